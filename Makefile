@@ -1,0 +1,77 @@
+# A thin door in front of CMake: `cmake --preset default && cmake --build --preset default` does the same as
+# `make build` on a machine that scripts/setup.sh has been run on.
+PREFIX ?= /usr/local
+FUZZ_SECONDS ?= 60
+SERVE_ARGS ?=
+JOBS ?= $(shell nproc)
+# A test's own limit; a hang is a failure, not a wait.
+CTEST = ctest --output-on-failure --timeout 300 -j $(JOBS) --output-junit test-results.xml
+
+.PHONY: help build test serve bench format lint asan tsan fuzz soak clean install setup python
+
+help:
+	@echo "make build     install what is missing, compile; leaves build/tutti"
+	@echo "make test      build and run every test"
+	@echo "make serve     build, make the demo models, serve them on http://127.0.0.1:8000"
+	@echo "               (SERVE_ARGS='...' adds flags of build/tutti serve)"
+	@echo "make bench     build and run bench/*.sh"
+	@echo "make format    put every C file into the house's form"
+	@echo "make lint      formatter, linters, layers, requirement citations"
+	@echo "make asan      the tests under AddressSanitizer and UndefinedBehaviorSanitizer (build-asan/)"
+	@echo "make tsan      the threaded tests under ThreadSanitizer (build-tsan/)"
+	@echo "make fuzz      every fuzzer for FUZZ_SECONDS=$(FUZZ_SECONDS) (build-fuzz/)"
+	@echo "make soak      tests/soak/*.sh, the long ones"
+	@echo "make install   install under PREFIX=$(PREFIX) (DESTDIR is honoured)"
+	@echo "make clean     remove the build folders (.deps/ and demo/ stay)"
+
+setup:
+	@scripts/setup.sh
+
+# Python packages for tests that talk to the server as strangers do; without them those tests are skipped.
+python: setup
+	@scripts/setup.sh --python || true
+
+build: setup
+	@test -f build/build.ninja || cmake --preset default
+	@cmake --build build -j $(JOBS)
+
+test: build python
+	cd build && $(CTEST) --no-tests=error
+
+serve: build
+	@scripts/make_demo.sh
+	@exec build/tutti serve --model-repository demo/models $(SERVE_ARGS)
+
+bench: build
+	@scripts/run_all.sh bench
+
+format:
+	@scripts/setup.sh --lint
+	@find src tests -name '*.[ch]' -print0 | xargs -0 clang-format -i
+
+lint:
+	@scripts/setup.sh --lint
+	@scripts/lint.sh
+
+asan: python
+	@test -f build-asan/build.ninja || cmake --preset asan
+	@cmake --build build-asan -j $(JOBS)
+	cd build-asan && $(CTEST) --no-tests=error
+
+tsan: setup
+	@test -f build-tsan/build.ninja || cmake --preset tsan
+	@cmake --build build-tsan -j $(JOBS) --target threaded_tests
+	cd build-tsan && ../scripts/without_aslr.sh $(CTEST) --no-tests=ignore -L '^threads$$'
+
+fuzz:
+	@scripts/setup.sh --fuzz
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/fuzz.sh
+
+soak: build python
+	@scripts/run_all.sh tests/soak
+
+install: build
+	cmake --install build --prefix $(PREFIX)
+
+clean:
+	rm -rf build build-debug build-asan build-tsan build-fuzz

@@ -1,0 +1,173 @@
+# How the house is built: one static library per floor (src/<floor>), schemas (proto/), one program, and one test
+# program per tests/unit/<floor>/test_<module>.c. Files are found by globbing, so that a new room needs no entry here.
+
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS ON) # GNU C11: statement attributes, __int128, POSIX
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo)
+endif()
+set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O2 -g") # assertions stay on: they are part of the program
+
+option(TUTTI_WERROR "warnings are errors" ON)
+option(TUTTI_FUZZ "make the fuzzers' targets; needs clang" OFF)
+set(TUTTI_SANITIZE "" CACHE STRING "sanitizers to build with: address,undefined or thread")
+
+add_compile_options(-Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith
+  -Wno-missing-field-initializers -fno-omit-frame-pointer)
+add_compile_definitions(_GNU_SOURCE)
+if(TUTTI_WERROR)
+  add_compile_options(-Werror)
+endif()
+if(TUTTI_SANITIZE)
+  add_compile_options(-fsanitize=${TUTTI_SANITIZE} -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${TUTTI_SANITIZE})
+endif()
+
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+set(TUTTI_DEPS ${PROJECT_SOURCE_DIR}/.deps CACHE PATH "what scripts/setup.sh unpacked")
+list(APPEND CMAKE_PREFIX_PATH ${TUTTI_DEPS}/usr)
+
+function(tutti_pkg target module)
+  pkg_check_modules(${module} REQUIRED QUIET IMPORTED_TARGET GLOBAL ${module})
+  add_library(${target} INTERFACE IMPORTED GLOBAL)
+  target_link_libraries(${target} INTERFACE PkgConfig::${module})
+endfunction()
+tutti_pkg(libuv::libuv libuv)
+tutti_pkg(jansson::jansson jansson)
+tutti_pkg(protobuf-c::protobuf-c libprotobuf-c)
+tutti_pkg(cmocka::cmocka cmocka)
+
+find_path(LLHTTP_INCLUDE llhttp.h REQUIRED)
+find_library(LLHTTP_LIBRARY NAMES libllhttp.a llhttp REQUIRED PATH_SUFFIXES x86_64-linux-gnu)
+add_library(llhttp::llhttp UNKNOWN IMPORTED)
+set_target_properties(llhttp::llhttp PROPERTIES IMPORTED_LOCATION ${LLHTTP_LIBRARY}
+  INTERFACE_INCLUDE_DIRECTORIES ${LLHTTP_INCLUDE})
+
+set(ONNXRUNTIME_ROOT "" CACHE PATH "an ONNX Runtime of your own: its include/ is compiled against, its lib/ loaded")
+find_path(ONNXRUNTIME_INCLUDE onnxruntime_c_api.h REQUIRED
+  HINTS ${ONNXRUNTIME_ROOT}/include PATH_SUFFIXES onnxruntime onnxruntime/core/session)
+
+find_program(PROTOC_C protoc-c REQUIRED)
+
+# Every proto/*.proto becomes part of the library tutti_proto; include "<name>.pb-c.h".
+function(tutti_proto)
+  file(GLOB schemas CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/proto/*.proto)
+  set(out ${PROJECT_BINARY_DIR}/proto)
+  file(MAKE_DIRECTORY ${out})
+  set(generated "")
+  foreach(schema ${schemas})
+    get_filename_component(name ${schema} NAME_WE)
+    add_custom_command(OUTPUT ${out}/${name}.pb-c.c ${out}/${name}.pb-c.h
+      COMMAND ${PROTOC_C} --c_out=${out} -I ${PROJECT_SOURCE_DIR}/proto ${schema}
+      DEPENDS ${schemas} VERBATIM)
+    list(APPEND generated ${out}/${name}.pb-c.c)
+  endforeach()
+  file(WRITE ${out}/empty.c "extern int tutti_proto_is_a_library;\n")
+  add_library(tutti_proto STATIC ${out}/empty.c ${generated})
+  set_source_files_properties(${generated} PROPERTIES COMPILE_OPTIONS -w)
+  target_include_directories(tutti_proto SYSTEM PUBLIC ${out})
+  target_link_libraries(tutti_proto PUBLIC protobuf-c::protobuf-c)
+endfunction()
+
+function(tutti_floor name)
+  cmake_parse_arguments(arg "" "" "FLOORS;LIBS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.c)
+  if(NOT sources)
+    set(sources ${PROJECT_BINARY_DIR}/proto/empty.c) # a floor not yet lived in
+  endif()
+  add_library(tutti_${name} STATIC ${sources})
+  target_include_directories(tutti_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
+  list(TRANSFORM arg_FLOORS PREPEND tutti_)
+  target_link_libraries(tutti_${name} PUBLIC ${arg_FLOORS} ${arg_LIBS})
+  if(name STREQUAL engine)
+    target_include_directories(tutti_${name} SYSTEM PUBLIC ${ONNXRUNTIME_INCLUDE})
+    # Where a program of the build tree finds the library; an installed one looks beside itself first.
+    if(ONNXRUNTIME_ROOT)
+      target_compile_definitions(tutti_${name} PRIVATE
+        TUTTI_ONNXRUNTIME_LIBRARY="${ONNXRUNTIME_ROOT}/lib/libonnxruntime.so")
+    else()
+      target_compile_definitions(tutti_${name} PRIVATE
+        TUTTI_ONNXRUNTIME_LIBRARY="${TUTTI_DEPS}/lib/libonnxruntime.so")
+    endif()
+  endif()
+endfunction()
+
+function(tutti_program name)
+  cmake_parse_arguments(arg "" "" "FLOORS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cmd/*.c)
+  if(NOT sources)
+    return()
+  endif()
+  add_executable(${name} ${sources})
+  target_compile_definitions(${name} PRIVATE TUTTI_VERSION="${PROJECT_VERSION}")
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  list(TRANSFORM arg_FLOORS PREPEND tutti_)
+  target_link_libraries(${name} PRIVATE ${arg_FLOORS})
+endfunction()
+
+# What every test runs under: no telemetry of a library, and sanitizers that keep quiet about code that is not ours.
+set(TUTTI_TEST_ENVIRONMENT "ORT_DISABLE_TELEMETRY=1"
+  "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1"
+  "UBSAN_OPTIONS=print_stacktrace=1"
+  "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/CMake/lsan.supp:print_suppressions=0"
+  "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/CMake/tsan.supp:halt_on_error=1")
+
+# A test links its own floor (and through it the lower ones); tests run from the source tree's root. A test that
+# starts threads, by pthread_create or as a line of its own says, "/* threaded */", gets the label `threads` and runs
+# under ThreadSanitizer too (`make tsan` builds the target threaded_tests).
+function(tutti_unit_tests)
+  add_custom_target(threaded_tests)
+  file(GLOB tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/unit/*/test_*.c)
+  foreach(test ${tests})
+    get_filename_component(name ${test} NAME_WE)
+    get_filename_component(folder ${test} DIRECTORY)
+    get_filename_component(floor ${folder} NAME)
+    add_executable(${name} ${test})
+    target_link_libraries(${name} PRIVATE tutti_${floor} cmocka::cmocka)
+    target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+    target_compile_definitions(${name} PRIVATE TUTTI_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+      TUTTI_BUILD_DIR="${PROJECT_BINARY_DIR}")
+    add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+    set(labels ${floor})
+    file(STRINGS ${test} threaded REGEX "^/\\* threaded \\*/|pthread_create")
+    if(threaded)
+      list(APPEND labels threads)
+      add_dependencies(threaded_tests ${name})
+    endif()
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${test})
+    set_tests_properties(${name} PROPERTIES ENVIRONMENT "${TUTTI_TEST_ENVIRONMENT}" LABELS "${labels}")
+  endforeach()
+endfunction()
+
+# Tests that drive the finished program from outside (tests/integration/test_*.py), and those of the house's own
+# scripts (scripts/test_*.py). They get the program's path in TUTTI_PROGRAM, use the Python of .deps/venv where setup
+# could make it, and end with 77 when this machine lacks what they need.
+function(tutti_python_tests)
+  file(GLOB tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/integration/test_*.py
+    ${PROJECT_SOURCE_DIR}/scripts/test_*.py)
+  foreach(test ${tests})
+    get_filename_component(name ${test} NAME_WE)
+    get_filename_component(folder ${test} DIRECTORY)
+    get_filename_component(label ${folder} NAME)
+    add_test(NAME ${name} COMMAND ${PROJECT_SOURCE_DIR}/scripts/test_python.sh ${test}
+      WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+    set_tests_properties(${name} PROPERTIES LABELS ${label} SKIP_RETURN_CODE 77
+      ENVIRONMENT "${TUTTI_TEST_ENVIRONMENT};TUTTI_PROGRAM=$<TARGET_FILE:tutti>")
+  endforeach()
+endfunction()
+
+# tests/fuzz/fuzz_*.c, one libFuzzer program each, linked with every floor; scripts/fuzz.sh configures for it.
+function(tutti_fuzzers)
+  add_custom_target(fuzzers)
+  file(GLOB fuzzers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/fuzz/fuzz_*.c)
+  foreach(fuzzer ${fuzzers})
+    get_filename_component(name ${fuzzer} NAME_WE)
+    add_executable(${name} EXCLUDE_FROM_ALL ${fuzzer})
+    target_link_libraries(${name} PRIVATE ${ARGN})
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    add_dependencies(fuzzers ${name})
+  endforeach()
+endfunction()

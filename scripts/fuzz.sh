@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Builds every tests/fuzz/fuzz_*.c with clang's libFuzzer, AddressSanitizer and UBSan, and runs each for FUZZ_SECONDS.
+# What it learns stays in build-fuzz/corpus/; seeds to start from stand in tests/fuzz/seeds/<name>/. A crash leaves
+# its input in build-fuzz/ and fails.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+seconds=${FUZZ_SECONDS:-60}
+shopt -s nullglob
+sources=(tests/fuzz/fuzz_*.c)
+if [ ${#sources[@]} = 0 ]; then
+  echo "fuzz: no fuzzers yet (tests/fuzz/fuzz_*.c)"
+  exit 0
+fi
+export ORT_DISABLE_TELEMETRY=1
+[ -f build-fuzz/build.ninja ] || cmake -B build-fuzz -G Ninja -S . -DCMAKE_C_COMPILER=clang \
+  -DTUTTI_FUZZ=ON -DTUTTI_WERROR=OFF -DTUTTI_SANITIZE=fuzzer-no-link,address,undefined
+cmake --build build-fuzz --target fuzzers -j "$(nproc)"
+failed=
+for source in "${sources[@]}"; do
+  name=$(basename "$source" .c)
+  mkdir -p "build-fuzz/corpus/$name"
+  folders=("build-fuzz/corpus/$name")
+  [ -d "tests/fuzz/seeds/$name" ] && folders+=("tests/fuzz/seeds/$name")
+  echo "== $name, $seconds s"
+  if ! "build-fuzz/$name" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+      -artifact_prefix="build-fuzz/$name-" "${folders[@]}" >"build-fuzz/$name.log" 2>&1; then
+    tail -n 40 "build-fuzz/$name.log" >&2
+    failed="$failed $name"
+  else
+    grep -E 'stat::(number_of_executed_units|average_exec_per_sec|new_units_added)' "build-fuzz/$name.log" || true
+  fi
+done
+if [ -n "$failed" ]; then
+  echo "fuzz: failed:$failed (inputs and logs in build-fuzz/)" >&2
+  exit 1
+fi

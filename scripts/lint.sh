@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Form, common mistakes, layers, requirement citations. Says everything that it finds, then fails; a tool that this
+# machine lacks is named and passed over (scripts/setup.sh --lint installs them all).
+#
+#   scripts/lint.sh           the quick ones, for every change
+#   scripts/lint.sh --tidy    also clang-tidy over build/compile_commands.json, minutes
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+failed=
+have() { command -v "$1" >/dev/null || { echo "lint: $1 is not installed; passed over" >&2; return 1; }; }
+fails() { failed="$failed $1"; }
+
+mapfile -t c_files < <(find src tests -name '*.[ch]' | sort)
+mapfile -t shell_files < <(find scripts tests bench -name '*.sh' 2>/dev/null | sort; echo .ci/run)
+
+# Formatters of other releases disagree in small things; this one is Debian 12's, and its word counts.
+format_release=14
+if have clang-format; then
+  if clang-format --version | grep -qE "version $format_release\."; then
+    if ! said=$(clang-format --dry-run -Werror "${c_files[@]}" 2>&1); then
+      # One line per file, its first place; the formatter itself would print every comma.
+      grep -E '^[^ ]+:[0-9]+:[0-9]+: ' <<<"$said" | sort -t: -k1,1 -k2,2n | sort -t: -u -s -k1,1 |
+        sed -E 's/^([^:]+:[0-9]+):.*/\1: not in the form of .clang-format: make format puts it right/' >&2
+      fails clang-format
+    fi
+  else
+    echo "lint: clang-format is not release $format_release; form passed over" >&2
+  fi
+fi
+
+if have cppcheck; then
+  mkdir -p build/cppcheck
+  cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 \
+    --cppcheck-build-dir=build/cppcheck -j "$(nproc)" -I src --suppressions-list=scripts/cppcheck.supp \
+    --template='{file}:{line}: {severity}: {message} [{id}]' \
+    -D_GNU_SOURCE '-DTT_PRINTF(a,b)=' '-DTT_MUST_CHECK=' -U__SANITIZE_ADDRESS__ src || fails cppcheck
+fi
+
+if have shellcheck; then
+  shellcheck --severity=warning --exclude=SC1091 "${shell_files[@]}" || fails shellcheck
+fi
+
+python3 -B scripts/check_layers.py || fails check_layers
+python3 -B scripts/check_requirements.py --check || fails check_requirements
+
+if [ "${1:-}" = --tidy ] && have clang-tidy; then
+  clang-tidy --quiet -p build "${c_files[@]}" || fails clang-tidy
+fi
+
+if [ -n "$failed" ]; then
+  echo "lint: failed:$failed" >&2
+  exit 1
+fi
+echo "lint: clean"

@@ -1,0 +1,155 @@
+#!/usr/bin/env bash
+# Installs what Tutti needs that this machine lacks: Debian packages and, in .deps/, what the release does not
+# carry (on Debian 12: llhttp, the ONNX Runtime header, and the ONNX Runtime library from its wheel).
+#
+#   scripts/setup.sh            what building, testing and serving need
+#   scripts/setup.sh --lint     also the formatter and the linters
+#   scripts/setup.sh --fuzz     also clang and its fuzzing runtime
+#   scripts/setup.sh --python   also the Python packages of the demo models, client tests and examples (.deps/venv)
+#
+# Runs as root or with sudo, and again in well under a second, offline too, when nothing is missing.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+deps=$PWD/.deps
+packages="build-essential ca-certificates cmake ninja-build pkg-config curl python3 python3-venv libuv1-dev libnghttp2-dev
+  protobuf-c-compiler protobuf-compiler libprotobuf-c-dev libjansson-dev libcmocka-dev libck-dev libssl-dev
+  zlib1g-dev libonnx-testdata"
+newer_suite=trixie
+onnxruntime_version=1.31.1
+python_packages="numpy==2.4.6 onnx==1.23.2 tritonclient[http]==2.73.0 tokenizers==0.23.3"
+
+with_python=
+for option in "$@"; do
+  case $option in
+    --lint) packages="$packages clang-format cppcheck shellcheck" ;;
+    --fuzz) packages="$packages clang libclang-rt-dev" ;;
+    --python) with_python=yes ;;
+    *) echo "setup: unknown option $option; known are --lint, --fuzz and --python" >&2; exit 2 ;;
+  esac
+done
+
+if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+  echo "setup: this machine is not a Debian; install the likes of these yourself, then run cmake:" >&2
+  echo "setup: $packages, llhttp, ONNX Runtime >= 1.21 (-DONNXRUNTIME_ROOT=)" >&2
+  exit 1
+fi
+
+mkdir -p "$deps"
+exec 9>"$deps/.lock"
+flock 9 # two makes at once: the second waits, then finds everything done
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then
+    "$@"
+  elif command -v sudo >/dev/null; then
+    sudo "$@"
+  else
+    echo "setup: needs root for: $*" >&2
+    echo "setup: run scripts/setup.sh once as root, or install sudo" >&2
+    exit 1
+  fi
+}
+
+install_packages() {
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+    -o Dpkg::Use-Pty=0 "$@" >"$deps/apt.log" 2>&1 9>&- || {
+    tail -n 20 "$deps/apt.log" >&2
+    echo "setup: apt-get could not install: $*" >&2
+    exit 1
+  }
+}
+
+update_lists() {
+  as_root apt-get update -qq >"$deps/apt.log" 2>&1 9>&- ||
+    echo "setup: apt-get update had errors (see .deps/apt.log); going on with the lists there are" >&2
+}
+
+# missing_of PACKAGE...: those that are not installed.
+missing_of() {
+  local installed
+  # dpkg-query fails when it knows nothing of some package: that is an answer here, not an error.
+  installed=$(dpkg-query -W -f='${db:Status-Abbrev}${Package}\n' "$@" 2>/dev/null |
+    sed -n 's/^ii //p' || true)
+  for p in "$@"; do
+    grep -qxF "$p" <<<"$installed" || echo "$p"
+  done
+}
+
+# A newer Debian has the rest as packages; an older one gets it below, from the newer one, without installing it.
+release=$(. /etc/os-release && echo "${VERSION_ID:-99}")
+if [ "${release%%.*}" -ge 13 ]; then
+  packages="$packages libllhttp-dev libonnxruntime-dev"
+fi
+
+# shellcheck disable=SC2086
+missing=$(missing_of $packages | tr '\n' ' ')
+if [ -n "$missing" ]; then
+  echo "setup: installing $missing" >&2
+  update_lists
+  # shellcheck disable=SC2086
+  install_packages $missing
+fi
+
+# fetch_newer PACKAGE...: unpack packages of the next Debian release under .deps/usr without touching the system.
+# The apt configuration is private; its sources are this machine's own with the suite's name replaced.
+fetch_newer() {
+  local root=$deps/apt codename
+  codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
+  rm -rf "$root"
+  mkdir -p "$root"/{lists/partial,cache/archives/partial,sources,download}
+  for f in /etc/apt/sources.list /etc/apt/sources.list.d/debian.*; do
+    [ -f "$f" ] || continue
+    sed -E "s/\b$codename\b/$newer_suite/g" "$f" > "$root/sources/$(basename "$f")"
+  done
+  local opts=(-o Dir::State::lists="$root/lists" -o Dir::Cache="$root/cache" -o Dir::Etc::sourcelist=/dev/null
+    -o Dir::Etc::sourceparts="$root/sources" -o APT::Get::List-Cleanup=0 -o APT::Sandbox::User=)
+  apt-get "${opts[@]}" update -qq
+  (cd "$root/download" && apt-get "${opts[@]}" download -qq "$@")
+  for f in "$root"/download/*.deb; do dpkg -x "$f" "$deps"; done
+  rm -rf "$root"
+}
+
+if [ "${release%%.*}" -lt 13 ] && [ ! -e "$deps/.headers" ]; then
+  echo "setup: fetching llhttp and the ONNX Runtime header from Debian's $newer_suite into .deps" >&2
+  fetch_newer libllhttp-dev libllhttp9.2 libonnxruntime-dev
+  touch "$deps/.headers"
+fi
+
+make_venv() {
+  [ -x "$deps/venv/bin/pip" ] || python3 -m venv "$deps/venv"
+}
+
+# The library is loaded at run time from .deps/lib. A newer Debian packages it; else it comes out of its wheel.
+if [ ! -e "$deps/lib/libonnxruntime.so" ]; then
+  mkdir -p "$deps/lib"
+  packaged=$(dpkg-query -L libonnxruntime-dev 2>/dev/null | grep '/libonnxruntime\.so$' || true)
+  if [ -n "$packaged" ]; then
+    ln -sf "$packaged" "$deps/lib/libonnxruntime.so"
+  else
+    echo "setup: fetching ONNX Runtime $onnxruntime_version (library only) into .deps" >&2
+    make_venv
+    rm -rf "$deps/wheel" && mkdir -p "$deps/wheel"
+    "$deps/venv/bin/pip" download -q --no-deps -d "$deps/wheel" "onnxruntime==$onnxruntime_version"
+    python3 - "$deps" <<'PY'
+import glob, shutil, sys, zipfile
+deps = sys.argv[1]
+with zipfile.ZipFile(glob.glob(deps + "/wheel/onnxruntime-*.whl")[0]) as wheel:
+    name = next(n for n in wheel.namelist() if "/libonnxruntime.so" in n)
+    with wheel.open(name) as src, open(deps + "/lib/libonnxruntime.so.part", "wb") as dst:
+        shutil.copyfileobj(src, dst)
+PY
+    mv "$deps/lib/libonnxruntime.so.part" "$deps/lib/libonnxruntime.so"
+    rm -rf "$deps/wheel"
+  fi
+fi
+
+if [ -n "$with_python" ] && [ "$(cat "$deps/venv/.packages" 2>/dev/null)" != "$python_packages" ]; then
+  echo "setup: installing $python_packages into .deps/venv" >&2
+  make_venv
+  # shellcheck disable=SC2086
+  "$deps/venv/bin/pip" install -q --disable-pip-version-check $python_packages || {
+    echo "setup: the Python packages cannot be had (offline?); what needs them will say so" >&2
+    exit 3
+  }
+  echo "$python_packages" > "$deps/venv/.packages"
+fi

@@ -1,0 +1,9 @@
+#include "base/clock.h"
+
+#include <time.h>
+
+int64_t tt_clock_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * TT_S + now.tv_nsec;
+}

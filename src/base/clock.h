@@ -1,0 +1,11 @@
+/* The monotonic clock of this machine. Only carriers (threads, engines, loops) read it; decisions
+ * are told `now`. */
+#ifndef TT_BASE_CLOCK_H
+#define TT_BASE_CLOCK_H
+
+#include "base/instant.h"
+
+/* Nanoseconds of CLOCK_MONOTONIC. Any thread. */
+int64_t tt_clock_now(void);
+
+#endif

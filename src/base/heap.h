@@ -1,0 +1,47 @@
+/* Indexed 4-ary min-heap over small integer ids (models, devices): key (int64, int32 tie) per id,
+ * the position of each id is kept, so that changing or removing any key is O(log n) and nothing is
+ * allocated after init. Four children per node: half the depth of a binary heap, and the four keys
+ * share a cache line. */
+#ifndef TT_BASE_HEAP_H
+#define TT_BASE_HEAP_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct tt_heap_entry {
+    int64_t key;
+    int32_t tie; /* smaller goes first among equal keys */
+    int32_t id;
+};
+
+struct tt_heap {
+    struct tt_heap_entry *entries;
+    int32_t *position; /* of each id in entries; -1 when absent */
+    int32_t count;
+    int32_t capacity; /* ids are 0 .. capacity - 1 */
+};
+
+TT_MUST_CHECK enum tt_err tt_heap_init(struct tt_heap *self, int32_t capacity);
+void tt_heap_fini(struct tt_heap *self);
+/* Puts `id` in, or moves it to its new key. */
+void tt_heap_set(struct tt_heap *self, int32_t id, int64_t key, int32_t tie);
+/* Takes `id` out; nothing happens when it is not in. */
+void tt_heap_remove(struct tt_heap *self, int32_t id);
+void tt_heap_check(const struct tt_heap *self);
+
+static inline bool tt_heap_contains(const struct tt_heap *self, int32_t id) {
+    return self->position[id] >= 0;
+}
+/* The smallest entry; NULL when empty. Borrowed until the next change. */
+static inline const struct tt_heap_entry *tt_heap_top(const struct tt_heap *self) {
+    return self->count ? &self->entries[0] : NULL;
+}
+/* The key of a member. */
+static inline int64_t tt_heap_key(const struct tt_heap *self, int32_t id) {
+    tt_assert(self->position[id] >= 0);
+    return self->entries[self->position[id]].key;
+}
+
+#endif

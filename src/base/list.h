@@ -1,0 +1,59 @@
+/* Intrusive doubly linked list: the node lives in the element, the list allocates nothing. A node
+ * that is in no list has next == NULL, so that membership can be asserted. */
+#ifndef TT_BASE_LIST_H
+#define TT_BASE_LIST_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+
+struct tt_list_node {
+    struct tt_list_node *next, *prev;
+};
+
+struct tt_list {
+    struct tt_list_node head; /* head.next = first, head.prev = last; points to itself when empty */
+};
+
+static inline void tt_list_init(struct tt_list *self) {
+    self->head.next = self->head.prev = &self->head;
+}
+static inline bool tt_list_empty(const struct tt_list *self) {
+    return self->head.next == &self->head;
+}
+static inline bool tt_list_linked(const struct tt_list_node *node) { return node->next != NULL; }
+
+/* Puts `node` right before `position` (a member, or &list->head for the end). */
+static inline void tt_list_insert_before(struct tt_list_node *position, struct tt_list_node *node) {
+    tt_assert(node->next == NULL);
+    node->next = position;
+    node->prev = position->prev;
+    position->prev->next = node;
+    position->prev = node;
+}
+static inline void tt_list_push_back(struct tt_list *self, struct tt_list_node *node) {
+    tt_list_insert_before(&self->head, node);
+}
+static inline void tt_list_push_front(struct tt_list *self, struct tt_list_node *node) {
+    tt_list_insert_before(self->head.next, node);
+}
+static inline void tt_list_remove(struct tt_list_node *node) {
+    tt_assert(node->next != NULL);
+    node->prev->next = node->next;
+    node->next->prev = node->prev;
+    node->next = node->prev = NULL;
+}
+/* First and last; NULL when empty. */
+static inline struct tt_list_node *tt_list_first(const struct tt_list *self) {
+    return tt_list_empty(self) ? NULL : self->head.next;
+}
+static inline struct tt_list_node *tt_list_last(const struct tt_list *self) {
+    return tt_list_empty(self) ? NULL : self->head.prev;
+}
+/* The one after `node`; NULL at the end. */
+static inline struct tt_list_node *tt_list_next(const struct tt_list *self,
+                                                const struct tt_list_node *node) {
+    return node->next == &self->head ? NULL : node->next;
+}
+
+#endif

@@ -1,0 +1,36 @@
+/* A mutex, for the few meeting points of threads that are not worth a ring: taken for a handful of
+ * instructions, hardly ever contended. */
+#ifndef TT_BASE_LOCK_H
+#define TT_BASE_LOCK_H
+
+#include "base/err.h"
+
+#include <pthread.h>
+
+struct tt_lock {
+    pthread_mutex_t mutex;
+};
+
+/* The return values are checked although they only tell of bugs (a lock destroyed while held, say).
+ */
+static inline void tt_lock_init(struct tt_lock *self) {
+    int failed = pthread_mutex_init(&self->mutex, NULL);
+    tt_assert(failed == 0);
+}
+
+static inline void tt_lock_fini(struct tt_lock *self) {
+    int failed = pthread_mutex_destroy(&self->mutex);
+    tt_assert(failed == 0);
+}
+
+static inline void tt_lock_take(struct tt_lock *self) {
+    int failed = pthread_mutex_lock(&self->mutex);
+    tt_assert(failed == 0);
+}
+
+static inline void tt_lock_give(struct tt_lock *self) {
+    int failed = pthread_mutex_unlock(&self->mutex);
+    tt_assert(failed == 0);
+}
+
+#endif

@@ -1,0 +1,36 @@
+/* A bounded ring of pointers from one thread to one other.
+ *
+ * One thread pushes, one thread pops (they may be the same); neither ever blocks or allocates. What
+ * the producer wrote before a push is visible to the consumer after the pop. Full is an answer, not
+ * an error: the capacity comes from the configuration, and its owner keeps within it. The ring
+ * never looks at what it carries. */
+#ifndef TT_BASE_RING_H
+#define TT_BASE_RING_H
+
+#include "base/err.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct tt_ring {
+    void **slots;
+    uint32_t mask;
+    uint32_t capacity;
+    /* The two ends stand on cache lines of their own; each remembers the last it saw of the other,
+     * so that an end touches the other's line only when it seems full or empty. */
+    _Alignas(64) _Atomic uint32_t tail; /* pushed so far */
+    uint32_t head_seen;
+    _Alignas(64) _Atomic uint32_t head; /* popped so far */
+    uint32_t tail_seen;
+};
+
+/* `capacity` in 1..2^30. Errors: NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_ring_init(struct tt_ring *self, int32_t capacity);
+void tt_ring_fini(struct tt_ring *self);
+/* Producer. False when full. `item` is not NULL. */
+TT_MUST_CHECK bool tt_ring_push(struct tt_ring *self, void *item);
+/* Consumer. NULL when empty. */
+void *tt_ring_pop(struct tt_ring *self);
+
+#endif

@@ -1,0 +1,145 @@
+#include "base/text.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void tt_text_init(struct tt_text *self) { *self = (struct tt_text){0}; }
+
+void tt_text_fini(struct tt_text *self) {
+    free(self->bytes);
+    *self = (struct tt_text){0};
+}
+
+void tt_text_clear(struct tt_text *self) {
+    self->length = 0;
+    self->failed = false;
+    if (self->bytes)
+        self->bytes[0] = '\0';
+}
+
+char *tt_text_reserve(struct tt_text *self, size_t extra) {
+    if (self->failed)
+        return NULL;
+    if (extra >= SIZE_MAX / 2 - self->length) {
+        self->failed = true;
+        return NULL;
+    }
+    size_t needed = self->length + extra + 1;
+    if (needed > self->capacity) {
+        size_t capacity = self->capacity < 128 ? 128 : self->capacity;
+        while (capacity < needed)
+            capacity *= 2;
+        char *bytes = realloc(self->bytes, capacity);
+        if (!bytes) {
+            self->failed = true;
+            return NULL;
+        }
+        self->bytes = bytes;
+        self->capacity = capacity;
+    }
+    return self->bytes + self->length;
+}
+
+void tt_text_append(struct tt_text *self, const void *bytes, size_t count) {
+    char *to = tt_text_reserve(self, count);
+    if (!to)
+        return;
+    if (count)
+        memcpy(to, bytes, count);
+    to[count] = '\0';
+    self->length += count;
+}
+
+void tt_text_puts(struct tt_text *self, const char *string) {
+    tt_text_append(self, string, strlen(string));
+}
+
+void tt_text_printf(struct tt_text *self, const char *format, ...) {
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    char small[256];
+    int length = vsnprintf(small, sizeof(small), format, args);
+    va_end(args);
+    if (length >= 0 && (size_t)length < sizeof(small)) {
+        tt_text_append(self, small, (size_t)length);
+    } else if (length >= 0) {
+        char *to = tt_text_reserve(self, (size_t)length);
+        if (to) {
+            vsnprintf(to, (size_t)length + 1, format, again);
+            self->length += (size_t)length;
+        }
+    } else {
+        self->failed = true;
+    }
+    va_end(again);
+}
+
+const char *tt_text_string(const struct tt_text *self) { return self->length ? self->bytes : ""; }
+
+enum tt_err tt_text_read_file(const char *path, size_t limit_bytes, struct tt_text *out_text,
+                              struct tt_message *why) {
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        return tt_fail(errno == ENOENT ? TT_ERR_NOT_FOUND : TT_ERR_IO, why, "%s: %s", path,
+                       strerror(errno));
+    struct tt_text text;
+    tt_text_init(&text);
+    enum tt_err err = TT_OK;
+    for (;;) {
+        char *to = tt_text_reserve(&text, 65536);
+        if (!to) {
+            err = tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory while reading", path);
+            break;
+        }
+        size_t got = fread(to, 1, 65536, file);
+        text.length += got;
+        to[got] = '\0';
+        if (text.length > limit_bytes) {
+            err = tt_fail(TT_ERR_INVALID, why, "%s: larger than the limit of %zu bytes", path,
+                          limit_bytes);
+            break;
+        }
+        if (got == 0) {
+            if (ferror(file))
+                err = tt_fail(TT_ERR_IO, why, "%s: %s", path, strerror(errno));
+            break;
+        }
+    }
+    fclose(file);
+    if (err) {
+        tt_text_fini(&text);
+        return err;
+    }
+    *out_text = text;
+    return TT_OK;
+}
+
+enum tt_err tt_text_write_file(const char *path, const struct tt_text *text,
+                               struct tt_message *why) {
+    if (text->failed)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory while composing it", path);
+    struct tt_text temporary;
+    tt_text_init(&temporary);
+    tt_text_printf(&temporary, "%s.%ld.tmp", path, (long)getpid());
+    FILE *file = temporary.failed ? NULL : fopen(temporary.bytes, "wb");
+    if (!file) {
+        enum tt_err err = tt_fail(TT_ERR_IO, why, "%s: %s", path, strerror(errno));
+        tt_text_fini(&temporary);
+        return err;
+    }
+    size_t written = text->length ? fwrite(text->bytes, 1, text->length, file) : 0;
+    int closed = fclose(file);
+    enum tt_err err = TT_OK;
+    if (written != text->length || closed != 0 || rename(temporary.bytes, path) != 0) {
+        err = tt_fail(TT_ERR_IO, why, "%s: %s", path, strerror(errno));
+        unlink(temporary.bytes);
+    }
+    tt_text_fini(&temporary);
+    return err;
+}

@@ -1,0 +1,37 @@
+/* A growing string: bodies, reports, metric pages. Allocation failure sets `failed`, further
+ * appends do nothing, and the owner looks once at the end. */
+#ifndef TT_BASE_TEXT_H
+#define TT_BASE_TEXT_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct tt_text {
+    char *bytes; /* NUL-terminated when length > 0; NULL before the first append */
+    size_t length;
+    size_t capacity;
+    bool failed;
+};
+
+void tt_text_init(struct tt_text *self);
+void tt_text_fini(struct tt_text *self);
+void tt_text_clear(struct tt_text *self); /* keeps the memory */
+/* Makes room for `extra` more bytes and returns where they go, or NULL when memory is out. The
+ * caller writes there and adds to `length`. */
+char *tt_text_reserve(struct tt_text *self, size_t extra);
+void tt_text_append(struct tt_text *self, const void *bytes, size_t count);
+void tt_text_puts(struct tt_text *self, const char *string);
+void tt_text_printf(struct tt_text *self, const char *format, ...) TT_PRINTF(2, 3);
+/* The text as a C string ("" when empty); borrowed until the next append. */
+const char *tt_text_string(const struct tt_text *self);
+/* Reads the whole file. Errors: NOT_FOUND, IO, NO_MEMORY; over `limit_bytes`: INVALID. */
+TT_MUST_CHECK enum tt_err tt_text_read_file(const char *path, size_t limit_bytes,
+                                            struct tt_text *out_text, struct tt_message *why);
+/* Writes `text` to `path` by way of a temporary file beside it, so that readers never see half of
+ * it. */
+TT_MUST_CHECK enum tt_err tt_text_write_file(const char *path, const struct tt_text *text,
+                                             struct tt_message *why);
+
+#endif
