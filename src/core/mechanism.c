@@ -1,0 +1,379 @@
+#include "core/mechanism.h"
+
+#include "base/instant.h"
+#include "core/policy_ops.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *tt_drop_reason_name(enum tt_drop_reason reason) {
+    switch (reason) {
+    case TT_DROP_NONE: return "";
+    case TT_DROP_DEADLINE: return "deadline";
+    case TT_DROP_EARLY: return "early";
+    case TT_DROP_QUEUE_FULL: return "queue_full";
+    case TT_DROP_WITHDRAWN: return "withdrawn";
+    }
+    return "unknown";
+}
+
+static enum tt_err executor_init(struct tt_executor *executor,
+                                 const struct tt_mechanism_options *options) {
+    executor->depth = options->depth;
+    executor->tasks = calloc((size_t)options->depth, sizeof(*executor->tasks));
+    if (!executor->tasks)
+        return TT_ERR_NO_MEMORY;
+    for (int32_t i = 0; i < options->depth; i++) {
+        struct tt_task *task = &executor->tasks[i];
+        task->capacity = options->max_batch;
+        task->items = calloc((size_t)options->max_batch, sizeof(*task->items));
+        if (!task->items)
+            return TT_ERR_NO_MEMORY;
+    }
+    return TT_OK;
+}
+
+enum tt_err tt_mechanism_init(struct tt_mechanism *self, const struct tt_mechanism_options *options,
+                              const struct tt_carrier *carrier, struct tt_message *why) {
+    tt_assert(options->model_capacity > 0 && options->executor_capacity > 0);
+    tt_assert(options->max_batch > 0 && options->depth > 0);
+    *self = (struct tt_mechanism){.carrier = *carrier,
+                                  .model_capacity = options->model_capacity,
+                                  .executor_capacity = options->executor_capacity,
+                                  .now = INT64_MIN};
+    self->models = calloc((size_t)options->model_capacity, sizeof(*self->models));
+    self->model_requests = calloc((size_t)options->model_capacity, sizeof(*self->model_requests));
+    self->executors = calloc((size_t)options->executor_capacity, sizeof(*self->executors));
+    bool made = self->models && self->model_requests && self->executors;
+    enum tt_err err = made ? TT_OK : TT_ERR_NO_MEMORY;
+    for (int32_t i = 0; !err && i < options->executor_capacity; i++)
+        err = executor_init(&self->executors[i], options);
+    if (!err)
+        err =
+            tt_request_pool_init(&self->requests, options->request_reserve, options->request_limit);
+    if (err) {
+        tt_mechanism_fini(self);
+        return tt_fail(err, why, "out of memory for a domain of %d models and %d executors",
+                       options->model_capacity, options->executor_capacity);
+    }
+    return TT_OK;
+}
+
+void tt_mechanism_fini(struct tt_mechanism *self) {
+    for (int32_t i = 0; self->executors && i < self->executor_capacity; i++) {
+        struct tt_executor *executor = &self->executors[i];
+        for (int32_t k = 0; executor->tasks && k < executor->depth; k++)
+            free(executor->tasks[k].items);
+        free(executor->tasks);
+    }
+    free(self->executors);
+    free(self->models);
+    free(self->model_requests);
+    tt_request_pool_fini(&self->requests);
+    *self = (struct tt_mechanism){0};
+}
+
+void tt_mechanism_attach(struct tt_mechanism *self, const struct tt_policy_ops *ops,
+                         struct tt_policy *policy) {
+    tt_assert(self->policy == NULL);
+    self->ops = ops;
+    self->policy = policy;
+}
+
+/* Time told to us never goes back; what belongs to one instant is told under one `now`. */
+static void advance(struct tt_mechanism *self, int64_t now) {
+    tt_assert(now >= self->now);
+    tt_assert(!self->deciding);
+    self->now = now;
+}
+
+static void end_request(struct tt_mechanism *self, struct tt_request *request,
+                        enum tt_ending ending, enum tt_drop_reason reason) {
+    self->ended[ending]++;
+    self->model_requests[request->model]--;
+    self->carrier.ended(self->carrier.context, self->now, request, ending, reason);
+    tt_request_pool_give(&self->requests, request);
+}
+
+enum tt_err tt_mechanism_arrived(struct tt_mechanism *self, int64_t now,
+                                 const struct tt_arrival *arrival,
+                                 struct tt_request **out_request) {
+    advance(self, now);
+    tt_assert(arrival->model >= 0 && arrival->model < self->model_capacity);
+    const struct tt_step_model *model = self->models[arrival->model];
+    tt_assert(model != NULL);
+    tt_assert(arrival->rows >= 1 && arrival->rows <= model->max_batch);
+    struct tt_request *request = tt_request_pool_take(&self->requests);
+    if (!request)
+        return TT_ERR_BUSY;
+    self->model_requests[arrival->model]++;
+    request->number = self->arrivals++;
+    request->arrived_at = now;
+    request->deadline_at = arrival->deadline_at;
+    request->model = arrival->model;
+    request->rows = arrival->rows;
+    request->length = arrival->length;
+    request->priority = arrival->priority;
+    request->user = arrival->user;
+    request->state = TT_REQUEST_QUEUED;
+    self->ops->arrived(self->policy, now, request);
+    if (out_request)
+        *out_request = request;
+    return TT_OK;
+}
+
+void tt_mechanism_ready(struct tt_mechanism *self, int64_t now, struct tt_request *request) {
+    advance(self, now);
+    if (self->ops->ready)
+        self->ops->ready(self->policy, now, request);
+}
+
+void tt_mechanism_cancelled(struct tt_mechanism *self, int64_t now, struct tt_request *request) {
+    advance(self, now);
+    if (request->state == TT_REQUEST_RUNNING) {
+        request->cancelled = true; /* its place in the task stays; the result is thrown away */
+        return;
+    }
+    tt_assert(request->state == TT_REQUEST_QUEUED);
+    self->ops->cancelled(self->policy, now, request);
+    end_request(self, request, TT_ENDING_CANCELLED, TT_DROP_NONE);
+}
+
+/* Moves one request of a finished task on: back to QUEUED at its next step, or LEAVING. Returns how
+ * it ends if it leaves. */
+static enum tt_ending settle(const struct tt_mechanism *self, const struct tt_task *task,
+                             const struct tt_task_item *item) {
+    struct tt_request *request = item->request;
+    tt_assert(request->state == TT_REQUEST_RUNNING && request->task == task);
+    request->task = NULL;
+    request->state = TT_REQUEST_QUEUED;
+    enum tt_ending ending = TT_ENDING_DONE;
+    bool leaves = false;
+    if (request->cancelled) {
+        leaves = true;
+        ending = TT_ENDING_CANCELLED;
+    } else if (task->outcome == TT_OUTCOME_FAILED || item->fate == TT_FATE_FAILS) {
+        leaves = true;
+        ending = TT_ENDING_FAILED;
+    } else if (task->outcome == TT_OUTCOME_ABORTED) {
+        leaves = false;
+    } else if (item->fate == TT_FATE_LEAVES) {
+        leaves = true;
+    } else {
+        request->step = item->fate == TT_FATE_JUMPS ? item->jump : task->last_step_done + 1;
+        tt_assert(request->step >= 0);
+        leaves = request->step >= self->models[task->model]->step_count;
+    }
+    if (leaves)
+        request->state = TT_REQUEST_LEAVING;
+    return ending;
+}
+
+void tt_mechanism_finished(struct tt_mechanism *self, int64_t now, struct tt_task *task) {
+    advance(self, now);
+    tt_assert(task->state == TT_TASK_QUEUED);
+    struct tt_executor *executor = &self->executors[task->executor];
+    tt_assert(executor->queued > 0 && task == &executor->tasks[executor->oldest]);
+    tt_assert(task->last_step_done >= task->first_step - 1);
+    tt_assert(task->last_step_done <= task->last_step);
+    tt_assert(task->outcome != TT_OUTCOME_DONE || task->last_step_done == task->last_step);
+    executor->oldest = executor->oldest + 1 == executor->depth ? 0 : executor->oldest + 1;
+    executor->queued--;
+    executor->stopping = false;
+    for (int32_t i = 0; i < task->count; i++)
+        task->items[i].ending = settle(self, task, &task->items[i]);
+    self->ops->finished(self->policy, now, task);
+    for (int32_t i = 0; i < task->count; i++)
+        if (task->items[i].request->state == TT_REQUEST_LEAVING)
+            end_request(self, task->items[i].request, task->items[i].ending, TT_DROP_NONE);
+    task->state = TT_TASK_FREE;
+}
+
+static void tell_model(struct tt_mechanism *self, int64_t now, int32_t model,
+                       enum tt_change change) {
+    if (self->ops->model_changed)
+        self->ops->model_changed(self->policy, now, model, change);
+}
+
+void tt_mechanism_add_model(struct tt_mechanism *self, int64_t now, int32_t model,
+                            const struct tt_step_model *step_model) {
+    advance(self, now);
+    tt_assert(model >= 0 && model < self->model_capacity);
+    tt_assert(self->models[model] == NULL);
+    tt_assert(step_model->max_batch <= step_model->whole->max_batch);
+    self->models[model] = step_model;
+    tell_model(self, now, model, TT_CHANGE_ADDED);
+}
+
+void tt_mechanism_drain_model(struct tt_mechanism *self, int64_t now, int32_t model) {
+    advance(self, now);
+    tt_assert(self->models[model] != NULL);
+    tell_model(self, now, model, TT_CHANGE_DRAINING);
+}
+
+void tt_mechanism_remove_model(struct tt_mechanism *self, int64_t now, int32_t model) {
+    advance(self, now);
+    tt_assert(self->models[model] != NULL);
+    tt_assert(self->model_requests[model] == 0);
+    tell_model(self, now, model, TT_CHANGE_GONE);
+    self->models[model] = NULL;
+}
+
+void tt_mechanism_add_executor(struct tt_mechanism *self, int64_t now, int32_t executor,
+                               int32_t device) {
+    advance(self, now);
+    tt_assert(executor >= 0 && executor < self->executor_capacity);
+    struct tt_executor *e = &self->executors[executor];
+    tt_assert(e->state == TT_EXECUTOR_GONE);
+    e->state = TT_EXECUTOR_UP;
+    e->device = device;
+    self->ops->executor_changed(self->policy, now, executor, TT_CHANGE_ADDED);
+}
+
+void tt_mechanism_drain_executor(struct tt_mechanism *self, int64_t now, int32_t executor) {
+    advance(self, now);
+    tt_assert(self->executors[executor].state == TT_EXECUTOR_UP);
+    self->executors[executor].state = TT_EXECUTOR_DRAINING;
+    self->ops->executor_changed(self->policy, now, executor, TT_CHANGE_DRAINING);
+}
+
+void tt_mechanism_remove_executor(struct tt_mechanism *self, int64_t now, int32_t executor) {
+    advance(self, now);
+    struct tt_executor *e = &self->executors[executor];
+    tt_assert(e->state != TT_EXECUTOR_GONE);
+    tt_assert(e->queued == 0);
+    e->state = TT_EXECUTOR_GONE;
+    self->ops->executor_changed(self->policy, now, executor, TT_CHANGE_GONE);
+}
+
+void tt_mechanism_decide(struct tt_mechanism *self, int64_t now) {
+    advance(self, now);
+    self->deciding = true;
+    self->ops->decide(self->policy, now, self);
+    self->deciding = false;
+    tt_assert(self->building == NULL);
+}
+
+int64_t tt_mechanism_next_at(const struct tt_mechanism *self) {
+    return self->ops->next_at(self->policy);
+}
+
+struct tt_task *tt_mechanism_run_begin(struct tt_mechanism *self, int32_t executor, int32_t model,
+                                       int32_t first_step, int32_t last_step) {
+    tt_assert(self->deciding);
+    tt_assert(self->building == NULL);
+    tt_assert(executor >= 0 && executor < self->executor_capacity);
+    tt_assert(tt_mechanism_has_room(self, executor));
+    tt_assert(model >= 0 && model < self->model_capacity);
+    tt_assert(self->models[model] != NULL);
+    tt_assert(first_step >= 0 && first_step <= last_step);
+    tt_assert(last_step < self->models[model]->step_count);
+    struct tt_executor *e = &self->executors[executor];
+    int32_t at = e->oldest + e->queued;
+    struct tt_task *task = &e->tasks[at < e->depth ? at : at - e->depth];
+    tt_assert(task->state == TT_TASK_FREE);
+    task->state = TT_TASK_BUILDING;
+    task->executor = executor;
+    task->model = model;
+    task->first_step = first_step;
+    task->last_step = last_step;
+    task->repeat = 1;
+    task->length = 0;
+    task->rows = 0;
+    task->count = 0;
+    task->user = NULL;
+    task->outcome = TT_OUTCOME_DONE;
+    task->last_step_done = first_step - 1;
+    self->building = task;
+    return task;
+}
+
+void tt_mechanism_run_add(struct tt_mechanism *self, struct tt_request *request) {
+    struct tt_task *task = self->building;
+    tt_assert(task != NULL);
+    tt_assert(request->state == TT_REQUEST_QUEUED);
+    tt_assert(request->model == task->model);
+    tt_assert(request->step == task->first_step);
+    tt_assert(!tt_list_linked(&request->link)); /* out of the policy's queues first */
+    tt_assert(task->count < task->capacity);
+    task->rows += request->rows;
+    tt_assert(task->rows <= self->models[task->model]->max_batch);
+    task->items[task->count++] = (struct tt_task_item){.request = request};
+    request->state = TT_REQUEST_RUNNING;
+    request->task = task;
+}
+
+void tt_mechanism_run_commit(struct tt_mechanism *self, int64_t start_at) {
+    struct tt_task *task = self->building;
+    tt_assert(task != NULL);
+    tt_assert(task->count > 0);
+    tt_assert(task->repeat >= 1);
+    self->building = NULL;
+    task->state = TT_TASK_QUEUED;
+    task->number = self->runs++;
+    task->dispatched_at = self->now;
+    task->start_at = start_at > self->now ? start_at : self->now;
+    self->executors[task->executor].queued++;
+    self->carrier.start(self->carrier.context, self->now, task);
+}
+
+void tt_mechanism_drop(struct tt_mechanism *self, struct tt_request *request,
+                       enum tt_drop_reason reason) {
+    tt_assert(self->deciding);
+    tt_assert(request->state == TT_REQUEST_QUEUED);
+    end_request(self, request, TT_ENDING_DROPPED, reason);
+}
+
+static void stop_oldest(struct tt_mechanism *self, int32_t executor) {
+    tt_assert(self->deciding);
+    struct tt_executor *e = &self->executors[executor];
+    tt_assert(e->queued > 0);
+    tt_assert(!e->stopping);
+    e->stopping = true;
+}
+
+void tt_mechanism_yield(struct tt_mechanism *self, int32_t executor) {
+    stop_oldest(self, executor);
+    self->carrier.yield(self->carrier.context, self->now, executor);
+}
+
+void tt_mechanism_abort(struct tt_mechanism *self, int32_t executor) {
+    stop_oldest(self, executor);
+    self->carrier.abort(self->carrier.context, self->now, executor);
+}
+
+void tt_mechanism_check(const struct tt_mechanism *self) {
+    int64_t gone = 0;
+    for (int32_t i = 0; i <= TT_ENDING_CANCELLED; i++)
+        gone += self->ended[i];
+    /* Conservation: every request that came is here or has left exactly once. */
+    tt_assert(self->arrivals == gone + self->requests.in_use);
+    int64_t here = 0;
+    for (int32_t m = 0; m < self->model_capacity; m++) {
+        tt_assert(self->model_requests[m] >= 0);
+        tt_assert(self->models[m] != NULL || self->model_requests[m] == 0);
+        here += self->model_requests[m];
+    }
+    tt_assert(here == self->requests.in_use);
+    for (int32_t i = 0; i < self->executor_capacity; i++) {
+        const struct tt_executor *e = &self->executors[i];
+        tt_assert(e->queued >= 0 && e->queued <= e->depth);
+        tt_assert(e->state != TT_EXECUTOR_GONE || e->queued == 0);
+        for (int32_t k = 0; k < e->depth; k++) {
+            int32_t at = e->oldest + k < e->depth ? e->oldest + k : e->oldest + k - e->depth;
+            const struct tt_task *task = &e->tasks[at];
+            tt_assert((task->state == TT_TASK_QUEUED) == (k < e->queued));
+            if (k >= e->queued)
+                continue;
+            int32_t rows = 0;
+            for (int32_t item = 0; item < task->count; item++) {
+                const struct tt_request *request = task->items[item].request;
+                tt_assert(request->state == TT_REQUEST_RUNNING);
+                tt_assert(request->task == task);
+                rows += request->rows;
+            }
+            tt_assert(rows == task->rows);
+        }
+    }
+    self->ops->check(self->policy);
+}

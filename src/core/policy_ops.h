@@ -1,0 +1,38 @@
+/* What the mechanism calls of a policy. The policies' own view, with the essay on the contract, is
+ * policy/policy.h. */
+#ifndef TT_CORE_POLICY_OPS_H
+#define TT_CORE_POLICY_OPS_H
+
+#include "core/mechanism.h"
+
+enum tt_change { TT_CHANGE_ADDED, TT_CHANGE_DRAINING, TT_CHANGE_GONE };
+
+struct tt_policy_ops {
+    const char *name;
+    /* Mandatory. The request is the policy's until it RUNs or DROPs it, or hears of its end. */
+    void (*arrived)(struct tt_policy *self, int64_t now, struct tt_request *request);
+    /* Mandatory. Per item the request is QUEUED again (at its new step, the policy's) or LEAVING
+     * (to be forgotten). After an abort all are QUEUED at their old step. */
+    void (*finished)(struct tt_policy *self, int64_t now, const struct tt_task *task);
+    /* Mandatory. A QUEUED request is to be taken out of the policy's queues; it is gone afterwards.
+     * (A running one comes back by `finished` as LEAVING.) */
+    void (*cancelled)(struct tt_policy *self, int64_t now, struct tt_request *request);
+    /* Mandatory. Everything of the instant `now` has been told: answer by the mechanism's actions.
+     */
+    void (*decide)(struct tt_policy *self, int64_t now, struct tt_mechanism *actions);
+    /* Mandatory. When `decide` should be called even if nothing happens; TT_NEVER: no need. */
+    int64_t (*next_at)(const struct tt_policy *self);
+    /* Optional. The request's input is on the device. */
+    void (*ready)(struct tt_policy *self, int64_t now, struct tt_request *request);
+    /* Optional for models (asks nothing of policies that look models up when needed), mandatory for
+     * executors. */
+    void (*model_changed)(struct tt_policy *self, int64_t now, int32_t model,
+                          enum tt_change change);
+    void (*executor_changed)(struct tt_policy *self, int64_t now, int32_t executor,
+                             enum tt_change change);
+    /* Mandatory. O(n) invariants; called after every simulated event. */
+    void (*check)(const struct tt_policy *self);
+    void (*free)(struct tt_policy *take_self);
+};
+
+#endif

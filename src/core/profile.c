@@ -1,0 +1,215 @@
+#include "core/profile.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct tt_profile *profile_new(int32_t max_batch, int32_t length_count) {
+    struct tt_profile *self = calloc(1, sizeof(*self));
+    if (!self)
+        return NULL;
+    size_t batches = (size_t)max_batch + 1;
+    self->max_batch = max_batch;
+    self->length_count = length_count;
+    self->lengths = calloc((size_t)length_count, sizeof(*self->lengths));
+    self->latency_ns = calloc(batches * (size_t)length_count, sizeof(*self->latency_ns));
+    self->demand_ppm = calloc(batches, sizeof(*self->demand_ppm));
+    if (!self->lengths || !self->latency_ns || !self->demand_ppm) {
+        tt_profile_free(self);
+        return NULL;
+    }
+    return self;
+}
+
+void tt_profile_free(struct tt_profile *take_profile) {
+    if (!take_profile)
+        return;
+    free(take_profile->lengths);
+    free(take_profile->latency_ns);
+    free(take_profile->demand_ppm);
+    free(take_profile);
+}
+
+static enum tt_err check_max_batch(int32_t max_batch, struct tt_message *why) {
+    if (max_batch >= 1 && max_batch <= TT_PROFILE_MAX_BATCH)
+        return TT_OK;
+    return tt_fail(TT_ERR_INVALID, why, "the largest batch is %d; it must be 1 .. %d", max_batch,
+                   TT_PROFILE_MAX_BATCH);
+}
+
+enum tt_err tt_profile_new_linear(int64_t alpha_ns, int64_t beta_ns, int32_t max_batch,
+                                  struct tt_profile **out_profile, struct tt_message *why) {
+    enum tt_err err = check_max_batch(max_batch, why);
+    if (err)
+        return err;
+    if (alpha_ns < 0 || beta_ns < 0 || alpha_ns > INT64_MAX / 2 / TT_PROFILE_MAX_BATCH ||
+        beta_ns > INT64_MAX / 4 || alpha_ns + beta_ns <= 0)
+        return tt_fail(TT_ERR_INVALID, why,
+                       "l(b) = %lld b + %lld ns: both must be >= 0, at least one positive",
+                       (long long)alpha_ns, (long long)beta_ns);
+    struct tt_profile *self = profile_new(max_batch, 1);
+    if (!self)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a profile of %d batches",
+                       max_batch);
+    self->alpha_ns = alpha_ns;
+    self->beta_ns = beta_ns;
+    for (int32_t b = 1; b <= max_batch; b++) {
+        self->latency_ns[b] = alpha_ns * b + beta_ns;
+        self->demand_ppm[b] = TT_DEMAND_WHOLE;
+    }
+    *out_profile = self;
+    return TT_OK;
+}
+
+static int compare_points(const void *a, const void *b) {
+    const struct tt_profile_point *x = a, *y = b;
+    if (x->length != y->length)
+        return x->length < y->length ? -1 : 1;
+    return (x->batch > y->batch) - (x->batch < y->batch);
+}
+
+static int64_t on_line(const struct tt_profile_point *p, const struct tt_profile_point *q,
+                       int64_t p_value, int64_t q_value, int32_t batch) {
+    __int128 rise = (__int128)(q_value - p_value) * (batch - p->batch);
+    __int128 value = p_value + rise / (q->batch - p->batch);
+    const int64_t most = INT64_MAX / 4; /* a steep last slope may lead far beyond the points */
+    return value > most ? most : value < -most ? -most : (int64_t)value;
+}
+
+/* Fills one length's row from its sorted points. */
+static void fill_row(struct tt_profile *self, int32_t row, const struct tt_profile_point *points,
+                     int32_t count) {
+    int64_t *latency = self->latency_ns + (int64_t)row * (self->max_batch + 1);
+    int32_t right = 0;
+    for (int32_t b = 1; b <= self->max_batch; b++) {
+        while (right < count - 1 && points[right].batch < b)
+            right++;
+        const struct tt_profile_point *q = &points[right];
+        const struct tt_profile_point *p = right > 0 ? q - 1 : q;
+        int64_t value = q->latency_ns;
+        int64_t demand = q->demand_ppm ? q->demand_ppm : TT_DEMAND_WHOLE;
+        if (p != q) {
+            int64_t p_demand = p->demand_ppm ? p->demand_ppm : TT_DEMAND_WHOLE;
+            value = on_line(p, q, p->latency_ns, q->latency_ns, b);
+            demand = on_line(p, q, p_demand, demand, b);
+        }
+        if (value < latency[b - 1])
+            value = latency[b - 1];
+        latency[b] = value;
+        if (row == 0)
+            self->demand_ppm[b] = (int32_t)(demand < 1                 ? 1
+                                            : demand > TT_DEMAND_WHOLE ? TT_DEMAND_WHOLE
+                                                                       : demand);
+    }
+}
+
+/* Least squares through the points of the first length; integers only. */
+static void fit_line(struct tt_profile *self, const struct tt_profile_point *points,
+                     int32_t count) {
+    if (count < 2) {
+        self->beta_ns = points[0].latency_ns;
+        return;
+    }
+    __int128 n = count, sum_b = 0, sum_l = 0, sum_bb = 0, sum_bl = 0;
+    for (int32_t i = 0; i < count; i++) {
+        sum_b += points[i].batch;
+        sum_l += points[i].latency_ns;
+        sum_bb += (__int128)points[i].batch * points[i].batch;
+        sum_bl += (__int128)points[i].batch * points[i].latency_ns;
+    }
+    __int128 alpha = (n * sum_bl - sum_b * sum_l) / (n * sum_bb - sum_b * sum_b);
+    __int128 beta = (sum_l - alpha * sum_b) / n;
+    self->alpha_ns = alpha > 0 ? (int64_t)alpha : 0;
+    self->beta_ns = beta > 0 ? (int64_t)beta : 0;
+}
+
+static enum tt_err check_points(const struct tt_profile_point *points, int32_t count,
+                                struct tt_message *why) {
+    for (int32_t i = 0; i < count; i++) {
+        const struct tt_profile_point *p = &points[i];
+        if (p->batch < 1 || p->batch > TT_PROFILE_MAX_BATCH || p->latency_ns <= 0 ||
+            p->latency_ns > INT64_MAX / 8 || p->length < 0 || p->demand_ppm < 0 ||
+            p->demand_ppm > TT_DEMAND_WHOLE)
+            return tt_fail(TT_ERR_INVALID, why,
+                           "profile point length %d batch %d latency %lld ns demand %d ppm: want "
+                           "batch 1 .. %d, latency > 0, demand 0 .. %d",
+                           p->length, p->batch, (long long)p->latency_ns, p->demand_ppm,
+                           TT_PROFILE_MAX_BATCH, TT_DEMAND_WHOLE);
+        bool starts = i == 0 || p->length != points[i - 1].length;
+        if (starts && p->batch != 1)
+            return tt_fail(TT_ERR_INVALID, why,
+                           "profile for length %d begins at batch %d; batch 1 is needed", p->length,
+                           p->batch);
+        if (!starts && p->batch == points[i - 1].batch)
+            return tt_fail(TT_ERR_INVALID, why, "profile has length %d batch %d twice", p->length,
+                           p->batch);
+    }
+    return TT_OK;
+}
+
+enum tt_err tt_profile_new_points(const struct tt_profile_point *points, int32_t count,
+                                  int32_t max_batch, struct tt_profile **out_profile,
+                                  struct tt_message *why) {
+    enum tt_err err = check_max_batch(max_batch, why);
+    if (err)
+        return err;
+    if (count < 1)
+        return tt_fail(TT_ERR_INVALID, why, "a profile needs at least one point");
+    struct tt_profile_point *sorted = malloc((size_t)count * sizeof(*sorted));
+    if (!sorted)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a profile");
+    memcpy(sorted, points, (size_t)count * sizeof(*sorted));
+    qsort(sorted, (size_t)count, sizeof(*sorted), compare_points);
+    err = check_points(sorted, count, why);
+    int32_t lengths = 0;
+    for (int32_t i = 0; i < count; i++)
+        lengths += i == 0 || sorted[i].length != sorted[i - 1].length;
+    struct tt_profile *self = err ? NULL : profile_new(max_batch, lengths);
+    if (!err && !self)
+        err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a profile");
+    for (int32_t i = 0, row = 0; !err && i < count; row++) {
+        int32_t end = i + 1;
+        while (end < count && sorted[end].length == sorted[i].length)
+            end++;
+        self->lengths[row] = sorted[i].length;
+        fill_row(self, row, sorted + i, end - i);
+        if (row == 0)
+            fit_line(self, sorted, end);
+        i = end;
+    }
+    free(sorted);
+    if (err)
+        return err;
+    *out_profile = self;
+    return TT_OK;
+}
+
+int32_t tt_profile_length_index(const struct tt_profile *self, int32_t length) {
+    int32_t low = 0, high = self->length_count - 1;
+    while (low < high) {
+        int32_t middle = (low + high) / 2;
+        if (self->lengths[middle] >= length)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+int32_t tt_profile_largest_batch(const struct tt_profile *self, int64_t budget_ns, int32_t length,
+                                 int32_t limit) {
+    int32_t high = limit < self->max_batch ? limit : self->max_batch;
+    if (high < 1 || tt_profile_latency(self, 1, length) > budget_ns)
+        return 0;
+    if (tt_profile_latency(self, high, length) <= budget_ns)
+        return high;
+    int32_t low = 1; /* l(low) fits, l(high) does not */
+    while (high - low > 1) {
+        int32_t middle = low + (high - low) / 2;
+        if (tt_profile_latency(self, middle, length) <= budget_ns)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}

@@ -1,0 +1,65 @@
+/* How long a step takes: latency in ns as a function of the rows in the batch, and of the input's
+ * length where the step has one. A table, so that a lookup is one load and no decision ever meets a
+ * float; alpha and beta (l(b) = alpha b + beta) are kept beside it as the summary that some rules
+ * are written in.
+ *
+ * Also the share of the device that a batch occupies (`demand`): tasks whose demands sum to at most
+ * one whole run side by side undisturbed. Tables never decrease with the batch (a measured dip is
+ * lifted to its left neighbour): the search for the largest batch that fits needs that. Immutable
+ * once made; shared by pointer. */
+#ifndef TT_CORE_PROFILE_H
+#define TT_CORE_PROFILE_H
+
+#include "base/err.h"
+
+#include <stdint.h>
+
+enum { TT_PROFILE_MAX_BATCH = 4096, TT_DEMAND_WHOLE = 1000000 };
+
+struct tt_profile {
+    int32_t max_batch;
+    int32_t length_count; /* >= 1 */
+    int32_t *lengths;     /* ascending; {0} where the step has no length */
+    int64_t *latency_ns;  /* [length_count][max_batch + 1]; entry 0 is 0 */
+    int32_t *demand_ppm;  /* [max_batch + 1]; 1 .. TT_DEMAND_WHOLE */
+    int64_t alpha_ns, beta_ns;
+};
+
+struct tt_profile_point {
+    int32_t length; /* 0 where the step has none */
+    int32_t batch;
+    int64_t latency_ns;
+    int32_t demand_ppm; /* 0: the whole device */
+};
+
+/* l(b) = alpha b + beta, 1 <= b <= max_batch, whole device. INVALID when a value is negative or
+ * l(1) <= 0. */
+TT_MUST_CHECK enum tt_err tt_profile_new_linear(int64_t alpha_ns, int64_t beta_ns,
+                                                int32_t max_batch, struct tt_profile **out_profile,
+                                                struct tt_message *why);
+/* From measured points, in any order; between two batches the line through them, above the last the
+ * last slope. Each length needs the point batch 1. */
+TT_MUST_CHECK enum tt_err tt_profile_new_points(const struct tt_profile_point *points,
+                                                int32_t count, int32_t max_batch,
+                                                struct tt_profile **out_profile,
+                                                struct tt_message *why);
+void tt_profile_free(struct tt_profile *take_profile);
+
+/* The row of the table for inputs of `length`: the smallest profiled length that holds it, else the
+ * largest. */
+int32_t tt_profile_length_index(const struct tt_profile *self, int32_t length);
+
+/* Latency of `batch` rows (1 .. max_batch) at `length`. */
+static inline int64_t tt_profile_latency(const struct tt_profile *self, int32_t batch,
+                                         int32_t length) {
+    tt_assert(batch >= 0 && batch <= self->max_batch);
+    int32_t row = self->length_count == 1 ? 0 : tt_profile_length_index(self, length);
+    return self->latency_ns[(int64_t)row * (self->max_batch + 1) + batch];
+}
+
+/* The largest batch b <= limit with l(b) <= budget_ns; 0 when not even one row fits. O(log
+ * max_batch). */
+int32_t tt_profile_largest_batch(const struct tt_profile *self, int64_t budget_ns, int32_t length,
+                                 int32_t limit);
+
+#endif

@@ -1,0 +1,95 @@
+#include "core/request.h"
+
+#include <stdlib.h>
+
+enum { CHUNK = 1024 };
+
+static enum tt_err pool_reserve(struct tt_request_pool *self) {
+    if (self->chunk_count == self->chunk_capacity) {
+        int32_t capacity = self->chunk_capacity ? self->chunk_capacity * 2 : 16;
+        struct tt_request **chunks =
+            realloc(self->chunks, (size_t)capacity * sizeof(*self->chunks));
+        if (!chunks)
+            return TT_ERR_NO_MEMORY;
+        self->chunks = chunks;
+        self->chunk_capacity = capacity;
+    }
+    struct tt_request *chunk = calloc(CHUNK, sizeof(*chunk));
+    if (!chunk)
+        return TT_ERR_NO_MEMORY;
+    for (int32_t i = 0; i < CHUNK; i++) {
+        chunk[i].handle.index = (uint32_t)(self->chunk_count * CHUNK + i);
+        tt_list_push_back(&self->free, &chunk[i].link);
+    }
+    self->chunks[self->chunk_count++] = chunk;
+    return TT_OK;
+}
+
+enum tt_err tt_request_pool_init(struct tt_request_pool *self, int32_t reserve, int32_t limit) {
+    tt_assert(reserve >= 0 && limit >= 1);
+    *self = (struct tt_request_pool){.limit = limit};
+    tt_list_init(&self->free);
+    while ((int64_t)self->chunk_count * CHUNK < reserve) {
+        enum tt_err err = pool_reserve(self);
+        if (err) {
+            tt_request_pool_fini(self);
+            return err;
+        }
+    }
+    return TT_OK;
+}
+
+void tt_request_pool_fini(struct tt_request_pool *self) {
+    for (int32_t i = 0; i < self->chunk_count; i++)
+        free(self->chunks[i]);
+    free(self->chunks);
+    *self = (struct tt_request_pool){0};
+}
+
+/* Who adds a field blanks it below. */
+_Static_assert(sizeof(void *) != 8 || sizeof(struct tt_request) == 104, "see tt_request_pool_take");
+
+struct tt_request *tt_request_pool_take(struct tt_request_pool *self) {
+    if (self->in_use == self->limit)
+        return NULL;
+    if (tt_list_empty(&self->free) && pool_reserve(self) != TT_OK)
+        return NULL;
+    struct tt_list_node *node = tt_list_first(&self->free);
+    tt_list_remove(node);
+    struct tt_request *request = TT_CONTAINER_OF(node, struct tt_request, link);
+    /* Field by field: a general clearing of so small a thing costs more than all the rest here. */
+    request->handle.generation++;
+    request->policy_word = 0;
+    request->number = 0;
+    request->arrived_at = 0;
+    request->deadline_at = 0;
+    request->model = 0;
+    request->rows = 0;
+    request->length = 0;
+    request->priority = 0;
+    request->step = 0;
+    request->cancelled = false;
+    request->task = NULL;
+    request->user = NULL;
+    self->in_use++;
+    return request;
+}
+
+void tt_request_pool_give(struct tt_request_pool *self, struct tt_request *take_request) {
+    tt_assert(take_request->handle.generation & 1);
+    tt_assert(!tt_list_linked(&take_request->link));
+    take_request->handle.generation++;
+    take_request->state = TT_REQUEST_FREE;
+    /* The most recently used goes out first: it is warm in the cache. */
+    tt_list_push_front(&self->free, &take_request->link);
+    self->in_use--;
+}
+
+struct tt_request *tt_request_pool_find(const struct tt_request_pool *self,
+                                        struct tt_handle handle) {
+    if (handle.index / CHUNK >= (uint32_t)self->chunk_count)
+        return NULL;
+    struct tt_request *request = &self->chunks[handle.index / CHUNK][handle.index % CHUNK];
+    return request->handle.generation == handle.generation && (handle.generation & 1) ? request
+                                                                                      : NULL;
+}

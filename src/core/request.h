@@ -1,0 +1,69 @@
+/* One request on its way through a domain.
+ *
+ * It comes from the pool when it arrives, is owned by the policy while QUEUED (the policy links it
+ * into its queues by `link` and may keep a number in `policy_word`), belongs to a task while
+ * RUNNING, returns to the policy between steps, and goes back to the pool when it leaves: done,
+ * dropped, failed or cancelled. Pointers stay good until then; whoever keeps one across time or
+ * threads keeps the handle instead, which says whether the request still exists.
+ *
+ * What the request will do later (its output length, its exit) is not here: the world knows it, the
+ * policy must not. */
+#ifndef TT_CORE_REQUEST_H
+#define TT_CORE_REQUEST_H
+
+#include "base/list.h"
+
+#include <stdint.h>
+
+struct tt_handle {
+    uint32_t index;
+    uint32_t generation; /* odd while the request exists */
+};
+
+enum tt_request_state {
+    TT_REQUEST_FREE,    /* in the pool */
+    TT_REQUEST_QUEUED,  /* the policy's: waiting for its first or next step */
+    TT_REQUEST_RUNNING, /* in a task that was given to an executor */
+    TT_REQUEST_LEAVING, /* its last step ended; gone when the policy has heard of it */
+};
+
+struct tt_task;
+
+struct tt_request {
+    struct tt_list_node link; /* the policy's while QUEUED */
+    int64_t policy_word;      /* the policy's */
+    int64_t number;           /* of its arrival in this domain, from 0: ties go by it */
+    int64_t arrived_at;
+    int64_t deadline_at; /* TT_NEVER: none */
+    struct tt_handle handle;
+    int32_t model;
+    int32_t rows;     /* what it counts in a batch, >= 1 */
+    int32_t length;   /* of its input; 0 where the model has none */
+    int32_t priority; /* 1 is the most urgent; 0 where the model has no levels */
+    int32_t step;     /* the next one to run */
+    enum tt_request_state state;
+    bool cancelled;       /* while RUNNING: its result will be thrown away */
+    struct tt_task *task; /* while RUNNING */
+    void *user;           /* the carrier's */
+};
+
+struct tt_request_pool {
+    struct tt_request **chunks;
+    int32_t chunk_count, chunk_capacity;
+    int32_t in_use;
+    int32_t limit; /* most requests at once; BUSY beyond */
+    struct tt_list free;
+};
+
+/* Makes the first `reserve` requests; the pool grows by chunks up to `limit`. */
+TT_MUST_CHECK enum tt_err tt_request_pool_init(struct tt_request_pool *self, int32_t reserve,
+                                               int32_t limit);
+void tt_request_pool_fini(struct tt_request_pool *self);
+/* A blank request with a fresh handle, or NULL when the limit is reached or memory is out. */
+struct tt_request *tt_request_pool_take(struct tt_request_pool *self);
+void tt_request_pool_give(struct tt_request_pool *self, struct tt_request *take_request);
+/* The request behind a handle; NULL when it is gone. */
+struct tt_request *tt_request_pool_find(const struct tt_request_pool *self,
+                                        struct tt_handle handle);
+
+#endif

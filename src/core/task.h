@@ -1,0 +1,68 @@
+/* One batched execution of consecutive steps on one executor.
+ *
+ * A policy builds it with the actions of policy.h; the mechanism checks it, marks its requests
+ * RUNNING and hands it to the carrier, which runs it and reports `finished`. Tasks live in their
+ * executor (as many as its depth) and are reused: no pointer to one is good after the policy heard
+ * that it finished. */
+#ifndef TT_CORE_TASK_H
+#define TT_CORE_TASK_H
+
+#include "core/request.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum tt_task_state { TT_TASK_FREE, TT_TASK_BUILDING, TT_TASK_QUEUED };
+
+enum tt_outcome {
+    TT_OUTCOME_DONE,      /* every step of the task ran */
+    TT_OUTCOME_PREEMPTED, /* stopped at a step boundary on request (YIELD) */
+    TT_OUTCOME_ABORTED,   /* stopped on request (ABORT); nothing of it counts */
+    TT_OUTCOME_FAILED,    /* the device failed; every request of it fails */
+};
+
+/* How a request left its domain. */
+enum tt_ending {
+    TT_ENDING_DONE,      /* computed (in time or late: compare the instant with the deadline) */
+    TT_ENDING_DROPPED,   /* the policy gave it up; see the reason */
+    TT_ENDING_FAILED,    /* the device could not compute it */
+    TT_ENDING_CANCELLED, /* the client went away */
+};
+
+/* What became of a request in a finished task. The carrier may set it before reporting;
+ * TT_FATE_GOES_ON is the normal course: on to the step after the last one done, or out when that
+ * was the model's last. */
+enum tt_fate {
+    TT_FATE_GOES_ON,
+    TT_FATE_LEAVES, /* early exit, end of sequence */
+    TT_FATE_JUMPS,  /* to step `jump`: layer skip, the next timestep of a recurrent block */
+    TT_FATE_FAILS,  /* this one alone could not be computed */
+};
+
+struct tt_task_item {
+    struct tt_request *request;
+    enum tt_fate fate;
+    int32_t jump;          /* TT_FATE_JUMPS: the next step */
+    enum tt_ending ending; /* the mechanism's: how the request left, if it did */
+};
+
+struct tt_task {
+    int64_t number; /* of the RUN that made it, from 0 */
+    int32_t executor;
+    int32_t model;
+    int32_t first_step, last_step;
+    int32_t repeat; /* the steps run this many times in a row, >= 1 */
+    int32_t length; /* inputs are padded to this; 0: as they are */
+    int32_t rows;   /* sum over the items */
+    int32_t count, capacity;
+    enum tt_task_state state;
+    int64_t dispatched_at; /* when the policy decided */
+    int64_t start_at;      /* not before this */
+    struct tt_task_item *items;
+    void *user; /* the carrier's */
+    /* Set when it finishes: */
+    enum tt_outcome outcome;
+    int32_t last_step_done; /* first_step - 1: none */
+};
+
+#endif

@@ -1,0 +1,60 @@
+#include "core/tensor.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    size_t bytes;
+} dtypes[] = {
+    [TT_DTYPE_NONE] = {"NONE", 0},     [TT_DTYPE_BOOL] = {"BOOL", 1},
+    [TT_DTYPE_UINT8] = {"UINT8", 1},   [TT_DTYPE_UINT16] = {"UINT16", 2},
+    [TT_DTYPE_UINT32] = {"UINT32", 4}, [TT_DTYPE_UINT64] = {"UINT64", 8},
+    [TT_DTYPE_INT8] = {"INT8", 1},     [TT_DTYPE_INT16] = {"INT16", 2},
+    [TT_DTYPE_INT32] = {"INT32", 4},   [TT_DTYPE_INT64] = {"INT64", 8},
+    [TT_DTYPE_FP16] = {"FP16", 2},     [TT_DTYPE_FP32] = {"FP32", 4},
+    [TT_DTYPE_FP64] = {"FP64", 8},     [TT_DTYPE_BF16] = {"BF16", 2},
+    [TT_DTYPE_BYTES] = {"BYTES", 0},
+};
+
+size_t tt_dtype_bytes(enum tt_dtype dtype) { return dtypes[dtype].bytes; }
+
+const char *tt_dtype_name(enum tt_dtype dtype) { return dtypes[dtype].name; }
+
+enum tt_dtype tt_dtype_parse(const char *name, size_t length) {
+    for (int i = TT_DTYPE_BOOL; i <= TT_DTYPE_BYTES; i++)
+        if (strlen(dtypes[i].name) == length && memcmp(dtypes[i].name, name, length) == 0)
+            return (enum tt_dtype)i;
+    return TT_DTYPE_NONE;
+}
+
+int64_t tt_shape_count(const struct tt_shape *shape, int32_t first) {
+    int64_t count = 1;
+    for (int32_t i = first; i < shape->rank; i++)
+        if (shape->dims[i] < 0 || __builtin_mul_overflow(count, shape->dims[i], &count))
+            return -1;
+    return count;
+}
+
+char *tt_shape_print(const struct tt_shape *shape, char *out, size_t capacity) {
+    size_t used = (size_t)snprintf(out, capacity, "[");
+    for (int32_t i = 0; i < shape->rank && used < capacity; i++)
+        used += (size_t)snprintf(out + used, capacity - used, i ? ",%lld" : "%lld",
+                                 (long long)shape->dims[i]);
+    if (used < capacity)
+        snprintf(out + used, capacity - used, "]");
+    return out;
+}
+
+bool tt_shape_fits(const struct tt_shape *concrete, const struct tt_shape *spec, bool batched) {
+    if (concrete->rank != spec->rank)
+        return false;
+    for (int32_t i = 0; i < spec->rank; i++) {
+        if (concrete->dims[i] < 0)
+            return false;
+        bool is_free = spec->dims[i] < 0 || (batched && i == 0);
+        if (!is_free && concrete->dims[i] != spec->dims[i])
+            return false;
+    }
+    return true;
+}

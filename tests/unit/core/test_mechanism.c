@@ -1,0 +1,766 @@
+/* The mechanism under a scripted policy: what it tells, what it lets happen, what it counts, and
+ * that every broken rule ends the program. */
+#include "core/mechanism.h"
+
+#include "base/instant.h"
+#include "core/policy_ops.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { MODELS = 2, EXECUTORS = 2, DEPTH = 2, LIMIT = 6, STEPS = 4, MAX_BATCH = 4, LOG = 64 };
+
+struct ending {
+    int64_t at;
+    intptr_t user;
+    enum tt_ending ending;
+    enum tt_drop_reason reason;
+};
+struct change {
+    int32_t which;
+    enum tt_change change;
+};
+struct world;
+
+/* Keeps what it is told in a list, and answers as the test says. */
+struct tt_policy {
+    struct world *world;
+    struct tt_list queue;
+    void (*script)(struct world *world, int64_t now); /* the next decision; NULL: nothing */
+    int arrived, finished, cancelled, decided, ready, checked;
+    struct change models[LOG], executors[LOG];
+    int model_changes, executor_changes;
+    int leaving; /* of the task that finished last */
+    int64_t next_at;
+};
+
+struct world {
+    struct tt_mechanism mechanism;
+    struct tt_policy policy;
+    struct tt_profile *whole, *step;
+    struct tt_step steps[STEPS];
+    struct tt_step_model models[MODELS];
+    struct ending endings[LOG];
+    int ending_count;
+    struct tt_task *started[LOG];
+    int start_count, yields, aborts;
+    int32_t stopped; /* the executor of the last yield or abort */
+};
+
+/* ---- the policy ---- */
+
+static void policy_arrived(struct tt_policy *self, int64_t now, struct tt_request *request) {
+    assert_int_equal(request->state, TT_REQUEST_QUEUED);
+    assert_int_equal(request->arrived_at, now);
+    tt_list_push_back(&self->queue, &request->link);
+    self->arrived++;
+}
+static void policy_finished(struct tt_policy *self, int64_t now, const struct tt_task *task) {
+    (void)now;
+    self->finished++;
+    self->leaving = 0;
+    for (int32_t i = 0; i < task->count; i++) {
+        struct tt_request *request = task->items[i].request;
+        assert_null(request->task);
+        if (request->state == TT_REQUEST_QUEUED)
+            tt_list_push_back(&self->queue, &request->link);
+        else
+            self->leaving += request->state == TT_REQUEST_LEAVING;
+    }
+}
+static void policy_cancelled(struct tt_policy *self, int64_t now, struct tt_request *request) {
+    (void)now;
+    tt_list_remove(&request->link);
+    self->cancelled++;
+}
+static void policy_decide(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
+    assert_ptr_equal(actions, &self->world->mechanism);
+    self->decided++;
+    if (self->script)
+        self->script(self->world, now);
+}
+static int64_t policy_next_at(const struct tt_policy *self) { return self->next_at; }
+static void policy_ready(struct tt_policy *self, int64_t now, struct tt_request *request) {
+    (void)now;
+    (void)request;
+    self->ready++;
+}
+static void policy_model_changed(struct tt_policy *self, int64_t now, int32_t model,
+                                 enum tt_change change) {
+    (void)now;
+    self->models[self->model_changes++] = (struct change){model, change};
+}
+static void policy_executor_changed(struct tt_policy *self, int64_t now, int32_t executor,
+                                    enum tt_change change) {
+    (void)now;
+    self->executors[self->executor_changes++] = (struct change){executor, change};
+}
+static void policy_check(const struct tt_policy *self) { self->world->policy.checked++; }
+
+static const struct tt_policy_ops scripted_ops = {
+    .name = "scripted",
+    .arrived = policy_arrived,
+    .finished = policy_finished,
+    .cancelled = policy_cancelled,
+    .decide = policy_decide,
+    .next_at = policy_next_at,
+    .ready = policy_ready,
+    .model_changed = policy_model_changed,
+    .executor_changed = policy_executor_changed,
+    .check = policy_check,
+};
+
+/* ---- the carrier ---- */
+
+static void on_start(void *context, int64_t now, struct tt_task *task) {
+    struct world *world = context;
+    assert_int_equal(task->dispatched_at, now);
+    assert_int_equal(task->state, TT_TASK_QUEUED);
+    world->started[world->start_count++] = task;
+}
+static void on_yield(void *context, int64_t now, int32_t executor) {
+    struct world *world = context;
+    (void)now;
+    world->yields++;
+    world->stopped = executor;
+}
+static void on_abort(void *context, int64_t now, int32_t executor) {
+    struct world *world = context;
+    (void)now;
+    world->aborts++;
+    world->stopped = executor;
+}
+static void on_ended(void *context, int64_t now, struct tt_request *request, enum tt_ending ending,
+                     enum tt_drop_reason reason) {
+    struct world *world = context;
+    world->endings[world->ending_count++] =
+        (struct ending){now, (intptr_t)request->user, ending, reason};
+}
+
+static void open_world(struct world *world) {
+    *world = (struct world){.stopped = -1};
+    tt_list_init(&world->policy.queue);
+    world->policy.world = world;
+    world->policy.next_at = TT_NEVER;
+    struct tt_message why;
+    assert_int_equal(tt_profile_new_linear(4, 8, MAX_BATCH, &world->whole, &why), TT_OK);
+    assert_int_equal(tt_profile_new_linear(1, 2, MAX_BATCH, &world->step, &why), TT_OK);
+    for (int s = 0; s < STEPS; s++)
+        world->steps[s] = (struct tt_step){.name = "step", .profile = world->step};
+    struct tt_mechanism_options options = {.model_capacity = MODELS,
+                                           .executor_capacity = EXECUTORS,
+                                           .max_batch = MAX_BATCH,
+                                           .depth = DEPTH,
+                                           .request_limit = LIMIT,
+                                           .request_reserve = 1};
+    struct tt_carrier carrier = {world, on_start, on_yield, on_abort, on_ended};
+    assert_int_equal(tt_mechanism_init(&world->mechanism, &options, &carrier, &why), TT_OK);
+    tt_mechanism_attach(&world->mechanism, &scripted_ops, &world->policy);
+    for (int m = 0; m < MODELS; m++) {
+        world->models[m] = (struct tt_step_model){.name = "model",
+                                                  .step_count = STEPS,
+                                                  .steps = world->steps,
+                                                  .whole = world->whole,
+                                                  .slo_ns = 1000,
+                                                  .max_batch = MAX_BATCH};
+        tt_mechanism_add_model(&world->mechanism, 0, m, &world->models[m]);
+    }
+    for (int e = 0; e < EXECUTORS; e++)
+        tt_mechanism_add_executor(&world->mechanism, 0, e, 10 + e);
+}
+
+static void close_world(struct world *world) {
+    world->policy.script = NULL;
+    tt_mechanism_check(&world->mechanism);
+    assert_true(world->policy.checked > 0);
+    tt_mechanism_fini(&world->mechanism);
+    tt_profile_free(world->whole);
+    tt_profile_free(world->step);
+}
+
+static struct tt_request *arrive(struct world *world, int64_t now, int32_t model, int32_t rows,
+                                 intptr_t user) {
+    struct tt_arrival arrival = {.model = model,
+                                 .rows = rows,
+                                 .length = 3,
+                                 .priority = 2,
+                                 .deadline_at = now + 1000,
+                                 .user = (void *)user};
+    struct tt_request *request = NULL;
+    assert_int_equal(tt_mechanism_arrived(&world->mechanism, now, &arrival, &request), TT_OK);
+    return request;
+}
+
+static void decide(struct world *world, int64_t now, void (*script)(struct world *, int64_t)) {
+    world->policy.script = script;
+    tt_mechanism_decide(&world->mechanism, now);
+    tt_mechanism_check(&world->mechanism);
+}
+
+static void finish(struct world *world, int64_t now, int32_t executor, enum tt_outcome outcome,
+                   int32_t last_step_done) {
+    struct tt_task *task = tt_mechanism_oldest(&world->mechanism, executor);
+    task->outcome = outcome;
+    task->last_step_done = last_step_done;
+    tt_mechanism_finished(&world->mechanism, now, task);
+    tt_mechanism_check(&world->mechanism);
+}
+
+/* Everything that waits, in one task on executor 0, from the first one's step to the last. */
+static void run_on(struct world *world, int32_t executor, int32_t last_step, int64_t start_at) {
+    struct tt_policy *policy = &world->policy;
+    struct tt_request *head =
+        TT_CONTAINER_OF(tt_list_first(&policy->queue), struct tt_request, link);
+    tt_mechanism_run_begin(&world->mechanism, executor, head->model, head->step, last_step);
+    struct tt_list_node *node;
+    while ((node = tt_list_first(&policy->queue))) {
+        tt_list_remove(node);
+        tt_mechanism_run_add(&world->mechanism, TT_CONTAINER_OF(node, struct tt_request, link));
+    }
+    tt_mechanism_run_commit(&world->mechanism, start_at);
+}
+static void run_all_steps(struct world *world, int64_t now) { run_on(world, 0, STEPS - 1, now); }
+static void run_two_steps(struct world *world, int64_t now) {
+    struct tt_list_node *first = tt_list_first(&world->policy.queue);
+    run_on(world, 0, TT_CONTAINER_OF(first, struct tt_request, link)->step + 1, now);
+}
+static void run_on_both(struct world *world, int64_t now) {
+    struct tt_request *last =
+        TT_CONTAINER_OF(tt_list_last(&world->policy.queue), struct tt_request, link);
+    tt_list_remove(&last->link);
+    run_on(world, 1, STEPS - 1, now + 50);
+    tt_list_push_back(&world->policy.queue, &last->link);
+    run_on(world, 0, STEPS - 1, now - 5);
+}
+static void drop_first(struct world *world, int64_t now) {
+    (void)now;
+    struct tt_list_node *node = tt_list_first(&world->policy.queue);
+    tt_list_remove(node);
+    tt_mechanism_drop(&world->mechanism, TT_CONTAINER_OF(node, struct tt_request, link),
+                      TT_DROP_EARLY);
+}
+static void yield_0(struct world *world, int64_t now) {
+    (void)now;
+    tt_mechanism_yield(&world->mechanism, 0);
+}
+static void abort_0(struct world *world, int64_t now) {
+    (void)now;
+    tt_mechanism_abort(&world->mechanism, 0);
+}
+
+static void expect_ending(const struct world *world, int index, int64_t at, intptr_t user,
+                          enum tt_ending ending) {
+    assert_true(index < world->ending_count);
+    assert_int_equal(world->endings[index].at, at);
+    assert_int_equal(world->endings[index].user, user);
+    assert_int_equal(world->endings[index].ending, ending);
+}
+
+/* ---- what may happen ---- */
+
+static void a_request_walks_its_steps(void **state) {
+    (void)state;
+    struct world world;
+    open_world(&world);
+    struct tt_request *a = arrive(&world, 5, 1, 1, 1);
+    struct tt_request *b = arrive(&world, 5, 1, 3, 2);
+    assert_int_equal(a->number, 0);
+    assert_int_equal(b->number, 1);
+    assert_int_equal(a->length, 3);
+    assert_int_equal(a->priority, 2);
+    assert_int_equal(a->deadline_at, 1005);
+    assert_int_equal(world.mechanism.model_requests[1], 2);
+    tt_mechanism_ready(&world.mechanism, 6, b);
+    assert_int_equal(world.policy.ready, 1);
+    decide(&world, 7, run_two_steps);
+    assert_int_equal(world.start_count, 1);
+    struct tt_task *task = world.started[0];
+    assert_int_equal(task->number, 0);
+    assert_int_equal(task->rows, 4);
+    assert_int_equal(task->count, 2);
+    assert_int_equal(task->start_at, 7);
+    assert_int_equal(task->first_step, 0);
+    assert_int_equal(task->last_step, 1);
+    assert_int_equal(a->state, TT_REQUEST_RUNNING);
+    assert_ptr_equal(b->task, task);
+    finish(&world, 20, 0, TT_OUTCOME_DONE, 1);
+    assert_int_equal(a->state, TT_REQUEST_QUEUED);
+    assert_int_equal(a->step, 2);
+    assert_int_equal(world.ending_count, 0);
+    decide(&world, 20, run_two_steps);
+    assert_int_equal(world.started[1]->number, 1);
+    assert_int_equal(world.started[1]->first_step, 2);
+    finish(&world, 31, 0, TT_OUTCOME_DONE, 3);
+    assert_int_equal(world.policy.leaving, 2);
+    expect_ending(&world, 0, 31, 1, TT_ENDING_DONE);
+    expect_ending(&world, 1, 31, 2, TT_ENDING_DONE);
+    assert_int_equal(world.mechanism.ended[TT_ENDING_DONE], 2);
+    assert_int_equal(world.mechanism.arrivals, 2);
+    assert_int_equal(world.mechanism.runs, 2);
+    assert_int_equal(world.mechanism.requests.in_use, 0);
+    assert_int_equal(world.mechanism.model_requests[1], 0);
+    world.policy.next_at = 77;
+    assert_int_equal(tt_mechanism_next_at(&world.mechanism), 77);
+    close_world(&world);
+}
+
+/* Each item has its own fate: one leaves early, one jumps, one fails, one goes on. */
+static void fates_are_told_apart(void **state) {
+    (void)state;
+    struct world world;
+    open_world(&world);
+    struct tt_request *request[4];
+    for (int i = 0; i < 4; i++)
+        request[i] = arrive(&world, 0, 0, 1, i);
+    decide(&world, 0, run_two_steps);
+    struct tt_task *task = tt_mechanism_oldest(&world.mechanism, 0);
+    task->items[0].fate = TT_FATE_LEAVES;
+    task->items[1].fate = TT_FATE_JUMPS;
+    task->items[1].jump = 0;
+    task->items[2].fate = TT_FATE_FAILS;
+    finish(&world, 9, 0, TT_OUTCOME_DONE, 1);
+    assert_int_equal(world.ending_count, 2);
+    expect_ending(&world, 0, 9, 0, TT_ENDING_DONE);
+    expect_ending(&world, 1, 9, 2, TT_ENDING_FAILED);
+    assert_int_equal(request[1]->step, 0);
+    assert_int_equal(request[3]->step, 2);
+    /* A jump behind the last step is the way out. Fates do not stick to the task's memory. */
+    tt_list_remove(&request[3]->link);
+    decide(&world, 10, run_two_steps);
+    task = tt_mechanism_oldest(&world.mechanism, 0);
+    assert_int_equal(task->items[0].fate, TT_FATE_GOES_ON);
+    task->items[0].fate = TT_FATE_JUMPS;
+    task->items[0].jump = STEPS;
+    finish(&world, 12, 0, TT_OUTCOME_DONE, 1);
+    expect_ending(&world, 2, 12, 1, TT_ENDING_DONE);
+    assert_int_equal(world.mechanism.ended[TT_ENDING_FAILED], 1);
+    assert_int_equal(world.mechanism.ended[TT_ENDING_DONE], 2);
+    close_world(&world);
+}
+
+static void tasks_end_early(void **state) {
+    (void)state;
+    struct world world;
+    open_world(&world);
+    struct tt_request *a = arrive(&world, 0, 0, 1, 1);
+    struct tt_request *b = arrive(&world, 0, 0, 1, 2);
+    decide(&world, 0, run_all_steps);
+    decide(&world, 3, yield_0);
+    assert_int_equal(world.yields, 1);
+    assert_int_equal(world.stopped, 0);
+    assert_true(world.mechanism.executors[0].stopping);
+    finish(&world, 4, 0, TT_OUTCOME_PREEMPTED, 0);
+    assert_false(world.mechanism.executors[0].stopping);
+    assert_int_equal(a->step, 1);
+    assert_int_equal(a->state, TT_REQUEST_QUEUED);
+    decide(&world, 5, run_all_steps);
+    assert_int_equal(world.started[1]->first_step, 1);
+    decide(&world, 6, abort_0);
+    assert_int_equal(world.aborts, 1);
+    finish(&world, 7, 0, TT_OUTCOME_ABORTED, 0);
+    assert_int_equal(a->step, 1); /* nothing of it counts */
+    assert_int_equal(b->step, 1);
+    assert_int_equal(world.ending_count, 0);
+    decide(&world, 8, run_all_steps);
+    finish(&world, 9, 0, TT_OUTCOME_FAILED, 2);
+    assert_int_equal(world.mechanism.ended[TT_ENDING_FAILED], 2);
+    expect_ending(&world, 1, 9, 2, TT_ENDING_FAILED);
+    /* Stopped at a boundary that was its last: done all the same. */
+    arrive(&world, 10, 0, 1, 3);
+    decide(&world, 10, run_all_steps);
+    decide(&world, 11, yield_0);
+    finish(&world, 12, 0, TT_OUTCOME_PREEMPTED, STEPS - 1);
+    expect_ending(&world, 2, 12, 3, TT_ENDING_DONE);
+    close_world(&world);
+}
+
+static void cancellation_takes_what_waits_and_marks_what_runs(void **state) {
+    (void)state;
+    struct world world;
+    open_world(&world);
+    struct tt_request *waits = arrive(&world, 0, 0, 1, 1);
+    tt_mechanism_cancelled(&world.mechanism, 1, waits);
+    expect_ending(&world, 0, 1, 1, TT_ENDING_CANCELLED);
+    assert_int_equal(world.policy.cancelled, 1);
+    assert_true(tt_list_empty(&world.policy.queue));
+    struct tt_request *runs = arrive(&world, 2, 0, 1, 2);
+    struct tt_request *stays = arrive(&world, 2, 0, 1, 3);
+    decide(&world, 2, run_two_steps);
+    tt_mechanism_cancelled(&world.mechanism, 3, runs);
+    tt_mechanism_cancelled(&world.mechanism, 3, runs); /* saying it twice changes nothing */
+    assert_int_equal(world.ending_count, 1);
+    assert_int_equal(world.policy.cancelled, 1); /* the policy hears when the task ends */
+    finish(&world, 8, 0, TT_OUTCOME_DONE, 1);
+    assert_int_equal(world.policy.leaving, 1);
+    expect_ending(&world, 1, 8, 2, TT_ENDING_CANCELLED);
+    assert_int_equal(stays->state, TT_REQUEST_QUEUED);
+    /* Cancelled wins over an abort (it would come back) and over a failure. */
+    decide(&world, 9, run_all_steps);
+    tt_mechanism_cancelled(&world.mechanism, 9, stays);
+    decide(&world, 10, abort_0);
+    finish(&world, 11, 0, TT_OUTCOME_ABORTED, 1);
+    expect_ending(&world, 2, 11, 3, TT_ENDING_CANCELLED);
+    struct tt_request *fails = arrive(&world, 12, 1, 1, 4);
+    decide(&world, 12, run_all_steps);
+    tt_mechanism_cancelled(&world.mechanism, 13, fails);
+    finish(&world, 14, 0, TT_OUTCOME_FAILED, -1);
+    expect_ending(&world, 3, 14, 4, TT_ENDING_CANCELLED);
+    assert_int_equal(world.mechanism.ended[TT_ENDING_CANCELLED], 4);
+    assert_int_equal(world.mechanism.requests.in_use, 0);
+    close_world(&world);
+}
+
+static void the_limit_is_busy_and_changes_nothing(void **state) {
+    (void)state;
+    struct world world;
+    open_world(&world);
+    for (int i = 0; i < LIMIT; i++)
+        arrive(&world, 1, i % MODELS, 1, i);
+    struct tt_arrival arrival = {.model = 0, .rows = 1, .deadline_at = TT_NEVER};
+    struct tt_request *untouched = (struct tt_request *)&world;
+    assert_int_equal(tt_mechanism_arrived(&world.mechanism, 2, &arrival, &untouched), TT_ERR_BUSY);
+    assert_ptr_equal(untouched, &world);
+    assert_int_equal(world.policy.arrived, LIMIT);
+    assert_int_equal(world.mechanism.arrivals, LIMIT);
+    assert_int_equal(world.mechanism.model_requests[0], LIMIT / 2);
+    tt_mechanism_check(&world.mechanism);
+    decide(&world, 3, drop_first);
+    expect_ending(&world, 0, 3, 0, TT_ENDING_DROPPED);
+    assert_int_equal(world.endings[0].reason, TT_DROP_EARLY);
+    assert_int_equal(world.mechanism.ended[TT_ENDING_DROPPED], 1);
+    assert_int_equal(arrive(&world, 4, 0, 1, 9)->number, LIMIT);
+    close_world(&world);
+}
+
+static void executors_queue_up_to_their_depth_and_start_times_hold(void **state) {
+    (void)state;
+    struct world world;
+    open_world(&world);
+    for (int i = 0; i < 3; i++)
+        arrive(&world, 10, 0, 1, i);
+    decide(&world, 10, run_on_both);
+    assert_int_equal(world.started[0]->executor, 1);
+    assert_int_equal(world.started[0]->start_at, 60);
+    assert_int_equal(world.started[1]->executor, 0);
+    assert_int_equal(world.started[1]->start_at, 10); /* a start in the past is now */
+    assert_true(tt_mechanism_has_room(&world.mechanism, 0));
+    arrive(&world, 11, 0, 1, 3);
+    decide(&world, 11, run_all_steps);
+    assert_false(tt_mechanism_has_room(&world.mechanism, 0));
+    assert_ptr_equal(tt_mechanism_oldest(&world.mechanism, 0), world.started[1]);
+    finish(&world, 20, 0, TT_OUTCOME_DONE, STEPS - 1);
+    expect_ending(&world, 0, 20, 2, TT_ENDING_DONE);
+    assert_ptr_equal(tt_mechanism_oldest(&world.mechanism, 0), world.started[2]);
+    arrive(&world, 21, 0, 1, 4); /* the ring goes around */
+    decide(&world, 21, run_all_steps);
+    finish(&world, 30, 0, TT_OUTCOME_DONE, STEPS - 1);
+    finish(&world, 40, 0, TT_OUTCOME_DONE, STEPS - 1);
+    expect_ending(&world, 1, 30, 3, TT_ENDING_DONE);
+    expect_ending(&world, 2, 40, 4, TT_ENDING_DONE);
+    assert_null(tt_mechanism_oldest(&world.mechanism, 0));
+    finish(&world, 90, 1, TT_OUTCOME_DONE, STEPS - 1);
+    assert_int_equal(world.mechanism.ended[TT_ENDING_DONE], 5);
+    close_world(&world);
+}
+
+static void models_and_executors_come_and_go(void **state) {
+    (void)state;
+    struct world world;
+    open_world(&world);
+    struct tt_mechanism *mechanism = &world.mechanism;
+    assert_int_equal(world.policy.model_changes, MODELS);
+    assert_int_equal(mechanism->executors[1].device, 11);
+    arrive(&world, 1, 0, 1, 1);
+    decide(&world, 1, run_all_steps);
+    tt_mechanism_drain_executor(mechanism, 2, 0);
+    assert_false(tt_mechanism_has_room(mechanism, 0));
+    assert_int_equal(mechanism->executors[0].state, TT_EXECUTOR_DRAINING);
+    tt_mechanism_drain_model(mechanism, 2, 0);
+    finish(&world, 9, 0, TT_OUTCOME_DONE, STEPS - 1); /* what it has it finishes */
+    tt_mechanism_remove_executor(mechanism, 9, 0);
+    tt_mechanism_remove_model(mechanism, 9, 0);
+    assert_null(mechanism->models[0]);
+    tt_mechanism_check(mechanism);
+    tt_mechanism_add_model(mechanism, 10, 0, &world.models[0]);
+    tt_mechanism_add_executor(mechanism, 10, 0, 7);
+    assert_int_equal(mechanism->executors[0].device, 7);
+    arrive(&world, 11, 0, 1, 2);
+    decide(&world, 11, run_all_steps);
+    finish(&world, 15, 0, TT_OUTCOME_DONE, STEPS - 1);
+    static const struct change models[] = {{0, TT_CHANGE_ADDED},
+                                           {1, TT_CHANGE_ADDED},
+                                           {0, TT_CHANGE_DRAINING},
+                                           {0, TT_CHANGE_GONE},
+                                           {0, TT_CHANGE_ADDED}};
+    assert_int_equal(world.policy.model_changes, TT_COUNT(models));
+    assert_memory_equal(world.policy.models, models, sizeof(models));
+    assert_int_equal(world.policy.executor_changes, TT_COUNT(models));
+    assert_memory_equal(world.policy.executors, models, sizeof(models));
+    /* An executor that never drained may go too when it has nothing. */
+    tt_mechanism_remove_executor(mechanism, 16, 1);
+    assert_int_equal(mechanism->executors[1].state, TT_EXECUTOR_GONE);
+    close_world(&world);
+}
+
+static void drop_reasons_have_names(void **state) {
+    (void)state;
+    assert_string_equal(tt_drop_reason_name(TT_DROP_NONE), "");
+    assert_string_equal(tt_drop_reason_name(TT_DROP_DEADLINE), "deadline");
+    assert_string_equal(tt_drop_reason_name(TT_DROP_EARLY), "early");
+    assert_string_equal(tt_drop_reason_name(TT_DROP_QUEUE_FULL), "queue_full");
+    assert_string_equal(tt_drop_reason_name(TT_DROP_WITHDRAWN), "withdrawn");
+}
+
+/* ---- what must not: each breach runs in a child, which has to abort with the named condition ----
+ */
+
+static struct tt_request *take(struct world *world) {
+    struct tt_list_node *node = tt_list_first(&world->policy.queue);
+    tt_list_remove(node);
+    return TT_CONTAINER_OF(node, struct tt_request, link);
+}
+static void start(struct world *world, int64_t now) {
+    arrive(world, now, 0, 1, 1);
+    decide(world, now, run_all_steps);
+}
+
+static void without_room(struct world *world) {
+    for (int i = 0; i <= DEPTH; i++)
+        start(world, i);
+}
+static void on_a_draining_executor(struct world *world) {
+    tt_mechanism_drain_executor(&world->mechanism, 1, 0);
+    start(world, 2);
+}
+static void script_run_it_twice(struct world *world, int64_t now) {
+    struct tt_request *request = take(world);
+    for (int e = 0; e < 2; e++) {
+        tt_mechanism_run_begin(&world->mechanism, e, 0, 0, 0);
+        tt_mechanism_run_add(&world->mechanism, request);
+        tt_mechanism_run_commit(&world->mechanism, now);
+    }
+}
+static void in_two_tasks(struct world *world) {
+    arrive(world, 0, 0, 1, 1);
+    decide(world, 0, script_run_it_twice);
+}
+static void script_drop_running(struct world *world, int64_t now) {
+    (void)now;
+    tt_mechanism_drop(&world->mechanism, world->started[0]->items[0].request, TT_DROP_EARLY);
+}
+static void drop_of_what_runs(struct world *world) {
+    start(world, 0);
+    decide(world, 1, script_drop_running);
+}
+static void script_drop_queued(struct world *world, int64_t now) {
+    (void)now;
+    struct tt_list_node *node = tt_list_first(&world->policy.queue);
+    tt_mechanism_drop(&world->mechanism, TT_CONTAINER_OF(node, struct tt_request, link),
+                      TT_DROP_EARLY);
+}
+static void drop_of_what_is_still_in_a_queue(struct world *world) {
+    arrive(world, 0, 0, 1, 1);
+    decide(world, 0, script_drop_queued);
+}
+static void script_begin_at_step_1(struct world *world, int64_t now) {
+    (void)now;
+    tt_mechanism_run_begin(&world->mechanism, 0, 0, 1, 1);
+    tt_mechanism_run_add(&world->mechanism, take(world));
+}
+static void at_the_wrong_step(struct world *world) {
+    arrive(world, 0, 0, 1, 1);
+    decide(world, 0, script_begin_at_step_1);
+}
+static void script_run_too_far(struct world *world, int64_t now) { run_on(world, 0, STEPS, now); }
+static void beyond_the_last_step(struct world *world) {
+    arrive(world, 0, 0, 1, 1);
+    decide(world, 0, script_run_too_far);
+}
+static void of_two_models(struct world *world) {
+    arrive(world, 0, 0, 1, 1);
+    arrive(world, 0, 1, 1, 1);
+    decide(world, 0, run_all_steps);
+}
+static void too_many_rows(struct world *world) {
+    arrive(world, 0, 0, MAX_BATCH, 1);
+    arrive(world, 0, 0, 1, 2);
+    decide(world, 0, run_all_steps);
+}
+static void too_many_rows_in_one(struct world *world) { arrive(world, 0, 0, MAX_BATCH + 1, 1); }
+static void script_empty(struct world *world, int64_t now) {
+    tt_mechanism_run_begin(&world->mechanism, 0, 0, 0, 0);
+    tt_mechanism_run_commit(&world->mechanism, now);
+}
+static void an_empty_task(struct world *world) { decide(world, 0, script_empty); }
+static void script_begin_only(struct world *world, int64_t now) {
+    (void)now;
+    tt_mechanism_run_begin(&world->mechanism, 0, 0, 0, 0);
+}
+static void a_task_never_committed(struct world *world) { decide(world, 0, script_begin_only); }
+static void double_yield(struct world *world) {
+    start(world, 0);
+    decide(world, 1, yield_0);
+    decide(world, 2, yield_0);
+}
+static void abort_after_yield(struct world *world) {
+    start(world, 0);
+    decide(world, 1, yield_0);
+    decide(world, 2, abort_0);
+}
+static void yield_of_an_idle_executor(struct world *world) { decide(world, 0, yield_0); }
+static void run_outside_decide(struct world *world) {
+    arrive(world, 0, 0, 1, 1);
+    run_all_steps(world, 0);
+}
+static void drop_outside_decide(struct world *world) {
+    arrive(world, 0, 0, 1, 1);
+    drop_first(world, 0);
+}
+static void yield_outside_decide(struct world *world) {
+    start(world, 0);
+    tt_mechanism_yield(&world->mechanism, 0);
+}
+static void script_arrive(struct world *world, int64_t now) { arrive(world, now, 0, 1, 1); }
+static void telling_inside_decide(struct world *world) { decide(world, 0, script_arrive); }
+static void time_going_back(struct world *world) {
+    arrive(world, 5, 0, 1, 1);
+    arrive(world, 4, 0, 1, 1);
+}
+static void finished_out_of_order(struct world *world) {
+    start(world, 0);
+    start(world, 1);
+    struct tt_task *second = world->started[1];
+    second->last_step_done = second->last_step;
+    tt_mechanism_finished(&world->mechanism, 2, second);
+}
+static void done_but_not_all_steps(struct world *world) {
+    start(world, 0);
+    finish(world, 1, 0, TT_OUTCOME_DONE, 1);
+}
+static void arrival_for_no_model(struct world *world) {
+    tt_mechanism_remove_model(&world->mechanism, 1, 0);
+    arrive(world, 2, 0, 1, 1);
+}
+static void removing_a_model_with_a_queue(struct world *world) {
+    arrive(world, 0, 1, 1, 1);
+    tt_mechanism_remove_model(&world->mechanism, 1, 1);
+}
+static void removing_a_model_that_runs(struct world *world) {
+    start(world, 0);
+    tt_mechanism_drain_model(&world->mechanism, 1, 0);
+    tt_mechanism_remove_model(&world->mechanism, 1, 0);
+}
+static void removing_a_busy_executor(struct world *world) {
+    start(world, 0);
+    tt_mechanism_remove_executor(&world->mechanism, 1, 0);
+}
+static void adding_a_model_twice(struct world *world) {
+    tt_mechanism_add_model(&world->mechanism, 1, 0, &world->models[0]);
+}
+static void adding_an_executor_twice(struct world *world) {
+    tt_mechanism_add_executor(&world->mechanism, 1, 0, 0);
+}
+static void nothing_wrong(struct world *world) {
+    start(world, 0);
+    finish(world, 1, 0, TT_OUTCOME_DONE, STEPS - 1);
+}
+
+/* Runs it in a child; what the child said and how it ended. */
+static int in_a_child(void (*scenario)(struct world *), char *said, size_t size) {
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        setrlimit(RLIMIT_CORE, &(struct rlimit){0});
+        dup2(ends[1], STDERR_FILENO);
+        struct world world;
+        open_world(&world);
+        scenario(&world);
+        _exit(0);
+    }
+    close(ends[1]);
+    size_t length = 0;
+    ssize_t got;
+    while (length + 1 < size && (got = read(ends[0], said + length, size - length - 1)) > 0)
+        length += (size_t)got;
+    said[length] = '\0';
+    close(ends[0]);
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return status;
+}
+
+static void breaches_abort(void **state) {
+    (void)state;
+#define BREACH(scenario, condition)                                                                \
+    { #scenario, scenario, condition }
+    static const struct {
+        const char *name;
+        void (*scenario)(struct world *world);
+        const char *condition;
+    } breaches[] = {
+        BREACH(without_room, "tt_mechanism_has_room(self, executor)"),
+        BREACH(on_a_draining_executor, "tt_mechanism_has_room(self, executor)"),
+        BREACH(in_two_tasks, "request->state == TT_REQUEST_QUEUED"),
+        BREACH(drop_of_what_runs, "request->state == TT_REQUEST_QUEUED"),
+        BREACH(drop_of_what_is_still_in_a_queue, "!tt_list_linked("),
+        BREACH(at_the_wrong_step, "request->step == task->first_step"),
+        BREACH(beyond_the_last_step, "last_step < self->models[model]->step_count"),
+        BREACH(of_two_models, "request->model == task->model"),
+        BREACH(too_many_rows, "task->rows <= self->models[task->model]->max_batch"),
+        BREACH(too_many_rows_in_one, "arrival->rows <= model->max_batch"),
+        BREACH(an_empty_task, "task->count > 0"),
+        BREACH(a_task_never_committed, "self->building == NULL"),
+        BREACH(double_yield, "!e->stopping"),
+        BREACH(abort_after_yield, "!e->stopping"),
+        BREACH(yield_of_an_idle_executor, "e->queued > 0"),
+        BREACH(run_outside_decide, "self->deciding"),
+        BREACH(drop_outside_decide, "self->deciding"),
+        BREACH(yield_outside_decide, "self->deciding"),
+        BREACH(telling_inside_decide, "!self->deciding"),
+        BREACH(time_going_back, "now >= self->now"),
+        BREACH(finished_out_of_order, "task == &executor->tasks[executor->oldest]"),
+        BREACH(done_but_not_all_steps, "task->last_step_done == task->last_step"),
+        BREACH(arrival_for_no_model, "model != NULL"),
+        BREACH(removing_a_model_with_a_queue, "self->model_requests[model] == 0"),
+        BREACH(removing_a_model_that_runs, "self->model_requests[model] == 0"),
+        BREACH(removing_a_busy_executor, "e->queued == 0"),
+        BREACH(adding_a_model_twice, "self->models[model] == NULL"),
+        BREACH(adding_an_executor_twice, "e->state == TT_EXECUTOR_GONE"),
+    };
+    char said[4096];
+    int status = in_a_child(nothing_wrong, said, sizeof(said));
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        fail_msg("the harness itself fails: %s", said);
+    for (size_t i = 0; i < TT_COUNT(breaches); i++) {
+        status = in_a_child(breaches[i].scenario, said, sizeof(said));
+        if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGABRT)
+            fail_msg("%s: status %x, not SIGABRT: %s", breaches[i].name, (unsigned)status, said);
+        if (!strstr(said, breaches[i].condition))
+            fail_msg("%s: wanted '%s', got: %s", breaches[i].name, breaches[i].condition, said);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_request_walks_its_steps),
+        cmocka_unit_test(fates_are_told_apart),
+        cmocka_unit_test(tasks_end_early),
+        cmocka_unit_test(cancellation_takes_what_waits_and_marks_what_runs),
+        cmocka_unit_test(the_limit_is_busy_and_changes_nothing),
+        cmocka_unit_test(executors_queue_up_to_their_depth_and_start_times_hold),
+        cmocka_unit_test(models_and_executors_come_and_go),
+        cmocka_unit_test(drop_reasons_have_names),
+        cmocka_unit_test(breaches_abort),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

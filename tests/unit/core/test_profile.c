@@ -1,0 +1,91 @@
+#include "core/profile.h"
+
+#include "base/prng.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+static void tables_follow_their_points(void **state) {
+    (void)state;
+    const struct tt_profile_point points[] = {
+        {.batch = 4, .latency_ns = 40},
+        {.batch = 1, .latency_ns = 10},
+        {.batch = 6, .latency_ns = 30},
+        {.batch = 8, .latency_ns = 50, .demand_ppm = 500000},
+    };
+    struct tt_profile *profile;
+    assert_int_equal(tt_profile_new_points(points, 4, 10, &profile, NULL), TT_OK);
+    static const int64_t wanted[] = {0, 10, 20, 30, 40, 40, 40, 40, 50, 60, 70};
+    for (int32_t b = 0; b <= 10; b++)
+        assert_int_equal(tt_profile_latency(profile, b, 0), wanted[b]);
+    assert_int_equal(profile->demand_ppm[6], TT_DEMAND_WHOLE);
+    assert_int_equal(profile->demand_ppm[8], 500000);
+    tt_profile_free(profile);
+}
+
+static void lengths_choose_the_row_that_holds_them(void **state) {
+    (void)state;
+    const struct tt_profile_point points[] = {{.length = 16, .batch = 1, .latency_ns = 10},
+                                              {.length = 64, .batch = 1, .latency_ns = 40}};
+    struct tt_profile *profile;
+    assert_int_equal(tt_profile_new_points(points, 2, 4, &profile, NULL), TT_OK);
+    assert_int_equal(tt_profile_latency(profile, 1, 16), 10);
+    assert_int_equal(tt_profile_latency(profile, 1, 17), 40);
+    assert_int_equal(tt_profile_latency(profile, 1, 1000), 40);
+    assert_int_equal(tt_profile_latency(profile, 4, 1), 10);
+    tt_profile_free(profile);
+}
+
+static void a_steep_end_does_not_overflow(void **state) {
+    (void)state;
+    const struct tt_profile_point points[] = {{.batch = 1, .latency_ns = 1},
+                                              {.batch = 2, .latency_ns = INT64_MAX / 8}};
+    struct tt_profile *profile;
+    assert_int_equal(tt_profile_new_points(points, 2, 4096, &profile, NULL), TT_OK);
+    for (int32_t b = 1; b <= 4096; b++)
+        assert_true(profile->latency_ns[b] >= profile->latency_ns[b - 1]);
+    tt_profile_free(profile);
+}
+
+static void the_largest_batch_is_found(void **state) {
+    (void)state;
+    struct tt_profile *profile;
+    assert_int_equal(tt_profile_new_linear(3, 7, 50, &profile, NULL), TT_OK);
+    for (int64_t budget = 0; budget < 200; budget++)
+        for (int32_t limit = 0; limit <= 60; limit++) {
+            int32_t wanted = 0;
+            for (int32_t b = 1; b <= limit && b <= 50; b++)
+                wanted = 3 * b + 7 <= budget ? b : wanted;
+            assert_int_equal(tt_profile_largest_batch(profile, budget, 0, limit), wanted);
+        }
+    tt_profile_free(profile);
+}
+
+static void nonsense_is_refused(void **state) {
+    (void)state;
+    struct tt_profile *profile = NULL;
+    struct tt_message why;
+    assert_int_equal(tt_profile_new_linear(0, 0, 4, &profile, &why), TT_ERR_INVALID);
+    assert_int_equal(tt_profile_new_linear(-1, 5, 4, &profile, &why), TT_ERR_INVALID);
+    assert_int_equal(tt_profile_new_linear(1, 5, 0, &profile, &why), TT_ERR_INVALID);
+    const struct tt_profile_point twice[] = {{.batch = 1, .latency_ns = 1},
+                                             {.batch = 1, .latency_ns = 2}};
+    const struct tt_profile_point late = {.batch = 2, .latency_ns = 1};
+    assert_int_equal(tt_profile_new_points(twice, 2, 4, &profile, &why), TT_ERR_INVALID);
+    assert_int_equal(tt_profile_new_points(&late, 1, 4, &profile, &why), TT_ERR_INVALID);
+    assert_int_equal(tt_profile_new_points(&late, 0, 4, &profile, &why), TT_ERR_INVALID);
+    assert_null(profile);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tables_follow_their_points),
+        cmocka_unit_test(lengths_choose_the_row_that_holds_them),
+        cmocka_unit_test(a_steep_end_does_not_overflow),
+        cmocka_unit_test(the_largest_batch_is_found),
+        cmocka_unit_test(nonsense_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
