@@ -1,0 +1,250 @@
+#include "policy/fifo.h"
+
+#include "base/instant.h"
+
+#include <stdlib.h>
+
+static struct tt_request *request_of(struct tt_list_node *node) {
+    return node ? TT_CONTAINER_OF(node, struct tt_request, link) : NULL;
+}
+
+static bool before(enum tt_fifo_order order, const struct tt_request *a,
+                   const struct tt_request *b) {
+    if (order == TT_FIFO_PRIORITY && a->priority != b->priority)
+        return a->priority < b->priority;
+    if (order == TT_FIFO_DEADLINE && a->deadline_at != b->deadline_at)
+        return a->deadline_at < b->deadline_at;
+    return a->number < b->number;
+}
+
+void tt_fifo_init(struct tt_fifo *self, enum tt_fifo_order order) {
+    *self = (struct tt_fifo){.order = order};
+    tt_list_init(&self->list);
+}
+
+struct tt_request *tt_fifo_first(const struct tt_fifo *self) {
+    return request_of(tt_list_first(&self->list));
+}
+
+struct tt_request *tt_fifo_next(const struct tt_fifo *self, const struct tt_request *request) {
+    return request_of(tt_list_next(&self->list, &request->link));
+}
+
+void tt_fifo_insert(struct tt_fifo *self, struct tt_request *request) {
+    struct tt_list_node *position = &self->list.head;
+    struct tt_request *first = tt_fifo_first(self);
+    if (first && before(self->order, request, first))
+        position = &first->link;
+    else
+        while (position->prev != &self->list.head &&
+               before(self->order, request, request_of(position->prev)))
+            position = position->prev;
+    tt_list_insert_before(position, &request->link);
+    self->count++;
+    self->rows += request->rows;
+}
+
+void tt_fifo_remove(struct tt_fifo *self, struct tt_request *request) {
+    tt_list_remove(&request->link);
+    self->count--;
+    self->rows -= request->rows;
+}
+
+void tt_fifo_check(const struct tt_fifo *self, int32_t model) {
+    int32_t count = 0;
+    int64_t rows = 0;
+    const struct tt_request *previous = NULL;
+    for (struct tt_request *r = tt_fifo_first(self); r; r = tt_fifo_next(self, r)) {
+        tt_assert(r->state == TT_REQUEST_QUEUED);
+        tt_assert(r->model == model);
+        tt_assert(!previous || before(self->order, previous, r));
+        previous = r;
+        count++;
+        rows += r->rows;
+    }
+    tt_assert(count == self->count);
+    tt_assert(rows == self->rows);
+}
+
+enum tt_err tt_queues_init(struct tt_queues *self, const struct tt_policy_setup *setup,
+                           enum tt_fifo_order order, bool drops, struct tt_message *why) {
+    const struct tt_mechanism *domain = setup->domain;
+    *self = (struct tt_queues){.domain = domain,
+                               .d_ctrl_ns = setup->d_ctrl_ns,
+                               .d_data_ns = setup->d_data_ns,
+                               .drops = drops};
+    self->fifos = calloc((size_t)domain->model_capacity, sizeof(*self->fifos));
+    enum tt_err err = self->fifos ? TT_OK : TT_ERR_NO_MEMORY;
+    if (!err)
+        err = tt_heap_init(&self->heads, domain->model_capacity);
+    if (!err)
+        err = tt_heap_init(&self->lost, domain->model_capacity);
+    if (!err)
+        err = tt_heap_init(&self->idle, domain->executor_capacity);
+    if (err) {
+        tt_queues_fini(self);
+        return tt_fail(err, why, "out of memory for the queues of %d models",
+                       domain->model_capacity);
+    }
+    for (int32_t m = 0; m < domain->model_capacity; m++)
+        tt_fifo_init(&self->fifos[m], order);
+    return TT_OK;
+}
+
+void tt_queues_fini(struct tt_queues *self) {
+    free(self->fifos);
+    tt_heap_fini(&self->heads);
+    tt_heap_fini(&self->lost);
+    tt_heap_fini(&self->idle);
+    *self = (struct tt_queues){0};
+}
+
+int64_t tt_queues_duration(const struct tt_queues *self, int32_t model, int32_t rows,
+                           int32_t length) {
+    return self->d_ctrl_ns + self->d_data_ns * rows +
+           tt_profile_latency(self->domain->models[model]->whole, rows, length);
+}
+
+/* The last instant at which the request, alone, may start in time. */
+static int64_t latest_alone(const struct tt_queues *self, const struct tt_request *request) {
+    return request->deadline_at -
+           tt_queues_duration(self, request->model, request->rows, request->length);
+}
+
+/* The heaps follow the head. */
+static void head_changed(struct tt_queues *self, int32_t model) {
+    const struct tt_request *head = tt_fifo_first(&self->fifos[model]);
+    if (head)
+        tt_heap_set(&self->heads, model, head->number, model);
+    else
+        tt_heap_remove(&self->heads, model);
+    if (self->drops && head && head->deadline_at != TT_NEVER)
+        tt_heap_set(&self->lost, model, latest_alone(self, head), model);
+    else
+        tt_heap_remove(&self->lost, model);
+}
+
+void tt_queues_put(struct tt_queues *self, struct tt_request *request) {
+    struct tt_fifo *fifo = &self->fifos[request->model];
+    tt_fifo_insert(fifo, request);
+    if (tt_fifo_first(fifo) == request)
+        head_changed(self, request->model);
+}
+
+void tt_queues_take(struct tt_queues *self, struct tt_request *request) {
+    struct tt_fifo *fifo = &self->fifos[request->model];
+    bool was_head = tt_fifo_first(fifo) == request;
+    tt_fifo_remove(fifo, request);
+    if (was_head)
+        head_changed(self, request->model);
+}
+
+void tt_queues_executor_freed(struct tt_queues *self, int32_t executor) {
+    const struct tt_executor *e = &self->domain->executors[executor];
+    if (e->state == TT_EXECUTOR_UP && e->queued == 0)
+        tt_heap_set(&self->idle, executor, executor, 0);
+}
+
+void tt_queues_finished(struct tt_queues *self, const struct tt_task *task) {
+    /* Backwards: those who return are older than those who wait, so each goes to the very front at
+     * once. */
+    for (int32_t i = task->count - 1; i >= 0; i--)
+        if (task->items[i].request->state == TT_REQUEST_QUEUED)
+            tt_queues_put(self, task->items[i].request);
+    tt_queues_executor_freed(self, task->executor);
+}
+
+void tt_queues_executor_changed(struct tt_queues *self, int32_t executor, enum tt_change change) {
+    if (change == TT_CHANGE_ADDED)
+        tt_queues_executor_freed(self, executor);
+    else
+        tt_heap_remove(&self->idle, executor);
+}
+
+void tt_queues_model_changed(const struct tt_queues *self, int32_t model, enum tt_change change) {
+    tt_assert(change != TT_CHANGE_GONE || self->fifos[model].count == 0);
+}
+
+int32_t tt_queues_drop_one(struct tt_queues *self, int64_t now, struct tt_mechanism *actions) {
+    const struct tt_heap_entry *top = tt_heap_top(&self->lost);
+    if (!top || top->key >= now)
+        return -1;
+    int32_t model = top->id;
+    struct tt_request *head = tt_fifo_first(&self->fifos[model]);
+    tt_queues_take(self, head);
+    tt_mechanism_drop(actions, head, TT_DROP_DEADLINE);
+    return model;
+}
+
+void tt_queues_drop_lost(struct tt_queues *self, int64_t now, struct tt_mechanism *actions) {
+    while (tt_queues_drop_one(self, now, actions) >= 0)
+        continue;
+}
+
+int64_t tt_queues_lost_at(const struct tt_queues *self) {
+    const struct tt_heap_entry *top = tt_heap_top(&self->lost);
+    return top ? tt_instant_add(top->key, 1) : TT_NEVER;
+}
+
+struct tt_batch tt_queues_prefix(const struct tt_queues *self, const struct tt_fifo *fifo,
+                                 struct tt_request *first, int64_t start_at, int32_t limit) {
+    const struct tt_step_model *model = self->domain->models[first->model];
+    int32_t most = limit < model->max_batch ? limit : model->max_batch;
+    struct tt_batch batch = {
+        .first = first, .model = first->model, .deadline_at = TT_NEVER, .latest_at = TT_NEVER};
+    for (struct tt_request *r = first; r && r->step == first->step; r = tt_fifo_next(fifo, r)) {
+        struct tt_batch grown = batch;
+        grown.count++;
+        grown.rows += r->rows;
+        if (grown.rows > most)
+            break;
+        if (r->length > grown.length)
+            grown.length = r->length;
+        grown.deadline_at = tt_instant_min(batch.deadline_at, r->deadline_at);
+        if (grown.deadline_at != TT_NEVER) {
+            grown.latest_at = grown.deadline_at -
+                              tt_queues_duration(self, first->model, grown.rows, grown.length);
+            if (grown.latest_at < start_at)
+                break;
+        }
+        batch = grown;
+    }
+    return batch;
+}
+
+void tt_queues_run(struct tt_queues *self, struct tt_mechanism *actions, int32_t executor,
+                   const struct tt_batch *batch) {
+    const struct tt_fifo *fifo = &self->fifos[batch->model];
+    tt_mechanism_run_begin(actions, executor, batch->model, batch->first->step,
+                           self->domain->models[batch->model]->step_count - 1);
+    struct tt_request *request = batch->first;
+    for (int32_t i = 0; i < batch->count; i++) {
+        struct tt_request *next = tt_fifo_next(fifo, request);
+        tt_queues_take(self, request);
+        tt_mechanism_run_add(actions, request);
+        request = next;
+    }
+    tt_heap_remove(&self->idle, executor);
+    tt_mechanism_run_commit(actions,
+                            actions->now + self->d_ctrl_ns + self->d_data_ns * batch->rows);
+}
+
+void tt_queues_check(const struct tt_queues *self) {
+    tt_heap_check(&self->heads);
+    tt_heap_check(&self->lost);
+    tt_heap_check(&self->idle);
+    for (int32_t m = 0; m < self->domain->model_capacity; m++) {
+        const struct tt_fifo *fifo = &self->fifos[m];
+        tt_fifo_check(fifo, m);
+        const struct tt_request *head = tt_fifo_first(fifo);
+        tt_assert(tt_heap_contains(&self->heads, m) == (head != NULL));
+        tt_assert(!head || tt_heap_key(&self->heads, m) == head->number);
+        bool may_be_lost = self->drops && head && head->deadline_at != TT_NEVER;
+        tt_assert(tt_heap_contains(&self->lost, m) == may_be_lost);
+    }
+    for (int32_t e = 0; e < self->domain->executor_capacity; e++) {
+        const struct tt_executor *executor = &self->domain->executors[e];
+        bool idle = executor->state == TT_EXECUTOR_UP && executor->queued == 0;
+        tt_assert(tt_heap_contains(&self->idle, e) == idle);
+    }
+}

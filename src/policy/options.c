@@ -1,0 +1,148 @@
+#include "policy/policy.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Reads "digits[.digits]" times `scale` exactly (more decimals than the scale has are refused);
+ * returns the end, NULL when malformed. */
+static const char *read_decimal(const char *text, int64_t scale, int64_t *out_value) {
+    bool negative = *text == '-';
+    const char *at = text + negative;
+    if (*at < '0' || *at > '9')
+        return NULL;
+    int64_t value = 0;
+    bool in_fraction = false;
+    int64_t unit = scale;
+    for (;; at++) {
+        if (*at == '.' && !in_fraction && at[1] >= '0' && at[1] <= '9') {
+            in_fraction = true;
+            continue;
+        }
+        if (*at < '0' || *at > '9')
+            break;
+        int64_t digit = *at - '0';
+        if (in_fraction) {
+            if (unit < 10) { /* finer than the unit: only zeros may follow */
+                if (digit != 0)
+                    return NULL;
+                continue;
+            }
+            unit /= 10;
+            if (__builtin_add_overflow(value, digit * unit, &value))
+                return NULL;
+        } else if (__builtin_mul_overflow(value, 10, &value) ||
+                   __builtin_add_overflow(value, digit * scale, &value)) {
+            return NULL;
+        }
+    }
+    *out_value = negative ? -value : value;
+    return at;
+}
+
+static bool parse_choice(const char *choices, const char *value, int64_t *out) {
+    size_t length = strlen(value);
+    int64_t index = 0;
+    for (const char *at = choices;; index++) {
+        const char *end = strchr(at, '|');
+        size_t width = end ? (size_t)(end - at) : strlen(at);
+        if (width == length && memcmp(at, value, length) == 0) {
+            *out = index;
+            return true;
+        }
+        if (!end)
+            return false;
+        at = end + 1;
+    }
+}
+
+static bool parse_duration(const char *value, int64_t *out) {
+    static const struct {
+        const char *unit;
+        int64_t ns;
+    } units[] = {{"ns", 1}, {"us", 1000}, {"ms", 1000000}, {"s", 1000000000}};
+    for (size_t i = 0; i < TT_COUNT(units); i++) {
+        const char *end = read_decimal(value, units[i].ns, out);
+        if (end && strcmp(end, units[i].unit) == 0)
+            return true;
+    }
+    return strcmp(value, "0") == 0 && (*out = 0, true);
+}
+
+static bool parse_permille(const char *value, int64_t *out) {
+    const char *end = read_decimal(value, 1000, out);
+    if (end && *end == '\0')
+        return true;
+    end = read_decimal(value, 10, out);
+    return end && strcmp(end, "%") == 0;
+}
+
+static const char *wanted(const struct tt_option_spec *spec, char *out, size_t capacity) {
+    long long low = (long long)spec->minimum, high = (long long)spec->maximum;
+    switch (spec->type) {
+    case TT_OPTION_INTEGER:
+        snprintf(out, capacity, "an integer from %lld to %lld", low, high);
+        break;
+    case TT_OPTION_DURATION:
+        snprintf(out, capacity, "a duration such as 250us or 5ms, from %lldns to %lldns", low,
+                 high);
+        break;
+    case TT_OPTION_PERMILLE:
+        snprintf(out, capacity, "a share such as 0.75 or 75%%, from %lld to %lld permille", low,
+                 high);
+        break;
+    case TT_OPTION_CHOICE: snprintf(out, capacity, "one of %s", spec->choices); break;
+    }
+    return out;
+}
+
+static enum tt_err parse_one(const struct tt_option_spec *spec, const char *value, int64_t *out,
+                             struct tt_message *why) {
+    bool good = false;
+    const char *end;
+    switch (spec->type) {
+    case TT_OPTION_INTEGER:
+        end = read_decimal(value, 1, out);
+        good = end && *end == '\0';
+        break;
+    case TT_OPTION_DURATION: good = parse_duration(value, out); break;
+    case TT_OPTION_PERMILLE: good = parse_permille(value, out); break;
+    case TT_OPTION_CHOICE: good = parse_choice(spec->choices, value, out); break;
+    }
+    if (good &&
+        (spec->type == TT_OPTION_CHOICE || (*out >= spec->minimum && *out <= spec->maximum)))
+        return TT_OK;
+    char text[256];
+    return tt_fail(TT_ERR_INVALID, why, "option %s: '%s' is not %s", spec->key, value,
+                   wanted(spec, text, sizeof(text)));
+}
+
+enum tt_err tt_options_parse(const struct tt_option_spec *specs, int32_t spec_count,
+                             const struct tt_option *options, int32_t option_count,
+                             int64_t *out_values, struct tt_message *why) {
+    tt_assert(spec_count <= TT_MAX_OPTIONS);
+    bool given[TT_MAX_OPTIONS] = {false};
+    int64_t values[TT_MAX_OPTIONS];
+    for (int32_t i = 0; i < spec_count; i++)
+        values[i] = specs[i].standard;
+    for (int32_t k = 0; k < option_count; k++) {
+        int32_t i = 0;
+        while (i < spec_count && strcmp(specs[i].key, options[k].key) != 0)
+            i++;
+        if (i == spec_count) {
+            char known[512] = "it has none";
+            for (int32_t s = 0, used = 0; s < spec_count && used < (int32_t)sizeof(known); s++)
+                used += snprintf(known + used, sizeof(known) - (size_t)used, s ? ", %s" : "%s",
+                                 specs[s].key);
+            return tt_fail(TT_ERR_INVALID, why, "no option '%s'; its options: %s", options[k].key,
+                           known);
+        }
+        if (given[i])
+            return tt_fail(TT_ERR_INVALID, why, "option %s is given twice", options[k].key);
+        given[i] = true;
+        enum tt_err err = parse_one(&specs[i], options[k].value, &values[i], why);
+        if (err)
+            return err;
+    }
+    memcpy(out_values, values, (size_t)spec_count * sizeof(values[0]));
+    return TT_OK;
+}

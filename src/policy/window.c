@@ -1,0 +1,343 @@
+#include "policy/window.h"
+
+#include "base/instant.h"
+#include "policy/fifo.h"
+
+#include <stdlib.h>
+
+enum { MAX_DELAY, MAX_BATCH, STATIC, ORDER, DROP, SAME_LENGTH, OPTION_COUNT };
+
+/* A delay that no configuration means: "not given". */
+enum { DELAY_OF_MODEL = -1 };
+
+static const struct tt_option_spec options[OPTION_COUNT] = {
+    [MAX_DELAY] = {.key = "max_delay",
+                   .type = TT_OPTION_DURATION,
+                   .minimum = 0,
+                   .maximum = 3600 * TT_S,
+                   .standard = DELAY_OF_MODEL,
+                   .help = "how long a request may wait for company; 0 is ZeroBatch; not given: "
+                           "the model's own window"},
+    [MAX_BATCH] = {.key = "max_batch",
+                   .type = TT_OPTION_INTEGER,
+                   .minimum = 1,
+                   .maximum = TT_PROFILE_MAX_BATCH,
+                   .standard = TT_PROFILE_MAX_BATCH,
+                   .help = "most rows in a batch, where the model allows more"},
+    [STATIC] = {.key = "static",
+                .type = TT_OPTION_CHOICE,
+                .choices = "off|on",
+                .help = "wait for a full batch; ignore preferred sizes"},
+    [ORDER] = {.key = "order",
+               .type = TT_OPTION_CHOICE,
+               .choices = "oldest|round_robin",
+               .help = "which model runs first when several are due"},
+    [DROP] = {.key = "drop",
+              .type = TT_OPTION_CHOICE,
+              .choices = "none|deadline",
+              .help = "what becomes of a request that cannot meet its deadline any more"},
+    [SAME_LENGTH] = {.key = "same_length",
+                     .type = TT_OPTION_CHOICE,
+                     .choices = "off|on",
+                     .help = "only inputs of equal length share a batch"},
+};
+
+struct tt_policy {
+    struct tt_queues queues;
+    struct tt_heap waiting; /* models whose candidate is due later, keyed by when */
+    struct tt_heap due;     /* models whose candidate is due, keyed by the head's number */
+    struct tt_heap changed; /* models to look at again; keyed by their number */
+    bool *draining;         /* [model_capacity] */
+    int32_t last_model;     /* round robin: the one that ran last */
+    int64_t max_delay_ns;
+    int32_t max_batch;
+    bool is_static, round_robin, same_length;
+};
+
+/* What would run now, were an executor idle. */
+struct candidate {
+    struct tt_batch batch;
+    int64_t due_at;
+};
+
+static int64_t delay_of(const struct tt_policy *self, int32_t model) {
+    int64_t window_ns = self->queues.domain->models[model]->window_ns;
+    if (self->max_delay_ns != DELAY_OF_MODEL)
+        return self->max_delay_ns;
+    return self->is_static && window_ns == 0 ? TT_NEVER : window_ns;
+}
+
+static bool is_preferred(const struct tt_step_model *model, int32_t rows) {
+    for (int32_t i = 0; i < model->preferred_count && model->preferred[i] <= rows; i++)
+        if (model->preferred[i] == rows)
+            return true;
+    return false;
+}
+
+static bool may_join(const struct tt_policy *self, const struct tt_request *head,
+                     const struct tt_request *request) {
+    return request->step == head->step && (!self->same_length || request->length == head->length);
+}
+
+static int32_t most_rows(const struct tt_policy *self, const struct tt_request *head) {
+    int32_t allowed = self->queues.domain->models[head->model]->max_batch;
+    int32_t most = self->max_batch < allowed ? self->max_batch : allowed;
+    return head->rows > most ? head->rows : most;
+}
+
+/* The candidate of a model that has a queue. With same_length its members need not be adjacent. */
+static struct candidate form(const struct tt_policy *self, int32_t m) {
+    const struct tt_step_model *model = self->queues.domain->models[m];
+    const struct tt_fifo *fifo = &self->queues.fifos[m];
+    struct tt_request *head = tt_fifo_first(fifo);
+    int32_t most = most_rows(self, head);
+    struct tt_batch all = {.first = head, .model = m, .length = head->length}, preferred = all;
+    int64_t oldest_at = TT_NEVER;
+    bool full = false;
+    int32_t looked = 0, look_limit = self->same_length ? 4 * most + 64 : INT32_MAX;
+    for (struct tt_request *r = head; r && looked < look_limit; r = tt_fifo_next(fifo, r)) {
+        looked++;
+        if (!may_join(self, head, r)) {
+            if (self->same_length)
+                continue;
+            full = true;
+            break;
+        }
+        if (all.rows + r->rows > most) {
+            full = true;
+            break;
+        }
+        all.count++;
+        all.rows += r->rows;
+        oldest_at = tt_instant_min(oldest_at, r->arrived_at);
+        if (!self->is_static && is_preferred(model, all.rows))
+            preferred = all;
+        if (all.rows == most) {
+            full = true;
+            break;
+        }
+    }
+    if (preferred.count > 0)
+        return (struct candidate){.batch = preferred, .due_at = INT64_MIN};
+    if (full || self->draining[m])
+        return (struct candidate){.batch = all, .due_at = INT64_MIN};
+    return (struct candidate){.batch = all, .due_at = tt_instant_add(oldest_at, delay_of(self, m))};
+}
+
+static void note_change(struct tt_policy *self, int32_t model) {
+    tt_heap_set(&self->changed, model, model, 0);
+}
+
+static void window_arrived(struct tt_policy *self, int64_t now, struct tt_request *request) {
+    (void)now;
+    tt_queues_put(&self->queues, request);
+    note_change(self, request->model);
+}
+
+static void window_finished(struct tt_policy *self, int64_t now, const struct tt_task *task) {
+    (void)now;
+    tt_queues_finished(&self->queues, task);
+    note_change(self, task->model);
+}
+
+static void window_cancelled(struct tt_policy *self, int64_t now, struct tt_request *request) {
+    (void)now;
+    tt_queues_take(&self->queues, request);
+    note_change(self, request->model);
+}
+
+/* Sorts the model into `waiting` or `due`, or into neither when nothing of it waits. */
+static void look_again(struct tt_policy *self, int64_t now, int32_t model) {
+    const struct tt_request *head = tt_fifo_first(&self->queues.fifos[model]);
+    int64_t due_at = head ? form(self, model).due_at : TT_NEVER;
+    tt_heap_remove(&self->waiting, model);
+    tt_heap_remove(&self->due, model);
+    if (head && due_at <= now)
+        tt_heap_set(&self->due, model, head->number, model);
+    else if (head)
+        tt_heap_set(&self->waiting, model, due_at, model);
+}
+
+static void look_at_changes(struct tt_policy *self, int64_t now) {
+    const struct tt_heap_entry *top;
+    while ((top = tt_heap_top(&self->changed))) {
+        int32_t model = top->id;
+        tt_heap_remove(&self->changed, model);
+        look_again(self, now, model);
+    }
+    while ((top = tt_heap_top(&self->waiting)) && top->key <= now)
+        look_again(self, now, top->id);
+}
+
+/* The due model to run next; -1 when none is. */
+static int32_t choose(const struct tt_policy *self) {
+    const struct tt_heap_entry *top = tt_heap_top(&self->due);
+    if (!top || !self->round_robin)
+        return top ? top->id : -1;
+    int32_t capacity = self->queues.domain->model_capacity;
+    int32_t best = -1, best_distance = capacity;
+    for (int32_t i = 0; i < self->due.count; i++) {
+        int32_t model = self->due.entries[i].id;
+        int32_t distance = model - self->last_model - 1;
+        if (distance < 0)
+            distance += capacity;
+        if (distance < best_distance) {
+            best_distance = distance;
+            best = model;
+        }
+    }
+    return best;
+}
+
+static void run(struct tt_policy *self, struct tt_mechanism *actions, int32_t executor,
+                const struct tt_batch *batch) {
+    struct tt_queues *queues = &self->queues;
+    if (!self->same_length) {
+        tt_queues_run(queues, actions, executor, batch);
+        return;
+    }
+    const struct tt_fifo *fifo = &queues->fifos[batch->model];
+    tt_mechanism_run_begin(actions, executor, batch->model, batch->first->step,
+                           queues->domain->models[batch->model]->step_count - 1);
+    struct tt_request *next;
+    int32_t left = batch->count;
+    for (struct tt_request *r = batch->first; left > 0; r = next) {
+        next = tt_fifo_next(fifo, r);
+        if (!may_join(self, batch->first, r))
+            continue;
+        tt_queues_take(queues, r);
+        tt_mechanism_run_add(actions, r);
+        left--;
+    }
+    tt_heap_remove(&queues->idle, executor);
+    tt_mechanism_run_commit(actions,
+                            actions->now + queues->d_ctrl_ns + queues->d_data_ns * batch->rows);
+}
+
+/* Lost heads leave; their models are looked at again. */
+static void drop_lost(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
+    int32_t model;
+    while ((model = tt_queues_drop_one(&self->queues, now, actions)) >= 0)
+        note_change(self, model);
+}
+
+static void window_decide(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
+    const struct tt_heap_entry *idle;
+    for (;;) {
+        drop_lost(self, now, actions);
+        idle = tt_heap_top(&self->queues.idle);
+        if (!idle)
+            return; /* changes are looked at when an executor is */
+        look_at_changes(self, now);
+        int32_t model = choose(self);
+        if (model < 0)
+            return;
+        struct candidate candidate = form(self, model);
+        tt_assert(candidate.due_at <= now);
+        run(self, actions, idle->id, &candidate.batch);
+        self->last_model = model;
+        note_change(self, model);
+    }
+}
+
+static int64_t window_next_at(const struct tt_policy *self) {
+    const struct tt_heap_entry *top = tt_heap_top(&self->waiting);
+    int64_t due_at = top && tt_heap_top(&self->queues.idle) ? top->key : TT_NEVER;
+    return tt_instant_min(due_at, tt_queues_lost_at(&self->queues));
+}
+
+static void window_model_changed(struct tt_policy *self, int64_t now, int32_t model,
+                                 enum tt_change change) {
+    (void)now;
+    tt_queues_model_changed(&self->queues, model, change);
+    self->draining[model] = change == TT_CHANGE_DRAINING;
+    if (change == TT_CHANGE_GONE) {
+        tt_heap_remove(&self->changed, model);
+        tt_heap_remove(&self->waiting, model);
+        tt_heap_remove(&self->due, model);
+    } else {
+        note_change(self, model);
+    }
+}
+
+static void window_executor_changed(struct tt_policy *self, int64_t now, int32_t executor,
+                                    enum tt_change change) {
+    (void)now;
+    tt_queues_executor_changed(&self->queues, executor, change);
+}
+
+static void window_check(const struct tt_policy *self) {
+    tt_queues_check(&self->queues);
+    tt_heap_check(&self->waiting);
+    tt_heap_check(&self->due);
+    tt_heap_check(&self->changed);
+    for (int32_t m = 0; m < self->queues.domain->model_capacity; m++) {
+        if (tt_heap_contains(&self->changed, m))
+            continue;
+        bool waits = tt_heap_contains(&self->waiting, m), due = tt_heap_contains(&self->due, m);
+        tt_assert((waits || due) == (self->queues.fifos[m].count > 0));
+        tt_assert(!(waits && due));
+        if (waits)
+            tt_assert(tt_heap_key(&self->waiting, m) == form(self, m).due_at);
+    }
+}
+
+static void window_free(struct tt_policy *take_self) {
+    tt_queues_fini(&take_self->queues);
+    tt_heap_fini(&take_self->waiting);
+    tt_heap_fini(&take_self->due);
+    tt_heap_fini(&take_self->changed);
+    free(take_self->draining);
+    free(take_self);
+}
+
+static enum tt_err window_create(const struct tt_policy_kind *kind,
+                                 const struct tt_policy_setup *setup, struct tt_policy **out_policy,
+                                 struct tt_message *why) {
+    int64_t values[OPTION_COUNT];
+    enum tt_err err = tt_options_parse(kind->options, kind->option_count, setup->options,
+                                       setup->option_count, values, why);
+    if (err)
+        return err;
+    int32_t models = setup->domain->model_capacity;
+    struct tt_policy *self = calloc(1, sizeof(*self));
+    if (!self)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    self->draining = calloc((size_t)models, sizeof(*self->draining));
+    err = tt_queues_init(&self->queues, setup, TT_FIFO_PRIORITY, values[DROP] != 0, why);
+    if (err || !self->draining || tt_heap_init(&self->waiting, models) ||
+        tt_heap_init(&self->due, models) || tt_heap_init(&self->changed, models)) {
+        window_free(self);
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d models", models);
+    }
+    self->last_model = -1;
+    self->max_delay_ns = values[MAX_DELAY];
+    self->max_batch = (int32_t)values[MAX_BATCH];
+    self->is_static = values[STATIC] != 0;
+    self->round_robin = values[ORDER] != 0;
+    self->same_length = values[SAME_LENGTH] != 0;
+    *out_policy = self;
+    return TT_OK;
+}
+
+static const struct tt_policy_ops ops = {
+    .name = "window",
+    .arrived = window_arrived,
+    .finished = window_finished,
+    .cancelled = window_cancelled,
+    .decide = window_decide,
+    .next_at = window_next_at,
+    .model_changed = window_model_changed,
+    .executor_changed = window_executor_changed,
+    .check = window_check,
+    .free = window_free,
+};
+
+const struct tt_policy_kind tt_window_kind = {
+    .name = "window",
+    .summary = "waits for a preferred or full batch, or until the oldest has waited long enough",
+    .options = options,
+    .option_count = OPTION_COUNT,
+    .create = window_create,
+    .ops = &ops,
+};

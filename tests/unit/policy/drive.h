@@ -1,0 +1,370 @@
+/* A small deterministic carrier for policy tests: a list of arrivals, devices that take l(b), and a
+ * log.
+ *
+ * Fill a `struct drive_setup` (models, executors, policy), `drive_open`, add arrivals in order of
+ * time with `drive_arrival`, `drive_run`, then read `tasks` and `outcomes`; `drive_close`. At each
+ * instant it tells the mechanism all completions (smallest executor first), then arrivals, then
+ * cancellations, then asks for one decision, as the contract in policy/policy.h says; with `check`
+ * set the invariants are verified after every instant. Executors run their queue one task at a
+ * time: a task starts at max(start_at, end of the one before). YIELD ends the oldest task at its
+ * next step boundary, ABORT after `abort_ns`. Test-only: it allocates freely and aborts on misuse.
+ */
+#ifndef TT_TEST_DRIVE_H
+#define TT_TEST_DRIVE_H
+
+#include "base/heap.h"
+#include "base/instant.h"
+#include "policy/policy.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct drive_model {
+    int64_t alpha_ns, beta_ns, slo_ns;
+    int32_t max_batch; /* 0: 512 */
+    int32_t steps;     /* 0: 1; the whole is cut into equal steps */
+};
+
+struct drive_setup {
+    const struct drive_model *models;
+    int32_t model_count;
+    int32_t executors; /* each on its own device unless `devices` says otherwise */
+    const int32_t *devices;
+    int32_t depth; /* 0: 2 */
+    const char *policy;
+    const struct tt_option *options;
+    int32_t option_count;
+    int64_t d_ctrl_ns, d_data_ns;
+    int64_t abort_ns;
+    bool check;
+    /* Optional: what a task takes, instead of its profile. */
+    int64_t (*duration)(void *context, const struct tt_task *task, int64_t planned_ns);
+    void *context;
+};
+
+struct drive_arrival {
+    int64_t at, deadline_at, cancel_at; /* TT_NEVER: not cancelled */
+    int32_t model, rows, length;
+    struct tt_request *request; /* while it exists */
+};
+
+struct drive_outcome {
+    int64_t ended_at; /* TT_NEVER: still there */
+    enum tt_ending ending;
+    enum tt_drop_reason reason;
+    bool refused; /* BUSY at arrival */
+};
+
+struct drive_task {
+    int64_t number, dispatched_at, start_at, end_at; /* end_at: TT_NEVER while it runs */
+    int32_t executor, model, rows, count;
+    int32_t first; /* requests [first, first + count) of drive.members */
+    enum tt_outcome outcome;
+};
+
+struct drive_executor {
+    int64_t free_at; /* end of the last task that was started */
+    int64_t stop_at; /* the oldest task is to end here early; TT_NEVER */
+    enum tt_outcome stop_outcome;
+};
+
+struct drive {
+    struct tt_mechanism mechanism;
+    struct drive_setup setup;
+    struct tt_step_model *models;
+    struct tt_step *steps;
+    struct tt_profile **profiles; /* [2 m] whole, [2 m + 1] one step */
+    struct drive_arrival *arrivals;
+    struct drive_outcome *outcomes;
+    int32_t arrival_count, arrival_capacity, next_arrival;
+    struct drive_task *tasks;
+    int32_t task_count, task_capacity;
+    int32_t *members;
+    int32_t member_count, member_capacity;
+    struct drive_executor *executors;
+    struct tt_heap ends; /* executor -> when its oldest task ends */
+    bool any_cancel;
+    int64_t now;
+};
+
+static inline void *drive_grow(void *array, int32_t count, int32_t *capacity, size_t size) {
+    if (count < *capacity)
+        return array;
+    *capacity = *capacity ? *capacity * 2 : 64;
+    void *bigger = realloc(array, (size_t)*capacity * size);
+    tt_assert(bigger != NULL);
+    return bigger;
+}
+
+static inline int64_t drive_planned(const struct drive *self, const struct tt_task *task) {
+    const struct tt_step_model *model = self->mechanism.models[task->model];
+    if (task->first_step == 0 && task->last_step == model->step_count - 1 && task->repeat == 1)
+        return tt_profile_latency(model->whole, task->rows, task->length);
+    int64_t sum = 0;
+    for (int32_t s = task->first_step; s <= task->last_step; s++)
+        sum += tt_profile_latency(model->steps[s].profile, task->rows, task->length);
+    return sum * task->repeat;
+}
+
+/* Puts the executor's oldest task into `ends`. */
+static inline void drive_head(struct drive *self, int32_t executor) {
+    struct tt_task *task = tt_mechanism_oldest(&self->mechanism, executor);
+    if (!task) {
+        tt_heap_remove(&self->ends, executor);
+        return;
+    }
+    const struct drive_task *log = &self->tasks[task->number];
+    int64_t at = tt_instant_min(log->end_at, self->executors[executor].stop_at);
+    tt_heap_set(&self->ends, executor, at, executor);
+}
+
+static inline void drive_on_start(void *context, int64_t now, struct tt_task *task) {
+    struct drive *self = context;
+    struct drive_executor *executor = &self->executors[task->executor];
+    int64_t planned = drive_planned(self, task);
+    if (self->setup.duration)
+        planned = self->setup.duration(self->setup.context, task, planned);
+    tt_assert(task->number == self->task_count);
+    self->tasks =
+        drive_grow(self->tasks, self->task_count, &self->task_capacity, sizeof(*self->tasks));
+    struct drive_task *log = &self->tasks[self->task_count++];
+    int64_t start = tt_instant_max(task->start_at, executor->free_at);
+    *log = (struct drive_task){.number = task->number,
+                               .dispatched_at = now,
+                               .start_at = start,
+                               .end_at = start + planned,
+                               .executor = task->executor,
+                               .model = task->model,
+                               .rows = task->rows,
+                               .count = task->count,
+                               .first = self->member_count};
+    for (int32_t i = 0; i < task->count; i++) {
+        self->members = drive_grow(self->members, self->member_count, &self->member_capacity,
+                                   sizeof(*self->members));
+        self->members[self->member_count++] = (int32_t)(intptr_t)task->items[i].request->user;
+    }
+    executor->free_at = log->end_at;
+    drive_head(self, task->executor);
+}
+
+static inline void drive_on_stop(struct drive *self, int32_t executor, int64_t at,
+                                 enum tt_outcome outcome) {
+    self->executors[executor].stop_at = at;
+    self->executors[executor].stop_outcome = outcome;
+    drive_head(self, executor);
+}
+static inline void drive_on_yield(void *context, int64_t now, int32_t executor) {
+    struct drive *self = context;
+    const struct tt_task *task = tt_mechanism_oldest(&self->mechanism, executor);
+    const struct drive_task *log = &self->tasks[task->number];
+    int64_t step = (log->end_at - log->start_at) / (task->last_step - task->first_step + 1);
+    int64_t done = now <= log->start_at ? 0 : (now - log->start_at + step - 1) / step;
+    drive_on_stop(self, executor, log->start_at + done * step, TT_OUTCOME_PREEMPTED);
+}
+static inline void drive_on_abort(void *context, int64_t now, int32_t executor) {
+    struct drive *self = context;
+    drive_on_stop(self, executor, now + self->setup.abort_ns, TT_OUTCOME_ABORTED);
+}
+static inline void drive_on_ended(void *context, int64_t now, struct tt_request *request,
+                                  enum tt_ending ending, enum tt_drop_reason reason) {
+    struct drive *self = context;
+    int32_t index = (int32_t)(intptr_t)request->user;
+    tt_assert(self->outcomes[index].ended_at == TT_NEVER); /* leaves once */
+    self->outcomes[index] =
+        (struct drive_outcome){.ended_at = now, .ending = ending, .reason = reason};
+    self->arrivals[index].request = NULL;
+}
+
+static inline void drive_make_model(struct drive *self, int32_t m, const struct drive_model *from) {
+    int32_t max_batch = from->max_batch ? from->max_batch : 512;
+    int32_t steps = from->steps ? from->steps : 1;
+    struct tt_message why;
+    tt_assert(!tt_profile_new_linear(from->alpha_ns, from->beta_ns, max_batch,
+                                     &self->profiles[2 * m], &why));
+    tt_assert(!tt_profile_new_linear(from->alpha_ns / steps, from->beta_ns / steps, max_batch,
+                                     &self->profiles[2 * m + 1], &why));
+    struct tt_step *row = calloc((size_t)steps, sizeof(*row));
+    for (int32_t s = 0; s < steps; s++)
+        row[s] = (struct tt_step){.name = "step", .profile = self->profiles[2 * m + 1]};
+    self->models[m] = (struct tt_step_model){.name = "model",
+                                             .step_count = steps,
+                                             .steps = row,
+                                             .whole = self->profiles[2 * m],
+                                             .slo_ns = from->slo_ns,
+                                             .max_batch = max_batch};
+}
+
+static inline void drive_open(struct drive *self, const struct drive_setup *setup) {
+    *self = (struct drive){.setup = *setup, .now = INT64_MIN};
+    int32_t count = setup->model_count;
+    self->models = calloc((size_t)count, sizeof(*self->models));
+    self->profiles = calloc((size_t)count * 2, sizeof(struct tt_profile *));
+    self->executors = calloc((size_t)setup->executors, sizeof(*self->executors));
+    tt_assert(!tt_heap_init(&self->ends, setup->executors));
+    struct tt_mechanism_options options = {.model_capacity = count,
+                                           .executor_capacity = setup->executors,
+                                           .max_batch = 512,
+                                           .depth = setup->depth ? setup->depth : 2,
+                                           .request_limit = 1 << 20,
+                                           .request_reserve = 1024};
+    struct tt_carrier carrier = {self, drive_on_start, drive_on_yield, drive_on_abort,
+                                 drive_on_ended};
+    struct tt_message why = {""};
+    tt_assert(!tt_mechanism_init(&self->mechanism, &options, &carrier, &why));
+    struct tt_policy_setup policy = {.domain = &self->mechanism,
+                                     .d_ctrl_ns = setup->d_ctrl_ns,
+                                     .d_data_ns = setup->d_data_ns,
+                                     .options = setup->options,
+                                     .option_count = setup->option_count};
+    if (tt_policy_create(&self->mechanism, setup->policy, &policy, &why)) {
+        fprintf(stderr, "drive: %s\n", why.text);
+        abort();
+    }
+    for (int32_t m = 0; m < count; m++) {
+        drive_make_model(self, m, &setup->models[m]);
+        tt_mechanism_add_model(&self->mechanism, INT64_MIN, m, &self->models[m]);
+    }
+    for (int32_t e = 0; e < setup->executors; e++) {
+        self->executors[e] = (struct drive_executor){.free_at = INT64_MIN, .stop_at = TT_NEVER};
+        tt_mechanism_add_executor(&self->mechanism, INT64_MIN, e,
+                                  setup->devices ? setup->devices[e] : e);
+    }
+}
+
+static inline void drive_close(struct drive *self) {
+    tt_policy_destroy(&self->mechanism);
+    tt_mechanism_fini(&self->mechanism);
+    for (int32_t m = 0; m < self->setup.model_count; m++) {
+        free((void *)self->models[m].steps);
+        tt_profile_free(self->profiles[2 * m]);
+        tt_profile_free(self->profiles[2 * m + 1]);
+    }
+    tt_heap_fini(&self->ends);
+    free(self->models);
+    free(self->profiles);
+    free(self->executors);
+    free(self->arrivals);
+    free(self->outcomes);
+    free(self->tasks);
+    free(self->members);
+}
+
+/* Adds an arrival (not before the one added last) due at the model's SLO; change the returned
+ * record for other deadlines, rows or a cancellation. Good until the next call. */
+static inline struct drive_arrival *drive_arrival(struct drive *self, int64_t at, int32_t model) {
+    tt_assert(self->arrival_count == 0 || self->arrivals[self->arrival_count - 1].at <= at);
+    int32_t capacity = self->arrival_capacity;
+    self->outcomes =
+        drive_grow(self->outcomes, self->arrival_count, &capacity, sizeof(*self->outcomes));
+    self->arrivals = drive_grow(self->arrivals, self->arrival_count, &self->arrival_capacity,
+                                sizeof(*self->arrivals));
+    self->outcomes[self->arrival_count] = (struct drive_outcome){.ended_at = TT_NEVER};
+    struct drive_arrival *arrival = &self->arrivals[self->arrival_count++];
+    *arrival = (struct drive_arrival){.at = at,
+                                      .deadline_at = tt_instant_add(at, self->models[model].slo_ns),
+                                      .cancel_at = TT_NEVER,
+                                      .model = model,
+                                      .rows = 1};
+    return arrival;
+}
+
+static inline void drive_complete(struct drive *self, int32_t executor) {
+    struct tt_task *task = tt_mechanism_oldest(&self->mechanism, executor);
+    struct drive_executor *state = &self->executors[executor];
+    struct drive_task *log = &self->tasks[task->number];
+    if (state->stop_at < log->end_at) {
+        task->outcome = state->stop_outcome;
+        int64_t step = (log->end_at - log->start_at) / (task->last_step - task->first_step + 1);
+        task->last_step_done = task->first_step - 1;
+        if (task->outcome == TT_OUTCOME_PREEMPTED)
+            task->last_step_done += (int32_t)((self->now - log->start_at) / step);
+        log->end_at = self->now;
+        int64_t at = self->now; /* what was queued behind it moves forward */
+        const struct tt_executor *e = &self->mechanism.executors[executor];
+        for (int32_t k = 1; k < e->queued; k++) {
+            const struct tt_task *next = &e->tasks[(e->oldest + k) % e->depth];
+            struct drive_task *moved = &self->tasks[next->number];
+            int64_t span = moved->end_at - moved->start_at;
+            moved->start_at = tt_instant_max(next->start_at, at);
+            moved->end_at = at = moved->start_at + span;
+        }
+        state->free_at = at;
+    } else {
+        task->outcome = TT_OUTCOME_DONE;
+        task->last_step_done = task->last_step;
+    }
+    state->stop_at = TT_NEVER;
+    log->outcome = task->outcome;
+    tt_mechanism_finished(&self->mechanism, self->now, task);
+    drive_head(self, executor);
+}
+
+static inline int64_t drive_next_cancel(const struct drive *self) {
+    int64_t at = TT_NEVER;
+    for (int32_t i = 0; self->any_cancel && i < self->next_arrival; i++)
+        if (self->arrivals[i].request)
+            at = tt_instant_min(at, self->arrivals[i].cancel_at);
+    return at;
+}
+
+static inline void drive_tell(struct drive *self) {
+    const struct tt_heap_entry *top;
+    while ((top = tt_heap_top(&self->ends)) && top->key == self->now)
+        drive_complete(self, top->id);
+    while (self->next_arrival < self->arrival_count &&
+           self->arrivals[self->next_arrival].at == self->now) {
+        int32_t index = self->next_arrival++;
+        struct drive_arrival *a = &self->arrivals[index];
+        self->any_cancel |= a->cancel_at != TT_NEVER;
+        struct tt_arrival arrival = {.model = a->model,
+                                     .rows = a->rows,
+                                     .length = a->length,
+                                     .deadline_at = a->deadline_at,
+                                     .user = (void *)(intptr_t)index};
+        if (tt_mechanism_arrived(&self->mechanism, self->now, &arrival, &a->request))
+            self->outcomes[index].refused = true;
+    }
+    for (int32_t i = 0; self->any_cancel && i < self->next_arrival; i++) {
+        if (self->arrivals[i].request && self->arrivals[i].cancel_at <= self->now) {
+            self->arrivals[i].cancel_at = TT_NEVER;
+            tt_mechanism_cancelled(&self->mechanism, self->now, self->arrivals[i].request);
+        }
+    }
+}
+
+/* Runs through all instants up to and including `until`; earlier if all arrivals have come and
+ * every request left. */
+static inline void drive_run(struct drive *self, int64_t until) {
+    for (;;) {
+        if (self->next_arrival == self->arrival_count && self->mechanism.requests.in_use == 0)
+            return;
+        int64_t at = self->next_arrival < self->arrival_count
+                         ? self->arrivals[self->next_arrival].at
+                         : TT_NEVER;
+        const struct tt_heap_entry *top = tt_heap_top(&self->ends);
+        if (top)
+            at = tt_instant_min(at, top->key);
+        at = tt_instant_min(at, tt_mechanism_next_at(&self->mechanism));
+        at = tt_instant_min(at, drive_next_cancel(self));
+        if (at == TT_NEVER || at > until)
+            return;
+        tt_assert(at > self->now); /* a timer in the past would never let time go on */
+        self->now = at;
+        drive_tell(self);
+        tt_mechanism_decide(&self->mechanism, self->now);
+        if (self->setup.check)
+            tt_mechanism_check(&self->mechanism);
+    }
+}
+
+/* Requests that did not end DONE in time, of those that came. */
+static inline int32_t drive_bad(const struct drive *self) {
+    int32_t bad = 0;
+    for (int32_t i = 0; i < self->arrival_count; i++)
+        bad += self->outcomes[i].ending != TT_ENDING_DONE ||
+               self->outcomes[i].ended_at > self->arrivals[i].deadline_at;
+    return bad;
+}
+
+#endif

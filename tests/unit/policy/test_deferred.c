@@ -1,0 +1,399 @@
+/* The deferred family on the published worked example, and its parts one by one. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/prng.h"
+#include "policy/deferred_model.h"
+#include "policy/deferred_rank.h"
+#include "unit/policy/drive.h"
+
+/* ---- S: the example of section 3.3: 3 devices, l(b) = b + 5, SLO 12, R_i at 0.75 (i - 1); 1 unit
+ * = 1 ms ---- */
+
+static const struct drive_model example = {1 * TT_MS, 5 * TT_MS, 12 * TT_MS, 64, 1};
+enum { STEP_NS = 750000 };
+
+/* R_i of the example, i from 1; `label` says which arrival is which. */
+static void example_arrivals(struct drive *drive, int32_t from, int32_t to, bool gap,
+                             int32_t *label) {
+    for (int32_t i = from; i <= to; i++) {
+        if (gap && i >= 13 && i <= 15)
+            continue;
+        label[drive->arrival_count] = i;
+        drive_arrival(drive, (int64_t)STEP_NS * (i - 1), 0);
+    }
+}
+
+/* What ran, as "start:R4-R8 " per batch in order of dispatch, starts in units of 0.01 ms. */
+static void batches(const struct drive *drive, int32_t skip, int32_t count, const int32_t *label,
+                    char *out, size_t size) {
+    size_t used = 0;
+    out[0] = '\0';
+    for (int32_t i = skip; i < skip + count; i++) {
+        const struct drive_task *task = &drive->tasks[i];
+        const int32_t *member = &drive->members[task->first];
+        used += (size_t)snprintf(out + used, size - used, "%s%lld:R%d-%d", i > skip ? " " : "",
+                                 (long long)(task->start_at / 10000), label[member[0]],
+                                 label[member[task->count - 1]]);
+    }
+}
+
+/* S1, S3: batches are the longest prefix; the smallest free device takes them. */
+static void test_example_staggers(void **state) {
+    (void)state;
+    int32_t label[200];
+    struct drive_setup setup = {
+        .models = &example, .model_count = 1, .executors = 3, .policy = "symphony", .check = true};
+    struct drive drive;
+    drive_open(&drive, &setup);
+    example_arrivals(&drive, 1, 120, false, label);
+    drive_run(&drive, TT_S);
+    assert_int_equal(drive.task_count, 30);
+    for (int32_t i = 0; i < drive.task_count;
+         i++) { /* S2: R1-R4 at 2.25, then four every 3 units */
+        const struct drive_task *task = &drive.tasks[i];
+        assert_int_equal(task->start_at, 2250000 + (int64_t)i * 3000000);
+        assert_int_equal(task->count, 4);
+        assert_int_equal(label[drive.members[task->first]], 4 * i + 1);
+        assert_int_equal(task->executor, i % 3);
+    }
+    assert_int_equal(drive_bad(&drive), 0);
+    drive_close(&drive);
+}
+
+static void test_example_regains_its_stagger(void **state) {
+    (void)state;
+    int32_t label[200];
+    char text[512];
+    struct drive_setup setup = {
+        .models = &example, .model_count = 1, .executors = 3, .policy = "symphony", .check = true};
+    struct drive drive;
+    drive_open(&drive, &setup);
+    example_arrivals(&drive, 1, 120, true, label);
+    drive_run(&drive, TT_S);
+    assert_int_equal(drive_bad(&drive), 0); /* "regains the staggered execution pattern" */
+    batches(&drive, 0, 7, label, text, sizeof(text));
+    assert_string_equal(text, "225:R1-4 525:R5-8 825:R9-12 1350:R16-19 1650:R20-23 1950:R24-27 "
+                              "2250:R28-31");
+    for (int32_t i = 3; i < drive.task_count - 1; i++) {
+        assert_int_equal(drive.tasks[i].count, 4);
+        assert_int_equal(drive.tasks[i].start_at - drive.tasks[3].start_at,
+                         (int64_t)(i - 3) * 3000000);
+    }
+    drive_close(&drive);
+}
+
+/* Eager from R16 on, with the devices busy until 11.25, 14.25 and 17.25 as the deferred start left
+ * them: three models whose only requests take just that long. */
+static void test_example_eager_deteriorates(void **state) {
+    (void)state;
+    int32_t label[200];
+    char text[512];
+    struct drive_model models[4] = {example};
+    for (int32_t i = 0; i < 3; i++) {
+        int64_t busy = 11250000 + i * (int64_t)3000000;
+        models[i + 1] = (struct drive_model){busy, 0, busy + 1, 1, 1};
+    }
+    struct drive_setup setup = {
+        .models = models, .model_count = 4, .executors = 3, .policy = "eager", .check = true};
+    struct drive drive;
+    drive_open(&drive, &setup);
+    for (int32_t i = 1; i <= 3; i++)
+        drive_arrival(&drive, 0, i);
+    example_arrivals(&drive, 16, 60, false, label);
+    drive_run(&drive, TT_S);
+    batches(&drive, 3, 5, label, text, sizeof(text));
+    assert_string_equal(text, "1125:R16-16 1425:R17-20 1725:R21-24 1800:R25-25 2325:R26-27");
+    int32_t dropped[3], count = 0;
+    for (int32_t i = 0; i < drive.arrival_count && count < 3; i++)
+        if (drive.outcomes[i].ending == TT_ENDING_DROPPED)
+            dropped[count++] = label[i];
+    assert_int_equal(count, 3);
+    assert_int_equal(dropped[0], 35);
+    assert_int_equal(dropped[1], 37);
+    assert_int_equal(dropped[2], 38);
+    drive_close(&drive);
+}
+
+/* ---- S5: timeout, and a batch that cannot grow ---- */
+
+static void test_timeout_waits_for_its_delay(void **state) {
+    (void)state;
+    struct tt_option option = {"delay", "3ms"};
+    struct drive_setup setup = {.models = &example,
+                                .model_count = 1,
+                                .executors = 1,
+                                .policy = "timeout",
+                                .options = &option,
+                                .option_count = 1,
+                                .check = true};
+    struct drive drive;
+    drive_open(&drive, &setup);
+    drive_arrival(&drive, 1 * TT_MS, 0);
+    drive_arrival(&drive, 2 * TT_MS, 0);
+    drive_run(&drive, TT_S);
+    assert_int_equal(drive.task_count, 1);
+    assert_int_equal(drive.tasks[0].start_at, 4 * TT_MS);
+    assert_int_equal(drive.tasks[0].count, 2);
+    drive_close(&drive);
+}
+
+static void test_full_batch_does_not_wait(void **state) {
+    (void)state;
+    struct drive_model small = example;
+    small.max_batch = 2;
+    struct drive_setup setup = {
+        .models = &small, .model_count = 1, .executors = 1, .policy = "symphony", .check = true};
+    struct drive drive;
+    drive_open(&drive, &setup);
+    drive_arrival(&drive, 0, 0);
+    drive_arrival(&drive, 100, 0);
+    drive_run(&drive, TT_S);
+    assert_int_equal(drive.tasks[0].start_at, 100);
+    drive_close(&drive);
+}
+
+/* ---- S4: network delays; the batch starts the moment the device gets free ---- */
+
+static void test_message_is_sent_ahead(void **state) {
+    (void)state;
+    struct drive_setup setup = {.models = &example,
+                                .model_count = 1,
+                                .executors = 1,
+                                .policy = "eager",
+                                .d_ctrl_ns = 200 * TT_US,
+                                .d_data_ns = 50 * TT_US,
+                                .check = true};
+    struct drive drive;
+    drive_open(&drive, &setup);
+    drive_arrival(&drive, 0, 0);
+    drive_arrival(&drive, 1 * TT_MS, 0);
+    drive_run(&drive, TT_S);
+    assert_int_equal(drive.tasks[0].start_at, 250 * TT_US);
+    assert_int_equal(drive.tasks[1].start_at, drive.tasks[0].end_at); /* no hole between them */
+    assert_int_equal(drive.tasks[1].dispatched_at, drive.tasks[0].end_at - 250 * TT_US);
+    assert_int_equal(drive_bad(&drive), 0);
+    drive_close(&drive);
+}
+
+/* ---- executors and models come and go ---- */
+
+static void test_draining_executor_gets_nothing(void **state) {
+    (void)state;
+    struct drive_setup setup = {
+        .models = &example, .model_count = 1, .executors = 2, .policy = "deferred", .check = true};
+    struct drive drive;
+    drive_open(&drive, &setup);
+    tt_mechanism_drain_executor(&drive.mechanism, 0, 0);
+    for (int32_t i = 0; i < 40; i++)
+        drive_arrival(&drive, i * TT_MS, 0);
+    drive_run(&drive, 20 * TT_MS);
+    assert_true(drive.task_count > 0);
+    for (int32_t i = 0; i < drive.task_count; i++)
+        assert_int_equal(drive.tasks[i].executor, 1);
+    tt_mechanism_remove_executor(&drive.mechanism, drive.now, 0);
+    tt_mechanism_add_executor(&drive.mechanism, drive.now, 0, 0);
+    int32_t before = drive.task_count;
+    drive_run(&drive, TT_S);
+    bool used = false;
+    for (int32_t i = before; i < drive.task_count; i++)
+        used |= drive.tasks[i].executor == 0;
+    assert_true(used);
+    tt_mechanism_drain_model(&drive.mechanism, drive.now, 0);
+    tt_mechanism_remove_model(&drive.mechanism, drive.now, 0);
+    tt_mechanism_add_model(&drive.mechanism, drive.now, 0, &drive.models[0]);
+    drive_arrival(&drive, 2 * TT_S, 0);
+    drive_run(&drive, 3 * TT_S);
+    assert_int_equal(drive.outcomes[40].ending, TT_ENDING_DONE);
+    assert_int_equal(drive.outcomes[40].ended_at != TT_NEVER, true);
+    drive_close(&drive);
+}
+
+/* Devices that take longer than planned are not given more than they can hold, and all requests
+ * still leave. */
+static int64_t jittery(void *context, const struct tt_task *task, int64_t planned_ns) {
+    (void)task;
+    return planned_ns / 2 + (int64_t)tt_prng_below(context, (uint64_t)planned_ns);
+}
+
+static void test_inexact_devices(void **state) {
+    (void)state;
+    static const char *const policies[] = {"deferred", "symphony", "eager", "timeout"};
+    for (int32_t i = 0; i < 8; i++) {
+        struct tt_prng prng;
+        tt_prng_init(&prng, 7, (uint64_t)i);
+        struct drive_model models[3] = {example, example, example};
+        struct drive_setup setup = {.models = models,
+                                    .model_count = 3,
+                                    .executors = 2,
+                                    .policy = policies[i % 4],
+                                    .d_ctrl_ns = i < 4 ? 0 : 100 * TT_US,
+                                    .check = true,
+                                    .duration = jittery,
+                                    .context = &prng};
+        struct drive drive;
+        drive_open(&drive, &setup);
+        int64_t at = 0;
+        for (int32_t r = 0; r < 1500; r++) {
+            at += (int64_t)tt_prng_below(&prng, 1500000);
+            drive_arrival(&drive, at, (int32_t)tt_prng_below(&prng, 3));
+        }
+        drive_run(&drive, TT_NEVER - 1);
+        assert_int_equal(drive.mechanism.requests.in_use, 0);
+        assert_true(drive_bad(&drive) < drive.arrival_count);
+        drive_close(&drive);
+    }
+}
+
+/* ---- rates, psi and floors ---- */
+
+static int32_t steady_floor(const struct drive_model *model, int32_t executors, int32_t rate,
+                            bool overload) {
+    struct drive_setup setup = {
+        .models = model, .model_count = 1, .executors = executors, .policy = "deferred"};
+    struct drive drive;
+    drive_open(&drive, &setup);
+    struct tt_deferred_options options = {
+        .floor = TT_FLOOR_SUSTAINABLE, .psi_cap_ppm = 800000, .overload = overload};
+    struct tt_deferred_model half;
+    struct tt_deferred_rank rank;
+    assert_int_equal(tt_deferred_model_init(&half, 1, &options), TT_OK);
+    assert_int_equal(tt_deferred_rank_init(&rank, 1, executors, false), TT_OK);
+    tt_deferred_model_add(&half, 0, &drive.models[0]);
+    for (int32_t e = 0; e < executors; e++)
+        tt_deferred_rank_add(&rank, 0, e, 1);
+    for (int32_t tick = 0; tick < 30; tick++) {
+        struct tt_deferred_load load;
+        struct tt_deferred_fleet fleet;
+        half.queues[0].window_rows = rate / 10;
+        tt_deferred_model_measure(&half, 0, 100 * TT_MS, &load);
+        tt_deferred_rank_load(&rank, &load);
+        tt_deferred_rank_fleet(&rank, &fleet);
+        tt_deferred_model_fleet(&half, &fleet);
+    }
+    int32_t floor = half.queues[0].floor;
+    tt_deferred_model_fini(&half);
+    tt_deferred_rank_fini(&rank);
+    drive_close(&drive);
+    return floor;
+}
+
+/* For one model the smallest sustainable batch is about beta rate / (G - alpha rate). */
+static void test_sustainable_floor(void **state) {
+    (void)state;
+    struct drive_model resnet = {1053000, 5072000, 25 * TT_MS, 512, 1};
+    struct drive_model inception = {5090000, 18368000, 70 * TT_MS, 512, 1};
+    assert_int_equal(steady_floor(&resnet, 8, 5500, true), 13);
+    assert_int_equal(steady_floor(&inception, 8, 970, true), 6);
+    assert_int_equal(steady_floor(&resnet, 8, 500, true), 1);
+    /* Far above what 8 devices can do: 0.8 gather, or the staggered batch, (1 + 1/8) l(16) <= 25
+     * ms. */
+    assert_int_equal(steady_floor(&resnet, 8, 7500, false), 13);
+    assert_int_equal(steady_floor(&resnet, 8, 7500, true), 16);
+    assert_int_equal(steady_floor(&resnet, 8, 15000, true), 16);
+}
+
+static void test_psi_is_the_smallest_that_fits(void **state) {
+    (void)state;
+    const uint64_t seed = 99;
+    print_message("seed %llu\n", (unsigned long long)seed);
+    struct tt_prng prng;
+    tt_prng_init(&prng, seed, 0);
+    for (int32_t round = 0; round < 300; round++) {
+        enum { MODELS = 5 };
+        struct tt_deferred_rank rank;
+        assert_int_equal(tt_deferred_rank_init(&rank, MODELS, 4, false), TT_OK);
+        for (int32_t e = 0; e < 4; e++)
+            tt_deferred_rank_add(&rank, 0, e, 1);
+        for (int32_t m = 0; m < MODELS; m++) {
+            struct tt_deferred_load load = {.model = m,
+                                            .alpha_share = (int64_t)tt_prng_below(&prng, 600000000),
+                                            .beta_share = (int64_t)tt_prng_below(&prng, 6000000000),
+                                            .gather_milli =
+                                                1000 + (int64_t)tt_prng_below(&prng, 20000)};
+            tt_deferred_rank_load(&rank, &load);
+        }
+        struct tt_deferred_fleet fleet;
+        tt_deferred_rank_fleet(&rank, &fleet);
+        double use[2] = {0, 0}; /* at psi, and a little below */
+        for (int32_t m = 0; m < MODELS; m++) {
+            for (int32_t k = 0; k < 2; k++) {
+                double psi = ((double)fleet.psi_ppm - k * 3) / 1e6;
+                double batch = psi * (double)rank.loads[m].gather_milli / 1000;
+                use[k] += ((double)rank.loads[m].alpha_share +
+                           (double)rank.loads[m].beta_share / (batch > 1 ? batch : 1)) /
+                          1e9;
+            }
+        }
+        if (fleet.psi_ppm < 1000000)
+            assert_true(use[0] <= 4.001);
+        if (fleet.psi_ppm > 0)
+            assert_true(use[1] >= 3.99);
+        tt_deferred_rank_fini(&rank);
+    }
+}
+
+/* A burst, silence, and a lone request long after: no timer runs in between, nothing is forgotten.
+ */
+static void test_idle_asks_for_no_timer(void **state) {
+    (void)state;
+    struct drive_setup setup = {
+        .models = &example, .model_count = 1, .executors = 1, .policy = "deferred", .check = true};
+    struct drive drive;
+    drive_open(&drive, &setup);
+    for (int32_t i = 0; i < 100; i++)
+        drive_arrival(&drive, i * 100 * TT_US, 0);
+    drive_run(&drive, TT_S);
+    assert_int_equal(drive.mechanism.requests.in_use, 0);
+    assert_true(tt_mechanism_next_at(&drive.mechanism) == TT_NEVER);
+    drive_arrival(&drive, 3600 * TT_S, 0)->deadline_at = TT_NEVER; /* no promise: starts at once */
+    drive_run(&drive, 3601 * TT_S);
+    assert_int_equal(drive.tasks[drive.task_count - 1].start_at, 3600 * TT_S);
+    assert_int_equal(drive.mechanism.requests.in_use, 0);
+    drive_close(&drive);
+}
+
+static void test_bad_options_are_named(void **state) {
+    (void)state;
+    struct tt_mechanism mechanism;
+    struct tt_mechanism_options options = {.model_capacity = 1,
+                                           .executor_capacity = 1,
+                                           .max_batch = 4,
+                                           .depth = 1,
+                                           .request_limit = 8,
+                                           .request_reserve = 8};
+    struct tt_carrier carrier = {0};
+    struct tt_message why = {""};
+    assert_int_equal(tt_mechanism_init(&mechanism, &options, &carrier, &why), TT_OK);
+    struct tt_option option = {"floor", "high"};
+    struct tt_policy_setup setup = {.domain = &mechanism, .options = &option, .option_count = 1};
+    assert_int_equal(tt_policy_create(&mechanism, "deferred", &setup, &why), TT_ERR_INVALID);
+    assert_non_null(strstr(why.text, "floor"));
+    assert_non_null(strstr(why.text, "sustainable"));
+    option = (struct tt_option){"delay", "5ms"};
+    assert_int_equal(tt_policy_create(&mechanism, "eager", &setup, &why), TT_ERR_INVALID);
+    assert_non_null(strstr(why.text, "delay"));
+    tt_mechanism_fini(&mechanism);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_example_staggers),
+        cmocka_unit_test(test_example_regains_its_stagger),
+        cmocka_unit_test(test_example_eager_deteriorates),
+        cmocka_unit_test(test_timeout_waits_for_its_delay),
+        cmocka_unit_test(test_full_batch_does_not_wait),
+        cmocka_unit_test(test_message_is_sent_ahead),
+        cmocka_unit_test(test_draining_executor_gets_nothing),
+        cmocka_unit_test(test_inexact_devices),
+        cmocka_unit_test(test_sustainable_floor),
+        cmocka_unit_test(test_psi_is_the_smallest_that_fits),
+        cmocka_unit_test(test_idle_asks_for_no_timer),
+        cmocka_unit_test(test_bad_options_are_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
