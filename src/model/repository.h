@@ -1,0 +1,63 @@
+/* A model repository on disk, as Triton lays it out:
+ *
+ *   DIR/NAME/config.pbtxt      optional
+ *   DIR/NAME/tutti.pbtxt       optional
+ *   DIR/NAME/VERSION/model.onnx
+ *
+ * A version is a directory whose name is a number that does not begin with 0; other entries are
+ * left alone. Entries of DIR that are no directories, or begin with a dot, are no models.
+ *
+ * Life of one: `_scan` reads everything that can be read without running a model; each model has
+ * its findings, and one that has a problem does not stop the others. Whoever serves takes the
+ * models without problems. Nothing is loaded here, and nothing is written. */
+#ifndef TT_MODEL_REPOSITORY_H
+#define TT_MODEL_REPOSITORY_H
+
+#include "base/err.h"
+#include "base/text.h"
+#include "model/config.h"
+#include "model/findings.h"
+#include "model/settings.h"
+
+enum { TT_REPOSITORY_MAX_VERSIONS = 256 };
+
+struct tt_repository_version {
+    int64_t number;
+    char *path; /* of the ONNX file */
+};
+
+struct tt_repository_model {
+    char *name;
+    char *directory;
+    struct tt_findings findings;
+    struct tt_model_config *config;     /* NULL where the file is unreadable */
+    struct tt_model_settings *settings; /* NULL where the file is unreadable */
+    int32_t version_count;              /* to be served; ascending */
+    struct tt_repository_version *versions;
+};
+
+struct tt_repository {
+    char *path;
+    int32_t model_count;
+    struct tt_repository_model *models; /* by name */
+};
+
+/* `default_max_batch`: TT_MODEL_DEFAULT_MAX_BATCH, say. Errors: NOT_FOUND, IO (the directory cannot
+ * be read), NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_repository_scan(const char *path, int32_t default_max_batch,
+                                             struct tt_repository **out_repository,
+                                             struct tt_message *why);
+void tt_repository_free(struct tt_repository *take_repository);
+/* Borrowed; NULL if there is none. */
+const struct tt_repository_model *tt_repository_find(const struct tt_repository *self,
+                                                     const char *name);
+/* May it serve? */
+bool tt_repository_model_ok(const struct tt_repository_model *model);
+/* For people: a line per model, its tensors, and every finding. */
+void tt_repository_report(const struct tt_repository *self, struct tt_text *out_report);
+/* For programs: [{"name", "ok", "versions", "findings": [{"kind", "sentence"}], "config"}]. Errors:
+ * NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_repository_report_json(const struct tt_repository *self,
+                                                    struct tt_text *out_json);
+
+#endif

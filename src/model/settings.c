@@ -1,0 +1,152 @@
+#include "model/settings.h"
+
+#include "base/text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void problem(const struct tt_model_settings *self, struct tt_findings *findings,
+                    const void *message, const char *field, const char *format, ...)
+    TT_PRINTF(5, 6);
+
+static void problem(const struct tt_model_settings *self, struct tt_findings *findings,
+                    const void *message, const char *field, const char *format, ...) {
+    struct tt_message sentence;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(sentence.text, sizeof(sentence.text), format, args);
+    va_end(args);
+    struct tt_textproto_place place = {1, 1};
+    if (!tt_textproto_places_find(&self->places, message, field, &place))
+        tt_textproto_places_find(&self->places, message, NULL, &place);
+    tt_findings_add(findings, TT_FINDING_PROBLEM, "%s:%d:%d: %s", self->file_name, place.line,
+                    place.column, sentence.text);
+}
+
+static void take_policy(struct tt_model_settings *self, struct tt_findings *findings) {
+    const Tutti__ModelPolicy *policy = self->message->policy;
+    self->policy = policy ? policy->name : "";
+    if (policy && !*policy->name && policy->n_option > 0)
+        problem(self, findings, policy, "option", "options need the name of their policy");
+    for (size_t i = 0; policy && i < policy->n_option; i++) {
+        const Tutti__ModelPolicyOption *option = policy->option[i];
+        if (!*option->key)
+            problem(self, findings, option, NULL, "an option needs a key");
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(policy->option[j]->key, option->key) == 0)
+                problem(self, findings, option, "key", "option '%s' is given twice", option->key);
+    }
+}
+
+static void take_length(struct tt_model_settings *self, struct tt_findings *findings) {
+    const Tutti__ModelLength *length = self->message->length;
+    if (!length)
+        return;
+    self->pad = length->pad;
+    if (length->n_classes > TT_MODEL_MAX_CLASSES) {
+        problem(self, findings, length, "classes", "%zu length classes; %d is the most",
+                length->n_classes, TT_MODEL_MAX_CLASSES);
+        return;
+    }
+    for (size_t i = 0; i < length->n_classes; i++) {
+        int32_t before = i > 0 ? length->classes[i - 1] : 0;
+        if (length->classes[i] <= before) {
+            problem(self, findings, length, "classes",
+                    "length class %d follows %d; classes are positive and ascend",
+                    length->classes[i], before);
+            return;
+        }
+        self->classes[self->class_count++] = length->classes[i];
+    }
+    if (length->n_classes > 0 && !length->pad)
+        problem(self, findings, length, "classes",
+                "length classes need pad: true, for a request is filled up to its class; if the "
+                "model cannot take that (it has no mask input), leave the classes out");
+}
+
+static enum tt_err read_settings_file(struct tt_model_settings *self, struct tt_findings *findings,
+                                      struct tt_message *why) {
+    struct tt_text text = {0};
+    enum tt_err err = tt_text_read_file(self->file_name, TT_TEXTPROTO_MAX_FILE_BYTES, &text, why);
+    self->from_file = err != TT_ERR_NOT_FOUND;
+    ProtobufCMessage *message = NULL;
+    if (!err || err == TT_ERR_NOT_FOUND)
+        err =
+            tt_textproto_read_places(self->file_name, tt_text_string(&text), text.length,
+                                     &tutti__tutti_model__descriptor, &self->places, &message, why);
+    tt_text_fini(&text);
+    if (err) {
+        tt_findings_add(findings, TT_FINDING_PROBLEM, "%s", why->text);
+        return err;
+    }
+    self->message = (Tutti__TuttiModel *)message;
+    return TT_OK;
+}
+
+enum tt_err tt_model_settings_open(const char *path, struct tt_model_settings **out_settings,
+                                   struct tt_findings *findings) {
+    struct tt_model_settings *self = calloc(1, sizeof(*self));
+    if (!self)
+        return TT_ERR_NO_MEMORY;
+    struct tt_message why;
+    self->file_name = strdup(path);
+    enum tt_err err = self->file_name ? read_settings_file(self, findings, &why) : TT_ERR_NO_MEMORY;
+    if (err) {
+        tt_model_settings_free(self);
+        if (err == TT_ERR_NO_MEMORY)
+            return err;
+        *out_settings = NULL;
+        return TT_OK;
+    }
+    int64_t slo_us = self->message->slo_us;
+    if (slo_us < 0 || slo_us > INT64_MAX / 1000)
+        problem(self, findings, self->message, "slo_us",
+                "slo_us is %lld; it is a number of microseconds, 0 for no objective",
+                (long long)slo_us);
+    else
+        self->slo_ns = slo_us * 1000;
+    self->profile = self->message->profile;
+    take_policy(self, findings);
+    take_length(self, findings);
+    *out_settings = self;
+    return TT_OK;
+}
+
+void tt_model_settings_free(struct tt_model_settings *take_settings) {
+    if (!take_settings)
+        return;
+    if (take_settings->message)
+        protobuf_c_message_free_unpacked(&take_settings->message->base, NULL);
+    tt_textproto_places_fini(&take_settings->places);
+    free(take_settings->file_name);
+    free(take_settings);
+}
+
+void tt_model_settings_check(const struct tt_model_settings *self,
+                             const struct tt_signature *signature, struct tt_findings *findings) {
+    if (!self->pad && self->class_count == 0)
+        return;
+    if (!signature->batched) {
+        problem(self, findings, self->message, "length",
+                "lengths need a model with a batch dimension (max_batch_size > 0)");
+        return;
+    }
+    bool has_length = false;
+    for (int32_t i = 0; i < signature->input_count; i++) {
+        const struct tt_shape *shape = &signature->inputs[i].shape;
+        has_length |= shape->rank > 1 && shape->dims[1] < 0;
+    }
+    if (!has_length)
+        problem(self, findings, self->message, "length",
+                "no input has a free dimension after the rows, so that no length varies");
+}
+
+const char *tt_model_settings_option(const struct tt_model_settings *self, const char *key) {
+    const Tutti__ModelPolicy *policy = self->message->policy;
+    for (size_t i = 0; policy && i < policy->n_option; i++)
+        if (strcmp(policy->option[i]->key, key) == 0)
+            return policy->option[i]->value;
+    return NULL;
+}

@@ -1,0 +1,42 @@
+/* tutti.pbtxt: a model's objective, policy, profile and length classes.
+ *
+ * The file is optional, and so is everything in it; without it all fields are zero. Whether the
+ * policy exists and understands its options is not known here (policies stand beside this floor),
+ * but whether the lengths fit the model's signature is. */
+#ifndef TT_MODEL_SETTINGS_H
+#define TT_MODEL_SETTINGS_H
+
+#include "base/err.h"
+#include "core/tensor.h"
+#include "model/findings.h"
+#include "model/textproto.h"
+#include "tutti_model.pb-c.h"
+
+enum { TT_MODEL_MAX_CLASSES = 32 };
+
+struct tt_model_settings {
+    Tutti__TuttiModel *message; /* owns the strings: policy name, options, profile */
+    char *file_name;
+    bool from_file;
+    struct tt_textproto_places places;
+    int64_t slo_ns;      /* 0: none */
+    const char *policy;  /* "": follows from config.pbtxt; borrowed */
+    const char *profile; /* "": profile.pbtxt if there is one; borrowed */
+    int32_t class_count;
+    int32_t classes[TT_MODEL_MAX_CLASSES]; /* ascending */
+    bool pad;
+};
+
+/* As tt_model_config_open: an absent file is fine, an unreadable one a problem with `*out_settings`
+ * NULL. Errors: NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_model_settings_open(const char *path,
+                                                 struct tt_model_settings **out_settings,
+                                                 struct tt_findings *findings);
+void tt_model_settings_free(struct tt_model_settings *take_settings);
+/* Do the length classes fit the model? */
+void tt_model_settings_check(const struct tt_model_settings *self,
+                             const struct tt_signature *signature, struct tt_findings *findings);
+/* The value of the policy's option, or NULL. */
+const char *tt_model_settings_option(const struct tt_model_settings *self, const char *key);
+
+#endif

@@ -1,0 +1,17 @@
+/* The scalar values of the protobuf text format: numbers, booleans, enums, strings; only
+ * textproto.c uses it. */
+#ifndef TT_MODEL_TEXTPROTO_VALUE_H
+#define TT_MODEL_TEXTPROTO_VALUE_H
+
+#include "model/textproto_lexer.h"
+
+#include <protobuf-c/protobuf-c.h>
+
+/* Size of one value in a generated struct. */
+size_t tt_textproto_value_bytes(ProtobufCType type);
+/* Reads one value (never a message) at the current token into `out` of the field's C type, and
+ * moves over it. Strings and bytes are allocated with malloc. */
+enum tt_err tt_textproto_read_scalar(struct tt_textproto_lexer *lexer,
+                                     const ProtobufCFieldDescriptor *field, void *out);
+
+#endif
