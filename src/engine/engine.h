@@ -1,0 +1,107 @@
+/* What runs tasks: the seam between the mechanism and a device.
+ *
+ * An engine has executors (worker threads on a CPU, streams on a GPU, timers on an emulated
+ * device), each of which runs one task at a time in the order of submission, and models that any of
+ * its executors can run. A task names a model, the steps to run (0..0 for a whole graph) and its
+ * members: per request the rows it brings and where its input bytes lie. Where the members' bytes
+ * are adjacent in memory, in order, and of one shape, the engine binds them as one batch without a
+ * copy; else it gathers them, and says how many bytes that moved.
+ *
+ * Life of a task: the caller fills `struct tt_engine_task` (its own memory, untouched until
+ * completion) and calls `submit`; the executor runs it; the engine calls `done(context, task)`
+ * once, on the executor's thread, after which the outputs live until `tt_engine_result_release`.
+ * When the run of a batch fails, the executor runs the members one by one, so that only the
+ * offender carries the error. A task that was aborted leaves no result (its members say
+ * TT_ERR_CANCELLED and may run again), nor does one that was preempted (its members say TT_OK).
+ *
+ * The engine never decides what to run or when, and reads no policy. */
+#ifndef TT_ENGINE_ENGINE_H
+#define TT_ENGINE_ENGINE_H
+
+#include "base/err.h"
+#include "core/tensor.h"
+
+struct tt_engine;
+struct tt_engine_model;
+struct tt_engine_result; /* the outputs of one run, shared by the requests that were in it */
+
+/* Bytes of one tensor of one request. BYTES tensors are in the protocol's binary form: each element
+ * 4 bytes of length (little endian), then its bytes. Dimension 0 of `shape` is the request's rows
+ * where the model is batched. */
+struct tt_tensor_view {
+    const void *bytes;
+    size_t size_bytes;
+    struct tt_shape shape;
+};
+
+/* One request's part in a task. */
+struct tt_engine_member {
+    int32_t rows;
+    const struct tt_tensor_view
+        *inputs; /* one per input of the signature; borrowed until completion */
+    void *user;  /* the caller's */
+    /* Set at completion: */
+    enum tt_err err;
+    struct tt_message *why;          /* where to write the sentence; may be NULL */
+    struct tt_engine_result *result; /* owned by the member: release it; NULL on error */
+    int32_t first_row;               /* of this member within the result */
+};
+
+enum tt_engine_outcome { TT_ENGINE_DONE, TT_ENGINE_ABORTED, TT_ENGINE_PREEMPTED };
+
+struct tt_engine_task {
+    struct tt_engine_model *model;
+    int32_t executor;
+    int32_t first_step, last_step;
+    int32_t length; /* > 0: pad dimension 1 of every input of a batched model where it is variable
+                       to this */
+    int32_t member_count; /* 1 where the model is not batched */
+    struct tt_engine_member *members;
+    void *user;   /* the caller's */
+    int32_t stop; /* the engine's: how it was asked to stop, under the executor's lock */
+    /* Set at completion: */
+    enum tt_engine_outcome outcome;
+    int32_t last_step_done;
+    int64_t started_at, finished_at; /* of the monotonic clock */
+    int64_t gathered_bytes;          /* copied to make the batch contiguous, padding included */
+};
+
+typedef void tt_engine_done_fn(void *context, struct tt_engine_task *task);
+
+struct tt_engine_ops {
+    const char *name; /* "cpu", "emulated" */
+    /* Queues the task on its executor. Never blocks; the caller keeps within the executor's depth,
+     * and all tasks of one executor come from one thread. */
+    void (*submit)(struct tt_engine *engine, struct tt_engine_task *task);
+    /* Asks a submitted task to stop: at its next step boundary, at least one step done (yield), or
+     * as soon as the device can, before it began if need be (abort). It names the task, not the
+     * executor, so that it can never hit the one that followed. Completion comes in either case,
+     * and only once; it may be DONE where the task was quicker. From the thread that submits, and
+     * before that thread has given the task's memory up. */
+    void (*yield)(struct tt_engine *engine, struct tt_engine_task *task);
+    void (*abort)(struct tt_engine *engine, struct tt_engine_task *task);
+    /* Steps of the model as loaded, >= 1. */
+    int32_t (*step_count)(const struct tt_engine_model *model);
+    const struct tt_signature *(*signature)(const struct tt_engine_model *model);
+    void (*unload)(struct tt_engine_model *take_model); /* no task of it may be queued or running */
+    /* Output `index` of the rows [first_row, first_row + rows) of the result; borrowed until its
+     * release. */
+    void (*output)(const struct tt_engine_result *result, int32_t index, int32_t first_row,
+                   int32_t rows, struct tt_tensor_view *out_view);
+    void (*result_release)(struct tt_engine_result *take_result); /* one reference */
+    void (*close)(struct tt_engine *take_engine); /* nothing may be queued, no model loaded */
+};
+
+/* Every engine and model begins with this, so that a caller dispatches through it. */
+struct tt_engine {
+    const struct tt_engine_ops *ops;
+    int32_t executor_count;
+    tt_engine_done_fn *done;
+    void *done_context;
+};
+
+struct tt_engine_model {
+    struct tt_engine *engine;
+};
+
+#endif

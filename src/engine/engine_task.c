@@ -1,0 +1,75 @@
+#include "engine/engine_task.h"
+
+#include "engine/engine_result.h"
+#include "engine/gather.h"
+
+#include <stdlib.h>
+
+void tt_engine_roll_fini(struct tt_engine_roll *self) {
+    free(self->members);
+    *self = (struct tt_engine_roll){0};
+}
+
+static bool roll_ensure(struct tt_engine_roll *self, int32_t count) {
+    if (count <= self->capacity)
+        return true;
+    struct tt_engine_member **members =
+        realloc(self->members, (size_t)count * 2 * sizeof(*members));
+    if (!members)
+        return false;
+    self->members = members;
+    self->capacity = count * 2;
+    return true;
+}
+
+void tt_engine_task_begin(struct tt_engine_task *task, const struct tt_signature *signature,
+                          struct tt_engine_roll *roll) {
+    tt_assert(signature->batched || task->member_count == 1);
+    bool room = roll_ensure(roll, task->member_count);
+    roll->count = 0;
+    roll->rows = 0;
+    for (int32_t i = 0; i < task->member_count; i++) {
+        struct tt_engine_member *member = &task->members[i];
+        member->result = NULL;
+        member->first_row = 0;
+        if (!room) {
+            member->err = tt_fail(TT_ERR_NO_MEMORY, member->why, "out of memory for a batch of %d",
+                                  task->member_count);
+            continue;
+        }
+        const struct tt_engine_member *first = roll->count ? roll->members[0] : member;
+        member->err = tt_gather_check(signature, member, first, task->length, member->why);
+        if (!member->err) {
+            roll->members[roll->count++] = member;
+            roll->rows += member->rows;
+        }
+    }
+}
+
+void tt_engine_task_give_up(struct tt_engine_task *task) {
+    for (int32_t i = 0; i < task->member_count; i++) {
+        struct tt_engine_member *member = &task->members[i];
+        if (member->result)
+            tt_engine_result_release(member->result);
+        member->result = NULL;
+        if (!member->err)
+            member->err = tt_fail(TT_ERR_CANCELLED, member->why, "the run was aborted");
+    }
+    task->outcome = TT_ENGINE_ABORTED;
+}
+
+void tt_engine_members_fail(struct tt_engine_member *const *members, int32_t count, enum tt_err err,
+                            const struct tt_message *why) {
+    for (int32_t i = 0; i < count; i++)
+        members[i]->err = tt_fail(err, members[i]->why, "%s", why->text);
+}
+
+void tt_engine_members_share(struct tt_engine_member *const *members, int32_t count,
+                             struct tt_engine_result *take_result) {
+    int32_t row = 0;
+    for (int32_t i = 0; i < count; i++) {
+        members[i]->result = take_result;
+        members[i]->first_row = row;
+        row += members[i]->rows;
+    }
+}

@@ -1,0 +1,59 @@
+/* The engine that computes: ONNX Runtime on this machine's CPU.
+ *
+ * An executor is a thread; all share one session per model, which runs on the thread that calls it,
+ * so as many batches run at once as there are executors. A model is one step: the whole graph. A
+ * batch whose members' bytes are adjacent is handed over where it lies; outputs stay where the
+ * runtime put them until the last member has released the result.
+ *
+ * A run that fails is nobody's fault until the members ran one by one: then the one whose input was
+ * at fault (an index out of range, say) says INVALID with the runtime's sentence, and the others
+ * have their results. Where the outputs do not follow the batch (dimension 0 is not its rows), the
+ * model is at fault and all members say INTERNAL. */
+#ifndef TT_ENGINE_ONNXRUNTIME_H
+#define TT_ENGINE_ONNXRUNTIME_H
+
+#include "engine/engine.h"
+#include "engine/ort_library.h"
+
+#include <stdbool.h>
+
+struct tt_ort_engine_options {
+    struct tt_ort_library *library; /* outlives the engine */
+    int32_t executor_count;         /* >= 1 */
+    int32_t queue_depth;            /* >= 1: the most tasks submitted and not done, per executor */
+    tt_engine_done_fn *done;
+    void *done_context;
+};
+
+/* Starts the executors. Errors: INVALID (a count below 1), NO_MEMORY, IO. Close it with its
+ * `close`. */
+TT_MUST_CHECK enum tt_err tt_ort_engine_open(const struct tt_ort_engine_options *options,
+                                             struct tt_engine **out_engine, struct tt_message *why);
+
+enum tt_ort_optimization {
+    TT_ORT_OPTIMIZE_ALL, /* level 99: what the runtime knows for this CPU */
+    TT_ORT_OPTIMIZE_EXTENDED,
+    TT_ORT_OPTIMIZE_BASIC,
+    TT_ORT_OPTIMIZE_NONE, /* a graph that was optimised before */
+};
+
+struct tt_ort_model_options {
+    const char *name;  /* for messages; NULL: the path */
+    const char *path;  /* of an ONNX file; or NULL and: */
+    const void *bytes; /* the file's contents, needed during the call only */
+    size_t size_bytes;
+    bool batched;      /* dimension 0 of every input and output is the rows */
+    int32_t max_batch; /* >= 1 where batched */
+    enum tt_ort_optimization optimization;
+};
+
+/* Makes the session, which may take seconds, on the calling thread; any thread, also while others
+ * run. Errors: NOT_FOUND, INVALID (no model in there, or it does not batch), UNSUPPORTED (operators
+ * or types), NO_MEMORY; the sentence begins with name or path. Unload it with the engine's
+ * `unload`. */
+TT_MUST_CHECK enum tt_err tt_ort_engine_load(struct tt_engine *engine,
+                                             const struct tt_ort_model_options *options,
+                                             struct tt_engine_model **out_model,
+                                             struct tt_message *why);
+
+#endif

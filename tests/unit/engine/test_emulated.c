@@ -1,0 +1,217 @@
+/* threaded */
+#include "engine/emulated.h"
+#include "unit/engine/engine_bench.h"
+
+#include "base/clock.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct bench bench;
+static struct tt_engine *engine;
+
+static int set_up(void **state) {
+    (void)state;
+    bench_init(&bench);
+    struct tt_emulated_engine_options options = {2, BENCH_DEPTH, bench_done, &bench};
+    struct tt_message why;
+    return tt_emulated_engine_open(&options, &engine, &why);
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    engine->ops->close(engine);
+    bench_fini(&bench);
+    return 0;
+}
+
+/* What the profile was asked, and what it says. */
+struct profile {
+    int64_t per_step_ns, per_row_ns;
+    int32_t rows, length, calls;
+    int64_t slow_step_ns; /* of step 2 */
+};
+
+static int64_t latency(void *context, int32_t rows, int32_t length, int32_t first_step,
+                       int32_t last_step) {
+    struct profile *self = context;
+    self->rows = rows;
+    self->length = length;
+    self->calls++;
+    int64_t total = 0;
+    for (int32_t step = first_step; step <= last_step; step++)
+        total += step == 2 ? self->slow_step_ns : self->per_step_ns + rows * self->per_row_ns;
+    return total;
+}
+
+static struct tt_engine_model *load(struct profile *profile, int32_t steps) {
+    static const struct tt_signature signature = {
+        .batched = true,
+        .max_batch = 8,
+        .input_count = 1,
+        .output_count = 3,
+        .inputs = {{"x", TT_DTYPE_INT32, {2, {-1, -1}}}},
+        .outputs = {{"same", TT_DTYPE_INT32, {2, {-1, -1}}},
+                    {"zeros", TT_DTYPE_FP32, {3, {-1, -1, 4}}},
+                    {"names", TT_DTYPE_BYTES, {2, {-1, 2}}}},
+    };
+    struct tt_emulated_model_options options = {&signature, steps, latency, profile};
+    struct tt_engine_model *model = NULL;
+    struct tt_message why;
+    assert_int_equal(tt_emulated_engine_load(engine, &options, &model, &why), TT_OK);
+    assert_int_equal(engine->ops->step_count(model), steps);
+    assert_memory_equal(engine->ops->signature(model), &signature, sizeof(signature));
+    return model;
+}
+
+static const int32_t numbers[] = {7, 8, 9, 10, 11, 12};
+
+static void test_outputs_and_time(void **state) {
+    (void)state;
+    struct profile profile = {.per_step_ns = TT_MS, .per_row_ns = TT_MS / 2};
+    struct tt_engine_model *model = load(&profile, 2);
+    struct tt_tensor_view inputs[] = {{numbers, 8, {2, {1, 2}}}, {numbers + 2, 16, {2, {2, 2}}}};
+    struct tt_engine_member members[] = {{.rows = 1, .inputs = &inputs[0]},
+                                         {.rows = 2, .inputs = &inputs[1]}};
+    struct tt_engine_task task = {.model = model, .member_count = 2, .members = members};
+    bench_run(&bench, &task);
+    assert_int_equal(task.outcome, TT_ENGINE_DONE);
+    assert_int_equal(task.last_step_done, 1);
+    assert_int_equal(task.gathered_bytes, 0);
+    assert_int_equal(profile.rows, 3);
+    assert_int_equal(profile.length, 2);
+    /* Never early; how late depends on the machine. */
+    assert_true(task.finished_at - task.started_at >= 2 * (TT_MS + 3 * TT_MS / 2));
+    struct tt_tensor_view view;
+    engine->ops->output(members[1].result, 0, members[1].first_row, 2, &view);
+    assert_int_equal(view.size_bytes, 16);
+    assert_memory_equal(view.bytes, numbers + 2, 16);
+    engine->ops->output(members[1].result, 1, members[1].first_row, 2, &view);
+    assert_int_equal(view.size_bytes, 2 * 2 * 4 * sizeof(float));
+    assert_int_equal(view.shape.dims[1], 2);
+    for (size_t i = 0; i < view.size_bytes; i++)
+        assert_int_equal(((const char *)view.bytes)[i], 0);
+    engine->ops->output(members[0].result, 2, 0, 1, &view);
+    assert_int_equal(view.size_bytes, 8); /* two empty strings */
+    engine->ops->result_release(members[0].result);
+    engine->ops->output(members[1].result, 0, members[1].first_row, 2, &view);
+    assert_memory_equal(view.bytes, numbers + 2, 16); /* lives as long as any member */
+    engine->ops->result_release(members[1].result);
+    engine->ops->unload(model);
+}
+
+static void test_padding_and_misfits(void **state) {
+    (void)state;
+    struct profile profile = {.per_step_ns = 1};
+    struct tt_engine_model *model = load(&profile, 1);
+    struct tt_tensor_view inputs[] = {{numbers, 8, {2, {1, 2}}}, {numbers + 2, 3, {2, {1, 1}}}};
+    struct tt_message why;
+    struct tt_engine_member members[] = {{.rows = 1, .inputs = &inputs[0]},
+                                         {.rows = 1, .inputs = &inputs[1], .why = &why}};
+    struct tt_engine_task task = {
+        .model = model, .member_count = 2, .members = members, .length = 4};
+    bench_run(&bench, &task);
+    assert_int_equal(profile.length, 4);
+    assert_int_equal(members[1].err, TT_ERR_INVALID);
+    assert_non_null(strstr(why.text, "3 bytes"));
+    assert_int_equal(members[0].err, TT_OK);
+    assert_int_equal(task.gathered_bytes, 16);
+    struct tt_tensor_view view;
+    engine->ops->output(members[0].result, 0, 0, 1, &view);
+    static const int32_t padded[] = {7, 8, 0, 0};
+    assert_int_equal(view.size_bytes, sizeof(padded));
+    assert_memory_equal(view.bytes, padded, sizeof(padded));
+    engine->ops->result_release(members[0].result);
+    engine->ops->unload(model);
+}
+
+static struct tt_engine_task one_member(struct tt_engine_model *model,
+                                        struct tt_engine_member *member, int32_t last_step) {
+    static const struct tt_tensor_view input = {numbers, 8, {2, {1, 2}}};
+    *member = (struct tt_engine_member){.rows = 1, .inputs = &input};
+    return (struct tt_engine_task){
+        .model = model, .member_count = 1, .members = member, .last_step = last_step};
+}
+
+/* Step 2 would take for ever: only the abort ends it, and it does not touch what is queued behind.
+ */
+static void test_abort_in_the_middle(void **state) {
+    (void)state;
+    struct profile profile = {.per_step_ns = 1, .slow_step_ns = TT_NEVER};
+    struct tt_engine_model *model = load(&profile, 4);
+    struct tt_engine_member members[3];
+    struct tt_engine_task tasks[3] = {one_member(model, &members[0], 3),
+                                      one_member(model, &members[1], 3),
+                                      one_member(model, &members[2], 1)};
+    for (int i = 0; i < 3; i++)
+        engine->ops->submit(engine, &tasks[i]);
+    engine->ops->abort(engine, &tasks[1]); /* in the queue */
+    engine->ops->abort(engine, &tasks[0]);
+    for (int i = 0; i < 3; i++)
+        assert_ptr_equal(bench_wait(&bench), &tasks[i]);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(tasks[i].outcome, TT_ENGINE_ABORTED);
+        assert_true(tasks[i].last_step_done < 2);
+        assert_int_equal(members[i].err, TT_ERR_CANCELLED);
+        assert_null(members[i].result);
+    }
+    assert_int_equal(tasks[1].last_step_done, -1);
+    assert_int_equal(tasks[2].outcome, TT_ENGINE_DONE);
+    assert_int_equal(tasks[2].last_step_done, 1);
+    assert_null(members[2].result); /* the last step is still to come */
+    /* The rest of it, from where it stood. */
+    profile.slow_step_ns = 1;
+    tasks[2].first_step = 2;
+    tasks[2].last_step = 3;
+    engine->ops->submit(engine, &tasks[2]);
+    assert_ptr_equal(bench_wait(&bench), &tasks[2]);
+    assert_int_equal(tasks[2].last_step_done, 3);
+    assert_non_null(members[2].result);
+    engine->ops->result_release(members[2].result);
+    engine->ops->unload(model);
+}
+
+/* Asked in the queue, it still makes one step of progress. */
+static void test_yield(void **state) {
+    (void)state;
+    struct profile profile = {.per_step_ns = 1, .slow_step_ns = TT_NEVER};
+    struct tt_engine_model *model = load(&profile, 4);
+    struct tt_engine_member members[2];
+    struct tt_engine_task tasks[2] = {one_member(model, &members[0], 2),
+                                      one_member(model, &members[1], 3)};
+    tasks[0].first_step = 2; /* holds the executor until it is aborted */
+    engine->ops->submit(engine, &tasks[0]);
+    engine->ops->submit(engine, &tasks[1]);
+    engine->ops->yield(engine, &tasks[1]);
+    engine->ops->abort(engine, &tasks[0]);
+    assert_ptr_equal(bench_wait(&bench), &tasks[0]);
+    assert_ptr_equal(bench_wait(&bench), &tasks[1]);
+    assert_int_equal(tasks[0].outcome, TT_ENGINE_ABORTED);
+    assert_int_equal(tasks[1].outcome, TT_ENGINE_PREEMPTED);
+    assert_int_equal(tasks[1].last_step_done, 0);
+    assert_int_equal(members[1].err, TT_OK);
+    assert_null(members[1].result);
+    /* A yield in the last step finds nothing to leave undone. */
+    tasks[1].first_step = 3;
+    engine->ops->submit(engine, &tasks[1]);
+    engine->ops->yield(engine, &tasks[1]);
+    assert_ptr_equal(bench_wait(&bench), &tasks[1]);
+    assert_int_equal(tasks[1].outcome, TT_ENGINE_DONE);
+    engine->ops->result_release(members[1].result);
+    engine->ops->unload(model);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_outputs_and_time),
+        cmocka_unit_test(test_padding_and_misfits),
+        cmocka_unit_test(test_abort_in_the_middle),
+        cmocka_unit_test(test_yield),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
