@@ -1,0 +1,322 @@
+#include "rt/domain.h"
+
+#include "base/instant.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct tt_domain_task {
+    struct tt_engine_task engine_task;
+    struct tt_task *task;
+};
+
+/* Two tasks per executor: one runs, one waits behind it, so that the executor goes on while its
+ * completion is on its way to the scheduler. */
+enum { DEPTH = 2 };
+
+static void infer_ends(struct tt_infer *infer, enum tt_err err) {
+    infer->request = NULL;
+    if (err) {
+        infer->err = err;
+        if (infer->result)
+            infer->lane->model->engine_model->engine->ops->result_release(infer->result);
+        infer->result = NULL;
+    }
+    tt_infer_finish(infer);
+}
+
+/* ---- the carrier ---- */
+
+static struct tt_domain_task *slot_of(struct tt_domain *self, const struct tt_task *task) {
+    const struct tt_executor *executor = &self->mechanism.executors[task->executor];
+    return &self->tasks[(ptrdiff_t)task->executor * self->depth + (task - executor->tasks)];
+}
+
+static void start(void *context, int64_t now, struct tt_task *task) {
+    (void)now; /* the engine starts a task as soon as those before it on its executor are done */
+    struct tt_domain *self = context;
+    struct tt_domain_task *slot = slot_of(self, task);
+    struct tt_served_model *model = self->models[task->model];
+    struct tt_engine_member *members =
+        self->members + (slot - self->tasks) * (ptrdiff_t)task->capacity;
+    int32_t length = 0;
+    for (int32_t i = 0; i < task->count; i++) {
+        struct tt_infer *infer = task->items[i].request->user;
+        members[i] = (struct tt_engine_member){
+            .rows = infer->rows, .inputs = infer->inputs, .user = infer, .why = &infer->why};
+        length = infer->length > length ? infer->length : length;
+    }
+    slot->task = task;
+    slot->engine_task = (struct tt_engine_task){.model = model->engine_model,
+                                                .executor = self->first_executor + task->executor,
+                                                .first_step = task->first_step,
+                                                .last_step = task->last_step,
+                                                .length = model->pad ? length : 0,
+                                                .member_count = task->count,
+                                                .members = members,
+                                                .user = self};
+    task->user = slot;
+    self->engine->ops->submit(self->engine, &slot->engine_task);
+}
+
+/* The engine task that runs (or is next to run) on the domain's executor. */
+static struct tt_engine_task *oldest(struct tt_domain *self, int32_t executor) {
+    struct tt_domain_task *slot = tt_mechanism_oldest(&self->mechanism, executor)->user;
+    return &slot->engine_task;
+}
+
+static void yield_executor(void *context, int64_t now, int32_t executor) {
+    (void)now;
+    struct tt_domain *self = context;
+    self->engine->ops->yield(self->engine, oldest(self, executor));
+}
+
+static void abort_executor(void *context, int64_t now, int32_t executor) {
+    (void)now;
+    struct tt_domain *self = context;
+    self->engine->ops->abort(self->engine, oldest(self, executor));
+}
+
+static void count_success(struct tt_served_model *model, const struct tt_infer *infer,
+                          int64_t now) {
+    struct tt_model_stats *stats = &model->stats;
+    tt_counter_add(&stats->succeeded, 1);
+    /* A turn's `now` may be a little older than the end of a task that it collects. */
+    int64_t ended_at = now > infer->computed_at ? now : infer->computed_at;
+    tt_counter_add(&stats->late, ended_at > infer->deadline_at);
+    tt_counter_add(&stats->request_ns, ended_at - infer->submitted_at);
+    tt_counter_add(&stats->queue_ns, infer->started_at - infer->submitted_at);
+    tt_counter_add(&stats->compute_ns, ended_at - infer->started_at);
+}
+
+/* The sentence and the error of a request that its policy gave up. */
+static enum tt_err drop_error(struct tt_infer *infer, int64_t now, enum tt_drop_reason reason) {
+    const char *name = infer->lane->model->name;
+    int64_t waited_us = (now > infer->submitted_at ? now - infer->submitted_at : 0) / 1000;
+    int64_t patience_us = (infer->deadline_at - infer->submitted_at) / 1000;
+    if (reason == TT_DROP_QUEUE_FULL)
+        return tt_fail(TT_ERR_BUSY, &infer->why, "request to model '%s' dropped: its queue is full",
+                       name);
+    if (reason == TT_DROP_WITHDRAWN)
+        return tt_fail(TT_ERR_UNAVAILABLE, &infer->why,
+                       "request to model '%s' dropped: the model is going away", name);
+    if (infer->deadline_at == TT_NEVER)
+        return tt_fail(TT_ERR_TIMEOUT, &infer->why,
+                       "request to model '%s' dropped (%s) after %lld.%03lld ms", name,
+                       tt_drop_reason_name(reason), (long long)(waited_us / 1000),
+                       (long long)(waited_us % 1000));
+    return tt_fail(TT_ERR_TIMEOUT, &infer->why,
+                   "request to model '%s' dropped (%s): it would have missed its deadline of "
+                   "%lld.%03lld ms; it had waited %lld.%03lld ms",
+                   name, tt_drop_reason_name(reason), (long long)(patience_us / 1000),
+                   (long long)(patience_us % 1000), (long long)(waited_us / 1000),
+                   (long long)(waited_us % 1000));
+}
+
+static void ended(void *context, int64_t now, struct tt_request *request, enum tt_ending ending,
+                  enum tt_drop_reason reason) {
+    (void)context;
+    struct tt_infer *infer = request->user;
+    struct tt_served_model *model = infer->lane->model;
+    switch (ending) {
+    case TT_ENDING_DONE:
+        count_success(model, infer, now);
+        infer_ends(infer, TT_OK);
+        break;
+    case TT_ENDING_DROPPED:
+        tt_counter_add(&model->stats.dropped[reason], 1);
+        infer_ends(infer, drop_error(infer, now, reason));
+        break;
+    case TT_ENDING_FAILED:
+        tt_counter_add(&model->stats.failed, 1);
+        infer_ends(infer, infer->err ? infer->err : TT_ERR_INTERNAL);
+        break;
+    case TT_ENDING_CANCELLED:
+        tt_counter_add(&model->stats.cancelled, 1);
+        infer_ends(infer, tt_fail(TT_ERR_CANCELLED, &infer->why, "request cancelled"));
+        break;
+    }
+}
+
+/* ---- making ---- */
+
+static enum tt_err domain_fill(struct tt_domain *self, const struct tt_domain_options *options,
+                               struct tt_message *why) {
+    int32_t tasks = options->executor_count * DEPTH;
+    self->tasks = calloc((size_t)tasks, sizeof(*self->tasks));
+    self->members = calloc((size_t)tasks * (size_t)options->max_batch, sizeof(*self->members));
+    self->done = calloc((size_t)options->executor_count, sizeof(*self->done));
+    self->models = calloc((size_t)options->model_capacity, sizeof(struct tt_served_model *));
+    self->policy = strdup(options->policy);
+    if (!self->tasks || !self->members || !self->done || !self->models || !self->policy)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a domain");
+    for (; self->executor_count < options->executor_count; self->executor_count++) {
+        enum tt_err err = tt_ring_init(&self->done[self->executor_count], DEPTH + 1);
+        if (err)
+            return tt_fail(err, why, "out of memory for a domain");
+    }
+    struct tt_carrier carrier = {.context = self,
+                                 .start = start,
+                                 .yield = yield_executor,
+                                 .abort = abort_executor,
+                                 .ended = ended};
+    struct tt_mechanism_options mechanism = {.model_capacity = options->model_capacity,
+                                             .executor_capacity = options->executor_count,
+                                             .max_batch = options->max_batch,
+                                             .depth = DEPTH,
+                                             .request_limit = TT_PORT_IN_FLIGHT_LIMIT,
+                                             .request_reserve = 1024};
+    enum tt_err err = tt_mechanism_init(&self->mechanism, &mechanism, &carrier, why);
+    if (err)
+        return err;
+    struct tt_policy_setup setup = {.domain = &self->mechanism,
+                                    .options = options->options,
+                                    .option_count = options->option_count};
+    return tt_policy_create(&self->mechanism, options->policy, &setup, why);
+}
+
+enum tt_err tt_domain_new(const struct tt_domain_options *options, struct tt_domain **out_domain,
+                          struct tt_message *why) {
+    struct tt_domain *self = calloc(1, sizeof(*self));
+    if (!self)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a domain");
+    self->engine = options->engine;
+    self->first_executor = options->first_executor;
+    self->depth = DEPTH;
+    enum tt_err err = domain_fill(self, options, why);
+    if (err) {
+        tt_domain_free(self);
+        return err;
+    }
+    for (int32_t i = 0; i < self->executor_count; i++)
+        tt_mechanism_add_executor(&self->mechanism, 0, i, 0);
+    *out_domain = self;
+    return TT_OK;
+}
+
+void tt_domain_free(struct tt_domain *take_domain) {
+    if (!take_domain)
+        return;
+    for (int32_t i = 0; i < take_domain->executor_count; i++)
+        tt_ring_fini(&take_domain->done[i]);
+    tt_policy_destroy(&take_domain->mechanism);
+    tt_mechanism_fini(&take_domain->mechanism);
+    free(take_domain->tasks);
+    free(take_domain->members);
+    free(take_domain->done);
+    free(take_domain->models);
+    free(take_domain->policy);
+    free(take_domain);
+}
+
+void tt_domain_add_model(struct tt_domain *self, int64_t now, struct tt_served_model *model) {
+    tt_assert(self->model_count < self->mechanism.model_capacity);
+    model->index = self->model_count++;
+    model->domain = self;
+    self->models[model->index] = model;
+    tt_mechanism_add_model(&self->mechanism, now, model->index, &model->step_model);
+}
+
+/* ---- what happens ---- */
+
+void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_infer *infer) {
+    struct tt_served_model *model = infer->lane->model;
+    struct tt_arrival arrival = {.model = model->index,
+                                 .rows = infer->rows,
+                                 .length = infer->length,
+                                 .priority = infer->priority,
+                                 .deadline_at = infer->deadline_at,
+                                 .user = infer};
+    tt_counter_add(&model->stats.accepted, 1);
+    if (tt_mechanism_arrived(&self->mechanism, now, &arrival, &infer->request) != TT_OK) {
+        tt_counter_add(&model->stats.rejected, 1);
+        infer_ends(infer,
+                   tt_fail(TT_ERR_BUSY, &infer->why,
+                           "request to model '%s' refused: its scheduling domain has %d requests "
+                           "in flight, its limit",
+                           model->name, TT_PORT_IN_FLIGHT_LIMIT));
+    }
+}
+
+void tt_domain_cancel(struct tt_domain *self, int64_t now, struct tt_infer *infer) {
+    if (infer->request && !infer->request->cancelled)
+        tt_mechanism_cancelled(&self->mechanism, now, infer->request);
+}
+
+static void count_batch(struct tt_model_stats *stats, const struct tt_task *task,
+                        const struct tt_engine_task *engine_task) {
+    int32_t bucket = 0;
+    while (bucket < TT_BATCH_BUCKETS - 1 && task->rows > 1 << bucket)
+        bucket++;
+    tt_counter_add(&stats->batches, 1);
+    tt_counter_add(&stats->rows, task->rows);
+    tt_counter_add(&stats->batch_buckets[bucket], 1);
+    tt_counter_add(&stats->gathered_bytes, engine_task->gathered_bytes);
+}
+
+/* Do the inputs differ beside the rows? */
+static bool shapes_differ(const struct tt_infer *a, const struct tt_infer *b) {
+    const struct tt_signature *signature = a->lane->model->signature;
+    for (int32_t i = 0; i < signature->input_count; i++)
+        for (int32_t d = signature->batched ? 1 : 0; d < signature->inputs[i].shape.rank; d++)
+            if (a->inputs[i].shape.dims[d] != b->inputs[i].shape.dims[d])
+                return true;
+    return false;
+}
+
+/* A member that failed only since the number that stands for its shapes is by chance also that of
+ * its batch mates' other shapes: it goes back to the queue. Some mate was computed, or this one
+ * would not have differed from it: every run helps somebody. */
+static bool is_misplaced(const struct tt_served_model *model, const struct tt_engine_task *task,
+                         const struct tt_engine_member *member) {
+    if (!model->varies || model->pad || member->err != TT_ERR_INVALID)
+        return false;
+    for (int32_t i = 0; i < task->member_count; i++)
+        if (task->members[i].err == TT_OK)
+            return shapes_differ(member->user, task->members[i].user);
+    return false;
+}
+
+static void finished(struct tt_domain *self, int64_t now, struct tt_engine_task *engine_task) {
+    struct tt_domain_task *slot = TT_CONTAINER_OF(engine_task, struct tt_domain_task, engine_task);
+    struct tt_task *task = slot->task;
+    struct tt_served_model *model = self->models[task->model];
+    static const enum tt_outcome outcomes[] = {[TT_ENGINE_DONE] = TT_OUTCOME_DONE,
+                                               [TT_ENGINE_ABORTED] = TT_OUTCOME_ABORTED,
+                                               [TT_ENGINE_PREEMPTED] = TT_OUTCOME_PREEMPTED};
+    task->outcome = outcomes[engine_task->outcome];
+    task->last_step_done = engine_task->last_step_done;
+    if (engine_task->outcome != TT_ENGINE_ABORTED)
+        count_batch(&model->stats, task, engine_task);
+    for (int32_t i = 0; i < task->count; i++) {
+        struct tt_engine_member *member = &engine_task->members[i];
+        struct tt_infer *infer = member->user;
+        tt_assert(task->items[i].request->user == infer);
+        infer->result = member->result;
+        infer->first_row = member->first_row;
+        infer->started_at = engine_task->started_at;
+        infer->computed_at = engine_task->finished_at;
+        infer->err = member->err;
+        if (!member->err || engine_task->outcome == TT_ENGINE_ABORTED)
+            continue;
+        task->items[i].fate = TT_FATE_FAILS;
+        if (is_misplaced(model, engine_task, member)) {
+            task->items[i].fate = TT_FATE_JUMPS;
+            task->items[i].jump = task->first_step;
+        }
+    }
+    tt_mechanism_finished(&self->mechanism, now, task);
+}
+
+void tt_domain_collect(struct tt_domain *self, int64_t now) {
+    for (int32_t i = 0; i < self->executor_count; i++) {
+        struct tt_engine_task *engine_task;
+        while ((engine_task = tt_ring_pop(&self->done[i])))
+            finished(self, now, engine_task);
+    }
+}
+
+void tt_domain_done(struct tt_domain *self, struct tt_engine_task *task) {
+    bool pushed = tt_ring_push(&self->done[task->executor - self->first_executor], task);
+    tt_assert(pushed);
+}

@@ -1,0 +1,75 @@
+/* One request between its connection and its domain, and the memory that its inputs lie in.
+ *
+ * A port is one connection thread's side of the server; a lane is that port's pool for one model:
+ * inputs of fixed size lie in slots, row after row in arrival order, so that requests which come
+ * one after the other are adjacent and batch without a copy. Inputs of varying size, or when no
+ * slots are free, lie in memory of the infer's own, kept for reuse.
+ *
+ * An infer belongs to its port's thread until submit, to the scheduler's thread until it comes back
+ * through the port's `to_port` ring, and to the port's thread again. A cancellation goes to the
+ * scheduler as a message of its own and is acknowledged, so that the memory is not reused while the
+ * message is under way. */
+#ifndef TT_RT_INFER_H
+#define TT_RT_INFER_H
+
+#include "base/ring.h"
+#include "core/request.h"
+#include "rt/served_model.h"
+#include "rt/serving.h"
+
+struct tt_lane;
+
+struct tt_infer {
+    struct tt_lane *lane;
+    struct tt_infer *next_free;
+    int32_t rows;
+    int32_t length; /* what its batch mates must share; see tt_infer_begin */
+    int32_t slot;   /* first slot in the lane's pool; -1: own memory */
+    /* The port's */
+    bool submitted, finished, cancel_sent, cancel_acknowledged, released;
+    tt_infer_done_fn *done;
+    void *context;
+    /* Written by the port before submit, by the scheduler after */
+    int64_t submitted_at, deadline_at;
+    int32_t priority;
+    struct tt_request *request; /* while the domain has it */
+    enum tt_err err;
+    struct tt_message why;
+    struct tt_engine_result *result;
+    int32_t first_row;
+    int64_t started_at, computed_at; /* of the run that computed it */
+    /* Per input of the signature */
+    struct tt_tensor_view *inputs;
+    void **own;
+    size_t *own_capacity;
+};
+
+struct tt_lane {
+    struct tt_port *port;
+    struct tt_served_model *model;
+    struct tt_infer *free;
+    int32_t slot_count, cursor;
+    bool *slot_used;
+    char **pool;       /* per input; NULL where its size varies */
+    size_t *row_bytes; /* per input; 0 where its size varies */
+    struct tt_lane *next;
+};
+
+struct tt_port {
+    struct tt_serving *serving;
+    tt_port_wake_fn *wake;
+    void *wake_context;
+    struct tt_ring to_scheduler; /* struct tt_infer *, low bit set: cancel */
+    struct tt_ring to_port;      /* struct tt_infer *, low bit set: cancel acknowledged */
+    struct tt_lane *lanes;
+    int32_t in_flight;
+    bool dirty; /* the scheduler's: wake it at the end of the turn */
+    struct tt_port *next;
+};
+
+enum { TT_PORT_IN_FLIGHT_LIMIT = 16384 };
+
+/* The scheduler's side: the infer is through; err, why and result are set. */
+void tt_infer_finish(struct tt_infer *infer);
+
+#endif

@@ -1,0 +1,175 @@
+#include "rt/served_model.h"
+
+#include "rt/serving.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int32_t *copy_numbers(const int32_t *numbers, int32_t count) {
+    int32_t *copy = malloc((size_t)(count ? count : 1) * sizeof(*copy));
+    if (copy && count)
+        memcpy(copy, numbers, (size_t)count * sizeof(*copy));
+    return copy;
+}
+
+enum tt_err tt_served_model_new(const struct tt_served_model_spec *spec,
+                                struct tt_served_model **out_model) {
+    struct tt_served_model *self = calloc(1, sizeof(*self));
+    if (!self)
+        return TT_ERR_NO_MEMORY;
+    self->name = strdup(spec->name);
+    self->version = strdup(spec->version);
+    self->platform = strdup(spec->platform);
+    self->config_json = strdup(spec->config_json);
+    self->reason = strdup("not loaded yet");
+    self->signature = calloc(1, sizeof(*self->signature));
+    self->preferred = copy_numbers(spec->preferred, spec->preferred_count);
+    self->classes = copy_numbers(spec->classes, spec->class_count);
+    if (!self->name || !self->version || !self->platform || !self->config_json || !self->reason ||
+        !self->signature || !self->preferred || !self->classes) {
+        tt_served_model_free(self);
+        return TT_ERR_NO_MEMORY;
+    }
+    self->class_count = spec->class_count;
+    self->pad = spec->pad;
+    self->priority_count = spec->priority_count;
+    self->default_priority = spec->default_priority;
+    self->step_model = (struct tt_step_model){.name = self->name,
+                                              .step_count = 1,
+                                              .steps = &self->step,
+                                              .slo_ns = spec->slo_ns,
+                                              .window_ns = spec->window_ns,
+                                              .preferred_count = spec->preferred_count,
+                                              .preferred = self->preferred};
+    *out_model = self;
+    return TT_OK;
+}
+
+void tt_served_model_free(struct tt_served_model *take_model) {
+    if (!take_model)
+        return;
+    if (take_model->engine_model)
+        take_model->engine_model->engine->ops->unload(take_model->engine_model);
+    tt_profile_free(take_model->profile);
+    free(take_model->name);
+    free(take_model->version);
+    free(take_model->platform);
+    free(take_model->config_json);
+    free(take_model->reason);
+    free(take_model->signature);
+    free(take_model->preferred);
+    free(take_model->classes);
+    free(take_model);
+}
+
+static bool input_varies(const struct tt_tensor_spec *spec, bool batched) {
+    for (int32_t d = batched ? 1 : 0; d < spec->shape.rank; d++)
+        if (spec->shape.dims[d] < 0)
+            return true;
+    return false;
+}
+
+static void note_varies(struct tt_served_model *self) {
+    self->varies = false;
+    for (int32_t i = 0; i < self->signature->input_count; i++)
+        self->varies |= input_varies(&self->signature->inputs[i], self->signature->batched);
+}
+
+void tt_served_model_loaded(struct tt_served_model *self, struct tt_engine_model *take_engine_model,
+                            struct tt_profile *take_profile) {
+    self->engine_model = take_engine_model;
+    *self->signature = *take_engine_model->engine->ops->signature(take_engine_model);
+    for (int32_t i = 0; i < self->signature->output_count; i++)
+        self->shown_outputs[i] = i;
+    note_varies(self);
+    self->profile = take_profile;
+    self->step = (struct tt_step){.name = "whole", .profile = take_profile};
+    self->step_model.whole = take_profile;
+    self->step_model.max_batch = self->signature->max_batch;
+    free(self->reason);
+    self->reason = NULL;
+}
+
+static const struct tt_tensor_spec *find(const struct tt_tensor_spec *specs, int32_t count,
+                                         const char *name) {
+    for (int32_t i = 0; i < count; i++)
+        if (strcmp(specs[i].name, name) == 0)
+            return &specs[i];
+    return NULL;
+}
+
+/* The dimensions that both allow. False: there are none. */
+static bool narrow_shape(struct tt_shape *shape, const struct tt_shape *told, bool batched) {
+    if (shape->rank != told->rank)
+        return false;
+    for (int32_t d = batched ? 1 : 0; d < shape->rank; d++) {
+        if (told->dims[d] >= 0 && shape->dims[d] >= 0 && told->dims[d] != shape->dims[d])
+            return false;
+        if (shape->dims[d] < 0)
+            shape->dims[d] = told->dims[d];
+    }
+    return true;
+}
+
+enum tt_err tt_served_model_narrow(struct tt_served_model *self, const struct tt_signature *told,
+                                   struct tt_message *why) {
+    struct tt_signature *shown = self->signature;
+    char wanted[200], found[200];
+    for (int32_t i = 0; i < shown->input_count; i++) {
+        struct tt_tensor_spec *input = &shown->inputs[i];
+        const struct tt_tensor_spec *spec = find(told->inputs, told->input_count, input->name);
+        if (spec && !narrow_shape(&input->shape, &spec->shape, shown->batched))
+            return tt_fail(TT_ERR_INVALID, why,
+                           "input '%s' has shape %s in the configuration, %s in the model",
+                           input->name, tt_shape_print(&spec->shape, wanted, sizeof(wanted)),
+                           tt_shape_print(&input->shape, found, sizeof(found)));
+    }
+    note_varies(self);
+    if (told->output_count == 0)
+        return TT_OK;
+    const struct tt_signature *all = self->engine_model->engine->ops->signature(self->engine_model);
+    for (int32_t i = 0; i < told->output_count; i++) {
+        const struct tt_tensor_spec *spec =
+            find(all->outputs, all->output_count, told->outputs[i].name);
+        if (!spec)
+            return tt_fail(TT_ERR_INVALID, why, "the model has no output '%s'",
+                           told->outputs[i].name);
+        shown->outputs[i] = *spec;
+        self->shown_outputs[i] = (int32_t)(spec - all->outputs);
+        struct tt_shape shape = spec->shape;
+        /* What the file says of an output's shape need not be all that is known: no error. */
+        if (narrow_shape(&shape, &told->outputs[i].shape, shown->batched))
+            shown->outputs[i].shape = shape;
+    }
+    shown->output_count = told->output_count;
+    return TT_OK;
+}
+
+int32_t tt_served_model_priority(const struct tt_served_model *self, int32_t asked) {
+    if (self->priority_count == 0)
+        return 0;
+    return asked >= 1 && asked <= self->priority_count ? asked : self->default_priority;
+}
+
+void tt_served_model_unavailable(struct tt_served_model *self, const char *reason) {
+    char *copy = strdup(reason);
+    if (!copy)
+        return; /* the old reason stays: still not ready */
+    free(self->reason);
+    self->reason = copy;
+}
+
+const struct tt_signature *tt_served_model_signature(const struct tt_served_model *model) {
+    return model->signature;
+}
+const char *tt_served_model_name(const struct tt_served_model *model) { return model->name; }
+const char *tt_served_model_version(const struct tt_served_model *model) { return model->version; }
+const char *tt_served_model_platform(const struct tt_served_model *model) {
+    return model->platform;
+}
+
+enum tt_err tt_served_model_config_json(const struct tt_served_model *model,
+                                        struct tt_text *out_json) {
+    tt_text_puts(out_json, model->config_json);
+    return out_json->failed ? TT_ERR_NO_MEMORY : TT_OK;
+}

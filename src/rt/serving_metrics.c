@@ -1,0 +1,156 @@
+/* The metrics page: Triton's names where the meaning is the same, ours (tutti_*) where it has none.
+ */
+#include "rt/serving_options.h"
+
+#include "core/mechanism.h"
+
+#include <string.h>
+
+typedef int64_t value_fn(const struct tt_served_model *model);
+
+struct family {
+    const char *name, *help, *type;
+    value_fn *value;
+};
+
+static int64_t get(const struct tt_counter *counter) { return tt_counter_get(counter); }
+
+static int64_t dropped(const struct tt_model_stats *stats) {
+    int64_t sum = 0;
+    for (size_t i = 0; i < TT_COUNT(stats->dropped); i++)
+        sum += get(&stats->dropped[i]);
+    return sum;
+}
+
+static int64_t success(const struct tt_served_model *m) { return get(&m->stats.succeeded); }
+static int64_t inference_count(const struct tt_served_model *m) { return get(&m->stats.rows); }
+static int64_t exec_count(const struct tt_served_model *m) { return get(&m->stats.batches); }
+static int64_t request_us(const struct tt_served_model *m) {
+    return get(&m->stats.request_ns) / 1000;
+}
+static int64_t queue_us(const struct tt_served_model *m) { return get(&m->stats.queue_ns) / 1000; }
+static int64_t compute_us(const struct tt_served_model *m) {
+    return get(&m->stats.compute_ns) / 1000;
+}
+static int64_t accepted(const struct tt_served_model *m) { return get(&m->stats.accepted); }
+static int64_t late(const struct tt_served_model *m) { return get(&m->stats.late); }
+static int64_t on_time(const struct tt_served_model *m) {
+    return get(&m->stats.succeeded) - get(&m->stats.late);
+}
+static int64_t gathered(const struct tt_served_model *m) { return get(&m->stats.gathered_bytes); }
+
+/* Conservation: accepted = succeeded + failed + dropped + cancelled + rejected + in flight. */
+static int64_t in_flight(const struct tt_served_model *m) {
+    const struct tt_model_stats *s = &m->stats;
+    int64_t gone =
+        get(&s->succeeded) + get(&s->failed) + dropped(s) + get(&s->cancelled) + get(&s->rejected);
+    int64_t came = get(&s->accepted);
+    return came > gone ? came - gone : 0; /* the scheduler may count on while we read */
+}
+
+static const struct family families[] = {
+    {"nv_inference_request_success", "Number of successful inference requests", "counter", success},
+    {"nv_inference_count", "Number of inferences performed (rows of batches)", "counter",
+     inference_count},
+    {"nv_inference_exec_count", "Number of model executions performed (batches)", "counter",
+     exec_count},
+    {"nv_inference_request_duration_us", "Cumulative inference request duration in microseconds",
+     "counter", request_us},
+    {"nv_inference_queue_duration_us", "Cumulative time requests waited for their batch, in us",
+     "counter", queue_us},
+    {"nv_inference_compute_infer_duration_us", "Cumulative time requests were computed, in us",
+     "counter", compute_us},
+    {"nv_inference_pending_request_count", "Requests accepted and not answered yet", "gauge",
+     in_flight},
+    {"tutti_requests_accepted_total", "Requests handed to a scheduling domain", "counter",
+     accepted},
+    {"tutti_requests_on_time_total", "Requests answered within their deadline (goodput)", "counter",
+     on_time},
+    {"tutti_requests_late_total", "Requests answered after their deadline", "counter", late},
+    {"tutti_gathered_bytes_total", "Input bytes copied to make batches contiguous", "counter",
+     gathered},
+};
+
+static void labels(struct tt_text *page, const struct tt_served_model *model) {
+    tt_text_puts(page, "{model=\"");
+    for (const char *at = model->name; *at; at++) { /* a directory may be called anything */
+        if (*at == '\n')
+            tt_text_puts(page, "\\n");
+        else
+            tt_text_printf(page, "%s%c", *at == '"' || *at == '\\' ? "\\" : "", *at);
+    }
+    tt_text_printf(page, "\",version=\"%s\"", model->version);
+}
+
+static void head(struct tt_text *page, const char *name, const char *help, const char *type) {
+    tt_text_printf(page, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void failures(struct tt_text *page, const struct tt_served_model *model) {
+    const struct tt_model_stats *stats = &model->stats;
+    const struct {
+        const char *reason;
+        int64_t count;
+    } rows[] = {{"REJECTED", get(&stats->rejected) + dropped(stats)},
+                {"CANCELED", get(&stats->cancelled)},
+                {"BACKEND", get(&stats->failed)}};
+    for (size_t i = 0; i < TT_COUNT(rows); i++) {
+        tt_text_puts(page, "nv_inference_request_failure");
+        labels(page, model);
+        tt_text_printf(page, ",reason=\"%s\"} %lld\n", rows[i].reason, (long long)rows[i].count);
+    }
+}
+
+static void drops(struct tt_text *page, const struct tt_served_model *model) {
+    for (int i = TT_DROP_DEADLINE; i <= TT_DROP_WITHDRAWN; i++) {
+        tt_text_puts(page, "tutti_requests_dropped_total");
+        labels(page, model);
+        tt_text_printf(page, ",reason=\"%s\"} %lld\n", tt_drop_reason_name((enum tt_drop_reason)i),
+                       (long long)get(&model->stats.dropped[i]));
+    }
+}
+
+static void batch_sizes(struct tt_text *page, const struct tt_served_model *model) {
+    const struct tt_model_stats *stats = &model->stats;
+    int64_t cumulative = 0;
+    for (int32_t i = 0; i < TT_BATCH_BUCKETS; i++) {
+        cumulative += get(&stats->batch_buckets[i]);
+        tt_text_puts(page, "tutti_batch_size_bucket");
+        labels(page, model);
+        if (i < TT_BATCH_BUCKETS - 1)
+            tt_text_printf(page, ",le=\"%d\"} %lld\n", 1 << i, (long long)cumulative);
+        else
+            tt_text_printf(page, ",le=\"+Inf\"} %lld\n", (long long)cumulative);
+    }
+    tt_text_puts(page, "tutti_batch_size_sum");
+    labels(page, model);
+    tt_text_printf(page, "} %lld\ntutti_batch_size_count", (long long)get(&stats->rows));
+    labels(page, model);
+    tt_text_printf(page, "} %lld\n", (long long)cumulative);
+}
+
+void tt_serving_metrics(struct tt_serving *serving, struct tt_text *out_page) {
+    const struct tt_served_model *first = tt_serving_first(serving);
+    for (size_t i = 0; i < TT_COUNT(families); i++) {
+        head(out_page, families[i].name, families[i].help, families[i].type);
+        for (const struct tt_served_model *model = first; model; model = model->next) {
+            tt_text_puts(out_page, families[i].name);
+            labels(out_page, model);
+            tt_text_printf(out_page, "} %lld\n", (long long)families[i].value(model));
+        }
+    }
+    static const struct {
+        const char *name, *help, *type;
+        void (*print)(struct tt_text *page, const struct tt_served_model *model);
+    } groups[] = {
+        {"nv_inference_request_failure", "Number of failed inference requests", "counter",
+         failures},
+        {"tutti_requests_dropped_total", "Requests given up by the policy", "counter", drops},
+        {"tutti_batch_size", "Rows per batch", "histogram", batch_sizes},
+    };
+    for (size_t i = 0; i < TT_COUNT(groups); i++) {
+        head(out_page, groups[i].name, groups[i].help, groups[i].type);
+        for (const struct tt_served_model *model = first; model; model = model->next)
+            groups[i].print(out_page, model);
+    }
+}

@@ -1,0 +1,241 @@
+/* threaded */
+#include "rt/loader.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "unit/engine/tiny_onnx.h"
+
+#include <cmocka.h>
+
+static char root[64];
+static struct tt_text said;
+
+static void make_directory(const char *format, const char *name) {
+    char path[512];
+    snprintf(path, sizeof(path), format, root, name);
+    assert_int_equal(mkdir(path, 0755), 0);
+}
+
+static void write_bytes(const char *model, const char *file, const void *bytes, size_t count) {
+    char path[512];
+    snprintf(path, sizeof(path), "%s/%s/%s", root, model, file);
+    FILE *to = fopen(path, "w");
+    assert_non_null(to);
+    assert_int_equal(fwrite(bytes, 1, count, to), count);
+    assert_int_equal(fclose(to), 0);
+}
+
+/* A model directory with version 1 and these files; NULL: not that file. */
+static void make_model(const char *name, struct tt_text take_onnx, const char *config,
+                       const char *tutti) {
+    make_directory("%s/%s", name);
+    make_directory("%s/%s/1", name);
+    write_bytes(name, "1/model.onnx", take_onnx.bytes, take_onnx.length);
+    tt_text_fini(&take_onnx);
+    if (config)
+        write_bytes(name, "config.pbtxt", config, strlen(config));
+    if (tutti)
+        write_bytes(name, "tutti.pbtxt", tutti, strlen(tutti));
+}
+
+static struct tt_text negate(int64_t dimension) {
+    return tiny_onnx_unary("Neg", TINY_FLOAT, TINY_DIMS(-1, dimension));
+}
+
+/* x to a = -x and b = |x|. */
+static struct tt_text two_outputs(void) {
+    struct tiny_onnx model;
+    tiny_onnx_begin(&model);
+    tiny_onnx_input(&model, "x", TINY_FLOAT, TINY_DIMS(-1, 2));
+    tiny_onnx_output(&model, "a", TINY_FLOAT, TINY_DIMS(-1, 2));
+    tiny_onnx_output(&model, "b", TINY_FLOAT, TINY_DIMS(-1, 2));
+    tiny_onnx_node(&model, "Neg", "x", NULL, "a", NULL, 0);
+    tiny_onnx_node(&model, "Abs", "x", NULL, "b", NULL, 0);
+    return tiny_onnx_end(&model);
+}
+
+static void say(void *context, const char *line) { tt_text_printf(context, "%s\n", line); }
+
+static int set_up(void **state) {
+    (void)state;
+    snprintf(root, sizeof(root), "/tmp/tutti-loader-XXXXXX");
+    tt_text_init(&said);
+    return mkdtemp(root) ? 0 : -1;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    char command[128];
+    snprintf(command, sizeof(command), "rm -r '%s'", root);
+    tt_text_fini(&said);
+    return system(command);
+}
+
+static struct tt_loaded *open_loader(void) {
+    struct tt_loader_options options = {
+        .repository = root, .executors = 1, .say = say, .say_context = &said};
+    struct tt_loaded *loaded = NULL;
+    struct tt_message why = {{0}};
+    if (tt_loader_open(&options, &loaded, &why))
+        fail_msg("%s", why.text);
+    return loaded;
+}
+
+static void expect_unavailable(struct tt_loaded *loaded, const char *name, const char *reason) {
+    struct tt_served_model *model;
+    struct tt_message why = {{0}};
+    assert_int_equal(tt_serving_find(tt_loader_serving(loaded), name, "", &model, &why),
+                     TT_ERR_UNAVAILABLE);
+    if (!strstr(why.text, reason))
+        fail_msg("'%s' lacks '%s'", why.text, reason);
+    if (!strstr(tt_text_string(&said), reason))
+        fail_msg("nothing was said of '%s'", reason);
+}
+
+static struct tt_served_model *expect_ready(struct tt_loaded *loaded, const char *name) {
+    struct tt_served_model *model = NULL;
+    struct tt_message why = {{0}};
+    if (tt_serving_find(tt_loader_serving(loaded), name, "", &model, &why))
+        fail_msg("%s", why.text);
+    return model;
+}
+
+static void no_wake(void *context) { (void)context; }
+
+static void keep_answer(void *context, struct tt_infer *infer, enum tt_err err, const char *why) {
+    (void)why;
+    assert_int_equal(err, TT_OK);
+    struct tt_tensor_view view;
+    tt_infer_output(infer, 0, &view);
+    assert_int_equal(view.size_bytes, 2 * sizeof(float));
+    memcpy(context, view.bytes, view.size_bytes);
+    tt_infer_release(infer);
+}
+
+/* Sends {1, -2} and gives the first output. Closing the port waits for the answer. */
+static void ask(struct tt_loaded *loaded, struct tt_served_model *model, float *out_answer) {
+    struct tt_port *port;
+    struct tt_message why;
+    assert_int_equal(tt_port_open(tt_loader_serving(loaded), no_wake, NULL, &port, &why), TT_OK);
+    struct tt_infer_shape shape = {0, {2, {1, 2}}};
+    size_t none = 0, bytes;
+    struct tt_infer *infer;
+    assert_int_equal(tt_infer_begin(port, model, &shape, &none, 1, &infer, &why), TT_OK);
+    float *input = tt_infer_input(infer, 0, &bytes);
+    assert_int_equal(bytes, 2 * sizeof(float));
+    input[0] = 1;
+    input[1] = -2;
+    tt_infer_submit(infer, &(struct tt_infer_options){0}, keep_answer, out_answer);
+    tt_port_close(port);
+}
+
+static void test_good_beside_broken(void **state) {
+    (void)state;
+    make_model("good", negate(2), NULL, NULL);
+    struct tt_text broken;
+    tt_text_init(&broken);
+    tt_text_puts(&broken, "this is no model");
+    make_model("broken", broken, NULL, NULL);
+    make_model("magic", negate(2), NULL, "policy { name: \"magic\" }");
+    make_model("option", negate(2), NULL,
+               "policy { name: \"serial\" option { key: \"speed\" value: \"high\" } }");
+    struct tt_loaded *loaded = open_loader();
+    assert_int_equal(tt_loader_model_count(loaded), 4);
+    assert_int_equal(tt_loader_ready_count(loaded), 1);
+    expect_unavailable(loaded, "broken", "model.onnx");
+    expect_unavailable(loaded, "magic", "no policy is called 'magic'; there are: ");
+    expect_unavailable(loaded, "magic", "window");
+    expect_unavailable(loaded, "option", "speed");
+    struct tt_served_model *model = expect_ready(loaded, "good");
+    struct tt_message why;
+    assert_int_equal(tt_serving_find(tt_loader_serving(loaded), "good", "2", &model, &why),
+                     TT_ERR_NOT_FOUND);
+    assert_non_null(strstr(why.text, "'good' version 2"));
+    float answer[2] = {0};
+    ask(loaded, model, answer);
+    assert_true(answer[0] == -1);
+    assert_true(answer[1] == 2);
+    tt_loader_close(loaded);
+}
+
+static void test_shorter_output_list(void **state) {
+    (void)state;
+    make_model("two", two_outputs(),
+               "max_batch_size: 4\n"
+               "output [ { name: \"b\" data_type: TYPE_FP32 dims: [ 2 ] } ]\n",
+               NULL);
+    struct tt_loaded *loaded = open_loader();
+    struct tt_served_model *model = expect_ready(loaded, "two");
+    assert_int_equal(tt_served_model_signature(model)->output_count, 1);
+    assert_string_equal(tt_served_model_signature(model)->outputs[0].name, "b");
+    float answer[2] = {0};
+    ask(loaded, model, answer);
+    assert_true(answer[0] == 1);
+    assert_true(answer[1] == 2);
+    tt_loader_close(loaded);
+}
+
+/* What varies batches only under policies that look at it, or when padded. */
+static void test_varying_shapes(void **state) {
+    (void)state;
+    make_model("refused", negate(-1), "max_batch_size: 4", "policy { name: \"deferred\" }");
+    make_model("off", negate(-1), "max_batch_size: 4",
+               "policy { name: \"window\" option { key: \"same_length\" value: \"off\" } }");
+    make_model("fallback", negate(-1), "max_batch_size: 4", "slo_us: 50000");
+    make_model("padded", negate(-1), "max_batch_size: 4", "slo_us: 50000 length { pad: true }");
+    make_model("told", negate(-1),
+               "max_batch_size: 4\ninput [ { name: \"x\" data_type: TYPE_FP32 dims: [ 2 ] } ]",
+               "slo_us: 50000");
+    struct tt_loaded *loaded = open_loader();
+    expect_unavailable(loaded, "refused", "policy 'deferred' puts requests of any shapes");
+    expect_unavailable(loaded, "off", "policy 'window' with same_length off");
+    expect_ready(loaded, "fallback");
+    assert_non_null(strstr(said.bytes, "model fallback version 1: policy window"));
+    expect_ready(loaded, "padded");
+    assert_non_null(strstr(said.bytes, "model padded version 1: policy deferred"));
+    /* The configuration fixes what the graph leaves open, and clients are held to it. */
+    struct tt_served_model *told = expect_ready(loaded, "told");
+    assert_non_null(strstr(said.bytes, "model told version 1: policy deferred"));
+    assert_int_equal(tt_served_model_signature(told)->inputs[0].shape.dims[1], 2);
+    tt_loader_close(loaded);
+}
+
+static void test_reshape(void **state) {
+    (void)state;
+    make_model("reshaped", negate(2),
+               "max_batch_size: 4\n"
+               "input [ { name: \"x\" data_type: TYPE_FP32 dims: [ 1, 2 ] "
+               "reshape { shape: [ 2 ] } } ]\n",
+               NULL);
+    struct tt_loaded *loaded = open_loader();
+    expect_unavailable(loaded, "reshaped", "tensor 'x' has a reshape");
+    tt_loader_close(loaded);
+}
+
+static void test_no_repository(void **state) {
+    (void)state;
+    struct tt_loader_options options = {
+        .repository = "/nowhere/at/all", .executors = 1, .say = say, .say_context = &said};
+    struct tt_loaded *loaded = NULL;
+    struct tt_message why = {{0}};
+    assert_int_not_equal(tt_loader_open(&options, &loaded, &why), TT_OK);
+    assert_null(loaded);
+    assert_non_null(strstr(why.text, "/nowhere/at/all"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_good_beside_broken, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_shorter_output_list, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_varying_shapes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_reshape, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_no_repository, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
