@@ -1,0 +1,346 @@
+#include "lab/fact_runs.h"
+
+#include "base/instant.h"
+#include "lab/experiment.h"
+#include "lab/fact_trace.h"
+#include "lab/jobs.h"
+#include "lab/report.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum kind { KIND_SEARCH, KIND_RUN, KIND_TRACE, KIND_BOUND };
+enum { MAX_SEEDS = 99 };
+
+/* Something to be run, for one fact or several. */
+struct piece {
+    char *key; /* equal for equal work */
+    enum kind kind;
+    const Tutti__Fact *fact; /* the first that asked; KIND_TRACE: the only one */
+    struct tt_scenario scenario;
+    struct tt_goodput_options goodput;
+    int32_t seeds;
+    json_t *results[MAX_SEEDS]; /* NULL: not known */
+};
+
+struct tt_fact_runs {
+    const struct tt_facts *facts;
+    struct tt_fact_runs_options options;
+    struct piece *pieces;
+    int32_t count, capacity;
+    int32_t *ours, *relative_to; /* per fact, its piece; -1: none */
+    int32_t *job_piece, *job_seed;
+    int32_t jobs, finished;
+};
+
+static enum kind kind_of(Tutti__FactMeasure measure) {
+    switch (measure) {
+    case TUTTI__FACT_MEASURE__GOODPUT:
+    case TUTTI__FACT_MEASURE__GOODPUT_MEDIAN_BATCH: return KIND_SEARCH;
+    case TUTTI__FACT_MEASURE__TRACE: return KIND_TRACE;
+    case TUTTI__FACT_MEASURE__STAGGERED_BOUND:
+    case TUTTI__FACT_MEASURE__UNCOORDINATED_BOUND: return KIND_BOUND;
+    default: return KIND_RUN;
+    }
+}
+
+/* ---- before anything runs ---- */
+
+static void shorten(struct piece *piece) {
+    piece->seeds = 1;
+    if (piece->goodput.precision < 0.01)
+        piece->goodput.precision = 0.01;
+    struct tt_scenario *s = &piece->scenario;
+    if (s->duration_ns != TT_NEVER && s->duration_ns > s->warm_up_ns)
+        s->duration_ns = s->warm_up_ns + (s->duration_ns - s->warm_up_ns) / 5;
+}
+
+static enum tt_err build(const struct tt_facts *facts, const Tutti__FactRun *run, const char *path,
+                         struct piece *piece, struct tt_message *why) {
+    struct tt_experiment experiment;
+    enum tt_err err = tt_experiment_open(&experiment, path, why);
+    if (err)
+        return err;
+    for (size_t i = 0; !err && i < run->n_set; i++) {
+        char *name = strdup(run->set[i]), *equals = name ? strchr(name, '=') : NULL;
+        if (!equals) {
+            err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+        } else {
+            *equals = '\0';
+            err = tt_experiment_set(&experiment, name, equals + 1, why);
+            if (err == TT_ERR_INVALID) {
+                struct tt_message inner = *why;
+                (void)tt_facts_wrong(facts, run, "set", why, "%s", inner.text);
+            }
+        }
+        free(name);
+    }
+    if (!err)
+        err = tt_experiment_build(&experiment, &piece->scenario, why);
+    const Tutti__ExperimentGoodput *goodput = experiment.message->goodput;
+    piece->goodput.bad_rate = goodput && goodput->bad_rate > 0 ? goodput->bad_rate : 0.01;
+    piece->goodput.precision = goodput && goodput->precision > 0 ? goodput->precision : 0.005;
+    piece->seeds = goodput && goodput->seeds > 0 ? goodput->seeds : 1;
+    if (piece->seeds > MAX_SEEDS)
+        piece->seeds = MAX_SEEDS;
+    if (piece->kind != KIND_SEARCH && piece->kind != KIND_RUN)
+        piece->seeds = 1;
+    tt_experiment_close(&experiment);
+    return err;
+}
+
+/* The piece of work for `run`, an earlier one if it is the same; -1 on error. */
+static int32_t add_piece(struct tt_fact_runs *self, const Tutti__Fact *fact,
+                         const Tutti__FactRun *run, enum tt_err *out_err, struct tt_message *why) {
+    struct tt_text key, path;
+    tt_text_init(&key);
+    tt_text_init(&path);
+    enum kind kind = kind_of(run->measure);
+    tt_text_printf(&key, "%d|%s|%s", (int)kind, kind == KIND_TRACE ? fact->id : "",
+                   run->experiment);
+    for (size_t i = 0; i < run->n_set; i++)
+        tt_text_printf(&key, "|%s", run->set[i]);
+    tt_text_printf(&path, "%s%s", run->experiment[0] == '/' ? "" : self->facts->folder,
+                   run->experiment);
+    int32_t at = 0;
+    while (at < self->count && strcmp(self->pieces[at].key, tt_text_string(&key)) != 0)
+        at++;
+    *out_err = TT_OK;
+    if (at == self->count) {
+        tt_assert(at < self->capacity);
+        struct piece *piece = &self->pieces[at];
+        *piece = (struct piece){.kind = kind, .fact = fact, .key = strdup(tt_text_string(&key))};
+        self->count++;
+        *out_err = piece->key ? build(self->facts, run, tt_text_string(&path), piece, why)
+                              : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+        if (!*out_err && self->options.quick && (kind == KIND_SEARCH || kind == KIND_RUN))
+            shorten(piece);
+    }
+    tt_text_fini(&key);
+    tt_text_fini(&path);
+    return *out_err ? -1 : at;
+}
+
+enum tt_err tt_fact_runs_new(const struct tt_facts *facts, const bool *chosen,
+                             const struct tt_fact_runs_options *options,
+                             struct tt_fact_runs **out_runs, struct tt_message *why) {
+    size_t n = facts->message->n_fact;
+    struct tt_fact_runs *self = calloc(1, sizeof(*self));
+    if (!self)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    self->facts = facts;
+    self->options = *options;
+    self->capacity = (int32_t)(2 * n);
+    self->pieces = calloc(2 * n, sizeof(*self->pieces));
+    self->ours = malloc(n * sizeof(*self->ours));
+    self->relative_to = malloc(n * sizeof(*self->relative_to));
+    enum tt_err err = self->pieces && self->ours && self->relative_to
+                          ? TT_OK
+                          : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    for (size_t i = 0; !err && i < n; i++) {
+        const Tutti__Fact *fact = facts->message->fact[i];
+        self->ours[i] = self->relative_to[i] = -1;
+        if (!chosen[i])
+            continue;
+        self->ours[i] = add_piece(self, fact, fact->ours, &err, why);
+        if (!err && fact->relative_to)
+            self->relative_to[i] = add_piece(self, fact, fact->relative_to, &err, why);
+    }
+    for (int32_t p = 0; !err && p < self->count; p++)
+        self->jobs += self->pieces[p].seeds;
+    if (!err) {
+        self->job_piece = calloc((size_t)self->jobs + 1, sizeof(*self->job_piece));
+        self->job_seed = calloc((size_t)self->jobs + 1, sizeof(*self->job_seed));
+        if (!self->job_piece || !self->job_seed)
+            err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    }
+    int32_t job = 0;
+    for (int32_t p = 0; !err && p < self->count; p++)
+        for (int32_t s = 0; s < self->pieces[p].seeds; s++, job++) {
+            self->job_piece[job] = p;
+            self->job_seed[job] = s;
+        }
+    if (err)
+        tt_fact_runs_free(self);
+    else
+        *out_runs = self;
+    return err;
+}
+
+void tt_fact_runs_free(struct tt_fact_runs *take_runs) {
+    if (!take_runs)
+        return;
+    for (int32_t p = 0; p < take_runs->count; p++) {
+        struct piece *piece = &take_runs->pieces[p];
+        for (int32_t s = 0; s < MAX_SEEDS; s++)
+            json_decref(piece->results[s]);
+        tt_scenario_fini(&piece->scenario);
+        free(piece->key);
+    }
+    free(take_runs->pieces);
+    free(take_runs->ours);
+    free(take_runs->relative_to);
+    free(take_runs->job_piece);
+    free(take_runs->job_seed);
+    free(take_runs);
+}
+
+/* ---- running ---- */
+
+/* N b / l(b) for the largest b with (over / under) l(b) <= SLO. */
+static double bound(const struct tt_scenario *scenario, int64_t over, int64_t under) {
+    const struct tt_step_model *model = &scenario->models[0].step_model;
+    if (model->slo_ns == TT_NEVER)
+        return NAN;
+    int64_t budget_ns = (int64_t)((__int128)model->slo_ns * under / over);
+    int32_t b = tt_profile_largest_batch(model->whole, budget_ns, 0, model->max_batch);
+    return b == 0 ? 0
+                  : (double)scenario->device_count * b * 1e9 /
+                        (double)tt_profile_latency(model->whole, b, 0);
+}
+
+static json_t *compute(struct tt_fact_runs *self, int32_t job, enum tt_err *out_err,
+                       struct tt_message *why) {
+    struct piece *piece = &self->pieces[self->job_piece[job]];
+    struct tt_scenario scenario = piece->scenario; /* shallow: the seed is ours */
+    scenario.seed += (uint64_t)self->job_seed[job];
+    json_t *out = NULL;
+    *out_err = TT_OK;
+    if (piece->kind == KIND_BOUND) {
+        int64_t n = scenario.device_count;
+        out = json_pack("{s:f,s:f}", "staggered", bound(&scenario, n + 1, n), "uncoordinated",
+                        bound(&scenario, 2, 1));
+    } else if (piece->kind == KIND_SEARCH) {
+        struct tt_goodput goodput;
+        *out_err = tt_goodput_search(&scenario, &piece->goodput, self->options.stop, &goodput, why);
+        if (!*out_err)
+            out = tt_report_goodput_json(&goodput);
+    } else if (piece->kind == KIND_TRACE) {
+        struct tt_text note;
+        tt_text_init(&note);
+        double share;
+        *out_err = tt_fact_trace_run(&scenario, piece->fact->trace, &share, &note, why);
+        if (!*out_err)
+            out = json_pack("{s:f,s:s}", "share", share, "note", tt_text_string(&note));
+        tt_text_fini(&note);
+    } else {
+        struct tt_scenario_result result;
+        *out_err = tt_scenario_run(&scenario, false, NULL, self->options.stop, &result, why);
+        if (!*out_err) {
+            out = tt_report_json(&scenario, "", &result);
+            tt_measure_fini(&result.measure);
+        }
+    }
+    return out;
+}
+
+static void work(void *context, int32_t index, struct tt_text *result) {
+    struct tt_message why;
+    enum tt_err err;
+    json_t *value = compute(context, index, &err, &why);
+    if (!value)
+        value = json_pack("{s:s,s:i}", "error", err ? why.text : "out of memory", "code",
+                          err ? (int)err : (int)TT_ERR_NO_MEMORY);
+    char *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
+    if (text)
+        tt_text_puts(result, text);
+    free(text);
+    json_decref(value);
+}
+
+static void done(void *context, int32_t index, const char *result) {
+    struct tt_fact_runs *self = context;
+    struct piece *piece = &self->pieces[self->job_piece[index]];
+    piece->results[self->job_seed[index]] = json_loads(result, 0, NULL);
+    self->finished++;
+    if (self->options.progress)
+        self->options.progress(self->finished, self->jobs);
+}
+
+enum tt_err tt_fact_runs_run(struct tt_fact_runs *self, struct tt_message *why) {
+    struct tt_jobs jobs = {.count = self->jobs,
+                           .workers = self->options.workers,
+                           .context = self,
+                           .work = work,
+                           .done = done,
+                           .stop = self->options.stop};
+    enum tt_err err = tt_jobs_run(&jobs, why);
+    bool stopped = self->options.stop && *self->options.stop;
+    for (int32_t j = 0; !err && j < self->jobs; j++) {
+        const struct piece *piece = &self->pieces[self->job_piece[j]];
+        const json_t *result = piece->results[self->job_seed[j]];
+        const json_t *error = json_object_get(result, "error");
+        if (error)
+            err = tt_fail((enum tt_err)json_integer_value(json_object_get(result, "code")), why,
+                          "%s: %s", piece->fact->id, json_string_value(error));
+        else if (!result && !stopped)
+            err = tt_fail(TT_ERR_INTERNAL, why, "%s: a worker process died", piece->fact->id);
+    }
+    return err;
+}
+
+/* ---- values ---- */
+
+static double read_measure(const json_t *result, Tutti__FactMeasure measure) {
+    const json_t *total = json_object_get(result, "total"), *value = NULL;
+    switch (measure) {
+    case TUTTI__FACT_MEASURE__GOODPUT: value = json_object_get(result, "goodput_per_s"); break;
+    case TUTTI__FACT_MEASURE__GOODPUT_MEDIAN_BATCH:
+        value = json_object_get(result, "median_batch");
+        break;
+    case TUTTI__FACT_MEASURE__GOOD_PER_S: value = json_object_get(total, "good_per_s"); break;
+    case TUTTI__FACT_MEASURE__BAD_RATE: value = json_object_get(total, "bad_rate"); break;
+    case TUTTI__FACT_MEASURE__MEDIAN_BATCH:
+        value = json_object_get(json_object_get(total, "batch"), "median");
+        break;
+    case TUTTI__FACT_MEASURE__UTILISATION: value = json_object_get(result, "utilisation"); break;
+    case TUTTI__FACT_MEASURE__TRACE: value = json_object_get(result, "share"); break;
+    case TUTTI__FACT_MEASURE__STAGGERED_BOUND: value = json_object_get(result, "staggered"); break;
+    case TUTTI__FACT_MEASURE__UNCOORDINATED_BOUND:
+        value = json_object_get(result, "uncoordinated");
+        break;
+    default: break;
+    }
+    bool unfinished = json_is_true(json_object_get(result, "interrupted"));
+    return json_is_number(value) && !unfinished ? json_number_value(value) : NAN;
+}
+
+static int compare_doubles(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median over the seeds (the lower one of two); NAN while one is not known. */
+static double median(const struct piece *piece, Tutti__FactMeasure measure, struct tt_text *note) {
+    double values[MAX_SEEDS] = {0};
+    for (int32_t s = 0; s < piece->seeds; s++) {
+        values[s] = read_measure(piece->results[s], measure);
+        if (isnan(values[s]))
+            return NAN;
+    }
+    qsort(values, (size_t)piece->seeds, sizeof(*values), compare_doubles);
+    double low = values[0], high = values[piece->seeds - 1];
+    if (note && piece->seeds > 1 && high > low)
+        tt_text_printf(note, "%s%d seeds: %.5g .. %.5g", note->length ? "; " : "", piece->seeds,
+                       low, high);
+    const char *trace = json_string_value(json_object_get(piece->results[0], "note"));
+    if (note && trace && trace[0])
+        tt_text_printf(note, "%s%s", note->length ? "; " : "", trace);
+    return values[(piece->seeds - 1) / 2];
+}
+
+double tt_fact_runs_value(const struct tt_fact_runs *self, size_t fact, struct tt_text *out_note) {
+    const Tutti__Fact *f = self->facts->message->fact[fact];
+    if (self->ours[fact] < 0)
+        return NAN;
+    bool alone = self->relative_to[fact] < 0;
+    double ours =
+        median(&self->pieces[self->ours[fact]], f->ours->measure, alone ? out_note : NULL);
+    if (alone)
+        return ours;
+    double other = median(&self->pieces[self->relative_to[fact]], f->relative_to->measure, NULL);
+    if (out_note && !isnan(ours) && !isnan(other))
+        tt_text_printf(out_note, "%.5g / %.5g", ours, other);
+    return other != 0 ? ours / other : NAN;
+}

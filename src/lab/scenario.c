@@ -1,0 +1,233 @@
+#include "lab/scenario.h"
+
+#include "base/instant.h"
+#include "lab/trace_csv.h"
+
+#include <stdlib.h>
+
+enum { INSTANTS_PER_LOOK = 65536 }; /* how often `stop` is looked at */
+
+void tt_scenario_fini(struct tt_scenario *self) {
+    for (int32_t m = 0; self->models && m < self->model_count; m++) {
+        struct tt_scenario_model *model = &self->models[m];
+        bool shared = model->step_model.step_count == 1 && model->profiles &&
+                      model->step_model.whole == model->profiles[0];
+        if (!shared)
+            tt_profile_free((struct tt_profile *)model->step_model.whole);
+        for (int32_t s = 0; model->profiles && s < model->step_model.step_count; s++)
+            tt_profile_free(model->profiles[s]);
+        for (int32_t s = 0; model->steps && s < model->step_model.step_count; s++)
+            free((char *)model->steps[s].name);
+        free(model->profiles);
+        free(model->steps);
+        free(model->preferred);
+        free(model->name);
+    }
+    free(self->models);
+    free(self->devices);
+    free(self->segments);
+    free(self->arrivals_path);
+    free(self->policy);
+    for (int32_t i = 0; self->option_texts && i < 2 * self->option_count; i++)
+        free(self->option_texts[i]);
+    free(self->option_texts);
+    *self = (struct tt_scenario){0};
+}
+
+/* One run and everyone who listens to it. */
+struct run {
+    const struct tt_scenario *scenario;
+    struct tt_measure measure;
+    struct tt_tasks_csv tasks;
+    struct tt_outcomes_csv outcomes;
+    const struct tt_sim_observer *also;
+    struct tt_arrivals *arrivals;
+    struct tt_arrival_file file;
+    const char **names;
+    struct tt_sim_model *models;
+};
+
+static void on_ended(void *context, const struct tt_sim_ending *ending) {
+    struct run *run = context;
+    tt_measure_ended(&run->measure, ending);
+    if (run->outcomes.file)
+        tt_outcomes_csv_ended(&run->outcomes, ending);
+    if (run->also && run->also->ended)
+        run->also->ended(run->also->context, ending);
+}
+
+static void on_step_started(void *context, int64_t now, const struct tt_task *task, int32_t step,
+                            const int64_t *numbers) {
+    struct run *run = context;
+    tt_measure_step_started(&run->measure, now, task);
+    if (run->tasks.file)
+        tt_tasks_csv_started(&run->tasks, now, task, step, numbers);
+    if (run->also && run->also->step_started)
+        run->also->step_started(run->also->context, now, task, step, numbers);
+}
+
+static void on_step_ended(void *context, int64_t now, const struct tt_task *task, int32_t step) {
+    struct run *run = context;
+    tt_measure_step_ended(&run->measure, now, task, step);
+    if (run->tasks.file)
+        tt_tasks_csv_ended(&run->tasks, now, task, step);
+    if (run->also && run->also->step_ended)
+        run->also->step_ended(run->also->context, now, task, step);
+}
+
+static enum tt_err create_policy(void *context, struct tt_mechanism *mechanism,
+                                 struct tt_message *why) {
+    const struct tt_scenario *scenario = ((struct run *)context)->scenario;
+    struct tt_option options[TT_MAX_OPTIONS];
+    tt_assert(scenario->option_count <= TT_MAX_OPTIONS);
+    for (int32_t i = 0; i < scenario->option_count; i++)
+        options[i] = (struct tt_option){.key = scenario->option_texts[2 * i],
+                                        .value = scenario->option_texts[2 * i + 1]};
+    struct tt_policy_setup setup = {.domain = mechanism,
+                                    .d_ctrl_ns = scenario->d_ctrl_ns,
+                                    .d_data_ns = scenario->d_data_ns,
+                                    .options = options,
+                                    .option_count = scenario->option_count};
+    return tt_policy_create(mechanism, scenario->policy, &setup, why);
+}
+
+static enum tt_err open_file_source(struct run *run, struct tt_message *why) {
+    const struct tt_scenario *s = run->scenario;
+    struct tt_arrival_file_model *models = calloc((size_t)s->model_count, sizeof(*models));
+    if (!models)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    for (int32_t m = 0; m < s->model_count; m++)
+        models[m] =
+            (struct tt_arrival_file_model){.name = s->models[m].name,
+                                           .slo_ns = s->models[m].step_model.slo_ns,
+                                           .rows = s->models[m].rows,
+                                           .length = s->models[m].length,
+                                           .max_batch = s->models[m].step_model.max_batch,
+                                           .step_count = s->models[m].step_model.step_count};
+    enum tt_err err =
+        tt_arrival_file_read(s->arrivals_path, models, s->model_count, &run->file, why);
+    free(models);
+    return err;
+}
+
+static enum tt_err open_drawn_source(struct run *run, struct tt_message *why) {
+    const struct tt_scenario *s = run->scenario;
+    struct tt_arrivals_model *models = calloc((size_t)s->model_count, sizeof(*models));
+    if (!models)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    for (int32_t m = 0; m < s->model_count; m++)
+        models[m] = (struct tt_arrivals_model){.name = s->models[m].name,
+                                               .weight = s->models[m].weight,
+                                               .slo_ns = s->models[m].step_model.slo_ns,
+                                               .rows = s->models[m].rows,
+                                               .length = s->models[m].length};
+    struct tt_arrivals_options options = {.models = models,
+                                          .model_count = s->model_count,
+                                          .process = s->process,
+                                          .shape_ppm = s->shape_ppm,
+                                          .rate = s->rate,
+                                          .interval_ns = s->interval_ns,
+                                          .segments = s->segments,
+                                          .segment_count = s->segment_count,
+                                          .step_rate = s->step_rate,
+                                          .step_every = s->step_every,
+                                          .step_maximum = s->step_maximum,
+                                          .duration_ns = s->duration_ns,
+                                          .request_limit = s->request_limit,
+                                          .seed = s->seed};
+    enum tt_err err = tt_arrivals_new(&options, &run->arrivals, why);
+    free(models);
+    return err;
+}
+
+static enum tt_err open_run(struct run *run, const struct tt_scenario_outputs *outputs,
+                            struct tt_message *why) {
+    const struct tt_scenario *s = run->scenario;
+    run->names = calloc((size_t)s->model_count, sizeof(*run->names));
+    run->models = calloc((size_t)s->model_count, sizeof(*run->models));
+    if (!run->names || !run->models ||
+        tt_measure_init(&run->measure, s->model_count, s->devices, s->device_count) != TT_OK)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    run->measure.warm_up_ns = s->warm_up_ns;
+    run->measure.end_ns = s->arrivals_path || s->request_limit > 0 ? TT_NEVER : s->duration_ns;
+    for (int32_t m = 0; m < s->model_count; m++) {
+        run->names[m] = s->models[m].name;
+        run->models[m] = (struct tt_sim_model){.step_model = &s->models[m].step_model,
+                                               .input_bytes = s->models[m].input_bytes,
+                                               .output_bytes = s->models[m].output_bytes};
+    }
+    enum tt_err err = s->arrivals_path ? open_file_source(run, why) : open_drawn_source(run, why);
+    if (!err && outputs && outputs->tasks_path)
+        err = tt_tasks_csv_open(&run->tasks, outputs->tasks_path, run->names,
+                                run->measure.executor_count, why);
+    if (!err && outputs && outputs->outcomes_path)
+        err = tt_outcomes_csv_open(&run->outcomes, outputs->outcomes_path, run->names, why);
+    return err;
+}
+
+static enum tt_err simulate(struct run *run, bool check, const volatile sig_atomic_t *stop,
+                            struct tt_scenario_result *result, struct tt_message *why) {
+    const struct tt_scenario *s = run->scenario;
+    struct tt_sim_options options = {
+        .models = run->models,
+        .model_count = s->model_count,
+        .devices = s->devices,
+        .device_count = s->device_count,
+        .depth = s->depth,
+        .d_ctrl_ns = s->d_ctrl_ns,
+        .d_data_ns = s->d_data_ns,
+        .abort_ns = s->abort_ns,
+        .jitter_permille = s->jitter_permille,
+        .seed = s->seed,
+        .check = check,
+        .source = {.context = run->arrivals ? (void *)run->arrivals : (void *)&run->file,
+                   .next = run->arrivals ? tt_arrivals_next : tt_arrival_file_next},
+        .observer = {.context = run,
+                     .ended = on_ended,
+                     .step_started = on_step_started,
+                     .step_ended = on_step_ended},
+        .create_policy = create_policy,
+        .create_context = run};
+    struct tt_simulation *simulation;
+    enum tt_err err = tt_simulation_new(&options, &simulation, why);
+    if (err)
+        return err;
+    while (tt_simulation_run(simulation, INSTANTS_PER_LOOK))
+        if (stop && *stop) {
+            result->interrupted = true;
+            if (run->measure.end_ns > tt_simulation_now(simulation))
+                run->measure.end_ns = TT_NEVER;
+            break;
+        }
+    result->events = tt_simulation_events(simulation);
+    result->simulated_ns = tt_simulation_now(simulation);
+    tt_simulation_free(simulation);
+    return TT_OK;
+}
+
+enum tt_err tt_scenario_run(const struct tt_scenario *self, bool check,
+                            const struct tt_scenario_outputs *outputs,
+                            const volatile sig_atomic_t *stop,
+                            struct tt_scenario_result *out_result, struct tt_message *why) {
+    struct run run = {.scenario = self, .also = outputs ? &outputs->also : NULL};
+    struct tt_scenario_result result = {0};
+    enum tt_err err = open_run(&run, outputs, why);
+    if (!err)
+        err = simulate(&run, check, stop, &result, why);
+    struct tt_message *close_why = err ? NULL : why;
+    enum tt_err closed = tt_tasks_csv_close(&run.tasks, close_why);
+    enum tt_err closed_too = tt_outcomes_csv_close(&run.outcomes, closed ? NULL : close_why);
+    if (!err)
+        err = closed ? closed : closed_too;
+    tt_arrivals_free(run.arrivals);
+    tt_arrival_file_fini(&run.file);
+    free(run.names);
+    free(run.models);
+    if (err) {
+        tt_measure_fini(&run.measure);
+        return err;
+    }
+    result.measure = run.measure;
+    *out_result = result;
+    return TT_OK;
+}

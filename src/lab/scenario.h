@@ -1,0 +1,72 @@
+/* Everything one run needs, checked and in whole numbers: models with profiles, devices, load,
+ * policy.
+ *
+ * Built from an experiment's file, or by hand in tests; then run any number of times. It owns what
+ * it points to. A run makes its own simulation, so scenarios share nothing and may run on several
+ * threads. */
+#ifndef TT_LAB_SCENARIO_H
+#define TT_LAB_SCENARIO_H
+
+#include "lab/arrival_file.h"
+#include "lab/arrivals.h"
+#include "lab/measure.h"
+#include "policy/policy.h"
+
+#include <signal.h>
+
+struct tt_scenario_model {
+    char *name;
+    struct tt_step_model step_model;
+    struct tt_step *steps;
+    struct tt_profile **profiles; /* of the steps */
+    int32_t *preferred;
+    int64_t weight;
+    int32_t rows, length;
+    int64_t input_bytes, output_bytes;
+};
+
+struct tt_scenario {
+    struct tt_scenario_model *models;
+    int32_t model_count;
+    struct tt_sim_device *devices;
+    int32_t device_count;
+    int32_t depth;
+    int64_t d_ctrl_ns, d_data_ns, abort_ns;
+    int32_t jitter_permille;
+    uint64_t seed;
+    int64_t duration_ns, warm_up_ns; /* duration TT_NEVER: until the arrivals end */
+    enum tt_process process;
+    int64_t shape_ppm, rate, interval_ns, request_limit;
+    struct tt_rate_segment *segments;
+    int32_t segment_count;
+    int64_t step_rate, step_every, step_maximum;
+    char *arrivals_path; /* instead of the above; NULL: none */
+    char *policy;
+    char **option_texts; /* key, value, key, value ... */
+    int32_t option_count;
+};
+
+void tt_scenario_fini(struct tt_scenario *self);
+
+/* What a run leaves besides its figures; any path may be NULL. */
+struct tt_scenario_outputs {
+    const char *tasks_path, *outcomes_path;
+    struct tt_sim_observer also; /* hears everything too */
+};
+
+struct tt_scenario_result {
+    struct tt_measure measure; /* to be freed with tt_measure_fini */
+    int64_t events;            /* arrivals, endings, finished tasks */
+    int64_t simulated_ns;      /* where the run ended */
+    bool interrupted;
+};
+
+/* Runs it. `stop` (may be NULL) is looked at now and then: when not 0, the run ends with what is
+ * known so far. Errors: the policy refuses its options, a file cannot be read or written. */
+TT_MUST_CHECK enum tt_err tt_scenario_run(const struct tt_scenario *self, bool check,
+                                          const struct tt_scenario_outputs *outputs,
+                                          const volatile sig_atomic_t *stop,
+                                          struct tt_scenario_result *out_result,
+                                          struct tt_message *why);
+
+#endif

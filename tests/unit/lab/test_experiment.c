@@ -1,0 +1,259 @@
+/* Experiments as files: the shipped ones, golden schedules, the CSV contract, and what is said
+ * about wrong ones. */
+#include "lab/experiment.h"
+#include "lab/goodput.h"
+
+#include "base/text.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define OUT(name) TUTTI_BUILD_DIR "/test_experiment_" name
+
+static struct tt_scenario_result run_file(const char *path, const char *policy, const char *seed) {
+    struct tt_message why = {0};
+    struct tt_experiment experiment;
+    if (tt_experiment_open(&experiment, path, &why) != TT_OK)
+        fail_msg("%s", why.text);
+    if (policy)
+        assert_int_equal(tt_experiment_set(&experiment, "policy", policy, &why), TT_OK);
+    if (seed)
+        assert_int_equal(tt_experiment_set(&experiment, "seed", seed, &why), TT_OK);
+    struct tt_scenario scenario;
+    if (tt_experiment_build(&experiment, &scenario, &why) != TT_OK)
+        fail_msg("%s", why.text);
+    struct tt_scenario_outputs outputs = {.tasks_path = OUT("tasks.csv"),
+                                          .outcomes_path = OUT("outcomes.csv")};
+    struct tt_scenario_result result;
+    if (tt_scenario_run(&scenario, true, &outputs, NULL, &result, &why) != TT_OK)
+        fail_msg("%s", why.text);
+    tt_scenario_fini(&scenario);
+    tt_experiment_close(&experiment);
+    return result;
+}
+
+static struct tt_text read_all(const char *path) {
+    struct tt_text text;
+    assert_int_equal(tt_text_read_file(path, 1 << 28, &text, NULL), TT_OK);
+    return text;
+}
+
+static void assert_begins(const char *path, const char *start) {
+    struct tt_text text = read_all(path);
+    if (strncmp(tt_text_string(&text), start, strlen(start)) != 0)
+        fail_msg("%s begins with\n%.600s", path, tt_text_string(&text));
+    tt_text_fini(&text);
+}
+
+/* S2, section 3.3: batches of four, one every 3 ms. */
+static void the_stagger_is_golden(void **state) {
+    (void)state;
+    struct tt_scenario_result result =
+        run_file("experiments/symphony/worked-example-3.3.pbtxt", NULL, NULL);
+    tt_measure_fini(&result.measure);
+    assert_begins(OUT("tasks.csv"), "start_ns,end_ns,executor,model,step,requests\n"
+                                    "2250000,11250000,0,M,0,0 1 2 3\n"
+                                    "5250000,14250000,1,M,0,4 5 6 7\n"
+                                    "8250000,17250000,2,M,0,8 9 10 11\n"
+                                    "11250000,20250000,0,M,0,12 13 14 15\n"
+                                    "14250000,23250000,1,M,0,16 17 18 19\n");
+    assert_begins(OUT("outcomes.csv"), "request,model,arrived_ns,deadline_ns,finished_ns,outcome\n"
+                                       "0,M,0,12000000,11250000,ok\n"
+                                       "1,M,750000,12750000,11250000,ok\n");
+}
+
+static void the_stagger_comes_back(void **state) {
+    (void)state;
+    struct tt_scenario_result result =
+        run_file("experiments/symphony/worked-example-3.3-missing.pbtxt", NULL, NULL);
+    assert_int_equal(result.measure.models[0].ok, 57);
+    tt_measure_fini(&result.measure);
+    assert_begins(OUT("tasks.csv"), "start_ns,end_ns,executor,model,step,requests\n"
+                                    "2250000,11250000,0,M,0,0 1 2 3\n"
+                                    "5250000,14250000,1,M,0,4 5 6 7\n"
+                                    "8250000,17250000,2,M,0,8 9 10 11\n"
+                                    "13500000,22500000,0,M,0,12 13 14 15\n"
+                                    "16500000,25500000,1,M,0,16 17 18 19\n");
+}
+
+/* Section 3.3: eager from R16 on drops R35, R37, R38 first (R16 is request 0 here). */
+static void eager_decays(void **state) {
+    (void)state;
+    struct tt_scenario_result result =
+        run_file("experiments/symphony/worked-example-3.3-eager.pbtxt", NULL, NULL);
+    tt_measure_fini(&result.measure);
+    struct tt_text text = read_all(OUT("outcomes.csv"));
+    int64_t dropped[3], count = 0;
+    for (const char *line = strchr(tt_text_string(&text), '\n'); line && line[1] && count < 3;
+         line = strchr(line + 1, '\n')) {
+        const char *end = strchr(line + 1, '\n');
+        if (end && strncmp(end - 7, "dropped", 7) == 0)
+            dropped[count++] = strtoll(line + 1, NULL, 10) + 16;
+    }
+    tt_text_fini(&text);
+    assert_int_equal(count, 3);
+    assert_int_equal(dropped[0], 35);
+    assert_int_equal(dropped[1], 37);
+    assert_int_equal(dropped[2], 38);
+}
+
+static const char busy[] =
+    "device { count: 3 } duration_s: 2 abort_ms: 1 jitter: 0.1 depth: 2\n"
+    "network { control_us: 50 data_us_per_row: 5 }\n"
+    "model { name: 'A' slo_ms: 30 profile { linear { alpha_ms: 1 beta_ms: 5 } } }\n"
+    "model { name: 'B' copies: 2 slo_ms: 60 max_batch: 32\n"
+    "  step { name: 'x' profile { linear { alpha_ms: 1 beta_ms: 5 } } }\n"
+    "  step { name: 'y' profile { linear { alpha_ms: 1 beta_ms: 5 } } } }\n"
+    "load { rate: 1500 process: GAMMA shape: 0.3 popularity { zipf: 0.9 } }\n";
+
+static void write_file(const char *path, const char *bytes) {
+    struct tt_text text;
+    tt_text_init(&text);
+    tt_text_puts(&text, bytes);
+    assert_int_equal(tt_text_write_file(path, &text, NULL), TT_OK);
+    tt_text_fini(&text);
+}
+
+/* For every policy: the same seed gives the same bytes, another one others; every request ends
+ * once; tasks are in start order and never overlap on an executor. */
+static void every_policy_repeats_and_conserves(void **state) {
+    (void)state;
+    write_file(OUT("busy.pbtxt"), busy);
+    for (int32_t p = 0; p < tt_policy_count(); p++) {
+        const char *name = tt_policy_at(p)->name;
+        struct tt_text tasks[3], outcomes;
+        const char *const seeds[] = {"7", "7", "8"};
+        int64_t arrived = 0;
+        for (int i = 0; i < 3; i++) {
+            struct tt_scenario_result result = run_file(OUT("busy.pbtxt"), name, seeds[i]);
+            tasks[i] = read_all(OUT("tasks.csv"));
+            arrived = 0;
+            for (int32_t m = 0; m < result.measure.model_count; m++)
+                arrived += result.measure.models[m].arrived;
+            tt_measure_fini(&result.measure);
+        }
+        assert_true(arrived > 2000);
+        assert_string_equal(tt_text_string(&tasks[0]), tt_text_string(&tasks[1]));
+        assert_string_not_equal(tt_text_string(&tasks[0]), tt_text_string(&tasks[2]));
+        outcomes = read_all(OUT("outcomes.csv"));
+        int64_t number = 0;
+        for (char *line = strchr(outcomes.bytes, '\n') + 1; *line; line = strchr(line, '\n') + 1)
+            assert_int_equal(strtoll(line, NULL, 10), number++);
+        assert_int_equal(number, arrived);
+        int64_t last_start = 0, free_at[3] = {0};
+        for (char *line = strchr(tasks[2].bytes, '\n') + 1; *line; line = strchr(line, '\n') + 1) {
+            char *field;
+            int64_t start = strtoll(line, &field, 10), end = strtoll(field + 1, &field, 10);
+            int64_t executor = strtoll(field + 1, NULL, 10);
+            assert_true(start >= last_start && end >= start);
+            assert_true(start >= free_at[executor]);
+            last_start = start;
+            free_at[executor] = end;
+        }
+        tt_text_fini(&outcomes);
+        for (int i = 0; i < 3; i++)
+            tt_text_fini(&tasks[i]);
+    }
+}
+
+static void assert_refused(const char *file, const char *expected) {
+    write_file(OUT("bad.pbtxt"), file);
+    struct tt_message why = {0};
+    struct tt_experiment experiment;
+    enum tt_err err = tt_experiment_open(&experiment, OUT("bad.pbtxt"), &why);
+    if (!err) {
+        struct tt_scenario scenario;
+        err = tt_experiment_build(&experiment, &scenario, &why);
+        if (!err) {
+            struct tt_scenario_result result;
+            err = tt_scenario_run(&scenario, false, NULL, NULL, &result, &why);
+            if (!err)
+                fail_msg("accepted: %s", file);
+            tt_scenario_fini(&scenario);
+        }
+        tt_experiment_close(&experiment);
+    }
+    assert_true(err == TT_ERR_INVALID || err == TT_ERR_UNSUPPORTED);
+    if (!strstr(why.text, expected) || strchr(why.text, '\n'))
+        fail_msg("said: %s\nexpected: %s", why.text, expected);
+}
+
+#define DEVICE "device { count: 2 }\n"
+#define MODEL "model { name: 'M' slo_ms: 25 profile { linear { alpha_ms: 1 beta_ms: 5 } } }\n"
+#define LOAD "load { rate: 100 }\n"
+
+static void nonsense_is_told_with_its_line(void **state) {
+    (void)state;
+    assert_refused(DEVICE MODEL "lod { rate: 1 }", "bad.pbtxt:3");
+    assert_refused(DEVICE MODEL LOAD "policy { name: 'nope' }", "bad.pbtxt:4: no policy is called");
+    assert_refused(DEVICE MODEL "load { rate: -1 }", "bad.pbtxt:3: rate is -1");
+    assert_refused(DEVICE "model { name: 'M' }\n" LOAD, "bad.pbtxt:2: model 'M' has no profile");
+    assert_refused(
+        DEVICE "model { name: 'M' slo_ms: 5 profile { linear { alpha_ms: 1 beta_ms: 5 } } }\n" LOAD,
+        "bad.pbtxt:2: model 'M': the SLO of 5 ms is below l(1) = 6 ms");
+    assert_refused(DEVICE
+                   "model { name: 'M' max_batch: 0 profile { linear { alpha_ms: 1 } } }\n" LOAD,
+                   "bad.pbtxt:2: max_batch is 0");
+    assert_refused(MODEL LOAD, "no device");
+    assert_refused("device { count: 0 }\n" MODEL LOAD, "bad.pbtxt:1: count is 0");
+    assert_refused(DEVICE LOAD, "no model");
+    assert_refused(DEVICE MODEL, "no load");
+    assert_refused(DEVICE MODEL MODEL LOAD, "two models are called 'M'");
+    assert_refused(DEVICE MODEL LOAD "world: REAL", "bad.pbtxt:4: this world is not available");
+    assert_refused(DEVICE MODEL LOAD "duration_s: -1", "bad.pbtxt:4: duration_s");
+    assert_refused(DEVICE MODEL LOAD "warm_up_s: 30", "bad.pbtxt:4: warm_up_s");
+    assert_refused(DEVICE MODEL "load { rate: 1 process: GAMMA }", "bad.pbtxt:3: shape is 0");
+    assert_refused(DEVICE MODEL LOAD "policy { name: 'eager' option { key: 'x' value: '1' } }",
+                   "bad.pbtxt:4: policy eager");
+    write_file(OUT("bad.csv"), "");
+    const char *with_file = DEVICE MODEL "load { file: 'test_experiment_bad.csv' }";
+    assert_refused(with_file, "bad.csv:1: the file is empty");
+    write_file(OUT("bad.csv"), "at_ns,model\n");
+    assert_refused(with_file, "bad.csv:2: no arrivals");
+    write_file(OUT("bad.csv"), "model,at_ns\nM,5\nM,4\n");
+    assert_refused(with_file, "bad.csv:3: at_ns 4 comes after 5");
+    write_file(OUT("bad.csv"), "model,at_ns,rows\nM,5,0\n");
+    assert_refused(with_file, "bad.csv:2: rows is '0'");
+    write_file(OUT("bad.csv"), "model,at_ns\nM,5,7\n");
+    assert_refused(with_file, "bad.csv:2: 3 fields");
+}
+
+/* Table 2: the search ends where it says; the level itself is tested by `reproduce`. */
+static void the_search_brackets_the_goodput(void **state) {
+    (void)state;
+    struct tt_message why = {0};
+    struct tt_experiment experiment;
+    assert_int_equal(
+        tt_experiment_open(&experiment, "experiments/symphony/table2-resnet50.pbtxt", &why), TT_OK);
+    experiment.message->duration_s = 4;
+    struct tt_scenario scenario;
+    assert_int_equal(tt_experiment_build(&experiment, &scenario, &why), TT_OK);
+    struct tt_goodput goodput;
+    const struct tt_goodput_options options = {.bad_rate = 0.01, .precision = 0.02};
+    assert_int_equal(tt_goodput_search(&scenario, &options, NULL, &goodput, &why), TT_OK);
+    assert_true(goodput.rate < goodput.bad_rate_rate);
+    assert_true((double)(goodput.bad_rate_rate - goodput.rate) <=
+                0.02 * (double)goodput.bad_rate_rate);
+    assert_true(goodput.worst_bad_rate <= 0.01);
+    assert_in_range(goodput.rate / TT_RATE_ONE, 4500,
+                    5839); /* no coordination .. staggered bound */
+    tt_scenario_fini(&scenario);
+    tt_experiment_close(&experiment);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_stagger_is_golden),
+        cmocka_unit_test(the_stagger_comes_back),
+        cmocka_unit_test(eager_decays),
+        cmocka_unit_test(every_policy_repeats_and_conserves),
+        cmocka_unit_test(nonsense_is_told_with_its_line),
+        cmocka_unit_test(the_search_brackets_the_goodput),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,243 @@
+/* Facts files: what is refused and how, what is judged how, and worked examples line by line (S1,
+ * S5). */
+#include "lab/fact_runs.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char folder[] = "/tmp/tutti-facts-XXXXXX";
+
+static const char *place(const char *name) {
+    static char path[256];
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    return path;
+}
+
+static void put(const char *name, const char *content) {
+    struct tt_text text;
+    struct tt_message why;
+    tt_text_init(&text);
+    tt_text_puts(&text, content);
+    assert_int_equal(tt_text_write_file(place(name), &text, &why), TT_OK);
+    tt_text_fini(&text);
+}
+
+static int make_folder(void **state) {
+    (void)state;
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state) {
+    (void)state;
+    unlink(place("facts.pbtxt"));
+    unlink(place("example.pbtxt"));
+    return rmdir(folder);
+}
+
+#define RUN "ours { experiment: \"example.pbtxt\" } "
+#define HEAD "fact { id: \"a\" what: \"w\" published: 10 "
+
+static void refused(const char *content, const char *says) {
+    put("facts.pbtxt", content);
+    struct tt_facts facts;
+    struct tt_message why = {""};
+    assert_int_equal(tt_facts_open(&facts, place("facts.pbtxt"), &why), TT_ERR_INVALID);
+    if (!strstr(why.text, says))
+        fail_msg("'%s' does not say '%s'", why.text, says);
+}
+
+static void senseless_files_are_refused_with_their_line(void **state) {
+    (void)state;
+    refused("title: \"t\"", "there is no fact");
+    refused("\n" HEAD RUN "}", ":2: 'a' needs exactly one of holds");
+    refused(HEAD RUN "holds { tolerance: 1 } reported { reason: \"r\" } }", "exactly one");
+    refused(HEAD RUN "reported { } }", "needs its reason");
+    refused(HEAD RUN "holds { } }", "holds within what");
+    refused(HEAD RUN "holds { at_least: 2 at_most: 1 } }", "at_least <= at_most");
+    refused(HEAD RUN "holds { tolerance: -1 } }", "must not be negative");
+    refused(HEAD "holds { tolerance: 1 } }", "needs `ours`");
+    refused(HEAD "ours { } holds { tolerance: 1 } }", "which experiment");
+    refused(HEAD "ours { experiment: \"e\" set: \"policy\" } holds { tolerance: 1 } }",
+            "NAME=VALUE");
+    refused(HEAD "ours { experiment: \"e\" measure: TRACE } holds { tolerance: 1 } }",
+            "needs the fact's `trace`");
+    refused("fact { id: \"a\" what: \"w\" " RUN "holds { at_least: 1 } }", "published value");
+    refused("fact { what: \"w\" " RUN "holds { at_least: 1 } }", "its id");
+    refused(HEAD RUN "holds { at_least: 1 } }\n" HEAD RUN "holds { at_least: 1 } }",
+            ":2: a fact before is called 'a'");
+    refused(HEAD RUN "trace { nothing_dropped: true } holds { } }", "belongs to measure TRACE");
+    refused(HEAD "ours { experiment: \"e\" measure: TRACE } trace { } holds { } }", "says nothing");
+    refused(HEAD "ours { experiment: \"e\" measure: TRACE } "
+                 "trace { batch { first: 2 last: 1 } } holds { } }",
+            "are no batch");
+    refused(HEAD "ours { experiment: \"e\" measure: TRACE } trace { dropped: [2, 2] } holds { } }",
+            "ascending");
+    refused(HEAD RUN "holdz { } }", "holdz");
+}
+
+static void bounds_decide(void **state) {
+    (void)state;
+    Tutti__FactHolds holds = TUTTI__FACT_HOLDS__INIT;
+    Tutti__Fact fact = TUTTI__FACT__INIT;
+    fact.published = 100;
+    fact.holds = &holds;
+    holds.tolerance = 0.05;
+    assert_int_equal(tt_fact_judge(&fact, 104.9, 0), TT_FACT_HOLDS);
+    assert_int_equal(tt_fact_judge(&fact, 95.1, 0), TT_FACT_HOLDS);
+    assert_int_equal(tt_fact_judge(&fact, 105.1, 0), TT_FACT_FAILS);
+    assert_int_equal(tt_fact_judge(&fact, 94.9, 0), TT_FACT_FAILS);
+    assert_int_equal(tt_fact_judge(&fact, 107.9, 0.03), TT_FACT_HOLDS);
+    assert_int_equal(tt_fact_judge(&fact, NAN, 0), TT_FACT_FAILS);
+    holds.at_least = 99;
+    assert_int_equal(tt_fact_judge(&fact, 98, 0), TT_FACT_FAILS);
+    assert_int_equal(tt_fact_judge(&fact, 98, 0.02), TT_FACT_HOLDS);
+    holds.tolerance = 0;
+    holds.at_most = 120;
+    assert_int_equal(tt_fact_judge(&fact, 120, 0), TT_FACT_HOLDS);
+    assert_int_equal(tt_fact_judge(&fact, 121, 0), TT_FACT_FAILS);
+    Tutti__FactReported reported = TUTTI__FACT_REPORTED__INIT;
+    fact.holds = NULL;
+    fact.reported = &reported;
+    assert_int_equal(tt_fact_judge(&fact, 1, 0), TT_FACT_REPORTED);
+}
+
+/* Two requests per millisecond on one device, l(b) = b ms, batches whenever the device is free. */
+static const char example[] =
+    "duration_s: 0.0024 device { count: 1 } model { name: \"M\" slo_ms: 4 "
+    "profile { linear { alpha_ms: 1 } } } "
+    "load { interval_us: 500 process: UNIFORM } policy { name: \"eager\" }";
+
+static double value_of(const char *facts_text, struct tt_text *note) {
+    put("example.pbtxt", example);
+    put("facts.pbtxt", facts_text);
+    struct tt_facts facts;
+    struct tt_message why = {""};
+    struct tt_fact_runs *runs;
+    bool chosen = true;
+    struct tt_fact_runs_options options = {.workers = 1};
+    assert_int_equal(tt_facts_open(&facts, place("facts.pbtxt"), &why), TT_OK);
+    assert_int_equal(tt_fact_runs_new(&facts, &chosen, &options, &runs, &why), TT_OK);
+    assert_true(isnan(tt_fact_runs_value(runs, 0, NULL)));
+    assert_int_equal(tt_fact_runs_run(runs, &why), TT_OK);
+    double value = tt_fact_runs_value(runs, 0, note);
+    tt_fact_runs_free(runs);
+    tt_facts_close(&facts);
+    return value;
+}
+
+#define TRACED(lines)                                                                              \
+    "fact { id: \"a\" what: \"w\" ours { experiment: \"example.pbtxt\" measure: TRACE } trace { "  \
+    "first_request: 1 " lines " } holds { } }"
+
+/* R1 runs alone at 0; at 1 R2 and R3 (1.0) start; at 3 R4 and R5 (1.5 and 2 ms). */
+static void a_trace_is_compared_line_by_line(void **state) {
+    (void)state;
+    struct tt_text note;
+    tt_text_init(&note);
+    assert_true(value_of(TRACED("batch { start_ms: 0 first: 1 last: 1 device: 1 } "
+                                "batch { start_ms: 1 first: 2 last: 3 } "
+                                "batch { start_ms: 3 first: 4 last: 5 } nothing_dropped: true"),
+                         &note) == 1);
+    assert_string_equal(tt_text_string(&note), "");
+    assert_true(value_of(TRACED("batch { start_ms: 0 first: 1 last: 1 device: 2 } "
+                                "batch { start_ms: 1 first: 2 last: 3 }"),
+                         &note) == 0.5);
+    assert_non_null(strstr(tt_text_string(&note), "on device 1"));
+    tt_text_clear(&note);
+    assert_true(value_of(TRACED("batch { start_ms: 0 first: 1 last: 1 } "
+                                "batch { start_ms: 1 first: 4 last: 5 } missing: [2, 3]"),
+                         &note) == 1);
+    assert_true(value_of(TRACED("dropped: [3]"), &note) == 0);
+    assert_non_null(strstr(tt_text_string(&note), "R3"));
+    tt_text_fini(&note);
+}
+
+/* l(b) = b, SLO 4, one device: 2 l(b) <= 4 gives 2 rows either way, 1000 a second. */
+static void bounds_come_from_the_profile(void **state) {
+    (void)state;
+    assert_true(value_of(HEAD "ours { experiment: \"example.pbtxt\" measure: STAGGERED_BOUND } "
+                              "holds { tolerance: 1 } }",
+                         NULL) == 1000);
+}
+
+static void measures_are_read_and_divided(void **state) {
+    (void)state;
+    assert_true(value_of(HEAD "ours { experiment: \"example.pbtxt\" measure: BAD_RATE } "
+                              "holds { tolerance: 1 } }",
+                         NULL) == 0);
+    struct tt_text note;
+    tt_text_init(&note);
+    /* In the same time three good answers instead of five. */
+    double ratio =
+        value_of(HEAD "ours { experiment: \"example.pbtxt\" set: \"interval_us=1000\" "
+                      "measure: GOOD_PER_S } "
+                      "relative_to { experiment: \"example.pbtxt\" measure: GOOD_PER_S } "
+                      "holds { tolerance: 1 } }",
+                 &note);
+    assert_true(fabs(ratio - 0.6) < 1e-9);
+    assert_string_equal(tt_text_string(&note), "1250 / 2083.3");
+    tt_text_fini(&note);
+}
+
+static void experiments_are_checked_before_anything_runs(void **state) {
+    (void)state;
+    put("example.pbtxt", example);
+    static const char *const bad[][2] = {
+        {HEAD "ours { experiment: \"none.pbtxt\" } holds { tolerance: 1 } }", "none.pbtxt"},
+        {HEAD "\nours { experiment: \"example.pbtxt\" set: \"sped=1\" } holds { tolerance: 1 } }",
+         "facts.pbtxt:2: no parameter is called 'sped'"},
+    };
+    for (size_t i = 0; i < TT_COUNT(bad); i++) {
+        put("facts.pbtxt", bad[i][0]);
+        struct tt_facts facts;
+        struct tt_message why = {""};
+        struct tt_fact_runs *runs;
+        bool chosen = true;
+        struct tt_fact_runs_options options = {.workers = 1};
+        assert_int_equal(tt_facts_open(&facts, place("facts.pbtxt"), &why), TT_OK);
+        assert_int_not_equal(tt_fact_runs_new(&facts, &chosen, &options, &runs, &why), TT_OK);
+        if (!strstr(why.text, bad[i][1]))
+            fail_msg("'%s' does not say '%s'", why.text, bad[i][1]);
+        tt_facts_close(&facts);
+    }
+}
+
+/* Every fact that ships can be run: its experiment exists, and what it sets is known. */
+static void the_shipped_facts_make_sense(void **state) {
+    (void)state;
+    struct tt_facts facts;
+    struct tt_message why = {""};
+    if (tt_facts_open(&facts, TUTTI_SOURCE_DIR "/facts/symphony.pbtxt", &why))
+        fail_msg("%s", why.text);
+    bool *chosen = malloc(facts.message->n_fact * sizeof(*chosen));
+    assert_non_null(chosen);
+    for (size_t i = 0; i < facts.message->n_fact; i++)
+        chosen[i] = true;
+    struct tt_fact_runs *runs;
+    struct tt_fact_runs_options options = {.quick = true, .workers = 1};
+    if (tt_fact_runs_new(&facts, chosen, &options, &runs, &why))
+        fail_msg("%s", why.text);
+    tt_fact_runs_free(runs);
+    free(chosen);
+    tt_facts_close(&facts);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(senseless_files_are_refused_with_their_line),
+        cmocka_unit_test(bounds_decide),
+        cmocka_unit_test(a_trace_is_compared_line_by_line),
+        cmocka_unit_test(bounds_come_from_the_profile),
+        cmocka_unit_test(measures_are_read_and_divided),
+        cmocka_unit_test(experiments_are_checked_before_anything_runs),
+        cmocka_unit_test(the_shipped_facts_make_sense),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
