@@ -1,0 +1,464 @@
+#include "net/connection.h"
+
+#include "net/kserve.h"
+#include "net/kserve_routes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* One request from its last byte to the last byte of its answer. It outlives its connection while
+ * its inference runs. */
+struct tt_exchange {
+    struct tt_listener *listener;
+    struct tt_connection *connection; /* NULL: the client has gone */
+    struct tt_served_model *model;
+    struct tt_infer *infer; /* NULL: answered without one */
+    bool keep_alive, is_head, is_running;
+    struct tt_kserve_request request;
+    struct tt_kserve_answer answer;
+    struct tt_reply reply;
+    struct tt_text head;
+    uv_write_t write;
+    uv_buf_t buffers[TT_MAX_TENSORS + 2];
+    unsigned buffer_count;
+};
+
+static void process(struct tt_connection *self);
+static void set_reading(struct tt_connection *self, bool reading);
+
+static void wait_for(struct tt_connection *self, enum tt_wait wait) {
+    if (self->wait == wait && tt_list_linked(&self->node))
+        return;
+    if (tt_list_linked(&self->node))
+        tt_list_remove(&self->node);
+    self->wait = wait;
+    self->since_ms = uv_now(&self->listener->loop);
+    tt_list_push_back(&self->listener->waits[wait], &self->node);
+}
+
+/* --- an exchange --- */
+
+static struct tt_exchange *exchange_new(struct tt_connection *connection) {
+    struct tt_exchange *exchange = malloc(sizeof(*exchange));
+    if (!exchange)
+        return NULL;
+    /* Not cleared as a whole: its arrays are long and mostly unused. */
+    exchange->listener = connection->listener;
+    exchange->connection = connection;
+    exchange->model = NULL;
+    exchange->infer = NULL;
+    exchange->keep_alive = exchange->is_head = exchange->is_running = false;
+    exchange->buffer_count = 0;
+    exchange->reply = (struct tt_reply){0};
+    exchange->write.data = exchange;
+    tt_text_init(&exchange->head);
+    tt_kserve_request_init(&exchange->request);
+    tt_kserve_answer_init(&exchange->answer);
+    connection->exchange = exchange;
+    exchange->listener->exchange_count++;
+    exchange->listener->counts.requests++;
+    exchange->listener->counts.in_flight++;
+    return exchange;
+}
+
+static void exchange_free(struct tt_exchange *exchange, bool answered) {
+    struct tt_listener *listener = exchange->listener;
+    if (exchange->infer)
+        tt_infer_release(exchange->infer);
+    tt_kserve_request_fini(&exchange->request);
+    tt_kserve_answer_fini(&exchange->answer);
+    tt_text_fini(&exchange->reply.body);
+    tt_text_fini(&exchange->head);
+    free(exchange);
+    listener->exchange_count--;
+    listener->counts.in_flight--;
+    *(answered ? &listener->counts.answered : &listener->counts.gone) += 1;
+    tt_listener_check_stopped(listener);
+}
+
+/* --- closing --- */
+
+static void on_closed(uv_handle_t *handle) {
+    struct tt_connection *self = handle->data;
+    struct tt_listener *listener = self->listener;
+    tt_assert(self->exchange == NULL);
+    tt_list_remove(&self->node);
+    tt_http1_fini(&self->http);
+    tt_text_fini(&self->ahead);
+    free(self);
+    listener->counts.connections--;
+    tt_listener_check_stopped(listener);
+}
+
+void tt_connection_close(struct tt_connection *self) {
+    if (self->wait == TT_WAIT_CLOSED)
+        return;
+    wait_for(self, TT_WAIT_CLOSED);
+    struct tt_exchange *exchange = self->exchange;
+    if (exchange &&
+        exchange->is_running) { /* else its write ends with an error, before on_closed */
+        exchange->connection = NULL;
+        self->exchange = NULL;
+        tt_infer_cancel(exchange->infer);
+    }
+    uv_close((uv_handle_t *)&self->tcp, on_closed);
+}
+
+static void on_shutdown(uv_shutdown_t *request, int status) {
+    (void)request;
+    (void)status;
+}
+
+/* Sends the end, then reads on and forgets until the client closes too: closing with bytes unread
+ * would make the kernel reset the connection, and the client might lose the answer. */
+static void linger(struct tt_connection *self) {
+    wait_for(self, TT_WAIT_LINGER);
+    set_reading(self, true);
+    if (self->wait == TT_WAIT_CLOSED)
+        return;
+    if (uv_shutdown(&self->shutdown, (uv_stream_t *)&self->tcp, on_shutdown) < 0)
+        tt_connection_close(self);
+}
+
+/* --- answering --- */
+
+static void finish_answer(struct tt_exchange *exchange, bool answered) {
+    struct tt_connection *self = exchange->connection;
+    bool keep_alive = exchange->keep_alive;
+    self->exchange = NULL;
+    exchange_free(exchange, answered);
+    if (self->wait == TT_WAIT_CLOSED)
+        return;
+    if (!answered)
+        tt_connection_close(self);
+    else if (!keep_alive || self->listener->stopping)
+        linger(self);
+    else
+        wait_for(self, TT_WAIT_IDLE);
+}
+
+static void on_written(uv_write_t *write, int status) {
+    struct tt_exchange *exchange = write->data;
+    struct tt_connection *self = exchange->connection;
+    finish_answer(exchange, status == 0);
+    if (self->wait == TT_WAIT_IDLE)
+        process(self);
+}
+
+static void add_buffer(struct tt_exchange *exchange, const void *bytes, size_t count) {
+    if (count)
+        exchange->buffers[exchange->buffer_count++] =
+            (uv_buf_t){.base = (char *)(uintptr_t)bytes, .len = count};
+}
+
+/* Writes what the socket takes at once, and leaves the rest to the loop. */
+static void send_buffers(struct tt_exchange *exchange) {
+    struct tt_connection *self = exchange->connection;
+    uv_stream_t *stream = (uv_stream_t *)&self->tcp;
+    uv_buf_t *buffers = exchange->buffers;
+    unsigned count = exchange->buffer_count;
+    wait_for(self, TT_WAIT_WRITE);
+    int sent = uv_try_write(stream, buffers, count);
+    size_t left = sent > 0 ? (size_t)sent : 0;
+    while (count && left >= buffers->len) {
+        left -= buffers->len;
+        buffers++;
+        count--;
+    }
+    if (count == 0) {
+        finish_answer(exchange, true);
+        return;
+    }
+    buffers->base += left;
+    buffers->len -= left;
+    if ((sent < 0 && sent != UV_EAGAIN) ||
+        uv_write(&exchange->write, stream, buffers, count, on_written) < 0)
+        finish_answer(exchange, false);
+}
+
+static void send_reply(struct tt_exchange *exchange) {
+    struct tt_reply *reply = &exchange->reply;
+    exchange->keep_alive &= !exchange->listener->stopping;
+    if (reply->body.failed) {
+        tt_text_fini(&reply->body);
+        reply->content_type = NULL;
+        reply->status = 503;
+    }
+    struct tt_http1_answer answer = {.status = reply->status,
+                                     .content_type = reply->content_type,
+                                     .content_bytes = reply->body.length,
+                                     .json_bytes = -1,
+                                     .allow = reply->allow,
+                                     .retry_after_s = reply->retry_after_s,
+                                     .keep_alive = exchange->keep_alive};
+    tt_http1_write_head(&answer, &exchange->head);
+    if (exchange->head.failed) {
+        finish_answer(exchange, false);
+        return;
+    }
+    add_buffer(exchange, exchange->head.bytes, exchange->head.length);
+    if (!exchange->is_head)
+        add_buffer(exchange, reply->body.bytes, reply->body.length);
+    send_buffers(exchange);
+}
+
+static void send_outputs(struct tt_exchange *exchange) {
+    struct tt_kserve_answer *outputs = &exchange->answer;
+    exchange->keep_alive &= !exchange->listener->stopping;
+    struct tt_http1_answer answer = {
+        .status = 200,
+        .content_type = outputs->has_binary ? "application/octet-stream" : "application/json",
+        .content_bytes = outputs->json.length + outputs->binary_bytes,
+        .json_bytes = outputs->has_binary ? (int64_t)outputs->json.length : -1,
+        .keep_alive = exchange->keep_alive};
+    tt_http1_write_head(&answer, &exchange->head);
+    if (exchange->head.failed) {
+        finish_answer(exchange, false);
+        return;
+    }
+    add_buffer(exchange, exchange->head.bytes, exchange->head.length);
+    add_buffer(exchange, outputs->json.bytes, outputs->json.length);
+    for (int32_t i = 0; i < outputs->part_count; i++)
+        add_buffer(exchange, outputs->parts[i].bytes, outputs->parts[i].size_bytes);
+    send_buffers(exchange);
+}
+
+static void on_inferred(void *context, struct tt_infer *infer, enum tt_err err, const char *why) {
+    struct tt_exchange *exchange = context;
+    struct tt_connection *self = exchange->connection;
+    exchange->is_running = false;
+    if (!self) {
+        exchange_free(exchange, false);
+        return;
+    }
+    struct tt_message message;
+    if (!err) {
+        err = tt_kserve_write(&exchange->answer, &exchange->request, exchange->model, infer,
+                              &message);
+        why = message.text;
+    }
+    if (err) {
+        tt_reply_error(&exchange->reply, err, why);
+        send_reply(exchange);
+    } else {
+        send_outputs(exchange);
+    }
+    if (self->wait == TT_WAIT_IDLE)
+        process(self);
+}
+
+/* --- requests --- */
+
+static void start_infer(struct tt_exchange *exchange, const struct tt_infer_target *target,
+                        const struct tt_http1_request *request) {
+    struct tt_listener *listener = exchange->listener;
+    struct tt_message why;
+    enum tt_err err = TT_OK;
+    if (request->is_encoded) {
+        tt_reply_fail(&exchange->reply, 415,
+                      "Content-Encoding: compressed bodies are not taken; send it as it is");
+        send_reply(exchange);
+        return;
+    }
+    err =
+        tt_serving_find(listener->serving, target->model, target->version, &exchange->model, &why);
+    if (!err)
+        err = tt_kserve_begin(&exchange->request, listener->port, exchange->model,
+                              request->body.bytes ? request->body.bytes : "", request->body.length,
+                              request->json_bytes, &exchange->infer, &why);
+    if (err) {
+        tt_reply_error(&exchange->reply, err, why.text);
+        send_reply(exchange);
+        return;
+    }
+    exchange->is_running = true;
+    wait_for(exchange->connection, TT_WAIT_FLIGHT);
+    tt_infer_submit(exchange->infer, &exchange->request.options, on_inferred, exchange);
+}
+
+/* A complete request. Its memory is given back before its answer is due. */
+static void take_request(struct tt_connection *self) {
+    struct tt_http1_request *request = self->http.request;
+    struct tt_exchange *exchange = exchange_new(self);
+    if (!exchange) {
+        tt_connection_close(self);
+        return;
+    }
+    exchange->keep_alive = request->keep_alive;
+    exchange->is_head = strcmp(request->method, "HEAD") == 0;
+    struct tt_infer_target target;
+    enum tt_route_kind kind =
+        tt_route(self->listener->serving, self->listener->options.server_version, request->method,
+                 request->target, request->body.bytes ? request->body.bytes : "",
+                 request->body.length, &target, &exchange->reply);
+    if (kind == TT_ROUTE_INFER)
+        start_infer(exchange, &target, request);
+    else
+        send_reply(exchange);
+    tt_http1_reset(&self->http);
+}
+
+/* The last answer of a connection whose bytes make no sense (any more). */
+static void refuse(struct tt_connection *self, int status, const char *sentence) {
+    struct tt_exchange *exchange = exchange_new(self);
+    if (!exchange) {
+        tt_connection_close(self);
+        return;
+    }
+    tt_reply_fail(&exchange->reply, status, sentence);
+    if (status == 503)
+        exchange->reply.retry_after_s = 1;
+    send_reply(exchange);
+}
+
+static const char continue_line[] = "HTTP/1.1 100 Continue\r\n\r\n";
+
+static void on_continue_written(uv_write_t *write, int status) {
+    (void)status; /* a broken connection shows itself when it is read */
+    free(write);
+}
+
+static void send_continue(struct tt_connection *self) {
+    uv_buf_t buffer = {.base = (char *)(uintptr_t)continue_line, .len = sizeof(continue_line) - 1};
+    uv_stream_t *stream = (uv_stream_t *)&self->tcp;
+    int sent = uv_try_write(stream, &buffer, 1);
+    if (sent == (int)buffer.len)
+        return;
+    if (sent > 0) {
+        buffer.base += sent;
+        buffer.len -= (size_t)sent;
+    }
+    uv_write_t *write = malloc(sizeof(*write));
+    if (!write || uv_write(write, stream, &buffer, 1, on_continue_written) < 0) {
+        free(write);
+        tt_connection_close(self);
+    }
+}
+
+/* Parses until a request is in flight or the bytes are used up; returns how many were used. */
+static size_t consume(struct tt_connection *self, const char *bytes, size_t count) {
+    size_t at = 0;
+    while (!self->exchange && self->wait < TT_WAIT_FLIGHT) {
+        size_t used;
+        const char *sentence;
+        int status;
+        switch (tt_http1_feed(&self->http, bytes + at, count - at, &used)) {
+        case TT_HTTP1_MORE:
+            if (tt_http1_started(&self->http) && self->wait == TT_WAIT_IDLE)
+                wait_for(self, TT_WAIT_HEAD);
+            return count;
+        case TT_HTTP1_HEAD:
+            at += used;
+            wait_for(self, TT_WAIT_BODY);
+            if (self->http.request->expects_continue && at == count)
+                send_continue(self);
+            break;
+        case TT_HTTP1_MESSAGE:
+            at += used;
+            take_request(self);
+            break;
+        case TT_HTTP1_BAD:
+            status = tt_http1_problem(&self->http, &sentence);
+            refuse(self, status, sentence);
+            return count; /* what follows can be anything */
+        }
+    }
+    return self->wait >= TT_WAIT_LINGER ? count : at;
+}
+
+/* Goes on with what the client sent ahead. */
+static void process(struct tt_connection *self) {
+    struct tt_text *ahead = &self->ahead;
+    if (ahead->length)
+        self->ahead_used +=
+            consume(self, ahead->bytes + self->ahead_used, ahead->length - self->ahead_used);
+    if (self->wait == TT_WAIT_CLOSED)
+        return;
+    if (self->ahead_used == ahead->length) { /* an idle connection keeps no memory */
+        tt_text_fini(ahead);
+        self->ahead_used = 0;
+    }
+    if (ahead->length - self->ahead_used <= self->listener->options.pipeline_bytes)
+        set_reading(self, true);
+}
+
+static void keep_ahead(struct tt_connection *self, const char *bytes, size_t count) {
+    tt_text_append(&self->ahead, bytes, count);
+    if (self->ahead.failed)
+        tt_connection_close(self);
+    else if (self->ahead.length - self->ahead_used > self->listener->options.pipeline_bytes)
+        set_reading(self, false);
+}
+
+/* --- the socket --- */
+
+static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out_buffer) {
+    (void)suggested;
+    struct tt_connection *self = handle->data;
+    size_t missing = 0;
+    char *space =
+        self->exchange || self->ahead.length ? NULL : tt_http1_body_space(&self->http, &missing);
+    if (space) /* the body goes from the socket into its place */
+        *out_buffer = (uv_buf_t){.base = space, .len = missing};
+    else
+        *out_buffer = (uv_buf_t){.base = self->listener->read_buffer, .len = TT_READ_BUFFER_BYTES};
+}
+
+static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer) {
+    struct tt_connection *self = stream->data;
+    if (count == 0 || self->wait == TT_WAIT_CLOSED)
+        return;
+    if (count < 0) {
+        tt_connection_close(self);
+        return;
+    }
+    if (self->wait == TT_WAIT_LINGER)
+        return;
+    size_t used = 0;
+    if (!self->exchange && !self->ahead.length)
+        used = consume(self, buffer->base, (size_t)count);
+    if (used < (size_t)count && self->wait < TT_WAIT_LINGER)
+        keep_ahead(self, buffer->base + used, (size_t)count - used);
+}
+
+static void set_reading(struct tt_connection *self, bool reading) {
+    if (self->reading == reading || self->wait == TT_WAIT_CLOSED)
+        return;
+    self->reading = reading;
+    if (!reading)
+        uv_read_stop((uv_stream_t *)&self->tcp);
+    else if (uv_read_start((uv_stream_t *)&self->tcp, on_alloc, on_read) < 0)
+        tt_connection_close(self);
+}
+
+void tt_connection_expire(struct tt_connection *self) {
+    if (self->wait == TT_WAIT_HEAD || self->wait == TT_WAIT_BODY)
+        refuse(self, 408,
+               self->wait == TT_WAIT_HEAD ? "the request line and headers took too long to come"
+                                          : "the body took too long to come");
+    else
+        tt_connection_close(self);
+}
+
+void tt_connection_accept(struct tt_listener *listener) {
+    struct tt_connection *self = calloc(1, sizeof(*self));
+    listener->accept_waits = !self; /* without memory the client waits for a tick */
+    if (!self)
+        return;
+    self->listener = listener;
+    tt_http1_init(&self->http, &listener->options.http);
+    uv_tcp_init(&listener->loop, &self->tcp);
+    self->tcp.data = self;
+    listener->counts.connections++;
+    wait_for(self, TT_WAIT_IDLE);
+    if (uv_accept((uv_stream_t *)&listener->server, (uv_stream_t *)&self->tcp) < 0) {
+        tt_connection_close(self);
+        return;
+    }
+    listener->counts.accepted++;
+    uv_tcp_nodelay(&self->tcp, 1);
+    set_reading(self, true);
+    if (self->wait == TT_WAIT_IDLE &&
+        listener->counts.connections > listener->options.connection_limit)
+        refuse(self, 503, "too many connections; try again later");
+}

@@ -1,0 +1,234 @@
+#include "net/listener.h"
+
+#include "net/connection.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void tt_listener_options_default(struct tt_listener_options *out_options) {
+    *out_options = (struct tt_listener_options){
+        .host = "127.0.0.1",
+        .port = 8000,
+        .server_version = "",
+        .connection_limit = 16384,
+        .http = {.head_bytes = 16384, .header_count = 100, .body_bytes = 64u << 20},
+        .pipeline_bytes = 65536,
+        .idle_timeout_ns = 75 * INT64_C(1000000000),
+        .head_timeout_ns = 10 * INT64_C(1000000000),
+        .body_timeout_ns = 60 * INT64_C(1000000000),
+        .write_timeout_ns = 60 * INT64_C(1000000000),
+    };
+}
+
+static void on_connection(uv_stream_t *server, int status) {
+    if (status == 0)
+        tt_connection_accept(server->data);
+}
+
+static void on_wake(uv_async_t *async) {
+    struct tt_listener *self = async->data;
+    if (self->port)
+        tt_port_drain(self->port);
+}
+
+static void wake_from_outside(void *context) {
+    struct tt_listener *self = context;
+    uv_async_send(&self->wake);
+}
+
+/* Each list is in order of expiry, so only those that are due are looked at. */
+static void on_tick(uv_timer_t *timer) {
+    struct tt_listener *self = timer->data;
+    uint64_t now = uv_now(&self->loop);
+    if (self->accept_waits && !self->stopping)
+        tt_connection_accept(self);
+    for (int wait = 0; wait < TT_WAIT_COUNT; wait++) {
+        struct tt_list_node *node;
+        while (self->limits_ms[wait] && (node = tt_list_first(&self->waits[wait])) != NULL) {
+            struct tt_connection *connection = TT_CONTAINER_OF(node, struct tt_connection, node);
+            if (now - connection->since_ms < self->limits_ms[wait])
+                break;
+            tt_connection_expire(connection);
+            tt_assert(connection->wait != (enum tt_wait)wait); /* else this would not end */
+        }
+    }
+}
+
+static void close_all(struct tt_listener *self, int wait) {
+    struct tt_list_node *node;
+    while ((node = tt_list_first(&self->waits[wait])) != NULL)
+        tt_connection_close(TT_CONTAINER_OF(node, struct tt_connection, node));
+}
+
+static void on_grace_over(uv_timer_t *timer) {
+    struct tt_listener *self = timer->data;
+    for (int wait = 0; wait < TT_WAIT_CLOSED; wait++)
+        close_all(self, wait);
+    tt_listener_check_stopped(self);
+}
+
+static void on_stop(uv_poll_t *poll, int status, int events) {
+    (void)status;
+    (void)events;
+    struct tt_listener *self = poll->data;
+    int64_t grace_ms = -1, next_ms;
+    while (read(self->stop_pipe[0], &next_ms, sizeof(next_ms)) == (ssize_t)sizeof(next_ms))
+        grace_ms = next_ms > 0 ? next_ms : 0;
+    if (grace_ms < 0)
+        return;
+    if (!self->stopping) {
+        self->stopping = true;
+        uv_close((uv_handle_t *)&self->server, NULL);
+        close_all(self, TT_WAIT_IDLE);
+    }
+    uv_timer_start(&self->grace, on_grace_over, (uint64_t)grace_ms, 0);
+    tt_listener_check_stopped(self);
+}
+
+void tt_listener_check_stopped(struct tt_listener *self) {
+    if (self->stopping && self->counts.connections == 0 && self->exchange_count == 0) {
+        self->stopped = true;
+        uv_stop(&self->loop);
+    }
+}
+
+static enum tt_err bind_to(struct tt_listener *self, const char *host, int32_t port,
+                           struct tt_message *why) {
+    char service[16];
+    snprintf(service, sizeof(service), "%d", port);
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *found = NULL;
+    int problem = getaddrinfo(host, service, &hints, &found);
+    if (problem)
+        return tt_fail(TT_ERR_INVALID, why, "cannot listen on \"%s\": %s", host,
+                       gai_strerror(problem));
+    int result = uv_tcp_bind(&self->server, found->ai_addr, 0);
+    freeaddrinfo(found);
+    if (result == 0)
+        result = uv_listen((uv_stream_t *)&self->server, 1024, on_connection);
+    if (result < 0)
+        return tt_fail(TT_ERR_IO, why, "cannot listen on %s:%d: %s", host, port,
+                       uv_strerror(result));
+    struct sockaddr_storage address;
+    int length = sizeof(address);
+    result = uv_tcp_getsockname(&self->server, (struct sockaddr *)&address, &length);
+    if (result < 0)
+        return tt_fail(TT_ERR_IO, why, "%s:%d: %s", host, port, uv_strerror(result));
+    self->bound_port =
+        ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
+                                            : ((struct sockaddr_in *)&address)->sin_port);
+    return TT_OK;
+}
+
+static uint64_t to_ms(int64_t ns) { return ns > 0 ? (uint64_t)((ns + 999999) / 1000000) : 0; }
+
+/* Handles that need no system call to initialise, and so no error. */
+static void start_handles(struct tt_listener *self) {
+    for (int wait = 0; wait < TT_WAIT_COUNT; wait++)
+        tt_list_init(&self->waits[wait]);
+    self->limits_ms[TT_WAIT_IDLE] = to_ms(self->options.idle_timeout_ns);
+    self->limits_ms[TT_WAIT_HEAD] = to_ms(self->options.head_timeout_ns);
+    self->limits_ms[TT_WAIT_BODY] = to_ms(self->options.body_timeout_ns);
+    self->limits_ms[TT_WAIT_WRITE] = to_ms(self->options.write_timeout_ns);
+    self->limits_ms[TT_WAIT_LINGER] = TT_LINGER_MS;
+    uint64_t shortest = TT_LINGER_MS;
+    for (int wait = 0; wait < TT_WAIT_COUNT; wait++)
+        if (self->limits_ms[wait] && self->limits_ms[wait] < shortest)
+            shortest = self->limits_ms[wait];
+    uint64_t period = shortest / 4 ? shortest / 4 : 1;
+    uv_tcp_init(&self->loop, &self->server);
+    uv_timer_init(&self->loop, &self->tick);
+    uv_timer_init(&self->loop, &self->grace);
+    self->server.data = self->tick.data = self->grace.data = self;
+    uv_timer_start(&self->tick, on_tick, period, period);
+}
+
+enum tt_err tt_listener_open(struct tt_serving *serving, const struct tt_listener_options *options,
+                             struct tt_listener **out_listener, struct tt_message *why) {
+    if (options->port < 0 || options->port > 65535)
+        return tt_fail(TT_ERR_INVALID, why, "port %d: it must be between 0 (any) and 65535",
+                       options->port);
+    struct tt_listener *self = calloc(1, sizeof(*self));
+    if (!self)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "no memory for a listener");
+    self->serving = serving;
+    self->options = *options;
+    self->stop_pipe[0] = self->stop_pipe[1] = -1;
+    int result = uv_loop_init(&self->loop);
+    if (result < 0) {
+        free(self);
+        return tt_fail(TT_ERR_IO, why, "cannot make an event loop: %s", uv_strerror(result));
+    }
+    start_handles(self);
+    self->wake.data = self->stop.data = self;
+    enum tt_err err = TT_OK;
+    result = uv_async_init(&self->loop, &self->wake, on_wake);
+    if (result == 0)
+        result = uv_pipe(self->stop_pipe, UV_NONBLOCK_PIPE, UV_NONBLOCK_PIPE);
+    if (result == 0)
+        result = uv_poll_init(&self->loop, &self->stop, self->stop_pipe[0]);
+    if (result == 0)
+        result = uv_poll_start(&self->stop, UV_READABLE, on_stop);
+    if (result < 0)
+        err = tt_fail(TT_ERR_IO, why, "cannot make an event loop: %s", uv_strerror(result));
+    if (!err)
+        err = bind_to(self, options->host, options->port, why);
+    self->options.host = NULL; /* borrowed for this call only */
+    if (!err)
+        err = tt_port_open(serving, wake_from_outside, self, &self->port, why);
+    if (err) {
+        tt_listener_close(self);
+        return err;
+    }
+    *out_listener = self;
+    return TT_OK;
+}
+
+int32_t tt_listener_port(const struct tt_listener *self) { return self->bound_port; }
+
+void tt_listener_run(struct tt_listener *self) {
+    while (!self->stopped)
+        uv_run(&self->loop, UV_RUN_DEFAULT);
+}
+
+void tt_listener_stop(struct tt_listener *self, int64_t grace_ms) {
+    /* A pipe, since it carries the number across threads, and out of signal handlers. Full: it is
+     * told already. */
+    int saved = errno;
+    ssize_t written = write(self->stop_pipe[1], &grace_ms, sizeof(grace_ms));
+    (void)written;
+    errno = saved;
+}
+
+static void close_handle(uv_handle_t *handle, void *context) {
+    (void)context;
+    if (!uv_is_closing(handle))
+        uv_close(handle, NULL);
+}
+
+void tt_listener_close(struct tt_listener *self) {
+    if (!self)
+        return;
+    if (!self->stopped && self->port) {
+        tt_listener_stop(self, 0);
+        tt_listener_run(self);
+    }
+    if (self->port)
+        tt_port_close(self->port); /* first, so that nobody rings a bell that is gone */
+    uv_walk(&self->loop, close_handle, NULL);
+    while (uv_run(&self->loop, UV_RUN_DEFAULT) != 0)
+        continue;
+    for (int i = 0; i < 2; i++)
+        if (self->stop_pipe[i] >= 0)
+            close(self->stop_pipe[i]);
+    int result = uv_loop_close(&self->loop);
+    tt_assert(result == 0);
+    free(self);
+}
+
+struct tt_listener_counts tt_listener_counts(const struct tt_listener *self) {
+    return self->counts;
+}

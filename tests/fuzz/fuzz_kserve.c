@@ -1,0 +1,64 @@
+/* Infer requests: any bytes as a body, with and without a binary tail, for models of several
+ * signatures. Build with -fsanitize=fuzzer,address,undefined. The first byte chooses the model, the
+ * second where the JSON ends. */
+#include "unit/net/fake_serving.h"
+
+#include "net/kserve.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void no_wake(void *context) { (void)context; }
+
+static void on_done(void *context, struct tt_infer *infer, enum tt_err err, const char *reason) {
+    (void)infer;
+    (void)err;
+    (void)reason;
+    *(bool *)context = true;
+}
+
+static void answer(struct tt_port *port, struct tt_kserve_request *request,
+                   struct tt_served_model *model, struct tt_infer *infer) {
+    bool done = false;
+    tt_infer_submit(infer, &request->options, on_done, &done);
+    tt_port_drain(port);
+    tt_assert(done);
+    struct tt_kserve_answer out;
+    struct tt_message why;
+    tt_kserve_answer_init(&out);
+    enum tt_err err = tt_kserve_write(&out, request, model, infer, &why);
+    tt_assert(err == TT_OK || err == TT_ERR_INVALID);
+    tt_kserve_answer_fini(&out);
+    tt_infer_release(infer);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static const char *const models[] = {"identity", "addsub", "strings"};
+    if (size < 2)
+        return 0;
+    struct tt_serving serving;
+    struct tt_port *port;
+    struct tt_served_model *model;
+    struct tt_message why;
+    fake_serving_init(&serving);
+    enum tt_err err = tt_port_open(&serving, no_wake, NULL, &port, &why);
+    tt_assert(err == TT_OK);
+    err = tt_serving_find(&serving, models[data[0] % 3], "", &model, &why);
+    tt_assert(err == TT_OK);
+    size_t length = size - 2;
+    char *body = malloc(length ? length : 1);
+    memcpy(body, data + 2, length);
+    int64_t json_bytes = data[1] < 128 ? -1 : (int64_t)length - (data[1] - 128);
+    struct tt_kserve_request request;
+    struct tt_infer *infer;
+    tt_kserve_request_init(&request);
+    err = tt_kserve_begin(&request, port, model, body, length, json_bytes, &infer, &why);
+    free(body);
+    if (!err)
+        answer(port, &request, model, infer);
+    else
+        tt_assert(why.text[0] != '\0');
+    tt_kserve_request_fini(&request);
+    tt_port_close(port);
+    fake_serving_fini(&serving);
+    return 0;
+}

@@ -1,0 +1,322 @@
+/* The interface of rt/serving.h without a scheduler, so that the HTTP side can be tested alone:
+ * models that live in memory and answer in submit (the answer then comes through the port, as
+ * always). Include it in exactly one source of a program that does not link rt's own.
+ *
+ *   identity  FP32 [-1,-1], rows batched up to 8: OUT = IN
+ *   addsub    INT32 [-1,4] twice, batched: SUM, DIFF
+ *   strings   BYTES [-1,1], batched: OUT = IN
+ *   held      like identity, but answers only when the test says so
+ *   offender  like identity, but every inference fails as INVALID
+ *   loading   known, not ready */
+#ifndef TT_TESTS_FAKE_SERVING_H
+#define TT_TESTS_FAKE_SERVING_H
+
+#include "rt/serving.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct tt_served_model {
+    const char *name;
+    struct tt_signature signature;
+};
+
+struct tt_infer {
+    struct tt_port *port;
+    struct tt_served_model *model;
+    struct tt_shape shapes[2];
+    void *inputs[2];
+    size_t sizes_bytes[2];
+    void *outputs[2];
+    tt_infer_done_fn *done;
+    void *context;
+    struct tt_infer_options options;
+    bool submitted, cancelled;
+    struct tt_infer *next;
+};
+
+struct tt_port {
+    struct tt_serving *serving;
+    tt_port_wake_fn *wake;
+    void *context;
+    struct tt_infer *ready;
+};
+
+enum { FAKE_MODELS = 5 };
+
+struct tt_serving {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct tt_served_model models[FAKE_MODELS];
+    struct tt_infer *held;
+    int held_count, cancelled_count, live_count; /* live: begun and not yet released */
+    bool busy;                                   /* begin answers BUSY */
+    struct tt_infer_options last_options;
+};
+
+static struct tt_tensor_spec fake_spec(const char *name, enum tt_dtype dtype, int64_t dim) {
+    struct tt_tensor_spec spec = {.dtype = dtype, .shape = {.rank = 2, .dims = {-1, dim}}};
+    strcpy(spec.name, name);
+    return spec;
+}
+
+static void fake_serving_init(struct tt_serving *self) {
+    static const char *const names[FAKE_MODELS] = {"identity", "addsub", "strings", "held",
+                                                   "offender"};
+    memset(self, 0, sizeof(*self));
+    pthread_mutex_init(&self->lock, NULL);
+    pthread_cond_init(&self->changed, NULL);
+    for (int i = 0; i < FAKE_MODELS; i++) {
+        struct tt_signature *signature = &self->models[i].signature;
+        bool two = strcmp(names[i], "addsub") == 0, text = strcmp(names[i], "strings") == 0;
+        enum tt_dtype dtype = two ? TT_DTYPE_INT32 : text ? TT_DTYPE_BYTES : TT_DTYPE_FP32;
+        int64_t dim = two ? 4 : text ? 1 : -1;
+        self->models[i].name = names[i];
+        *signature = (struct tt_signature){.batched = true,
+                                           .max_batch = 8,
+                                           .input_count = two ? 2 : 1,
+                                           .output_count = two ? 2 : 1};
+        signature->inputs[0] = fake_spec(two ? "A" : "IN", dtype, dim);
+        signature->outputs[0] = fake_spec(two ? "SUM" : "OUT", dtype, dim);
+        if (two) {
+            signature->inputs[1] = fake_spec("B", dtype, dim);
+            signature->outputs[1] = fake_spec("DIFF", dtype, dim);
+        }
+    }
+}
+
+static void fake_serving_fini(struct tt_serving *self) {
+    tt_assert(self->live_count == 0);
+    pthread_cond_destroy(&self->changed);
+    pthread_mutex_destroy(&self->lock);
+}
+
+enum tt_err tt_port_open(struct tt_serving *serving, tt_port_wake_fn *wake, void *context,
+                         struct tt_port **out_port, struct tt_message *why) {
+    struct tt_port *port = calloc(1, sizeof(*port));
+    if (!port)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "no memory");
+    *port = (struct tt_port){.serving = serving, .wake = wake, .context = context};
+    *out_port = port;
+    return TT_OK;
+}
+
+void tt_port_close(struct tt_port *port) { free(port); }
+
+static void fake_finish_locked(struct tt_infer *infer) {
+    struct tt_port *port = infer->port;
+    infer->next = port->ready;
+    port->ready = infer;
+    if (!infer->next)
+        port->wake(port->context);
+}
+
+/* Lets every held inference finish; from any thread. */
+static inline void fake_release_held(struct tt_serving *self) {
+    pthread_mutex_lock(&self->lock);
+    while (self->held) {
+        struct tt_infer *infer = self->held;
+        self->held = infer->next;
+        self->held_count--;
+        fake_finish_locked(infer);
+    }
+    pthread_mutex_unlock(&self->lock);
+}
+
+static inline void fake_set_busy(struct tt_serving *self, bool busy) {
+    pthread_mutex_lock(&self->lock);
+    self->busy = busy;
+    pthread_mutex_unlock(&self->lock);
+}
+
+/* Waits until *count is `wanted`; from any thread. */
+static inline void fake_wait(struct tt_serving *self, const int *count, int wanted) {
+    pthread_mutex_lock(&self->lock);
+    while (*count != wanted)
+        pthread_cond_wait(&self->changed, &self->lock);
+    pthread_mutex_unlock(&self->lock);
+}
+
+void tt_port_drain(struct tt_port *port) {
+    pthread_mutex_lock(&port->serving->lock);
+    struct tt_infer *ready = port->ready;
+    port->ready = NULL;
+    pthread_mutex_unlock(&port->serving->lock);
+    while (ready) {
+        struct tt_infer *infer = ready;
+        ready = infer->next;
+        bool fails = strcmp(infer->model->name, "offender") == 0;
+        enum tt_err err = infer->cancelled ? TT_ERR_CANCELLED : fails ? TT_ERR_INVALID : TT_OK;
+        infer->done(infer->context, infer, err,
+                    infer->cancelled ? "cancelled" : "model 'offender' takes offence");
+    }
+}
+
+enum tt_err tt_serving_find(struct tt_serving *serving, const char *name, const char *version,
+                            struct tt_served_model **out_model, struct tt_message *why) {
+    if (strcmp(name, "loading") == 0)
+        return tt_fail(TT_ERR_UNAVAILABLE, why, "model 'loading' is being loaded");
+    for (int i = 0; i < FAKE_MODELS; i++)
+        if (strcmp(name, serving->models[i].name) == 0 &&
+            (!*version || strcmp(version, "1") == 0)) {
+            *out_model = &serving->models[i];
+            return TT_OK;
+        }
+    return tt_fail(TT_ERR_NOT_FOUND, why, "Request for unknown model: '%s' is not found", name);
+}
+
+const struct tt_signature *tt_served_model_signature(const struct tt_served_model *model) {
+    return &model->signature;
+}
+const char *tt_served_model_name(const struct tt_served_model *model) { return model->name; }
+const char *tt_served_model_version(const struct tt_served_model *model) {
+    (void)model;
+    return "1";
+}
+const char *tt_served_model_platform(const struct tt_served_model *model) {
+    (void)model;
+    return "onnxruntime_onnx";
+}
+int32_t tt_served_model_version_count(const struct tt_served_model *model) {
+    (void)model;
+    return 1;
+}
+const char *tt_served_model_version_at(const struct tt_served_model *model, int32_t index) {
+    (void)model;
+    (void)index;
+    return "1";
+}
+enum tt_err tt_served_model_config_json(const struct tt_served_model *model,
+                                        struct tt_text *out_json) {
+    tt_text_printf(out_json, "{\"name\":\"%s\",\"max_batch_size\":%d}", model->name,
+                   model->signature.max_batch);
+    return TT_OK;
+}
+
+enum tt_err tt_infer_begin(struct tt_port *port, struct tt_served_model *model,
+                           const struct tt_infer_shape *shapes, const size_t *sizes_bytes,
+                           int32_t count, struct tt_infer **out_infer, struct tt_message *why) {
+    struct tt_serving *serving = port->serving;
+    tt_assert(count == model->signature.input_count);
+    if (!tt_serving_ready(serving))
+        return tt_fail(TT_ERR_BUSY, why, "model '%s' has too many requests in flight", model->name);
+    for (int32_t i = 0; i < count; i++) {
+        const struct tt_tensor_spec *spec = &model->signature.inputs[shapes[i].input];
+        if (!tt_shape_fits(&shapes[i].shape, &spec->shape, true))
+            return tt_fail(TT_ERR_INVALID, why, "unexpected shape for input '%s'", spec->name);
+        if (shapes[i].shape.dims[0] > model->signature.max_batch || shapes[i].shape.dims[0] < 1)
+            return tt_fail(TT_ERR_INVALID, why,
+                           "inference request batch-size must be <= %d for '%s'",
+                           model->signature.max_batch, model->name);
+    }
+    struct tt_infer *infer = calloc(1, sizeof(*infer));
+    infer->port = port;
+    infer->model = model;
+    for (int32_t i = 0; i < count; i++) {
+        int32_t input = shapes[i].input;
+        size_t element_bytes = tt_dtype_bytes(model->signature.inputs[input].dtype);
+        infer->shapes[input] = shapes[i].shape;
+        infer->sizes_bytes[input] =
+            element_bytes ? (size_t)tt_shape_count(&shapes[i].shape, 0) * element_bytes
+                          : sizes_bytes[i];
+        infer->inputs[input] = malloc(infer->sizes_bytes[input] + 1);
+        infer->outputs[input] = malloc(infer->sizes_bytes[input] + 1);
+    }
+    pthread_mutex_lock(&serving->lock);
+    serving->live_count++;
+    pthread_mutex_unlock(&serving->lock);
+    *out_infer = infer;
+    return TT_OK;
+}
+
+void *tt_infer_input(struct tt_infer *infer, int32_t input, size_t *out_size_bytes) {
+    *out_size_bytes = infer->sizes_bytes[input];
+    return infer->inputs[input];
+}
+
+void tt_infer_submit(struct tt_infer *infer, const struct tt_infer_options *options,
+                     tt_infer_done_fn *done, void *context) {
+    struct tt_serving *serving = infer->port->serving;
+    infer->done = done;
+    infer->context = context;
+    infer->options = *options;
+    infer->submitted = true;
+    if (infer->model->signature.input_count == 2) {
+        const int32_t *a = infer->inputs[0], *b = infer->inputs[1];
+        for (size_t i = 0; i < infer->sizes_bytes[0] / 4; i++) {
+            ((int32_t *)infer->outputs[0])[i] = a[i] + b[i];
+            ((int32_t *)infer->outputs[1])[i] = a[i] - b[i];
+        }
+    } else {
+        memcpy(infer->outputs[0], infer->inputs[0], infer->sizes_bytes[0]);
+    }
+    pthread_mutex_lock(&serving->lock);
+    serving->last_options = *options;
+    if (strcmp(infer->model->name, "held") == 0) {
+        infer->next = serving->held;
+        serving->held = infer;
+        serving->held_count++;
+        pthread_cond_broadcast(&serving->changed);
+    } else {
+        fake_finish_locked(infer);
+    }
+    pthread_mutex_unlock(&serving->lock);
+}
+
+void tt_infer_cancel(struct tt_infer *infer) {
+    struct tt_serving *serving = infer->port->serving;
+    pthread_mutex_lock(&serving->lock);
+    serving->cancelled_count++;
+    for (struct tt_infer **at = &serving->held; *at; at = &(*at)->next)
+        if (*at == infer) {
+            *at = infer->next;
+            serving->held_count--;
+            infer->cancelled = true;
+            fake_finish_locked(infer);
+            break;
+        }
+    pthread_cond_broadcast(&serving->changed);
+    pthread_mutex_unlock(&serving->lock);
+}
+
+void tt_infer_output(const struct tt_infer *infer, int32_t output,
+                     struct tt_tensor_view *out_view) {
+    *out_view = (struct tt_tensor_view){.bytes = infer->outputs[output],
+                                        .size_bytes = infer->sizes_bytes[output],
+                                        .shape = infer->shapes[output]};
+}
+
+void tt_infer_release(struct tt_infer *infer) {
+    struct tt_serving *serving = infer->port->serving;
+    for (int i = 0; i < 2; i++) {
+        free(infer->inputs[i]);
+        free(infer->outputs[i]);
+    }
+    free(infer);
+    pthread_mutex_lock(&serving->lock);
+    serving->live_count--;
+    pthread_cond_broadcast(&serving->changed);
+    pthread_mutex_unlock(&serving->lock);
+}
+
+void tt_serving_index(struct tt_serving *serving, tt_serving_index_fn *each, void *context) {
+    for (int i = 0; i < FAKE_MODELS; i++)
+        each(context, serving->models[i].name, "1", "READY", "");
+    each(context, "loading", "1", "LOADING", "being loaded");
+}
+
+bool tt_serving_ready(const struct tt_serving *serving) {
+    pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&serving->lock;
+    pthread_mutex_lock(lock);
+    bool ready = !serving->busy;
+    pthread_mutex_unlock(lock);
+    return ready;
+}
+
+void tt_serving_metrics(struct tt_serving *serving, struct tt_text *out_page) {
+    (void)serving;
+    tt_text_puts(out_page, "nv_inference_count{model=\"identity\"} 1\n");
+}
+
+#endif

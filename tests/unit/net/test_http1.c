@@ -1,0 +1,229 @@
+/* The HTTP/1.1 parser: the same events however the bytes are cut, and every smuggling shape
+ * refused. */
+#include "net/http1.h"
+
+#include "base/prng.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const struct tt_http1_limits limits = {
+    .head_bytes = 1024, .header_count = 10, .body_bytes = 4096};
+
+/* Feeds `bytes` cut at random (step 1: byte by byte; 0: whole) and writes what happens to `log`. */
+static int play(const char *bytes, size_t count, size_t step, struct tt_prng *prng, bool in_place,
+                struct tt_text *log) {
+    struct tt_http1 parser;
+    tt_http1_init(&parser, &limits);
+    size_t at = 0;
+    int status = 0;
+    bool again = false;
+    while ((at < count || again) && !status) {
+        size_t piece = step == 1 ? 1 : step ? 1 + tt_prng_below(prng, step) : count;
+        piece = piece < count - at ? piece : count - at;
+        const char *from = bytes + at;
+        size_t missing;
+        char *space = in_place ? tt_http1_body_space(&parser, &missing) : NULL;
+        if (space) {
+            piece = piece < missing ? piece : missing;
+            memcpy(space, from, piece);
+            from = space;
+        }
+        size_t used;
+        const char *sentence;
+        again = false;
+        switch (tt_http1_feed(&parser, from, piece, &used)) {
+        case TT_HTTP1_MORE: assert_int_equal(used, piece); break;
+        case TT_HTTP1_HEAD:
+            tt_text_printf(log, "%s %s keep=%d continue=%d json=%d\n", parser.request->method,
+                           parser.request->target, parser.request->keep_alive,
+                           parser.request->expects_continue, (int)parser.request->json_bytes);
+            again = true;
+            break;
+        case TT_HTTP1_MESSAGE:
+            tt_text_printf(log, "body %zu:", parser.request->body.length);
+            tt_text_append(log, parser.request->body.bytes, parser.request->body.length);
+            tt_text_puts(log, "\n");
+            tt_http1_reset(&parser);
+            break;
+        case TT_HTTP1_BAD:
+            status = tt_http1_problem(&parser, &sentence);
+            assert_true(strlen(sentence) > 10);
+            break;
+        }
+        at += used;
+    }
+    tt_http1_fini(&parser);
+    return status;
+}
+
+static const char good[] = "\r\nGET /v2 HTTP/1.1\r\nHost: a\r\n\r\n"
+                           "POST /x?y=1 HTTP/1.1\r\nhost: a\r\nContent-Length: 5 \r\n"
+                           "Expect: 100-Continue\r\nInference-Header-Content-Length: 3\r\n\r\nhello"
+                           "POST /c HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked\r\n\r\n"
+                           "3;ext=1\r\nabc\r\nA\r\n0123456789\r\n0\r\nTrailer: 1\r\n\r\n"
+                           "GET /old HTTP/1.0\r\n\r\n"
+                           "POST /e HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nUpgrade: h2c\r\n"
+                           "Connection: close, Upgrade\r\n\r\n";
+static const char expected[] = "GET /v2 keep=1 continue=0 json=-1\nbody 0:\n"
+                               "POST /x?y=1 keep=1 continue=1 json=3\nbody 5:hello\n"
+                               "POST /c keep=1 continue=0 json=-1\nbody 13:abc0123456789\n"
+                               "GET /old keep=0 continue=0 json=-1\nbody 0:\n"
+                               "POST /e keep=0 continue=0 json=-1\nbody 0:\n";
+
+static void test_same_events_in_any_split(void **state) {
+    (void)state;
+    uint64_t seed = 20240607;
+    print_message("seed %llu\n", (unsigned long long)seed);
+    struct tt_prng prng;
+    tt_prng_init(&prng, seed, 0);
+    for (int round = 0; round < 300; round++) {
+        struct tt_text log;
+        tt_text_init(&log);
+        size_t step = round < 4 ? (size_t)round / 2 : 2 + tt_prng_below(&prng, 40);
+        int status = play(good, sizeof(good) - 1, step, &prng, round & 1, &log);
+        assert_int_equal(status, 0);
+        assert_string_equal(tt_text_string(&log), expected);
+        tt_text_fini(&log);
+    }
+}
+
+#define HEAD "POST / HTTP/1.1\r\nHost: a\r\n"
+
+static void test_refused(void **state) {
+    (void)state;
+    static const struct {
+        int status;
+        const char *bytes;
+    } cases[] = {
+        /* Where does it end? */
+        {400, HEAD "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"},
+        {400, HEAD "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n0\r\n\r\n"},
+        {400, HEAD "Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc"},
+        {400, HEAD "Content-Length: 3, 3\r\n\r\nabc"},
+        {400, HEAD "Content-Length: +3\r\n\r\nabc"},
+        {400, HEAD "Content-Length: -3\r\n\r\nabc"},
+        {400, HEAD "Content-Length: 0x3\r\n\r\nabc"},
+        {400, HEAD "Content-Length:\r\n\r\nabc"},
+        {400, HEAD "Content-Length: 99999999999999999999\r\n\r\n"},
+        {400, HEAD "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"},
+        {400, HEAD "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"},
+        {400, HEAD "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n"},
+        {400, HEAD "Transfer-Encoding: identity\r\n\r\n"},
+        {400, HEAD "Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n"},
+        {400, HEAD "Transfer-Encoding: \x0b"
+                   "chunked\r\n\r\n0\r\n\r\n"},
+        {400, HEAD "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n"},
+        {400, "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"},
+        {400, HEAD "Transfer-Encoding: chunked\r\n\r\n3\nabc\r\n0\r\n\r\n"},
+        {400, HEAD "Transfer-Encoding: chunked\r\n\r\n3\r\nabcd\r\n0\r\n\r\n"},
+        {400, HEAD "Transfer-Encoding: chunked\r\n\r\n-3\r\nabc\r\n0\r\n\r\n"},
+        {400, HEAD "Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\nabc"},
+        /* Lines and names */
+        {400, "GET / HTTP/1.1\nHost: a\n\n"},
+        {400, "GET / HTTP/1.1\r\nHost: a\nX: 1\r\n\r\n"},
+        {400, "GET / HTTP/1.1\r\nHost: a\r\nX: 1\r\n folded\r\n\r\n"},
+        {400, "GET / HTTP/1.1\r\nHost : a\r\n\r\n"},
+        {400, "GET / HTTP/1.1\r\nHost: a\r\n X: 1\r\n\r\n"},
+        {400, "GET / HTTP/1.1\r\nHost: a\r\nX\r\n\r\n"},
+        {400, "GET / HTTP/1.1\r\nHost: a\r\nX: a\rb\r\n\r\n"},
+        {400, "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"},
+        {400, "GET / HTTP/1.1\r\n\r\n"},
+        {505, "GET /\r\n\r\n"},
+        {400, "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 TLS, by mistake"},
+        {400, "hello, server\r\n\r\n"},
+        /* What is not spoken here */
+        {505, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"},
+        {405, "CONNECT a:80 HTTP/1.1\r\nHost: a\r\n\r\n"},
+        {417, HEAD "Content-Length: 1\r\nExpect: miracles\r\n\r\n"},
+        {413, HEAD "Content-Length: 4097\r\n\r\n"},
+        {413, HEAD "Transfer-Encoding: chunked\r\n\r\n2000\r\n"},
+        {431,
+         "GET / HTTP/1.1\r\nHost: a\r\nA:1\r\nA:1\r\nA:1\r\nA:1\r\nA:1\r\nA:1\r\nA:1\r\nA:1\r\n"
+         "A:1\r\nA:1\r\n\r\n"},
+    };
+    struct tt_prng prng;
+    tt_prng_init(&prng, 5, 0);
+    for (size_t i = 0; i < TT_COUNT(cases); i++)
+        for (size_t step = 0; step < 4; step++) {
+            struct tt_text log;
+            tt_text_init(&log);
+            char bytes[8192];
+            size_t count = strlen(cases[i].bytes);
+            memcpy(bytes, cases[i].bytes, count);
+            if (strstr(cases[i].bytes, "\r\n2000\r\n")) { /* the body that it announces */
+                memset(bytes + count, 'x', 5000);
+                count += 5000;
+            }
+            int status = play(bytes, count, step, &prng, false, &log);
+            if (status != cases[i].status)
+                print_error("case %zu, step %zu: %s\nlog: %s\n", i, step, cases[i].bytes,
+                            tt_text_string(&log));
+            assert_int_equal(status, cases[i].status);
+            assert_null(strstr(tt_text_string(&log), "body"));
+            tt_text_fini(&log);
+        }
+}
+
+/* Whatever has no end of its own is cut off by a limit. */
+static void test_endless(void **state) {
+    (void)state;
+    static const struct {
+        int status;
+        const char *start, *then;
+    } cases[] = {
+        {414, "GET /", "aaaaaaaaaaaaaaaa"},
+        {431, "GET / HTTP/1.1\r\nHost: a\r\nX:", "                "},
+        {431, "GET / HTTP/1.1\r\nHost: a\r\nX: 1", "1111111111111111"},
+        {431, "GET / HTTP/1.1\r\nHost: a\r\n", "xxxxxxxxxxxxxxxx"},
+        {431, HEAD "Transfer-Encoding: chunked\r\n\r\n1", ";a=bbbbbbbbbbbbb"},
+        {431, HEAD "Transfer-Encoding: chunked\r\n\r\n0\r\n", "Trailer: 234567\r\n"},
+    };
+    for (size_t i = 0; i < TT_COUNT(cases); i++) {
+        struct tt_text bytes, log;
+        tt_text_init(&bytes);
+        tt_text_init(&log);
+        tt_text_puts(&bytes, cases[i].start);
+        for (int k = 0; k < 200; k++)
+            tt_text_puts(&bytes, cases[i].then);
+        struct tt_prng prng;
+        tt_prng_init(&prng, 1, 0);
+        int status = play(bytes.bytes, bytes.length, 16, &prng, false, &log);
+        if (i == 0) /* the head's limit is met before the target's */
+            assert_true(status == 414 || status == 431);
+        else
+            assert_int_equal(status, cases[i].status);
+        tt_text_fini(&bytes);
+        tt_text_fini(&log);
+    }
+}
+
+static void test_answer_head(void **state) {
+    (void)state;
+    struct tt_text text;
+    tt_text_init(&text);
+    struct tt_http1_answer answer = {.status = 405,
+                                     .content_type = "application/json",
+                                     .content_bytes = 7,
+                                     .json_bytes = -1,
+                                     .allow = "GET"};
+    tt_http1_write_head(&answer, &text);
+    assert_string_equal(tt_text_string(&text),
+                        "HTTP/1.1 405 Method Not Allowed\r\nContent-Type: application/json\r\n"
+                        "Allow: GET\r\nContent-Length: 7\r\nConnection: close\r\n\r\n");
+    tt_text_fini(&text);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_same_events_in_any_split),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_endless),
+        cmocka_unit_test(test_answer_head),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

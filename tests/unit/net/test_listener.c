@@ -1,0 +1,508 @@
+/* The HTTP side end to end over loopback sockets, with models that live in memory. Nothing here
+ * measures time: a test waits for what must come, and the harness ends what hangs. */
+#include "fake_serving.h"
+
+#include "net/listener.h"
+
+#include <arpa/inet.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+struct world {
+    struct tt_serving serving;
+    struct tt_listener *listener;
+    pthread_t thread;
+};
+
+static void *run_listener(void *context) {
+    tt_listener_run(context);
+    return NULL;
+}
+
+static void world_open(struct world *world, const struct tt_listener_options *given) {
+    struct tt_listener_options options;
+    struct tt_message why;
+    tt_listener_options_default(&options);
+    if (given)
+        options = *given;
+    options.port = 0;
+    options.server_version = "0.1.0";
+    fake_serving_init(&world->serving);
+    assert_int_equal(tt_listener_open(&world->serving, &options, &world->listener, &why), TT_OK);
+    assert_true(tt_listener_port(world->listener) > 0);
+    assert_int_equal(pthread_create(&world->thread, NULL, run_listener, world->listener), 0);
+}
+
+/* Stops, and checks that every request was accounted for. */
+static struct tt_listener_counts world_close(struct world *world, int64_t grace_ms) {
+    tt_listener_stop(world->listener, grace_ms);
+    pthread_join(world->thread, NULL);
+    struct tt_listener_counts counts = tt_listener_counts(world->listener);
+    assert_int_equal(counts.connections, 0);
+    assert_int_equal(counts.in_flight, 0);
+    assert_int_equal(counts.requests, counts.answered + counts.gone);
+    tt_listener_close(world->listener);
+    fake_serving_fini(&world->serving);
+    return counts;
+}
+
+static int dial(const struct world *world) {
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)tt_listener_port(world->listener)),
+                             .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+    return fd;
+}
+
+static void say(int fd, const char *bytes, size_t count) {
+    while (count) {
+        ssize_t sent = send(fd, bytes, count, MSG_NOSIGNAL);
+        assert_true(sent > 0);
+        bytes += sent;
+        count -= (size_t)sent;
+    }
+}
+
+static void say_text(int fd, const char *text) { say(fd, text, strlen(text)); }
+
+/* One answer: head and body, by its Content-Length. Returns the status; 0 at the end of the
+ * connection. */
+static int hear(int fd, bool has_body, struct tt_text *out_head, struct tt_text *out_body) {
+    tt_text_clear(out_head);
+    tt_text_clear(out_body);
+    while (out_head->length < 4 ||
+           memcmp(out_head->bytes + out_head->length - 4, "\r\n\r\n", 4) != 0) {
+        char c;
+        ssize_t got = recv(fd, &c, 1, 0);
+        if (got <= 0)
+            return 0;
+        tt_text_append(out_head, &c, 1);
+    }
+    int status = atoi(out_head->bytes + 9);
+    char *length_at = strstr(out_head->bytes, "Content-Length: ");
+    size_t length = has_body && length_at ? strtoul(length_at + 16, NULL, 10) : 0;
+    char *inference = strstr(out_head->bytes, "Inference-Header-Content-Length: ");
+    if (inference && length_at == inference + 17)
+        length = strtoul(strstr(inference + 34, "Content-Length: ") + 16, NULL, 10);
+    while (out_body->length < length) {
+        char block[4096];
+        size_t want = length - out_body->length;
+        ssize_t got = recv(fd, block, want < sizeof(block) ? want : sizeof(block), 0);
+        assert_true(got > 0);
+        tt_text_append(out_body, block, (size_t)got);
+    }
+    return status;
+}
+
+static struct tt_text head, body;
+
+#define GET(path) "GET " path " HTTP/1.1\r\nHost: x\r\n\r\n"
+
+static void post(struct tt_text *out, const char *path, const char *extra, const char *json) {
+    tt_text_printf(out, "POST %s HTTP/1.1\r\nHost: x\r\n%sContent-Length: %zu\r\n\r\n%s", path,
+                   extra, strlen(json), json);
+}
+
+#define IN1 "{\"inputs\":[{\"name\":\"IN\",\"shape\":[1,1],\"datatype\":\"FP32\",\"data\":[7]}]}"
+#define OUT1(model)                                                                                \
+    "{\"model_name\":\"" model "\",\"model_version\":\"1\",\"outputs\":[{\"name\":\"OUT\","        \
+    "\"datatype\":\"FP32\",\"shape\":[1,1],\"data\":[7.0]}]}"
+
+static void test_pages(void **state) {
+    (void)state;
+    struct world world;
+    world_open(&world, NULL);
+    static const struct {
+        const char *request;
+        int status;
+        const char *body; /* a part of it */
+    } cases[] = {
+        {GET("/"), 200, "Tutti 0.1.0"},
+        {GET("/v2"), 200, "{\"name\":\"tutti\",\"version\":\"0.1.0\",\"extensions\":["},
+        {GET("/v2/"), 200, "tutti"},
+        {GET("http://x/v2?a=b"), 200, "tutti"},
+        {GET("/v2/health/live"), 200, ""},
+        {GET("/v2/health/ready"), 200, ""},
+        {GET("/v2/models/addsub"), 200,
+         "{\"name\":\"addsub\",\"versions\":[\"1\"],\"platform\":\"onnxruntime_onnx\",\"inputs\":[{"
+         "\"name\":\"A\",\"datatype\":\"INT32\",\"shape\":[-1,4]},"},
+        {GET("/v2/models/%61ddsub/versions/1"), 200, "\"outputs\":[{\"name\":\"SUM\""},
+        {GET("/v2/models/addsub/ready"), 200, ""},
+        {GET("/v2/models/addsub/versions/1/ready"), 200, ""},
+        {GET("/v2/models/loading/ready"), 400, "{\"error\":\"model 'loading' is being loaded\"}"},
+        {GET("/v2/models/loading"), 503, "being loaded"},
+        {GET("/v2/models/addsub/config"), 200, "\"max_batch_size\":8"},
+        {GET("/v2/models/nobody"), 404, "Request for unknown model: 'nobody' is not found"},
+        {GET("/v2/models/addsub/versions/9"), 404, "unknown model"},
+        {GET("/v2/models/addsub/nothing"), 404, "{\"error\":\"Not Found\"}"},
+        {GET("/v2/models/addsub/infer"), 405, "{\"error\":\"Method Not Allowed\"}"},
+        {GET("/v2/repository/index"), 405, "Not Allowed"},
+        {GET("/nowhere"), 404, "{\"error\":\"Not Found\"}"},
+        {GET("/v2/%zz"), 400, "malformed"},
+        {GET("/a/b/c/d/e/f/g/h/i"), 400, "malformed"},
+        {GET("/metrics"), 200, "nv_inference_count{model=\"identity\"} 1\n"},
+        {"PUT /v2 HTTP/1.1\r\nHost: x\r\n\r\n", 405, "Not Allowed"},
+        {"POST /v2/repository/index HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", 200,
+         "[{\"name\":\"identity\",\"version\":\"1\",\"state\":\"READY\",\"reason\":\"\"},"},
+        {"POST /v2/repository/index HTTP/1.1\r\nHost: x\r\nContent-Length: 8\r\n\r\n{\"a\": 1,",
+         400, "JSON, byte 8"},
+        {"POST /v2/models/nobody/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}", 404,
+         "unknown model"},
+        {"POST /v2/models/loading/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}", 503,
+         "being loaded"},
+        {"POST /v2/models/identity/infer HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\n"
+         "Content-Length: 2\r\n\r\n{}",
+         415, "Content-Encoding"},
+    };
+    int fd = dial(&world); /* all on one connection: no error harms the next request */
+    for (size_t i = 0; i < TT_COUNT(cases); i++) {
+        say_text(fd, cases[i].request);
+        int status = hear(fd, true, &head, &body);
+        if (status != cases[i].status || !strstr(tt_text_string(&body), cases[i].body))
+            print_error("%s-> %d %s\n", cases[i].request, status, tt_text_string(&body));
+        assert_int_equal(status, cases[i].status);
+        assert_non_null(strstr(tt_text_string(&body), cases[i].body));
+    }
+    say_text(fd, "POST /v2/repository/index HTTP/1.1\r\nHost: x\r\nContent-Length: 14\r\n\r\n"
+                 "{\"ready\":true}");
+    assert_int_equal(hear(fd, true, &head, &body), 200);
+    assert_null(strstr(tt_text_string(&body), "loading"));
+    say_text(fd, "HEAD /v2 HTTP/1.1\r\nHost: x\r\n\r\n" GET("/v2/health/live"));
+    assert_int_equal(hear(fd, false, &head, &body), 200);
+    assert_null(strstr(head.bytes, "Content-Length: 0"));
+    assert_int_equal(hear(fd, true, &head, &body), 200);
+    close(fd);
+    world_close(&world, 5000);
+}
+
+static void test_infer_json_errors_then_good(void **state) {
+    (void)state;
+    struct world world;
+    world_open(&world, NULL);
+    int fd = dial(&world);
+    struct tt_text request;
+    tt_text_init(&request);
+    for (int round = 0; round < 3; round++) {
+        tt_text_clear(&request);
+        post(&request, "/v2/models/identity/infer", "", "{\"inputs\": nonsense}");
+        say(fd, request.bytes, request.length);
+        assert_int_equal(hear(fd, true, &head, &body), 400);
+        assert_string_equal(tt_text_string(&body),
+                            "{\"error\":\"JSON, byte 11: expected an array ('['), found 'n'\"}");
+        tt_text_clear(&request);
+        post(&request, "/v2/models/offender/infer", "", IN1);
+        say(fd, request.bytes, request.length);
+        assert_int_equal(hear(fd, true, &head, &body), 400);
+        assert_string_equal(tt_text_string(&body),
+                            "{\"error\":\"model 'offender' takes offence\"}");
+        tt_text_clear(&request);
+        post(&request, "/v2/models/identity/versions/1/infer", "", IN1);
+        say(fd, request.bytes, request.length);
+        assert_int_equal(hear(fd, true, &head, &body), 200);
+        assert_string_equal(tt_text_string(&body), OUT1("identity"));
+        assert_non_null(strstr(head.bytes, "Content-Type: application/json\r\n"));
+        assert_null(strstr(head.bytes, "Inference-Header"));
+    }
+    fake_set_busy(&world.serving, true);
+    say_text(fd, GET("/v2/health/ready"));
+    assert_int_equal(hear(fd, true, &head, &body), 400);
+    assert_int_equal(body.length, 0);
+    tt_text_clear(&request);
+    post(&request, "/v2/models/identity/infer", "", IN1);
+    say(fd, request.bytes, request.length);
+    assert_int_equal(hear(fd, true, &head, &body), 503);
+    assert_non_null(strstr(head.bytes, "Retry-After: 1\r\n"));
+    tt_text_fini(&request);
+    close(fd);
+    world_close(&world, 5000);
+}
+
+/* A binary tensor far larger than any buffer, sent in odd pieces, comes back bit by bit. */
+static void test_large_binary(void **state) {
+    (void)state;
+    struct world world;
+    world_open(&world, NULL);
+    int fd = dial(&world);
+    enum { COUNT = 700001 };
+    float *values = malloc(COUNT * sizeof(float));
+    for (int i = 0; i < COUNT; i++)
+        values[i] = (float)i * 0.25f;
+    char json[256];
+    int json_bytes =
+        snprintf(json, sizeof(json),
+                 "{\"inputs\":[{\"name\":\"IN\",\"shape\":[1,%d],\"datatype\":\"FP32\","
+                 "\"parameters\":{\"binary_data_size\":%zu}}],\"outputs\":[{\"name\":"
+                 "\"OUT\",\"parameters\":{\"binary_data\":true}}]}",
+                 COUNT, COUNT * sizeof(float));
+    for (int round = 0; round < 2; round++) {
+        struct tt_text request;
+        tt_text_init(&request);
+        tt_text_printf(
+            &request,
+            "POST /v2/models/identity/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n"
+            "Inference-Header-Content-Length: %d\r\n\r\n%s",
+            (size_t)json_bytes + COUNT * sizeof(float), json_bytes, json);
+        tt_text_append(&request, values, COUNT * sizeof(float));
+        for (size_t at = 0; at < request.length; at += 99991)
+            say(fd, request.bytes + at, request.length - at < 99991 ? request.length - at : 99991);
+        assert_int_equal(hear(fd, true, &head, &body), 200);
+        assert_non_null(strstr(head.bytes, "Content-Type: application/octet-stream\r\n"));
+        char *inference = strstr(head.bytes, "Inference-Header-Content-Length: ");
+        assert_non_null(inference);
+        size_t answer_json = strtoul(inference + 33, NULL, 10);
+        assert_int_equal(body.length, answer_json + COUNT * sizeof(float));
+        assert_memory_equal(body.bytes + answer_json, values, COUNT * sizeof(float));
+        tt_text_fini(&request);
+    }
+    free(values);
+    close(fd);
+    world_close(&world, 5000);
+}
+
+/* Answers come in the order of the requests, also when some are answered on the spot and garbage
+ * comes last. */
+static void test_pipelining(void **state) {
+    (void)state;
+    struct world world;
+    world_open(&world, NULL);
+    int fd = dial(&world);
+    struct tt_text all;
+    tt_text_init(&all);
+    for (int i = 0; i < 200; i++) {
+        if (i % 3 == 2)
+            tt_text_puts(&all, GET("/v2/health/live"));
+        else
+            post(&all, "/v2/models/identity/infer", "", IN1);
+    }
+    tt_text_puts(&all, "garbage\r\n\r\n" GET("/v2"));
+    say(fd, all.bytes, all.length);
+    for (int i = 0; i < 200; i++) {
+        assert_int_equal(hear(fd, true, &head, &body), 200);
+        assert_string_equal(tt_text_string(&body), i % 3 == 2 ? "" : OUT1("identity"));
+    }
+    assert_int_equal(hear(fd, true, &head, &body), 400);
+    assert_non_null(strstr(head.bytes, "Connection: close\r\n"));
+    assert_int_equal(hear(fd, true, &head, &body), 0);
+    tt_text_fini(&all);
+    close(fd);
+    world_close(&world, 5000);
+}
+
+/* More sent ahead than the limit while a request is held: reading stops, and nothing is lost. */
+static void test_sent_ahead_beyond_the_limit(void **state) {
+    (void)state;
+    struct tt_listener_options options;
+    tt_listener_options_default(&options);
+    options.pipeline_bytes = 100;
+    struct world world;
+    world_open(&world, &options);
+    int fd = dial(&world);
+    struct tt_text all;
+    tt_text_init(&all);
+    post(&all, "/v2/models/held/infer", "", IN1);
+    for (int i = 0; i < 500; i++)
+        post(&all, "/v2/models/identity/infer", "", IN1);
+    say(fd, all.bytes, all.length);
+    fake_wait(&world.serving, &world.serving.held_count, 1);
+    fake_release_held(&world.serving);
+    assert_int_equal(hear(fd, true, &head, &body), 200);
+    assert_string_equal(tt_text_string(&body), OUT1("held"));
+    for (int i = 0; i < 500; i++) {
+        assert_int_equal(hear(fd, true, &head, &body), 200);
+        assert_string_equal(tt_text_string(&body), OUT1("identity"));
+    }
+    tt_text_fini(&all);
+    close(fd);
+    world_close(&world, 5000);
+}
+
+static void test_chunked_and_continue(void **state) {
+    (void)state;
+    struct world world;
+    world_open(&world, NULL);
+    int fd = dial(&world);
+    char request[512];
+    const char *json = IN1;
+    snprintf(
+        request, sizeof(request),
+        "POST /v2/models/identity/infer HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+        "5\r\n%.5s\r\n%zx\r\n%s\r\n0\r\n\r\n",
+        json, strlen(json) - 5, json + 5);
+    for (size_t i = 0; i < strlen(request); i++)
+        say(fd, request + i, 1);
+    assert_int_equal(hear(fd, true, &head, &body), 200);
+    assert_string_equal(tt_text_string(&body), OUT1("identity"));
+    snprintf(request, sizeof(request),
+             "POST /v2/models/identity/infer HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n"
+             "Content-Length: %zu\r\n\r\n",
+             strlen(json));
+    say_text(fd, request);
+    assert_int_equal(hear(fd, true, &head, &body), 100);
+    say_text(fd, json);
+    assert_int_equal(hear(fd, true, &head, &body), 200);
+    /* A body over the limit is refused without asking for it. */
+    say_text(fd, "POST /v2/models/identity/infer HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n"
+                 "Content-Length: 99999999999\r\n\r\n");
+    assert_int_equal(hear(fd, true, &head, &body), 413);
+    assert_non_null(strstr(tt_text_string(&body), "over the limit of"));
+    assert_int_equal(hear(fd, true, &head, &body), 0);
+    close(fd);
+    world_close(&world, 5000);
+}
+
+static void test_client_that_leaves_is_cancelled(void **state) {
+    (void)state;
+    struct world world;
+    world_open(&world, NULL);
+    struct tt_text request;
+    tt_text_init(&request);
+    post(&request, "/v2/models/held/infer", "", IN1);
+    int gone = dial(&world), stays = dial(&world);
+    say(gone, request.bytes, request.length);
+    fake_wait(&world.serving, &world.serving.held_count, 1);
+    say(stays, request.bytes, request.length);
+    fake_wait(&world.serving, &world.serving.held_count, 2);
+    close(gone);
+    fake_wait(&world.serving, &world.serving.cancelled_count, 1);
+    fake_wait(&world.serving, &world.serving.live_count, 1);
+    fake_release_held(&world.serving);
+    assert_int_equal(hear(stays, true, &head, &body), 200);
+    /* One that leaves in the middle of its body */
+    int half = dial(&world);
+    say(half, request.bytes, request.length - 10);
+    close(half);
+    tt_text_fini(&request);
+    close(stays);
+    struct tt_listener_counts counts = world_close(&world, 5000);
+    assert_int_equal(counts.answered, 1);
+    assert_int_equal(counts.gone, 1);
+}
+
+static void test_stop_finishes_what_is_in_flight(void **state) {
+    (void)state;
+    struct world world;
+    world_open(&world, NULL);
+    struct tt_text request;
+    tt_text_init(&request);
+    post(&request, "/v2/models/held/infer", "", IN1);
+    int busy = dial(&world), idle = dial(&world);
+    say_text(idle, GET("/v2/health/live"));
+    assert_int_equal(hear(idle, true, &head, &body), 200);
+    say(busy, request.bytes, request.length);
+    fake_wait(&world.serving, &world.serving.held_count, 1);
+    tt_listener_stop(world.listener, 60000);
+    assert_int_equal(hear(idle, true, &head, &body), 0); /* it is closed, so stopping has begun */
+    fake_release_held(&world.serving);
+    assert_int_equal(hear(busy, true, &head, &body), 200);
+    assert_non_null(strstr(head.bytes, "Connection: close\r\n"));
+    assert_int_equal(hear(busy, true, &head, &body), 0);
+    tt_text_fini(&request);
+    close(busy);
+    close(idle);
+    struct tt_listener_counts counts = world_close(&world, 60000);
+    assert_int_equal(counts.answered, 2);
+}
+
+static void test_stop_cuts_off_after_its_grace(void **state) {
+    (void)state;
+    struct world world;
+    world_open(&world, NULL);
+    struct tt_text request;
+    tt_text_init(&request);
+    post(&request, "/v2/models/held/infer", "", IN1);
+    int busy = dial(&world), half = dial(&world);
+    say(half, request.bytes, 30);
+    say(busy, request.bytes, request.length);
+    fake_wait(&world.serving, &world.serving.held_count, 1);
+    struct tt_listener_counts counts = world_close(&world, 20);
+    assert_int_equal(counts.gone, 1);
+    tt_text_fini(&request);
+    close(busy);
+    close(half);
+}
+
+static void test_timeouts_and_connection_limit(void **state) {
+    (void)state;
+    struct tt_listener_options options;
+    tt_listener_options_default(&options);
+    options.idle_timeout_ns = options.head_timeout_ns = options.body_timeout_ns = 30000000;
+    options.connection_limit = 1;
+    struct world world;
+    world_open(&world, &options);
+    int fd = dial(&world);
+    say_text(fd, "GET /v2 HT");
+    assert_int_equal(hear(fd, true, &head, &body), 408);
+    assert_non_null(strstr(tt_text_string(&body), "headers took too long"));
+    close(fd);
+    do { /* until the first is gone, there is one connection too many */
+        fd = dial(&world);
+        say_text(fd, "POST /v2 HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc");
+        int status = hear(fd, true, &head, &body);
+        assert_true(status == 408 || status == 503);
+        if (status == 408)
+            break;
+        assert_non_null(strstr(tt_text_string(&body), "too many connections"));
+        close(fd);
+    } while (true);
+    assert_non_null(strstr(tt_text_string(&body), "body took too long"));
+    assert_int_equal(hear(fd, true, &head, &body), 0);
+    int second =
+        dial(&world); /* while the first lingers or idles, or alone: it is closed in any case */
+    int status;
+    while ((status = hear(second, true, &head, &body)) != 0)
+        assert_int_equal(status, 503);
+    close(second);
+    close(fd);
+    world_close(&world, 5000);
+}
+
+static void test_open_errors(void **state) {
+    (void)state;
+    struct world world;
+    world_open(&world, NULL);
+    struct tt_listener_options options;
+    tt_listener_options_default(&options);
+    options.port = tt_listener_port(world.listener);
+    struct tt_listener *second = NULL;
+    struct tt_message why;
+    assert_int_equal(tt_listener_open(&world.serving, &options, &second, &why), TT_ERR_IO);
+    assert_null(second);
+    assert_non_null(strstr(why.text, "address already in use"));
+    options.port = 70000;
+    assert_int_equal(tt_listener_open(&world.serving, &options, &second, &why), TT_ERR_INVALID);
+    options.port = 0;
+    options.host = "256.1.1.1.1";
+    assert_int_equal(tt_listener_open(&world.serving, &options, &second, &why), TT_ERR_INVALID);
+    options.host = "127.0.0.1"; /* opened, and never run */
+    assert_int_equal(tt_listener_open(&world.serving, &options, &second, &why), TT_OK);
+    tt_listener_close(second);
+    tt_listener_close(NULL);
+    world_close(&world, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pages),
+        cmocka_unit_test(test_infer_json_errors_then_good),
+        cmocka_unit_test(test_large_binary),
+        cmocka_unit_test(test_pipelining),
+        cmocka_unit_test(test_sent_ahead_beyond_the_limit),
+        cmocka_unit_test(test_chunked_and_continue),
+        cmocka_unit_test(test_client_that_leaves_is_cancelled),
+        cmocka_unit_test(test_stop_finishes_what_is_in_flight),
+        cmocka_unit_test(test_stop_cuts_off_after_its_grace),
+        cmocka_unit_test(test_timeouts_and_connection_limit),
+        cmocka_unit_test(test_open_errors),
+    };
+    alarm(120); /* a test that hangs is a test that fails */
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    tt_text_fini(&head);
+    tt_text_fini(&body);
+    return failed;
+}
