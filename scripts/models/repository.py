@@ -1,0 +1,81 @@
+"""What one model of the repository consists of, and how it is written.
+
+    NAME/config.pbtxt   the name, the batch limit and the tensors, as Triton reads them
+    NAME/1/model.onnx   the graph
+    NAME/tutti.pbtxt    what Triton has no word for: here, the deadline of a request
+
+Files are written beside their place and renamed into it, so that an interrupted run leaves no
+half model under its final name.
+"""
+import dataclasses
+import os
+import pathlib
+import typing
+
+
+@dataclasses.dataclass
+class Tensor:
+    name: str
+    datatype: str  # KServe's name: FP32, INT64, BYTES, ...
+    dims: list  # without the batch dimension when max_batch_size > 0; -1 is any length
+
+
+@dataclasses.dataclass
+class Model:
+    name: str
+    inputs: list
+    outputs: list
+    build: typing.Callable  # () -> the bytes of model.onnx; may raise Unavailable
+    max_batch_size: int = 64  # 0: the model has no batch dimension
+    slo_ms: int = 0  # 0: no tutti.pbtxt
+    batching: str = "dynamic_batching { }"
+    has_config: bool = True  # False: the server has to derive it from the graph
+    extra_files: typing.Callable = dict  # () -> {file name: bytes}, beside config.pbtxt
+
+
+class Unavailable(Exception):
+    """The material for a model cannot be had here; the message says why."""
+
+
+def _tensor_text(kind, tensors):
+    entries = []
+    for tensor in tensors:
+        datatype = "STRING" if tensor.datatype == "BYTES" else tensor.datatype
+        dims = ", ".join(str(d) for d in tensor.dims)
+        entries.append(
+            '  {\n    name: "%s"\n    data_type: TYPE_%s\n    dims: [ %s ]\n  }'
+            % (tensor.name, datatype, dims)
+        )
+    return "%s [\n%s\n]\n" % (kind, ",\n".join(entries))
+
+
+def config_text(model):
+    text = 'name: "%s"\nbackend: "onnxruntime"\nmax_batch_size: %d\n' % (
+        model.name,
+        model.max_batch_size,
+    )
+    text += _tensor_text("input", model.inputs) + _tensor_text("output", model.outputs)
+    if model.batching and model.max_batch_size > 0:
+        text += model.batching + "\n"
+    return text
+
+
+def files_of(model):
+    """{path below the model's folder: bytes}, all made before the first is written."""
+    files = {"1/model.onnx": model.build()}
+    if model.has_config:
+        files["config.pbtxt"] = config_text(model).encode()
+    if model.slo_ms:
+        files["tutti.pbtxt"] = b"slo_us: %d\n" % (model.slo_ms * 1000)
+    files.update(model.extra_files())
+    return files
+
+
+def write(model, out_dir):
+    folder = pathlib.Path(out_dir, model.name)
+    for relative, content in files_of(model).items():
+        path = folder / relative
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name("." + path.name + ".part")
+        part.write_bytes(content)
+        os.replace(part, path)

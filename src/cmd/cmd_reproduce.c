@@ -1,0 +1,417 @@
+/* tutti reproduce SYSTEM: what its paper says beside what comes out here. */
+#include "base/clock.h"
+#include "cmd/verbs.h"
+#include "lab/fact_runs.h"
+
+#include <dirent.h>
+#include <getopt.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_SENSELESS = 2, EXIT_INTERRUPTED = 130, MAX_ONLY = 64 };
+
+#define QUICK_EXTRA                                                                                \
+    0.03 /* what shorter runs and coarser searches may differ, beside tolerances                   \
+          */
+
+static volatile sig_atomic_t interrupted; /* a signal handler can tell nobody else */
+
+static void on_interrupt(int signal_number) {
+    (void)signal_number;
+    interrupted = 1;
+}
+
+struct arguments {
+    const char *system, *only[MAX_ONLY];
+    int32_t only_count, workers;
+    bool quick, json, list, markdown;
+};
+
+static const char usage[] =
+    "Usage: tutti reproduce SYSTEM [OPTIONS]\n"
+    "Runs the experiments and worked examples of a system's paper (facts/SYSTEM.pbtxt; a name "
+    "with\n"
+    "a slash or .pbtxt is a file) and prints paper, ours, their ratio, and why they differ. Exit\n"
+    "code 1 when a fact that is claimed does not hold.\n"
+    "  --quick       less time per run and one seed; bounds are 3 points wider\n"
+    "  --only ID     only this fact; ID* takes all that begin so; may be repeated\n"
+    "  --list        the facts, without running anything\n"
+    "  --json        the table as JSON\n"
+    "  --markdown    the table as Markdown\n"
+    "  --workers N   processes at once (all processors)\n";
+
+enum flag {
+    FLAG_QUICK = 256,
+    FLAG_ONLY,
+    FLAG_LIST,
+    FLAG_JSON,
+    FLAG_MARKDOWN,
+    FLAG_WORKERS,
+    FLAG_HELP
+};
+
+static const struct option flags[] = {{"quick", no_argument, NULL, FLAG_QUICK},
+                                      {"only", required_argument, NULL, FLAG_ONLY},
+                                      {"list", no_argument, NULL, FLAG_LIST},
+                                      {"json", no_argument, NULL, FLAG_JSON},
+                                      {"markdown", no_argument, NULL, FLAG_MARKDOWN},
+                                      {"workers", required_argument, NULL, FLAG_WORKERS},
+                                      {"help", no_argument, NULL, FLAG_HELP},
+                                      {NULL, 0, NULL, 0}};
+
+static bool take_flag(struct arguments *a, int flag) {
+    switch (flag) {
+    case FLAG_QUICK: a->quick = true; return true;
+    case FLAG_LIST: a->list = true; return true;
+    case FLAG_JSON: a->json = true; return true;
+    case FLAG_MARKDOWN: a->markdown = true; return true;
+    case FLAG_ONLY:
+        if (a->only_count == MAX_ONLY)
+            return false;
+        a->only[a->only_count++] = optarg;
+        return true;
+    case FLAG_WORKERS: {
+        char *end;
+        long workers = strtol(optarg, &end, 10);
+        a->workers = (int32_t)workers;
+        return end != optarg && *end == '\0' && workers >= 1 && workers <= 64;
+    }
+    default: return false;
+    }
+}
+
+/* -1: go on; else the exit code. */
+static int parse(int argc, char **argv, struct arguments *a) {
+    optind = 1;
+    for (int flag; (flag = getopt_long(argc, argv, "", flags, NULL)) != -1;) {
+        if (flag == FLAG_HELP) {
+            fputs(usage, stdout);
+            return EXIT_DONE;
+        }
+        if (flag == '?') /* getopt has said why */
+            return EXIT_SENSELESS;
+        if (!take_flag(a, flag)) {
+            fprintf(stderr, "tutti reproduce: the value '%s' makes no sense%s\n", optarg,
+                    flag == FLAG_WORKERS ? "; --workers takes 1 .. 64" : "");
+            return EXIT_SENSELESS;
+        }
+    }
+    if (optind + 1 != argc) {
+        fprintf(stderr, "tutti reproduce: %s; tutti reproduce --help\n",
+                optind == argc ? "which system? such as symphony" : "one system only");
+        return EXIT_SENSELESS;
+    }
+    a->system = argv[optind];
+    return -1;
+}
+
+/* ---- where the facts are ---- */
+
+/* "facts/" under the working directory, or beside or above the program. NULL: nowhere. */
+static char *facts_folder(void) {
+    if (access("facts", R_OK | X_OK) == 0)
+        return strdup("facts/");
+    char program[4096];
+    ssize_t length = readlink("/proc/self/exe", program, sizeof(program) - 1);
+    if (length <= 0)
+        return NULL;
+    program[length] = '\0';
+    *strrchr(program, '/') = '\0';
+    static const char *const places[] = {"facts/", "../facts/", "../share/tutti/facts/"};
+    for (size_t i = 0; i < TT_COUNT(places); i++) {
+        char *folder = NULL;
+        if (asprintf(&folder, "%s/%s", program, places[i]) < 0)
+            return NULL;
+        if (access(folder, R_OK | X_OK) == 0)
+            return folder;
+        free(folder);
+    }
+    return NULL;
+}
+
+static void complain_unknown(const char *system, const char *folder) {
+    fprintf(stderr, "tutti reproduce: there are no facts about '%s'; ", system);
+    DIR *dir = folder ? opendir(folder) : NULL;
+    const char *separator = "known are: ";
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        const char *dot = strstr(entry->d_name, ".pbtxt");
+        if (!dot || dot[6])
+            continue;
+        fprintf(stderr, "%s%.*s", separator, (int)(dot - entry->d_name), entry->d_name);
+        separator = ", ";
+    }
+    if (dir)
+        closedir(dir);
+    fprintf(stderr, "%s\n",
+            separator[0] == ',' ? "" : "no folder facts/ here or beside the program; name a file");
+}
+
+static int code_of(enum tt_err err) {
+    bool senseless = err == TT_ERR_INVALID || err == TT_ERR_NOT_FOUND || err == TT_ERR_UNSUPPORTED;
+    return err == TT_OK ? EXIT_DONE : senseless ? EXIT_SENSELESS : EXIT_FAILED;
+}
+
+static int complain(enum tt_err err, const struct tt_message *why) {
+    fprintf(stderr, "%s\n", why->text);
+    return code_of(err);
+}
+
+static int open_facts(const char *system, struct tt_facts *facts) {
+    struct tt_message why;
+    bool is_path = strchr(system, '/') || strstr(system, ".pbtxt");
+    char *folder = is_path ? NULL : facts_folder(), *path = NULL;
+    enum tt_err err = TT_ERR_NOT_FOUND;
+    if (is_path)
+        path = strdup(system);
+    else if (folder && asprintf(&path, "%s%s.pbtxt", folder, system) < 0)
+        path = NULL;
+    int code = EXIT_DONE;
+    if (path)
+        err = tt_facts_open(facts, path, &why);
+    if (err == TT_ERR_NOT_FOUND && !is_path) {
+        complain_unknown(system, folder);
+        code = EXIT_SENSELESS;
+    } else if (err) {
+        code = complain(err, &why);
+    }
+    free(folder);
+    free(path);
+    return code;
+}
+
+/* Which facts are meant; false: an ID names none. */
+static bool choose(const struct arguments *a, const struct tt_facts *facts, bool *chosen) {
+    for (int32_t o = 0; o < a->only_count; o++) {
+        const char *only = a->only[o];
+        size_t length = strlen(only);
+        bool begins = length > 0 && only[length - 1] == '*', any = false;
+        for (size_t i = 0; i < facts->message->n_fact; i++) {
+            const char *id = facts->message->fact[i]->id;
+            bool meant = begins ? strncmp(id, only, length - 1) == 0 : strcmp(id, only) == 0;
+            chosen[i] = chosen[i] || meant;
+            any = any || meant;
+        }
+        if (!any) {
+            fprintf(stderr, "tutti reproduce: no fact is called '%s'; --list shows them\n", only);
+            return false;
+        }
+    }
+    for (size_t i = 0; a->only_count == 0 && i < facts->message->n_fact; i++)
+        chosen[i] = !(a->quick && facts->message->fact[i]->slow);
+    return true;
+}
+
+/* ---- the table ---- */
+
+struct row {
+    const Tutti__Fact *fact;
+    double ours;
+    enum tt_fact_verdict verdict;
+    struct tt_text note;
+};
+
+static const char *verdict_name(const struct row *row) {
+    if (isnan(row->ours))
+        return "not run";
+    return row->verdict == TT_FACT_HOLDS   ? "holds"
+           : row->verdict == TT_FACT_FAILS ? "FAILS"
+                                           : "reported";
+}
+
+/* "x" stands for a plain ratio and is left out. */
+static void print_value(char *out, size_t size, double value, const char *unit) {
+    if (isnan(value))
+        snprintf(out, size, "-");
+    else
+        snprintf(out, size, "%.*f%s%s",
+                 value >= 100  ? 0
+                 : value >= 10 ? 1
+                               : 3,
+                 value, unit[0] ? " " : "", unit);
+}
+
+static void print_cells(const struct row *row, char paper[48], char ours[48], char ratio[16]) {
+    const Tutti__Fact *fact = row->fact;
+    if (fact->trace) {
+        size_t lines =
+            fact->trace->n_batch + fact->trace->n_dropped + (size_t)fact->trace->nothing_dropped;
+        snprintf(paper, 48, "%zu events", lines);
+        snprintf(ours, 48, "%.0f equal", row->ours * (double)lines);
+    } else {
+        print_value(paper, 48, fact->published, fact->unit);
+        print_value(ours, 48, row->ours, fact->unit);
+    }
+    snprintf(ratio, 16, "%.3f", fact->trace ? row->ours : row->ours / fact->published);
+    if (isnan(row->ours))
+        snprintf(ours, 48, "-"), snprintf(ratio, 16, "-");
+}
+
+static void print_claim(const Tutti__Fact *fact, char *out, size_t size) {
+    const Tutti__FactHolds *holds = fact->holds;
+    out[0] = '\0';
+    if (!holds || fact->trace)
+        return;
+    int at = 0;
+    if (holds->tolerance > 0)
+        at = snprintf(out, size, "+-%.3g %%", 100 * holds->tolerance);
+    if (holds->at_least > 0)
+        at += snprintf(out + at, size - (size_t)at, "%s>= %.6g", at ? ", " : "", holds->at_least);
+    if (holds->at_most > 0)
+        snprintf(out + at, size - (size_t)at, "%s<= %.6g", at ? ", " : "", holds->at_most);
+}
+
+static void print_text(const struct row *rows, size_t count) {
+    int width = 4;
+    for (size_t i = 0; i < count; i++)
+        width = (int)strlen(rows[i].fact->what) > width ? (int)strlen(rows[i].fact->what) : width;
+    printf("%-*s  %14s  %14s  %6s  %s\n", width, "fact", "published", "ours", "ratio", "");
+    for (size_t i = 0; i < count; i++) {
+        const struct row *row = &rows[i];
+        char paper[48], ours[48], ratio[16], claim[64];
+        print_cells(row, paper, ours, ratio);
+        print_claim(row->fact, claim, sizeof(claim));
+        printf("%-*s  %14s  %14s  %6s  %s%s%s%s\n", width, row->fact->what, paper, ours, ratio,
+               verdict_name(row), claim[0] ? " (" : "", claim, claim[0] ? ")" : "");
+        if (row->fact->reported)
+            printf("    %s\n", row->fact->reported->reason);
+        if (row->fact->why[0])
+            printf("    %s\n", row->fact->why);
+        if (row->note.length)
+            printf("    [%s: %s; %s]\n", row->fact->id, row->fact->source,
+                   tt_text_string(&row->note));
+        else
+            printf("    [%s: %s]\n", row->fact->id, row->fact->source);
+    }
+}
+
+static void print_markdown(const struct row *rows, size_t count) {
+    printf("| fact | source | published | ours | ratio | status | why, and notes |\n"
+           "|---|---|---|---|---|---|---|\n");
+    for (size_t i = 0; i < count; i++) {
+        const struct row *row = &rows[i];
+        char paper[48], ours[48], ratio[16], claim[64];
+        print_cells(row, paper, ours, ratio);
+        print_claim(row->fact, claim, sizeof(claim));
+        const char *reason = row->fact->reported ? row->fact->reported->reason : "";
+        printf("| %s | %s | %s | %s | %s | %s%s%s | %s%s%s%s%s%s%s |\n", row->fact->what,
+               row->fact->source, paper, ours, ratio, verdict_name(row), claim[0] ? ", " : "",
+               claim, reason, reason[0] ? " " : "", row->fact->why, row->fact->why[0] ? " " : "",
+               row->note.length ? "(" : "", tt_text_string(&row->note),
+               row->note.length ? ")" : "");
+    }
+}
+
+static json_t *number_or_null(double value) {
+    return isnan(value) ? json_null() : json_real(value);
+}
+
+static void print_json(const struct arguments *a, const struct tt_facts *facts,
+                       const struct row *rows, size_t count) {
+    json_t *list = json_array();
+    for (size_t i = 0; i < count; i++) {
+        const Tutti__Fact *fact = rows[i].fact;
+        json_array_append_new(
+            list, json_pack("{s:s,s:s,s:s,s:f,s:s,s:o,s:o,s:s,s:s,s:s,s:s}", "id", fact->id, "what",
+                            fact->what, "source", fact->source, "published",
+                            fact->trace ? 1 : fact->published, "unit", fact->unit, "ours",
+                            number_or_null(rows[i].ours), "ratio",
+                            number_or_null(rows[i].ours / (fact->trace ? 1 : fact->published)),
+                            "status", verdict_name(&rows[i]), "reason",
+                            fact->reported ? fact->reported->reason : "", "why", fact->why, "note",
+                            tt_text_string(&rows[i].note)));
+    }
+    json_t *out = json_pack("{s:s,s:s,s:b,s:o}", "system", a->system, "title",
+                            facts->message->title, "quick", a->quick, "facts", list);
+    json_dumpf(out, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(8));
+    putchar('\n');
+    json_decref(out);
+}
+
+static int report(const struct arguments *a, const struct tt_facts *facts, const struct row *rows,
+                  size_t count) {
+    if (a->json)
+        print_json(a, facts, rows, count);
+    else if (a->markdown)
+        print_markdown(rows, count);
+    else
+        print_text(rows, count);
+    int32_t holds = 0, fails = 0, reported = 0, not_run = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (isnan(rows[i].ours))
+            not_run++;
+        holds += !isnan(rows[i].ours) && rows[i].verdict == TT_FACT_HOLDS;
+        fails += !isnan(rows[i].ours) && rows[i].verdict == TT_FACT_FAILS;
+        reported += !isnan(rows[i].ours) && rows[i].verdict == TT_FACT_REPORTED;
+    }
+    fprintf(stderr, "%d hold, %d fail, %d reported", holds, fails, reported);
+    fprintf(stderr, not_run ? ", %d not run\n" : "\n", not_run);
+    return interrupted ? EXIT_INTERRUPTED : fails || not_run ? EXIT_FAILED : EXIT_DONE;
+}
+
+static void progress(int32_t finished, int32_t count) {
+    if (!isatty(STDERR_FILENO))
+        return;
+    int32_t filled = 40 * finished / count;
+    fprintf(stderr, "\r[%.*s%*s] %d/%d%s", filled, "########################################",
+            40 - filled, "", finished, count, finished == count ? "\n" : "");
+}
+
+static int reproduce(const struct arguments *a, const struct tt_facts *facts, const bool *chosen) {
+    struct tt_fact_runs_options options = {
+        .quick = a->quick, .workers = a->workers, .stop = &interrupted, .progress = progress};
+    struct tt_message why;
+    struct tt_fact_runs *runs;
+    enum tt_err err = tt_fact_runs_new(facts, chosen, &options, &runs, &why);
+    if (err)
+        return complain(err, &why);
+    int64_t started_at = tt_clock_now();
+    err = tt_fact_runs_run(runs, &why);
+    size_t count = 0;
+    struct row *rows = calloc(facts->message->n_fact, sizeof(*rows));
+    for (size_t i = 0; rows && !err && i < facts->message->n_fact; i++) {
+        if (!chosen[i])
+            continue;
+        struct row *row = &rows[count++];
+        row->fact = facts->message->fact[i];
+        tt_text_init(&row->note);
+        row->ours = tt_fact_runs_value(runs, i, &row->note);
+        row->verdict = tt_fact_judge(row->fact, row->ours, a->quick ? QUICK_EXTRA : 0);
+    }
+    int code = err ? complain(err, &why) : rows ? report(a, facts, rows, count) : EXIT_FAILED;
+    fprintf(stderr, "%.1f s\n", (double)(tt_clock_now() - started_at) / 1e9);
+    for (size_t i = 0; i < count; i++)
+        tt_text_fini(&rows[i].note);
+    free(rows);
+    tt_fact_runs_free(runs);
+    return code;
+}
+
+int tt_cmd_reproduce(int argc, char **argv) {
+    struct arguments a = {0};
+    int code = parse(argc, argv, &a);
+    if (code >= 0)
+        return code;
+    struct tt_facts facts;
+    code = open_facts(a.system, &facts);
+    if (code)
+        return code;
+    bool *chosen = calloc(facts.message->n_fact, sizeof(*chosen));
+    struct sigaction action = {.sa_handler = on_interrupt};
+    sigaction(SIGINT, &action, NULL);
+    if (!chosen)
+        code = EXIT_FAILED;
+    else if (!choose(&a, &facts, chosen))
+        code = EXIT_SENSELESS;
+    else if (!a.list)
+        code = reproduce(&a, &facts, chosen);
+    for (size_t i = 0; code == EXIT_DONE && a.list && i < facts.message->n_fact; i++)
+        if (chosen[i])
+            printf("%-28s %s\n", facts.message->fact[i]->id, facts.message->fact[i]->what);
+    free(chosen);
+    tt_facts_close(&facts);
+    return code;
+}

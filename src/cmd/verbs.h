@@ -1,0 +1,14 @@
+/* The verbs of the program. Each lives in its own file cmd_<verb>.c, parses its own flags (argv[0]
+ * is the verb), prints results on stdout and messages on stderr, and returns the exit code: 0 done;
+ * 1 it ran and failed, or what was asked for does not hold; 2 the request makes no sense; 130
+ * interrupted. */
+#ifndef TT_CMD_VERBS_H
+#define TT_CMD_VERBS_H
+
+int tt_cmd_serve(int argc, char **argv);
+int tt_cmd_models(int argc, char **argv);
+int tt_cmd_profile(int argc, char **argv);
+int tt_cmd_experiment(int argc, char **argv);
+int tt_cmd_reproduce(int argc, char **argv);
+
+#endif

@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Every verb as a person meets it: help, bad requests in one line with exit code 2, good ones with 0."""
+import importlib.util
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAM = os.environ["TUTTI_PROGRAM"]
+VERBS = ("serve", "models", "profile", "experiment", "reproduce")
+MODELS = None
+
+
+def run(*arguments, timeout=120):
+    return subprocess.run(
+        [PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=timeout
+    )
+
+
+class Help(unittest.TestCase):
+    def test_version(self):
+        self.assertRegex(run("--version").stdout, r"^tutti \d+\.\d+\.\d+\n$")
+
+    def test_every_verb_has_help(self):
+        listing = run("--help")
+        self.assertEqual(listing.returncode, 0)
+        for verb in VERBS:
+            self.assertIn(verb, listing.stdout)
+            answer = run(verb, "--help")
+            self.assertEqual(answer.returncode, 0, answer.stderr)
+            self.assertIn("Usage: tutti " + verb, answer.stdout)
+
+
+class BadRequests(unittest.TestCase):
+    def assert_refused(self, *arguments, says):
+        answer = run(*arguments)
+        self.assertEqual(answer.returncode, 2, answer.stderr)
+        self.assertEqual(answer.stdout, "")
+        self.assertEqual(len(answer.stderr.strip().splitlines()), 1, answer.stderr)
+        self.assertIn(says, answer.stderr)
+
+    def test_unknown_verb(self):
+        self.assert_refused("sevre", says="sevre")
+
+    def test_unknown_flags(self):
+        for verb in ("serve", "profile"):
+            self.assert_refused(verb, "--no-such-flag", says="--no-such-flag")
+
+    def test_serve_needs_a_repository(self):
+        self.assert_refused("serve", says="--model-repository")
+
+    def test_serve_bad_port(self):
+        self.assert_refused(
+            "serve", "--model-repository", "/tmp", "--http-port", "70000", says="70000"
+        )
+
+    def test_serve_repository_that_is_not_there(self):
+        self.assert_refused("serve", "--model-repository", "/no/such/place", says="/no/such/place")
+
+    def test_serve_port_in_use(self):
+        with socket.socket() as taken, tempfile.TemporaryDirectory() as empty:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen(1)
+            port = str(taken.getsockname()[1])
+            self.assert_refused(
+                "serve", "--model-repository", empty, "--http-port", port, says=port
+            )
+
+    def test_profile_of_nothing(self):
+        self.assert_refused("profile", "/no/such/place", says="/no/such/place")
+
+
+class Models(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if importlib.util.find_spec("onnx") is None:
+            raise unittest.SkipTest("this Python lacks onnx")
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.models = pathlib.Path(cls.folder.name)
+        subprocess.run(
+            [sys.executable, ROOT / "scripts" / "make_models.py", "--out", cls.models]
+            + ["--only", "mlp", "cnn"],
+            check=True,
+            capture_output=True,
+        )
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def test_check(self):
+        answer = run("models", "check", self.models)
+        self.assertEqual(answer.returncode, 0, answer.stdout + answer.stderr)
+        self.assertIn("mlp", answer.stdout)
+
+    def test_check_explains(self):
+        with tempfile.TemporaryDirectory() as folder:
+            model = pathlib.Path(folder, "m")
+            (model / "1").mkdir(parents=True)
+            (model / "1" / "model.onnx").write_bytes(
+                (self.models / "mlp" / "1" / "model.onnx").read_bytes()
+            )
+            (model / "config.pbtxt").write_text('name: "m"\nmax_batch_sise: 4\n')
+            answer = run("models", "check", folder)
+            self.assertEqual(answer.returncode, 1)
+            self.assertIn("config.pbtxt:2:", answer.stdout + answer.stderr)
+            self.assertIn("max_batch_size", answer.stdout + answer.stderr)
+
+    def test_profile_writes_what_check_accepts(self):
+        answer = run("profile", self.models / "mlp", "--max-batch", 4, "--runs", 3)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        text = (self.models / "mlp" / "profile.pbtxt").read_text()
+        for batch in (1, 2, 4):
+            self.assertIn("batch: %d " % batch, text)
+        self.assertEqual(run("models", "check", self.models).returncode, 0)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)

@@ -1,0 +1,231 @@
+#!/usr/bin/env python3
+"""Starts `tutti serve` on models of its own and runs the tests of this folder against it.
+
+    python tests/python/run_server_tests.py --tutti build/tutti [TEST ...]
+
+TEST: parts of test names (as unittest's -k). Needs Python's numpy, onnx, tritonclient[http] and
+tokenizers; where this Python lacks them, .deps/venv is taken. At the end the server is told to stop
+while clients keep asking. Exit codes: 0 passed; 1 a test failed, or the server did not stop as it
+should; 2 it could not be tried.
+"""
+import argparse
+import importlib.util
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import threading
+import unittest
+
+sys.dont_write_bytecode = True
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+READY = re.compile(r"http://(127\.0\.0\.1:\d+)")
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--tutti", default=str(ROOT / "build" / "tutti"), metavar="FILE")
+    parser.add_argument(
+        "--models",
+        default=str(ROOT / "build" / "test-models"),
+        metavar="DIR",
+        help="where the test models are made and kept (default: build/test-models)",
+    )
+    parser.add_argument("--start-timeout", type=float, default=60.0, metavar="SECONDS")
+    parser.add_argument("--stop-timeout", type=float, default=60.0, metavar="SECONDS")
+    parser.add_argument(
+        "--serve-flag", action="append", default=[], metavar="FLAG", help="one more for the server"
+    )
+    parser.add_argument("tests", nargs="*", metavar="TEST")
+    return parser.parse_args()
+
+
+def give_up(message):
+    print("run_server_tests: " + message, file=sys.stderr)
+    sys.exit(2)
+
+
+def use_the_house_python():
+    """Continues in .deps/venv when this Python lacks a package and that one exists."""
+    needed = ("numpy", "onnx", "tritonclient")
+    missing = [name for name in needed if importlib.util.find_spec(name) is None]
+    if not missing:
+        return
+    venv = ROOT / ".deps" / "venv"
+    python = venv / "bin" / "python"
+    if python.exists() and pathlib.Path(sys.prefix).resolve() != venv.resolve():
+        os.execv(python, [str(python), __file__] + sys.argv[1:])
+    give_up(
+        "this Python lacks %s; `pip install numpy onnx tritonclient[http] tokenizers`, "
+        "or run scripts/setup.sh --python and take .deps/venv/bin/python" % ", ".join(missing)
+    )
+
+
+class Server:
+    """One server process; its standard error is read by a thread, which finds the address."""
+
+    def __init__(self, command):
+        self.lines = []
+        self.address = None
+        self._told = threading.Event()
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace"
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self):
+        for line in self.process.stderr:
+            self.lines.append(line)
+            found = READY.search(line)
+            if found and not self.address:
+                self.address = found.group(1)
+                self._told.set()
+        self._told.set()
+
+    def wait_ready(self, timeout):
+        return self._told.wait(timeout) and self.address is not None
+
+    def exit_code_if_gone(self):
+        """None while it runs; one that has closed its standard error is given time to end."""
+        try:
+            return self.process.wait(5 if self._told.is_set() else 0)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def stop(self, timeout):
+        """Its exit code after SIGTERM; None when it had to be killed."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            code = self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            code = None
+        self._reader.join(10)
+        return code
+
+    def said(self):
+        return "the server's last words:\n  " + "  ".join(self.lines[-40:] or ["(nothing)\n"])
+
+
+def run_tests(patterns):
+    loader = unittest.TestLoader()
+    if patterns:
+        loader.testNamePatterns = ["*%s*" % p for p in patterns]
+    suite = loader.discover(str(pathlib.Path(__file__).parent), pattern="test_*.py")
+    if suite.countTestCases() == 0:
+        give_up("no test is called like that: " + " ".join(patterns))
+    return unittest.TextTestRunner(verbosity=1).run(suite)
+
+
+class Load:
+    """Clients that ask the model mlp again and again, until the server no longer answers.
+
+    A refusal or a closed connection ends a client, as a stopping server may do; a wrong answer, or
+    none at all, is a fault.
+    """
+
+    CLIENTS = 4
+
+    def __init__(self, address):
+        self.address = address
+        self.answers = 0
+        self.faults = []
+        self._lock = threading.Lock()
+        self._busy = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._ask, args=(i,), daemon=True) for i in range(self.CLIENTS)
+        ]
+        for thread in self._threads:
+            thread.start()
+        if not self._busy.wait(30):
+            self.faults.append("no client had an answer before the stop")
+
+    def _ask(self, index):
+        import numpy as np
+        import tritonclient.http as http
+
+        client = http.InferenceServerClient(self.address, concurrency=1, network_timeout=30)
+        row = http.InferInput("input", [1, 16], "FP32")
+        row.set_data_from_numpy(np.full((1, 16), 0.25 * index, np.float32))
+        expected = None
+        while True:
+            try:
+                got = client.infer("mlp", [row]).as_numpy("output")
+            except Exception as error:  # the client has many: refused, reset, closed, 503
+                if "timed out" in str(error):
+                    self.faults.append("an accepted request had no answer: %s" % error)
+                break
+            if expected is not None and not np.array_equal(got, expected):
+                self.faults.append("client %d got %s and not %s" % (index, got, expected))
+            expected = got
+            with self._lock:
+                self.answers += 1
+                if self.answers >= 10 * self.CLIENTS:
+                    self._busy.set()
+        client.close()
+
+    def wait_gone(self):
+        for thread in self._threads:
+            thread.join(60)
+            if thread.is_alive():
+                self.faults.append("a client still waits a minute after the server's end")
+        return self.faults
+
+
+def main():
+    arguments = parse_arguments()
+    use_the_house_python()
+    if not os.access(arguments.tutti, os.X_OK):
+        give_up("there is no program %s; build it first, or name it with --tutti" % arguments.tutti)
+    maker = [sys.executable, str(ROOT / "scripts" / "make_models.py"), "--test-models"]
+    if subprocess.run(maker + ["--out", arguments.models]).returncode != 0:
+        give_up("the test models could not be made")
+
+    command = [arguments.tutti, "serve", "--model-repository", arguments.models]
+    server = Server(command + ["--http-port", "0"] + arguments.serve_flag)
+    passed = False
+    load = None
+    try:
+        if not server.wait_ready(arguments.start_timeout):
+            code = server.exit_code_if_gone()
+            server.stop(arguments.stop_timeout)
+            what = "ended with exit code %s" % code
+            if code is None:
+                what = "did not come within %g s" % arguments.start_timeout
+            give_up(
+                "waiting for `%s serve` to print a line with http://127.0.0.1:PORT: it %s; %s"
+                % (arguments.tutti, what, server.said())
+            )
+        os.environ["TUTTI_HTTP"] = server.address
+        passed = run_tests(arguments.tests).wasSuccessful()
+        if server.process.poll() is not None:
+            print("run_server_tests: the server went away during the tests", file=sys.stderr)
+            passed = False
+        else:
+            load = Load(server.address)
+    finally:
+        code = server.stop(arguments.stop_timeout)
+    for fault in load.wait_gone() if load else []:
+        print("run_server_tests: stopping under load: " + fault, file=sys.stderr)
+        passed = False
+    if code != 0:
+        what = "did not stop within %g s of" % arguments.stop_timeout
+        if code is not None:
+            what = "ended with exit code %d, and not 0, on" % code
+        print("run_server_tests: the server %s SIGTERM" % what, file=sys.stderr)
+        passed = False
+    if not passed:
+        print("run_server_tests: " + server.said(), file=sys.stderr)
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
