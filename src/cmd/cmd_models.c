@@ -2,6 +2,7 @@
  */
 #include "cmd/verbs.h"
 
+#include "cmd/arguments.h"
 #include "model/repository.h"
 
 #include <stdio.h>
@@ -26,34 +27,30 @@ struct options {
     int32_t default_max_batch;
 };
 
-static int bad_usage(const char *what, const char *argument) {
-    fprintf(stderr, "tutti models: %s%s%s; see tutti models --help\n", what, argument ? " " : "",
-            argument ? argument : "");
-    return 2;
-}
-
 /* 0, or the exit code. */
 static int parse_options(int argc, char **argv, struct options *out) {
     for (int i = 2; i < argc; i++) {
         if (strcmp(argv[i], "--json") == 0) {
             out->json = true;
         } else if (strcmp(argv[i], "--default-max-batch") == 0) {
-            char *end = NULL;
-            long number = i + 1 < argc ? strtol(argv[i + 1], &end, 10) : -1;
-            if (!end || end == argv[i + 1] || *end || number < 0 ||
-                number > TT_MODEL_LIMIT_MAX_BATCH)
-                return bad_usage("--default-max-batch wants a number from 0 to 65536", NULL);
+            int64_t number;
+            if (i + 1 == argc ||
+                !tt_arguments_number(argv[i + 1], 0, TT_MODEL_LIMIT_MAX_BATCH, &number))
+                return tt_arguments_refuse(
+                    "models", "--default-max-batch wants a number from 0 to 65536", NULL);
             out->default_max_batch = (int32_t)number;
             i++;
         } else if (argv[i][0] == '-') {
-            return bad_usage("unknown flag", argv[i]);
+            return tt_arguments_refuse("models", "unknown flag", argv[i]);
         } else if (out->directory) {
-            return bad_usage("one directory, please; there is also", argv[i]);
+            return tt_arguments_refuse("models", "one directory, please; there is also", argv[i]);
         } else {
             out->directory = argv[i];
         }
     }
-    return out->directory ? 0 : bad_usage("check wants the directory of a model repository", NULL);
+    return out->directory ? 0
+                          : tt_arguments_refuse(
+                                "models", "check wants the directory of a model repository", NULL);
 }
 
 static int check(const struct options *options) {
@@ -93,9 +90,9 @@ int tt_cmd_models(int argc, char **argv) {
             return 0;
         }
     if (argc < 2)
-        return bad_usage("what to do with the models? check", NULL);
+        return tt_arguments_refuse("models", "what to do with the models? check", NULL);
     if (strcmp(argv[1], "check") != 0)
-        return bad_usage("there is only 'check', not", argv[1]);
+        return tt_arguments_refuse("models", "there is only 'check', not", argv[1]);
     struct options options = {.default_max_batch = TT_MODEL_DEFAULT_MAX_BATCH};
     int code = parse_options(argc, argv, &options);
     return code ? code : check(&options);

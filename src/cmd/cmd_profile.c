@@ -3,6 +3,7 @@
 #include "cmd/verbs.h"
 
 #include "base/instant.h"
+#include "cmd/arguments.h"
 #include "engine/onnxruntime.h"
 #include "model/profile_file.h"
 #include "model/repository.h"
@@ -49,25 +50,10 @@ static void on_interrupt(int number) {
     interrupted = 1;
 }
 
-static int usage(const char *sentence, const char *detail) {
-    fprintf(stderr, "tutti profile: %s%s; see tutti profile --help\n", sentence, detail);
-    return 2;
-}
-
-static bool parse_number(const char *text, int64_t low, int64_t high, int64_t *out) {
-    char *end;
-    errno = 0;
-    long long value = strtoll(text, &end, 10);
-    if (errno || end == text || *end || value < low || value > high)
-        return false;
-    *out = value;
-    return true;
-}
-
 static bool parse_lengths(char *text, struct flags *flags) {
     for (char *save, *item = strtok_r(text, ",", &save); item; item = strtok_r(NULL, ",", &save)) {
         int64_t length;
-        if (flags->length_count == MOST_LENGTHS || !parse_number(item, 1, 1 << 20, &length))
+        if (flags->length_count == MOST_LENGTHS || !tt_arguments_number(item, 1, 1 << 20, &length))
             return false;
         if (flags->length_count && flags->lengths[flags->length_count - 1] >= length)
             return false;
@@ -94,26 +80,30 @@ static int parse_flags(int argc, char **argv, struct flags *flags) {
     while ((flag = getopt_long(argc, argv, ":", options, NULL)) != -1) {
         switch (flag) {
         case 'b':
-            if (!parse_number(optarg, 1, TT_PROFILE_MAX_BATCH, &flags->max_batch))
-                return usage("--max-batch wants a number from 1 to 4096, not ", optarg);
+            if (!tt_arguments_number(optarg, 1, TT_PROFILE_MAX_BATCH, &flags->max_batch))
+                return tt_arguments_refuse(
+                    "profile", "--max-batch wants a number from 1 to 4096, not", optarg);
             break;
         case 'l':
             if (!parse_lengths(optarg, flags))
-                return usage("--lengths wants up to 32 ascending numbers such as 8,16,32", "");
+                return tt_arguments_refuse(
+                    "profile", "--lengths wants up to 32 ascending numbers such as 8,16,32", NULL);
             break;
         case 'n':
-            if (!parse_number(optarg, 1, 1000, &flags->runs))
-                return usage("--runs wants a number from 1 to 1000, not ", optarg);
+            if (!tt_arguments_number(optarg, 1, 1000, &flags->runs))
+                return tt_arguments_refuse("profile", "--runs wants a number from 1 to 1000, not",
+                                           optarg);
             break;
         case 'o': flags->output = optarg; break;
         case 'r': flags->onnxruntime = optarg; break;
         case 'h': fputs(help, stdout); return 0;
-        case ':': return usage("a value is missing after ", argv[optind - 1]);
-        default: return usage("unknown flag ", argv[optind - 1]);
+        case ':':
+            return tt_arguments_refuse("profile", "a value is missing after", argv[optind - 1]);
+        default: return tt_arguments_refuse("profile", "unknown flag", argv[optind - 1]);
         }
     }
     if (optind + 1 != argc)
-        return usage("one MODEL_DIRECTORY is needed", "");
+        return tt_arguments_refuse("profile", "one MODEL_DIRECTORY is needed", NULL);
     flags->model = argv[optind];
     return -1;
 }

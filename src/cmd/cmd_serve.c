@@ -2,6 +2,7 @@
 #include "cmd/verbs.h"
 
 #include "base/instant.h"
+#include "cmd/arguments.h"
 #include "net/listener.h"
 #include "rt/loader.h"
 
@@ -37,22 +38,6 @@ static void on_signal(int number) {
     struct tt_listener *listener = running;
     if (listener)
         tt_listener_stop(listener, grace_ms);
-}
-
-static int usage(const char *sentence, const char *detail) {
-    fprintf(stderr, "tutti serve: %s%s; see tutti serve --help\n", sentence, detail);
-    return 2;
-}
-
-/* A whole number from low to high; false otherwise. */
-static bool parse_number(const char *text, int64_t low, int64_t high, int64_t *out) {
-    char *end;
-    errno = 0;
-    long long value = strtoll(text, &end, 10);
-    if (errno || end == text || *end || value < low || value > high)
-        return false;
-    *out = value;
-    return true;
 }
 
 static void say(void *context, const char *line) {
@@ -92,28 +77,31 @@ static int parse_flags(int argc, char **argv, struct flags *flags) {
         case 'H': flags->listener.host = optarg; break;
         case 'o': flags->loader.onnxruntime = optarg; break;
         case 'p':
-            if (!parse_number(optarg, 0, 65535, &number))
-                return usage("--http-port wants a number from 0 to 65535, not ", optarg);
+            if (!tt_arguments_number(optarg, 0, 65535, &number))
+                return tt_arguments_refuse(
+                    "serve", "--http-port wants a number from 0 to 65535, not", optarg);
             flags->listener.port = (int32_t)number;
             break;
         case 'e':
-            if (!parse_number(optarg, 1, 256, &number))
-                return usage("--executors wants a number from 1 to 256, not ", optarg);
+            if (!tt_arguments_number(optarg, 1, 256, &number))
+                return tt_arguments_refuse("serve", "--executors wants a number from 1 to 256, not",
+                                           optarg);
             flags->loader.executors = (int32_t)number;
             break;
         case 'g':
-            if (!parse_number(optarg, 0, 3600000, &grace_ms))
-                return usage("--grace-ms wants milliseconds from 0 to 3600000, not ", optarg);
+            if (!tt_arguments_number(optarg, 0, 3600000, &grace_ms))
+                return tt_arguments_refuse(
+                    "serve", "--grace-ms wants milliseconds from 0 to 3600000, not", optarg);
             break;
         case 'h': fputs(help, stdout); return 0;
-        case ':': return usage("a value is missing after ", argv[optind - 1]);
-        default: return usage("unknown flag ", argv[optind - 1]);
+        case ':': return tt_arguments_refuse("serve", "a value is missing after", argv[optind - 1]);
+        default: return tt_arguments_refuse("serve", "unknown flag", argv[optind - 1]);
         }
     }
     if (optind < argc)
-        return usage("unexpected argument ", argv[optind]);
+        return tt_arguments_refuse("serve", "unexpected argument", argv[optind]);
     if (!flags->loader.repository)
-        return usage("--model-repository DIR is needed", "");
+        return tt_arguments_refuse("serve", "--model-repository DIR is needed", NULL);
     return -1;
 }
 

@@ -1,0 +1,21 @@
+#include "cmd/arguments.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+bool tt_arguments_number(const char *text, int64_t low, int64_t high, int64_t *out) {
+    char *end;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (errno || end == text || *end || value < low || value > high)
+        return false;
+    *out = value;
+    return true;
+}
+
+int tt_arguments_refuse(const char *verb, const char *sentence, const char *detail) {
+    fprintf(stderr, "tutti %s: %s%s%s; see tutti %s --help\n", verb, sentence, detail ? " " : "",
+            detail ? detail : "", verb);
+    return 2;
+}

@@ -1,0 +1,14 @@
+/* What every verb does with its arguments: read a number, refuse in one line. */
+#ifndef TT_CMD_ARGUMENTS_H
+#define TT_CMD_ARGUMENTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A whole number from `low` to `high`, the whole text; false otherwise, `*out` untouched. */
+bool tt_arguments_number(const char *text, int64_t low, int64_t high, int64_t *out);
+/* "tutti VERB: SENTENCE DETAIL; see tutti VERB --help" on stderr; returns 2, the exit code for it.
+ * `detail` may be NULL. */
+int tt_arguments_refuse(const char *verb, const char *sentence, const char *detail);
+
+#endif
