@@ -74,16 +74,14 @@ void tt_heap_set(struct tt_heap *self, int32_t id, int64_t key, int32_t tie) {
         rise(self, self->count++, entry);
     } else if (before(&entry, &self->entries[at])) {
         rise(self, at, entry);
-    } else {
+    } else if (before(&self->entries[at], &entry)) { /* the same key again moves nothing */
         sink(self, at, entry);
     }
 }
 
-void tt_heap_remove(struct tt_heap *self, int32_t id) {
-    tt_assert(id >= 0 && id < self->capacity);
+void tt_heap_take_out(struct tt_heap *self, int32_t id) {
     int32_t at = self->position[id];
-    if (at < 0)
-        return;
+    tt_assert(at >= 0);
     self->position[id] = -1;
     struct tt_heap_entry last = self->entries[--self->count];
     if (last.id == id)

@@ -27,12 +27,18 @@ TT_MUST_CHECK enum tt_err tt_heap_init(struct tt_heap *self, int32_t capacity);
 void tt_heap_fini(struct tt_heap *self);
 /* Puts `id` in, or moves it to its new key. */
 void tt_heap_set(struct tt_heap *self, int32_t id, int64_t key, int32_t tie);
-/* Takes `id` out; nothing happens when it is not in. */
-void tt_heap_remove(struct tt_heap *self, int32_t id);
+/* Takes out a member. */
+void tt_heap_take_out(struct tt_heap *self, int32_t id);
 void tt_heap_check(const struct tt_heap *self);
 
 static inline bool tt_heap_contains(const struct tt_heap *self, int32_t id) {
     return self->position[id] >= 0;
+}
+/* Takes `id` out; nothing happens when it is not in. */
+static inline void tt_heap_remove(struct tt_heap *self, int32_t id) {
+    tt_assert(id >= 0 && id < self->capacity);
+    if (tt_heap_contains(self, id)) /* mostly it is not: no call then */
+        tt_heap_take_out(self, id);
 }
 /* The smallest entry; NULL when empty. Borrowed until the next change. */
 static inline const struct tt_heap_entry *tt_heap_top(const struct tt_heap *self) {

@@ -23,7 +23,12 @@ struct tt_arrivals {
     struct tt_arrivals_options options;
     struct tt_arrivals_model *models;
     struct stream *streams;
-    struct tt_heap heap;
+    /* Who comes next: a tournament of losers over the streams' keys. Leaf m stands at model_count +
+     * m, the match of nodes 2n and 2n + 1 at n; each match keeps its loser, `first` has won them
+     * all. Only the winner ever moves, so that the matches on its way up, one a level and without a
+     * branch to guess, are all there is to play again. */
+    unsigned __int128 *losers; /* [2 * model_count] */
+    unsigned __int128 first;
     struct tt_draw_tables tables;
     struct tt_draw_gamma gamma;
     int64_t weight_sum;
@@ -136,12 +141,35 @@ static void take_step(struct tt_arrivals *self, int32_t model) {
     stream->gap_fine = gap_at(self, model, stream->rate);
 }
 
-static void schedule(struct tt_arrivals *self, int32_t model) {
-    struct stream *stream = &self->streams[model];
-    if (stream->at < self->options.duration_ns)
-        tt_heap_set(&self->heap, model, stream->at, model);
-    else
-        tt_heap_remove(&self->heap, model);
+/* Orders streams by their next request, then by number; a stream that ended comes last. */
+static unsigned __int128 key_of(const struct tt_arrivals *self, int32_t model) {
+    int64_t at = self->streams[model].at;
+    at = at < self->options.duration_ns ? at : TT_NEVER;
+    return (unsigned __int128)(uint64_t)at << 64 | (uint32_t)model;
+}
+
+static void play_all(struct tt_arrivals *self) {
+    unsigned __int128 *node = self->losers;
+    int32_t count = self->options.model_count;
+    for (int32_t m = 0; m < count; m++)
+        node[count + m] = key_of(self, m);
+    for (int32_t n = count - 1; n >= 1; n--)
+        node[n] = node[2 * n] < node[2 * n + 1] ? node[2 * n] : node[2 * n + 1];
+    self->first = node[1];
+    for (int32_t n = 1; n < count; n++) /* from winners to losers; those below are still winners */
+        node[n] = node[2 * n] < node[2 * n + 1] ? node[2 * n + 1] : node[2 * n];
+}
+
+/* The winner, stream `model`, has moved on. */
+static void play_again(struct tt_arrivals *self, int32_t model) {
+    unsigned __int128 winner = key_of(self, model);
+    for (uint32_t n = (uint32_t)(self->options.model_count + model) / 2; n >= 1; n /= 2) {
+        unsigned __int128 other = self->losers[n];
+        bool loses = other < winner;
+        self->losers[n] = loses ? winner : other;
+        winner = loses ? other : winner;
+    }
+    self->first = winner;
 }
 
 static void start_stream(struct tt_arrivals *self, int32_t model) {
@@ -150,8 +178,10 @@ static void start_stream(struct tt_arrivals *self, int32_t model) {
     tt_prng_init(&stream->prng, options->seed, hash_name(self->models[model].name));
     stream->rate = options->rate;
     stream->segment_end_at = TT_NEVER;
+    stream->at = TT_NEVER;
     if (self->models[model].weight <= 0)
         return;
+    stream->at = 0;
     if (options->segment_count > 0)
         enter_segment(self, model, 0, 0);
     else
@@ -160,7 +190,6 @@ static void start_stream(struct tt_arrivals *self, int32_t model) {
         stream->next_step_at_count = own_share(self, model, options->step_every);
     /* The first evenly spaced request comes at once; the others after a first gap. */
     spend(self, model, options->process == TT_PROCESS_UNIFORM ? 0 : draw_unit(self, stream));
-    schedule(self, model);
 }
 
 enum tt_err tt_arrivals_new(const struct tt_arrivals_options *options,
@@ -170,7 +199,9 @@ enum tt_err tt_arrivals_new(const struct tt_arrivals_options *options,
     size_t count = (size_t)options->model_count;
     struct tt_arrivals_model *models = malloc(count * sizeof(*models));
     struct stream *streams = calloc(count, sizeof(*streams));
-    if (!self || !models || !streams || tt_heap_init(&self->heap, options->model_count) != TT_OK) {
+    unsigned __int128 *losers = malloc(2 * count * sizeof(*losers));
+    if (!self || !models || !streams || !losers) {
+        free(losers);
         free(self);
         free(models);
         free(streams);
@@ -181,6 +212,7 @@ enum tt_err tt_arrivals_new(const struct tt_arrivals_options *options,
     self->options = *options;
     self->models = models;
     self->streams = streams;
+    self->losers = losers;
     tt_draw_tables_init(&self->tables);
     if (options->process == TT_PROCESS_GAMMA)
         tt_draw_gamma_init(&self->gamma, &self->tables, options->shape_ppm);
@@ -188,6 +220,7 @@ enum tt_err tt_arrivals_new(const struct tt_arrivals_options *options,
         self->weight_sum += models[m].weight;
     for (int32_t m = 0; m < options->model_count; m++)
         start_stream(self, m);
+    play_all(self);
     *out_arrivals = self;
     return TT_OK;
 }
@@ -195,7 +228,7 @@ enum tt_err tt_arrivals_new(const struct tt_arrivals_options *options,
 void tt_arrivals_free(struct tt_arrivals *take_arrivals) {
     if (!take_arrivals)
         return;
-    tt_heap_fini(&take_arrivals->heap);
+    free(take_arrivals->losers);
     free(take_arrivals->models);
     free(take_arrivals->streams);
     free(take_arrivals);
@@ -203,10 +236,10 @@ void tt_arrivals_free(struct tt_arrivals *take_arrivals) {
 
 bool tt_arrivals_next(void *context, struct tt_sim_arrival *out_arrival) {
     struct tt_arrivals *self = context;
-    const struct tt_heap_entry *top = tt_heap_top(&self->heap);
-    if (!top || (self->options.request_limit > 0 && self->emitted >= self->options.request_limit))
+    if ((int64_t)(self->first >> 64) == TT_NEVER ||
+        (self->options.request_limit > 0 && self->emitted >= self->options.request_limit))
         return false;
-    int32_t m = top->id;
+    int32_t m = (int32_t)self->first;
     struct stream *stream = &self->streams[m];
     const struct tt_arrivals_model *model = &self->models[m];
     *out_arrival = (struct tt_sim_arrival){.at = stream->at,
@@ -222,7 +255,7 @@ bool tt_arrivals_next(void *context, struct tt_sim_arrival *out_arrival) {
     stream->count++;
     take_step(self, m);
     spend(self, m, draw_unit(self, stream));
-    schedule(self, m);
+    play_again(self, m);
     return true;
 }
 

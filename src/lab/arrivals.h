@@ -10,7 +10,6 @@
 #ifndef TT_LAB_ARRIVALS_H
 #define TT_LAB_ARRIVALS_H
 
-#include "base/heap.h"
 #include "lab/draw.h"
 #include "sim/simulation.h"
 

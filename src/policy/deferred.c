@@ -44,13 +44,18 @@ static void measure(struct tt_policy *self, int64_t now) {
     tt_deferred_model_fleet(&self->model, &fleet);
 }
 
-static void drop_lost(struct tt_policy *self, struct tt_mechanism *actions) {
+static void drop_all(struct tt_policy *self, struct tt_mechanism *actions) {
     struct tt_list_node *node;
     while ((node = tt_list_first(&self->model.dropped))) {
         struct tt_request *request = TT_CONTAINER_OF(node, struct tt_request, link);
         tt_list_remove(node);
         tt_mechanism_drop(actions, request, (enum tt_drop_reason)request->policy_word);
     }
+}
+
+static inline void drop_lost(struct tt_policy *self, struct tt_mechanism *actions) {
+    if (!tt_list_empty(&self->model.dropped))
+        drop_all(self, actions);
 }
 
 static void grant(struct tt_policy *self, int64_t now, const struct tt_deferred_grant *granted,
@@ -91,7 +96,8 @@ static void deferred_decide(struct tt_policy *self, int64_t now, struct tt_mecha
         publish(self, now, due);
     drop_lost(self, actions);
     struct tt_deferred_grant granted;
-    while (tt_deferred_rank_next(&self->rank, now, &granted))
+    while (!tt_deferred_rank_quiet(&self->rank, now) &&
+           tt_deferred_rank_next(&self->rank, now, &granted))
         grant(self, now, &granted, actions);
 }
 

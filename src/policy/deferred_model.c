@@ -258,11 +258,10 @@ static int64_t deferred_start(const struct tt_deferred_model *self,
     return INT64_MIN;
 }
 
-/* Steps 1 to 5 of the header's essay, as of `t`. */
-/* S1: the longest prefix in time, heads given up early where that keeps a target size. */
-static void form(struct tt_deferred_model *self, struct tt_deferred_queue *q,
-                 const struct moment *t, struct tt_deferred_candidate *out) {
-    const struct tt_deferred_options *o = &self->options;
+/* Steps 1 to 3 of the header's essay: drops and skips heads. The size of the batch behind them; 0
+ * when nothing is left. */
+static int32_t choose(struct tt_deferred_model *self, struct tt_deferred_queue *q,
+                      const struct moment *t) {
     while (q->count > 0) {
         const struct tt_request *head = request_at(q->requests.head.next);
         if (fits(q, t, head->rows, head->deadline_at))
@@ -271,13 +270,31 @@ static void form(struct tt_deferred_model *self, struct tt_deferred_queue *q,
     }
     if (q->count == 0) {
         unskip(q);
-        return;
+        return 0;
     }
     skip_heads(q, t);
     struct tt_request *head = first_kept(q);
     int32_t left = q->rows - q->skipped_rows;
     int32_t limit = left < q->model->max_batch ? left : q->model->max_batch;
-    int32_t size = prefix_rows(q, head, largest(q, t, head->deadline_at, limit));
+    return prefix_rows(q, head, largest(q, t, head->deadline_at, limit));
+}
+
+/* Steps 1 to 5 of the header's essay, as of `t`. */
+/* S1: the longest prefix in time, heads given up early where that keeps a target size. */
+static void form(struct tt_deferred_model *self, struct tt_deferred_queue *q,
+                 const struct moment *t, struct tt_deferred_candidate *out) {
+    const struct tt_deferred_options *o = &self->options;
+    const struct tt_request *head = request_at(q->requests.head.next);
+    int32_t size = q->rows;
+    if (q->skipped == 0 && size <= q->model->max_batch && fits(q, t, size, head->deadline_at)) {
+        q->hint = size; /* everything, and so whatever is less, is in time */
+    } else {
+        size = choose(self, q, t);
+        if (size == 0)
+            return;
+        head = first_kept(q);
+    }
+    int32_t left = q->rows - q->skipped_rows;
     int64_t start_at = start_of(t, size);
     out->size = size;
     out->lead_ns = o->d_ctrl_ns + o->d_data_ns * size;
@@ -315,12 +332,11 @@ static void set_timer(struct tt_deferred_model *self, int32_t model,
 void tt_deferred_model_form(struct tt_deferred_model *self, int32_t model, int64_t now,
                             struct tt_deferred_candidate *out_candidate) {
     struct tt_deferred_queue *q = &self->queues[model];
-    struct tt_deferred_candidate c = {.model = model, .generation = ++q->generation};
+    *out_candidate = (struct tt_deferred_candidate){.model = model, .generation = ++q->generation};
     struct moment t = {now + self->options.d_ctrl_ns, INT64_MIN, self->options.d_data_ns};
     if (q->count > 0)
-        form(self, q, &t, &c);
-    set_timer(self, model, &c);
-    *out_candidate = c;
+        form(self, q, &t, out_candidate);
+    set_timer(self, model, out_candidate);
 }
 
 /* How many rows of the candidate to take when `idle` executors could each take some. */

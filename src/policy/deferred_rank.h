@@ -58,6 +58,11 @@ void tt_deferred_rank_add(struct tt_deferred_rank *self, int64_t now, int32_t ex
 /* Nothing more goes to the executor. */
 void tt_deferred_rank_remove(struct tt_deferred_rank *self, int32_t executor);
 
+/* No candidate waits for an executor at this instant: `next` has no grant. */
+static inline bool tt_deferred_rank_quiet(const struct tt_deferred_rank *self, int64_t now) {
+    const struct tt_heap_entry *top = tt_heap_top(&self->waiting);
+    return self->ready.count == 0 && (!top || top->key > now);
+}
 /* The next grant of this instant; false when there is none. Each must be answered by `dispatched`
  * and, for a model that has requests left, a new candidate, before the next call. */
 bool tt_deferred_rank_next(struct tt_deferred_rank *self, int64_t now,

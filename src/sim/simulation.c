@@ -302,36 +302,40 @@ static void grow_requests(struct tt_simulation *self, int64_t index) {
     self->request_capacity = capacity;
 }
 
-static void arrive(struct tt_simulation *self) {
-    struct tt_sim_arrival arrival = self->next;
-    int64_t number = self->arrived++;
-    self->more = self->source.next(self->source.context, &self->next);
-    tt_assert(!self->more || self->next.at >= arrival.at);
-    self->last_arrival_at = arrival.at;
-    self->told = true;
-    self->events++;
+/* The arrival enters the domain, or is turned away. */
+static void admit(struct tt_simulation *self, const struct tt_sim_arrival *arrival,
+                  int64_t number) {
     /* The mechanism hands out pool indices itself, so room for the largest possible next index is
      * made ahead. */
     int64_t highest = (int64_t)self->mechanism.requests.chunk_count * 1024 + 1024;
     if (highest > self->request_capacity)
         grow_requests(self, highest);
-    struct tt_arrival told = {.model = arrival.model,
-                              .rows = arrival.rows,
-                              .length = arrival.length,
-                              .priority = arrival.priority,
-                              .deadline_at = arrival.deadline_at};
+    struct tt_arrival told = {.model = arrival->model,
+                              .rows = arrival->rows,
+                              .length = arrival->length,
+                              .priority = arrival->priority,
+                              .deadline_at = arrival->deadline_at};
     struct tt_request *request;
     if (tt_mechanism_arrived(&self->mechanism, self->now, &told, &request) != TT_OK) {
-        turn_away(self, &arrival, number);
+        turn_away(self, arrival, number);
         return;
     }
     self->requests[request->handle.index] =
-        (struct sim_request){.number = number, .started_at = -1, .exit_step = arrival.exit_step};
-    if (arrival.exit_step >= 0)
+        (struct sim_request){.number = number, .started_at = -1, .exit_step = arrival->exit_step};
+    if (arrival->exit_step >= 0)
         self->any_exit = true;
-    if (arrival.cancel_at != TT_NEVER)
-        tt_cancel_heap_push(&self->cancels, tt_instant_max(arrival.cancel_at, self->now), number,
+    if (arrival->cancel_at != TT_NEVER)
+        tt_cancel_heap_push(&self->cancels, tt_instant_max(arrival->cancel_at, self->now), number,
                             request->handle);
+}
+
+static void arrive(struct tt_simulation *self) {
+    self->last_arrival_at = self->next.at;
+    self->told = true;
+    self->events++;
+    admit(self, &self->next, self->arrived++);
+    self->more = self->source.next(self->source.context, &self->next);
+    tt_assert(!self->more || self->next.at >= self->last_arrival_at);
 }
 
 static void cancel_due(struct tt_simulation *self) {
