@@ -9,6 +9,7 @@ enum {
     PPM = 1000000,
     WEIGHT_PPM = 95163,
     TICK_NS = 100000000,
+    MODELS_PER_TICK = 1000,
     MILLI_ROWS_MAX = 4096000,
     CREDIT_DROP = 100,
     CREDIT_LIMIT = 1000,
@@ -401,7 +402,8 @@ bool tt_deferred_model_tick(struct tt_deferred_model *self, int64_t now, int64_t
     bool first = self->next_tick_at == INT64_MIN;
     *out_elapsed_ns = now - self->tick_at;
     self->tick_at = now;
-    self->next_tick_at = (now / TICK_NS + 1) * TICK_NS;
+    int64_t period_ns = (int64_t)TICK_NS * (1 + (self->count - 1) / MODELS_PER_TICK);
+    self->next_tick_at = (now / period_ns + 1) * period_ns;
     return !first && *out_elapsed_ns > 0;
 }
 

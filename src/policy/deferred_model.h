@@ -140,8 +140,9 @@ static inline int32_t tt_deferred_model_due(const struct tt_deferred_model *self
 /* TT_NEVER: none. Rates need no timer: they are caught up with at the next event. */
 int64_t tt_deferred_model_next_at(const struct tt_deferred_model *self);
 
-/* Is it time for `measure`? The instants are the multiples of 100 ms; the first call only starts
- * the clock. */
+/* Is it time for `measure`? The instants are the multiples of 100 ms (of 100 ms more for every
+ * thousand models, so that measuring stays below 10,000 models a second); the first call only
+ * starts the clock. */
 bool tt_deferred_model_tick(struct tt_deferred_model *self, int64_t now, int64_t *out_elapsed_ns);
 /* Closes the model's window of `elapsed_ns` and says what it asks of the devices. */
 void tt_deferred_model_measure(struct tt_deferred_model *self, int32_t model, int64_t elapsed_ns,
