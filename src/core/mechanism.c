@@ -115,6 +115,7 @@ enum tt_err tt_mechanism_arrived(struct tt_mechanism *self, int64_t now,
     request->length = arrival->length;
     request->priority = arrival->priority;
     request->user = arrival->user;
+    request->slot = -1;
     request->state = TT_REQUEST_QUEUED;
     self->ops->arrived(self->policy, now, request);
     if (out_request)

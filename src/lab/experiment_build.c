@@ -31,6 +31,10 @@ static enum tt_err check_device(const struct tt_experiment *self,
         return tt_experiment_wrong(self, given, "executors", why,
                                    "executors is %d; it must be 1 .. 1024", given->executors);
     out->executors = given->executors > 0 ? given->executors : 1;
+    if (given->pool_slots < 0 || given->pool_slots > 1 << 24)
+        return tt_experiment_wrong(self, given, "pool_slots", why,
+                                   "pool_slots is %d; it must be 1 .. 16777216", given->pool_slots);
+    out->pool_slots = given->pool_slots;
     if (!tt_experiment_ns(given->busy_until_ms, TT_MS, &out->busy_until_at))
         return tt_experiment_wrong(self, given, "busy_until_ms", why,
                                    "busy_until_ms is %g; it must be >= 0", given->busy_until_ms);
@@ -293,6 +297,33 @@ static enum tt_err build_times(const struct tt_experiment *self, struct tt_scena
     return TT_OK;
 }
 
+/* E1: the pool of inputs is there for one device and for policies that wait for `ready`. */
+static enum tt_err check_pool(const struct tt_experiment *self, const struct tt_scenario *scenario,
+                              struct tt_message *why) {
+    const Tutti__ExperimentDevice *given = self->message->device[0];
+    for (size_t i = 0; i < self->message->n_device; i++)
+        if (self->message->device[i]->pool_slots > 0)
+            given = self->message->device[i];
+    if (given->pool_slots == 0)
+        return TT_OK;
+    if (scenario->device_count > 1)
+        return tt_experiment_wrong(self, given, "pool_slots", why,
+                                   "a pool of inputs needs a single device; there are %d",
+                                   scenario->device_count);
+    if (!tt_policy_find(scenario->policy)->ops->ready)
+        return tt_experiment_wrong(self, given, "pool_slots", why,
+                                   "policy %s does not wait for inputs; elastic does, or leave "
+                                   "pool_slots out",
+                                   scenario->policy);
+    for (int32_t m = 0; m < scenario->model_count; m++)
+        if (scenario->models[m].rows > given->pool_slots)
+            return tt_experiment_wrong(self, given, "pool_slots", why,
+                                       "pool_slots is %d, but a request of model %s has %d rows",
+                                       given->pool_slots, scenario->models[m].name,
+                                       scenario->models[m].rows);
+    return TT_OK;
+}
+
 enum tt_err tt_experiment_build(const struct tt_experiment *self, struct tt_scenario *out_scenario,
                                 struct tt_message *why) {
     struct tt_scenario scenario = {0};
@@ -310,6 +341,8 @@ enum tt_err tt_experiment_build(const struct tt_experiment *self, struct tt_scen
         err = build_load(self, &scenario, why);
     if (!err)
         err = build_policy(self, &scenario, why);
+    if (!err)
+        err = check_pool(self, &scenario, why);
     if (err) {
         tt_scenario_fini(&scenario);
         return err;

@@ -76,6 +76,34 @@ static bool parse_permille(const char *value, int64_t *out) {
     return end && strcmp(end, "%") == 0;
 }
 
+/* Reads "1,2,4" into sizes[limit] (NULL: only counts); the number of them, -1 when malformed. */
+static int64_t read_sizes(const char *text, int32_t *sizes, int64_t limit) {
+    int64_t count = 0;
+    for (const char *at = text;; at++) {
+        int64_t size;
+        if (*at < '0' || *at > '9')
+            return -1;
+        at = read_decimal(at, 1, &size);
+        if (!at || size < 1 || size > TT_PROFILE_MAX_BATCH)
+            return -1;
+        if (sizes && count < limit)
+            sizes[count] = (int32_t)size;
+        count++;
+        if (*at == '\0')
+            return count;
+        if (*at != ',')
+            return -1;
+    }
+}
+
+int32_t tt_options_sizes(const char *key, const struct tt_option *options, int32_t option_count,
+                         int32_t *out_sizes, int32_t limit) {
+    for (int32_t i = 0; i < option_count; i++)
+        if (strcmp(options[i].key, key) == 0)
+            return (int32_t)read_sizes(options[i].value, out_sizes, limit);
+    return 0;
+}
+
 static const char *wanted(const struct tt_option_spec *spec, char *out, size_t capacity) {
     long long low = (long long)spec->minimum, high = (long long)spec->maximum;
     switch (spec->type) {
@@ -91,6 +119,10 @@ static const char *wanted(const struct tt_option_spec *spec, char *out, size_t c
                  high);
         break;
     case TT_OPTION_CHOICE: snprintf(out, capacity, "one of %s", spec->choices); break;
+    case TT_OPTION_SIZES:
+        snprintf(out, capacity, "%lld to %lld whole numbers from 1 to %d such as 1,2,4", low, high,
+                 TT_PROFILE_MAX_BATCH);
+        break;
     }
     return out;
 }
@@ -107,6 +139,10 @@ static enum tt_err parse_one(const struct tt_option_spec *spec, const char *valu
     case TT_OPTION_DURATION: good = parse_duration(value, out); break;
     case TT_OPTION_PERMILLE: good = parse_permille(value, out); break;
     case TT_OPTION_CHOICE: good = parse_choice(spec->choices, value, out); break;
+    case TT_OPTION_SIZES:
+        *out = read_sizes(value, NULL, 0);
+        good = *out > 0;
+        break;
     }
     if (good &&
         (spec->type == TT_OPTION_CHOICE || (*out >= spec->minimum && *out <= spec->maximum)))

@@ -31,6 +31,7 @@ enum tt_option_type {
     TT_OPTION_DURATION, /* 250us, 5ms, 1s, 1500ns; becomes ns */
     TT_OPTION_PERMILLE, /* 0.75 or 75%; becomes 750 */
     TT_OPTION_CHOICE,   /* one of `choices`; becomes its index */
+    TT_OPTION_SIZES,    /* 1,2,4: tt_options_sizes reads them; becomes their number */
 };
 
 struct tt_option_spec {
@@ -53,6 +54,11 @@ enum { TT_MAX_OPTIONS = 24 };
 TT_MUST_CHECK enum tt_err tt_options_parse(const struct tt_option_spec *specs, int32_t spec_count,
                                            const struct tt_option *options, int32_t option_count,
                                            int64_t *out_values, struct tt_message *why);
+
+/* The numbers of a SIZES option, as they stand there: into out_sizes[limit]; returns how many, 0
+ * when the option is not given. The options have passed tt_options_parse. */
+int32_t tt_options_sizes(const char *key, const struct tt_option *options, int32_t option_count,
+                         int32_t *out_sizes, int32_t limit);
 
 /* ---- making one ---- */
 

@@ -235,7 +235,10 @@ void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_infer *infe
                            "request to model '%s' refused: its scheduling domain has %d requests "
                            "in flight, its limit",
                            model->name, TT_PORT_IN_FLIGHT_LIMIT));
+        return;
     }
+    /* It lies in host memory, which is where these devices compute. */
+    tt_mechanism_ready(&self->mechanism, now, infer->request);
 }
 
 void tt_domain_cancel(struct tt_domain *self, int64_t now, struct tt_infer *infer) {

@@ -5,6 +5,7 @@
 #include "base/prng.h"
 #include "core/policy_ops.h"
 #include "sim/cancel_heap.h"
+#include "sim/input_pool.h"
 
 #include <stdlib.h>
 
@@ -54,6 +55,8 @@ struct tt_simulation {
     struct tt_heap due;         /* executors that wait, copy or stop, by when that is over */
     struct tt_heap appearing;   /* executors that are not there yet */
     struct tt_cancel_heap cancels;
+    struct tt_input_pool pool; /* where pooled */
+    bool pooled;
     struct sim_request *requests;
     int64_t request_capacity;
     int64_t *numbers; /* scratch for the observer */
@@ -131,7 +134,7 @@ static void wait_until(struct tt_simulation *self, int32_t executor, enum phase 
 static void enter(struct tt_simulation *self, struct tt_task *task) {
     struct sim_executor *executor = &self->executors[task->executor];
     int64_t bytes = self->models[task->model].input_bytes * task->rows;
-    if (bytes > 0) {
+    if (bytes > 0 && !self->pooled) {
         int64_t done_at = tt_copy_engine_add(&self->copies_in[executor->device], self->now, bytes);
         if (done_at > self->now) {
             wait_until(self, task->executor, PHASE_COPYING_IN, done_at);
@@ -193,7 +196,7 @@ static void step_ended(struct tt_simulation *self, int32_t number) {
     }
     int64_t bytes = self->models[task->model].output_bytes * task->rows;
     int64_t done_at = self->now;
-    if (bytes > 0)
+    if (bytes > 0 && !self->pooled)
         done_at = tt_copy_engine_add(&self->copies_out[executor->device], self->now, bytes);
     if (done_at > self->now)
         wait_until(self, number, PHASE_COPYING_OUT, done_at);
@@ -259,6 +262,13 @@ static void on_ended(void *context, int64_t now, struct tt_request *request, enu
                      enum tt_drop_reason reason) {
     struct tt_simulation *self = context;
     self->events++;
+    int64_t ended_at = now;
+    if (self->pooled) { /* E1: the output comes back alone */
+        int64_t bytes = self->models[request->model].output_bytes * request->rows;
+        if (ending == TT_ENDING_DONE && bytes > 0)
+            ended_at = tt_copy_engine_add(&self->copies_out[0], now, bytes);
+        tt_input_pool_left(&self->pool, now, request);
+    }
     if (!self->observer.ended)
         return;
     const struct sim_request *known = &self->requests[request->handle.index];
@@ -266,7 +276,7 @@ static void on_ended(void *context, int64_t now, struct tt_request *request, enu
                                    .arrived_at = request->arrived_at,
                                    .deadline_at = request->deadline_at,
                                    .started_at = known->started_at,
-                                   .ended_at = now,
+                                   .ended_at = ended_at,
                                    .model = request->model,
                                    .ending = ending,
                                    .reason = reason};
@@ -316,7 +326,8 @@ static void admit(struct tt_simulation *self, const struct tt_sim_arrival *arriv
                               .priority = arrival->priority,
                               .deadline_at = arrival->deadline_at};
     struct tt_request *request;
-    if (tt_mechanism_arrived(&self->mechanism, self->now, &told, &request) != TT_OK) {
+    bool fits = !self->pooled || arrival->rows <= self->pool.rings[arrival->model].capacity;
+    if (!fits || tt_mechanism_arrived(&self->mechanism, self->now, &told, &request) != TT_OK) {
         turn_away(self, arrival, number);
         return;
     }
@@ -324,6 +335,11 @@ static void admit(struct tt_simulation *self, const struct tt_sim_arrival *arriv
         (struct sim_request){.number = number, .started_at = -1, .exit_step = arrival->exit_step};
     if (arrival->exit_step >= 0)
         self->any_exit = true;
+    if (self->pooled)
+        tt_input_pool_arrived(&self->pool, self->now, request,
+                              self->models[arrival->model].input_bytes * arrival->rows);
+    else
+        tt_mechanism_ready(&self->mechanism, self->now, request);
     if (arrival->cancel_at != TT_NEVER)
         tt_cancel_heap_push(&self->cancels, tt_instant_max(arrival->cancel_at, self->now), number,
                             request->handle);
@@ -358,6 +374,8 @@ static int64_t next_instant(const struct tt_simulation *self) {
     at = tt_instant_min(at, heap_next(&self->due));
     at = tt_instant_min(at, heap_next(&self->appearing));
     at = tt_instant_min(at, tt_cancel_heap_next_at(&self->cancels));
+    if (self->pooled)
+        at = tt_instant_min(at, tt_input_pool_next_at(&self->pool));
     at = tt_instant_min(at, self->timer_at);
     return tt_instant_max(at, self->now);
 }
@@ -387,6 +405,11 @@ static void tell(struct tt_simulation *self) {
         arrive(self);
     while (tt_cancel_heap_next_at(&self->cancels) <= self->now)
         cancel_due(self);
+    struct tt_request *ready;
+    while (self->pooled && (ready = tt_input_pool_take_ready(&self->pool, self->now))) {
+        tt_mechanism_ready(&self->mechanism, self->now, ready);
+        self->told = true;
+    }
 }
 
 /* A policy that keeps requests without asking for a timer, or for longer than any promise, loses
@@ -427,8 +450,11 @@ bool tt_simulation_run(struct tt_simulation *self, int64_t budget) {
             tt_mechanism_decide(&self->mechanism, self->now);
             self->timer_at = tt_mechanism_next_at(&self->mechanism);
         }
-        if (self->check)
+        if (self->check) {
             tt_mechanism_check(&self->mechanism);
+            if (self->pooled)
+                tt_input_pool_check(&self->pool);
+        }
     }
     return true;
 }
@@ -475,6 +501,12 @@ static enum tt_err init_tables(struct tt_simulation *self, const struct tt_sim_o
         err = tt_heap_init(&self->due, self->executor_count);
     if (!err)
         err = tt_heap_init(&self->appearing, self->executor_count);
+    self->pooled = options->devices[0].pool_slots > 0;
+    if (!err && self->pooled) {
+        tt_assert(options->device_count == 1);
+        err = tt_input_pool_init(&self->pool, options->model_count, options->devices[0].pool_slots,
+                                 &self->copies_in[0], &self->mechanism.requests);
+    }
     return err;
 }
 
@@ -556,6 +588,8 @@ void tt_simulation_free(struct tt_simulation *take_simulation) {
     tt_heap_fini(&self->due);
     tt_heap_fini(&self->appearing);
     tt_cancel_heap_fini(&self->cancels);
+    if (self->pooled)
+        tt_input_pool_fini(&self->pool);
     free(self->devices);
     free(self->copies_in);
     free(self->copies_out);

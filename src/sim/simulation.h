@@ -3,14 +3,15 @@
  *
  * One instant. The clock jumps to the next instant at which anything happens. There, in this order:
  * executors appear, completions are told (devices in order of their number), arrivals,
- * cancellations, and then the policy decides once. What its answers cause at the same instant is
- * told at once afterwards, until nothing new happens there.
+ * cancellations, inputs that are there, and then the policy decides once. What its answers cause at
+ * the same instant is told at once afterwards, until nothing new happens there.
  *
  * Life of a task: RUN -> its message travels (d_ctrl + d_data * rows) while earlier tasks of the
  * executor run -> it starts when the message is there, `start_at` has come and the executor is free
  * -> inputs are copied in, the steps run one after another on the device, outputs are copied out ->
- * finished. YIELD ends it at the next step boundary, ABORT at once, after which the executor needs
- * `abort_ns` to recover.
+ * finished. (With a pool of inputs, E1, they are there already, and outputs leave one by one after
+ * the task has finished.) YIELD ends it at the next step boundary, ABORT at once, after which the
+ * executor needs `abort_ns` to recover.
  *
  * What a request will do later (its exit, its cancellation) is known here and never told to the
  * policy ahead of time. Same options and source, same result, bit for bit: integers only, and ties
@@ -73,6 +74,10 @@ struct tt_sim_device {
     int32_t executors;     /* tasks that may run at once, >= 1 */
     struct tt_copy_engine copy_in,
         copy_out; /* used by models with bytes; all 0: copies cost nothing */
+    /* E1: each input is sent alone when it comes, into a ring of so many slots (per model; no
+     * request has more rows), and each output comes back alone. Only where this is the only device,
+     * for policies that wait for `ready`. 0: inputs and outputs are copied with their batch. */
+    int32_t pool_slots;
 };
 
 struct tt_sim_model {

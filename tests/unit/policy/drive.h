@@ -324,6 +324,8 @@ static inline void drive_tell(struct drive *self) {
                                      .user = (void *)(intptr_t)index};
         if (tt_mechanism_arrived(&self->mechanism, self->now, &arrival, &a->request))
             self->outcomes[index].refused = true;
+        else
+            tt_mechanism_ready(&self->mechanism, self->now, a->request);
     }
     for (int32_t i = 0; self->any_cancel && i < self->next_arrival; i++) {
         if (self->arrivals[i].request && self->arrivals[i].cancel_at <= self->now) {

@@ -1,0 +1,356 @@
+#include "policy/elastic.h"
+
+#include "policy/elastic_plan.h"
+#include "policy/fifo.h"
+
+#include <stdlib.h>
+
+enum { WORKERS, MAX_INF, VARIANT, LOAD, DROP, OPTION_COUNT };
+enum { MAX_WORKERS = 64, TOTALS = 7 }; /* totals 1, 2, 4 .. TT_ELASTIC_MAX_TOTAL */
+
+static const struct tt_option_spec options[OPTION_COUNT] = {
+    [WORKERS] = {.key = "workers",
+                 .type = TT_OPTION_SIZES,
+                 .minimum = 1,
+                 .maximum = MAX_WORKERS,
+                 .help = "batch size of each executor, a power of two; not given: 1, 1, 2, 4, ..."},
+    [MAX_INF] = {.key = "max_inf",
+                 .type = TT_OPTION_INTEGER,
+                 .minimum = 1,
+                 .maximum = 1 << 20,
+                 .standard = 0,
+                 .help = "most rows that run at once; not given: the sum of the workers' sizes"},
+    [VARIANT] = {.key = "variant",
+                 .type = TT_OPTION_CHOICE,
+                 .choices = "naive|enhanced",
+                 .help = "all workers, or those of the best configuration for the load"},
+    [LOAD] = {.key = "load",
+              .type = TT_OPTION_CHOICE,
+              .choices = "pending|waiting",
+              .help = "enhanced: the load counts what runs too, or only what waits"},
+    [DROP] = {.key = "drop",
+              .type = TT_OPTION_CHOICE,
+              .choices = "none|deadline",
+              .help = "what becomes of a request that cannot meet its deadline any more"},
+};
+
+struct tt_policy {
+    struct tt_queues queues; /* of requests whose input is there */
+    int32_t worker_count;
+    int32_t sizes[MAX_WORKERS];   /* of each executor */
+    int32_t by_size[MAX_WORKERS]; /* executors, largest size first, then smallest id */
+    int32_t rank[MAX_WORKERS];    /* of each executor: how many of its size have a smaller id */
+    int32_t running;              /* rows */
+    int32_t max_inf;
+    bool enhanced, only_waiting;
+    struct tt_elastic_choice *plans; /* [model_capacity * TOTALS], by log2 of the total */
+};
+
+static void elastic_arrived(struct tt_policy *self, int64_t now, struct tt_request *request) {
+    (void)self; /* it waits for its input */
+    (void)now;
+    (void)request;
+}
+
+static void elastic_ready(struct tt_policy *self, int64_t now, struct tt_request *request) {
+    (void)now;
+    tt_queues_put(&self->queues, request);
+}
+
+static void elastic_finished(struct tt_policy *self, int64_t now, const struct tt_task *task) {
+    (void)now;
+    self->running -= task->rows;
+    tt_queues_finished(&self->queues, task);
+}
+
+static void elastic_cancelled(struct tt_policy *self, int64_t now, struct tt_request *request) {
+    (void)now;
+    if (tt_list_linked(&request->link))
+        tt_queues_take(&self->queues, request);
+}
+
+/* ---- ranges ---- */
+
+/* Do the two lie side by side? Where the carrier has no slots everything does. */
+static bool adjacent(const struct tt_request *a, const struct tt_request *b) {
+    return a->step == b->step && (a->slot < 0 || b->slot == a->slot + a->rows);
+}
+
+/* The rows of the model's oldest range, as far as `limit`; whether something lies behind its end.
+ */
+static int32_t range_rows(const struct tt_fifo *fifo, int32_t limit, bool *out_cut) {
+    const struct tt_request *request = tt_fifo_first(fifo);
+    int32_t rows = request->rows;
+    *out_cut = false;
+    const struct tt_request *next;
+    while (rows < limit && (next = tt_fifo_next(fifo, request))) {
+        if (!adjacent(request, next)) {
+            *out_cut = true;
+            break;
+        }
+        rows += next->rows;
+        request = next;
+    }
+    return rows;
+}
+
+/* The next range of at most `size` rows, at least the first request. */
+static struct tt_batch next_batch(const struct tt_fifo *fifo, int32_t model, int32_t size) {
+    struct tt_request *request = tt_fifo_first(fifo);
+    struct tt_batch batch = {.first = request,
+                             .model = model,
+                             .count = 1,
+                             .rows = request->rows,
+                             .length = request->length,
+                             .deadline_at = request->deadline_at};
+    struct tt_request *next;
+    while ((next = tt_fifo_next(fifo, request)) && adjacent(request, next) &&
+           batch.rows + next->rows <= size) {
+        batch.count++;
+        batch.rows += next->rows;
+        if (next->length > batch.length)
+            batch.length = next->length;
+        request = next;
+    }
+    return batch;
+}
+
+/* ---- which workers count ---- */
+
+static int32_t log2_of(int32_t value) { return 31 - __builtin_clz((uint32_t)value); }
+
+/* E5: the configuration for the load; NULL: below the smallest. */
+static const struct tt_elastic_choice *configuration(const struct tt_policy *self, int32_t model,
+                                                     int64_t load) {
+    int32_t k = load < TT_ELASTIC_MAX_TOTAL ? log2_of((int32_t)load) : TOTALS - 1;
+    for (; k >= 2; k--) {
+        const struct tt_elastic_choice *plan = &self->plans[(int64_t)model * TOTALS + k];
+        if (plan->total > 0)
+            return plan;
+    }
+    return NULL;
+}
+
+static bool counts(const struct tt_policy *self, const struct tt_elastic_choice *plan,
+                   int32_t worker) {
+    if (!self->enhanced)
+        return true;
+    if (!plan)
+        return self->sizes[worker] <= 2 && self->rank[worker] == 0;
+    return self->rank[worker] < plan->counts[log2_of(self->sizes[worker])];
+}
+
+/* ---- deciding ---- */
+
+static void run(struct tt_policy *self, struct tt_mechanism *actions, int32_t worker,
+                const struct tt_batch *batch) {
+    self->running += batch->rows;
+    tt_queues_run(&self->queues, actions, worker, batch);
+}
+
+/* A request with more rows than any worker runs alone on the largest, when nothing else runs. */
+static bool run_giant(struct tt_policy *self, struct tt_mechanism *actions, int32_t model) {
+    int32_t largest = self->by_size[0];
+    if (self->running > 0 || !tt_heap_contains(&self->queues.idle, largest))
+        return false;
+    struct tt_batch batch = next_batch(&self->queues.fifos[model], model, 1);
+    run(self, actions, largest, &batch);
+    return true;
+}
+
+/* One range, or the part of it that may run: whether all of that runs now. */
+static bool assign_range(struct tt_policy *self, struct tt_mechanism *actions, int32_t model,
+                         int32_t rows, const struct tt_elastic_choice *plan) {
+    const struct tt_fifo *fifo = &self->queues.fifos[model];
+    for (int32_t i = 0; i < self->worker_count && rows > 0; i++) {
+        int32_t worker = self->by_size[i], size = self->sizes[worker];
+        if (!tt_heap_contains(&self->queues.idle, worker) || !counts(self, plan, worker))
+            continue;
+        if (size > rows || tt_fifo_first(fifo)->rows > size)
+            continue;
+        struct tt_batch batch = next_batch(fifo, model, size);
+        rows -= batch.rows;
+        run(self, actions, worker, &batch);
+    }
+    return rows == 0;
+}
+
+/* Algorithms 1 and 2 for one model. */
+static void assign(struct tt_policy *self, struct tt_mechanism *actions, int32_t model) {
+    const struct tt_fifo *fifo = &self->queues.fifos[model];
+    bool goes_on = true;
+    while (goes_on && fifo->count > 0 && self->running < self->max_inf) {
+        if (tt_fifo_first(fifo)->rows > self->sizes[self->by_size[0]]) {
+            goes_on = run_giant(self, actions, model);
+            continue;
+        }
+        bool cut;
+        int32_t room = self->max_inf - self->running;
+        int32_t rows = range_rows(fifo, room, &cut);
+        const struct tt_elastic_choice *plan = NULL;
+        if (self->enhanced)
+            plan = configuration(
+                self, model, cut ? rows : fifo->rows + (self->only_waiting ? 0 : self->running));
+        goes_on = assign_range(self, actions, model, rows < room ? rows : room, plan) && cut;
+    }
+}
+
+static void elastic_decide(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
+    struct tt_queues *queues = &self->queues;
+    tt_queues_drop_lost(queues, now, actions);
+    const struct tt_heap_entry *oldest = tt_heap_top(&queues->heads);
+    if (!oldest || !tt_heap_top(&queues->idle))
+        return;
+    int32_t first = oldest->id;
+    assign(self, actions, first);
+    for (int32_t m = 0; queues->heads.count > 0 && m < queues->domain->model_capacity; m++)
+        if (m != first && queues->fifos[m].count > 0)
+            assign(self, actions, m);
+}
+
+static int64_t elastic_next_at(const struct tt_policy *self) {
+    return tt_queues_lost_at(&self->queues);
+}
+
+static void elastic_model_changed(struct tt_policy *self, int64_t now, int32_t model,
+                                  enum tt_change change) {
+    (void)now;
+    tt_queues_model_changed(&self->queues, model, change);
+    if (change != TT_CHANGE_ADDED || !self->enhanced)
+        return;
+    int32_t available[TT_ELASTIC_SIZES] = {0};
+    for (int32_t w = 0; w < self->worker_count; w++)
+        available[log2_of(self->sizes[w])]++;
+    const struct tt_profile *profile = self->queues.domain->models[model]->whole;
+    for (int32_t k = 0; k < TOTALS; k++)
+        self->plans[(int64_t)model * TOTALS + k] = tt_elastic_plan(profile, available, 1 << k);
+}
+
+static void elastic_executor_changed(struct tt_policy *self, int64_t now, int32_t executor,
+                                     enum tt_change change) {
+    (void)now;
+    tt_queues_executor_changed(&self->queues, executor, change);
+}
+
+static void elastic_check(const struct tt_policy *self) {
+    tt_queues_check(&self->queues);
+    const struct tt_mechanism *domain = self->queues.domain;
+    int32_t running = 0;
+    for (int32_t e = 0; e < domain->executor_capacity; e++)
+        if (domain->executors[e].queued > 0)
+            running += tt_mechanism_oldest(domain, e)->rows;
+    tt_assert(running == self->running);
+}
+
+static void elastic_free(struct tt_policy *take_self) {
+    tt_queues_fini(&take_self->queues);
+    free(take_self->plans);
+    free(take_self);
+}
+
+/* ---- making one ---- */
+
+static enum tt_err read_workers(struct tt_policy *self, const struct tt_policy_setup *setup,
+                                struct tt_message *why) {
+    int32_t executors = setup->domain->executor_capacity;
+    int32_t given =
+        tt_options_sizes("workers", setup->options, setup->option_count, self->sizes, MAX_WORKERS);
+    if (executors > MAX_WORKERS || (given > 0 && given != executors))
+        return tt_fail(TT_ERR_INVALID, why,
+                       "option workers: %d sizes for %d executors; it must be a size for each, of "
+                       "at most %d",
+                       given, executors, MAX_WORKERS);
+    self->worker_count = executors;
+    bool any_one = false;
+    for (int32_t w = 0; w < executors; w++) {
+        if (given == 0)
+            self->sizes[w] =
+                w < 2 ? 1 : 1 << (w - 1 < TT_ELASTIC_SIZES ? w - 1 : TT_ELASTIC_SIZES - 1);
+        int32_t size = self->sizes[w];
+        if ((size & (size - 1)) != 0 || size > 1 << (TT_ELASTIC_SIZES - 1))
+            return tt_fail(TT_ERR_INVALID, why, "option workers: %d is not a power of two up to %d",
+                           size, 1 << (TT_ELASTIC_SIZES - 1));
+        any_one |= size == 1;
+    }
+    if (!any_one)
+        return tt_fail(TT_ERR_INVALID, why,
+                       "option workers: there is no worker of size 1, so that a single request "
+                       "would wait for ever; add one");
+    return TT_OK;
+}
+
+static void sort_workers(struct tt_policy *self) {
+    int32_t count = 0;
+    for (int32_t k = TT_ELASTIC_SIZES - 1; k >= 0; k--) {
+        int32_t rank = 0;
+        for (int32_t w = 0; w < self->worker_count; w++)
+            if (self->sizes[w] == 1 << k) {
+                self->rank[w] = rank++;
+                self->by_size[count++] = w;
+            }
+    }
+}
+
+static enum tt_err elastic_create(const struct tt_policy_kind *kind,
+                                  const struct tt_policy_setup *setup,
+                                  struct tt_policy **out_policy, struct tt_message *why) {
+    int64_t values[OPTION_COUNT];
+    enum tt_err err = tt_options_parse(kind->options, kind->option_count, setup->options,
+                                       setup->option_count, values, why);
+    if (err)
+        return err;
+    struct tt_policy *self = calloc(1, sizeof(*self));
+    if (!self)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    err = read_workers(self, setup, why);
+    if (err) {
+        free(self);
+        return err;
+    }
+    sort_workers(self);
+    int32_t sum = 0;
+    for (int32_t w = 0; w < self->worker_count; w++)
+        sum += self->sizes[w];
+    self->max_inf = values[MAX_INF] > 0 ? (int32_t)values[MAX_INF] : sum;
+    self->enhanced = values[VARIANT] != 0;
+    self->only_waiting = values[LOAD] != 0;
+    self->plans = calloc((size_t)setup->domain->model_capacity * TOTALS, sizeof(*self->plans));
+    err = tt_queues_init(&self->queues, setup, TT_FIFO_ARRIVAL, values[DROP] != 0, why);
+    int32_t largest = self->sizes[self->by_size[0]];
+    if (!err && !self->plans)
+        err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    else if (!err && self->max_inf < largest)
+        err =
+            tt_fail(TT_ERR_INVALID, why,
+                    "option max_inf is %d, but a worker takes %d at once; it must be at least that",
+                    self->max_inf, largest);
+    if (err) {
+        elastic_free(self);
+        return err;
+    }
+    *out_policy = self;
+    return TT_OK;
+}
+
+static const struct tt_policy_ops ops = {
+    .name = "elastic",
+    .arrived = elastic_arrived,
+    .ready = elastic_ready,
+    .finished = elastic_finished,
+    .cancelled = elastic_cancelled,
+    .decide = elastic_decide,
+    .next_at = elastic_next_at,
+    .model_changed = elastic_model_changed,
+    .executor_changed = elastic_executor_changed,
+    .check = elastic_check,
+    .free = elastic_free,
+};
+
+const struct tt_policy_kind tt_elastic_kind = {
+    .name = "elastic",
+    .summary = "inputs go to the device at once; idle workers of many sizes take ranges of them",
+    .options = options,
+    .option_count = OPTION_COUNT,
+    .create = elastic_create,
+    .ops = &ops,
+};

@@ -1,0 +1,39 @@
+/* Elastic: E2bird (E1, E2, E4, E5).
+ *
+ * A device holds the inputs of requests in a ring of slots, to which each is sent alone as soon as
+ * it arrives; executors are *workers*, each for batches of one size, a power of two. As soon as
+ * inputs are there (`ready`), idle workers take ranges of them from the oldest on: no request waits
+ * for company, and several batches run at once, large ones when much is waiting, small ones when
+ * little is.
+ *
+ * Life of a decision (algorithm 1). R = min(ready rows that wait, max_inf - rows that run). The
+ * idle workers are looked at from the largest to the smallest (equal sizes: smallest id); the first
+ * whose size is at most R takes the next range of just its size, R falls by that, and the search
+ * goes on from there, until R or the workers run out. With `variant: enhanced` (algorithm 2) only
+ * the workers of the configuration that belongs to the load count: the best choice of workers
+ * (elastic_plan.h) for the largest power of two that is at most the load. Below the smallest such
+ * total the workers of size 1 and 2 count, as in the paper. Load is what is in the pool and not
+ * done: `load: pending`; or only what waits there: `load: waiting`.
+ *
+ * Readings, where the paper is silent. Rounding the load up would leave requests waiting for a
+ * worker that never fills, so it is rounded down. A range is a run of adjacent slots: the ring's
+ * end, or a slot whose request went away, cuts it, and R counts only what is before the cut; in the
+ * enhanced variant such a range is a load of its own, since it cannot grow. A request of several
+ * rows is not divided: a worker may then run with less than its size; one with more rows than any
+ * worker runs alone on the largest. Several models: the model with the oldest request first, then
+ * the others by number; ranges are of one model, `max_inf` counts all.
+ *
+ * Options: `workers` (1,1,2,4,8,16: a size for each executor, by number; one of size 1 must be
+ * there, else a single request would wait for ever; not given: 1, 1, 2, 4, ...), `max_inf` (not
+ * given: the sum of the sizes), `variant`, `load`, `drop` (heads that cannot finish in time even if
+ * they ran alone at once).
+ *
+ * O(workers + rows taken) per decision. */
+#ifndef TT_POLICY_ELASTIC_H
+#define TT_POLICY_ELASTIC_H
+
+#include "policy/policy.h"
+
+extern const struct tt_policy_kind tt_elastic_kind;
+
+#endif
