@@ -148,13 +148,24 @@ static void run(struct tt_policy *self, struct tt_mechanism *actions, int32_t wo
     tt_queues_run(&self->queues, actions, worker, batch);
 }
 
-/* A request with more rows than any worker runs alone on the largest, when nothing else runs. */
-static bool run_giant(struct tt_policy *self, struct tt_mechanism *actions, int32_t model) {
-    int32_t largest = self->by_size[0];
-    if (self->running > 0 || !tt_heap_contains(&self->queues.idle, largest))
+/* Nothing runs and still something waits: no worker that is there fits (the small ones are gone, or
+ * the request has more rows than any). The smallest that can hold the range takes it, else the
+ * largest. */
+static bool run_anyhow(struct tt_policy *self, struct tt_mechanism *actions, int32_t model,
+                       int32_t rows) {
+    int32_t chosen = -1;
+    for (int32_t i = 0; i < self->worker_count; i++) {
+        int32_t worker = self->by_size[i];
+        if (tt_heap_contains(&self->queues.idle, worker) &&
+            (chosen < 0 || self->sizes[worker] >= rows))
+            chosen = worker;
+    }
+    if (chosen < 0)
         return false;
-    struct tt_batch batch = next_batch(&self->queues.fifos[model], model, 1);
-    run(self, actions, largest, &batch);
+    int32_t most = self->queues.domain->models[model]->max_batch;
+    int32_t limit = self->sizes[chosen] < most ? self->sizes[chosen] : most;
+    struct tt_batch batch = next_batch(&self->queues.fifos[model], model, limit);
+    run(self, actions, chosen, &batch);
     return true;
 }
 
@@ -162,11 +173,12 @@ static bool run_giant(struct tt_policy *self, struct tt_mechanism *actions, int3
 static bool assign_range(struct tt_policy *self, struct tt_mechanism *actions, int32_t model,
                          int32_t rows, const struct tt_elastic_choice *plan) {
     const struct tt_fifo *fifo = &self->queues.fifos[model];
+    int32_t most = self->queues.domain->models[model]->max_batch;
     for (int32_t i = 0; i < self->worker_count && rows > 0; i++) {
         int32_t worker = self->by_size[i], size = self->sizes[worker];
         if (!tt_heap_contains(&self->queues.idle, worker) || !counts(self, plan, worker))
             continue;
-        if (size > rows || tt_fifo_first(fifo)->rows > size)
+        if (size > rows || size > most || tt_fifo_first(fifo)->rows > size)
             continue;
         struct tt_batch batch = next_batch(fifo, model, size);
         rows -= batch.rows;
@@ -180,10 +192,6 @@ static void assign(struct tt_policy *self, struct tt_mechanism *actions, int32_t
     const struct tt_fifo *fifo = &self->queues.fifos[model];
     bool goes_on = true;
     while (goes_on && fifo->count > 0 && self->running < self->max_inf) {
-        if (tt_fifo_first(fifo)->rows > self->sizes[self->by_size[0]]) {
-            goes_on = run_giant(self, actions, model);
-            continue;
-        }
         bool cut;
         int32_t room = self->max_inf - self->running;
         int32_t rows = range_rows(fifo, room, &cut);
@@ -192,6 +200,8 @@ static void assign(struct tt_policy *self, struct tt_mechanism *actions, int32_t
             plan = configuration(
                 self, model, cut ? rows : fifo->rows + (self->only_waiting ? 0 : self->running));
         goes_on = assign_range(self, actions, model, rows < room ? rows : room, plan) && cut;
+        if (self->running == 0)
+            goes_on = run_anyhow(self, actions, model, rows);
     }
 }
 

@@ -19,9 +19,10 @@
  * worker that never fills, so it is rounded down. A range is a run of adjacent slots: the ring's
  * end, or a slot whose request went away, cuts it, and R counts only what is before the cut; in the
  * enhanced variant such a range is a load of its own, since it cannot grow. A request of several
- * rows is not divided: a worker may then run with less than its size; one with more rows than any
- * worker runs alone on the largest. Several models: the model with the oldest request first, then
- * the others by number; ranges are of one model, `max_inf` counts all.
+ * rows is not divided: a worker may then run with less than its size. When nothing runs and no
+ * worker fits what waits (a request has more rows than any, the small workers are gone), the
+ * smallest that can hold it takes it, else the largest. Several models: the model with the oldest
+ * request first, then the others by number; ranges are of one model, `max_inf` counts all.
  *
  * Options: `workers` (1,1,2,4,8,16: a size for each executor, by number; one of size 1 must be
  * there, else a single request would wait for ever; not given: 1, 1, 2, 4, ...), `max_inf` (not
