@@ -1,0 +1,489 @@
+#include "policy/diversity.h"
+
+#include "base/instant.h"
+#include "policy/batch_table.h"
+#include "policy/fifo.h"
+
+#include <stdlib.h>
+
+enum { BS_MAX, PAIRS, WINDOW, COMP_WAIT, STRETCH, SPLIT, INPUT, WIDTH, DROP, OPTION_COUNT };
+enum { MOST_ACTIVE = 1024, NOT_GIVEN = -1, PENDING = -1 };
+
+static const struct tt_option_spec options[OPTION_COUNT] = {
+    [BS_MAX] = {.key = "bs_max",
+                .type = TT_OPTION_INTEGER,
+                .minimum = 1,
+                .maximum = TT_PROFILE_MAX_BATCH,
+                .standard = 64,
+                .help = "most rows in a batch, where the model allows more"},
+    [PAIRS] = {.key = "pairs",
+               .type = TT_OPTION_INTEGER,
+               .minimum = 1,
+               .maximum = 1024,
+               .standard = 2,
+               .help = "buffers between two stages; 1 makes the pipeline serial"},
+    [WINDOW] = {.key = "window",
+                .type = TT_OPTION_DURATION,
+                .minimum = 0,
+                .maximum = 3600 * TT_S,
+                .standard = NOT_GIVEN,
+                .help = "how long the oldest request waits for a full batch; not given: 0, with "
+                        "input: on the first stage's duration at bs_max"},
+    [COMP_WAIT] = {.key = "comp_wait",
+                   .type = TT_OPTION_DURATION,
+                   .minimum = 0,
+                   .maximum = 3600 * TT_S,
+                   .standard = NOT_GIVEN,
+                   .help = "a batch older than this is not stretched; not given: the model's "
+                           "latency at bs_max"},
+    [STRETCH] = {.key = "stretch",
+                 .type = TT_OPTION_CHOICE,
+                 .choices = "on|off",
+                 .help = "load diversity: newcomers join the latest batch at a stage boundary"},
+    [SPLIT] = {.key = "split",
+               .type = TT_OPTION_CHOICE,
+               .choices = "on|off",
+               .help = "operator diversity: halve a batch where its remaining stages gain nothing "
+                       "from its size"},
+    [INPUT] = {.key = "input",
+               .type = TT_OPTION_CHOICE,
+               .choices = "off|on",
+               .help = "input diversity: only inputs of similar length share a batch"},
+    [WIDTH] = {.key = "width",
+               .type = TT_OPTION_INTEGER,
+               .minimum = 0,
+               .maximum = 1 << 20,
+               .help = "with input: on, so many lengths are similar; 0: as the profile has rows"},
+    [DROP] = {.key = "drop",
+              .type = TT_OPTION_CHOICE,
+              .choices = "none|deadline",
+              .help = "what becomes of a request that cannot meet its deadline any more"},
+};
+
+struct tt_policy {
+    struct tt_queues queues;       /* pending requests; idle executors */
+    struct tt_batch_table *tables; /* [model_capacity] */
+    int32_t *running;              /* [executor_capacity]: the part that it runs */
+    int32_t executor_count;
+    int32_t bs_max, pairs, width;
+    int64_t window_ns, comp_wait_ns;
+    bool stretches, splits, input;
+};
+
+/* ---- stages ---- */
+
+static const struct tt_step_model *model_of(const struct tt_policy *self, int32_t model) {
+    return self->queues.domain->models[model];
+}
+
+/* The first step of a stage: steps are dealt out evenly where there are more than stages. */
+static int32_t first_step(const struct tt_policy *self, int32_t model, int32_t stage) {
+    int32_t steps = model_of(self, model)->step_count, stages = self->tables[model].stage_count;
+    return (int32_t)((int64_t)stage * steps / stages);
+}
+
+/* The stage that begins with the step, or that it lies in. */
+static int32_t stage_of(const struct tt_policy *self, int32_t model, int32_t step) {
+    int32_t stage = 0;
+    while (stage + 1 < self->tables[model].stage_count &&
+           first_step(self, model, stage + 1) <= step)
+        stage++;
+    return stage;
+}
+
+static bool serves(const struct tt_policy *self, int32_t executor, int32_t model, int32_t stage) {
+    int32_t stages = self->tables[model].stage_count;
+    if (self->executor_count >= stages)
+        return executor % stages == stage;
+    return stage % self->executor_count == executor;
+}
+
+/* An idle executor for the stage, the smallest id; -1. */
+static int32_t idle_for(const struct tt_policy *self, int32_t model, int32_t stage) {
+    for (int32_t e = 0; e < self->executor_count; e++)
+        if (tt_heap_contains(&self->queues.idle, e) && serves(self, e, model, stage))
+            return e;
+    return -1;
+}
+
+/* From the first step of `stage` to the end, at `rows` rows. */
+static int64_t remaining(const struct tt_policy *self, int32_t model, int32_t stage, int32_t rows,
+                         int32_t length) {
+    const struct tt_step_model *m = model_of(self, model);
+    int64_t sum = 0;
+    for (int32_t s = first_step(self, model, stage); s < m->step_count; s++)
+        sum += tt_profile_latency(m->steps[s].profile, rows, length);
+    return sum;
+}
+
+static int32_t most_rows(const struct tt_policy *self, int32_t model) {
+    int32_t allowed = model_of(self, model)->max_batch;
+    return self->bs_max < allowed ? self->bs_max : allowed;
+}
+
+/* ---- events ---- */
+
+static void diversity_arrived(struct tt_policy *self, int64_t now, struct tt_request *request) {
+    (void)now;
+    request->policy_word = PENDING;
+    tt_queues_put(&self->queues, request);
+}
+
+static void diversity_cancelled(struct tt_policy *self, int64_t now, struct tt_request *request) {
+    (void)now;
+    if (request->policy_word == PENDING)
+        tt_queues_take(&self->queues, request);
+    else
+        tt_batch_table_remove(&self->tables[request->model], (int32_t)request->policy_word,
+                              request);
+}
+
+static void diversity_finished(struct tt_policy *self, int64_t now, const struct tt_task *task) {
+    (void)now;
+    struct tt_batch_table *table = &self->tables[task->model];
+    int32_t part = self->running[task->executor];
+    int32_t stage = table->parts[part].stage;
+    self->running[task->executor] = -1;
+    tt_queues_executor_freed(&self->queues, task->executor);
+    tt_batch_table_ended(table, part);
+    for (int32_t i = 0; i < task->count; i++) {
+        struct tt_request *request = task->items[i].request;
+        if (request->state != TT_REQUEST_QUEUED)
+            continue;
+        if (request->step == first_step(self, task->model, stage + 1))
+            tt_batch_table_keep(table, part, request);
+        else /* D8: its condition sent it elsewhere */
+            tt_batch_table_skip(table, part, stage_of(self, task->model, request->step) - 1,
+                                request);
+    }
+    tt_batch_table_kept(table, part);
+}
+
+/* ---- deciding ---- */
+
+/* Does the batch gain nothing from its size in what remains? D6. */
+static bool is_too_large(const struct tt_policy *self, int32_t model, int32_t stage, int32_t rows,
+                         int32_t length) {
+    int32_t more = (rows + 1) / 2, less = rows / 2;
+    return less > 0 && remaining(self, model, stage, rows, length) >=
+                           remaining(self, model, stage, more, length) +
+                               remaining(self, model, stage, less, length);
+}
+
+static int32_t length_of(const struct tt_part *part) {
+    int32_t length = 0;
+    for (struct tt_list_node *node = tt_list_first(&part->requests); node;
+         node = tt_list_next(&part->requests, node)) {
+        const struct tt_request *request = TT_CONTAINER_OF(node, struct tt_request, link);
+        if (request->length > length)
+            length = request->length;
+    }
+    return length;
+}
+
+/* Forwards what ended a stage, in halves of halves where that is better. */
+static void split_and_push(struct tt_policy *self, int32_t model, int32_t part) {
+    struct tt_batch_table *table = &self->tables[model];
+    const struct tt_part *p = &table->parts[part];
+    if (self->splits && is_too_large(self, model, p->stage + 1, p->rows, length_of(p))) {
+        int32_t younger = tt_batch_table_split(table, part, (p->rows + 1) / 2);
+        if (younger >= 0) {
+            split_and_push(self, model, part); /* as deep as the halvings of a batch: <= 12 */
+            split_and_push(self, model, younger);
+            return;
+        }
+    }
+    tt_batch_table_push(table, part);
+}
+
+static bool will_split(const struct tt_policy *self, int32_t model, int32_t stage, int32_t rows,
+                       int32_t length) {
+    for (int32_t s = stage; self->splits && s < self->tables[model].stage_count; s++)
+        if (is_too_large(self, model, s, rows, length))
+            return true;
+    return false;
+}
+
+/* The class of lengths that a request belongs to. */
+static int32_t class_of(const struct tt_policy *self, const struct tt_request *request) {
+    if (!self->input)
+        return 0;
+    if (self->width > 0)
+        return (request->length - 1) / self->width;
+    return tt_profile_length_index(model_of(self, request->model)->whole, request->length);
+}
+
+/* Moves pending requests of the oldest one's class into the part, up to `most` rows. */
+static void fill(struct tt_policy *self, int32_t model, int32_t part, int32_t most) {
+    struct tt_batch_table *table = &self->tables[model];
+    struct tt_fifo *fifo = &self->queues.fifos[model];
+    int32_t class = class_of(self, tt_fifo_first(fifo));
+    struct tt_request *next;
+    for (struct tt_request *r = tt_fifo_first(fifo); r && tt_batch_table_room(table) > 0;
+         r = next) {
+        next = tt_fifo_next(fifo, r);
+        if (class_of(self, r) != class)
+            continue;
+        if (table->parts[part].rows > 0 && table->parts[part].rows + r->rows > most)
+            break;
+        tt_queues_take(&self->queues, r);
+        tt_batch_table_add(table, part, r);
+    }
+}
+
+/* D7: may what is pending join this part, which has ended a stage? */
+static bool may_stretch(const struct tt_policy *self, int64_t now, int32_t model, int32_t part) {
+    const struct tt_batch_table *table = &self->tables[model];
+    const struct tt_part *p = &table->parts[part];
+    const struct tt_batch_row *batch = &table->batches[p->batch];
+    const struct tt_request *head = tt_fifo_first(&self->queues.fifos[model]);
+    if (!self->stretches || self->input || !head || !tt_batch_table_may_stretch(table, part))
+        return false;
+    int64_t wait_ns = self->comp_wait_ns;
+    int32_t most = most_rows(self, model), stage = p->stage;
+    if (wait_ns == NOT_GIVEN)
+        wait_ns = tt_profile_latency(model_of(self, model)->whole, most, length_of(p));
+    /* A buffer for the newcomers in front, and one where they meet. */
+    return now - batch->created_at <= wait_ns && p->rows + head->rows <= most &&
+           tt_batch_table_has_buffer(table, 0) && table->buffers[stage] < table->pair_count &&
+           tt_batch_table_room(table) > 0 && idle_for(self, model, 0) >= 0 &&
+           !will_split(self, model, stage + 1, p->rows, length_of(p));
+}
+
+static void go_on(struct tt_policy *self, int64_t now, int32_t model, int32_t part) {
+    struct tt_batch_table *table = &self->tables[model];
+    const struct tt_part *p = &table->parts[part];
+    if (may_stretch(self, now, model, part)) {
+        int32_t room = most_rows(self, model) - p->rows;
+        fill(self, model, tt_batch_table_stretch(table, part), room);
+    } else if (table->batches[p->batch].held >= 0) {
+        tt_batch_table_push(table, part); /* catching up */
+    } else {
+        split_and_push(self, model, part);
+    }
+}
+
+static void run(struct tt_policy *self, struct tt_mechanism *actions, int32_t executor,
+                int32_t model, int32_t number) {
+    struct tt_batch_table *table = &self->tables[model];
+    struct tt_part *part = &table->parts[number];
+    tt_batch_table_run(table, number);
+    int32_t length = length_of(part), rows = part->rows;
+    int32_t first = TT_CONTAINER_OF(tt_list_first(&part->requests), struct tt_request, link)->step;
+    int32_t last = part->stage + 1 == table->stage_count ? model_of(self, model)->step_count
+                                                         : first_step(self, model, part->stage + 1);
+    struct tt_task *task = tt_mechanism_run_begin(actions, executor, model, first, last - 1);
+    task->length = length;
+    struct tt_list_node *node;
+    while ((node = tt_list_first(&part->requests))) {
+        tt_list_remove(node);
+        tt_mechanism_run_add(actions, TT_CONTAINER_OF(node, struct tt_request, link));
+    }
+    self->running[executor] = number;
+    tt_heap_remove(&self->queues.idle, executor);
+    tt_mechanism_run_commit(actions,
+                            actions->now + self->queues.d_ctrl_ns + self->queues.d_data_ns * rows);
+}
+
+/* Idle executors take what waits between the stages, the last stage first. */
+static void run_waiting(struct tt_policy *self, struct tt_mechanism *actions, int32_t model) {
+    const struct tt_batch_table *table = &self->tables[model];
+    for (int32_t stage = table->stage_count - 1; stage >= 0; stage--) {
+        int32_t part, executor;
+        while ((part = tt_batch_table_front(table, stage)) >= 0 &&
+               (executor = idle_for(self, model, stage)) >= 0)
+            run(self, actions, executor, model, part);
+    }
+}
+
+/* How long the oldest pending request waits for company. */
+static int64_t window_of(const struct tt_policy *self, int32_t model, int32_t length) {
+    if (self->window_ns != NOT_GIVEN)
+        return self->window_ns;
+    if (!self->input)
+        return 0;
+    return remaining(self, model, 0, most_rows(self, model), length) -
+           (self->tables[model].stage_count == 1
+                ? 0
+                : remaining(self, model, 1, most_rows(self, model), length));
+}
+
+/* When the model's pending requests become a batch, as far as that depends on them: INT64_MIN: now.
+ */
+static int64_t due_at(const struct tt_policy *self, int32_t model) {
+    const struct tt_fifo *fifo = &self->queues.fifos[model];
+    const struct tt_request *head = tt_fifo_first(fifo);
+    int32_t most = most_rows(self, model);
+    if (!head)
+        return TT_NEVER;
+    if (!self->input && fifo->rows >= most)
+        return INT64_MIN;
+    if (self->input && fifo->rows >= most) {
+        int64_t rows = 0;
+        for (const struct tt_request *r = head; r; r = tt_fifo_next(fifo, r))
+            rows += class_of(self, r) == class_of(self, head) ? r->rows : 0;
+        if (rows >= most)
+            return INT64_MIN;
+    }
+    return tt_instant_add(head->arrived_at, window_of(self, model, head->length));
+}
+
+/* Apart from the window: may a new batch begin? The executor that would run it; -1. */
+static int32_t may_begin(const struct tt_policy *self, int32_t model) {
+    const struct tt_batch_table *table = &self->tables[model];
+    const struct tt_request *head = tt_fifo_first(&self->queues.fifos[model]);
+    if (!head || table->queues[0].first >= 0 || !tt_batch_table_has_buffer(table, 0) ||
+        tt_batch_table_room(table) == 0)
+        return -1;
+    bool full = table->active_rows > 0 && table->active_rows + head->rows > most_rows(self, model);
+    return self->input && full ? -1 : idle_for(self, model, 0);
+}
+
+static void begin(struct tt_policy *self, int64_t now, struct tt_mechanism *actions,
+                  int32_t model) {
+    struct tt_batch_table *table = &self->tables[model];
+    int32_t executor;
+    while ((executor = may_begin(self, model)) >= 0 && due_at(self, model) <= now) {
+        int32_t most = most_rows(self, model) - (self->input ? table->active_rows : 0);
+        int32_t part = tt_batch_table_new(table, now);
+        fill(self, model, part, most);
+        run(self, actions, executor, model, part);
+    }
+}
+
+static void diversity_decide(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
+    tt_queues_drop_lost(&self->queues, now, actions);
+    for (int32_t m = 0; m < self->queues.domain->model_capacity; m++) {
+        struct tt_batch_table *table = &self->tables[m];
+        if (!self->queues.domain->models[m] ||
+            (table->active_count == 0 && self->queues.fifos[m].count == 0))
+            continue;
+        int32_t part;
+        while ((part = tt_batch_table_take_ended(table)) >= 0)
+            go_on(self, now, m, part);
+        run_waiting(self, actions, m);
+        begin(self, now, actions, m);
+    }
+}
+
+static int64_t diversity_next_at(const struct tt_policy *self) {
+    int64_t at = tt_queues_lost_at(&self->queues);
+    for (int32_t m = 0; m < self->queues.domain->model_capacity; m++)
+        if (self->queues.domain->models[m] && may_begin(self, m) >= 0)
+            at = tt_instant_min(at, due_at(self, m));
+    return at;
+}
+
+static void diversity_model_changed(struct tt_policy *self, int64_t now, int32_t model,
+                                    enum tt_change change) {
+    (void)now;
+    tt_queues_model_changed(&self->queues, model, change);
+    if (change != TT_CHANGE_ADDED)
+        return;
+    int32_t steps = model_of(self, model)->step_count;
+    tt_batch_table_start(&self->tables[model], steps < TT_BATCH_STAGES ? steps : TT_BATCH_STAGES,
+                         self->pairs);
+}
+
+static void diversity_executor_changed(struct tt_policy *self, int64_t now, int32_t executor,
+                                       enum tt_change change) {
+    (void)now;
+    tt_queues_executor_changed(&self->queues, executor, change);
+}
+
+static void diversity_check(const struct tt_policy *self) {
+    tt_queues_check(&self->queues);
+    const struct tt_mechanism *domain = self->queues.domain;
+    for (int32_t m = 0; m < domain->model_capacity; m++)
+        if (domain->models[m])
+            tt_batch_table_check(&self->tables[m]);
+    for (int32_t e = 0; e < self->executor_count; e++) {
+        const struct tt_task *task = tt_mechanism_oldest(domain, e);
+        tt_assert((task != NULL) == (self->running[e] >= 0));
+        if (task) {
+            const struct tt_part *part = &self->tables[task->model].parts[self->running[e]];
+            tt_assert(part->state == TT_PART_RUNNING && part->rows == task->rows);
+        }
+    }
+}
+
+static void diversity_free(struct tt_policy *take_self) {
+    for (int32_t m = 0; take_self->tables && m < take_self->queues.domain->model_capacity; m++)
+        tt_batch_table_fini(&take_self->tables[m]);
+    tt_queues_fini(&take_self->queues);
+    free(take_self->tables);
+    free(take_self->running);
+    free(take_self);
+}
+
+/* ---- making one ---- */
+
+static enum tt_err tables_init(struct tt_policy *self, const struct tt_mechanism *domain) {
+    self->executor_count = domain->executor_capacity;
+    self->tables = calloc((size_t)domain->model_capacity, sizeof(*self->tables));
+    self->running = calloc((size_t)domain->executor_capacity, sizeof(*self->running));
+    if (!self->tables || !self->running)
+        return TT_ERR_NO_MEMORY;
+    for (int32_t e = 0; e < self->executor_count; e++)
+        self->running[e] = -1;
+    enum tt_err err = TT_OK;
+    for (int32_t m = 0; m < domain->model_capacity && !err; m++)
+        err = tt_batch_table_init(&self->tables[m], MOST_ACTIVE);
+    return err;
+}
+
+static enum tt_err diversity_create(const struct tt_policy_kind *kind,
+                                    const struct tt_policy_setup *setup,
+                                    struct tt_policy **out_policy, struct tt_message *why) {
+    int64_t values[OPTION_COUNT];
+    enum tt_err err = tt_options_parse(kind->options, kind->option_count, setup->options,
+                                       setup->option_count, values, why);
+    if (err)
+        return err;
+    struct tt_policy *self = calloc(1, sizeof(*self));
+    if (!self)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    err = tt_queues_init(&self->queues, setup, TT_FIFO_PRIORITY, values[DROP] != 0, why);
+    if (err) {
+        free(self);
+        return err;
+    }
+    err = tables_init(self, setup->domain);
+    if (err) {
+        diversity_free(self);
+        return tt_fail(err, why, "out of memory for the batch tables of %d models",
+                       setup->domain->model_capacity);
+    }
+    self->bs_max = (int32_t)values[BS_MAX];
+    self->pairs = (int32_t)values[PAIRS];
+    self->window_ns = values[WINDOW];
+    self->comp_wait_ns = values[COMP_WAIT];
+    self->stretches = values[STRETCH] == 0;
+    self->splits = values[SPLIT] == 0;
+    self->input = values[INPUT] != 0;
+    self->width = (int32_t)values[WIDTH];
+    *out_policy = self;
+    return TT_OK;
+}
+
+static const struct tt_policy_ops ops = {
+    .name = "diversity",
+    .arrived = diversity_arrived,
+    .finished = diversity_finished,
+    .cancelled = diversity_cancelled,
+    .decide = diversity_decide,
+    .next_at = diversity_next_at,
+    .model_changed = diversity_model_changed,
+    .executor_changed = diversity_executor_changed,
+    .check = diversity_check,
+    .free = diversity_free,
+};
+
+const struct tt_policy_kind tt_diversity_kind = {
+    .name = "diversity",
+    .summary = "a pipeline of stages whose batches are made, stretched and split between them",
+    .options = options,
+    .option_count = OPTION_COUNT,
+    .create = diversity_create,
+    .ops = &ops,
+};
