@@ -162,6 +162,7 @@ static enum tt_ending settle(const struct tt_mechanism *self, const struct tt_ta
         leaves = true;
     } else {
         request->step = item->fate == TT_FATE_JUMPS ? item->jump : task->last_step_done + 1;
+        request->round = item->round;
         tt_assert(request->step >= 0);
         leaves = request->step >= self->models[task->model]->step_count;
     }
@@ -175,7 +176,7 @@ void tt_mechanism_finished(struct tt_mechanism *self, int64_t now, struct tt_tas
     tt_assert(task->state == TT_TASK_QUEUED);
     struct tt_executor *executor = &self->executors[task->executor];
     tt_assert(executor->queued > 0 && task == &executor->tasks[executor->oldest]);
-    tt_assert(task->last_step_done >= task->first_step - 1);
+    tt_assert(task->last_step_done >= -1); /* a block may have taken it back before its first */
     tt_assert(task->last_step_done <= task->last_step);
     tt_assert(task->outcome != TT_OUTCOME_DONE || task->last_step_done == task->last_step);
     executor->oldest = executor->oldest + 1 == executor->depth ? 0 : executor->oldest + 1;
@@ -279,6 +280,7 @@ struct tt_task *tt_mechanism_run_begin(struct tt_mechanism *self, int32_t execut
     task->first_step = first_step;
     task->last_step = last_step;
     task->repeat = 1;
+    task->walk = TT_WALK_TOGETHER;
     task->length = 0;
     task->rows = 0;
     task->count = 0;

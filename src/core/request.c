@@ -47,7 +47,7 @@ void tt_request_pool_fini(struct tt_request_pool *self) {
 }
 
 /* Who adds a field blanks it below. */
-_Static_assert(sizeof(void *) != 8 || sizeof(struct tt_request) == 104, "see tt_request_pool_take");
+_Static_assert(sizeof(void *) != 8 || sizeof(struct tt_request) == 112, "see tt_request_pool_take");
 
 struct tt_request *tt_request_pool_take(struct tt_request_pool *self) {
     if (self->in_use == self->limit)
@@ -68,6 +68,7 @@ struct tt_request *tt_request_pool_take(struct tt_request_pool *self) {
     request->length = 0;
     request->priority = 0;
     request->step = 0;
+    request->round = 0;
     request->cancelled = false;
     request->task = NULL;
     request->user = NULL;

@@ -42,6 +42,7 @@ struct tt_request {
     int32_t priority; /* 1 is the most urgent; 0 where the model has no levels */
     int32_t step;     /* the next one to run */
     int32_t slot;     /* its first in the device's slot ring; -1: not in one (yet) */
+    int32_t round;    /* of the recurrent block where it stands, how many it has behind it */
     enum tt_request_state state;
     bool cancelled;       /* while RUNNING: its result will be thrown away */
     struct tt_task *task; /* while RUNNING */

@@ -1,9 +1,12 @@
 /* A model as the mechanism sees it: a row of steps, each with a profile, and what its requests are
  * promised.
  *
- * A whole graph is a model of one step. Stages and layers are steps run in order; a recurrent block
- * is a run of steps that a request walks several times. The policies read this and nothing else
- * about a model. Immutable while requests of it exist. */
+ * A whole graph is a model of one step. Stages and layers are steps run in order. A recurrent block
+ * is a longest row of neighbouring ENCODER steps, or of DECODER steps: a request walks all of it,
+ * from the first step to the last, once per element of its input or output, and then goes on behind
+ * it. All rounds use the same weights, so requests at the same step of a block may share a batch
+ * whatever their rounds. The policies read this and nothing else about a model. Immutable while
+ * requests of it exist. */
 #ifndef TT_CORE_STEP_MODEL_H
 #define TT_CORE_STEP_MODEL_H
 
@@ -18,6 +21,8 @@ enum tt_step_kind {
     TT_STEP_DECODER, /* once per output element; how many is known to the world only */
 };
 
+enum { TT_QUANTILES = 101 };
+
 struct tt_step {
     const char *name; /* borrowed; for traces */
     const struct tt_profile *profile;
@@ -28,13 +33,37 @@ struct tt_step_model {
     const char *name; /* borrowed */
     int32_t step_count;
     const struct tt_step *steps;
-    const struct tt_profile *whole; /* of all steps in one go: what whole-graph policies go by */
-    int64_t slo_ns;                 /* TT_NEVER: no promise */
-    int32_t max_batch;              /* rows; <= whole->max_batch */
+    /* Of all steps in one go, encoders as often as the input is long, decoders for an output that
+     * nine in ten do not exceed: what whole-graph policies go by. */
+    const struct tt_profile *whole;
+    int64_t slo_ns;    /* TT_NEVER: no promise */
+    int32_t max_batch; /* rows; <= whole->max_batch */
+    /* With DECODER steps: of the outputs seen when the model was profiled, p percent had at most
+     * output_quantiles[p] elements; ascending, [TT_QUANTILES]. No output has more than the last.
+     * NULL without. */
+    const int32_t *output_quantiles;
     /* What the configuration asks of a windowed batcher; 0 where it says nothing. */
     int64_t window_ns;
     int32_t preferred_count;
     const int32_t *preferred; /* ascending batch sizes */
 };
+
+/* Steps first .. last of one recurrent block; first = -1: the step is in none. */
+struct tt_step_block {
+    int32_t first, last;
+};
+
+static inline struct tt_step_block tt_step_block_of(const struct tt_step_model *self,
+                                                    int32_t step) {
+    enum tt_step_kind kind = self->steps[step].kind;
+    if (kind == TT_STEP_STATIC)
+        return (struct tt_step_block){.first = -1, .last = -1};
+    struct tt_step_block block = {.first = step, .last = step};
+    while (block.first > 0 && self->steps[block.first - 1].kind == kind)
+        block.first--;
+    while (block.last + 1 < self->step_count && self->steps[block.last + 1].kind == kind)
+        block.last++;
+    return block;
+}
 
 #endif

@@ -17,6 +17,7 @@ enum tt_task_state { TT_TASK_FREE, TT_TASK_BUILDING, TT_TASK_QUEUED };
 enum tt_outcome {
     TT_OUTCOME_DONE,      /* every step of the task ran */
     TT_OUTCOME_PREEMPTED, /* stopped at a step boundary on request (YIELD) */
+    TT_OUTCOME_PARTED,    /* stopped where a recurrent block ended for some of its requests only */
     TT_OUTCOME_ABORTED,   /* stopped on request (ABORT); nothing of it counts */
     TT_OUTCOME_FAILED,    /* the device failed; every request of it fails */
 };
@@ -39,10 +40,20 @@ enum tt_fate {
     TT_FATE_FAILS,  /* this one alone could not be computed */
 };
 
+/* How a task goes through recurrent blocks (step_model.h) that end within it. Without such a block
+ * all are the same. */
+enum tt_task_walk {
+    TT_WALK_TOGETHER, /* each block until the last member is through; all stay to the end (padding)
+                       */
+    TT_WALK_PARTING,  /* each block until the first member is through; there it ends (PARTED) */
+    TT_WALK_ONCE,     /* every step as written, `repeat` times; who has more to do JUMPS back */
+};
+
 struct tt_task_item {
     struct tt_request *request;
     enum tt_fate fate;
     int32_t jump;          /* TT_FATE_JUMPS: the next step */
+    int32_t round;         /* of the recurrent block of its next step, how many it has behind it */
     enum tt_ending ending; /* the mechanism's: how the request left, if it did */
 };
 
@@ -52,6 +63,7 @@ struct tt_task {
     int32_t model;
     int32_t first_step, last_step;
     int32_t repeat; /* the steps run this many times in a row, >= 1 */
+    enum tt_task_walk walk;
     int32_t length; /* inputs are padded to this; 0: as they are */
     int32_t rows;   /* sum over the items */
     int32_t count, capacity;

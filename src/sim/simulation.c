@@ -4,8 +4,10 @@
 #include "base/instant.h"
 #include "base/prng.h"
 #include "core/policy_ops.h"
+#include "core/walk.h"
 #include "sim/cancel_heap.h"
 #include "sim/input_pool.h"
+#include "sim/step_work.h"
 
 #include <stdlib.h>
 
@@ -29,9 +31,9 @@ enum phase {
 struct sim_executor {
     int32_t device;
     enum phase phase;
-    int32_t step;  /* PHASE_RUNNING: which */
-    int32_t round; /* of task->repeat */
+    struct tt_walk walk; /* PHASE_RUNNING: where it is */
     int32_t last_step_done;
+    bool walked; /* a step of the task has ended */
     bool yielding;
     enum tt_outcome outcome; /* PHASE_STOPPING */
     int64_t appears_at;
@@ -42,6 +44,7 @@ struct sim_request {
     int64_t number;
     int64_t started_at;
     int32_t exit_step;
+    int32_t output_length;
 };
 
 struct tt_simulation {
@@ -83,35 +86,29 @@ static void refresh_device(struct tt_simulation *self, int32_t device) {
         tt_heap_set(&self->device_ends, device, at, device);
 }
 
-/* Longest input in the batch, where the policy did not say to what it is padded. */
-static int32_t padded_length(const struct tt_task *task) {
-    int32_t length = task->length;
-    if (length == 0)
-        for (int32_t i = 0; i < task->count; i++)
-            if (task->items[i].request->length > length)
-                length = task->items[i].request->length;
-    return length;
-}
-
-static int64_t work_of(struct tt_simulation *self, const struct tt_task *task,
-                       const struct tt_profile *profile) {
-    int32_t length = profile->length_count == 1 ? 0 : padded_length(task);
-    int64_t work_ns = tt_profile_latency(profile, task->rows, length);
-    if (self->jitter_permille > 0) {
-        /* In millionths, uniform on the integers -j .. +j. */
-        uint64_t width = (uint64_t)self->jitter_permille * 2000 + 1;
-        int64_t ppm =
-            (int64_t)tt_prng_below(&self->prng, width) - (int64_t)self->jitter_permille * 1000;
-        work_ns += (int64_t)((__int128)work_ns * ppm / 1000000);
+/* What a request will really do in a recurrent block. */
+static int32_t rounds_of(void *context, const struct tt_request *request, enum tt_step_kind kind) {
+    const struct tt_simulation *self = context;
+    int32_t rounds = request->length;
+    if (kind == TT_STEP_DECODER) {
+        const int32_t *quantiles = self->models[request->model].step_model->output_quantiles;
+        rounds = self->requests[request->handle.index].output_length;
+        if (quantiles && rounds > quantiles[TT_QUANTILES - 1])
+            rounds = quantiles[TT_QUANTILES - 1]; /* its decoder is stopped there */
     }
-    return work_ns > 0 ? work_ns : 1;
+    return rounds > 0 ? rounds : 1;
 }
 
-static void start_step(struct tt_simulation *self, struct tt_task *task, int32_t step) {
+static struct tt_walk_lengths lengths_of(struct tt_simulation *self) {
+    return (struct tt_walk_lengths){.context = self, .rounds = rounds_of};
+}
+
+/* Starts the step where the task's walk stands. */
+static void start_step(struct tt_simulation *self, struct tt_task *task) {
     struct sim_executor *executor = &self->executors[task->executor];
+    int32_t step = executor->walk.step;
     const struct tt_profile *profile = self->models[task->model].step_model->steps[step].profile;
     executor->phase = PHASE_RUNNING;
-    executor->step = step;
     for (int32_t i = 0; i < task->count; i++) {
         struct sim_request *request = &self->requests[task->items[i].request->handle.index];
         if (request->started_at < 0)
@@ -121,7 +118,8 @@ static void start_step(struct tt_simulation *self, struct tt_task *task, int32_t
     if (self->observer.step_started)
         self->observer.step_started(self->observer.context, self->now, task, step, self->numbers);
     tt_device_start(&self->devices[executor->device], self->now, task->executor,
-                    work_of(self, task, profile), profile->demand_ppm[task->rows]);
+                    tt_step_work(profile, task, self->jitter_permille, &self->prng),
+                    profile->demand_ppm[task->rows]);
     refresh_device(self, executor->device);
 }
 
@@ -130,25 +128,32 @@ static void wait_until(struct tt_simulation *self, int32_t executor, enum phase 
     tt_heap_set(&self->due, executor, at, executor);
 }
 
+static void start_first(struct tt_simulation *self, struct tt_task *task) {
+    struct tt_walk_lengths lengths = lengths_of(self);
+    tt_walk_begin(&self->executors[task->executor].walk, self->models[task->model].step_model, task,
+                  &lengths);
+    start_step(self, task);
+}
+
 /* The task's message is there and its time has come. */
 static void enter(struct tt_simulation *self, struct tt_task *task) {
     struct sim_executor *executor = &self->executors[task->executor];
     int64_t bytes = self->models[task->model].input_bytes * task->rows;
-    if (bytes > 0 && !self->pooled) {
+    if (bytes > 0 && !self->pooled && task->first_step == 0) {
         int64_t done_at = tt_copy_engine_add(&self->copies_in[executor->device], self->now, bytes);
         if (done_at > self->now) {
             wait_until(self, task->executor, PHASE_COPYING_IN, done_at);
             return;
         }
     }
-    start_step(self, task, task->first_step);
+    start_first(self, task);
 }
 
 static void begin_oldest(struct tt_simulation *self, int32_t number) {
     struct sim_executor *executor = &self->executors[number];
     struct tt_task *task = tt_mechanism_oldest(&self->mechanism, number);
-    executor->round = 0;
     executor->yielding = false;
+    executor->walked = false;
     executor->last_step_done = task->first_step - 1;
     int64_t delay_ns = self->d_ctrl_ns + self->d_data_ns * task->rows; /* S4 */
     int64_t at = tt_instant_max(tt_instant_add(task->dispatched_at, delay_ns), task->start_at);
@@ -165,6 +170,10 @@ static void finish(struct tt_simulation *self, int32_t number, enum tt_outcome o
     task->outcome = outcome;
     task->last_step_done =
         outcome == TT_OUTCOME_ABORTED ? task->first_step - 1 : executor->last_step_done;
+    if (executor->walked && outcome != TT_OUTCOME_ABORTED) {
+        struct tt_walk_lengths lengths = lengths_of(self);
+        tt_walk_settle(&executor->walk, task, &lengths);
+    }
     for (int32_t i = 0; self->any_exit && i < task->count; i++) {
         int32_t exit_step = self->requests[task->items[i].request->handle.index].exit_step;
         if (exit_step >= 0 && task->last_step_done >= exit_step && outcome != TT_OUTCOME_ABORTED)
@@ -181,22 +190,25 @@ static void step_ended(struct tt_simulation *self, int32_t number) {
     struct sim_executor *executor = &self->executors[number];
     struct tt_task *task = tt_mechanism_oldest(&self->mechanism, number);
     tt_assert(executor->phase == PHASE_RUNNING);
-    executor->last_step_done = executor->step;
+    executor->last_step_done = executor->walk.step;
+    executor->walked = true;
     if (self->observer.step_ended)
-        self->observer.step_ended(self->observer.context, self->now, task, executor->step);
-    bool last = executor->step == task->last_step;
-    if (last)
-        executor->round++;
-    if (!last || executor->round < task->repeat) {
-        if (executor->yielding)
-            finish(self, number, TT_OUTCOME_PREEMPTED);
-        else
-            start_step(self, task, last ? task->first_step : executor->step + 1);
+        self->observer.step_ended(self->observer.context, self->now, task, executor->walk.step);
+    enum tt_walk_next next = tt_walk_step_done(&executor->walk);
+    if (next == TT_WALK_GOES_ON && !executor->yielding) {
+        struct tt_walk_lengths lengths = lengths_of(self);
+        tt_walk_go_on(&executor->walk, &lengths);
+        start_step(self, task);
+        return;
+    }
+    if (next != TT_WALK_ENDS) {
+        finish(self, number, next == TT_WALK_PARTS ? TT_OUTCOME_PARTED : TT_OUTCOME_PREEMPTED);
         return;
     }
     int64_t bytes = self->models[task->model].output_bytes * task->rows;
     int64_t done_at = self->now;
-    if (bytes > 0 && !self->pooled)
+    bool ends = task->last_step == self->models[task->model].step_model->step_count - 1;
+    if (bytes > 0 && !self->pooled && ends)
         done_at = tt_copy_engine_add(&self->copies_out[executor->device], self->now, bytes);
     if (done_at > self->now)
         wait_until(self, number, PHASE_COPYING_OUT, done_at);
@@ -210,7 +222,7 @@ static void executor_due(struct tt_simulation *self, int32_t number) {
     case PHASE_WAITING: enter(self, tt_mechanism_oldest(&self->mechanism, number)); break;
     case PHASE_COPYING_IN: {
         struct tt_task *task = tt_mechanism_oldest(&self->mechanism, number);
-        start_step(self, task, task->first_step);
+        start_first(self, task);
         break;
     }
     case PHASE_COPYING_OUT: finish(self, number, TT_OUTCOME_DONE); break;
@@ -332,7 +344,10 @@ static void admit(struct tt_simulation *self, const struct tt_sim_arrival *arriv
         return;
     }
     self->requests[request->handle.index] =
-        (struct sim_request){.number = number, .started_at = -1, .exit_step = arrival->exit_step};
+        (struct sim_request){.number = number,
+                             .started_at = -1,
+                             .exit_step = arrival->exit_step,
+                             .output_length = arrival->output_length};
     if (arrival->exit_step >= 0)
         self->any_exit = true;
     if (self->pooled)

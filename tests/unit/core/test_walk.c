@@ -1,0 +1,176 @@
+/* How tasks go through recurrent blocks: S E0 E1 S D, in every way of walking (C2, L3). */
+#include "core/walk.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const struct tt_step steps[] = {{.name = "in", .kind = TT_STEP_STATIC},
+                                       {.name = "encode 0", .kind = TT_STEP_ENCODER},
+                                       {.name = "encode 1", .kind = TT_STEP_ENCODER},
+                                       {.name = "between", .kind = TT_STEP_STATIC},
+                                       {.name = "decode", .kind = TT_STEP_DECODER}};
+static const struct tt_step_model model = {
+    .name = "model", .step_count = TT_COUNT(steps), .steps = steps};
+
+/* A request's rounds: input length n in `length`, output length m in `priority`. */
+static int32_t rounds(void *context, const struct tt_request *request, enum tt_step_kind kind) {
+    (void)context;
+    return kind == TT_STEP_ENCODER ? request->length : request->priority;
+}
+static const struct tt_walk_lengths lengths = {.rounds = rounds};
+
+struct bench {
+    struct tt_request requests[2];
+    struct tt_task_item items[2];
+    struct tt_task task;
+    struct tt_walk walk;
+};
+
+/* Two requests (n, m) that stand at `step`, with so many rounds behind them. */
+static void set(struct bench *b, enum tt_task_walk walk, int32_t first, int32_t last,
+                const int32_t nm[4], const int32_t behind[2]) {
+    memset(b, 0, sizeof(*b));
+    for (int32_t i = 0; i < 2; i++) {
+        b->requests[i] = (struct tt_request){.length = nm[2 * i],
+                                             .priority = nm[2 * i + 1],
+                                             .step = first,
+                                             .round = behind ? behind[i] : 0};
+        b->items[i].request = &b->requests[i];
+    }
+    b->task = (struct tt_task){.first_step = first,
+                               .last_step = last,
+                               .repeat = 1,
+                               .walk = walk,
+                               .count = 2,
+                               .items = b->items};
+}
+
+/* Walks until it ends, parts, or `stop_after` steps have ended; the steps as digits. */
+static enum tt_walk_next walk(struct bench *b, int32_t stop_after, const char *expected) {
+    char seen[64] = "";
+    size_t count = 0;
+    enum tt_walk_next next;
+    tt_walk_begin(&b->walk, &model, &b->task, &lengths);
+    for (;;) {
+        seen[count++] = (char)('0' + b->walk.step);
+        b->task.last_step_done = b->walk.step;
+        next = tt_walk_step_done(&b->walk);
+        if (next != TT_WALK_GOES_ON || (int32_t)count == stop_after)
+            break;
+        tt_walk_go_on(&b->walk, &lengths);
+    }
+    seen[count] = '\0';
+    assert_string_equal(seen, expected);
+    tt_walk_settle(&b->walk, &b->task, &lengths);
+    return next;
+}
+
+static void expect(const struct bench *b, int32_t item, int32_t step, int32_t round) {
+    const struct tt_task_item *it = &b->items[item];
+    int32_t next = it->fate == TT_FATE_JUMPS ? it->jump : b->task.last_step_done + 1;
+    assert_int_equal(next, step);
+    assert_int_equal(it->round, round);
+}
+
+static void test_together_to_the_longest(void **state) {
+    (void)state;
+    struct bench b;
+    set(&b, TT_WALK_TOGETHER, 0, 4, (int32_t[]){1, 3, 3, 2}, NULL);
+    assert_int_equal(walk(&b, 99, "01212123444"), TT_WALK_ENDS);
+    expect(&b, 0, 5, 0);
+    expect(&b, 1, 5, 0);
+}
+
+static void test_parting_at_the_shortest(void **state) {
+    (void)state;
+    struct bench b;
+    set(&b, TT_WALK_PARTING, 0, 4, (int32_t[]){1, 3, 3, 2}, NULL);
+    assert_int_equal(walk(&b, 99, "012"), TT_WALK_PARTS);
+    expect(&b, 0, 3, 0);
+    expect(&b, 1, 1, 1);
+    set(&b, TT_WALK_PARTING, 3, 4, (int32_t[]){1, 3, 3, 2}, NULL);
+    assert_int_equal(walk(&b, 99, "344"), TT_WALK_PARTS);
+    expect(&b, 0, 4, 2);
+    expect(&b, 1, 5, 0);
+}
+
+/* Members at different rounds of the block where the task begins, in its middle. */
+static void test_begins_inside_a_block(void **state) {
+    (void)state;
+    struct bench b;
+    set(&b, TT_WALK_PARTING, 2, 4, (int32_t[]){4, 1, 2, 1}, (int32_t[]){3, 1});
+    assert_int_equal(walk(&b, 99, "234"), TT_WALK_ENDS);
+    expect(&b, 0, 5, 0);
+    set(&b, TT_WALK_PARTING, 2, 4, (int32_t[]){4, 1, 3, 1}, (int32_t[]){1, 1});
+    assert_int_equal(walk(&b, 99, "212"), TT_WALK_PARTS);
+    expect(&b, 0, 1, 3);
+    expect(&b, 1, 3, 0);
+}
+
+/* A task that ends in the middle of a block goes there once, and no further. */
+static void test_ends_inside_a_block(void **state) {
+    (void)state;
+    struct bench b;
+    set(&b, TT_WALK_PARTING, 0, 1, (int32_t[]){4, 1, 2, 1}, NULL);
+    assert_int_equal(walk(&b, 99, "01"), TT_WALK_ENDS);
+    expect(&b, 0, 2, 0);
+    expect(&b, 1, 2, 0);
+}
+
+static void test_stopped_at_boundaries(void **state) {
+    (void)state;
+    struct bench b;
+    int32_t nm[] = {3, 1, 1, 1};
+    set(&b, TT_WALK_TOGETHER, 0, 4, nm, NULL);
+    assert_int_equal(walk(&b, 4, "0121"), TT_WALK_GOES_ON);
+    expect(&b, 0, 2, 1); /* in its second round */
+    expect(&b, 1, 3, 0); /* was through, and went along */
+    set(&b, TT_WALK_TOGETHER, 0, 4, nm, NULL);
+    assert_int_equal(walk(&b, 3, "012"), TT_WALK_GOES_ON);
+    expect(&b, 0, 1, 1);
+    expect(&b, 1, 3, 0);
+    set(&b, TT_WALK_TOGETHER, 0, 4, nm, NULL);
+    assert_int_equal(walk(&b, 1, "0"), TT_WALK_GOES_ON);
+    expect(&b, 0, 1, 0);
+}
+
+/* One cell, once or several times in a row: who has more to do comes back. */
+static void test_once(void **state) {
+    (void)state;
+    struct bench b;
+    set(&b, TT_WALK_ONCE, 4, 4, (int32_t[]){1, 3, 1, 2}, (int32_t[]){1, 1});
+    assert_int_equal(walk(&b, 99, "4"), TT_WALK_ENDS);
+    expect(&b, 0, 4, 2);
+    expect(&b, 1, 5, 0);
+    set(&b, TT_WALK_ONCE, 4, 4, (int32_t[]){1, 3, 1, 2}, NULL);
+    b.task.repeat = 2;
+    assert_int_equal(walk(&b, 99, "44"), TT_WALK_ENDS);
+    expect(&b, 0, 4, 2);
+    expect(&b, 1, 5, 0);
+}
+
+static void test_blocks(void **state) {
+    (void)state;
+    assert_int_equal(tt_step_block_of(&model, 0).first, -1);
+    assert_int_equal(tt_step_block_of(&model, 2).first, 1);
+    assert_int_equal(tt_step_block_of(&model, 1).last, 2);
+    assert_int_equal(tt_step_block_of(&model, 4).first, 4);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_together_to_the_longest),
+        cmocka_unit_test(test_parting_at_the_shortest),
+        cmocka_unit_test(test_begins_inside_a_block),
+        cmocka_unit_test(test_ends_inside_a_block),
+        cmocka_unit_test(test_stopped_at_boundaries),
+        cmocka_unit_test(test_once),
+        cmocka_unit_test(test_blocks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
