@@ -5,6 +5,7 @@
 #include "policy/deferred.h"
 #include "policy/diversity.h"
 #include "policy/elastic.h"
+#include "policy/lazy.h"
 #include "policy/nexus.h"
 #include "policy/serial.h"
 #include "policy/shepherd.h"
@@ -14,8 +15,8 @@
 
 static const struct tt_policy_kind *const kinds[] = {
     &tt_clockwork_kind, &tt_deferred_kind, &tt_diversity_kind, &tt_eager_kind,
-    &tt_elastic_kind,   &tt_nexus_kind,    &tt_serial_kind,    &tt_shepherd_kind,
-    &tt_symphony_kind,  &tt_timeout_kind,  &tt_window_kind,
+    &tt_elastic_kind,   &tt_lazy_kind,     &tt_nexus_kind,     &tt_serial_kind,
+    &tt_shepherd_kind,  &tt_symphony_kind, &tt_timeout_kind,   &tt_window_kind,
 };
 
 const struct tt_policy_kind *tt_policy_find(const char *name) {

@@ -1,0 +1,533 @@
+#include "policy/lazy.h"
+
+#include "base/instant.h"
+#include "policy/fifo.h"
+#include "policy/lazy_slack.h"
+
+#include <stdlib.h>
+
+enum { SLACK, VOTES, MAX_BATCH, COVERAGE, DEC_TIMESTEPS, FOREIGN, DROP, OPTION_COUNT };
+enum foreign { FOREIGN_SHORTER, FOREIGN_SLACK, FOREIGN_NEVER };
+
+/* A stack holds this many largest batches, if there are as many models. */
+enum { STACK_BATCHES = 4 };
+
+static const struct tt_option_spec options[OPTION_COUNT] = {
+    [SLACK] = {.key = "slack",
+               .type = TT_OPTION_CHOICE,
+               .choices = "remaining|published|curves",
+               .help = "how the time of a would-be batch is estimated: the sum of what its members "
+                       "still need alone, equation 2 to the letter, or the profile's batch times"},
+    [VOTES] = {.key = "votes",
+               .type = TT_OPTION_CHOICE,
+               .choices = "living|all",
+               .help = "whether requests that cannot be in time any more may refuse newcomers"},
+    [MAX_BATCH] = {.key = "max_batch",
+                   .type = TT_OPTION_INTEGER,
+                   .minimum = 1,
+                   .maximum = TT_PROFILE_MAX_BATCH,
+                   .standard = TT_PROFILE_MAX_BATCH,
+                   .help = "most rows of a model on a stack, where the model allows more"},
+    [COVERAGE] = {.key = "coverage",
+                  .type = TT_OPTION_PERMILLE,
+                  .minimum = 0,
+                  .maximum = 1000,
+                  .standard = 900,
+                  .help = "share of the profiled outputs that the predicted length covers"},
+    [DEC_TIMESTEPS] = {.key = "dec_timesteps",
+                       .type = TT_OPTION_INTEGER,
+                       .minimum = 0,
+                       .maximum = 1000000,
+                       .help = "the predicted output length itself; 0: by coverage"},
+    [FOREIGN] = {.key = "foreign",
+                 .type = TT_OPTION_CHOICE,
+                 .choices = "shorter|slack|never",
+                 .help = "when a request may preempt a batch of another model"},
+    [DROP] = {.key = "drop",
+              .type = TT_OPTION_CHOICE,
+              .choices = "none|deadline",
+              .help = "what becomes of a waiting request that cannot meet its deadline any more"},
+};
+
+/* An executor and what it has under way. */
+struct lane {
+    struct tt_lazy_stack stack;
+    struct tt_lazy_run run; /* of the top entry */
+    bool yielding;
+    int64_t retry_at;
+};
+
+struct tt_policy {
+    struct tt_queues queues;
+    struct lane *lanes;          /* [executor_capacity] */
+    struct tt_lazy_times *times; /* [model_capacity]; zeroed: no such model */
+    struct tt_lazy_slack slack;
+    int64_t coverage_permille;
+    int32_t max_batch, dec_timesteps;
+    enum foreign foreign;
+    int32_t yielding; /* lanes that were asked to */
+};
+
+static int32_t most_rows(const struct tt_policy *self, int32_t model) {
+    int32_t allowed = self->queues.domain->models[model]->max_batch;
+    return self->max_batch < allowed ? self->max_batch : allowed;
+}
+
+static int32_t step_count(const struct tt_policy *self, int32_t model) {
+    return self->queues.domain->models[model]->step_count;
+}
+
+/* ---- who may come in ---- */
+
+static struct tt_lazy_group no_group(const struct tt_policy *self, const struct tt_request *head) {
+    return (struct tt_lazy_group){
+        .model = head->model,
+        .most_rows = most_rows(self, head->model),
+        .place = {.step = head->step, .round = INT32_MAX},
+        .veto = {.key = TT_NEVER, .until_at = TT_NEVER},
+    };
+}
+
+/* Is there a place for so many rows of the model? Its first request always has one, whatever its
+ * rows. */
+static bool has_room(const struct tt_policy *self, const struct tt_lazy_stack *stack, int32_t model,
+                     int32_t rows, int32_t count) {
+    int32_t there = stack->rows_of_model[model];
+    if (stack->count + count > stack->capacity)
+        return false;
+    return there + rows <= most_rows(self, model) || (there == 0 && count == 1);
+}
+
+/* What is left of the top entry's way to the end of its model, by the profile. */
+static int64_t left_ns(const struct tt_policy *self, const struct lane *lane, int64_t now) {
+    const struct tt_lazy_entry *top = tt_lazy_stack_top(&lane->stack);
+    int64_t all_ns = tt_lazy_times_span(&self->times[top->model], top->rows, top->length,
+                                        top->place, step_count(self, top->model));
+    return lane->run.running ? all_ns - tt_instant_max(now - lane->run.started_at, 0) : all_ns;
+}
+
+/* Is it worth it, whatever the deadlines say? Who can merge always is. */
+static bool is_worth_it(const struct tt_policy *self, const struct lane *lane,
+                        const struct tt_lazy_group *group, int64_t now) {
+    const struct tt_lazy_entry *top = tt_lazy_stack_top(&lane->stack);
+    if (top->model == group->model || self->foreign != FOREIGN_SHORTER)
+        return true;
+    int64_t need_ns = tt_lazy_times_span(&self->times[group->model], group->rows, group->length,
+                                         group->place, step_count(self, group->model));
+    return need_ns < left_ns(self, lane, now);
+}
+
+/* The longest prefix of the model's queue, of at most `limit` requests, that may come in; an empty
+ * group when not even its head may. With an empty stack all may for whom there is room. */
+static struct tt_lazy_group admissible(const struct tt_policy *self, struct lane *lane,
+                                       const struct tt_request *head, int32_t limit, int64_t now) {
+    const struct tt_fifo *fifo = &self->queues.fifos[head->model];
+    struct tt_lazy_group group = no_group(self, head);
+    for (const struct tt_request *r = head; r && r->step == head->step && group.count < limit;
+         r = tt_fifo_next(fifo, r)) {
+        if (!has_room(self, &lane->stack, head->model, group.rows + r->rows, group.count + 1))
+            break;
+        int64_t alone_ns = tt_lazy_slack_alone(&self->slack, r);
+        struct tt_lazy_group grown = tt_lazy_slack_grown(&self->slack, &group, r, alone_ns, now);
+        if (lane->stack.depth > 0 &&
+            !(is_worth_it(self, lane, &grown, now) &&
+              tt_lazy_slack_allows(&self->slack, &lane->stack, &lane->run, &grown, now)))
+            break;
+        group = grown;
+    }
+    return group;
+}
+
+/* Of the heads of all queues but the top entry's model's the one that needs least, or the oldest.
+ */
+static struct tt_request *foreign_head(const struct tt_policy *self,
+                                       const struct tt_lazy_entry *top) {
+    const struct tt_heap *heads = &self->queues.heads;
+    struct tt_request *best = NULL;
+    int64_t best_ns = 0;
+    for (int32_t i = 0; i < heads->count; i++) {
+        int32_t model = heads->entries[i].id;
+        if (model == top->model)
+            continue;
+        struct tt_request *head = tt_fifo_first(&self->queues.fifos[model]);
+        int64_t need_ns =
+            self->foreign == FOREIGN_SHORTER ? tt_lazy_slack_alone(&self->slack, head) : 0;
+        if (best && (need_ns > best_ns || (need_ns == best_ns && head->number > best->number)))
+            continue;
+        best = head;
+        best_ns = need_ns;
+    }
+    return best;
+}
+
+/* Whose queue to look at: first the top entry's model, then another; with an empty stack the
+ * oldest. */
+static struct tt_request *candidate(const struct tt_policy *self, const struct lane *lane,
+                                    int32_t turn) {
+    const struct tt_lazy_entry *top = tt_lazy_stack_top(&lane->stack);
+    const struct tt_heap_entry *oldest = tt_heap_top(&self->queues.heads);
+    if (!oldest)
+        return NULL;
+    if (!top)
+        return tt_fifo_first(&self->queues.fifos[oldest->id]);
+    if (turn == 0)
+        return tt_fifo_first(&self->queues.fifos[top->model]);
+    return self->foreign == FOREIGN_NEVER ? NULL : foreign_head(self, top);
+}
+
+static void push(struct tt_policy *self, int32_t executor, const struct tt_lazy_group *group,
+                 int64_t now) {
+    struct lane *lane = &self->lanes[executor];
+    struct tt_lazy_stack *stack = &lane->stack;
+    struct tt_fifo *fifo = &self->queues.fifos[group->model];
+    tt_lazy_stack_push(stack, group->model, group->place.step);
+    for (int32_t i = 0; i < group->count; i++) {
+        struct tt_request *request = tt_fifo_first(fifo);
+        int64_t alone_ns = tt_lazy_slack_alone(&self->slack, request);
+        tt_queues_take(&self->queues, request);
+        request->policy_word = executor;
+        struct tt_lazy_member member = {
+            .request = request, .alone_ns = alone_ns, .full_ns = alone_ns, .issued_at = now};
+        tt_lazy_stack_add(stack, &member);
+    }
+    tt_lazy_slack_survey(&self->slack, stack, &lane->run, stack->depth - 1, now);
+}
+
+/* ---- what an executor does next ---- */
+
+/* The entry below stands where the top one is going to come by, and there is room to go on
+ * together. */
+static bool will_merge(const struct tt_policy *self, const struct tt_lazy_stack *stack) {
+    if (stack->depth < 2)
+        return false;
+    const struct tt_lazy_entry *top = tt_lazy_stack_top(stack), *below = top - 1;
+    return below->model == top->model && below->place.step >= top->place.step &&
+           below->rows + top->rows <= most_rows(self, top->model);
+}
+
+static void merge(struct tt_policy *self, struct lane *lane, int64_t now) {
+    struct tt_lazy_stack *stack = &lane->stack;
+    while (will_merge(self, stack)) {
+        const struct tt_lazy_entry *top = tt_lazy_stack_top(stack), *below = top - 1;
+        if (below->place.step != top->place.step)
+            return;
+        tt_lazy_stack_merge(stack);
+        tt_lazy_slack_survey(&self->slack, stack, &lane->run, stack->depth - 1, now);
+    }
+}
+
+static void run_top(struct tt_policy *self, struct tt_mechanism *actions, int32_t executor,
+                    int64_t now) {
+    struct lane *lane = &self->lanes[executor];
+    struct tt_lazy_stack *stack = &lane->stack;
+    const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
+    const struct tt_lazy_times *times = &self->times[top->model];
+    int32_t end = step_count(self, top->model);
+    int32_t to = will_merge(self, stack) ? (top - 1)->place.step : end;
+    struct tt_task *task =
+        tt_mechanism_run_begin(actions, executor, top->model, top->place.step, to - 1);
+    task->walk = TT_WALK_PARTING;
+    lane->run.consumed_ns = top->alone_ns;
+    for (int32_t i = 0; i < top->count; i++) {
+        struct tt_request *request = stack->members[top->first + i].request;
+        tt_mechanism_run_add(actions, request);
+        if (to < end)
+            lane->run.consumed_ns -= tt_lazy_times_span(times, request->rows, request->length,
+                                                        (struct tt_lazy_place){.step = to}, end);
+    }
+    int64_t span_ns = tt_lazy_times_span(times, top->rows, top->length, top->place, to);
+    lane->run.running = true;
+    lane->run.predicted_ns = tt_instant_max(span_ns, 1);
+    lane->run.started_at = now + self->queues.d_ctrl_ns + self->queues.d_data_ns * top->rows;
+    tt_heap_remove(&self->queues.idle, executor);
+    tt_mechanism_run_commit(actions, lane->run.started_at);
+    tt_lazy_slack_survey(&self->slack, stack, &lane->run, stack->depth - 1, now);
+}
+
+/* At a boundary: merge, let in who may, run. */
+static void begin(struct tt_policy *self, struct tt_mechanism *actions, int32_t executor,
+                  int64_t now) {
+    struct lane *lane = &self->lanes[executor];
+    merge(self, lane, now);
+    for (int32_t turn = 0; turn < 2; turn++) {
+        const struct tt_request *head = candidate(self, lane, turn);
+        if (!head)
+            continue;
+        struct tt_lazy_group group = admissible(self, lane, head, INT32_MAX, now);
+        if (group.count == 0)
+            continue;
+        push(self, executor, &group, now);
+        merge(self, lane, now); /* with an entry of which no step has run yet */
+    }
+    if (lane->stack.depth > 0)
+        run_top(self, actions, executor, now);
+}
+
+/* Is there a boundary inside the way that the top entry has before it? */
+static bool can_stop(const struct tt_policy *self, const struct tt_lazy_entry *top) {
+    const struct tt_step_model *model = self->queues.domain->models[top->model];
+    int32_t last = model->step_count - 1;
+    return top->place.step < last || model->steps[last].kind != TT_STEP_STATIC;
+}
+
+/* While a task runs: is it to make room? */
+static void look(struct tt_policy *self, struct tt_mechanism *actions, int32_t executor,
+                 int64_t now) {
+    struct lane *lane = &self->lanes[executor];
+    if (self->yielding > 0 || !can_stop(self, tt_lazy_stack_top(&lane->stack)))
+        return;
+    for (int32_t turn = 0; turn < 2; turn++) {
+        const struct tt_request *head = candidate(self, lane, turn);
+        if (!head || !has_room(self, &lane->stack, head->model, head->rows, 1))
+            continue;
+        struct tt_lazy_group group = no_group(self, head);
+        int64_t alone_ns = tt_lazy_slack_alone(&self->slack, head);
+        group = tt_lazy_slack_grown(&self->slack, &group, head, alone_ns, now);
+        if (!is_worth_it(self, lane, &group, now))
+            continue;
+        if (tt_lazy_slack_allows(&self->slack, &lane->stack, &lane->run, &group, now)) {
+            lane->yielding = true;
+            self->yielding++;
+            tt_mechanism_yield(actions, executor);
+            return;
+        }
+        int64_t at = tt_lazy_slack_retry_at(&self->slack, &lane->stack, &lane->run, &group);
+        lane->retry_at = tt_instant_min(lane->retry_at, at);
+    }
+}
+
+static void lazy_decide(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
+    const struct tt_mechanism *domain = self->queues.domain;
+    tt_queues_drop_lost(&self->queues, now, actions);
+    for (int32_t e = 0; e < domain->executor_capacity; e++)
+        if (tt_heap_contains(&self->queues.idle, e))
+            begin(self, actions, e, now);
+    for (int32_t e = 0; e < domain->executor_capacity; e++) {
+        self->lanes[e].retry_at = TT_NEVER;
+        if (self->lanes[e].run.running && self->queues.heads.count > 0)
+            look(self, actions, e, now);
+    }
+}
+
+static int64_t lazy_next_at(const struct tt_policy *self) {
+    int64_t at = tt_queues_lost_at(&self->queues);
+    for (int32_t e = 0; e < self->queues.domain->executor_capacity; e++)
+        at = tt_instant_min(at, self->lanes[e].retry_at);
+    return at;
+}
+
+/* ---- what it hears ---- */
+
+static void lazy_arrived(struct tt_policy *self, int64_t now, struct tt_request *request) {
+    (void)now;
+    tt_queues_put(&self->queues, request);
+}
+
+/* Entries from `depth` on go back to the queues, at the steps where they stand. */
+static void spill(struct tt_policy *self, struct lane *lane, int32_t depth) {
+    struct tt_lazy_stack *stack = &lane->stack;
+    if (depth >= stack->depth)
+        return;
+    for (int32_t i = stack->count - 1; i >= stack->entries[depth].first; i--)
+        tt_queues_put(&self->queues, stack->members[i].request);
+    tt_lazy_stack_cut(stack, depth);
+}
+
+static void lazy_finished(struct tt_policy *self, int64_t now, const struct tt_task *task) {
+    struct lane *lane = &self->lanes[task->executor];
+    struct tt_lazy_stack *stack = &lane->stack;
+    const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
+    tt_assert(lane->run.running && top->count == task->count);
+    for (int32_t i = 0; i < task->count; i++) {
+        struct tt_lazy_member *member = &stack->members[top->first + i];
+        tt_assert(member->request == task->items[i].request);
+        if (member->request->state == TT_REQUEST_QUEUED)
+            member->alone_ns = tt_lazy_slack_alone(&self->slack, member->request);
+        else
+            member->request = NULL;
+    }
+    int32_t lowest = tt_lazy_stack_settle(stack);
+    self->yielding -= lane->yielding;
+    lane->yielding = false;
+    lane->run.running = false;
+    tt_lazy_slack_survey(&self->slack, stack, &lane->run, lowest, now);
+    if (self->queues.domain->executors[task->executor].state != TT_EXECUTOR_UP)
+        spill(self, lane, 0);
+    tt_queues_executor_freed(&self->queues, task->executor);
+}
+
+static void lazy_cancelled(struct tt_policy *self, int64_t now, struct tt_request *request) {
+    if (tt_list_linked(&request->link)) {
+        tt_queues_take(&self->queues, request);
+        return;
+    }
+    struct lane *lane = &self->lanes[request->policy_word];
+    bool found = tt_lazy_stack_remove(&lane->stack, request);
+    tt_assert(found);
+    tt_lazy_slack_survey(&self->slack, &lane->stack, &lane->run, 0, now);
+}
+
+static int32_t predicted_output(const struct tt_policy *self, const struct tt_step_model *model) {
+    if (self->dec_timesteps > 0)
+        return self->dec_timesteps;
+    if (!model->output_quantiles)
+        return 1;
+    int32_t length = model->output_quantiles[(self->coverage_permille + 9) / 10];
+    return length > 1 ? length : 1;
+}
+
+static void lazy_model_changed(struct tt_policy *self, int64_t now, int32_t model,
+                               enum tt_change change) {
+    (void)now;
+    tt_queues_model_changed(&self->queues, model, change);
+    const struct tt_step_model *step_model = self->queues.domain->models[model];
+    if (change == TT_CHANGE_ADDED) { /* long before its first request, like the model itself */
+        enum tt_err err =
+            tt_lazy_times_init(&self->times[model], step_model, predicted_output(self, step_model));
+        tt_assert(err == TT_OK);
+    } else if (change == TT_CHANGE_GONE) {
+        tt_lazy_times_fini(&self->times[model]);
+    }
+}
+
+static void lazy_executor_changed(struct tt_policy *self, int64_t now, int32_t executor,
+                                  enum tt_change change) {
+    (void)now;
+    struct lane *lane = &self->lanes[executor];
+    tt_queues_executor_changed(&self->queues, executor, change);
+    if (change != TT_CHANGE_DRAINING)
+        return;
+    if (!lane->run.running) {
+        spill(self, lane, 0);
+        return;
+    }
+    /* What lies below the running entry: it comes to the top as the only one. */
+    struct tt_lazy_stack *stack = &lane->stack;
+    while (stack->depth > 1) {
+        const struct tt_lazy_entry *bottom = &stack->entries[0];
+        struct tt_request *request = stack->members[bottom->first].request;
+        (void)tt_lazy_stack_remove(stack, request);
+        tt_queues_put(&self->queues, request);
+    }
+    tt_lazy_slack_survey(&self->slack, stack, &lane->run, 0, now);
+}
+
+const struct tt_lazy_stack *tt_lazy_stack_of(const struct tt_policy *self, int32_t executor) {
+    return &self->lanes[executor].stack;
+}
+
+/* ---- promises ---- */
+
+static void lazy_check(const struct tt_policy *self) {
+    const struct tt_mechanism *domain = self->queues.domain;
+    tt_queues_check(&self->queues);
+    int32_t yielding = 0;
+    for (int32_t e = 0; e < domain->executor_capacity; e++) {
+        const struct lane *lane = &self->lanes[e];
+        const struct tt_lazy_stack *stack = &lane->stack;
+        tt_lazy_stack_check(stack);
+        yielding += lane->yielding;
+        tt_assert(lane->run.running == (domain->executors[e].queued > 0));
+        tt_assert(!lane->yielding || lane->run.running);
+        tt_assert(!lane->run.running || stack->depth > 0);
+        for (int32_t i = 0; i < stack->count; i++) {
+            bool runs = lane->run.running && i >= tt_lazy_stack_top(stack)->first;
+            const struct tt_request *request = stack->members[i].request;
+            tt_assert(request->state == (runs ? TT_REQUEST_RUNNING : TT_REQUEST_QUEUED));
+            tt_assert(request->policy_word == e);
+        }
+        for (int32_t m = 0; m < domain->model_capacity; m++) {
+            int32_t rows = 0;
+            for (int32_t i = 0; i < stack->count; i++)
+                if (stack->members[i].request->model == m)
+                    rows += stack->members[i].request->rows;
+            tt_assert(rows == stack->rows_of_model[m]);
+            tt_assert(rows == 0 || rows <= domain->models[m]->max_batch);
+        }
+    }
+    tt_assert(yielding == self->yielding);
+}
+
+/* ---- making one ---- */
+
+static void lazy_free(struct tt_policy *take_self) {
+    const struct tt_mechanism *domain = take_self->queues.domain;
+    for (int32_t e = 0; take_self->lanes && e < domain->executor_capacity; e++)
+        tt_lazy_stack_fini(&take_self->lanes[e].stack);
+    for (int32_t m = 0; take_self->times && m < domain->model_capacity; m++)
+        tt_lazy_times_fini(&take_self->times[m]);
+    free(take_self->lanes);
+    free(take_self->times);
+    tt_queues_fini(&take_self->queues);
+    free(take_self);
+}
+
+static enum tt_err lanes_init(struct tt_policy *self, const struct tt_mechanism *domain) {
+    int32_t models = domain->model_capacity, executors = domain->executor_capacity;
+    self->lanes = calloc((size_t)executors, sizeof(*self->lanes));
+    self->times = calloc((size_t)models, sizeof(*self->times));
+    if (!self->lanes || !self->times)
+        return TT_ERR_NO_MEMORY;
+    int32_t batches = models < STACK_BATCHES ? models : STACK_BATCHES;
+    enum tt_err err = TT_OK;
+    for (int32_t e = 0; !err && e < executors; e++) {
+        int32_t items = domain->executors[e].tasks[0].capacity;
+        err = tt_lazy_stack_init(&self->lanes[e].stack, items * batches, models);
+        self->lanes[e].retry_at = TT_NEVER;
+    }
+    return err;
+}
+
+static enum tt_err lazy_create(const struct tt_policy_kind *kind,
+                               const struct tt_policy_setup *setup, struct tt_policy **out_policy,
+                               struct tt_message *why) {
+    int64_t values[OPTION_COUNT];
+    enum tt_err err = tt_options_parse(kind->options, kind->option_count, setup->options,
+                                       setup->option_count, values, why);
+    if (err)
+        return err;
+    struct tt_policy *self = calloc(1, sizeof(*self));
+    if (!self)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    const struct tt_mechanism *domain = setup->domain;
+    err = tt_queues_init(&self->queues, setup, TT_FIFO_ARRIVAL, values[DROP] != 0, why);
+    self->queues.domain = domain;
+    if (!err && lanes_init(self, domain) != TT_OK)
+        err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for the stacks of %d executors",
+                      domain->executor_capacity);
+    if (err) {
+        lazy_free(self);
+        return err;
+    }
+    self->slack = (struct tt_lazy_slack){.times = self->times,
+                                         .form = (enum tt_lazy_slack_form)values[SLACK],
+                                         .all_vote = values[VOTES] == 1};
+    self->coverage_permille = values[COVERAGE];
+    self->dec_timesteps = (int32_t)values[DEC_TIMESTEPS];
+    self->max_batch = (int32_t)values[MAX_BATCH];
+    self->foreign = (enum foreign)values[FOREIGN];
+    *out_policy = self;
+    return TT_OK;
+}
+
+static const struct tt_policy_ops ops = {
+    .name = "lazy",
+    .arrived = lazy_arrived,
+    .finished = lazy_finished,
+    .cancelled = lazy_cancelled,
+    .decide = lazy_decide,
+    .next_at = lazy_next_at,
+    .model_changed = lazy_model_changed,
+    .executor_changed = lazy_executor_changed,
+    .check = lazy_check,
+    .free = lazy_free,
+};
+
+const struct tt_policy_kind tt_lazy_kind = {
+    .name = "lazy",
+    .summary = "newcomers preempt at a step boundary, catch up and merge, where no deadline breaks",
+    .options = options,
+    .option_count = OPTION_COUNT,
+    .create = lazy_create,
+    .ops = &ops,
+};

@@ -1,0 +1,163 @@
+#include "policy/lazy_slack.h"
+
+#include "base/instant.h"
+
+int64_t tt_lazy_slack_alone(const struct tt_lazy_slack *self, const struct tt_request *request) {
+    const struct tt_lazy_times *times = &self->times[request->model];
+    struct tt_lazy_place place = {.step = request->step, .round = request->round};
+    return tt_lazy_times_span(times, request->rows, request->length, place,
+                              times->model->step_count);
+}
+
+static struct tt_lazy_veto nobody(void) {
+    return (struct tt_lazy_veto){.key = TT_NEVER, .until_at = TT_NEVER};
+}
+
+/* The vote of a request that was issued at `issued_at`, needs `alone_ns` by itself and has stood
+ * still since `as_of` (TT_NEVER: it still does). */
+static struct tt_lazy_veto vote(const struct tt_lazy_slack *self, const struct tt_request *request,
+                                int64_t issued_at, int64_t alone_ns, int64_t as_of, int64_t now) {
+    if (request->deadline_at == TT_NEVER)
+        return nobody();
+    int64_t latest_at = request->deadline_at - alone_ns; /* to go on, and be in time */
+    struct tt_lazy_veto veto = {.key = request->deadline_at, .until_at = TT_NEVER};
+    if (self->form == TT_LAZY_PUBLISHED)
+        veto.key -= issued_at;
+    if (self->all_vote)
+        return veto;
+    if (as_of != TT_NEVER)
+        return as_of > latest_at ? nobody() : veto;
+    veto.until_at = latest_at + 1;
+    return now > latest_at ? nobody() : veto;
+}
+
+static struct tt_lazy_veto first_of(struct tt_lazy_veto a, struct tt_lazy_veto b) {
+    return b.key < a.key ? b : a;
+}
+
+struct tt_lazy_group tt_lazy_slack_grown(const struct tt_lazy_slack *self,
+                                         const struct tt_lazy_group *group,
+                                         const struct tt_request *request, int64_t alone_ns,
+                                         int64_t now) {
+    struct tt_lazy_group grown = *group;
+    grown.count++;
+    grown.rows += request->rows;
+    grown.length = request->length > grown.length ? request->length : grown.length;
+    if (request->round < grown.place.round)
+        grown.place.round = request->round;
+    grown.alone_ns += alone_ns;
+    struct tt_lazy_veto own = vote(self, request, now, alone_ns, TT_NEVER, now);
+    grown.veto = first_of(grown.veto, own);
+    return grown;
+}
+
+void tt_lazy_slack_survey(const struct tt_lazy_slack *self, struct tt_lazy_stack *stack,
+                          const struct tt_lazy_run *run, int32_t lowest, int64_t now) {
+    for (int32_t e = lowest; e < stack->depth; e++) {
+        struct tt_lazy_entry *entry = &stack->entries[e];
+        bool runs = run->running && e == stack->depth - 1;
+        entry->veto = nobody();
+        for (int32_t i = 0; i < entry->count; i++) {
+            const struct tt_lazy_member *member = &stack->members[entry->first + i];
+            struct tt_lazy_veto own =
+                vote(self, member->request, member->issued_at, member->alone_ns,
+                     runs ? run->started_at : TT_NEVER, now);
+            entry->veto = first_of(entry->veto, own);
+        }
+        entry->total_alone_ns = entry->alone_ns;
+        entry->total_full_ns = entry->full_ns;
+        entry->total_veto = entry->veto;
+        if (e == 0)
+            continue;
+        const struct tt_lazy_entry *below = entry - 1;
+        entry->total_alone_ns += below->total_alone_ns;
+        entry->total_full_ns += below->total_full_ns;
+        entry->total_veto = first_of(below->total_veto, entry->veto);
+    }
+}
+
+/* What the running members have done of what they needed alone. */
+static int64_t done_ns(const struct tt_lazy_run *run, int64_t now) {
+    if (!run->running || now <= run->started_at)
+        return 0;
+    int64_t elapsed_ns = tt_instant_min(now - run->started_at, run->predicted_ns);
+    return (int64_t)((__int128)run->consumed_ns * elapsed_ns / run->predicted_ns);
+}
+
+/* Batches as they would run: `group` on top, merging with what it catches up with. */
+static bool curves_allow(const struct tt_lazy_slack *self, const struct tt_lazy_stack *stack,
+                         const struct tt_lazy_run *run, const struct tt_lazy_group *newcomers,
+                         int64_t now) {
+    struct tt_lazy_group group = *newcomers;
+    int64_t at = now;
+    for (int32_t e = stack->depth - 1; e >= 0; e--) {
+        const struct tt_lazy_entry *entry = &stack->entries[e];
+        struct tt_lazy_place place = entry->place;
+        if (run->running && e == stack->depth - 1) { /* it stops at its next boundary */
+            int64_t after_ns, elapsed_ns = tt_instant_max(now - run->started_at, 0);
+            place = tt_lazy_times_reach(&self->times[entry->model], entry->rows, entry->length,
+                                        place, elapsed_ns, &after_ns);
+            at = tt_instant_max(now, run->started_at + after_ns);
+        }
+        const struct tt_lazy_times *times = &self->times[group.model];
+        bool merges = entry->model == group.model && place.step >= group.place.step &&
+                      entry->rows + group.rows <= group.most_rows &&
+                      place.step < times->model->step_count;
+        int32_t to = merges ? place.step : times->model->step_count;
+        at += tt_lazy_times_span(times, group.rows, group.length, group.place, to);
+        if (!merges && at > group.veto.key)
+            return false;
+        if (!merges)
+            group = (struct tt_lazy_group){.veto = nobody(), .most_rows = group.most_rows};
+        bool same_round = merges && group.place.step == place.step;
+        group.model = entry->model;
+        group.rows += entry->rows;
+        group.length = entry->length > group.length ? entry->length : group.length;
+        int32_t round = merges ? (same_round ? group.place.round : 0) : place.round;
+        group.place = place;
+        group.place.round = round < place.round ? round : place.round;
+        group.veto = first_of(group.veto, entry->veto);
+    }
+    const struct tt_lazy_times *times = &self->times[group.model];
+    at +=
+        tt_lazy_times_span(times, group.rows, group.length, group.place, times->model->step_count);
+    return at <= group.veto.key;
+}
+
+bool tt_lazy_slack_allows(const struct tt_lazy_slack *self, struct tt_lazy_stack *stack,
+                          const struct tt_lazy_run *run, const struct tt_lazy_group *group,
+                          int64_t now) {
+    const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
+    if (self->form == TT_LAZY_CURVES) {
+        tt_lazy_slack_survey(self, stack, run, 0, now);
+        return curves_allow(self, stack, run, group, now);
+    }
+    if (top->total_veto.until_at <= now)
+        tt_lazy_slack_survey(self, stack, run, 0, now);
+    int64_t key = tt_instant_min(top->total_veto.key, group->veto.key);
+    if (key == TT_NEVER)
+        return true;
+    if (self->form == TT_LAZY_PUBLISHED)
+        return top->total_full_ns + group->alone_ns <= key;
+    return now + top->total_alone_ns - done_ns(run, now) + group->alone_ns <= key;
+}
+
+int64_t tt_lazy_slack_retry_at(const struct tt_lazy_slack *self, const struct tt_lazy_stack *stack,
+                               const struct tt_lazy_run *run, const struct tt_lazy_group *group) {
+    if (self->form == TT_LAZY_CURVES)
+        return TT_NEVER; /* later only means more to catch up with */
+    const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
+    int64_t at = tt_instant_min(top->total_veto.until_at, group->veto.until_at);
+    int64_t gain_ns = run->consumed_ns - run->predicted_ns;
+    if (self->form == TT_LAZY_PUBLISHED || !run->running || gain_ns <= 0)
+        return at;
+    /* The sum shrinks faster than time passes: the first elapsed x with
+     * x * gain / predicted >= excess, rounded as done_ns does. */
+    int64_t key = tt_instant_min(top->total_veto.key, group->veto.key);
+    int64_t excess_ns = run->started_at + top->total_alone_ns + group->alone_ns - key;
+    tt_assert(excess_ns > 0);
+    __int128 elapsed_ns = ((__int128)excess_ns * run->predicted_ns + gain_ns - 1) / gain_ns;
+    if (elapsed_ns < run->predicted_ns)
+        at = tt_instant_min(at, run->started_at + (int64_t)elapsed_ns);
+    return at;
+}

@@ -1,0 +1,67 @@
+/* L2, L5: may these newcomers join without breaking a promise? The slack check of the lazy policy,
+ * for one executor's stack.
+ *
+ * It has three forms:
+ *   remaining  everyone on the stack, of whatever model, and the newcomers end by
+ *              now + the sum of what each would still need alone (eq. 2 with elapsed time and
+ *              remaining work). While a batch runs its part of the sum shrinks evenly over the time
+ *              that its profile says it takes; at a boundary the sum is exact.
+ *   published  eq. 2 to the letter: of each the time until it was first issued, and of all the
+ *              times of whole graphs, however far they have come.
+ *   curves     no sum but the profile's times of the very batches: the newcomers alone until they
+ *              catch up, merged from there on, entries further down after them. (The paper's
+ *              Oracle, where the profile is the truth.)
+ * A member that is lost (alone and at once it would still be late) has no vote, unless all vote.
+ *
+ * What it keeps lies in the stack's entries; _survey makes it up to date. Pure; no allocation. */
+#ifndef TT_POLICY_LAZY_SLACK_H
+#define TT_POLICY_LAZY_SLACK_H
+
+#include "policy/lazy_stack.h"
+
+enum tt_lazy_slack_form { TT_LAZY_REMAINING, TT_LAZY_PUBLISHED, TT_LAZY_CURVES };
+
+/* The top entry's task, as far as it can be known between boundaries. */
+struct tt_lazy_run {
+    bool running;
+    int64_t started_at;
+    int64_t predicted_ns; /* how long it takes, > 0 */
+    int64_t consumed_ns;  /* what its members need alone until its end */
+};
+
+struct tt_lazy_slack {
+    const struct tt_lazy_times *times; /* [models] */
+    enum tt_lazy_slack_form form;
+    bool all_vote;
+};
+
+/* Requests of one model at one step that would come in together. */
+struct tt_lazy_group {
+    int32_t model;
+    int32_t count, rows, length;
+    int32_t most_rows; /* it may share a batch of at most so many */
+    struct tt_lazy_place place;
+    int64_t alone_ns; /* sum */
+    struct tt_lazy_veto veto;
+};
+
+/* What the request still needs by itself, from where it stands. */
+int64_t tt_lazy_slack_alone(const struct tt_lazy_slack *self, const struct tt_request *request);
+/* The group with one more member, who needs `alone_ns`. */
+struct tt_lazy_group tt_lazy_slack_grown(const struct tt_lazy_slack *self,
+                                         const struct tt_lazy_group *group,
+                                         const struct tt_request *request, int64_t alone_ns,
+                                         int64_t now);
+/* Brings votes and totals of the entries from `lowest` up to date. */
+void tt_lazy_slack_survey(const struct tt_lazy_slack *self, struct tt_lazy_stack *stack,
+                          const struct tt_lazy_run *run, int32_t lowest, int64_t now);
+/* May the group come in now? The stack is not empty; surveyed anew where a vote has lapsed. */
+bool tt_lazy_slack_allows(const struct tt_lazy_slack *self, struct tt_lazy_stack *stack,
+                          const struct tt_lazy_run *run, const struct tt_lazy_group *group,
+                          int64_t now);
+/* _allows said no: from when on it might say yes, if nothing happens; TT_NEVER: not before the task
+ * ends. */
+int64_t tt_lazy_slack_retry_at(const struct tt_lazy_slack *self, const struct tt_lazy_stack *stack,
+                               const struct tt_lazy_run *run, const struct tt_lazy_group *group);
+
+#endif

@@ -1,0 +1,164 @@
+#include "policy/lazy_stack.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum tt_err tt_lazy_stack_init(struct tt_lazy_stack *self, int32_t capacity, int32_t models) {
+    *self = (struct tt_lazy_stack){.capacity = capacity};
+    self->entries = calloc((size_t)capacity, sizeof(*self->entries));
+    self->members = calloc((size_t)capacity, sizeof(*self->members));
+    self->scratch = calloc((size_t)capacity, sizeof(*self->scratch));
+    self->rows_of_model = calloc((size_t)models, sizeof(*self->rows_of_model));
+    if (self->entries && self->members && self->scratch && self->rows_of_model)
+        return TT_OK;
+    tt_lazy_stack_fini(self);
+    return TT_ERR_NO_MEMORY;
+}
+
+void tt_lazy_stack_fini(struct tt_lazy_stack *self) {
+    free(self->entries);
+    free(self->members);
+    free(self->scratch);
+    free(self->rows_of_model);
+    *self = (struct tt_lazy_stack){0};
+}
+
+void tt_lazy_stack_push(struct tt_lazy_stack *self, int32_t model, int32_t step) {
+    tt_assert(self->depth < self->capacity);
+    self->entries[self->depth++] = (struct tt_lazy_entry){
+        .model = model, .first = self->count, .place = {.step = step, .round = INT32_MAX}};
+}
+
+/* The entry's figures follow a member that it has now. */
+static void take_note(struct tt_lazy_entry *entry, const struct tt_lazy_member *member) {
+    const struct tt_request *request = member->request;
+    entry->rows += request->rows;
+    entry->length = request->length > entry->length ? request->length : entry->length;
+    if (request->round < entry->place.round)
+        entry->place.round = request->round;
+    entry->alone_ns += member->alone_ns;
+    entry->full_ns += member->full_ns;
+}
+
+void tt_lazy_stack_add(struct tt_lazy_stack *self, const struct tt_lazy_member *member) {
+    tt_assert(self->count < self->capacity);
+    struct tt_lazy_entry *top = tt_lazy_stack_top(self);
+    self->members[self->count++] = *member;
+    top->count++;
+    take_note(top, member);
+    self->rows_of_model[top->model] += member->request->rows;
+}
+
+void tt_lazy_stack_merge(struct tt_lazy_stack *self) {
+    tt_assert(self->depth >= 2);
+    const struct tt_lazy_entry *upper = &self->entries[self->depth - 1];
+    struct tt_lazy_entry *lower = &self->entries[self->depth - 2];
+    tt_assert(lower->model == upper->model);
+    tt_assert(lower->place.step == upper->place.step);
+    lower->count += upper->count;
+    lower->rows += upper->rows;
+    lower->length = upper->length > lower->length ? upper->length : lower->length;
+    if (upper->place.round < lower->place.round)
+        lower->place.round = upper->place.round;
+    lower->alone_ns += upper->alone_ns;
+    lower->full_ns += upper->full_ns;
+    self->depth--;
+}
+
+static void recount(struct tt_lazy_stack *self, struct tt_lazy_entry *entry) {
+    entry->rows = entry->length = 0;
+    entry->alone_ns = entry->full_ns = 0;
+    entry->place.round = INT32_MAX;
+    for (int32_t i = 0; i < entry->count; i++)
+        take_note(entry, &self->members[entry->first + i]);
+}
+
+/* The largest step at which one of the scratch members from `first` on stands; -1: none is left. */
+static int32_t last_step(const struct tt_lazy_stack *self, int32_t count) {
+    int32_t step = -1;
+    for (int32_t i = 0; i < count; i++) {
+        const struct tt_request *request = self->scratch[i].request;
+        if (request && request->step > step)
+            step = request->step;
+    }
+    return step;
+}
+
+int32_t tt_lazy_stack_settle(struct tt_lazy_stack *self) {
+    const struct tt_lazy_entry old = self->entries[--self->depth];
+    int32_t lowest = self->depth;
+    memcpy(self->scratch, &self->members[old.first], (size_t)old.count * sizeof(*self->scratch));
+    self->count = old.first;
+    self->rows_of_model[old.model] -= old.rows;
+    int32_t step;
+    while ((step = last_step(self, old.count)) >= 0) {
+        tt_lazy_stack_push(self, old.model, step);
+        for (int32_t i = 0; i < old.count; i++) {
+            struct tt_lazy_member *member = &self->scratch[i];
+            if (!member->request || member->request->step != step)
+                continue;
+            tt_lazy_stack_add(self, member);
+            member->request = NULL;
+        }
+    }
+    return lowest;
+}
+
+bool tt_lazy_stack_remove(struct tt_lazy_stack *self, const struct tt_request *request) {
+    int32_t at = 0;
+    while (at < self->count && self->members[at].request != request)
+        at++;
+    if (at == self->count)
+        return false;
+    int32_t e = self->depth - 1;
+    while (self->entries[e].first > at)
+        e--;
+    self->rows_of_model[request->model] -= request->rows;
+    memmove(&self->members[at], &self->members[at + 1],
+            (size_t)(self->count - at - 1) * sizeof(*self->members));
+    self->count--;
+    self->entries[e].count--;
+    recount(self, &self->entries[e]);
+    for (int32_t i = e + 1; i < self->depth; i++)
+        self->entries[i].first--;
+    if (self->entries[e].count == 0) {
+        memmove(&self->entries[e], &self->entries[e + 1],
+                (size_t)(self->depth - e - 1) * sizeof(*self->entries));
+        self->depth--;
+    }
+    return true;
+}
+
+void tt_lazy_stack_cut(struct tt_lazy_stack *self, int32_t depth) {
+    while (self->depth > depth) {
+        const struct tt_lazy_entry *top = tt_lazy_stack_top(self);
+        self->rows_of_model[top->model] -= top->rows;
+        self->count = top->first;
+        self->depth--;
+    }
+}
+
+void tt_lazy_stack_check(const struct tt_lazy_stack *self) {
+    int32_t at = 0;
+    tt_assert(self->depth <= self->capacity && self->count <= self->capacity);
+    for (int32_t e = 0; e < self->depth; e++) {
+        const struct tt_lazy_entry *entry = &self->entries[e];
+        tt_assert(entry->first == at);
+        tt_assert(entry->count > 0);
+        int32_t rows = 0, length = 0, round = INT32_MAX;
+        int64_t alone_ns = 0;
+        for (int32_t i = 0; i < entry->count; i++, at++) {
+            const struct tt_lazy_member *member = &self->members[at];
+            tt_assert(member->request->model == entry->model);
+            tt_assert(member->request->step == entry->place.step);
+            rows += member->request->rows;
+            length = member->request->length > length ? member->request->length : length;
+            round = member->request->round < round ? member->request->round : round;
+            alone_ns += member->alone_ns;
+        }
+        tt_assert(rows == entry->rows && length == entry->length);
+        tt_assert(round == entry->place.round);
+        tt_assert(alone_ns == entry->alone_ns);
+    }
+    tt_assert(at == self->count);
+}

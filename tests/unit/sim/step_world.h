@@ -1,0 +1,211 @@
+/* Small worlds of multi-step models for tests: described by plain numbers, run in the simulator,
+ * and logged step by step.
+ *
+ * Fill a `struct step_world` (models, arrivals, executors, policy and options), step_world_open,
+ * then step_world_instant until it is false (or step_world_run), read `log` and `ends`,
+ * step_world_close. A step of b rows takes alpha b + beta. Test-only: it aborts on misuse. */
+#ifndef TT_TEST_STEP_WORLD_H
+#define TT_TEST_STEP_WORLD_H
+
+#include "base/instant.h"
+#include "policy/policy.h"
+#include "sim/simulation.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { WORLD_STEPS = 8, WORLD_MODELS = 3, WORLD_REQUESTS = 64, WORLD_LOG = 8192, WORLD_ITEMS = 16 };
+
+struct step_world_model {
+    int32_t steps;
+    enum tt_step_kind kinds[WORLD_STEPS];
+    int64_t alpha[WORLD_STEPS], beta[WORLD_STEPS];
+    int64_t slo_ns;
+    int32_t max_batch;
+    int32_t output; /* what all quantiles say of the output's length; 0: no decoder */
+    int32_t output_limit;
+};
+
+struct step_world_entry { /* one step that ran */
+    int64_t start_at, end_at;
+    int32_t executor, model, step, count;
+    int64_t members[WORLD_ITEMS];
+};
+
+struct step_world {
+    struct step_world_model models[WORLD_MODELS];
+    int32_t model_count, executors, depth;
+    int64_t busy_until_at;
+    struct tt_sim_arrival arrivals[WORLD_REQUESTS];
+    int32_t arrival_count;
+    const char *policy;
+    const struct tt_option *options;
+    int32_t option_count;
+    /* what came of it */
+    struct tt_simulation *simulation;
+    struct step_world_entry *log;
+    int32_t log_count;
+    struct tt_sim_ending ends[WORLD_REQUESTS];
+    /* inside */
+    int32_t next;
+    struct tt_step_model step_models[WORLD_MODELS];
+    struct tt_step steps[WORLD_MODELS][WORLD_STEPS];
+    struct tt_profile *profiles[WORLD_MODELS][WORLD_STEPS + 1];
+    int32_t quantiles[WORLD_MODELS][TT_QUANTILES];
+};
+
+static inline bool step_world_next(void *context, struct tt_sim_arrival *out) {
+    struct step_world *self = context;
+    if (self->next == self->arrival_count)
+        return false;
+    *out = self->arrivals[self->next++];
+    return true;
+}
+
+static inline void step_world_ended(void *context, const struct tt_sim_ending *ending) {
+    struct step_world *self = context;
+    tt_assert(self->ends[ending->number].ended_at == TT_NEVER); /* everyone leaves once */
+    self->ends[ending->number] = *ending;
+}
+
+static inline void step_world_started(void *context, int64_t now, const struct tt_task *task,
+                                      int32_t step, const int64_t *numbers) {
+    struct step_world *self = context;
+    tt_assert(self->log_count < WORLD_LOG && task->count <= WORLD_ITEMS);
+    struct step_world_entry *entry = &self->log[self->log_count++];
+    *entry = (struct step_world_entry){.start_at = now,
+                                       .end_at = TT_NEVER,
+                                       .executor = task->executor,
+                                       .model = task->model,
+                                       .step = step,
+                                       .count = task->count};
+    for (int32_t i = 0; i < task->count; i++)
+        entry->members[i] = numbers[i];
+}
+
+static inline void step_world_over(void *context, int64_t now, const struct tt_task *task,
+                                   int32_t step) {
+    struct step_world *self = context;
+    for (int32_t i = self->log_count - 1; i >= 0; i--)
+        if (self->log[i].executor == task->executor) {
+            tt_assert(self->log[i].end_at == TT_NEVER);
+            self->log[i].end_at = now;
+            self->log[i].step = step;
+            return;
+        }
+}
+
+static inline enum tt_err step_world_create(void *context, struct tt_mechanism *mechanism,
+                                            struct tt_message *why) {
+    struct step_world *self = context;
+    struct tt_policy_setup setup = {
+        .domain = mechanism, .options = self->options, .option_count = self->option_count};
+    return tt_policy_create(mechanism, self->policy, &setup, why);
+}
+
+static inline void step_world_make(struct step_world *self, int32_t m) {
+    const struct step_world_model *from = &self->models[m];
+    int64_t alpha = 0, beta = 0;
+    struct tt_message why;
+    for (int32_t s = 0; s <= from->steps; s++) {
+        bool whole = s == from->steps;
+        enum tt_err err =
+            tt_profile_new_linear(whole ? alpha : from->alpha[s], whole ? beta : from->beta[s],
+                                  from->max_batch, &self->profiles[m][s], &why);
+        tt_assert(err == TT_OK);
+        if (whole)
+            break;
+        alpha += from->alpha[s];
+        beta += from->beta[s];
+        self->steps[m][s] = (struct tt_step){
+            .name = "step", .profile = self->profiles[m][s], .kind = from->kinds[s]};
+    }
+    for (int32_t p = 0; p < TT_QUANTILES; p++)
+        self->quantiles[m][p] = p == TT_QUANTILES - 1 && from->output_limit > from->output
+                                    ? from->output_limit
+                                    : from->output;
+    self->step_models[m] =
+        (struct tt_step_model){.name = "model",
+                               .step_count = from->steps,
+                               .steps = self->steps[m],
+                               .whole = self->profiles[m][from->steps],
+                               .slo_ns = from->slo_ns,
+                               .max_batch = from->max_batch,
+                               .output_quantiles = from->output ? self->quantiles[m] : NULL};
+}
+
+static inline void step_world_open(struct step_world *self) {
+    struct tt_sim_model models[WORLD_MODELS] = {0};
+    for (int32_t m = 0; m < self->model_count; m++) {
+        step_world_make(self, m);
+        models[m].step_model = &self->step_models[m];
+    }
+    for (int32_t i = 0; i < WORLD_REQUESTS; i++)
+        self->ends[i].ended_at = TT_NEVER;
+    self->log = calloc(WORLD_LOG, sizeof(*self->log));
+    tt_assert(self->log != NULL);
+    struct tt_sim_device devices[4];
+    for (int32_t d = 0; d < self->executors; d++)
+        devices[d] = (struct tt_sim_device){.executors = 1, .busy_until_at = self->busy_until_at};
+    struct tt_sim_options options = {
+        .models = models,
+        .model_count = self->model_count,
+        .devices = devices,
+        .device_count = self->executors,
+        .depth = self->depth ? self->depth : 1,
+        .check = true,
+        .source = {.context = self, .next = step_world_next},
+        .observer = {.context = self,
+                     .ended = step_world_ended,
+                     .step_started = step_world_started,
+                     .step_ended = step_world_over},
+        .create_policy = step_world_create,
+        .create_context = self,
+    };
+    struct tt_message why = {""};
+    if (tt_simulation_new(&options, &self->simulation, &why)) {
+        fprintf(stderr, "step_world: %s\n", why.text);
+        abort();
+    }
+}
+
+/* One instant, or one decision within it; false at the end. */
+static inline bool step_world_instant(struct step_world *self) {
+    return tt_simulation_run(self->simulation, 1);
+}
+
+static inline void step_world_run(struct step_world *self) {
+    while (tt_simulation_run(self->simulation, 1000))
+        continue;
+}
+
+static inline const struct tt_policy *step_world_policy(const struct step_world *self) {
+    return tt_simulation_mechanism(self->simulation)->policy;
+}
+
+static inline void step_world_close(struct step_world *self) {
+    tt_simulation_free(self->simulation);
+    for (int32_t m = 0; m < self->model_count; m++)
+        for (int32_t s = 0; s <= self->models[m].steps; s++)
+            tt_profile_free(self->profiles[m][s]);
+    free(self->log);
+}
+
+/* Adds an arrival, not before the one added last, due at the model's SLO. */
+static inline struct tt_sim_arrival *step_world_arrival(struct step_world *self, int64_t at,
+                                                        int32_t model) {
+    tt_assert(self->arrival_count < WORLD_REQUESTS);
+    struct tt_sim_arrival *arrival = &self->arrivals[self->arrival_count++];
+    *arrival =
+        (struct tt_sim_arrival){.at = at,
+                                .deadline_at = tt_instant_add(at, self->models[model].slo_ns),
+                                .cancel_at = TT_NEVER,
+                                .model = model,
+                                .rows = 1,
+                                .length = 1,
+                                .output_length = 1,
+                                .exit_step = -1};
+    return arrival;
+}
+
+#endif

@@ -1,0 +1,342 @@
+/* L1, L2, L3, L5: the lazy policy on schedules worked out by hand: the paper's figures 8 and 10
+ * with the contents of the stack, recurrent blocks, refusals, co-location, cancellation. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "policy/lazy.h"
+#include "unit/sim/step_world.h"
+
+#include <string.h>
+
+enum { SECOND = 1000 }; /* one unit of the paper's figures, so that arrivals can lie inside */
+
+/* Nodes of one unit at any batch size. */
+static void even_model(struct step_world *w, int32_t m, int32_t steps, int64_t slo) {
+    w->models[m] = (struct step_world_model){.steps = steps, .slo_ns = slo, .max_batch = 8};
+    for (int32_t s = 0; s < steps; s++)
+        w->models[m].beta[s] = SECOND;
+    if (w->model_count <= m)
+        w->model_count = m + 1;
+}
+
+/* The stack from the bottom: "C(1) B(2 3)", requests by the paper's numbers (from 1). */
+static const char *stack_text(const struct step_world *w) {
+    static char text[256];
+    const struct tt_lazy_stack *stack = tt_lazy_stack_of(step_world_policy(w), 0);
+    size_t used = 0;
+    text[0] = '\0';
+    for (int32_t e = 0; e < stack->depth; e++) {
+        const struct tt_lazy_entry *entry = &stack->entries[e];
+        used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%c(", e ? " " : "",
+                                 'A' + entry->place.step);
+        for (int32_t i = 0; i < entry->count; i++)
+            used += (size_t)snprintf(text + used, sizeof(text) - used, i ? " %d" : "%d",
+                                     (int)stack->members[entry->first + i].request->number + 1);
+        used += (size_t)snprintf(text + used, sizeof(text) - used, ")");
+    }
+    return text;
+}
+
+/* Runs everything that happens up to and at `at`, then looks at the stack. */
+static void expect_stack(struct step_world *w, int64_t at, const char *expected) {
+    while (tt_simulation_now(w->simulation) < at || tt_simulation_events(w->simulation) == 0)
+        assert_true(step_world_instant(w));
+    assert_int_equal(tt_simulation_now(w->simulation), at);
+    assert_string_equal(stack_text(w), expected);
+}
+
+struct expected_step {
+    int64_t start, end;
+    int32_t step;
+    const char *members; /* by the paper's numbers */
+};
+
+static void expect_log(const struct step_world *w, const struct expected_step *expected,
+                       int32_t count) {
+    for (int32_t i = 0; i < count && i < w->log_count; i++) {
+        const struct step_world_entry *entry = &w->log[i];
+        char members[128] = "";
+        for (int32_t k = 0, used = 0; k < entry->count; k++)
+            used += snprintf(members + used, sizeof(members) - (size_t)used, k ? " %d" : "%d",
+                             (int)entry->members[k] + 1);
+        assert_int_equal(entry->start_at, expected[i].start);
+        assert_int_equal(entry->end_at, expected[i].end);
+        assert_int_equal(entry->step, expected[i].step);
+        assert_string_equal(members, expected[i].members);
+    }
+    assert_int_equal(w->log_count, count);
+}
+
+/* Figure 10: 8 nodes; the device is busy until 2; Req2 comes during B, Req3 during Req2's A. */
+static void test_figure_10(void **state) {
+    (void)state;
+    struct step_world w = {.executors = 1, .policy = "lazy", .busy_until_at = 2 * SECOND};
+    even_model(&w, 0, 8, 30 * SECOND);
+    step_world_arrival(&w, 0, 0);
+    step_world_arrival(&w, 3500, 0);
+    step_world_arrival(&w, 4500, 0);
+    step_world_open(&w);
+    expect_stack(&w, 0, "");
+    expect_stack(&w, 2 * SECOND, "A(1)");
+    expect_stack(&w, 3 * SECOND, "A(1)"); /* B begins within the task that was issued at A */
+    expect_stack(&w, 4 * SECOND, "C(1) A(2)");
+    expect_stack(&w, 5 * SECOND, "C(1) B(2) A(3)");
+    expect_stack(&w, 6 * SECOND, "C(1) B(2 3)");
+    expect_stack(&w, 7 * SECOND, "C(1 2 3)");
+    while (step_world_instant(&w))
+        continue;
+    static const struct expected_step steps[] = {
+        {2000, 3000, 0, "1"},       {3000, 4000, 1, "1"},       {4000, 5000, 0, "2"},
+        {5000, 6000, 0, "3"},       {6000, 7000, 1, "2 3"},     {7000, 8000, 2, "1 2 3"},
+        {8000, 9000, 3, "1 2 3"},   {9000, 10000, 4, "1 2 3"},  {10000, 11000, 5, "1 2 3"},
+        {11000, 12000, 6, "1 2 3"}, {12000, 13000, 7, "1 2 3"},
+    };
+    expect_log(&w, steps, TT_COUNT(steps));
+    step_world_close(&w);
+}
+
+/* Figure 8: 5 nodes; Req1-2 run from 4 on, are preempted at 6 by Req3-5, who catch up by 8. */
+static void test_figure_8(void **state) {
+    (void)state;
+    struct step_world w = {.executors = 1, .policy = "lazy", .busy_until_at = 4 * SECOND};
+    even_model(&w, 0, 5, 30 * SECOND);
+    step_world_arrival(&w, 0, 0);
+    step_world_arrival(&w, 2000, 0);
+    step_world_arrival(&w, 5200, 0);
+    step_world_arrival(&w, 5500, 0);
+    step_world_arrival(&w, 5800, 0);
+    step_world_open(&w);
+    expect_stack(&w, 4 * SECOND, "A(1 2)");
+    expect_stack(&w, 6 * SECOND, "C(1 2) A(3 4 5)");
+    expect_stack(&w, 8 * SECOND, "C(1 2 3 4 5)");
+    while (step_world_instant(&w))
+        continue;
+    static const struct expected_step steps[] = {
+        {4000, 5000, 0, "1 2"},        {5000, 6000, 1, "1 2"},       {6000, 7000, 0, "3 4 5"},
+        {7000, 8000, 1, "3 4 5"},      {8000, 9000, 2, "1 2 3 4 5"}, {9000, 10000, 3, "1 2 3 4 5"},
+        {10000, 11000, 4, "1 2 3 4 5"}};
+    expect_log(&w, steps, TT_COUNT(steps));
+    step_world_close(&w);
+}
+
+/* An SLA that leaves no slack for a second request: served one after the other, no preemption. */
+static void test_no_slack_no_preemption(void **state) {
+    (void)state;
+    struct step_world w = {.executors = 1, .policy = "lazy"};
+    even_model(&w, 0, 4, 7 * SECOND);
+    step_world_arrival(&w, 0, 0);
+    step_world_arrival(&w, 500, 0); /* alone 4 + 4 units; Req1 has 7 */
+    step_world_open(&w);
+    step_world_run(&w);
+    static const struct expected_step steps[] = {
+        {0, 1000, 0, "1"},    {1000, 2000, 1, "1"}, {2000, 3000, 2, "1"}, {3000, 4000, 3, "1"},
+        {4000, 5000, 0, "2"}, {5000, 6000, 1, "2"}, {6000, 7000, 2, "2"}, {7000, 8000, 3, "2"}};
+    expect_log(&w, steps, TT_COUNT(steps));
+    step_world_close(&w);
+}
+
+/* The same with the true times of batches: merged nodes cost one unit for both. */
+static void test_curves_see_that_batches_are_cheap(void **state) {
+    (void)state;
+    static const struct tt_option curves[] = {{"slack", "curves"}};
+    struct step_world w = {.executors = 1, .policy = "lazy", .options = curves, .option_count = 1};
+    even_model(&w, 0, 4, 7 * SECOND);
+    step_world_arrival(&w, 0, 0);
+    step_world_arrival(&w, 500, 0);
+    step_world_open(&w);
+    step_world_run(&w);
+    static const struct expected_step steps[] = {{0, 1000, 0, "1"},
+                                                 {1000, 2000, 0, "2"},
+                                                 {2000, 3000, 1, "1 2"},
+                                                 {3000, 4000, 2, "1 2"},
+                                                 {4000, 5000, 3, "1 2"}};
+    expect_log(&w, steps, TT_COUNT(steps));
+    step_world_close(&w);
+}
+
+/* Equation 2 to the letter counts whole graphs: when Req3 comes, two requests need a unit and a
+ * half more each, but count with four each. */
+static void test_published_counts_whole_graphs(void **state) {
+    (void)state;
+    static const struct tt_option published[] = {{"slack", "published"}};
+    for (int32_t letter = 0; letter < 2; letter++) {
+        struct step_world w = {
+            .executors = 1, .policy = "lazy", .options = published, .option_count = letter};
+        even_model(&w, 0, 4, 10 * SECOND);
+        step_world_arrival(&w, 0, 0);
+        step_world_arrival(&w, 0, 0);
+        step_world_arrival(&w, 2500, 0);
+        step_world_open(&w);
+        step_world_run(&w);
+        assert_int_equal(w.ends[2].started_at, letter ? 4000 : 3000);
+        step_world_close(&w);
+    }
+}
+
+/* L3: encoder of length n, decoder of unknown m. Two requests of different n part after the encoder
+ * (the laggard on top), meet again, and leave the decoder one by one. */
+static void test_recurrent_blocks_part_and_merge(void **state) {
+    (void)state;
+    struct step_world w = {.executors = 1, .policy = "lazy", .model_count = 1};
+    w.models[0] = (struct step_world_model){
+        .steps = 4,
+        .kinds = {TT_STEP_STATIC, TT_STEP_ENCODER, TT_STEP_STATIC, TT_STEP_DECODER},
+        .beta = {1000, 1000, 1000, 1000},
+        .slo_ns = 100 * SECOND,
+        .max_batch = 8,
+        .output = 4,
+        .output_limit = 9};
+    struct tt_sim_arrival *one = step_world_arrival(&w, 0, 0);
+    one->length = 1;
+    one->output_length = 3;
+    struct tt_sim_arrival *two = step_world_arrival(&w, 0, 0);
+    two->length = 3;
+    two->output_length = 1;
+    step_world_open(&w);
+    expect_stack(&w, 0, "A(1 2)");
+    expect_stack(&w, 2 * SECOND, "C(1) B(2)");
+    expect_stack(&w, 4 * SECOND, "C(1 2)");
+    expect_stack(&w, 6 * SECOND, "D(1)");
+    while (step_world_instant(&w))
+        continue;
+    static const struct expected_step steps[] = {
+        {0, 1000, 0, "1 2"},    {1000, 2000, 1, "1 2"}, {2000, 3000, 1, "2"}, {3000, 4000, 1, "2"},
+        {4000, 5000, 2, "1 2"}, {5000, 6000, 3, "1 2"}, {6000, 7000, 3, "1"}, {7000, 8000, 3, "1"}};
+    expect_log(&w, steps, TT_COUNT(steps));
+    assert_int_equal(w.ends[1].ended_at, 6000);
+    assert_int_equal(w.ends[0].ended_at, 8000);
+    step_world_close(&w);
+}
+
+/* A newcomer catches up with a decoder that is at a later round: the weights are the same. */
+static void test_merges_at_another_timestep(void **state) {
+    (void)state;
+    struct step_world w = {.executors = 1, .policy = "lazy", .model_count = 1};
+    w.models[0] = (struct step_world_model){.steps = 2,
+                                            .kinds = {TT_STEP_STATIC, TT_STEP_DECODER},
+                                            .beta = {1000, 1000},
+                                            .slo_ns = 100 * SECOND,
+                                            .max_batch = 8,
+                                            .output = 4,
+                                            .output_limit = 9};
+    step_world_arrival(&w, 0, 0)->output_length = 4;
+    step_world_arrival(&w, 2500, 0)->output_length = 2;
+    step_world_open(&w);
+    step_world_run(&w);
+    static const struct expected_step steps[] = {{0, 1000, 0, "1"},      {1000, 2000, 1, "1"},
+                                                 {2000, 3000, 1, "1"},   {3000, 4000, 0, "2"},
+                                                 {4000, 5000, 1, "1 2"}, {5000, 6000, 1, "1 2"}};
+    expect_log(&w, steps, TT_COUNT(steps));
+    step_world_close(&w);
+}
+
+/* A whole-graph policy walks each block to the longest, and answers all at the end. */
+static void test_graph_batches_pad(void **state) {
+    (void)state;
+    struct step_world w = {.executors = 1, .policy = "window", .model_count = 1};
+    w.models[0] = (struct step_world_model){.steps = 2,
+                                            .kinds = {TT_STEP_ENCODER, TT_STEP_DECODER},
+                                            .beta = {1000, 1000},
+                                            .slo_ns = 100 * SECOND,
+                                            .max_batch = 8,
+                                            .output = 4,
+                                            .output_limit = 3};
+    struct tt_sim_arrival *one = step_world_arrival(&w, 0, 0);
+    one->length = 2;
+    one->output_length = 99; /* a decoder that never ends is stopped at the limit, 4 */
+    step_world_arrival(&w, 0, 0);
+    step_world_open(&w);
+    step_world_run(&w);
+    assert_int_equal(w.log_count, 6);
+    assert_int_equal(w.ends[0].ended_at, 6000);
+    assert_int_equal(w.ends[1].ended_at, 6000);
+    step_world_close(&w);
+}
+
+/* The largest batch bounds what is on the stack; the rest waits. */
+static void test_max_batch_bounds_the_stack(void **state) {
+    (void)state;
+    static const struct tt_option two[] = {{"max_batch", "2"}};
+    struct step_world w = {.executors = 1, .policy = "lazy", .options = two, .option_count = 1};
+    even_model(&w, 0, 3, 100 * SECOND);
+    step_world_arrival(&w, 0, 0);
+    step_world_arrival(&w, 500, 0);
+    step_world_arrival(&w, 600, 0);
+    step_world_open(&w);
+    step_world_run(&w);
+    static const struct expected_step steps[] = {
+        {0, 1000, 0, "1"},    {1000, 2000, 0, "2"}, {2000, 3000, 1, "1 2"}, {3000, 4000, 2, "1 2"},
+        {4000, 5000, 0, "3"}, {5000, 6000, 1, "3"}, {6000, 7000, 2, "3"}};
+    expect_log(&w, steps, TT_COUNT(steps));
+    step_world_close(&w);
+}
+
+/* L5: a short request of another model preempts, a long one waits; the check covers both. */
+static void test_models_share_an_executor(void **state) {
+    (void)state;
+    struct step_world w = {.executors = 1, .policy = "lazy"};
+    even_model(&w, 0, 5, 8 * SECOND);
+    even_model(&w, 1, 2, 8 * SECOND);
+    even_model(&w, 2, 7, 60 * SECOND);
+    step_world_arrival(&w, 0, 0);
+    step_world_arrival(&w, 500, 2); /* longer than what is left: waits */
+    step_world_arrival(&w, 1500, 1);
+    step_world_open(&w);
+    step_world_run(&w);
+    assert_int_equal(w.ends[2].ended_at, 4000);
+    assert_int_equal(w.ends[0].ended_at, 7000);
+    assert_int_equal(w.ends[1].ended_at, 14000);
+    step_world_close(&w);
+    /* With 6 units the first one could not wait for the second. */
+    struct step_world tight = {.executors = 1, .policy = "lazy"};
+    even_model(&tight, 0, 5, 6 * SECOND);
+    even_model(&tight, 1, 2, 60 * SECOND);
+    step_world_arrival(&tight, 0, 0);
+    step_world_arrival(&tight, 1500, 1);
+    step_world_open(&tight);
+    step_world_run(&tight);
+    assert_int_equal(tight.ends[0].ended_at, 5000);
+    step_world_close(&tight);
+}
+
+/* A client in the middle of the stack goes away: the others go on as if it had never been. */
+static void test_cancellation_in_the_stack(void **state) {
+    (void)state;
+    struct step_world w = {.executors = 1, .policy = "lazy", .busy_until_at = 2 * SECOND};
+    even_model(&w, 0, 8, 30 * SECOND);
+    step_world_arrival(&w, 0, 0);
+    step_world_arrival(&w, 3500, 0)->cancel_at = 5500;
+    step_world_arrival(&w, 4500, 0);
+    step_world_open(&w);
+    expect_stack(&w, 5 * SECOND, "C(1) B(2) A(3)");
+    expect_stack(&w, 5500, "C(1) A(3)");
+    expect_stack(&w, 6 * SECOND, "C(1) B(3)");
+    expect_stack(&w, 7 * SECOND, "C(1 3)");
+    while (step_world_instant(&w))
+        continue;
+    assert_int_equal(w.ends[1].ending, TT_ENDING_CANCELLED);
+    assert_int_equal(w.ends[0].ended_at, 13000);
+    assert_int_equal(w.ends[2].ended_at, 13000);
+    step_world_close(&w);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_figure_10),
+        cmocka_unit_test(test_figure_8),
+        cmocka_unit_test(test_no_slack_no_preemption),
+        cmocka_unit_test(test_curves_see_that_batches_are_cheap),
+        cmocka_unit_test(test_published_counts_whole_graphs),
+        cmocka_unit_test(test_recurrent_blocks_part_and_merge),
+        cmocka_unit_test(test_merges_at_another_timestep),
+        cmocka_unit_test(test_graph_batches_pad),
+        cmocka_unit_test(test_max_batch_bounds_the_stack),
+        cmocka_unit_test(test_models_share_an_executor),
+        cmocka_unit_test(test_cancellation_in_the_stack),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
