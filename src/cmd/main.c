@@ -15,6 +15,7 @@ static const struct verb {
     {"profile", "measure a model's latency per batch size", tt_cmd_profile},
     {"experiment", "run an experiment in virtual time and report", tt_cmd_experiment},
     {"reproduce", "run a paper's experiments: paper, ours, ratio, why", tt_cmd_reproduce},
+    {"compare", "policies side by side along one parameter: who is best where", tt_cmd_compare},
 };
 
 static void print_help(FILE *out) {

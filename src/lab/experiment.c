@@ -216,6 +216,12 @@ static bool apply_whole(Tutti__Experiment *message, const char *name, int64_t va
     } else if (strcmp(name, "copies") == 0) {
         for (size_t m = 0; m < message->n_model; m++)
             message->model[m]->copies = (int32_t)value;
+    } else if (strcmp(name, "executors") == 0) {
+        for (size_t d = 0; d < message->n_device; d++)
+            message->device[d]->executors = (int32_t)value;
+    } else if (strcmp(name, "pool_slots") == 0) {
+        for (size_t d = 0; d < message->n_device; d++)
+            message->device[d]->pool_slots = (int32_t)value;
     } else if (strcmp(name, "max_batch") == 0) {
         for (size_t m = 0; m < message->n_model; m++)
             message->model[m]->max_batch = (int32_t)value;
@@ -247,9 +253,36 @@ static enum tt_err set_of_models(const Tutti__Experiment *message, const char *n
     return TT_OK;
 }
 
+/* What one of those to be compared changes. */
+static enum tt_err set_contender(struct tt_experiment *self, const char *name,
+                                 struct tt_message *why) {
+    const Tutti__Experiment *message = self->message;
+    const Tutti__ExperimentContender *contender = NULL;
+    for (size_t i = 0; i < message->n_contender && !contender; i++)
+        if (strcmp(message->contender[i]->name, name) == 0)
+            contender = message->contender[i];
+    if (!contender)
+        return tt_fail(TT_ERR_INVALID, why, "no contender is called '%s'", name);
+    enum tt_err err = TT_OK;
+    for (size_t i = 0; i < contender->n_set && !err; i++) {
+        char *text = strdup(contender->set[i]), *equals = text ? strchr(text, '=') : NULL;
+        if (equals)
+            *equals = '\0';
+        err = !text ? tt_fail(TT_ERR_NO_MEMORY, why, "out of memory")
+              : !equals || strcmp(text, "contender") == 0
+                  ? tt_fail(TT_ERR_INVALID, why, "contender %s: set is '%s'; it must be NAME=VALUE",
+                            name, contender->set[i])
+                  : tt_experiment_set(self, text, equals + 1, why);
+        free(text);
+    }
+    return err;
+}
+
 enum tt_err tt_experiment_set(struct tt_experiment *self, const char *parameter, const char *value,
                               struct tt_message *why) {
     Tutti__Experiment *message = self->message;
+    if (strcmp(parameter, "contender") == 0)
+        return set_contender(self, value, why);
     if (strcmp(parameter, "policy") == 0)
         return set_policy(message, value, why);
     if (strncmp(parameter, "option.", 7) == 0 && parameter[7])
@@ -284,7 +317,8 @@ enum tt_err tt_experiment_set(struct tt_experiment *self, const char *parameter,
         TT_ERR_INVALID, why,
         "no parameter is called '%s'; there are: rate, interval_us, shape, zipf, slo_ms, "
         "slo_scale, alpha_ms, beta_ms, max_batch, devices, copies, control_us, "
-        "data_us_per_row, jitter, abort_ms, duration_s, warm_up_s, seed, policy, option.KEY",
+        "data_us_per_row, jitter, abort_ms, duration_s, warm_up_s, seed, executors, pool_slots, "
+        "policy, option.KEY, contender",
         parameter);
 }
 

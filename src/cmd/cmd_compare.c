@@ -1,0 +1,153 @@
+/* tutti compare FILE: the contenders of an experiment along one parameter, side by side. */
+#include "cmd/arguments.h"
+#include "cmd/verbs.h"
+#include "lab/comparison.h"
+#include "lab/sweep.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <unistd.h>
+
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_SENSELESS = 2, EXIT_INTERRUPTED = 130 };
+
+static volatile sig_atomic_t interrupted; /* a signal handler can tell nobody else */
+
+static void on_interrupt(int signal_number) {
+    (void)signal_number;
+    interrupted = 1;
+}
+
+static const char usage[] =
+    "Usage: tutti compare FILE [options]\n"
+    "Runs every contender of the experiment at every value of its sweep, and says who is best "
+    "where.\n"
+    "  --html REPORT.html  write a page with charts\n"
+    "  --json              everything as JSON\n"
+    "  --resume STATE      keep finished points in this file, and do not do them again\n"
+    "  --workers N         processes at once (all processors)\n";
+
+struct arguments {
+    const char *file, *html, *resume;
+    bool json;
+    int64_t workers;
+};
+
+static int parse(int argc, char **argv, struct arguments *a) {
+    static const struct option flags[] = {
+        {"html", required_argument, NULL, 'H'},   {"json", no_argument, NULL, 'j'},
+        {"resume", required_argument, NULL, 'r'}, {"workers", required_argument, NULL, 'w'},
+        {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0}};
+    optind = 1;
+    opterr = 0;
+    for (int flag; (flag = getopt_long(argc, argv, "", flags, NULL)) != -1;) {
+        switch (flag) {
+        case 'H': a->html = optarg; break;
+        case 'j': a->json = true; break;
+        case 'r': a->resume = optarg; break;
+        case 'w':
+            if (!tt_arguments_number(optarg, 1, 1024, &a->workers))
+                return tt_arguments_refuse("compare", "--workers takes 1 .. 1024, not", optarg);
+            break;
+        case 'h': fputs(usage, stdout); return EXIT_DONE;
+        default:
+            return tt_arguments_refuse("compare",
+                                       "no such option, or no value for it:", argv[optind - 1]);
+        }
+    }
+    if (optind + 1 != argc)
+        return tt_arguments_refuse("compare",
+                                   optind == argc ? "which experiment? give its file"
+                                                  : "one file only, not also",
+                                   optind == argc ? NULL : argv[optind + 1]);
+    a->file = argv[optind];
+    return -1;
+}
+
+static int complain(enum tt_err err, const struct tt_message *why) {
+    fprintf(stderr, "%s\n", why->text);
+    bool senseless = err == TT_ERR_INVALID || err == TT_ERR_NOT_FOUND || err == TT_ERR_UNSUPPORTED;
+    return senseless ? EXIT_SENSELESS : EXIT_FAILED;
+}
+
+static void show_progress(void *context, int32_t finished, int32_t all) {
+    (void)context;
+    if (!isatty(STDERR_FILENO))
+        return;
+    int32_t filled = (int32_t)(INT64_C(40) * finished / all);
+    fprintf(stderr, "\r[%.*s%*s] %d/%d%s", filled, "########################################",
+            40 - filled, "", finished, all, finished == all ? "\n" : "");
+}
+
+static enum tt_err show(const struct tt_experiment *experiment, const struct tt_sweep *sweep,
+                        const struct arguments *a, struct tt_message *why) {
+    json_t *points = json_array();
+    for (int32_t point = 0; point < sweep->points; point++) {
+        json_t *result = tt_sweep_point(sweep, point);
+        if (result)
+            json_array_append_new(points, result);
+    }
+    struct tt_comparison comparison;
+    enum tt_err err = tt_comparison_init(&comparison, experiment, points, why);
+    if (err) {
+        json_decref(points);
+        return err;
+    }
+    if (a->json) {
+        json_t *all = tt_comparison_json(&comparison, points);
+        json_dumpf(all, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
+        putchar('\n');
+        json_decref(all);
+    } else {
+        struct tt_text text;
+        tt_text_init(&text);
+        tt_comparison_table(&comparison, &text);
+        fputs(tt_text_string(&text), stdout);
+        tt_text_fini(&text);
+    }
+    if (a->html)
+        err = tt_comparison_html(&comparison, a->html, why);
+    tt_comparison_fini(&comparison);
+    json_decref(points);
+    return err;
+}
+
+static enum tt_err compare(struct tt_experiment *experiment, const struct arguments *a,
+                           struct tt_message *why) {
+    enum tt_err err = tt_comparison_prepare(experiment, why);
+    if (err)
+        return err;
+    struct tt_sweep_options options = {.workers = (int32_t)a->workers,
+                                       .state_path = a->resume,
+                                       .stop = &interrupted,
+                                       .progress = show_progress};
+    struct tt_sweep sweep;
+    err = tt_sweep_init(&sweep, experiment, &options, why);
+    if (err)
+        return err;
+    err = tt_sweep_run(&sweep, why);
+    if (!err)
+        err = show(experiment, &sweep, a, why);
+    if (!err && interrupted)
+        fprintf(stderr, "interrupted after %d of %d%s%s\n", sweep.finished,
+                sweep.points * sweep.seeds, a->resume ? "; go on with --resume " : "",
+                a->resume ? a->resume : "");
+    tt_sweep_fini(&sweep);
+    return err;
+}
+
+int tt_cmd_compare(int argc, char **argv) {
+    struct arguments a = {0};
+    int code = parse(argc, argv, &a);
+    if (code >= 0)
+        return code;
+    struct sigaction action = {.sa_handler = on_interrupt};
+    sigaction(SIGINT, &action, NULL);
+    struct tt_message why;
+    struct tt_experiment experiment;
+    enum tt_err err = tt_experiment_open(&experiment, a.file, &why);
+    if (err)
+        return complain(err, &why);
+    err = compare(&experiment, &a, &why);
+    tt_experiment_close(&experiment);
+    return err ? complain(err, &why) : interrupted ? EXIT_INTERRUPTED : EXIT_DONE;
+}

@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""tutti compare: every contender at every value, as each is alone; and what cannot be compared."""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+import unittest
+
+PROGRAM = os.environ["TUTTI_PROGRAM"]
+
+HEAD = """title: "t <1>"
+seed: 1
+duration_s: 5
+device { count: 1 }
+model { name: "M" slo_ms: 50 profile { linear { alpha_ms: 1 beta_ms: 5 } } }
+load { rate: 10 }
+"""
+SWEEP = 'sweep { parameter: "rate" value: [ "100", "400" ] }\n'
+SERIAL = 'contender { name: "serial" set: "policy=serial" }\n'
+WINDOW = 'contender { name: "window" set: "policy=window" set: "option.max_delay=2ms" }\n'
+RATES, NAMES = ("100", "400"), ("serial", "window")
+
+
+class Compare(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.file = pathlib.Path(self.folder.name, "e.pbtxt")
+
+    def tutti(self, verb, text, *arguments):
+        self.file.write_text(text)
+        return subprocess.run(
+            [PROGRAM, verb, str(self.file), *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+
+    def test_each_point_is_as_when_run_alone(self):
+        done = self.tutti("compare", HEAD + SWEEP + SERIAL + WINDOW, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = json.loads(done.stdout)
+        self.assertEqual(report["parameter"], "rate")
+        self.assertEqual(len(report["points"]), 4)
+        for point in report["points"]:
+            place = point["point"]
+            flags = ["--json", "--rate", place["rate"], "--policy", place["contender"]]
+            if place["contender"] == "window":
+                flags += ["--set", "option.max_delay=2ms"]
+            alone = json.loads(self.tutti("experiment", HEAD, *flags).stdout)
+            self.assertEqual(point["total"], alone["total"], place)
+
+    def test_who_is_best(self):
+        report = json.loads(self.tutti("compare", HEAD + SWEEP + SERIAL + WINDOW, "--json").stdout)
+        figures = {
+            (p["point"]["contender"], p["point"]["rate"]): p["total"]["latency_ms"]["mean"]
+            for p in report["points"]
+        }
+        for rate in RATES:
+            best = min(figures[name, rate] for name in NAMES)
+            expected = [name for name in NAMES if figures[name, rate] <= best * 1.01]
+            self.assertEqual(report["best"]["mean_ms"][rate], expected)
+        self.assertEqual(report["best"]["good_per_s"]["400"], ["window"])  # serial carries 166
+        text = self.tutti("compare", HEAD + SWEEP + SERIAL + WINDOW).stdout
+        self.assertRegex(text, r"window: .*most answers in time at rate.* 400")
+
+    def test_page(self):
+        page = pathlib.Path(self.folder.name, "page.html")
+        done = self.tutti("compare", HEAD + SWEEP + SERIAL + WINDOW, "--html", page)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        text = page.read_text()
+        self.assertIn("t &lt;1&gt;", text)
+        self.assertEqual(text.count("<svg"), 5)
+        self.assertEqual(len(re.findall("<polyline", text)), 10)
+        self.assertNotIn("nan", text)
+
+    def test_resumed_is_the_same(self):
+        state = pathlib.Path(self.folder.name, "state")
+        first = self.tutti("compare", HEAD + SWEEP + SERIAL + WINDOW, "--json", "--resume", state)
+        again = self.tutti("compare", HEAD + SWEEP + SERIAL + WINDOW, "--json", "--resume", state)
+        self.assertEqual(first.stdout, again.stdout)
+        self.assertEqual(len(state.read_text().splitlines()), 5)
+
+    def test_what_makes_no_sense(self):
+        cases = (
+            (HEAD + SWEEP + SERIAL, "1 contenders"),
+            (HEAD + SERIAL + WINDOW, "one parameter"),
+            (HEAD + SWEEP + SERIAL + SERIAL, "unique"),
+            (HEAD + SWEEP + SERIAL + WINDOW.replace('"window"', '"a,b"'), "comma"),
+            (HEAD + SWEEP.replace("400", "x") + SERIAL + WINDOW, "not a number"),
+            (HEAD + SWEEP + SERIAL + WINDOW.replace("policy=window", "policy"), "NAME=VALUE"),
+            (HEAD + SWEEP + SERIAL + WINDOW.replace("policy=window", "policy=w"), "no policy"),
+        )
+        for text, expected in cases:
+            done = self.tutti("compare", text)
+            self.assertEqual(done.returncode, 2, expected)
+            self.assertIn(expected, done.stderr)
+            self.assertIn(str(self.file), done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
