@@ -138,6 +138,12 @@ static struct tt_batch choose(struct tt_policy *self, int64_t now, int32_t execu
     return best_to_run(self, now);
 }
 
+/* Nothing waits: what these executors were cleared for has gone elsewhere. */
+static void forget_idle_claims(struct tt_policy *self) {
+    for (int32_t i = 0; i < self->queues.idle.count; i++)
+        forget_claim(self, self->queues.idle.entries[i].id);
+}
+
 static void preempt(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
     const struct tt_heap_entry *smallest;
     while ((smallest = tt_heap_top(&self->running))) {
@@ -159,8 +165,10 @@ static void shepherd_decide(struct tt_policy *self, int64_t now, struct tt_mecha
     while ((idle = tt_heap_top(&queues->idle))) {
         int32_t executor = idle->id;
         struct tt_batch batch = choose(self, now, executor);
-        if (batch.rows == 0)
+        if (batch.rows == 0) {
+            forget_idle_claims(self);
             return;
+        }
         tt_queues_run(queues, actions, executor, &batch);
         tt_heap_set(&self->running, executor, batch.rows, executor);
         tt_queues_drop_lost(queues, now, actions); /* the new head may be lost already */

@@ -11,7 +11,8 @@
  * model if that is still `threshold` times what was stopped, so that requests that came back to the
  * head of the same queue cannot undo the reason of the abort (with an abort that costs nothing this
  * could go on for ever within one instant). Until then the model asks for no other abort. An idle
- * executor that is found meanwhile may take the batch.
+ * executor that is found meanwhile may take the batch. The promise is over when nothing waits at
+ * the instant at which the executor is idle.
  *
  * Option `abort_cost`: what the policy expects an abort to take; a batch that would preempt must be
  * in time that much later. The paper's costs nothing; real devices need 3-20 ms: the carrier's

@@ -86,10 +86,44 @@ static void aborts_only_for_three_times(void **state) {
     assert_true(aborts > 0);
 }
 
+/* Two executors fall idle together and nothing is left to run: what the second was cleared for does
+ * not bind it later. */
+static void a_promise_ends_when_nothing_waits(void **state) {
+    (void)state;
+    enum { A, B, C };
+    struct drive_model models[] = {model, model, model};
+    models[C].beta_ns = 0;
+    struct drive_setup setup = {.models = models,
+                                .model_count = 3,
+                                .executors = 2,
+                                .policy = "shepherd",
+                                .abort_ns = TT_MS,
+                                .check = true};
+    struct drive drive;
+    drive_open(&drive, &setup);
+    drive_arrival(&drive, 0, C)->rows = 2; /* ends at 2 on executor 0 */
+    drive_arrival(&drive, 0, B)->cancel_at = TT_MS + 1;
+    for (int i = 0; i < 3; i++)
+        drive_arrival(&drive, TT_MS, A)->cancel_at = TT_MS + 1; /* stops executor 1 at 2 */
+    static const int32_t rows[] = {[A] = 3, [B] = 5, [C] = 4};
+    for (int m = A; m <= C; m++)
+        for (int i = 0; i < rows[m]; i++)
+            drive_arrival(&drive, 10 * TT_MS, m);
+    drive_run(&drive, TT_NEVER);
+    assert_int_equal(drive.tasks[1].outcome, TT_OUTCOME_ABORTED);
+    assert_int_equal(drive.tasks[1].end_at, 2 * TT_MS);
+    assert_int_equal(drive.tasks[2].model, B);
+    assert_int_equal(drive.tasks[2].executor, 0);
+    assert_int_equal(drive.tasks[3].model, C);
+    assert_int_equal(drive.tasks[3].executor, 1);
+    drive_close(&drive);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(three_times_as_many_abort),
         cmocka_unit_test(aborts_only_for_three_times),
+        cmocka_unit_test(a_promise_ends_when_nothing_waits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
