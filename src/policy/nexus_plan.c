@@ -56,10 +56,10 @@ static int64_t saturated_rate(const struct tt_nexus_plan *self, int32_t model) {
 /* The time in which `batch` rows come at the rate. */
 static int64_t gather_ns(int32_t batch, int64_t rate) { return batch * TT_NEXUS_RATE_NS / rate; }
 
-/* The rows that come in the time, rounded up. */
+/* The rows that come in the time, rounded up; more than B at once would not be in time. */
 static int32_t gathered(const struct tt_nexus_plan *self, int32_t model, int64_t ns, int64_t rate) {
     __int128 rows = ((__int128)ns * rate + TT_NEXUS_RATE_NS - 1) / TT_NEXUS_RATE_NS;
-    int32_t most = self->models[model]->max_batch;
+    int32_t most = self->saturated_batch[model];
     return rows < 1 ? 1 : rows > most ? most : (int32_t)rows;
 }
 

@@ -5,8 +5,8 @@
  * left, r, is a *residual*: the largest batch b <= B with b / r + l(b) <= SLO, repeated every duty
  * cycle d = b / r (batches of one every SLO - l(1) when not even one row gathers in time).
  * Residuals, in order of falling occupancy l(b) / d (ties: model's number), are merged into a node
- * if its members' batches, cut to what gathers in the shorter duty cycle, fit into that cycle; the
- * node that gets fullest takes it (ties: smallest node), else a new node.
+ * if its members' batches, what gathers in the shorter duty cycle (rounded up, at most B), fit into
+ * that cycle; the node that gets fullest takes it (ties: smallest node), else a new node.
  *
  * Nexus would ask for as many devices as that takes; our cluster is fixed. So all rates are
  * multiplied by the largest common factor, in 1/65536ths, found bit by bit from the top, at which
