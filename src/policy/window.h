@@ -6,6 +6,7 @@
  *   - at once, cut to the largest *preferred* size (model->preferred) that some prefix has exactly;
  *   - else at once when it is full: it has max_batch rows, or the next request would not fit, or
  * stands at another step;
+ *   - else at once while its model drains: no company will come;
  *   - else when its oldest member has waited for max_delay.
  * The delay is anchored at the oldest member's arrival, not at the moment when a device fell idle.
  * A due candidate runs on the idle executor with the smallest id; with none it keeps growing, and
