@@ -3,11 +3,12 @@
  *
  * Fill a `struct drive_setup` (models, executors, policy), `drive_open`, add arrivals in order of
  * time with `drive_arrival`, `drive_run`, then read `tasks` and `outcomes`; `drive_close`. At each
- * instant it tells the mechanism all completions (smallest executor first), then arrivals, then
- * cancellations, then asks for one decision, as the contract in policy/policy.h says; with `check`
- * set the invariants are verified after every instant. Executors run their queue one task at a
- * time: a task starts at max(start_at, end of the one before). YIELD ends the oldest task at its
- * next step boundary, ABORT after `abort_ns`. Test-only: it allocates freely and aborts on misuse.
+ * instant it tells the mechanism all completions (smallest executor first), then who comes and
+ * goes, then arrivals, then cancellations, then asks for one decision, as the contract in
+ * policy/policy.h says; with `check` set the invariants are verified after every instant. Executors
+ * run their queue one task at a time: a task starts at max(start_at, end of the one before). YIELD
+ * ends the oldest task at its next step boundary, ABORT after `abort_ns`. Test-only: it allocates
+ * freely and aborts on misuse.
  */
 #ifndef TT_TEST_DRIVE_H
 #define TT_TEST_DRIVE_H
@@ -26,6 +27,14 @@ struct drive_model {
     int32_t steps;     /* 0: 1; the whole is cut into equal steps */
 };
 
+/* At `at` an executor or a model that is up drains, one that drains and is empty goes, one that is
+ * gone comes back; else nothing. */
+struct drive_change {
+    int64_t at;
+    bool is_model;
+    int32_t id;
+};
+
 struct drive_setup {
     const struct drive_model *models;
     int32_t model_count;
@@ -37,6 +46,8 @@ struct drive_setup {
     int32_t option_count;
     int64_t d_ctrl_ns, d_data_ns;
     int64_t abort_ns;
+    const struct drive_change *changes; /* in order of time */
+    int32_t change_count;
     bool check;
     /* Optional: what a task takes, instead of its profile. */
     int64_t (*duration)(void *context, const struct tt_task *task, int64_t planned_ns);
@@ -45,7 +56,7 @@ struct drive_setup {
 
 struct drive_arrival {
     int64_t at, deadline_at, cancel_at; /* TT_NEVER: not cancelled */
-    int32_t model, rows, length;
+    int32_t model, rows, length, priority;
     struct tt_request *request; /* while it exists */
 };
 
@@ -53,7 +64,7 @@ struct drive_outcome {
     int64_t ended_at; /* TT_NEVER: still there */
     enum tt_ending ending;
     enum tt_drop_reason reason;
-    bool refused; /* BUSY at arrival */
+    bool refused; /* at arrival: BUSY, or its model is not up */
 };
 
 struct drive_task {
@@ -83,6 +94,8 @@ struct drive {
     int32_t *members;
     int32_t member_count, member_capacity;
     struct drive_executor *executors;
+    bool *draining; /* [model] */
+    int32_t next_change;
     struct tt_heap ends; /* executor -> when its oldest task ends */
     bool any_cancel;
     int64_t now;
@@ -201,6 +214,7 @@ static inline void drive_open(struct drive *self, const struct drive_setup *setu
     self->models = calloc((size_t)count, sizeof(*self->models));
     self->profiles = calloc((size_t)count * 2, sizeof(struct tt_profile *));
     self->executors = calloc((size_t)setup->executors, sizeof(*self->executors));
+    self->draining = calloc((size_t)count, sizeof(*self->draining));
     tt_assert(!tt_heap_init(&self->ends, setup->executors));
     struct tt_mechanism_options options = {.model_capacity = count,
                                            .executor_capacity = setup->executors,
@@ -244,6 +258,7 @@ static inline void drive_close(struct drive *self) {
     free(self->models);
     free(self->profiles);
     free(self->executors);
+    free(self->draining);
     free(self->arrivals);
     free(self->outcomes);
     free(self->tasks);
@@ -308,25 +323,59 @@ static inline int64_t drive_next_cancel(const struct drive *self) {
     return at;
 }
 
+static inline void drive_change_executor(struct drive *self, int64_t now, int32_t e) {
+    const struct tt_executor *executor = &self->mechanism.executors[e];
+    if (executor->state == TT_EXECUTOR_UP)
+        tt_mechanism_drain_executor(&self->mechanism, now, e);
+    else if (executor->state == TT_EXECUTOR_DRAINING && executor->queued == 0)
+        tt_mechanism_remove_executor(&self->mechanism, now, e);
+    else if (executor->state == TT_EXECUTOR_GONE)
+        tt_mechanism_add_executor(&self->mechanism, now, e,
+                                  self->setup.devices ? self->setup.devices[e] : e);
+}
+static inline void drive_change_model(struct drive *self, int64_t now, int32_t m) {
+    if (!self->mechanism.models[m]) {
+        tt_mechanism_add_model(&self->mechanism, now, m, &self->models[m]);
+    } else if (!self->draining[m]) {
+        tt_mechanism_drain_model(&self->mechanism, now, m);
+        self->draining[m] = true;
+    } else if (self->mechanism.model_requests[m] == 0) {
+        tt_mechanism_remove_model(&self->mechanism, now, m);
+        self->draining[m] = false;
+    }
+}
+
+static inline void drive_arrive(struct drive *self, int32_t index) {
+    struct drive_arrival *a = &self->arrivals[index];
+    struct tt_arrival arrival = {.model = a->model,
+                                 .rows = a->rows,
+                                 .length = a->length,
+                                 .priority = a->priority,
+                                 .deadline_at = a->deadline_at,
+                                 .user = (void *)(intptr_t)index};
+    self->any_cancel |= a->cancel_at != TT_NEVER;
+    if (!self->mechanism.models[a->model] || self->draining[a->model] ||
+        tt_mechanism_arrived(&self->mechanism, self->now, &arrival, &a->request))
+        self->outcomes[index].refused = true;
+    else
+        tt_mechanism_ready(&self->mechanism, self->now, a->request);
+}
+
 static inline void drive_tell(struct drive *self) {
     const struct tt_heap_entry *top;
     while ((top = tt_heap_top(&self->ends)) && top->key == self->now)
         drive_complete(self, top->id);
-    while (self->next_arrival < self->arrival_count &&
-           self->arrivals[self->next_arrival].at == self->now) {
-        int32_t index = self->next_arrival++;
-        struct drive_arrival *a = &self->arrivals[index];
-        self->any_cancel |= a->cancel_at != TT_NEVER;
-        struct tt_arrival arrival = {.model = a->model,
-                                     .rows = a->rows,
-                                     .length = a->length,
-                                     .deadline_at = a->deadline_at,
-                                     .user = (void *)(intptr_t)index};
-        if (tt_mechanism_arrived(&self->mechanism, self->now, &arrival, &a->request))
-            self->outcomes[index].refused = true;
+    while (self->next_change < self->setup.change_count &&
+           self->setup.changes[self->next_change].at == self->now) {
+        const struct drive_change *change = &self->setup.changes[self->next_change++];
+        if (change->is_model)
+            drive_change_model(self, self->now, change->id);
         else
-            tt_mechanism_ready(&self->mechanism, self->now, a->request);
+            drive_change_executor(self, self->now, change->id);
     }
+    while (self->next_arrival < self->arrival_count &&
+           self->arrivals[self->next_arrival].at == self->now)
+        drive_arrive(self, self->next_arrival++);
     for (int32_t i = 0; self->any_cancel && i < self->next_arrival; i++) {
         if (self->arrivals[i].request && self->arrivals[i].cancel_at <= self->now) {
             self->arrivals[i].cancel_at = TT_NEVER;
@@ -349,6 +398,8 @@ static inline void drive_run(struct drive *self, int64_t until) {
             at = tt_instant_min(at, top->key);
         at = tt_instant_min(at, tt_mechanism_next_at(&self->mechanism));
         at = tt_instant_min(at, drive_next_cancel(self));
+        if (self->next_change < self->setup.change_count)
+            at = tt_instant_min(at, self->setup.changes[self->next_change].at);
         if (at == TT_NEVER || at > until)
             return;
         tt_assert(at > self->now); /* a timer in the past would never let time go on */

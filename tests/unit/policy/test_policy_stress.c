@@ -50,14 +50,7 @@ static void decide(struct drive *drive, int64_t now) {
 
 /* One executor drains, goes when it is empty, or comes back. */
 static void change_executor(struct drive *drive, struct tt_prng *prng, int64_t now) {
-    int32_t e = (int32_t)tt_prng_below(prng, EXECUTORS);
-    struct tt_executor *executor = &drive->mechanism.executors[e];
-    if (executor->state == TT_EXECUTOR_UP)
-        tt_mechanism_drain_executor(&drive->mechanism, now, e);
-    else if (executor->state == TT_EXECUTOR_DRAINING && executor->queued == 0)
-        tt_mechanism_remove_executor(&drive->mechanism, now, e);
-    else if (executor->state == TT_EXECUTOR_GONE)
-        tt_mechanism_add_executor(&drive->mechanism, now, e, e);
+    drive_change_executor(drive, now, (int32_t)tt_prng_below(prng, EXECUTORS));
     decide(drive, now);
 }
 

@@ -1,5 +1,5 @@
-/* D9, L4, E7: goldens of the windowed batcher, and a naive model of it. */
-#include "base/prng.h"
+/* D9, L4, E7: goldens of the windowed batcher (test_policy_naive.c compares it with a naive model).
+ */
 #include "unit/policy/drive.h"
 
 #include <setjmp.h>
@@ -148,52 +148,6 @@ static void the_lost_are_dropped_only_when_asked(void **state) {
     }
 }
 
-/* The naive model: one model, rows of one, executors all alike; recomputed from the list of
- * arrivals at every instant that matters. */
-static void agrees_with_a_naive_model(void **state) {
-    (void)state;
-    for (uint64_t seed = 1; seed <= 300; seed++) {
-        struct tt_prng prng;
-        tt_prng_init(&prng, seed, 0);
-        int32_t executors = 1 + (int32_t)tt_prng_below(&prng, 3), most = 8;
-        int64_t delay = (int64_t)tt_prng_below(&prng, 8) * TT_MS;
-        char text[24];
-        snprintf(text, sizeof(text), "%lldns", (long long)delay);
-        struct tt_option option = {"max_delay", text};
-        struct drive drive;
-        open(&drive, executors, &option, 1);
-        enum { COUNT = 60 };
-        int64_t arrived[COUNT], at = 0, free_at[3] = {0, 0, 0};
-        for (int i = 0; i < COUNT; i++) {
-            at += (int64_t)tt_prng_below(&prng, 5) * TT_MS;
-            arrived[i] = at;
-            drive_arrival(&drive, at, 0);
-        }
-        drive_run(&drive, TT_NEVER);
-        int32_t task = 0;
-        for (int first = 0; first < COUNT; task++) {
-            int64_t full_at = first + most <= COUNT ? arrived[first + most - 1] : TT_NEVER;
-            int64_t start = tt_instant_min(full_at, arrived[first] + delay);
-            int64_t earliest = free_at[0];
-            for (int e = 1; e < executors; e++)
-                earliest = tt_instant_min(earliest, free_at[e]);
-            start = tt_instant_max(start, earliest);
-            int32_t executor = 0, rows = 0;
-            while (free_at[executor] > start)
-                executor++;
-            while (rows < most && first + rows < COUNT && arrived[first + rows] <= start)
-                rows++;
-            if (task >= drive.task_count || drive.tasks[task].start_at != start ||
-                drive.tasks[task].rows != rows || drive.tasks[task].executor != executor)
-                fail_msg("seed %d, task %d", (int)seed, task);
-            free_at[executor] = start + (rows + 5) * TT_MS;
-            first += rows;
-        }
-        assert_int_equal(drive.task_count, task);
-        drive_close(&drive);
-    }
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(zero_takes_what_is_there),
@@ -202,7 +156,6 @@ int main(void) {
         cmocka_unit_test(rows_stay_together_and_same_length_skips),
         cmocka_unit_test(models_take_turns_or_go_by_age),
         cmocka_unit_test(the_lost_are_dropped_only_when_asked),
-        cmocka_unit_test(agrees_with_a_naive_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
