@@ -189,8 +189,12 @@ static inline void drive_on_ended(void *context, int64_t now, struct tt_request 
     self->arrivals[index].request = NULL;
 }
 
+static inline int32_t drive_max_batch(const struct drive_model *model) {
+    return model->max_batch ? model->max_batch : 512;
+}
+
 static inline void drive_make_model(struct drive *self, int32_t m, const struct drive_model *from) {
-    int32_t max_batch = from->max_batch ? from->max_batch : 512;
+    int32_t max_batch = drive_max_batch(from);
     int32_t steps = from->steps ? from->steps : 1;
     struct tt_message why;
     tt_assert(!tt_profile_new_linear(from->alpha_ns, from->beta_ns, max_batch,
@@ -216,9 +220,13 @@ static inline void drive_open(struct drive *self, const struct drive_setup *setu
     self->executors = calloc((size_t)setup->executors, sizeof(*self->executors));
     self->draining = calloc((size_t)count, sizeof(*self->draining));
     tt_assert(!tt_heap_init(&self->ends, setup->executors));
+    int32_t max_batch = 1;
+    for (int32_t m = 0; m < count; m++)
+        if (drive_max_batch(&setup->models[m]) > max_batch)
+            max_batch = drive_max_batch(&setup->models[m]);
     struct tt_mechanism_options options = {.model_capacity = count,
                                            .executor_capacity = setup->executors,
-                                           .max_batch = 512,
+                                           .max_batch = max_batch,
                                            .depth = setup->depth ? setup->depth : 2,
                                            .request_limit = 1 << 20,
                                            .request_reserve = 1024};

@@ -210,14 +210,17 @@ static void exhaust(struct variants *variants, const struct shape *shape) {
 static void every_small_case(void **state) {
     (void)state;
     static const struct shape standard[] = {
-        {.models = 1, .executors = 1, .requests = 3, .disturbed = true},
         {.models = 1, .executors = 2, .requests = 2, .disturbed = true},
         {.models = 2, .executors = 1, .requests = 2, .disturbed = true},
         {.models = 2, .executors = 2, .requests = 2, .disturbed = true},
+        {.models = 1, .executors = 1, .requests = 3},
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+        {.models = 1, .executors = 1, .requests = 3, .disturbed = true},
         {.models = 1, .executors = 2, .requests = 3},
         {.models = 2, .executors = 1, .requests = 3},
         {.models = 2, .executors = 2, .requests = 3},
         {.models = 1, .executors = 1, .requests = 4},
+#endif
     };
     static struct variants variants;
     add_baselines(&variants);
@@ -238,7 +241,8 @@ static void every_small_case(void **state) {
                   "%lld dropped, %lld cancelled\n",
                   (long long)cases, variants.count, (long long)tasks, (long long)aborted,
                   (long long)done, (long long)dropped, (long long)cancelled);
-    assert_true(done > 0 && dropped > 0 && cancelled > 0 && aborted > 0);
+    assert_true(done > 0 && dropped > 0 && cancelled > 0);
+    assert_true(aborted > 0 || (most > 0 && most < 3)); /* two must wait for one that runs */
 }
 
 int main(void) {

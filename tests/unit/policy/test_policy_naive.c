@@ -14,7 +14,12 @@
 #include "policy/nexus_plan.h"
 #include "unit/policy/naive_variant.h"
 
-enum { CASES = 6000, UNTIL = 700, CHANGES = 6 };
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { CASES = 600 };
+#else
+enum { CASES = 4000 };
+#endif
+enum { UNTIL = 700, CHANGES = 6 };
 
 static int32_t between(struct tt_prng *prng, int32_t low, int32_t high) {
     return low + (int32_t)tt_prng_below(prng, (uint64_t)(high - low + 1));
