@@ -194,17 +194,17 @@ static inline void naive_deferred_decide(struct world *w, int64_t t) {
         else if (w->executors[e].presence != WORLD_UP)
             self->offered[e] = false;
     }
+    for (int m = 0; m < w->model_count; m++)
+        if (w->came_back[m])
+            self->credit[m] = 0;
     for (int r = 0; r < w->request_count; r++)
         if (w->arrivals[r].at == t && !w->requests[r].outcome.refused) {
             int64_t *credit = &self->credit[w->arrivals[r].model];
             *credit = tt_instant_max(*credit - 1, -1000);
         }
-    for (int m = 0; m < w->model_count; m++) {
-        if (w->presence[m] == WORLD_GONE)
-            self->credit[m] = 0;
+    for (int m = 0; m < w->model_count; m++)
         if (naive_deferred_is_due(w, m, t))
             naive_deferred_form(w, m, t, INT64_MIN);
-    }
     while (naive_deferred_match(w, t))
         continue;
 }

@@ -338,9 +338,9 @@ static inline void naive_nexus_decide(struct world *w, int64_t t) {
         if (w->arrivals[r].at == t && !w->requests[r].outcome.refused)
             naive_nexus_deal(w, r);
     for (int m = 0; m < w->model_count; m++) {
-        if (w->presence[m] == WORLD_GONE)
+        if (w->presence[m] == WORLD_GONE || w->came_back[m])
             self->rates[m] = 0;
-        else if (w->came_back[m])
+        if (w->came_back[m])
             self->came_at[m] = t;
     }
     if (!w->event && !naive_nexus_loses(w, t))
