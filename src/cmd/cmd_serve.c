@@ -2,9 +2,11 @@
 #include "cmd/verbs.h"
 
 #include "base/instant.h"
+#include "base/log_settings.h"
 #include "cmd/arguments.h"
 #include "net/listener.h"
-#include "rt/loader.h"
+#include "rt/control.h"
+#include "rt/trace_settings.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -12,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 static const char help[] =
@@ -22,6 +25,13 @@ static const char help[] =
     "until SIGTERM or SIGINT; then finishes what was accepted and exits with 0.\n"
     "\n"
     "  --model-repository DIR   the repository (needed)\n"
+    "  --model-control-mode M   none: load every model and leave it at that; poll: follow what "
+    "changes in the\n"
+    "                           repository; explicit: load what --load-model and clients say "
+    "(none)\n"
+    "  --repository-poll-secs N seconds between two looks at the repository in mode poll (15)\n"
+    "  --load-model NAME        a model to load at the start in mode explicit; * for all; may be "
+    "repeated\n"
     "  --http-host HOST         address to listen on (127.0.0.1)\n"
     "  --http-port PORT         port to listen on, 0 for any free one (8000)\n"
     "  --executors N            batches that may run at once, per scheduling domain (number of "
@@ -45,15 +55,93 @@ static void say(void *context, const char *line) {
     fprintf(stderr, "tutti: %s\n", line);
 }
 
+enum { MOST_LOADS = 256 };
+
 struct flags {
-    struct tt_loader_options loader;
+    struct tt_control_options control;
+    const char *loads[MOST_LOADS];
     struct tt_listener_options listener;
 };
+
+static bool parse_mode(const char *text, enum tt_control_mode *out_mode) {
+    static const char *const names[] = {
+        [TT_CONTROL_NONE] = "none", [TT_CONTROL_POLL] = "poll", [TT_CONTROL_EXPLICIT] = "explicit"};
+    for (size_t i = 0; i < TT_COUNT(names); i++) {
+        if (strcasecmp(text, names[i]) == 0) {
+            *out_mode = (enum tt_control_mode)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A number within its limits; else the exit code, having said why. */
+static int take_number(const char *flag, const char *unit, int64_t lowest, int64_t highest,
+                       int64_t *out_number) {
+    if (tt_arguments_number(optarg, lowest, highest, out_number))
+        return -1;
+    char sentence[160];
+    snprintf(sentence, sizeof(sentence), "--%s wants %s from %lld to %lld, not", flag, unit,
+             (long long)lowest, (long long)highest);
+    return tt_arguments_refuse("serve", sentence, optarg);
+}
+
+/* -1: go on; else the exit code. */
+static int take_flag(struct flags *flags, int flag, const char *name) {
+    struct tt_control_options *control = &flags->control;
+    int64_t number = 0;
+    int code = -1;
+    switch (flag) {
+    case 'r': control->repository = optarg; break;
+    case 'H': flags->listener.host = optarg; break;
+    case 'o': control->loader.onnxruntime = optarg; break;
+    case 'm':
+        if (!parse_mode(optarg, &control->mode))
+            return tt_arguments_refuse(
+                "serve", "--model-control-mode wants none, poll or explicit, not", optarg);
+        break;
+    case 's':
+        code = take_number(name, "seconds", 1, 86400, &number);
+        control->poll_ns = number * TT_S;
+        break;
+    case 'l':
+        if (control->load_count == MOST_LOADS)
+            return tt_arguments_refuse("serve", "more than 256 times --load-model", NULL);
+        flags->loads[control->load_count++] = optarg;
+        break;
+    case 'p':
+        code = take_number(name, "a number", 0, 65535, &number);
+        flags->listener.port = (int32_t)number;
+        break;
+    case 'e':
+        code = take_number(name, "a number", 1, 256, &number);
+        control->loader.executors = (int32_t)number;
+        break;
+    case 'g': code = take_number(name, "milliseconds", 0, 3600000, &grace_ms); break;
+    case 'h': fputs(help, stdout); return 0;
+    case ':': return tt_arguments_refuse("serve", "a value is missing after", name);
+    default: return tt_arguments_refuse("serve", "unknown flag", name);
+    }
+    return code;
+}
+
+static int check_flags(struct flags *flags) {
+    if (!flags->control.repository)
+        return tt_arguments_refuse("serve", "--model-repository DIR is needed", NULL);
+    if (flags->control.load_count > 0 && flags->control.mode != TT_CONTROL_EXPLICIT)
+        return tt_arguments_refuse("serve", "--load-model goes with --model-control-mode explicit",
+                                   NULL);
+    flags->control.load = flags->loads;
+    return -1;
+}
 
 /* -1: go on; else the exit code. */
 static int parse_flags(int argc, char **argv, struct flags *flags) {
     static const struct option options[] = {
         {"model-repository", required_argument, NULL, 'r'},
+        {"model-control-mode", required_argument, NULL, 'm'},
+        {"repository-poll-secs", required_argument, NULL, 's'},
+        {"load-model", required_argument, NULL, 'l'},
         {"http-host", required_argument, NULL, 'H'},
         {"http-port", required_argument, NULL, 'p'},
         {"executors", required_argument, NULL, 'e'},
@@ -63,46 +151,23 @@ static int parse_flags(int argc, char **argv, struct flags *flags) {
         {0},
     };
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    flags->loader = (struct tt_loader_options){
-        .executors = processors > 0 ? (int32_t)processors : 1, .say = say};
+    flags->control = (struct tt_control_options){
+        .poll_ns = 15 * TT_S,
+        .loader = {.executors = processors > 0 ? (int32_t)processors : 1, .say = say}};
     tt_listener_options_default(&flags->listener);
     flags->listener.server_version = TUTTI_VERSION;
     opterr = 0;
     optind = 1;
-    int flag;
-    int64_t number;
-    while ((flag = getopt_long(argc, argv, "+:", options, NULL)) != -1) {
-        switch (flag) {
-        case 'r': flags->loader.repository = optarg; break;
-        case 'H': flags->listener.host = optarg; break;
-        case 'o': flags->loader.onnxruntime = optarg; break;
-        case 'p':
-            if (!tt_arguments_number(optarg, 0, 65535, &number))
-                return tt_arguments_refuse(
-                    "serve", "--http-port wants a number from 0 to 65535, not", optarg);
-            flags->listener.port = (int32_t)number;
-            break;
-        case 'e':
-            if (!tt_arguments_number(optarg, 1, 256, &number))
-                return tt_arguments_refuse("serve", "--executors wants a number from 1 to 256, not",
-                                           optarg);
-            flags->loader.executors = (int32_t)number;
-            break;
-        case 'g':
-            if (!tt_arguments_number(optarg, 0, 3600000, &grace_ms))
-                return tt_arguments_refuse(
-                    "serve", "--grace-ms wants milliseconds from 0 to 3600000, not", optarg);
-            break;
-        case 'h': fputs(help, stdout); return 0;
-        case ':': return tt_arguments_refuse("serve", "a value is missing after", argv[optind - 1]);
-        default: return tt_arguments_refuse("serve", "unknown flag", argv[optind - 1]);
-        }
+    int flag, index = 0;
+    while ((flag = getopt_long(argc, argv, "+:", options, &index)) != -1) {
+        bool known = flag != ':' && flag != '?';
+        int code = take_flag(flags, flag, known ? options[index].name : argv[optind - 1]);
+        if (code >= 0)
+            return code;
     }
     if (optind < argc)
         return tt_arguments_refuse("serve", "unexpected argument", argv[optind]);
-    if (!flags->loader.repository)
-        return tt_arguments_refuse("serve", "--model-repository DIR is needed", NULL);
-    return -1;
+    return check_flags(flags);
 }
 
 static void catch_signals(struct tt_listener *listener) {
@@ -113,26 +178,38 @@ static void catch_signals(struct tt_listener *listener) {
     sigaction(SIGINT, &action, NULL);
 }
 
-static int serve(struct tt_loaded *loaded, struct tt_listener_options *options) {
+static int serve(struct tt_control *control, const struct tt_listener_options *asked) {
     struct tt_message why;
+    struct tt_listener_options options = *asked;
+    struct tt_log_settings log;
+    struct tt_trace_settings *trace;
+    tt_log_settings_init(&log);
+    if (tt_trace_settings_new(&tt_trace_setting_default, &trace)) {
+        fprintf(stderr, "tutti serve: out of memory\n");
+        return 1;
+    }
+    options.log = &log;
+    options.trace = trace;
     struct tt_listener *listener;
-    enum tt_err err = tt_listener_open(tt_loader_serving(loaded), options, &listener, &why);
+    enum tt_err err = tt_listener_open(tt_control_serving(control), &options, &listener, &why);
     if (err) {
         fprintf(stderr, "tutti serve: %s\n", why.text);
+        tt_trace_settings_free(trace);
         return err == TT_ERR_NO_MEMORY ? 1 : 2;
     }
     catch_signals(listener);
     fprintf(stderr, "tutti: serving %d of %d models at http://%s:%d\n",
-            tt_loader_ready_count(loaded), tt_loader_model_count(loaded), options->host,
+            tt_control_ready_count(control), tt_control_model_count(control), options.host,
             tt_listener_port(listener));
     fprintf(stderr,
             "tutti: try: curl http://%s:%d/v2/models/mlp/infer -d '{\"inputs\":[{\"name\":"
             "\"input\",\"shape\":[1,16],\"datatype\":\"FP32\",\"data\":[1,0,0,0,0,0,0,0,0,"
             "0,0,0,0,0,0,0]}]}'\n",
-            options->host, tt_listener_port(listener));
+            options.host, tt_listener_port(listener));
     tt_listener_run(listener);
     running = NULL;
     tt_listener_close(listener);
+    tt_trace_settings_free(trace);
     fprintf(stderr, "tutti: stopped\n");
     return 0;
 }
@@ -143,13 +220,13 @@ int tt_cmd_serve(int argc, char **argv) {
     if (code >= 0)
         return code;
     struct tt_message why;
-    struct tt_loaded *loaded;
-    enum tt_err err = tt_loader_open(&flags.loader, &loaded, &why);
+    struct tt_control *control;
+    enum tt_err err = tt_control_open(&flags.control, &control, &why);
     if (err) {
         fprintf(stderr, "tutti serve: %s\n", why.text);
         return err == TT_ERR_NOT_FOUND || err == TT_ERR_INVALID || err == TT_ERR_IO ? 2 : 1;
     }
-    code = serve(loaded, &flags.listener);
-    tt_loader_close(loaded);
+    code = serve(control, &flags.listener);
+    tt_control_close(control);
     return code;
 }

@@ -29,6 +29,14 @@ struct tt_step {
     enum tt_step_kind kind;
 };
 
+/* How long and how many of a model's requests may wait for their first step. */
+struct tt_queue_rule {
+    int64_t timeout_ns;  /* 0: none */
+    int64_t max_count;   /* 0: no limit */
+    bool delay_late;     /* after the timeout: behind the others, instead of refused */
+    bool allow_override; /* a request may bring its own, shorter timeout */
+};
+
 struct tt_step_model {
     const char *name; /* borrowed */
     int32_t step_count;
@@ -46,6 +54,10 @@ struct tt_step_model {
     int64_t window_ns;
     int32_t preferred_count;
     const int32_t *preferred; /* ascending batch sizes */
+    /* By priority, [0] where there are no levels; the mechanism keeps them whatever the policy.
+     * NULL: everybody may wait as long as the policy lets him. */
+    int32_t rule_count;
+    const struct tt_queue_rule *rules;
 };
 
 /* Steps first .. last of one recurrent block; first = -1: the step is in none. */

@@ -348,3 +348,8 @@ enum tt_err tt_ort_engine_load(struct tt_engine *engine, const struct tt_ort_mod
     *out_model = &self->model;
     return TT_OK;
 }
+
+void tt_ort_engine_adopt(struct tt_engine *engine, struct tt_engine_model *model) {
+    tt_assert(engine_of(engine)->library == engine_of(model->engine)->library);
+    model->engine = engine;
+}

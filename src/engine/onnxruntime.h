@@ -55,5 +55,8 @@ TT_MUST_CHECK enum tt_err tt_ort_engine_load(struct tt_engine *engine,
                                              const struct tt_ort_model_options *options,
                                              struct tt_engine_model **out_model,
                                              struct tt_message *why);
+/* Gives the model over to another engine of the same library: sessions belong to no executor. No
+ * task of it may be queued or running. */
+void tt_ort_engine_adopt(struct tt_engine *engine, struct tt_engine_model *model);
 
 #endif

@@ -1,6 +1,7 @@
 #include "model/config.h"
 
 #include "model/config_internal.h"
+#include "model/json_textproto.h"
 #include "model/message_json.h"
 
 #include <stdarg.h>
@@ -51,10 +52,23 @@ void tt_config_set_string(struct tt_config_work *work, char **string, const char
     *string = copy;
 }
 
-static enum tt_err read_config_file(struct tt_model_config *self, struct tt_findings *findings,
-                                    struct tt_message *why) {
+/* The text form of what is to be read. */
+static enum tt_err fetch_text(const struct tt_model_config *self, const char *json,
+                              struct tt_text *out_text, struct tt_message *why) {
+    if (!json)
+        return tt_text_read_file(self->file_name, TT_TEXTPROTO_MAX_FILE_BYTES, out_text, why);
+    tt_text_init(out_text);
+    enum tt_err err =
+        tt_json_textproto(json, strlen(json), &inference__model_config__descriptor, out_text, why);
+    if (err)
+        tt_text_fini(out_text);
+    return err ? tt_fail_in(err, why, "%s", self->file_name) : TT_OK;
+}
+
+static enum tt_err read_config_file(struct tt_model_config *self, const char *json,
+                                    struct tt_findings *findings, struct tt_message *why) {
     struct tt_text text;
-    enum tt_err err = tt_text_read_file(self->file_name, TT_TEXTPROTO_MAX_FILE_BYTES, &text, why);
+    enum tt_err err = fetch_text(self, json, &text, why);
     ProtobufCMessage *message = NULL;
     if (err == TT_ERR_NOT_FOUND) {
         text = (struct tt_text){0};
@@ -62,7 +76,7 @@ static enum tt_err read_config_file(struct tt_model_config *self, struct tt_find
                                 &message, why);
     } else if (!err) {
         self->from_file = true;
-        err = tt_textproto_read_places(self->file_name, text.bytes, text.length,
+        err = tt_textproto_read_places(self->file_name, tt_text_string(&text), text.length,
                                        &inference__model_config__descriptor, &self->places,
                                        &message, why);
         tt_text_fini(&text);
@@ -75,7 +89,7 @@ static enum tt_err read_config_file(struct tt_model_config *self, struct tt_find
     return TT_OK;
 }
 
-enum tt_err tt_model_config_open(const char *path, const char *model_name,
+enum tt_err tt_model_config_open(const char *path, const char *json, const char *model_name,
                                  struct tt_model_config **out_config,
                                  struct tt_findings *findings) {
     struct tt_model_config *self = calloc(1, sizeof(*self));
@@ -83,8 +97,9 @@ enum tt_err tt_model_config_open(const char *path, const char *model_name,
         return TT_ERR_NO_MEMORY;
     tt_textproto_places_init(&self->places);
     struct tt_message why;
-    self->file_name = strdup(path);
-    enum tt_err err = self->file_name ? read_config_file(self, findings, &why) : TT_ERR_NO_MEMORY;
+    self->file_name = strdup(json ? "the load request's config" : path);
+    enum tt_err err =
+        self->file_name ? read_config_file(self, json, findings, &why) : TT_ERR_NO_MEMORY;
     if (err) {
         tt_model_config_free(self);
         if (err == TT_ERR_NO_MEMORY)
@@ -164,7 +179,6 @@ static void check_unsupported(struct tt_config_work *work) {
         bool set;
     } ignored[] = {
         {"optimization", message->optimization != NULL},
-        {"model_warmup", message->n_model_warmup > 0},
         {"model_repository_agents", message->model_repository_agents != NULL},
         {"response_cache", message->response_cache && message->response_cache->enable},
         {"runtime", !tt_config_is_empty(message->runtime)},

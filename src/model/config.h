@@ -26,6 +26,7 @@
 
 #include "base/err.h"
 #include "base/text.h"
+#include "core/step_model.h"
 #include "core/tensor.h"
 #include "model/findings.h"
 #include "model/onnx_file.h"
@@ -41,14 +42,6 @@ enum {
     TT_MODEL_LIMIT_MAX_BATCH = 65536,
 };
 
-/* How long and how many may wait. */
-struct tt_queue_rule {
-    int64_t timeout_ns;  /* 0: none */
-    int64_t max_count;   /* 0: no limit */
-    bool delay_late;     /* after the timeout: behind the others, instead of refused */
-    bool allow_override; /* a request may bring its own timeout */
-};
-
 struct tt_model_batching {
     bool dynamic; /* else each request runs alone */
     int64_t max_delay_ns;
@@ -57,6 +50,7 @@ struct tt_model_batching {
     int32_t preferred[TT_MODEL_MAX_PREFERRED]; /* ascending */
     int32_t priority_count; /* levels 1 (most urgent) .. priority_count; 0: none */
     int32_t default_priority;
+    bool has_rules; /* some queue policy is written */
     struct tt_queue_rule
         rules[TT_MODEL_MAX_PRIORITIES + 1]; /* [0] without levels; [p] of level p */
 };
@@ -80,13 +74,16 @@ struct tt_model_config {
     /* Shapes on the model's side; differ from the signature's only where there is a reshape. */
     struct tt_shape engine_inputs[TT_MAX_TENSORS], engine_outputs[TT_MAX_TENSORS];
     struct tt_model_batching batching;
+    bool has_groups; /* some instance group is written */
     int32_t group_count;
     struct tt_instance_group groups[TT_MODEL_MAX_GROUPS];
 };
 
-/* Reads `path`. A file that is absent is fine; one that cannot be read is a problem in `findings`,
- * and `*out_config` is then NULL. Errors: NO_MEMORY. */
-TT_MUST_CHECK enum tt_err tt_model_config_open(const char *path, const char *model_name,
+/* Reads `path`, or instead of it `json` (the same message in protobuf's JSON form) where that is
+ * not NULL. A file that is absent is fine; what cannot be read is a problem in `findings`, and
+ * `*out_config` is then NULL. Errors: NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_model_config_open(const char *path, const char *json,
+                                               const char *model_name,
                                                struct tt_model_config **out_config,
                                                struct tt_findings *findings);
 void tt_model_config_free(struct tt_model_config *take_config);

@@ -65,6 +65,7 @@ static void take_priorities(struct tt_config_work *work,
     batching->priority_count = (int32_t)levels;
     batching->default_priority = (int32_t)normal;
     struct tt_queue_rule rule = {0};
+    batching->has_rules = dynamic->default_queue_policy || dynamic->n_priority_queue_policy > 0;
     if (dynamic->default_queue_policy)
         rule = rule_of(dynamic->default_queue_policy);
     for (uint64_t level = 0; level <= levels; level++)
@@ -182,6 +183,7 @@ static void take_group(struct tt_config_work *work, Inference__ModelInstanceGrou
 
 void tt_config_complete_instances(struct tt_config_work *work) {
     Inference__ModelConfig *message = work->config->message;
+    work->config->has_groups = message->n_instance_group > 0;
     if (message->n_instance_group == 0)
         add_default_group(work);
     if (message->n_instance_group > TT_MODEL_MAX_GROUPS) {

@@ -136,12 +136,14 @@ static enum tt_err read_onnx_files(struct tt_repository_model *model, int32_t de
     return TT_OK;
 }
 
-static enum tt_err read_model(struct tt_repository_model *model, int32_t default_max_batch) {
+static enum tt_err read_model(struct tt_repository_model *model, const char *config_json,
+                              int32_t default_max_batch) {
     char *config_path = join(model->directory, "config.pbtxt");
     char *settings_path = join(model->directory, "tutti.pbtxt");
     enum tt_err err = config_path && settings_path ? TT_OK : TT_ERR_NO_MEMORY;
     if (!err)
-        err = tt_model_config_open(config_path, model->name, &model->config, &model->findings);
+        err = tt_model_config_open(config_path, config_json, model->name, &model->config,
+                                   &model->findings);
     if (!err)
         err = tt_model_settings_open(settings_path, &model->settings, &model->findings);
     free(config_path);
@@ -193,29 +195,57 @@ static enum tt_err list_models(struct tt_repository *self, struct tt_message *wh
     return err;
 }
 
-enum tt_err tt_repository_scan(const char *path, int32_t default_max_batch,
-                               struct tt_repository **out_repository, struct tt_message *why) {
+static struct tt_repository *repository_new(const char *path) {
     struct tt_repository *self = calloc(1, sizeof(*self));
     if (!self || !(self->path = strdup(path))) {
         free(self);
-        return tt_fail(TT_ERR_NO_MEMORY, why, "model repository %s: out of memory", path);
+        return NULL;
     }
     size_t length = strlen(self->path);
     while (length > 1 && self->path[length - 1] == '/') /* so that paths in messages are clean */
         self->path[--length] = '\0';
+    return self;
+}
+
+/* Reads the models that were added, and gives the whole out. */
+static enum tt_err finish_scan(struct tt_repository *take_self, enum tt_err err,
+                               const char *config_json, int32_t default_max_batch,
+                               struct tt_repository **out_repository, struct tt_message *why) {
+    for (int32_t i = 0; !err && i < take_self->model_count; i++)
+        err = read_model(&take_self->models[i], config_json, default_max_batch);
+    if (err == TT_ERR_NO_MEMORY)
+        tt_fail(err, why, "model repository %s: out of memory", take_self->path);
+    if (err) {
+        tt_repository_free(take_self);
+        return err;
+    }
+    *out_repository = take_self;
+    return TT_OK;
+}
+
+enum tt_err tt_repository_scan(const char *path, int32_t default_max_batch,
+                               struct tt_repository **out_repository, struct tt_message *why) {
+    struct tt_repository *self = repository_new(path);
+    if (!self)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "model repository %s: out of memory", path);
     enum tt_err err = list_models(self, why);
     if (!err && self->model_count > 1)
         qsort(self->models, (size_t)self->model_count, sizeof(*self->models), compare_models);
-    for (int32_t i = 0; !err && i < self->model_count; i++)
-        err = read_model(&self->models[i], default_max_batch);
-    if (err == TT_ERR_NO_MEMORY)
-        tt_fail(err, why, "model repository %s: out of memory", path);
-    if (err) {
-        tt_repository_free(self);
-        return err;
-    }
-    *out_repository = self;
-    return TT_OK;
+    return finish_scan(self, err, NULL, default_max_batch, out_repository, why);
+}
+
+enum tt_err tt_repository_scan_model(const char *path, const char *name, const char *config_json,
+                                     int32_t default_max_batch,
+                                     struct tt_repository **out_repository,
+                                     struct tt_message *why) {
+    struct tt_repository *self = repository_new(path);
+    if (!self)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "model repository %s: out of memory", path);
+    enum tt_err err = tt_repository_name_ok(name) && is_directory(path, name)
+                          ? add_model(self, name)
+                          : tt_fail(TT_ERR_NOT_FOUND, why,
+                                    "model repository %s: there is no model '%s'", path, name);
+    return finish_scan(self, err, config_json, default_max_batch, out_repository, why);
 }
 
 const struct tt_repository_model *tt_repository_find(const struct tt_repository *self,
@@ -229,3 +259,5 @@ const struct tt_repository_model *tt_repository_find(const struct tt_repository 
 bool tt_repository_model_ok(const struct tt_repository_model *model) {
     return model->findings.problem_count == 0;
 }
+
+bool tt_repository_name_ok(const char *name) { return *name && *name != '.' && !strchr(name, '/'); }

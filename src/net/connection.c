@@ -13,7 +13,8 @@ struct tt_exchange {
     struct tt_connection *connection; /* NULL: the client has gone */
     struct tt_served_model *model;
     struct tt_infer *infer; /* NULL: answered without one */
-    bool keep_alive, is_head, is_running;
+    bool keep_alive, is_head;
+    bool is_running; /* somebody else has it: its inference, or its model command */
     struct tt_kserve_request request;
     struct tt_kserve_answer answer;
     struct tt_reply reply;
@@ -99,7 +100,8 @@ void tt_connection_close(struct tt_connection *self) {
         exchange->is_running) { /* else its write ends with an error, before on_closed */
         exchange->connection = NULL;
         self->exchange = NULL;
-        tt_infer_cancel(exchange->infer);
+        if (exchange->infer) /* a model command is carried out all the same */
+            tt_infer_cancel(exchange->infer);
     }
     uv_close((uv_handle_t *)&self->tcp, on_closed);
 }
@@ -260,8 +262,7 @@ static void start_infer(struct tt_exchange *exchange, const struct tt_infer_targ
         send_reply(exchange);
         return;
     }
-    err =
-        tt_serving_find(listener->serving, target->model, target->version, &exchange->model, &why);
+    err = tt_serving_find(listener->port, target->model, target->version, &exchange->model, &why);
     if (!err)
         err = tt_kserve_begin(&exchange->request, listener->port, exchange->model,
                               request->body.bytes ? request->body.bytes : "", request->body.length,
@@ -276,6 +277,31 @@ static void start_infer(struct tt_exchange *exchange, const struct tt_infer_targ
     tt_infer_submit(exchange->infer, &exchange->request.options, on_inferred, exchange);
 }
 
+static void on_commanded(void *context, struct tt_model_command *command) {
+    struct tt_exchange *exchange = context;
+    struct tt_connection *self = exchange->connection;
+    exchange->is_running = false;
+    if (!self) {
+        tt_model_command_free(command);
+        exchange_free(exchange, false);
+        return;
+    }
+    if (command->err)
+        tt_reply_error(&exchange->reply, command->err, command->why.text);
+    else
+        exchange->reply.status = 200;
+    tt_model_command_free(command);
+    send_reply(exchange);
+    if (self->wait == TT_WAIT_IDLE)
+        process(self);
+}
+
+static void start_command(struct tt_exchange *exchange, struct tt_model_command *command) {
+    exchange->is_running = true;
+    wait_for(exchange->connection, TT_WAIT_FLIGHT);
+    tt_model_command_submit(exchange->listener->port, command, on_commanded, exchange);
+}
+
 /* A complete request. Its memory is given back before its answer is due. */
 static void take_request(struct tt_connection *self) {
     struct tt_http1_request *request = self->http.request;
@@ -286,15 +312,23 @@ static void take_request(struct tt_connection *self) {
     }
     exchange->keep_alive = request->keep_alive;
     exchange->is_head = strcmp(request->method, "HEAD") == 0;
+    struct tt_listener *listener = self->listener;
+    struct tt_route_world world = {.serving = listener->serving,
+                                   .port = listener->port,
+                                   .server_version = listener->options.server_version,
+                                   .trace = listener->options.trace,
+                                   .log = listener->options.log};
+    struct tt_route_request route = {.method = request->method,
+                                     .target = request->target,
+                                     .body = request->body.bytes ? request->body.bytes : "",
+                                     .body_bytes = request->body.length};
     struct tt_infer_target target;
-    enum tt_route_kind kind =
-        tt_route(self->listener->serving, self->listener->options.server_version, request->method,
-                 request->target, request->body.bytes ? request->body.bytes : "",
-                 request->body.length, &target, &exchange->reply);
-    if (kind == TT_ROUTE_INFER)
-        start_infer(exchange, &target, request);
-    else
-        send_reply(exchange);
+    struct tt_model_command *command;
+    switch (tt_route(&world, &route, &target, &command, &exchange->reply)) {
+    case TT_ROUTE_INFER: start_infer(exchange, &target, request); break;
+    case TT_ROUTE_COMMAND: start_command(exchange, command); break;
+    case TT_ROUTE_REPLY: send_reply(exchange); break;
+    }
     tt_http1_reset(&self->http);
 }
 

@@ -1,6 +1,7 @@
 #include "net/kserve_routes.h"
 
 #include "net/json_tensor.h"
+#include "net/kserve_pages.h"
 
 #include <string.h>
 
@@ -32,7 +33,7 @@ void tt_reply_error(struct tt_reply *reply, enum tt_err err, const char *sentenc
     tt_reply_fail(reply, status, sentence && *sentence ? sentence : tt_err_name(err));
 }
 
-static struct tt_text *reply_json(struct tt_reply *reply) {
+struct tt_text *tt_reply_json(struct tt_reply *reply) {
     reply->status = 200;
     reply->content_type = "application/json";
     return &reply->body;
@@ -100,221 +101,152 @@ static bool path_is(const struct path *path, int from, const char *const names[]
     return true;
 }
 
-/* --- what is answered --- */
-
-static void say_root(struct tt_serving *serving, const char *version, struct tt_reply *reply) {
-    (void)serving;
-    reply->status = 200;
-    reply->content_type = "text/plain; charset=utf-8";
-    tt_text_printf(&reply->body,
-                   "Tutti %s, an inference server: KServe v2 over HTTP.\n"
-                   "GET  /v2                      what this is\n"
-                   "GET  /v2/health/ready         200 when every model serves\n"
-                   "POST /v2/repository/index     the models\n"
-                   "GET  /v2/models/NAME          inputs and outputs of one\n"
-                   "POST /v2/models/NAME/infer    inference\n"
-                   "GET  /metrics                 for Prometheus\n",
-                   version);
-}
-
-static void say_server(struct tt_serving *serving, const char *version, struct tt_reply *reply) {
-    (void)serving;
-    struct tt_text *json = reply_json(reply);
-    tt_text_puts(json, "{\"name\":\"tutti\",\"version\":");
-    tt_json_write_string(json, version, strlen(version));
-    tt_text_puts(json, ",\"extensions\":[\"schedule_policy\",\"model_configuration\","
-                       "\"binary_tensor_data\",\"parameters\"]}");
-}
-
-static void say_live(struct tt_serving *serving, const char *version, struct tt_reply *reply) {
-    (void)serving;
-    (void)version;
-    reply->status = 200;
-}
-
-static void say_ready(struct tt_serving *serving, const char *version, struct tt_reply *reply) {
-    (void)version;
-    reply->status =
-        tt_serving_ready(serving) ? 200 : 400; /* 400 is what the protocol's users know */
-}
-
-static void say_metrics(struct tt_serving *serving, const char *version, struct tt_reply *reply) {
-    (void)version;
-    reply->status = 200;
-    reply->content_type = "text/plain; version=0.0.4; charset=utf-8";
-    tt_serving_metrics(serving, &reply->body);
-}
-
-struct index {
-    struct tt_text *json;
-    bool only_ready, any;
-};
-
-static void index_entry(void *context, const char *name, const char *version, const char *state,
-                        const char *reason) {
-    struct index *index = context;
-    if (index->only_ready && strcmp(state, "READY") != 0)
-        return;
-    const char *const members[] = {"\"name\":", ",\"version\":", ",\"state\":", ",\"reason\":"};
-    const char *const values[] = {name, version, state, reason};
-    tt_text_puts(index->json, index->any ? ",{" : "{");
-    for (int i = 0; i < 4; i++) {
-        tt_text_puts(index->json, members[i]);
-        tt_json_write_string(index->json, values[i] ? values[i] : "",
-                             values[i] ? strlen(values[i]) : 0);
-    }
-    tt_text_puts(index->json, "}");
-    index->any = true;
-}
-
-/* The body may be empty, or an object with "ready". */
-static enum tt_err read_index_request(const char *body, size_t body_bytes, bool *out_only_ready,
-                                      struct tt_message *why) {
-    struct tt_json json;
-    tt_json_init(&json, body, body_bytes, why);
-    if (tt_json_peek(&json) == '\0' && json.at == json.end)
-        return TT_OK;
-    enum tt_err err = tt_json_open(&json, '{');
-    bool first = true, more = false;
-    while (!err) {
-        err = tt_json_next(&json, '}', &first, &more);
-        if (err || !more)
-            break;
-        char key[16];
-        err = tt_json_key(&json, key, sizeof(key));
-        if (!err)
-            err = strcmp(key, "ready") == 0 ? tt_json_bool(&json, key, out_only_ready)
-                                            : tt_json_skip(&json);
-    }
-    return err ? err : tt_json_end(&json);
-}
-
-static void say_index(struct tt_serving *serving, const char *body, size_t body_bytes,
-                      struct tt_reply *reply) {
-    struct tt_message why;
-    struct index index = {.json = &reply->body};
-    enum tt_err err = read_index_request(body, body_bytes, &index.only_ready, &why);
-    if (err) {
-        tt_reply_error(reply, err, why.text);
-        return;
-    }
-    tt_text_puts(reply_json(reply), "[");
-    tt_serving_index(serving, index_entry, &index);
-    tt_text_puts(&reply->body, "]");
-}
-
-static void write_specs(struct tt_text *json, const char *name, const struct tt_tensor_spec *specs,
-                        int32_t count, bool batched) {
-    tt_text_puts(json, name);
-    for (int32_t i = 0; i < count; i++) {
-        struct tt_shape shape = specs[i].shape;
-        if (batched)
-            shape.dims[0] = -1;
-        char printed[8 * 21 + 3];
-        tt_text_puts(json, i ? ",{\"name\":" : "{\"name\":");
-        tt_json_write_string(json, specs[i].name, strlen(specs[i].name));
-        tt_text_printf(json, ",\"datatype\":\"%s\",\"shape\":%s}", tt_dtype_name(specs[i].dtype),
-                       tt_shape_print(&shape, printed, sizeof(printed)));
-    }
-    tt_text_puts(json, "]");
-}
-
-static void say_model(const struct tt_served_model *model, struct tt_reply *reply) {
-    const struct tt_signature *signature = tt_served_model_signature(model);
-    const char *name = tt_served_model_name(model), *platform = tt_served_model_platform(model);
-    struct tt_text *json = reply_json(reply);
-    tt_text_puts(json, "{\"name\":");
-    tt_json_write_string(json, name, strlen(name));
-    tt_text_puts(json, ",\"versions\":[");
-    for (int32_t i = 0; i < tt_served_model_version_count(model); i++) {
-        const char *version = tt_served_model_version_at(model, i);
-        tt_text_puts(json, i ? "," : "");
-        tt_json_write_string(json, version, strlen(version));
-    }
-    tt_text_puts(json, "],\"platform\":");
-    tt_json_write_string(json, platform, strlen(platform));
-    write_specs(json, ",\"inputs\":[", signature->inputs, signature->input_count,
-                signature->batched);
-    write_specs(json, ",\"outputs\":[", signature->outputs, signature->output_count,
-                signature->batched);
-    tt_text_puts(json, "}");
-}
-
-static void say_config(const struct tt_served_model *model, struct tt_reply *reply) {
-    enum tt_err err = tt_served_model_config_json(model, reply_json(reply));
-    if (err)
-        tt_reply_error(reply, err, "the model's configuration could not be written as JSON");
-}
-
 static void wrong_method(struct tt_reply *reply, const char *allow) {
     tt_reply_fail(reply, 405, "Method Not Allowed");
     reply->allow = allow;
 }
 
-/* v2/models/M[/versions/V][/verb] */
-static enum tt_route_kind route_model(struct tt_serving *serving, const struct path *path,
-                                      bool is_get, bool is_post, struct tt_infer_target *out_target,
-                                      struct tt_reply *reply) {
-    bool versioned = path->count >= 5 && strcmp(path->segments[3], "versions") == 0;
-    const char *model_name = path->segments[2], *version = versioned ? path->segments[4] : "";
-    int at = versioned ? 5 : 3;
-    const char *verb = path->count > at ? path->segments[at] : "";
-    bool infer = strcmp(verb, "infer") == 0, ready = strcmp(verb, "ready") == 0;
-    if (path->count > at + 1 || (*verb && !infer && !ready && strcmp(verb, "config") != 0) ||
-        (path->count > at && !*verb)) {
-        tt_reply_fail(reply, 404, "Not Found");
-        return TT_ROUTE_REPLY;
-    }
-    if (infer ? !is_post : !is_get) {
-        wrong_method(reply, infer ? "POST" : "GET, HEAD");
-        return TT_ROUTE_REPLY;
-    }
-    if (strlen(model_name) >= sizeof(out_target->model) ||
-        strlen(version) >= sizeof(out_target->version)) {
-        tt_reply_fail(reply, 404, "no model has so long a name or version");
-        return TT_ROUTE_REPLY;
-    }
-    strcpy(out_target->model, model_name);
-    strcpy(out_target->version, version);
-    if (infer)
-        return TT_ROUTE_INFER;
+/* Method and kind of what stands behind a model's name (and version). */
+enum verb { VERB_MODEL, VERB_INFER, VERB_READY, VERB_CONFIG, VERB_STATS, VERB_TRACE, VERB_NONE };
+
+static enum verb verb_of(const struct path *path, int at, bool versioned) {
+    static const char *const names[] = {[VERB_INFER] = "infer",
+                                        [VERB_READY] = "ready",
+                                        [VERB_CONFIG] = "config",
+                                        [VERB_STATS] = "stats"};
+    static const char *const trace[] = {"trace", "setting"};
+    if (path->count == at)
+        return VERB_MODEL;
+    if (!versioned && path_is(path, at, trace, 2))
+        return VERB_TRACE;
+    for (int i = VERB_INFER; i <= VERB_STATS; i++)
+        if (path_is(path, at, &names[i], 1))
+            return (enum verb)i;
+    return VERB_NONE;
+}
+
+static void say_of_model(const struct tt_route_world *world, const struct tt_infer_target *target,
+                         enum verb verb, struct tt_reply *reply) {
     struct tt_message why;
     struct tt_served_model *model;
-    enum tt_err err = tt_serving_find(serving, model_name, version, &model, &why);
-    if (err && ready && err == TT_ERR_UNAVAILABLE)
+    enum tt_err err = tt_serving_find(world->port, target->model, target->version, &model, &why);
+    if (err == TT_ERR_UNAVAILABLE && verb == VERB_READY)
         tt_reply_fail(reply, 400, why.text);
     else if (err)
         tt_reply_error(reply, err, why.text);
-    else if (ready)
+    else if (verb == VERB_READY)
         reply->status = 200;
-    else if (*verb)
-        say_config(model, reply);
+    else if (verb == VERB_CONFIG)
+        tt_page_config(model, reply);
+    else if (verb == VERB_STATS)
+        tt_page_stats(world, target->model, target->version, reply);
     else
-        say_model(model, reply);
+        tt_page_model(world, model, reply);
+}
+
+/* v2/models/M[/versions/V][/verb] */
+static enum tt_route_kind route_model(const struct tt_route_world *world, const struct path *path,
+                                      const struct tt_route_request *request, bool is_get,
+                                      bool is_post, struct tt_infer_target *out_target,
+                                      struct tt_reply *reply) {
+    bool versioned = path->count >= 5 && strcmp(path->segments[3], "versions") == 0;
+    const char *model_name = path->segments[2], *version = versioned ? path->segments[4] : "";
+    enum verb verb = verb_of(path, versioned ? 5 : 3, versioned);
+    if (verb == VERB_NONE) {
+        tt_reply_fail(reply, 404, "Not Found");
+    } else if (verb == VERB_INFER ? !is_post : !is_get && !(verb == VERB_TRACE && is_post)) {
+        wrong_method(reply, verb == VERB_INFER   ? "POST"
+                            : verb == VERB_TRACE ? "GET, HEAD, POST"
+                                                 : "GET, HEAD");
+    } else if (strlen(model_name) >= sizeof(out_target->model) ||
+               strlen(version) >= sizeof(out_target->version)) {
+        tt_reply_fail(reply, 404, "no model has so long a name or version");
+    } else {
+        strcpy(out_target->model, model_name);
+        strcpy(out_target->version, version);
+        if (verb == VERB_INFER)
+            return TT_ROUTE_INFER;
+        if (verb == VERB_TRACE)
+            tt_page_trace(world, model_name, is_post, request->body, request->body_bytes, reply);
+        else
+            say_of_model(world, out_target, verb, reply);
+    }
+    return TT_ROUTE_REPLY;
+}
+
+/* v2/repository[/R]/index and v2/repository[/R]/models/M/load|unload */
+static enum tt_route_kind route_repository(const struct tt_route_world *world,
+                                           const struct path *path,
+                                           const struct tt_route_request *request, bool is_post,
+                                           struct tt_model_command **out_command,
+                                           struct tt_reply *reply) {
+    static const char *const index_path[] = {"index"};
+    bool named = path->count == 6 || (path->count == 4 && path_is(path, 3, index_path, 1));
+    int at = named ? 3 : 2;
+    bool is_index = path_is(path, at, index_path, 1);
+    const char *verb = path->count == at + 3 && strcmp(path->segments[at], "models") == 0 &&
+                               *path->segments[at + 1]
+                           ? path->segments[at + 2]
+                           : "";
+    bool is_load = strcmp(verb, "load") == 0;
+    if (!is_index && !is_load && strcmp(verb, "unload") != 0) {
+        tt_reply_fail(reply, 404, "Not Found");
+    } else if (!is_post) {
+        wrong_method(reply, "POST");
+    } else if (is_index) {
+        tt_page_index(world, request->body, request->body_bytes, reply);
+    } else if (named) {
+        tt_reply_fail(reply, 501, "'repository_name' specification is not supported");
+    } else {
+        *out_command = tt_page_command(path->segments[at + 1], is_load, request->body,
+                                       request->body_bytes, reply);
+        return *out_command ? TT_ROUTE_COMMAND : TT_ROUTE_REPLY;
+    }
     return TT_ROUTE_REPLY;
 }
 
 static const struct {
     int count;
     const char *names[3];
-    void (*say)(struct tt_serving *serving, const char *version, struct tt_reply *reply);
+    void (*say)(const struct tt_route_world *world, struct tt_reply *reply);
 } pages[] = {
-    {0, {NULL}, say_root},
-    {1, {"metrics"}, say_metrics},
-    {1, {"v2"}, say_server},
-    {3, {"v2", "health", "live"}, say_live},
-    {3, {"v2", "health", "ready"}, say_ready},
+    {0, {NULL}, tt_page_root},
+    {1, {"metrics"}, tt_page_metrics},
+    {1, {"v2"}, tt_page_server},
+    {3, {"v2", "health", "live"}, tt_page_live},
+    {3, {"v2", "health", "ready"}, tt_page_ready},
 };
 
-enum tt_route_kind tt_route(struct tt_serving *serving, const char *server_version,
-                            const char *method, const char *target, const char *body,
-                            size_t body_bytes, struct tt_infer_target *out_target,
-                            struct tt_reply *reply) {
-    static const char *const index_path[] = {"v2", "repository", "index"};
-    bool is_get = strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
-    bool is_post = strcmp(method, "POST") == 0;
+/* v2/models/stats, v2/trace/setting, v2/logging. False: none of these. */
+static bool route_settings(const struct tt_route_world *world, const struct path *path,
+                           const struct tt_route_request *request, bool is_get, bool is_post,
+                           struct tt_reply *reply) {
+    static const char *const stats[] = {"v2", "models", "stats"};
+    static const char *const trace[] = {"v2", "trace", "setting"};
+    static const char *const logging[] = {"v2", "logging"};
+    bool is_stats = path_is(path, 0, stats, 3), is_trace = path_is(path, 0, trace, 3);
+    bool is_logging = path_is(path, 0, logging, 2);
+    if (!is_stats && !is_trace && !is_logging)
+        return false;
+    if (!is_get && (is_stats || !is_post))
+        wrong_method(reply, is_stats ? "GET, HEAD" : "GET, HEAD, POST");
+    else if (is_stats)
+        tt_page_stats(world, NULL, "", reply);
+    else if (is_trace)
+        tt_page_trace(world, NULL, is_post, request->body, request->body_bytes, reply);
+    else
+        tt_page_logging(world, is_post, request->body, request->body_bytes, reply);
+    return true;
+}
+
+enum tt_route_kind tt_route(const struct tt_route_world *world,
+                            const struct tt_route_request *request,
+                            struct tt_infer_target *out_target,
+                            struct tt_model_command **out_command, struct tt_reply *reply) {
+    bool is_get = strcmp(request->method, "GET") == 0 || strcmp(request->method, "HEAD") == 0;
+    bool is_post = strcmp(request->method, "POST") == 0;
     struct path path;
-    split(target, &path);
+    split(request->target, &path);
     if (path.count < 0) {
         tt_reply_fail(reply, 400,
                       "the path is malformed: it starts with '/', has at most 8 parts, "
@@ -325,21 +257,19 @@ enum tt_route_kind tt_route(struct tt_serving *serving, const char *server_versi
         if (!path_is(&path, 0, pages[i].names, pages[i].count))
             continue;
         if (is_get)
-            pages[i].say(serving, server_version, reply);
+            pages[i].say(world, reply);
         else
             wrong_method(reply, "GET, HEAD");
         return TT_ROUTE_REPLY;
     }
-    if (path_is(&path, 0, index_path, 3)) {
-        if (is_post)
-            say_index(serving, body, body_bytes, reply);
-        else
-            wrong_method(reply, "POST");
+    if (route_settings(world, &path, request, is_get, is_post, reply))
         return TT_ROUTE_REPLY;
+    if (path.count >= 3 && strcmp(path.segments[0], "v2") == 0) {
+        if (strcmp(path.segments[1], "repository") == 0)
+            return route_repository(world, &path, request, is_post, out_command, reply);
+        if (strcmp(path.segments[1], "models") == 0 && *path.segments[2])
+            return route_model(world, &path, request, is_get, is_post, out_target, reply);
     }
-    if (path.count >= 3 && strcmp(path.segments[0], "v2") == 0 &&
-        strcmp(path.segments[1], "models") == 0 && *path.segments[2])
-        return route_model(serving, &path, is_get, is_post, out_target, reply);
     tt_reply_fail(reply, 404, "Not Found");
     return TT_ROUTE_REPLY;
 }

@@ -21,12 +21,16 @@
 #include "rt/serving.h"
 
 struct tt_listener;
+struct tt_log_settings;
+struct tt_trace_settings;
 
 struct tt_listener_options {
     const char *host; /* a name or an address to bind to */
     int32_t port;     /* 0: any free one */
     const char *server_version;
-    int32_t connection_limit; /* one more is answered 503 and closed */
+    struct tt_trace_settings *trace; /* shown and changed by clients; borrowed; NULL: none */
+    struct tt_log_settings *log;     /* the same */
+    int32_t connection_limit;        /* one more is answered 503 and closed */
     struct tt_http1_limits http;
     size_t pipeline_bytes; /* read ahead while a request is in flight */
     int64_t idle_timeout_ns, head_timeout_ns, body_timeout_ns, write_timeout_ns;

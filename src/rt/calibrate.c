@@ -56,11 +56,12 @@ static void free_zeros(struct zeros *zeros) {
         free((void *)zeros->views[i].bytes);
 }
 
-static enum tt_err run_once(struct tt_engine_model *model, int32_t rows, const struct zeros *zeros,
-                            int64_t *out_ns, struct tt_message *why) {
+static enum tt_err run_once(struct tt_engine_model *model, int32_t rows,
+                            const struct tt_tensor_view *inputs, int64_t *out_ns,
+                            struct tt_message *why) {
     struct tt_engine *engine = model->engine;
     struct run *run = engine->done_context;
-    struct tt_engine_member member = {.rows = rows, .inputs = zeros->views, .why = why};
+    struct tt_engine_member member = {.rows = rows, .inputs = inputs, .why = why};
     struct tt_engine_task task = {.model = model,
                                   .last_step = engine->ops->step_count(model) - 1,
                                   .member_count = 1,
@@ -89,13 +90,13 @@ static enum tt_err measure(struct tt_engine_model *model,
     enum tt_err err = make_zeros(signature, point->batch, point->length, &zeros, why);
     int64_t warm_up;
     if (!err)
-        err = run_once(model, point->batch, &zeros, &warm_up, why);
+        err = run_once(model, point->batch, zeros.views, &warm_up, why);
     int32_t count = 0;
     int64_t total = 0;
     while (!err && count < MOST_RUNS &&
            (count == 0 ||
             (total < options->most_ns && (count < options->runs || total < options->least_ns)))) {
-        err = run_once(model, point->batch, &zeros, &times[count], why);
+        err = run_once(model, point->batch, zeros.views, &times[count], why);
         if (!err)
             total += times[count++];
     }
@@ -144,6 +145,38 @@ static enum tt_err measure_all(struct tt_engine_model *model,
     return err;
 }
 
+/* The engine tells us of its tasks for a while. */
+struct borrowed {
+    struct tt_engine *engine;
+    tt_engine_done_fn *done;
+    void *done_context;
+    struct run run;
+};
+
+static void borrow(struct tt_engine *engine, struct borrowed *borrowed) {
+    borrowed->engine = engine;
+    borrowed->done = engine->done;
+    borrowed->done_context = engine->done_context;
+    tt_parker_init(&borrowed->run.parker);
+    engine->done = over;
+    engine->done_context = &borrowed->run;
+}
+
+static void give_back(struct borrowed *borrowed) {
+    borrowed->engine->done = borrowed->done;
+    borrowed->engine->done_context = borrowed->done_context;
+}
+
+enum tt_err tt_calibrate_run(struct tt_engine_model *model, int32_t rows,
+                             const struct tt_tensor_view *inputs, int64_t *out_ns,
+                             struct tt_message *why) {
+    struct borrowed borrowed;
+    borrow(model->engine, &borrowed);
+    enum tt_err err = run_once(model, rows, inputs, out_ns, why);
+    give_back(&borrowed);
+    return err;
+}
+
 enum tt_err tt_calibrate(struct tt_engine_model *model, const struct tt_calibrate_options *options,
                          struct tt_calibration_point **out_points, int32_t *out_count,
                          struct tt_message *why) {
@@ -159,21 +192,15 @@ enum tt_err tt_calibrate(struct tt_engine_model *model, const struct tt_calibrat
         calloc((size_t)batch_count * (size_t)lengths, sizeof(*points));
     if (!points)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    struct tt_engine *engine = model->engine;
-    tt_engine_done_fn *done = engine->done;
-    void *done_context = engine->done_context;
-    struct run run = {0};
-    tt_parker_init(&run.parker);
-    engine->done = over;
-    engine->done_context = &run;
+    struct borrowed borrowed;
+    borrow(model->engine, &borrowed);
     enum tt_err err = measure_all(model, options, batches, batch_count, points, why);
-    engine->done = done;
-    engine->done_context = done_context;
+    give_back(&borrowed);
     if (err) {
         free(points);
         return err;
     }
     *out_points = points;
-    *out_count = batch_count * (varies(engine->ops->signature(model)) ? lengths : 1);
+    *out_count = batch_count * (varies(model->engine->ops->signature(model)) ? lengths : 1);
     return TT_OK;
 }

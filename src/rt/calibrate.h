@@ -35,6 +35,11 @@ struct tt_calibrate_options {
     void *progress_context;
 };
 
+/* One run of `rows` rows of these inputs (one per input of the signature), its outputs thrown away.
+ * Nothing else may use the engine meanwhile. Errors: what the run fails with. */
+TT_MUST_CHECK enum tt_err tt_calibrate_run(struct tt_engine_model *model, int32_t rows,
+                                           const struct tt_tensor_view *inputs, int64_t *out_ns,
+                                           struct tt_message *why);
 /* `*out_points` is malloc'ed, the caller's; length 0 in a point: nothing of the inputs varies. */
 TT_MUST_CHECK enum tt_err tt_calibrate(struct tt_engine_model *model,
                                        const struct tt_calibrate_options *options,

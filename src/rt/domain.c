@@ -79,7 +79,7 @@ static void abort_executor(void *context, int64_t now, int32_t executor) {
 
 static void count_success(struct tt_served_model *model, const struct tt_infer *infer,
                           int64_t now) {
-    struct tt_model_stats *stats = &model->stats;
+    struct tt_model_stats *stats = model->stats;
     tt_counter_add(&stats->succeeded, 1);
     /* A turn's `now` may be a little older than the end of a task that it collects. */
     int64_t ended_at = now > infer->computed_at ? now : infer->computed_at;
@@ -124,15 +124,15 @@ static void ended(void *context, int64_t now, struct tt_request *request, enum t
         infer_ends(infer, TT_OK);
         break;
     case TT_ENDING_DROPPED:
-        tt_counter_add(&model->stats.dropped[reason], 1);
+        tt_counter_add(&model->stats->dropped[reason], 1);
         infer_ends(infer, drop_error(infer, now, reason));
         break;
     case TT_ENDING_FAILED:
-        tt_counter_add(&model->stats.failed, 1);
+        tt_counter_add(&model->stats->failed, 1);
         infer_ends(infer, infer->err ? infer->err : TT_ERR_INTERNAL);
         break;
     case TT_ENDING_CANCELLED:
-        tt_counter_add(&model->stats.cancelled, 1);
+        tt_counter_add(&model->stats->cancelled, 1);
         infer_ends(infer, tt_fail(TT_ERR_CANCELLED, &infer->why, "request cancelled"));
         break;
     }
@@ -148,6 +148,12 @@ static enum tt_err domain_fill(struct tt_domain *self, const struct tt_domain_op
     self->done = calloc((size_t)options->executor_count, sizeof(*self->done));
     self->models = calloc((size_t)options->model_capacity, sizeof(struct tt_served_model *));
     self->policy = strdup(options->policy);
+    for (int32_t i = 0; i < options->option_count; i++, self->option_count++) {
+        self->options[i] = (struct tt_option){.key = strdup(options->options[i].key),
+                                              .value = strdup(options->options[i].value)};
+        if (!self->options[i].key || !self->options[i].value)
+            return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a domain");
+    }
     if (!self->tasks || !self->members || !self->done || !self->models || !self->policy)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a domain");
     for (; self->executor_count < options->executor_count; self->executor_count++) {
@@ -169,9 +175,8 @@ static enum tt_err domain_fill(struct tt_domain *self, const struct tt_domain_op
     enum tt_err err = tt_mechanism_init(&self->mechanism, &mechanism, &carrier, why);
     if (err)
         return err;
-    struct tt_policy_setup setup = {.domain = &self->mechanism,
-                                    .options = options->options,
-                                    .option_count = options->option_count};
+    struct tt_policy_setup setup = {
+        .domain = &self->mechanism, .options = self->options, .option_count = self->option_count};
     return tt_policy_create(&self->mechanism, options->policy, &setup, why);
 }
 
@@ -205,16 +210,32 @@ void tt_domain_free(struct tt_domain *take_domain) {
     free(take_domain->members);
     free(take_domain->done);
     free(take_domain->models);
+    for (int32_t i = 0; i <= take_domain->option_count && i < TT_MAX_OPTIONS; i++) {
+        free((char *)take_domain->options[i].key);
+        free((char *)take_domain->options[i].value);
+    }
     free(take_domain->policy);
     free(take_domain);
 }
 
 void tt_domain_add_model(struct tt_domain *self, int64_t now, struct tt_served_model *model) {
     tt_assert(self->model_count < self->mechanism.model_capacity);
-    model->index = self->model_count++;
+    int32_t index = 0;
+    while (self->models[index])
+        index++;
+    self->model_count++;
+    model->index = index;
     model->domain = self;
-    self->models[model->index] = model;
-    tt_mechanism_add_model(&self->mechanism, now, model->index, &model->step_model);
+    self->models[index] = model;
+    tt_mechanism_add_model(&self->mechanism, now, index, &model->step_model);
+}
+
+void tt_domain_remove_model(struct tt_domain *self, int64_t now, struct tt_served_model *model) {
+    tt_assert(self->models[model->index] == model);
+    tt_mechanism_remove_model(&self->mechanism, now, model->index);
+    self->models[model->index] = NULL;
+    self->model_count--;
+    model->domain = NULL;
 }
 
 /* ---- what happens ---- */
@@ -227,9 +248,9 @@ void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_infer *infe
                                  .priority = infer->priority,
                                  .deadline_at = infer->deadline_at,
                                  .user = infer};
-    tt_counter_add(&model->stats.accepted, 1);
+    tt_counter_add(&model->stats->accepted, 1);
     if (tt_mechanism_arrived(&self->mechanism, now, &arrival, &infer->request) != TT_OK) {
-        tt_counter_add(&model->stats.rejected, 1);
+        tt_counter_add(&model->stats->rejected, 1);
         infer_ends(infer,
                    tt_fail(TT_ERR_BUSY, &infer->why,
                            "request to model '%s' refused: its scheduling domain has %d requests "
@@ -290,7 +311,7 @@ static void finished(struct tt_domain *self, int64_t now, struct tt_engine_task 
     task->outcome = outcomes[engine_task->outcome];
     task->last_step_done = engine_task->last_step_done;
     if (engine_task->outcome != TT_ENGINE_ABORTED)
-        count_batch(&model->stats, task, engine_task);
+        count_batch(model->stats, task, engine_task);
     for (int32_t i = 0; i < task->count; i++) {
         struct tt_engine_member *member = &engine_task->members[i];
         struct tt_infer *infer = member->user;

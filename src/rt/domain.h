@@ -23,8 +23,8 @@ struct tt_domain_task; /* an engine task with room for its members */
 struct tt_domain {
     struct tt_mechanism mechanism;
     struct tt_engine *engine;
-    char *policy; /* its name */
-    struct tt_option options[TT_MAX_OPTIONS];
+    char *policy;                             /* its name */
+    struct tt_option options[TT_MAX_OPTIONS]; /* the strings are ours */
     int32_t option_count;
     int32_t first_executor; /* of the engine; the domain's executor e is first_executor + e there */
     int32_t executor_count;
@@ -33,7 +33,7 @@ struct tt_domain {
     struct tt_engine_member *members;
     struct tt_ring *done; /* per executor: struct tt_engine_task * */
     int32_t model_count;
-    struct tt_served_model **models;
+    struct tt_served_model **models; /* [model_capacity]; NULL: none */
     struct tt_domain *next;
 };
 
@@ -43,7 +43,7 @@ struct tt_domain_options {
     int32_t model_capacity;
     int32_t max_batch;
     const char *policy;
-    const struct tt_option *options; /* strings borrowed for the domain's life */
+    const struct tt_option *options;
     int32_t option_count;
 };
 
@@ -52,6 +52,8 @@ TT_MUST_CHECK enum tt_err tt_domain_new(const struct tt_domain_options *options,
 void tt_domain_free(struct tt_domain *take_domain);
 /* Takes the (loaded) model in. */
 void tt_domain_add_model(struct tt_domain *self, int64_t now, struct tt_served_model *model);
+/* No request of it is left. */
+void tt_domain_remove_model(struct tt_domain *self, int64_t now, struct tt_served_model *model);
 
 /* From a port's ring. */
 void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_infer *infer);

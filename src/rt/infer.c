@@ -41,6 +41,7 @@ static void lane_free(struct tt_lane *lane) {
     free(lane->pool);
     free(lane->row_bytes);
     free(lane->slot_used);
+    tt_served_model_unref(lane->model);
     free(lane);
 }
 
@@ -50,7 +51,7 @@ static struct tt_lane *lane_new(struct tt_port *port, struct tt_served_model *mo
     if (!lane)
         return NULL;
     lane->port = port;
-    lane->model = model;
+    lane->model = tt_served_model_ref(model);
     size_t inputs = (size_t)signature->input_count;
     lane->pool = calloc(inputs + 1, sizeof(*lane->pool));
     lane->row_bytes = calloc(inputs + 1, sizeof(*lane->row_bytes));
@@ -152,7 +153,9 @@ enum tt_err tt_port_open(struct tt_serving *serving, tt_port_wake_fn *wake, void
         free(port);
         return tt_fail(err, why, "out of memory for a port");
     }
+    tt_command_box_init(&port->commands);
     tt_scheduler_add_port(serving, port);
+    tt_port_refresh(port);
     *out_port = port;
     return TT_OK;
 }
@@ -163,7 +166,7 @@ void tt_port_close(struct tt_port *take_port) {
     /* What is cancelled but in a running task comes back when that ends, a released request whose
      * cancellation is not acknowledged yet within a turn of the scheduler. */
     tt_port_drain(take_port);
-    while (take_port->in_flight > 0) {
+    while (take_port->in_flight > 0 || take_port->commands.waiting > 0) {
         nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
         tt_port_drain(take_port);
     }
@@ -172,9 +175,34 @@ void tt_port_close(struct tt_port *take_port) {
         next = lane->next;
         lane_free(lane);
     }
+    tt_catalogue_unref(take_port->catalogue);
+    tt_command_box_fini(&take_port->commands);
     tt_ring_fini(&take_port->to_scheduler);
     tt_ring_fini(&take_port->to_port);
     free(take_port);
+}
+
+static void lane_close(struct tt_lane *lane) {
+    struct tt_lane **at = &lane->port->lanes;
+    while (*at != lane)
+        at = &(*at)->next;
+    *at = lane->next;
+    lane_free(lane);
+}
+
+/* Before the catalogue that showed them is let go, so that no other model has the same address. */
+void tt_port_sweep_lanes(struct tt_port *port) {
+    for (struct tt_lane *lane = port->lanes, *next; lane; lane = next) {
+        next = lane->next;
+        int32_t count = 0;
+        const struct tt_catalogue_entry *entries =
+            port->catalogue ? tt_catalogue_find(port->catalogue, lane->model->name, &count) : NULL;
+        lane->retired = true;
+        for (int32_t i = 0; i < count; i++)
+            lane->retired &= entries[i].model != lane->model;
+        if (lane->retired && lane->in_use == 0)
+            lane_close(lane);
+    }
 }
 
 /* Back to its lane, once nobody refers to it any more. */
@@ -197,9 +225,14 @@ static void recycle(struct tt_infer *infer) {
     infer->next_free = lane->free;
     lane->free = infer;
     lane->port->in_flight--;
+    lane->in_use--;
+    if (lane->retired && lane->in_use == 0)
+        lane_close(lane);
 }
 
 void tt_port_drain(struct tt_port *port) {
+    tt_port_refresh(port);
+    tt_command_box_drain(&port->commands);
     void *message;
     while ((message = tt_ring_pop(&port->to_port))) {
         bool acknowledges = (uintptr_t)message & 1;
@@ -381,6 +414,7 @@ enum tt_err tt_infer_begin(struct tt_port *port, struct tt_served_model *model,
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a request to model '%s'",
                        model->name);
     port->in_flight++;
+    lane->in_use++;
     infer->rows = rows;
     infer->length = length;
     infer->slot = -1;

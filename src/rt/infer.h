@@ -5,6 +5,9 @@
  * one after the other are adjacent and batch without a copy. Inputs of varying size, or when no
  * slots are free, lie in memory of the infer's own, kept for reuse.
  *
+ * A lane holds its model: it is closed, with its pool, when the model is no longer in the catalogue
+ * and the last infer on it has come back.
+ *
  * An infer belongs to its port's thread until submit, to the scheduler's thread until it comes back
  * through the port's `to_port` ring, and to the port's thread again. A cancellation goes to the
  * scheduler as a message of its own and is acknowledged, so that the memory is not reused while the
@@ -14,6 +17,8 @@
 
 #include "base/ring.h"
 #include "core/request.h"
+#include "rt/catalogue.h"
+#include "rt/model_command.h"
 #include "rt/served_model.h"
 #include "rt/serving.h"
 
@@ -52,23 +57,30 @@ struct tt_lane {
     bool *slot_used;
     char **pool;       /* per input; NULL where its size varies */
     size_t *row_bytes; /* per input; 0 where its size varies */
+    int32_t in_use;    /* infers begun and not back yet */
+    bool retired;      /* the model serves no longer: the lane goes with its last infer */
     struct tt_lane *next;
 };
 
 struct tt_port {
     struct tt_serving *serving;
+    struct tt_catalogue *catalogue; /* as it was when `generation` was seen; NULL: none yet */
+    int64_t generation;
     tt_port_wake_fn *wake;
     void *wake_context;
     struct tt_ring to_scheduler; /* struct tt_infer *, low bit set: cancel */
     struct tt_ring to_port;      /* struct tt_infer *, low bit set: cancel acknowledged */
     struct tt_lane *lanes;
     int32_t in_flight;
+    struct tt_command_box commands;
     bool dirty; /* the scheduler's: wake it at the end of the turn */
     struct tt_port *next;
 };
 
 enum { TT_PORT_IN_FLIGHT_LIMIT = 16384 };
 
+/* Closes the lanes that nobody uses of models that the port's catalogue does not show. */
+void tt_port_sweep_lanes(struct tt_port *port);
 /* The scheduler's side: the infer is through; err, why and result are set. */
 void tt_infer_finish(struct tt_infer *infer);
 

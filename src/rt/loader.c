@@ -6,10 +6,13 @@
 #include "model/repository.h"
 #include "rt/calibrate.h"
 #include "rt/domain.h"
+#include "rt/warm_up.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { MOST_INSTANCES = 256 };
 
 /* One model's policy as it will be placed; the strings are the repository's or literals. */
 struct placing {
@@ -17,14 +20,22 @@ struct placing {
     struct tt_option options[TT_MAX_OPTIONS];
 };
 
-struct tt_loaded {
-    struct tt_repository *repository;
-    struct placing *placings; /* per model of the repository */
-    struct tt_ort_library *library;
+/* An engine and the one domain that runs on it. */
+struct site {
     struct tt_engine *engine;
+    struct placing placing; /* the strings are ours */
+    int32_t executors, next_executor;
+    int32_t model_count;
+    bool is_own; /* of one model, which asked for instances */
+    struct site *next;
+};
+
+struct tt_loader {
+    struct tt_loader_options options;
     struct tt_serving *serving;
-    int32_t next_executor;
-    int32_t ready_count, model_count;
+    struct tt_ort_library *library;
+    struct tt_engine *bench; /* of one executor; what is not served yet runs there, alone */
+    struct site *sites;
 };
 
 /* ---- policies ---- */
@@ -77,29 +88,76 @@ static bool same(const struct placing *a, const struct placing *b) {
     return true;
 }
 
-/* How many domains the repository's models make. */
-static int32_t choose_policies(struct tt_loaded *self) {
-    const struct tt_repository *repository = self->repository;
-    for (int32_t i = 0; i < repository->model_count; i++)
-        if (tt_repository_model_ok(&repository->models[i]))
-            choose_policy(&repository->models[i], &self->placings[i]);
-    int32_t domains = 0;
-    for (int32_t i = 0; i < repository->model_count; i++) {
-        const struct placing *placing = &self->placings[i];
-        if (!placing->policy.name)
-            continue;
-        bool is_first = true;
-        int32_t versions = 0; /* of all the models that share the policy */
-        for (int32_t k = 0; k < repository->model_count && is_first; k++) {
-            if (!self->placings[k].policy.name || !same(&self->placings[k], placing))
-                continue;
-            is_first = k >= i;
-            versions += repository->models[k].version_count;
-        }
-        if (is_first)
-            domains += (versions + TT_DOMAIN_MAX_MODELS - 1) / TT_DOMAIN_MAX_MODELS;
+/* ---- sites ---- */
+
+static void site_free(struct site *site) {
+    if (site->engine)
+        site->engine->ops->close(site->engine);
+    for (int32_t i = 0; i < site->placing.policy.option_count; i++) {
+        free((char *)site->placing.options[i].key);
+        free((char *)site->placing.options[i].value);
     }
-    return domains;
+    free((char *)site->placing.policy.name);
+    free(site);
+}
+
+static bool site_copy(struct site *site, const struct placing *from) {
+    struct placing *to = &site->placing;
+    to->policy.options = to->options;
+    to->policy.name = strdup(from->policy.name);
+    bool good = to->policy.name != NULL;
+    for (int32_t i = 0; good && i < from->policy.option_count; i++) {
+        to->options[i].key = strdup(from->options[i].key);
+        to->options[i].value = strdup(from->options[i].value);
+        to->policy.option_count++;
+        good = to->options[i].key && to->options[i].value;
+    }
+    return good;
+}
+
+/* The site for a model that is placed so: one with room, or a new one. `instances` > 0: one for it
+ * alone, with so many executors. */
+static enum tt_err find_site(struct tt_loader *self, const struct placing *placing,
+                             int32_t instances, struct site **out_site, struct tt_message *why) {
+    for (struct site *site = self->sites; site && instances == 0; site = site->next) {
+        if (!site->is_own && same(&site->placing, placing) &&
+            site->model_count < TT_DOMAIN_MAX_MODELS) {
+            *out_site = site;
+            return TT_OK;
+        }
+    }
+    struct site *site = calloc(1, sizeof(*site));
+    if (!site)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    site->is_own = instances > 0;
+    site->executors = instances > 0 ? instances : self->options.executors;
+    struct tt_ort_engine_options options = {.library = self->library,
+                                            .executor_count = site->executors,
+                                            .queue_depth = 2,
+                                            .done = tt_serving_done,
+                                            .done_context = self->serving};
+    enum tt_err err = site_copy(site, placing) ? tt_ort_engine_open(&options, &site->engine, why)
+                                               : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    if (err) {
+        site_free(site);
+        return err;
+    }
+    site->next = self->sites;
+    self->sites = site;
+    *out_site = site;
+    return TT_OK;
+}
+
+/* A site that serves nothing any more gives its threads back. */
+static void leave_site(struct tt_loader *self, struct site *site) {
+    if (site->model_count > 0)
+        return;
+    tt_serving_leave_engine(self->serving, site->engine);
+    struct site **at = &self->sites;
+    while (*at != site)
+        at = &(*at)->next;
+    *at = site->next;
+    site_free(site);
 }
 
 /* ---- models ---- */
@@ -198,10 +256,38 @@ static enum tt_err check_shapes_mix(const struct tt_served_model *served,
         name, strcmp(name, "window") == 0 ? " with same_length off" : "");
 }
 
-static enum tt_err load_version(struct tt_loaded *self, const struct tt_loader_options *options,
-                                int32_t index, const struct tt_repository_version *version,
-                                struct tt_served_model *served, struct tt_message *why) {
-    const struct tt_repository_model *model = &self->repository->models[index];
+/* How many instances the configuration asks for; 0: it does not say. */
+static int32_t instances_of(const struct tt_model_config *config) {
+    int32_t count = 0;
+    for (int32_t i = 0; config->has_groups && i < config->group_count; i++) {
+        const struct tt_instance_group *group = &config->groups[i];
+        count += group->count * (group->gpu_count > 0 ? group->gpu_count : 1);
+    }
+    return count < MOST_INSTANCES ? count : MOST_INSTANCES;
+}
+
+static enum tt_err place(struct tt_loader *self, const struct placing *placing, int32_t instances,
+                         struct tt_served_model *served, struct tt_message *why) {
+    struct site *site = NULL;
+    enum tt_err err = find_site(self, placing, instances, &site, why);
+    if (err)
+        return err;
+    tt_ort_engine_adopt(site->engine, served->engine_model);
+    err = tt_serving_place(self->serving, served, &site->placing.policy, site->engine,
+                           site->executors, &site->next_executor, why);
+    if (err) {
+        tt_ort_engine_adopt(self->bench, served->engine_model);
+        leave_site(self, site);
+        return err;
+    }
+    site->model_count++;
+    return TT_OK;
+}
+
+static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository_model *model,
+                              const struct tt_repository_version *version,
+                              const struct placing *placing, struct tt_served_model *served,
+                              struct tt_message *why) {
     const struct tt_signature *told = &model->config->signature;
     int32_t max_batch =
         told->max_batch < TT_DOMAIN_MAX_BATCH ? told->max_batch : TT_DOMAIN_MAX_BATCH;
@@ -212,140 +298,128 @@ static enum tt_err load_version(struct tt_loaded *self, const struct tt_loader_o
     struct tt_engine_model *loaded;
     enum tt_err err = refuse_reshape(model->config, why);
     if (!err)
-        err = tt_ort_engine_load(self->engine, &load, &loaded, why);
+        err = tt_ort_engine_load(self->bench, &load, &loaded, why);
     if (err)
         return err;
     struct tt_profile *profile = NULL;
-    err = find_profile(model, &self->placings[index], loaded,
-                       self->engine->ops->signature(loaded)->max_batch, &profile, why);
+    err = find_profile(model, placing, loaded, self->bench->ops->signature(loaded)->max_batch,
+                       &profile, why);
     if (err) {
-        self->engine->ops->unload(loaded);
+        self->bench->ops->unload(loaded);
         return err;
     }
     tt_served_model_loaded(served, loaded, profile);
     err = tt_served_model_narrow(served, told, why);
     if (!err)
-        err = check_shapes_mix(served, &self->placings[index], why);
-    return err ? err
-               : tt_serving_place(self->serving, served, &self->placings[index].policy,
-                                  self->engine, options->executors, &self->next_executor, why);
+        err = check_shapes_mix(served, placing, why);
+    if (!err)
+        err = tt_warm_up(loaded, model->config->message, model->directory, why);
+    return err ? err : place(self, placing, instances_of(model->config), served, why);
 }
 
-static enum tt_err add_model(struct tt_loaded *self, const struct tt_loader_options *options,
-                             int32_t index, struct tt_message *why) {
-    const struct tt_repository_model *model = &self->repository->models[index];
-    bool good = tt_repository_model_ok(model);
+static enum tt_err new_served(const struct tt_repository_model *model, const char *version,
+                              const char *config_json, struct tt_model_stats *stats,
+                              struct tt_served_model **out_served) {
+    const struct tt_model_batching *batching = &model->config->batching;
+    const struct tt_model_settings *settings = model->settings;
+    struct tt_served_model_spec spec = {
+        .name = model->name,
+        .version = version,
+        .platform = "onnxruntime_onnx",
+        .config_json = config_json,
+        .slo_ns = settings->slo_ns > 0 ? settings->slo_ns : TT_NEVER,
+        .window_ns = batching->max_delay_ns,
+        .preferred_count = batching->preferred_count,
+        .preferred = batching->preferred,
+        .class_count = settings->class_count,
+        .classes = settings->classes,
+        .pad = settings->pad,
+        .priority_count = batching->priority_count,
+        .default_priority = batching->default_priority,
+        .rules = batching->rules,
+        .honours_timeout = !batching->has_rules,
+        .preserve_ordering = batching->preserve_ordering,
+        .stats = stats,
+    };
+    return tt_served_model_new(&spec, out_served);
+}
+
+enum tt_err tt_loader_load(struct tt_loader *self, const struct tt_repository_model *model,
+                           int32_t version, struct tt_model_stats *stats,
+                           struct tt_served_model **out_served, struct tt_message *why) {
+    tt_assert(tt_repository_model_ok(model));
+    char number[32];
+    snprintf(number, sizeof(number), "%lld", (long long)model->versions[version].number);
     struct tt_text config;
     tt_text_init(&config);
-    enum tt_err err = good ? tt_model_config_json(model->config, &config) : TT_OK;
-    int32_t versions = good ? model->version_count : 1;
-    for (int32_t v = 0; !err && v < versions; v++) {
-        char number[32] = "1";
-        if (good || model->version_count > 0)
-            snprintf(number, sizeof(number), "%lld", (long long)model->versions[v].number);
-        struct tt_served_model_spec spec = {.name = model->name,
-                                            .version = number,
-                                            .platform = "onnxruntime_onnx",
-                                            .config_json = tt_text_string(&config),
-                                            .slo_ns = TT_NEVER};
-        if (good) {
-            const struct tt_model_batching *batching = &model->config->batching;
-            spec.slo_ns = model->settings->slo_ns > 0 ? model->settings->slo_ns : TT_NEVER;
-            spec.window_ns = batching->max_delay_ns;
-            spec.preferred_count = batching->preferred_count;
-            spec.preferred = batching->preferred;
-            spec.class_count = model->settings->class_count;
-            spec.classes = model->settings->classes;
-            spec.pad = model->settings->pad;
-            spec.priority_count = batching->priority_count;
-            spec.default_priority = batching->default_priority;
-        }
-        struct tt_served_model *served;
-        err = tt_served_model_new(&spec, &served);
-        if (err)
-            break;
-        tt_serving_add(self->serving, served);
-        self->model_count++;
-        struct tt_message reason = {{0}};
-        enum tt_err unable =
-            good ? load_version(self, options, index, &model->versions[v], served, &reason)
-                 : tt_fail(TT_ERR_INVALID, &reason, "%s",
-                           tt_findings_first_problem(&model->findings));
-        char line[1400];
-        if (unable) {
-            tt_served_model_unavailable(served, reason.text);
-            snprintf(line, sizeof(line), "model %s version %s does not serve: %s", model->name,
-                     number, reason.text);
-        } else {
-            self->ready_count++;
-            snprintf(line, sizeof(line), "model %s version %s: policy %s, max batch %d",
-                     model->name, number, self->placings[index].policy.name,
-                     served->signature->max_batch);
-        }
-        options->say(options->say_context, line);
-    }
+    struct tt_served_model *served;
+    enum tt_err err = tt_model_config_json(model->config, &config);
+    if (!err)
+        err = new_served(model, number, tt_text_string(&config), stats, &served);
     tt_text_fini(&config);
-    return err ? tt_fail(err, why, "out of memory for model %s", model->name) : TT_OK;
+    if (err)
+        return tt_fail(err, why, "out of memory for model %s", model->name);
+    struct placing placing = {0};
+    choose_policy(model, &placing);
+    err = make_ready(self, model, &model->versions[version], &placing, served, why);
+    if (err) {
+        tt_served_model_unref(served);
+        return err;
+    }
+    char line[600];
+    snprintf(line, sizeof(line), "model %s version %s: policy %s, max batch %d", model->name,
+             number, placing.policy.name, served->signature->max_batch);
+    self->options.say(self->options.say_context, line);
+    if (model->config->message->response_cache && model->config->message->response_cache->enable) {
+        snprintf(line, sizeof(line),
+                 "model %s version %s: response_cache has no effect: answers are not kept",
+                 model->name, number);
+        self->options.say(self->options.say_context, line);
+    }
+    *out_served = served;
+    return TT_OK;
+}
+
+void tt_loader_unload(struct tt_loader *self, struct tt_served_model *take_served) {
+    struct site *site = self->sites;
+    while (site && site->engine != take_served->engine_model->engine)
+        site = site->next;
+    tt_assert(site != NULL);
+    tt_serving_remove(self->serving, take_served);
+    tt_served_model_free(take_served);
+    site->model_count--;
+    leave_site(self, site);
 }
 
 /* ---- opening and closing ---- */
 
-static enum tt_err open_parts(struct tt_loaded *self, const struct tt_loader_options *options,
-                              struct tt_message *why) {
-    enum tt_err err =
-        tt_repository_scan(options->repository, TT_MODEL_DEFAULT_MAX_BATCH, &self->repository, why);
-    if (err)
-        return err;
-    self->placings = calloc((size_t)self->repository->model_count + 1, sizeof(*self->placings));
-    if (!self->placings)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    int32_t domains = choose_policies(self);
-    struct tt_ort_library_options library = {.path = options->onnxruntime};
-    err = tt_ort_library_open(&library, &self->library, why);
-    if (!err)
-        err = tt_serving_open(&self->serving, why);
-    if (err)
-        return err;
-    struct tt_ort_engine_options engine = {.library = self->library,
-                                           .executor_count =
-                                               options->executors * (domains ? domains : 1),
-                                           .queue_depth = 2,
-                                           .done = tt_serving_done,
-                                           .done_context = self->serving};
-    err = tt_ort_engine_open(&engine, &self->engine, why);
-    for (int32_t i = 0; !err && i < self->repository->model_count; i++)
-        err = add_model(self, options, i, why);
-    return err ? err : tt_serving_start(self->serving, why);
-}
-
-enum tt_err tt_loader_open(const struct tt_loader_options *options, struct tt_loaded **out_loaded,
-                           struct tt_message *why) {
-    struct tt_loaded *self = calloc(1, sizeof(*self));
+enum tt_err tt_loader_open(const struct tt_loader_options *options, struct tt_serving *serving,
+                           struct tt_loader **out_loader, struct tt_message *why) {
+    struct tt_loader *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    enum tt_err err = open_parts(self, options, why);
+    self->options = *options;
+    self->serving = serving;
+    struct tt_ort_library_options library = {.path = options->onnxruntime};
+    enum tt_err err = tt_ort_library_open(&library, &self->library, why);
+    struct tt_ort_engine_options bench = {
+        .library = self->library, .executor_count = 1, .queue_depth = 1};
+    if (!err)
+        err = tt_ort_engine_open(&bench, &self->bench, why);
     if (err) {
         tt_loader_close(self);
         return err;
     }
-    *out_loaded = self;
+    *out_loader = self;
     return TT_OK;
 }
 
-struct tt_serving *tt_loader_serving(struct tt_loaded *self) {
-    return self->serving;
-}
-int32_t tt_loader_ready_count(const struct tt_loaded *self) { return self->ready_count; }
-int32_t tt_loader_model_count(const struct tt_loaded *self) { return self->model_count; }
-
-void tt_loader_close(struct tt_loaded *take_self) {
+void tt_loader_close(struct tt_loader *take_self) {
     if (!take_self)
         return;
-    tt_serving_close(take_self->serving);
-    if (take_self->engine)
-        take_self->engine->ops->close(take_self->engine);
+    tt_assert(take_self->sites == NULL);
+    if (take_self->bench)
+        take_self->bench->ops->close(take_self->bench);
     tt_ort_library_close(take_self->library);
-    tt_repository_free(take_self->repository);
-    free(take_self->placings);
     free(take_self);
 }

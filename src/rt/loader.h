@@ -1,29 +1,47 @@
-/* From a repository on disk to a server that serves it: opens the engine, loads every model that
- * has no problem, places each in the domain of its policy. A model that fails stays UNAVAILABLE
- * with its reason; the others serve. */
+/* From a model in the repository to a model that serves: chooses its policy, makes its session,
+ * measures it where its policy wants to know and nobody has, warms it up, and places it in the
+ * domain of its policy.
+ *
+ * Domains are made as they are needed, each with an engine of its own, and given back with their
+ * threads when their last model has gone. Models of one policy (with equal options) share a domain
+ * and its executors; one whose configuration says how many instances it wants has a domain of its
+ * own, with so many executors. What is not served yet runs on an executor apart, so that nothing
+ * here waits for traffic or disturbs its order.
+ *
+ * All of it is called by one thread at a time, which may take seconds here; requests go on
+ * meanwhile. Which models are to be loaded, and when, is not decided here (rt/control.h). */
 #ifndef TT_RT_LOADER_H
 #define TT_RT_LOADER_H
 
+#include "model/repository.h"
 #include "rt/serving_options.h"
 
 struct tt_loader_options {
-    const char *repository;
-    int32_t executors;       /* per domain */
+    int32_t executors;       /* per domain, where a model does not ask for instances */
     const char *onnxruntime; /* the library's path; NULL: looked for */
-    /* Called once per model, for people: what it is doing, or why it does not serve. */
+    /* Called with lines for people: what serves how. Borrowed for life. */
     void (*say)(void *context, const char *line);
     void *say_context;
 };
 
-struct tt_loaded; /* the repository, library, engine and server that belong together */
+struct tt_loader;
 
-/* Errors: NOT_FOUND, IO (the repository), and those of the engine. The server is started. */
+/* Errors: those of the library. */
 TT_MUST_CHECK enum tt_err tt_loader_open(const struct tt_loader_options *options,
-                                         struct tt_loaded **out_loaded, struct tt_message *why);
-struct tt_serving *tt_loader_serving(struct tt_loaded *self);
-int32_t tt_loader_ready_count(const struct tt_loaded *self);
-int32_t tt_loader_model_count(const struct tt_loaded *self);
-/* The ports are closed before. NULL-safe. */
-void tt_loader_close(struct tt_loaded *take_self);
+                                         struct tt_serving *serving, struct tt_loader **out_loader,
+                                         struct tt_message *why);
+/* Everything was unloaded before; the server still exists. NULL-safe. */
+void tt_loader_close(struct tt_loader *take_self);
+
+/* Loads version number `version` (an index) of a model without problems; it is in its domain then,
+ * and shown to nobody yet. `stats` as in the spec. Errors: those of engine, profile, warm-up,
+ * policy and domain, with the sentence that becomes the reason. */
+TT_MUST_CHECK enum tt_err tt_loader_load(struct tt_loader *self,
+                                         const struct tt_repository_model *model, int32_t version,
+                                         struct tt_model_stats *stats,
+                                         struct tt_served_model **out_served,
+                                         struct tt_message *why);
+/* Out of its domain and memory; nobody holds a reference. */
+void tt_loader_unload(struct tt_loader *self, struct tt_served_model *take_served);
 
 #endif

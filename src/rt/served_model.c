@@ -23,13 +23,20 @@ enum tt_err tt_served_model_new(const struct tt_served_model_spec *spec,
     self->config_json = strdup(spec->config_json);
     self->reason = strdup("not loaded yet");
     self->signature = calloc(1, sizeof(*self->signature));
+    self->stats = spec->stats ? tt_model_stats_ref(spec->stats) : tt_model_stats_new();
+    self->rules = calloc((size_t)spec->priority_count + 1, sizeof(*self->rules));
     self->preferred = copy_numbers(spec->preferred, spec->preferred_count);
     self->classes = copy_numbers(spec->classes, spec->class_count);
     if (!self->name || !self->version || !self->platform || !self->config_json || !self->reason ||
-        !self->signature || !self->preferred || !self->classes) {
+        !self->signature || !self->preferred || !self->classes || !self->stats || !self->rules) {
         tt_served_model_free(self);
         return TT_ERR_NO_MEMORY;
     }
+    tt_refcount_init(&self->users, 1);
+    for (int32_t i = 0; spec->rules && i <= spec->priority_count; i++)
+        self->rules[i] = spec->rules[i];
+    self->honours_timeout = spec->honours_timeout;
+    self->preserve_ordering = spec->preserve_ordering;
     self->class_count = spec->class_count;
     self->pad = spec->pad;
     self->priority_count = spec->priority_count;
@@ -40,7 +47,9 @@ enum tt_err tt_served_model_new(const struct tt_served_model_spec *spec,
                                               .slo_ns = spec->slo_ns,
                                               .window_ns = spec->window_ns,
                                               .preferred_count = spec->preferred_count,
-                                              .preferred = self->preferred};
+                                              .preferred = self->preferred,
+                                              .rule_count = spec->priority_count + 1,
+                                              .rules = self->rules};
     *out_model = self;
     return TT_OK;
 }
@@ -59,7 +68,23 @@ void tt_served_model_free(struct tt_served_model *take_model) {
     free(take_model->signature);
     free(take_model->preferred);
     free(take_model->classes);
+    free(take_model->rules);
+    tt_model_stats_unref(take_model->stats);
     free(take_model);
+}
+
+struct tt_served_model *tt_served_model_ref(struct tt_served_model *self) {
+    tt_refcount_ref(&self->users);
+    return self;
+}
+
+void tt_served_model_unref(struct tt_served_model *take_self) {
+    if (!take_self || !tt_refcount_unref(&take_self->users))
+        return;
+    if (take_self->unused)
+        take_self->unused(take_self->unused_context, take_self);
+    else
+        tt_served_model_free(take_self);
 }
 
 static bool input_varies(const struct tt_tensor_spec *spec, bool batched) {

@@ -1,32 +1,20 @@
-/* A model version that the server knows: how it is configured, whether it serves, and its
- * statistics.
+/* A model version as it was loaded: what its engine and its domain need to serve it.
  *
- * Made while the server starts, from what the repository says; READY once the engine has loaded it
- * and a domain has taken it in, else UNAVAILABLE with its reason. Read by the ports' threads; the
- * statistics are written by the scheduler's thread alone. */
+ * Life: made from what the repository says, filled when the engine has loaded it, placed in a
+ * domain (tt_serving_place), shown to the ports in a catalogue. Loading a model anew makes another
+ * one beside it; the old one finishes what it has. Whoever may still bring it a request holds a
+ * reference: its owner, each catalogue that shows it, each port's lane. When the last is gone,
+ * `unused` tells whoever takes it out of its domain and frees it; without one it is freed then and
+ * there, out of its domain already. Nothing in it changes while a port may see it. */
 #ifndef TT_RT_SERVED_MODEL_H
 #define TT_RT_SERVED_MODEL_H
 
-#include "base/counter.h"
+#include "base/refcount.h"
 #include "core/step_model.h"
 #include "engine/engine.h"
+#include "rt/model_stats.h"
 
 struct tt_domain;
-
-enum { TT_BATCH_BUCKETS = 12 }; /* batches of <= 1, 2, 4 ... 1024, more */
-
-struct tt_model_stats {
-    struct tt_counter accepted; /* requests handed to the domain */
-    struct tt_counter succeeded;
-    struct tt_counter late;       /* of those, after their deadline */
-    struct tt_counter dropped[5]; /* by tt_drop_reason */
-    struct tt_counter failed, cancelled, rejected;
-    struct tt_counter rows; /* computed */
-    struct tt_counter batches;
-    struct tt_counter batch_buckets[TT_BATCH_BUCKETS];  /* not cumulative */
-    struct tt_counter request_ns, queue_ns, compute_ns; /* sums over the succeeded */
-    struct tt_counter gathered_bytes;
-};
 
 /* What a model is to be served as. Strings are the caller's until tt_served_model_new returns. */
 struct tt_served_model_spec {
@@ -43,7 +31,14 @@ struct tt_served_model_spec {
     bool pad;               /* dimension 1, to the longest of the batch or its class */
     int32_t priority_count; /* levels 1 (most urgent) .. priority_count; 0: none */
     int32_t default_priority;
+    const struct tt_queue_rule *rules; /* [priority_count + 1], [0] without levels; NULL: none */
+    bool honours_timeout; /* a request's own timeout counts where no rule speaks of it */
+    bool preserve_ordering;
+    struct tt_model_stats *stats; /* to go on with, a reference of the caller's; NULL: new */
 };
+
+struct tt_served_model;
+typedef void tt_served_model_unused_fn(void *context, struct tt_served_model *model);
 
 struct tt_served_model {
     char *name, *version, *platform, *config_json;
@@ -57,19 +52,26 @@ struct tt_served_model {
     int32_t *preferred, *classes;
     int32_t class_count;
     int32_t priority_count, default_priority;
+    struct tt_queue_rule *rules; /* [priority_count + 1] */
+    bool honours_timeout, preserve_ordering;
     bool pad;
     bool varies; /* some dimension beside the rows is the request's */
     struct tt_domain *domain;
     int32_t index; /* in the domain */
-    struct tt_model_stats stats;
-    struct tt_served_model *next;  /* in the server: by name, then version, the highest first */
-    struct tt_served_model *first; /* the highest version of this name */
+    struct tt_model_stats *stats;
+    struct tt_refcount users;
+    tt_served_model_unused_fn *unused; /* on the thread that let go last; NULL: free it */
+    void *unused_context;
+    struct tt_served_model *next; /* its owner's */
 };
 
+/* With one reference, the caller's. */
 TT_MUST_CHECK enum tt_err tt_served_model_new(const struct tt_served_model_spec *spec,
                                               struct tt_served_model **out_model);
-/* Unloads it from its engine too. */
+/* Once no reference is left: unloads it from its engine too. NULL-safe. */
 void tt_served_model_free(struct tt_served_model *take_model);
+struct tt_served_model *tt_served_model_ref(struct tt_served_model *self);
+void tt_served_model_unref(struct tt_served_model *take_self); /* NULL-safe */
 /* Takes over the loaded engine model and the profile: it can serve once a domain has it. */
 void tt_served_model_loaded(struct tt_served_model *self, struct tt_engine_model *take_engine_model,
                             struct tt_profile *take_profile);

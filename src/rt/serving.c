@@ -1,6 +1,7 @@
 #include "rt/serving.h"
 
 #include "base/clock.h"
+#include "base/counter.h"
 #include "base/flag.h"
 #include "base/lock.h"
 #include "base/parker.h"
@@ -17,10 +18,16 @@ struct tt_serving {
     /* The owner, and every executor that is just now telling of a task: the last one frees, since
      * the owner may have seen the task before its executor has rung the bell. */
     struct tt_refcount users;
-    struct tt_served_model *models; /* by name, then version, highest first */
+    /* The scheduler holds it for a turn; ports and models come and go between two. */
+    struct tt_lock turn_lock;
     struct tt_domain *domains;
-    struct tt_lock ports_lock; /* guards the list, which ports' threads change */
     struct tt_port *ports;
+    struct tt_lock catalogue_lock;
+    struct tt_catalogue *catalogue;
+    struct tt_counter generation;  /* of the catalogue; ports look here first */
+    struct tt_served_model *fixed; /* by `next`: added for as long as the server lives */
+    tt_model_controller_fn *controller;
+    void *controller_context;
     struct tt_parker parker;
     struct tt_flag stopping;
     pthread_t thread;
@@ -57,9 +64,9 @@ static void wake_ports(struct tt_serving *self) {
 
 /* One turn: everything that happened, then decisions. Returns when the next turn is due. */
 static int64_t turn(struct tt_serving *self) {
-    int64_t now = tt_clock_now();
     /* Finished requests go to their ports' rings: from here on no port may go away. */
-    tt_lock_take(&self->ports_lock);
+    tt_lock_take(&self->turn_lock);
+    int64_t now = tt_clock_now(); /* here, since time told to a mechanism never goes back */
     for (struct tt_domain *domain = self->domains; domain; domain = domain->next)
         tt_domain_collect(domain, now);
     for (struct tt_port *port = self->ports; port; port = port->next)
@@ -70,7 +77,7 @@ static int64_t turn(struct tt_serving *self) {
         next_at = tt_instant_min(next_at, tt_mechanism_next_at(&domain->mechanism));
     }
     wake_ports(self);
-    tt_lock_give(&self->ports_lock);
+    tt_lock_give(&self->turn_lock);
     return next_at;
 }
 
@@ -86,25 +93,26 @@ static void *scheduler_main(void *context) {
 void tt_scheduler_wake(struct tt_serving *serving) { tt_parker_unpark(&serving->parker); }
 
 void tt_scheduler_add_port(struct tt_serving *serving, struct tt_port *port) {
-    tt_lock_take(&serving->ports_lock);
+    tt_lock_take(&serving->turn_lock);
     port->next = serving->ports;
     serving->ports = port;
-    tt_lock_give(&serving->ports_lock);
+    tt_lock_give(&serving->turn_lock);
 }
 
 void tt_scheduler_remove_port(struct tt_serving *serving, struct tt_port *port) {
-    tt_lock_take(&serving->ports_lock);
+    tt_lock_take(&serving->turn_lock);
     struct tt_port **at = &serving->ports;
     while (*at != port)
         at = &(*at)->next;
     *at = port->next;
-    tt_lock_give(&serving->ports_lock);
+    tt_lock_give(&serving->turn_lock);
 }
 
 static void serving_unref(struct tt_serving *serving) {
     if (!tt_refcount_unref(&serving->users))
         return;
-    tt_lock_fini(&serving->ports_lock);
+    tt_lock_fini(&serving->turn_lock);
+    tt_lock_fini(&serving->catalogue_lock);
     free(serving);
 }
 
@@ -124,25 +132,19 @@ enum tt_err tt_serving_open(struct tt_serving **out_serving, struct tt_message *
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for the server");
     tt_refcount_init(&self->users, 1);
-    tt_lock_init(&self->ports_lock);
+    tt_lock_init(&self->turn_lock);
+    tt_lock_init(&self->catalogue_lock);
     tt_parker_init(&self->parker);
     *out_serving = self;
     return TT_OK;
 }
 
-/* By name; versions of one name by number, the highest first. */
-static bool stands_before(const struct tt_served_model *a, const struct tt_served_model *b) {
-    int order = strcmp(a->name, b->name);
-    return order != 0 ? order < 0 : atoll(a->version) > atoll(b->version);
-}
+/* ---- models ---- */
 
 void tt_serving_add(struct tt_serving *serving, struct tt_served_model *take_model) {
     tt_assert(!serving->started);
-    struct tt_served_model **at = &serving->models;
-    while (*at && stands_before(*at, take_model))
-        at = &(*at)->next;
-    take_model->next = *at;
-    *at = take_model;
+    take_model->next = serving->fixed;
+    serving->fixed = take_model;
 }
 
 static bool same_policy(const struct tt_domain *domain, const struct tt_serving_policy *policy) {
@@ -155,49 +157,169 @@ static bool same_policy(const struct tt_domain *domain, const struct tt_serving_
     return true;
 }
 
+static enum tt_err new_domain(struct tt_serving *serving, const struct tt_serving_policy *policy,
+                              struct tt_engine *engine, int32_t executors, int32_t *next_executor,
+                              struct tt_domain **out_domain, struct tt_message *why) {
+    if (executors > engine->executor_count - *next_executor)
+        return tt_fail(TT_ERR_BUSY, why,
+                       "policy %s needs %d executors of its own, the engine has %d left",
+                       policy->name, executors, engine->executor_count - *next_executor);
+    struct tt_domain_options options = {.engine = engine,
+                                        .first_executor = *next_executor,
+                                        .executor_count = executors,
+                                        .model_capacity = TT_DOMAIN_MAX_MODELS,
+                                        .max_batch = TT_DOMAIN_MAX_BATCH,
+                                        .policy = policy->name,
+                                        .options = policy->options,
+                                        .option_count = policy->option_count};
+    struct tt_domain *domain;
+    enum tt_err err = tt_domain_new(&options, &domain, why);
+    if (err)
+        return err;
+    *next_executor += executors;
+    tt_lock_take(&serving->turn_lock);
+    domain->next = serving->domains;
+    serving->domains = domain;
+    tt_lock_give(&serving->turn_lock);
+    *out_domain = domain;
+    return TT_OK;
+}
+
 enum tt_err tt_serving_place(struct tt_serving *serving, struct tt_served_model *model,
                              const struct tt_serving_policy *policy, struct tt_engine *engine,
                              int32_t executors, int32_t *next_executor, struct tt_message *why) {
-    tt_assert(!serving->started);
     tt_assert(policy->option_count <= TT_MAX_OPTIONS);
     if (model->signature->max_batch > TT_DOMAIN_MAX_BATCH)
         return tt_fail(TT_ERR_UNSUPPORTED, why, "a maximum batch of %d rows; at most %d are served",
                        model->signature->max_batch, TT_DOMAIN_MAX_BATCH);
+    /* The list of domains changes on this thread alone. */
     struct tt_domain *domain = serving->domains;
-    while (domain && !(same_policy(domain, policy) && domain->model_count < TT_DOMAIN_MAX_MODELS))
+    while (domain && !(domain->engine == engine && same_policy(domain, policy) &&
+                       domain->model_count < TT_DOMAIN_MAX_MODELS))
         domain = domain->next;
     if (!domain) {
-        if (executors > engine->executor_count - *next_executor)
-            return tt_fail(TT_ERR_BUSY, why,
-                           "policy %s needs %d executors of its own, the engine has %d left",
-                           policy->name, executors, engine->executor_count - *next_executor);
-        struct tt_domain_options options = {.engine = engine,
-                                            .first_executor = *next_executor,
-                                            .executor_count = executors,
-                                            .model_capacity = TT_DOMAIN_MAX_MODELS,
-                                            .max_batch = TT_DOMAIN_MAX_BATCH,
-                                            .policy = policy->name,
-                                            .options = policy->options,
-                                            .option_count = policy->option_count};
-        enum tt_err err = tt_domain_new(&options, &domain, why);
+        enum tt_err err =
+            new_domain(serving, policy, engine, executors, next_executor, &domain, why);
         if (err)
             return err;
-        domain->option_count = policy->option_count;
-        for (int32_t i = 0; i < policy->option_count; i++)
-            domain->options[i] = policy->options[i];
-        *next_executor += executors;
-        domain->next = serving->domains;
-        serving->domains = domain;
     }
-    tt_domain_add_model(domain, 0, model);
+    tt_lock_take(&serving->turn_lock);
+    tt_domain_add_model(domain, tt_clock_now(), model);
+    tt_lock_give(&serving->turn_lock);
     return TT_OK;
 }
 
+void tt_serving_drain(struct tt_serving *serving, struct tt_served_model *model) {
+    tt_lock_take(&serving->turn_lock);
+    tt_mechanism_drain_model(&model->domain->mechanism, tt_clock_now(), model->index);
+    tt_lock_give(&serving->turn_lock);
+    tt_scheduler_wake(serving);
+}
+
+void tt_serving_remove(struct tt_serving *serving, struct tt_served_model *model) {
+    tt_lock_take(&serving->turn_lock);
+    tt_domain_remove_model(model->domain, tt_clock_now(), model);
+    tt_lock_give(&serving->turn_lock);
+}
+
+void tt_serving_leave_engine(struct tt_serving *serving, const struct tt_engine *engine) {
+    struct tt_domain *left = NULL;
+    tt_lock_take(&serving->turn_lock);
+    for (struct tt_domain **at = &serving->domains; *at;) {
+        struct tt_domain *domain = *at;
+        if (domain->engine != engine) {
+            at = &domain->next;
+            continue;
+        }
+        tt_assert(domain->model_count == 0);
+        *at = domain->next;
+        domain->next = left;
+        left = domain;
+    }
+    tt_lock_give(&serving->turn_lock);
+    for (struct tt_domain *next; left; left = next) {
+        next = left->next;
+        tt_domain_free(left);
+    }
+}
+
+/* ---- catalogues ---- */
+
+void tt_serving_publish(struct tt_serving *serving, struct tt_catalogue *take_catalogue) {
+    tt_lock_take(&serving->catalogue_lock);
+    struct tt_catalogue *old = serving->catalogue;
+    serving->catalogue = take_catalogue;
+    tt_counter_add(&serving->generation, 1);
+    tt_lock_give(&serving->catalogue_lock);
+    tt_catalogue_unref(old);
+    /* A port that is idle must let go of the old one, too. */
+    tt_lock_take(&serving->turn_lock);
+    for (struct tt_port *port = serving->ports; port; port = port->next)
+        port->wake(port->wake_context);
+    tt_lock_give(&serving->turn_lock);
+}
+
+void tt_port_refresh(struct tt_port *port) {
+    struct tt_serving *serving = port->serving;
+    if (tt_counter_get(&serving->generation) == port->generation)
+        return;
+    struct tt_catalogue *old = port->catalogue;
+    tt_lock_take(&serving->catalogue_lock);
+    port->catalogue = serving->catalogue ? tt_catalogue_ref(serving->catalogue) : NULL;
+    port->generation = tt_counter_get(&serving->generation);
+    tt_lock_give(&serving->catalogue_lock);
+    tt_port_sweep_lanes(port);
+    tt_catalogue_unref(old);
+}
+
+static enum tt_err publish_fixed(struct tt_serving *serving, struct tt_message *why) {
+    int32_t count = 0;
+    for (struct tt_served_model *model = serving->fixed; model; model = model->next)
+        count++;
+    struct tt_catalogue *catalogue = tt_catalogue_new(count);
+    enum tt_err err = catalogue ? TT_OK : TT_ERR_NO_MEMORY;
+    for (struct tt_served_model *model = serving->fixed; model && !err; model = model->next) {
+        bool ready = tt_served_model_ready(model);
+        struct tt_catalogue_entry entry = {.name = model->name,
+                                           .version = model->version,
+                                           .state = ready ? TT_MODEL_READY : TT_MODEL_UNAVAILABLE,
+                                           .reason = ready ? NULL : model->reason,
+                                           .model = ready ? model : NULL,
+                                           .stats = model->stats};
+        err = tt_catalogue_add(catalogue, &entry);
+    }
+    if (err) {
+        tt_catalogue_unref(catalogue);
+        return tt_fail(err, why, "out of memory for the models");
+    }
+    tt_catalogue_seal(catalogue);
+    tt_serving_publish(serving, catalogue);
+    return TT_OK;
+}
+
+/* ---- starting and closing ---- */
+
+void tt_serving_set_controller(struct tt_serving *serving, tt_model_controller_fn *controller,
+                               void *context) {
+    serving->controller = controller;
+    serving->controller_context = context;
+}
+
+void tt_scheduler_control(struct tt_serving *serving, struct tt_model_command *take_command) {
+    if (serving->controller) {
+        serving->controller(serving->controller_context, take_command);
+        return;
+    }
+    take_command->err = tt_fail(TT_ERR_UNAVAILABLE, &take_command->why,
+                                "the models of this server cannot be loaded or unloaded");
+    tt_model_command_finish(take_command);
+}
+
 enum tt_err tt_serving_start(struct tt_serving *serving, struct tt_message *why) {
-    struct tt_served_model *first = serving->models;
-    for (struct tt_served_model *model = first; model; model = model->next) {
-        first = strcmp(first->name, model->name) == 0 ? first : model;
-        model->first = first;
+    if (serving->fixed) {
+        enum tt_err err = publish_fixed(serving, why);
+        if (err)
+            return err;
     }
     int failed = pthread_create(&serving->thread, NULL, scheduler_main, serving);
     if (failed)
@@ -219,69 +341,66 @@ void tt_serving_close(struct tt_serving *take_serving) {
         next = domain->next;
         tt_domain_free(domain);
     }
-    for (struct tt_served_model *model = take_serving->models, *next; model; model = next) {
+    tt_catalogue_unref(take_serving->catalogue);
+    for (struct tt_served_model *model = take_serving->fixed, *next; model; model = next) {
         next = model->next;
-        tt_served_model_free(model);
+        tt_served_model_unref(model);
     }
     serving_unref(take_serving);
 }
 
 /* ---- what connections ask ---- */
 
-enum tt_err tt_serving_find(struct tt_serving *serving, const char *name, const char *version,
+enum tt_err tt_serving_find(struct tt_port *port, const char *name, const char *version,
                             struct tt_served_model **out_model, struct tt_message *why) {
-    struct tt_served_model *known = NULL;
-    bool name_known = false;
-    for (struct tt_served_model *model = serving->models; model; model = model->next) {
-        if (strcmp(model->name, name) != 0)
+    tt_port_refresh(port);
+    int32_t count = 0;
+    const struct tt_catalogue_entry *entries =
+        port->catalogue ? tt_catalogue_find(port->catalogue, name, &count) : NULL;
+    const struct tt_catalogue_entry *known = NULL;
+    for (int32_t i = 0; i < count; i++) {
+        if (*version && strcmp(entries[i].version, version) != 0)
             continue;
-        name_known = true;
-        if (*version && strcmp(model->version, version) != 0)
-            continue;
-        if (tt_served_model_ready(model)) {
-            *out_model = model;
+        if (entries[i].model) {
+            *out_model = entries[i].model;
             return TT_OK;
         }
-        known = known ? known : model;
+        known = known ? known : &entries[i];
     }
-    if (known)
+    if (known && *known->version)
         return tt_fail(TT_ERR_UNAVAILABLE, why,
                        "Request for unknown model: '%s' version %s is not at ready state: %s", name,
-                       known->version, known->reason ? known->reason : "not placed");
-    if (name_known)
+                       known->version, known->reason);
+    if (count > 0 && *version)
         return tt_fail(TT_ERR_NOT_FOUND, why,
                        "Request for unknown model: '%s' version %s is not found", name, version);
+    if (known)
+        return tt_fail(TT_ERR_NOT_FOUND, why,
+                       "Request for unknown model: '%s' is not found: it is in the repository, "
+                       "but not loaded",
+                       name);
     return tt_fail(TT_ERR_NOT_FOUND, why, "Request for unknown model: '%s' is not found", name);
 }
 
-int32_t tt_served_model_version_count(const struct tt_served_model *model) {
-    int32_t count = 0;
-    for (const struct tt_served_model *at = model->first; at && strcmp(at->name, model->name) == 0;
-         at = at->next)
-        count += tt_served_model_ready(at);
-    return count;
-}
-
-const char *tt_served_model_version_at(const struct tt_served_model *model, int32_t index) {
-    const struct tt_served_model *at = model->first;
-    for (;; at = at->next) {
-        tt_assert(at != NULL);
-        if (tt_served_model_ready(at) && index-- == 0)
-            return at->version;
+void tt_serving_index(struct tt_port *port, tt_serving_index_fn *each, void *context) {
+    tt_port_refresh(port);
+    for (int32_t i = 0; port->catalogue && i < port->catalogue->count; i++) {
+        const struct tt_catalogue_entry *entry = &port->catalogue->entries[i];
+        each(context, entry->name, entry->version, tt_model_state_name(entry->state),
+             entry->reason);
     }
 }
 
-void tt_serving_index(struct tt_serving *serving, tt_serving_index_fn *each, void *context) {
-    for (struct tt_served_model *model = serving->models; model; model = model->next) {
-        bool ready = tt_served_model_ready(model);
-        each(context, model->name, model->version, ready ? "READY" : "UNAVAILABLE",
-             ready || !model->reason ? "" : model->reason);
+void tt_serving_stats(struct tt_port *port, const char *model, const char *version,
+                      tt_serving_stats_fn *each, void *context) {
+    tt_port_refresh(port);
+    for (int32_t i = 0; port->catalogue && i < port->catalogue->count; i++) {
+        const struct tt_catalogue_entry *entry = &port->catalogue->entries[i];
+        if (entry->model && (!model || strcmp(entry->name, model) == 0) &&
+            (!*version || strcmp(entry->version, version) == 0))
+            each(context, entry->name, entry->version, entry->stats);
     }
 }
 
 /* A model that cannot serve says so itself; it must not take the others out of a load balancer. */
 bool tt_serving_ready(const struct tt_serving *serving) { return serving->started; }
-
-const struct tt_served_model *tt_serving_first(const struct tt_serving *serving) {
-    return serving->models;
-}

@@ -1,5 +1,5 @@
 /* The server without its sockets: models that are served, requests that come in and answers that go
- * out.
+ * out. Models come and go while it serves (rt/model_command.h).
  *
  * Life of a request: a connection looks the model up (`tt_serving_find`), opens an `struct
  * tt_infer` on it
@@ -20,8 +20,11 @@
 #include "core/tensor.h"
 #include "engine/engine.h"
 
+#include <stdbool.h>
+
 struct tt_serving;
-struct tt_served_model; /* borrowed from find until the infer on it is released */
+struct tt_served_model;
+struct tt_model_stats;
 struct tt_infer;
 
 /* Where answers for one thread arrive. `wake` is called from other threads when the port goes from
@@ -34,22 +37,20 @@ TT_MUST_CHECK enum tt_err tt_port_open(struct tt_serving *serving, tt_port_wake_
 /* Waits for what is in flight, so every request must be released, or cancelled with a `done` that
  * releases it; that and `wake` are called from in here. */
 void tt_port_close(struct tt_port *take_port);
-/* Calls `done` of every request that finished since the last call. */
+/* Calls `done` of every request and every model command that finished since the last call. */
 void tt_port_drain(struct tt_port *port);
 
 /* NOT_FOUND (no such model or version), UNAVAILABLE (known, but not ready; the reason is in `why`).
- * `version` "" means the highest ready one. */
-TT_MUST_CHECK enum tt_err tt_serving_find(struct tt_serving *serving, const char *name,
+ * `version` "" means the highest ready one. The model is good until the port's next find, drain or
+ * index, and from tt_infer_begin on until that infer is released. */
+TT_MUST_CHECK enum tt_err tt_serving_find(struct tt_port *port, const char *name,
                                           const char *version, struct tt_served_model **out_model,
                                           struct tt_message *why);
 const struct tt_signature *tt_served_model_signature(const struct tt_served_model *model);
 const char *tt_served_model_name(const struct tt_served_model *model);
 const char *tt_served_model_version(const struct tt_served_model *model);
 const char *tt_served_model_platform(const struct tt_served_model *model); /* "onnxruntime_onnx" */
-/* The versions that serve, as strings, and the model's whole Triton configuration as JSON (owned by
- * the caller). */
-int32_t tt_served_model_version_count(const struct tt_served_model *model);
-const char *tt_served_model_version_at(const struct tt_served_model *model, int32_t index);
+/* The model's whole Triton configuration as JSON. */
 TT_MUST_CHECK enum tt_err tt_served_model_config_json(const struct tt_served_model *model,
                                                       struct tt_text *out_json);
 
@@ -88,14 +89,20 @@ void tt_infer_output(const struct tt_infer *infer, int32_t output, struct tt_ten
 /* Gives everything back. Legal before submit (the body turned out bad) and after done. */
 void tt_infer_release(struct tt_infer *take_infer);
 
-/* The repository as seen by the index: calls `each` per model version. state: "READY",
- * "UNAVAILABLE", "LOADING". */
+/* The repository as seen by the index: calls `each` per model version, by name, the highest version
+ * first. state: "READY", "UNAVAILABLE", "LOADING", "UNLOADING"; version and state are "" for a
+ * model that lies in the repository and was never asked for. */
 typedef void tt_serving_index_fn(void *context, const char *name, const char *version,
                                  const char *state, const char *reason);
-void tt_serving_index(struct tt_serving *serving, tt_serving_index_fn *each, void *context);
+void tt_serving_index(struct tt_port *port, tt_serving_index_fn *each, void *context);
+/* Calls `each` for the versions that serve: of `model`, or of all (NULL); `version` "" is any. */
+typedef void tt_serving_stats_fn(void *context, const char *name, const char *version,
+                                 const struct tt_model_stats *stats);
+void tt_serving_stats(struct tt_port *port, const char *model, const char *version,
+                      tt_serving_stats_fn *each, void *context);
 /* Serving, whichever models could be loaded. */
 bool tt_serving_ready(const struct tt_serving *serving);
 /* The page for Prometheus, text format 0.0.4, appended to `out_page`. */
-void tt_serving_metrics(struct tt_serving *serving, struct tt_text *out_page);
+void tt_serving_metrics(struct tt_port *port, struct tt_text *out_page);
 
 #endif

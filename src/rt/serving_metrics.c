@@ -1,12 +1,14 @@
 /* The metrics page: Triton's names where the meaning is the same, ours (tutti_*) where it has none.
  */
-#include "rt/serving_options.h"
+#include "rt/catalogue.h"
+#include "rt/infer.h"
+#include "rt/scheduler.h"
 
 #include "core/mechanism.h"
 
 #include <string.h>
 
-typedef int64_t value_fn(const struct tt_served_model *model);
+typedef int64_t value_fn(const struct tt_model_stats *stats);
 
 struct family {
     const char *name, *help, *type;
@@ -15,38 +17,20 @@ struct family {
 
 static int64_t get(const struct tt_counter *counter) { return tt_counter_get(counter); }
 
-static int64_t dropped(const struct tt_model_stats *stats) {
-    int64_t sum = 0;
-    for (size_t i = 0; i < TT_COUNT(stats->dropped); i++)
-        sum += get(&stats->dropped[i]);
-    return sum;
+static int64_t success(const struct tt_model_stats *s) { return get(&s->succeeded); }
+static int64_t inference_count(const struct tt_model_stats *s) { return get(&s->rows); }
+static int64_t exec_count(const struct tt_model_stats *s) { return get(&s->batches); }
+static int64_t request_us(const struct tt_model_stats *s) { return get(&s->request_ns) / 1000; }
+static int64_t queue_us(const struct tt_model_stats *s) { return get(&s->queue_ns) / 1000; }
+static int64_t input_us(const struct tt_model_stats *s) { return get(&s->input_ns) / 1000; }
+static int64_t infer_us(const struct tt_model_stats *s) { return get(&s->infer_ns) / 1000; }
+static int64_t output_us(const struct tt_model_stats *s) { return get(&s->output_ns) / 1000; }
+static int64_t accepted(const struct tt_model_stats *s) { return get(&s->accepted); }
+static int64_t late(const struct tt_model_stats *s) { return get(&s->late); }
+static int64_t on_time(const struct tt_model_stats *s) {
+    return get(&s->succeeded) - get(&s->late);
 }
-
-static int64_t success(const struct tt_served_model *m) { return get(&m->stats.succeeded); }
-static int64_t inference_count(const struct tt_served_model *m) { return get(&m->stats.rows); }
-static int64_t exec_count(const struct tt_served_model *m) { return get(&m->stats.batches); }
-static int64_t request_us(const struct tt_served_model *m) {
-    return get(&m->stats.request_ns) / 1000;
-}
-static int64_t queue_us(const struct tt_served_model *m) { return get(&m->stats.queue_ns) / 1000; }
-static int64_t compute_us(const struct tt_served_model *m) {
-    return get(&m->stats.compute_ns) / 1000;
-}
-static int64_t accepted(const struct tt_served_model *m) { return get(&m->stats.accepted); }
-static int64_t late(const struct tt_served_model *m) { return get(&m->stats.late); }
-static int64_t on_time(const struct tt_served_model *m) {
-    return get(&m->stats.succeeded) - get(&m->stats.late);
-}
-static int64_t gathered(const struct tt_served_model *m) { return get(&m->stats.gathered_bytes); }
-
-/* Conservation: accepted = succeeded + failed + dropped + cancelled + rejected + in flight. */
-static int64_t in_flight(const struct tt_served_model *m) {
-    const struct tt_model_stats *s = &m->stats;
-    int64_t gone =
-        get(&s->succeeded) + get(&s->failed) + dropped(s) + get(&s->cancelled) + get(&s->rejected);
-    int64_t came = get(&s->accepted);
-    return came > gone ? came - gone : 0; /* the scheduler may count on while we read */
-}
+static int64_t gathered(const struct tt_model_stats *s) { return get(&s->gathered_bytes); }
 
 static const struct family families[] = {
     {"nv_inference_request_success", "Number of successful inference requests", "counter", success},
@@ -58,10 +42,15 @@ static const struct family families[] = {
      "counter", request_us},
     {"nv_inference_queue_duration_us", "Cumulative time requests waited for their batch, in us",
      "counter", queue_us},
-    {"nv_inference_compute_infer_duration_us", "Cumulative time requests were computed, in us",
-     "counter", compute_us},
+    {"nv_inference_compute_input_duration_us",
+     "Cumulative time of making batches contiguous, over their requests, in us", "counter",
+     input_us},
+    {"nv_inference_compute_infer_duration_us",
+     "Cumulative time batches ran, over their requests, in us", "counter", infer_us},
+    {"nv_inference_compute_output_duration_us",
+     "Cumulative time of handing results out, over their requests, in us", "counter", output_us},
     {"nv_inference_pending_request_count", "Requests accepted and not answered yet", "gauge",
-     in_flight},
+     tt_model_stats_in_flight},
     {"tutti_requests_accepted_total", "Requests handed to a scheduling domain", "counter",
      accepted},
     {"tutti_requests_on_time_total", "Requests answered within their deadline (goodput)", "counter",
@@ -71,7 +60,7 @@ static const struct family families[] = {
      gathered},
 };
 
-static void labels(struct tt_text *page, const struct tt_served_model *model) {
+static void labels(struct tt_text *page, const struct tt_catalogue_entry *model) {
     tt_text_puts(page, "{model=\"");
     for (const char *at = model->name; *at; at++) { /* a directory may be called anything */
         if (*at == '\n')
@@ -86,12 +75,12 @@ static void head(struct tt_text *page, const char *name, const char *help, const
     tt_text_printf(page, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-static void failures(struct tt_text *page, const struct tt_served_model *model) {
-    const struct tt_model_stats *stats = &model->stats;
+static void failures(struct tt_text *page, const struct tt_catalogue_entry *model) {
+    const struct tt_model_stats *stats = model->stats;
     const struct {
         const char *reason;
         int64_t count;
-    } rows[] = {{"REJECTED", get(&stats->rejected) + dropped(stats)},
+    } rows[] = {{"REJECTED", get(&stats->rejected) + tt_model_stats_dropped(stats)},
                 {"CANCELED", get(&stats->cancelled)},
                 {"BACKEND", get(&stats->failed)}};
     for (size_t i = 0; i < TT_COUNT(rows); i++) {
@@ -101,17 +90,17 @@ static void failures(struct tt_text *page, const struct tt_served_model *model) 
     }
 }
 
-static void drops(struct tt_text *page, const struct tt_served_model *model) {
+static void drops(struct tt_text *page, const struct tt_catalogue_entry *model) {
     for (int i = TT_DROP_DEADLINE; i <= TT_DROP_WITHDRAWN; i++) {
         tt_text_puts(page, "tutti_requests_dropped_total");
         labels(page, model);
         tt_text_printf(page, ",reason=\"%s\"} %lld\n", tt_drop_reason_name((enum tt_drop_reason)i),
-                       (long long)get(&model->stats.dropped[i]));
+                       (long long)get(&model->stats->dropped[i]));
     }
 }
 
-static void batch_sizes(struct tt_text *page, const struct tt_served_model *model) {
-    const struct tt_model_stats *stats = &model->stats;
+static void batch_sizes(struct tt_text *page, const struct tt_catalogue_entry *model) {
+    const struct tt_model_stats *stats = model->stats;
     int64_t cumulative = 0;
     for (int32_t i = 0; i < TT_BATCH_BUCKETS; i++) {
         cumulative += get(&stats->batch_buckets[i]);
@@ -129,19 +118,24 @@ static void batch_sizes(struct tt_text *page, const struct tt_served_model *mode
     tt_text_printf(page, "} %lld\n", (long long)cumulative);
 }
 
-void tt_serving_metrics(struct tt_serving *serving, struct tt_text *out_page) {
-    const struct tt_served_model *first = tt_serving_first(serving);
+void tt_serving_metrics(struct tt_port *port, struct tt_text *out_page) {
+    tt_port_refresh(port);
+    const struct tt_catalogue *catalogue = port->catalogue;
+    int32_t count = catalogue ? catalogue->count : 0;
     for (size_t i = 0; i < TT_COUNT(families); i++) {
         head(out_page, families[i].name, families[i].help, families[i].type);
-        for (const struct tt_served_model *model = first; model; model = model->next) {
+        for (int32_t m = 0; m < count; m++) {
+            const struct tt_catalogue_entry *model = &catalogue->entries[m];
+            if (!model->stats)
+                continue;
             tt_text_puts(out_page, families[i].name);
             labels(out_page, model);
-            tt_text_printf(out_page, "} %lld\n", (long long)families[i].value(model));
+            tt_text_printf(out_page, "} %lld\n", (long long)families[i].value(model->stats));
         }
     }
     static const struct {
         const char *name, *help, *type;
-        void (*print)(struct tt_text *page, const struct tt_served_model *model);
+        void (*print)(struct tt_text *page, const struct tt_catalogue_entry *model);
     } groups[] = {
         {"nv_inference_request_failure", "Number of failed inference requests", "counter",
          failures},
@@ -150,7 +144,8 @@ void tt_serving_metrics(struct tt_serving *serving, struct tt_text *out_page) {
     };
     for (size_t i = 0; i < TT_COUNT(groups); i++) {
         head(out_page, groups[i].name, groups[i].help, groups[i].type);
-        for (const struct tt_served_model *model = first; model; model = model->next)
-            groups[i].print(out_page, model);
+        for (int32_t m = 0; m < count; m++)
+            if (catalogue->entries[m].stats)
+                groups[i].print(out_page, &catalogue->entries[m]);
     }
 }

@@ -3,6 +3,7 @@
 #define TT_RT_SERVING_OPTIONS_H
 
 #include "policy/policy.h"
+#include "rt/catalogue.h"
 #include "rt/served_model.h"
 #include "rt/serving.h"
 
@@ -10,31 +11,43 @@
  * caller with tt_serving_done as its `done` and this server as the context, and closed by the
  * caller after the server. */
 TT_MUST_CHECK enum tt_err tt_serving_open(struct tt_serving **out_serving, struct tt_message *why);
-/* Puts a model in, loaded (engine model set) or unavailable. Before tt_serving_start. */
+/* Puts a model in that stays as long as the server, loaded and placed or unavailable. Before
+ * tt_serving_start, which shows them all. For servers whose models never change; others publish
+ * catalogues of their own. */
 void tt_serving_add(struct tt_serving *serving, struct tt_served_model *take_model);
 
 /* What a model's configuration asks of its domain. */
 struct tt_serving_policy {
     const char *name;
-    const struct tt_option *options; /* strings borrowed for the server's life */
+    const struct tt_option *options;
     int32_t option_count;
 };
-/* Puts a loaded model into the domain of its policy (made when there is none yet): `executors`
- * executors of the engine from *next_executor on go to a new domain. Errors: NOT_FOUND
- * (no such policy; `why` lists them), INVALID (its options), UNSUPPORTED (max_batch is too large),
- * BUSY (the engine has too few executors left), NO_MEMORY; the model belongs to no domain then, and
- * the caller says why with tt_served_model_unavailable. */
+/* Puts a loaded model into the domain of its policy on this engine (made when there is none yet):
+ * `executors` executors of the engine from *next_executor on go to a new domain. Any time before
+ * tt_serving_close, not from two threads at once. Errors: NOT_FOUND (no such policy; `why` lists
+ * them), INVALID (its options), UNSUPPORTED (max_batch is too large), BUSY (the engine has too few
+ * executors left), NO_MEMORY; the model belongs to no domain then, and the caller says why with
+ * tt_served_model_unavailable. */
 TT_MUST_CHECK enum tt_err tt_serving_place(struct tt_serving *serving,
                                            struct tt_served_model *model,
                                            const struct tt_serving_policy *policy,
                                            struct tt_engine *engine, int32_t executors,
                                            int32_t *next_executor, struct tt_message *why);
+/* No new requests will be sent to the model, but for those that are on their way: who waits for
+ * company need not any longer. */
+void tt_serving_drain(struct tt_serving *serving, struct tt_served_model *model);
+/* Takes the model out of its domain; it has no user left. */
+void tt_serving_remove(struct tt_serving *serving, struct tt_served_model *model);
+/* Frees the domains that run on the engine; none has a model left. The engine may be closed then.
+ */
+void tt_serving_leave_engine(struct tt_serving *serving, const struct tt_engine *engine);
+/* Shows the (sealed) catalogue to every port, instead of the one before. From one thread at a
+ * time. */
+void tt_serving_publish(struct tt_serving *serving, struct tt_catalogue *take_catalogue);
+
 TT_MUST_CHECK enum tt_err tt_serving_start(struct tt_serving *serving, struct tt_message *why);
 /* Stops the scheduler and frees models and domains; the ports are closed before. NULL-safe. */
 void tt_serving_close(struct tt_serving *take_serving);
-
-/* All models, by `next`; for statistics. */
-const struct tt_served_model *tt_serving_first(const struct tt_serving *serving);
 
 /* The engine's `done`; context is the struct tt_serving. */
 void tt_serving_done(void *context, struct tt_engine_task *task);

@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fake_serving_init(&serving);
     enum tt_err err = tt_port_open(&serving, no_wake, NULL, &port, &why);
     tt_assert(err == TT_OK);
-    err = tt_serving_find(&serving, models[data[0] % 3], "", &model, &why);
+    err = tt_serving_find(port, models[data[0] % 3], "", &model, &why);
     tt_assert(err == TT_OK);
     size_t length = size - 2;
     char *body = malloc(length ? length : 1);

@@ -42,7 +42,8 @@ class Minilm(ServerCase):
         self.assertTrue(self.client.is_model_ready("minilm"))
 
     def embed(self, rows, length=None, client=None):
-        result = infer(client or self.client, "minilm", inputs_of(rows, length))
+        # A deadline far off: how long it takes on a busy machine is not asked here.
+        result = infer(client or self.client, "minilm", inputs_of(rows, length), timeout=60_000_000)
         return result.as_numpy("sentence_embedding")
 
     def test_goldens(self):

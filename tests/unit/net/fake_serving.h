@@ -11,6 +11,8 @@
 #ifndef TT_TESTS_FAKE_SERVING_H
 #define TT_TESTS_FAKE_SERVING_H
 
+#include "rt/model_command.h"
+#include "rt/model_stats.h"
 #include "rt/serving.h"
 
 #include <pthread.h>
@@ -41,6 +43,7 @@ struct tt_port {
     tt_port_wake_fn *wake;
     void *context;
     struct tt_infer *ready;
+    struct tt_model_command *commands; /* every one succeeds, but of the model "offender" */
 };
 
 enum { FAKE_MODELS = 5 };
@@ -138,7 +141,44 @@ static inline void fake_wait(struct tt_serving *self, const int *count, int want
     pthread_mutex_unlock(&self->lock);
 }
 
+enum tt_err tt_model_command_new(const char *name, bool is_load,
+                                 struct tt_model_command **out_command) {
+    *out_command = calloc(1, sizeof(**out_command));
+    (*out_command)->name = strdup(name);
+    (*out_command)->is_load = is_load;
+    return TT_OK;
+}
+
+void tt_model_command_free(struct tt_model_command *command) {
+    for (int32_t i = 0; command && i < command->file_count; i++) {
+        free(command->files[i].path);
+        free(command->files[i].bytes);
+    }
+    if (command) {
+        free(command->files);
+        free(command->config_json);
+        free(command->name);
+    }
+    free(command);
+}
+
+void tt_model_command_submit(struct tt_port *port, struct tt_model_command *command,
+                             tt_model_command_done_fn *done, void *context) {
+    command->done = done;
+    command->context = context;
+    command->next = port->commands;
+    port->commands = command;
+    if (strcmp(command->name, "offender") == 0)
+        command->err = tt_fail(TT_ERR_INVALID, &command->why, "load failed for model 'offender'");
+    port->wake(port->context);
+}
+
 void tt_port_drain(struct tt_port *port) {
+    while (port->commands) {
+        struct tt_model_command *command = port->commands;
+        port->commands = command->next;
+        command->done(command->context, command);
+    }
     pthread_mutex_lock(&port->serving->lock);
     struct tt_infer *ready = port->ready;
     port->ready = NULL;
@@ -153,8 +193,9 @@ void tt_port_drain(struct tt_port *port) {
     }
 }
 
-enum tt_err tt_serving_find(struct tt_serving *serving, const char *name, const char *version,
+enum tt_err tt_serving_find(struct tt_port *port, const char *name, const char *version,
                             struct tt_served_model **out_model, struct tt_message *why) {
+    struct tt_serving *serving = port->serving;
     if (strcmp(name, "loading") == 0)
         return tt_fail(TT_ERR_UNAVAILABLE, why, "model 'loading' is being loaded");
     for (int i = 0; i < FAKE_MODELS; i++)
@@ -177,15 +218,6 @@ const char *tt_served_model_version(const struct tt_served_model *model) {
 const char *tt_served_model_platform(const struct tt_served_model *model) {
     (void)model;
     return "onnxruntime_onnx";
-}
-int32_t tt_served_model_version_count(const struct tt_served_model *model) {
-    (void)model;
-    return 1;
-}
-const char *tt_served_model_version_at(const struct tt_served_model *model, int32_t index) {
-    (void)model;
-    (void)index;
-    return "1";
 }
 enum tt_err tt_served_model_config_json(const struct tt_served_model *model,
                                         struct tt_text *out_json) {
@@ -300,7 +332,8 @@ void tt_infer_release(struct tt_infer *infer) {
     pthread_mutex_unlock(&serving->lock);
 }
 
-void tt_serving_index(struct tt_serving *serving, tt_serving_index_fn *each, void *context) {
+void tt_serving_index(struct tt_port *port, tt_serving_index_fn *each, void *context) {
+    struct tt_serving *serving = port->serving;
     for (int i = 0; i < FAKE_MODELS; i++)
         each(context, serving->models[i].name, "1", "READY", "");
     each(context, "loading", "1", "LOADING", "being loaded");
@@ -314,8 +347,26 @@ bool tt_serving_ready(const struct tt_serving *serving) {
     return ready;
 }
 
-void tt_serving_metrics(struct tt_serving *serving, struct tt_text *out_page) {
-    (void)serving;
+/* One version with statistics that say something. */
+void tt_serving_stats(struct tt_port *port, const char *model, const char *version,
+                      tt_serving_stats_fn *each, void *context) {
+    (void)port;
+    (void)version;
+    struct tt_batch_stats by_size[TT_STATS_MAX_BATCH + 1] = {0};
+    struct tt_model_stats stats = {.by_size = by_size};
+    tt_counter_add(&stats.succeeded, 3);
+    tt_counter_add(&stats.cancelled, 1);
+    tt_counter_add(&stats.dropped[1], 1);
+    tt_counter_add(&stats.rows, 4);
+    tt_counter_add(&stats.batches, 2);
+    tt_counter_add(&stats.queue_ns, 5000);
+    tt_counter_add(&by_size[2].count, 2);
+    tt_counter_add(&by_size[2].infer_ns, 700);
+    each(context, model ? model : "identity", "1", &stats);
+}
+
+void tt_serving_metrics(struct tt_port *port, struct tt_text *out_page) {
+    (void)port;
     tt_text_puts(out_page, "nv_inference_count{model=\"identity\"} 1\n");
 }
 

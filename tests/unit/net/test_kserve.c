@@ -43,7 +43,7 @@ static int tear_down(void **state) {
 static enum tt_err ask(const char *model_name, const char *body, size_t length, int64_t json_bytes,
                        struct tt_text *out) {
     struct tt_served_model *model;
-    assert_int_equal(tt_serving_find(&serving, model_name, "", &model, NULL), TT_OK);
+    assert_int_equal(tt_serving_find(port, model_name, "", &model, NULL), TT_OK);
     char *copy = malloc(length ? length : 1);
     memcpy(copy, body, length);
     struct tt_kserve_request request;

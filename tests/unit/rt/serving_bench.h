@@ -205,7 +205,7 @@ static inline struct tt_infer *client_send(struct client *self, struct tt_served
 
 /* What of the model's requests is accounted for, and what came. */
 static inline int64_t bench_gone(const struct tt_served_model *model) {
-    const struct tt_model_stats *stats = &model->stats;
+    const struct tt_model_stats *stats = model->stats;
     int64_t gone = tt_counter_get(&stats->succeeded) + tt_counter_get(&stats->failed) +
                    tt_counter_get(&stats->cancelled) + tt_counter_get(&stats->rejected);
     for (size_t i = 0; i < TT_COUNT(stats->dropped); i++)

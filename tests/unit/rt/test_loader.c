@@ -1,5 +1,5 @@
 /* threaded */
-#include "rt/loader.h"
+#include "rt/control.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -77,36 +77,51 @@ static int tear_down(void **state) {
     return system(command);
 }
 
-static struct tt_loaded *open_loader(void) {
-    struct tt_loader_options options = {
-        .repository = root, .executors = 1, .say = say, .say_context = &said};
-    struct tt_loaded *loaded = NULL;
+static struct tt_control *open_loader(void) {
+    struct tt_control_options options = {
+        .repository = root, .loader = {.executors = 1, .say = say, .say_context = &said}};
+    struct tt_control *loaded = NULL;
     struct tt_message why = {{0}};
-    if (tt_loader_open(&options, &loaded, &why))
+    if (tt_control_open(&options, &loaded, &why))
         fail_msg("%s", why.text);
     return loaded;
 }
 
-static void expect_unavailable(struct tt_loaded *loaded, const char *name, const char *reason) {
+static void no_wake(void *context) { (void)context; }
+
+static struct tt_port *port;
+
+static enum tt_err find(struct tt_control *loaded, const char *name, const char *version,
+                        struct tt_served_model **out_model, struct tt_message *why) {
+    if (!port)
+        assert_int_equal(tt_port_open(tt_control_serving(loaded), no_wake, NULL, &port, why),
+                         TT_OK);
+    return tt_serving_find(port, name, version, out_model, why);
+}
+
+static void close_all(struct tt_control *loaded) {
+    tt_port_close(port);
+    port = NULL;
+    tt_control_close(loaded);
+}
+
+static void expect_unavailable(struct tt_control *loaded, const char *name, const char *reason) {
     struct tt_served_model *model;
     struct tt_message why = {{0}};
-    assert_int_equal(tt_serving_find(tt_loader_serving(loaded), name, "", &model, &why),
-                     TT_ERR_UNAVAILABLE);
+    assert_int_equal(find(loaded, name, "", &model, &why), TT_ERR_UNAVAILABLE);
     if (!strstr(why.text, reason))
         fail_msg("'%s' lacks '%s'", why.text, reason);
     if (!strstr(tt_text_string(&said), reason))
         fail_msg("nothing was said of '%s'", reason);
 }
 
-static struct tt_served_model *expect_ready(struct tt_loaded *loaded, const char *name) {
+static struct tt_served_model *expect_ready(struct tt_control *loaded, const char *name) {
     struct tt_served_model *model = NULL;
     struct tt_message why = {{0}};
-    if (tt_serving_find(tt_loader_serving(loaded), name, "", &model, &why))
+    if (find(loaded, name, "", &model, &why))
         fail_msg("%s", why.text);
     return model;
 }
-
-static void no_wake(void *context) { (void)context; }
 
 static void keep_answer(void *context, struct tt_infer *infer, enum tt_err err, const char *why) {
     (void)why;
@@ -119,10 +134,9 @@ static void keep_answer(void *context, struct tt_infer *infer, enum tt_err err, 
 }
 
 /* Sends {1, -2} and gives the first output. Closing the port waits for the answer. */
-static void ask(struct tt_loaded *loaded, struct tt_served_model *model, float *out_answer) {
-    struct tt_port *port;
+static void ask(struct tt_control *loaded, const char *name, float *out_answer) {
     struct tt_message why;
-    assert_int_equal(tt_port_open(tt_loader_serving(loaded), no_wake, NULL, &port, &why), TT_OK);
+    struct tt_served_model *model = expect_ready(loaded, name);
     struct tt_infer_shape shape = {0, {2, {1, 2}}};
     size_t none = 0, bytes;
     struct tt_infer *infer;
@@ -133,6 +147,7 @@ static void ask(struct tt_loaded *loaded, struct tt_served_model *model, float *
     input[1] = -2;
     tt_infer_submit(infer, &(struct tt_infer_options){0}, keep_answer, out_answer);
     tt_port_close(port);
+    port = NULL;
 }
 
 static void test_good_beside_broken(void **state) {
@@ -145,23 +160,22 @@ static void test_good_beside_broken(void **state) {
     make_model("magic", negate(2), NULL, "policy { name: \"magic\" }");
     make_model("option", negate(2), NULL,
                "policy { name: \"serial\" option { key: \"speed\" value: \"high\" } }");
-    struct tt_loaded *loaded = open_loader();
-    assert_int_equal(tt_loader_model_count(loaded), 4);
-    assert_int_equal(tt_loader_ready_count(loaded), 1);
+    struct tt_control *loaded = open_loader();
+    assert_int_equal(tt_control_model_count(loaded), 4);
+    assert_int_equal(tt_control_ready_count(loaded), 1);
     expect_unavailable(loaded, "broken", "model.onnx");
     expect_unavailable(loaded, "magic", "no policy is called 'magic'; there are: ");
     expect_unavailable(loaded, "magic", "window");
     expect_unavailable(loaded, "option", "speed");
     struct tt_served_model *model = expect_ready(loaded, "good");
     struct tt_message why;
-    assert_int_equal(tt_serving_find(tt_loader_serving(loaded), "good", "2", &model, &why),
-                     TT_ERR_NOT_FOUND);
+    assert_int_equal(find(loaded, "good", "2", &model, &why), TT_ERR_NOT_FOUND);
     assert_non_null(strstr(why.text, "'good' version 2"));
     float answer[2] = {0};
-    ask(loaded, model, answer);
+    ask(loaded, "good", answer);
     assert_true(answer[0] == -1);
     assert_true(answer[1] == 2);
-    tt_loader_close(loaded);
+    close_all(loaded);
 }
 
 static void test_shorter_output_list(void **state) {
@@ -170,15 +184,15 @@ static void test_shorter_output_list(void **state) {
                "max_batch_size: 4\n"
                "output [ { name: \"b\" data_type: TYPE_FP32 dims: [ 2 ] } ]\n",
                NULL);
-    struct tt_loaded *loaded = open_loader();
+    struct tt_control *loaded = open_loader();
     struct tt_served_model *model = expect_ready(loaded, "two");
     assert_int_equal(tt_served_model_signature(model)->output_count, 1);
     assert_string_equal(tt_served_model_signature(model)->outputs[0].name, "b");
     float answer[2] = {0};
-    ask(loaded, model, answer);
+    ask(loaded, "two", answer);
     assert_true(answer[0] == 1);
     assert_true(answer[1] == 2);
-    tt_loader_close(loaded);
+    close_all(loaded);
 }
 
 /* What varies batches only under policies that look at it, or when padded. */
@@ -192,7 +206,7 @@ static void test_varying_shapes(void **state) {
     make_model("told", negate(-1),
                "max_batch_size: 4\ninput [ { name: \"x\" data_type: TYPE_FP32 dims: [ 2 ] } ]",
                "slo_us: 50000");
-    struct tt_loaded *loaded = open_loader();
+    struct tt_control *loaded = open_loader();
     expect_unavailable(loaded, "refused", "policy 'deferred' puts requests of any shapes");
     expect_unavailable(loaded, "off", "policy 'window' with same_length off");
     expect_ready(loaded, "fallback");
@@ -203,7 +217,7 @@ static void test_varying_shapes(void **state) {
     struct tt_served_model *told = expect_ready(loaded, "told");
     assert_non_null(strstr(said.bytes, "model told version 1: policy deferred"));
     assert_int_equal(tt_served_model_signature(told)->inputs[0].shape.dims[1], 2);
-    tt_loader_close(loaded);
+    close_all(loaded);
 }
 
 static void test_reshape(void **state) {
@@ -213,18 +227,18 @@ static void test_reshape(void **state) {
                "input [ { name: \"x\" data_type: TYPE_FP32 dims: [ 1, 2 ] "
                "reshape { shape: [ 2 ] } } ]\n",
                NULL);
-    struct tt_loaded *loaded = open_loader();
+    struct tt_control *loaded = open_loader();
     expect_unavailable(loaded, "reshaped", "tensor 'x' has a reshape");
-    tt_loader_close(loaded);
+    close_all(loaded);
 }
 
 static void test_no_repository(void **state) {
     (void)state;
-    struct tt_loader_options options = {
-        .repository = "/nowhere/at/all", .executors = 1, .say = say, .say_context = &said};
-    struct tt_loaded *loaded = NULL;
+    struct tt_control_options options = {.repository = "/nowhere/at/all",
+                                         .loader = {.executors = 1, .say = say}};
+    struct tt_control *loaded = NULL;
     struct tt_message why = {{0}};
-    assert_int_not_equal(tt_loader_open(&options, &loaded, &why), TT_OK);
+    assert_int_not_equal(tt_control_open(&options, &loaded, &why), TT_OK);
     assert_null(loaded);
     assert_non_null(strstr(why.text, "/nowhere/at/all"));
 }

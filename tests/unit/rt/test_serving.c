@@ -48,11 +48,11 @@ static void test_batches_without_copies(void **state) {
         client_send(&client, model, 1 + i % 3, 7, 0);
     client_wait(&client, 0);
     assert_int_equal(client.ok, 400);
-    assert_int_equal(tt_counter_get(&model->stats.succeeded), 400);
-    assert_true(tt_counter_get(&model->stats.batches) < 400);
-    assert_int_equal(tt_counter_get(&model->stats.rows), 133 * 6 + 1);
-    assert_int_equal(tt_counter_get(&model->stats.gathered_bytes), 0);
-    assert_true(tt_counter_get(&model->stats.compute_ns) >= 400 * TT_MS);
+    assert_int_equal(tt_counter_get(&model->stats->succeeded), 400);
+    assert_true(tt_counter_get(&model->stats->batches) < 400);
+    assert_int_equal(tt_counter_get(&model->stats->rows), 133 * 6 + 1);
+    assert_int_equal(tt_counter_get(&model->stats->gathered_bytes), 0);
+    assert_true(tt_counter_get(&model->stats->compute_ns) >= 400 * TT_MS);
     client_close(&client);
 }
 
@@ -79,7 +79,7 @@ static void test_other_policies(void **state) {
     }
     client_wait(&client, 0);
     assert_int_equal(client.ok, 200);
-    assert_int_equal(tt_counter_get(&one->stats.batches), 100);
+    assert_int_equal(tt_counter_get(&one->stats->batches), 100);
     client_close(&client);
 }
 
@@ -156,7 +156,7 @@ static void test_release_before_submit(void **state) {
         tt_infer_release(infer);
     }
     client_close(&client);
-    assert_int_equal(tt_counter_get(&model->stats.accepted), 0);
+    assert_int_equal(tt_counter_get(&model->stats->accepted), 0);
 }
 
 static void test_deadlines(void **state) {
@@ -173,7 +173,7 @@ static void test_deadlines(void **state) {
     client_send(&client, model, 1, 3, 60 * TT_S);
     client_wait(&client, 0);
     assert_int_equal(client.ok, 1);
-    assert_int_equal(tt_counter_get(&model->stats.dropped[TT_DROP_DEADLINE]), 1);
+    assert_int_equal(tt_counter_get(&model->stats->dropped[TT_DROP_DEADLINE]), 1);
     client_close(&client);
 }
 
@@ -288,7 +288,7 @@ static void test_shapes_that_collide(void **state) {
     client_wait(&client, 0);
     free(numbers);
     assert_int_equal(client.ok, 3);
-    assert_true(tt_counter_get(&model->stats.batches) >= 2);
+    assert_true(tt_counter_get(&model->stats->batches) >= 2);
     client_close(&client);
 }
 
@@ -327,23 +327,20 @@ static void test_find_index_and_metrics(void **state) {
     serving_bench_start(&bench);
     assert_true(tt_serving_ready(bench.serving));
     struct tt_message why;
-    assert_int_equal(tt_serving_find(bench.serving, "plain", "", &found, &why), TT_OK);
-    assert_string_equal(tt_served_model_version(found), "10");
-    assert_int_equal(tt_served_model_version_count(found), 2);
-    assert_string_equal(tt_served_model_version_at(found, 1), "9");
-    assert_int_equal(tt_serving_find(bench.serving, "plain", "3", &found, &why), TT_ERR_NOT_FOUND);
-    assert_non_null(strstr(why.text, "'plain' version 3"));
-    assert_int_equal(tt_serving_find(bench.serving, "brok", "", &found, &why), TT_ERR_NOT_FOUND);
-    assert_int_equal(tt_serving_find(bench.serving, "broken", "", &found, &why),
-                     TT_ERR_UNAVAILABLE);
-    assert_non_null(strstr(why.text, "it is a brick"));
     client_open(&client, bench.serving);
-    assert_int_equal(tt_serving_find(bench.serving, "plain", "9", &found, &why), TT_OK);
+    assert_int_equal(tt_serving_find(client.port, "plain", "", &found, &why), TT_OK);
+    assert_string_equal(tt_served_model_version(found), "10");
+    assert_int_equal(tt_serving_find(client.port, "plain", "3", &found, &why), TT_ERR_NOT_FOUND);
+    assert_non_null(strstr(why.text, "'plain' version 3"));
+    assert_int_equal(tt_serving_find(client.port, "brok", "", &found, &why), TT_ERR_NOT_FOUND);
+    assert_int_equal(tt_serving_find(client.port, "broken", "", &found, &why), TT_ERR_UNAVAILABLE);
+    assert_non_null(strstr(why.text, "it is a brick"));
+    assert_int_equal(tt_serving_find(client.port, "plain", "9", &found, &why), TT_OK);
     client_send(&client, found, 3, 1, 0);
     client_wait(&client, 0);
     struct tt_text page;
     tt_text_init(&page);
-    tt_serving_metrics(bench.serving, &page);
+    tt_serving_metrics(client.port, &page);
     int32_t samples;
     count_lines(tt_text_string(&page), &samples);
     assert_true(samples > 4 * 20);
@@ -477,7 +474,7 @@ static void test_stress(void **state) {
     }
     int64_t succeeded = 0, left = 0;
     for (int32_t i = 0; i < STRESS_MODELS; i++) {
-        const struct tt_model_stats *stats = &stress[0].models[i]->stats;
+        const struct tt_model_stats *stats = stress[0].models[i]->stats;
         accepted += tt_counter_get(&stats->accepted);
         gone += bench_gone(stress[0].models[i]);
         succeeded += tt_counter_get(&stats->succeeded);
