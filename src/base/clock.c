@@ -7,3 +7,9 @@ int64_t tt_clock_now(void) {
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (int64_t)now.tv_sec * TT_S + now.tv_nsec;
 }
+
+int64_t tt_clock_wall(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}

@@ -7,5 +7,7 @@
 
 /* Nanoseconds of CLOCK_MONOTONIC. Any thread. */
 int64_t tt_clock_now(void);
+/* Nanoseconds since 1970, for people and protocols: it may jump, and nothing is scheduled by it. */
+int64_t tt_clock_wall(void);
 
 #endif

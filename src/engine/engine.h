@@ -63,7 +63,10 @@ struct tt_engine_task {
     enum tt_engine_outcome outcome;
     int32_t last_step_done;
     int64_t started_at, finished_at; /* of the monotonic clock */
-    int64_t gathered_bytes;          /* copied to make the batch contiguous, padding included */
+    /* Of the time between: making the inputs contiguous, and running. An engine that does not tell
+     * them apart has run all the time. */
+    int64_t input_ns, infer_ns;
+    int64_t gathered_bytes; /* copied to make the batch contiguous, padding included */
 };
 
 typedef void tt_engine_done_fn(void *context, struct tt_engine_task *task);

@@ -11,9 +11,13 @@ static void run_task(struct tt_worker *self, struct tt_engine_task *task) {
     self->ops->arm(self);
     tt_lock_give(&self->lock);
     task->gathered_bytes = 0;
+    task->input_ns = 0;
+    task->infer_ns = -1;
     task->started_at = tt_clock_now();
     self->ops->run(self, task);
     task->finished_at = tt_clock_now();
+    if (task->infer_ns < 0)
+        task->infer_ns = task->finished_at - task->started_at;
     tt_lock_take(&self->lock);
     self->current = NULL;
     tt_lock_give(&self->lock);

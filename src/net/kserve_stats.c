@@ -5,6 +5,8 @@
  * between threads, which is counted as output. There is no response cache: its counts are zero. */
 #include "net/kserve_pages.h"
 
+#include "base/clock.h"
+#include "base/instant.h"
 #include "net/json_tensor.h"
 #include "rt/model_stats.h"
 
@@ -19,6 +21,12 @@ static long long get(const struct tt_counter *counter) { return tt_counter_get(c
 
 static void duration(struct tt_text *json, const char *name, long long count, long long ns) {
     tt_text_printf(json, "\"%s\":{\"count\":%lld,\"ns\":%lld}", name, count, ns);
+}
+
+/* Milliseconds since 1970; 0: never. */
+static long long last_ms(const struct tt_model_stats *stats) {
+    int64_t last_at = get(&stats->last_at);
+    return last_at ? (tt_clock_wall() - (tt_clock_now() - last_at)) / TT_MS : 0;
 }
 
 static void write_batches(struct tt_text *json, const struct tt_model_stats *stats) {
@@ -55,7 +63,7 @@ static void add_model(void *context, const char *name, const char *version,
     tt_text_printf(json,
                    ",\"last_inference\":%lld,\"inference_count\":%lld,\"execution_count\":%lld,"
                    "\"inference_stats\":{",
-                   get(&stats->last_at_ms), get(&stats->rows), get(&stats->batches));
+                   last_ms(stats), get(&stats->rows), get(&stats->batches));
     const struct {
         const char *name;
         long long count, ns;

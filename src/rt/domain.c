@@ -87,6 +87,16 @@ static void count_success(struct tt_served_model *model, const struct tt_infer *
     tt_counter_add(&stats->request_ns, ended_at - infer->submitted_at);
     tt_counter_add(&stats->queue_ns, infer->started_at - infer->submitted_at);
     tt_counter_add(&stats->compute_ns, ended_at - infer->started_at);
+    tt_counter_add(&stats->input_ns, infer->input_ns);
+    tt_counter_add(&stats->infer_ns, infer->infer_ns);
+    tt_counter_add(&stats->output_ns,
+                   ended_at - infer->started_at - infer->input_ns - infer->infer_ns);
+    tt_counter_set(&stats->last_at, ended_at);
+}
+
+static void count_loss(struct tt_model_stats *stats, const struct tt_infer *infer, int64_t now) {
+    if (now > infer->submitted_at)
+        tt_counter_add(&stats->failed_ns, now - infer->submitted_at);
 }
 
 /* The sentence and the error of a request that its policy gave up. */
@@ -118,6 +128,8 @@ static void ended(void *context, int64_t now, struct tt_request *request, enum t
     (void)context;
     struct tt_infer *infer = request->user;
     struct tt_served_model *model = infer->lane->model;
+    if (ending != TT_ENDING_DONE)
+        count_loss(model->stats, infer, now);
     switch (ending) {
     case TT_ENDING_DONE:
         count_success(model, infer, now);
@@ -276,6 +288,13 @@ static void count_batch(struct tt_model_stats *stats, const struct tt_task *task
     tt_counter_add(&stats->rows, task->rows);
     tt_counter_add(&stats->batch_buckets[bucket], 1);
     tt_counter_add(&stats->gathered_bytes, engine_task->gathered_bytes);
+    struct tt_batch_stats *batch =
+        &stats->by_size[task->rows < TT_STATS_MAX_BATCH ? task->rows : TT_STATS_MAX_BATCH];
+    tt_counter_add(&batch->count, 1);
+    tt_counter_add(&batch->input_ns, engine_task->input_ns);
+    tt_counter_add(&batch->infer_ns, engine_task->infer_ns);
+    tt_counter_add(&batch->output_ns, engine_task->finished_at - engine_task->started_at -
+                                          engine_task->input_ns - engine_task->infer_ns);
 }
 
 /* Do the inputs differ beside the rows? */
@@ -318,7 +337,12 @@ static void finished(struct tt_domain *self, int64_t now, struct tt_engine_task 
         tt_assert(task->items[i].request->user == infer);
         infer->result = member->result;
         infer->first_row = member->first_row;
-        infer->started_at = engine_task->started_at;
+        if (task->first_step == 0) {
+            infer->started_at = engine_task->started_at;
+            infer->input_ns = infer->infer_ns = 0;
+        }
+        infer->input_ns += engine_task->input_ns;
+        infer->infer_ns += engine_task->infer_ns;
         infer->computed_at = engine_task->finished_at;
         infer->err = member->err;
         if (!member->err || engine_task->outcome == TT_ENGINE_ABORTED)

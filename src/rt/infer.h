@@ -42,7 +42,8 @@ struct tt_infer {
     struct tt_message why;
     struct tt_engine_result *result;
     int32_t first_row;
-    int64_t started_at, computed_at; /* of the run that computed it */
+    int64_t started_at, computed_at; /* of its first step and its last */
+    int64_t input_ns, infer_ns;      /* of the runs that it was in */
     /* Per input of the signature */
     struct tt_tensor_view *inputs;
     void **own;

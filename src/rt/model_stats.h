@@ -39,7 +39,7 @@ struct tt_model_stats {
     struct tt_counter input_ns, infer_ns, output_ns;
     struct tt_counter failed_ns; /* from submission to the end, over all that did not succeed */
     struct tt_counter gathered_bytes;
-    struct tt_counter last_at_ms;   /* wall clock, ms since 1970, of the last success; 0: none */
+    struct tt_counter last_at;      /* instant of the last success; 0: none */
     struct tt_batch_stats *by_size; /* [TT_STATS_MAX_BATCH + 1], by rows */
 };
 

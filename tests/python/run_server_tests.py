@@ -12,8 +12,6 @@ import argparse
 import importlib.util
 import os
 import pathlib
-import re
-import signal
 import subprocess
 import sys
 import threading
@@ -21,8 +19,9 @@ import unittest
 
 sys.dont_write_bytecode = True
 
+from server_process import Server  # noqa: E402
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-READY = re.compile(r"http://(127\.0\.0\.1:\d+)")
 
 
 def parse_arguments():
@@ -64,55 +63,6 @@ def use_the_house_python():
         "this Python lacks %s; `pip install numpy onnx tritonclient[http] tokenizers`, "
         "or run scripts/setup.sh --python and take .deps/venv/bin/python" % ", ".join(missing)
     )
-
-
-class Server:
-    """One server process; its standard error is read by a thread, which finds the address."""
-
-    def __init__(self, command):
-        self.lines = []
-        self.address = None
-        self._told = threading.Event()
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace"
-        )
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self):
-        for line in self.process.stderr:
-            self.lines.append(line)
-            found = READY.search(line)
-            if found and not self.address:
-                self.address = found.group(1)
-                self._told.set()
-        self._told.set()
-
-    def wait_ready(self, timeout):
-        return self._told.wait(timeout) and self.address is not None
-
-    def exit_code_if_gone(self):
-        """None while it runs; one that has closed its standard error is given time to end."""
-        try:
-            return self.process.wait(5 if self._told.is_set() else 0)
-        except subprocess.TimeoutExpired:
-            return None
-
-    def stop(self, timeout):
-        """Its exit code after SIGTERM; None when it had to be killed."""
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-        try:
-            code = self.process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-            code = None
-        self._reader.join(10)
-        return code
-
-    def said(self):
-        return "the server's last words:\n  " + "  ".join(self.lines[-40:] or ["(nothing)\n"])
 
 
 def run_tests(patterns):

@@ -1,0 +1,505 @@
+#!/usr/bin/env python3
+"""Models that come and go while the program serves: the modes, loading, versions, warm-up, statistics
+and settings, by the unmodified tritonclient and by hand."""
+import base64
+import http.client
+import importlib.util
+import json
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+sys.dont_write_bytecode = True
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "python"))
+
+missing = [m for m in ("numpy", "onnx", "tritonclient") if importlib.util.find_spec(m) is None]
+if missing:
+    print("skipped: this Python lacks " + ", ".join(missing))
+    sys.exit(77)
+
+import numpy as np  # noqa: E402
+import onnx  # noqa: E402
+import tritonclient.http as triton  # noqa: E402
+from onnx import TensorProto, helper  # noqa: E402
+from server_process import Server  # noqa: E402
+from tritonclient.utils import InferenceServerException  # noqa: E402
+
+PROGRAM = os.environ["TUTTI_PROGRAM"]
+WAIT_S = 30
+
+
+def adder(amount, count=1):
+    """y = x + amount, rows of 4; `count` times, to make it heavier."""
+    amounts = helper.make_tensor("amount", TensorProto.FLOAT, [1], [amount])
+    zero = helper.make_tensor("zero", TensorProto.FLOAT, [1], [0.0])
+    nodes, last = [], "x"
+    for i in range(count - 1):
+        nodes.append(helper.make_node("Add", [last, "zero"], ["t%d" % i]))
+        last = "t%d" % i
+    nodes.append(helper.make_node("Add", [last, "amount"], ["y"]))
+    shape = ["N", 4]
+    graph = helper.make_graph(
+        nodes,
+        "adder",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
+        [amounts, zero],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 8
+    return model.SerializeToString()
+
+
+class Repository:
+    def __init__(self):
+        self.path = pathlib.Path(tempfile.mkdtemp(prefix="tutti-control-"))
+
+    def put(self, name, amounts, config=""):
+        """`amounts`: by version. Written beside, then moved, so that no poll sees half of it."""
+        fresh = self.path / ("." + name)
+        shutil.rmtree(fresh, ignore_errors=True)
+        for version, amount in amounts.items():
+            (fresh / str(version)).mkdir(parents=True)
+            data = amount if isinstance(amount, bytes) else adder(amount)
+            (fresh / str(version) / "model.onnx").write_bytes(data)
+        if config:
+            (fresh / "config.pbtxt").write_text(config)
+        self.remove(name)
+        fresh.rename(self.path / name)
+
+    def remove(self, name):
+        shutil.rmtree(self.path / name, ignore_errors=True)
+
+    def close(self):
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+class ControlCase(unittest.TestCase):
+    flags = []
+
+    def setUp(self):
+        self.repository = Repository()
+        self.addCleanup(self.repository.close)
+        self.fill()
+        command = [PROGRAM, "serve", "--model-repository", str(self.repository.path)]
+        self.server = Server(command + ["--http-port", "0"] + self.flags)
+        self.addCleanup(self.stop)
+        self.assertTrue(self.server.wait_ready(60), self.server.said())
+        self.client = self.new_client()
+
+    def new_client(self):
+        client = triton.InferenceServerClient(self.server.address, network_timeout=60)
+        self.addCleanup(client.close)
+        return client
+
+    def stop(self):
+        self.assertEqual(self.server.stop(60), 0, self.server.said())
+
+    def ask(self, method, path, body=None, headers=None):
+        connection = http.client.HTTPConnection(self.server.address, timeout=60)
+        connection.request(method, path, body, headers or {})
+        answer = connection.getresponse()
+        content = answer.read()
+        connection.close()
+        return answer.status, json.loads(content) if content else None
+
+    def infer(self, model, version="", client=None, **options):
+        x = triton.InferInput("x", [1, 4], "FP32")
+        x.set_data_from_numpy(np.zeros((1, 4), np.float32))
+        result = (client or self.client).infer(model, [x], model_version=version, **options)
+        y = result.as_numpy("y")
+        self.assertEqual(len(set(y.reshape(-1).tolist())), 1, y)
+        return float(y[0, 0]), result.get_response()["model_version"]
+
+    def index(self, only_ready=False):
+        status, entries = self.ask(
+            "POST", "/v2/repository/index", json.dumps({"ready": only_ready})
+        )
+        self.assertEqual(status, 200)
+        found = {}
+        for entry in entries:
+            found.setdefault(entry["name"], {})[entry.get("version")] = (
+                entry.get("state"),
+                entry.get("reason"),
+            )
+        return found
+
+    def wait_until(self, check, what):
+        end = time.monotonic() + WAIT_S
+        while not check():
+            self.assertLess(time.monotonic(), end, "%s; %s" % (what, self.server.said()))
+            time.sleep(0.02)
+
+    def refused(self, status, part, work, *arguments, **options):
+        with self.assertRaises(InferenceServerException) as caught:
+            work(*arguments, **options)
+        self.assertEqual(caught.exception.status(), str(status), caught.exception.message())
+        self.assertIn(part, caught.exception.message())
+
+
+class Explicit(ControlCase):
+    flags = ["--model-control-mode", "explicit"]
+
+    def fill(self):
+        self.repository.put("one", {1: 1.0})
+        self.repository.put("two", {1: 1.0, 2: 2.0, 3: 3.0})
+
+    def test_load_and_unload(self):
+        self.assertEqual(self.index(), {"one": {None: (None, None)}, "two": {None: (None, None)}})
+        self.assertEqual(self.index(True), {})
+        self.assertTrue(self.client.is_server_ready())
+        self.assertFalse(self.client.is_model_ready("one"))
+        self.refused(404, "'one' is not found", self.infer, "one")
+        self.client.load_model("one")
+        self.assertTrue(self.client.is_model_ready("one"))
+        self.assertEqual(self.infer("one"), (1.0, "1"))
+        self.client.load_model("one")  # again changes nothing
+        self.assertEqual(self.index()["one"], {"1": ("READY", "")})
+        self.client.unload_model("one", unload_dependents=True)
+        self.wait_until(
+            lambda: self.index()["one"] == {"1": ("UNAVAILABLE", "unloaded")}, "never unloaded"
+        )
+        self.assertFalse(self.client.is_model_ready("one"))
+        self.refused(503, "unloaded", self.infer, "one")
+        self.client.unload_model("one")
+        self.client.load_model("one")
+        self.assertEqual(self.infer("one"), (1.0, "1"))
+
+    def test_unknown_names(self):
+        self.refused(500, "failed to load 'none', failed to poll", self.client.load_model, "none")
+        self.client.unload_model("none")
+        for name in ("%2E%2E", "a%2Fb", ".hidden"):
+            status, answer = self.ask("POST", "/v2/repository/models/%s/load" % name)
+            self.assertEqual(status, 400, answer)
+        self.assertEqual(self.ask("GET", "/v2/repository/models/one/load")[0], 405)
+        self.assertEqual(self.ask("POST", "/v2/repository/models/one/reload")[0], 404)
+        self.assertEqual(self.ask("POST", "/v2/repository/r/models/one/load")[0], 501)
+
+    def test_bad_commands(self):
+        for body in ("{", "[]", '{"parameters": 1}', '{"parameters": {"config": 1}}'):
+            with self.subTest(body=body):
+                status, answer = self.ask("POST", "/v2/repository/models/one/load", body)
+                self.assertEqual(status, 400, answer)
+        for parameters in (
+            {"colour": "red"},
+            {"config": "{"},
+            {"config": '{"colour": 1}'},
+            {"config": '{"max_batch_size": "many"}'},
+            {"config": "{}", "file:1/model.onnx": "not base 64!"},
+            {"config": "{}", "file:../1/model.onnx": "AAAA"},
+            {"config": "{}", "file:1/../../model.onnx": "AAAA"},
+            {"file:1/model.onnx": "AAAA"},
+            {"unload_dependents": "yes"},
+        ):
+            with self.subTest(**parameters):
+                status, answer = self.ask(
+                    "POST",
+                    "/v2/repository/models/one/load",
+                    json.dumps({"parameters": parameters}),
+                )
+                self.assertEqual(status, 400, answer)
+                self.assertGreater(len(answer["error"]), 8)
+        self.client.load_model("one")
+        self.assertEqual(self.infer("one"), (1.0, "1"))
+
+    def test_config_override(self):
+        self.client.load_model("one")
+        config = self.client.get_model_config("one")
+        self.assertEqual(config["max_batch_size"], 64)
+        config["max_batch_size"] = 8
+        config["dynamic_batching"] = {"max_queue_delay_microseconds": 250}
+        self.client.load_model("one", config=json.dumps(config))
+        changed = self.client.get_model_config("one")
+        self.assertEqual(changed["max_batch_size"], 8)
+        self.assertEqual(changed["dynamic_batching"]["max_queue_delay_microseconds"], 250)
+        self.assertEqual(self.infer("one"), (1.0, "1"))
+        self.client.load_model("one", config='{"maxBatchSize": 4}')
+        self.assertEqual(self.client.get_model_config("one")["max_batch_size"], 4)
+        self.client.load_model("one")  # the repository's again
+        self.assertEqual(self.client.get_model_config("one")["max_batch_size"], 64)
+
+    def test_file_override(self):
+        self.client.load_model("one", config="{}", files={"file:7/model.onnx": adder(7.0)})
+        self.assertEqual(self.infer("one"), (7.0, "7"))
+        self.client.load_model("new", config="{}", files={"file:1/model.onnx": adder(9.0)})
+        self.assertEqual(self.infer("new"), (9.0, "1"))
+        self.client.load_model("one")
+        self.assertEqual(self.infer("one"), (1.0, "1"))
+        self.wait_until(
+            lambda: self.index()["one"]["7"] == ("UNAVAILABLE", "unloaded"), "7 never went"
+        )
+
+    def test_a_failed_load_leaves_the_old_one(self):
+        self.client.load_model("two")
+        self.assertEqual(self.infer("two"), (3.0, "3"))
+        self.repository.put("two", {3: 30.0, 4: b"this is no model"})
+        self.refused(400, "load failed for model 'two'", self.client.load_model, "two")
+        self.assertEqual(self.infer("two"), (3.0, "3"))
+        index = self.index()["two"]
+        self.assertEqual(index["3"], ("READY", ""))
+        self.assertEqual(index["4"][0], "UNAVAILABLE")
+        self.assertIn("not a readable ONNX file", index["4"][1])
+        self.repository.put("two", {3: 30.0, 4: 40.0})
+        self.client.load_model("two")
+        self.assertEqual(self.infer("two"), (40.0, "4"))
+
+    def test_versions(self):
+        self.client.load_model("two")  # the latest
+        self.assertEqual(self.infer("two"), (3.0, "3"))
+        self.refused(404, "version 1", self.infer, "two", "1")
+        self.client.load_model("two", config='{"version_policy": {"latest": {"num_versions": 2}}}')
+        self.assertEqual(self.infer("two", "2"), (2.0, "2"))
+        self.client.load_model("two", config='{"version_policy": {"all": {}}}')
+        for version in (1, 2, 3):
+            self.assertEqual(self.infer("two", str(version)), (float(version), str(version)))
+            self.assertTrue(self.client.is_model_ready("two", str(version)))
+            self.assertEqual(
+                self.client.get_model_metadata("two", str(version))["versions"], ["3", "2", "1"]
+            )
+        self.client.load_model(
+            "two", config='{"version_policy": {"specific": {"versions": ["1", 2]}}}'
+        )
+        self.assertEqual(self.infer("two"), (2.0, "2"))
+        self.assertFalse(self.client.is_model_ready("two", "3"))
+        self.refused(
+            400,
+            "9",
+            self.client.load_model,
+            "two",
+            config='{"version_policy": {"specific": {"versions": [9]}}}',
+        )
+        self.assertEqual(self.infer("two"), (2.0, "2"))
+
+    def test_reload_under_load(self):
+        """Every request is answered, by the old or the new model, and never by an older one after
+        a newer one was seen on the same connection."""
+        self.client.load_model("one")
+        stop = threading.Event()
+        faults, answers = [], [0] * 4
+
+        def ask(index):
+            client = triton.InferenceServerClient(self.server.address, network_timeout=60)
+            last = 0.0
+            try:
+                while not stop.is_set():
+                    value, _ = self.infer("one", client=client)
+                    if value < last:
+                        faults.append("%s came after %s" % (value, last))
+                    last = value
+                    answers[index] += 1
+            except Exception as error:
+                faults.append(repr(error))
+            finally:
+                client.close()
+
+        threads = [threading.Thread(target=ask, args=(i,), daemon=True) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for step in range(2, 12):
+            self.repository.put("one", {1: float(step)})
+            self.client.load_model("one")
+            self.assertEqual(self.infer("one")[0], float(step))
+        stop.set()
+        for thread in threads:
+            thread.join(60)
+            self.assertFalse(thread.is_alive())
+        self.assertEqual(faults, [])
+        self.assertTrue(all(answers), answers)
+        self.check_conservation("one", sum(answers) + 10)
+
+    def test_unload_under_load(self):
+        """Each request is answered by the model or told that it is gone, and all are counted."""
+        answered = [0]
+        lock = threading.Lock()
+        faults = []
+        stop = threading.Event()
+
+        def ask():
+            client = triton.InferenceServerClient(self.server.address, network_timeout=60)
+            while not stop.is_set():
+                try:
+                    self.infer("one", client=client)
+                    with lock:
+                        answered[0] += 1
+                except InferenceServerException as error:
+                    if error.status() not in ("404", "503"):
+                        faults.append(error.message())
+                except Exception as error:
+                    faults.append(repr(error))
+            client.close()
+
+        threads = [threading.Thread(target=ask, daemon=True) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for _ in range(8):
+            self.client.load_model("one")
+            self.assertTrue(self.client.is_model_ready("one"))
+            before = answered[0]
+            self.wait_until(lambda: answered[0] > before, "nobody was answered")
+            self.client.unload_model("one")
+        stop.set()
+        for thread in threads:
+            thread.join(60)
+            self.assertFalse(thread.is_alive())
+        self.assertEqual(faults, [])
+        self.check_conservation("one", answered[0])
+
+    def metrics(self):
+        connection = http.client.HTTPConnection(self.server.address, timeout=60)
+        connection.request("GET", "/metrics")
+        text = connection.getresponse().read().decode()
+        connection.close()
+        found = {}
+        for line in text.splitlines():
+            if line and not line.startswith("#"):
+                name, value = line.rsplit(" ", 1)
+                found[name] = float(value)
+        return found
+
+    def check_conservation(self, model, succeeded):
+        label = '{model="%s",version="1"' % model
+        at = self.metrics()
+        accepted = at["tutti_requests_accepted_total%s}" % label]
+        self.assertEqual(at["nv_inference_request_success%s}" % label], succeeded)
+        failed = sum(
+            v for k, v in at.items() if k.startswith("nv_inference_request_failure" + label)
+        )
+        self.assertEqual(
+            accepted, succeeded + failed + at["nv_inference_pending_request_count%s}" % label]
+        )
+
+    def test_warm_up(self):
+        sample = """model_warmup [ { name: "first" batch_size: 2 count: 3
+          inputs { key: "x" value { data_type: TYPE_FP32 dims: [ %d ] %s } } } ]"""
+        self.repository.put("warm", {1: 5.0}, sample % (4, "random_data: true"))
+        self.client.load_model("warm")
+        self.assertEqual(self.infer("warm"), (5.0, "1"))
+        stats = self.client.get_inference_statistics("warm")["model_stats"][0]
+        self.assertEqual(stats["inference_count"], 1)  # warm-up is not counted
+        self.repository.put("cold", {1: 5.0}, sample % (5, "zero_data: true"))
+        self.refused(400, "model_warmup 'first': input 'x' has shape", self.client.load_model, "cold")
+        self.repository.put("filed", {1: 5.0}, sample % (4, 'input_data_file: "x.bin"'))
+        self.refused(404, "x.bin", self.client.load_model, "filed")
+        (self.repository.path / "filed" / "warmup").mkdir()
+        (self.repository.path / "filed" / "warmup" / "x.bin").write_bytes(bytes(32))
+        self.client.load_model("filed")
+        self.assertEqual(self.infer("filed"), (5.0, "1"))
+
+    def test_statistics(self):
+        self.client.load_model("one")
+        self.client.load_model("two")
+        begin = time.time() * 1000 - 1
+        for _ in range(5):
+            self.infer("one")
+        for all_of in (
+            self.client.get_inference_statistics("one"),
+            self.client.get_inference_statistics("one", "1"),
+        ):
+            (stats,) = all_of["model_stats"]
+            self.assertEqual((stats["name"], stats["version"]), ("one", "1"))
+            self.assertEqual((stats["inference_count"], stats["execution_count"]), (5, 5))
+            self.assertGreaterEqual(stats["last_inference"], begin)
+            by = stats["inference_stats"]
+            for part in ("success", "queue", "compute_input", "compute_infer", "compute_output"):
+                self.assertEqual(by[part]["count"], 5, part)
+            self.assertEqual(by["fail"]["count"], 0)
+            parts = [by[p]["ns"] for p in ("queue", "compute_input", "compute_infer")]
+            self.assertTrue(all(p > 0 for p in parts), parts)
+            total = sum(parts) + by["compute_output"]["ns"]
+            self.assertEqual(by["success"]["ns"], total)
+            (batch,) = stats["batch_stats"]
+            self.assertEqual((batch["batch_size"], batch["compute_infer"]["count"]), (1, 5))
+            self.assertEqual(batch["compute_infer"]["ns"], by["compute_infer"]["ns"])
+        everyone = self.client.get_inference_statistics()["model_stats"]
+        self.assertEqual([s["name"] for s in everyone], ["one", "two"])
+        self.refused(404, "none", self.client.get_inference_statistics, "none")
+        self.client.unload_model("one")
+        self.wait_until(
+            lambda: self.index()["one"] == {"1": ("UNAVAILABLE", "unloaded")}, "never unloaded"
+        )
+        self.client.load_model("one")  # counters never go back
+        (stats,) = self.client.get_inference_statistics("one")["model_stats"]
+        self.assertEqual(stats["inference_count"], 5)
+
+    def test_trace_settings(self):
+        begin = self.client.get_trace_settings()
+        self.assertEqual(begin["trace_level"], ["OFF"])
+        self.assertEqual(begin["trace_rate"], "1000")
+        changed = self.client.update_trace_settings(
+            settings={"trace_level": ["TIMESTAMPS"], "trace_rate": "5"}
+        )
+        self.assertEqual((changed["trace_level"], changed["trace_rate"]), (["TIMESTAMPS"], "5"))
+        self.client.load_model("one")
+        mine = self.client.update_trace_settings("one", {"trace_rate": "7"})
+        self.assertEqual((mine["trace_level"], mine["trace_rate"]), (["TIMESTAMPS"], "7"))
+        self.assertEqual(self.client.get_trace_settings()["trace_rate"], "5")
+        self.assertEqual(self.client.get_trace_settings("one")["trace_rate"], "7")
+        mine = self.client.update_trace_settings("one", {"trace_rate": None})
+        self.assertEqual(mine["trace_rate"], "5")
+        for wrong in ({"trace_level": ["LOUD"]}, {"trace_rate": "0"}, {"colour": "red"}):
+            self.refused(400, "", self.client.update_trace_settings, settings=wrong)
+        self.refused(404, "none", self.client.get_trace_settings, "none")
+
+    def test_log_settings(self):
+        begin = self.client.get_log_settings()
+        self.assertEqual(begin["log_info"], True)
+        changed = self.client.update_log_settings({"log_info": False, "log_verbose_level": 2})
+        self.assertEqual((changed["log_info"], changed["log_verbose_level"]), (False, 2))
+        self.assertEqual(self.client.get_log_settings(), changed)
+        for wrong in ({"log_info": 1}, {"log_file": "/tmp/x"}, {"log_info": True, "x": 1}):
+            self.refused(400, "", self.client.update_log_settings, wrong)
+        self.assertEqual(self.client.get_log_settings(), changed)
+
+
+class ExplicitAll(ControlCase):
+    flags = ["--model-control-mode", "EXPLICIT", "--load-model", "*"]
+
+    def fill(self):
+        self.repository.put("one", {1: 1.0})
+        self.repository.put("two", {1: 2.0})
+
+    def test_both_are_there(self):
+        self.assertEqual(sorted(self.index(True)), ["one", "two"])
+
+
+class Poll(ControlCase):
+    flags = ["--model-control-mode", "poll", "--repository-poll-secs", "1"]
+
+    def fill(self):
+        self.repository.put("one", {1: 1.0})
+        self.repository.put("two", {1: 2.0})
+
+    def test_follows_the_disk(self):
+        self.assertEqual(self.infer("one"), (1.0, "1"))
+        self.refused(503, "not allowed if polling", self.client.load_model, "one")
+        self.refused(503, "not allowed if polling", self.client.unload_model, "one")
+        self.repository.put("one", {1: 10.0})
+        self.repository.put("three", {1: 3.0})
+        self.repository.remove("two")
+        self.wait_until(lambda: self.infer("one") == (10.0, "1"), "the change was not seen")
+        self.wait_until(lambda: self.client.is_model_ready("three"), "three was not seen")
+        self.wait_until(lambda: not self.client.is_model_ready("two"), "two never went")
+        self.assertEqual(self.infer("three"), (3.0, "1"))
+        self.repository.put("one", {1: b"broken"})
+        time.sleep(1.5)
+        self.assertEqual(self.infer("one"), (10.0, "1"))
+
+
+class NoControl(ControlCase):
+    def fill(self):
+        self.repository.put("one", {1: 1.0})
+
+    def test_refuses(self):
+        self.refused(503, "explicit model load / unload is not", self.client.load_model, "one")
+        self.refused(503, "explicit model load / unload is not", self.client.unload_model, "one")
+        self.assertEqual(self.infer("one"), (1.0, "1"))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0]] + sys.argv[1:])
