@@ -44,10 +44,17 @@ enum tt_err tt_mechanism_init(struct tt_mechanism *self, const struct tt_mechani
     self->models = calloc((size_t)options->model_capacity, sizeof(*self->models));
     self->model_requests = calloc((size_t)options->model_capacity, sizeof(*self->model_requests));
     self->executors = calloc((size_t)options->executor_capacity, sizeof(*self->executors));
+    tt_list_init(&self->late);
     bool made = self->models && self->model_requests && self->executors;
     enum tt_err err = made ? TT_OK : TT_ERR_NO_MEMORY;
     for (int32_t i = 0; !err && i < options->executor_capacity; i++)
         err = executor_init(&self->executors[i], options);
+    if (!err && options->has_rules) {
+        size_t levels = (size_t)options->model_capacity * (TT_QUEUE_MAX_LEVELS + 1);
+        self->waiting = calloc(levels, sizeof(*self->waiting));
+        int32_t indices = tt_request_pool_indices(options->request_reserve, options->request_limit);
+        err = self->waiting ? tt_heap_init(&self->latest, indices) : TT_ERR_NO_MEMORY;
+    }
     if (!err)
         err =
             tt_request_pool_init(&self->requests, options->request_reserve, options->request_limit);
@@ -69,6 +76,8 @@ void tt_mechanism_fini(struct tt_mechanism *self) {
     free(self->executors);
     free(self->models);
     free(self->model_requests);
+    free(self->waiting);
+    tt_heap_fini(&self->latest);
     tt_request_pool_fini(&self->requests);
     *self = (struct tt_mechanism){0};
 }
@@ -87,12 +96,79 @@ static void advance(struct tt_mechanism *self, int64_t now) {
     self->now = now;
 }
 
+/* ---- who waits ---- */
+
+/* The rule for the request; NULL: none. */
+static const struct tt_queue_rule *rule_of(const struct tt_mechanism *self,
+                                           const struct tt_request *request) {
+    const struct tt_step_model *model = self->models[request->model];
+    if (!model->rules)
+        return NULL;
+    tt_assert(request->priority >= 0 && request->priority < model->rule_count);
+    return &model->rules[request->priority];
+}
+
+static int32_t *waiting_of(const struct tt_mechanism *self, const struct tt_request *request) {
+    return &self->waiting[(ptrdiff_t)request->model * (TT_QUEUE_MAX_LEVELS + 1) +
+                          request->priority];
+}
+
+/* The last instant at which the request, alone, may start in time; TT_NEVER where nobody asks. */
+static int64_t latest_alone(const struct tt_mechanism *self, const struct tt_request *request) {
+    if (request->deadline_at == TT_NEVER || rule_of(self, request)->compute_late)
+        return TT_NEVER;
+    const struct tt_profile *whole = self->models[request->model]->whole;
+    return request->deadline_at - tt_profile_latency(whole, request->rows, request->length);
+}
+
+static void begin_waiting(struct tt_mechanism *self, struct tt_request *request) {
+    request->waits = true;
+    ++*waiting_of(self, request);
+    int64_t latest_at = latest_alone(self, request);
+    if (latest_at != TT_NEVER)
+        tt_heap_set(&self->latest, (int32_t)request->handle.index, latest_at, 0);
+}
+
+static void stop_waiting(struct tt_mechanism *self, struct tt_request *request) {
+    if (!request->waits)
+        return;
+    request->waits = false;
+    --*waiting_of(self, request);
+    tt_heap_remove(&self->latest, (int32_t)request->handle.index);
+}
+
+/* The request loses its deadline, and its place to all others of its level. */
+static void make_late(struct tt_mechanism *self, struct tt_request *request) {
+    request->deadline_at = TT_NEVER;
+    request->number |= TT_REQUEST_LATE;
+    tt_heap_remove(&self->latest, (int32_t)request->handle.index);
+}
+
 static void end_request(struct tt_mechanism *self, struct tt_request *request,
                         enum tt_ending ending, enum tt_drop_reason reason) {
+    stop_waiting(self, request);
     self->ended[ending]++;
     self->model_requests[request->model]--;
     self->carrier.ended(self->carrier.context, self->now, request, ending, reason);
     tt_request_pool_give(&self->requests, request);
+}
+
+/* Lets the request in, or ends it: its level is full, or it is lost already. */
+static bool admit(struct tt_mechanism *self, int64_t now, struct tt_request *request) {
+    const struct tt_queue_rule *rule = rule_of(self, request);
+    if (rule->max_count > 0 && *waiting_of(self, request) >= rule->max_count) {
+        end_request(self, request, TT_ENDING_DROPPED, TT_DROP_QUEUE_FULL);
+        return false;
+    }
+    if (latest_alone(self, request) < now) {
+        if (!rule->delay_late) {
+            end_request(self, request, TT_ENDING_DROPPED, TT_DROP_DEADLINE);
+            return false;
+        }
+        make_late(self, request);
+    }
+    begin_waiting(self, request);
+    return true;
 }
 
 enum tt_err tt_mechanism_arrived(struct tt_mechanism *self, int64_t now,
@@ -117,14 +193,17 @@ enum tt_err tt_mechanism_arrived(struct tt_mechanism *self, int64_t now,
     request->user = arrival->user;
     request->slot = -1;
     request->state = TT_REQUEST_QUEUED;
-    self->ops->arrived(self->policy, now, request);
-    if (out_request)
+    if (model->rules && !admit(self, now, request))
+        return TT_OK;
+    if (out_request) /* before the policy has it: from here on it may end at any time */
         *out_request = request;
+    self->ops->arrived(self->policy, now, request);
     return TT_OK;
 }
 
 void tt_mechanism_ready(struct tt_mechanism *self, int64_t now, struct tt_request *request) {
     advance(self, now);
+    request->is_ready = true;
     if (self->ops->ready)
         self->ops->ready(self->policy, now, request);
 }
@@ -203,6 +282,8 @@ void tt_mechanism_add_model(struct tt_mechanism *self, int64_t now, int32_t mode
     tt_assert(model >= 0 && model < self->model_capacity);
     tt_assert(self->models[model] == NULL);
     tt_assert(step_model->max_batch <= step_model->whole->max_batch);
+    tt_assert(!step_model->rules || self->waiting);
+    tt_assert(step_model->rule_count <= TT_QUEUE_MAX_LEVELS + 1);
     self->models[model] = step_model;
     tell_model(self, now, model, TT_CHANGE_ADDED);
 }
@@ -248,16 +329,56 @@ void tt_mechanism_remove_executor(struct tt_mechanism *self, int64_t now, int32_
     self->ops->executor_changed(self->policy, now, executor, TT_CHANGE_GONE);
 }
 
+/* A request that was made late is the policy's again. */
+static void arrive_again(struct tt_mechanism *self, int64_t now, struct tt_request *request) {
+    self->ops->arrived(self->policy, now, request);
+    if (request->is_ready && self->ops->ready)
+        self->ops->ready(self->policy, now, request);
+}
+
+/* Takes those from the policy that wait and cannot meet their deadline any more. */
+static void expire(struct tt_mechanism *self, int64_t now) {
+    const struct tt_heap_entry *top;
+    while ((top = tt_heap_top(&self->latest)) && top->key < now) {
+        struct tt_request *request = tt_request_pool_at(&self->requests, (uint32_t)top->id);
+        tt_assert(request->state == TT_REQUEST_QUEUED && request->waits);
+        self->ops->cancelled(self->policy, now, request);
+        if (rule_of(self, request)->delay_late) {
+            make_late(self, request);
+            arrive_again(self, now, request);
+        } else {
+            end_request(self, request, TT_ENDING_DROPPED, TT_DROP_DEADLINE);
+        }
+    }
+}
+
+/* Those that came late within decide are arrivals now. False: there was none. */
+static bool readmit(struct tt_mechanism *self, int64_t now) {
+    struct tt_list_node *node = tt_list_first(&self->late);
+    bool any = node != NULL;
+    for (; node; node = tt_list_first(&self->late)) {
+        tt_list_remove(node);
+        arrive_again(self, now, TT_CONTAINER_OF(node, struct tt_request, link));
+    }
+    return any;
+}
+
 void tt_mechanism_decide(struct tt_mechanism *self, int64_t now) {
     advance(self, now);
-    self->deciding = true;
-    self->ops->decide(self->policy, now, self);
-    self->deciding = false;
-    tt_assert(self->building == NULL);
+    if (self->latest.count > 0)
+        expire(self, now);
+    do {
+        self->deciding = true;
+        self->ops->decide(self->policy, now, self);
+        self->deciding = false;
+        tt_assert(self->building == NULL);
+    } while (readmit(self, now)); /* each comes late but once */
 }
 
 int64_t tt_mechanism_next_at(const struct tt_mechanism *self) {
-    return self->ops->next_at(self->policy);
+    int64_t next_at = self->ops->next_at(self->policy);
+    const struct tt_heap_entry *top = self->latest.count > 0 ? tt_heap_top(&self->latest) : NULL;
+    return top ? tt_instant_min(next_at, tt_instant_add(top->key, 1)) : next_at;
 }
 
 struct tt_task *tt_mechanism_run_begin(struct tt_mechanism *self, int32_t executor, int32_t model,
@@ -301,6 +422,7 @@ void tt_mechanism_run_add(struct tt_mechanism *self, struct tt_request *request)
     tt_assert(task->count < task->capacity);
     task->rows += request->rows;
     tt_assert(task->rows <= self->models[task->model]->max_batch);
+    stop_waiting(self, request);
     task->items[task->count++] = (struct tt_task_item){.request = request};
     request->state = TT_REQUEST_RUNNING;
     request->task = task;
@@ -324,6 +446,14 @@ void tt_mechanism_drop(struct tt_mechanism *self, struct tt_request *request,
                        enum tt_drop_reason reason) {
     tt_assert(self->deciding);
     tt_assert(request->state == TT_REQUEST_QUEUED);
+    const struct tt_queue_rule *rule = request->waits ? rule_of(self, request) : NULL;
+    bool is_late = request->number & TT_REQUEST_LATE;
+    if (rule && rule->delay_late && !is_late &&
+        (reason == TT_DROP_DEADLINE || reason == TT_DROP_EARLY)) {
+        make_late(self, request);
+        tt_list_push_back(&self->late, &request->link);
+        return;
+    }
     end_request(self, request, TT_ENDING_DROPPED, reason);
 }
 
@@ -358,6 +488,15 @@ void tt_mechanism_check(const struct tt_mechanism *self) {
         here += self->model_requests[m];
     }
     tt_assert(here == self->requests.in_use);
+    if (self->waiting) {
+        int64_t waiting = 0;
+        for (int32_t i = 0; i < self->model_capacity * (TT_QUEUE_MAX_LEVELS + 1); i++) {
+            tt_assert(self->waiting[i] >= 0);
+            waiting += self->waiting[i];
+        }
+        tt_assert(waiting >= self->latest.count && waiting <= here);
+        tt_heap_check(&self->latest);
+    }
     for (int32_t i = 0; i < self->executor_capacity; i++) {
         const struct tt_executor *e = &self->executors[i];
         tt_assert(e->queued >= 0 && e->queued <= e->depth);

@@ -8,12 +8,21 @@
  * once, and go on to the carrier by its callbacks. The mechanism never reads a clock and never
  * allocates after init (but for the request pool growing up to its limit).
  *
+ * Who may wait, and how long, is the same under every policy, so it is kept here, where a model has
+ * rules (struct tt_queue_rule): an arrival over its level's count is DROPPED at once, and so is one
+ * that would miss its deadline even if it ran now and alone; who waits for its first step and comes
+ * to that point is taken out of the policy's queues (which hears of it as of a cancellation) and
+ * dropped. Where the rule says so, what would have been dropped for its deadline, here or by the
+ * policy, is put behind all others of its level instead and has no deadline any more: the policy
+ * hears of it as of another arrival.
+ *
  * The rules: a task has room on its executor; its requests are QUEUED, of one model, at its first
  * step, each in one task only, their rows within the maximum batch; a dropped request is QUEUED;
  * YIELD and ABORT address a busy executor, once per task; every request leaves exactly once. */
 #ifndef TT_CORE_MECHANISM_H
 #define TT_CORE_MECHANISM_H
 
+#include "base/heap.h"
 #include "core/step_model.h"
 #include "core/task.h"
 
@@ -65,6 +74,9 @@ struct tt_mechanism {
     int32_t *model_requests;             /* [model_capacity]: how many of each are here */
     struct tt_executor *executors;       /* [executor_capacity] */
     struct tt_request_pool requests;
+    int32_t *waiting;       /* [model_capacity][TT_QUEUE_MAX_LEVELS + 1]: for their first step */
+    struct tt_heap latest;  /* waiting requests by the last instant at which they may start */
+    struct tt_list late;    /* given up within decide, to come back behind the others */
     int64_t arrivals, runs; /* counters from which requests and tasks get their numbers */
     int64_t ended[TT_ENDING_CANCELLED + 1];
     struct tt_task *building;
@@ -78,6 +90,7 @@ struct tt_mechanism_options {
     int32_t depth;         /* of every executor */
     int32_t request_limit; /* most requests in the domain at once */
     int32_t request_reserve;
+    bool has_rules; /* some model may have rules */
 };
 
 TT_MUST_CHECK enum tt_err tt_mechanism_init(struct tt_mechanism *self,
@@ -99,7 +112,8 @@ struct tt_arrival {
     int64_t deadline_at;
     void *user;
 };
-/* BUSY: the domain's limit of requests is reached; nothing happened. */
+/* BUSY: the domain's limit of requests is reached; nothing happened. A request that a rule refuses
+ * has ended before this returns; *out_request is not written then. */
 TT_MUST_CHECK enum tt_err tt_mechanism_arrived(struct tt_mechanism *self, int64_t now,
                                                const struct tt_arrival *arrival,
                                                struct tt_request **out_request);
@@ -139,7 +153,8 @@ struct tt_task *tt_mechanism_run_begin(struct tt_mechanism *self, int32_t execut
 void tt_mechanism_run_add(struct tt_mechanism *self, struct tt_request *request);
 /* `start_at`: not before this instant (now or earlier: at once when the executor is free). */
 void tt_mechanism_run_commit(struct tt_mechanism *self, int64_t start_at);
-/* The request must be out of the policy's queues; its memory is gone when this returns. */
+/* The request must be out of the policy's queues, and is not the policy's when this returns; where
+ * its rule says so it comes back as an arrival. */
 void tt_mechanism_drop(struct tt_mechanism *self, struct tt_request *request,
                        enum tt_drop_reason reason);
 void tt_mechanism_yield(struct tt_mechanism *self, int32_t executor);

@@ -70,6 +70,8 @@ struct tt_request *tt_request_pool_take(struct tt_request_pool *self) {
     request->step = 0;
     request->round = 0;
     request->cancelled = false;
+    request->is_ready = false;
+    request->waits = false;
     request->task = NULL;
     request->user = NULL;
     self->in_use++;
@@ -93,4 +95,14 @@ struct tt_request *tt_request_pool_find(const struct tt_request_pool *self,
     struct tt_request *request = &self->chunks[handle.index / CHUNK][handle.index % CHUNK];
     return request->handle.generation == handle.generation && (handle.generation & 1) ? request
                                                                                       : NULL;
+}
+
+struct tt_request *tt_request_pool_at(const struct tt_request_pool *self, uint32_t index) {
+    tt_assert(index / CHUNK < (uint32_t)self->chunk_count);
+    return &self->chunks[index / CHUNK][index % CHUNK];
+}
+
+int32_t tt_request_pool_indices(int32_t reserve, int32_t limit) {
+    int32_t most = reserve > limit ? reserve : limit;
+    return (most + CHUNK - 1) / CHUNK * CHUNK;
 }

@@ -29,10 +29,13 @@ enum tt_request_state {
 
 struct tt_task;
 
+#define TT_REQUEST_LATE (INT64_C(1) << 62)
+
 struct tt_request {
     struct tt_list_node link; /* the policy's while QUEUED */
     int64_t policy_word;      /* the policy's */
-    int64_t number;           /* of its arrival in this domain, from 0: ties go by it */
+    int64_t number;           /* of its arrival in this domain, from 0: ties go by it. With
+                                 TT_REQUEST_LATE once its rule has put it behind the others */
     int64_t arrived_at;
     int64_t deadline_at; /* TT_NEVER: none */
     struct tt_handle handle;
@@ -45,6 +48,8 @@ struct tt_request {
     int32_t round;    /* of the recurrent block where it stands, how many it has behind it */
     enum tt_request_state state;
     bool cancelled;       /* while RUNNING: its result will be thrown away */
+    bool is_ready;        /* its input is on the device */
+    bool waits;           /* for its first step; the mechanism's */
     struct tt_task *task; /* while RUNNING */
     void *user;           /* the carrier's */
 };
@@ -67,5 +72,9 @@ void tt_request_pool_give(struct tt_request_pool *self, struct tt_request *take_
 /* The request behind a handle; NULL when it is gone. */
 struct tt_request *tt_request_pool_find(const struct tt_request_pool *self,
                                         struct tt_handle handle);
+/* The request with that index in its handle, existing or not. */
+struct tt_request *tt_request_pool_at(const struct tt_request_pool *self, uint32_t index);
+/* Indices are below this, in a pool that is made so. */
+int32_t tt_request_pool_indices(int32_t reserve, int32_t limit);
 
 #endif

@@ -29,11 +29,14 @@ struct tt_step {
     enum tt_step_kind kind;
 };
 
+enum { TT_QUEUE_MAX_LEVELS = 32 }; /* of priority, 1 .. */
+
 /* How long and how many of a model's requests may wait for their first step. */
 struct tt_queue_rule {
     int64_t timeout_ns;  /* 0: none */
     int64_t max_count;   /* 0: no limit */
-    bool delay_late;     /* after the timeout: behind the others, instead of refused */
+    bool delay_late;     /* who cannot make it goes behind the others, instead of being refused */
+    bool compute_late;   /* who cannot make it is no concern of the rule */
     bool allow_override; /* a request may bring its own, shorter timeout */
 };
 
@@ -54,8 +57,9 @@ struct tt_step_model {
     int64_t window_ns;
     int32_t preferred_count;
     const int32_t *preferred; /* ascending batch sizes */
-    /* By priority, [0] where there are no levels; the mechanism keeps them whatever the policy.
-     * NULL: everybody may wait as long as the policy lets him. */
+    /* By priority, [0] where there are no levels; the mechanism keeps them whatever the policy, and
+     * gives up who cannot meet its deadline any more. NULL: everybody may wait as long as the
+     * policy lets it. */
     int32_t rule_count;
     const struct tt_queue_rule *rules;
 };

@@ -22,12 +22,12 @@ void tt_reply_error(struct tt_reply *reply, enum tt_err err, const char *sentenc
     case TT_ERR_CANCELLED: status = 400; break;
     case TT_ERR_NOT_FOUND: status = 404; break;
     case TT_ERR_BUSY:
+    case TT_ERR_TIMEOUT:
     case TT_ERR_NO_MEMORY:
-        reply->retry_after_s = 1;
+        reply->retry_after_s = 1; /* overload: another moment is another matter */
         status = 503;
         break;
-    case TT_ERR_UNAVAILABLE:
-    case TT_ERR_TIMEOUT: status = 503; break;
+    case TT_ERR_UNAVAILABLE: status = 503; break;
     default: break;
     }
     tt_reply_fail(reply, status, sentence && *sentence ? sentence : tt_err_name(err));

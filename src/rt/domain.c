@@ -14,6 +14,19 @@ struct tt_domain_task {
  * completion is on its way to the scheduler. */
 enum { DEPTH = 2 };
 
+/* Where answers keep the order of their requests: those that are computed and stand first go. Who
+ * has failed keeps nobody waiting. */
+static void answer_in_order(struct tt_served_model *model) {
+    struct tt_list_node *node;
+    while ((node = tt_list_first(&model->in_order))) {
+        struct tt_infer *first = TT_CONTAINER_OF(node, struct tt_infer, in_order);
+        if (!first->is_computed)
+            return;
+        tt_list_remove(node);
+        tt_infer_finish(first);
+    }
+}
+
 static void infer_ends(struct tt_infer *infer, enum tt_err err) {
     infer->request = NULL;
     if (err) {
@@ -22,7 +35,17 @@ static void infer_ends(struct tt_infer *infer, enum tt_err err) {
             infer->lane->model->engine_model->engine->ops->result_release(infer->result);
         infer->result = NULL;
     }
-    tt_infer_finish(infer);
+    if (!tt_list_linked(&infer->in_order)) {
+        tt_infer_finish(infer);
+        return;
+    }
+    struct tt_served_model *model = infer->lane->model;
+    infer->is_computed = !err;
+    if (err) {
+        tt_list_remove(&infer->in_order);
+        tt_infer_finish(infer);
+    }
+    answer_in_order(model);
 }
 
 /* ---- the carrier ---- */
@@ -99,33 +122,42 @@ static void count_loss(struct tt_model_stats *stats, const struct tt_infer *infe
         tt_counter_add(&stats->failed_ns, now - infer->submitted_at);
 }
 
-/* The sentence and the error of a request that its policy gave up. */
-static enum tt_err drop_error(struct tt_infer *infer, int64_t now, enum tt_drop_reason reason) {
-    const char *name = infer->lane->model->name;
-    int64_t waited_us = (now > infer->submitted_at ? now - infer->submitted_at : 0) / 1000;
-    int64_t patience_us = (infer->deadline_at - infer->submitted_at) / 1000;
+static long long us_of(int64_t ns) { return ns > 0 ? ns / 1000 : 0; }
+
+/* The sentence and the error of a request that was given up: the protocol's words, then the reason
+ * and the numbers. */
+static enum tt_err drop_error(const struct tt_domain *self, struct tt_infer *infer, int64_t now,
+                              enum tt_drop_reason reason) {
+    const struct tt_served_model *model = infer->lane->model;
+    const char *name = model->name;
     if (reason == TT_DROP_QUEUE_FULL)
-        return tt_fail(TT_ERR_BUSY, &infer->why, "request to model '%s' dropped: its queue is full",
-                       name);
+        return tt_fail(TT_ERR_BUSY, &infer->why,
+                       "Exceeds maximum queue size: model '%s' has %lld requests waiting, its "
+                       "max_queue_size",
+                       name, (long long)model->rules[infer->priority].max_count);
     if (reason == TT_DROP_WITHDRAWN)
         return tt_fail(TT_ERR_UNAVAILABLE, &infer->why,
                        "request to model '%s' dropped: the model is going away", name);
+    long long waited_us = us_of(now - infer->submitted_at);
     if (infer->deadline_at == TT_NEVER)
         return tt_fail(TT_ERR_TIMEOUT, &infer->why,
-                       "request to model '%s' dropped (%s) after %lld.%03lld ms", name,
-                       tt_drop_reason_name(reason), (long long)(waited_us / 1000),
-                       (long long)(waited_us % 1000));
+                       "Request timeout expired: request to model '%s' dropped (%s) after "
+                       "%lld.%03lld ms",
+                       name, tt_drop_reason_name(reason), waited_us / 1000, waited_us % 1000);
+    long long patience_us = us_of(infer->deadline_at - infer->submitted_at);
+    long long alone_us = us_of(tt_profile_latency(model->profile, infer->rows, infer->length));
     return tt_fail(TT_ERR_TIMEOUT, &infer->why,
-                   "request to model '%s' dropped (%s): it would have missed its deadline of "
-                   "%lld.%03lld ms; it had waited %lld.%03lld ms",
-                   name, tt_drop_reason_name(reason), (long long)(patience_us / 1000),
-                   (long long)(patience_us % 1000), (long long)(waited_us / 1000),
-                   (long long)(waited_us % 1000));
+                   "Request timeout expired: request to model '%s' dropped (%s): it would have "
+                   "missed its deadline of %lld.%03lld ms; it had waited %lld.%03lld ms, and "
+                   "computing it takes %lld.%03lld ms or more; %d requests are in flight in its "
+                   "scheduling domain",
+                   name, tt_drop_reason_name(reason), patience_us / 1000, patience_us % 1000,
+                   waited_us / 1000, waited_us % 1000, alone_us / 1000, alone_us % 1000,
+                   self->mechanism.requests.in_use);
 }
 
 static void ended(void *context, int64_t now, struct tt_request *request, enum tt_ending ending,
                   enum tt_drop_reason reason) {
-    (void)context;
     struct tt_infer *infer = request->user;
     struct tt_served_model *model = infer->lane->model;
     if (ending != TT_ENDING_DONE)
@@ -137,7 +169,7 @@ static void ended(void *context, int64_t now, struct tt_request *request, enum t
         break;
     case TT_ENDING_DROPPED:
         tt_counter_add(&model->stats->dropped[reason], 1);
-        infer_ends(infer, drop_error(infer, now, reason));
+        infer_ends(infer, drop_error(context, infer, now, reason));
         break;
     case TT_ENDING_FAILED:
         tt_counter_add(&model->stats->failed, 1);
@@ -183,7 +215,8 @@ static enum tt_err domain_fill(struct tt_domain *self, const struct tt_domain_op
                                              .max_batch = options->max_batch,
                                              .depth = DEPTH,
                                              .request_limit = TT_PORT_IN_FLIGHT_LIMIT,
-                                             .request_reserve = 1024};
+                                             .request_reserve = 1024,
+                                             .has_rules = true};
     enum tt_err err = tt_mechanism_init(&self->mechanism, &mechanism, &carrier, why);
     if (err)
         return err;
@@ -261,7 +294,11 @@ void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_infer *infe
                                  .deadline_at = infer->deadline_at,
                                  .user = infer};
     tt_counter_add(&model->stats->accepted, 1);
-    if (tt_mechanism_arrived(&self->mechanism, now, &arrival, &infer->request) != TT_OK) {
+    infer->is_computed = false;
+    if (model->preserve_ordering)
+        tt_list_push_back(&model->in_order, &infer->in_order);
+    struct tt_request *request = NULL;
+    if (tt_mechanism_arrived(&self->mechanism, now, &arrival, &request) != TT_OK) {
         tt_counter_add(&model->stats->rejected, 1);
         infer_ends(infer,
                    tt_fail(TT_ERR_BUSY, &infer->why,
@@ -270,8 +307,11 @@ void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_infer *infe
                            model->name, TT_PORT_IN_FLIGHT_LIMIT));
         return;
     }
+    if (!request)
+        return; /* a rule has refused it, and the infer may be its port's already */
+    infer->request = request;
     /* It lies in host memory, which is where these devices compute. */
-    tt_mechanism_ready(&self->mechanism, now, infer->request);
+    tt_mechanism_ready(&self->mechanism, now, request);
 }
 
 void tt_domain_cancel(struct tt_domain *self, int64_t now, struct tt_infer *infer) {

@@ -439,6 +439,21 @@ void *tt_infer_input(struct tt_infer *infer, int32_t input, size_t *out_size_byt
     return (void *)infer->inputs[input].bytes;
 }
 
+/* How long the client waits: what it says, where the model's queue rule lets it (and then no longer
+ * than the rule's own timeout); else that timeout; else the model's objective. */
+static int64_t patience_of(const struct tt_infer *infer, const struct tt_infer_options *options) {
+    const struct tt_served_model *model = infer->lane->model;
+    struct tt_queue_rule rule = {0};
+    if (model->rules)
+        rule = model->rules[infer->priority];
+    bool heard = !model->rules || model->honours_timeout || rule.allow_override;
+    int64_t asked_ns = heard && options->timeout_ns > 0 ? options->timeout_ns : TT_NEVER;
+    int64_t own_ns = rule.timeout_ns > 0 ? rule.timeout_ns : model->step_model.slo_ns;
+    if (rule.timeout_ns > 0)
+        return tt_instant_min(asked_ns, own_ns);
+    return asked_ns != TT_NEVER ? asked_ns : own_ns;
+}
+
 void tt_infer_submit(struct tt_infer *infer, const struct tt_infer_options *options,
                      tt_infer_done_fn *done, void *context) {
     tt_assert(!infer->submitted);
@@ -447,9 +462,7 @@ void tt_infer_submit(struct tt_infer *infer, const struct tt_infer_options *opti
     infer->context = context;
     infer->priority = tt_served_model_priority(infer->lane->model, options->priority);
     infer->submitted_at = tt_clock_now();
-    int64_t patience =
-        options->timeout_ns > 0 ? options->timeout_ns : infer->lane->model->step_model.slo_ns;
-    infer->deadline_at = tt_instant_add(infer->submitted_at, patience);
+    infer->deadline_at = tt_instant_add(infer->submitted_at, patience_of(infer, options));
     struct tt_port *port = infer->lane->port;
     bool pushed = tt_ring_push(&port->to_scheduler, infer);
     tt_assert(pushed); /* the ring holds every infer twice */

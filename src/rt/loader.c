@@ -317,7 +317,16 @@ static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository
     return err ? err : place(self, placing, instances_of(model->config), served, why);
 }
 
-static enum tt_err new_served(const struct tt_repository_model *model, const char *version,
+/* Does the configuration say that what is late is computed all the same? */
+static bool computes_late(const struct placing *placing) {
+    for (int32_t i = 0; i < placing->policy.option_count; i++)
+        if (strcmp(placing->options[i].key, "drop") == 0)
+            return strcmp(placing->options[i].value, "none") == 0;
+    return false;
+}
+
+static enum tt_err new_served(const struct tt_repository_model *model,
+                              const struct placing *placing, const char *version,
                               const char *config_json, struct tt_model_stats *stats,
                               struct tt_served_model **out_served) {
     const struct tt_model_batching *batching = &model->config->batching;
@@ -337,6 +346,7 @@ static enum tt_err new_served(const struct tt_repository_model *model, const cha
         .priority_count = batching->priority_count,
         .default_priority = batching->default_priority,
         .rules = batching->rules,
+        .computes_late = computes_late(placing),
         .honours_timeout = !batching->has_rules,
         .preserve_ordering = batching->preserve_ordering,
         .stats = stats,
@@ -353,14 +363,14 @@ enum tt_err tt_loader_load(struct tt_loader *self, const struct tt_repository_mo
     struct tt_text config;
     tt_text_init(&config);
     struct tt_served_model *served;
+    struct placing placing = {0};
+    choose_policy(model, &placing);
     enum tt_err err = tt_model_config_json(model->config, &config);
     if (!err)
-        err = new_served(model, number, tt_text_string(&config), stats, &served);
+        err = new_served(model, &placing, number, tt_text_string(&config), stats, &served);
     tt_text_fini(&config);
     if (err)
         return tt_fail(err, why, "out of memory for model %s", model->name);
-    struct placing placing = {0};
-    choose_policy(model, &placing);
     err = make_ready(self, model, &model->versions[version], &placing, served, why);
     if (err) {
         tt_served_model_unref(served);

@@ -24,17 +24,23 @@ enum tt_err tt_served_model_new(const struct tt_served_model_spec *spec,
     self->reason = strdup("not loaded yet");
     self->signature = calloc(1, sizeof(*self->signature));
     self->stats = spec->stats ? tt_model_stats_ref(spec->stats) : tt_model_stats_new();
-    self->rules = calloc((size_t)spec->priority_count + 1, sizeof(*self->rules));
+    size_t rule_count = (size_t)spec->priority_count + 1;
+    if (spec->rules)
+        self->rules = calloc(rule_count, sizeof(*self->rules));
     self->preferred = copy_numbers(spec->preferred, spec->preferred_count);
     self->classes = copy_numbers(spec->classes, spec->class_count);
     if (!self->name || !self->version || !self->platform || !self->config_json || !self->reason ||
-        !self->signature || !self->preferred || !self->classes || !self->stats || !self->rules) {
+        !self->signature || !self->preferred || !self->classes || !self->stats ||
+        (spec->rules && !self->rules)) {
         tt_served_model_free(self);
         return TT_ERR_NO_MEMORY;
     }
     tt_refcount_init(&self->users, 1);
-    for (int32_t i = 0; spec->rules && i <= spec->priority_count; i++)
-        self->rules[i] = spec->rules[i];
+    if (self->rules)
+        memcpy(self->rules, spec->rules, rule_count * sizeof(*self->rules));
+    for (size_t i = 0; self->rules && i < rule_count; i++)
+        self->rules[i].compute_late |= spec->computes_late;
+    tt_list_init(&self->in_order);
     self->honours_timeout = spec->honours_timeout;
     self->preserve_ordering = spec->preserve_ordering;
     self->class_count = spec->class_count;
@@ -48,7 +54,7 @@ enum tt_err tt_served_model_new(const struct tt_served_model_spec *spec,
                                               .window_ns = spec->window_ns,
                                               .preferred_count = spec->preferred_count,
                                               .preferred = self->preferred,
-                                              .rule_count = spec->priority_count + 1,
+                                              .rule_count = self->rules ? (int32_t)rule_count : 0,
                                               .rules = self->rules};
     *out_model = self;
     return TT_OK;

@@ -9,6 +9,7 @@
 #ifndef TT_RT_SERVED_MODEL_H
 #define TT_RT_SERVED_MODEL_H
 
+#include "base/list.h"
 #include "base/refcount.h"
 #include "core/step_model.h"
 #include "engine/engine.h"
@@ -32,6 +33,7 @@ struct tt_served_model_spec {
     int32_t priority_count; /* levels 1 (most urgent) .. priority_count; 0: none */
     int32_t default_priority;
     const struct tt_queue_rule *rules; /* [priority_count + 1], [0] without levels; NULL: none */
+    bool computes_late;                /* no rule gives up who misses its deadline */
     bool honours_timeout; /* a request's own timeout counts where no rule speaks of it */
     bool preserve_ordering;
     struct tt_model_stats *stats; /* to go on with, a reference of the caller's; NULL: new */
@@ -52,8 +54,9 @@ struct tt_served_model {
     int32_t *preferred, *classes;
     int32_t class_count;
     int32_t priority_count, default_priority;
-    struct tt_queue_rule *rules; /* [priority_count + 1] */
+    struct tt_queue_rule *rules; /* [priority_count + 1]; NULL: none are kept */
     bool honours_timeout, preserve_ordering;
+    struct tt_list in_order; /* the scheduler's: infers whose answers keep their order */
     bool pad;
     bool varies; /* some dimension beside the rows is the request's */
     struct tt_domain *domain;

@@ -1,0 +1,286 @@
+/* Queue rules under every policy: who may wait, and how long, is the mechanism's affair, so the
+ * same stories end alike whoever decides. One executor is kept busy by a first request; what comes
+ * behind it waits. */
+#include "base/instant.h"
+#include "policy/policy.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { MOST = 64, BATCH = 8 };
+#define TAKES_NS TT_MS /* a batch of any size */
+
+struct world {
+    struct tt_mechanism mechanism;
+    struct tt_profile *profile;
+    struct tt_step step;
+    struct tt_step_model model;
+    struct tt_queue_rule rules[3];
+    int64_t now;
+    struct tt_task *running[4];
+    int running_count;
+    int64_t ended_at[MOST]; /* by user */
+    enum tt_ending ending[MOST];
+    enum tt_drop_reason reason[MOST];
+    int ended_count, started_count;
+    intptr_t started[MOST]; /* users, in order */
+};
+
+static void on_start(void *context, int64_t now, struct tt_task *task) {
+    (void)now;
+    struct world *world = context;
+    world->running[world->running_count++] = task;
+    for (int32_t i = 0; i < task->count; i++)
+        world->started[world->started_count++] = (intptr_t)task->items[i].request->user;
+}
+static void on_stop(void *context, int64_t now, int32_t executor) {
+    (void)context;
+    (void)now;
+    (void)executor;
+}
+static void on_ended(void *context, int64_t now, struct tt_request *request, enum tt_ending ending,
+                     enum tt_drop_reason reason) {
+    struct world *world = context;
+    intptr_t user = (intptr_t)request->user;
+    assert_int_equal(world->ended_at[user], -1);
+    world->ended_at[user] = now;
+    world->ending[user] = ending;
+    world->reason[user] = reason;
+    world->ended_count++;
+}
+
+/* False: the policy cannot serve a model of one step. */
+static void open_world(struct world *world, const char *policy) {
+    struct tt_message why = {{0}};
+    *world = (struct world){0};
+    for (int i = 0; i < MOST; i++)
+        world->ended_at[i] = -1;
+    struct tt_carrier carrier = {world, on_start, on_stop, on_stop, on_ended};
+    struct tt_mechanism_options options = {.model_capacity = 1,
+                                           .executor_capacity = 1,
+                                           .max_batch = BATCH,
+                                           .depth = 2,
+                                           .request_limit = MOST,
+                                           .has_rules = true};
+    assert_int_equal(tt_mechanism_init(&world->mechanism, &options, &carrier, &why), TT_OK);
+    struct tt_policy_setup setup = {.domain = &world->mechanism};
+    if (tt_policy_create(&world->mechanism, policy, &setup, &why))
+        fail_msg("%s: %s", policy, why.text);
+    assert_int_equal(tt_profile_new_linear(0, TAKES_NS, BATCH, &world->profile, &why), TT_OK);
+    world->step = (struct tt_step){"whole", world->profile, TT_STEP_STATIC};
+    world->model = (struct tt_step_model){.name = "m",
+                                          .step_count = 1,
+                                          .steps = &world->step,
+                                          .whole = world->profile,
+                                          .slo_ns = 20 * TT_MS,
+                                          .max_batch = BATCH,
+                                          .rule_count = 3,
+                                          .rules = world->rules};
+    tt_mechanism_add_executor(&world->mechanism, 0, 0, 0);
+    tt_mechanism_add_model(&world->mechanism, 0, 0, &world->model);
+}
+
+static void close_world(struct world *world) {
+    tt_policy_destroy(&world->mechanism);
+    tt_mechanism_fini(&world->mechanism);
+    tt_profile_free(world->profile);
+}
+
+static void arrive(struct world *world, intptr_t user, int64_t patience_ns, int32_t priority) {
+    struct tt_arrival arrival = {.model = 0,
+                                 .rows = 1,
+                                 .priority = priority,
+                                 .deadline_at = tt_instant_add(world->now, patience_ns),
+                                 .user = (void *)user};
+    struct tt_request *request = NULL;
+    assert_int_equal(tt_mechanism_arrived(&world->mechanism, world->now, &arrival, &request),
+                     TT_OK);
+    assert_true((request != NULL) == (world->ended_at[user] < 0));
+    if (request)
+        tt_mechanism_ready(&world->mechanism, world->now, request);
+}
+
+static void decide(struct world *world) {
+    tt_mechanism_decide(&world->mechanism, world->now);
+    tt_mechanism_check(&world->mechanism);
+}
+
+/* The oldest task ends. */
+static void finish(struct world *world) {
+    struct tt_task *task = world->running[0];
+    memmove(world->running, world->running + 1, sizeof(world->running) - sizeof(*world->running));
+    world->running_count--;
+    task->outcome = TT_OUTCOME_DONE;
+    task->last_step_done = 0;
+    tt_mechanism_finished(&world->mechanism, world->now, task);
+}
+
+/* Time goes on to `until`, whatever becomes due on the way. */
+static void pass(struct world *world, int64_t until) {
+    int64_t next_at;
+    while ((next_at = tt_mechanism_next_at(&world->mechanism)) <= until) {
+        world->now = next_at > world->now ? next_at : world->now;
+        decide(world);
+    }
+    world->now = until;
+    decide(world);
+}
+
+/* A first request that runs, so that all others wait. */
+static void occupy(struct world *world) {
+    arrive(world, 0, 20 * TT_MS, 0);
+    pass(world, 19 * TT_MS - 1); /* whoever defers starts it by then */
+    if (world->running_count == 0)
+        pass(world, 19 * TT_MS);
+    assert_int_equal(world->running_count, 1);
+}
+
+typedef void story_fn(struct world *world, const char *policy);
+
+static void every_policy(story_fn *story) {
+    for (int32_t i = 0; i < tt_policy_count(); i++) {
+        const char *name = tt_policy_at(i)->name;
+        struct world world;
+        print_message("%s\n", name);
+        open_world(&world, name);
+        story(&world, name);
+        close_world(&world);
+    }
+}
+
+/* No more than max_count wait; the next is refused at once, and there is room again when some
+ * start. */
+static void full_queue(struct world *world, const char *policy) {
+    (void)policy;
+    world->rules[0].max_count = 2;
+    occupy(world);
+    arrive(world, 1, TT_NEVER, 0);
+    arrive(world, 2, TT_NEVER, 0);
+    int ended = world->ended_count;
+    arrive(world, 3, TT_NEVER, 0);
+    assert_int_equal(world->ended_count, ended + 1);
+    assert_int_equal(world->ended_at[3], world->now);
+    assert_int_equal(world->ending[3], TT_ENDING_DROPPED);
+    assert_int_equal(world->reason[3], TT_DROP_QUEUE_FULL);
+    arrive(world, 4, TT_NEVER, 1); /* another level, another queue */
+    assert_int_equal(world->ended_at[4], -1);
+    decide(world);
+    while (world->ended_count < 5) {
+        if (world->running_count == 0)
+            pass(world, world->now + TT_MS);
+        if (world->running_count)
+            finish(world);
+        decide(world);
+    }
+    for (int user = 0; user < 5; user++)
+        assert_int_equal(world->ending[user], user == 3 ? TT_ENDING_DROPPED : TT_ENDING_DONE);
+    arrive(world, 5, TT_NEVER, 0);
+    assert_int_equal(world->ended_at[5], -1);
+}
+
+static void test_full_queue(void **state) {
+    (void)state;
+    every_policy(full_queue);
+}
+
+/* Who cannot make it is told so the moment it is clear, wherever it stands in the queue. */
+static void expiry(struct world *world, const char *policy) {
+    (void)policy;
+    occupy(world);
+    int64_t begin = world->now;
+    arrive(world, 1, TT_NEVER, 0);
+    arrive(world, 2, 3 * TT_MS, 0); /* behind one that has time */
+    arrive(world, 3, TAKES_NS - 1, 0);
+    assert_int_equal(world->ended_at[3], begin); /* lost when it came */
+    assert_int_equal(world->reason[3], TT_DROP_DEADLINE);
+    decide(world);
+    pass(world, begin + 10 * TT_MS);
+    assert_int_equal(world->ending[2], TT_ENDING_DROPPED);
+    assert_int_equal(world->reason[2], TT_DROP_DEADLINE);
+    assert_true(world->ended_at[2] > begin);
+    assert_true(world->ended_at[2] <= begin + 3 * TT_MS - TAKES_NS + 1);
+    assert_int_equal(world->ended_at[1], -1);
+    for (int i = 0; i < world->started_count; i++)
+        assert_int_not_equal(world->started[i], 2);
+}
+
+static void test_expiry(void **state) {
+    (void)state;
+    every_policy(expiry);
+}
+
+/* With delay_late nobody is dropped: who was late goes last, and is computed. */
+static void delay(struct world *world, const char *policy) {
+    (void)policy;
+    world->rules[0].delay_late = true;
+    occupy(world);
+    int64_t begin = world->now;
+    arrive(world, 1, 3 * TT_MS, 0);
+    arrive(world, 2, TAKES_NS / 2, 0); /* late when it comes */
+    arrive(world, 3, TT_NEVER, 0);
+    decide(world);
+    pass(world, begin + 10 * TT_MS);
+    for (int user = 1; user <= 3; user++)
+        assert_int_equal(world->ended_at[user], -1);
+    arrive(world, 4, TT_NEVER, 0); /* comes later than they, and goes before them */
+    decide(world);
+    for (int turns = 0; world->ended_count < 5; turns++) {
+        assert_true(turns < 100);
+        if (world->running_count)
+            finish(world);
+        decide(world);
+        if (world->running_count == 0)
+            pass(world, world->now + 50 * TT_MS);
+    }
+    int at[5] = {0};
+    for (int i = 0; i < world->started_count; i++)
+        at[world->started[i]] = i;
+    for (int user = 0; user < 5; user++)
+        assert_int_equal(world->ending[user], TT_ENDING_DONE);
+    assert_true(at[3] < at[1]);
+    assert_true(at[4] < at[1]);
+    assert_true(at[3] < at[2]);
+    assert_true(at[4] < at[2]);
+}
+
+static void test_delay(void **state) {
+    (void)state;
+    every_policy(delay);
+}
+
+/* Where the rule leaves the late alone, and where there is none, the policy decides by itself. */
+static void test_compute_late(void **state) {
+    (void)state;
+    for (int none = 0; none < 2; none++) {
+        struct world world;
+        open_world(&world, "window");
+        world.rules[0].compute_late = true;
+        if (none)
+            world.model.rules = NULL;
+        arrive(&world, 0, TT_NEVER, 0);
+        decide(&world);
+        arrive(&world, 1, TAKES_NS / 2, 0);
+        pass(&world, 10 * TT_MS);
+        assert_int_equal(world.ended_count, 0);
+        finish(&world);
+        decide(&world);
+        finish(&world);
+        assert_int_equal(world.ending[1], TT_ENDING_DONE);
+        close_world(&world);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_full_queue),
+        cmocka_unit_test(test_expiry),
+        cmocka_unit_test(test_delay),
+        cmocka_unit_test(test_compute_late),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
