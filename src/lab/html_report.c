@@ -2,11 +2,12 @@
 
 #include "base/instant.h"
 #include "base/text.h"
+#include "lab/cdf_svg.h"
 #include "lab/report.h"
 
 #include <stdlib.h>
 
-enum { WIDTH = 1200, LEFT = 60, LANE = 22, CDF_HEIGHT = 260, MAX_LANES = 64, CDF_POINTS = 400 };
+enum { WIDTH = 1200, LEFT = 60, LANE = 22, MAX_LANES = 64 };
 
 void tt_html_report_init(struct tt_html_report *self, const struct tt_scenario *scenario) {
     *self = (struct tt_html_report){.scenario = scenario};
@@ -125,39 +126,15 @@ static void put_timeline(const struct tt_html_report *self, struct tt_text *out)
     tt_text_puts(out, "</svg>\n");
 }
 
-static void put_curve(const struct tt_histogram *h, const char *color, double max,
-                      struct tt_text *out) {
-    tt_text_printf(out, "<polyline fill='none' stroke='%s' stroke-width='2' points='", color);
-    for (int32_t i = 0; i <= CDF_POINTS; i++) {
-        double x = (double)tt_histogram_quantile(h, i, CDF_POINTS) / max;
-        tt_text_printf(out, "%.1f,%.1f ", LEFT + x * (WIDTH - LEFT - 10),
-                       CDF_HEIGHT - 20 - (CDF_HEIGHT - 30) * (double)i / CDF_POINTS);
-    }
-    tt_text_puts(out, "'/>\n");
-}
-
 static void put_cdf(const struct tt_scenario_result *result, struct tt_text *out) {
     struct tt_measure_model total;
     tt_measure_total(&result->measure, &total);
     if (total.latency_ns.count > 0) {
-        double max = (double)(total.latency_ns.maximum > 0 ? total.latency_ns.maximum : 1);
-        tt_text_printf(out,
-                       "<h2>Latency (blue) and queueing delay (orange), share of requests</h2>"
-                       "<svg viewBox='0 0 %d %d' width='%d'>\n",
-                       WIDTH, CDF_HEIGHT, WIDTH);
-        for (int32_t i = 0; i <= 4; i++) {
-            double y = CDF_HEIGHT - 20 - (CDF_HEIGHT - 30) * i / 4.0;
-            double x = LEFT + (WIDTH - LEFT - 10) * i / 4.0;
-            tt_text_printf(out,
-                           "<line x1='%d' x2='%d' y1='%.1f' y2='%.1f' stroke='#ddd'/><text x='10' "
-                           "y='%.1f' font-size='12'>%d %%</text><text x='%.1f' y='%d' "
-                           "font-size='12' text-anchor='%s'>%.2f ms</text>\n",
-                           LEFT, WIDTH - 10, y, y, y + 4, 25 * i, x, CDF_HEIGHT - 4,
-                           i == 4 ? "end" : "middle", max * i / 4 / 1e6);
-        }
-        put_curve(&total.latency_ns, "#2266cc", max, out);
-        put_curve(&total.queueing_ns, "#dd7711", max, out);
-        tt_text_puts(out, "</svg>\n");
+        const struct tt_cdf_curve curves[] = {{&total.latency_ns, "#2266cc"},
+                                              {&total.queueing_ns, "#dd7711"}};
+        tt_text_puts(out, "<h2>Latency (blue) and queueing delay (orange), share of "
+                          "requests</h2>");
+        tt_cdf_svg_put(curves, TT_COUNT(curves), total.latency_ns.maximum, out);
     }
     tt_measure_model_fini(&total);
 }

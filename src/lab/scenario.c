@@ -1,6 +1,7 @@
 #include "lab/scenario.h"
 
 #include "base/instant.h"
+#include "lab/arrival_source.h"
 #include "lab/trace_csv.h"
 
 #include <stdlib.h>
@@ -41,8 +42,7 @@ struct run {
     struct tt_tasks_csv tasks;
     struct tt_outcomes_csv outcomes;
     const struct tt_sim_observer *also;
-    struct tt_arrivals *arrivals;
-    struct tt_arrival_file file;
+    struct tt_arrival_source source;
     const char **names;
     struct tt_sim_model *models;
 };
@@ -91,55 +91,6 @@ static enum tt_err create_policy(void *context, struct tt_mechanism *mechanism,
     return tt_policy_create(mechanism, scenario->policy, &setup, why);
 }
 
-static enum tt_err open_file_source(struct run *run, struct tt_message *why) {
-    const struct tt_scenario *s = run->scenario;
-    struct tt_arrival_file_model *models = calloc((size_t)s->model_count, sizeof(*models));
-    if (!models)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    for (int32_t m = 0; m < s->model_count; m++)
-        models[m] =
-            (struct tt_arrival_file_model){.name = s->models[m].name,
-                                           .slo_ns = s->models[m].step_model.slo_ns,
-                                           .rows = s->models[m].rows,
-                                           .length = s->models[m].length,
-                                           .max_batch = s->models[m].step_model.max_batch,
-                                           .step_count = s->models[m].step_model.step_count};
-    enum tt_err err =
-        tt_arrival_file_read(s->arrivals_path, models, s->model_count, &run->file, why);
-    free(models);
-    return err;
-}
-
-static enum tt_err open_drawn_source(struct run *run, struct tt_message *why) {
-    const struct tt_scenario *s = run->scenario;
-    struct tt_arrivals_model *models = calloc((size_t)s->model_count, sizeof(*models));
-    if (!models)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    for (int32_t m = 0; m < s->model_count; m++)
-        models[m] = (struct tt_arrivals_model){.name = s->models[m].name,
-                                               .weight = s->models[m].weight,
-                                               .slo_ns = s->models[m].step_model.slo_ns,
-                                               .rows = s->models[m].rows,
-                                               .length = s->models[m].length};
-    struct tt_arrivals_options options = {.models = models,
-                                          .model_count = s->model_count,
-                                          .process = s->process,
-                                          .shape_ppm = s->shape_ppm,
-                                          .rate = s->rate,
-                                          .interval_ns = s->interval_ns,
-                                          .segments = s->segments,
-                                          .segment_count = s->segment_count,
-                                          .step_rate = s->step_rate,
-                                          .step_every = s->step_every,
-                                          .step_maximum = s->step_maximum,
-                                          .duration_ns = s->duration_ns,
-                                          .request_limit = s->request_limit,
-                                          .seed = s->seed};
-    enum tt_err err = tt_arrivals_new(&options, &run->arrivals, why);
-    free(models);
-    return err;
-}
-
 static enum tt_err open_run(struct run *run, const struct tt_scenario_outputs *outputs,
                             struct tt_message *why) {
     const struct tt_scenario *s = run->scenario;
@@ -156,7 +107,7 @@ static enum tt_err open_run(struct run *run, const struct tt_scenario_outputs *o
                                                .input_bytes = s->models[m].input_bytes,
                                                .output_bytes = s->models[m].output_bytes};
     }
-    enum tt_err err = s->arrivals_path ? open_file_source(run, why) : open_drawn_source(run, why);
+    enum tt_err err = tt_arrival_source_open(&run->source, s, why);
     if (!err && outputs && outputs->tasks_path)
         err = tt_tasks_csv_open(&run->tasks, outputs->tasks_path, run->names,
                                 run->measure.executor_count, why);
@@ -180,8 +131,7 @@ static enum tt_err simulate(struct run *run, bool check, const volatile sig_atom
         .jitter_permille = s->jitter_permille,
         .seed = s->seed,
         .check = check,
-        .source = {.context = run->arrivals ? (void *)run->arrivals : (void *)&run->file,
-                   .next = run->arrivals ? tt_arrivals_next : tt_arrival_file_next},
+        .source = {.context = &run->source, .next = tt_arrival_source_next},
         .observer = {.context = run,
                      .ended = on_ended,
                      .step_started = on_step_started,
@@ -219,8 +169,7 @@ enum tt_err tt_scenario_run(const struct tt_scenario *self, bool check,
     enum tt_err closed_too = tt_outcomes_csv_close(&run.outcomes, closed ? NULL : close_why);
     if (!err)
         err = closed ? closed : closed_too;
-    tt_arrivals_free(run.arrivals);
-    tt_arrival_file_fini(&run.file);
+    tt_arrival_source_close(&run.source);
     free(run.names);
     free(run.models);
     if (err) {

@@ -1,0 +1,22 @@
+/* The requests of a scenario, one after the other in order of time: drawn as its load says, or read
+ * from its file of arrivals. Whoever carries them (a simulation, a load generator) asks for the
+ * next one when it has dealt with the last. */
+#ifndef TT_LAB_ARRIVAL_SOURCE_H
+#define TT_LAB_ARRIVAL_SOURCE_H
+
+#include "lab/scenario.h"
+
+struct tt_arrival_source {
+    struct tt_arrivals *arrivals; /* NULL: the file */
+    struct tt_arrival_file file;
+};
+
+/* Errors are the file's; NO_MEMORY. `scenario` must outlive it. */
+TT_MUST_CHECK enum tt_err tt_arrival_source_open(struct tt_arrival_source *self,
+                                                 const struct tt_scenario *scenario,
+                                                 struct tt_message *why);
+void tt_arrival_source_close(struct tt_arrival_source *self);
+/* As a simulation's source. */
+bool tt_arrival_source_next(void *self, struct tt_sim_arrival *out_arrival);
+
+#endif
