@@ -14,6 +14,15 @@ bool tt_arguments_number(const char *text, int64_t low, int64_t high, int64_t *o
     return true;
 }
 
+bool tt_arguments_decimal(const char *text, double low, double high, double *out) {
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || *end || !(value >= low && value <= high))
+        return false;
+    *out = value;
+    return true;
+}
+
 int tt_arguments_refuse(const char *verb, const char *sentence, const char *detail) {
     fprintf(stderr, "tutti %s: %s%s%s; see tutti %s --help\n", verb, sentence, detail ? " " : "",
             detail ? detail : "", verb);

@@ -16,6 +16,7 @@ static const struct verb {
     {"experiment", "run an experiment in virtual time and report", tt_cmd_experiment},
     {"reproduce", "run a paper's experiments: paper, ours, ratio, why", tt_cmd_reproduce},
     {"compare", "policies side by side along one parameter: who is best where", tt_cmd_compare},
+    {"load", "load a server over HTTP, open loop, and report goodput and latencies", tt_cmd_load},
 };
 
 static void print_help(FILE *out) {

@@ -1,0 +1,522 @@
+#include "cmd/load_plan.h"
+
+#include "base/instant.h"
+#include "cmd/arguments.h"
+#include "lab/experiment.h"
+#include "net/http_fetch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    STANDARD_RATE = 100,
+    STANDARD_DURATION_S = 10,
+    ENDLESS_S = 1000000,
+    BUCKETS = 4096,
+    VARIANTS = 8, /* bodies kept of the same model, rows and length */
+    MAX_FILE_BYTES = 1 << 30,
+};
+
+#define FETCH_NS (10 * TT_S)
+#define KEPT_BYTES_LIMIT ((size_t)256 << 20)
+
+/* Bodies of one model, rows and length. */
+struct tt_load_body {
+    struct tt_load_body *next;
+    int32_t model, rows;
+    int64_t length;
+    int32_t count, turn;
+    struct tt_kserve_client_body variants[VARIANTS];
+};
+
+static int64_t ns_of(double value, int64_t unit_ns) {
+    return (int64_t)(value * (double)unit_ns + 0.5);
+}
+
+/* "MODEL=VALUE" or "VALUE": the value, and the model's length (0: for all). */
+static const char *value_of(const char *item, size_t *out_model_length) {
+    const char *equals = strchr(item, '=');
+    *out_model_length = equals ? (size_t)(equals - item) : 0;
+    return equals ? equals + 1 : item;
+}
+
+static bool is_named(const char *name, const char *item, size_t length) {
+    return strlen(name) == length && memcmp(name, item, length) == 0;
+}
+
+/* --- the scenario --- */
+
+static enum tt_err add_model(struct tt_scenario *scenario, const char *item, int32_t rows,
+                             struct tt_message *why) {
+    const char *colon = strrchr(item, ':');
+    double weight = 1;
+    if (colon && !tt_arguments_decimal(colon + 1, 0.000001, 1e6, &weight))
+        return tt_fail(TT_ERR_INVALID, why,
+                       "--model '%s': a weight, from 0.000001 to 1000000, stands behind the colon",
+                       item);
+    struct tt_scenario_model *model = &scenario->models[scenario->model_count];
+    model->name = colon ? strndup(item, (size_t)(colon - item)) : strdup(item);
+    model->weight = (int64_t)(weight * 1e6 + 0.5);
+    model->rows = rows > 0 ? rows : 1;
+    model->step_model.slo_ns = TT_NEVER;
+    model->step_model.max_batch = INT32_MAX;
+    if (!model->name)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    scenario->model_count++;
+    for (int32_t m = 0; m + 1 < scenario->model_count; m++)
+        if (strcmp(scenario->models[m].name, model->name) == 0)
+            return tt_fail(TT_ERR_INVALID, why, "--model '%s' is given twice", model->name);
+    return model->name[0] ? TT_OK : tt_fail(TT_ERR_INVALID, why, "--model has no name");
+}
+
+static enum tt_err scenario_of_flags(const struct tt_load_flags *flags,
+                                     struct tt_scenario *scenario, struct tt_message *why) {
+    scenario->models = calloc((size_t)flags->models.count, sizeof(*scenario->models));
+    enum tt_err err = scenario->models ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    for (int32_t i = 0; !err && i < flags->models.count; i++)
+        err = add_model(scenario, flags->models.texts[i], (int32_t)flags->rows, why);
+    scenario->process = flags->process;
+    scenario->shape_ppm = flags->gamma_shape_ppm;
+    double rate = flags->rate >= 0 ? flags->rate : STANDARD_RATE;
+    scenario->rate = (int64_t)(rate * (double)TT_RATE_ONE + 0.5);
+    scenario->seed = 1;
+    scenario->duration_ns = (flags->requests >= 0 ? ENDLESS_S : STANDARD_DURATION_S) * TT_S;
+    if (!err && flags->arrivals) {
+        scenario->duration_ns = TT_NEVER;
+        scenario->arrivals_path = strdup(flags->arrivals);
+        if (!scenario->arrivals_path)
+            err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    }
+    return err;
+}
+
+static enum tt_err scenario_of_file(const struct tt_load_flags *flags, char **out_title,
+                                    struct tt_scenario *scenario, struct tt_message *why) {
+    struct tt_experiment experiment;
+    enum tt_err err = tt_experiment_open(&experiment, flags->experiment, why);
+    if (err)
+        return err;
+    char rate[32];
+    snprintf(rate, sizeof(rate), "%.6f", flags->rate);
+    if (flags->rate >= 0)
+        err = tt_experiment_set(&experiment, "rate", rate, why);
+    if (!err && flags->arrivals)
+        err = tt_experiment_set_arrivals(&experiment, flags->arrivals, why);
+    if (!err)
+        err = tt_experiment_build(&experiment, scenario, why);
+    if (!err)
+        *out_title = strdup(experiment.message->title);
+    tt_experiment_close(&experiment);
+    return err;
+}
+
+static enum tt_err set_slos(const struct tt_load_flags *flags, struct tt_scenario *scenario,
+                            struct tt_message *why) {
+    for (int32_t i = 0; i < flags->slos.count; i++) {
+        size_t length;
+        const char *item = flags->slos.texts[i], *value = value_of(item, &length);
+        double slo_ms;
+        if (!tt_arguments_decimal(value, 0.001, 1e9, &slo_ms))
+            return tt_fail(TT_ERR_INVALID, why, "--slo-ms '%s' wants milliseconds from 0.001",
+                           item);
+        bool found = false;
+        for (int32_t m = 0; m < scenario->model_count; m++) {
+            if (length && !is_named(scenario->models[m].name, item, length))
+                continue;
+            scenario->models[m].step_model.slo_ns = ns_of(slo_ms, TT_MS);
+            found = true;
+        }
+        if (!found)
+            return tt_fail(TT_ERR_INVALID, why, "--slo-ms '%s': no model of that name is asked",
+                           item);
+    }
+    return TT_OK;
+}
+
+static enum tt_err make_scenario(struct tt_load_plan *self, struct tt_message *why) {
+    const struct tt_load_flags *flags = self->flags;
+    struct tt_scenario *scenario = &self->scenario;
+    enum tt_err err = flags->experiment ? scenario_of_file(flags, &self->title, scenario, why)
+                                        : scenario_of_flags(flags, scenario, why);
+    if (err)
+        return err;
+    if (flags->duration_s >= 0 && !scenario->arrivals_path)
+        scenario->duration_ns = ns_of(flags->duration_s, TT_S);
+    if (flags->warm_up_s >= 0)
+        scenario->warm_up_ns = ns_of(flags->warm_up_s, TT_S);
+    if (flags->requests >= 0)
+        scenario->request_limit = flags->requests;
+    if (flags->seed >= 0)
+        scenario->seed = (uint64_t)flags->seed;
+    if (scenario->warm_up_ns >= scenario->duration_ns)
+        return tt_fail(TT_ERR_INVALID, why, "--warm-up is as long as the load itself, %g s",
+                       (double)scenario->duration_ns / 1e9);
+    if (flags->concurrency && scenario->arrivals_path)
+        return tt_fail(TT_ERR_INVALID, why,
+                       "--concurrency is a closed loop: %s says when requests come",
+                       flags->experiment);
+    return set_slos(flags, scenario, why);
+}
+
+/* --- whom it asks --- */
+
+static const char *served_name(const struct tt_load_flags *flags, const char *name) {
+    const char *other = NULL;
+    for (int32_t i = 0; i < flags->maps.count; i++) {
+        size_t length;
+        const char *item = flags->maps.texts[i], *served = value_of(item, &length);
+        if (length && is_named(name, item, length))
+            return served;
+        if (length == 1 && item[0] == '*')
+            other = served;
+    }
+    return other ? other : name;
+}
+
+static enum tt_err check_maps(const struct tt_load_plan *self, struct tt_message *why) {
+    for (int32_t i = 0; i < self->flags->maps.count; i++) {
+        size_t length;
+        const char *item = self->flags->maps.texts[i];
+        (void)value_of(item, &length);
+        bool found = length == 1 && item[0] == '*';
+        for (int32_t m = 0; m < self->scenario.model_count; m++)
+            found |= length && is_named(self->scenario.models[m].name, item, length);
+        if (!found)
+            return tt_fail(TT_ERR_INVALID, why,
+                           "--map '%s': NAME=SERVED is wanted, NAME a model of the experiment",
+                           item);
+    }
+    return TT_OK;
+}
+
+static enum tt_err ask_for(struct tt_load_plan *self, struct tt_load_target *target,
+                           struct tt_message *why) {
+    struct tt_text path, answer;
+    tt_text_init(&path);
+    tt_kserve_client_path(target->served, &path);
+    enum tt_err err = path.failed
+                          ? tt_fail(TT_ERR_NO_MEMORY, why, "out of memory")
+                          : tt_http_fetch(&self->address, path.bytes, NULL, FETCH_NS, &answer, why);
+    tt_text_fini(&path);
+    if (err)
+        return err;
+    err = tt_kserve_client_model_read(answer.bytes ? answer.bytes : "", answer.length,
+                                      &target->model, why);
+    tt_text_fini(&answer);
+    return err ? tt_fail_in(err, why, "model '%s'", target->served) : TT_OK;
+}
+
+static enum tt_err make_targets(struct tt_load_plan *self, struct tt_message *why) {
+    int32_t count = self->scenario.model_count;
+    self->targets = calloc((size_t)count, sizeof(*self->targets));
+    if (!self->targets)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    for (int32_t m = 0; m < count; m++) {
+        struct tt_load_target *target = &self->targets[m];
+        target->served = strdup(served_name(self->flags, self->scenario.models[m].name));
+        if (!target->served)
+            return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+        int32_t same = 0; /* several models of an experiment may be one here */
+        while (same < m && strcmp(self->targets[same].served, target->served) != 0)
+            same++;
+        enum tt_err err = TT_OK;
+        if (same < m)
+            target->model = self->targets[same].model;
+        else
+            err = ask_for(self, target, why);
+        if (err)
+            return err;
+    }
+    return TT_OK;
+}
+
+/* --- what they are asked --- */
+
+static enum tt_err set_shapes(struct tt_load_plan *self, struct tt_message *why) {
+    for (int32_t i = 0; i < self->flags->shapes.count; i++) {
+        const char *item = self->flags->shapes.texts[i];
+        const char *slash = strchr(item, '/'), *colon = strrchr(item, ':');
+        const char *name = slash && colon && slash < colon ? slash + 1 : item;
+        if (!colon || colon == name || colon - name >= TT_MAX_NAME_BYTES)
+            return tt_fail(TT_ERR_INVALID, why,
+                           "--shape '%s': INPUT:DIMS is wanted, as x:3,224,224", item);
+        char input[TT_MAX_NAME_BYTES];
+        memcpy(input, name, (size_t)(colon - name));
+        input[colon - name] = '\0';
+        int32_t found = 0;
+        enum tt_err err = TT_OK;
+        for (int32_t m = 0; !err && m < self->scenario.model_count; m++) {
+            if (name != item &&
+                !is_named(self->scenario.models[m].name, item, (size_t)(slash - item)))
+                continue;
+            err = tt_kserve_client_shape(&self->targets[m].model, input, colon + 1, why);
+            found += err == TT_OK;
+            if (err == TT_ERR_NOT_FOUND && name == item)
+                err = TT_OK;
+        }
+        if (!err && !found)
+            err = tt_fail(TT_ERR_INVALID, why, "no model that is asked has such an input");
+        if (err)
+            return tt_fail_in(TT_ERR_INVALID, why, "--shape '%s'", item);
+    }
+    return TT_OK;
+}
+
+static enum tt_err add_given(struct tt_load_target *target, const char *json, size_t size_bytes,
+                             bool binary, struct tt_message *why) {
+    struct tt_kserve_client_body body;
+    enum tt_err err = tt_kserve_client_body_read(json, size_bytes, binary, &body, why);
+    if (err)
+        return err;
+    struct tt_kserve_client_body *larger =
+        realloc(target->given, (size_t)(target->given_count + 1) * sizeof(*larger));
+    if (!larger) {
+        tt_kserve_client_body_fini(&body);
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    }
+    larger[target->given_count++] = body;
+    target->given = larger;
+    return TT_OK;
+}
+
+/* One request over several lines, or one a line. */
+static enum tt_err read_given(struct tt_load_target *target, const char *path, bool binary,
+                              struct tt_message *why) {
+    struct tt_text text;
+    enum tt_err err = tt_text_read_file(path, MAX_FILE_BYTES, &text, why);
+    if (err)
+        return err;
+    const char *at = tt_text_string(&text), *end = at + text.length;
+    if (add_given(target, at, text.length, binary, NULL) != TT_OK) {
+        int32_t line = 1;
+        for (; !err && at < end; line++) {
+            const char *line_end = memchr(at, '\n', (size_t)(end - at));
+            line_end = line_end ? line_end : end;
+            if (line_end - at > (ptrdiff_t)strspn(at, " \t\r\n"))
+                err = add_given(target, at, (size_t)(line_end - at), binary, why);
+            if (err)
+                tt_fail_in(err, why, "%s:%d", path, line);
+            at = line_end + 1;
+        }
+        if (!err && target->given_count == 0)
+            err = tt_fail(TT_ERR_INVALID, why, "%s: there is no request in it", path);
+    }
+    tt_text_fini(&text);
+    return err;
+}
+
+static enum tt_err read_inputs(struct tt_load_plan *self, struct tt_message *why) {
+    const struct tt_load_items *files = &self->flags->input_files;
+    for (int32_t i = 0; i < files->count; i++) {
+        size_t length;
+        const char *item = files->texts[i], *path = value_of(item, &length);
+        bool found = false;
+        for (int32_t m = 0; m < self->scenario.model_count; m++) {
+            if (length && !is_named(self->scenario.models[m].name, item, length))
+                continue;
+            found = true;
+            enum tt_err err = read_given(&self->targets[m], path, self->flags->binary, why);
+            if (err)
+                return err;
+        }
+        if (!found)
+            return tt_fail(TT_ERR_INVALID, why, "--input-file '%s': no model of that name is asked",
+                           item);
+    }
+    return TT_OK;
+}
+
+static enum tt_err read_length_file(struct tt_load_plan *self, const char *path,
+                                    struct tt_message *why) {
+    struct tt_text text;
+    enum tt_err err = tt_text_read_file(path, MAX_FILE_BYTES, &text, why);
+    if (err)
+        return err;
+    int64_t capacity = 1;
+    for (size_t i = 0; i < text.length; i++)
+        capacity += text.bytes[i] == '\n';
+    self->lengths = calloc((size_t)capacity, sizeof(*self->lengths));
+    if (!self->lengths)
+        err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    int32_t number = 1;
+    char *rest = text.length ? text.bytes : NULL, *line;
+    for (; !err && (line = strsep(&rest, "\n")) != NULL; number++) {
+        line[strcspn(line, " \t\r")] = '\0';
+        if (*line && !tt_arguments_number(line, 0, INT32_MAX, &self->lengths[self->length_count++]))
+            err = tt_fail(TT_ERR_INVALID, why, "%s:%d: '%s' is no length; a whole number a line is",
+                          path, number, line);
+    }
+    if (!err && self->length_count == 0)
+        err = tt_fail(TT_ERR_INVALID, why, "%s: there is no length in it", path);
+    tt_text_fini(&text);
+    return err;
+}
+
+static enum tt_err read_lengths(struct tt_load_plan *self, struct tt_message *why) {
+    const char *text = self->flags->length;
+    if (!text)
+        return TT_OK;
+    if (text[0] == '@')
+        return read_length_file(self, text + 1, why);
+    char low[24];
+    const char *dash = strchr(text, '-');
+    size_t length = dash ? (size_t)(dash - text) : strlen(text);
+    snprintf(low, sizeof(low), "%.*s", (int)(length < sizeof(low) ? length : 0), text);
+    if (!tt_arguments_number(low, 0, INT32_MAX, &self->length_low) ||
+        !tt_arguments_number(dash ? dash + 1 : low, self->length_low, INT32_MAX,
+                             &self->length_high))
+        return tt_fail(TT_ERR_INVALID, why, "--length '%s': N, A-B with A <= B, or @FILE is wanted",
+                       text);
+    return TT_OK;
+}
+
+/* Can every request be made? */
+static enum tt_err check_targets(const struct tt_load_plan *self, struct tt_message *why) {
+    for (int32_t m = 0; m < self->scenario.model_count; m++) {
+        const struct tt_load_target *target = &self->targets[m];
+        const struct tt_scenario_model *model = &self->scenario.models[m];
+        if (target->given)
+            continue;
+        const struct tt_tensor_spec *open = tt_kserve_client_open_input(&target->model);
+        char shape[TT_MAX_RANK * 21 + 2];
+        if (open && !self->flags->length && model->length == 0 && !self->scenario.arrivals_path)
+            return tt_fail(TT_ERR_INVALID, why,
+                           "input '%s' of model '%s' is %s, open beyond the rows: say --length, or "
+                           "--shape %s:DIMS",
+                           open->name, target->served,
+                           tt_shape_print(&open->shape, shape, sizeof(shape)), open->name);
+        if (model->rows > 1 && !tt_kserve_client_has_rows(&target->model))
+            return tt_fail(TT_ERR_INVALID, why,
+                           "model '%s' takes one row at a time, and %d are asked for",
+                           target->served, model->rows);
+    }
+    return TT_OK;
+}
+
+enum tt_err tt_load_plan_open(struct tt_load_plan *self, const struct tt_load_flags *flags,
+                              struct tt_message *why) {
+    *self = (struct tt_load_plan){.flags = flags};
+    enum tt_err err = tt_http_address_parse(flags->url, 8000, &self->address, why);
+    if (!err && !self->address.is_loopback && !flags->yes_remote)
+        err = tt_fail(TT_ERR_INVALID, why,
+                      "%s is another machine, and this drives servers to their limits: with its "
+                      "owner's consent, add --yes-remote",
+                      self->address.host);
+    if (!err)
+        err = make_scenario(self, why);
+    if (!err)
+        err = check_maps(self, why);
+    if (!err)
+        err = read_lengths(self, why);
+    if (!err)
+        err = make_targets(self, why);
+    if (!err)
+        err = set_shapes(self, why);
+    if (!err)
+        err = read_inputs(self, why);
+    if (!err)
+        err = check_targets(self, why);
+    self->buckets = err ? NULL : calloc(BUCKETS, sizeof(*self->buckets));
+    if (!err && !self->buckets)
+        err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    tt_prng_init(&self->prng, self->scenario.seed, 1);
+    if (err)
+        tt_load_plan_close(self);
+    return err;
+}
+
+static void free_kept(struct tt_load_body *kept) {
+    while (kept) {
+        struct tt_load_body *next = kept->next;
+        for (int32_t i = 0; i < kept->count; i++)
+            tt_kserve_client_body_fini(&kept->variants[i]);
+        free(kept);
+        kept = next;
+    }
+}
+
+void tt_load_plan_close(struct tt_load_plan *self) {
+    for (int32_t m = 0; self->targets && m < self->scenario.model_count; m++) {
+        struct tt_load_target *target = &self->targets[m];
+        for (int32_t i = 0; i < target->given_count; i++)
+            tt_kserve_client_body_fini(&target->given[i]);
+        free(target->given);
+        free(target->served);
+    }
+    for (int32_t i = 0; self->buckets && i < BUCKETS; i++)
+        free_kept(self->buckets[i]);
+    free(self->buckets);
+    free(self->targets);
+    free(self->lengths);
+    free(self->title);
+    tt_scenario_fini(&self->scenario);
+    *self = (struct tt_load_plan){0};
+}
+
+/* --- bodies --- */
+
+static int64_t draw_length(struct tt_load_plan *self, const struct tt_load_request *request) {
+    if (request->length > 0 || !self->flags->length)
+        return request->length > 0 ? request->length : 1;
+    if (self->lengths)
+        return self->lengths[tt_prng_below(&self->prng, (uint64_t)self->length_count)];
+    return self->length_low + (int64_t)tt_prng_below(&self->prng, (uint64_t)(self->length_high -
+                                                                             self->length_low + 1));
+}
+
+/* The place where bodies like this are kept; NULL: no memory. */
+static struct tt_load_body *find_kept(struct tt_load_plan *self, int32_t model, int32_t rows,
+                                      int64_t length) {
+    uint64_t hash = ((uint64_t)model * 31 + (uint64_t)rows) * 1000003 + (uint64_t)length;
+    struct tt_load_body **at = &self->buckets[hash % BUCKETS];
+    while (*at && ((*at)->model != model || (*at)->rows != rows || (*at)->length != length))
+        at = &(*at)->next;
+    if (!*at) {
+        *at = calloc(1, sizeof(**at));
+        if (*at)
+            **at = (struct tt_load_body){.model = model, .rows = rows, .length = length};
+    }
+    return *at;
+}
+
+enum tt_err tt_load_plan_body(struct tt_load_plan *self, const struct tt_load_request *request,
+                              struct tt_kserve_client_body *own,
+                              const struct tt_kserve_client_body **out_body,
+                              struct tt_message *why) {
+    const struct tt_load_target *target = &self->targets[request->model];
+    if (target->given) {
+        *out_body = &target->given[request->number % target->given_count];
+        return TT_OK;
+    }
+    bool open = tt_kserve_client_open_input(&target->model) != NULL;
+    int64_t length = open ? draw_length(self, request) : 0;
+    struct tt_load_body *kept = find_kept(self, request->model, request->rows, length);
+    if (kept && (kept->count == VARIANTS || (kept->count && self->kept_bytes > KEPT_BYTES_LIMIT))) {
+        *out_body = &kept->variants[kept->turn++ % kept->count];
+        return TT_OK;
+    }
+    struct tt_kserve_client_body body;
+    enum tt_err err = tt_kserve_client_body_draw(&target->model, request->rows, length,
+                                                 self->flags->binary, &self->prng, &body, why);
+    if (err)
+        return err;
+    if (kept && self->kept_bytes <= KEPT_BYTES_LIMIT) {
+        self->kept_bytes += body.json.capacity + body.binary.capacity;
+        kept->variants[kept->count] = body;
+        *out_body = &kept->variants[kept->count++];
+    } else {
+        *own = body;
+        *out_body = NULL;
+    }
+    return TT_OK;
+}
+
+int64_t tt_load_plan_timeout_us(const struct tt_load_plan *self,
+                                const struct tt_load_request *request) {
+    if (self->flags->timeout_us >= 0)
+        return self->flags->timeout_us;
+    return request->deadline_at == TT_NEVER
+               ? 0
+               : tt_instant_max(1, (request->deadline_at - request->at) / 1000);
+}
