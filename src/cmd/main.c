@@ -17,6 +17,7 @@ static const struct verb {
     {"reproduce", "run a paper's experiments: paper, ours, ratio, why", tt_cmd_reproduce},
     {"compare", "policies side by side along one parameter: who is best where", tt_cmd_compare},
     {"load", "load a server over HTTP, open loop, and report goodput and latencies", tt_cmd_load},
+    {"top", "watch a server: models, rates, batches, goodput", tt_cmd_top},
 };
 
 static void print_help(FILE *out) {

@@ -11,7 +11,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = os.environ["TUTTI_PROGRAM"]
-VERBS = ("serve", "models", "profile", "experiment", "reproduce", "load")
+VERBS = ("serve", "models", "profile", "experiment", "reproduce", "load", "top")
 MODELS = None
 
 

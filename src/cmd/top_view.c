@@ -1,0 +1,349 @@
+#include "cmd/top_view.h"
+
+#include "net/metrics_page.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- a snapshot --- */
+
+static const struct source {
+    const char *metric;
+    enum tt_top_value value;
+} sources[] = {
+    {"nv_inference_request_success", TT_TOP_SUCCESS},
+    {"nv_inference_count", TT_TOP_INFERENCES},
+    {"nv_inference_exec_count", TT_TOP_EXECUTIONS},
+    {"nv_inference_request_duration_us", TT_TOP_REQUEST_US},
+    {"nv_inference_queue_duration_us", TT_TOP_QUEUE_US},
+    {"nv_inference_compute_infer_duration_us", TT_TOP_COMPUTE_US},
+    {"nv_inference_pending_request_count", TT_TOP_IN_FLIGHT},
+    {"tutti_requests_on_time_total", TT_TOP_ON_TIME},
+    {"tutti_requests_late_total", TT_TOP_LATE},
+    {"tutti_queue_requests", TT_TOP_QUEUED},
+};
+
+void tt_top_snapshot_fini(struct tt_top_snapshot *self) {
+    free(self->models);
+    *self = (struct tt_top_snapshot){0};
+}
+
+/* The model of that name and version, made where it is new; NULL: no memory. */
+static struct tt_top_model *model_of(struct tt_top_snapshot *self, const char *name,
+                                     const char *version) {
+    for (int32_t m = 0; m < self->count; m++)
+        if (strcmp(self->models[m].name, name) == 0 &&
+            strcmp(self->models[m].version, version) == 0)
+            return &self->models[m];
+    struct tt_top_model *larger =
+        realloc(self->models, (size_t)(self->count + 1) * sizeof(*larger));
+    if (!larger)
+        return NULL;
+    self->models = larger;
+    struct tt_top_model *model = &larger[self->count++];
+    memset(model, 0, sizeof(*model));
+    snprintf(model->name, sizeof(model->name), "%s", name);
+    snprintf(model->version, sizeof(model->version), "%s", version);
+    return model;
+}
+
+static void add_value(struct tt_top_model *model, enum tt_top_value value, double amount) {
+    model->values[value] = (model->has[value] ? model->values[value] : 0) + amount;
+    model->has[value] = true;
+}
+
+/* A bucket of a histogram of latencies, in whichever unit. */
+static void take_bucket(struct tt_top_model *model, const struct tt_metric *metric) {
+    double unit_us = tt_metric_is(metric, "tutti_request_duration_us_bucket")        ? 1
+                     : tt_metric_is(metric, "tutti_request_duration_seconds_bucket") ? 1e6
+                                                                                     : 0;
+    char bound[64];
+    if (unit_us == 0 || model->bucket_count == TT_TOP_BUCKETS ||
+        !tt_metric_label(metric, "le", bound, sizeof(bound)))
+        return;
+    model->bounds_us[model->bucket_count] = strtod(bound, NULL) * unit_us;
+    model->counts[model->bucket_count++] = metric->value;
+}
+
+static void take_sample(struct tt_top_model *model, const struct tt_metric *metric) {
+    for (size_t i = 0; i < TT_COUNT(sources); i++)
+        if (tt_metric_is(metric, sources[i].metric)) {
+            add_value(model, sources[i].value, metric->value);
+            return;
+        }
+    if (tt_metric_is(metric, "nv_inference_request_failure")) {
+        char reason[32] = "";
+        bool withdrawn = tt_metric_label(metric, "reason", reason, sizeof(reason)) &&
+                         strcmp(reason, "CANCELED") == 0;
+        add_value(model, withdrawn ? TT_TOP_CANCELLED : TT_TOP_REFUSED, metric->value);
+        return;
+    }
+    take_bucket(model, metric);
+}
+
+static enum tt_err take_states(struct tt_top_snapshot *self, const char *index,
+                               size_t index_bytes) {
+    json_t *root = json_loadb(index, index_bytes, 0, NULL), *entry;
+    size_t i;
+    enum tt_err err = TT_OK;
+    json_array_foreach(root, i, entry) {
+        const char *name = json_string_value(json_object_get(entry, "name"));
+        const char *version = json_string_value(json_object_get(entry, "version"));
+        const char *state = json_string_value(json_object_get(entry, "state"));
+        if (!name || strlen(name) >= TT_TOP_NAME_BYTES)
+            continue;
+        struct tt_top_model *model = model_of(self, name, version ? version : "");
+        if (!model) {
+            err = TT_ERR_NO_MEMORY;
+            break;
+        }
+        snprintf(model->state, sizeof(model->state), "%s", state ? state : "");
+    }
+    json_decref(root);
+    return err;
+}
+
+enum tt_err tt_top_snapshot_read(const char *page, size_t page_bytes, const char *index,
+                                 size_t index_bytes, int64_t at,
+                                 struct tt_top_snapshot *out_snapshot, struct tt_message *why) {
+    struct tt_top_snapshot snapshot = {.at = at};
+    struct tt_metrics_page walk;
+    struct tt_metric metric;
+    enum tt_err err = TT_OK;
+    bool any = false;
+    tt_metrics_page_init(&walk, page, page_bytes);
+    while (!err && tt_metrics_page_next(&walk, &metric)) {
+        bool ours = (metric.name_length > 3 && memcmp(metric.name, "nv_", 3) == 0) ||
+                    (metric.name_length > 6 && memcmp(metric.name, "tutti_", 6) == 0);
+        any |= ours;
+        char name[TT_TOP_NAME_BYTES], version[32] = "";
+        if (!ours || !tt_metric_label(&metric, "model", name, sizeof(name)))
+            continue;
+        (void)tt_metric_label(&metric, "version", version, sizeof(version));
+        struct tt_top_model *model = model_of(&snapshot, name, version);
+        if (model)
+            take_sample(model, &metric);
+        else
+            err = TT_ERR_NO_MEMORY;
+    }
+    if (!err && index)
+        err = take_states(&snapshot, index, index_bytes);
+    if (err)
+        err = tt_fail(err, why, "no memory for the models of a server");
+    else if (!any && !index)
+        err = tt_fail(TT_ERR_INVALID, why, "there are no metrics of an inference server");
+    if (err)
+        tt_top_snapshot_fini(&snapshot);
+    else
+        *out_snapshot = snapshot;
+    return err;
+}
+
+/* --- what happened between two --- */
+
+struct row {
+    const struct tt_top_model *before, *after; /* before: NULL for one that is new */
+    double seconds;
+};
+
+/* The growth of a counter; NAN: the page does not have it. */
+static double growth(const struct row *row, enum tt_top_value value) {
+    if (!row->after->has[value])
+        return NAN;
+    double now = row->after->values[value];
+    double then = row->before && row->before->has[value] ? row->before->values[value] : 0;
+    return now >= then ? now - then : now;
+}
+
+static double gauge(const struct row *row, enum tt_top_value value) {
+    return row->after->has[value] ? row->after->values[value] : NAN;
+}
+
+static double ratio(double part, double whole) { return whole > 0 ? part / whole : NAN; }
+
+static double good(const struct row *row) {
+    double on_time = growth(row, TT_TOP_ON_TIME);
+    return isnan(on_time) ? growth(row, TT_TOP_SUCCESS) : on_time;
+}
+
+static double bad_share(const struct row *row) {
+    double late = growth(row, TT_TOP_LATE), refused = growth(row, TT_TOP_REFUSED);
+    double bad = (isnan(late) ? 0 : late) + (isnan(refused) ? 0 : refused);
+    return ratio(bad, bad + good(row));
+}
+
+/* In us, by the upper bound of the bucket in which it lies, as Prometheus would say at the most. */
+static double quantile_us(const struct row *row, double share) {
+    const struct tt_top_model *after = row->after, *before = row->before;
+    int32_t count = after->bucket_count;
+    bool same = before && before->bucket_count == count;
+    double all = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (int32_t i = 0; i < count; i++) {
+            double grown = after->counts[i] - (same ? before->counts[i] : 0);
+            if (pass == 0)
+                all = grown > all ? grown : all;
+            else if (all > 0 && grown >= share * all)
+                return after->bounds_us[i];
+        }
+    return NAN;
+}
+
+static const struct column {
+    const char *head, *key; /* key: of the JSON */
+    int width, decimals;
+} columns[] = {
+    {"req/s", "requests_per_s", 9, 1}, {"good/s", "good_per_s", 9, 1},
+    {"bad %", "bad_rate", 7, 2},       {"in flight", "in_flight", 9, 0},
+    {"queued", "queued", 7, 0},        {"batch", "batch_rows", 7, 2},
+    {"wait ms", "wait_ms", 9, 3},      {"run ms", "compute_ms", 9, 3},
+    {"mean ms", "latency_ms", 9, 3},   {"p50 ms", "p50_ms", 9, 3},
+    {"p99 ms", "p99_ms", 9, 3},        {"total", "requests_total", 11, 0},
+};
+
+enum { COLUMNS = TT_COUNT(columns), BAD_COLUMN = 2 };
+
+static void fill(const struct row *row, double values[COLUMNS]) {
+    double requests = growth(row, TT_TOP_SUCCESS);
+    double all[COLUMNS] = {
+        ratio(requests, row->seconds),
+        ratio(good(row), row->seconds),
+        bad_share(row),
+        gauge(row, TT_TOP_IN_FLIGHT),
+        gauge(row, TT_TOP_QUEUED),
+        ratio(growth(row, TT_TOP_INFERENCES), growth(row, TT_TOP_EXECUTIONS)),
+        ratio(growth(row, TT_TOP_QUEUE_US), requests) / 1e3,
+        ratio(growth(row, TT_TOP_COMPUTE_US), requests) / 1e3,
+        ratio(growth(row, TT_TOP_REQUEST_US), requests) / 1e3,
+        quantile_us(row, 0.5) / 1e3,
+        quantile_us(row, 0.99) / 1e3,
+        gauge(row, TT_TOP_SUCCESS),
+    };
+    memcpy(values, all, sizeof(all));
+}
+
+static const struct tt_top_model *earlier(const struct tt_top_snapshot *before,
+                                          const struct tt_top_model *model) {
+    for (int32_t m = 0; m < before->count; m++)
+        if (strcmp(before->models[m].name, model->name) == 0 &&
+            strcmp(before->models[m].version, model->version) == 0)
+            return &before->models[m];
+    return NULL;
+}
+
+static int by_name(const void *a, const void *b) {
+    const struct row *x = a, *y = b;
+    int order = strcmp(x->after->name, y->after->name);
+    return order ? order : strcmp(x->after->version, y->after->version);
+}
+
+static int by_rate(const void *a, const void *b) {
+    double x = growth(a, TT_TOP_SUCCESS), y = growth(b, TT_TOP_SUCCESS);
+    x = isnan(x) ? -1 : x;
+    y = isnan(y) ? -1 : y;
+    return x != y ? (x < y ? 1 : -1) : by_name(a, b);
+}
+
+/* The rows in their order, to be freed; NULL: no memory. */
+static struct row *rows_of(const struct tt_top_table *self) {
+    int32_t count = self->after->count;
+    struct row *rows = calloc((size_t)count + 1, sizeof(*rows));
+    double seconds = (double)(self->after->at - self->before->at) / 1e9;
+    for (int32_t m = 0; rows && m < count; m++)
+        rows[m] = (struct row){.before = earlier(self->before, &self->after->models[m]),
+                               .after = &self->after->models[m],
+                               .seconds = seconds};
+    if (rows)
+        qsort(rows, (size_t)count, sizeof(*rows),
+              self->order == TT_TOP_BY_RATE ? by_rate : by_name);
+    return rows;
+}
+
+/* --- for people --- */
+
+/* Names are a stranger's: what would move a terminal's cursor is not shown. */
+static void put_name(struct tt_text *out, const struct tt_top_model *model, int width) {
+    char text[TT_TOP_NAME_BYTES + 40];
+    snprintf(text, sizeof(text), "%s%s%s", model->name, model->version[0] ? ":" : "",
+             model->version);
+    for (char *at = text; *at; at++)
+        if ((unsigned char)*at < ' ' || *at == 127)
+            *at = '?';
+    tt_text_printf(out, "%-*.*s %-11.11s", width, width, text,
+                   model->state[0] ? model->state : "-");
+}
+
+/* Ends the line that began at `start`, cut to the width. */
+static void end_line(const struct tt_top_table *self, struct tt_text *out, size_t start) {
+    if (self->column_limit > 0 && out->length > start + (size_t)self->column_limit)
+        out->length = start + (size_t)self->column_limit;
+    tt_text_puts(out, "\n");
+}
+
+static void put_row(const struct tt_top_table *self, const struct row *row, int width,
+                    struct tt_text *out) {
+    double values[COLUMNS];
+    size_t start = out->length;
+    fill(row, values);
+    put_name(out, row->after, width);
+    for (int32_t i = 0; i < (int32_t)COLUMNS; i++) {
+        double value = i == BAD_COLUMN ? 100 * values[i] : values[i];
+        if (isnan(value))
+            tt_text_printf(out, " %*s", columns[i].width, "-");
+        else if (isinf(value))
+            tt_text_printf(out, " %*s", columns[i].width, "large");
+        else
+            tt_text_printf(out, " %*.*f", columns[i].width, columns[i].decimals, value);
+    }
+    end_line(self, out, start);
+}
+
+void tt_top_table_write(const struct tt_top_table *self, struct tt_text *out) {
+    struct row *rows = rows_of(self);
+    if (!rows) {
+        out->failed = true;
+        return;
+    }
+    int width = 12;
+    for (int32_t m = 0; m < self->after->count; m++) {
+        size_t length = strlen(rows[m].after->name) + strlen(rows[m].after->version) + 1;
+        width = length > (size_t)width ? (int)length : width;
+    }
+    width = width < 40 ? width : 40;
+    size_t start = out->length;
+    tt_text_printf(out, "%-*s %-11s", width, "model", "state");
+    for (size_t i = 0; i < COLUMNS; i++)
+        tt_text_printf(out, " %*s", columns[i].width, columns[i].head);
+    end_line(self, out, start);
+    int32_t shown = self->after->count, room = self->line_limit - 2; /* head, and who is left out */
+    if (self->line_limit > 0 && shown > room)
+        shown = room > 0 ? room : 0;
+    for (int32_t m = 0; m < shown; m++)
+        put_row(self, &rows[m], width, out);
+    if (shown < self->after->count)
+        tt_text_printf(out, "and %d more\n", self->after->count - shown);
+    free(rows);
+}
+
+/* --- for programs --- */
+
+json_t *tt_top_table_json(const struct tt_top_table *self) {
+    struct row *rows = rows_of(self);
+    json_t *models = json_array();
+    for (int32_t m = 0; rows && models && m < self->after->count; m++) {
+        double values[COLUMNS];
+        const struct tt_top_model *model = rows[m].after;
+        fill(&rows[m], values);
+        json_t *object = json_pack("{s:s,s:s,s:s}", "name", model->name, "version", model->version,
+                                   "state", model->state);
+        for (size_t i = 0; object && i < COLUMNS; i++)
+            json_object_set_new(object, columns[i].key,
+                                isfinite(values[i]) ? json_real(values[i]) : json_null());
+        json_array_append_new(models, object ? object : json_null());
+    }
+    free(rows);
+    return json_pack("{s:f,s:o}", "interval_s", (double)(self->after->at - self->before->at) / 1e9,
+                     "models", models);
+}

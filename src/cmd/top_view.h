@@ -1,0 +1,70 @@
+/* What `tutti top` shows, without the terminal: pages of metrics become snapshots, and two
+ * snapshots become a table of what happened between them.
+ *
+ * It reads the names that Triton uses where the meaning is the same (so that it can watch Triton
+ * too), and Tutti's own where Triton has none; what a page does not have is shown as "-". A counter
+ * that went back belongs to a server that was started again, and counts from zero. */
+#ifndef TT_CMD_TOP_VIEW_H
+#define TT_CMD_TOP_VIEW_H
+
+#include "base/text.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { TT_TOP_NAME_BYTES = 256, TT_TOP_BUCKETS = 256 };
+
+enum tt_top_value {
+    TT_TOP_SUCCESS,
+    TT_TOP_INFERENCES, /* rows */
+    TT_TOP_EXECUTIONS, /* batches */
+    TT_TOP_REQUEST_US,
+    TT_TOP_QUEUE_US,
+    TT_TOP_COMPUTE_US,
+    TT_TOP_ON_TIME,
+    TT_TOP_LATE,
+    TT_TOP_REFUSED, /* failures but those that their clients withdrew */
+    TT_TOP_CANCELLED,
+    TT_TOP_COUNTERS, /* from here on they are gauges */
+    TT_TOP_IN_FLIGHT = TT_TOP_COUNTERS,
+    TT_TOP_QUEUED,
+    TT_TOP_VALUES,
+};
+
+struct tt_top_model {
+    char name[TT_TOP_NAME_BYTES], version[32], state[32];
+    bool has[TT_TOP_VALUES];
+    double values[TT_TOP_VALUES];
+    int32_t bucket_count; /* of a latency histogram: upper bounds in us, cumulative counts */
+    double bounds_us[TT_TOP_BUCKETS], counts[TT_TOP_BUCKETS];
+};
+
+struct tt_top_snapshot {
+    int64_t at; /* when it was taken */
+    struct tt_top_model *models;
+    int32_t count;
+};
+
+void tt_top_snapshot_fini(struct tt_top_snapshot *self);
+/* `index` (may be NULL) is the repository's, for the states. NO_MEMORY; INVALID: there is nothing
+ * of an inference server in the page. */
+TT_MUST_CHECK enum tt_err tt_top_snapshot_read(const char *page, size_t page_bytes,
+                                               const char *index, size_t index_bytes, int64_t at,
+                                               struct tt_top_snapshot *out_snapshot,
+                                               struct tt_message *why);
+
+enum tt_top_order { TT_TOP_BY_NAME, TT_TOP_BY_RATE };
+
+struct tt_top_table {
+    const struct tt_top_snapshot *before, *after;
+    enum tt_top_order order;
+    int32_t line_limit, column_limit; /* 0: none */
+};
+
+/* Lines for people. */
+void tt_top_table_write(const struct tt_top_table *self, struct tt_text *out);
+/* {"interval_s", "models": [...]}; docs/FORMATS.md has the keys. NULL: out of memory. */
+json_t *tt_top_table_json(const struct tt_top_table *self);
+
+#endif
