@@ -31,6 +31,8 @@ struct tt_listener {
     uv_poll_t stop;
     int stop_pipe[2]; /* carries the grace, in ms, from whoever stops to the loop */
     uv_timer_t tick, grace;
+    uv_prepare_t before_wait; /* both tell the scheduler what a turn of the loop has brought */
+    uv_check_t after_wait;
     struct tt_serving *serving;
     struct tt_port *port;
     struct tt_listener_options options;

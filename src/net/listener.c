@@ -58,6 +58,20 @@ static void on_tick(uv_timer_t *timer) {
     }
 }
 
+/* Requests are handed over once per turn: a scheduler that sleeps is woken once for all of them.
+ * After the sockets, where nearly all come from, and once more before waiting, for the rest. */
+static void on_after_wait(uv_check_t *check) {
+    struct tt_listener *self = check->data;
+    if (self->port)
+        tt_port_flush(self->port);
+}
+
+static void on_before_wait(uv_prepare_t *prepare) {
+    struct tt_listener *self = prepare->data;
+    if (self->port)
+        tt_port_flush(self->port);
+}
+
 static void close_all(struct tt_listener *self, int wait) {
     struct tt_list_node *node;
     while ((node = tt_list_first(&self->waits[wait])) != NULL)
@@ -142,6 +156,11 @@ static void start_handles(struct tt_listener *self) {
     uv_tcp_init(&self->loop, &self->server);
     uv_timer_init(&self->loop, &self->tick);
     uv_timer_init(&self->loop, &self->grace);
+    uv_prepare_init(&self->loop, &self->before_wait);
+    uv_check_init(&self->loop, &self->after_wait);
+    self->before_wait.data = self->after_wait.data = self;
+    uv_prepare_start(&self->before_wait, on_before_wait);
+    uv_check_start(&self->after_wait, on_after_wait);
     self->server.data = self->tick.data = self->grace.data = self;
     uv_timer_start(&self->tick, on_tick, period, period);
 }
@@ -183,6 +202,7 @@ enum tt_err tt_listener_open(struct tt_serving *serving, const struct tt_listene
         tt_listener_close(self);
         return err;
     }
+    tt_port_hold_back(self->port);
     *out_listener = self;
     return TT_OK;
 }
@@ -218,6 +238,7 @@ void tt_listener_close(struct tt_listener *self) {
     }
     if (self->port)
         tt_port_close(self->port); /* first, so that nobody rings a bell that is gone */
+    self->port = NULL;             /* the loop turns on, and looks */
     uv_walk(&self->loop, close_handle, NULL);
     while (uv_run(&self->loop, UV_RUN_DEFAULT) != 0)
         continue;

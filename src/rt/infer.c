@@ -163,6 +163,8 @@ enum tt_err tt_port_open(struct tt_serving *serving, tt_port_wake_fn *wake, void
 void tt_port_close(struct tt_port *take_port) {
     if (!take_port)
         return;
+    take_port->holds_back = false;
+    tt_port_flush(take_port);
     /* What is cancelled but in a running task comes back when that ends, a released request whose
      * cancellation is not acknowledged yet within a turn of the scheduler. */
     tt_port_drain(take_port);
@@ -246,6 +248,22 @@ void tt_port_drain(struct tt_port *port) {
             infer->done(infer->context, infer, infer->err, infer->why.text);
         }
     }
+}
+
+void tt_port_hold_back(struct tt_port *port) { port->holds_back = true; }
+
+void tt_port_flush(struct tt_port *port) {
+    if (port->has_news)
+        tt_scheduler_wake(port->serving);
+    port->has_news = false;
+}
+
+/* Something has been pushed for the scheduler. */
+static void tell(struct tt_port *port) {
+    if (port->holds_back)
+        port->has_news = true;
+    else
+        tt_scheduler_wake(port->serving);
 }
 
 /* ---- the life of an infer ---- */
@@ -466,7 +484,7 @@ void tt_infer_submit(struct tt_infer *infer, const struct tt_infer_options *opti
     struct tt_port *port = infer->lane->port;
     bool pushed = tt_ring_push(&port->to_scheduler, infer);
     tt_assert(pushed); /* the ring holds every infer twice */
-    tt_scheduler_wake(port->serving);
+    tell(port);
 }
 
 void tt_infer_cancel(struct tt_infer *infer) {
@@ -477,7 +495,7 @@ void tt_infer_cancel(struct tt_infer *infer) {
     struct tt_port *port = infer->lane->port;
     bool pushed = tt_ring_push(&port->to_scheduler, (void *)((uintptr_t)infer | 1));
     tt_assert(pushed);
-    tt_scheduler_wake(port->serving);
+    tell(port);
 }
 
 void tt_infer_output(const struct tt_infer *infer, int32_t output,

@@ -83,6 +83,7 @@ static int64_t turn(struct tt_serving *self) {
 
 static void *scheduler_main(void *context) {
     struct tt_serving *self = context;
+    pthread_setname_np(pthread_self(), "tutti-sched");
     while (!tt_flag_is_raised(&self->stopping)) {
         int64_t next_at = turn(self);
         tt_parker_park(&self->parker, next_at);

@@ -172,6 +172,9 @@ void tt_model_command_submit(struct tt_port *port, struct tt_model_command *comm
         command->err = tt_fail(TT_ERR_INVALID, &command->why, "load failed for model 'offender'");
     port->wake(port->context);
 }
+void tt_port_hold_back(struct tt_port *port) { (void)port; }
+
+void tt_port_flush(struct tt_port *port) { (void)port; }
 
 void tt_port_drain(struct tt_port *port) {
     while (port->commands) {
