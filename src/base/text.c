@@ -59,6 +59,24 @@ void tt_text_puts(struct tt_text *self, const char *string) {
     tt_text_append(self, string, strlen(string));
 }
 
+size_t tt_text_write_integer(int64_t value, char *out) {
+    char digits[TT_INTEGER_TEXT_BYTES];
+    size_t at = sizeof(digits);
+    uint64_t left = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+    do
+        digits[--at] = (char)('0' + left % 10);
+    while (left /= 10);
+    if (value < 0)
+        digits[--at] = '-';
+    memcpy(out, digits + at, sizeof(digits) - at);
+    return sizeof(digits) - at;
+}
+
+void tt_text_put_integer(struct tt_text *self, int64_t value) {
+    char digits[TT_INTEGER_TEXT_BYTES];
+    tt_text_append(self, digits, tt_text_write_integer(value, digits));
+}
+
 void tt_text_printf(struct tt_text *self, const char *format, ...) {
     va_list args, again;
     va_start(args, format);

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct tt_text {
     char *bytes; /* NUL-terminated when length > 0; NULL before the first append */
@@ -24,6 +25,11 @@ char *tt_text_reserve(struct tt_text *self, size_t extra);
 void tt_text_append(struct tt_text *self, const void *bytes, size_t count);
 void tt_text_puts(struct tt_text *self, const char *string);
 void tt_text_printf(struct tt_text *self, const char *format, ...) TT_PRINTF(2, 3);
+/* The number in decimal: what is written for every request goes without printf. */
+void tt_text_put_integer(struct tt_text *self, int64_t value);
+/* The same into TT_INTEGER_TEXT_BYTES at `out`, without a NUL; how many there are. */
+enum { TT_INTEGER_TEXT_BYTES = 20 };
+size_t tt_text_write_integer(int64_t value, char *out);
 /* The text as a C string ("" when empty); borrowed until the next append. */
 const char *tt_text_string(const struct tt_text *self);
 /* Reads the whole file. Errors: NOT_FOUND, IO, NO_MEMORY; over `limit_bytes`: INVALID. */

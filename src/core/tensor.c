@@ -1,6 +1,7 @@
 #include "core/tensor.h"
 
-#include <stdio.h>
+#include "base/text.h"
+
 #include <string.h>
 
 static const struct {
@@ -37,12 +38,18 @@ int64_t tt_shape_count(const struct tt_shape *shape, int32_t first) {
 }
 
 char *tt_shape_print(const struct tt_shape *shape, char *out, size_t capacity) {
-    size_t used = (size_t)snprintf(out, capacity, "[");
-    for (int32_t i = 0; i < shape->rank && used < capacity; i++)
-        used += (size_t)snprintf(out + used, capacity - used, i ? ",%lld" : "%lld",
-                                 (long long)shape->dims[i]);
-    if (used < capacity)
-        snprintf(out + used, capacity - used, "]");
+    char text[TT_MAX_RANK * (TT_INTEGER_TEXT_BYTES + 1) + 2];
+    size_t length = 0;
+    text[length++] = '[';
+    for (int32_t i = 0; i < shape->rank; i++) {
+        if (i)
+            text[length++] = ',';
+        length += tt_text_write_integer(shape->dims[i], text + length);
+    }
+    text[length++] = ']';
+    length = length < capacity ? length : capacity - 1;
+    memcpy(out, text, length);
+    out[length] = '\0';
     return out;
 }
 

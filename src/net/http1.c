@@ -327,6 +327,8 @@ int tt_http1_problem(const struct tt_http1 *self, const char **out_sentence) {
 
 /* --- answers --- */
 
+enum { HEAD_BYTES = 250 }; /* holds nearly every head */
+
 static const char *reason_phrase(int status) {
     switch (status) {
     case 200: return "OK";
@@ -347,17 +349,34 @@ static const char *reason_phrase(int status) {
     }
 }
 
+static void put_number(struct tt_text *text, const char *name, int64_t value) {
+    tt_text_puts(text, name);
+    tt_text_put_integer(text, value);
+    tt_text_append(text, "\r\n", 2);
+}
+
 void tt_http1_write_head(const struct tt_http1_answer *answer, struct tt_text *out_text) {
-    tt_text_printf(out_text, "HTTP/1.1 %d %s\r\n", answer->status, reason_phrase(answer->status));
-    if (answer->content_type)
-        tt_text_printf(out_text, "Content-Type: %s\r\n", answer->content_type);
+    tt_text_reserve(out_text, HEAD_BYTES);
+    tt_text_puts(out_text, "HTTP/1.1 ");
+    tt_text_put_integer(out_text, answer->status);
+    tt_text_append(out_text, " ", 1);
+    tt_text_puts(out_text, reason_phrase(answer->status));
+    if (answer->content_type) {
+        tt_text_puts(out_text, "\r\nContent-Type: ");
+        tt_text_puts(out_text, answer->content_type);
+    }
+    tt_text_append(out_text, "\r\n", 2);
     if (answer->json_bytes >= 0)
-        tt_text_printf(out_text, "Inference-Header-Content-Length: %lld\r\n",
-                       (long long)answer->json_bytes);
-    if (answer->allow)
-        tt_text_printf(out_text, "Allow: %s\r\n", answer->allow);
+        put_number(out_text, "Inference-Header-Content-Length: ", answer->json_bytes);
+    if (answer->allow) {
+        tt_text_puts(out_text, "Allow: ");
+        tt_text_puts(out_text, answer->allow);
+        tt_text_append(out_text, "\r\n", 2);
+    }
     if (answer->retry_after_s)
-        tt_text_printf(out_text, "Retry-After: %d\r\n", answer->retry_after_s);
-    tt_text_printf(out_text, "Content-Length: %zu\r\n%s\r\n", answer->content_bytes,
-                   answer->keep_alive ? "" : "Connection: close\r\n");
+        put_number(out_text, "Retry-After: ", answer->retry_after_s);
+    put_number(out_text, "Content-Length: ", (int64_t)answer->content_bytes);
+    if (!answer->keep_alive)
+        tt_text_puts(out_text, "Connection: close\r\n");
+    tt_text_append(out_text, "\r\n", 2);
 }

@@ -53,11 +53,35 @@ enum tt_err tt_json_next(struct tt_json *self, char close, bool *first, bool *ou
     return TT_OK;
 }
 
+/* Does a string without escapes stand next, the quote at `at`, and fit? Nearly all do, and are gone
+ * over once. Copies it, NUL-terminated, and returns the place behind it; NULL: look closer. */
+static const char *plain_string(const struct tt_json *self, char *out, size_t capacity,
+                                size_t *out_length) {
+    const char *from = self->at + 1, *at = from;
+    const char *limit = (size_t)(self->end - from) > capacity ? from + capacity : self->end;
+    while (at < limit && *at != '"' && *at != '\\' && (unsigned char)*at >= 0x20)
+        at++;
+    if (at == limit || *at != '"')
+        return NULL;
+    *out_length = (size_t)(at - from);
+    memcpy(out, from, *out_length);
+    out[*out_length] = '\0';
+    return at + 1;
+}
+
 enum tt_err tt_json_key(struct tt_json *self, char *out_key, size_t capacity) {
     if (tt_json_peek(self) != '"')
         return tt_json_expected(self, "a member's name in quotes");
     const char *from = self->at;
     size_t length;
+    const char *behind = plain_string(self, out_key, capacity, &length);
+    if (behind) {
+        self->at = behind;
+        if (tt_json_peek(self) != ':')
+            return tt_json_expected(self, "':' after the member's name");
+        self->at++;
+        return TT_OK;
+    }
     enum tt_err err = tt_json_string(self, NULL, &length);
     if (err)
         return err;
@@ -180,6 +204,11 @@ enum tt_err tt_json_string_z(struct tt_json *self, const char *what, char *out_s
     }
     const char *from = self->at;
     size_t length;
+    const char *behind = plain_string(self, out_string, capacity, &length);
+    if (behind) {
+        self->at = behind;
+        return TT_OK;
+    }
     enum tt_err err = tt_json_string(self, NULL, &length);
     if (err)
         return err;

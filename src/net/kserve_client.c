@@ -4,11 +4,14 @@
 #include "net/json_tensor.h"
 
 #include <jansson.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { STRING_LETTERS = 8, LENGTH_BYTES = 4 };
+enum {
+    STRING_LETTERS = 8,
+    LENGTH_BYTES = 4,
+    OPENING_BYTES = 160, /* holds any: two numbers and the names */
+};
 
 /* --- the model --- */
 
@@ -330,36 +333,51 @@ void tt_kserve_client_path(const char *model, struct tt_text *out_text) {
     }
 }
 
+/* `{`, with the parameters where there are any. */
+static void put_opening(const struct tt_kserve_client_request *request, struct tt_text *out) {
+    const char *before = "{\"parameters\":{";
+    tt_text_clear(out);
+    if (request->timeout_us > 0) {
+        tt_text_puts(out, before);
+        tt_text_puts(out, "\"timeout\":");
+        tt_text_put_integer(out, request->timeout_us);
+        before = ",";
+    }
+    if (request->priority) {
+        tt_text_puts(out, before);
+        tt_text_puts(out, "\"priority\":");
+        tt_text_put_integer(out, request->priority);
+        before = ",";
+    }
+    if (request->binary) {
+        tt_text_puts(out, before);
+        tt_text_puts(out, "\"binary_data_output\":true");
+        before = ",";
+    }
+    tt_text_puts(out, before[0] == ',' ? "}," : "{");
+}
+
 void tt_kserve_client_head(const struct tt_kserve_client_request *request,
                            struct tt_text *out_text) {
-    char opening[160] = "{";
-    size_t used = 1;
-    if (request->timeout_us > 0 || request->priority || request->binary) {
-        const char *comma = "";
-        used += (size_t)snprintf(opening + used, sizeof(opening) - used, "\"parameters\":{");
-        if (request->timeout_us > 0) {
-            used += (size_t)snprintf(opening + used, sizeof(opening) - used, "\"timeout\":%lld",
-                                     (long long)request->timeout_us);
-            comma = ",";
-        }
-        if (request->priority) {
-            used += (size_t)snprintf(opening + used, sizeof(opening) - used, "%s\"priority\":%lld",
-                                     comma, (long long)request->priority);
-            comma = ",";
-        }
-        if (request->binary)
-            used += (size_t)snprintf(opening + used, sizeof(opening) - used,
-                                     "%s\"binary_data_output\":true", comma);
-        used += (size_t)snprintf(opening + used, sizeof(opening) - used, "},");
-    }
-    size_t json_bytes = used + request->body->json.length;
+    char bytes[OPENING_BYTES];
+    struct tt_text opening = {.bytes = bytes, .capacity = sizeof(bytes)}; /* never grows */
+    put_opening(request, &opening);
+    size_t json_bytes = opening.length + request->body->json.length;
     size_t binary_bytes = request->body->binary.length;
     tt_text_puts(out_text, "POST ");
     tt_kserve_client_path(request->model, out_text);
-    tt_text_printf(out_text, "/infer HTTP/1.1\r\nHost: %s\r\nContent-Type: application/%s\r\n",
-                   request->authority, binary_bytes ? "octet-stream" : "json");
-    if (binary_bytes)
-        tt_text_printf(out_text, "Inference-Header-Content-Length: %zu\r\n", json_bytes);
-    tt_text_printf(out_text, "Content-Length: %zu\r\n\r\n", json_bytes + binary_bytes);
-    tt_text_append(out_text, opening, used);
+    tt_text_puts(out_text, "/infer HTTP/1.1\r\nHost: ");
+    tt_text_puts(out_text, request->authority);
+    tt_text_puts(out_text, "\r\nContent-Type: application/");
+    tt_text_puts(out_text, binary_bytes ? "octet-stream\r\n" : "json\r\n");
+    if (binary_bytes) {
+        tt_text_puts(out_text, "Inference-Header-Content-Length: ");
+        tt_text_put_integer(out_text, (int64_t)json_bytes);
+        tt_text_append(out_text, "\r\n", 2);
+    }
+    tt_text_puts(out_text, "Content-Length: ");
+    tt_text_put_integer(out_text, (int64_t)(json_bytes + binary_bytes));
+    tt_text_append(out_text, "\r\n\r\n", 4);
+    tt_text_append(out_text, opening.bytes, opening.length);
+    tt_assert(opening.bytes == bytes);
 }

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+enum { ANSWER_BYTES = 250 }; /* holds nearly every answer whose outputs are binary */
+
 void tt_kserve_answer_init(struct tt_kserve_answer *self) {
     tt_text_init(&self->json);
     self->has_binary = false;
@@ -30,7 +32,9 @@ static enum tt_err write_output(struct tt_kserve_answer *self, const struct tt_t
     tt_text_puts(json, "\",\"shape\":");
     tt_text_puts(json, tt_shape_print(&view->shape, shape, sizeof(shape)));
     if (is_binary) {
-        tt_text_printf(json, ",\"parameters\":{\"binary_data_size\":%zu}}", view->size_bytes);
+        tt_text_puts(json, ",\"parameters\":{\"binary_data_size\":");
+        tt_text_put_integer(json, (int64_t)view->size_bytes);
+        tt_text_append(json, "}}", 2);
         self->parts[self->part_count].bytes = view->bytes;
         self->parts[self->part_count++].size_bytes = view->size_bytes;
         self->binary_bytes += view->size_bytes;
@@ -48,6 +52,7 @@ enum tt_err tt_kserve_write(struct tt_kserve_answer *self, const struct tt_kserv
                             struct tt_message *why) {
     const struct tt_signature *signature = tt_served_model_signature(model);
     struct tt_text *json = &self->json;
+    tt_text_reserve(json, ANSWER_BYTES);
     if (request->id.length) {
         tt_text_puts(json, "{\"id\":");
         tt_text_append(json, request->id.bytes, request->id.length);

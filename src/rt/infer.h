@@ -77,7 +77,7 @@ struct tt_port {
     int32_t in_flight;
     struct tt_command_box commands;
     bool holds_back, has_news; /* the port's: see tt_port_hold_back */
-    bool dirty; /* the scheduler's: wake it at the end of the turn */
+    bool dirty;                /* the scheduler's: wake it at the end of the turn */
     struct tt_port *next;
 };
 

@@ -173,8 +173,29 @@ static void what_cannot_be_written_leaves_no_trace(void **state) {
     tt_text_fini(&text);
 }
 
+static void integers(void **state) {
+    (void)state;
+    static const struct {
+        int64_t value;
+        const char *text;
+    } cases[] = {{0, "0"},
+                 {7, "7"},
+                 {-1, "-1"},
+                 {1234567890123, "1234567890123"},
+                 {INT64_MAX, "9223372036854775807"},
+                 {INT64_MIN, "-9223372036854775808"}};
+    for (size_t i = 0; i < TT_COUNT(cases); i++) {
+        struct tt_text text;
+        tt_text_init(&text);
+        tt_text_put_integer(&text, cases[i].value);
+        assert_string_equal(tt_text_string(&text), cases[i].text);
+        tt_text_fini(&text);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(integers),
         cmocka_unit_test(an_empty_text_is_an_empty_string),
         cmocka_unit_test(appends_of_all_kinds_match_a_naive_model),
         cmocka_unit_test(formatted_text_of_every_length),
