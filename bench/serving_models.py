@@ -1,0 +1,101 @@
+"""The models that the serving benchmark serves, as a repository for `tutti serve`.
+
+  identity    16 floats in, the same out; no batching: what a request costs beside its model
+  bytes64k    16,384 floats in (64 KiB), the first one out: what reading bytes costs
+  mlp1024     16 -> 1024 -> 1024 -> 16, dynamic batching: weights of 4 MB, so that batches pay
+  lstm256     one step of an LSTM, dynamic batching
+  slow        works for about 1 ms whatever the batch, objective 5 ms, so that `deferred` gathers
+"""
+import pathlib
+import sys
+
+import numpy as np
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "scripts"))
+
+from models import repository, small  # noqa: E402
+from models.onnx_graph import Graph  # noqa: E402
+from models.repository import Model, Tensor  # noqa: E402
+
+SLO_MS = 5
+
+
+def build_mlp1024():
+    rng = np.random.Generator(np.random.PCG64(1))
+    g = Graph("mlp1024")
+    x = g.input("INPUT0", "FP32", ["N", 16])
+    for i, (rows, columns) in enumerate([(16, 1024), (1024, 1024)]):
+        w = g.weight("w%d" % i, (rng.standard_normal((rows, columns)) / rows**0.5).astype(np.float32))
+        x = g.op("Relu", g.op("Gemm", x, w, g.weight("b%d" % i, np.zeros(columns, np.float32))))
+    w = g.weight("w2", (rng.standard_normal((1024, 16)) / 32).astype(np.float32))
+    g.op("Gemm", x, w, g.weight("b2", np.zeros(16, np.float32)), out="OUTPUT0")
+    g.output("OUTPUT0", "FP32", ["N", 16])
+    return g.to_bytes()
+
+
+def build_slow(count):
+    """The input, plus nothing: `count` random numbers are drawn, summed and multiplied by 0. They are drawn anew in
+    every run, so nothing can be folded away, and once whatever the batch."""
+    g = Graph("slow")
+    x = g.input("INPUT0", "FP32", ["N", 16])
+    noise = g.op("RandomUniform", shape=[count], dtype=1, high=1.0, low=0.0, seed=1.0)
+    nothing = g.op("Mul", g.op("ReduceSum", noise, keepdims=0), g.constant(0, np.float32))
+    g.op("Add", x, nothing, out="OUTPUT0")
+    g.output("OUTPUT0", "FP32", ["N", 16])
+    return g.to_bytes()
+
+
+def build_first():
+    g = Graph("first")
+    x = g.input("INPUT0", "FP32", ["N", 16384])
+    one = [g.constant([n], np.int64) for n in (0, 1)]
+    g.op("Slice", x, one[0], one[1], one[1], out="OUTPUT0")
+    g.output("OUTPUT0", "FP32", ["N", 1])
+    return g.to_bytes()
+
+
+def identity(name, width):
+    return Model(
+        name,
+        [Tensor("INPUT0", "FP32", [width])],
+        [Tensor("OUTPUT0", "FP32", [width])],
+        lambda: small.build_identity("FP32", ["N", width]),
+        batching="",
+    )
+
+
+def slow(count):
+    io = [Tensor("INPUT0", "FP32", [16])], [Tensor("OUTPUT0", "FP32", [16])]
+    return Model("slow", *io, lambda: build_slow(count), slo_ms=SLO_MS)
+
+
+def write(folder):
+    hidden = [Tensor(name, "FP32", [256]) for name in ("h", "c")]
+    for model in (
+        identity("identity", 16),
+        Model(
+            "bytes64k",
+            [Tensor("INPUT0", "FP32", [16384])],
+            [Tensor("OUTPUT0", "FP32", [1])],
+            build_first,
+            batching="",
+        ),
+        Model(
+            "mlp1024",
+            [Tensor("INPUT0", "FP32", [16])],
+            [Tensor("OUTPUT0", "FP32", [16])],
+            build_mlp1024,
+        ),
+        Model(
+            "lstm256",
+            [Tensor("x", "FP32", [256])] + hidden,
+            [Tensor("h_out", "FP32", [256]), Tensor("c_out", "FP32", [256])],
+            lambda: small.build_lstm_cell(256),
+        ),
+        slow(200000),
+    ):
+        repository.write(model, folder)
+
+
+def write_slow(folder, count):
+    repository.write(slow(count), folder)
