@@ -159,6 +159,27 @@ function(tutti_python_tests)
   endforeach()
 endfunction()
 
+# What an installed program has beside itself: man pages, written from its own help (scripts/make_man.py; none where
+# there is no Python), completion for bash and zsh, a systemd unit.
+function(tutti_packaging)
+  set(packaging ${PROJECT_SOURCE_DIR}/packaging)
+  find_package(Python3 QUIET COMPONENTS Interpreter)
+  if(Python3_Interpreter_FOUND AND TARGET tutti AND NOT CMAKE_CROSSCOMPILING)
+    file(GLOB prose CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/man/*.mdoc)
+    set(man ${PROJECT_BINARY_DIR}/man)
+    add_custom_command(OUTPUT ${man}/tutti.1
+      COMMAND ${Python3_EXECUTABLE} -B ${PROJECT_SOURCE_DIR}/scripts/make_man.py --tutti $<TARGET_FILE:tutti> --out ${man}
+      DEPENDS tutti ${prose} ${PROJECT_SOURCE_DIR}/scripts/make_man.py VERBATIM)
+    add_custom_target(man ALL DEPENDS ${man}/tutti.1)
+    install(DIRECTORY ${man}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 FILES_MATCHING PATTERN "*.1")
+  endif()
+  configure_file(${packaging}/tutti.service.in ${PROJECT_BINARY_DIR}/packaging/tutti.service @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/packaging/tutti.service DESTINATION lib/systemd/system)
+  install(FILES ${packaging}/completion/tutti.bash
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME tutti)
+  install(FILES ${packaging}/completion/_tutti DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+endfunction()
+
 # tests/fuzz/fuzz_*.c, one libFuzzer program each, linked with every floor; scripts/fuzz.sh configures for it.
 function(tutti_fuzzers)
   add_custom_target(fuzzers)
