@@ -93,7 +93,8 @@ static int32_t take_part(struct tt_batch_table *self, int32_t batch, enum tt_par
 
 /* ---- buffers ---- */
 
-/* Executors that are active again give the buffers that they have read back to the stage before. */
+/* D3: executors that are active again give the buffers that they have read back to the stage
+ * before. */
 static void settle(struct tt_batch_table *self) {
     for (int32_t s = self->stage_count - 2; s >= 0; s--)
         if (self->owed[s] > 0 && tt_batch_table_has_buffer(self, s + 1)) {
@@ -213,6 +214,7 @@ bool tt_batch_table_may_stretch(const struct tt_batch_table *self, int32_t numbe
            !batch->splits && part->stage < self->stage_count - 1;
 }
 
+/* D2: the newcomers are a part of the same batch. */
 int32_t tt_batch_table_stretch(struct tt_batch_table *self, int32_t number) {
     struct tt_part *part = &self->parts[number];
     tt_assert(tt_batch_table_may_stretch(self, number) && tt_batch_table_room(self) > 0);

@@ -161,7 +161,7 @@ static void diversity_finished(struct tt_policy *self, int64_t now, const struct
 
 /* ---- deciding ---- */
 
-/* Does the batch gain nothing from its size in what remains? D6. */
+/* D6: does the batch gain nothing from its size in what remains? */
 static bool is_too_large(const struct tt_policy *self, int32_t model, int32_t stage, int32_t rows,
                          int32_t length) {
     int32_t more = (rows + 1) / 2, less = rows / 2;
@@ -204,7 +204,7 @@ static bool will_split(const struct tt_policy *self, int32_t model, int32_t stag
     return false;
 }
 
-/* The class of lengths that a request belongs to. */
+/* D5: the class of lengths that a request belongs to. */
 static int32_t class_of(const struct tt_policy *self, const struct tt_request *request) {
     if (!self->input)
         return 0;

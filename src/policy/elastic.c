@@ -187,7 +187,7 @@ static bool assign_range(struct tt_policy *self, struct tt_mechanism *actions, i
     return rows == 0;
 }
 
-/* Algorithms 1 and 2 for one model. */
+/* E4: algorithm 1, and with a plan (E5) algorithm 2, for one model. */
 static void assign(struct tt_policy *self, struct tt_mechanism *actions, int32_t model) {
     const struct tt_fifo *fifo = &self->queues.fifos[model];
     bool goes_on = true;

@@ -134,8 +134,8 @@ static int64_t sum_of(const struct world *self) {
     return sum;
 }
 
-/* Figure 3, case I: three short queries and a long one; one batch takes 4 T for all, two side by
- * side 2 T and 4 T: 2.5 T on average. */
+/* D5: figure 3, case I: three short queries and a long one; one batch takes 4 T for all, two side
+ * by side 2 T and 4 T: 2.5 T on average. */
 static void figure_3_input_diversity(void **state) {
     (void)state;
     struct tt_profile *profile = profile_of(by_length, 4, 0.5);
@@ -157,8 +157,8 @@ static void figure_3_input_diversity(void **state) {
     tt_profile_free(profile);
 }
 
-/* Case II: A takes up to four rows in one T, B, C and D a quarter of T for each row: behind A the
- * batch is split into single queries, 2.875 T on average instead of 4 T. */
+/* D6: case II: A takes up to four rows in one T, B, C and D a quarter of T for each row: behind A
+ * the batch is split into single queries, 2.875 T on average instead of 4 T. */
 static void figure_3_operator_diversity(void **state) {
     (void)state;
     struct tt_profile *a = profile_of(one_unit, 0, 1), *b = profile_of(by_row, 0, 1);
@@ -186,8 +186,8 @@ static void figure_3_operator_diversity(void **state) {
     tt_profile_free(whole);
 }
 
-/* Case III: query 1 has waited its window of 4 T and run A alone when 2, 3 and 4 arrive, at 5 T:
- * they catch up, and B, C and D run for all four: 5.25 T on average instead of 8 T. */
+/* D7: case III: query 1 has waited its window of 4 T and run A alone when 2, 3 and 4 arrive, at 5
+ * T: they catch up, and B, C and D run for all four: 5.25 T on average instead of 8 T. */
 static void figure_3_load_diversity(void **state) {
     (void)state;
     struct tt_profile *step = profile_of(one_unit, 0, 1), *whole = profile_of(four_units, 0, 1);
