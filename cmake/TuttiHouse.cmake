@@ -37,6 +37,7 @@ function(tutti_pkg target module)
 endfunction()
 tutti_pkg(libuv::libuv libuv)
 tutti_pkg(jansson::jansson jansson)
+tutti_pkg(zlib::zlib zlib)
 tutti_pkg(protobuf-c::protobuf-c libprotobuf-c)
 tutti_pkg(cmocka::cmocka cmocka)
 

@@ -1,10 +1,13 @@
 #include "net/connection.h"
 
+#include "net/content_coding.h"
 #include "net/kserve.h"
 #include "net/kserve_routes.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+enum { PACK_LEAST_BYTES = 256 }; /* below that nothing is won by packing */
 
 /* One request from its last byte to the last byte of its answer. It outlives its connection while
  * its inference runs. */
@@ -19,6 +22,8 @@ struct tt_exchange {
     struct tt_kserve_answer answer;
     struct tt_reply reply;
     struct tt_text head;
+    enum tt_coding coding; /* that the client likes */
+    struct tt_text packed; /* the answer's body, where it is packed */
     uv_write_t write;
     uv_buf_t buffers[TT_MAX_TENSORS + 2];
     unsigned buffer_count;
@@ -52,7 +57,9 @@ static struct tt_exchange *exchange_new(struct tt_connection *connection) {
     exchange->buffer_count = 0;
     exchange->reply = (struct tt_reply){0};
     exchange->write.data = exchange;
+    exchange->coding = TT_CODING_IDENTITY;
     tt_text_init(&exchange->head);
+    tt_text_init(&exchange->packed);
     tt_kserve_request_init(&exchange->request);
     tt_kserve_answer_init(&exchange->answer);
     connection->exchange = exchange;
@@ -70,6 +77,7 @@ static void exchange_free(struct tt_exchange *exchange, bool answered) {
     tt_kserve_answer_fini(&exchange->answer);
     tt_text_fini(&exchange->reply.body);
     tt_text_fini(&exchange->head);
+    tt_text_fini(&exchange->packed);
     free(exchange);
     listener->exchange_count--;
     listener->counts.in_flight--;
@@ -178,9 +186,35 @@ static void send_buffers(struct tt_exchange *exchange) {
         finish_answer(exchange, false);
 }
 
+/* Packs the body's pieces where the client likes that, and sends the whole. `answer` says all but
+ * what becomes of the length. */
+static void send_pieces(struct tt_exchange *exchange, struct tt_http1_answer *answer,
+                        const struct tt_coding_piece *pieces, int piece_count) {
+    answer->keep_alive = exchange->keep_alive &= !exchange->listener->stopping;
+    struct tt_coding_piece packed;
+    if (exchange->coding != TT_CODING_IDENTITY && answer->content_bytes >= PACK_LEAST_BYTES) {
+        tt_coding_pack(exchange->coding, pieces, piece_count, &exchange->packed);
+        packed = (struct tt_coding_piece){exchange->packed.bytes, exchange->packed.length};
+        if (!exchange->packed.failed) { /* else it goes as it is */
+            answer->coding = exchange->coding;
+            answer->content_bytes = packed.count;
+            pieces = &packed;
+            piece_count = 1;
+        }
+    }
+    tt_http1_write_head(answer, &exchange->head);
+    if (exchange->head.failed) {
+        finish_answer(exchange, false);
+        return;
+    }
+    add_buffer(exchange, exchange->head.bytes, exchange->head.length);
+    for (int i = 0; i < piece_count && !exchange->is_head; i++)
+        add_buffer(exchange, pieces[i].bytes, pieces[i].count);
+    send_buffers(exchange);
+}
+
 static void send_reply(struct tt_exchange *exchange) {
     struct tt_reply *reply = &exchange->reply;
-    exchange->keep_alive &= !exchange->listener->stopping;
     if (reply->body.failed) {
         tt_text_fini(&reply->body);
         reply->content_type = NULL;
@@ -191,38 +225,24 @@ static void send_reply(struct tt_exchange *exchange) {
                                      .content_bytes = reply->body.length,
                                      .json_bytes = -1,
                                      .allow = reply->allow,
-                                     .retry_after_s = reply->retry_after_s,
-                                     .keep_alive = exchange->keep_alive};
-    tt_http1_write_head(&answer, &exchange->head);
-    if (exchange->head.failed) {
-        finish_answer(exchange, false);
-        return;
-    }
-    add_buffer(exchange, exchange->head.bytes, exchange->head.length);
-    if (!exchange->is_head)
-        add_buffer(exchange, reply->body.bytes, reply->body.length);
-    send_buffers(exchange);
+                                     .retry_after_s = reply->retry_after_s};
+    struct tt_coding_piece body = {reply->body.bytes, reply->body.length};
+    send_pieces(exchange, &answer, &body, 1);
 }
 
 static void send_outputs(struct tt_exchange *exchange) {
     struct tt_kserve_answer *outputs = &exchange->answer;
-    exchange->keep_alive &= !exchange->listener->stopping;
     struct tt_http1_answer answer = {
         .status = 200,
         .content_type = outputs->has_binary ? "application/octet-stream" : "application/json",
         .content_bytes = outputs->json.length + outputs->binary_bytes,
-        .json_bytes = outputs->has_binary ? (int64_t)outputs->json.length : -1,
-        .keep_alive = exchange->keep_alive};
-    tt_http1_write_head(&answer, &exchange->head);
-    if (exchange->head.failed) {
-        finish_answer(exchange, false);
-        return;
-    }
-    add_buffer(exchange, exchange->head.bytes, exchange->head.length);
-    add_buffer(exchange, outputs->json.bytes, outputs->json.length);
+        .json_bytes = outputs->has_binary ? (int64_t)outputs->json.length : -1};
+    struct tt_coding_piece pieces[TT_MAX_TENSORS + 1];
+    pieces[0] = (struct tt_coding_piece){outputs->json.bytes, outputs->json.length};
     for (int32_t i = 0; i < outputs->part_count; i++)
-        add_buffer(exchange, outputs->parts[i].bytes, outputs->parts[i].size_bytes);
-    send_buffers(exchange);
+        pieces[i + 1] =
+            (struct tt_coding_piece){outputs->parts[i].bytes, outputs->parts[i].size_bytes};
+    send_pieces(exchange, &answer, pieces, outputs->part_count + 1);
 }
 
 static void on_inferred(void *context, struct tt_infer *infer, enum tt_err err, const char *why) {
@@ -256,12 +276,6 @@ static void start_infer(struct tt_exchange *exchange, const struct tt_infer_targ
     struct tt_listener *listener = exchange->listener;
     struct tt_message why;
     enum tt_err err = TT_OK;
-    if (request->is_encoded) {
-        tt_reply_fail(&exchange->reply, 415,
-                      "Content-Encoding: compressed bodies are not taken; send it as it is");
-        send_reply(exchange);
-        return;
-    }
     err = tt_serving_find(listener->port, target->model, target->version, &exchange->model, &why);
     if (!err)
         err = tt_kserve_begin(&exchange->request, listener->port, exchange->model,
@@ -302,17 +316,32 @@ static void start_command(struct tt_exchange *exchange, struct tt_model_command 
     tt_model_command_submit(exchange->listener->port, command, on_commanded, exchange);
 }
 
-/* A complete request. Its memory is given back before its answer is due. */
-static void take_request(struct tt_connection *self) {
-    struct tt_http1_request *request = self->http.request;
-    struct tt_exchange *exchange = exchange_new(self);
-    if (!exchange) {
-        tt_connection_close(self);
-        return;
+/* Unpacks the body in its place; false: the reply says why not. */
+static bool unpack_body(struct tt_exchange *exchange, struct tt_http1_request *request) {
+    if (request->coding == TT_CODING_IDENTITY)
+        return true;
+    if (request->coding == TT_CODING_UNKNOWN) {
+        tt_reply_fail(&exchange->reply, 415,
+                      "Content-Encoding: only gzip or deflate, one alone, is understood");
+        return false;
     }
-    exchange->keep_alive = request->keep_alive;
-    exchange->is_head = strcmp(request->method, "HEAD") == 0;
-    struct tt_listener *listener = self->listener;
+    struct tt_text unpacked;
+    struct tt_message why;
+    tt_text_init(&unpacked);
+    enum tt_err err = tt_coding_unpack(
+        request->coding, request->body.bytes ? request->body.bytes : "", request->body.length,
+        exchange->listener->options.unpacked_bytes, &unpacked, &why);
+    tt_text_fini(&request->body);
+    request->body = unpacked;
+    if (err == TT_ERR_BUSY)
+        tt_reply_fail(&exchange->reply, 413, why.text);
+    else if (err)
+        tt_reply_error(&exchange->reply, err, why.text);
+    return !err;
+}
+
+static void answer_request(struct tt_exchange *exchange, const struct tt_http1_request *request) {
+    struct tt_listener *listener = exchange->listener;
     struct tt_route_world world = {.serving = listener->serving,
                                    .port = listener->port,
                                    .server_version = listener->options.server_version,
@@ -329,6 +358,23 @@ static void take_request(struct tt_connection *self) {
     case TT_ROUTE_COMMAND: start_command(exchange, command); break;
     case TT_ROUTE_REPLY: send_reply(exchange); break;
     }
+}
+
+/* A complete request. Its memory is given back before its answer is due. */
+static void take_request(struct tt_connection *self) {
+    struct tt_http1_request *request = self->http.request;
+    struct tt_exchange *exchange = exchange_new(self);
+    if (!exchange) {
+        tt_connection_close(self);
+        return;
+    }
+    exchange->keep_alive = request->keep_alive;
+    exchange->is_head = strcmp(request->method, "HEAD") == 0;
+    exchange->coding = request->accepts;
+    if (unpack_body(exchange, request))
+        answer_request(exchange, request);
+    else
+        send_reply(exchange);
     tt_http1_reset(&self->http);
 }
 

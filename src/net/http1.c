@@ -123,8 +123,12 @@ static int take_header(struct tt_http1_request *request) {
             return refuse(request, 417, "Expect: only \"100-continue\" can be met");
         request->expects_continue = true;
     } else if (strcasecmp(request->name, "Content-Encoding") == 0) {
-        request->is_encoded |= *value && strcasecmp(value, "identity") != 0;
-        request->is_encoded |= !whole;
+        enum tt_coding coding = whole ? tt_coding_parse(value) : TT_CODING_UNKNOWN;
+        if (request->coding != TT_CODING_IDENTITY && coding != TT_CODING_IDENTITY)
+            coding = TT_CODING_UNKNOWN; /* one on the other */
+        request->coding = coding != TT_CODING_IDENTITY ? coding : request->coding;
+    } else if (strcasecmp(request->name, "Accept-Encoding") == 0) {
+        request->accepts = tt_coding_choose(value);
     } else if (strcasecmp(request->name, "Inference-Header-Content-Length") == 0) {
         if (request->json_bytes != -1)
             return refuse(request, 400, "Inference-Header-Content-Length is given twice");
@@ -368,6 +372,11 @@ void tt_http1_write_head(const struct tt_http1_answer *answer, struct tt_text *o
     tt_text_append(out_text, "\r\n", 2);
     if (answer->json_bytes >= 0)
         put_number(out_text, "Inference-Header-Content-Length: ", answer->json_bytes);
+    if (answer->coding != TT_CODING_IDENTITY) {
+        tt_text_puts(out_text, "Content-Encoding: ");
+        tt_text_puts(out_text, tt_coding_name(answer->coding));
+        tt_text_append(out_text, "\r\n", 2);
+    }
     if (answer->allow) {
         tt_text_puts(out_text, "Allow: ");
         tt_text_puts(out_text, answer->allow);

@@ -20,6 +20,7 @@
 
 #include "base/err.h"
 #include "base/text.h"
+#include "net/content_coding.h"
 
 #include <llhttp.h>
 #include <stdbool.h>
@@ -39,10 +40,11 @@ enum { TT_HTTP1_TARGET_BYTES = 2048 };
 struct tt_http1_request {
     char target[TT_HTTP1_TARGET_BYTES]; /* as it was sent, NUL-terminated */
     char method[16];
-    bool keep_alive;       /* the client wants to go on after this one */
-    bool expects_continue; /* and its body has not been sent yet */
-    bool is_encoded;       /* Content-Encoding other than identity */
-    int64_t json_bytes;    /* Inference-Header-Content-Length; -1: absent; -2: no number */
+    bool keep_alive;        /* the client wants to go on after this one */
+    bool expects_continue;  /* and its body has not been sent yet */
+    enum tt_coding coding;  /* of the body */
+    enum tt_coding accepts; /* for the answer */
+    int64_t json_bytes;     /* Inference-Header-Content-Length; -1: absent; -2: no number */
     struct tt_text body;
 
     /* The parser's own: */
@@ -82,6 +84,7 @@ bool tt_http1_started(const struct tt_http1 *self);
 struct tt_http1_answer {
     int status;
     const char *content_type; /* NULL: none */
+    enum tt_coding coding;
     size_t content_bytes;
     int64_t json_bytes;    /* Inference-Header-Content-Length; < 0: none */
     const char *allow;     /* methods, for a 405; NULL: none */

@@ -16,6 +16,7 @@ void tt_listener_options_default(struct tt_listener_options *out_options) {
         .server_version = "",
         .connection_limit = 16384,
         .http = {.head_bytes = 16384, .header_count = 100, .body_bytes = 64u << 20},
+        .unpacked_bytes = 64u << 20,
         .pipeline_bytes = 65536,
         .idle_timeout_ns = 75 * INT64_C(1000000000),
         .head_timeout_ns = 10 * INT64_C(1000000000),

@@ -32,6 +32,7 @@ struct tt_listener_options {
     struct tt_log_settings *log;     /* the same */
     int32_t connection_limit;        /* one more is answered 503 and closed */
     struct tt_http1_limits http;
+    size_t unpacked_bytes; /* most that a compressed body may come to */
     size_t pipeline_bytes; /* read ahead while a request is in flight */
     int64_t idle_timeout_ns, head_timeout_ns, body_timeout_ns, write_timeout_ns;
 };

@@ -156,9 +156,35 @@ static void test_pages(void **state) {
          "unknown model"},
         {"POST /v2/models/loading/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}", 503,
          "being loaded"},
-        {"POST /v2/models/identity/infer HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\n"
+        {"POST /v2/models/identity/infer HTTP/1.1\r\nHost: x\r\nContent-Encoding: br\r\n"
          "Content-Length: 2\r\n\r\n{}",
          415, "Content-Encoding"},
+        {"POST /v2/models/identity/infer HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\n"
+         "Content-Length: 2\r\n\r\n{}",
+         400, "damaged"},
+        {"GET /v2/models/stats HTTP/1.1\r\nHost: x\r\n\r\n", 200,
+         "\"success\":{\"count\":3,\"ns\":0},\"fail\":{\"count\":2,\"ns\":0},\"queue\":{\"count\":"
+         "3,"
+         "\"ns\":5000}"},
+        {"GET /v2/models/identity/versions/1/stats HTTP/1.1\r\nHost: x\r\n\r\n", 200,
+         "{\"batch_size\":2,\"compute_input\":{\"count\":2,\"ns\":0},\"compute_infer\":{\"count\":"
+         "2,"
+         "\"ns\":700}"},
+        {"GET /v2/models/nobody/stats HTTP/1.1\r\nHost: x\r\n\r\n", 404, "unknown model"},
+        {"GET /v2/trace/setting HTTP/1.1\r\nHost: x\r\n\r\n", 400, "does not trace"},
+        {"GET /v2/logging HTTP/1.1\r\nHost: x\r\n\r\n", 400, "no log settings"},
+        {"POST /v2/repository/models/identity/load HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n"
+         "\r\n",
+         200, ""},
+        {"POST /v2/repository/models/offender/unload HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n"
+         "\r\n",
+         400, "load failed for model 'offender'"},
+        {"POST /v2/repository/models/identity/load HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n"
+         "\r\n[]",
+         400, "expected"},
+        {"OPTIONS /v2/models/identity/infer HTTP/1.1\r\nHost: x\r\nOrigin: http://y\r\n"
+         "Access-Control-Request-Method: POST\r\n\r\n",
+         405, "Not Allowed"},
     };
     int fd = dial(&world); /* all on one connection: no error harms the next request */
     for (size_t i = 0; i < TT_COUNT(cases); i++) {
