@@ -38,7 +38,11 @@ static const char help[] =
     "processors)\n"
     "  --grace-ms MS            time to finish accepted requests when told to stop (5000)\n"
     "  --onnxruntime FILE       the ONNX Runtime library to load (looked for)\n"
-    "  --help                   this text\n";
+    "  --show-limits            print every limit, as the other flags set it, and serve nothing\n"
+    "  --json                   with --show-limits: for programs\n"
+    "  --help                   this text\n"
+    "\n"
+    "Limits (a flag with a number each):\n";
 
 static struct tt_listener *volatile running;
 static int64_t grace_ms = 5000;
@@ -55,13 +59,39 @@ static void say(void *context, const char *line) {
     fprintf(stderr, "tutti: %s\n", line);
 }
 
-enum { MOST_LOADS = 256 };
+enum { MOST_LOADS = 256, MOST_LIMITS = 32, FIRST_LIMIT = 1000 };
 
 struct flags {
     struct tt_control_options control;
+    struct tt_limits limits;
+    bool shows_limits, as_json;
     const char *loads[MOST_LOADS];
     struct tt_listener_options listener;
 };
+
+static void show_help(void) {
+    fputs(help, stdout);
+    for (int32_t i = 0; i < tt_limit_count(); i++) {
+        const struct tt_limit *limit = tt_limit_at(i);
+        printf("  --%-22s %s (%lld%s%s)\n", limit->name, limit->help, (long long)limit->standard,
+               *limit->unit ? " " : "", limit->unit);
+    }
+}
+
+static void show_limits(struct tt_limits *limits, bool as_json) {
+    for (int32_t i = 0; i < tt_limit_count(); i++) {
+        const struct tt_limit *limit = tt_limit_at(i);
+        long long value = *tt_limit_of(limits, limit);
+        if (as_json)
+            printf("%s{\"flag\": \"--%s\", \"value\": %lld, \"unit\": \"%s\", \"standard\": %lld, "
+                   "\"lowest\": %lld, \"highest\": %lld, \"meaning\": \"%s\"}",
+                   i ? ",\n " : "[", limit->name, value, limit->unit, (long long)limit->standard,
+                   (long long)limit->lowest, (long long)limit->highest, limit->help);
+        else
+            printf("--%-20s %12lld %-5s  %s\n", limit->name, value, limit->unit, limit->help);
+    }
+    fputs(as_json ? "]\n" : "", stdout);
+}
 
 static bool parse_mode(const char *text, enum tt_control_mode *out_mode) {
     static const char *const names[] = {
@@ -91,6 +121,11 @@ static int take_flag(struct flags *flags, int flag, const char *name) {
     struct tt_control_options *control = &flags->control;
     int64_t number = 0;
     int code = -1;
+    if (flag >= FIRST_LIMIT) {
+        const struct tt_limit *limit = tt_limit_at(flag - FIRST_LIMIT);
+        return take_number(name, *limit->unit ? limit->unit : "a number", limit->lowest,
+                           limit->highest, tt_limit_of(&flags->limits, limit));
+    }
     switch (flag) {
     case 'r': control->repository = optarg; break;
     case 'H': flags->listener.host = optarg; break;
@@ -118,7 +153,9 @@ static int take_flag(struct flags *flags, int flag, const char *name) {
         control->loader.executors = (int32_t)number;
         break;
     case 'g': code = take_number(name, "milliseconds", 0, 3600000, &grace_ms); break;
-    case 'h': fputs(help, stdout); return 0;
+    case 'L': flags->shows_limits = true; break;
+    case 'J': flags->as_json = true; break;
+    case 'h': show_help(); return 0;
     case ':': return tt_arguments_refuse("serve", "a value is missing after", name);
     default: return tt_arguments_refuse("serve", "unknown flag", name);
     }
@@ -126,18 +163,26 @@ static int take_flag(struct flags *flags, int flag, const char *name) {
 }
 
 static int check_flags(struct flags *flags) {
+    if (flags->as_json && !flags->shows_limits)
+        return tt_arguments_refuse("serve", "--json goes with --show-limits", NULL);
+    if (flags->shows_limits) {
+        show_limits(&flags->limits, flags->as_json);
+        return 0;
+    }
     if (!flags->control.repository)
         return tt_arguments_refuse("serve", "--model-repository DIR is needed", NULL);
     if (flags->control.load_count > 0 && flags->control.mode != TT_CONTROL_EXPLICIT)
         return tt_arguments_refuse("serve", "--load-model goes with --model-control-mode explicit",
                                    NULL);
     flags->control.load = flags->loads;
+    flags->control.limits = &flags->limits;
+    flags->listener.limits = flags->limits;
     return -1;
 }
 
 /* -1: go on; else the exit code. */
 static int parse_flags(int argc, char **argv, struct flags *flags) {
-    static const struct option options[] = {
+    static const struct option own[] = {
         {"model-repository", required_argument, NULL, 'r'},
         {"model-control-mode", required_argument, NULL, 'm'},
         {"repository-poll-secs", required_argument, NULL, 's'},
@@ -147,14 +192,23 @@ static int parse_flags(int argc, char **argv, struct flags *flags) {
         {"executors", required_argument, NULL, 'e'},
         {"grace-ms", required_argument, NULL, 'g'},
         {"onnxruntime", required_argument, NULL, 'o'},
+        {"show-limits", no_argument, NULL, 'L'},
+        {"json", no_argument, NULL, 'J'},
         {"help", no_argument, NULL, 'h'},
-        {0},
     };
+    struct option options[TT_COUNT(own) + MOST_LIMITS + 1] = {0};
+    tt_assert(tt_limit_count() <= MOST_LIMITS);
+    memcpy(options, own, sizeof(own));
+    for (int32_t i = 0; i < tt_limit_count(); i++)
+        options[TT_COUNT(own) + (size_t)i] =
+            (struct option){tt_limit_at(i)->name, required_argument, NULL, FIRST_LIMIT + i};
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     flags->control = (struct tt_control_options){
         .poll_ns = 15 * TT_S,
         .loader = {.executors = processors > 0 ? (int32_t)processors : 1, .say = say}};
+    tt_limits_default(&flags->limits);
     tt_listener_options_default(&flags->listener);
+    flags->shows_limits = flags->as_json = false;
     flags->listener.server_version = TUTTI_VERSION;
     opterr = 0;
     optind = 1;

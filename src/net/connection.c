@@ -61,6 +61,7 @@ static struct tt_exchange *exchange_new(struct tt_connection *connection) {
     tt_text_init(&exchange->head);
     tt_text_init(&exchange->packed);
     tt_kserve_request_init(&exchange->request);
+    exchange->request.json_depth = (int32_t)exchange->listener->options.limits.json_depth;
     tt_kserve_answer_init(&exchange->answer);
     connection->exchange = exchange;
     exchange->listener->exchange_count++;
@@ -330,7 +331,7 @@ static bool unpack_body(struct tt_exchange *exchange, struct tt_http1_request *r
     tt_text_init(&unpacked);
     enum tt_err err = tt_coding_unpack(
         request->coding, request->body.bytes ? request->body.bytes : "", request->body.length,
-        exchange->listener->options.unpacked_bytes, &unpacked, &why);
+        (size_t)exchange->listener->options.limits.unpacked_bytes, &unpacked, &why);
     tt_text_fini(&request->body);
     request->body = unpacked;
     if (err == TT_ERR_BUSY)
@@ -458,7 +459,7 @@ static void process(struct tt_connection *self) {
         tt_text_fini(ahead);
         self->ahead_used = 0;
     }
-    if (ahead->length - self->ahead_used <= self->listener->options.pipeline_bytes)
+    if (ahead->length - self->ahead_used <= (size_t)self->listener->options.limits.pipeline_bytes)
         set_reading(self, true);
 }
 
@@ -466,7 +467,8 @@ static void keep_ahead(struct tt_connection *self, const char *bytes, size_t cou
     tt_text_append(&self->ahead, bytes, count);
     if (self->ahead.failed)
         tt_connection_close(self);
-    else if (self->ahead.length - self->ahead_used > self->listener->options.pipeline_bytes)
+    else if (self->ahead.length - self->ahead_used >
+             (size_t)self->listener->options.limits.pipeline_bytes)
         set_reading(self, false);
 }
 
@@ -526,7 +528,7 @@ void tt_connection_accept(struct tt_listener *listener) {
     if (!self)
         return;
     self->listener = listener;
-    tt_http1_init(&self->http, &listener->options.http);
+    tt_http1_init(&self->http, &listener->http_limits);
     uv_tcp_init(&listener->loop, &self->tcp);
     self->tcp.data = self;
     listener->counts.connections++;
@@ -539,6 +541,6 @@ void tt_connection_accept(struct tt_listener *listener) {
     uv_tcp_nodelay(&self->tcp, 1);
     set_reading(self, true);
     if (self->wait == TT_WAIT_IDLE &&
-        listener->counts.connections > listener->options.connection_limit)
+        listener->counts.connections > listener->options.limits.connections)
         refuse(self, 503, "too many connections; try again later");
 }

@@ -36,6 +36,8 @@ struct tt_listener {
     struct tt_serving *serving;
     struct tt_port *port;
     struct tt_listener_options options;
+    struct tt_http1_limits http_limits;
+    struct tt_http1_budget body_budget;
     struct tt_list waits[TT_WAIT_COUNT];
     uint64_t limits_ms[TT_WAIT_COUNT]; /* 0: none */
     struct tt_listener_counts counts;

@@ -173,6 +173,24 @@ static int check_head(struct tt_http1 *self) {
     return 0;
 }
 
+/* Takes part of what all bodies together may have. */
+static bool take_budget(struct tt_http1 *self, size_t bytes) {
+    struct tt_http1_budget *budget = self->limits->budget;
+    struct tt_http1_request *request = self->request;
+    if (!budget)
+        return true;
+    if (bytes > budget->limit_bytes - budget->used_bytes) {
+        refuse(request, 503,
+               "bodies that are being received take %zu bytes, and with this one more than the "
+               "limit of %zu; try again later",
+               budget->used_bytes, budget->limit_bytes);
+        return false;
+    }
+    budget->used_bytes += bytes;
+    request->budget_bytes += bytes;
+    return true;
+}
+
 static int on_headers_complete(llhttp_t *parser) {
     struct tt_http1 *self = self_of(parser);
     struct tt_http1_request *request = self->request;
@@ -180,6 +198,8 @@ static int on_headers_complete(llhttp_t *parser) {
         return -1;
     /* An HTTP/1.0 client would have to be told that the connection stays; it is closed instead. */
     request->keep_alive = parser->http_minor == 1 && llhttp_should_keep_alive(parser);
+    if (request->has_length && !take_budget(self, parser->content_length))
+        return -1;
     if (request->has_length && parser->content_length > 0 &&
         !tt_text_reserve(&request->body, parser->content_length)) {
         refuse(request, 503, "no memory for the body");
@@ -195,6 +215,8 @@ static int on_body(llhttp_t *parser, const char *at, size_t length) {
     if (length > self->limits->body_bytes - body->length)
         return refuse(request, 413, "the body is over the limit of %zu bytes",
                       self->limits->body_bytes);
+    if (request->is_chunked && !take_budget(self, length))
+        return HPE_USER;
     if (body->bytes && at == body->bytes + body->length) { /* read into its place */
         body->length += length;
         return 0;
@@ -231,6 +253,8 @@ void tt_http1_init(struct tt_http1 *self, const struct tt_http1_limits *limits) 
 
 void tt_http1_fini(struct tt_http1 *self) {
     if (self->request) {
+        if (self->limits->budget)
+            self->limits->budget->used_bytes -= self->request->budget_bytes;
         tt_text_fini(&self->request->body);
         free(self->request);
         self->request = NULL;

@@ -31,6 +31,11 @@ struct tt_http1_limits {
         head_bytes; /* request line and headers; chunk extensions and trailers have as much again */
     int32_t header_count;
     size_t body_bytes;
+    struct tt_http1_budget *budget; /* what all parsers' bodies may take together; NULL: no limit */
+};
+
+struct tt_http1_budget {
+    size_t limit_bytes, used_bytes;
 };
 
 enum tt_http1_event { TT_HTTP1_MORE, TT_HTTP1_HEAD, TT_HTTP1_MESSAGE, TT_HTTP1_BAD };
@@ -51,6 +56,7 @@ struct tt_http1_request {
     char name[48], value[80]; /* of the header that is being read */
     size_t target_length, name_length, value_length;
     size_t head_bytes, extra_bytes;
+    size_t budget_bytes; /* of the common budget, ours */
     int32_t header_count, host_count;
     bool has_length, is_chunked;
     int problem_status;

@@ -3,7 +3,11 @@
 #include <string.h>
 
 void tt_json_init(struct tt_json *self, const char *text, size_t length, struct tt_message *why) {
-    *self = (struct tt_json){.start = text, .at = text, .end = text + length, .why = why};
+    *self = (struct tt_json){.start = text,
+                             .at = text,
+                             .end = text + length,
+                             .why = why,
+                             .max_depth = TT_JSON_MAX_DEPTH};
 }
 
 char tt_json_peek(struct tt_json *self) {
@@ -355,10 +359,10 @@ static enum tt_err skip_value(struct tt_json *self, int depth) {
             return TT_OK;
         return tt_json_expected(self, "a value");
     }
-    if (depth >= TT_JSON_MAX_DEPTH)
+    if (depth >= self->max_depth)
         return tt_fail(TT_ERR_INVALID, self->why,
                        "JSON, byte %zu: nested deeper than %d levels, the most that is taken",
-                       (size_t)(self->at - self->start), TT_JSON_MAX_DEPTH);
+                       (size_t)(self->at - self->start), self->max_depth);
     self->at++;
     char close = c == '{' ? '}' : ']';
     bool first = true, more;

@@ -22,6 +22,7 @@ enum { TT_JSON_MAX_DEPTH = 100, TT_JSON_MAX_NUMBER_BYTES = 1024 };
 struct tt_json {
     const char *start, *at, *end;
     struct tt_message *why; /* may be NULL */
+    int32_t max_depth;      /* TT_JSON_MAX_DEPTH, unless the reader wants less */
 };
 
 /* value = mantissa * 10^exponent10, where `exact`; else only the text says it. */

@@ -142,10 +142,10 @@ static enum tt_err walk(struct tt_json *json, struct sink *sink) {
             json->at++;
             after = COMMA;
         } else if (c == '[') {
-            if (++depth > TT_JSON_MAX_DEPTH)
+            if (++depth > json->max_depth)
                 return tt_fail(TT_ERR_INVALID, json->why,
                                "JSON, byte %zu: data nested deeper than %d levels",
-                               (size_t)(json->at - json->start), TT_JSON_MAX_DEPTH);
+                               (size_t)(json->at - json->start), json->max_depth);
             json->at++;
             after = OPENED;
         } else {

@@ -11,6 +11,7 @@ void tt_kserve_request_init(struct tt_kserve_request *self) {
     self->options = (struct tt_infer_options){0};
     self->input_count = self->output_count = 0;
     self->binary_output = false;
+    self->json_depth = TT_JSON_MAX_DEPTH;
 }
 
 void tt_kserve_request_fini(struct tt_kserve_request *self) { tt_text_fini(&self->id); }
@@ -507,6 +508,7 @@ enum tt_err tt_kserve_read(struct tt_kserve_request *self, const struct tt_signa
     if (json_bytes == 0)
         return read_raw(&reader);
     tt_json_init(&reader.json, body, text_bytes, why);
+    reader.json.max_depth = self->json_depth;
     enum tt_err err = read_request(&reader);
     return err ? err : check_complete(&reader);
 }
@@ -520,6 +522,7 @@ enum tt_err tt_kserve_fill(const struct tt_kserve_request *self,
     if (input->is_json) {
         struct tt_json json;
         tt_json_init(&json, input->data, input->data_bytes, why);
+        json.max_depth = self->json_depth;
         int64_t count = tt_shape_count(&input->shape.shape, 0);
         enum tt_err err = tt_json_tensor_read(&json, spec->dtype, count, to, size_bytes);
         return err ? tt_fail_in(err, why, "input '%s', within its \"data\"", spec->name) : TT_OK;

@@ -37,6 +37,7 @@ struct tt_kserve_request {
     struct tt_infer_options options;
     int32_t input_count, output_count;
     bool binary_output; /* binary_data_output */
+    int32_t json_depth; /* most arrays and objects within each other; the reader's to lower */
     struct tt_kserve_input inputs[TT_MAX_TENSORS];
     struct tt_kserve_output outputs[TT_MAX_TENSORS];
 };

@@ -14,15 +14,8 @@ void tt_listener_options_default(struct tt_listener_options *out_options) {
         .host = "127.0.0.1",
         .port = 8000,
         .server_version = "",
-        .connection_limit = 16384,
-        .http = {.head_bytes = 16384, .header_count = 100, .body_bytes = 64u << 20},
-        .unpacked_bytes = 64u << 20,
-        .pipeline_bytes = 65536,
-        .idle_timeout_ns = 75 * INT64_C(1000000000),
-        .head_timeout_ns = 10 * INT64_C(1000000000),
-        .body_timeout_ns = 60 * INT64_C(1000000000),
-        .write_timeout_ns = 60 * INT64_C(1000000000),
     };
+    tt_limits_default(&out_options->limits);
 }
 
 static void on_connection(uv_stream_t *server, int status) {
@@ -138,16 +131,15 @@ static enum tt_err bind_to(struct tt_listener *self, const char *host, int32_t p
     return TT_OK;
 }
 
-static uint64_t to_ms(int64_t ns) { return ns > 0 ? (uint64_t)((ns + 999999) / 1000000) : 0; }
-
 /* Handles that need no system call to initialise, and so no error. */
 static void start_handles(struct tt_listener *self) {
+    const struct tt_limits *limits = &self->options.limits;
     for (int wait = 0; wait < TT_WAIT_COUNT; wait++)
         tt_list_init(&self->waits[wait]);
-    self->limits_ms[TT_WAIT_IDLE] = to_ms(self->options.idle_timeout_ns);
-    self->limits_ms[TT_WAIT_HEAD] = to_ms(self->options.head_timeout_ns);
-    self->limits_ms[TT_WAIT_BODY] = to_ms(self->options.body_timeout_ns);
-    self->limits_ms[TT_WAIT_WRITE] = to_ms(self->options.write_timeout_ns);
+    self->limits_ms[TT_WAIT_IDLE] = (uint64_t)limits->idle_timeout_ms;
+    self->limits_ms[TT_WAIT_HEAD] = (uint64_t)limits->header_timeout_ms;
+    self->limits_ms[TT_WAIT_BODY] = (uint64_t)limits->body_timeout_ms;
+    self->limits_ms[TT_WAIT_WRITE] = (uint64_t)limits->write_timeout_ms;
     self->limits_ms[TT_WAIT_LINGER] = TT_LINGER_MS;
     uint64_t shortest = TT_LINGER_MS;
     for (int wait = 0; wait < TT_WAIT_COUNT; wait++)
@@ -177,6 +169,12 @@ enum tt_err tt_listener_open(struct tt_serving *serving, const struct tt_listene
     self->serving = serving;
     self->options = *options;
     self->stop_pipe[0] = self->stop_pipe[1] = -1;
+    self->body_budget.limit_bytes = (size_t)options->limits.receive_bytes;
+    self->http_limits =
+        (struct tt_http1_limits){.head_bytes = (size_t)options->limits.header_bytes,
+                                 .header_count = (int32_t)options->limits.header_count,
+                                 .body_bytes = (size_t)options->limits.body_bytes,
+                                 .budget = &self->body_budget};
     int result = uv_loop_init(&self->loop);
     if (result < 0) {
         free(self);

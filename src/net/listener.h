@@ -8,9 +8,9 @@
  *
  * A connection: idle -> head -> body -> in flight (its inference runs elsewhere) -> writing -> idle
  * again, or lingering until the client has read the last answer. One request of a connection is in
- * flight at a time; those that a client sends ahead wait, up to `pipeline_bytes`, so that answers
- * come in order. A client that closes its connection, or its sending half, while its request is in
- * flight has gone: the inference is cancelled.
+ * flight at a time; those that a client sends ahead wait, up to `limits.pipeline_bytes`, so that
+ * answers come in order. A client that closes its connection, or its sending half, while its
+ * request is in flight has gone: the inference is cancelled.
  *
  * The listener installs no signal handlers and has no locks: other threads reach it through
  * uv_async alone. */
@@ -18,6 +18,7 @@
 #define TT_NET_LISTENER_H
 
 #include "net/http1.h"
+#include "rt/limits.h"
 #include "rt/serving.h"
 
 struct tt_listener;
@@ -30,11 +31,7 @@ struct tt_listener_options {
     const char *server_version;
     struct tt_trace_settings *trace; /* shown and changed by clients; borrowed; NULL: none */
     struct tt_log_settings *log;     /* the same */
-    int32_t connection_limit;        /* one more is answered 503 and closed */
-    struct tt_http1_limits http;
-    size_t unpacked_bytes; /* most that a compressed body may come to */
-    size_t pipeline_bytes; /* read ahead while a request is in flight */
-    int64_t idle_timeout_ns, head_timeout_ns, body_timeout_ns, write_timeout_ns;
+    struct tt_limits limits;
 };
 
 /* 127.0.0.1:8000, and limits for a server on the open network. */

@@ -424,6 +424,8 @@ static enum tt_err load_first(struct tt_control *self, struct tt_message *why) {
 
 static enum tt_err open_parts(struct tt_control *self, struct tt_message *why) {
     enum tt_err err = tt_serving_open(&self->serving, why);
+    if (!err && self->options.limits)
+        tt_serving_set_limits(self->serving, self->options.limits);
     if (!err)
         err = tt_loader_open(&self->options.loader, self->serving, &self->loader, why);
     if (!err)

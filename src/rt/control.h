@@ -26,6 +26,7 @@ struct tt_control_options {
     int64_t poll_ns;         /* between two looks at the repository; > 0 */
     const char *const *load; /* explicit: names to load at the start, "*" for all */
     int32_t load_count;
+    const struct tt_limits *limits; /* NULL: the standard ones */
     struct tt_loader_options loader;
 };
 

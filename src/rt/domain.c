@@ -214,7 +214,7 @@ static enum tt_err domain_fill(struct tt_domain *self, const struct tt_domain_op
                                              .executor_capacity = options->executor_count,
                                              .max_batch = options->max_batch,
                                              .depth = DEPTH,
-                                             .request_limit = TT_PORT_IN_FLIGHT_LIMIT,
+                                             .request_limit = (int32_t)options->limits->requests,
                                              .request_reserve = 1024,
                                              .has_rules = true};
     enum tt_err err = tt_mechanism_init(&self->mechanism, &mechanism, &carrier, why);
@@ -231,6 +231,7 @@ enum tt_err tt_domain_new(const struct tt_domain_options *options, struct tt_dom
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a domain");
     self->engine = options->engine;
+    self->limits = options->limits;
     self->first_executor = options->first_executor;
     self->depth = DEPTH;
     enum tt_err err = domain_fill(self, options, why);
@@ -285,6 +286,11 @@ void tt_domain_remove_model(struct tt_domain *self, int64_t now, struct tt_serve
 
 /* ---- what happens ---- */
 
+static void reject(struct tt_served_model *model, struct tt_infer *infer, enum tt_err err) {
+    tt_counter_add(&model->stats->rejected, 1);
+    infer_ends(infer, err);
+}
+
 void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_infer *infer) {
     struct tt_served_model *model = infer->lane->model;
     struct tt_arrival arrival = {.model = model->index,
@@ -298,13 +304,20 @@ void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_infer *infe
     if (model->preserve_ordering)
         tt_list_push_back(&model->in_order, &infer->in_order);
     struct tt_request *request = NULL;
+    int32_t here = self->mechanism.model_requests[model->index];
+    if (here >= self->limits->model_requests) {
+        reject(model, infer,
+               tt_fail(TT_ERR_BUSY, &infer->why,
+                       "request to model '%s' refused: it has %d requests in flight, its limit",
+                       model->name, here));
+        return;
+    }
     if (tt_mechanism_arrived(&self->mechanism, now, &arrival, &request) != TT_OK) {
-        tt_counter_add(&model->stats->rejected, 1);
-        infer_ends(infer,
-                   tt_fail(TT_ERR_BUSY, &infer->why,
-                           "request to model '%s' refused: its scheduling domain has %d requests "
-                           "in flight, its limit",
-                           model->name, TT_PORT_IN_FLIGHT_LIMIT));
+        reject(model, infer,
+               tt_fail(TT_ERR_BUSY, &infer->why,
+                       "request to model '%s' refused: its scheduling domain has %d requests "
+                       "in flight, its limit",
+                       model->name, self->mechanism.requests.in_use));
         return;
     }
     if (!request)

@@ -23,6 +23,7 @@ struct tt_domain_task; /* an engine task with room for its members */
 struct tt_domain {
     struct tt_mechanism mechanism;
     struct tt_engine *engine;
+    const struct tt_limits *limits;
     char *policy;                             /* its name */
     struct tt_option options[TT_MAX_OPTIONS]; /* the strings are ours */
     int32_t option_count;
@@ -42,6 +43,7 @@ struct tt_domain_options {
     int32_t first_executor, executor_count;
     int32_t model_capacity;
     int32_t max_batch;
+    const struct tt_limits *limits; /* borrowed for the domain's life */
     const char *policy;
     const struct tt_option *options;
     int32_t option_count;

@@ -139,13 +139,15 @@ enum tt_err tt_port_open(struct tt_serving *serving, tt_port_wake_fn *wake, void
     if (!port)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a port");
     port->serving = serving;
+    port->limits = tt_scheduler_limits(serving);
+    int32_t most = (int32_t)port->limits->requests;
     port->wake = wake;
     port->wake_context = context;
     /* An infer has at most two messages under way in each direction: itself and its cancellation.
      */
-    enum tt_err err = tt_ring_init(&port->to_scheduler, 2 * TT_PORT_IN_FLIGHT_LIMIT);
+    enum tt_err err = tt_ring_init(&port->to_scheduler, 2 * most);
     if (!err) {
-        err = tt_ring_init(&port->to_port, 2 * TT_PORT_IN_FLIGHT_LIMIT);
+        err = tt_ring_init(&port->to_port, 2 * most);
         if (err)
             tt_ring_fini(&port->to_scheduler);
     }
@@ -227,6 +229,7 @@ static void recycle(struct tt_infer *infer) {
     infer->next_free = lane->free;
     lane->free = infer;
     lane->port->in_flight--;
+    lane->port->queue_bytes -= infer->bytes;
     lane->in_use--;
     if (lane->retired && lane->in_use == 0)
         lane_close(lane);
@@ -379,6 +382,14 @@ static enum tt_err place_inputs(struct tt_infer *infer, const struct tt_infer_sh
                            signature->inputs[i].name);
         view->shape = shapes[k].shape;
         view->size_bytes = size;
+        if (size > (size_t)(lane->port->limits->queue_bytes - lane->port->queue_bytes))
+            return tt_fail(TT_ERR_BUSY, why,
+                           "the inputs of requests in flight take %lld bytes, and with this one "
+                           "more than the limit of %lld",
+                           (long long)lane->port->queue_bytes,
+                           (long long)lane->port->limits->queue_bytes);
+        infer->bytes += (int64_t)size;
+        lane->port->queue_bytes += (int64_t)size;
         if (lane->row_bytes[i] && infer->slot >= 0) {
             view->bytes = lane->pool[i] + (size_t)infer->slot * lane->row_bytes[i];
             continue;
@@ -423,9 +434,9 @@ enum tt_err tt_infer_begin(struct tt_port *port, struct tt_served_model *model,
     err = length_class(model, &length, why);
     if (err)
         return err;
-    if (port->in_flight == TT_PORT_IN_FLIGHT_LIMIT)
+    if (port->in_flight >= port->limits->requests)
         return tt_fail(TT_ERR_BUSY, why, "the server has %d requests in flight, its limit",
-                       TT_PORT_IN_FLIGHT_LIMIT);
+                       port->in_flight);
     struct tt_lane *lane = lane_of(port, model);
     struct tt_infer *infer = lane ? infer_take(lane) : NULL;
     if (!infer)
@@ -436,6 +447,7 @@ enum tt_err tt_infer_begin(struct tt_port *port, struct tt_served_model *model,
     infer->rows = rows;
     infer->length = length;
     infer->slot = -1;
+    infer->bytes = 0;
     infer->submitted = infer->finished = infer->cancel_sent = false;
     infer->cancel_acknowledged = infer->released = false;
     infer->request = NULL;

@@ -18,6 +18,7 @@
 #include "base/ring.h"
 #include "core/request.h"
 #include "rt/catalogue.h"
+#include "rt/limits.h"
 #include "rt/model_command.h"
 #include "rt/served_model.h"
 #include "rt/serving.h"
@@ -29,6 +30,7 @@ struct tt_infer {
     struct tt_infer *next_free;
     int32_t rows;
     int32_t length; /* what its batch mates must share; see tt_infer_begin */
+    int64_t bytes;  /* of its inputs */
     int32_t slot;   /* first slot in the lane's pool; -1: own memory */
     /* The port's */
     bool submitted, finished, cancel_sent, cancel_acknowledged, released;
@@ -74,14 +76,14 @@ struct tt_port {
     struct tt_ring to_scheduler; /* struct tt_infer *, low bit set: cancel */
     struct tt_ring to_port;      /* struct tt_infer *, low bit set: cancel acknowledged */
     struct tt_lane *lanes;
+    const struct tt_limits *limits; /* the server's */
     int32_t in_flight;
+    int64_t queue_bytes; /* of the inputs of those in flight */
     struct tt_command_box commands;
     bool holds_back, has_news; /* the port's: see tt_port_hold_back */
     bool dirty;                /* the scheduler's: wake it at the end of the turn */
     struct tt_port *next;
 };
-
-enum { TT_PORT_IN_FLIGHT_LIMIT = 16384 };
 
 /* Closes the lanes that nobody uses of models that the port's catalogue does not show. */
 void tt_port_sweep_lanes(struct tt_port *port);

@@ -12,6 +12,7 @@ void tt_scheduler_add_port(struct tt_serving *serving, struct tt_port *port);
 void tt_scheduler_remove_port(struct tt_serving *serving, struct tt_port *port);
 /* Looks whether another catalogue was published, and goes over to it. Port's thread. */
 void tt_port_refresh(struct tt_port *port);
+const struct tt_limits *tt_scheduler_limits(const struct tt_serving *serving);
 /* Hands the command to the server's controller; without one it is finished as UNAVAILABLE. */
 void tt_scheduler_control(struct tt_serving *serving, struct tt_model_command *take_command);
 

@@ -18,6 +18,7 @@ struct tt_serving {
     /* The owner, and every executor that is just now telling of a task: the last one frees, since
      * the owner may have seen the task before its executor has rung the bell. */
     struct tt_refcount users;
+    struct tt_limits limits;
     /* The scheduler holds it for a turn; ports and models come and go between two. */
     struct tt_lock turn_lock;
     struct tt_domain *domains;
@@ -136,8 +137,19 @@ enum tt_err tt_serving_open(struct tt_serving **out_serving, struct tt_message *
     tt_lock_init(&self->turn_lock);
     tt_lock_init(&self->catalogue_lock);
     tt_parker_init(&self->parker);
+    tt_limits_default(&self->limits);
     *out_serving = self;
     return TT_OK;
+}
+
+void tt_serving_set_limits(struct tt_serving *serving, const struct tt_limits *limits) {
+    tt_assert(serving->ports == NULL);
+    tt_assert(serving->domains == NULL);
+    serving->limits = *limits;
+}
+
+const struct tt_limits *tt_scheduler_limits(const struct tt_serving *serving) {
+    return &serving->limits;
 }
 
 /* ---- models ---- */
@@ -170,6 +182,7 @@ static enum tt_err new_domain(struct tt_serving *serving, const struct tt_servin
                                         .executor_count = executors,
                                         .model_capacity = TT_DOMAIN_MAX_MODELS,
                                         .max_batch = TT_DOMAIN_MAX_BATCH,
+                                        .limits = &serving->limits,
                                         .policy = policy->name,
                                         .options = policy->options,
                                         .option_count = policy->option_count};

@@ -4,6 +4,7 @@
 
 #include "policy/policy.h"
 #include "rt/catalogue.h"
+#include "rt/limits.h"
 #include "rt/served_model.h"
 #include "rt/serving.h"
 
@@ -11,6 +12,9 @@
  * caller with tt_serving_done as its `done` and this server as the context, and closed by the
  * caller after the server. */
 TT_MUST_CHECK enum tt_err tt_serving_open(struct tt_serving **out_serving, struct tt_message *why);
+/* Other limits than the standard ones; before the first port is opened and the first model placed.
+ */
+void tt_serving_set_limits(struct tt_serving *serving, const struct tt_limits *limits);
 /* Puts a model in that stays as long as the server, loaded and placed or unavailable. Before
  * tt_serving_start, which shows them all. For servers whose models never change; others publish
  * catalogues of their own. */

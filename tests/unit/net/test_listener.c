@@ -325,7 +325,7 @@ static void test_sent_ahead_beyond_the_limit(void **state) {
     (void)state;
     struct tt_listener_options options;
     tt_listener_options_default(&options);
-    options.pipeline_bytes = 100;
+    options.limits.pipeline_bytes = 100;
     struct world world;
     world_open(&world, &options);
     int fd = dial(&world);
@@ -457,8 +457,9 @@ static void test_timeouts_and_connection_limit(void **state) {
     (void)state;
     struct tt_listener_options options;
     tt_listener_options_default(&options);
-    options.idle_timeout_ns = options.head_timeout_ns = options.body_timeout_ns = 30000000;
-    options.connection_limit = 1;
+    options.limits.idle_timeout_ms = options.limits.header_timeout_ms = 30;
+    options.limits.body_timeout_ms = 30;
+    options.limits.connections = 1;
     struct world world;
     world_open(&world, &options);
     int fd = dial(&world);
