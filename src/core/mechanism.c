@@ -1,7 +1,7 @@
 #include "core/mechanism.h"
 
 #include "base/instant.h"
-#include "core/policy_ops.h"
+#include "core/observer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -89,6 +89,28 @@ void tt_mechanism_attach(struct tt_mechanism *self, const struct tt_policy_ops *
     self->policy = policy;
 }
 
+void tt_mechanism_observe(struct tt_mechanism *self, struct tt_observer *observer) {
+    struct tt_observer **at = &self->observers;
+    while (*at)
+        at = &(*at)->next;
+    observer->next = NULL;
+    *at = observer;
+}
+
+static void notify(const struct tt_mechanism *self, struct tt_event event) {
+    event.now = self->now;
+    event.domain = self;
+    for (struct tt_observer *at = self->observers; at; at = at->next)
+        at->observe(at, &event);
+}
+
+/* A macro so that nothing is put together where nobody listens. */
+#define NOTIFY(self, ...)                                                                          \
+    do {                                                                                           \
+        if (__builtin_expect((self)->observers != NULL, 0))                                        \
+            notify((self), (struct tt_event){__VA_ARGS__});                                        \
+    } while (0)
+
 /* Time told to us never goes back; what belongs to one instant is told under one `now`. */
 static void advance(struct tt_mechanism *self, int64_t now) {
     tt_assert(now >= self->now);
@@ -147,6 +169,9 @@ static void make_late(struct tt_mechanism *self, struct tt_request *request) {
 static void end_request(struct tt_mechanism *self, struct tt_request *request,
                         enum tt_ending ending, enum tt_drop_reason reason) {
     stop_waiting(self, request);
+    if (ending == TT_ENDING_DROPPED)
+        NOTIFY(self, .kind = TT_EVENT_DROP, .request = request, .reason = reason);
+    NOTIFY(self, .kind = TT_EVENT_ENDED, .request = request, .ending = ending, .reason = reason);
     self->ended[ending]++;
     self->model_requests[request->model]--;
     self->carrier.ended(self->carrier.context, self->now, request, ending, reason);
@@ -180,8 +205,10 @@ enum tt_err tt_mechanism_arrived(struct tt_mechanism *self, int64_t now,
     tt_assert(model != NULL);
     tt_assert(arrival->rows >= 1 && arrival->rows <= model->max_batch);
     struct tt_request *request = tt_request_pool_take(&self->requests);
-    if (!request)
+    if (!request) {
+        NOTIFY(self, .kind = TT_EVENT_REFUSED, .arrival = arrival);
         return TT_ERR_BUSY;
+    }
     self->model_requests[arrival->model]++;
     request->number = self->arrivals++;
     request->arrived_at = now;
@@ -193,6 +220,7 @@ enum tt_err tt_mechanism_arrived(struct tt_mechanism *self, int64_t now,
     request->user = arrival->user;
     request->slot = -1;
     request->state = TT_REQUEST_QUEUED;
+    NOTIFY(self, .kind = TT_EVENT_ARRIVED, .request = request);
     if (model->rules && !admit(self, now, request))
         return TT_OK;
     if (out_request) /* before the policy has it: from here on it may end at any time */
@@ -204,12 +232,14 @@ enum tt_err tt_mechanism_arrived(struct tt_mechanism *self, int64_t now,
 void tt_mechanism_ready(struct tt_mechanism *self, int64_t now, struct tt_request *request) {
     advance(self, now);
     request->is_ready = true;
+    NOTIFY(self, .kind = TT_EVENT_READY, .request = request);
     if (self->ops->ready)
         self->ops->ready(self->policy, now, request);
 }
 
 void tt_mechanism_cancelled(struct tt_mechanism *self, int64_t now, struct tt_request *request) {
     advance(self, now);
+    NOTIFY(self, .kind = TT_EVENT_CANCELLED, .request = request);
     if (request->state == TT_REQUEST_RUNNING) {
         request->cancelled = true; /* its place in the task stays; the result is thrown away */
         return;
@@ -258,6 +288,7 @@ void tt_mechanism_finished(struct tt_mechanism *self, int64_t now, struct tt_tas
     tt_assert(task->last_step_done >= -1); /* a block may have taken it back before its first */
     tt_assert(task->last_step_done <= task->last_step);
     tt_assert(task->outcome != TT_OUTCOME_DONE || task->last_step_done == task->last_step);
+    NOTIFY(self, .kind = TT_EVENT_FINISHED, .task = task);
     executor->oldest = executor->oldest + 1 == executor->depth ? 0 : executor->oldest + 1;
     executor->queued--;
     executor->stopping = false;
@@ -272,6 +303,7 @@ void tt_mechanism_finished(struct tt_mechanism *self, int64_t now, struct tt_tas
 
 static void tell_model(struct tt_mechanism *self, int64_t now, int32_t model,
                        enum tt_change change) {
+    NOTIFY(self, .kind = TT_EVENT_MODEL, .index = model, .change = change);
     if (self->ops->model_changed)
         self->ops->model_changed(self->policy, now, model, change);
 }
@@ -302,6 +334,12 @@ void tt_mechanism_remove_model(struct tt_mechanism *self, int64_t now, int32_t m
     self->models[model] = NULL;
 }
 
+static void tell_executor(struct tt_mechanism *self, int64_t now, int32_t executor,
+                          enum tt_change change) {
+    NOTIFY(self, .kind = TT_EVENT_EXECUTOR, .index = executor, .change = change);
+    self->ops->executor_changed(self->policy, now, executor, change);
+}
+
 void tt_mechanism_add_executor(struct tt_mechanism *self, int64_t now, int32_t executor,
                                int32_t device) {
     advance(self, now);
@@ -310,14 +348,14 @@ void tt_mechanism_add_executor(struct tt_mechanism *self, int64_t now, int32_t e
     tt_assert(e->state == TT_EXECUTOR_GONE);
     e->state = TT_EXECUTOR_UP;
     e->device = device;
-    self->ops->executor_changed(self->policy, now, executor, TT_CHANGE_ADDED);
+    tell_executor(self, now, executor, TT_CHANGE_ADDED);
 }
 
 void tt_mechanism_drain_executor(struct tt_mechanism *self, int64_t now, int32_t executor) {
     advance(self, now);
     tt_assert(self->executors[executor].state == TT_EXECUTOR_UP);
     self->executors[executor].state = TT_EXECUTOR_DRAINING;
-    self->ops->executor_changed(self->policy, now, executor, TT_CHANGE_DRAINING);
+    tell_executor(self, now, executor, TT_CHANGE_DRAINING);
 }
 
 void tt_mechanism_remove_executor(struct tt_mechanism *self, int64_t now, int32_t executor) {
@@ -326,7 +364,7 @@ void tt_mechanism_remove_executor(struct tt_mechanism *self, int64_t now, int32_
     tt_assert(e->state != TT_EXECUTOR_GONE);
     tt_assert(e->queued == 0);
     e->state = TT_EXECUTOR_GONE;
-    self->ops->executor_changed(self->policy, now, executor, TT_CHANGE_GONE);
+    tell_executor(self, now, executor, TT_CHANGE_GONE);
 }
 
 /* A request that was made late is the policy's again. */
@@ -365,6 +403,7 @@ static bool readmit(struct tt_mechanism *self, int64_t now) {
 
 void tt_mechanism_decide(struct tt_mechanism *self, int64_t now) {
     advance(self, now);
+    NOTIFY(self, .kind = TT_EVENT_ARRIVED, .request = request);
     if (self->latest.count > 0)
         expire(self, now);
     do {
@@ -408,6 +447,7 @@ struct tt_task *tt_mechanism_run_begin(struct tt_mechanism *self, int32_t execut
     task->user = NULL;
     task->outcome = TT_OUTCOME_DONE;
     task->last_step_done = first_step - 1;
+    task->started_at = task->ended_at = -1;
     self->building = task;
     return task;
 }
@@ -439,6 +479,7 @@ void tt_mechanism_run_commit(struct tt_mechanism *self, int64_t start_at) {
     task->dispatched_at = self->now;
     task->start_at = start_at > self->now ? start_at : self->now;
     self->executors[task->executor].queued++;
+    NOTIFY(self, .kind = TT_EVENT_RUN, .task = task);
     self->carrier.start(self->carrier.context, self->now, task);
 }
 
@@ -467,11 +508,13 @@ static void stop_oldest(struct tt_mechanism *self, int32_t executor) {
 
 void tt_mechanism_yield(struct tt_mechanism *self, int32_t executor) {
     stop_oldest(self, executor);
+    NOTIFY(self, .kind = TT_EVENT_YIELD, .index = executor);
     self->carrier.yield(self->carrier.context, self->now, executor);
 }
 
 void tt_mechanism_abort(struct tt_mechanism *self, int32_t executor) {
     stop_oldest(self, executor);
+    NOTIFY(self, .kind = TT_EVENT_ABORT, .index = executor);
     self->carrier.abort(self->carrier.context, self->now, executor);
 }
 

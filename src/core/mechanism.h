@@ -53,6 +53,7 @@ struct tt_executor {
 
 struct tt_policy;
 struct tt_policy_ops;
+struct tt_observer;
 
 /* What the carrier does with the decisions. */
 struct tt_carrier {
@@ -69,6 +70,7 @@ struct tt_mechanism {
     const struct tt_policy_ops *ops;
     struct tt_policy *policy;
     struct tt_carrier carrier;
+    struct tt_observer *observers; /* see core/observer.h */
     int32_t model_capacity, executor_capacity;
     const struct tt_step_model **models; /* [model_capacity]; NULL: no such model now */
     int32_t *model_requests;             /* [model_capacity]: how many of each are here */

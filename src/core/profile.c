@@ -184,6 +184,51 @@ enum tt_err tt_profile_new_points(const struct tt_profile_point *points, int32_t
     return TT_OK;
 }
 
+static enum tt_err check_row(const struct tt_profile *table, int32_t row, struct tt_message *why) {
+    const int64_t *latency = table->latency_ns + (int64_t)row * (table->max_batch + 1);
+    if (table->lengths[row] < 0 || (row > 0 && table->lengths[row] <= table->lengths[row - 1]))
+        return tt_fail(TT_ERR_INVALID, why, "a profile's lengths must ascend from 0, not %d",
+                       table->lengths[row]);
+    for (int32_t b = 1; b <= table->max_batch; b++)
+        if (latency[b] < latency[b - 1] || latency[b] < 1 || latency[b] > INT64_MAX / 4)
+            return tt_fail(TT_ERR_INVALID, why,
+                           "a profile's latency at length %d batch %d is %lld ns: it must be "
+                           "positive and not below that of the batch before",
+                           table->lengths[row], b, (long long)latency[b]);
+    return TT_OK;
+}
+
+enum tt_err tt_profile_new_table(const struct tt_profile *table, struct tt_profile **out_profile,
+                                 struct tt_message *why) {
+    enum tt_err err = check_max_batch(table->max_batch, why);
+    if (err)
+        return err;
+    if (table->length_count < 1)
+        return tt_fail(TT_ERR_INVALID, why, "a profile needs at least one length");
+    if (table->alpha_ns < 0 || table->beta_ns < 0)
+        return tt_fail(TT_ERR_INVALID, why, "a profile's alpha and beta must not be negative");
+    for (int32_t row = 0; !err && row < table->length_count; row++)
+        err = check_row(table, row, why);
+    for (int32_t b = 1; !err && b <= table->max_batch; b++)
+        if (table->demand_ppm[b] < 1 || table->demand_ppm[b] > TT_DEMAND_WHOLE)
+            err = tt_fail(TT_ERR_INVALID, why,
+                          "a profile's demand at batch %d is %d ppm, not 1 .. %d", b,
+                          table->demand_ppm[b], TT_DEMAND_WHOLE);
+    if (err)
+        return err;
+    struct tt_profile *self = profile_new(table->max_batch, table->length_count);
+    if (!self)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a profile");
+    size_t batches = (size_t)table->max_batch + 1, lengths = (size_t)table->length_count;
+    memcpy(self->lengths, table->lengths, lengths * sizeof(*self->lengths));
+    memcpy(self->latency_ns, table->latency_ns, lengths * batches * sizeof(*self->latency_ns));
+    memcpy(self->demand_ppm, table->demand_ppm, batches * sizeof(*self->demand_ppm));
+    self->alpha_ns = table->alpha_ns;
+    self->beta_ns = table->beta_ns;
+    *out_profile = self;
+    return TT_OK;
+}
+
 int32_t tt_profile_length_index(const struct tt_profile *self, int32_t length) {
     int32_t low = 0, high = self->length_count - 1;
     while (low < high) {

@@ -43,6 +43,11 @@ TT_MUST_CHECK enum tt_err tt_profile_new_points(const struct tt_profile_point *p
                                                 int32_t count, int32_t max_batch,
                                                 struct tt_profile **out_profile,
                                                 struct tt_message *why);
+/* A checked copy of a table that was written down elsewhere: lengths ascend, latencies never fall
+ * with the batch. INVALID says what is wrong with it. */
+TT_MUST_CHECK enum tt_err tt_profile_new_table(const struct tt_profile *table,
+                                               struct tt_profile **out_profile,
+                                               struct tt_message *why);
 void tt_profile_free(struct tt_profile *take_profile);
 
 /* The row of the table for inputs of `length`: the smallest profiled length that holds it, else the

@@ -75,6 +75,9 @@ struct tt_task {
     /* Set when it finishes: */
     enum tt_outcome outcome;
     int32_t last_step_done; /* first_step - 1: none */
+    /* When the device began and ended it, as far as the carrier knows: for reports. Policies go by
+     * when they are told. started_at -1: it never began. */
+    int64_t started_at, ended_at;
 };
 
 #endif

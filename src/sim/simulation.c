@@ -109,6 +109,8 @@ static void start_step(struct tt_simulation *self, struct tt_task *task) {
     int32_t step = executor->walk.step;
     const struct tt_profile *profile = self->models[task->model].step_model->steps[step].profile;
     executor->phase = PHASE_RUNNING;
+    if (task->started_at < 0)
+        task->started_at = self->now;
     for (int32_t i = 0; i < task->count; i++) {
         struct sim_request *request = &self->requests[task->items[i].request->handle.index];
         if (request->started_at < 0)
@@ -192,6 +194,7 @@ static void step_ended(struct tt_simulation *self, int32_t number) {
     tt_assert(executor->phase == PHASE_RUNNING);
     executor->last_step_done = executor->walk.step;
     executor->walked = true;
+    task->ended_at = self->now;
     if (self->observer.step_ended)
         self->observer.step_ended(self->observer.context, self->now, task, executor->walk.step);
     enum tt_walk_next next = tt_walk_step_done(&executor->walk);
@@ -261,9 +264,10 @@ static void on_abort(void *context, int64_t now, int32_t number) {
     if (executor->phase == PHASE_RUNNING) {
         tt_device_stop(&self->devices[executor->device], now, number);
         refresh_device(self, executor->device);
+        struct tt_task *task = tt_mechanism_oldest(&self->mechanism, number);
+        task->ended_at = now;
         if (self->observer.step_ended)
-            self->observer.step_ended(self->observer.context, now,
-                                      tt_mechanism_oldest(&self->mechanism, number), -1);
+            self->observer.step_ended(self->observer.context, now, task, -1);
         stop(self, number, TT_OUTCOME_ABORTED, tt_instant_add(now, self->abort_ns));
         return;
     }
