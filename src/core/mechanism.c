@@ -403,7 +403,7 @@ static bool readmit(struct tt_mechanism *self, int64_t now) {
 
 void tt_mechanism_decide(struct tt_mechanism *self, int64_t now) {
     advance(self, now);
-    NOTIFY(self, .kind = TT_EVENT_ARRIVED, .request = request);
+    NOTIFY(self, .kind = TT_EVENT_DECIDE);
     if (self->latest.count > 0)
         expire(self, now);
     do {

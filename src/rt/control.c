@@ -427,6 +427,8 @@ static enum tt_err open_parts(struct tt_control *self, struct tt_message *why) {
     if (!err && self->options.limits)
         tt_serving_set_limits(self->serving, self->options.limits);
     if (!err)
+        tt_serving_record(self->serving, self->options.recorder);
+    if (!err)
         err = tt_loader_open(&self->options.loader, self->serving, &self->loader, why);
     if (!err)
         err = tt_serving_start(self->serving, why);

@@ -28,6 +28,7 @@ struct tt_control_options {
     int32_t load_count;
     const struct tt_limits *limits; /* NULL: the standard ones */
     struct tt_loader_options loader;
+    struct tt_recorder *recorder; /* of every domain; borrowed for life; NULL: none */
 };
 
 struct tt_control; /* the server, its library, engines and models */

@@ -222,7 +222,14 @@ static enum tt_err domain_fill(struct tt_domain *self, const struct tt_domain_op
         return err;
     struct tt_policy_setup setup = {
         .domain = &self->mechanism, .options = self->options, .option_count = self->option_count};
-    return tt_policy_create(&self->mechanism, options->policy, &setup, why);
+    err = tt_policy_create(&self->mechanism, options->policy, &setup, why);
+    if (err || !options->recorder)
+        return err;
+    struct tt_record_domain record = {
+        .policy = self->policy, .option_count = options->option_count, .limits = mechanism};
+    for (int32_t i = 0; i < options->option_count; i++)
+        record.options[i] = options->options[i];
+    return tt_recorder_add(options->recorder, &self->mechanism, &record, why);
 }
 
 enum tt_err tt_domain_new(const struct tt_domain_options *options, struct tt_domain **out_domain,
@@ -382,6 +389,8 @@ static void finished(struct tt_domain *self, int64_t now, struct tt_engine_task 
                                                [TT_ENGINE_PREEMPTED] = TT_OUTCOME_PREEMPTED};
     task->outcome = outcomes[engine_task->outcome];
     task->last_step_done = engine_task->last_step_done;
+    task->started_at = engine_task->started_at;
+    task->ended_at = engine_task->finished_at;
     if (engine_task->outcome != TT_ENGINE_ABORTED)
         count_batch(model->stats, task, engine_task);
     for (int32_t i = 0; i < task->count; i++) {

@@ -12,6 +12,7 @@
 #include "core/mechanism.h"
 #include "policy/policy.h"
 #include "rt/infer.h"
+#include "rt/recorder.h"
 
 enum {
     TT_DOMAIN_MAX_MODELS = 256,
@@ -47,6 +48,7 @@ struct tt_domain_options {
     const char *policy;
     const struct tt_option *options;
     int32_t option_count;
+    struct tt_recorder *recorder; /* hears everything; NULL: none */
 };
 
 TT_MUST_CHECK enum tt_err tt_domain_new(const struct tt_domain_options *options,

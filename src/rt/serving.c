@@ -22,6 +22,7 @@ struct tt_serving {
     /* The scheduler holds it for a turn; ports and models come and go between two. */
     struct tt_lock turn_lock;
     struct tt_domain *domains;
+    struct tt_recorder *recorder; /* NULL: nothing is recorded */
     struct tt_port *ports;
     struct tt_lock catalogue_lock;
     struct tt_catalogue *catalogue;
@@ -152,6 +153,11 @@ const struct tt_limits *tt_scheduler_limits(const struct tt_serving *serving) {
     return &serving->limits;
 }
 
+void tt_serving_record(struct tt_serving *serving, struct tt_recorder *recorder) {
+    tt_assert(serving->domains == NULL);
+    serving->recorder = recorder;
+}
+
 /* ---- models ---- */
 
 void tt_serving_add(struct tt_serving *serving, struct tt_served_model *take_model) {
@@ -185,7 +191,8 @@ static enum tt_err new_domain(struct tt_serving *serving, const struct tt_servin
                                         .limits = &serving->limits,
                                         .policy = policy->name,
                                         .options = policy->options,
-                                        .option_count = policy->option_count};
+                                        .option_count = policy->option_count,
+                                        .recorder = serving->recorder};
     struct tt_domain *domain;
     enum tt_err err = tt_domain_new(&options, &domain, why);
     if (err)

@@ -5,6 +5,7 @@
 #include "policy/policy.h"
 #include "rt/catalogue.h"
 #include "rt/limits.h"
+#include "rt/recorder.h"
 #include "rt/served_model.h"
 #include "rt/serving.h"
 
@@ -15,6 +16,9 @@ TT_MUST_CHECK enum tt_err tt_serving_open(struct tt_serving **out_serving, struc
 /* Other limits than the standard ones; before the first port is opened and the first model placed.
  */
 void tt_serving_set_limits(struct tt_serving *serving, const struct tt_limits *limits);
+/* Every domain is recorded from its beginning (borrowed; closed after the server). Before the first
+ * tt_serving_place. */
+void tt_serving_record(struct tt_serving *serving, struct tt_recorder *recorder);
 /* Puts a model in that stays as long as the server, loaded and placed or unavailable. Before
  * tt_serving_start, which shows them all. For servers whose models never change; others publish
  * catalogues of their own. */

@@ -1,0 +1,336 @@
+#include "rt/record_setup.h"
+
+#include "base/instant.h"
+#include "recording.pb-c.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Fields that are not recorded would make replays differ for no visible reason. */
+_Static_assert(sizeof(void *) != 8 || sizeof(struct tt_step_model) == 72,
+               "a new field of tt_step_model: record it here and in proto/recording.proto");
+_Static_assert(sizeof(void *) != 8 || sizeof(struct tt_policy_setup) == 40,
+               "a new field of tt_policy_setup: record it here and in proto/recording.proto");
+
+enum {
+    MOST_STEPS = 4096,
+    MOST_CAPACITY = 65536,
+    MOST_REQUESTS = 1 << 26,
+    MOST_DEPTH = 1024,
+};
+#define MOST_NS (TT_NEVER / 1024) /* policies add and multiply durations by small numbers */
+
+static void *pack(const ProtobufCMessage *message, size_t head_bytes, size_t *out_bytes) {
+    size_t count = protobuf_c_message_get_packed_size(message);
+    uint8_t *bytes = malloc(head_bytes + count + 1);
+    if (!bytes)
+        return NULL;
+    protobuf_c_message_pack(message, bytes + head_bytes);
+    *out_bytes = count;
+    return bytes;
+}
+
+static char *copy(const char *text) { return strdup(text ? text : ""); }
+
+/* ---- profiles ---- */
+
+struct packed_profile {
+    Tutti__RecordedProfile message;
+    int64_t *steps;
+};
+
+static bool fill_profile(struct packed_profile *out, const struct tt_profile *profile) {
+    tutti__recorded_profile__init(&out->message);
+    size_t batches = (size_t)profile->max_batch, lengths = (size_t)profile->length_count;
+    out->steps = malloc(batches * lengths * sizeof(*out->steps));
+    if (!out->steps)
+        return false;
+    bool whole = true;
+    for (size_t row = 0, k = 0; row < lengths; row++)
+        for (size_t b = 1; b <= batches; b++) {
+            const int64_t *latency = profile->latency_ns + row * (batches + 1);
+            out->steps[k++] = latency[b] - latency[b - 1];
+            whole = whole && profile->demand_ppm[b] == TT_DEMAND_WHOLE;
+        }
+    Tutti__RecordedProfile *m = &out->message;
+    m->max_batch = profile->max_batch;
+    m->n_length = lengths;
+    m->length = profile->lengths;
+    m->n_latency_step_ns = batches * lengths;
+    m->latency_step_ns = out->steps;
+    m->n_demand_ppm = whole ? 0 : batches;
+    m->demand_ppm = profile->demand_ppm + 1;
+    m->alpha_ns = profile->alpha_ns;
+    m->beta_ns = profile->beta_ns;
+    return true;
+}
+
+static enum tt_err read_profile(const Tutti__RecordedProfile *m, struct tt_profile **out_profile,
+                                struct tt_message *why) {
+    if (!m || m->max_batch < 1 || m->max_batch > TT_PROFILE_MAX_BATCH || m->n_length < 1 ||
+        m->n_length > 4096 || m->n_latency_step_ns != m->n_length * (size_t)m->max_batch ||
+        (m->n_demand_ppm != 0 && m->n_demand_ppm != (size_t)m->max_batch))
+        return tt_fail(TT_ERR_INVALID, why, "a profile is missing or its table has gaps");
+    size_t batches = (size_t)m->max_batch + 1;
+    int64_t *latency = calloc(m->n_length * batches, sizeof(*latency));
+    int32_t *demand = calloc(batches, sizeof(*demand));
+    enum tt_err err = latency && demand ? TT_OK : TT_ERR_NO_MEMORY;
+    for (size_t row = 0, k = 0; !err && row < m->n_length; row++)
+        for (size_t b = 1; !err && b < batches; b++) {
+            int64_t step = m->latency_step_ns[k++], before = latency[row * batches + b - 1];
+            if (step < 0 || step > MOST_NS - before)
+                err =
+                    tt_fail(TT_ERR_INVALID, why, "a profile's latencies fall or are out of range");
+            else
+                latency[row * batches + b] = before + step;
+        }
+    for (size_t b = 1; !err && b < batches; b++)
+        demand[b] = m->n_demand_ppm ? m->demand_ppm[b - 1] : TT_DEMAND_WHOLE;
+    if (!err && (m->alpha_ns > MOST_NS / TT_PROFILE_MAX_BATCH || m->beta_ns > MOST_NS))
+        err = tt_fail(TT_ERR_INVALID, why, "a profile's alpha or beta is out of range");
+    struct tt_profile table = {.max_batch = m->max_batch,
+                               .length_count = (int32_t)m->n_length,
+                               .lengths = m->length,
+                               .latency_ns = latency,
+                               .demand_ppm = demand,
+                               .alpha_ns = m->alpha_ns,
+                               .beta_ns = m->beta_ns};
+    if (!err)
+        err = tt_profile_new_table(&table, out_profile, why);
+    free(latency);
+    free(demand);
+    return err == TT_ERR_NO_MEMORY ? tt_fail(err, why, "out of memory") : err;
+}
+
+/* ---- models ---- */
+
+void *tt_record_model_pack(const struct tt_step_model *model, size_t head_bytes,
+                           size_t *out_bytes) {
+    size_t steps = (size_t)model->step_count;
+    struct packed_profile *profiles = calloc(steps + 1, sizeof(*profiles));
+    Tutti__RecordedStep *messages = calloc(steps, sizeof(*messages));
+    Tutti__RecordedStep **pointers = calloc(steps, sizeof(Tutti__RecordedStep *));
+    bool good = profiles && messages && pointers;
+    for (size_t i = 0; good && i < steps; i++) {
+        good = fill_profile(&profiles[i], model->steps[i].profile);
+        tutti__recorded_step__init(&messages[i]);
+        messages[i].name = (char *)(model->steps[i].name ? model->steps[i].name : "");
+        messages[i].kind = (int32_t)model->steps[i].kind;
+        messages[i].profile = &profiles[i].message;
+        pointers[i] = &messages[i];
+    }
+    Tutti__RecordedModel m = TUTTI__RECORDED_MODEL__INIT;
+    if (good && (steps > 1 || model->whole != model->steps[0].profile)) {
+        good = fill_profile(&profiles[steps], model->whole);
+        m.whole = &profiles[steps].message;
+    }
+    m.name = (char *)(model->name ? model->name : "");
+    m.n_step = steps;
+    m.step = pointers;
+    m.slo_ns = model->slo_ns;
+    m.max_batch = model->max_batch;
+    m.window_ns = model->window_ns;
+    m.n_preferred = (size_t)model->preferred_count;
+    m.preferred = (int32_t *)model->preferred;
+    void *bytes = good ? pack(&m.base, head_bytes, out_bytes) : NULL;
+    for (size_t i = 0; profiles && i <= steps; i++)
+        free(profiles[i].steps);
+    free(profiles);
+    free(messages);
+    free(pointers);
+    return bytes;
+}
+
+static enum tt_err check_model(const Tutti__RecordedModel *m, struct tt_message *why) {
+    if (m->n_step < 1 || m->n_step > MOST_STEPS || (m->n_step > 1 && !m->whole))
+        return tt_fail(TT_ERR_INVALID, why, "model '%s' has %zu steps%s", m->name, m->n_step,
+                       m->whole ? "" : " and no profile of all of them");
+    if (m->slo_ns < 0 || (m->slo_ns > MOST_NS && m->slo_ns != TT_NEVER) || m->window_ns < 0 ||
+        m->window_ns > MOST_NS)
+        return tt_fail(TT_ERR_INVALID, why, "model '%s' has an SLO or window out of range",
+                       m->name);
+    for (size_t i = 0; i < m->n_preferred; i++)
+        if (m->preferred[i] < 1 || (i > 0 && m->preferred[i] <= m->preferred[i - 1]))
+            return tt_fail(TT_ERR_INVALID, why, "model '%s': preferred batches must ascend",
+                           m->name);
+    for (size_t i = 0; i < m->n_step; i++)
+        if (m->step[i]->kind < TT_STEP_STATIC || m->step[i]->kind > TT_STEP_DECODER)
+            return tt_fail(TT_ERR_INVALID, why, "model '%s': no step is of kind %d", m->name,
+                           m->step[i]->kind);
+    return TT_OK;
+}
+
+static enum tt_err fill_model(struct tt_record_model *self, const Tutti__RecordedModel *m,
+                              struct tt_message *why) {
+    enum tt_err err = check_model(m, why);
+    if (err)
+        return err;
+    struct tt_step_model *model = &self->step_model;
+    struct tt_step *steps = calloc(m->n_step, sizeof(*steps));
+    int32_t *preferred = calloc(m->n_preferred + 1, sizeof(*preferred));
+    self->name = copy(m->name);
+    *model = (struct tt_step_model){.name = self->name,
+                                    .steps = steps,
+                                    .slo_ns = m->slo_ns,
+                                    .max_batch = m->max_batch,
+                                    .window_ns = m->window_ns,
+                                    .preferred_count = (int32_t)m->n_preferred,
+                                    .preferred = preferred};
+    if (!steps || !preferred || !self->name)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    for (size_t i = 0; i < m->n_preferred; i++)
+        preferred[i] = m->preferred[i];
+    int32_t most = TT_PROFILE_MAX_BATCH;
+    for (; (size_t)model->step_count < m->n_step; model->step_count++) {
+        const Tutti__RecordedStep *from = m->step[model->step_count];
+        struct tt_profile *profile;
+        err = read_profile(from->profile, &profile, why);
+        if (err)
+            return tt_fail_in(err, why, "model '%s'", m->name);
+        steps[model->step_count] = (struct tt_step){
+            .name = copy(from->name), .profile = profile, .kind = (enum tt_step_kind)from->kind};
+        most = profile->max_batch < most ? profile->max_batch : most;
+    }
+    if (m->whole) {
+        struct tt_profile *whole;
+        err = read_profile(m->whole, &whole, why);
+        if (err)
+            return tt_fail_in(err, why, "model '%s'", m->name);
+        model->whole = whole;
+        most = whole->max_batch < most ? whole->max_batch : most;
+    } else {
+        model->whole = steps[0].profile;
+    }
+    if (m->max_batch < 1 || m->max_batch > most)
+        return tt_fail(TT_ERR_INVALID, why,
+                       "model '%s' has a maximum batch of %d, its profiles have one of %d", m->name,
+                       m->max_batch, most);
+    return TT_OK;
+}
+
+enum tt_err tt_record_model_read(const void *bytes, size_t count,
+                                 struct tt_record_model **out_model, struct tt_message *why) {
+    Tutti__RecordedModel *m = tutti__recorded_model__unpack(NULL, count, bytes);
+    struct tt_record_model *self = m ? calloc(1, sizeof(*self)) : NULL;
+    if (!self) {
+        if (m)
+            tutti__recorded_model__free_unpacked(m, NULL);
+        return m ? tt_fail(TT_ERR_NO_MEMORY, why, "out of memory")
+                 : tt_fail(TT_ERR_INVALID, why, "a model's description is malformed");
+    }
+    enum tt_err err = fill_model(self, m, why);
+    tutti__recorded_model__free_unpacked(m, NULL);
+    if (err) {
+        tt_record_model_free(self);
+        return err;
+    }
+    *out_model = self;
+    return TT_OK;
+}
+
+void tt_record_model_free(struct tt_record_model *take_model) {
+    if (!take_model)
+        return;
+    struct tt_step_model *model = &take_model->step_model;
+    const struct tt_profile *first = model->step_count ? model->steps[0].profile : NULL;
+    if (model->whole && model->whole != first)
+        tt_profile_free((struct tt_profile *)model->whole);
+    for (int32_t i = 0; i < model->step_count; i++) {
+        tt_profile_free((struct tt_profile *)model->steps[i].profile);
+        free((char *)model->steps[i].name);
+    }
+    free((struct tt_step *)model->steps);
+    free((int32_t *)model->preferred);
+    free(take_model->name);
+    free(take_model);
+}
+
+/* ---- domains ---- */
+
+void *tt_record_domain_pack(const struct tt_record_domain *domain, size_t head_bytes,
+                            size_t *out_bytes) {
+    Tutti__RecordedOption options[TT_MAX_OPTIONS], *pointers[TT_MAX_OPTIONS];
+    tt_assert(domain->option_count <= TT_MAX_OPTIONS);
+    for (int32_t i = 0; i < domain->option_count; i++) {
+        tutti__recorded_option__init(&options[i]);
+        options[i].key = (char *)domain->options[i].key;
+        options[i].value = (char *)domain->options[i].value;
+        pointers[i] = &options[i];
+    }
+    Tutti__RecordedDomain m = TUTTI__RECORDED_DOMAIN__INIT;
+    m.program = domain->program;
+    m.policy = domain->policy;
+    m.n_option = (size_t)domain->option_count;
+    m.option = pointers;
+    m.model_capacity = domain->limits.model_capacity;
+    m.executor_capacity = domain->limits.executor_capacity;
+    m.max_batch = domain->limits.max_batch;
+    m.depth = domain->limits.depth;
+    m.request_limit = domain->limits.request_limit;
+    m.d_ctrl_ns = domain->d_ctrl_ns;
+    m.d_data_ns = domain->d_data_ns;
+    return pack(&m.base, head_bytes, out_bytes);
+}
+
+static bool within(int64_t value, int64_t low, int64_t high) {
+    return value >= low && value <= high;
+}
+
+static enum tt_err fill_domain(struct tt_record_domain *self, const Tutti__RecordedDomain *m,
+                               struct tt_message *why) {
+    if (!within(m->model_capacity, 1, MOST_CAPACITY) ||
+        !within(m->executor_capacity, 1, MOST_CAPACITY) ||
+        !within(m->max_batch, 1, TT_PROFILE_MAX_BATCH) || !within(m->depth, 1, MOST_DEPTH) ||
+        !within(m->request_limit, 1, MOST_REQUESTS) || !within(m->d_ctrl_ns, 0, MOST_NS) ||
+        !within(m->d_data_ns, 0, MOST_NS / TT_PROFILE_MAX_BATCH) ||
+        (int64_t)m->executor_capacity * m->depth * m->max_batch > 1 << 26)
+        return tt_fail(TT_ERR_INVALID, why, "a domain's limits are out of range");
+    if (m->n_option > TT_MAX_OPTIONS)
+        return tt_fail(TT_ERR_INVALID, why, "a policy has %zu options", m->n_option);
+    self->program = copy(m->program);
+    self->policy = copy(m->policy);
+    bool good = self->program && self->policy;
+    for (; good && (size_t)self->option_count < m->n_option; self->option_count++) {
+        struct tt_option *option = &self->options[self->option_count];
+        option->key = copy(m->option[self->option_count]->key);
+        option->value = copy(m->option[self->option_count]->value);
+        good = option->key && option->value;
+    }
+    self->limits = (struct tt_mechanism_options){.model_capacity = m->model_capacity,
+                                                 .executor_capacity = m->executor_capacity,
+                                                 .max_batch = m->max_batch,
+                                                 .depth = m->depth,
+                                                 .request_limit = m->request_limit};
+    self->d_ctrl_ns = m->d_ctrl_ns;
+    self->d_data_ns = m->d_data_ns;
+    return good ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+}
+
+enum tt_err tt_record_domain_read(const void *bytes, size_t count,
+                                  struct tt_record_domain **out_domain, struct tt_message *why) {
+    Tutti__RecordedDomain *m = tutti__recorded_domain__unpack(NULL, count, bytes);
+    if (!m)
+        return tt_fail(TT_ERR_INVALID, why, "a domain's description is malformed");
+    struct tt_record_domain *self = calloc(1, sizeof(*self));
+    enum tt_err err =
+        self ? fill_domain(self, m, why) : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    tutti__recorded_domain__free_unpacked(m, NULL);
+    if (err) {
+        tt_record_domain_free(self);
+        return err;
+    }
+    *out_domain = self;
+    return TT_OK;
+}
+
+void tt_record_domain_free(struct tt_record_domain *take_domain) {
+    if (!take_domain)
+        return;
+    for (int32_t i = 0; i < TT_MAX_OPTIONS; i++) {
+        free((char *)take_domain->options[i].key);
+        free((char *)take_domain->options[i].value);
+    }
+    free(take_domain->program);
+    free(take_domain->policy);
+    free(take_domain);
+}

@@ -1,0 +1,234 @@
+#include "rt/record_stream.h"
+
+#include "base/instant.h"
+
+#include <stdlib.h>
+
+/* See the assertions of record_setup.c. */
+_Static_assert(sizeof(void *) != 8 || sizeof(struct tt_arrival) == 32,
+               "a new field of tt_arrival: record it here");
+
+enum {
+    GAP_BYTES = 2 + TT_VARINT_BYTES,      /* kind, no time, how many */
+    HEAD_BYTES = 1 + 16 * TT_VARINT_BYTES /* kind and the fields of any event but for its items */
+};
+
+/* ---- putting ---- */
+
+static uint8_t *begin(const struct tt_record_stream *self, enum tt_record_kind kind, int64_t now) {
+    uint8_t *to = self->scratch + GAP_BYTES;
+    *to++ = (uint8_t)kind;
+    tt_assert(now >= self->last_at);
+    return tt_varint_put(to, (uint64_t)(now - self->last_at));
+}
+
+/* Puts [event, end), before which GAP_BYTES are free. False: lost. */
+static bool put(struct tt_record_stream *self, uint8_t *event, const uint8_t *end, int64_t now) {
+    uint8_t *from = event;
+    if (self->gap > 0) {
+        uint8_t gap[GAP_BYTES] = {TT_RECORD_GAP, 0};
+        size_t length = (size_t)(tt_varint_put(gap + 2, (uint64_t)self->gap) - gap);
+        from -= length;
+        memcpy(from, gap, length);
+    }
+    if (!self->sink.put(self->sink.context, from, (size_t)(end - from))) {
+        self->gap++;
+        tt_counter_add(&self->lost, 1);
+        return false;
+    }
+    self->gap = 0;
+    self->last_at = now;
+    return true;
+}
+
+static bool put_scratch(struct tt_record_stream *self, const uint8_t *end, int64_t now) {
+    return put(self, self->scratch + GAP_BYTES, end, now);
+}
+
+/* ---- requests ---- */
+
+static uint8_t *put_age(const struct tt_record_stream *self, uint8_t *to,
+                        const struct tt_request *request) {
+    /* Arrivals that were lost are newer than next_number: their age is not positive. */
+    return tt_varint_put(to, tt_zigzag(self->next_number - request->number));
+}
+
+static uint8_t *put_arrival(uint8_t *to, int64_t now, const struct tt_arrival *arrival) {
+    to = tt_varint_put(to, (uint64_t)arrival->model);
+    to = tt_varint_put(to, (uint64_t)arrival->rows);
+    to = tt_varint_put(to, (uint64_t)arrival->length);
+    to = tt_varint_put(to, tt_zigzag(arrival->priority));
+    if (arrival->deadline_at == TT_NEVER)
+        return tt_varint_put(to, 0);
+    return tt_varint_put(to, 1 + tt_zigzag(arrival->deadline_at - now));
+}
+
+static void arrived(struct tt_record_stream *self, int64_t now, const struct tt_request *request) {
+    struct tt_arrival arrival = {.model = request->model,
+                                 .rows = request->rows,
+                                 .length = request->length,
+                                 .priority = request->priority,
+                                 .deadline_at = request->deadline_at};
+    uint8_t *to = begin(self, TT_RECORD_ARRIVED, now);
+    to = tt_varint_put(to, (uint64_t)(request->number - self->next_number));
+    if (put_scratch(self, put_arrival(to, now, &arrival), now))
+        self->next_number = request->number + 1;
+}
+
+static void told_of(struct tt_record_stream *self, enum tt_record_kind kind,
+                    const struct tt_event *event) {
+    uint8_t *to = put_age(self, begin(self, kind, event->now), event->request);
+    if (kind == TT_RECORD_DROP)
+        to = tt_varint_put(to, (uint64_t)event->reason);
+    else if (kind == TT_RECORD_READY)
+        to = tt_varint_put(to, tt_zigzag(event->request->slot));
+    put_scratch(self, to, event->now);
+}
+
+/* ---- tasks ---- */
+
+static uint8_t *put_instant(uint8_t *to, int64_t now, int64_t at) {
+    return tt_varint_put(to, at < 0 ? 0 : 1 + tt_zigzag(now - at));
+}
+
+static void finished(struct tt_record_stream *self, int64_t now, const struct tt_task *task) {
+    uint8_t *to = begin(self, TT_RECORD_FINISHED, now);
+    to = tt_varint_put(to, (uint64_t)task->executor);
+    to = tt_varint_put(to, (uint64_t)task->outcome);
+    to = tt_varint_put(to, tt_zigzag(task->last_step_done));
+    to = put_instant(to, now, task->started_at);
+    to = put_instant(to, now, task->ended_at);
+    uint64_t fates = 0;
+    for (int32_t i = 0; i < task->count; i++)
+        fates += task->items[i].fate != TT_FATE_GOES_ON;
+    to = tt_varint_put(to, fates);
+    for (int32_t i = 0; fates > 0 && i < task->count; i++) {
+        const struct tt_task_item *item = &task->items[i];
+        if (item->fate == TT_FATE_GOES_ON)
+            continue;
+        to = tt_varint_put(to, (uint64_t)i);
+        to = tt_varint_put(to, (uint64_t)item->fate);
+        to = tt_varint_put(to, tt_zigzag(item->fate == TT_FATE_JUMPS ? item->jump : 0));
+    }
+    put_scratch(self, to, now);
+}
+
+static void run(struct tt_record_stream *self, int64_t now, const struct tt_task *task) {
+    tt_assert(task->count <= self->max_batch);
+    uint8_t *to = begin(self, TT_RECORD_RUN, now);
+    to = tt_varint_put(to, (uint64_t)task->executor);
+    to = tt_varint_put(to, (uint64_t)task->model);
+    to = tt_varint_put(to, (uint64_t)task->first_step);
+    to = tt_varint_put(to, (uint64_t)task->last_step);
+    to = tt_varint_put(to, (uint64_t)task->repeat);
+    to = tt_varint_put(to, (uint64_t)task->length);
+    to = tt_varint_put(to, tt_zigzag(task->start_at - now));
+    to = tt_varint_put(to, (uint64_t)task->count);
+    int64_t expected = self->next_number - 1;
+    for (int32_t i = 0; i < task->count; i++) {
+        int64_t number = task->items[i].request->number;
+        to = tt_varint_put(to, tt_zigzag(expected - number));
+        expected = number + 1; /* members mostly came one after the other */
+    }
+    put_scratch(self, to, now);
+}
+
+/* ---- the rest ---- */
+
+/* An event that ends with a message; `bytes` has room for the event before it. */
+static void put_message(struct tt_record_stream *self, uint8_t *bytes, size_t count,
+                        const uint8_t *head, size_t head_bytes, int64_t now) {
+    uint8_t size[TT_VARINT_BYTES];
+    size_t size_bytes = (size_t)(tt_varint_put(size, count) - size);
+    uint8_t *message = bytes + GAP_BYTES + HEAD_BYTES;
+    memcpy(message - size_bytes, size, size_bytes);
+    uint8_t *event = message - size_bytes - head_bytes;
+    memcpy(event, head, head_bytes);
+    put(self, event, message + count, now);
+}
+
+static void model(struct tt_record_stream *self, const struct tt_event *event) {
+    uint8_t *head = self->scratch + GAP_BYTES;
+    uint8_t *to = begin(self, TT_RECORD_MODEL, event->now);
+    to = tt_varint_put(to, (uint64_t)event->index);
+    to = tt_varint_put(to, (uint64_t)event->change);
+    if (event->change != TT_CHANGE_ADDED) {
+        put_scratch(self, to, event->now);
+        return;
+    }
+    size_t count = 0;
+    uint8_t *bytes =
+        tt_record_model_pack(event->domain->models[event->index], GAP_BYTES + HEAD_BYTES, &count);
+    if (bytes)
+        put_message(self, bytes, count, head, (size_t)(to - head), event->now);
+    else
+        self->gap++;
+    free(bytes);
+}
+
+static void executor(struct tt_record_stream *self, const struct tt_event *event) {
+    uint8_t *to = begin(self, TT_RECORD_EXECUTOR, event->now);
+    to = tt_varint_put(to, (uint64_t)event->index);
+    to = tt_varint_put(to, (uint64_t)event->change);
+    to = tt_varint_put(to, (uint64_t)event->domain->executors[event->index].device);
+    put_scratch(self, to, event->now);
+}
+
+static void stops(struct tt_record_stream *self, enum tt_record_kind kind,
+                  const struct tt_event *event) {
+    uint8_t *to = begin(self, kind, event->now);
+    put_scratch(self, tt_varint_put(to, (uint64_t)event->index), event->now);
+}
+
+static void observe(struct tt_observer *observer, const struct tt_event *event) {
+    struct tt_record_stream *self = TT_CONTAINER_OF(observer, struct tt_record_stream, observer);
+    switch (event->kind) {
+    case TT_EVENT_ARRIVED: arrived(self, event->now, event->request); break;
+    case TT_EVENT_REFUSED:
+        put_scratch(
+            self,
+            put_arrival(begin(self, TT_RECORD_REFUSED, event->now), event->now, event->arrival),
+            event->now);
+        break;
+    case TT_EVENT_READY: told_of(self, TT_RECORD_READY, event); break;
+    case TT_EVENT_CANCELLED: told_of(self, TT_RECORD_CANCELLED, event); break;
+    case TT_EVENT_FINISHED: finished(self, event->now, event->task); break;
+    case TT_EVENT_MODEL: model(self, event); break;
+    case TT_EVENT_EXECUTOR: executor(self, event); break;
+    case TT_EVENT_DECIDE:
+        put_scratch(self, begin(self, TT_RECORD_DECIDE, event->now), event->now);
+        break;
+    case TT_EVENT_RUN: run(self, event->now, event->task); break;
+    case TT_EVENT_DROP: told_of(self, TT_RECORD_DROP, event); break;
+    case TT_EVENT_YIELD: stops(self, TT_RECORD_YIELD, event); break;
+    case TT_EVENT_ABORT: stops(self, TT_RECORD_ABORT, event); break;
+    case TT_EVENT_ENDED: break; /* follows from the others */
+    }
+}
+
+enum tt_err tt_record_stream_init(struct tt_record_stream *self,
+                                  const struct tt_record_domain *domain,
+                                  const struct tt_record_sink *sink, struct tt_message *why) {
+    *self = (struct tt_record_stream){
+        .observer = {.observe = observe}, .sink = *sink, .max_batch = domain->limits.max_batch};
+    size_t items = (size_t)domain->limits.max_batch * 3 * TT_VARINT_BYTES, count = 0;
+    self->scratch = malloc(GAP_BYTES + HEAD_BYTES + items);
+    uint8_t *bytes = tt_record_domain_pack(domain, GAP_BYTES + HEAD_BYTES, &count);
+    if (self->scratch && bytes) {
+        uint8_t *head = self->scratch + GAP_BYTES;
+        uint8_t *to = begin(self, TT_RECORD_DOMAIN, 0);
+        put_message(self, bytes, count, head, (size_t)(to - head), 0);
+    }
+    bool made = self->scratch && bytes;
+    free(bytes);
+    if (!made) {
+        tt_record_stream_fini(self);
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a recording");
+    }
+    return TT_OK;
+}
+
+void tt_record_stream_fini(struct tt_record_stream *self) {
+    free(self->scratch);
+    self->scratch = NULL;
+}

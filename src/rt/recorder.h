@@ -1,0 +1,51 @@
+/* `tutti serve --record FILE`: every domain's events into one file, beside the serving.
+ *
+ * Life: opened before the first domain exists; each domain is added before its first event; each
+ * gets a ring of bytes into which its own thread puts events (rt/record_stream.h); one thread of
+ * the recorder empties the rings every few milliseconds and writes blocks. It is closed after the
+ * last domain is gone: then the end mark is written.
+ *
+ * Recording never holds serving up. When the disk is slow, a ring fills and events are lost, which
+ * the file says where it happened. When the disk is full or fails, half a block is cut off again,
+ * and the block is tried anew every second while events are lost; should it succeed, the recording
+ * goes on behind a gap. The scheduler's thread makes no system call and no allocation for it (but
+ * one when a model comes), and takes no lock. */
+#ifndef TT_RT_RECORDER_H
+#define TT_RT_RECORDER_H
+
+#include "core/observer.h"
+#include "rt/record_setup.h"
+
+enum { TT_RECORDER_RING_BYTES = 4 << 20 };
+
+struct tt_recorder_options {
+    const char *path;  /* overwritten */
+    size_t ring_bytes; /* per domain; 0: TT_RECORDER_RING_BYTES */
+    const char *program;
+    /* For people: what went wrong, and that it goes on. The recorder's thread; may be NULL. */
+    void (*say)(void *context, const char *line);
+    void *say_context;
+};
+
+struct tt_recorder;
+
+/* Makes the file and starts the thread. Errors: IO (with the path), NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_recorder_open(const struct tt_recorder_options *options,
+                                           struct tt_recorder **out_recorder,
+                                           struct tt_message *why);
+/* Listens to `mechanism` from now on; nothing was told to it yet. `domain->program` is filled in.
+ * Errors: NO_MEMORY, BUSY (too many domains). */
+TT_MUST_CHECK enum tt_err tt_recorder_add(struct tt_recorder *self, struct tt_mechanism *mechanism,
+                                          const struct tt_record_domain *domain,
+                                          struct tt_message *why);
+/* No domain tells anything any more. Writes the rest. IO: what could not be written in the end, or
+ * how many events were lost meanwhile. NULL-safe. */
+TT_MUST_CHECK enum tt_err tt_recorder_close(struct tt_recorder *take_self, struct tt_message *why);
+
+struct tt_recorder_stats {
+    int64_t bytes, lost_events;
+};
+/* Any thread. */
+struct tt_recorder_stats tt_recorder_stats(struct tt_recorder *self);
+
+#endif

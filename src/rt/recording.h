@@ -1,0 +1,124 @@
+/* The file that `tutti serve --record` writes and `tutti replay` reads: what each domain's policy
+ * was told, when, and what it answered (docs/FORMATS.md has it in words).
+ *
+ * A header, then blocks, then an end mark. A block holds whole events of one domain; the blocks of
+ * a domain, one after the other, are its story, and stories of several domains (each may live on a
+ * thread of its own) are interleaved by blocks. Checksums stand per block: a torn or damaged block
+ * is noticed before anything in it is believed. An event is a byte of kind, the time since the
+ * domain's event before it, and its fields, all numbers as little-endian base-128 varints ("zigzag"
+ * where they may be negative). Requests are named by how many arrivals ago they came, which is one
+ * or two bytes. What policies decide by (models with their profiles, the policy and its options)
+ * stands in the story where it was told, as the messages of proto/recording.proto. */
+#ifndef TT_RT_RECORDING_H
+#define TT_RT_RECORDING_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define TT_RECORDING_MAGIC "TUTTIREC"
+#define TT_RECORDING_BLOCK_MARK UINT32_C(0x4b4c4254) /* "TBLK" */
+#define TT_RECORDING_END_STREAM UINT32_C(0xffffffff)
+
+enum {
+    TT_RECORDING_VERSION = 1,
+    /* magic[8], u32 version, u32 zero, i64 unix time ns, i64 monotonic time ns, u32 zero, u32 crc
+     */
+    TT_RECORDING_HEADER_BYTES = 40,
+    /* u32 mark, u32 stream, u32 payload bytes, u32 crc of the twelve bytes before and the payload
+     */
+    TT_RECORDING_BLOCK_BYTES = 16,
+    TT_RECORDING_MAX_BLOCK_BYTES = 1 << 28,
+    TT_RECORDING_MAX_STREAMS = 4096,
+    TT_VARINT_BYTES = 10,
+};
+
+/* The first byte of an event; numbers are for ever. Behind it stand the time since the event before
+ * and these fields ("z": zigzag; an "age": z (number of the next arrival - the request's)). */
+enum tt_record_kind {
+    /* size, RecordedDomain; the first event of every domain */
+    TT_RECORD_DOMAIN = 1,
+    /* numbers skipped (0 but after a gap), then as REFUSED */
+    TT_RECORD_ARRIVED = 2,
+    /* model, rows, length, z priority, deadline: 0 for none, else 1 + z (deadline - now) */
+    TT_RECORD_REFUSED = 3,
+    TT_RECORD_READY = 4,     /* age, z slot (-1: none) */
+    TT_RECORD_CANCELLED = 5, /* age */
+    /* executor, outcome, z last step done, start and end of the run (0: unknown, else 1 + z (now -
+     * at)), how many fates; per fate: item, fate, z jump */
+    TT_RECORD_FINISHED = 6,
+    TT_RECORD_MODEL = 7,    /* model, change; where added: size, RecordedModel */
+    TT_RECORD_EXECUTOR = 8, /* executor, change, device */
+    TT_RECORD_DECIDE = 9,
+    /* executor, model, first step, last step, repeat, length, z (start_at - now), how many items;
+     * per item z (expected - number): the newest request is expected first, then the next one */
+    TT_RECORD_RUN = 10,
+    TT_RECORD_DROP = 11,  /* age, reason */
+    TT_RECORD_YIELD = 12, /* executor */
+    TT_RECORD_ABORT = 13, /* executor */
+    TT_RECORD_GAP = 14,   /* how many events are missing here */
+};
+
+/* Of a block: the first twelve bytes of its head, and its payload. */
+uint32_t tt_recording_crc(const uint8_t *head, const void *payload, size_t payload_bytes);
+
+/* ---- numbers ---- */
+
+static inline uint8_t *tt_varint_put(uint8_t *to, uint64_t value) {
+    while (value >= 0x80) {
+        *to++ = (uint8_t)(value | 0x80);
+        value >>= 7;
+    }
+    *to++ = (uint8_t)value;
+    return to;
+}
+
+static inline uint64_t tt_zigzag(int64_t value) {
+    return ((uint64_t)value << 1) ^ (value < 0 ? UINT64_MAX : 0);
+}
+
+static inline int64_t tt_unzigzag(uint64_t value) {
+    return (int64_t)(value >> 1) ^ -(int64_t)(value & 1);
+}
+
+/* Reads a number from [*at, end) and moves on. 0: the bytes end within it, or it has more than 64
+ * bits. */
+static inline int tt_varint_get(const uint8_t **at, const uint8_t *end, uint64_t *out_value) {
+    uint64_t value = 0;
+    const uint8_t *from = *at;
+    for (int shift = 0; shift < 64 && from < end; shift += 7) {
+        uint8_t byte = *from++;
+        if (shift == 63 && byte > 1)
+            return 0;
+        value |= (uint64_t)(byte & 0x7f) << shift;
+        if (byte < 0x80) {
+            *at = from;
+            *out_value = value;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static inline void tt_put_u32(uint8_t *to, uint32_t value) {
+    for (int i = 0; i < 4; i++)
+        to[i] = (uint8_t)(value >> (8 * i));
+}
+
+static inline uint32_t tt_get_u32(const uint8_t *from) {
+    uint32_t value = 0;
+    for (int i = 0; i < 4; i++)
+        value |= (uint32_t)from[i] << (8 * i);
+    return value;
+}
+
+static inline void tt_put_u64(uint8_t *to, uint64_t value) {
+    tt_put_u32(to, (uint32_t)value);
+    tt_put_u32(to + 4, (uint32_t)(value >> 32));
+}
+
+static inline uint64_t tt_get_u64(const uint8_t *from) {
+    return tt_get_u32(from) | (uint64_t)tt_get_u32(from + 4) << 32;
+}
+
+#endif
