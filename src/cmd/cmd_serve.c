@@ -37,6 +37,7 @@ static const char help[] =
     "  --executors N            batches that may run at once, per scheduling domain (number of "
     "processors)\n"
     "  --grace-ms MS            time to finish accepted requests when told to stop (5000)\n"
+    "  --record FILE            record what the policies see and decide, for `tutti replay`\n"
     "  --onnxruntime FILE       the ONNX Runtime library to load (looked for)\n"
     "  --show-limits            print every limit, as the other flags set it, and serve nothing\n"
     "  --json                   with --show-limits: for programs\n"
@@ -67,6 +68,7 @@ struct flags {
     bool shows_limits, as_json;
     const char *loads[MOST_LOADS];
     struct tt_listener_options listener;
+    const char *record; /* NULL: no recording */
 };
 
 static void show_help(void) {
@@ -130,6 +132,7 @@ static int take_flag(struct flags *flags, int flag, const char *name) {
     case 'r': control->repository = optarg; break;
     case 'H': flags->listener.host = optarg; break;
     case 'o': control->loader.onnxruntime = optarg; break;
+    case 'R': flags->record = optarg; break;
     case 'm':
         if (!parse_mode(optarg, &control->mode))
             return tt_arguments_refuse(
@@ -194,6 +197,7 @@ static int parse_flags(int argc, char **argv, struct flags *flags) {
         {"onnxruntime", required_argument, NULL, 'o'},
         {"show-limits", no_argument, NULL, 'L'},
         {"json", no_argument, NULL, 'J'},
+        {"record", required_argument, NULL, 'R'},
         {"help", no_argument, NULL, 'h'},
     };
     struct option options[TT_COUNT(own) + MOST_LIMITS + 1] = {0};
@@ -203,6 +207,7 @@ static int parse_flags(int argc, char **argv, struct flags *flags) {
         options[TT_COUNT(own) + (size_t)i] =
             (struct option){tt_limit_at(i)->name, required_argument, NULL, FIRST_LIMIT + i};
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    flags->record = NULL;
     flags->control = (struct tt_control_options){
         .poll_ns = 15 * TT_S,
         .loader = {.executors = processors > 0 ? (int32_t)processors : 1, .say = say}};
@@ -268,19 +273,33 @@ static int serve(struct tt_control *control, const struct tt_listener_options *a
     return 0;
 }
 
+static int open_and_serve(struct flags *flags) {
+    struct tt_message why;
+    struct tt_control *control;
+    enum tt_err err = tt_control_open(&flags->control, &control, &why);
+    if (err) {
+        fprintf(stderr, "tutti serve: %s\n", why.text);
+        return err == TT_ERR_NOT_FOUND || err == TT_ERR_INVALID || err == TT_ERR_IO ? 2 : 1;
+    }
+    int code = serve(control, &flags->listener);
+    tt_control_close(control);
+    return code;
+}
+
 int tt_cmd_serve(int argc, char **argv) {
     struct flags flags;
     int code = parse_flags(argc, argv, &flags);
     if (code >= 0)
         return code;
     struct tt_message why;
-    struct tt_control *control;
-    enum tt_err err = tt_control_open(&flags.control, &control, &why);
-    if (err) {
+    struct tt_recorder_options options = {
+        .path = flags.record, .program = "tutti " TUTTI_VERSION, .say = say};
+    if (flags.record && tt_recorder_open(&options, &flags.control.recorder, &why) != TT_OK) {
         fprintf(stderr, "tutti serve: %s\n", why.text);
-        return err == TT_ERR_NOT_FOUND || err == TT_ERR_INVALID || err == TT_ERR_IO ? 2 : 1;
+        return 2;
     }
-    code = serve(control, &flags.listener);
-    tt_control_close(control);
+    code = open_and_serve(&flags);
+    if (tt_recorder_close(flags.control.recorder, &why) != TT_OK)
+        say(NULL, why.text); /* what was served was served */
     return code;
 }

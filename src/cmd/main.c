@@ -14,6 +14,7 @@ static const struct verb {
     {"models", "check a model repository and explain every problem", tt_cmd_models},
     {"profile", "measure a model's latency per batch size", tt_cmd_profile},
     {"experiment", "run an experiment in virtual time and report", tt_cmd_experiment},
+    {"replay", "run what a server recorded again, under its policy or another", tt_cmd_replay},
     {"reproduce", "run a paper's experiments: paper, ours, ratio, why", tt_cmd_reproduce},
     {"compare", "policies side by side along one parameter: who is best where", tt_cmd_compare},
     {"load", "load a server over HTTP, open loop, and report goodput and latencies", tt_cmd_load},
@@ -37,6 +38,7 @@ int main(int argc, char **argv) {
      * peer that closes its socket must not end the process. */
     setenv("ORT_DISABLE_TELEMETRY", "1", 1);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is told by write */
     if (argc < 2) {
         print_help(stderr);
         return 2;

@@ -54,8 +54,12 @@ static enum tt_err open_drawn(struct tt_arrival_source *self, const struct tt_sc
 enum tt_err tt_arrival_source_open(struct tt_arrival_source *self,
                                    const struct tt_scenario *scenario, struct tt_message *why) {
     struct tt_arrival_source source = {0};
-    enum tt_err err = scenario->arrivals_path ? open_file(&source, scenario, why)
-                                              : open_drawn(&source, scenario, why);
+    enum tt_err err = TT_OK;
+    if (scenario->arrivals)
+        source.kept = scenario;
+    else
+        err = scenario->arrivals_path ? open_file(&source, scenario, why)
+                                      : open_drawn(&source, scenario, why);
     if (!err)
         *self = source;
     return err;
@@ -69,6 +73,12 @@ void tt_arrival_source_close(struct tt_arrival_source *self) {
 
 bool tt_arrival_source_next(void *context, struct tt_sim_arrival *out_arrival) {
     struct tt_arrival_source *self = context;
+    if (self->kept) {
+        if (self->position == self->kept->arrival_count)
+            return false;
+        *out_arrival = self->kept->arrivals[self->position++];
+        return true;
+    }
     return self->arrivals ? tt_arrivals_next(self->arrivals, out_arrival)
                           : tt_arrival_file_next(&self->file, out_arrival);
 }

@@ -1,5 +1,5 @@
-/* The requests of a scenario, one after the other in order of time: drawn as its load says, or read
- * from its file of arrivals. Whoever carries them (a simulation, a load generator) asks for the
+/* The requests of a scenario, one after the other in order of time: drawn as its load says, read
+ * from its file of arrivals, or from memory. Whoever carries them (a simulation, a load generator) asks for the
  * next one when it has dealt with the last. */
 #ifndef TT_LAB_ARRIVAL_SOURCE_H
 #define TT_LAB_ARRIVAL_SOURCE_H
@@ -9,6 +9,8 @@
 struct tt_arrival_source {
     struct tt_arrivals *arrivals; /* NULL: the file */
     struct tt_arrival_file file;
+    const struct tt_scenario *kept; /* its own arrivals, instead of both; NULL: none */
+    int64_t position;               /* there */
 };
 
 /* Errors are the file's; NO_MEMORY. `scenario` must outlive it. */

@@ -13,7 +13,7 @@ void tt_scenario_fini(struct tt_scenario *self) {
         struct tt_scenario_model *model = &self->models[m];
         bool shared = model->step_model.step_count == 1 && model->profiles &&
                       model->step_model.whole == model->profiles[0];
-        if (!shared)
+        if (!shared && model->profiles)
             tt_profile_free((struct tt_profile *)model->step_model.whole);
         for (int32_t s = 0; model->profiles && s < model->step_model.step_count; s++)
             tt_profile_free(model->profiles[s]);
@@ -100,7 +100,8 @@ static enum tt_err open_run(struct run *run, const struct tt_scenario_outputs *o
         tt_measure_init(&run->measure, s->model_count, s->devices, s->device_count) != TT_OK)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     run->measure.warm_up_ns = s->warm_up_ns;
-    run->measure.end_ns = s->arrivals_path || s->request_limit > 0 ? TT_NEVER : s->duration_ns;
+    bool until_done = s->arrivals || s->arrivals_path || s->request_limit > 0;
+    run->measure.end_ns = until_done ? TT_NEVER : s->duration_ns;
     for (int32_t m = 0; m < s->model_count; m++) {
         run->names[m] = s->models[m].name;
         run->models[m] = (struct tt_sim_model){.step_model = &s->models[m].step_model,

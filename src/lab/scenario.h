@@ -18,7 +18,7 @@ struct tt_scenario_model {
     char *name;
     struct tt_step_model step_model;
     struct tt_step *steps;
-    struct tt_profile **profiles; /* of the steps */
+    struct tt_profile **profiles; /* of the steps; NULL: borrowed, and so is the whole's */
     int32_t *preferred;
     int64_t weight;
     int32_t rows, length;
@@ -40,7 +40,9 @@ struct tt_scenario {
     struct tt_rate_segment *segments;
     int32_t segment_count;
     int64_t step_rate, step_every, step_maximum;
-    char *arrivals_path; /* instead of the above; NULL: none */
+    char *arrivals_path;                   /* instead of the above; NULL: none */
+    const struct tt_sim_arrival *arrivals; /* the same from memory, borrowed; NULL: none */
+    int64_t arrival_count;
     char *policy;
     char **option_texts; /* key, value, key, value ... */
     int32_t option_count;

@@ -1,0 +1,179 @@
+/* A random simulated world under a policy, recorded to a file: models of one to three steps,
+ * bursts, rows, lengths, priorities, deadlines or none, early exits, cancellations, executors that
+ * appear late, a small limit of requests. */
+#ifndef RECORDED_WORLD_H
+#define RECORDED_WORLD_H
+
+#include "base/instant.h"
+#include "base/prng.h"
+#include "rt/recorder.h"
+#include "sim/simulation.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WORLD_MODELS = 4 };
+
+struct recorded_world {
+    struct tt_prng prng;
+    const char *policy;
+    const struct tt_option *options;
+    int32_t option_count;
+    struct tt_recorder *recorder;
+    struct tt_step_model models[WORLD_MODELS];
+    struct tt_step steps[WORLD_MODELS][3];
+    struct tt_profile *profiles[WORLD_MODELS][4];
+    int64_t at, left, mean_ns;
+    int64_t ended[TT_ENDING_CANCELLED + 1], executions;
+    struct tt_sim_options setup;
+};
+
+static inline int64_t world_draw(struct recorded_world *w, int64_t below) {
+    return (int64_t)tt_prng_below(&w->prng, (uint64_t)below);
+}
+
+static inline bool world_next(void *context, struct tt_sim_arrival *out) {
+    struct recorded_world *w = context;
+    if (w->left-- == 0)
+        return false;
+    if (world_draw(w, 3) > 0)
+        w->at += world_draw(w, 2 * w->mean_ns);
+    int32_t model = (int32_t)world_draw(w, WORLD_MODELS);
+    const struct tt_step_model *m = &w->models[model];
+    *out = (struct tt_sim_arrival){.at = w->at,
+                                   .deadline_at = tt_instant_add(w->at, m->slo_ns),
+                                   .cancel_at = TT_NEVER,
+                                   .model = model,
+                                   .rows = 1 + (int32_t)world_draw(w, m->max_batch < 3 ? 1 : 3),
+                                   .length = (int32_t)world_draw(w, 40),
+                                   .priority = (int32_t)world_draw(w, 3),
+                                   .exit_step = -1};
+    if (world_draw(w, 16) == 0)
+        out->deadline_at = TT_NEVER;
+    if (world_draw(w, 8) == 0)
+        out->cancel_at = w->at + world_draw(w, 30 * TT_MS);
+    if (world_draw(w, 8) == 0)
+        out->exit_step = (int32_t)world_draw(w, m->step_count);
+    return true;
+}
+
+static inline void world_ended(void *context, const struct tt_sim_ending *ending) {
+    struct recorded_world *w = context;
+    w->ended[ending->ending]++;
+}
+
+static inline void world_started(void *context, int64_t now, const struct tt_task *task,
+                                 int32_t step, const int64_t *numbers) {
+    (void)now;
+    (void)numbers;
+    struct recorded_world *w = context;
+    w->executions += step == task->first_step;
+}
+
+static inline enum tt_err world_policy(void *context, struct tt_mechanism *mechanism,
+                                       struct tt_message *why) {
+    struct recorded_world *w = context;
+    struct tt_policy_setup setup = {.domain = mechanism,
+                                    .d_ctrl_ns = w->setup.d_ctrl_ns,
+                                    .d_data_ns = w->setup.d_data_ns,
+                                    .options = w->options,
+                                    .option_count = w->option_count};
+    enum tt_err err = tt_policy_create(mechanism, w->policy, &setup, why);
+    if (err || !w->recorder)
+        return err;
+    struct tt_record_domain domain = {
+        .policy = (char *)w->policy,
+        .option_count = w->option_count,
+        .limits = {.model_capacity = mechanism->model_capacity,
+                   .executor_capacity = mechanism->executor_capacity,
+                   .max_batch = mechanism->executors[0].tasks[0].capacity,
+                   .depth = mechanism->executors[0].depth,
+                   .request_limit = mechanism->requests.limit},
+        .d_ctrl_ns = setup.d_ctrl_ns,
+        .d_data_ns = setup.d_data_ns};
+    for (int32_t i = 0; i < w->option_count; i++)
+        domain.options[i] = w->options[i];
+    return tt_recorder_add(w->recorder, mechanism, &domain, why);
+}
+
+static inline void world_model(struct recorded_world *w, int32_t m) {
+    struct tt_message why;
+    int32_t steps = 1 + (int32_t)world_draw(w, 3), max_batch = 1 + (int32_t)world_draw(w, 24);
+    struct tt_profile_point points[12], sums[12];
+    for (int32_t s = 0; s < steps; s++) {
+        int64_t base = (1 + world_draw(w, 4000)) * TT_US;
+        for (int32_t i = 0; i < 12; i++) {
+            points[i] = (struct tt_profile_point){.length = 10 * (1 + i / 4),
+                                                  .batch = 1 << 2 * (i % 4),
+                                                  .latency_ns = base * (1 + i % 4) * (2 + i / 4)};
+            int64_t before = s ? sums[i].latency_ns : 0;
+            sums[i] = points[i];
+            sums[i].latency_ns += before;
+        }
+        tt_assert(tt_profile_new_points(points, 12, max_batch, &w->profiles[m][s], &why) == TT_OK);
+        w->steps[m][s] = (struct tt_step){.name = "s", .profile = w->profiles[m][s]};
+    }
+    tt_assert(tt_profile_new_points(sums, 12, max_batch, &w->profiles[m][3], &why) == TT_OK);
+    static const char *const names[WORLD_MODELS] = {"a", "b", "c", "d"};
+    w->models[m] = (struct tt_step_model){
+        .name = names[m],
+        .step_count = steps,
+        .steps = w->steps[m],
+        .whole = w->profiles[m][3],
+        .slo_ns = 3 * tt_profile_latency(w->profiles[m][3], max_batch < 4 ? max_batch : 4, 10) +
+                  world_draw(w, 20) * TT_MS,
+        .max_batch = max_batch,
+        .window_ns = world_draw(w, 4) * TT_MS};
+}
+
+/* Runs `requests` requests of the world of this seed to the end, under `recorder` (may be NULL). */
+static inline void recorded_world_run(struct recorded_world *w, uint64_t seed, int64_t requests,
+                                      const char *policy, const struct tt_option *options,
+                                      int32_t option_count, struct tt_recorder *recorder) {
+    *w = (struct recorded_world){.policy = policy,
+                                 .options = options,
+                                 .option_count = option_count,
+                                 .recorder = recorder,
+                                 .left = requests};
+    tt_prng_init(&w->prng, seed, 0);
+    struct tt_sim_model models[WORLD_MODELS];
+    for (int32_t m = 0; m < WORLD_MODELS; m++) {
+        world_model(w, m);
+        models[m] = (struct tt_sim_model){.step_model = &w->models[m]};
+    }
+    w->mean_ns = (200 + world_draw(w, 4000)) * TT_US;
+    struct tt_sim_device devices[3] = {{.executors = 1},
+                                       {.executors = 1, .busy_until_at = world_draw(w, TT_S)},
+                                       {.executors = 1 + (int32_t)world_draw(w, 2)}};
+    w->setup = (struct tt_sim_options){
+        .models = models,
+        .model_count = WORLD_MODELS,
+        .devices = devices,
+        .device_count = 1 + (int32_t)world_draw(w, 3),
+        .depth = 1 + (int32_t)world_draw(w, 3),
+        .request_limit = world_draw(w, 4) == 0 ? 24 : 0,
+        .d_ctrl_ns = world_draw(w, 2) * 100 * TT_US,
+        .d_data_ns = world_draw(w, 2) * 20 * TT_US,
+        .abort_ns = 1 + world_draw(w, 5 * TT_MS),
+        .jitter_permille = (int32_t)world_draw(w, 2) * 100,
+        .seed = seed,
+        .source = {.context = w, .next = world_next},
+        .observer = {.context = w, .ended = world_ended, .step_started = world_started},
+        .create_policy = world_policy,
+        .create_context = w};
+    struct tt_simulation *simulation;
+    struct tt_message why;
+    enum tt_err err = tt_simulation_new(&w->setup, &simulation, &why);
+    if (err)
+        fprintf(stderr, "%s\n", why.text);
+    tt_assert(err == TT_OK);
+    while (tt_simulation_run(simulation, 1 << 20)) {
+    }
+    tt_simulation_free(simulation);
+    for (int32_t m = 0; m < WORLD_MODELS; m++)
+        for (int32_t p = 0; p < 4; p++)
+            tt_profile_free(w->profiles[m][p]);
+}
+
+#endif
