@@ -81,6 +81,21 @@ static int take_flag(struct arguments *a, int flag, char **argv) {
     }
 }
 
+/* That the policy exists and takes its options, before anything is printed. */
+static int check_policy(const struct arguments *a) {
+    if (!a->policy || strcmp(a->policy, "recorded") == 0)
+        return -1;
+    const struct tt_policy_kind *kind = tt_policy_find(a->policy);
+    if (!kind)
+        return refuse("no policy is called", a->policy);
+    int64_t values[TT_MAX_OPTIONS];
+    struct tt_message why;
+    if (tt_options_parse(kind->options, kind->option_count, a->options, a->option_count, values,
+                         &why) != TT_OK)
+        return refuse(why.text, NULL);
+    return -1;
+}
+
 /* -1: go on; else the exit code. */
 static int parse(int argc, char **argv, struct arguments *a) {
     static const struct option flags[] = {
@@ -104,9 +119,7 @@ static int parse(int argc, char **argv, struct arguments *a) {
         return refuse("--policy-option, --tasks, --outcomes and --html belong to --policy", NULL);
     if (a->policy && strcmp(a->policy, "recorded") == 0 && a->option_count > 0)
         return refuse("--policy recorded has the recorded options", NULL);
-    if (a->policy && strcmp(a->policy, "recorded") != 0 && !tt_policy_find(a->policy))
-        return refuse("no policy is called", a->policy);
-    return -1;
+    return check_policy(a);
 }
 
 static int code_of(enum tt_err err) {
