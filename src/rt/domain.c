@@ -229,7 +229,7 @@ static enum tt_err domain_fill(struct tt_domain *self, const struct tt_domain_op
         .policy = self->policy, .option_count = options->option_count, .limits = mechanism};
     for (int32_t i = 0; i < options->option_count; i++)
         record.options[i] = options->options[i];
-    return tt_recorder_add(options->recorder, &self->mechanism, &record, why);
+    return tt_recorder_add(options->recorder, &self->mechanism, &record, &self->recording, why);
 }
 
 enum tt_err tt_domain_new(const struct tt_domain_options *options, struct tt_domain **out_domain,
@@ -268,6 +268,7 @@ void tt_domain_free(struct tt_domain *take_domain) {
         free((char *)take_domain->options[i].value);
     }
     free(take_domain->policy);
+    tt_recorder_leave(take_domain->recording);
     free(take_domain);
 }
 

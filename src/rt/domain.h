@@ -36,6 +36,7 @@ struct tt_domain {
     struct tt_ring *done; /* per executor: struct tt_engine_task * */
     int32_t model_count;
     struct tt_served_model **models; /* [model_capacity]; NULL: none */
+    struct tt_recorder_stream *recording; /* NULL: nobody records */
     struct tt_domain *next;
 };
 

@@ -21,11 +21,13 @@
 #define ROUND_NS (10 * TT_MS) /* the rings are emptied so often */
 #define RETRY_NS TT_S         /* a disk that failed is tried again so often */
 
-struct stream {
+struct tt_recorder_stream {
     struct tt_record_stream encoder;
     struct tt_byte_ring ring;
     uint32_t number;
-    struct stream *next;
+    struct tt_flag left; /* its domain tells nothing any more */
+    bool given_back;     /* the thread's: ring and encoder are freed */
+    struct tt_recorder_stream *next;
 };
 
 struct tt_recorder {
@@ -33,7 +35,7 @@ struct tt_recorder {
     char *path, *program;
     size_t ring_bytes;
     struct tt_lock lock; /* guards the list, to which domains are added */
-    struct stream *streams, **last;
+    struct tt_recorder_stream *streams, **last;
     uint32_t stream_count;
     struct tt_counter bytes; /* whole blocks in the file */
     bool failing;            /* the thread's */
@@ -146,34 +148,66 @@ static void note_losses(struct tt_recorder *self) {
     say(self, line);
 }
 
-/* Writes what every ring holds. True: something was there. */
+/* A loss at the very end has no later event to be said before. */
+static int write_last_gap(struct tt_recorder *self, const struct tt_recorder_stream *stream) {
+    if (stream->encoder.gap == 0)
+        return 0;
+    uint8_t gap[2 + TT_VARINT_BYTES] = {TT_RECORD_GAP, 0};
+    size_t count = (size_t)(tt_varint_put(gap + 2, (uint64_t)stream->encoder.gap) - gap);
+    struct tt_byte_piece pieces[2] = {{gap, count}, {NULL, 0}};
+    return write_block(self, stream->number, pieces);
+}
+
+static void give_back(struct tt_recorder_stream *stream) {
+    stream->given_back = true;
+    tt_record_stream_fini(&stream->encoder);
+    tt_byte_ring_fini(&stream->ring);
+}
+
+/* Writes what the ring holds. An errno when that failed. */
+static int empty_ring(struct tt_recorder *self, struct tt_recorder_stream *stream,
+                      bool *out_wrote) {
+    if (stream->given_back)
+        return 0;
+    bool left = tt_flag_is_raised(&stream->left); /* before we look: nothing comes after */
+    struct tt_byte_piece pieces[2];
+    size_t count = tt_byte_ring_peek(&stream->ring, pieces);
+    int failed = count > 0 ? write_block(self, stream->number, pieces) : 0;
+    if (failed)
+        return failed;
+    *out_wrote |= count > 0;
+    tt_byte_ring_take(&stream->ring, count);
+    if (left)
+        failed = write_last_gap(self, stream);
+    if (left && !failed)
+        give_back(stream);
+    return failed;
+}
+
+/* True: something was written, and there may be more. */
 static bool empty_rings(struct tt_recorder *self) {
     tt_lock_take(&self->lock);
-    struct stream *first = self->streams;
+    struct tt_recorder_stream *stream = self->streams;
     tt_lock_give(&self->lock);
-    bool any = false;
-    for (struct stream *stream = first; stream;) {
-        struct tt_byte_piece pieces[2];
-        size_t count = tt_byte_ring_peek(&stream->ring, pieces);
-        if (count > 0) {
-            int failed = write_block(self, stream->number, pieces);
-            if (failed) {
-                note_failure(self, failed);
-                return false;
-            }
-            note_success(self);
-            tt_byte_ring_take(&stream->ring, count);
-            any = true;
+    bool wrote = false;
+    while (stream) {
+        int failed = empty_ring(self, stream, &wrote);
+        if (failed) {
+            note_failure(self, failed);
+            return false;
         }
         tt_lock_take(&self->lock);
         stream = stream->next;
         tt_lock_give(&self->lock);
     }
-    return any;
+    if (wrote)
+        note_success(self);
+    return wrote;
 }
 
 static void *recorder_main(void *context) {
     struct tt_recorder *self = context;
+    pthread_setname_np(pthread_self(), "tutti-record");
     int64_t losses_at = 0;
     while (!tt_flag_is_raised(&self->stopping)) {
         int64_t now = tt_clock_now();
@@ -185,18 +219,16 @@ static void *recorder_main(void *context) {
         }
         tt_parker_park(&self->parker, now + ROUND_NS);
     }
-    while (empty_rings(self)) {
-    }
     return NULL;
 }
 
 /* ---- opening and closing ---- */
 
 static void recorder_free(struct tt_recorder *self) {
-    for (struct stream *stream = self->streams, *next; stream; stream = next) {
+    for (struct tt_recorder_stream *stream = self->streams, *next; stream; stream = next) {
         next = stream->next;
-        tt_record_stream_fini(&stream->encoder);
-        tt_byte_ring_fini(&stream->ring);
+        if (!stream->given_back)
+            give_back(stream);
         free(stream);
     }
     if (self->fd >= 0)
@@ -246,16 +278,17 @@ enum tt_err tt_recorder_open(const struct tt_recorder_options *options,
 }
 
 static bool put(void *context, const void *bytes, size_t count) {
-    struct stream *stream = context;
+    struct tt_recorder_stream *stream = context;
     return tt_byte_ring_put(&stream->ring, bytes, count);
 }
 
 enum tt_err tt_recorder_add(struct tt_recorder *self, struct tt_mechanism *mechanism,
-                            const struct tt_record_domain *domain, struct tt_message *why) {
+                            const struct tt_record_domain *domain,
+                            struct tt_recorder_stream **out_stream, struct tt_message *why) {
     if (self->stream_count == TT_RECORDING_MAX_STREAMS)
         return tt_fail(TT_ERR_BUSY, why, "a recording holds at most %d domains",
                        TT_RECORDING_MAX_STREAMS);
-    struct stream *stream = aligned_alloc(64, sizeof(*stream));
+    struct tt_recorder_stream *stream = aligned_alloc(64, sizeof(*stream));
     if (!stream)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a recording");
     memset(stream, 0, sizeof(*stream));
@@ -265,6 +298,10 @@ enum tt_err tt_recorder_add(struct tt_recorder *self, struct tt_mechanism *mecha
     struct tt_record_sink sink = {.context = stream, .put = put};
     if (!err)
         err = tt_record_stream_init(&stream->encoder, &full, &sink, why);
+    if (!err && stream->encoder.gap > 0) { /* the ring does not even hold the description */
+        tt_record_stream_fini(&stream->encoder);
+        err = TT_ERR_NO_MEMORY;
+    }
     if (err) {
         tt_byte_ring_fini(&stream->ring);
         free(stream);
@@ -276,30 +313,22 @@ enum tt_err tt_recorder_add(struct tt_recorder *self, struct tt_mechanism *mecha
     self->last = &stream->next;
     tt_lock_give(&self->lock);
     tt_mechanism_observe(mechanism, &stream->encoder.observer);
+    *out_stream = stream;
     return TT_OK;
+}
+
+void tt_recorder_leave(struct tt_recorder_stream *stream) {
+    if (stream)
+        tt_flag_raise(&stream->left);
 }
 
 struct tt_recorder_stats tt_recorder_stats(struct tt_recorder *self) {
     struct tt_recorder_stats stats = {.bytes = tt_counter_get(&self->bytes)};
     tt_lock_take(&self->lock);
-    for (struct stream *stream = self->streams; stream; stream = stream->next)
+    for (struct tt_recorder_stream *stream = self->streams; stream; stream = stream->next)
         stats.lost_events += tt_counter_get(&stream->encoder.lost);
     tt_lock_give(&self->lock);
     return stats;
-}
-
-/* A loss at the very end has no later event to be said before. */
-static void put_last_gaps(struct tt_recorder *self) {
-    for (struct stream *stream = self->streams; stream; stream = stream->next) {
-        if (stream->encoder.gap == 0 || self->failing)
-            continue;
-        uint8_t gap[2 + TT_VARINT_BYTES] = {TT_RECORD_GAP, 0};
-        size_t count = (size_t)(tt_varint_put(gap + 2, (uint64_t)stream->encoder.gap) - gap);
-        struct tt_byte_piece pieces[2] = {{gap, count}, {NULL, 0}};
-        int failed = write_block(self, stream->number, pieces);
-        if (failed)
-            note_failure(self, failed);
-    }
 }
 
 enum tt_err tt_recorder_close(struct tt_recorder *take_self, struct tt_message *why) {
@@ -309,7 +338,10 @@ enum tt_err tt_recorder_close(struct tt_recorder *take_self, struct tt_message *
     tt_flag_raise(&self->stopping);
     tt_parker_unpark(&self->parker);
     pthread_join(self->thread, NULL);
-    put_last_gaps(self);
+    for (struct tt_recorder_stream *stream = self->streams; stream; stream = stream->next)
+        tt_flag_raise(&stream->left);
+    self->failing = false; /* a last try */
+    empty_rings(self);
     int failed = 0;
     if (!self->failing)
         failed = write_block(self, TT_RECORDING_END_STREAM, (struct tt_byte_piece[2]){{0}, {0}});

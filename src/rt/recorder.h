@@ -28,6 +28,7 @@ struct tt_recorder_options {
 };
 
 struct tt_recorder;
+struct tt_recorder_stream; /* of one domain */
 
 /* Makes the file and starts the thread. Errors: IO (with the path), NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_recorder_open(const struct tt_recorder_options *options,
@@ -37,7 +38,11 @@ TT_MUST_CHECK enum tt_err tt_recorder_open(const struct tt_recorder_options *opt
  * Errors: NO_MEMORY, BUSY (too many domains). */
 TT_MUST_CHECK enum tt_err tt_recorder_add(struct tt_recorder *self, struct tt_mechanism *mechanism,
                                           const struct tt_record_domain *domain,
+                                          struct tt_recorder_stream **out_stream,
                                           struct tt_message *why);
+/* The mechanism is gone: when what it told is written, its ring is given back. NULL-safe. Whoever
+ * does not leave stays until the close. */
+void tt_recorder_leave(struct tt_recorder_stream *stream);
 /* No domain tells anything any more. Writes the rest. IO: what could not be written in the end, or
  * how many events were lost meanwhile. NULL-safe. */
 TT_MUST_CHECK enum tt_err tt_recorder_close(struct tt_recorder *take_self, struct tt_message *why);

@@ -94,7 +94,8 @@ static inline enum tt_err world_policy(void *context, struct tt_mechanism *mecha
         .d_data_ns = setup.d_data_ns};
     for (int32_t i = 0; i < w->option_count; i++)
         domain.options[i] = w->options[i];
-    return tt_recorder_add(w->recorder, mechanism, &domain, why);
+    struct tt_recorder_stream *stream;
+    return tt_recorder_add(w->recorder, mechanism, &domain, &stream, why);
 }
 
 static inline void world_model(struct recorded_world *w, int32_t m) {
