@@ -19,7 +19,8 @@ enum {
     EXIT_FAILED = 1,
     EXIT_SENSELESS = 2,
     EXIT_INTERRUPTED = 130,
-    MAX_SETTINGS = 64
+    MAX_SETTINGS = 64,
+    TRACE_RECORDS = 1 << 18, /* the last so many: what a viewer can still load */
 };
 
 static volatile sig_atomic_t interrupted; /* a signal handler can tell nobody else */
@@ -30,7 +31,7 @@ static void on_interrupt(int signal_number) {
 }
 
 struct arguments {
-    const char *file, *arrivals, *tasks, *outcomes, *html, *resume;
+    const char *file, *arrivals, *tasks, *outcomes, *html, *trace, *resume;
     bool json, goodput, check;
     int32_t workers;
     const char *names[MAX_SETTINGS], *values[MAX_SETTINGS]; /* for tt_experiment_set */
@@ -43,6 +44,7 @@ static const char usage[] =
     "  --tasks T.csv       write what ran, where and when\n"
     "  --outcomes O.csv    write what became of every request\n"
     "  --html REPORT.html  write a report with pictures (also of a search)\n"
+    "  --trace TRACE.json  write the last batches and requests, for ui.perfetto.dev\n"
     "  --json              the summary as JSON\n"
     "  --goodput           search the highest rate with bad rate <= 1 % for every model\n"
     "  --check             check every invariant after every event (slow)\n"
@@ -65,6 +67,7 @@ enum flag {
     FLAG_TASKS,
     FLAG_OUTCOMES,
     FLAG_HTML,
+    FLAG_TRACE,
     FLAG_JSON,
     FLAG_GOODPUT,
     FLAG_CHECK,
@@ -81,6 +84,7 @@ static const struct option flags[] = {{"arrivals", required_argument, NULL, FLAG
                                       {"tasks", required_argument, NULL, FLAG_TASKS},
                                       {"outcomes", required_argument, NULL, FLAG_OUTCOMES},
                                       {"html", required_argument, NULL, FLAG_HTML},
+                                      {"trace", required_argument, NULL, FLAG_TRACE},
                                       {"json", no_argument, NULL, FLAG_JSON},
                                       {"goodput", no_argument, NULL, FLAG_GOODPUT},
                                       {"check", no_argument, NULL, FLAG_CHECK},
@@ -99,6 +103,7 @@ static bool take_flag(struct arguments *a, int flag) {
     case FLAG_TASKS: a->tasks = optarg; return true;
     case FLAG_OUTCOMES: a->outcomes = optarg; return true;
     case FLAG_HTML: a->html = optarg; return true;
+    case FLAG_TRACE: a->trace = optarg; return true;
     case FLAG_JSON: a->json = true; return true;
     case FLAG_GOODPUT: a->goodput = true; return true;
     case FLAG_CHECK: a->check = true; return true;
@@ -160,27 +165,56 @@ static void print_json(json_t *take_value) {
 
 /* ---- one run ---- */
 
+static enum tt_err write_trace(struct tt_trace *trace, const char *path, struct tt_message *why) {
+    struct tt_text json;
+    tt_text_init(&json);
+    enum tt_err err = tt_trace_write(trace, 0, &json, why);
+    if (!err)
+        err = tt_text_write_file(path, &json, why);
+    tt_text_fini(&json);
+    return err;
+}
+
+/* The run, and the files that were asked for besides its figures. */
+static enum tt_err run_scenario(const struct tt_scenario *scenario, const struct arguments *a,
+                                const char *title, struct tt_scenario_result *out_result,
+                                struct tt_message *why) {
+    struct tt_html_report html;
+    struct tt_scenario_outputs outputs = {.tasks_path = a->tasks, .outcomes_path = a->outcomes};
+    if (a->trace && tt_trace_new(TRACE_RECORDS, &outputs.trace, why) != TT_OK)
+        return TT_ERR_NO_MEMORY;
+    if (a->html) {
+        tt_html_report_init(&html, scenario);
+        outputs.also = tt_html_report_observer(&html);
+    }
+    struct tt_scenario_result result;
+    enum tt_err err = tt_scenario_run(scenario, a->check, &outputs, &interrupted, &result, why);
+    bool ran = err == TT_OK;
+    if (!err && a->html)
+        err = tt_html_report_write(&html, title, &result, a->html, why);
+    if (a->html)
+        tt_html_report_fini(&html);
+    if (!err && a->trace)
+        err = write_trace(outputs.trace, a->trace, why);
+    tt_trace_free(outputs.trace);
+    if (err && ran)
+        tt_measure_fini(&result.measure);
+    if (!err)
+        *out_result = result;
+    return err;
+}
+
 static int run_once(struct tt_experiment *experiment, const struct arguments *a) {
     struct tt_message why;
     struct tt_scenario scenario;
     enum tt_err err = tt_experiment_build(experiment, &scenario, &why);
     if (err)
         return complain(err, &why);
-    struct tt_html_report html;
-    struct tt_scenario_outputs outputs = {.tasks_path = a->tasks, .outcomes_path = a->outcomes};
-    if (a->html) {
-        tt_html_report_init(&html, &scenario);
-        outputs.also = tt_html_report_observer(&html);
-    }
     struct tt_scenario_result result;
     int64_t started_at = tt_clock_now();
-    err = tt_scenario_run(&scenario, a->check, &outputs, &interrupted, &result, &why);
-    double took_s = (double)(tt_clock_now() - started_at) / 1e9;
     const char *title = experiment->message->title;
-    if (!err && a->html)
-        err = tt_html_report_write(&html, title, &result, a->html, &why);
-    if (a->html)
-        tt_html_report_fini(&html);
+    err = run_scenario(&scenario, a, title, &result, &why);
+    double took_s = (double)(tt_clock_now() - started_at) / 1e9;
     if (err) {
         tt_scenario_fini(&scenario);
         return complain(err, &why);
@@ -319,10 +353,11 @@ int tt_cmd_experiment(int argc, char **argv) {
     if (!err && a.arrivals)
         err = tt_experiment_set_arrivals(&experiment, a.arrivals, &why);
     bool many = a.goodput || experiment.message->n_sweep > 0;
-    if (!err && many && (a.tasks || a.outcomes || (a.html && !a.goodput)))
-        err = tt_fail(TT_ERR_INVALID, &why,
-                      "--tasks and --outcomes belong to a single run, not to a sweep or a search, "
-                      "--html to a single run or to --goodput");
+    if (!err && many && (a.tasks || a.outcomes || a.trace || (a.html && !a.goodput)))
+        err = tt_fail(
+            TT_ERR_INVALID, &why,
+            "--tasks, --outcomes and --trace belong to a single run, not to a sweep or a search, "
+            "--html to a single run or to --goodput");
     if (!err && !many && a.resume)
         err = tt_fail(TT_ERR_INVALID, &why,
                       "--resume keeps the points of a sweep or a search (--goodput), and this is a "

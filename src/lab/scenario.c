@@ -42,6 +42,8 @@ struct run {
     struct tt_tasks_csv tasks;
     struct tt_outcomes_csv outcomes;
     const struct tt_sim_observer *also;
+    struct tt_trace *trace;
+    struct tt_trace_tap *tap; /* NULL: no trace */
     struct tt_arrival_source source;
     const char **names;
     struct tt_sim_model *models;
@@ -77,7 +79,8 @@ static void on_step_ended(void *context, int64_t now, const struct tt_task *task
 
 static enum tt_err create_policy(void *context, struct tt_mechanism *mechanism,
                                  struct tt_message *why) {
-    const struct tt_scenario *scenario = ((struct run *)context)->scenario;
+    struct run *run = context;
+    const struct tt_scenario *scenario = run->scenario;
     struct tt_option options[TT_MAX_OPTIONS];
     tt_assert(scenario->option_count <= TT_MAX_OPTIONS);
     for (int32_t i = 0; i < scenario->option_count; i++)
@@ -88,7 +91,10 @@ static enum tt_err create_policy(void *context, struct tt_mechanism *mechanism,
                                     .d_data_ns = scenario->d_data_ns,
                                     .options = options,
                                     .option_count = scenario->option_count};
-    return tt_policy_create(mechanism, scenario->policy, &setup, why);
+    enum tt_err err = tt_policy_create(mechanism, scenario->policy, &setup, why);
+    if (!err && run->trace)
+        err = tt_trace_add(run->trace, mechanism, scenario->policy, &run->tap, why);
+    return err;
 }
 
 static enum tt_err open_run(struct run *run, const struct tt_scenario_outputs *outputs,
@@ -160,11 +166,14 @@ enum tt_err tt_scenario_run(const struct tt_scenario *self, bool check,
                             const struct tt_scenario_outputs *outputs,
                             const volatile sig_atomic_t *stop,
                             struct tt_scenario_result *out_result, struct tt_message *why) {
-    struct run run = {.scenario = self, .also = outputs ? &outputs->also : NULL};
+    struct run run = {.scenario = self,
+                      .also = outputs ? &outputs->also : NULL,
+                      .trace = outputs ? outputs->trace : NULL};
     struct tt_scenario_result result = {0};
     enum tt_err err = open_run(&run, outputs, why);
     if (!err)
         err = simulate(&run, check, stop, &result, why);
+    tt_trace_leave(run.tap);
     struct tt_message *close_why = err ? NULL : why;
     enum tt_err closed = tt_tasks_csv_close(&run.tasks, close_why);
     enum tt_err closed_too = tt_outcomes_csv_close(&run.outcomes, closed ? NULL : close_why);

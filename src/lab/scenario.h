@@ -11,6 +11,7 @@
 #include "lab/arrivals.h"
 #include "lab/measure.h"
 #include "policy/policy.h"
+#include "rt/trace.h"
 
 #include <signal.h>
 
@@ -54,6 +55,7 @@ void tt_scenario_fini(struct tt_scenario *self);
 struct tt_scenario_outputs {
     const char *tasks_path, *outcomes_path;
     struct tt_sim_observer also; /* hears everything too */
+    struct tt_trace *trace;      /* its last records are kept there; NULL: no trace */
 };
 
 struct tt_scenario_result {

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""`tutti experiment --trace`: what Perfetto loads is well formed and says what the CSVs of the same run say."""
+import collections
+import csv
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAM = os.environ["TUTTI_PROGRAM"]
+
+EXPERIMENT = """
+title: "a trace" seed: 5 duration_s: 2
+device { count: 3 }
+model { name: "a" slo_ms: 20 profile { linear { alpha_ms: 1 beta_ms: 3 } } }
+model { name: "b" slo_ms: 30 profile { linear { alpha_ms: 2 beta_ms: 2 } } }
+load { rate: 900 }
+policy { name: "deferred" }
+"""
+
+
+def slices_of(trace):
+    """{(pid, tid): [(begin, end, event)]} in order, in whole ns."""
+    slices = collections.defaultdict(list)
+    for event in trace["traceEvents"]:
+        if event["ph"] == "X":
+            begin = round(event["ts"] * 1000)
+            slices[event["pid"], event["tid"]].append((begin, begin + round(event["dur"] * 1000), event))
+    for track in slices.values():
+        track.sort(key=lambda one: one[:2])
+    return slices
+
+
+def check_well_formed(test, trace):
+    """Every event has what its phase needs, slices of a track do not overlap, flows are paired and stand on slices."""
+    slices = slices_of(trace)
+    for track in slices.values():
+        for (_, end, _), (begin, _, _) in zip(track, track[1:]):
+            test.assertLessEqual(end, begin)
+    flows = collections.defaultdict(list)
+    names = {}
+    for event in trace["traceEvents"]:
+        test.assertIn(event["ph"], "MXsf")
+        test.assertIsInstance(event["pid"], int)
+        test.assertIsInstance(event["tid"], int)
+        if event["ph"] == "M":
+            if event["name"] == "thread_name":
+                names[event["pid"], event["tid"]] = event["args"]["name"]
+            continue
+        test.assertGreaterEqual(event["ts"], 0)
+        if event["ph"] in "sf":
+            flows[event["id"]].append(event)
+            at = round(event["ts"] * 1000)
+            test.assertTrue(
+                any(b <= at <= e for b, e, _ in slices[event["pid"], event["tid"]]), event
+            )
+    for ends in flows.values():
+        test.assertEqual(sorted(event["ph"] for event in ends), ["f", "s"])
+        begin = next(event for event in ends if event["ph"] == "s")
+        finish = next(event for event in ends if event["ph"] == "f")
+        test.assertLessEqual(begin["ts"], finish["ts"])
+        test.assertEqual(finish["bp"], "e")
+    for track in slices:
+        test.assertIn(track, names)
+    return slices, flows, names
+
+
+class Experiment(unittest.TestCase):
+    def test_it_says_what_the_tables_say(self):
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            (folder / "e.pbtxt").write_text(EXPERIMENT)
+            files = [folder / name for name in ("t.json", "tasks.csv", "outcomes.csv")]
+            subprocess.run(
+                [PROGRAM, "experiment", folder / "e.pbtxt", "--trace", files[0], "--tasks", files[1]]
+                + ["--outcomes", files[2]],
+                check=True,
+                capture_output=True,
+            )
+            trace = json.loads(files[0].read_text())
+            tasks = list(csv.DictReader(files[1].read_text().splitlines()))
+            outcomes = list(csv.DictReader(files[2].read_text().splitlines()))
+        slices, flows, names = check_well_formed(self, trace)
+        batches, requests = [], {}
+        for (_, thread), track in slices.items():
+            for begin, end, event in track:
+                if event["cat"] == "batch":
+                    batches.append((begin, end, thread - 1, event["name"], event["args"]["requests"]))
+                else:
+                    number = int(event["name"].split()[1])
+                    requests[number] = (begin, end, event["args"])
+        told = [
+            (int(t["start_ns"]), int(t["end_ns"]), int(t["executor"]), t["model"], len(t["requests"].split()))
+            for t in tasks
+        ]
+        self.assertEqual(sorted(batches), sorted(told))
+        self.assertEqual(trace["otherData"]["requests"], len(outcomes))
+        self.assertEqual(trace["otherData"]["requests_without_a_track"], 0)
+        self.assertEqual(len(requests), len(outcomes))
+        for outcome in outcomes:
+            begin, end, args = requests[int(outcome["request"])]
+            self.assertEqual(begin, int(outcome["arrived_ns"]))
+            self.assertEqual(end, int(outcome["finished_ns"]))
+            self.assertEqual(args["model"], outcome["model"])
+            same = {"ok": "done", "late": "done"}.get(outcome["outcome"], outcome["outcome"])
+            self.assertEqual(args["ending"], same)
+        computed = sum(o["outcome"] in ("ok", "late") for o in outcomes)
+        self.assertGreater(computed, 100)
+        self.assertEqual(len(flows), computed)
+        self.assertIn("executor 0", names.values())
+        self.assertIn('requests of a', names.values())
+
+    def test_it_belongs_to_a_single_run(self):
+        experiment = ROOT / "experiments" / "symphony" / "densenet121-8-devices.pbtxt"
+        answer = subprocess.run(
+            [PROGRAM, "experiment", experiment, "--goodput", "--trace", "/tmp/t"],
+            capture_output=True,
+            text=True,
+        )
+        self.assertEqual(answer.returncode, 2)
+        self.assertIn("--trace", answer.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)
