@@ -156,31 +156,35 @@ static struct tt_trace_tap *take_tap(struct tt_trace *self) {
     return tap;
 }
 
+/* Makes the tap the new domain's. False: no memory. Under the lock. */
+static bool enter_domain(struct tt_trace *self, struct tt_trace_tap *tap, int32_t model_capacity,
+                         const char *policy) {
+    int32_t *names = realloc(tap->names, (size_t)model_capacity * sizeof(*names));
+    if (!names)
+        return false;
+    tap->names = names;
+    for (int32_t m = 0; m < model_capacity; m++)
+        names[m] = -1;
+    int32_t name = intern(self, policy);
+    if (name < 0 || !grow((void **)&self->policies, &self->domain_capacity, self->domain_count,
+                          sizeof(*self->policies)))
+        return false;
+    tap->domain = self->domain_count;
+    tap->last_run = -1;
+    tap->in_use = true;
+    tap->observer.observe = observe;
+    self->policies[self->domain_count++] = name;
+    return true;
+}
+
 enum tt_err tt_trace_add(struct tt_trace *self, struct tt_mechanism *mechanism, const char *policy,
                          struct tt_trace_tap **out_tap, struct tt_message *why) {
-    int32_t *names = malloc((size_t)mechanism->model_capacity * sizeof(*names));
     tt_lock_take(&self->lock);
-    int32_t name = intern(self, policy);
-    bool room = name >= 0 && names &&
-                grow((void **)&self->policies, &self->domain_capacity, self->domain_count,
-                     sizeof(*self->policies));
-    struct tt_trace_tap *tap = room ? take_tap(self) : NULL;
-    if (tap) {
-        free(tap->names);
-        for (int32_t m = 0; m < mechanism->model_capacity; m++)
-            names[m] = -1;
-        tap->names = names;
-        tap->domain = self->domain_count;
-        tap->last_run = -1;
-        tap->in_use = true;
-        tap->observer.observe = observe;
-        self->policies[self->domain_count++] = name;
-    }
+    struct tt_trace_tap *tap = take_tap(self);
+    bool made = tap && enter_domain(self, tap, mechanism->model_capacity, policy);
     tt_lock_give(&self->lock);
-    if (!tap) {
-        free(names);
+    if (!made)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a trace");
-    }
     tt_mechanism_observe(mechanism, &tap->observer);
     *out_tap = tap;
     return TT_OK;
