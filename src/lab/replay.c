@@ -109,8 +109,8 @@ static bool same_run(const struct tt_recorded_event *event, const struct tt_task
     if (!event || event->kind != TT_RECORD_RUN || event->index != task->executor ||
         event->model != task->model || event->first_step != task->first_step ||
         event->last_step != task->last_step || event->repeat != task->repeat ||
-        event->length != task->length || event->start_at != task->start_at ||
-        event->count != task->count)
+        event->walk != task->walk || event->length != task->length ||
+        event->start_at != task->start_at || event->count != task->count)
         return false;
     for (int32_t i = 0; i < task->count; i++)
         if (event->numbers[i] != task->items[i].request->number)
@@ -288,6 +288,7 @@ static bool set_fates(const struct carrying *self, const struct tt_recorded_even
         struct tt_task_item *item = &task->items[fate->item];
         item->fate = fate->fate;
         item->jump = fate->jump;
+        item->round = fate->round;
         const struct tt_live_request *known =
             tt_live_requests_find(&self->live, item->request->number);
         if (fate->fate == TT_FATE_LEAVES && known)
@@ -324,7 +325,7 @@ static void finish(struct carrying *self, const struct tt_recorded_event *event)
         return;
     }
     int32_t done = event->last_step_done;
-    if (done < task->first_step - 1 || done > task->last_step ||
+    if (done < -1 || done > task->last_step ||
         (event->outcome == TT_OUTCOME_DONE && done != task->last_step) ||
         !set_fates(self, event, task)) {
         impossible(self, event, "a task ended in a way that it cannot");

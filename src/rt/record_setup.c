@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Fields that are not recorded would make replays differ for no visible reason. */
-_Static_assert(sizeof(void *) != 8 || sizeof(struct tt_step_model) == 72,
+_Static_assert(sizeof(void *) != 8 || sizeof(struct tt_step_model) == 80,
                "a new field of tt_step_model: record it here and in proto/recording.proto");
 _Static_assert(sizeof(void *) != 8 || sizeof(struct tt_policy_setup) == 40,
                "a new field of tt_policy_setup: record it here and in proto/recording.proto");
@@ -17,6 +17,7 @@ enum {
     MOST_CAPACITY = 65536,
     MOST_REQUESTS = 1 << 26,
     MOST_DEPTH = 1024,
+    MOST_ROUNDS = 1 << 20,
 };
 #define MOST_NS (TT_NEVER / 1024) /* policies add and multiply durations by small numbers */
 
@@ -132,6 +133,8 @@ void *tt_record_model_pack(const struct tt_step_model *model, size_t head_bytes,
     m.window_ns = model->window_ns;
     m.n_preferred = (size_t)model->preferred_count;
     m.preferred = (int32_t *)model->preferred;
+    m.n_output_quantile = model->output_quantiles ? TT_QUANTILES : 0;
+    m.output_quantile = (int32_t *)model->output_quantiles;
     void *bytes = good ? pack(&m.base, head_bytes, out_bytes) : NULL;
     for (size_t i = 0; profiles && i <= steps; i++)
         free(profiles[i].steps);
@@ -139,6 +142,20 @@ void *tt_record_model_pack(const struct tt_step_model *model, size_t head_bytes,
     free(messages);
     free(pointers);
     return bytes;
+}
+
+/* Where a step decodes, what is known of the outputs' lengths must be there, ascending from 1. */
+static enum tt_err check_quantiles(const Tutti__RecordedModel *m, struct tt_message *why) {
+    bool decodes = false;
+    for (size_t i = 0; i < m->n_step; i++)
+        decodes |= m->step[i]->kind == TT_STEP_DECODER;
+    bool good = m->n_output_quantile == TT_QUANTILES || (!decodes && m->n_output_quantile == 0);
+    for (size_t i = 0; good && i < m->n_output_quantile; i++)
+        good = m->output_quantile[i] >= (i ? m->output_quantile[i - 1] : 1) &&
+               m->output_quantile[i] <= MOST_ROUNDS;
+    return good ? TT_OK
+                : tt_fail(TT_ERR_INVALID, why,
+                          "model '%s': the quantiles of its outputs' lengths are wrong", m->name);
 }
 
 static enum tt_err check_model(const Tutti__RecordedModel *m, struct tt_message *why) {
@@ -157,7 +174,7 @@ static enum tt_err check_model(const Tutti__RecordedModel *m, struct tt_message 
         if (m->step[i]->kind < TT_STEP_STATIC || m->step[i]->kind > TT_STEP_DECODER)
             return tt_fail(TT_ERR_INVALID, why, "model '%s': no step is of kind %d", m->name,
                            m->step[i]->kind);
-    return TT_OK;
+    return check_quantiles(m, why);
 }
 
 static enum tt_err fill_model(struct tt_record_model *self, const Tutti__RecordedModel *m,
@@ -168,18 +185,22 @@ static enum tt_err fill_model(struct tt_record_model *self, const Tutti__Recorde
     struct tt_step_model *model = &self->step_model;
     struct tt_step *steps = calloc(m->n_step, sizeof(*steps));
     int32_t *preferred = calloc(m->n_preferred + 1, sizeof(*preferred));
+    int32_t *quantiles = m->n_output_quantile ? calloc(TT_QUANTILES, sizeof(*quantiles)) : NULL;
     self->name = copy(m->name);
     *model = (struct tt_step_model){.name = self->name,
                                     .steps = steps,
                                     .slo_ns = m->slo_ns,
                                     .max_batch = m->max_batch,
+                                    .output_quantiles = quantiles,
                                     .window_ns = m->window_ns,
                                     .preferred_count = (int32_t)m->n_preferred,
                                     .preferred = preferred};
-    if (!steps || !preferred || !self->name)
+    if (!steps || !preferred || !self->name || (m->n_output_quantile && !quantiles))
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     for (size_t i = 0; i < m->n_preferred; i++)
         preferred[i] = m->preferred[i];
+    for (size_t i = 0; i < m->n_output_quantile; i++)
+        quantiles[i] = m->output_quantile[i];
     int32_t most = TT_PROFILE_MAX_BATCH;
     for (; (size_t)model->step_count < m->n_step; model->step_count++) {
         const Tutti__RecordedStep *from = m->step[model->step_count];
@@ -241,6 +262,7 @@ void tt_record_model_free(struct tt_record_model *take_model) {
     }
     free((struct tt_step *)model->steps);
     free((int32_t *)model->preferred);
+    free((int32_t *)model->output_quantiles);
     free(take_model->name);
     free(take_model);
 }

@@ -8,6 +8,19 @@
 _Static_assert(sizeof(void *) != 8 || sizeof(struct tt_arrival) == 32,
                "a new field of tt_arrival: record it here");
 
+/* The file holds these numbers; a change of one is a new version of the format. */
+_Static_assert(TT_OUTCOME_DONE == 0 && TT_OUTCOME_PREEMPTED == 1 && TT_OUTCOME_PARTED == 2 &&
+                   TT_OUTCOME_ABORTED == 3 && TT_OUTCOME_FAILED == 4,
+               "recorded");
+_Static_assert(TT_FATE_GOES_ON == 0 && TT_FATE_LEAVES == 1 && TT_FATE_JUMPS == 2 &&
+                   TT_FATE_FAILS == 3,
+               "recorded");
+_Static_assert(TT_WALK_TOGETHER == 0 && TT_WALK_PARTING == 1 && TT_WALK_ONCE == 2, "recorded");
+_Static_assert(TT_DROP_DEADLINE == 1 && TT_DROP_EARLY == 2 && TT_DROP_QUEUE_FULL == 3 &&
+                   TT_DROP_WITHDRAWN == 4,
+               "recorded");
+_Static_assert(TT_CHANGE_ADDED == 0 && TT_CHANGE_DRAINING == 1 && TT_CHANGE_GONE == 2, "recorded");
+
 enum {
     GAP_BYTES = 2 + TT_VARINT_BYTES,      /* kind, no time, how many */
     HEAD_BYTES = 1 + 16 * TT_VARINT_BYTES /* kind and the fields of any event but for its items */
@@ -91,6 +104,10 @@ static uint8_t *put_instant(uint8_t *to, int64_t now, int64_t at) {
     return tt_varint_put(to, at < 0 ? 0 : 1 + tt_zigzag(now - at));
 }
 
+static bool just_goes_on(const struct tt_task_item *item) {
+    return item->fate == TT_FATE_GOES_ON && item->round == 0;
+}
+
 static void finished(struct tt_record_stream *self, int64_t now, const struct tt_task *task) {
     uint8_t *to = begin(self, TT_RECORD_FINISHED, now);
     to = tt_varint_put(to, (uint64_t)task->executor);
@@ -100,15 +117,16 @@ static void finished(struct tt_record_stream *self, int64_t now, const struct tt
     to = put_instant(to, now, task->ended_at);
     uint64_t fates = 0;
     for (int32_t i = 0; i < task->count; i++)
-        fates += task->items[i].fate != TT_FATE_GOES_ON;
+        fates += !just_goes_on(&task->items[i]);
     to = tt_varint_put(to, fates);
     for (int32_t i = 0; fates > 0 && i < task->count; i++) {
         const struct tt_task_item *item = &task->items[i];
-        if (item->fate == TT_FATE_GOES_ON)
+        if (just_goes_on(item))
             continue;
         to = tt_varint_put(to, (uint64_t)i);
         to = tt_varint_put(to, (uint64_t)item->fate);
         to = tt_varint_put(to, tt_zigzag(item->fate == TT_FATE_JUMPS ? item->jump : 0));
+        to = tt_varint_put(to, (uint64_t)item->round);
     }
     put_scratch(self, to, now);
 }
@@ -121,6 +139,7 @@ static void run(struct tt_record_stream *self, int64_t now, const struct tt_task
     to = tt_varint_put(to, (uint64_t)task->first_step);
     to = tt_varint_put(to, (uint64_t)task->last_step);
     to = tt_varint_put(to, (uint64_t)task->repeat);
+    to = tt_varint_put(to, (uint64_t)task->walk);
     to = tt_varint_put(to, (uint64_t)task->length);
     to = tt_varint_put(to, tt_zigzag(task->start_at - now));
     to = tt_varint_put(to, (uint64_t)task->count);
@@ -211,7 +230,7 @@ enum tt_err tt_record_stream_init(struct tt_record_stream *self,
                                   const struct tt_record_sink *sink, struct tt_message *why) {
     *self = (struct tt_record_stream){
         .observer = {.observe = observe}, .sink = *sink, .max_batch = domain->limits.max_batch};
-    size_t items = (size_t)domain->limits.max_batch * 3 * TT_VARINT_BYTES, count = 0;
+    size_t items = (size_t)domain->limits.max_batch * 4 * TT_VARINT_BYTES, count = 0;
     self->scratch = malloc(GAP_BYTES + HEAD_BYTES + items);
     uint8_t *bytes = tt_record_domain_pack(domain, GAP_BYTES + HEAD_BYTES, &count);
     if (self->scratch && bytes) {

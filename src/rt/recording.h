@@ -45,12 +45,13 @@ enum tt_record_kind {
     TT_RECORD_READY = 4,     /* age, z slot (-1: none) */
     TT_RECORD_CANCELLED = 5, /* age */
     /* executor, outcome, z last step done, start and end of the run (0: unknown, else 1 + z (now -
-     * at)), how many fates; per fate: item, fate, z jump */
+     * at)), how many items did not just go on to the next step; per such: item, fate, z jump,
+     * round */
     TT_RECORD_FINISHED = 6,
     TT_RECORD_MODEL = 7,    /* model, change; where added: size, RecordedModel */
     TT_RECORD_EXECUTOR = 8, /* executor, change, device */
     TT_RECORD_DECIDE = 9,
-    /* executor, model, first step, last step, repeat, length, z (start_at - now), how many items;
+    /* executor, model, first step, last step, repeat, walk, length, z (start_at - now), how many;
      * per item z (expected - number): the newest request is expected first, then the next one */
     TT_RECORD_RUN = 10,
     TT_RECORD_DROP = 11,  /* age, reason */

@@ -257,8 +257,9 @@ static void read_finished(struct tt_recording_cursor *self, struct tt_recorded_e
     for (int32_t i = 0; i < event->fate_count && !self->bad; i++) {
         struct tt_recorded_fate *fate = &self->fates[i];
         fate->item = small(self, 0, TT_PROFILE_MAX_BATCH - 1, "item");
-        fate->fate = (enum tt_fate)small(self, 1, TT_FATE_FAILS, "fate");
+        fate->fate = (enum tt_fate)small(self, 0, TT_FATE_FAILS, "fate");
         fate->jump = (int32_t)around(self, INT32_MAX, "jump");
+        fate->round = small(self, 0, INT32_MAX / 2, "round");
     }
     event->fates = self->fates;
 }
@@ -269,6 +270,7 @@ static void read_run(struct tt_recording_cursor *self, struct tt_recorded_event 
     event->first_step = small(self, 0, INT32_MAX, "first step");
     event->last_step = small(self, 0, INT32_MAX, "last step");
     event->repeat = small(self, 1, INT32_MAX, "repeat");
+    event->walk = (enum tt_task_walk)small(self, 0, TT_WALK_ONCE, "walk");
     event->length = small(self, 0, INT32_MAX, "length");
     event->start_at = event->now + around(self, FARTHEST, "start_at");
     event->count = small(self, 1, TT_PROFILE_MAX_BATCH, "number of requests");

@@ -38,7 +38,7 @@ void tt_recording_close(struct tt_recording *self);
 struct tt_recorded_fate {
     int32_t item;
     enum tt_fate fate;
-    int32_t jump;
+    int32_t jump, round;
 };
 
 struct tt_recorded_event {
@@ -60,6 +60,7 @@ struct tt_recorded_event {
     int32_t fate_count;
     const struct tt_recorded_fate *fates;
     int32_t model, first_step, last_step, repeat, length; /* RUN */
+    enum tt_task_walk walk;
     int64_t start_at;
     int32_t count;
     const int64_t *numbers;

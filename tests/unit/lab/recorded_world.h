@@ -24,6 +24,7 @@ struct recorded_world {
     struct tt_step_model models[WORLD_MODELS];
     struct tt_step steps[WORLD_MODELS][3];
     struct tt_profile *profiles[WORLD_MODELS][4];
+    int32_t quantiles[TT_QUANTILES];
     int64_t at, left, mean_ns;
     int64_t ended[TT_ENDING_CANCELLED + 1], executions;
     struct tt_sim_options setup;
@@ -47,6 +48,7 @@ static inline bool world_next(void *context, struct tt_sim_arrival *out) {
                                    .model = model,
                                    .rows = 1 + (int32_t)world_draw(w, m->max_batch < 3 ? 1 : 3),
                                    .length = (int32_t)world_draw(w, 40),
+                                   .output_length = 1 + (int32_t)world_draw(w, 12),
                                    .priority = (int32_t)world_draw(w, 3),
                                    .exit_step = -1};
     if (world_draw(w, 16) == 0)
@@ -65,10 +67,10 @@ static inline void world_ended(void *context, const struct tt_sim_ending *ending
 
 static inline void world_started(void *context, int64_t now, const struct tt_task *task,
                                  int32_t step, const int64_t *numbers) {
-    (void)now;
+    (void)step;
     (void)numbers;
     struct recorded_world *w = context;
-    w->executions += step == task->first_step;
+    w->executions += task->started_at == now; /* its first step; a block may come back to it */
 }
 
 static inline enum tt_err world_policy(void *context, struct tt_mechanism *mechanism,
@@ -102,6 +104,7 @@ static inline void world_model(struct recorded_world *w, int32_t m) {
     struct tt_message why;
     int32_t steps = 1 + (int32_t)world_draw(w, 3), max_batch = 1 + (int32_t)world_draw(w, 24);
     struct tt_profile_point points[12], sums[12];
+    bool recurs = world_draw(w, 3) == 0;
     for (int32_t s = 0; s < steps; s++) {
         int64_t base = (1 + world_draw(w, 4000)) * TT_US;
         for (int32_t i = 0; i < 12; i++) {
@@ -114,6 +117,8 @@ static inline void world_model(struct recorded_world *w, int32_t m) {
         }
         tt_assert(tt_profile_new_points(points, 12, max_batch, &w->profiles[m][s], &why) == TT_OK);
         w->steps[m][s] = (struct tt_step){.name = "s", .profile = w->profiles[m][s]};
+        if (recurs && s > 0)
+            w->steps[m][s].kind = s == 1 ? TT_STEP_ENCODER : TT_STEP_DECODER;
     }
     tt_assert(tt_profile_new_points(sums, 12, max_batch, &w->profiles[m][3], &why) == TT_OK);
     static const char *const names[WORLD_MODELS] = {"a", "b", "c", "d"};
@@ -125,6 +130,7 @@ static inline void world_model(struct recorded_world *w, int32_t m) {
         .slo_ns = 3 * tt_profile_latency(w->profiles[m][3], max_batch < 4 ? max_batch : 4, 10) +
                   world_draw(w, 20) * TT_MS,
         .max_batch = max_batch,
+        .output_quantiles = recurs ? w->quantiles : NULL,
         .window_ns = world_draw(w, 4) * TT_MS};
 }
 
@@ -139,6 +145,8 @@ static inline void recorded_world_run(struct recorded_world *w, uint64_t seed, i
                                  .left = requests};
     tt_prng_init(&w->prng, seed, 0);
     struct tt_sim_model models[WORLD_MODELS];
+    for (int32_t p = 0; p < TT_QUANTILES; p++)
+        w->quantiles[p] = 1 + p / 10;
     for (int32_t m = 0; m < WORLD_MODELS; m++) {
         world_model(w, m);
         models[m] = (struct tt_sim_model){.step_model = &w->models[m]};
