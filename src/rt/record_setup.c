@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Fields that are not recorded would make replays differ for no visible reason. */
-_Static_assert(sizeof(void *) != 8 || sizeof(struct tt_step_model) == 80,
+_Static_assert(sizeof(void *) != 8 || sizeof(struct tt_step_model) == 96,
                "a new field of tt_step_model: record it here and in proto/recording.proto");
 _Static_assert(sizeof(void *) != 8 || sizeof(struct tt_policy_setup) == 40,
                "a new field of tt_policy_setup: record it here and in proto/recording.proto");
@@ -120,6 +120,19 @@ void *tt_record_model_pack(const struct tt_step_model *model, size_t head_bytes,
         messages[i].profile = &profiles[i].message;
         pointers[i] = &messages[i];
     }
+    Tutti__RecordedQueueRule *rules = calloc((size_t)model->rule_count + 1, sizeof(*rules));
+    Tutti__RecordedQueueRule **rule_pointers =
+        calloc((size_t)model->rule_count + 1, sizeof(Tutti__RecordedQueueRule *));
+    good = good && rules && rule_pointers;
+    for (int32_t i = 0; good && i < model->rule_count; i++) {
+        tutti__recorded_queue_rule__init(&rules[i]);
+        rules[i].timeout_ns = model->rules[i].timeout_ns;
+        rules[i].max_count = model->rules[i].max_count;
+        rules[i].delay_late = model->rules[i].delay_late;
+        rules[i].compute_late = model->rules[i].compute_late;
+        rules[i].allow_override = model->rules[i].allow_override;
+        rule_pointers[i] = &rules[i];
+    }
     Tutti__RecordedModel m = TUTTI__RECORDED_MODEL__INIT;
     if (good && (steps > 1 || model->whole != model->steps[0].profile)) {
         good = fill_profile(&profiles[steps], model->whole);
@@ -135,12 +148,16 @@ void *tt_record_model_pack(const struct tt_step_model *model, size_t head_bytes,
     m.preferred = (int32_t *)model->preferred;
     m.n_output_quantile = model->output_quantiles ? TT_QUANTILES : 0;
     m.output_quantile = (int32_t *)model->output_quantiles;
+    m.n_rule = (size_t)model->rule_count;
+    m.rule = rule_pointers;
     void *bytes = good ? pack(&m.base, head_bytes, out_bytes) : NULL;
     for (size_t i = 0; profiles && i <= steps; i++)
         free(profiles[i].steps);
     free(profiles);
     free(messages);
     free(pointers);
+    free(rules);
+    free(rule_pointers);
     return bytes;
 }
 
@@ -174,6 +191,11 @@ static enum tt_err check_model(const Tutti__RecordedModel *m, struct tt_message 
         if (m->step[i]->kind < TT_STEP_STATIC || m->step[i]->kind > TT_STEP_DECODER)
             return tt_fail(TT_ERR_INVALID, why, "model '%s': no step is of kind %d", m->name,
                            m->step[i]->kind);
+    for (size_t i = 0; i < m->n_rule; i++)
+        if (m->rule[i]->timeout_ns < 0 || m->rule[i]->timeout_ns > MOST_NS ||
+            m->rule[i]->max_count < 0 || m->n_rule > TT_QUEUE_MAX_LEVELS + 1)
+            return tt_fail(TT_ERR_INVALID, why, "model '%s': a queue rule is out of range",
+                           m->name);
     return check_quantiles(m, why);
 }
 
@@ -186,6 +208,7 @@ static enum tt_err fill_model(struct tt_record_model *self, const Tutti__Recorde
     struct tt_step *steps = calloc(m->n_step, sizeof(*steps));
     int32_t *preferred = calloc(m->n_preferred + 1, sizeof(*preferred));
     int32_t *quantiles = m->n_output_quantile ? calloc(TT_QUANTILES, sizeof(*quantiles)) : NULL;
+    struct tt_queue_rule *rules = m->n_rule ? calloc(m->n_rule, sizeof(*rules)) : NULL;
     self->name = copy(m->name);
     *model = (struct tt_step_model){.name = self->name,
                                     .steps = steps,
@@ -194,9 +217,18 @@ static enum tt_err fill_model(struct tt_record_model *self, const Tutti__Recorde
                                     .output_quantiles = quantiles,
                                     .window_ns = m->window_ns,
                                     .preferred_count = (int32_t)m->n_preferred,
-                                    .preferred = preferred};
-    if (!steps || !preferred || !self->name || (m->n_output_quantile && !quantiles))
+                                    .preferred = preferred,
+                                    .rule_count = (int32_t)m->n_rule,
+                                    .rules = rules};
+    if (!steps || !preferred || !self->name || (m->n_rule && !rules) ||
+        (m->n_output_quantile && !quantiles))
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    for (size_t i = 0; i < m->n_rule; i++)
+        rules[i] = (struct tt_queue_rule){.timeout_ns = m->rule[i]->timeout_ns,
+                                          .max_count = m->rule[i]->max_count,
+                                          .delay_late = m->rule[i]->delay_late,
+                                          .compute_late = m->rule[i]->compute_late,
+                                          .allow_override = m->rule[i]->allow_override};
     for (size_t i = 0; i < m->n_preferred; i++)
         preferred[i] = m->preferred[i];
     for (size_t i = 0; i < m->n_output_quantile; i++)
@@ -263,6 +295,7 @@ void tt_record_model_free(struct tt_record_model *take_model) {
     free((struct tt_step *)model->steps);
     free((int32_t *)model->preferred);
     free((int32_t *)model->output_quantiles);
+    free((struct tt_queue_rule *)model->rules);
     free(take_model->name);
     free(take_model);
 }
@@ -291,6 +324,7 @@ void *tt_record_domain_pack(const struct tt_record_domain *domain, size_t head_b
     m.request_limit = domain->limits.request_limit;
     m.d_ctrl_ns = domain->d_ctrl_ns;
     m.d_data_ns = domain->d_data_ns;
+    m.has_rules = domain->limits.has_rules;
     return pack(&m.base, head_bytes, out_bytes);
 }
 
@@ -322,7 +356,8 @@ static enum tt_err fill_domain(struct tt_record_domain *self, const Tutti__Recor
                                                  .executor_capacity = m->executor_capacity,
                                                  .max_batch = m->max_batch,
                                                  .depth = m->depth,
-                                                 .request_limit = m->request_limit};
+                                                 .request_limit = m->request_limit,
+                                                 .has_rules = m->has_rules};
     self->d_ctrl_ns = m->d_ctrl_ns;
     self->d_data_ns = m->d_data_ns;
     return good ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");

@@ -101,7 +101,7 @@ struct counted {
 static void count(const struct load *load, struct counted counted[MODELS]) {
     static const char *const names[MODELS] = {"a", "b", "c", "d", "e", "f", "g"};
     for (int32_t i = 0; i < MODELS; i++) {
-        const struct tt_model_stats *stats = &load->models[i]->stats;
+        const struct tt_model_stats *stats = load->models[i]->stats;
         counted[i] = (struct counted){.name = names[i],
                                       .accepted = tt_counter_get(&stats->accepted),
                                       .succeeded = tt_counter_get(&stats->succeeded),
