@@ -15,6 +15,7 @@ void tt_page_root(const struct tt_route_world *world, struct tt_reply *reply) {
                    "GET  /v2/models/NAME          inputs and outputs of one\n"
                    "GET  /v2/models/NAME/stats    what it has done\n"
                    "POST /v2/models/NAME/infer    inference\n"
+                   "GET  /v2/debug/trace?seconds=5  what just ran, for ui.perfetto.dev\n"
                    "GET  /metrics                 for Prometheus\n",
                    world->server_version);
 }

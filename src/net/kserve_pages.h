@@ -34,4 +34,8 @@ void tt_page_trace(const struct tt_route_world *world, const char *model, bool c
 void tt_page_logging(const struct tt_route_world *world, bool changes, const char *body,
                      size_t body_bytes, struct tt_reply *reply);
 
+/* kserve_debug.c; `target` as it stood in the request line. */
+void tt_page_debug_trace(const struct tt_route_world *world, const char *target,
+                         struct tt_reply *reply);
+
 #endif

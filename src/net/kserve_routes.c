@@ -243,6 +243,7 @@ enum tt_route_kind tt_route(const struct tt_route_world *world,
                             const struct tt_route_request *request,
                             struct tt_infer_target *out_target,
                             struct tt_model_command **out_command, struct tt_reply *reply) {
+    static const char *const debug_trace_path[] = {"v2", "debug", "trace"};
     bool is_get = strcmp(request->method, "GET") == 0 || strcmp(request->method, "HEAD") == 0;
     bool is_post = strcmp(request->method, "POST") == 0;
     struct path path;
@@ -264,6 +265,13 @@ enum tt_route_kind tt_route(const struct tt_route_world *world,
     }
     if (route_settings(world, &path, request, is_get, is_post, reply))
         return TT_ROUTE_REPLY;
+    if (path_is(&path, 0, debug_trace_path, 3)) {
+        if (is_get)
+            tt_page_debug_trace(world, request->target, reply);
+        else
+            wrong_method(reply, "GET, HEAD");
+        return TT_ROUTE_REPLY;
+    }
     if (path.count >= 3 && strcmp(path.segments[0], "v2") == 0) {
         if (strcmp(path.segments[1], "repository") == 0)
             return route_repository(world, &path, request, is_post, out_command, reply);

@@ -184,6 +184,21 @@ static void ended(void *context, int64_t now, struct tt_request *request, enum t
 
 /* ---- making ---- */
 
+/* Who listens, from before the first event on. */
+static enum tt_err observe(struct tt_domain *self, const struct tt_domain_options *options,
+                           const struct tt_mechanism_options *limits, struct tt_message *why) {
+    enum tt_err err = TT_OK;
+    if (options->trace)
+        err = tt_trace_add(options->trace, &self->mechanism, self->policy, &self->tap, why);
+    if (err || !options->recorder)
+        return err;
+    struct tt_record_domain record = {
+        .policy = self->policy, .option_count = options->option_count, .limits = *limits};
+    for (int32_t i = 0; i < options->option_count; i++)
+        record.options[i] = options->options[i];
+    return tt_recorder_add(options->recorder, &self->mechanism, &record, &self->recording, why);
+}
+
 static enum tt_err domain_fill(struct tt_domain *self, const struct tt_domain_options *options,
                                struct tt_message *why) {
     int32_t tasks = options->executor_count * DEPTH;
@@ -223,13 +238,7 @@ static enum tt_err domain_fill(struct tt_domain *self, const struct tt_domain_op
     struct tt_policy_setup setup = {
         .domain = &self->mechanism, .options = self->options, .option_count = self->option_count};
     err = tt_policy_create(&self->mechanism, options->policy, &setup, why);
-    if (err || !options->recorder)
-        return err;
-    struct tt_record_domain record = {
-        .policy = self->policy, .option_count = options->option_count, .limits = mechanism};
-    for (int32_t i = 0; i < options->option_count; i++)
-        record.options[i] = options->options[i];
-    return tt_recorder_add(options->recorder, &self->mechanism, &record, &self->recording, why);
+    return err ? err : observe(self, options, &mechanism, why);
 }
 
 enum tt_err tt_domain_new(const struct tt_domain_options *options, struct tt_domain **out_domain,
@@ -269,6 +278,7 @@ void tt_domain_free(struct tt_domain *take_domain) {
     }
     free(take_domain->policy);
     tt_recorder_leave(take_domain->recording);
+    tt_trace_leave(take_domain->tap);
     free(take_domain);
 }
 

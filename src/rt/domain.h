@@ -13,6 +13,7 @@
 #include "policy/policy.h"
 #include "rt/infer.h"
 #include "rt/recorder.h"
+#include "rt/trace.h"
 
 enum {
     TT_DOMAIN_MAX_MODELS = 256,
@@ -35,8 +36,9 @@ struct tt_domain {
     struct tt_engine_member *members;
     struct tt_ring *done; /* per executor: struct tt_engine_task * */
     int32_t model_count;
-    struct tt_served_model **models; /* [model_capacity]; NULL: none */
+    struct tt_served_model **models;      /* [model_capacity]; NULL: none */
     struct tt_recorder_stream *recording; /* NULL: nobody records */
+    struct tt_trace_tap *tap;             /* NULL: no trace is kept */
     struct tt_domain *next;
 };
 
@@ -50,6 +52,7 @@ struct tt_domain_options {
     const struct tt_option *options;
     int32_t option_count;
     struct tt_recorder *recorder; /* hears everything; NULL: none */
+    struct tt_trace *trace;       /* keeps what was last; NULL: none */
 };
 
 TT_MUST_CHECK enum tt_err tt_domain_new(const struct tt_domain_options *options,

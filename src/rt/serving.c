@@ -23,6 +23,7 @@ struct tt_serving {
     struct tt_lock turn_lock;
     struct tt_domain *domains;
     struct tt_recorder *recorder; /* NULL: nothing is recorded */
+    struct tt_trace *trace;
     struct tt_port *ports;
     struct tt_lock catalogue_lock;
     struct tt_catalogue *catalogue;
@@ -134,6 +135,11 @@ enum tt_err tt_serving_open(struct tt_serving **out_serving, struct tt_message *
     struct tt_serving *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for the server");
+    enum tt_err err = tt_trace_new(TT_TRACE_RECORDS, &self->trace, why);
+    if (err) {
+        free(self);
+        return err;
+    }
     tt_refcount_init(&self->users, 1);
     tt_lock_init(&self->turn_lock);
     tt_lock_init(&self->catalogue_lock);
@@ -192,7 +198,8 @@ static enum tt_err new_domain(struct tt_serving *serving, const struct tt_servin
                                         .policy = policy->name,
                                         .options = policy->options,
                                         .option_count = policy->option_count,
-                                        .recorder = serving->recorder};
+                                        .recorder = serving->recorder,
+                                        .trace = serving->trace};
     struct tt_domain *domain;
     enum tt_err err = tt_domain_new(&options, &domain, why);
     if (err)
@@ -362,6 +369,7 @@ void tt_serving_close(struct tt_serving *take_serving) {
         next = domain->next;
         tt_domain_free(domain);
     }
+    tt_trace_free(take_serving->trace);
     tt_catalogue_unref(take_serving->catalogue);
     for (struct tt_served_model *model = take_serving->fixed, *next; model; model = next) {
         next = model->next;
@@ -425,3 +433,8 @@ void tt_serving_stats(struct tt_port *port, const char *model, const char *versi
 
 /* A model that cannot serve says so itself; it must not take the others out of a load balancer. */
 bool tt_serving_ready(const struct tt_serving *serving) { return serving->started; }
+
+enum tt_err tt_serving_trace(struct tt_serving *serving, int64_t last_ns, struct tt_text *out_json,
+                             struct tt_message *why) {
+    return tt_trace_write(serving->trace, tt_clock_now() - last_ns, out_json, why);
+}

@@ -109,4 +109,9 @@ bool tt_serving_ready(const struct tt_serving *serving);
 /* The page for Prometheus, text format 0.0.4, appended to `out_page`. */
 void tt_serving_metrics(struct tt_port *port, struct tt_text *out_page);
 
+/* What every domain did in the last `last_ns`, as Chrome trace JSON (rt/trace.h), appended to
+ * `out_json`. Errors: NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_serving_trace(struct tt_serving *serving, int64_t last_ns,
+                                           struct tt_text *out_json, struct tt_message *why);
+
 #endif

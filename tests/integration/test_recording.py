@@ -1,37 +1,26 @@
 #!/usr/bin/env python3
 """`tutti serve --record` under load, and `tutti replay` of what it wrote: whole, cut, damaged, short of disk."""
-import contextlib
-import http.client
 import importlib.util
 import json
 import os
 import pathlib
-import re
 import resource
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import unittest
 
+sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAM = os.environ["TUTTI_PROGRAM"]
-READY = re.compile(r"http://127\.0\.0\.1:(\d+)")
+sys.path.insert(0, str(ROOT / "tests" / "python"))
+
+from plain_client import PROGRAM, Server, ask, get, load, make_two_models  # noqa: E402
 
 if importlib.util.find_spec("onnx") is None:
     print("skipped: this Python lacks onnx")
     sys.exit(77)
-
-
-def infer_body(timeout_us=None):
-    body = {
-        "inputs": [{"name": "input", "shape": [1, 16], "datatype": "FP32", "data": [0.5] * 16}],
-    }
-    if timeout_us is not None:
-        body["parameters"] = {"timeout": timeout_us}
-    return json.dumps(body)
 
 
 def replay(*arguments):
@@ -40,106 +29,16 @@ def replay(*arguments):
     )
 
 
-class Server:
-    def __init__(self, models, *flags, limits=None):
-        self.lines = []
-        self.process = subprocess.Popen(
-            [PROGRAM, "serve", "--model-repository", str(models), "--http-port", "0"]
-            + ["--executors", "2"]
-            + list(map(str, flags)),
-            stderr=subprocess.PIPE,
-            text=True,
-            preexec_fn=limits,
-        )
-        self.port = None
-        while self.port is None:
-            line = self.process.stderr.readline()
-            if not line:
-                raise RuntimeError("the server did not come:\n" + "".join(self.lines))
-            self.lines.append(line)
-            found = READY.search(line)
-            self.port = int(found.group(1)) if found else None
-        self.reader = threading.Thread(target=self.read)
-        self.reader.start()
-
-    def read(self):
-        for line in self.process.stderr:
-            self.lines.append(line)
-
-    def end(self, number):
-        self.process.send_signal(number)
-        code = self.process.wait(60)
-        self.reader.join()
-        self.process.stderr.close()
-        return code
-
-    def said(self):
-        return "".join(self.lines)
-
-    def ask(self, model, count, timeouts=(None,)):
-        """The status codes of `count` requests on one connection."""
-        client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        codes = []
-        for i in range(count):
-            body = infer_body(timeouts[i % len(timeouts)])
-            client.request("POST", "/v2/models/%s/infer" % model, body)
-            answer = client.getresponse()
-            answer.read()
-            codes.append(answer.status)
-        client.close()
-        return codes
-
-    def vanish(self, model):
-        """A client that sends a request and goes without its answer."""
-        body = infer_body().encode()
-        head = "POST /v2/models/%s/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
-        with socket.create_connection(("127.0.0.1", self.port)) as client:
-            client.sendall((head % (model, len(body))).encode() + body)
-
-    def load(self, clients, count):
-        """Requests to both models from several clients at once, some with little time; returns the status codes."""
-        codes = []
-        timeouts = (None, 200000, 2000, 300)
-
-        def run(index):
-            codes.extend(self.ask(("mlp", "quick")[index % 2], count, timeouts))
-            for _ in range(5):
-                self.vanish("quick")
-
-        threads = [threading.Thread(target=run, args=(i,)) for i in range(clients)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return codes
-
-
 class Replay(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        with contextlib.ExitStack() as stack:
-            folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            cls.models = folder / "models"
-            subprocess.run(
-                [sys.executable, ROOT / "scripts" / "make_models.py", "--out", cls.models]
-                + ["--only", "mlp"],
-                check=True,
-                capture_output=True,
-            )
-            quick = cls.models / "quick"
-            (quick / "1").mkdir(parents=True)
-            model = (cls.models / "mlp" / "1" / "model.onnx").read_bytes()
-            (quick / "1" / "model.onnx").write_bytes(model)
-            (quick / "tutti.pbtxt").write_text('slo_us: 50000\npolicy { name: "deferred" }\n')
-            (cls.models / "mlp" / "tutti.pbtxt").write_text('policy { name: "window" }\n')
-            (quick / "profile.pbtxt").write_text(
-                "point { batch: 1 latency_ns: 200000 } point { batch: 8 latency_ns: 300000 }\n"
-            )
-            cls.folder = folder
-            cls.addClassCleanup(stack.pop_all().close)
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
+        cls.models = make_two_models(cls.folder)
         cls.recording = cls.folder / "whole.rec"
         server = Server(cls.models, "--record", cls.recording)
-        cls.codes = server.load(8, 60)
+        cls.codes = load(server.address, ("mlp", "quick"), 8, 60)
         cls.exit_code = server.end(signal.SIGTERM)
         cls.said = server.said()
 
@@ -229,7 +128,7 @@ class Replay(unittest.TestCase):
     def test_a_killed_server_leaves_what_it_wrote(self):
         path = self.folder / "killed.rec"
         server = Server(self.models, "--record", path)
-        server.ask("mlp", 50)
+        ask(server.address, "mlp", 50)
         size = -1
         while path.stat().st_size != size:  # the last events are a moment on their way
             size = path.stat().st_size
@@ -245,6 +144,25 @@ class Replay(unittest.TestCase):
         self.assertEqual(answer.returncode, 0, answer.stderr)
         self.assertIn("the file was cut", answer.stderr)
 
+    def test_models_that_come_and_go(self):
+        path = self.folder / "control.rec"
+        flags = ["--model-control-mode", "explicit", "--load-model", "mlp", "--record", path]
+        server = Server(self.models, *flags)
+        post = "/v2/repository/models/quick/"
+        for _ in range(3):
+            self.assertEqual(get(server.address, post + "load", "POST")[0], 200)
+            self.assertEqual(ask(server.address, "quick", 5), [200] * 5)
+            self.assertEqual(get(server.address, post + "unload", "POST")[0], 200)
+            self.assertEqual(ask(server.address, "mlp", 5), [200] * 5)
+        self.assertEqual(server.end(signal.SIGTERM), 0, server.said())
+        answer = replay(path, "--json")
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        report = json.loads(answer.stdout)
+        self.assertTrue(report["identical"] and report["complete"])
+        self.assertEqual(sum(domain["requests"] for domain in report["domains"]), 30)
+        names = [m["name"] for d in report["domains"] for m in d["recorded"]["models"]]
+        self.assertEqual(len(names), 4)
+
     def test_a_full_disk_does_not_stop_serving(self):
         path = self.folder / "full.rec"
 
@@ -252,8 +170,8 @@ class Replay(unittest.TestCase):
             resource.setrlimit(resource.RLIMIT_FSIZE, (12000, 12000))
 
         server = Server(self.models, "--record", path, limits=small_disk)
-        codes = server.load(4, 150)
-        self.assertEqual(server.ask("mlp", 20), [200] * 20)
+        codes = load(server.address, ("mlp", "quick"), 4, 150)
+        self.assertEqual(ask(server.address, "mlp", 20), [200] * 20)
         self.assertEqual(server.end(signal.SIGTERM), 0)
         self.assertGreater(codes.count(200), 100)
         self.assertIn("serving goes on", server.said())

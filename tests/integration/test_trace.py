@@ -1,16 +1,21 @@
 #!/usr/bin/env python3
-"""`tutti experiment --trace`: what Perfetto loads is well formed and says what the CSVs of the same run say."""
+"""`tutti experiment --trace` and GET /v2/debug/trace: what Perfetto loads is well formed and says what happened."""
 import collections
 import csv
+import importlib.util
 import json
-import os
 import pathlib
+import signal
 import subprocess
+import sys
 import tempfile
 import unittest
 
+sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAM = os.environ["TUTTI_PROGRAM"]
+sys.path.insert(0, str(ROOT / "tests" / "python"))
+
+from plain_client import PROGRAM, Server, get, load, make_two_models  # noqa: E402
 
 EXPERIMENT = """
 title: "a trace" seed: 5 duration_s: 2
@@ -122,6 +127,48 @@ class Experiment(unittest.TestCase):
         )
         self.assertEqual(answer.returncode, 2)
         self.assertIn("--trace", answer.stderr)
+
+
+@unittest.skipUnless(importlib.util.find_spec("onnx"), "this Python lacks onnx")
+class OfAServer(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        with tempfile.TemporaryDirectory() as folder:
+            server = Server(make_two_models(folder))
+            cls.codes = load(server.address, ("mlp", "quick"), 8, 40)
+            cls.answer = get(server.address, "/v2/debug/trace?seconds=600")
+            cls.empty = get(server.address, "/v2/debug/trace?seconds=1&x=2")
+            cls.bad = [
+                get(server.address, "/v2/debug/trace?" + query)[0]
+                for query in ("seconds=0", "seconds=x", "seconds=", "seconds=-1", "since=5", "seconds=99999")
+            ]
+            cls.plain = get(server.address, "/v2/debug/trace")
+            cls.post = get(server.address, "/v2/debug/trace", "POST", "{}")
+            cls.exit_code = server.end(signal.SIGTERM)
+
+    def test_well_formed_and_complete(self):
+        self.assertEqual(self.exit_code, 0)
+        status, headers, body = self.answer
+        self.assertEqual(status, 200)
+        self.assertEqual(headers["Content-Type"], "application/json")
+        trace = json.loads(body)
+        slices, flows, names = check_well_formed(self, trace)
+        computed = self.codes.count(200)
+        self.assertGreater(computed, 50)
+        # Those who vanished may have been computed, too.
+        self.assertTrue(computed <= len(flows) <= computed + 40, (computed, len(flows)))
+        models = {e["args"]["model"] for track in slices.values() for _, _, e in track if e["cat"] == "request"}
+        self.assertEqual(models, {"mlp", "quick"})
+        self.assertIn("executor 0", names.values())
+        domains = [e["args"]["name"] for e in trace["traceEvents"] if e["name"] == "process_name"]
+        self.assertEqual(sorted(d.split(": ")[1] for d in domains), ["deferred", "window"])
+
+    def test_the_query(self):
+        self.assertEqual(self.bad, [400] * len(self.bad))
+        self.assertEqual(self.empty[0], 400)
+        self.assertEqual(self.plain[0], 200)
+        json.loads(self.plain[2])
+        self.assertEqual(self.post[0], 405)
 
 
 if __name__ == "__main__":
