@@ -54,6 +54,11 @@ struct tt_request {
     void *user;           /* the carrier's */
 };
 
+/* The number of its arrival, also once it is late. */
+static inline int64_t tt_request_arrival(const struct tt_request *self) {
+    return self->number & ~TT_REQUEST_LATE;
+}
+
 struct tt_request_pool {
     struct tt_request **chunks;
     int32_t chunk_count, chunk_capacity;

@@ -6,9 +6,7 @@ static struct tt_live_request *slot(const struct tt_live_requests *self, int64_t
     return &self->ring[number & (self->capacity - 1)];
 }
 
-enum tt_err tt_live_requests_add(struct tt_live_requests *self, struct tt_request *request,
-                                 int64_t arrival) {
-    tt_assert(request->number == self->high);
+enum tt_err tt_live_requests_add(struct tt_live_requests *self, int64_t arrival) {
     if (self->high - self->low == self->capacity) {
         struct tt_live_requests grown = {.capacity = self->capacity ? self->capacity * 2 : 1024,
                                          .low = self->low,
@@ -22,7 +20,7 @@ enum tt_err tt_live_requests_add(struct tt_live_requests *self, struct tt_reques
         *self = grown;
     }
     *slot(self, self->high++) =
-        (struct tt_live_request){.request = request, .started_at = -1, .arrival = arrival};
+        (struct tt_live_request){.here = true, .started_at = -1, .arrival = arrival};
     return TT_OK;
 }
 
@@ -30,14 +28,14 @@ struct tt_live_request *tt_live_requests_find(const struct tt_live_requests *sel
     if (number < self->low || number >= self->high)
         return NULL;
     struct tt_live_request *found = slot(self, number);
-    return found->request ? found : NULL;
+    return found->here ? found : NULL;
 }
 
 void tt_live_requests_remove(struct tt_live_requests *self, int64_t number) {
     struct tt_live_request *found = tt_live_requests_find(self, number);
     if (found)
-        found->request = NULL;
-    while (self->low < self->high && !slot(self, self->low)->request)
+        found->here = false;
+    while (self->low < self->high && !slot(self, self->low)->here)
         self->low++;
 }
 

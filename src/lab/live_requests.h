@@ -5,8 +5,11 @@
 
 #include "core/request.h"
 
+#include <stdbool.h>
+
 struct tt_live_request {
-    struct tt_request *request; /* NULL: gone */
+    bool here;
+    struct tt_request *request; /* the caller's; NULL until it is known */
     int64_t started_at;         /* of its first execution; -1: none yet */
     int64_t arrival;            /* the caller's */
 };
@@ -18,8 +21,7 @@ struct tt_live_requests {
 };
 
 /* The next number. Errors: NO_MEMORY. */
-TT_MUST_CHECK enum tt_err tt_live_requests_add(struct tt_live_requests *self,
-                                               struct tt_request *request, int64_t arrival);
+TT_MUST_CHECK enum tt_err tt_live_requests_add(struct tt_live_requests *self, int64_t arrival);
 /* NULL: it is not here. Good until the next add. */
 struct tt_live_request *tt_live_requests_find(const struct tt_live_requests *self, int64_t number);
 void tt_live_requests_remove(struct tt_live_requests *self, int64_t number);

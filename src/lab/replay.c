@@ -113,7 +113,7 @@ static bool same_run(const struct tt_recorded_event *event, const struct tt_task
         event->start_at != task->start_at || event->count != task->count)
         return false;
     for (int32_t i = 0; i < task->count; i++)
-        if (event->numbers[i] != task->items[i].request->number)
+        if (event->numbers[i] != tt_request_arrival(task->items[i].request))
             return false;
     return true;
 }
@@ -179,9 +179,10 @@ static void compare_drop(struct carrying *self, int64_t number, enum tt_drop_rea
 static void on_ended(void *context, int64_t now, struct tt_request *request, enum tt_ending ending,
                      enum tt_drop_reason reason) {
     struct carrying *self = context;
+    int64_t number = tt_request_arrival(request);
     if (ending == TT_ENDING_DROPPED)
-        compare_drop(self, request->number, reason);
-    struct tt_live_request *known = tt_live_requests_find(&self->live, request->number);
+        compare_drop(self, number, reason);
+    struct tt_live_request *known = tt_live_requests_find(&self->live, number);
     if (!known)
         return; /* memory ran out when it came */
     int64_t base_at = self->replay->base_at;
@@ -198,7 +199,7 @@ static void on_ended(void *context, int64_t now, struct tt_request *request, enu
     report.started_at = tt_instant_max(report.started_at, report.arrived_at);
     if (!self->over || ending != TT_ENDING_DROPPED)
         tt_measure_ended(&self->replay->measure, &report);
-    tt_live_requests_remove(&self->live, request->number);
+    tt_live_requests_remove(&self->live, number);
 }
 
 /* ---- telling ---- */
@@ -240,28 +241,38 @@ static void arrive(struct carrying *self, const struct tt_recorded_event *event)
         impossible(self, event, "a request for a model that is not there");
         return;
     }
+    const struct tt_step_model *model = m->models[arrival->model];
     bool refused = event->kind == TT_RECORD_REFUSED;
-    if (arrival->rows > m->models[arrival->model]->max_batch)
+    if (arrival->rows > model->max_batch)
         impossible(self, event, "a request with more rows than its model takes");
+    else if (model->rules && (arrival->priority < 0 || arrival->priority >= model->rule_count))
+        impossible(self, event, "a request of a priority for which its model has no rule");
     else if (!refused && event->number != m->arrivals)
         impossible(self, event, "a request with a number that is not the next");
     else if (refused != (m->requests.in_use == m->requests.limit))
         impossible(self, event, "a request was taken or refused against the domain's limit");
     if (self->over || !keep_arrival(self, event->now, arrival))
         return;
-    struct tt_request *request;
-    if (tt_mechanism_arrived(m, event->now, arrival, &request) != TT_OK) {
+    if (!refused && tt_live_requests_add(&self->live, self->replay->arrival_count - 1) != TT_OK) {
+        fail(self, tt_fail(TT_ERR_NO_MEMORY, self->why, "out of memory"));
+        return;
+    }
+    struct tt_arrival told = *arrival; /* the event is gone when the policy is told */
+    struct tt_request *request = NULL; /* stays so where a rule ends it at once */
+    int64_t number = m->arrivals;
+    if (tt_mechanism_arrived(m, event->now, &told, &request) != TT_OK) {
         if (!refused)
             fail(self, tt_fail(TT_ERR_NO_MEMORY, self->why, "out of memory"));
         return;
     }
-    if (tt_live_requests_add(&self->live, request, self->replay->arrival_count - 1) != TT_OK)
-        fail(self, tt_fail(TT_ERR_NO_MEMORY, self->why, "out of memory"));
+    struct tt_live_request *known = tt_live_requests_find(&self->live, number);
+    if (known && request)
+        known->request = request;
 }
 
 static void tell_of(struct carrying *self, const struct tt_recorded_event *event) {
     struct tt_live_request *known = tt_live_requests_find(&self->live, event->number);
-    if (!known) {
+    if (!known || !known->request) {
         impossible(self, event, "it is about a request that is not there");
         return;
     }
@@ -290,7 +301,7 @@ static bool set_fates(const struct carrying *self, const struct tt_recorded_even
         item->jump = fate->jump;
         item->round = fate->round;
         const struct tt_live_request *known =
-            tt_live_requests_find(&self->live, item->request->number);
+            tt_live_requests_find(&self->live, tt_request_arrival(item->request));
         if (fate->fate == TT_FATE_LEAVES && known)
             self->replay->arrivals[known->arrival].exit_step = event->last_step_done;
     }
@@ -310,7 +321,7 @@ static void measure_task(struct carrying *self, const struct tt_task *task) {
                           task->outcome == TT_OUTCOME_ABORTED ? -1 : task->last_step_done);
     for (int32_t i = 0; i < task->count; i++) {
         struct tt_live_request *request =
-            tt_live_requests_find(&self->live, task->items[i].request->number);
+            tt_live_requests_find(&self->live, tt_request_arrival(task->items[i].request));
         if (request && request->started_at < 0)
             request->started_at = task->started_at;
     }
@@ -351,6 +362,11 @@ static void add_model(struct carrying *self, const struct tt_recorded_event *eve
     if (model->step_model.max_batch > replay->domain->limits.max_batch) {
         tt_record_model_free(model);
         impossible(self, event, "a model with a larger batch than its domain allows");
+        return;
+    }
+    if (model->step_model.rules && !replay->domain->limits.has_rules) {
+        tt_record_model_free(model);
+        impossible(self, event, "a model with queue rules in a domain without");
         return;
     }
     self->model_of[event->index] = replay->model_count;

@@ -28,7 +28,7 @@ void tt_replay_text_run(struct tt_text *out, const struct tt_task *task) {
         tt_text_printf(out, ", not before %+lld ns",
                        (long long)(task->start_at - task->dispatched_at));
     for (int32_t i = 0; i < task->count; i++)
-        put_number(out, i, task->count, task->items[i].request->number);
+        put_number(out, i, task->count, tt_request_arrival(task->items[i].request));
 }
 
 void tt_replay_text_drop(struct tt_text *out, int64_t number, enum tt_drop_reason reason) {

@@ -63,7 +63,7 @@ static bool put_scratch(struct tt_record_stream *self, const uint8_t *end, int64
 static uint8_t *put_age(const struct tt_record_stream *self, uint8_t *to,
                         const struct tt_request *request) {
     /* Arrivals that were lost are newer than next_number: their age is not positive. */
-    return tt_varint_put(to, tt_zigzag(self->next_number - request->number));
+    return tt_varint_put(to, tt_zigzag(self->next_number - tt_request_arrival(request)));
 }
 
 static uint8_t *put_arrival(uint8_t *to, int64_t now, const struct tt_arrival *arrival) {
@@ -145,7 +145,7 @@ static void run(struct tt_record_stream *self, int64_t now, const struct tt_task
     to = tt_varint_put(to, (uint64_t)task->count);
     int64_t expected = self->next_number - 1;
     for (int32_t i = 0; i < task->count; i++) {
-        int64_t number = task->items[i].request->number;
+        int64_t number = tt_request_arrival(task->items[i].request);
         to = tt_varint_put(to, tt_zigzag(expected - number));
         expected = number + 1; /* members mostly came one after the other */
     }

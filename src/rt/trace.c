@@ -86,7 +86,7 @@ static void ended(struct tt_trace_tap *self, const struct tt_event *event) {
                                         .name = self->names[request->model],
                                         .domain = self->domain,
                                         .run = self->last_run,
-                                        .number = request->number,
+                                        .number = tt_request_arrival(request),
                                         .begin_at = request->arrived_at,
                                         .end_at = event->now});
 }

@@ -66,6 +66,8 @@ struct tt_simulation {
     struct tt_sim_source source;
     struct tt_sim_observer observer;
     struct tt_sim_arrival next; /* the arrival that comes next, if more */
+    bool admitting;   /* the request that ends now came but now: a rule of its queue refused it */
+    int64_t admitted; /* its number */
     bool more, any_exit, check, told;
     int64_t arrived; /* number of the next arrival */
     int64_t last_arrival_at;
@@ -279,7 +281,7 @@ static void on_ended(void *context, int64_t now, struct tt_request *request, enu
     struct tt_simulation *self = context;
     self->events++;
     int64_t ended_at = now;
-    if (self->pooled) { /* E1: the output comes back alone */
+    if (self->pooled && !self->admitting) { /* E1: the output comes back alone */
         int64_t bytes = self->models[request->model].output_bytes * request->rows;
         if (ending == TT_ENDING_DONE && bytes > 0)
             ended_at = tt_copy_engine_add(&self->copies_out[0], now, bytes);
@@ -287,7 +289,9 @@ static void on_ended(void *context, int64_t now, struct tt_request *request, enu
     }
     if (!self->observer.ended)
         return;
-    const struct sim_request *known = &self->requests[request->handle.index];
+    const struct sim_request refused = {.number = self->admitted, .started_at = -1};
+    const struct sim_request *known =
+        self->admitting ? &refused : &self->requests[request->handle.index];
     struct tt_sim_ending report = {.number = known->number,
                                    .arrived_at = request->arrived_at,
                                    .deadline_at = request->deadline_at,
@@ -341,12 +345,15 @@ static void admit(struct tt_simulation *self, const struct tt_sim_arrival *arriv
                               .length = arrival->length,
                               .priority = arrival->priority,
                               .deadline_at = arrival->deadline_at};
-    struct tt_request *request;
+    struct tt_request *request = NULL;
     bool fits = !self->pooled || arrival->rows <= self->pool.rings[arrival->model].capacity;
-    if (!fits || tt_mechanism_arrived(&self->mechanism, self->now, &told, &request) != TT_OK) {
+    self->admitting = true;
+    self->admitted = number;
+    if (!fits || tt_mechanism_arrived(&self->mechanism, self->now, &told, &request) != TT_OK)
         turn_away(self, arrival, number);
+    self->admitting = false;
+    if (!request)
         return;
-    }
     self->requests[request->handle.index] =
         (struct sim_request){.number = number,
                              .started_at = -1,
@@ -539,6 +546,8 @@ static enum tt_err init_mechanism(struct tt_simulation *self, const struct tt_si
                                                                   ? options->request_limit
                                                                   : DEFAULT_REQUEST_LIMIT,
                                              .request_reserve = 0};
+    for (int32_t m = 0; m < options->model_count; m++)
+        mechanism.has_rules |= options->models[m].step_model->rules != NULL;
     struct tt_carrier carrier = {.context = self,
                                  .start = on_start,
                                  .yield = on_yield,

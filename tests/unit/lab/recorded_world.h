@@ -25,6 +25,7 @@ struct recorded_world {
     struct tt_step steps[WORLD_MODELS][3];
     struct tt_profile *profiles[WORLD_MODELS][4];
     int32_t quantiles[TT_QUANTILES];
+    struct tt_queue_rule rules[3]; /* of every second model; priorities are 0 to 2 */
     int64_t at, left, mean_ns;
     int64_t ended[TT_ENDING_CANCELLED + 1], executions;
     struct tt_sim_options setup;
@@ -91,7 +92,8 @@ static inline enum tt_err world_policy(void *context, struct tt_mechanism *mecha
                    .executor_capacity = mechanism->executor_capacity,
                    .max_batch = mechanism->executors[0].tasks[0].capacity,
                    .depth = mechanism->executors[0].depth,
-                   .request_limit = mechanism->requests.limit},
+                   .request_limit = mechanism->requests.limit,
+                   .has_rules = true},
         .d_ctrl_ns = setup.d_ctrl_ns,
         .d_data_ns = setup.d_data_ns};
     for (int32_t i = 0; i < w->option_count; i++)
@@ -131,7 +133,9 @@ static inline void world_model(struct recorded_world *w, int32_t m) {
                   world_draw(w, 20) * TT_MS,
         .max_batch = max_batch,
         .output_quantiles = recurs ? w->quantiles : NULL,
-        .window_ns = world_draw(w, 4) * TT_MS};
+        .window_ns = world_draw(w, 4) * TT_MS,
+        .rule_count = m % 2 ? 3 : 0,
+        .rules = m % 2 ? w->rules : NULL};
 }
 
 /* Runs `requests` requests of the world of this seed to the end, under `recorder` (may be NULL). */
@@ -145,6 +149,10 @@ static inline void recorded_world_run(struct recorded_world *w, uint64_t seed, i
                                  .left = requests};
     tt_prng_init(&w->prng, seed, 0);
     struct tt_sim_model models[WORLD_MODELS];
+    for (int32_t r = 0; r < 3; r++)
+        w->rules[r] = (struct tt_queue_rule){.max_count = world_draw(w, 2) * 5,
+                                             .delay_late = world_draw(w, 2) == 0,
+                                             .compute_late = world_draw(w, 4) == 0};
     for (int32_t p = 0; p < TT_QUANTILES; p++)
         w->quantiles[p] = 1 + p / 10;
     for (int32_t m = 0; m < WORLD_MODELS; m++) {
