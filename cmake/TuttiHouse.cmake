@@ -38,7 +38,6 @@ endfunction()
 tutti_pkg(libuv::libuv libuv)
 tutti_pkg(zlib::zlib zlib)
 tutti_pkg(jansson::jansson jansson)
-tutti_pkg(zlib::zlib zlib)
 tutti_pkg(protobuf-c::protobuf-c libprotobuf-c)
 tutti_pkg(cmocka::cmocka cmocka)
 

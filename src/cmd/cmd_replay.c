@@ -23,7 +23,7 @@ static void on_interrupt(int signal_number) {
 static const char usage[] =
     "Usage: tutti replay FILE [options]\n"
     "\n"
-    "Runs what `tutti serve --record FILE` recorded through the same policies in virtual time: "
+    "Runs a recording of `tutti serve` through the same policies in virtual time: "
     "identical decisions, or\n"
     "exit code 1 and the first difference. With --policy: what another policy would have done with "
     "the recorded\n"

@@ -1,6 +1,6 @@
 /* The requests of a scenario, one after the other in order of time: drawn as its load says, read
- * from its file of arrivals, or from memory. Whoever carries them (a simulation, a load generator) asks for the
- * next one when it has dealt with the last. */
+ * from its file of arrivals, or from memory. Whoever carries them (a simulation, a load generator)
+ * asks for the next one when it has dealt with the last. */
 #ifndef TT_LAB_ARRIVAL_SOURCE_H
 #define TT_LAB_ARRIVAL_SOURCE_H
 
