@@ -210,6 +210,8 @@ static bool apply_whole(Tutti__Experiment *message, const char *name, int64_t va
     bool known = true;
     if (strcmp(name, "seed") == 0) {
         message->seed = value;
+    } else if (strcmp(name, "requests") == 0) {
+        message->requests = value;
     } else if (strcmp(name, "devices") == 0) {
         if (message->n_device > 0)
             message->device[message->n_device - 1]->count = (int32_t)value;
@@ -305,7 +307,7 @@ enum tt_err tt_experiment_set(struct tt_experiment *self, const char *parameter,
     char *end;
     long long whole = strtoll(value, &end, 10);
     bool is_whole = end != value && *end == '\0' && whole >= 0;
-    bool wide = strcmp(parameter, "seed") == 0;
+    bool wide = strcmp(parameter, "seed") == 0 || strcmp(parameter, "requests") == 0;
     if (!is_whole || (!wide && (whole < 1 || whole > 100000))) {
         if (apply_whole(&(Tutti__Experiment)TUTTI__EXPERIMENT__INIT, parameter, 1))
             return bad_value(parameter, value, wide ? "an integer >= 0" : "an integer 1 .. 100000",
@@ -317,8 +319,8 @@ enum tt_err tt_experiment_set(struct tt_experiment *self, const char *parameter,
         TT_ERR_INVALID, why,
         "no parameter is called '%s'; there are: rate, interval_us, shape, zipf, slo_ms, "
         "slo_scale, alpha_ms, beta_ms, max_batch, devices, copies, control_us, "
-        "data_us_per_row, jitter, abort_ms, duration_s, warm_up_s, seed, executors, pool_slots, "
-        "policy, option.KEY, contender",
+        "data_us_per_row, jitter, abort_ms, duration_s, warm_up_s, requests, seed, executors, "
+        "pool_slots, policy, option.KEY, contender",
         parameter);
 }
 

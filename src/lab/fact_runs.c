@@ -81,6 +81,7 @@ static enum tt_err build(const struct tt_facts *facts, const Tutti__FactRun *run
     const Tutti__ExperimentGoodput *goodput = experiment.message->goodput;
     piece->goodput.bad_rate = goodput && goodput->bad_rate > 0 ? goodput->bad_rate : 0.01;
     piece->goodput.precision = goodput && goodput->precision > 0 ? goodput->precision : 0.005;
+    piece->goodput.from_bound = goodput && goodput->from_bound;
     piece->seeds = goodput && goodput->seeds > 0 ? goodput->seeds : 1;
     if (piece->seeds > MAX_SEEDS)
         piece->seeds = MAX_SEEDS;

@@ -1,6 +1,7 @@
 #include "lab/goodput.h"
 
 #include "base/instant.h"
+#include "lab/bound.h"
 
 enum { MAX_RUNS = 200 };
 #define HIGHEST_RATE (INT64_C(1000000000) * TT_RATE_ONE)
@@ -9,6 +10,8 @@ struct search {
     struct tt_scenario scenario; /* a shallow copy whose rate is ours */
     const struct tt_goodput_options *options;
     const volatile sig_atomic_t *stop;
+    struct tt_scenario_outputs outputs;
+    bool close; /* the first rate is near: small steps */
     struct tt_goodput best;
 };
 
@@ -30,14 +33,14 @@ static enum tt_err try_rate(struct search *s, int64_t rate, bool *out_good,
                             struct tt_message *why) {
     s->scenario.rate = rate;
     struct tt_scenario_result result;
-    enum tt_err err = tt_scenario_run(&s->scenario, false, NULL, s->stop, &result, why);
+    enum tt_err err = tt_scenario_run(&s->scenario, false, &s->outputs, s->stop, &result, why);
     if (err)
         return err;
     s->best.runs++;
     s->best.interrupted = result.interrupted;
     int64_t fewest;
     double worst = worst_of(&result.measure, &fewest);
-    *out_good = !result.interrupted && fewest > 0 && worst <= s->options->bad_rate;
+    *out_good = !result.interrupted && !result.cut && fewest > 0 && worst <= s->options->bad_rate;
     if (*out_good) {
         struct tt_measure_model total;
         tt_measure_total(&result.measure, &total);
@@ -66,9 +69,22 @@ static enum tt_err bracket(struct search *s, int64_t rate, struct tt_message *wh
             return TT_OK;
         first = false;
         was_good = good;
-        rate = good ? rate * 2 : rate / 2;
+        if (s->close)
+            rate = good ? rate / 17 * 20 : rate / 20 * 17;
+        else
+            rate = good ? rate * 2 : rate / 2;
     }
     return TT_OK;
+}
+
+static int64_t first_rate(struct search *s) {
+    double bound = s->options->from_bound ? tt_bound_of(&s->scenario).staggered_per_s : 0;
+    s->close = bound > 0;
+    if (s->close)
+        return (int64_t)(bound * TT_RATE_ONE);
+    if (s->scenario.interval_ns > 0)
+        return (int64_t)(INT64_C(1000000000000000) / s->scenario.interval_ns);
+    return s->scenario.rate > 0 ? s->scenario.rate : 100 * TT_RATE_ONE;
 }
 
 enum tt_err tt_goodput_search(const struct tt_scenario *scenario,
@@ -80,11 +96,10 @@ enum tt_err tt_goodput_search(const struct tt_scenario *scenario,
         return tt_fail(TT_ERR_INVALID, why,
                        "a search for the goodput needs a load with one rate, not a file, segments "
                        "or steps");
-    int64_t rate = scenario->rate;
-    if (scenario->interval_ns > 0)
-        rate = (int64_t)(INT64_C(1000000000000000) / scenario->interval_ns);
+    int64_t rate = first_rate(&s);
     s.scenario.interval_ns = 0;
-    enum tt_err err = bracket(&s, rate > 0 ? rate : 100 * TT_RATE_ONE, why);
+    s.outputs.bad_limit = (int64_t)((double)scenario->request_limit * options->bad_rate);
+    enum tt_err err = bracket(&s, rate, why);
     while (!err && !s.best.interrupted && s.best.runs < MAX_RUNS && s.best.rate > 0 &&
            s.best.bad_rate_rate > 0) {
         int64_t gap = s.best.bad_rate_rate - s.best.rate;

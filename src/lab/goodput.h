@@ -1,7 +1,10 @@
 /* The highest rate at which every model's bad rate stays within the limit, by bisection.
  *
- * Doubling or halving from the scenario's own rate finds one rate that is good and one that is not;
- * the gap is halved until it is at most precision * (the bad one). A bad rate measured over n
+ * Doubling or halving from the scenario's own rate, or steps of 15 % from the staggered bound
+ * (bound.h), find one rate that is good and one that is not; the gap is halved until it is at most
+ * precision * (the bad one). A run whose number of requests is limited ends as soon as more than
+ * the allowed share of all of them was bad: some model's rate is above the limit then, whatever the
+ * rest brings, so this changes no result. A bad rate measured over n
  * requests of one model is uncertain by about sqrt(0.01 * 0.99 / n), and near the limit not quite
  * monotone, so the result says how many requests stood behind it. */
 #ifndef TT_LAB_GOODPUT_H
@@ -12,6 +15,7 @@
 struct tt_goodput_options {
     double bad_rate;  /* 0.01 */
     double precision; /* 0.005 */
+    bool from_bound;  /* where there is a staggered bound */
 };
 
 struct tt_goodput {

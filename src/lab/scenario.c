@@ -6,7 +6,10 @@
 
 #include <stdlib.h>
 
-enum { INSTANTS_PER_LOOK = 65536 }; /* how often `stop` is looked at */
+enum {
+    INSTANTS_PER_LOOK = 65536, /* how often `stop` is looked at */
+    INSTANTS_PER_COUNT = 1024  /* and the bad requests, where they are limited */
+};
 
 void tt_scenario_fini(struct tt_scenario *self) {
     for (int32_t m = 0; self->models && m < self->model_count; m++) {
@@ -44,6 +47,7 @@ struct run {
     const struct tt_sim_observer *also;
     struct tt_trace *trace;
     struct tt_trace_tap *tap; /* NULL: no trace */
+    int64_t bad_limit;
     struct tt_arrival_source source;
     const char **names;
     struct tt_sim_model *models;
@@ -123,6 +127,30 @@ static enum tt_err open_run(struct run *run, const struct tt_scenario_outputs *o
     return err;
 }
 
+static bool is_too_bad(const struct run *run) {
+    int64_t bad = 0;
+    for (int32_t m = 0; run->bad_limit > 0 && m < run->measure.model_count; m++)
+        bad += tt_measure_bad(&run->measure.models[m]);
+    return bad > run->bad_limit;
+}
+
+/* To the end, or until somebody has seen enough. */
+static void walk(struct run *run, struct tt_simulation *simulation,
+                 const volatile sig_atomic_t *stop, struct tt_scenario_result *result) {
+    int64_t instants = run->bad_limit > 0 ? INSTANTS_PER_COUNT : INSTANTS_PER_LOOK;
+    while (tt_simulation_run(simulation, instants)) {
+        result->interrupted = stop && *stop;
+        result->cut = !result->interrupted && is_too_bad(run);
+        if (result->interrupted || result->cut) {
+            if (run->measure.end_ns > tt_simulation_now(simulation))
+                run->measure.end_ns = TT_NEVER;
+            break;
+        }
+    }
+    result->events = tt_simulation_events(simulation);
+    result->simulated_ns = tt_simulation_now(simulation);
+}
+
 static enum tt_err simulate(struct run *run, bool check, const volatile sig_atomic_t *stop,
                             struct tt_scenario_result *result, struct tt_message *why) {
     const struct tt_scenario *s = run->scenario;
@@ -149,15 +177,7 @@ static enum tt_err simulate(struct run *run, bool check, const volatile sig_atom
     enum tt_err err = tt_simulation_new(&options, &simulation, why);
     if (err)
         return err;
-    while (tt_simulation_run(simulation, INSTANTS_PER_LOOK))
-        if (stop && *stop) {
-            result->interrupted = true;
-            if (run->measure.end_ns > tt_simulation_now(simulation))
-                run->measure.end_ns = TT_NEVER;
-            break;
-        }
-    result->events = tt_simulation_events(simulation);
-    result->simulated_ns = tt_simulation_now(simulation);
+    walk(run, simulation, stop, result);
     tt_simulation_free(simulation);
     return TT_OK;
 }
@@ -168,7 +188,8 @@ enum tt_err tt_scenario_run(const struct tt_scenario *self, bool check,
                             struct tt_scenario_result *out_result, struct tt_message *why) {
     struct run run = {.scenario = self,
                       .also = outputs ? &outputs->also : NULL,
-                      .trace = outputs ? outputs->trace : NULL};
+                      .trace = outputs ? outputs->trace : NULL,
+                      .bad_limit = outputs ? outputs->bad_limit : 0};
     struct tt_scenario_result result = {0};
     enum tt_err err = open_run(&run, outputs, why);
     if (!err)

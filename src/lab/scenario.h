@@ -56,6 +56,9 @@ struct tt_scenario_outputs {
     const char *tasks_path, *outcomes_path;
     struct tt_sim_observer also; /* hears everything too */
     struct tt_trace *trace;      /* its last records are kept there; NULL: no trace */
+    /* The run is cut short when more requests than this were bad; 0: never. For who only asks
+     * whether there are that many. */
+    int64_t bad_limit;
 };
 
 struct tt_scenario_result {
@@ -63,6 +66,7 @@ struct tt_scenario_result {
     int64_t events;            /* arrivals, endings, finished tasks */
     int64_t simulated_ns;      /* where the run ended */
     bool interrupted;
+    bool cut; /* by bad_limit: the figures are those of the beginning */
 };
 
 /* Runs it. `stop` (may be NULL) is looked at now and then: when not 0, the run ends with what is

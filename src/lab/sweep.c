@@ -223,6 +223,7 @@ enum tt_err tt_sweep_init(struct tt_sweep *self, struct tt_experiment *experimen
     *self = (struct tt_sweep){.experiment = experiment, .options = *options};
     self->search.bad_rate = goodput && goodput->bad_rate > 0 ? goodput->bad_rate : 0.01;
     self->search.precision = goodput && goodput->precision > 0 ? goodput->precision : 0.005;
+    self->search.from_bound = goodput && goodput->from_bound;
     self->seeds = options->goodput && goodput && goodput->seeds > 0 ? goodput->seeds : 1;
     self->points = count_points(message);
     if (self->points < 1 || self->seeds > MAX_SEEDS)

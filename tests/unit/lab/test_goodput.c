@@ -1,0 +1,108 @@
+/* The search for the goodput: where it begins changes nothing but the number of runs, and runs that
+ * are cut short are those that could not have been good. */
+#include "lab/bound.h"
+#include "lab/experiment.h"
+#include "lab/goodput.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+struct bench {
+    struct tt_experiment experiment;
+    struct tt_scenario scenario;
+};
+
+/* Table 2 of Symphony, so and so many requests long. */
+static void set_up(struct bench *bench, int64_t requests) {
+    struct tt_message why = {""};
+    const char *path = "experiments/symphony/table2-resnet50.pbtxt";
+    assert_int_equal(tt_experiment_open(&bench->experiment, path, &why), TT_OK);
+    bench->experiment.message->requests = requests;
+    bench->experiment.message->warm_up_s = 0;
+    bench->experiment.message->duration_s = 1000;
+    assert_int_equal(tt_experiment_build(&bench->experiment, &bench->scenario, &why), TT_OK);
+}
+
+static void tear_down(struct bench *bench) {
+    tt_scenario_fini(&bench->scenario);
+    tt_experiment_close(&bench->experiment);
+}
+
+static struct tt_goodput search(const struct tt_scenario *scenario, bool from_bound) {
+    struct tt_message why = {""};
+    struct tt_goodput found;
+    const struct tt_goodput_options options = {
+        .bad_rate = 0.01, .precision = 0.005, .from_bound = from_bound};
+    assert_int_equal(tt_goodput_search(scenario, &options, NULL, &found, &why), TT_OK);
+    assert_true(found.rate > 0 && found.rate < found.bad_rate_rate);
+    assert_true((double)(found.bad_rate_rate - found.rate) <= 0.005 * (double)found.bad_rate_rate);
+    assert_true(found.worst_bad_rate <= 0.01);
+    return found;
+}
+
+static void the_start_of_the_search_does_not_matter(void **state) {
+    (void)state;
+    struct bench bench;
+    set_up(&bench, 20000);
+    struct tt_goodput bound = search(&bench.scenario, true);
+    bench.scenario.rate = 300 * TT_RATE_ONE;
+    struct tt_goodput low = search(&bench.scenario, false);
+    bench.scenario.rate = 300000 * TT_RATE_ONE;
+    struct tt_goodput high = search(&bench.scenario, false);
+    /* Near the limit bad rates are not quite monotone: three times the precision. */
+    assert_true(llabs(bound.rate - low.rate) <= low.rate * 15 / 1000);
+    assert_true(llabs(high.rate - low.rate) <= low.rate * 15 / 1000);
+    assert_true(bound.runs < low.runs);
+    /* Executors that share a device: no bound to begin at, so the load's rate is taken. */
+    bench.scenario.devices[0].executors = 2;
+    assert_true(tt_bound_of(&bench.scenario).staggered_per_s == 0);
+    bench.scenario.rate = 5000 * TT_RATE_ONE;
+    (void)search(&bench.scenario, true);
+    tear_down(&bench);
+}
+
+/* The rate of a run and what it was like: whole, and cut at 1 % of its requests. */
+static void compare(struct bench *bench, int64_t rate_per_s, bool is_cut) {
+    struct tt_message why = {""};
+    struct tt_scenario_result whole, cut;
+    const struct tt_scenario_outputs outputs = {.bad_limit = bench->scenario.request_limit / 100};
+    bench->scenario.rate = rate_per_s * TT_RATE_ONE;
+    assert_int_equal(tt_scenario_run(&bench->scenario, false, NULL, NULL, &whole, &why), TT_OK);
+    assert_int_equal(tt_scenario_run(&bench->scenario, false, &outputs, NULL, &cut, &why), TT_OK);
+    int64_t bad = tt_measure_bad(&whole.measure.models[0]);
+    assert_false(whole.cut);
+    assert_int_equal(whole.measure.models[0].arrived, bench->scenario.request_limit);
+    assert_int_equal(cut.cut, is_cut);
+    assert_int_equal(is_cut, bad > outputs.bad_limit);
+    if (is_cut) {
+        assert_true(tt_measure_bad(&cut.measure.models[0]) > outputs.bad_limit);
+        assert_true(cut.events < whole.events);
+    } else {
+        assert_int_equal(tt_measure_bad(&cut.measure.models[0]), bad);
+        assert_int_equal(cut.events, whole.events);
+    }
+    tt_measure_fini(&whole.measure);
+    tt_measure_fini(&cut.measure);
+}
+
+static void only_bad_runs_are_cut_short(void **state) {
+    (void)state;
+    struct bench bench;
+    set_up(&bench, 20000);
+    compare(&bench, 3000, false);
+    compare(&bench, 6500, true);
+    compare(&bench, 20000, true);
+    tear_down(&bench);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_start_of_the_search_does_not_matter),
+        cmocka_unit_test(only_bad_runs_are_cut_short),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
