@@ -26,7 +26,7 @@ static void on_interrupt(int signal_number) {
 }
 
 struct arguments {
-    const char *system, *only[MAX_ONLY];
+    const char *system, *sweeps, *only[MAX_ONLY];
     int32_t only_count, workers;
     bool quick, json, list, markdown;
 };
@@ -39,6 +39,8 @@ static const char usage[] =
     "code 1 when a fact that is claimed does not hold.\n"
     "  --quick       less time per run and one seed; bounds are 3 points wider\n"
     "  --only ID     only this fact; ID* takes all that begin so; may be repeated\n"
+    "  --sweeps F    also the facts about sweeps, which take long: what is found is kept in the\n"
+    "                folder F, and not searched again\n"
     "  --list        the facts, without running anything\n"
     "  --json        the table as JSON\n"
     "  --markdown    the table as Markdown\n"
@@ -47,6 +49,7 @@ static const char usage[] =
 enum flag {
     FLAG_QUICK = 256,
     FLAG_ONLY,
+    FLAG_SWEEPS,
     FLAG_LIST,
     FLAG_JSON,
     FLAG_MARKDOWN,
@@ -56,6 +59,7 @@ enum flag {
 
 static const struct option flags[] = {{"quick", no_argument, NULL, FLAG_QUICK},
                                       {"only", required_argument, NULL, FLAG_ONLY},
+                                      {"sweeps", required_argument, NULL, FLAG_SWEEPS},
                                       {"list", no_argument, NULL, FLAG_LIST},
                                       {"json", no_argument, NULL, FLAG_JSON},
                                       {"markdown", no_argument, NULL, FLAG_MARKDOWN},
@@ -69,6 +73,7 @@ static bool take_flag(struct arguments *a, int flag) {
     case FLAG_LIST: a->list = true; return true;
     case FLAG_JSON: a->json = true; return true;
     case FLAG_MARKDOWN: a->markdown = true; return true;
+    case FLAG_SWEEPS: a->sweeps = optarg; return true;
     case FLAG_ONLY:
         if (a->only_count == MAX_ONLY)
             return false;
@@ -200,8 +205,11 @@ static bool choose(const struct arguments *a, const struct tt_facts *facts, bool
             return false;
         }
     }
-    for (size_t i = 0; a->only_count == 0 && i < facts->message->n_fact; i++)
-        chosen[i] = !(a->quick && facts->message->fact[i]->slow);
+    for (size_t i = 0; a->only_count == 0 && i < facts->message->n_fact; i++) {
+        const Tutti__Fact *fact = facts->message->fact[i];
+        bool is_sweep = fact->ours->measure == TUTTI__FACT_MEASURE__SWEEP_GAIN;
+        chosen[i] = !(a->quick && fact->slow) && (a->list || a->sweeps || !is_sweep);
+    }
     return true;
 }
 
@@ -234,6 +242,13 @@ static void print_value(char *out, size_t size, double value, const char *unit) 
                  value, unit[0] ? " " : "", unit);
 }
 
+/* NAN: there is none. */
+static double ratio_of(const struct row *row) {
+    if (row->fact->trace)
+        return row->ours;
+    return row->fact->published > 0 ? row->ours / row->fact->published : NAN;
+}
+
 static void print_cells(const struct row *row, char paper[48], char ours[48], char ratio[16]) {
     const Tutti__Fact *fact = row->fact;
     if (fact->trace) {
@@ -242,12 +257,13 @@ static void print_cells(const struct row *row, char paper[48], char ours[48], ch
         snprintf(paper, 48, "%zu events", lines);
         snprintf(ours, 48, "%.0f equal", row->ours * (double)lines);
     } else {
-        print_value(paper, 48, fact->published, fact->unit);
+        print_value(paper, 48, fact->published > 0 ? fact->published : NAN, fact->unit);
         print_value(ours, 48, row->ours, fact->unit);
     }
-    snprintf(ratio, 16, "%.3f", fact->trace ? row->ours : row->ours / fact->published);
+    double quotient = ratio_of(row);
+    snprintf(ratio, 16, isnan(quotient) ? "-" : "%.3f", quotient);
     if (isnan(row->ours))
-        snprintf(ours, 48, "-"), snprintf(ratio, 16, "-");
+        snprintf(ours, 48, "-");
 }
 
 static void print_claim(const Tutti__Fact *fact, char *out, size_t size) {
@@ -315,14 +331,15 @@ static void print_json(const struct arguments *a, const struct tt_facts *facts,
     for (size_t i = 0; i < count; i++) {
         const Tutti__Fact *fact = rows[i].fact;
         json_array_append_new(
-            list, json_pack("{s:s,s:s,s:s,s:f,s:s,s:o,s:o,s:s,s:s,s:s,s:s}", "id", fact->id, "what",
+            list, json_pack("{s:s,s:s,s:s,s:o,s:s,s:o,s:o,s:s,s:s,s:s,s:s}", "id", fact->id, "what",
                             fact->what, "source", fact->source, "published",
-                            fact->trace ? 1 : fact->published, "unit", fact->unit, "ours",
-                            number_or_null(rows[i].ours), "ratio",
-                            number_or_null(rows[i].ours / (fact->trace ? 1 : fact->published)),
-                            "status", verdict_name(&rows[i]), "reason",
-                            fact->reported ? fact->reported->reason : "", "why", fact->why, "note",
-                            tt_text_string(&rows[i].note)));
+                            number_or_null(fact->trace           ? 1
+                                           : fact->published > 0 ? fact->published
+                                                                 : NAN),
+                            "unit", fact->unit, "ours", number_or_null(rows[i].ours), "ratio",
+                            number_or_null(ratio_of(&rows[i])), "status", verdict_name(&rows[i]),
+                            "reason", fact->reported ? fact->reported->reason : "", "why",
+                            fact->why, "note", tt_text_string(&rows[i].note)));
     }
     json_t *out = json_pack("{s:s,s:s,s:b,s:o}", "system", a->system, "title",
                             facts->message->title, "quick", a->quick, "facts", list);
@@ -348,7 +365,14 @@ static int report(const struct arguments *a, const struct tt_facts *facts, const
         reported += !isnan(rows[i].ours) && rows[i].verdict == TT_FACT_REPORTED;
     }
     fprintf(stderr, "%d hold, %d fail, %d reported", holds, fails, reported);
-    fprintf(stderr, not_run ? ", %d not run\n" : "\n", not_run);
+    if (not_run)
+        fprintf(stderr, ", %d not run", not_run);
+    int32_t left_out = 0;
+    for (size_t i = 0; !a->sweeps && a->only_count == 0 && i < facts->message->n_fact; i++)
+        left_out += facts->message->fact[i]->ours->measure == TUTTI__FACT_MEASURE__SWEEP_GAIN;
+    if (left_out)
+        fprintf(stderr, "; %d about sweeps left out (--sweeps FOLDER runs them)", left_out);
+    fputc('\n', stderr);
     return interrupted ? EXIT_INTERRUPTED : fails || not_run ? EXIT_FAILED : EXIT_DONE;
 }
 
@@ -361,8 +385,11 @@ static void progress(int32_t finished, int32_t count) {
 }
 
 static int reproduce(const struct arguments *a, const struct tt_facts *facts, const bool *chosen) {
-    struct tt_fact_runs_options options = {
-        .quick = a->quick, .workers = a->workers, .stop = &interrupted, .progress = progress};
+    struct tt_fact_runs_options options = {.quick = a->quick,
+                                           .workers = a->workers,
+                                           .sweeps = a->sweeps,
+                                           .stop = &interrupted,
+                                           .progress = progress};
     struct tt_message why;
     struct tt_fact_runs *runs;
     enum tt_err err = tt_fact_runs_new(facts, chosen, &options, &runs, &why);

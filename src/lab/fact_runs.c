@@ -2,16 +2,23 @@
 
 #include "base/instant.h"
 #include "lab/experiment.h"
+#include "lab/fact_devices.h"
+#include "lab/fact_sweep.h"
 #include "lab/fact_trace.h"
 #include "lab/jobs.h"
 #include "lab/report.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum kind { KIND_SEARCH, KIND_RUN, KIND_TRACE, KIND_BOUND };
+enum kind { KIND_SEARCH, KIND_RUN, KIND_DEVICES, KIND_TRACE, KIND_BOUND, KIND_SWEEP };
 enum { MAX_SEEDS = 99 };
+
+/* Figures of requests, and therefore better with several seeds and worse when shorter. */
+static bool is_sampled(enum kind kind) { return kind <= KIND_DEVICES; }
 
 /* Something to be run, for one fact or several. */
 struct piece {
@@ -20,6 +27,7 @@ struct piece {
     const Tutti__Fact *fact; /* the first that asked; KIND_TRACE: the only one */
     struct tt_scenario scenario;
     struct tt_goodput_options goodput;
+    struct tt_fact_sweep *sweep; /* KIND_SWEEP: instead of scenario and seeds */
     int32_t seeds;
     json_t *results[MAX_SEEDS]; /* NULL: not known */
 };
@@ -38,7 +46,9 @@ static enum kind kind_of(Tutti__FactMeasure measure) {
     switch (measure) {
     case TUTTI__FACT_MEASURE__GOODPUT:
     case TUTTI__FACT_MEASURE__GOODPUT_MEDIAN_BATCH: return KIND_SEARCH;
+    case TUTTI__FACT_MEASURE__DEVICES_NEEDED: return KIND_DEVICES;
     case TUTTI__FACT_MEASURE__TRACE: return KIND_TRACE;
+    case TUTTI__FACT_MEASURE__SWEEP_GAIN: return KIND_SWEEP;
     case TUTTI__FACT_MEASURE__STAGGERED_BOUND:
     case TUTTI__FACT_MEASURE__UNCOORDINATED_BOUND: return KIND_BOUND;
     default: return KIND_RUN;
@@ -56,10 +66,10 @@ static void shorten(struct piece *piece) {
         s->duration_ns = s->warm_up_ns + (s->duration_ns - s->warm_up_ns) / 5;
 }
 
-static enum tt_err build(const struct tt_facts *facts, const Tutti__FactRun *run, const char *path,
-                         struct piece *piece, struct tt_message *why) {
-    struct tt_experiment experiment;
-    enum tt_err err = tt_experiment_open(&experiment, path, why);
+static enum tt_err open_experiment(const struct tt_facts *facts, const Tutti__FactRun *run,
+                                   const char *path, struct tt_experiment *experiment,
+                                   struct tt_message *why) {
+    enum tt_err err = tt_experiment_open(experiment, path, why);
     if (err)
         return err;
     for (size_t i = 0; !err && i < run->n_set; i++) {
@@ -68,7 +78,7 @@ static enum tt_err build(const struct tt_facts *facts, const Tutti__FactRun *run
             err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
         } else {
             *equals = '\0';
-            err = tt_experiment_set(&experiment, name, equals + 1, why);
+            err = tt_experiment_set(experiment, name, equals + 1, why);
             if (err == TT_ERR_INVALID) {
                 struct tt_message inner = *why;
                 (void)tt_facts_wrong(facts, run, "set", why, "%s", inner.text);
@@ -76,8 +86,20 @@ static enum tt_err build(const struct tt_facts *facts, const Tutti__FactRun *run
         }
         free(name);
     }
-    if (!err)
-        err = tt_experiment_build(&experiment, &piece->scenario, why);
+    if (err)
+        tt_experiment_close(experiment);
+    return err;
+}
+
+static enum tt_err build(const struct tt_facts *facts, const Tutti__FactRun *run, const char *path,
+                         struct piece *piece, struct tt_message *why) {
+    struct tt_experiment experiment;
+    enum tt_err err = open_experiment(facts, run, path, &experiment, why);
+    if (err)
+        return err;
+    if (piece->kind == KIND_SWEEP)
+        return tt_fact_sweep_new(&experiment, &piece->sweep, why);
+    err = tt_experiment_build(&experiment, &piece->scenario, why);
     const Tutti__ExperimentGoodput *goodput = experiment.message->goodput;
     piece->goodput.bad_rate = goodput && goodput->bad_rate > 0 ? goodput->bad_rate : 0.01;
     piece->goodput.precision = goodput && goodput->precision > 0 ? goodput->precision : 0.005;
@@ -85,10 +107,25 @@ static enum tt_err build(const struct tt_facts *facts, const Tutti__FactRun *run
     piece->seeds = goodput && goodput->seeds > 0 ? goodput->seeds : 1;
     if (piece->seeds > MAX_SEEDS)
         piece->seeds = MAX_SEEDS;
-    if (piece->kind != KIND_SEARCH && piece->kind != KIND_RUN)
+    if (!is_sampled(piece->kind))
         piece->seeds = 1;
     tt_experiment_close(&experiment);
     return err;
+}
+
+static enum tt_err check_sweep(const struct tt_fact_runs *self, const Tutti__FactRun *run,
+                               const struct piece *piece, struct tt_message *why) {
+    if (!self->options.sweeps)
+        return tt_facts_wrong(self->facts, run, NULL, why,
+                              "this takes long: --sweeps FOLDER says where to keep what is found");
+    if (access(self->options.sweeps, W_OK | X_OK) != 0)
+        return tt_fail(TT_ERR_INVALID, why, "--sweeps %s: %s; name a folder that can be written",
+                       self->options.sweeps, strerror(errno));
+    if (tt_fact_sweep_count(piece->sweep, run->sweep) == 0)
+        return tt_facts_wrong(self->facts, run->sweep, NULL, why,
+                              "the sweeps of %s have no workload like that under %s and %s",
+                              run->experiment, run->sweep->policy, run->sweep->over);
+    return TT_OK;
 }
 
 /* The piece of work for `run`, an earlier one if it is the same; -1 on error. */
@@ -115,9 +152,11 @@ static int32_t add_piece(struct tt_fact_runs *self, const Tutti__Fact *fact,
         self->count++;
         *out_err = piece->key ? build(self->facts, run, tt_text_string(&path), piece, why)
                               : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-        if (!*out_err && self->options.quick && (kind == KIND_SEARCH || kind == KIND_RUN))
+        if (!*out_err && self->options.quick && is_sampled(kind))
             shorten(piece);
     }
+    if (!*out_err && kind == KIND_SWEEP)
+        *out_err = check_sweep(self, run, &self->pieces[at], why);
     tt_text_fini(&key);
     tt_text_fini(&path);
     return *out_err ? -1 : at;
@@ -177,6 +216,7 @@ void tt_fact_runs_free(struct tt_fact_runs *take_runs) {
         for (int32_t s = 0; s < MAX_SEEDS; s++)
             json_decref(piece->results[s]);
         tt_scenario_fini(&piece->scenario);
+        tt_fact_sweep_free(piece->sweep);
         free(piece->key);
     }
     free(take_runs->pieces);
@@ -217,6 +257,14 @@ static json_t *compute(struct tt_fact_runs *self, int32_t job, enum tt_err *out_
         *out_err = tt_goodput_search(&scenario, &piece->goodput, self->options.stop, &goodput, why);
         if (!*out_err)
             out = tt_report_goodput_json(&goodput);
+    } else if (piece->kind == KIND_DEVICES) {
+        struct tt_fact_devices devices;
+        *out_err = tt_fact_devices_search(&scenario, piece->goodput.bad_rate, self->options.stop,
+                                          &devices, why);
+        if (!*out_err)
+            out = json_pack("{s:o,s:b}", "devices_needed",
+                            devices.needed > 0 ? json_integer(devices.needed) : json_null(),
+                            "interrupted", devices.interrupted);
     } else if (piece->kind == KIND_TRACE) {
         struct tt_text note;
         tt_text_init(&note);
@@ -278,31 +326,42 @@ enum tt_err tt_fact_runs_run(struct tt_fact_runs *self, struct tt_message *why) 
         else if (!result && !stopped)
             err = tt_fail(TT_ERR_INTERNAL, why, "%s: a worker process died", piece->fact->id);
     }
+    struct tt_fact_sweep_options sweeps = {.folder = self->options.sweeps,
+                                           .workers = self->options.workers,
+                                           .stop = self->options.stop,
+                                           .progress = self->options.progress};
+    for (int32_t p = 0; !err && p < self->count; p++)
+        if (self->pieces[p].kind == KIND_SWEEP)
+            err = tt_fact_sweep_run(self->pieces[p].sweep, &sweeps, why);
     return err;
 }
 
 /* ---- values ---- */
 
+/* Where a measure stands in what its run left: keys, one in another. */
+static const char *const places[][3] = {
+    [TUTTI__FACT_MEASURE__GOODPUT] = {"goodput_per_s"},
+    [TUTTI__FACT_MEASURE__GOODPUT_MEDIAN_BATCH] = {"median_batch"},
+    [TUTTI__FACT_MEASURE__GOOD_PER_S] = {"total", "good_per_s"},
+    [TUTTI__FACT_MEASURE__BAD_RATE] = {"total", "bad_rate"},
+    [TUTTI__FACT_MEASURE__MEDIAN_BATCH] = {"total", "batch", "median"},
+    [TUTTI__FACT_MEASURE__UTILISATION] = {"utilisation"},
+    [TUTTI__FACT_MEASURE__TRACE] = {"share"},
+    [TUTTI__FACT_MEASURE__STAGGERED_BOUND] = {"staggered"},
+    [TUTTI__FACT_MEASURE__UNCOORDINATED_BOUND] = {"uncoordinated"},
+    [TUTTI__FACT_MEASURE__QUEUEING_MEAN_MS] = {"total", "queueing_ms", "mean"},
+    [TUTTI__FACT_MEASURE__QUEUEING_P99_MS] = {"total", "queueing_ms", "p99"},
+    [TUTTI__FACT_MEASURE__QUEUEING_MAX_MS] = {"total", "queueing_ms", "max"},
+    [TUTTI__FACT_MEASURE__DEVICES_USED] = {"devices_used"},
+    [TUTTI__FACT_MEASURE__ADD_DEVICES] = {"advice", "add_devices"},
+    [TUTTI__FACT_MEASURE__RELEASE_DEVICES] = {"advice", "release_devices"},
+    [TUTTI__FACT_MEASURE__DEVICES_NEEDED] = {"devices_needed"},
+};
+
 static double read_measure(const json_t *result, Tutti__FactMeasure measure) {
-    const json_t *total = json_object_get(result, "total"), *value = NULL;
-    switch (measure) {
-    case TUTTI__FACT_MEASURE__GOODPUT: value = json_object_get(result, "goodput_per_s"); break;
-    case TUTTI__FACT_MEASURE__GOODPUT_MEDIAN_BATCH:
-        value = json_object_get(result, "median_batch");
-        break;
-    case TUTTI__FACT_MEASURE__GOOD_PER_S: value = json_object_get(total, "good_per_s"); break;
-    case TUTTI__FACT_MEASURE__BAD_RATE: value = json_object_get(total, "bad_rate"); break;
-    case TUTTI__FACT_MEASURE__MEDIAN_BATCH:
-        value = json_object_get(json_object_get(total, "batch"), "median");
-        break;
-    case TUTTI__FACT_MEASURE__UTILISATION: value = json_object_get(result, "utilisation"); break;
-    case TUTTI__FACT_MEASURE__TRACE: value = json_object_get(result, "share"); break;
-    case TUTTI__FACT_MEASURE__STAGGERED_BOUND: value = json_object_get(result, "staggered"); break;
-    case TUTTI__FACT_MEASURE__UNCOORDINATED_BOUND:
-        value = json_object_get(result, "uncoordinated");
-        break;
-    default: break;
-    }
+    const json_t *value = result;
+    for (size_t i = 0; i < TT_COUNT(places[0]) && places[measure][i]; i++)
+        value = json_object_get(value, places[measure][i]);
     bool unfinished = json_is_true(json_object_get(result, "interrupted"));
     return json_is_number(value) && !unfinished ? json_number_value(value) : NAN;
 }
@@ -312,11 +371,13 @@ static int compare_doubles(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The median over the seeds (the lower one of two); NAN while one is not known. */
-static double median(const struct piece *piece, Tutti__FactMeasure measure, struct tt_text *note) {
+/* Over the seeds the median (the lower one of two); NAN while one is not known. */
+static double value_of(const struct piece *piece, const Tutti__FactRun *run, struct tt_text *note) {
+    if (piece->kind == KIND_SWEEP)
+        return tt_fact_sweep_value(piece->sweep, run->sweep, note);
     double values[MAX_SEEDS] = {0};
     for (int32_t s = 0; s < piece->seeds; s++) {
-        values[s] = read_measure(piece->results[s], measure);
+        values[s] = read_measure(piece->results[s], run->measure);
         if (isnan(values[s]))
             return NAN;
     }
@@ -336,11 +397,10 @@ double tt_fact_runs_value(const struct tt_fact_runs *self, size_t fact, struct t
     if (self->ours[fact] < 0)
         return NAN;
     bool alone = self->relative_to[fact] < 0;
-    double ours =
-        median(&self->pieces[self->ours[fact]], f->ours->measure, alone ? out_note : NULL);
+    double ours = value_of(&self->pieces[self->ours[fact]], f->ours, alone ? out_note : NULL);
     if (alone)
         return ours;
-    double other = median(&self->pieces[self->relative_to[fact]], f->relative_to->measure, NULL);
+    double other = value_of(&self->pieces[self->relative_to[fact]], f->relative_to, NULL);
     if (out_note && !isnan(ours) && !isnan(other))
         tt_text_printf(out_note, "%.5g / %.5g", ours, other);
     return other != 0 ? ours / other : NAN;

@@ -16,6 +16,9 @@ struct tt_fact_runs_options {
     /* One seed, a fifth of the measured time, searches to 1 % only. */
     bool quick;
     int32_t workers; /* at once; 0: as many as there are processors */
+    /* Where sweeps keep what they found (fact_sweep.h). NULL: a chosen fact that needs one is
+     * INVALID. */
+    const char *sweeps;
     const volatile sig_atomic_t *stop;
     /* In the caller's process, after every piece of work; may be NULL. */
     void (*progress)(int32_t finished, int32_t count);

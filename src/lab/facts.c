@@ -21,6 +21,22 @@ enum tt_err tt_facts_wrong(const struct tt_facts *self, const void *message, con
     return tt_fail(TT_ERR_INVALID, why, "%s:%d: %s", self->path, place.line, text);
 }
 
+static enum tt_err check_sweep(const struct tt_facts *self, const Tutti__FactSweep *sweep,
+                               struct tt_message *why) {
+    if (!sweep->policy[0] || !sweep->over[0])
+        return tt_facts_wrong(self, sweep, NULL, why, "a sweep needs `policy` and `over`");
+    bool share = sweep->statistic == TUTTI__FACT_STATISTIC__SHARE;
+    if (share ? !(sweep->at_least > 0) : sweep->at_least != 0)
+        return tt_facts_wrong(self, sweep, "at_least", why,
+                              "statistic SHARE and `at_least` (> 0) go together");
+    for (size_t i = 0; i < sweep->n_where; i++)
+        if (!strchr(sweep->where[i], '='))
+            return tt_facts_wrong(self, sweep, "where", why,
+                                  "where is '%s'; it must be NAME=VALUE, such as slo_ms=30",
+                                  sweep->where[i]);
+    return TT_OK;
+}
+
 static enum tt_err check_run(const struct tt_facts *self, const Tutti__FactRun *run, bool trace,
                              struct tt_message *why) {
     if (run->experiment[0] == '\0')
@@ -32,6 +48,12 @@ static enum tt_err check_run(const struct tt_facts *self, const Tutti__FactRun *
                                   "set is '%s'; it must be NAME=VALUE, such as policy=eager",
                                   run->set[i]);
     }
+    bool is_sweep = run->measure == TUTTI__FACT_MEASURE__SWEEP_GAIN;
+    if (is_sweep != (run->sweep != NULL))
+        return tt_facts_wrong(self, run, "measure", why,
+                              "measure SWEEP_GAIN and `sweep` go together");
+    if (is_sweep)
+        return check_sweep(self, run->sweep, why);
     if (run->measure == TUTTI__FACT_MEASURE__TRACE && !trace)
         return tt_facts_wrong(self, run, "measure", why,
                               "measure TRACE needs the fact's `trace`, and cannot be divided by");
@@ -104,7 +126,8 @@ static enum tt_err check_fact(const struct tt_facts *self, const Tutti__Fact *fa
     if (fact->trace && (!is_trace || fact->relative_to))
         return tt_facts_wrong(self, fact->trace, NULL, why,
                               "a trace belongs to measure TRACE, relative to nothing");
-    if (!(fact->published >= 0) || (fact->published == 0 && !is_trace))
+    bool is_needed = !is_trace && fact->holds && fact->holds->tolerance > 0;
+    if (!(fact->published >= 0) || (fact->published == 0 && is_needed))
         return tt_facts_wrong(self, fact, "published", why, "'%s' needs the published value, > 0",
                               fact->id);
     enum tt_err err = check_run(self, fact->ours, fact->trace != NULL, why);

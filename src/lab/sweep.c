@@ -77,7 +77,7 @@ static enum tt_err apply_point(const struct tt_sweep *self, int32_t point, struc
     return TT_OK;
 }
 
-static json_t *point_values(const struct tt_sweep *self, int32_t point) {
+json_t *tt_sweep_point_values(const struct tt_sweep *self, int32_t point) {
     const Tutti__Experiment *message = self->experiment->message;
     json_t *values = json_object();
     char parameter[128], value[256];
@@ -91,8 +91,8 @@ static json_t *point_values(const struct tt_sweep *self, int32_t point) {
 
 /* Of a job, in the state file: sorted, so that the order of the sweeps does not matter. */
 static char *key_of(const struct tt_sweep *self, int32_t index) {
-    json_t *key = json_pack("{s:o,s:i}", "point", point_values(self, index / self->seeds), "seed",
-                            index % self->seeds);
+    json_t *key = json_pack("{s:o,s:i}", "point", tt_sweep_point_values(self, index / self->seeds),
+                            "seed", index % self->seeds);
     char *text = key ? json_dumps(key, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     json_decref(key);
     return text;
@@ -331,6 +331,6 @@ json_t *tt_sweep_point(const struct tt_sweep *self, int32_t point) {
     }
     if (self->options.goodput)
         json_object_set_new(out, "seeds", json_integer(count));
-    json_object_set_new(out, "point", point_values(self, point));
+    json_object_set_new(out, "point", tt_sweep_point_values(self, point));
     return out;
 }

@@ -45,6 +45,8 @@ TT_MUST_CHECK enum tt_err tt_sweep_init(struct tt_sweep *self, struct tt_experim
 void tt_sweep_fini(struct tt_sweep *self);
 /* OK also when `stop` ended it. Errors: the first point's that makes no sense, the state file's. */
 TT_MUST_CHECK enum tt_err tt_sweep_run(struct tt_sweep *self, struct tt_message *why);
+/* What the sweeps set at a point, from parameter to text; a new reference, NULL: no memory. */
+json_t *tt_sweep_point_values(const struct tt_sweep *self, int32_t point);
 /* A new reference, with "point" beside the figures; of several seeds the median, with the extremes.
  * NULL: nothing is known of it. */
 json_t *tt_sweep_point(const struct tt_sweep *self, int32_t point);

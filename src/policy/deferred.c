@@ -298,8 +298,8 @@ static enum tt_err deferred_create(const struct tt_policy_kind *kind,
     return deferred_new(setup, &options, out_policy, why);
 }
 
-/* What the published rules share. Their third option is `delay`, for `timeout` alone. */
-enum { DROP, PLAIN_REFORM, DELAY };
+/* What the published rules share. `delay` and `share` are for `timeout` alone. */
+enum { DROP, PLAIN_REFORM, DELAY, SHARE };
 #define PLAIN_OPTIONS                                                                              \
     [DROP] = {"drop",                                                                              \
               TT_OPTION_CHOICE,                                                                    \
@@ -321,6 +321,8 @@ static const struct tt_option_spec timeout_options[] = {
     PLAIN_OPTIONS,
     [DELAY] = {"delay", TT_OPTION_DURATION, 0, 3600 * TT_S, 5 * TT_MS, NULL,
                "how long a head waits for company"},
+    [SHARE] = {"share", TT_OPTION_PERMILLE, 0, 1000, 0, NULL,
+               "how long a head waits for company, of its own time to the deadline; 0: `delay`"},
 };
 
 static enum tt_err plain_create(const struct tt_policy_kind *kind,
@@ -339,6 +341,7 @@ static enum tt_err plain_create(const struct tt_policy_kind *kind,
         .key = TT_KEY_LATEST,
         .reform_at_latest = v[PLAIN_REFORM] == ON,
         .delay_ns = v[DELAY],
+        .delay_permille = v[SHARE],
     };
     return deferred_new(setup, &options, out_policy, why);
 }

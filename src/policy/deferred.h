@@ -7,7 +7,8 @@
  * re-formed at arrivals, dispatches and the head's deadline only; `drop` picks the early drop that
  * the paper calls the alternative (target: the batch that gathers at the measured rate; staggered:
  * (1 + 1/N) l(b) <= SLO); eager     exec = now: a batch starts whenever an executor is free (S5);
- *   timeout   exec = max(now, a + delay), a the head's arrival (S5).
+ *   timeout   exec = max(now, a + delay), a the head's arrival (S5); `share` makes the delay a
+ * share of each head's own time to its deadline. One that is too long is cut at `latest`.
  * What each step does stands in deferred_model.h (batches, exec, floors) and deferred_rank.h (who
  * gets which executor).
  *

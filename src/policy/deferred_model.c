@@ -236,6 +236,14 @@ static int32_t prefix_rows(const struct tt_deferred_queue *q, struct tt_request 
     return sum;
 }
 
+/* S5 */
+static int64_t timeout_of(const struct tt_deferred_options *o, const struct tt_request *head) {
+    if (o->delay_permille <= 0 || head->deadline_at == TT_NEVER)
+        return o->delay_ns;
+    int64_t whole = head->deadline_at - head->arrived_at; /* in two parts: products must fit */
+    return whole / 1000 * o->delay_permille + whole % 1000 * o->delay_permille / 1000;
+}
+
 static int64_t deferred_start(const struct tt_deferred_model *self,
                               const struct tt_deferred_queue *q, const struct tt_request *head,
                               int32_t size) {
@@ -244,7 +252,7 @@ static int64_t deferred_start(const struct tt_deferred_model *self,
     int64_t frontrun = head->deadline_at - q->latency[size + 1];
     switch (o->defer) {
     case TT_DEFER_NONE: break;
-    case TT_DEFER_TIMEOUT: return a + o->delay_ns;
+    case TT_DEFER_TIMEOUT: return a + timeout_of(o, head);
     case TT_DEFER_FULL: return frontrun;
     case TT_DEFER_PARTIAL: {
         int64_t slack = tt_instant_min(tt_instant_max(0, frontrun - a), SLACK_MAX_S * TT_S);

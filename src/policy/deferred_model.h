@@ -72,8 +72,9 @@ struct tt_deferred_options {
     enum tt_deferred_defer defer;
     enum tt_deferred_key key;
     bool reform_at_latest, credit, split, overload;
-    int32_t target;   /* TT_FLOOR_FIXED */
-    int64_t delay_ns; /* TT_DEFER_TIMEOUT */
+    int32_t target;         /* TT_FLOOR_FIXED */
+    int64_t delay_ns;       /* TT_DEFER_TIMEOUT: a head waits so long, */
+    int64_t delay_permille; /* or where this is > 0, this share of its time to the deadline */
     int64_t psi_cap_ppm;
     int64_t gap_permille, slack_permille;
     int64_t beta_permille; /* 0: no limit */

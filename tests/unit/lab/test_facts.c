@@ -38,11 +38,15 @@ static int remove_folder(void **state) {
     (void)state;
     unlink(place("facts.pbtxt"));
     unlink(place("example.pbtxt"));
+    unlink(place("example.state"));
     return rmdir(folder);
 }
 
 #define RUN "ours { experiment: \"example.pbtxt\" } "
 #define HEAD "fact { id: \"a\" what: \"w\" published: 10 "
+#define SWEPT(claim)                                                                               \
+    HEAD "ours { experiment: \"example.pbtxt\" measure: SWEEP_GAIN sweep { " claim " } } "         \
+         "holds { at_least: 0.001 } }\n"
 
 static void refused(const char *content, const char *says) {
     put("facts.pbtxt", content);
@@ -68,7 +72,13 @@ static void senseless_files_are_refused_with_their_line(void **state) {
             "NAME=VALUE");
     refused(HEAD "ours { experiment: \"e\" measure: TRACE } holds { tolerance: 1 } }",
             "needs the fact's `trace`");
-    refused("fact { id: \"a\" what: \"w\" " RUN "holds { at_least: 1 } }", "published value");
+    refused("fact { id: \"a\" what: \"w\" " RUN "holds { tolerance: 1 } }", "published value");
+    refused(HEAD "ours { experiment: \"e\" measure: SWEEP_GAIN } holds { at_least: 1 } }",
+            "go together");
+    refused(SWEPT("policy: \"a\""), "`policy` and `over`");
+    refused(SWEPT("policy: \"a\" over: \"b\" statistic: SHARE"), "`at_least` (> 0)");
+    refused(SWEPT("policy: \"a\" over: \"b\" at_least: 1"), "`at_least` (> 0)");
+    refused(SWEPT("policy: \"a\" over: \"b\" where: \"slo_ms\""), "NAME=VALUE");
     refused("fact { what: \"w\" " RUN "holds { at_least: 1 } }", "its id");
     refused(HEAD RUN "holds { at_least: 1 } }\n" HEAD RUN "holds { at_least: 1 } }",
             ":2: a fact before is called 'a'");
@@ -209,6 +219,140 @@ static void experiments_are_checked_before_anything_runs(void **state) {
     }
 }
 
+/* ---- S: figure 7's facts, over the workloads of a sweep ---- */
+
+static const char swept[] =
+    "duration_s: 2 requests: 1000 device { count: 2 } model { name: \"M\" slo_ms: 20 "
+    "profile { linear { alpha_ms: 1 beta_ms: 4 } } } load { rate: 300 } policy { name: \"eager\" } "
+    "goodput { precision: 0.02 from_bound: true } "
+    "sweep { parameter: \"slo_ms\" value: [\"15\", \"20\", \"30\"] } "
+    "sweep { parameter: \"policy\" value: [\"symphony\", \"eager\"] }";
+
+enum { MAX_FACTS = 8 };
+
+/* Values of facts `a`, `b` ... ; with what `choose` says. */
+static void values_of(const char *facts_text, const char *sweeps, double values[MAX_FACTS],
+                      struct tt_text *note) {
+    put("facts.pbtxt", facts_text);
+    struct tt_facts facts;
+    struct tt_message why = {""};
+    struct tt_fact_runs *runs;
+    bool chosen[MAX_FACTS] = {true, true, true, true, true, true, true, true};
+    struct tt_fact_runs_options options = {.workers = 2, .sweeps = sweeps};
+    if (tt_facts_open(&facts, place("facts.pbtxt"), &why))
+        fail_msg("%s", why.text);
+    assert_in_range(facts.message->n_fact, 1, MAX_FACTS);
+    if (tt_fact_runs_new(&facts, chosen, &options, &runs, &why))
+        fail_msg("%s", why.text);
+    assert_int_equal(tt_fact_runs_run(runs, &why), TT_OK);
+    for (size_t i = 0; i < facts.message->n_fact; i++)
+        values[i] = tt_fact_runs_value(runs, i, i == 0 ? note : NULL);
+    tt_fact_runs_free(runs);
+    tt_facts_close(&facts);
+}
+
+#define GAIN(id, claim)                                                                            \
+    "fact { id: \"" id "\" what: \"w\" ours { experiment: \"example.pbtxt\" measure: SWEEP_GAIN "  \
+    "sweep { policy: \"symphony\" over: \"eager\" " claim " } } holds { at_least: 0.001 } }\n"
+#define SINGLE(id, slo)                                                                            \
+    "fact { id: \"" id "\" what: \"w\" ours { experiment: \"example.pbtxt\" set: \"slo_ms=" slo    \
+    "\" set: \"policy=symphony\" } relative_to { experiment: \"example.pbtxt\" set: \"slo_ms=" slo \
+    "\" set: \"policy=eager\" } holds { at_least: 0.001 } }\n"
+
+static int ascending_doubles(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void gains_over_a_sweep_are_those_of_its_points(void **state) {
+    (void)state;
+    struct tt_text note;
+    double single[MAX_FACTS], all[MAX_FACTS], again[MAX_FACTS];
+    put("example.pbtxt", swept);
+    unlink(place("example.state"));
+    values_of(SINGLE("a", "15") SINGLE("b", "20") SINGLE("c", "30"), NULL, single, NULL);
+    qsort(single, 3, sizeof(*single), ascending_doubles);
+    assert_true(single[0] > 0 && single[0] < single[2]);
+    const char *facts_text =
+        GAIN("a", "") GAIN("b", "statistic: LEAST") GAIN("c", "statistic: MOST")
+            GAIN("d", "statistic: SHARE at_least: 0.001") GAIN("e", "statistic: SHARE at_least: 99")
+                GAIN("f", "where: \"slo_ms=20\" statistic: LEAST")
+                    GAIN("g", "where: \"slo_ms=20\" statistic: MOST");
+    tt_text_init(&note);
+    values_of(facts_text, folder, all, &note);
+    assert_true(all[0] == single[1] && all[1] == single[0] && all[2] == single[2]);
+    assert_true(all[3] == 1 && all[4] == 0);
+    assert_true(all[5] == all[6]); /* one workload */
+    if (strncmp(tt_text_string(&note), "3 workloads: ", 13) != 0)
+        fail_msg("%s", tt_text_string(&note));
+    tt_text_fini(&note);
+    /* Kept: the same again, though nobody could search so fast that time would tell. */
+    struct tt_text kept, after;
+    struct tt_message why;
+    assert_int_equal(tt_text_read_file(place("example.state"), 1 << 20, &kept, &why), TT_OK);
+    values_of(facts_text, folder, again, NULL);
+    assert_memory_equal(all, again, 7 * sizeof(*all));
+    assert_int_equal(tt_text_read_file(place("example.state"), 1 << 20, &after, &why), TT_OK);
+    assert_string_equal(tt_text_string(&after), tt_text_string(&kept));
+    tt_text_fini(&kept);
+    tt_text_fini(&after);
+}
+
+static void sweeps_are_checked_before_anything_runs(void **state) {
+    (void)state;
+    static const char *const bad[][3] = {
+        {"policy: \"symphony\" over: \"eager\"", NULL, "--sweeps FOLDER"},
+        {"policy: \"symphony\" over: \"eager\"", "/no/such/folder", "name a folder"},
+        {"policy: \"symphony\" over: \"deferred\"", folder, "no workload"},
+        {"policy: \"symphony\" over: \"eager\" where: \"slo_ms=25\"", folder, "no workload"},
+        {"policy: \"symphony\" over: \"eager\" where: \"shape=1\"", folder, "no workload"},
+    };
+    put("example.pbtxt", swept);
+    for (size_t i = 0; i < TT_COUNT(bad); i++) {
+        char text[512];
+        snprintf(text, sizeof(text), SWEPT("%s"), bad[i][0]);
+        put("facts.pbtxt", text);
+        struct tt_facts facts;
+        struct tt_message why = {""};
+        struct tt_fact_runs *runs;
+        bool chosen = true;
+        struct tt_fact_runs_options options = {.workers = 1, .sweeps = bad[i][1]};
+        assert_int_equal(tt_facts_open(&facts, place("facts.pbtxt"), &why), TT_OK);
+        assert_int_equal(tt_fact_runs_new(&facts, &chosen, &options, &runs, &why), TT_ERR_INVALID);
+        if (!strstr(why.text, bad[i][2]))
+            fail_msg("'%s' does not say '%s'", why.text, bad[i][2]);
+        tt_facts_close(&facts);
+    }
+}
+
+/* ---- S: figure 10's facts ---- */
+
+/* One request every 10 ms, alone in its batch of 15 ms, in time up to 20 ms: two devices serve
+ * them, one does not. The search is the same from either side. */
+static void devices_needed_are_counted(void **state) {
+    (void)state;
+    static const char needs[] =
+        "fact { id: \"a\" what: \"w\" ours { experiment: \"example.pbtxt\" set: \"devices=1\" "
+        "measure: DEVICES_NEEDED } holds { at_least: 1 } }\n"
+        "fact { id: \"b\" what: \"w\" ours { experiment: \"example.pbtxt\" set: \"devices=37\" "
+        "measure: DEVICES_NEEDED } holds { at_least: 1 } }\n"
+        "fact { id: \"c\" what: \"w\" ours { experiment: \"example.pbtxt\" set: "
+        "\"interval_us=1000\" "
+        "measure: DEVICES_NEEDED } holds { at_least: 1 } }\n"
+        "fact { id: \"d\" what: \"w\" ours { experiment: \"example.pbtxt\" set: \"slo_ms=15\" "
+        "set: \"max_batch=1\" set: \"interval_us=1\" set: \"duration_s=0.02\" "
+        "measure: DEVICES_NEEDED } holds { at_least: 1 } }\n";
+    put("example.pbtxt",
+        "duration_s: 1 device { count: 1 } model { name: \"M\" slo_ms: 20 max_batch: 1 "
+        "profile { linear { alpha_ms: 15 } } } load { interval_us: 10000 process: UNIFORM } "
+        "policy { name: \"eager\" }");
+    double values[MAX_FACTS];
+    values_of(needs, NULL, values, NULL);
+    assert_true(values[0] == 2 && values[1] == 2);
+    assert_true(values[2] == 15);
+    assert_true(isnan(values[3])); /* 15,000 at once: more than there may be */
+}
+
 /* Every fact that ships can be run: its experiment exists, and what it sets is known. */
 static void the_shipped_facts_make_sense(void **state) {
     (void)state;
@@ -221,7 +365,7 @@ static void the_shipped_facts_make_sense(void **state) {
     for (size_t i = 0; i < facts.message->n_fact; i++)
         chosen[i] = true;
     struct tt_fact_runs *runs;
-    struct tt_fact_runs_options options = {.quick = true, .workers = 1};
+    struct tt_fact_runs_options options = {.quick = true, .workers = 1, .sweeps = folder};
     if (tt_fact_runs_new(&facts, chosen, &options, &runs, &why))
         fail_msg("%s", why.text);
     tt_fact_runs_free(runs);
@@ -237,6 +381,9 @@ int main(void) {
         cmocka_unit_test(bounds_come_from_the_profile),
         cmocka_unit_test(measures_are_read_and_divided),
         cmocka_unit_test(experiments_are_checked_before_anything_runs),
+        cmocka_unit_test(gains_over_a_sweep_are_those_of_its_points),
+        cmocka_unit_test(sweeps_are_checked_before_anything_runs),
+        cmocka_unit_test(devices_needed_are_counted),
         cmocka_unit_test(the_shipped_facts_make_sense),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

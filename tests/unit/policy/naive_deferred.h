@@ -44,6 +44,8 @@ static inline int64_t naive_deferred_exec(const struct world *w, int m,
     const struct naive_deferred *self = w->policy;
     const struct tt_deferred_options *o = &self->options;
     int64_t frontrun = head->deadline_at - world_latency(w, m, size + 1);
+    if (o->defer == TT_DEFER_TIMEOUT && o->delay_permille > 0)
+        return head->at + (head->deadline_at - head->at) * o->delay_permille / 1000;
     if (o->defer == TT_DEFER_TIMEOUT)
         return head->at + o->delay_ns;
     if (o->defer == TT_DEFER_FULL)

@@ -106,7 +106,8 @@ static inline struct variant variant_nexus(int64_t epoch_ns, int frontends) {
 }
 
 /* `eager`, `symphony`, `timeout`: what the options say is what the policy's name says. */
-static inline struct variant variant_published(const char *policy, bool reform, int64_t delay_ns) {
+static inline struct variant variant_published(const char *policy, bool reform, int64_t delay_ns,
+                                               int64_t delay_percent) {
     struct variant self = {.policy = policy, .decide = naive_deferred_decide};
     struct tt_deferred_options *o = &self.initial.deferred.options;
     o->defer = TT_DEFER_FULL;
@@ -118,6 +119,10 @@ static inline struct variant variant_published(const char *policy, bool reform, 
         o->defer = TT_DEFER_TIMEOUT;
         o->delay_ns = delay_ns;
         variant_put_ns(&self, "delay", delay_ns);
+        o->delay_permille = 10 * delay_percent;
+        char text[16];
+        snprintf(text, sizeof(text), "%d%%", (int)delay_percent);
+        variant_put(&self, "share", text);
     }
     self.initial.deferred.last_dispatch_at = -1;
     return self;

@@ -142,6 +142,30 @@ static void test_timeout_waits_for_its_delay(void **state) {
     drive_close(&drive);
 }
 
+/* S5: a quarter of each model's own SLO of 12 and 40 ms. */
+static void test_timeout_as_a_share_of_the_slo(void **state) {
+    (void)state;
+    struct tt_option option = {"share", "25%"};
+    struct drive_model models[2] = {example, example};
+    models[1].slo_ns = 40 * TT_MS;
+    struct drive_setup setup = {.models = models,
+                                .model_count = 2,
+                                .executors = 2,
+                                .policy = "timeout",
+                                .options = &option,
+                                .option_count = 1,
+                                .check = true};
+    struct drive drive;
+    drive_open(&drive, &setup);
+    drive_arrival(&drive, 1 * TT_MS, 0);
+    drive_arrival(&drive, 1 * TT_MS, 1);
+    drive_run(&drive, TT_S);
+    assert_int_equal(drive.task_count, 2);
+    assert_int_equal(drive.tasks[0].start_at, 4 * TT_MS);
+    assert_int_equal(drive.tasks[1].start_at, 11 * TT_MS);
+    drive_close(&drive);
+}
+
 static void test_full_batch_does_not_wait(void **state) {
     (void)state;
     struct drive_model small = example;
@@ -386,6 +410,7 @@ int main(void) {
         cmocka_unit_test(test_example_regains_its_stagger),
         cmocka_unit_test(test_example_eager_deteriorates),
         cmocka_unit_test(test_timeout_waits_for_its_delay),
+        cmocka_unit_test(test_timeout_as_a_share_of_the_slo),
         cmocka_unit_test(test_full_batch_does_not_wait),
         cmocka_unit_test(test_message_is_sent_ahead),
         cmocka_unit_test(test_draining_executor_gets_nothing),

@@ -78,9 +78,9 @@ static void add_deferred_family(struct variants *self) {
     add(self, &v);
     add(self, (v = variant_deferred(&fixed), &v));
     for (int reform = 0; reform < 2; reform++) {
-        add(self, (v = variant_published("eager", reform, 0), &v));
-        add(self, (v = variant_published("symphony", reform, 0), &v));
-        add(self, (v = variant_published("timeout", reform, 2), &v));
+        add(self, (v = variant_published("eager", reform, 0, 0), &v));
+        add(self, (v = variant_published("symphony", reform, 0, 0), &v));
+        add(self, (v = variant_published("timeout", reform, 2, 0), &v));
     }
 }
 

@@ -59,7 +59,9 @@ static struct variant draw_published(struct tt_prng *prng, int64_t unit_ns) {
     static const char *const names[] = {"eager", "symphony", "timeout"};
     const char *name = names[between(prng, 0, 2)];
     bool reform = between(prng, 0, 1);
-    return variant_published(name, reform, between(prng, 0, 40) * unit_ns);
+    int64_t delay_ns = between(prng, 0, 40) * unit_ns;
+    int64_t percent = between(prng, 0, 1) ? between(prng, 0, 100) : 0; /* of the SLO */
+    return variant_published(name, reform, delay_ns, percent);
 }
 static struct variant draw_deferred(struct tt_prng *prng, int64_t unit_ns) {
     struct tt_deferred_options o = {.floor = TT_FLOOR_FIXED};
