@@ -1,5 +1,5 @@
-/* A device that takes its time and computes nothing: for experiments on this machine about machines
- * that are not here.
+/* S11: a device that takes its time and computes nothing: for experiments on this machine about
+ * machines that are not here.
  *
  * It has executors, models of several steps and a profile that says how long each step takes at
  * each batch size; a task waits that long on the monotonic clock, step by step, and can be stopped

@@ -8,7 +8,7 @@
 
 #include <jansson.h>
 
-/* S9: what to do about the number of devices. */
+/* S9: what to do about the number of devices, after section 3.5 of the Symphony paper. */
 struct tt_advice {
     double bad_rate, idle_share;
     double add;     /* devices to allocate: N r / (1 - r), where r is above 1 %; else 0 */

@@ -49,7 +49,8 @@ static int64_t latency(void *context, int32_t rows, int32_t length, int32_t firs
     return total;
 }
 
-static struct tt_engine_model *load(struct profile *profile, int32_t steps) {
+static struct tt_engine_model *load_as(tt_emulated_latency_fn *latency_ns, void *context,
+                                       int32_t steps) {
     static const struct tt_signature signature = {
         .batched = true,
         .max_batch = 8,
@@ -60,13 +61,17 @@ static struct tt_engine_model *load(struct profile *profile, int32_t steps) {
                     {"zeros", TT_DTYPE_FP32, {3, {-1, -1, 4}}},
                     {"names", TT_DTYPE_BYTES, {2, {-1, 2}}}},
     };
-    struct tt_emulated_model_options options = {&signature, steps, latency, profile};
+    struct tt_emulated_model_options options = {&signature, steps, latency_ns, context};
     struct tt_engine_model *model = NULL;
     struct tt_message why;
     assert_int_equal(tt_emulated_engine_load(engine, &options, &model, &why), TT_OK);
     assert_int_equal(engine->ops->step_count(model), steps);
     assert_memory_equal(engine->ops->signature(model), &signature, sizeof(signature));
     return model;
+}
+
+static struct tt_engine_model *load(struct profile *profile, int32_t steps) {
+    return load_as(latency, profile, steps);
 }
 
 static const int32_t numbers[] = {7, 8, 9, 10, 11, 12};
@@ -206,12 +211,74 @@ static void test_yield(void **state) {
     engine->ops->unload(model);
 }
 
+/* ---- S11 ---- */
+
+enum { MANY = 2000 };
+
+/* Completions of many executors: each has its own, as its thread is the only one to push there. */
+struct crowd {
+    struct tt_parker parker;
+    struct tt_ring rings[MANY];
+};
+
+static void crowd_done(void *context, struct tt_engine_task *task) {
+    struct crowd *crowd = context;
+    assert_true(tt_ring_push(&crowd->rings[task->executor], task));
+    tt_parker_unpark(&crowd->parker);
+}
+
+/* Every task alike: nothing that many threads could disagree about. */
+static int64_t steady(void *context, int32_t rows, int32_t length, int32_t first_step,
+                      int32_t last_step) {
+    (void)context, (void)rows, (void)length, (void)first_step, (void)last_step;
+    return 20 * TT_MS;
+}
+
+/* S11: two thousand devices, all at work at once, in one process. */
+static void test_thousands_of_devices_fit(void **state) {
+    (void)state;
+    static struct crowd crowd;
+    static struct tt_engine_task tasks[MANY];
+    static struct tt_engine_member members[MANY];
+    struct tt_emulated_engine_options options = {MANY, 1, crowd_done, &crowd};
+    struct tt_message why;
+    struct tt_tensor_view input = {numbers, 8, {2, {1, 2}}};
+    tt_parker_init(&crowd.parker);
+    for (int i = 0; i < MANY; i++)
+        assert_int_equal(tt_ring_init(&crowd.rings[i], 2), 0);
+    struct tt_engine *pair = engine;
+    if (tt_emulated_engine_open(&options, &engine, &why))
+        fail_msg("%s", why.text);
+    struct tt_engine_model *model = load_as(steady, NULL, 1);
+    for (int i = 0; i < MANY; i++) {
+        members[i] = (struct tt_engine_member){.rows = 1, .inputs = &input};
+        tasks[i] = (struct tt_engine_task){
+            .model = model, .executor = i, .member_count = 1, .members = &members[i]};
+        engine->ops->submit(engine, &tasks[i]);
+    }
+    for (int ended = 0; ended < MANY;) {
+        int before = ended;
+        for (int i = 0; i < MANY; i++)
+            ended += tt_ring_pop(&crowd.rings[i]) != NULL;
+        if (ended == before)
+            tt_parker_park(&crowd.parker, TT_NEVER);
+    }
+    for (int i = 0; i < MANY; i++) {
+        assert_int_equal(tasks[i].outcome, TT_ENGINE_DONE);
+        assert_true(tasks[i].finished_at - tasks[i].started_at >= 20 * TT_MS);
+        engine->ops->result_release(members[i].result);
+        tt_ring_fini(&crowd.rings[i]);
+    }
+    engine->ops->unload(model);
+    engine->ops->close(engine);
+    engine = pair;
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_outputs_and_time),
-        cmocka_unit_test(test_padding_and_misfits),
-        cmocka_unit_test(test_abort_in_the_middle),
-        cmocka_unit_test(test_yield),
+        cmocka_unit_test(test_outputs_and_time),         cmocka_unit_test(test_padding_and_misfits),
+        cmocka_unit_test(test_abort_in_the_middle),      cmocka_unit_test(test_yield),
+        cmocka_unit_test(test_thousands_of_devices_fit),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
