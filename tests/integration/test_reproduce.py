@@ -60,6 +60,42 @@ class Reproduce(unittest.TestCase):
         self.assertEqual(table.returncode, 0)
         self.assertEqual(len(table.stdout.splitlines()), 2 + listing.stdout.count("\nbound-"))
 
+    def test_sweeps_are_kept(self):
+        """A fact over a sweep; what was searched is not searched again."""
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "few.pbtxt").write_text(
+                'duration_s: 2 requests: 1000 device { count: 2 } load { rate: 300 }\n'
+                'model { name: "M" slo_ms: 20 profile { linear { alpha_ms: 1 beta_ms: 4 } } }\n'
+                'policy { name: "eager" } goodput { precision: 0.05 from_bound: true }\n'
+                'sweep { parameter: "slo_ms" value: ["15", "20"] }\n'
+                'sweep { parameter: "policy" value: ["symphony", "eager"] }\n'
+            )
+            facts = pathlib.Path(folder, "facts.pbtxt")
+            facts.write_text(
+                'fact { id: "gain" what: "a gain" holds { at_least: 0.1 } ours { experiment: "few.pbtxt"\n'
+                'measure: SWEEP_GAIN sweep { policy: "symphony" over: "eager" } } }\n'
+            )
+            without = run(facts)
+            self.assertEqual(without.returncode, 0, without.stderr)
+            self.assertIn("1 about sweeps left out", without.stderr)
+            first = run(facts, "--json", "--sweeps", folder)
+            self.assertEqual(first.returncode, 0, first.stderr)
+            state = pathlib.Path(folder, "few.state")
+            lines = state.read_text().splitlines()
+            self.assertEqual(len(lines), 5)
+            fact = json.loads(first.stdout)["facts"][0]
+            self.assertIsNone(fact["published"])
+            self.assertIsNone(fact["ratio"])
+            self.assertEqual(fact["status"], "holds")
+            # Another result for one search: it is believed, not searched again.
+            changed = json.loads(lines[1])
+            changed["result"]["goodput_per_s"] *= 1000
+            other = [json.dumps(changed), *lines[2:]]
+            state.write_text("\n".join([lines[0], *other]) + "\n")
+            again = run(facts, "--json", "--sweeps", folder)
+            self.assertNotEqual(json.loads(again.stdout)["facts"][0]["note"], fact["note"])
+            self.assertEqual(state.read_text().splitlines()[1:], other)
+
     def test_bad_requests(self):
         for arguments, says in (
             ((), "which system"),
@@ -67,6 +103,8 @@ class Reproduce(unittest.TestCase):
             (("symphony", "extra"), "one system"),
             (("symphony", "--only", "nothing"), "nothing"),
             (("symphony", "--workers", "0"), "--workers"),
+            (("symphony", "--only", "figure7-*"), "--sweeps FOLDER"),
+            (("symphony", "--only", "figure7-*", "--sweeps", "/no/such"), "/no/such"),
             (("symphony", "--no-such-flag"), "--no-such-flag"),
         ):
             answer = run(*arguments)
