@@ -2,12 +2,12 @@
 
 #include "base/instant.h"
 #include "policy/fifo.h"
-#include "policy/lazy_slack.h"
+#include "policy/lazy_waits.h"
+#include "policy/lazy_worth.h"
 
 #include <stdlib.h>
 
-enum { SLACK, VOTES, MAX_BATCH, COVERAGE, DEC_TIMESTEPS, FOREIGN, DROP, OPTION_COUNT };
-enum foreign { FOREIGN_SHORTER, FOREIGN_SLACK, FOREIGN_NEVER };
+enum { SLACK, VOTES, MAX_BATCH, COVERAGE, DEC_TIMESTEPS, PATIENCE, FOREIGN, DROP, OPTION_COUNT };
 
 /* A stack holds this many largest batches, if there are as many models. */
 enum { STACK_BATCHES = 4 };
@@ -39,6 +39,12 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
                        .minimum = 0,
                        .maximum = 1000000,
                        .help = "the predicted output length itself; 0: by coverage"},
+    [PATIENCE] = {.key = "patience",
+                  .type = TT_OPTION_PERMILLE,
+                  .minimum = 0,
+                  .maximum = 1000000,
+                  .help = "newcomers wait until they have waited this many times what their coming "
+                          "costs those under way; 0: whoever may come in comes in"},
     [FOREIGN] = {.key = "foreign",
                  .type = TT_OPTION_CHOICE,
                  .choices = "shorter|slack|never",
@@ -62,11 +68,17 @@ struct tt_policy {
     struct lane *lanes;          /* [executor_capacity] */
     struct tt_lazy_times *times; /* [model_capacity]; zeroed: no such model */
     struct tt_lazy_slack slack;
+    struct tt_lazy_waits waits;
     int64_t coverage_permille;
     int32_t max_batch, dec_timesteps;
-    enum foreign foreign;
+    struct tt_lazy_worth worth;
     int32_t yielding; /* lanes that were asked to */
 };
+
+static void enqueue(struct tt_policy *self, struct tt_request *request, int64_t now) {
+    tt_lazy_waits_add(&self->waits, request, now);
+    tt_queues_put(&self->queues, request);
+}
 
 static int32_t most_rows(const struct tt_policy *self, int32_t model) {
     int32_t allowed = self->queues.domain->models[model]->max_batch;
@@ -98,44 +110,45 @@ static bool has_room(const struct tt_policy *self, const struct tt_lazy_stack *s
     return there + rows <= most_rows(self, model) || (there == 0 && count == 1);
 }
 
-/* What is left of the top entry's way to the end of its model, by the profile. */
-static int64_t left_ns(const struct tt_policy *self, const struct lane *lane, int64_t now) {
+/* May the group join, or preempt, what is on the stack? */
+static bool may_come(const struct tt_policy *self, struct lane *lane,
+                     const struct tt_lazy_group *group, int64_t now) {
     const struct tt_lazy_entry *top = tt_lazy_stack_top(&lane->stack);
-    int64_t all_ns = tt_lazy_times_span(&self->times[top->model], top->rows, top->length,
-                                        top->place, step_count(self, top->model));
-    return lane->run.running ? all_ns - tt_instant_max(now - lane->run.started_at, 0) : all_ns;
+    return (top->model == group->model ||
+            tt_lazy_worth_preempting(&self->worth, &lane->stack, &lane->run, group, now)) &&
+           tt_lazy_slack_allows(&self->slack, &lane->stack, &lane->run, group, now);
 }
 
-/* Is it worth it, whatever the deadlines say? Who can merge always is. */
-static bool is_worth_it(const struct tt_policy *self, const struct lane *lane,
-                        const struct tt_lazy_group *group, int64_t now) {
-    const struct tt_lazy_entry *top = tt_lazy_stack_top(&lane->stack);
-    if (top->model == group->model || self->foreign != FOREIGN_SHORTER)
-        return true;
-    int64_t need_ns = tt_lazy_times_span(&self->times[group->model], group->rows, group->length,
-                                         group->place, step_count(self, group->model));
-    return need_ns < left_ns(self, lane, now);
+/* Has the group, of the top entry's model, waited long enough to come in? If not, *out_at (if asked
+ * for) is when it will have. */
+static bool pays(const struct tt_policy *self, const struct lane *lane,
+                 const struct tt_lazy_group *group, int64_t now, int64_t *out_at) {
+    int64_t price_ns = tt_lazy_worth_price(&self->worth, &lane->stack, &lane->run, group, now);
+    int64_t missing_ns = price_ns - tt_lazy_waits_of(&self->waits, group->model, group->count, now);
+    if (missing_ns > 0 && out_at)
+        *out_at =
+            price_ns == TT_NEVER ? TT_NEVER : now + (missing_ns + group->count - 1) / group->count;
+    return missing_ns <= 0;
 }
 
-/* The longest prefix of the model's queue, of at most `limit` requests, that may come in; an empty
- * group when not even its head may. With an empty stack all may for whom there is room. */
+/* The longest prefix of the model's queue that may come in; an empty group when not even its head
+ * may. With an empty stack all may for whom there is room. */
 static struct tt_lazy_group admissible(const struct tt_policy *self, struct lane *lane,
-                                       const struct tt_request *head, int32_t limit, int64_t now) {
+                                       const struct tt_request *head, int64_t now) {
     const struct tt_fifo *fifo = &self->queues.fifos[head->model];
     struct tt_lazy_group group = no_group(self, head);
-    for (const struct tt_request *r = head; r && r->step == head->step && group.count < limit;
-         r = tt_fifo_next(fifo, r)) {
+    const struct tt_lazy_entry *top = tt_lazy_stack_top(&lane->stack);
+    for (const struct tt_request *r = head; r && r->step == head->step; r = tt_fifo_next(fifo, r)) {
         if (!has_room(self, &lane->stack, head->model, group.rows + r->rows, group.count + 1))
             break;
         int64_t alone_ns = tt_lazy_slack_alone(&self->slack, r);
         struct tt_lazy_group grown = tt_lazy_slack_grown(&self->slack, &group, r, alone_ns, now);
-        if (lane->stack.depth > 0 &&
-            !(is_worth_it(self, lane, &grown, now) &&
-              tt_lazy_slack_allows(&self->slack, &lane->stack, &lane->run, &grown, now)))
+        if (top && !may_come(self, lane, &grown, now))
             break;
         group = grown;
     }
-    return group;
+    bool joins = top && top->model == head->model && group.count > 0;
+    return joins && !pays(self, lane, &group, now, NULL) ? no_group(self, head) : group;
 }
 
 /* Of the heads of all queues but the top entry's model's the one that needs least, or the oldest.
@@ -151,7 +164,7 @@ static struct tt_request *foreign_head(const struct tt_policy *self,
             continue;
         struct tt_request *head = tt_fifo_first(&self->queues.fifos[model]);
         int64_t need_ns =
-            self->foreign == FOREIGN_SHORTER ? tt_lazy_slack_alone(&self->slack, head) : 0;
+            self->worth.foreign == TT_LAZY_SHORTER ? tt_lazy_slack_alone(&self->slack, head) : 0;
         if (best && (need_ns > best_ns || (need_ns == best_ns && head->number > best->number)))
             continue;
         best = head;
@@ -172,7 +185,7 @@ static struct tt_request *candidate(const struct tt_policy *self, const struct l
         return tt_fifo_first(&self->queues.fifos[oldest->id]);
     if (turn == 0)
         return tt_fifo_first(&self->queues.fifos[top->model]);
-    return self->foreign == FOREIGN_NEVER ? NULL : foreign_head(self, top);
+    return self->worth.foreign == TT_LAZY_NEVER ? NULL : foreign_head(self, top);
 }
 
 static void push(struct tt_policy *self, int32_t executor, const struct tt_lazy_group *group,
@@ -184,12 +197,14 @@ static void push(struct tt_policy *self, int32_t executor, const struct tt_lazy_
     for (int32_t i = 0; i < group->count; i++) {
         struct tt_request *request = tt_fifo_first(fifo);
         int64_t alone_ns = tt_lazy_slack_alone(&self->slack, request);
+        tt_lazy_waits_remove(&self->waits, request);
         tt_queues_take(&self->queues, request);
         request->policy_word = executor;
         struct tt_lazy_member member = {
             .request = request, .alone_ns = alone_ns, .full_ns = alone_ns, .issued_at = now};
         tt_lazy_stack_add(stack, &member);
     }
+    tt_lazy_waits_restart(&self->waits, group->model, now);
     tt_lazy_slack_survey(&self->slack, stack, &lane->run, stack->depth - 1, now);
 }
 
@@ -253,7 +268,7 @@ static void begin(struct tt_policy *self, struct tt_mechanism *actions, int32_t 
         const struct tt_request *head = candidate(self, lane, turn);
         if (!head)
             continue;
-        struct tt_lazy_group group = admissible(self, lane, head, INT32_MAX, now);
+        struct tt_lazy_group group = admissible(self, lane, head, now);
         if (group.count == 0)
             continue;
         push(self, executor, &group, now);
@@ -270,11 +285,29 @@ static bool can_stop(const struct tt_policy *self, const struct tt_lazy_entry *t
     return top->place.step < last || model->steps[last].kind != TT_STEP_STATIC;
 }
 
+/* As many of those who wait as there is room for, taken to be like the head. */
+static bool everybody_pays(const struct tt_policy *self, const struct lane *lane,
+                           const struct tt_lazy_group *head, int64_t now, int64_t *out_at) {
+    const struct tt_fifo *fifo = &self->queues.fifos[head->model];
+    int64_t room = most_rows(self, head->model) - lane->stack.rows_of_model[head->model];
+    struct tt_lazy_group group = *head;
+    if (fifo->rows <= room) {
+        group.rows = (int32_t)fifo->rows;
+        group.count = fifo->count;
+    } else if (room > head->rows) {
+        group.rows = (int32_t)room;
+        group.count = (int32_t)(room * fifo->count / fifo->rows);
+        group.count = group.count > 1 ? group.count : 1;
+    }
+    return pays(self, lane, &group, now, out_at);
+}
+
 /* While a task runs: is it to make room? */
 static void look(struct tt_policy *self, struct tt_mechanism *actions, int32_t executor,
                  int64_t now) {
     struct lane *lane = &self->lanes[executor];
-    if (self->yielding > 0 || !can_stop(self, tt_lazy_stack_top(&lane->stack)))
+    const struct tt_lazy_entry *top = tt_lazy_stack_top(&lane->stack);
+    if (self->yielding > 0 || !can_stop(self, top))
         return;
     for (int32_t turn = 0; turn < 2; turn++) {
         const struct tt_request *head = candidate(self, lane, turn);
@@ -283,7 +316,13 @@ static void look(struct tt_policy *self, struct tt_mechanism *actions, int32_t e
         struct tt_lazy_group group = no_group(self, head);
         int64_t alone_ns = tt_lazy_slack_alone(&self->slack, head);
         group = tt_lazy_slack_grown(&self->slack, &group, head, alone_ns, now);
-        if (!is_worth_it(self, lane, &group, now))
+        int64_t at = TT_NEVER;
+        bool worth =
+            head->model == top->model
+                ? everybody_pays(self, lane, &group, now, &at)
+                : tt_lazy_worth_preempting(&self->worth, &lane->stack, &lane->run, &group, now);
+        lane->retry_at = tt_instant_min(lane->retry_at, at);
+        if (!worth)
             continue;
         if (tt_lazy_slack_allows(&self->slack, &lane->stack, &lane->run, &group, now)) {
             lane->yielding = true;
@@ -291,14 +330,22 @@ static void look(struct tt_policy *self, struct tt_mechanism *actions, int32_t e
             tt_mechanism_yield(actions, executor);
             return;
         }
-        int64_t at = tt_lazy_slack_retry_at(&self->slack, &lane->stack, &lane->run, &group);
+        at = tt_lazy_slack_retry_at(&self->slack, &lane->stack, &lane->run, &group);
         lane->retry_at = tt_instant_min(lane->retry_at, at);
+    }
+}
+
+static void drop_lost(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
+    const struct tt_heap_entry *top;
+    while ((top = tt_heap_top(&self->queues.lost)) && top->key < now) {
+        tt_lazy_waits_remove(&self->waits, tt_fifo_first(&self->queues.fifos[top->id]));
+        (void)tt_queues_drop_one(&self->queues, now, actions);
     }
 }
 
 static void lazy_decide(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
     const struct tt_mechanism *domain = self->queues.domain;
-    tt_queues_drop_lost(&self->queues, now, actions);
+    drop_lost(self, now, actions);
     for (int32_t e = 0; e < domain->executor_capacity; e++)
         if (tt_heap_contains(&self->queues.idle, e))
             begin(self, actions, e, now);
@@ -319,18 +366,15 @@ static int64_t lazy_next_at(const struct tt_policy *self) {
 /* ---- what it hears ---- */
 
 static void lazy_arrived(struct tt_policy *self, int64_t now, struct tt_request *request) {
-    (void)now;
-    tt_queues_put(&self->queues, request);
+    enqueue(self, request, now);
 }
 
-/* Entries from `depth` on go back to the queues, at the steps where they stand. */
-static void spill(struct tt_policy *self, struct lane *lane, int32_t depth) {
+/* All who stand there go back to the queues, at the steps where they are. */
+static void spill(struct tt_policy *self, struct lane *lane, int64_t now) {
     struct tt_lazy_stack *stack = &lane->stack;
-    if (depth >= stack->depth)
-        return;
-    for (int32_t i = stack->count - 1; i >= stack->entries[depth].first; i--)
-        tt_queues_put(&self->queues, stack->members[i].request);
-    tt_lazy_stack_cut(stack, depth);
+    for (int32_t i = stack->count - 1; i >= 0; i--)
+        enqueue(self, stack->members[i].request, now);
+    tt_lazy_stack_cut(stack, 0);
 }
 
 static void lazy_finished(struct tt_policy *self, int64_t now, const struct tt_task *task) {
@@ -352,12 +396,13 @@ static void lazy_finished(struct tt_policy *self, int64_t now, const struct tt_t
     lane->run.running = false;
     tt_lazy_slack_survey(&self->slack, stack, &lane->run, lowest, now);
     if (self->queues.domain->executors[task->executor].state != TT_EXECUTOR_UP)
-        spill(self, lane, 0);
+        spill(self, lane, now);
     tt_queues_executor_freed(&self->queues, task->executor);
 }
 
 static void lazy_cancelled(struct tt_policy *self, int64_t now, struct tt_request *request) {
     if (tt_list_linked(&request->link)) {
+        tt_lazy_waits_remove(&self->waits, request);
         tt_queues_take(&self->queues, request);
         return;
     }
@@ -383,7 +428,8 @@ static void lazy_model_changed(struct tt_policy *self, int64_t now, int32_t mode
     const struct tt_step_model *step_model = self->queues.domain->models[model];
     if (change == TT_CHANGE_ADDED) { /* long before its first request, like the model itself */
         enum tt_err err =
-            tt_lazy_times_init(&self->times[model], step_model, predicted_output(self, step_model));
+            tt_lazy_times_init(&self->times[model], step_model, predicted_output(self, step_model),
+                               self->dec_timesteps > 0);
         tt_assert(err == TT_OK);
     } else if (change == TT_CHANGE_GONE) {
         tt_lazy_times_fini(&self->times[model]);
@@ -398,7 +444,7 @@ static void lazy_executor_changed(struct tt_policy *self, int64_t now, int32_t e
     if (change != TT_CHANGE_DRAINING)
         return;
     if (!lane->run.running) {
-        spill(self, lane, 0);
+        spill(self, lane, now);
         return;
     }
     /* What lies below the running entry: it comes to the top as the only one. */
@@ -407,7 +453,7 @@ static void lazy_executor_changed(struct tt_policy *self, int64_t now, int32_t e
         const struct tt_lazy_entry *bottom = &stack->entries[0];
         struct tt_request *request = stack->members[bottom->first].request;
         (void)tt_lazy_stack_remove(stack, request);
-        tt_queues_put(&self->queues, request);
+        enqueue(self, request, now);
     }
     tt_lazy_slack_survey(&self->slack, stack, &lane->run, 0, now);
 }
@@ -446,6 +492,8 @@ static void lazy_check(const struct tt_policy *self) {
         }
     }
     tt_assert(yielding == self->yielding);
+    for (int32_t m = 0; m < domain->model_capacity; m++)
+        tt_assert(self->waits.count[m] == self->queues.fifos[m].count);
 }
 
 /* ---- making one ---- */
@@ -458,6 +506,7 @@ static void lazy_free(struct tt_policy *take_self) {
         tt_lazy_times_fini(&take_self->times[m]);
     free(take_self->lanes);
     free(take_self->times);
+    tt_lazy_waits_fini(&take_self->waits);
     tt_queues_fini(&take_self->queues);
     free(take_self);
 }
@@ -466,7 +515,7 @@ static enum tt_err lanes_init(struct tt_policy *self, const struct tt_mechanism 
     int32_t models = domain->model_capacity, executors = domain->executor_capacity;
     self->lanes = calloc((size_t)executors, sizeof(*self->lanes));
     self->times = calloc((size_t)models, sizeof(*self->times));
-    if (!self->lanes || !self->times)
+    if (!self->lanes || !self->times || tt_lazy_waits_init(&self->waits, models) != TT_OK)
         return TT_ERR_NO_MEMORY;
     int32_t batches = models < STACK_BATCHES ? models : STACK_BATCHES;
     enum tt_err err = TT_OK;
@@ -505,7 +554,9 @@ static enum tt_err lazy_create(const struct tt_policy_kind *kind,
     self->coverage_permille = values[COVERAGE];
     self->dec_timesteps = (int32_t)values[DEC_TIMESTEPS];
     self->max_batch = (int32_t)values[MAX_BATCH];
-    self->foreign = (enum foreign)values[FOREIGN];
+    self->worth = (struct tt_lazy_worth){.times = self->times,
+                                         .patience_permille = values[PATIENCE],
+                                         .foreign = (enum tt_lazy_foreign)values[FOREIGN]};
     *out_policy = self;
     return TT_OK;
 }

@@ -18,6 +18,14 @@
  * rounds to go is on top, and the others wait for them one entry below (or leave, after the last
  * step). Entries at the same step merge whatever their rounds: the weights are the same.
  *
+ * Whether to let newcomers in at all: option `join` (lazy_worth.h). `always` is the paper's; `gain`
+ * asks besides whether all of them together then wait less, since to catch up costs those under way
+ * more than it saves when they are nearly done, or when a larger batch is hardly cheaper.
+ *
+ * Whether to let newcomers in at all: option `join` (lazy_worth.h). `always` is the paper's; `gain`
+ * asks besides whether all of them together then wait less, since to catch up costs those under way
+ * more than it saves when they are nearly done, or when a larger batch is hardly cheaper.
+ *
  * Several models on one executor (L5) share its stack: the check covers all of its entries. The
  * model of the top entry goes first among those that wait. What cannot merge with the running entry
  * delays it without sharing anything with it: option `foreign` says when that may be (`shorter`:
@@ -26,7 +34,8 @@
  *
  * Options: `slack` (remaining, published, curves: the Oracle), `votes` of requests that are lost
  * (`living`: none; `all`), `max_batch`, `coverage` (the share of profiled outputs that the
- * predicted output length covers, 90 %) or `dec_timesteps` (that length itself), `foreign`, `drop`.
+ * predicted output length covers, 90 %) or `dec_timesteps` (that length itself), `join`, `foreign`,
+ * `drop`.
  *
  * Ties: idle executors before busy ones, smallest number first; one executor is asked to yield at a
  * time. Within a model first come, first served. An executor that drains gives what waits on its

@@ -32,28 +32,53 @@ static void fill(struct tt_lazy_times *self) {
     }
 }
 
+/* Outputs that went on after `round` rounds: how many more they had on average, rounded up. */
+static int32_t residual(const int32_t *quantiles, int32_t round) {
+    int64_t sum = 0, count = 0;
+    for (int32_t p = 1; p < TT_QUANTILES; p++)
+        if (quantiles[p] > round) {
+            sum += quantiles[p] - round;
+            count++;
+        }
+    return count ? (int32_t)((sum + count - 1) / count) : 1;
+}
+
+static void predict(struct tt_lazy_times *self, int32_t output, bool by_hand) {
+    const int32_t *quantiles = by_hand ? NULL : self->model->output_quantiles;
+    for (int32_t r = 0; r < self->left_count; r++) {
+        int32_t left = output - r > 1 ? output - r : 1;
+        int32_t mean = quantiles ? residual(quantiles, r) : 1;
+        self->left[r] = left > mean ? left : mean;
+    }
+}
+
 enum tt_err tt_lazy_times_init(struct tt_lazy_times *self, const struct tt_step_model *model,
-                               int32_t output) {
+                               int32_t output, bool by_hand) {
     tt_assert(output >= 1);
     *self = (struct tt_lazy_times){
-        .model = model, .lengths = model->steps[0].profile, .output = output};
+        .model = model, .lengths = model->steps[0].profile, .left_count = output};
+    if (model->output_quantiles && model->output_quantiles[TT_QUANTILES - 1] > output)
+        self->left_count = model->output_quantiles[TT_QUANTILES - 1];
     for (int32_t s = 1; s < model->step_count; s++)
         if (model->steps[s].profile->length_count > self->lengths->length_count)
             self->lengths = model->steps[s].profile;
     size_t lines = (size_t)self->lengths->length_count * (size_t)(model->max_batch + 1);
     self->before_ns = calloc(lines * (size_t)(model->step_count + 1), sizeof(*self->before_ns));
     self->rows = calloc((size_t)model->step_count, sizeof(*self->rows));
-    if (!self->before_ns || !self->rows) {
+    self->left = calloc((size_t)self->left_count, sizeof(*self->left));
+    if (!self->before_ns || !self->rows || !self->left) {
         tt_lazy_times_fini(self);
         return TT_ERR_NO_MEMORY;
     }
     fill(self);
+    predict(self, output, by_hand);
     return TT_OK;
 }
 
 void tt_lazy_times_fini(struct tt_lazy_times *self) {
     free(self->before_ns);
     free(self->rows);
+    free(self->left);
     *self = (struct tt_lazy_times){0};
 }
 
@@ -63,8 +88,9 @@ static int64_t rounds_left(const struct tt_lazy_times *self, const struct tt_laz
                            int32_t length, int32_t round) {
     if (row->kind == TT_STEP_STATIC)
         return 1;
-    int32_t left = (row->kind == TT_STEP_ENCODER ? length : self->output) - round;
-    return left > 1 ? left : 1;
+    if (row->kind == TT_STEP_DECODER)
+        return round < self->left_count ? self->left[round] : 1;
+    return length - round > 1 ? length - round : 1;
 }
 
 int64_t tt_lazy_times_span(const struct tt_lazy_times *self, int32_t rows, int32_t length,

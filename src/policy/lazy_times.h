@@ -2,8 +2,11 @@
  *
  * Algorithm 1 of the paper: static steps count once, the steps of an encoder block as often as the
  * input is long, those of a decoder block as often as the predicted output: a length that the
- * chosen share of the profiled outputs do not exceed. Here the sums are kept as prefixes over the
- * steps for every batch size and profiled length, so that a question costs O(blocks of the model).
+ * chosen share of the profiled outputs do not exceed. An output that has come so far that longer
+ * ones are likely is expected to go on as long as those did on average (beyond the paper, which
+ * would let it end at once), unless the length is given by hand. Here the sums are kept as prefixes
+ * over the steps for every batch size and profiled length, so that a question costs O(blocks of the
+ * model).
  *
  * A table is made when its model comes (its size follows from the model: steps x batch x lengths)
  * and never changes. */
@@ -23,7 +26,8 @@ struct tt_lazy_times {
     const struct tt_profile *lengths; /* the profile that knows the most input lengths */
     int64_t *before_ns;               /* [lengths][max_batch + 1][step_count + 1]: steps 0 .. s-1 */
     struct tt_lazy_row *rows;         /* [step_count] */
-    int32_t output; /* predicted length of an output; 1 where the model has no decoder */
+    int32_t *left;                    /* [left_count]: of an output after so many rounds */
+    int32_t left_count;               /* beyond: its last */
 };
 
 /* Where a batch stands: at `step`, with `round` rounds of its block behind it. */
@@ -31,13 +35,13 @@ struct tt_lazy_place {
     int32_t step, round;
 };
 
-/* `output`: 1 or more. NO_MEMORY. */
+/* `output`: the predicted length, 1 or more; `by_hand`: and nothing else. NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_lazy_times_init(struct tt_lazy_times *self,
-                                             const struct tt_step_model *model, int32_t output);
+                                             const struct tt_step_model *model, int32_t output,
+                                             bool by_hand);
 void tt_lazy_times_fini(struct tt_lazy_times *self);
 /* From `place` until the batch stands at the step `to` for the first time (to > place.step;
- * step_count: its end). `length`: its longest input. Who has outrun the prediction is in its last
- * round. */
+ * step_count: its end). `length`: its longest input. */
 int64_t tt_lazy_times_span(const struct tt_lazy_times *self, int32_t rows, int32_t length,
                            struct tt_lazy_place place, int32_t to);
 /* Where a batch that left `place` `elapsed_ns` ago stands at the next boundary, and in

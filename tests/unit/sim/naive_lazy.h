@@ -16,7 +16,7 @@ enum naive_state { NAIVE_AWAY, NAIVE_WAITS, NAIVE_STACKED, NAIVE_GONE };
 struct naive_request {
     enum naive_state state;
     int32_t step, round;
-    int64_t issued_at, started_at, ended_at, full, alone_at_start;
+    int64_t since, issued_at, started_at, ended_at, full, alone_at_start;
     bool cancelled; /* while it ran */
     enum tt_ending ending;
 };
@@ -38,6 +38,7 @@ struct naive_lane {
     int64_t run_at, predicted, consumed, step_end_at;
     int32_t to, step; /* the task ends before `to`; the step that runs */
     int32_t log;
+    int64_t look_at; /* when who waits may have waited long enough */
 };
 
 struct naive {
@@ -45,7 +46,8 @@ struct naive {
     enum naive_form form;
     enum naive_foreign foreign;
     bool all_vote;
-    int32_t max_batch;
+    int32_t max_batch, dec_timesteps;
+    int64_t patience; /* permille; above 0 there are no deadlines in the case */
     struct naive_request requests[WORLD_REQUESTS];
     struct naive_lane lanes[NAIVE_LANES];
     struct step_world_entry *log;
@@ -73,30 +75,56 @@ static inline bool naive_is_last(const struct step_world_model *m, int32_t step)
     return step + 1 == m->steps || m->kinds[step + 1] != m->kinds[step];
 }
 
-/* The step after `place` as predicted for an input of `length`. */
-static inline struct naive_place naive_after(const struct step_world_model *m, int32_t length,
-                                             struct naive_place place) {
-    if (naive_recurs(m, place.step) && naive_is_last(m, place.step)) {
-        int32_t total = m->kinds[place.step] == TT_STEP_ENCODER ? length
-                        : m->output                             ? m->output
-                                                                : 1;
-        if (place.round + 1 < total)
-            return (struct naive_place){naive_first(m, place.step), place.round + 1};
-        return (struct naive_place){place.step + 1, 0};
+/* How many rounds an output is expected to have before it after `round` of them. */
+static inline int32_t naive_output_left(const struct naive *self, const struct step_world_model *m,
+                                        int32_t round) {
+    int32_t output = self->dec_timesteps ? self->dec_timesteps : m->output ? m->output : 1;
+    int32_t left = output - round > 1 ? output - round : 1;
+    if (self->dec_timesteps || !m->output)
+        return left;
+    /* of a hundred profiled outputs one was as long as the limit, the others as `output` */
+    int64_t sum = 0, longer = 0;
+    for (int32_t i = 0; i < 100; i++) {
+        int32_t length = i == 0 && m->output_limit > m->output ? m->output_limit : m->output;
+        if (length > round) {
+            sum += length - round;
+            longer++;
+        }
     }
-    return (struct naive_place){place.step + 1, place.round};
+    int32_t mean = longer ? (int32_t)((sum + longer - 1) / longer) : 1;
+    return mean > left ? mean : left;
+}
+
+/* The step after `place` as predicted for an input of `length`. `left`: rounds before it there, set
+ * on the way in. */
+static inline struct naive_place naive_after(const struct naive *self,
+                                             const struct step_world_model *m, int32_t length,
+                                             struct naive_place place, int32_t *left) {
+    if (!naive_recurs(m, place.step))
+        return (struct naive_place){place.step + 1, 0};
+    if (*left < 0) /* it came into the block, or was taken up in it, just now */
+        *left = m->kinds[place.step] == TT_STEP_DECODER ? naive_output_left(self, m, place.round)
+                                                        : length - place.round;
+    if (!naive_is_last(m, place.step))
+        return (struct naive_place){place.step + 1, place.round};
+    if (--*left > 0)
+        return (struct naive_place){naive_first(m, place.step), place.round + 1};
+    *left = -1;
+    return (struct naive_place){place.step + 1, 0};
 }
 
 static inline int64_t naive_latency(const struct step_world_model *m, int32_t step, int32_t rows) {
     return m->alpha[step] * rows + m->beta[step];
 }
 
-static inline int64_t naive_span(const struct step_world_model *m, int32_t rows, int32_t length,
-                                 struct naive_place place, int32_t to) {
+static inline int64_t naive_span(const struct naive *self, const struct step_world_model *m,
+                                 int32_t rows, int32_t length, struct naive_place place,
+                                 int32_t to) {
     int64_t sum = 0;
+    int32_t left = -1;
     while (place.step != to) {
         sum += naive_latency(m, place.step, rows);
-        place = naive_after(m, length, place);
+        place = naive_after(self, m, length, place, &left);
     }
     return sum;
 }
@@ -105,7 +133,7 @@ static inline int64_t naive_alone(const struct naive *self, int32_t r) {
     const struct tt_sim_arrival *a = &self->world->arrivals[r];
     const struct step_world_model *m = naive_model(self, r);
     struct naive_place place = {self->requests[r].step, self->requests[r].round};
-    return naive_span(m, a->rows, a->length, place, m->steps);
+    return naive_span(self, m, a->rows, a->length, place, m->steps);
 }
 
 static inline int32_t naive_rows(const struct naive *self, const struct naive_entry *entry) {
@@ -186,6 +214,20 @@ static inline bool naive_sum_allows(const struct naive *self, struct naive_lane 
     return now + sum <= key;
 }
 
+/* When the running entry stands at its next boundary, and where. */
+static inline int64_t naive_reach(const struct naive *self, const struct naive_lane *lane,
+                                  const struct naive_entry *entry, int64_t now,
+                                  struct naive_place *place) {
+    const struct step_world_model *m = &self->world->models[entry->model];
+    int64_t clock = lane->run_at;
+    int32_t left = -1;
+    for (*place = lane->began; place->step < m->steps && clock <= now;) {
+        clock += naive_latency(m, place->step, naive_rows(self, entry));
+        *place = naive_after(self, m, naive_length(self, entry), *place, &left);
+    }
+    return clock > now ? clock : now;
+}
+
 static inline bool naive_curves_allow(const struct naive *self, struct naive_lane *lane,
                                       const struct naive_entry *newcomers, int64_t now) {
     int32_t model = newcomers->model, rows = naive_rows(self, newcomers);
@@ -194,21 +236,16 @@ static inline bool naive_curves_allow(const struct naive *self, struct naive_lan
     int64_t key = naive_key(self, newcomers, 0, false, now), clock = now;
     for (int32_t e = lane->depth - 1; e >= 0; e--) {
         const struct naive_entry *entry = &lane->stack[e];
-        const struct step_world_model *own = &self->world->models[entry->model];
         bool running = lane->runs && e == lane->depth - 1;
         int32_t own_rows = naive_rows(self, entry), own_length = naive_length(self, entry);
         struct naive_place place = running ? lane->began : naive_where(self, entry);
         if (running) { /* to its next boundary */
-            for (clock = lane->run_at; place.step < own->steps && clock <= now;) {
-                clock += naive_latency(own, place.step, own_rows);
-                place = naive_after(own, own_length, place);
-            }
-            clock = clock > now ? clock : now;
+            clock = naive_reach(self, lane, entry, now, &place);
         }
         const struct step_world_model *m = &self->world->models[model];
         bool merges = entry->model == model && place.step >= at.step && rows + own_rows <= most &&
                       place.step < m->steps;
-        clock += naive_span(m, rows, length, at, merges ? place.step : m->steps);
+        clock += naive_span(self, m, rows, length, at, merges ? place.step : m->steps);
         int64_t own_key = naive_key(self, entry, lane->run_at, running, now);
         if (merges) {
             int32_t round = at.step == place.step ? at.round : 0;
@@ -227,7 +264,7 @@ static inline bool naive_curves_allow(const struct naive *self, struct naive_lan
         at = place;
     }
     const struct step_world_model *m = &self->world->models[model];
-    return clock + naive_span(m, rows, length, at, m->steps) <= key;
+    return clock + naive_span(self, m, rows, length, at, m->steps) <= key;
 }
 
 static inline bool naive_worth(const struct naive *self, struct naive_lane *lane,
@@ -237,9 +274,9 @@ static inline bool naive_worth(const struct naive *self, struct naive_lane *lane
         return true;
     const struct step_world_model *m = &self->world->models[group->model];
     const struct step_world_model *own = &self->world->models[top->model];
-    int64_t need = naive_span(m, naive_rows(self, group), naive_length(self, group),
+    int64_t need = naive_span(self, m, naive_rows(self, group), naive_length(self, group),
                               naive_where(self, group), m->steps);
-    int64_t left = naive_span(own, naive_rows(self, top), naive_length(self, top),
+    int64_t left = naive_span(self, own, naive_rows(self, top), naive_length(self, top),
                               lane->runs ? lane->began : naive_where(self, top), own->steps);
     return need < (lane->runs ? left - (now - lane->run_at) : left);
 }
@@ -252,6 +289,40 @@ static inline bool naive_allows(const struct naive *self, struct naive_lane *lan
 }
 
 /* ---- decisions ---- */
+
+/* What `count` newcomers with `rows` rows must have waited; and what they have. */
+static inline bool naive_pays(const struct naive *self, struct naive_lane *lane, int32_t head,
+                              int32_t count, int32_t rows, int32_t length, int64_t now,
+                              int64_t *look_at) {
+    const struct naive_entry *top = naive_top(lane);
+    const struct step_world_model *m = &self->world->models[top->model];
+    struct naive_place place = naive_where(self, top), at = {self->requests[head].step, 0};
+    if (self->patience == 0)
+        return true;
+    if (lane->runs)
+        (void)naive_reach(self, lane, top, now, &place);
+    if (place.step >= m->steps || place.step < at.step)
+        return false;
+    int32_t own = naive_rows(self, top), own_length = naive_length(self, top), stacked = 0;
+    int32_t most = naive_most(self, top->model), both = own + rows < most ? own + rows : most;
+    for (int32_t e = 0; e < lane->depth; e++)
+        stacked += lane->stack[e].count;
+    int64_t price = naive_span(self, m, rows, length, at, place.step) +
+                    naive_span(self, m, both, own_length, place, m->steps) -
+                    naive_span(self, m, own, own_length, place, m->steps);
+    price = price * stacked * self->patience / 1000;
+    int64_t waited = 0, waiting = 0;
+    for (int32_t r = 0; r < self->world->arrival_count; r++)
+        if (self->requests[r].state == NAIVE_WAITS &&
+            self->world->arrivals[r].model == top->model) {
+            waited += now - self->requests[r].since;
+            waiting++;
+        }
+    int64_t missing = price - waited * count / waiting;
+    if (missing > 0 && look_at && now + (missing + count - 1) / count < *look_at)
+        *look_at = now + (missing + count - 1) / count;
+    return missing <= 0;
+}
 
 static inline int32_t naive_head(const struct naive *self, int32_t model) {
     for (int32_t r = 0; r < self->world->arrival_count; r++)
@@ -304,6 +375,10 @@ static inline struct naive_entry naive_group(const struct naive *self, struct na
             break;
         group = grown;
     }
+    if (lane->depth > 0 && naive_top(lane)->model == group.model && group.count > 0 &&
+        !naive_pays(self, lane, head, group.count, naive_rows(self, &group),
+                    naive_length(self, &group), now, NULL))
+        group.count = 0;
     return group;
 }
 
@@ -366,6 +441,9 @@ static inline void naive_begin(struct naive *self, int32_t number, int64_t now) 
             q->issued_at = now;
             q->full = naive_alone(self, group.members[i]);
         }
+        for (int32_t r = 0; r < self->world->arrival_count; r++)
+            if (self->world->arrivals[r].model == group.model)
+                self->requests[r].since = now;
         tt_assert(lane->depth < NAIVE_DEPTH);
         lane->stack[lane->depth++] = group;
         naive_merge(self, lane);
@@ -380,17 +458,39 @@ static inline void naive_begin(struct naive *self, int32_t number, int64_t now) 
     lane->run_at = now;
     lane->began = place;
     lane->predicted =
-        naive_span(m, naive_rows(self, top), naive_length(self, top), place, lane->to);
+        naive_span(self, m, naive_rows(self, top), naive_length(self, top), place, lane->to);
     lane->consumed = 0;
     for (int32_t i = 0; i < top->count; i++) {
         int32_t r = top->members[i];
         const struct tt_sim_arrival *a = &self->world->arrivals[r];
         self->requests[r].alone_at_start = naive_alone(self, r);
         struct naive_place to = {lane->to, 0};
-        lane->consumed +=
-            self->requests[r].alone_at_start - naive_span(m, a->rows, a->length, to, m->steps);
+        lane->consumed += self->requests[r].alone_at_start -
+                          naive_span(self, m, a->rows, a->length, to, m->steps);
     }
     naive_start_step(self, number, place.step, now);
+}
+
+/* As naive_pays, for all that wait for the running entry's model, as many as there is room for. */
+static inline bool naive_all_pay(const struct naive *self, struct naive_lane *lane, int32_t head,
+                                 int64_t now) {
+    int32_t model = naive_top(lane)->model, rows = 0, count = 0;
+    int32_t room = naive_most(self, model), own = self->world->arrivals[head].rows;
+    for (int32_t e = 0; e < lane->depth; e++)
+        if (lane->stack[e].model == model)
+            room -= naive_rows(self, &lane->stack[e]);
+    for (int32_t r = 0; r < self->world->arrival_count; r++)
+        if (self->requests[r].state == NAIVE_WAITS && self->world->arrivals[r].model == model) {
+            rows += self->world->arrivals[r].rows;
+            count++;
+        }
+    if (rows > room) {
+        count = room > own ? room * count / rows : 1;
+        count = count > 1 ? count : 1;
+        rows = room > own ? room : own;
+    }
+    return naive_pays(self, lane, head, count, rows, self->world->arrivals[head].length, now,
+                      &lane->look_at);
 }
 
 static inline void naive_look(struct naive *self, int32_t number, int64_t now) {
@@ -408,6 +508,7 @@ static inline void naive_look(struct naive *self, int32_t number, int64_t now) {
         struct naive_entry one = {.model = self->world->arrivals[head].model, .count = 1};
         one.members[0] = head;
         if (naive_room(self, lane, one.model, naive_rows(self, &one), 1) &&
+            (one.model != naive_top(lane)->model || naive_all_pay(self, lane, head, now)) &&
             naive_allows(self, lane, &one, now)) {
             lane->yields = true;
             return;
@@ -526,6 +627,7 @@ static inline void naive_instant(struct naive *self, int64_t now) {
     for (int32_t r = 0; r < w->arrival_count; r++)
         if (w->arrivals[r].at == now) {
             self->requests[r].state = NAIVE_WAITS;
+            self->requests[r].since = now;
             told = true;
         }
     for (int32_t r = 0; r < w->arrival_count; r++)
@@ -534,14 +636,18 @@ static inline void naive_instant(struct naive *self, int64_t now) {
             told = told || gone || self->requests[r].cancelled;
         }
     /* What the check says changes with time alone only in the forms that add sums. */
-    if (!told && self->form == NAIVE_CURVES)
+    for (int32_t e = 0; e < w->executors; e++)
+        told = told || self->lanes[e].look_at == now;
+    if (!told && (self->form == NAIVE_CURVES || self->patience > 0))
         return;
     for (int32_t e = 0; e < w->executors && now >= w->busy_until_at; e++)
         if (!self->lanes[e].runs)
             naive_begin(self, e, now);
-    for (int32_t e = 0; e < w->executors; e++)
+    for (int32_t e = 0; e < w->executors; e++) {
+        self->lanes[e].look_at = TT_NEVER;
         if (self->lanes[e].runs)
             naive_look(self, e, now);
+    }
 }
 
 static inline void naive_run(struct naive *self, int64_t until) {

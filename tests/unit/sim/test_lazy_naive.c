@@ -16,7 +16,7 @@ static int32_t between(struct tt_prng *prng, int32_t low, int32_t high) {
 
 struct texts {
     struct tt_option options[TT_MAX_OPTIONS];
-    char batch[16];
+    char batch[16], patience[16], timesteps[16];
     int32_t count;
 };
 
@@ -36,6 +36,17 @@ static void draw_policy(struct tt_prng *prng, struct texts *texts, struct naive 
     put(texts, "foreign", foreigns[slow->foreign]);
     put(texts, "votes", slow->all_vote ? "all" : "living");
     put(texts, "max_batch", texts->batch);
+    if (between(prng, 0, 2) == 0) {
+        slow->patience = 250 * between(prng, 1, 8);
+        snprintf(texts->patience, sizeof(texts->patience), "%d.%03d", (int)slow->patience / 1000,
+                 (int)slow->patience % 1000);
+        put(texts, "patience", texts->patience);
+    }
+    if (between(prng, 0, 2) == 0) {
+        slow->dec_timesteps = between(prng, 1, 6);
+        snprintf(texts->timesteps, sizeof(texts->timesteps), "%d", slow->dec_timesteps);
+        put(texts, "dec_timesteps", texts->timesteps);
+    }
 }
 
 static void draw_model(struct tt_prng *prng, struct step_world_model *m, bool recurrent) {
@@ -171,6 +182,8 @@ static void one_case(uint64_t seed, uint64_t number, int64_t *steps) {
         draw_model(&prng, &fast.models[m], recurrent);
     fast.busy_until_at = between(&prng, 0, 2) ? 0 : between(&prng, 0, 20);
     draw_arrivals(&prng, &fast);
+    for (int32_t i = 0; slow.patience > 0 && i < fast.arrival_count; i++)
+        fast.arrivals[i].deadline_at = TT_NEVER; /* one reason to wait at a time */
     *steps += run_both();
 }
 
