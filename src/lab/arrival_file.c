@@ -100,7 +100,7 @@ static enum tt_err read_row(struct reading *r, struct tt_sim_arrival *out) {
     if (!err)
         err = optional(r, INPUT_LENGTH, 0, INT32_MAX, model->length, &length);
     if (!err)
-        err = optional(r, OUTPUT_LENGTH, 0, INT32_MAX, 0, &output_length);
+        err = optional(r, OUTPUT_LENGTH, 0, INT32_MAX, model->output_length, &output_length);
     if (!err)
         err = optional(r, DEADLINE, a.at, TT_NEVER - 1, deadline_at, &a.deadline_at);
     if (!err)

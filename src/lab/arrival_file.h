@@ -8,8 +8,8 @@
 
 struct tt_arrival_file_model {
     const char *name;
-    int64_t slo_ns;       /* TT_NEVER: none */
-    int32_t rows, length; /* where the file does not say */
+    int64_t slo_ns;                      /* TT_NEVER: none */
+    int32_t rows, length, output_length; /* where the file does not say */
     int32_t max_batch, step_count;
 };
 

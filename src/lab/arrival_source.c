@@ -13,6 +13,7 @@ static enum tt_err open_file(struct tt_arrival_source *self, const struct tt_sce
                                            .slo_ns = s->models[m].step_model.slo_ns,
                                            .rows = s->models[m].rows,
                                            .length = s->models[m].length,
+                                           .output_length = s->models[m].output_length,
                                            .max_batch = s->models[m].step_model.max_batch,
                                            .step_count = s->models[m].step_model.step_count};
     enum tt_err err =
@@ -31,7 +32,9 @@ static enum tt_err open_drawn(struct tt_arrival_source *self, const struct tt_sc
                                                .weight = s->models[m].weight,
                                                .slo_ns = s->models[m].step_model.slo_ns,
                                                .rows = s->models[m].rows,
-                                               .length = s->models[m].length};
+                                               .length = s->models[m].length,
+                                               .output_length = s->models[m].output_length,
+                                               .lengths = s->models[m].lengths};
     struct tt_arrivals_options options = {.models = models,
                                           .model_count = s->model_count,
                                           .process = s->process,

@@ -9,7 +9,7 @@ enum { FINE_BITS = 20 };                         /* positions in time are kept t
 #define RATE_TO_GAP_NS INT64_C(1000000000000000) /* 10^9 ns/s times TT_RATE_ONE */
 
 struct stream {
-    struct tt_prng prng;
+    struct tt_prng prng, lengths_prng;
     int64_t at;             /* of the request that comes next */
     int64_t fine;           /* fraction of at, 0 .. 2^20 - 1 */
     int64_t gap_fine;       /* mean gap at the present rate, in 2^-20 ns; TT_NEVER: rate 0 */
@@ -176,6 +176,8 @@ static void start_stream(struct tt_arrivals *self, int32_t model) {
     struct stream *stream = &self->streams[model];
     const struct tt_arrivals_options *options = &self->options;
     tt_prng_init(&stream->prng, options->seed, hash_name(self->models[model].name));
+    tt_prng_init(&stream->lengths_prng, options->seed,
+                 hash_name(self->models[model].name) ^ UINT64_C(0x6c656e6774687300));
     stream->rate = options->rate;
     stream->segment_end_at = TT_NEVER;
     stream->at = TT_NEVER;
@@ -248,7 +250,11 @@ bool tt_arrivals_next(void *context, struct tt_sim_arrival *out_arrival) {
                                            .model = m,
                                            .rows = model->rows,
                                            .length = model->length,
+                                           .output_length = model->output_length,
                                            .exit_step = -1};
+    if (model->lengths)
+        tt_lengths_draw(model->lengths, &stream->lengths_prng, &out_arrival->length,
+                        &out_arrival->output_length);
     if (model->slo_ns == TT_NEVER)
         out_arrival->deadline_at = TT_NEVER;
     self->emitted++;

@@ -11,6 +11,7 @@
 #define TT_LAB_ARRIVALS_H
 
 #include "lab/draw.h"
+#include "lab/lengths.h"
 #include "sim/simulation.h"
 
 enum tt_process { TT_PROCESS_POISSON, TT_PROCESS_GAMMA, TT_PROCESS_UNIFORM };
@@ -28,7 +29,9 @@ struct tt_arrivals_model {
     const char *name;
     int64_t weight; /* its share of the rate, relative to the sum; 0: no requests */
     int64_t slo_ns; /* TT_NEVER: no deadline */
-    int32_t rows, length;
+    int32_t rows, length, output_length;
+    const struct tt_lengths
+        *lengths; /* drawn from these instead, by draws of their own; borrowed */
 };
 
 struct tt_arrivals_options {

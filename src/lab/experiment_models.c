@@ -1,6 +1,7 @@
 #include "base/instant.h"
 #include "lab/csv.h"
 #include "lab/experiment_build.h"
+#include "lab/step_table.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -124,6 +125,33 @@ static enum tt_err read_profile(struct building *b, const Tutti__ExperimentModel
     return err;
 }
 
+/* How often a request of `length` runs the step; outputs as nine in ten are at most long. */
+static int64_t times_run(const struct tt_scenario_model *model, int32_t step, int32_t length) {
+    enum tt_step_kind kind = model->steps[step].kind;
+    int64_t times = kind == TT_STEP_ENCODER ? length : 1;
+    if (kind == TT_STEP_DECODER)
+        times = model->lengths->output[90];
+    return times > 1 ? times : 1;
+}
+
+/* For which input lengths the whole is to be known: those of the steps, or with encoder steps those
+ * of the distribution. */
+static int32_t lengths_of_whole(const struct tt_scenario_model *model,
+                                const struct tt_profile *step, int32_t *lengths) {
+    int32_t count = 0;
+    bool encodes = false;
+    for (int32_t s = 0; s < model->step_model.step_count; s++)
+        encodes = encodes || model->steps[s].kind == TT_STEP_ENCODER;
+    if (!encodes) {
+        memcpy(lengths, step->lengths, (size_t)step->length_count * sizeof(*lengths));
+        return step->length_count;
+    }
+    for (int32_t p = 0; p < TT_QUANTILES; p++)
+        if (count == 0 || model->lengths->input[p] > lengths[count - 1])
+            lengths[count++] = model->lengths->input[p];
+    return count;
+}
+
 /* All steps in one go: the sum of their times; the demand of the most demanding one. */
 static enum tt_err sum_profile(struct building *b, const struct tt_scenario_model *model,
                                struct tt_profile **out_profile) {
@@ -135,24 +163,32 @@ static enum tt_err sum_profile(struct building *b, const struct tt_scenario_mode
         if (model->profiles[s]->length_count > longest->length_count)
             longest = model->profiles[s];
     }
-    size_t count = (size_t)max_batch * (size_t)longest->length_count;
-    struct tt_profile_point *points = calloc(count, sizeof(*points));
-    if (!points)
+    int32_t most = longest->length_count > TT_QUANTILES ? longest->length_count : TT_QUANTILES;
+    int32_t *lengths = calloc((size_t)most, sizeof(*lengths));
+    int32_t length_count = lengths ? lengths_of_whole(model, longest, lengths) : 0;
+    size_t count = (size_t)max_batch * (size_t)length_count;
+    struct tt_profile_point *points = calloc(count + 1, sizeof(*points));
+    if (!points || !lengths) {
+        free(points);
+        free(lengths);
         return no_memory(b);
+    }
     size_t at = 0;
-    for (int32_t row = 0; row < longest->length_count; row++)
+    for (int32_t row = 0; row < length_count; row++)
         for (int32_t batch = 1; batch <= max_batch; batch++) {
             struct tt_profile_point *point = &points[at++];
-            *point = (struct tt_profile_point){.length = longest->lengths[row], .batch = batch};
+            *point = (struct tt_profile_point){.length = lengths[row], .batch = batch};
             for (int32_t s = 0; s < steps; s++) {
                 const struct tt_profile *step = model->profiles[s];
-                point->latency_ns += tt_profile_latency(step, batch, point->length);
+                point->latency_ns += tt_profile_latency(step, batch, point->length) *
+                                     times_run(model, s, point->length);
                 if (step->demand_ppm[batch] > point->demand_ppm)
                     point->demand_ppm = step->demand_ppm[batch];
             }
         }
     enum tt_err err = tt_profile_new_points(points, (int32_t)count, max_batch, out_profile, b->why);
     free(points);
+    free(lengths);
     return err;
 }
 
@@ -166,18 +202,88 @@ static enum tt_err set_steps(struct building *b, struct tt_scenario_model *model
     return TT_OK;
 }
 
+/* The steps of a CSV. */
+static enum tt_err read_steps(struct building *b, struct tt_scenario_model *model,
+                              const Tutti__ExperimentModel *given) {
+    struct tt_step_table table;
+    char *path = tt_experiment_path(b->experiment, given->step_file);
+    if (!path)
+        return no_memory(b);
+    enum tt_err err = tt_step_table_read(path, given->max_batch, &table, b->why);
+    free(path);
+    if (err == TT_ERR_NOT_FOUND || err == TT_ERR_IO)
+        return tt_experiment_wrong(b->experiment, given, "step_file", b->why,
+                                   "the table '%s' cannot be read", given->step_file);
+    if (err)
+        return err;
+    err = set_steps(b, model, table.count);
+    for (int32_t s = 0; !err && s < table.count; s++) {
+        model->profiles[s] = table.profiles[s];
+        model->steps[s] = (struct tt_step){
+            .name = table.names[s], .profile = table.profiles[s], .kind = table.kinds[s]};
+        table.profiles[s] = NULL;
+        table.names[s] = NULL;
+    }
+    tt_step_table_fini(&table);
+    return err;
+}
+
+/* How long inputs and outputs are, where the model has recurrent steps or says so. */
+static enum tt_err set_lengths(struct building *b, struct tt_scenario_model *model,
+                               const Tutti__ExperimentModel *given) {
+    const struct tt_experiment *e = b->experiment;
+    const Tutti__ExperimentLengths *lengths = given->lengths;
+    bool encodes = false, decodes = false;
+    for (int32_t s = 0; s < model->step_model.step_count; s++) {
+        encodes = encodes || model->steps[s].kind == TT_STEP_ENCODER;
+        decodes = decodes || model->steps[s].kind == TT_STEP_DECODER;
+    }
+    bool has_input = given->length > 0 || (lengths && lengths->input[0]);
+    bool has_output = given->output_length > 0 || (lengths && lengths->output[0]);
+    if (given->output_length < 0 || (encodes && !has_input) || (decodes && !has_output))
+        return tt_experiment_wrong(e, given, NULL, b->why,
+                                   "model '%s' has %s steps: say how long its %s are, by lengths "
+                                   "{ ... } or %s",
+                                   given->name, encodes && !has_input ? "encoder" : "decoder",
+                                   encodes && !has_input ? "inputs" : "outputs",
+                                   encodes && !has_input ? "length" : "output_length");
+    if (!lengths && !encodes && !decodes)
+        return TT_OK;
+    model->lengths = calloc(1, sizeof(*model->lengths));
+    if (!model->lengths)
+        return no_memory(b);
+    for (int32_t p = 0; p < TT_QUANTILES; p++) {
+        model->lengths->input[p] = given->length;
+        model->lengths->output[p] = given->output_length;
+    }
+    model->step_model.output_quantiles = decodes ? model->lengths->output : NULL;
+    char *path = lengths ? tt_experiment_path(e, lengths->file) : NULL;
+    if (!lengths)
+        return TT_OK;
+    if (!path)
+        return no_memory(b);
+    enum tt_err err =
+        tt_lengths_read(path, lengths->input, lengths->output, model->lengths, b->why);
+    free(path);
+    if (err == TT_ERR_NOT_FOUND || err == TT_ERR_IO)
+        return tt_experiment_wrong(e, lengths, "file", b->why, "the lengths '%s' cannot be read",
+                                   lengths->file);
+    return err;
+}
+
 static enum tt_err set_profiles(struct building *b, struct tt_scenario_model *model,
                                 const Tutti__ExperimentModel *given) {
     bool has_file = given->profile_file && given->profile_file[0];
-    int32_t ways = (given->profile != NULL) + has_file + (given->n_step > 0);
+    bool has_table = given->step_file && given->step_file[0];
+    int32_t ways = (given->profile != NULL) + has_file + (given->n_step > 0) + has_table;
     if (ways != 1)
         return tt_experiment_wrong(b->experiment, given, NULL, b->why,
                                    "model '%s' has %s profile; it needs one of profile, "
-                                   "profile_file, step",
+                                   "profile_file, step, step_file",
                                    given->name, ways ? "more than one" : "no");
     int32_t steps = given->n_step > 0 ? (int32_t)given->n_step : 1;
-    enum tt_err err = set_steps(b, model, steps);
-    for (int32_t s = 0; !err && s < steps; s++) {
+    enum tt_err err = has_table ? read_steps(b, model, given) : set_steps(b, model, steps);
+    for (int32_t s = 0; !err && !has_table && s < steps; s++) {
         const char *name = given->n_step > 0 ? given->step[s]->name : given->name;
         const Tutti__Profile *profile =
             given->n_step > 0 ? given->step[s]->profile : given->profile;
@@ -190,11 +296,15 @@ static enum tt_err set_profiles(struct building *b, struct tt_scenario_model *mo
         err = has_file ? read_profile(b, given, given->max_batch, &model->profiles[s])
                        : make_profile(b, profile, given->max_batch, &model->profiles[s]);
         model->steps[s].profile = model->profiles[s];
+        model->steps[s].kind =
+            given->n_step > 0 ? (enum tt_step_kind)given->step[s]->kind : TT_STEP_STATIC;
     }
+    if (!err)
+        err = set_lengths(b, model, given);
     if (err)
         return err;
     struct tt_profile *whole = model->profiles[0];
-    if (steps > 1)
+    if (model->step_model.step_count > 1 || model->step_model.output_quantiles || model->lengths)
         err = sum_profile(b, model, &whole);
     if (!err) {
         model->step_model.whole = whole;
@@ -232,6 +342,7 @@ static enum tt_err set_details(struct building *b, struct tt_scenario_model *mod
     const struct tt_experiment *e = b->experiment;
     model->rows = given->rows > 0 ? given->rows : 1;
     model->length = given->length;
+    model->output_length = given->output_length;
     model->input_bytes = given->input_bytes;
     model->output_bytes = given->output_bytes;
     if (given->rows < 0 || model->rows > model->step_model.max_batch)

@@ -25,6 +25,7 @@ void tt_scenario_fini(struct tt_scenario *self) {
         free(model->profiles);
         free(model->steps);
         free(model->preferred);
+        free(model->lengths);
         free(model->name);
     }
     free(self->models);

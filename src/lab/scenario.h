@@ -9,6 +9,7 @@
 
 #include "lab/arrival_file.h"
 #include "lab/arrivals.h"
+#include "lab/lengths.h"
 #include "lab/measure.h"
 #include "policy/policy.h"
 #include "rt/trace.h"
@@ -22,7 +23,8 @@ struct tt_scenario_model {
     struct tt_profile **profiles; /* of the steps; NULL: borrowed, and so is the whole's */
     int32_t *preferred;
     int64_t weight;
-    int32_t rows, length;
+    int32_t rows, length, output_length;
+    struct tt_lengths *lengths; /* of inputs and outputs, instead; NULL: as above */
     int64_t input_bytes, output_bytes;
 };
 
