@@ -4,6 +4,7 @@
 #include "lab/experiment.h"
 #include "lab/fact_devices.h"
 #include "lab/fact_sweep.h"
+#include "lab/fact_group.h"
 #include "lab/fact_trace.h"
 #include "lab/jobs.h"
 #include "lab/report.h"
@@ -15,7 +16,7 @@
 #include <unistd.h>
 
 enum kind { KIND_SEARCH, KIND_RUN, KIND_DEVICES, KIND_TRACE, KIND_BOUND, KIND_SWEEP };
-enum { MAX_SEEDS = 99 };
+enum { MAX_SEEDS = 99, MAX_ALTERNATIVES = 64 };
 
 /* Figures of requests, and therefore better with several seeds and worse when shorter. */
 static bool is_sampled(enum kind kind) { return kind <= KIND_DEVICES; }
@@ -37,7 +38,7 @@ struct tt_fact_runs {
     struct tt_fact_runs_options options;
     struct piece *pieces;
     int32_t count, capacity;
-    int32_t *ours, *relative_to; /* per fact, its piece; -1: none */
+    struct tt_fact_group *ours, *relative_to; /* per fact, its pieces */
     int32_t *job_piece, *job_seed;
     int32_t jobs, finished;
 };
@@ -66,9 +67,10 @@ static void shorten(struct piece *piece) {
         s->duration_ns = s->warm_up_ns + (s->duration_ns - s->warm_up_ns) / 5;
 }
 
-static enum tt_err open_experiment(const struct tt_facts *facts, const Tutti__FactRun *run,
-                                   const char *path, struct tt_experiment *experiment,
-                                   struct tt_message *why) {
+/* `said`: what the file says, for messages; `run`: the same with the changes of one alternative. */
+static enum tt_err open_experiment(const struct tt_facts *facts, const Tutti__FactRun *said,
+                                   const Tutti__FactRun *run, const char *path,
+                                   struct tt_experiment *experiment, struct tt_message *why) {
     enum tt_err err = tt_experiment_open(experiment, path, why);
     if (err)
         return err;
@@ -81,7 +83,7 @@ static enum tt_err open_experiment(const struct tt_facts *facts, const Tutti__Fa
             err = tt_experiment_set(experiment, name, equals + 1, why);
             if (err == TT_ERR_INVALID) {
                 struct tt_message inner = *why;
-                (void)tt_facts_wrong(facts, run, "set", why, "%s", inner.text);
+                (void)tt_facts_wrong(facts, said, "set", why, "%s", inner.text);
             }
         }
         free(name);
@@ -91,10 +93,11 @@ static enum tt_err open_experiment(const struct tt_facts *facts, const Tutti__Fa
     return err;
 }
 
-static enum tt_err build(const struct tt_facts *facts, const Tutti__FactRun *run, const char *path,
-                         struct piece *piece, struct tt_message *why) {
+static enum tt_err build(const struct tt_facts *facts, const Tutti__FactRun *said,
+                         const Tutti__FactRun *run, const char *path, struct piece *piece,
+                         struct tt_message *why) {
     struct tt_experiment experiment;
-    enum tt_err err = open_experiment(facts, run, path, &experiment, why);
+    enum tt_err err = open_experiment(facts, said, run, path, &experiment, why);
     if (err)
         return err;
     if (piece->kind == KIND_SWEEP)
@@ -130,7 +133,8 @@ static enum tt_err check_sweep(const struct tt_fact_runs *self, const Tutti__Fac
 
 /* The piece of work for `run`, an earlier one if it is the same; -1 on error. */
 static int32_t add_piece(struct tt_fact_runs *self, const Tutti__Fact *fact,
-                         const Tutti__FactRun *run, enum tt_err *out_err, struct tt_message *why) {
+                         const Tutti__FactRun *said, const Tutti__FactRun *run,
+                         enum tt_err *out_err, struct tt_message *why) {
     struct tt_text key, path;
     tt_text_init(&key);
     tt_text_init(&path);
@@ -150,7 +154,7 @@ static int32_t add_piece(struct tt_fact_runs *self, const Tutti__Fact *fact,
         struct piece *piece = &self->pieces[at];
         *piece = (struct piece){.kind = kind, .fact = fact, .key = strdup(tt_text_string(&key))};
         self->count++;
-        *out_err = piece->key ? build(self->facts, run, tt_text_string(&path), piece, why)
+        *out_err = piece->key ? build(self->facts, said, run, tt_text_string(&path), piece, why)
                               : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
         if (!*out_err && self->options.quick && is_sampled(kind))
             shorten(piece);
@@ -162,6 +166,35 @@ static int32_t add_piece(struct tt_fact_runs *self, const Tutti__Fact *fact,
     return *out_err ? -1 : at;
 }
 
+static enum tt_err add_group(struct tt_fact_runs *self, const Tutti__Fact *fact,
+                             const Tutti__FactRun *run, struct tt_fact_group *group,
+                             struct tt_message *why) {
+    if (!tt_fact_group_init(group, fact, run))
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    enum tt_err err = TT_OK;
+    for (int32_t i = 0; !err && i < group->overs * group->alternatives; i++) {
+        Tutti__FactRun one;
+        if (!tt_fact_group_run(fact, run, i, &one))
+            return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+        group->pieces[i] = add_piece(self, fact, run, &one, &err, why);
+        free(one.set);
+    }
+    return err;
+}
+
+/* Most pieces that the chosen facts can need. */
+static size_t count_runs(const struct tt_facts *facts) {
+    size_t count = 0;
+    for (size_t i = 0; i < facts->message->n_fact; i++) {
+        const Tutti__Fact *fact = facts->message->fact[i];
+        int32_t sides = tt_fact_group_alternatives(fact->ours);
+        if (fact->relative_to)
+            sides += tt_fact_group_alternatives(fact->relative_to);
+        count += (size_t)tt_fact_group_overs(fact) * (size_t)sides;
+    }
+    return count;
+}
+
 enum tt_err tt_fact_runs_new(const struct tt_facts *facts, const bool *chosen,
                              const struct tt_fact_runs_options *options,
                              struct tt_fact_runs **out_runs, struct tt_message *why) {
@@ -171,21 +204,20 @@ enum tt_err tt_fact_runs_new(const struct tt_facts *facts, const bool *chosen,
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     self->facts = facts;
     self->options = *options;
-    self->capacity = (int32_t)(2 * n);
-    self->pieces = calloc(2 * n, sizeof(*self->pieces));
-    self->ours = malloc(n * sizeof(*self->ours));
-    self->relative_to = malloc(n * sizeof(*self->relative_to));
+    self->capacity = (int32_t)count_runs(facts);
+    self->pieces = calloc((size_t)self->capacity, sizeof(*self->pieces));
+    self->ours = calloc(n, sizeof(*self->ours));
+    self->relative_to = calloc(n, sizeof(*self->relative_to));
     enum tt_err err = self->pieces && self->ours && self->relative_to
                           ? TT_OK
                           : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     for (size_t i = 0; !err && i < n; i++) {
         const Tutti__Fact *fact = facts->message->fact[i];
-        self->ours[i] = self->relative_to[i] = -1;
         if (!chosen[i])
             continue;
-        self->ours[i] = add_piece(self, fact, fact->ours, &err, why);
+        err = add_group(self, fact, fact->ours, &self->ours[i], why);
         if (!err && fact->relative_to)
-            self->relative_to[i] = add_piece(self, fact, fact->relative_to, &err, why);
+            err = add_group(self, fact, fact->relative_to, &self->relative_to[i], why);
     }
     for (int32_t p = 0; !err && p < self->count; p++)
         self->jobs += self->pieces[p].seeds;
@@ -220,6 +252,12 @@ void tt_fact_runs_free(struct tt_fact_runs *take_runs) {
         free(piece->key);
     }
     free(take_runs->pieces);
+    for (size_t i = 0; i < take_runs->facts->message->n_fact; i++) {
+        if (take_runs->ours)
+            tt_fact_group_fini(&take_runs->ours[i]);
+        if (take_runs->relative_to)
+            tt_fact_group_fini(&take_runs->relative_to[i]);
+    }
     free(take_runs->ours);
     free(take_runs->relative_to);
     free(take_runs->job_piece);
@@ -356,6 +394,9 @@ static const char *const places[][3] = {
     [TUTTI__FACT_MEASURE__ADD_DEVICES] = {"advice", "add_devices"},
     [TUTTI__FACT_MEASURE__RELEASE_DEVICES] = {"advice", "release_devices"},
     [TUTTI__FACT_MEASURE__DEVICES_NEEDED] = {"devices_needed"},
+    [TUTTI__FACT_MEASURE__LATENCY_MEAN_MS] = {"total", "latency_ms", "mean"},
+    [TUTTI__FACT_MEASURE__LATENCY_P99_MS] = {"total", "latency_ms", "p99"},
+    [TUTTI__FACT_MEASURE__GOOD_SHARE] = {"total", "bad_rate"},
 };
 
 static double read_measure(const json_t *result, Tutti__FactMeasure measure) {
@@ -363,7 +404,10 @@ static double read_measure(const json_t *result, Tutti__FactMeasure measure) {
     for (size_t i = 0; i < TT_COUNT(places[0]) && places[measure][i]; i++)
         value = json_object_get(value, places[measure][i]);
     bool unfinished = json_is_true(json_object_get(result, "interrupted"));
-    return json_is_number(value) && !unfinished ? json_number_value(value) : NAN;
+    if (!json_is_number(value) || unfinished)
+        return NAN;
+    double number = json_number_value(value);
+    return measure == TUTTI__FACT_MEASURE__GOOD_SHARE ? 1 - number : number;
 }
 
 static int compare_doubles(const void *a, const void *b) {
@@ -392,16 +436,37 @@ static double value_of(const struct piece *piece, const Tutti__FactRun *run, str
     return values[(piece->seeds - 1) / 2];
 }
 
+/* One side of a fact under its change number `over`. */
+static double side(const struct tt_fact_runs *self, const Tutti__FactRun *run,
+                   const struct tt_fact_group *group, int32_t over, struct tt_text *note) {
+    double values[MAX_ALTERNATIVES];
+    tt_assert(group->alternatives <= MAX_ALTERNATIVES);
+    struct tt_text *own = group->alternatives == 1 && group->overs == 1 ? note : NULL;
+    for (int32_t i = 0; i < group->alternatives; i++) {
+        const struct piece *piece = &self->pieces[group->pieces[over * group->alternatives + i]];
+        values[i] = value_of(piece, run, own);
+    }
+    return tt_fact_group_choose(run, values, group->alternatives);
+}
+
 double tt_fact_runs_value(const struct tt_fact_runs *self, size_t fact, struct tt_text *out_note) {
     const Tutti__Fact *f = self->facts->message->fact[fact];
-    if (self->ours[fact] < 0)
+    const struct tt_fact_group *mine = &self->ours[fact], *others = &self->relative_to[fact];
+    if (!mine->pieces)
         return NAN;
-    bool alone = self->relative_to[fact] < 0;
-    double ours = value_of(&self->pieces[self->ours[fact]], f->ours, alone ? out_note : NULL);
-    if (alone)
-        return ours;
-    double other = value_of(&self->pieces[self->relative_to[fact]], f->relative_to, NULL);
-    if (out_note && !isnan(ours) && !isnan(other))
-        tt_text_printf(out_note, "%.5g / %.5g", ours, other);
-    return other != 0 ? ours / other : NAN;
+    double sum = 0;
+    for (int32_t over = 0; over < mine->overs; over++) {
+        double value = side(self, f->ours, mine, over, others->pieces ? NULL : out_note);
+        const char *comma = out_note && out_note->length && over ? ", " : "";
+        if (others->pieces) {
+            double other = side(self, f->relative_to, others, over, NULL);
+            if (out_note && !isnan(value) && !isnan(other))
+                tt_text_printf(out_note, "%s%.5g / %.5g", comma, value, other);
+            value = other != 0 ? value / other : NAN;
+        } else if (out_note && mine->overs > 1) {
+            tt_text_printf(out_note, "%s%.5g", comma, value);
+        }
+        sum += value;
+    }
+    return sum / mine->overs;
 }

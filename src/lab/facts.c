@@ -48,6 +48,14 @@ static enum tt_err check_run(const struct tt_facts *self, const Tutti__FactRun *
                                   "set is '%s'; it must be NAME=VALUE, such as policy=eager",
                                   run->set[i]);
     }
+    if (run->n_any_of > 64)
+        return tt_facts_wrong(self, run, "any_of", why, "any_of names %zu runs; at most 64",
+                              run->n_any_of);
+    for (size_t i = 0; i < run->n_any_of; i++)
+        if (!strchr(run->any_of[i], '='))
+            return tt_facts_wrong(self, run, "any_of", why,
+                                  "any_of is '%s'; it must be NAME=VALUE, such as rate=100",
+                                  run->any_of[i]);
     bool is_sweep = run->measure == TUTTI__FACT_MEASURE__SWEEP_GAIN;
     if (is_sweep != (run->sweep != NULL))
         return tt_facts_wrong(self, run, "measure", why,
@@ -130,6 +138,11 @@ static enum tt_err check_fact(const struct tt_facts *self, const Tutti__Fact *fa
     if (!(fact->published >= 0) || (fact->published == 0 && is_needed))
         return tt_facts_wrong(self, fact, "published", why, "'%s' needs the published value, > 0",
                               fact->id);
+    for (size_t i = 0; i < fact->n_over; i++)
+        if (is_trace || !strchr(fact->over[i], '='))
+            return tt_facts_wrong(self, fact, "over", why,
+                                  "over is '%s'; it must be NAME=VALUE, and not of a trace",
+                                  fact->over[i]);
     enum tt_err err = check_run(self, fact->ours, fact->trace != NULL, why);
     if (!err && fact->relative_to)
         err = check_run(self, fact->relative_to, false, why);

@@ -70,6 +70,9 @@ static void senseless_files_are_refused_with_their_line(void **state) {
     refused(HEAD "ours { } holds { tolerance: 1 } }", "which experiment");
     refused(HEAD "ours { experiment: \"e\" set: \"policy\" } holds { tolerance: 1 } }",
             "NAME=VALUE");
+    refused(HEAD "ours { experiment: \"e\" any_of: \"x\" } holds { tolerance: 1 } }",
+            "any_of is 'x'; it must be NAME=VALUE");
+    refused(HEAD RUN "over: \"x\" holds { tolerance: 1 } }", "over is 'x'; it must be NAME=VALUE");
     refused(HEAD "ours { experiment: \"e\" measure: TRACE } holds { tolerance: 1 } }",
             "needs the fact's `trace`");
     refused("fact { id: \"a\" what: \"w\" " RUN "holds { tolerance: 1 } }", "published value");
@@ -196,12 +199,48 @@ static void measures_are_read_and_divided(void **state) {
     tt_text_fini(&note);
 }
 
+/* Goods per second at mean gaps of 0.5, 1 and 2 ms: 2083, 1250, 833. */
+static void groups_of_runs_are_chosen_from(void **state) {
+    (void)state;
+    struct tt_text note;
+    tt_text_init(&note);
+    double best = value_of(HEAD "ours { experiment: \"example.pbtxt\" measure: GOOD_PER_S "
+                                "any_of: [\"interval_us=1000\", \"interval_us=500\"] } "
+                                "holds { tolerance: 1 } }",
+                           &note);
+    assert_true(fabs(best - 5 / 0.0024) < 1e-6);
+    double mean =
+        value_of(HEAD "ours { experiment: \"example.pbtxt\" measure: GOOD_PER_S "
+                      "any_of: [\"interval_us=1000\", \"interval_us=500\"] choose: MEAN } "
+                      "holds { tolerance: 1 } }",
+                 &note);
+    assert_true(fabs(mean - 4 / 0.0024) < 1e-6);
+    double least = value_of(HEAD "ours { experiment: \"example.pbtxt\" measure: LATENCY_MEAN_MS "
+                                 "any_of: [\"interval_us=500\", \"interval_us=2000\"] } "
+                                 "holds { tolerance: 1 } }",
+                            &note);
+    assert_true(fabs(least - 1) < 1e-9); /* nobody waits for another */
+    assert_string_equal(tt_text_string(&note), "");
+    double ratio =
+        value_of(HEAD "ours { experiment: \"example.pbtxt\" measure: GOOD_SHARE } "
+                      "relative_to { experiment: \"example.pbtxt\" measure: GOOD_SHARE } "
+                      "over: [\"interval_us=1000\", \"interval_us=500\"] "
+                      "holds { tolerance: 1 } }",
+                 &note);
+    assert_true(ratio == 1);
+    assert_string_equal(tt_text_string(&note), "1 / 1, 1 / 1");
+    tt_text_fini(&note);
+}
+
 static void experiments_are_checked_before_anything_runs(void **state) {
     (void)state;
     put("example.pbtxt", example);
     static const char *const bad[][2] = {
         {HEAD "ours { experiment: \"none.pbtxt\" } holds { tolerance: 1 } }", "none.pbtxt"},
         {HEAD "\nours { experiment: \"example.pbtxt\" set: \"sped=1\" } holds { tolerance: 1 } }",
+         "facts.pbtxt:2: no parameter is called 'sped'"},
+        {HEAD
+         "\nours { experiment: \"example.pbtxt\" any_of: \"sped=1\" } holds { tolerance: 1 } }",
          "facts.pbtxt:2: no parameter is called 'sped'"},
     };
     for (size_t i = 0; i < TT_COUNT(bad); i++) {
@@ -380,6 +419,7 @@ int main(void) {
         cmocka_unit_test(a_trace_is_compared_line_by_line),
         cmocka_unit_test(bounds_come_from_the_profile),
         cmocka_unit_test(measures_are_read_and_divided),
+        cmocka_unit_test(groups_of_runs_are_chosen_from),
         cmocka_unit_test(experiments_are_checked_before_anything_runs),
         cmocka_unit_test(gains_over_a_sweep_are_those_of_its_points),
         cmocka_unit_test(sweeps_are_checked_before_anything_runs),

@@ -1,0 +1,166 @@
+/* Tables of lengths and of steps: what is read, what is drawn, what is refused and how; and models
+ * made of them (L3, L6). */
+#include "lab/lengths.h"
+
+#include "base/text.h"
+#include "lab/experiment.h"
+#include "lab/step_table.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define PLACE TUTTI_BUILD_DIR "/test_lengths.csv"
+
+static void put(const char *text) {
+    struct tt_text out;
+    struct tt_message why;
+    tt_text_init(&out);
+    tt_text_puts(&out, text);
+    assert_int_equal(tt_text_write_file(PLACE, &out, &why), TT_OK);
+    tt_text_fini(&out);
+}
+
+static void put_percentiles(const char *head, int32_t until, const char *row) {
+    struct tt_text text;
+    struct tt_message why;
+    tt_text_init(&text);
+    tt_text_puts(&text, head);
+    for (int32_t p = 0; p <= until; p++)
+        tt_text_printf(&text, row, p, 10 + p, 1 + 2 * p);
+    assert_int_equal(tt_text_write_file(PLACE, &text, &why), TT_OK);
+    tt_text_fini(&text);
+}
+
+static void test_lengths_are_read_and_drawn(void **state) {
+    (void)state;
+    struct tt_lengths lengths = {0};
+    struct tt_message why = {""};
+    put_percentiles("percentile,in,out\n", 100, "%d,%d,%d\n");
+    assert_int_equal(tt_lengths_read(PLACE, "in", "out", &lengths, &why), TT_OK);
+    assert_int_equal(lengths.input[0], 10);
+    assert_int_equal(lengths.input[100], 110);
+    assert_int_equal(lengths.output[50], 101);
+    struct tt_prng prng;
+    tt_prng_init(&prng, 7, 7);
+    int64_t sum = 0;
+    for (int32_t i = 0; i < 20000; i++) {
+        int32_t input, output;
+        tt_lengths_draw(&lengths, &prng, &input, &output);
+        assert_in_range(input, 10, 110);
+        assert_true(abs(output - (2 * (input - 10) + 1)) <= 1); /* of one percentile */
+        sum += input;
+    }
+    assert_in_range(sum / 20000, 59, 61);
+    /* a column that is not asked for stays */
+    assert_int_equal(tt_lengths_read(PLACE, "", "in", &lengths, &why), TT_OK);
+    assert_int_equal(lengths.input[100], 110);
+    assert_int_equal(lengths.output[100], 110);
+}
+
+static void refused_lengths(const char *says) {
+    struct tt_lengths lengths = {0};
+    struct tt_message why = {""};
+    assert_int_equal(tt_lengths_read(PLACE, "in", "", &lengths, &why), TT_ERR_INVALID);
+    if (!strstr(why.text, says))
+        fail_msg("'%s' does not say '%s'", why.text, says);
+}
+
+static void test_wrong_lengths_are_refused(void **state) {
+    (void)state;
+    put("in\n1\n");
+    refused_lengths(":1: lengths need the column percentile");
+    put("percentile,out\n0,1\n");
+    refused_lengths("no column is called 'in'");
+    put("percentile,in\n0,5\n1,4\n");
+    refused_lengths(":3: column in falls");
+    put_percentiles("percentile,in,out\n", 99, "%d,%d,%d\n");
+    refused_lengths("percentile 100 is missing");
+    put("percentile,in\n0,many\n");
+    refused_lengths(":2:");
+}
+
+static void test_steps_are_read(void **state) {
+    (void)state;
+    struct tt_step_table table;
+    struct tt_message why = {""};
+    put("step,kind,batch,latency_ns\na,static,1,100\na,static,4,400\nb,decoder,1,50\nb,decoder,4,"
+        "80\n");
+    assert_int_equal(tt_step_table_read(PLACE, 0, &table, &why), TT_OK);
+    assert_int_equal(table.count, 2);
+    assert_string_equal(table.names[1], "b");
+    assert_int_equal(table.kinds[1], TT_STEP_DECODER);
+    assert_int_equal(tt_profile_latency(table.profiles[0], 2, 0), 200);
+    assert_int_equal(tt_profile_latency(table.profiles[1], 4, 0), 80);
+    tt_step_table_fini(&table);
+}
+
+static void refused_steps(const char *text, const char *says) {
+    struct tt_step_table table;
+    struct tt_message why = {""};
+    put(text);
+    assert_int_equal(tt_step_table_read(PLACE, 0, &table, &why), TT_ERR_INVALID);
+    if (!strstr(why.text, says))
+        fail_msg("'%s' does not say '%s'", why.text, says);
+}
+
+static void test_wrong_steps_are_refused(void **state) {
+    (void)state;
+    refused_steps("step,batch,latency_ns\n", "needs the columns step, kind");
+    refused_steps("step,kind,batch,latency_ns\n", "there is no step");
+    refused_steps("step,kind,batch,latency_ns\na,recurrent,1,5\n", ":2: kind is 'recurrent'");
+    refused_steps("step,kind,batch,latency_ns\na,static,1,0\n", ":2:");
+    refused_steps("step,kind,batch,latency_ns\na,static,1,5\nb,static,1,5\na,static,2,5\n",
+                  ":4: step 'a' goes on here");
+    refused_steps("step,kind,batch,latency_ns\na,static,2,5\nb,static,1,5\n", "step 'a'");
+}
+
+static const char *build_model(const char *model) {
+    static struct tt_message why;
+    struct tt_text text;
+    struct tt_experiment experiment;
+    struct tt_scenario scenario;
+    tt_text_init(&text);
+    tt_text_printf(&text, "device { } load { rate: 1 } model { name: \"M\" %s }", model);
+    assert_int_equal(tt_text_write_file(PLACE, &text, &why), TT_OK);
+    tt_text_fini(&text);
+    why.text[0] = '\0';
+    assert_int_equal(tt_experiment_open(&experiment, PLACE, &why), TT_OK);
+    if (tt_experiment_build(&experiment, &scenario, &why) == TT_OK) {
+        /* of the whole: an encoder as often as the input is long, a decoder 3 times */
+        assert_int_equal(tt_profile_latency(scenario.models[0].step_model.whole, 1, 4), 4300);
+        tt_scenario_fini(&scenario);
+    }
+    tt_experiment_close(&experiment);
+    return why.text;
+}
+
+#define ENCODER "step { name: \"e\" kind: ENCODER profile { linear { beta_ms: 0.001 } } } "
+#define DECODER "step { name: \"d\" kind: DECODER profile { linear { beta_ms: 0.0001 } } } "
+
+static void test_recurrent_models_need_lengths(void **state) {
+    (void)state;
+    assert_non_null(strstr(build_model(ENCODER DECODER "output_length: 3"),
+                           "has encoder steps: say how long its inputs are"));
+    assert_non_null(strstr(build_model(ENCODER DECODER "length: 4"),
+                           "has decoder steps: say how long its outputs are"));
+    assert_string_equal(build_model(ENCODER DECODER "length: 4 output_length: 3"), "");
+    assert_non_null(strstr(build_model("step_file: \"no.csv\""), "the table 'no.csv' cannot be"));
+    assert_non_null(strstr(build_model(DECODER "lengths { file: \"no.csv\" output: \"o\" }"),
+                           "the lengths 'no.csv' cannot be read"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lengths_are_read_and_drawn),
+        cmocka_unit_test(test_wrong_lengths_are_refused),
+        cmocka_unit_test(test_steps_are_read),
+        cmocka_unit_test(test_wrong_steps_are_refused),
+        cmocka_unit_test(test_recurrent_models_need_lengths),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
