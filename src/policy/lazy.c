@@ -205,7 +205,6 @@ static void push(struct tt_policy *self, int32_t executor, const struct tt_lazy_
         tt_lazy_stack_add(stack, &member);
     }
     tt_lazy_waits_restart(&self->waits, group->model, now);
-    tt_lazy_slack_survey(&self->slack, stack, &lane->run, stack->depth - 1, now);
 }
 
 /* ---- what an executor does next ---- */
@@ -220,14 +219,13 @@ static bool will_merge(const struct tt_policy *self, const struct tt_lazy_stack 
            below->rows + top->rows <= most_rows(self, top->model);
 }
 
-static void merge(struct tt_policy *self, struct lane *lane, int64_t now) {
+static void merge(const struct tt_policy *self, struct lane *lane) {
     struct tt_lazy_stack *stack = &lane->stack;
     while (will_merge(self, stack)) {
         const struct tt_lazy_entry *top = tt_lazy_stack_top(stack), *below = top - 1;
         if (below->place.step != top->place.step)
             return;
         tt_lazy_stack_merge(stack);
-        tt_lazy_slack_survey(&self->slack, stack, &lane->run, stack->depth - 1, now);
     }
 }
 
@@ -256,14 +254,14 @@ static void run_top(struct tt_policy *self, struct tt_mechanism *actions, int32_
     lane->run.started_at = now + self->queues.d_ctrl_ns + self->queues.d_data_ns * top->rows;
     tt_heap_remove(&self->queues.idle, executor);
     tt_mechanism_run_commit(actions, lane->run.started_at);
-    tt_lazy_slack_survey(&self->slack, stack, &lane->run, stack->depth - 1, now);
+    tt_lazy_slack_started(stack);
 }
 
 /* At a boundary: merge, let in who may, run. */
 static void begin(struct tt_policy *self, struct tt_mechanism *actions, int32_t executor,
                   int64_t now) {
     struct lane *lane = &self->lanes[executor];
-    merge(self, lane, now);
+    merge(self, lane);
     for (int32_t turn = 0; turn < 2; turn++) {
         const struct tt_request *head = candidate(self, lane, turn);
         if (!head)
@@ -272,7 +270,7 @@ static void begin(struct tt_policy *self, struct tt_mechanism *actions, int32_t 
         if (group.count == 0)
             continue;
         push(self, executor, &group, now);
-        merge(self, lane, now); /* with an entry of which no step has run yet */
+        merge(self, lane); /* with an entry of which no step has run yet */
     }
     if (lane->stack.depth > 0)
         run_top(self, actions, executor, now);
@@ -390,17 +388,17 @@ static void lazy_finished(struct tt_policy *self, int64_t now, const struct tt_t
         else
             member->request = NULL;
     }
-    int32_t lowest = tt_lazy_stack_settle(stack);
+    tt_lazy_stack_settle(stack);
     self->yielding -= lane->yielding;
     lane->yielding = false;
     lane->run.running = false;
-    tt_lazy_slack_survey(&self->slack, stack, &lane->run, lowest, now);
     if (self->queues.domain->executors[task->executor].state != TT_EXECUTOR_UP)
         spill(self, lane, now);
     tt_queues_executor_freed(&self->queues, task->executor);
 }
 
 static void lazy_cancelled(struct tt_policy *self, int64_t now, struct tt_request *request) {
+    (void)now;
     if (tt_list_linked(&request->link)) {
         tt_lazy_waits_remove(&self->waits, request);
         tt_queues_take(&self->queues, request);
@@ -409,7 +407,6 @@ static void lazy_cancelled(struct tt_policy *self, int64_t now, struct tt_reques
     struct lane *lane = &self->lanes[request->policy_word];
     bool found = tt_lazy_stack_remove(&lane->stack, request);
     tt_assert(found);
-    tt_lazy_slack_survey(&self->slack, &lane->stack, &lane->run, 0, now);
 }
 
 static int32_t predicted_output(const struct tt_policy *self, const struct tt_step_model *model) {
@@ -455,7 +452,6 @@ static void lazy_executor_changed(struct tt_policy *self, int64_t now, int32_t e
         (void)tt_lazy_stack_remove(stack, request);
         enqueue(self, request, now);
     }
-    tt_lazy_slack_survey(&self->slack, stack, &lane->run, 0, now);
 }
 
 const struct tt_lazy_stack *tt_lazy_stack_of(const struct tt_policy *self, int32_t executor) {

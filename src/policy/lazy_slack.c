@@ -51,9 +51,13 @@ struct tt_lazy_group tt_lazy_slack_grown(const struct tt_lazy_slack *self,
     return grown;
 }
 
-void tt_lazy_slack_survey(const struct tt_lazy_slack *self, struct tt_lazy_stack *stack,
-                          const struct tt_lazy_run *run, int32_t lowest, int64_t now) {
-    for (int32_t e = lowest; e < stack->depth; e++) {
+/* Brings votes and totals up to date. */
+static void survey(const struct tt_lazy_slack *self, struct tt_lazy_stack *stack,
+                   const struct tt_lazy_run *run, int64_t now) {
+    for (int32_t e = 0; e < stack->surveyed; e++)
+        if (stack->entries[e].veto.until_at <= now) /* a vote has lapsed */
+            stack->surveyed = e;
+    for (int32_t e = stack->surveyed; e < stack->depth; e++) {
         struct tt_lazy_entry *entry = &stack->entries[e];
         bool runs = run->running && e == stack->depth - 1;
         entry->veto = nobody();
@@ -74,6 +78,12 @@ void tt_lazy_slack_survey(const struct tt_lazy_slack *self, struct tt_lazy_stack
         entry->total_full_ns += below->total_full_ns;
         entry->total_veto = first_of(below->total_veto, entry->veto);
     }
+    stack->surveyed = stack->depth;
+}
+
+void tt_lazy_slack_started(struct tt_lazy_stack *stack) {
+    if (stack->surveyed > stack->depth - 1)
+        stack->surveyed = stack->depth - 1;
 }
 
 /* What the running members have done of what they needed alone. */
@@ -128,12 +138,9 @@ bool tt_lazy_slack_allows(const struct tt_lazy_slack *self, struct tt_lazy_stack
                           const struct tt_lazy_run *run, const struct tt_lazy_group *group,
                           int64_t now) {
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
-    if (self->form == TT_LAZY_CURVES) {
-        tt_lazy_slack_survey(self, stack, run, 0, now);
+    survey(self, stack, run, now);
+    if (self->form == TT_LAZY_CURVES)
         return curves_allow(self, stack, run, group, now);
-    }
-    if (top->total_veto.until_at <= now)
-        tt_lazy_slack_survey(self, stack, run, 0, now);
     int64_t key = tt_instant_min(top->total_veto.key, group->veto.key);
     if (key == TT_NEVER)
         return true;

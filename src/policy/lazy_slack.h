@@ -13,7 +13,8 @@
  *              Oracle, where the profile is the truth.)
  * A member that is lost (alone and at once it would still be late) has no vote, unless all vote.
  *
- * What it keeps lies in the stack's entries; _survey makes it up to date. Pure; no allocation. */
+ * What it keeps lies in the stack's entries, and is brought up to date where it is asked. Pure; no
+ * allocation. */
 #ifndef TT_POLICY_LAZY_SLACK_H
 #define TT_POLICY_LAZY_SLACK_H
 
@@ -52,10 +53,9 @@ struct tt_lazy_group tt_lazy_slack_grown(const struct tt_lazy_slack *self,
                                          const struct tt_lazy_group *group,
                                          const struct tt_request *request, int64_t alone_ns,
                                          int64_t now);
-/* Brings votes and totals of the entries from `lowest` up to date. */
-void tt_lazy_slack_survey(const struct tt_lazy_slack *self, struct tt_lazy_stack *stack,
-                          const struct tt_lazy_run *run, int32_t lowest, int64_t now);
-/* May the group come in now? The stack is not empty; surveyed anew where a vote has lapsed. */
+/* The top entry starts to run: its members do not stand still any more. */
+void tt_lazy_slack_started(struct tt_lazy_stack *stack);
+/* May the group come in now? The stack is not empty. */
 bool tt_lazy_slack_allows(const struct tt_lazy_slack *self, struct tt_lazy_stack *stack,
                           const struct tt_lazy_run *run, const struct tt_lazy_group *group,
                           int64_t now);

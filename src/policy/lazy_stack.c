@@ -23,6 +23,12 @@ void tt_lazy_stack_fini(struct tt_lazy_stack *self) {
     *self = (struct tt_lazy_stack){0};
 }
 
+/* Entry `index` has changed. */
+static void touch(struct tt_lazy_stack *self, int32_t index) {
+    if (self->surveyed > index)
+        self->surveyed = index;
+}
+
 void tt_lazy_stack_push(struct tt_lazy_stack *self, int32_t model, int32_t step) {
     tt_assert(self->depth < self->capacity);
     self->entries[self->depth++] = (struct tt_lazy_entry){
@@ -43,6 +49,7 @@ static void take_note(struct tt_lazy_entry *entry, const struct tt_lazy_member *
 void tt_lazy_stack_add(struct tt_lazy_stack *self, const struct tt_lazy_member *member) {
     tt_assert(self->count < self->capacity);
     struct tt_lazy_entry *top = tt_lazy_stack_top(self);
+    touch(self, self->depth - 1);
     self->members[self->count++] = *member;
     top->count++;
     take_note(top, member);
@@ -63,6 +70,7 @@ void tt_lazy_stack_merge(struct tt_lazy_stack *self) {
     lower->alone_ns += upper->alone_ns;
     lower->full_ns += upper->full_ns;
     self->depth--;
+    touch(self, self->depth - 1);
 }
 
 static void recount(struct tt_lazy_stack *self, struct tt_lazy_entry *entry) {
@@ -84,9 +92,9 @@ static int32_t last_step(const struct tt_lazy_stack *self, int32_t count) {
     return step;
 }
 
-int32_t tt_lazy_stack_settle(struct tt_lazy_stack *self) {
+void tt_lazy_stack_settle(struct tt_lazy_stack *self) {
     const struct tt_lazy_entry old = self->entries[--self->depth];
-    int32_t lowest = self->depth;
+    touch(self, self->depth);
     memcpy(self->scratch, &self->members[old.first], (size_t)old.count * sizeof(*self->scratch));
     self->count = old.first;
     self->rows_of_model[old.model] -= old.rows;
@@ -101,7 +109,6 @@ int32_t tt_lazy_stack_settle(struct tt_lazy_stack *self) {
             member->request = NULL;
         }
     }
-    return lowest;
 }
 
 bool tt_lazy_stack_remove(struct tt_lazy_stack *self, const struct tt_request *request) {
@@ -113,6 +120,7 @@ bool tt_lazy_stack_remove(struct tt_lazy_stack *self, const struct tt_request *r
     int32_t e = self->depth - 1;
     while (self->entries[e].first > at)
         e--;
+    touch(self, e);
     self->rows_of_model[request->model] -= request->rows;
     memmove(&self->members[at], &self->members[at + 1],
             (size_t)(self->count - at - 1) * sizeof(*self->members));
@@ -136,11 +144,13 @@ void tt_lazy_stack_cut(struct tt_lazy_stack *self, int32_t depth) {
         self->count = top->first;
         self->depth--;
     }
+    touch(self, depth);
 }
 
 void tt_lazy_stack_check(const struct tt_lazy_stack *self) {
     int32_t at = 0;
     tt_assert(self->depth <= self->capacity && self->count <= self->capacity);
+    tt_assert(self->surveyed <= self->depth);
     for (int32_t e = 0; e < self->depth; e++) {
         const struct tt_lazy_entry *entry = &self->entries[e];
         tt_assert(entry->first == at);

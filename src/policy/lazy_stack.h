@@ -6,7 +6,8 @@
  * step, who have most to catch up with, on top.
  *
  * An entry keeps sums over its members (what they still need, alone) and, from the bottom up to
- * itself, what the slack check asks of the whole stack; the policy fills these in. Everything is
+ * itself, what the slack check asks of the whole stack: lazy_slack.h fills these in when it needs
+ * them, and every change here says from which entry on it has to. Everything is
  * allocated at init. It decides nothing and knows no time. */
 #ifndef TT_POLICY_LAZY_STACK_H
 #define TT_POLICY_LAZY_STACK_H
@@ -47,6 +48,7 @@ struct tt_lazy_stack {
     struct tt_lazy_member *scratch; /* [capacity] */
     int32_t *rows_of_model;         /* [models]: rows in all entries of each */
     int32_t capacity, depth, count;
+    int32_t surveyed; /* entries, from the bottom, whose votes and totals are up to date */
 };
 
 TT_MUST_CHECK enum tt_err tt_lazy_stack_init(struct tt_lazy_stack *self, int32_t capacity,
@@ -63,9 +65,8 @@ void tt_lazy_stack_add(struct tt_lazy_stack *self, const struct tt_lazy_member *
 /* The two topmost entries become one. They are of one model and at one step. */
 void tt_lazy_stack_merge(struct tt_lazy_stack *self);
 /* After the top entry ran: drops the members that have no request any more, and makes an entry for
- * every step at which those who stay now stand. Returns the index of the lowest entry that changed
- * or is new; depth when none is left of it. */
-int32_t tt_lazy_stack_settle(struct tt_lazy_stack *self);
+ * every step at which those who stay now stand. */
+void tt_lazy_stack_settle(struct tt_lazy_stack *self);
 /* Takes out one request, wherever it stands; false: it is not here. */
 bool tt_lazy_stack_remove(struct tt_lazy_stack *self, const struct tt_request *request);
 /* Forgets the entries from `depth` on. */
