@@ -131,23 +131,36 @@ static bool pays(const struct tt_policy *self, const struct lane *lane,
     return missing_ns <= 0;
 }
 
-/* The longest prefix of the model's queue that may come in; an empty group when not even its head
- * may. With an empty stack all may for whom there is room. */
-static struct tt_lazy_group admissible(const struct tt_policy *self, struct lane *lane,
-                                       const struct tt_request *head, int64_t now) {
+/* The longest prefix of the model's queue for which there is room; `checked`: and all of whose
+ * prefixes may come. */
+static struct tt_lazy_group prefix(const struct tt_policy *self, struct lane *lane,
+                                   const struct tt_request *head, bool checked, int64_t now) {
     const struct tt_fifo *fifo = &self->queues.fifos[head->model];
     struct tt_lazy_group group = no_group(self, head);
-    const struct tt_lazy_entry *top = tt_lazy_stack_top(&lane->stack);
     for (const struct tt_request *r = head; r && r->step == head->step; r = tt_fifo_next(fifo, r)) {
         if (!has_room(self, &lane->stack, head->model, group.rows + r->rows, group.count + 1))
             break;
         int64_t alone_ns = tt_lazy_slack_alone(&self->slack, r);
         struct tt_lazy_group grown = tt_lazy_slack_grown(&self->slack, &group, r, alone_ns, now);
-        if (top && !may_come(self, lane, &grown, now))
+        if (checked && !may_come(self, lane, &grown, now))
             break;
         group = grown;
     }
-    bool joins = top && top->model == head->model && group.count > 0;
+    return group;
+}
+
+/* The longest prefix of the model's queue that may come in; an empty group when not even its head
+ * may. With an empty stack all may for whom there is room. What a group asks for grows with it, so
+ * mostly one look at the largest is enough. */
+static struct tt_lazy_group admissible(const struct tt_policy *self, struct lane *lane,
+                                       const struct tt_request *head, int64_t now) {
+    const struct tt_lazy_entry *top = tt_lazy_stack_top(&lane->stack);
+    struct tt_lazy_group group = prefix(self, lane, head, false, now);
+    if (!top || group.count == 0)
+        return group;
+    if (!may_come(self, lane, &group, now))
+        group = prefix(self, lane, head, true, now);
+    bool joins = top->model == head->model && group.count > 0;
     return joins && !pays(self, lane, &group, now, NULL) ? no_group(self, head) : group;
 }
 
