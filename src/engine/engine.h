@@ -7,6 +7,10 @@
  * are adjacent in memory, in order, and of one shape, the engine binds them as one batch without a
  * copy; else it gathers them, and says how many bytes that moved.
  *
+ * A task that begins in the middle of a model takes up its members where their last tasks left
+ * them, in whatever batches those were; one that ends in the middle leaves what later steps need
+ * with each member (`state`). The inputs must be there until the last step is done.
+ *
  * Life of a task: the caller fills `struct tt_engine_task` (its own memory, untouched until
  * completion) and calls `submit`; the executor runs it; the engine calls `done(context, task)`
  * once, on the executor's thread, after which the outputs live until `tt_engine_result_release`.
@@ -24,6 +28,7 @@
 struct tt_engine;
 struct tt_engine_model;
 struct tt_engine_result; /* the outputs of one run, shared by the requests that were in it */
+struct tt_engine_state;  /* what an engine keeps of a request between its tasks */
 
 /* Bytes of one tensor of one request. BYTES tensors are in the protocol's binary form: each element
  * 4 bytes of length (little endian), then its bytes. Dimension 0 of `shape` is the request's rows
@@ -40,6 +45,10 @@ struct tt_engine_member {
     const struct tt_tensor_view
         *inputs; /* one per input of the signature; borrowed until completion */
     void *user;  /* the caller's */
+    /* What the engine keeps of the request between two tasks: NULL before the first, handed on from
+     * each task to the next, NULL again after the one that ended with the last step. A request that
+     * goes before that (cancelled, failed, dropped) gives it to `state_release`. */
+    struct tt_engine_state *state;
     /* Set at completion: */
     enum tt_err err;
     struct tt_message *why;          /* where to write the sentence; may be NULL */
@@ -92,6 +101,8 @@ struct tt_engine_ops {
     void (*output)(const struct tt_engine_result *result, int32_t index, int32_t first_row,
                    int32_t rows, struct tt_tensor_view *out_view);
     void (*result_release)(struct tt_engine_result *take_result); /* one reference */
+    /* Any thread; NULL-safe; no task of the request may be queued or running. */
+    void (*state_release)(struct tt_engine_state *take_state);
     void (*close)(struct tt_engine *take_engine); /* nothing may be queued, no model loaded */
 };
 

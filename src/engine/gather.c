@@ -207,3 +207,31 @@ enum tt_err tt_gather_input(const struct tt_signature *signature, int32_t input,
     *out_view = view;
     return TT_OK;
 }
+
+enum tt_err tt_gather_views(const struct tt_tensor_view *const *views, int32_t count,
+                            struct tt_gather_buffer *buffer, int64_t *gathered_bytes,
+                            struct tt_tensor_view *out_view) {
+    struct tt_tensor_view view = *views[0];
+    bool adjacent = true;
+    for (int32_t i = 1; i < count; i++) {
+        if (!same_shape(&views[i]->shape, &view.shape, true, false))
+            return TT_ERR_INVALID;
+        adjacent &= (uintptr_t)views[i]->bytes == (uintptr_t)view.bytes + view.size_bytes;
+        view.size_bytes += views[i]->size_bytes;
+        view.shape.dims[0] += views[i]->shape.dims[0];
+    }
+    if (!adjacent) {
+        if (!buffer_ensure(buffer, view.size_bytes ? view.size_bytes : 1))
+            return TT_ERR_NO_MEMORY;
+        char *to = buffer->bytes;
+        for (int32_t i = 0; i < count; i++) {
+            if (views[i]->size_bytes)
+                memcpy(to, views[i]->bytes, views[i]->size_bytes);
+            to += views[i]->size_bytes;
+        }
+        view.bytes = buffer->bytes;
+        *gathered_bytes += (int64_t)view.size_bytes;
+    }
+    *out_view = view;
+    return TT_OK;
+}

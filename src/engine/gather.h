@@ -39,6 +39,12 @@ TT_MUST_CHECK enum tt_err tt_gather_input(const struct tt_signature *signature, 
                                           struct tt_engine_member *const *members, int32_t count,
                                           int32_t length, struct tt_gather_buffer *buffer,
                                           int64_t *gathered_bytes, struct tt_tensor_view *out_view);
+/* Views of equal type and, beside dimension 0, equal shape, as one: in place where each follows the
+ * one before, else copied to the buffer. Not for BYTES. Errors: INVALID (shapes differ), NO_MEMORY.
+ */
+TT_MUST_CHECK enum tt_err tt_gather_views(const struct tt_tensor_view *const *views, int32_t count,
+                                          struct tt_gather_buffer *buffer, int64_t *gathered_bytes,
+                                          struct tt_tensor_view *out_view);
 /* Moves `at` over `count` strings of a BYTES tensor; false where they would end beyond its bytes.
  */
 TT_MUST_CHECK bool tt_gather_skip_strings(const struct tt_tensor_view *view, int64_t count,

@@ -1,9 +1,15 @@
 /* The engine that computes: ONNX Runtime on this machine's CPU.
  *
- * An executor is a thread; all share one session per model, which runs on the thread that calls it,
- * so as many batches run at once as there are executors. A model is one step: the whole graph. A
- * batch whose members' bytes are adjacent is handed over where it lies; outputs stay where the
- * runtime put them until the last member has released the result.
+ * An executor is a thread; all share one session per step of a model, which runs on the thread that
+ * calls it, so as many batches run at once as there are executors. A model is one step, the whole
+ * graph, or the stages of a graph that was cut (model/slices.h), one step each; between tasks the
+ * activations of its requests wait in slots (engine/slots.h). A batch whose members' bytes are
+ * adjacent is handed over where it lies; outputs stay where the runtime put them until the last
+ * member has released the result.
+ *
+ * What is equal bit for bit: the steps of a cut graph, run for one batch, give what the whole graph
+ * gives for that batch. That a row's result does not depend on its batch mates either is a property
+ * of the runtime's kernels and of the graph, which whoever cuts it finds out.
  *
  * A run that fails is nobody's fault until the members ran one by one: then the one whose input was
  * at fault (an index out of range, say) says INVALID with the runtime's sentence, and the others
@@ -45,6 +51,7 @@ struct tt_ort_model_options {
     bool batched;      /* dimension 0 of every input and output is the rows */
     int32_t max_batch; /* >= 1 where batched */
     enum tt_ort_optimization optimization;
+    const char *save_optimized; /* where to write the optimised graph; NULL: nowhere */
 };
 
 /* Makes the session, which may take seconds, on the calling thread; any thread, also while others
@@ -58,5 +65,18 @@ TT_MUST_CHECK enum tt_err tt_ort_engine_load(struct tt_engine *engine,
 /* Gives the model over to another engine of the same library: sessions belong to no executor. No
  * task of it may be queued or running. */
 void tt_ort_engine_adopt(struct tt_engine *engine, struct tt_engine_model *model);
+
+struct tt_ort_slices_options {
+    const char *name;      /* for messages; NULL: the directory */
+    const char *directory; /* that tt_slices_write made */
+    int32_t max_batch;     /* >= 1; of no matter where the model is not batched */
+    int32_t slot_count;    /* rows that may wait between tasks in the pool; 0: 4 full batches */
+};
+
+/* The same for a model that was cut: a step per stage. Errors: also IO. */
+TT_MUST_CHECK enum tt_err tt_ort_engine_load_slices(struct tt_engine *engine,
+                                                    const struct tt_ort_slices_options *options,
+                                                    struct tt_engine_model **out_model,
+                                                    struct tt_message *why);
 
 #endif

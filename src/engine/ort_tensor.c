@@ -206,6 +206,53 @@ enum tt_err tt_ort_value_new(const struct tt_ort_library *library, enum tt_dtype
     return TT_OK;
 }
 
+enum tt_err tt_ort_value_view(const struct tt_ort_library *library, enum tt_dtype dtype,
+                              OrtValue *value, struct tt_tensor_view *out_view,
+                              struct tt_message *why) {
+    OrtTensorTypeAndShapeInfo *info = NULL;
+    void *bytes = NULL;
+    struct tt_tensor_view view = {0};
+    enum tt_dtype found = TT_DTYPE_NONE;
+    enum tt_err err = tt_ort_check(library, library->api->GetTensorTypeAndShape(value, &info), why);
+    if (err)
+        return err;
+    err = read_shape(library, info, "tensor", "", &found, &view.shape, why);
+    library->api->ReleaseTensorTypeAndShapeInfo(info);
+    if (!err && found != dtype)
+        err = tt_fail(TT_ERR_INTERNAL, why, "a tensor is %s where %s was said",
+                      tt_dtype_name(found), tt_dtype_name(dtype));
+    if (!err)
+        err = tt_ort_check(library, library->api->GetTensorMutableData(value, &bytes), why);
+    if (err)
+        return err;
+    view.bytes = bytes;
+    view.size_bytes = (size_t)tt_shape_count(&view.shape, 0) * tt_dtype_bytes(dtype);
+    *out_view = view;
+    return TT_OK;
+}
+
+enum tt_err tt_ort_value_alloc(const struct tt_ort_library *library, OrtAllocator *allocator,
+                               enum tt_dtype dtype, const struct tt_shape *shape,
+                               OrtValue **out_value, void **out_bytes, struct tt_message *why) {
+    OrtValue *value = NULL;
+    void *bytes = NULL;
+    enum tt_err err =
+        tt_ort_check(library,
+                     library->api->CreateTensorAsOrtValue(
+                         allocator, shape->dims, (size_t)shape->rank, their_type(dtype), &value),
+                     why);
+    if (!err)
+        err = tt_ort_check(library, library->api->GetTensorMutableData(value, &bytes), why);
+    if (err) {
+        if (value)
+            library->api->ReleaseValue(value);
+        return err;
+    }
+    *out_value = value;
+    *out_bytes = bytes;
+    return TT_OK;
+}
+
 /* The strings of `value` in the protocol's form, in memory of the output's own. */
 static enum tt_err read_strings(const struct tt_ort_library *library, const OrtValue *value,
                                 size_t count, struct tt_engine_output *output,

@@ -19,6 +19,16 @@ TT_MUST_CHECK enum tt_err tt_ort_signature_read(const struct tt_ort_library *lib
 TT_MUST_CHECK enum tt_err tt_ort_value_new(const struct tt_ort_library *library,
                                            enum tt_dtype dtype, const struct tt_tensor_view *view,
                                            OrtValue **out_value, struct tt_message *why);
+/* The value's bytes where they lie, and its shape; not for BYTES. INTERNAL: another type. */
+TT_MUST_CHECK enum tt_err tt_ort_value_view(const struct tt_ort_library *library,
+                                            enum tt_dtype dtype, OrtValue *value,
+                                            struct tt_tensor_view *out_view,
+                                            struct tt_message *why);
+/* A value with memory of its own, not cleared. */
+TT_MUST_CHECK enum tt_err tt_ort_value_alloc(const struct tt_ort_library *library,
+                                             OrtAllocator *allocator, enum tt_dtype dtype,
+                                             const struct tt_shape *shape, OrtValue **out_value,
+                                             void **out_bytes, struct tt_message *why);
 /* Makes `value` output `index` of the result, and checks that a batched model answered one row per
  * row. Takes the value, also on failure. Errors: INTERNAL (the model's output does not follow the
  * batch), NO_MEMORY. */

@@ -1,24 +1,12 @@
 #include "rt/calibrate.h"
 
 #include "base/instant.h"
-#include "base/parker.h"
+#include "rt/solo.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { MOST_RUNS = 1000 };
-
-/* One run at a time; the executor's thread says when it is over. The wake is all it says, and the
- * last it does with our memory. */
-struct run {
-    struct tt_parker parker;
-};
-
-static void over(void *context, struct tt_engine_task *task) {
-    (void)task;
-    struct run *run = context;
-    tt_parker_unpark(&run->parker);
-}
 
 struct zeros {
     struct tt_tensor_view views[TT_MAX_TENSORS];
@@ -56,19 +44,16 @@ static void free_zeros(struct zeros *zeros) {
         free((void *)zeros->views[i].bytes);
 }
 
-static enum tt_err run_once(struct tt_engine_model *model, int32_t rows,
+static enum tt_err run_once(struct tt_solo *solo, struct tt_engine_model *model, int32_t rows,
                             const struct tt_tensor_view *inputs, int64_t *out_ns,
                             struct tt_message *why) {
     struct tt_engine *engine = model->engine;
-    struct run *run = engine->done_context;
     struct tt_engine_member member = {.rows = rows, .inputs = inputs, .why = why};
     struct tt_engine_task task = {.model = model,
                                   .last_step = engine->ops->step_count(model) - 1,
                                   .member_count = 1,
                                   .members = &member};
-    engine->ops->submit(engine, &task);
-    while (!tt_parker_park(&run->parker, TT_NEVER)) { /* for no reason */
-    }
+    tt_solo_run(solo, &task);
     if (member.err)
         return member.err;
     engine->ops->result_release(member.result);
@@ -81,7 +66,7 @@ static int compare(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static enum tt_err measure(struct tt_engine_model *model,
+static enum tt_err measure(struct tt_solo *solo, struct tt_engine_model *model,
                            const struct tt_calibrate_options *options,
                            struct tt_calibration_point *point, int64_t *times,
                            struct tt_message *why) {
@@ -90,13 +75,13 @@ static enum tt_err measure(struct tt_engine_model *model,
     enum tt_err err = make_zeros(signature, point->batch, point->length, &zeros, why);
     int64_t warm_up;
     if (!err)
-        err = run_once(model, point->batch, zeros.views, &warm_up, why);
+        err = run_once(solo, model, point->batch, zeros.views, &warm_up, why);
     int32_t count = 0;
     int64_t total = 0;
     while (!err && count < MOST_RUNS &&
            (count == 0 ||
             (total < options->most_ns && (count < options->runs || total < options->least_ns)))) {
-        err = run_once(model, point->batch, zeros.views, &times[count], why);
+        err = run_once(solo, model, point->batch, zeros.views, &times[count], why);
         if (!err)
             total += times[count++];
     }
@@ -119,7 +104,7 @@ static bool varies(const struct tt_signature *signature) {
     return false;
 }
 
-static enum tt_err measure_all(struct tt_engine_model *model,
+static enum tt_err measure_all(struct tt_solo *solo, struct tt_engine_model *model,
                                const struct tt_calibrate_options *options, const int32_t *batches,
                                int32_t batch_count, struct tt_calibration_point *points,
                                struct tt_message *why) {
@@ -139,41 +124,19 @@ static enum tt_err measure_all(struct tt_engine_model *model,
                                                     points[i].batch, points[i].length))
             err = tt_fail(TT_ERR_CANCELLED, why, "interrupted");
         if (!err)
-            err = measure(model, options, &points[i], times, why);
+            err = measure(solo, model, options, &points[i], times, why);
     }
     free(times);
     return err;
 }
 
-/* The engine tells us of its tasks for a while. */
-struct borrowed {
-    struct tt_engine *engine;
-    tt_engine_done_fn *done;
-    void *done_context;
-    struct run run;
-};
-
-static void borrow(struct tt_engine *engine, struct borrowed *borrowed) {
-    borrowed->engine = engine;
-    borrowed->done = engine->done;
-    borrowed->done_context = engine->done_context;
-    tt_parker_init(&borrowed->run.parker);
-    engine->done = over;
-    engine->done_context = &borrowed->run;
-}
-
-static void give_back(struct borrowed *borrowed) {
-    borrowed->engine->done = borrowed->done;
-    borrowed->engine->done_context = borrowed->done_context;
-}
-
 enum tt_err tt_calibrate_run(struct tt_engine_model *model, int32_t rows,
                              const struct tt_tensor_view *inputs, int64_t *out_ns,
                              struct tt_message *why) {
-    struct borrowed borrowed;
-    borrow(model->engine, &borrowed);
-    enum tt_err err = run_once(model, rows, inputs, out_ns, why);
-    give_back(&borrowed);
+    struct tt_solo solo;
+    tt_solo_begin(&solo, model->engine);
+    enum tt_err err = run_once(&solo, model, rows, inputs, out_ns, why);
+    tt_solo_end(&solo);
     return err;
 }
 
@@ -192,10 +155,11 @@ enum tt_err tt_calibrate(struct tt_engine_model *model, const struct tt_calibrat
         calloc((size_t)batch_count * (size_t)lengths, sizeof(*points));
     if (!points)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    struct borrowed borrowed;
-    borrow(model->engine, &borrowed);
-    enum tt_err err = measure_all(model, options, batches, batch_count, points, why);
-    give_back(&borrowed);
+    struct tt_engine *engine = model->engine;
+    struct tt_solo solo;
+    tt_solo_begin(&solo, engine);
+    enum tt_err err = measure_all(&solo, model, options, batches, batch_count, points, why);
+    tt_solo_end(&solo);
     if (err) {
         free(points);
         return err;

@@ -1,0 +1,274 @@
+#include "engine/ort_model.h"
+
+#include "engine/ort_session.h"
+#include "engine/ort_tensor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LEAST_SLOTS = 64, SLOTS_PER_BATCH_ROW = 4 };
+
+/* ---- whole graphs ---- */
+
+static enum tt_err make_session(const struct tt_ort_library *library,
+                                const struct tt_ort_model_options *options,
+                                OrtSession **out_session, struct tt_message *why) {
+    const OrtApi *api = library->api;
+    OrtSessionOptions *session_options;
+    enum tt_err err =
+        tt_ort_session_options_new(library, options->optimization, &session_options, why);
+    if (err)
+        return err;
+    OrtStatus *status = NULL;
+    if (options->save_optimized)
+        status = api->SetOptimizedModelFilePath(session_options, options->save_optimized);
+    if (!status)
+        status =
+            options->path
+                ? api->CreateSession(library->env, options->path, session_options, out_session)
+                : api->CreateSessionFromArray(library->env, options->bytes, options->size_bytes,
+                                              session_options, out_session);
+    api->ReleaseSessionOptions(session_options);
+    return tt_ort_check(library, status, why);
+}
+
+static bool step_init(struct tt_ort_step *step, int32_t input_count, int32_t output_count) {
+    step->inputs = calloc((size_t)input_count + 1, sizeof(*step->inputs));
+    step->outputs = calloc((size_t)output_count + 1, sizeof(*step->outputs));
+    step->input_names = calloc((size_t)input_count + 1, sizeof(*step->input_names));
+    step->output_names = calloc((size_t)output_count + 1, sizeof(*step->output_names));
+    step->input_count = input_count;
+    step->output_count = output_count;
+    return step->inputs && step->outputs && step->input_names && step->output_names;
+}
+
+/* One step that reads all inputs and makes all outputs. */
+static bool fill_whole(struct tt_ort_model *self) {
+    const struct tt_signature *signature = &self->signature;
+    int32_t inputs = signature->input_count, outputs = signature->output_count;
+    struct tt_ort_step *step = &self->steps[0];
+    self->tensor_count = inputs + outputs;
+    self->tensors = calloc((size_t)self->tensor_count + 1, sizeof(*self->tensors));
+    if (!self->tensors || !step_init(step, inputs, outputs))
+        return false;
+    for (int32_t i = 0; i < self->tensor_count; i++) {
+        bool is_input = i < inputs;
+        const struct tt_tensor_spec *spec =
+            is_input ? &signature->inputs[i] : &signature->outputs[i - inputs];
+        self->tensors[i] = (struct tt_ort_carried){.name = spec->name,
+                                                   .dtype = spec->dtype,
+                                                   .producer = is_input ? -1 : 0,
+                                                   .last_use = is_input ? 0 : 1};
+        if (is_input) {
+            step->inputs[i] = i;
+            step->input_names[i] = spec->name;
+        } else {
+            step->outputs[i - inputs] = self->outputs[i - inputs] = i;
+            step->output_names[i - inputs] = spec->name;
+        }
+    }
+    return true;
+}
+
+static struct tt_ort_model *blank(const struct tt_ort_library *library, int32_t step_count) {
+    struct tt_ort_model *self = calloc(1, sizeof(*self));
+    if (!self)
+        return NULL;
+    self->library = library;
+    self->step_count = step_count;
+    self->steps = calloc((size_t)step_count, sizeof(*self->steps));
+    if (!self->steps) {
+        free(self);
+        return NULL;
+    }
+    return self;
+}
+
+enum tt_err tt_ort_model_new(const struct tt_ort_library *library,
+                             const struct tt_ort_model_options *options,
+                             struct tt_ort_model **out_model, struct tt_message *why) {
+    struct tt_ort_model *self = blank(library, 1);
+    if (!self)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    enum tt_err err = make_session(library, options, &self->steps[0].session, why);
+    if (!err)
+        err = tt_ort_signature_read(library, self->steps[0].session, options->batched,
+                                    options->max_batch, &self->signature, why);
+    if (!err && !fill_whole(self))
+        err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    tt_slots_init(&self->slots, options->batched, self->tensor_count, 0);
+    if (err) {
+        tt_ort_model_free(self);
+        return err;
+    }
+    *out_model = self;
+    return TT_OK;
+}
+
+/* ---- cut graphs ---- */
+
+static int64_t elements_of_row(const struct tt_shape *shape) {
+    int64_t count = shape->rank < 1 ? -1 : tt_shape_count(shape, 1);
+    return count > 0 ? count : 0;
+}
+
+static bool fill_tensors(struct tt_ort_model *self) {
+    const struct tt_slices *slices = self->slices;
+    self->tensor_count = slices->tensor_count;
+    self->tensors = calloc((size_t)self->tensor_count + 1, sizeof(*self->tensors));
+    if (!self->tensors)
+        return false;
+    for (int32_t i = 0; i < self->tensor_count; i++) {
+        const struct tt_slices_tensor *tensor = &slices->tensors[i];
+        self->tensors[i] = (struct tt_ort_carried){.name = tensor->name,
+                                                   .dtype = tensor->dtype,
+                                                   .row_count = elements_of_row(&tensor->shape),
+                                                   .shape = tensor->shape,
+                                                   .producer = tensor->producer,
+                                                   .last_use = tensor->last_use};
+    }
+    memcpy(self->outputs, slices->outputs, sizeof(self->outputs));
+    for (int32_t s = 0; s < self->step_count; s++) {
+        const struct tt_slices_stage *stage = &slices->stages[s];
+        struct tt_ort_step *step = &self->steps[s];
+        if (!step_init(step, stage->input_count, stage->output_count))
+            return false;
+        for (int32_t i = 0; i < stage->input_count; i++) {
+            step->inputs[i] = stage->inputs[i];
+            step->input_names[i] = slices->tensors[stage->inputs[i]].name;
+        }
+        for (int32_t i = 0; i < stage->output_count; i++) {
+            step->outputs[i] = stage->outputs[i];
+            step->output_names[i] = slices->tensors[stage->outputs[i]].name;
+        }
+    }
+    return true;
+}
+
+/* Tells the session's options where the stage's weights lie. One value per weight and stage: a
+ * value is a pointer, the bytes are one copy. */
+static enum tt_err offer_weights(struct tt_ort_model *self, const struct tt_slices_stage *stage,
+                                 OrtSessionOptions *options, struct tt_message *why) {
+    const struct tt_ort_library *library = self->library;
+    int32_t count = stage->weight_count;
+    if (count == 0)
+        return TT_OK;
+    OrtValue **values =
+        realloc(self->weights, (size_t)(self->weight_count + count) * sizeof(*values));
+    const char **names = calloc((size_t)count, sizeof(*names));
+    enum tt_err err = values && names ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    self->weights = values ? values : self->weights;
+    int32_t first = self->weight_count;
+    for (int32_t i = 0; !err && i < count; i++) {
+        const struct tt_slices_weight *weight = &stage->weights[i];
+        struct tt_tensor_view view = {.bytes = (const char *)self->slices->weights + weight->offset,
+                                      .size_bytes = weight->size_bytes,
+                                      .shape = weight->shape};
+        names[i] = weight->name;
+        err = tt_ort_value_new(library, weight->dtype, &view, &self->weights[first + i], why);
+        self->weight_count += !err;
+    }
+    if (!err)
+        err = tt_ort_check(
+            library,
+            library->api->AddExternalInitializers(
+                options, names, (const OrtValue *const *)&self->weights[first], (size_t)count),
+            why);
+    for (int32_t i = 0; !err && i < count; i++)
+        err = tt_ort_check(
+            library, library->api->AddInitializer(options, names[i], self->weights[first + i]),
+            why);
+    free(names);
+    return err;
+}
+
+static enum tt_err make_stage_session(struct tt_ort_model *self, int32_t index,
+                                      struct tt_message *why) {
+    const struct tt_ort_library *library = self->library;
+    const OrtApi *api = library->api;
+    const struct tt_slices_stage *stage = &self->slices->stages[index];
+    OrtSessionOptions *options = NULL;
+    enum tt_err err = tt_ort_session_options_new(library, TT_ORT_OPTIMIZE_NONE, &options, why);
+    if (!err)
+        err = offer_weights(self, stage, options, why);
+    if (!err)
+        err = tt_ort_check(library,
+                           api->CreateSessionFromArrayWithPrepackedWeightsContainer(
+                               library->env, tt_text_string(&stage->bytes), stage->bytes.length,
+                               options, self->prepacked, &self->steps[index].session),
+                           why);
+    if (options)
+        api->ReleaseSessionOptions(options);
+    return err ? tt_fail_in(err, why, "stage %d", index) : TT_OK;
+}
+
+static enum tt_err load_stages(struct tt_ort_model *self,
+                               const struct tt_ort_slices_options *options,
+                               struct tt_message *why) {
+    const struct tt_ort_library *library = self->library;
+    self->signature = self->slices->signature;
+    if (self->signature.batched)
+        self->signature.max_batch = options->max_batch;
+    if (!fill_tensors(self))
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    enum tt_err err =
+        tt_ort_check(library, library->api->CreatePrepackedWeightsContainer(&self->prepacked), why);
+    for (int32_t s = 0; !err && s < self->step_count; s++)
+        err = make_stage_session(self, s, why);
+    /* What the kernels read is packed by now; the rest comes back from the file when it is read. */
+    tt_slices_forget_weights(self->slices);
+    return err;
+}
+
+enum tt_err tt_ort_model_new_sliced(const struct tt_ort_library *library,
+                                    const struct tt_ort_slices_options *options,
+                                    struct tt_ort_model **out_model, struct tt_message *why) {
+    struct tt_slices *slices;
+    enum tt_err err = tt_slices_open(options->directory, &slices, why);
+    if (err)
+        return err;
+    struct tt_ort_model *self = blank(library, slices->stage_count);
+    if (!self) {
+        tt_slices_close(slices);
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    }
+    self->slices = slices;
+    err = load_stages(self, options, why);
+    int32_t slots = options->slot_count;
+    if (slots == 0) {
+        slots = self->signature.max_batch * SLOTS_PER_BATCH_ROW;
+        slots = slots > LEAST_SLOTS ? slots : LEAST_SLOTS;
+    }
+    tt_slots_init(&self->slots, self->signature.batched, self->tensor_count, slots);
+    if (err) {
+        tt_ort_model_free(self);
+        return err;
+    }
+    *out_model = self;
+    return TT_OK;
+}
+
+void tt_ort_model_free(struct tt_ort_model *take_model) {
+    if (!take_model)
+        return;
+    const OrtApi *api = take_model->library->api;
+    for (int32_t s = 0; s < take_model->step_count; s++) {
+        struct tt_ort_step *step = &take_model->steps[s];
+        if (step->session)
+            api->ReleaseSession(step->session);
+        free(step->inputs);
+        free(step->outputs);
+        free(step->input_names);
+        free(step->output_names);
+    }
+    if (take_model->prepacked)
+        api->ReleasePrepackedWeightsContainer(take_model->prepacked);
+    for (int32_t i = 0; i < take_model->weight_count; i++)
+        api->ReleaseValue(take_model->weights[i]);
+    tt_slots_fini(&take_model->slots);
+    tt_slices_close(take_model->slices);
+    free(take_model->weights);
+    free(take_model->steps);
+    free(take_model->tensors);
+    free(take_model);
+}

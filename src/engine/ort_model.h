@@ -1,0 +1,59 @@
+/* A model in ONNX Runtime: a row of steps, each a session.
+ *
+ * A whole graph is a model of one step. A cut one (model/slices.h) has a session per stage, loaded
+ * with optimisation off, for the graph was optimised before it was cut. All its sessions use one
+ * copy of the weights: each is told the same values twice (as the external data of its file, and as
+ * initializers to be used where they lie), and what the runtime packs for its kernels goes into one
+ * container that all share; no two of the three would do.
+ *
+ * Tensors that go between steps, in or out are numbered: first the inputs, in the signature's
+ * order. Immutable once loaded but for the slots. */
+#ifndef TT_ENGINE_ORT_MODEL_H
+#define TT_ENGINE_ORT_MODEL_H
+
+#include "engine/onnxruntime.h"
+#include "engine/slots.h"
+#include "model/slices.h"
+
+struct tt_ort_step {
+    OrtSession *session;
+    int32_t input_count, output_count;
+    int32_t *inputs, *outputs; /* tensors */
+    const char **input_names, **output_names;
+};
+
+struct tt_ort_carried {
+    const char *name;
+    enum tt_dtype dtype;
+    int64_t row_count; /* elements of a row where all dimensions but the rows are known; else 0 */
+    struct tt_shape shape;
+    int32_t producer; /* the step; -1: an input */
+    int32_t last_use; /* the last step that reads it; step_count where the model gives it out */
+};
+
+struct tt_ort_model {
+    struct tt_engine_model model;
+    const struct tt_ort_library *library;
+    struct tt_signature signature;
+    int32_t step_count, tensor_count;
+    struct tt_ort_step *steps;
+    struct tt_ort_carried *tensors;
+    int32_t outputs[TT_MAX_TENSORS]; /* tensors, in the signature's order */
+    struct tt_slots slots;
+    struct tt_slices *slices; /* of a cut model: names and weights; else NULL */
+    OrtPrepackedWeightsContainer *prepacked;
+    OrtValue **weights; /* all stages', one after the other */
+    int32_t weight_count;
+};
+
+/* As tt_ort_engine_load and tt_ort_engine_load_slices. */
+TT_MUST_CHECK enum tt_err tt_ort_model_new(const struct tt_ort_library *library,
+                                           const struct tt_ort_model_options *options,
+                                           struct tt_ort_model **out_model, struct tt_message *why);
+TT_MUST_CHECK enum tt_err tt_ort_model_new_sliced(const struct tt_ort_library *library,
+                                                  const struct tt_ort_slices_options *options,
+                                                  struct tt_ort_model **out_model,
+                                                  struct tt_message *why);
+void tt_ort_model_free(struct tt_ort_model *take_model);
+
+#endif

@@ -1,0 +1,39 @@
+#include "engine/ort_session.h"
+
+static OrtStatus *configure(const OrtApi *api, enum tt_ort_optimization optimization,
+                            OrtSessionOptions *options) {
+    static const GraphOptimizationLevel levels[] = {
+        [TT_ORT_OPTIMIZE_ALL] = ORT_ENABLE_ALL,
+        [TT_ORT_OPTIMIZE_EXTENDED] = ORT_ENABLE_EXTENDED,
+        [TT_ORT_OPTIMIZE_BASIC] = ORT_ENABLE_BASIC,
+        [TT_ORT_OPTIMIZE_NONE] = ORT_DISABLE_ALL,
+    };
+    /* The environment's pools have one thread, the caller's. */
+    OrtStatus *status = api->DisablePerSessionThreads(options);
+    if (!status)
+        status = api->SetSessionGraphOptimizationLevel(options, levels[optimization]);
+    /* Patterns are kept per shape, and batches come in all sizes: it saves no time and costs
+     * memory. */
+    if (!status)
+        status = api->DisableMemPattern(options);
+    if (!status)
+        status = api->AddSessionConfigEntry(options, "session.use_env_allocators", "1");
+    return status;
+}
+
+enum tt_err tt_ort_session_options_new(const struct tt_ort_library *library,
+                                       enum tt_ort_optimization optimization,
+                                       OrtSessionOptions **out_options, struct tt_message *why) {
+    OrtSessionOptions *options = NULL;
+    OrtStatus *status = library->api->CreateSessionOptions(&options);
+    if (!status)
+        status = configure(library->api, optimization, options);
+    enum tt_err err = tt_ort_check(library, status, why);
+    if (err) {
+        if (options)
+            library->api->ReleaseSessionOptions(options);
+        return err;
+    }
+    *out_options = options;
+    return TT_OK;
+}

@@ -1,0 +1,14 @@
+/* Sessions of ONNX Runtime as Tutti makes them all: on the caller's thread, with the environment's
+ * arena. */
+#ifndef TT_ENGINE_ORT_SESSION_H
+#define TT_ENGINE_ORT_SESSION_H
+
+#include "engine/onnxruntime.h"
+
+/* To be released by the caller. */
+TT_MUST_CHECK enum tt_err tt_ort_session_options_new(const struct tt_ort_library *library,
+                                                     enum tt_ort_optimization optimization,
+                                                     OrtSessionOptions **out_options,
+                                                     struct tt_message *why);
+
+#endif
