@@ -1,13 +1,16 @@
-/* tutti profile: measures a model's latency per batch size (and input length) on this machine and
- * writes it beside the model, where the server, the emulated devices and the simulator read it. */
+/* tutti profile: measures a model's latency, and that of each stage that it is cut into, per batch
+ * size (and input length) on this machine and writes it beside the model, where the server, the
+ * emulated devices and the simulator read it. */
 #include "cmd/verbs.h"
 
 #include "base/instant.h"
 #include "cmd/arguments.h"
 #include "engine/onnxruntime.h"
-#include "model/profile_file.h"
 #include "model/repository.h"
-#include "rt/calibrate.h"
+#include "model/slices.h"
+#include "rt/machine.h"
+#include "rt/profile_keeper.h"
+#include "rt/slicer.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -16,23 +19,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-static const char help[] = "Usage: tutti profile MODEL_DIRECTORY [OPTIONS]\n"
-                           "\n"
-                           "Measures how long the model (a directory of a model repository, such "
-                           "as demo/models/cnn) runs per batch size, and\n"
-                           "per input length where it has one, on one executor of this machine, "
-                           "and writes MODEL_DIRECTORY/profile.pbtxt.\n"
-                           "\n"
-                           "  --max-batch N       largest batch (the model's maximum)\n"
-                           "  --lengths A,B,...   input lengths to measure (the model's length "
-                           "classes, else 8,16,32,64,128)\n"
-                           "  --runs N            at least so many runs per point (20)\n"
-                           "  --output FILE       where to write; - for stdout\n"
-                           "  --onnxruntime FILE  the ONNX Runtime library to load (looked for)\n"
-                           "  --help              this text\n";
+static const char help[] =
+    "Usage: tutti profile MODEL_DIRECTORY [OPTIONS]\n"
+    "\n"
+    "Measures how long the model (a directory of a model repository, such as demo/models/cnn) "
+    "runs\n"
+    "per batch size, and per input length where it has one, on one executor of this machine, and\n"
+    "writes MODEL_DIRECTORY/profile.pbtxt. A model whose tutti.pbtxt asks for stages is measured\n"
+    "whole and stage by stage. Who is interrupted goes on where he was when it is run again.\n"
+    "\n"
+    "  --max-batch N       largest batch (the model's maximum)\n"
+    "  --lengths A,B,...   input lengths to measure (the model's length classes, else\n"
+    "                      8,16,32,64,128)\n"
+    "  --runs N            at least so many runs per point (20)\n"
+    "  --output FILE       where to write; - for stdout\n"
+    "  --onnxruntime FILE  the ONNX Runtime library to load (looked for)\n"
+    "  --help              this text\n";
 
 enum { MOST_LENGTHS = 32 };
 
@@ -118,101 +122,217 @@ static bool progress(void *context, int32_t done, int32_t total, int32_t batch, 
     return !interrupted;
 }
 
-static void device_name(char *out, size_t capacity) {
-    snprintf(out, capacity, "unknown processor");
-    FILE *file = fopen("/proc/cpuinfo", "r");
-    char line[512];
-    while (file && fgets(line, sizeof(line), file)) {
-        char *colon = strchr(line, ':');
-        if (strncmp(line, "model name", 10) == 0 && colon) {
-            line[strcspn(line, "\n")] = '\0';
-            snprintf(out, capacity, "%s, one thread", colon + 2);
-            break;
-        }
-    }
-    if (file)
-        fclose(file);
+/* The model as it would be served: whole, or in the stages that its tutti.pbtxt asks for. */
+struct subject {
+    const struct tt_repository_model *model;
+    const char *path;
+    struct tt_engine_model *loaded;
+    struct tt_slices *slices; /* NULL: whole */
+    char stages[1024];        /* "": whole */
+    char digest[TT_DIGEST_BYTES];
+    char device[300], date[16], output[4096];
+    const char **step_names;
+    struct tt_profile_keeper keeper;
+};
+
+static bool recall(void *context, struct tt_calibration_point *points, int32_t count) {
+    struct subject *subject = context;
+    return tt_profile_keeper_recall(&subject->keeper, points, count);
 }
 
-static enum tt_err write_profile(const struct flags *flags, const char *directory,
-                                 const struct tt_calibration_point *points, int32_t count,
-                                 int32_t max_batch, struct tt_message *why) {
-    struct tt_profile_file_point *lines = calloc((size_t)count, sizeof(*lines));
-    if (!lines)
+static void keep(void *context, const struct tt_calibration_point *points, int32_t count) {
+    struct subject *subject = context;
+    tt_profile_keeper_keep(&subject->keeper, points, count);
+}
+
+static enum tt_err load_stages(struct subject *subject, struct tt_engine *engine,
+                               const struct tt_ort_library *library, int32_t max_batch,
+                               struct tt_message *why) {
+    const Tutti__ModelStages *stages = subject->model->settings->stages;
+    struct tt_slicer_options slicer = {.engine = engine,
+                                       .library = library,
+                                       .name = subject->model->name,
+                                       .path = subject->path,
+                                       .batched = subject->model->config->signature.batched,
+                                       .max_batch = subject->model->config->signature.max_batch,
+                                       .cut = tt_model_settings_cut(subject->model->settings),
+                                       .rows = stages->batch,
+                                       .length = stages->length};
+    char home[4096], directory[4096];
+    snprintf(home, sizeof(home), "%s/.tutti", subject->model->directory);
+    enum tt_err err = tt_slicer_find(&slicer, home, directory, sizeof(directory), NULL, why);
+    if (!err)
+        err = tt_slices_describe(directory, subject->stages, sizeof(subject->stages), why);
+    if (!err)
+        err = tt_slices_open(directory, &subject->slices, why);
+    struct tt_ort_slices_options load = {.name = subject->model->name,
+                                         .directory = directory,
+                                         .max_batch = max_batch,
+                                         .slot_count = stages->slots};
+    return err ? err : tt_ort_engine_load_slices(engine, &load, &subject->loaded, why);
+}
+
+static enum tt_err load_subject(struct subject *subject, struct tt_engine *engine,
+                                const struct tt_ort_library *library, int32_t max_batch,
+                                struct tt_message *why) {
+    struct tt_ort_model_options load = {.name = subject->model->name,
+                                        .path = subject->path,
+                                        .batched = subject->model->config->signature.batched,
+                                        .max_batch = max_batch};
+    enum tt_err err = tt_digest_file(subject->path, subject->digest, why);
+    if (!err)
+        err = subject->model->settings->stages
+                  ? load_stages(subject, engine, library, max_batch, why)
+                  : tt_ort_engine_load(engine, &load, &subject->loaded, why);
+    if (err)
+        return err;
+    int32_t steps = subject->slices ? subject->slices->stage_count : 0;
+    subject->step_names = calloc((size_t)steps + 1, sizeof(char *));
+    if (!subject->step_names)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    for (int32_t i = 0; i < count; i++)
-        lines[i] = (struct tt_profile_file_point){.batch = points[i].batch,
-                                                  .length = points[i].length,
-                                                  .runs = points[i].runs,
-                                                  .latency_ns = points[i].median_ns,
-                                                  .low_ns = points[i].low_ns,
-                                                  .high_ns = points[i].high_ns};
-    char device[256], date[16], path[4096];
-    device_name(device, sizeof(device));
-    time_t seconds = time(NULL);
-    struct tm day;
-    strftime(date, sizeof(date), "%Y-%m-%d", gmtime_r(&seconds, &day));
-    struct tt_profile_file_origin origin = {.source = "measured by tutti " TUTTI_VERSION,
-                                            .device = device,
-                                            .date = date,
-                                            .max_batch = max_batch};
+    for (int32_t s = 0; s < steps; s++)
+        subject->step_names[s] = subject->slices->manifest->stage[s]->ends_after;
+    return TT_OK;
+}
+
+static void start_keeping(struct subject *subject, const struct flags *flags, int32_t max_batch) {
+    char processor[256];
+    bool to_stdout = flags->output && strcmp(flags->output, "-") == 0;
+    snprintf(subject->device, sizeof(subject->device), "%s, one thread",
+             tt_machine_processor(processor, sizeof(processor)));
+    snprintf(subject->output, sizeof(subject->output), "%s/profile.pbtxt",
+             subject->model->directory);
+    if (flags->output)
+        snprintf(subject->output, sizeof(subject->output), "%s", flags->output);
+    int32_t steps = subject->slices ? subject->slices->stage_count : 0;
+    struct tt_profile_file_origin origin = {
+        .source = "measured by tutti " TUTTI_VERSION,
+        .device = subject->device,
+        .date = tt_machine_date(subject->date, sizeof(subject->date)),
+        .max_batch = max_batch,
+        .model_sha256 = subject->digest,
+        .stages = *subject->stages ? subject->stages : NULL,
+        .step_count = steps > 1 ? steps : 0,
+        .step_names = subject->step_names};
+    tt_profile_keeper_init(&subject->keeper, &origin, to_stdout ? NULL : subject->output);
+}
+
+/* ---- what it says in the end ---- */
+
+static int64_t latency_at(const struct subject *subject, int32_t step, int32_t batch) {
+    for (int32_t i = 0; i < subject->keeper.count; i++)
+        if (subject->keeper.points[i].step == step && subject->keeper.points[i].batch == batch)
+            return subject->keeper.points[i].latency_ns;
+    return 0;
+}
+
+/* D6: for each step what it prefers, and what remains from it on (T_remain) for a batch of one and
+ * for the largest, at the first length. */
+static void print_summary(const struct subject *subject, int32_t max_batch) {
+    const struct tt_profile_keeper *keeper = &subject->keeper;
+    int32_t steps = keeper->origin.step_count;
+    fprintf(stderr, "preferred batch of the whole: %d\n",
+            tt_profile_file_preferred(keeper->points, keeper->count, TT_CALIBRATION_WHOLE));
+    if (steps == 0)
+        return;
+    fprintf(stderr, "%5s %9s %12s %12s %14s %14s\n", "step", "preferred", "b=1 us", "largest us",
+            "remains b=1", "remains largest");
+    for (int32_t s = 0; s < steps; s++) {
+        int64_t remains[2] = {0, 0};
+        for (int32_t k = s; k < steps; k++) {
+            remains[0] += latency_at(subject, k, 1);
+            remains[1] += latency_at(subject, k, max_batch);
+        }
+        fprintf(stderr, "%5d %9d %12lld %12lld %14lld %14lld\n", s,
+                tt_profile_file_preferred(keeper->points, keeper->count, s),
+                (long long)(latency_at(subject, s, 1) / 1000),
+                (long long)(latency_at(subject, s, max_batch) / 1000),
+                (long long)(remains[0] / 1000), (long long)(remains[1] / 1000));
+    }
+}
+
+static enum tt_err write_profile(struct subject *subject, int32_t max_batch,
+                                 struct tt_message *why) {
     struct tt_text text;
     tt_text_init(&text);
-    tt_profile_file_print(&origin, lines, count, &text);
-    free(lines);
+    tt_profile_keeper_print(&subject->keeper, &text);
     enum tt_err err = TT_OK;
-    snprintf(path, sizeof(path), "%s/profile.pbtxt", directory);
-    if (flags->output && strcmp(flags->output, "-") == 0)
+    if (strcmp(subject->output, "-") == 0) {
         fputs(tt_text_string(&text), stdout);
-    else
-        err = tt_text_write_file(flags->output ? flags->output : path, &text, why);
-    if (!err && !(flags->output && strcmp(flags->output, "-") == 0))
-        fprintf(stderr, "tutti profile: wrote %d points to %s\n", count,
-                flags->output ? flags->output : path);
+    } else {
+        err = tt_text_write_file(subject->output, &text, why);
+        if (!err) {
+            tt_profile_keeper_finished(&subject->keeper);
+            print_summary(subject, max_batch);
+            fprintf(stderr, "tutti profile: wrote %d points (%d of them from a run before) to %s\n",
+                    subject->keeper.count, subject->keeper.recalled, subject->output);
+        }
+    }
     tt_text_fini(&text);
     return err;
 }
 
-static enum tt_err measure(const struct flags *flags, const struct tt_repository_model *model,
-                           struct tt_engine *engine, struct tt_message *why) {
-    const struct tt_signature *told = &model->config->signature;
-    int32_t max_batch = flags->max_batch ? (int32_t)flags->max_batch : told->max_batch;
-    if (max_batch > told->max_batch)
-        return tt_fail(TT_ERR_INVALID, why, "--max-batch %d is more than the model's %d", max_batch,
-                       told->max_batch);
-    struct tt_ort_model_options load = {.name = model->name,
-                                        .path = model->versions[model->version_count - 1].path,
-                                        .batched = told->batched,
-                                        .max_batch = max_batch};
-    struct tt_engine_model *loaded;
-    enum tt_err err = tt_ort_engine_load(engine, &load, &loaded, why);
-    if (err)
-        return err;
+static enum tt_err measure_subject(struct subject *subject, const struct flags *flags,
+                                   int32_t max_batch, struct tt_message *why) {
     static const int32_t usual[] = {8, 16, 32, 64, 128};
+    const struct tt_model_settings *settings = subject->model->settings;
     struct tt_calibrate_options options = {.max_batch = max_batch,
                                            .lengths = usual,
                                            .length_count = (int32_t)TT_COUNT(usual),
                                            .runs = (int32_t)flags->runs,
                                            .least_ns = 50 * TT_MS,
                                            .most_ns = 10 * TT_S,
-                                           .progress = progress};
+                                           .by_step = true,
+                                           .progress = progress,
+                                           .recall = recall,
+                                           .keep = keep,
+                                           .progress_context = subject};
     if (flags->length_count) {
         options.lengths = flags->lengths;
         options.length_count = flags->length_count;
-    } else if (model->settings->class_count) {
-        options.lengths = model->settings->classes;
-        options.length_count = model->settings->class_count;
+    } else if (settings->class_count) {
+        options.lengths = settings->classes;
+        options.length_count = settings->class_count;
     }
     struct tt_calibration_point *points;
     int32_t count;
-    err = tt_calibrate(loaded, &options, &points, &count, why);
+    enum tt_err err = tt_calibrate(subject->loaded, &options, &points, &count, why);
     if (isatty(STDERR_FILENO))
         fputc('\n', stderr);
+    if (!err)
+        free(points); /* the keeper has them */
+    if (!err && subject->keeper.err)
+        err = tt_fail(subject->keeper.err, why, "%s", subject->keeper.why.text);
+    if (err == TT_ERR_CANCELLED && *subject->keeper.part)
+        tt_fail(err, why, "interrupted; run it again to go on from %d points",
+                subject->keeper.count);
+    return err ? err : write_profile(subject, max_batch, why);
+}
+
+static enum tt_err measure(const struct flags *flags, const struct tt_repository_model *model,
+                           struct tt_engine *engine, const struct tt_ort_library *library,
+                           struct tt_message *why) {
+    const struct tt_signature *told = &model->config->signature;
+    int32_t max_batch = flags->max_batch ? (int32_t)flags->max_batch : told->max_batch;
+    if (max_batch > told->max_batch)
+        return tt_fail(TT_ERR_INVALID, why, "--max-batch %d is more than the model's %d", max_batch,
+                       told->max_batch);
+    struct subject *subject = calloc(1, sizeof(*subject));
+    if (!subject)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    subject->model = model;
+    subject->path = model->versions[model->version_count - 1].path;
+    enum tt_err err = load_subject(subject, engine, library, max_batch, why);
     if (!err) {
-        err = write_profile(flags, model->directory, points, count, max_batch, why);
-        free(points);
+        start_keeping(subject, flags, max_batch);
+        err = measure_subject(subject, flags, max_batch, why);
+        tt_profile_keeper_fini(&subject->keeper);
     }
-    engine->ops->unload(loaded);
+    if (subject->loaded)
+        engine->ops->unload(subject->loaded);
+    tt_slices_close(subject->slices);
+    free(subject->step_names);
+    free(subject);
     return err;
 }
 
@@ -238,7 +358,7 @@ static enum tt_err profile(const struct flags *flags, struct tt_repository *repo
     struct tt_engine *engine;
     err = tt_ort_engine_open(&options, &engine, why);
     if (!err) {
-        err = measure(flags, model, engine, why);
+        err = measure(flags, model, engine, library, why);
         engine->ops->close(engine);
     }
     tt_ort_library_close(library);

@@ -38,6 +38,8 @@ static const char help[] =
     "processors)\n"
     "  --grace-ms MS            time to finish accepted requests when told to stop (5000)\n"
     "  --record FILE            record what the policies see and decide, for `tutti replay`\n"
+    "  --measure-stale          measure models whose profile is of another model file or\n"
+    "                           device, instead of refusing to serve them\n"
     "  --onnxruntime FILE       the ONNX Runtime library to load (looked for)\n"
     "  --show-limits            print every limit, as the other flags set it, and serve nothing\n"
     "  --json                   with --show-limits: for programs\n"
@@ -133,6 +135,7 @@ static int take_flag(struct flags *flags, int flag, const char *name) {
     case 'H': flags->listener.host = optarg; break;
     case 'o': control->loader.onnxruntime = optarg; break;
     case 'R': flags->record = optarg; break;
+    case 'S': control->loader.measure_stale = true; break;
     case 'm':
         if (!parse_mode(optarg, &control->mode))
             return tt_arguments_refuse(
@@ -198,6 +201,7 @@ static int parse_flags(int argc, char **argv, struct flags *flags) {
         {"show-limits", no_argument, NULL, 'L'},
         {"json", no_argument, NULL, 'J'},
         {"record", required_argument, NULL, 'R'},
+        {"measure-stale", no_argument, NULL, 'S'},
         {"help", no_argument, NULL, 'h'},
     };
     struct option options[TT_COUNT(own) + MOST_LIMITS + 1] = {0};

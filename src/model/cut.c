@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* The slowest stage may take this share more than it must, where fewer tensors cross then. */
-enum { SLACK_PERMILLE = 100, MOST_STAGES = 4096 };
+enum { SLACK_PERMILLE = 100 };
 
 bool tt_cut_crosses(const struct tt_onnx_tensor *tensor, int32_t node) {
     return tensor->producer >= 0 && !tensor->from_shapes && tensor->producer <= node &&
@@ -31,6 +31,22 @@ void tt_cut_explain_blocker(const struct tt_onnx_graph *graph, int32_t index,
     else
         tt_text_printf(out_text, "has shape %s, whose first dimension does not keep the rows",
                        tt_shape_print(&tensor->shape, shape, sizeof(shape)));
+}
+
+char *tt_cut_describe(const struct tt_cut_request *request, char *out, size_t capacity) {
+    switch (request->how) {
+    case TT_CUT_STAGES: snprintf(out, capacity, "stages %d", request->count); return out;
+    case TT_CUT_PER_NODE: snprintf(out, capacity, "per node"); return out;
+    case TT_CUT_BY_BATCH: snprintf(out, capacity, "by batch"); return out;
+    case TT_CUT_AT: break;
+    }
+    struct tt_text names;
+    tt_text_init(&names);
+    for (int32_t i = 0; i < request->name_count; i++)
+        tt_text_printf(&names, "%s%s", i ? "," : "", request->names[i]);
+    snprintf(out, capacity, "at %s", tt_text_string(&names));
+    tt_text_fini(&names);
+    return out;
 }
 
 /* ---- where it can be cut ---- */
@@ -321,9 +337,9 @@ static enum tt_err place_cuts(const struct tt_onnx_graph *graph,
     enum tt_err err = TT_OK;
     switch (request->how) {
     case TT_CUT_STAGES:
-        if (request->count < 1 || request->count > MOST_STAGES)
+        if (request->count < 1 || request->count > TT_CUT_MOST_STAGES)
             return tt_fail(TT_ERR_INVALID, why, "%d stages; 1 to %d are possible", request->count,
-                           MOST_STAGES);
+                           TT_CUT_MOST_STAGES);
         return cut_evenly(graph, request->count, plan, why);
     case TT_CUT_PER_NODE:
         for (int32_t i = 0; !err && i < graph->node_count; i++)

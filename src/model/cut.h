@@ -18,6 +18,8 @@
 #include "base/text.h"
 #include "model/onnx_graph.h"
 
+enum { TT_CUT_MOST_STAGES = 4096 };
+
 enum tt_cut_how {
     TT_CUT_STAGES,   /* `count` stages of about equal time */
     TT_CUT_PER_NODE, /* wherever it can be cut */
@@ -52,6 +54,10 @@ struct tt_cut_plan {
     int64_t *times_ns;    /* [stage_count] */
 };
 
+/* "stages 4", "per node", "by batch", "at a,b": the request in words, which names it; returns
+ * `out`.
+ */
+char *tt_cut_describe(const struct tt_cut_request *request, char *out, size_t capacity);
 /* Errors: INVALID (more stages than can be had, a name that is none, a cut that cannot be made: the
  * sentence names the node and the tensor), NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_cut_choose(const struct tt_onnx_graph *graph,

@@ -66,6 +66,34 @@ static void take_length(struct tt_model_settings *self, struct tt_findings *find
                 "model cannot take that (it has no mask input), leave the classes out");
 }
 
+static void take_stages(struct tt_model_settings *self, struct tt_findings *findings) {
+    const Tutti__ModelStages *stages = self->message->stages;
+    if (!stages)
+        return;
+    int ways = (stages->count != 0) + stages->per_node + stages->by_batch + (stages->n_after > 0);
+    if (ways != 1)
+        problem(self, findings, stages, NULL,
+                "stages wants one of count, per_node, by_batch and after, and has %d of them",
+                ways);
+    else if (stages->count < 0 || stages->count > TT_CUT_MOST_STAGES)
+        problem(self, findings, stages, "count", "%d stages; 1 to %d are possible", stages->count,
+                TT_CUT_MOST_STAGES);
+    if (stages->slots < 0 || stages->batch < 0 || stages->length < 0)
+        problem(self, findings, stages, NULL, "slots, batch and length are 0 or more");
+    self->stages = stages;
+}
+
+struct tt_cut_request tt_model_settings_cut(const struct tt_model_settings *self) {
+    const Tutti__ModelStages *stages = self->stages;
+    return (struct tt_cut_request){.how = stages->per_node   ? TT_CUT_PER_NODE
+                                          : stages->by_batch ? TT_CUT_BY_BATCH
+                                          : stages->n_after  ? TT_CUT_AT
+                                                             : TT_CUT_STAGES,
+                                   .count = stages->count,
+                                   .names = (const char *const *)stages->after,
+                                   .name_count = (int32_t)stages->n_after};
+}
+
 static enum tt_err read_settings_file(struct tt_model_settings *self, struct tt_findings *findings,
                                       struct tt_message *why) {
     struct tt_text text = {0};
@@ -110,6 +138,7 @@ enum tt_err tt_model_settings_open(const char *path, struct tt_model_settings **
     self->profile = self->message->profile;
     take_policy(self, findings);
     take_length(self, findings);
+    take_stages(self, findings);
     *out_settings = self;
     return TT_OK;
 }

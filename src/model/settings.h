@@ -1,4 +1,4 @@
-/* tutti.pbtxt: a model's objective, policy, profile and length classes.
+/* tutti.pbtxt: a model's objective, policy, profile, length classes and stages.
  *
  * The file is optional, and so is everything in it; without it all fields are zero. Whether the
  * policy exists and understands its options is not known here (policies stand beside this floor),
@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "core/tensor.h"
+#include "model/cut.h"
 #include "model/findings.h"
 #include "model/textproto.h"
 #include "tutti_model.pb-c.h"
@@ -25,6 +26,7 @@ struct tt_model_settings {
     int32_t class_count;
     int32_t classes[TT_MODEL_MAX_CLASSES]; /* ascending */
     bool pad;
+    const Tutti__ModelStages *stages; /* NULL: the model is whole; borrowed */
 };
 
 /* As tt_model_config_open: an absent file is fine, an unreadable one a problem with `*out_settings`
@@ -36,6 +38,8 @@ void tt_model_settings_free(struct tt_model_settings *take_settings);
 /* Do the length classes fit the model? */
 void tt_model_settings_check(const struct tt_model_settings *self,
                              const struct tt_signature *signature, struct tt_findings *findings);
+/* What `stages` asks for, without errors in it; names are the settings'. */
+struct tt_cut_request tt_model_settings_cut(const struct tt_model_settings *self);
 /* The value of the policy's option, or NULL. */
 const char *tt_model_settings_option(const struct tt_model_settings *self, const char *key);
 

@@ -78,6 +78,10 @@ struct tt_slices {
 TT_MUST_CHECK enum tt_err tt_slices_open(const char *directory, struct tt_slices **out_slices,
                                          struct tt_message *why);
 void tt_slices_close(struct tt_slices *take_slices);
+/* "stages 4: 26,43,59": how the model was asked to be cut, and the nodes before which it was.
+ * Errors: as _open. */
+TT_MUST_CHECK enum tt_err tt_slices_describe(const char *directory, char *out, size_t capacity,
+                                             struct tt_message *why);
 /* Gives the weights' pages back to the system; they come back from the file when read again. */
 void tt_slices_forget_weights(const struct tt_slices *self);
 

@@ -280,6 +280,23 @@ enum tt_err tt_slices_open(const char *directory, struct tt_slices **out_slices,
     return TT_OK;
 }
 
+enum tt_err tt_slices_describe(const char *directory, char *out, size_t capacity,
+                               struct tt_message *why) {
+    struct tt_slices *slices;
+    enum tt_err err = tt_slices_open(directory, &slices, why);
+    if (err)
+        return err;
+    struct tt_text text;
+    tt_text_init(&text);
+    tt_text_printf(&text, "%s:", slices->manifest->asked);
+    for (size_t s = 1; s < slices->manifest->n_stage; s++)
+        tt_text_printf(&text, "%s%d", s > 1 ? "," : " ", slices->manifest->stage[s]->first_node);
+    snprintf(out, capacity, "%s", tt_text_string(&text));
+    tt_text_fini(&text);
+    tt_slices_close(slices);
+    return TT_OK;
+}
+
 void tt_slices_close(struct tt_slices *take_slices) {
     if (!take_slices)
         return;

@@ -1,5 +1,7 @@
 #include "model/slices.h"
 
+#include "model/textproto.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -325,19 +327,9 @@ static enum tt_err write_stage(struct writer *w, int32_t stage) {
 
 /* ---- slices.pbtxt ---- */
 
-static void put_quoted(struct tt_text *to, const char *string) {
-    tt_text_puts(to, "\"");
-    for (const unsigned char *c = (const unsigned char *)string; *c; c++)
-        if (*c == '"' || *c == '\\' || *c < ' ')
-            tt_text_printf(to, "\\%03o", *c);
-        else
-            tt_text_append(to, c, 1);
-    tt_text_puts(to, "\"");
-}
-
 static void put_field(struct tt_text *to, const char *field, const char *string) {
     tt_text_printf(to, "%s: ", field);
-    put_quoted(to, string);
+    tt_textproto_put_string(to, string);
     tt_text_puts(to, "\n");
 }
 
@@ -345,7 +337,7 @@ static void put_tensors(struct tt_text *to, const char *field, const struct tt_t
                         int32_t count) {
     for (int32_t i = 0; i < count; i++) {
         tt_text_printf(to, "%s { name: ", field);
-        put_quoted(to, specs[i].name);
+        tt_textproto_put_string(to, specs[i].name);
         tt_text_printf(to, " datatype: \"%s\"", tt_dtype_name(specs[i].dtype));
         for (int32_t d = 0; d < specs[i].shape.rank; d++)
             tt_text_printf(to, " dims: %lld", (long long)specs[i].shape.dims[d]);
@@ -373,7 +365,8 @@ static enum tt_err write_manifest(struct writer *w) {
                        "stage { file: \"stage-%04d.onnx\" first_node: %d node_count: %d "
                        "time_ns: %lld ends_after: ",
                        s, first, end - first, (long long)w->plan->times_ns[s]);
-        put_quoted(&text, tt_onnx_graph_node_name(w->graph, end - 1, name, sizeof(name)));
+        tt_textproto_put_string(&text,
+                                tt_onnx_graph_node_name(w->graph, end - 1, name, sizeof(name)));
         tt_text_puts(&text, " }\n");
     }
     char path[4096];

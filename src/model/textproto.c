@@ -344,3 +344,13 @@ enum tt_err tt_textproto_read_file(const char *path, const ProtobufCMessageDescr
     tt_text_fini(&text);
     return err;
 }
+
+void tt_textproto_put_string(struct tt_text *out_text, const char *string) {
+    tt_text_puts(out_text, "\"");
+    for (const unsigned char *c = (const unsigned char *)string; *c; c++)
+        if (*c == '"' || *c == '\\' || *c < ' ')
+            tt_text_printf(out_text, "\\%03o", *c);
+        else
+            tt_text_append(out_text, c, 1);
+    tt_text_puts(out_text, "\"");
+}

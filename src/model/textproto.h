@@ -19,6 +19,7 @@
 #define TT_MODEL_TEXTPROTO_H
 
 #include "base/err.h"
+#include "base/text.h"
 
 #include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>
@@ -64,6 +65,9 @@ TT_MUST_CHECK enum tt_err tt_textproto_read_places(const char *file_name, const 
                                                    struct tt_textproto_places *places,
                                                    ProtobufCMessage **out_message,
                                                    struct tt_message *why);
+
+/* Appends the string in quotes, as the reader reads it. */
+void tt_textproto_put_string(struct tt_text *out_text, const char *string);
 
 /* Of `count` names, the one that `wrong` most looks like, or NULL if none is near. For "did you
  * mean". */

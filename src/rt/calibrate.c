@@ -1,6 +1,6 @@
 #include "rt/calibrate.h"
 
-#include "base/instant.h"
+#include "engine/specimen.h"
 #include "rt/solo.h"
 
 #include <stdlib.h>
@@ -8,57 +8,43 @@
 
 enum { MOST_RUNS = 1000 };
 
-struct zeros {
-    struct tt_tensor_view views[TT_MAX_TENSORS];
+struct measuring {
+    struct tt_solo solo;
+    struct tt_engine_model *model;
+    const struct tt_calibrate_options *options;
+    int32_t step_count; /* measured one by one; 0: only the whole */
+    int64_t *times;     /* [1 + step_count][MOST_RUNS]: the whole, then the steps */
 };
 
-/* Zero inputs of `rows` rows with every variable dimension `length`. */
-static enum tt_err make_zeros(const struct tt_signature *signature, int32_t rows, int32_t length,
-                              struct zeros *zeros, struct tt_message *why) {
-    *zeros = (struct zeros){0};
-    for (int32_t i = 0; i < signature->input_count; i++) {
-        struct tt_tensor_view *view = &zeros->views[i];
-        view->shape = signature->inputs[i].shape;
-        for (int32_t d = 0; d < view->shape.rank; d++)
-            if (view->shape.dims[d] < 0)
-                view->shape.dims[d] = length;
-        if (signature->batched)
-            view->shape.dims[0] = rows;
-        int64_t count = tt_shape_count(&view->shape, 0);
-        size_t width = tt_dtype_bytes(signature->inputs[i].dtype);
-        width = width ? width : 4; /* BYTES: the length of an empty string */
-        if (count < 0 || __builtin_mul_overflow((size_t)count, width, &view->size_bytes) ||
-            view->size_bytes == SIZE_MAX)
-            return tt_fail(TT_ERR_INVALID, why, "input '%s' is too large to be measured",
-                           signature->inputs[i].name);
-        view->bytes = calloc(view->size_bytes + 1, 1);
-        if (!view->bytes)
-            return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %zu bytes of input '%s'",
-                           view->size_bytes, signature->inputs[i].name);
-    }
-    return TT_OK;
-}
-
-static void free_zeros(struct zeros *zeros) {
-    for (int32_t i = 0; i < TT_MAX_TENSORS; i++)
-        free((void *)zeros->views[i].bytes);
-}
-
-static enum tt_err run_once(struct tt_solo *solo, struct tt_engine_model *model, int32_t rows,
-                            const struct tt_tensor_view *inputs, int64_t *out_ns,
-                            struct tt_message *why) {
-    struct tt_engine *engine = model->engine;
-    struct tt_engine_member member = {.rows = rows, .inputs = inputs, .why = why};
-    struct tt_engine_task task = {.model = model,
-                                  .last_step = engine->ops->step_count(model) - 1,
+/* Steps first .. last for the member; what is between tasks stays in it. */
+static enum tt_err run_steps(struct measuring *m, struct tt_engine_member *member, int32_t first,
+                             int32_t last, int64_t *out_ns) {
+    struct tt_engine *engine = m->model->engine;
+    struct tt_engine_task task = {.model = m->model,
+                                  .first_step = first,
+                                  .last_step = last,
                                   .member_count = 1,
-                                  .members = &member};
-    tt_solo_run(solo, &task);
-    if (member.err)
-        return member.err;
-    engine->ops->result_release(member.result);
+                                  .members = member};
+    tt_solo_run(&m->solo, &task);
+    if (member->err) {
+        engine->ops->state_release(member->state);
+        return member->err;
+    }
+    if (member->result)
+        engine->ops->result_release(member->result);
     *out_ns = task.finished_at - task.started_at;
     return TT_OK;
+}
+
+/* Run number `run` of the whole, then of each step. */
+static enum tt_err run_once(struct measuring *m, int32_t rows, const struct tt_specimen *zeros,
+                            int32_t run, struct tt_message *why) {
+    struct tt_engine_member member = {.rows = rows, .inputs = zeros->views, .why = why};
+    int32_t last = m->model->engine->ops->step_count(m->model) - 1;
+    enum tt_err err = run_steps(m, &member, 0, last, &m->times[run]);
+    for (int32_t s = 0; !err && s < m->step_count; s++)
+        err = run_steps(m, &member, s, s, &m->times[(s + 1) * MOST_RUNS + run]);
+    return err;
 }
 
 static int compare(const void *a, const void *b) {
@@ -66,33 +52,38 @@ static int compare(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static enum tt_err measure(struct tt_solo *solo, struct tt_engine_model *model,
-                           const struct tt_calibrate_options *options,
-                           struct tt_calibration_point *point, int64_t *times,
-                           struct tt_message *why) {
-    const struct tt_signature *signature = model->engine->ops->signature(model);
-    struct zeros zeros;
-    enum tt_err err = make_zeros(signature, point->batch, point->length, &zeros, why);
-    int64_t warm_up;
-    if (!err)
-        err = run_once(solo, model, point->batch, zeros.views, &warm_up, why);
-    int32_t count = 0;
-    int64_t total = 0;
-    while (!err && count < MOST_RUNS &&
-           (count == 0 ||
-            (total < options->most_ns && (count < options->runs || total < options->least_ns)))) {
-        err = run_once(solo, model, point->batch, zeros.views, &times[count], why);
-        if (!err)
-            total += times[count++];
-    }
-    free_zeros(&zeros);
-    if (err)
-        return tt_fail_in(err, why, "batch %d, length %d", point->batch, point->length);
+static void summarise(struct tt_calibration_point *point, int64_t *times, int32_t count) {
     qsort(times, (size_t)count, sizeof(*times), compare);
     point->runs = count;
     point->median_ns = times[count / 2];
     point->low_ns = times[count / 10];
     point->high_ns = times[count - 1 - count / 10];
+}
+
+/* The points of one batch and length. */
+static enum tt_err measure(struct measuring *m, struct tt_calibration_point *points,
+                           struct tt_message *why) {
+    const struct tt_calibrate_options *options = m->options;
+    const struct tt_signature *signature = m->model->engine->ops->signature(m->model);
+    int32_t batch = points[0].batch, length = points[0].length;
+    struct tt_specimen zeros;
+    enum tt_err err = tt_specimen_init(&zeros, signature, 0, batch, length, TT_SPECIMEN_ZEROS, why);
+    if (!err)
+        err = run_once(m, batch, &zeros, 0, why); /* to warm up */
+    int32_t count = 0;
+    int64_t total = 0;
+    while (!err && count < MOST_RUNS &&
+           (count == 0 ||
+            (total < options->most_ns && (count < options->runs || total < options->least_ns)))) {
+        err = run_once(m, batch, &zeros, count, why);
+        if (!err)
+            total += m->times[count++];
+    }
+    tt_specimen_fini(&zeros);
+    if (err)
+        return tt_fail_in(err, why, "batch %d, length %d", batch, length);
+    for (int32_t s = 0; s <= m->step_count; s++)
+        summarise(&points[s], &m->times[s * MOST_RUNS], count);
     return TT_OK;
 }
 
@@ -104,39 +95,47 @@ static bool varies(const struct tt_signature *signature) {
     return false;
 }
 
-static enum tt_err measure_all(struct tt_solo *solo, struct tt_engine_model *model,
-                               const struct tt_calibrate_options *options, const int32_t *batches,
-                               int32_t batch_count, struct tt_calibration_point *points,
-                               struct tt_message *why) {
-    static const int32_t usual_length = 16;
-    bool has_length = varies(model->engine->ops->signature(model));
-    static const int32_t no_length = 0;
-    bool asked = options->lengths && options->length_count > 0 && has_length;
-    const int32_t *lengths = asked ? options->lengths : has_length ? &usual_length : &no_length;
-    int32_t length_count = asked ? options->length_count : 1;
-    int64_t *times = malloc(MOST_RUNS * sizeof(*times));
-    enum tt_err err = times ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    int32_t total = batch_count * length_count;
-    for (int32_t i = 0; !err && i < total; i++) {
-        points[i] = (struct tt_calibration_point){.batch = batches[i % batch_count],
-                                                  .length = lengths[i / batch_count]};
-        if (options->progress && !options->progress(options->progress_context, i, total,
-                                                    points[i].batch, points[i].length))
-            err = tt_fail(TT_ERR_CANCELLED, why, "interrupted");
-        if (!err)
-            err = measure(solo, model, options, &points[i], times, why);
-    }
-    free(times);
+static enum tt_err measure_or_recall(struct measuring *m, struct tt_calibration_point *points,
+                                     struct tt_message *why) {
+    const struct tt_calibrate_options *options = m->options;
+    int32_t count = 1 + m->step_count;
+    if (options->recall && options->recall(options->progress_context, points, count))
+        return TT_OK;
+    enum tt_err err = measure(m, points, why);
+    if (!err && options->keep)
+        options->keep(options->progress_context, points, count);
     return err;
+}
+
+static enum tt_err measure_all(struct measuring *m, const int32_t *batches, int32_t batch_count,
+                               const int32_t *lengths, int32_t length_count,
+                               struct tt_calibration_point *points, struct tt_message *why) {
+    const struct tt_calibrate_options *options = m->options;
+    int32_t total = batch_count * length_count, each = 1 + m->step_count;
+    for (int32_t i = 0; i < total; i++) {
+        struct tt_calibration_point *group = &points[i * each];
+        for (int32_t s = 0; s < each; s++)
+            group[s] = (struct tt_calibration_point){.step = s - 1,
+                                                     .batch = batches[i % batch_count],
+                                                     .length = lengths[i / batch_count]};
+        if (options->progress &&
+            !options->progress(options->progress_context, i, total, group->batch, group->length))
+            return tt_fail(TT_ERR_CANCELLED, why, "interrupted");
+        enum tt_err err = measure_or_recall(m, group, why);
+        if (err)
+            return err;
+    }
+    return TT_OK;
 }
 
 enum tt_err tt_calibrate_run(struct tt_engine_model *model, int32_t rows,
                              const struct tt_tensor_view *inputs, int64_t *out_ns,
                              struct tt_message *why) {
-    struct tt_solo solo;
-    tt_solo_begin(&solo, model->engine);
-    enum tt_err err = run_once(&solo, model, rows, inputs, out_ns, why);
-    tt_solo_end(&solo);
+    struct measuring m = {.model = model};
+    struct tt_engine_member member = {.rows = rows, .inputs = inputs, .why = why};
+    tt_solo_begin(&m.solo, model->engine);
+    enum tt_err err = run_steps(&m, &member, 0, model->engine->ops->step_count(model) - 1, out_ns);
+    tt_solo_end(&m.solo);
     return err;
 }
 
@@ -144,27 +143,37 @@ enum tt_err tt_calibrate(struct tt_engine_model *model, const struct tt_calibrat
                          struct tt_calibration_point **out_points, int32_t *out_count,
                          struct tt_message *why) {
     tt_assert(options->max_batch >= 1 && options->max_batch <= 1 << 30);
+    static const int32_t usual_length = 16, no_length = 0;
     int32_t doubling[32], doubling_count = 0;
     for (int32_t b = 1; b < options->max_batch; b *= 2)
         doubling[doubling_count++] = b;
     doubling[doubling_count++] = options->max_batch;
     const int32_t *batches = options->batches ? options->batches : doubling;
     int32_t batch_count = options->batches ? options->batch_count : doubling_count;
-    int32_t lengths = options->lengths && options->length_count > 0 ? options->length_count : 1;
+    bool has_length = varies(model->engine->ops->signature(model));
+    bool asked = options->lengths && options->length_count > 0 && has_length;
+    const int32_t *lengths = asked ? options->lengths : has_length ? &usual_length : &no_length;
+    int32_t length_count = asked ? options->length_count : 1;
+    int32_t steps = model->engine->ops->step_count(model);
+    struct measuring m = {.model = model,
+                          .options = options,
+                          .step_count = options->by_step && steps > 1 ? steps : 0};
+    size_t each = (size_t)(1 + m.step_count);
     struct tt_calibration_point *points =
-        calloc((size_t)batch_count * (size_t)lengths, sizeof(*points));
-    if (!points)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    struct tt_engine *engine = model->engine;
-    struct tt_solo solo;
-    tt_solo_begin(&solo, engine);
-    enum tt_err err = measure_all(&solo, model, options, batches, batch_count, points, why);
-    tt_solo_end(&solo);
+        calloc((size_t)batch_count * (size_t)length_count * each, sizeof(*points));
+    m.times = calloc(each * MOST_RUNS, sizeof(*m.times));
+    enum tt_err err = points && m.times ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    if (!err) {
+        tt_solo_begin(&m.solo, model->engine);
+        err = measure_all(&m, batches, batch_count, lengths, length_count, points, why);
+        tt_solo_end(&m.solo);
+    }
+    free(m.times);
     if (err) {
         free(points);
         return err;
     }
     *out_points = points;
-    *out_count = batch_count * (varies(model->engine->ops->signature(model)) ? lengths : 1);
+    *out_count = batch_count * length_count * (int32_t)each;
     return TT_OK;
 }

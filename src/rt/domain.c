@@ -28,11 +28,14 @@ static void answer_in_order(struct tt_served_model *model) {
 }
 
 static void infer_ends(struct tt_infer *infer, enum tt_err err) {
+    const struct tt_engine_ops *ops = infer->lane->model->engine_model->engine->ops;
     infer->request = NULL;
+    ops->state_release(infer->state); /* it went before its last step, or there is none */
+    infer->state = NULL;
     if (err) {
         infer->err = err;
         if (infer->result)
-            infer->lane->model->engine_model->engine->ops->result_release(infer->result);
+            ops->result_release(infer->result);
         infer->result = NULL;
     }
     if (!tt_list_linked(&infer->in_order)) {
@@ -65,8 +68,11 @@ static void start(void *context, int64_t now, struct tt_task *task) {
     int32_t length = 0;
     for (int32_t i = 0; i < task->count; i++) {
         struct tt_infer *infer = task->items[i].request->user;
-        members[i] = (struct tt_engine_member){
-            .rows = infer->rows, .inputs = infer->inputs, .user = infer, .why = &infer->why};
+        members[i] = (struct tt_engine_member){.rows = infer->rows,
+                                               .inputs = infer->inputs,
+                                               .user = infer,
+                                               .state = infer->state,
+                                               .why = &infer->why};
         length = infer->length > length ? infer->length : length;
     }
     slot->task = task;
@@ -350,13 +356,16 @@ void tt_domain_cancel(struct tt_domain *self, int64_t now, struct tt_infer *infe
         tt_mechanism_cancelled(&self->mechanism, now, infer->request);
 }
 
-static void count_batch(struct tt_model_stats *stats, const struct tt_task *task,
+/* Every task is a batch; its rows are computed when the model's last step is done. */
+static void count_batch(struct tt_served_model *model, const struct tt_task *task,
                         const struct tt_engine_task *engine_task) {
+    struct tt_model_stats *stats = model->stats;
+    bool whole = engine_task->last_step_done == model->step_model.step_count - 1;
     int32_t bucket = 0;
     while (bucket < TT_BATCH_BUCKETS - 1 && task->rows > 1 << bucket)
         bucket++;
     tt_counter_add(&stats->batches, 1);
-    tt_counter_add(&stats->rows, task->rows);
+    tt_counter_add(&stats->rows, whole ? task->rows : 0);
     tt_counter_add(&stats->batch_buckets[bucket], 1);
     tt_counter_add(&stats->gathered_bytes, engine_task->gathered_bytes);
     struct tt_batch_stats *batch =
@@ -403,12 +412,13 @@ static void finished(struct tt_domain *self, int64_t now, struct tt_engine_task 
     task->started_at = engine_task->started_at;
     task->ended_at = engine_task->finished_at;
     if (engine_task->outcome != TT_ENGINE_ABORTED)
-        count_batch(model->stats, task, engine_task);
+        count_batch(model, task, engine_task);
     for (int32_t i = 0; i < task->count; i++) {
         struct tt_engine_member *member = &engine_task->members[i];
         struct tt_infer *infer = member->user;
         tt_assert(task->items[i].request->user == infer);
         infer->result = member->result;
+        infer->state = member->state;
         infer->first_row = member->first_row;
         if (task->first_step == 0) {
             infer->started_at = engine_task->started_at;

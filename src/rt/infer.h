@@ -43,6 +43,7 @@ struct tt_infer {
     enum tt_err err;
     struct tt_message why;
     struct tt_engine_result *result;
+    struct tt_engine_state *state; /* what the engine keeps of it between two tasks */
     int32_t first_row;
     int64_t started_at, computed_at; /* of its first step and its last */
     int64_t input_ns, infer_ns;      /* of the runs that it was in */

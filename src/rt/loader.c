@@ -2,10 +2,11 @@
 
 #include "base/instant.h"
 #include "engine/onnxruntime.h"
-#include "model/profile_file.h"
 #include "model/repository.h"
-#include "rt/calibrate.h"
+#include "model/slices.h"
 #include "rt/domain.h"
+#include "rt/find_profile.h"
+#include "rt/slicer.h"
 #include "rt/warm_up.h"
 
 #include <stdio.h>
@@ -162,44 +163,49 @@ static void leave_site(struct tt_loader *self, struct site *site) {
 
 /* ---- models ---- */
 
-/* The profile beside the model; else, where somebody will decide by it, measured now; else one that
- * says nothing. */
-static enum tt_err find_profile(const struct tt_repository_model *model,
-                                const struct placing *placing, struct tt_engine_model *loaded,
-                                int32_t max_batch, struct tt_profile **out_profile,
-                                struct tt_message *why) {
-    char path[4096];
-    const char *named = model->settings->profile;
-    snprintf(path, sizeof(path), "%s/%s", model->directory, *named ? named : "profile.pbtxt");
-    enum tt_err err = tt_profile_file_read(path, max_batch, out_profile, why);
-    if (err != TT_ERR_NOT_FOUND || *named)
-        return err;
-    bool decides_by_it =
-        strcmp(placing->policy.name, "window") != 0 && strcmp(placing->policy.name, "serial") != 0;
-    if (!decides_by_it && model->settings->slo_ns == 0)
-        return tt_profile_new_linear(0, 1, max_batch, out_profile, why);
-    struct tt_calibrate_options options = {.max_batch = max_batch,
-                                           .lengths = model->settings->classes,
-                                           .length_count = model->settings->class_count,
-                                           .runs = 5,
-                                           .least_ns = 5 * TT_MS,
-                                           .most_ns = 100 * TT_MS};
-    if (options.length_count == 0)
-        options.lengths = NULL;
-    struct tt_calibration_point *measured;
-    int32_t count;
-    err = tt_calibrate(loaded, &options, &measured, &count, why);
+/* The whole graph as one step, or the stages that the settings ask for, one step each. */
+static enum tt_err load_engine_model(struct tt_loader *self,
+                                     const struct tt_repository_model *model, const char *path,
+                                     char *out_stages, size_t stages_capacity,
+                                     struct tt_engine_model **out_loaded, struct tt_message *why) {
+    const struct tt_signature *told = &model->config->signature;
+    const Tutti__ModelStages *stages = model->settings->stages;
+    int32_t max_batch =
+        told->max_batch < TT_DOMAIN_MAX_BATCH ? told->max_batch : TT_DOMAIN_MAX_BATCH;
+    out_stages[0] = '\0';
+    if (!stages) {
+        struct tt_ort_model_options load = {
+            .name = model->name, .path = path, .batched = told->batched, .max_batch = max_batch};
+        return tt_ort_engine_load(self->bench, &load, out_loaded, why);
+    }
+    struct tt_slicer_options slicer = {.engine = self->bench,
+                                       .library = self->library,
+                                       .name = model->name,
+                                       .path = path,
+                                       .batched = told->batched,
+                                       .max_batch = max_batch,
+                                       .cut = tt_model_settings_cut(model->settings),
+                                       .rows = stages->batch,
+                                       .length = stages->length};
+    char home[4096], directory[4096], line[4200];
+    bool made;
+    snprintf(home, sizeof(home), "%s/.tutti", model->directory);
+    enum tt_err err = tt_slicer_find(&slicer, home, directory, sizeof(directory), &made, why);
+    if (!err)
+        err = tt_slices_describe(directory, out_stages, stages_capacity, why);
     if (err)
         return err;
-    struct tt_profile_point *points = calloc((size_t)count, sizeof(*points));
-    for (int32_t i = 0; points && i < count; i++)
-        points[i] = (struct tt_profile_point){.length = measured[i].length,
-                                              .batch = measured[i].batch,
-                                              .latency_ns = measured[i].median_ns};
-    err = points ? tt_profile_new_points(points, count, max_batch, out_profile, why)
-                 : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    free(points);
-    free(measured);
+    struct tt_ort_slices_options load = {.name = model->name,
+                                         .directory = directory,
+                                         .max_batch = max_batch > 0 ? max_batch : 1,
+                                         .slot_count = stages->slots};
+    err = tt_ort_engine_load_slices(self->bench, &load, out_loaded, why);
+    if (!err) {
+        snprintf(line, sizeof(line), "model %s: %d stages, %s", model->name,
+                 self->bench->ops->step_count(*out_loaded),
+                 made ? "cut now and checked" : "as they were cut before");
+        self->options.say(self->options.say_context, line);
+    }
     return err;
 }
 
@@ -289,31 +295,36 @@ static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository
                               const struct placing *placing, struct tt_served_model *served,
                               struct tt_message *why) {
     const struct tt_signature *told = &model->config->signature;
-    int32_t max_batch =
-        told->max_batch < TT_DOMAIN_MAX_BATCH ? told->max_batch : TT_DOMAIN_MAX_BATCH;
-    struct tt_ort_model_options load = {.name = model->name,
-                                        .path = version->path,
-                                        .batched = told->batched,
-                                        .max_batch = max_batch};
-    struct tt_engine_model *loaded;
+    const char *policy = placing->policy.name;
+    char stages[1024];
+    struct tt_find_profile_options profiles = {.model = model,
+                                               .path = version->path,
+                                               .stages = stages,
+                                               .decides = strcmp(policy, "window") != 0 &&
+                                                          strcmp(policy, "serial") != 0,
+                                               .measure_stale = self->options.measure_stale,
+                                               .say = self->options.say,
+                                               .say_context = self->options.say_context};
     enum tt_err err = refuse_reshape(model->config, why);
     if (!err)
-        err = tt_ort_engine_load(self->bench, &load, &loaded, why);
+        err = load_engine_model(self, model, version->path, stages, sizeof(stages),
+                                &profiles.loaded, why);
     if (err)
         return err;
-    struct tt_profile *profile = NULL;
-    err = find_profile(model, placing, loaded, self->bench->ops->signature(loaded)->max_batch,
-                       &profile, why);
+    struct tt_profile *whole = NULL, **steps = NULL;
+    err = tt_find_profile(&profiles, &whole, &steps, why);
     if (err) {
-        self->bench->ops->unload(loaded);
+        self->bench->ops->unload(profiles.loaded);
         return err;
     }
-    tt_served_model_loaded(served, loaded, profile);
+    err = tt_served_model_loaded(served, profiles.loaded, whole, steps);
+    if (err)
+        return tt_fail(err, why, "out of memory");
     err = tt_served_model_narrow(served, told, why);
     if (!err)
         err = check_shapes_mix(served, placing, why);
     if (!err)
-        err = tt_warm_up(loaded, model->config->message, model->directory, why);
+        err = tt_warm_up(profiles.loaded, model->config->message, model->directory, why);
     return err ? err : place(self, placing, instances_of(model->config), served, why);
 }
 

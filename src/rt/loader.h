@@ -19,6 +19,7 @@
 struct tt_loader_options {
     int32_t executors;       /* per domain, where a model does not ask for instances */
     const char *onnxruntime; /* the library's path; NULL: looked for */
+    bool measure_stale;      /* a profile of another model file or device: measure, do not refuse */
     /* Called with lines for people: what serves how. Borrowed for life. */
     void (*say)(void *context, const char *line);
     void *say_context;

@@ -48,8 +48,6 @@ enum tt_err tt_served_model_new(const struct tt_served_model_spec *spec,
     self->priority_count = spec->priority_count;
     self->default_priority = spec->default_priority;
     self->step_model = (struct tt_step_model){.name = self->name,
-                                              .step_count = 1,
-                                              .steps = &self->step,
                                               .slo_ns = spec->slo_ns,
                                               .window_ns = spec->window_ns,
                                               .preferred_count = spec->preferred_count,
@@ -63,9 +61,13 @@ enum tt_err tt_served_model_new(const struct tt_served_model_spec *spec,
 void tt_served_model_free(struct tt_served_model *take_model) {
     if (!take_model)
         return;
+    for (int32_t s = 0; take_model->step_profiles && s < take_model->step_model.step_count; s++)
+        tt_profile_free(take_model->step_profiles[s]);
     if (take_model->engine_model)
         take_model->engine_model->engine->ops->unload(take_model->engine_model);
     tt_profile_free(take_model->profile);
+    free(take_model->step_profiles);
+    free(take_model->steps);
     free(take_model->name);
     free(take_model->version);
     free(take_model->platform);
@@ -106,19 +108,44 @@ static void note_varies(struct tt_served_model *self) {
         self->varies |= input_varies(&self->signature->inputs[i], self->signature->batched);
 }
 
-void tt_served_model_loaded(struct tt_served_model *self, struct tt_engine_model *take_engine_model,
-                            struct tt_profile *take_profile) {
+/* What traces call a step; of models of more steps, the later ones have no name of their own. */
+static const char *step_name(int32_t step, int32_t step_count) {
+    static const char *const names[] = {"stage 0",  "stage 1",  "stage 2",  "stage 3",
+                                        "stage 4",  "stage 5",  "stage 6",  "stage 7",
+                                        "stage 8",  "stage 9",  "stage 10", "stage 11",
+                                        "stage 12", "stage 13", "stage 14", "stage 15"};
+    if (step_count == 1)
+        return "whole";
+    return step < (int32_t)TT_COUNT(names) ? names[step] : "stage";
+}
+
+enum tt_err tt_served_model_loaded(struct tt_served_model *self,
+                                   struct tt_engine_model *take_engine_model,
+                                   struct tt_profile *take_profile,
+                                   struct tt_profile **take_step_profiles) {
+    const struct tt_engine_ops *ops = take_engine_model->engine->ops;
+    int32_t step_count = ops->step_count(take_engine_model);
     self->engine_model = take_engine_model;
-    *self->signature = *take_engine_model->engine->ops->signature(take_engine_model);
+    self->profile = take_profile;
+    self->step_profiles = take_step_profiles;
+    self->step_model.step_count = step_count;
+    *self->signature = *ops->signature(take_engine_model);
     for (int32_t i = 0; i < self->signature->output_count; i++)
         self->shown_outputs[i] = i;
     note_varies(self);
-    self->profile = take_profile;
-    self->step = (struct tt_step){.name = "whole", .profile = take_profile};
+    self->steps = calloc((size_t)step_count, sizeof(*self->steps));
+    if (!self->steps)
+        return TT_ERR_NO_MEMORY;
+    for (int32_t s = 0; s < step_count; s++)
+        self->steps[s] =
+            (struct tt_step){.name = step_name(s, step_count),
+                             .profile = take_step_profiles ? take_step_profiles[s] : take_profile};
+    self->step_model.steps = self->steps;
     self->step_model.whole = take_profile;
     self->step_model.max_batch = self->signature->max_batch;
     free(self->reason);
     self->reason = NULL;
+    return TT_OK;
 }
 
 static const struct tt_tensor_spec *find(const struct tt_tensor_spec *specs, int32_t count,

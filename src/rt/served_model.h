@@ -48,8 +48,9 @@ struct tt_served_model {
     struct tt_engine_model *engine_model;
     struct tt_signature *signature;        /* as clients see it; inputs in the engine's order */
     int32_t shown_outputs[TT_MAX_TENSORS]; /* the engine's index of each output in it */
-    struct tt_profile *profile;            /* owned */
-    struct tt_step step;
+    struct tt_profile *profile;            /* owned; of the whole */
+    struct tt_profile **step_profiles;     /* owned; [step_count], or NULL: the whole's for all */
+    struct tt_step *steps;                 /* [step_count] */
     struct tt_step_model step_model;
     int32_t *preferred, *classes;
     int32_t class_count;
@@ -75,9 +76,13 @@ TT_MUST_CHECK enum tt_err tt_served_model_new(const struct tt_served_model_spec 
 void tt_served_model_free(struct tt_served_model *take_model);
 struct tt_served_model *tt_served_model_ref(struct tt_served_model *self);
 void tt_served_model_unref(struct tt_served_model *take_self); /* NULL-safe */
-/* Takes over the loaded engine model and the profile: it can serve once a domain has it. */
-void tt_served_model_loaded(struct tt_served_model *self, struct tt_engine_model *take_engine_model,
-                            struct tt_profile *take_profile);
+/* Takes over the loaded engine model and its profiles, also on failure: it can serve once a domain
+ * has it. `take_step_profiles`: malloc'ed, one per step of the engine model; NULL: nothing is known
+ * of steps, and each is taken for as long as the whole. Errors: NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_served_model_loaded(struct tt_served_model *self,
+                                                 struct tt_engine_model *take_engine_model,
+                                                 struct tt_profile *take_profile,
+                                                 struct tt_profile **take_step_profiles);
 /* Shows clients what the configuration tells them of the loaded model: its outputs only, in its
  * order (a shorter list hides the others), and its dimensions where the engine leaves them free.
  * INVALID: a tensor that the engine does not have so. */

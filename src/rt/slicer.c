@@ -19,25 +19,6 @@ enum {
     MOST_FILE_BYTES = INT32_MAX,
 };
 
-/* ---- what is asked, in words ---- */
-
-static void say_asked(struct tt_slicer *self) {
-    const struct tt_cut_request *cut = &self->options.cut;
-    size_t room = sizeof(self->asked);
-    switch (cut->how) {
-    case TT_CUT_STAGES: snprintf(self->asked, room, "stages %d", cut->count); return;
-    case TT_CUT_PER_NODE: snprintf(self->asked, room, "per node"); return;
-    case TT_CUT_BY_BATCH: snprintf(self->asked, room, "by batch"); return;
-    case TT_CUT_AT: break;
-    }
-    struct tt_text names;
-    tt_text_init(&names);
-    for (int32_t i = 0; i < cut->name_count; i++)
-        tt_text_printf(&names, "%s%s", i ? "," : "", cut->names[i]);
-    snprintf(self->asked, room, "at %s", tt_text_string(&names));
-    tt_text_fini(&names);
-}
-
 /* ---- analysis ---- */
 
 static enum tt_err load_whole(struct tt_slicer *self, const char *save, struct tt_message *why) {
@@ -146,7 +127,7 @@ enum tt_err tt_slicer_new(const struct tt_slicer_options *options, struct tt_sli
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", options->name);
     self->options = *options;
-    say_asked(self);
+    tt_cut_describe(&options->cut, self->asked, sizeof(self->asked));
     enum tt_err err = analyse(self, why);
     if (err) {
         bool named = strncmp(why->text, options->name, strlen(options->name)) == 0;
@@ -293,9 +274,8 @@ enum tt_err tt_slicer_write(struct tt_slicer *self, const char *directory, struc
 /* The name of the folder: of everything that the cut depends on. */
 static enum tt_err folder_name(const struct tt_slicer_options *options, char *out_name,
                                size_t capacity, struct tt_message *why) {
-    struct tt_slicer named = {.options = *options};
-    char model[TT_DIGEST_BYTES], all[TT_DIGEST_BYTES], processor[256];
-    say_asked(&named);
+    char asked[512], model[TT_DIGEST_BYTES], all[TT_DIGEST_BYTES], processor[256];
+    tt_cut_describe(&options->cut, asked, sizeof(asked));
     enum tt_err err = tt_digest_file(options->path, model, why);
     if (err)
         return err;
@@ -303,8 +283,8 @@ static enum tt_err folder_name(const struct tt_slicer_options *options, char *ou
     tt_text_init(&text);
     /* The first line counts up when other stages than before would be made of the same. */
     tt_text_printf(&text, "1\n%s\n%s\n%s\n%s\n%d %d %d\n", model, options->library->version,
-                   tt_machine_processor(processor, sizeof(processor)), named.asked,
-                   options->batched, options->length, options->rows);
+                   tt_machine_processor(processor, sizeof(processor)), asked, options->batched,
+                   options->length, options->rows);
     err = text.failed ? tt_fail(TT_ERR_NO_MEMORY, why, "out of memory")
                       : tt_digest_bytes(text.bytes, text.length, all, why);
     tt_text_fini(&text);

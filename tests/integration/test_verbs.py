@@ -11,7 +11,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = os.environ["TUTTI_PROGRAM"]
-VERBS = ("serve", "models", "profile", "experiment", "reproduce", "load", "top")
+VERBS = ("serve", "models", "profile", "slice", "experiment", "reproduce", "load", "top")
 MODELS = None
 
 
@@ -70,6 +70,12 @@ class BadRequests(unittest.TestCase):
                 "serve", "--model-repository", empty, "--http-port", port, says=port
             )
 
+    def test_slice(self):
+        self.assert_refused("slice", "/tmp", says="where to cut?")
+        self.assert_refused("slice", "/tmp", "--stages", "0", says="--stages")
+        self.assert_refused("slice", "/tmp", "--per-node", "--by-batch", says="not several")
+        self.assert_refused("slice", "/no/such/place", "--per-node", says="/no/such/place")
+
     def test_profile_of_nothing(self):
         self.assert_refused("profile", "/no/such/place", says="/no/such/place")
 
@@ -109,6 +115,33 @@ class Models(unittest.TestCase):
             self.assertEqual(answer.returncode, 1)
             self.assertIn("config.pbtxt:2:", answer.stdout + answer.stderr)
             self.assertIn("max_batch_size", answer.stdout + answer.stderr)
+
+    # D1: the cut, what is said of it, and its picture; stages that are there are not overwritten.
+    def test_slice(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder, "stages")
+            picture = pathlib.Path(folder, "cut.svg")
+            answer = run(
+                "slice", self.models / "cnn", "--stages", 3, "--out", out, "--explain",
+                "--svg", picture,
+            )  # fmt: skip
+            self.assertEqual(answer.returncode, 0, answer.stderr)
+            self.assertIn("cnn, stages 3: 3 stages; times: measured", answer.stdout)
+            self.assertEqual(answer.stdout.count("  cut after "), 2)
+            self.assertIn("per row", answer.stdout)
+            self.assertIn("</svg>", picture.read_text())
+            self.assertEqual(
+                sorted(p.name for p in out.iterdir()),
+                ["slices.pbtxt"] + ["stage-%04d.onnx" % s for s in range(3)] + ["weights.bin"],
+            )
+            again = run("slice", self.models / "cnn", "--stages", 3, "--out", out)
+            self.assertEqual(again.returncode, 2)
+            self.assertIn("is there already", again.stderr)
+            more = run("slice", self.models / "cnn", "--stages", 400)
+            self.assertEqual(more.returncode, 2)
+            self.assertIn("at most", more.stderr)
+            onnx = self.models / "cnn" / "1" / "model.onnx"
+            self.assertEqual(run("slice", onnx, "--per-node").returncode, 0)
 
     def test_profile_writes_what_check_accepts(self):
         answer = run("profile", self.models / "mlp", "--max-batch", 4, "--runs", 3)

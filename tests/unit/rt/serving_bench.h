@@ -88,7 +88,7 @@ static inline struct tt_served_model *serving_bench_add(struct serving_bench *se
     struct tt_profile *profile;
     tt_assert(tt_profile_new_linear(1, *latency_ns + 1, signature->max_batch, &profile, &why) ==
               TT_OK);
-    tt_served_model_loaded(model, loaded, profile);
+    tt_assert(tt_served_model_loaded(model, loaded, profile, NULL) == TT_OK);
     enum tt_err err = tt_serving_place(self->serving, model, policy, self->engine, BENCH_EXECUTORS,
                                        &self->next_executor, &why);
     if (err)

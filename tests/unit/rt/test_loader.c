@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "unit/engine/tiny_onnx.h"
+#include "unit/engine/tiny_models.h"
 
 #include <cmocka.h>
 
@@ -77,15 +77,19 @@ static int tear_down(void **state) {
     return system(command);
 }
 
-static struct tt_control *open_loader(void) {
+static struct tt_control *open_loader_with(bool measure_stale) {
     struct tt_control_options options = {
-        .repository = root, .loader = {.executors = 1, .say = say, .say_context = &said}};
+        .repository = root,
+        .loader = {
+            .executors = 1, .measure_stale = measure_stale, .say = say, .say_context = &said}};
     struct tt_control *loaded = NULL;
     struct tt_message why = {{0}};
     if (tt_control_open(&options, &loaded, &why))
         fail_msg("%s", why.text);
     return loaded;
 }
+
+static struct tt_control *open_loader(void) { return open_loader_with(false); }
 
 static void no_wake(void *context) { (void)context; }
 
@@ -232,6 +236,72 @@ static void test_reshape(void **state) {
     close_all(loaded);
 }
 
+/* x to Sin, Neg, Exp, Cos: nothing that the optimiser would join. */
+static struct tt_text chain(void) {
+    struct tiny_maker m;
+    tiny_maker_begin(&m, 1);
+    tiny_onnx_input(&m.model, "x", TINY_FLOAT, TINY_DIMS(-1, 2));
+    tiny_onnx_output(&m.model, "y", TINY_FLOAT, TINY_DIMS(-1, 2));
+    const char *at = "x", *ops[] = {"Sin", "Neg", "Exp", "Cos"};
+    for (int i = 0; i < 4; i++)
+        at = tiny_op(&m, ops[i], i == 3 ? "y" : NULL, at, NULL, NULL, NULL);
+    return tiny_onnx_end(&m.model);
+}
+
+/* D1: what tutti.pbtxt asks for is cut, checked, kept, and answers as the whole does. */
+static void test_stages(void **state) {
+    (void)state;
+    make_model("whole", chain(), NULL, NULL);
+    make_model("staged", chain(), NULL, "stages { count: 3 }");
+    make_model("decides", chain(), "max_batch_size: 4", "slo_us: 50000 stages { per_node: true }");
+    make_model("toomany", chain(), NULL, "stages { count: 9 }");
+    make_model("liar", tiny_liar(), NULL, "stages { count: 2 }");
+    make_model("both", chain(), NULL, "stages { count: 2 per_node: true }");
+    float whole[2] = {0}, staged[2] = {0};
+    for (int turn = 0; turn < 2; turn++) {
+        tt_text_clear(&said);
+        struct tt_control *loaded = open_loader();
+        assert_non_null(strstr(said.bytes, turn ? "model staged: 3 stages, as they were cut before"
+                                                : "model staged: 3 stages, cut now and checked"));
+        expect_unavailable(loaded, "toomany",
+                           "9 stages are asked for, but the graph has at most 4");
+        expect_unavailable(loaded, "liar", "Softmax 'Softmax/over_rows'");
+        expect_unavailable(loaded, "both",
+                           "stages wants one of count, per_node, by_batch and after");
+        ask(loaded, "whole", whole);
+        ask(loaded, "staged", staged);
+        assert_memory_equal(whole, staged, sizeof(whole));
+        memset(staged, 0, sizeof(staged));
+        struct tt_served_model *decides = expect_ready(loaded, "decides");
+        assert_int_equal(decides->step_model.step_count, 4);
+        for (int32_t s = 0; s < 4; s++) /* measured one by one */
+            assert_ptr_not_equal(decides->step_model.steps[s].profile, decides->profile);
+        ask(loaded, "decides", staged);
+        assert_memory_equal(whole, staged, sizeof(whole));
+        close_all(loaded);
+    }
+}
+
+static void test_stale_profile(void **state) {
+    (void)state;
+    make_model("stale", negate(2), NULL, "slo_us: 50000");
+    make_model("byhand", negate(2), NULL, "slo_us: 50000");
+    static const char points[] = "device: \"abacus\" point { batch: 1 latency_ns: 5000 }\n";
+    static const char of_another[] = "model_sha256: \"0123456789abcdef\"\n"
+                                     "device: \"abacus\" point { batch: 1 latency_ns: 5000 }\n";
+    write_bytes("byhand", "profile.pbtxt", points, strlen(points));
+    write_bytes("stale", "profile.pbtxt", of_another, strlen(of_another));
+    struct tt_control *loaded = open_loader();
+    expect_ready(loaded, "byhand");
+    expect_unavailable(loaded, "stale", "it was measured of another model file (0123456789ab");
+    expect_unavailable(loaded, "stale", "or serve with --measure-stale");
+    close_all(loaded);
+    loaded = open_loader_with(true);
+    expect_ready(loaded, "stale");
+    assert_non_null(strstr(said.bytes, "measuring now"));
+    close_all(loaded);
+}
+
 static void test_no_repository(void **state) {
     (void)state;
     struct tt_control_options options = {.repository = "/nowhere/at/all",
@@ -249,6 +319,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_shorter_output_list, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_varying_shapes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_reshape, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_stages, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_stale_profile, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_repository, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
