@@ -10,6 +10,7 @@
 #include "base/text.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 enum tiny_onnx_type {

@@ -1,0 +1,183 @@
+/* threaded */
+/* D2, L1: a model in stages, served under a policy that preempts and merges at their boundaries,
+ * answers every request as the whole model does, whoever comes and goes meanwhile. */
+#include "rt/control.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "rt/machine.h"
+#include "unit/engine/tiny_models.h"
+#include "unit/rt/serving_bench.h"
+
+#include <cmocka.h>
+
+enum { KINDS = 24, ROUNDS = 40, BURST = 12, MOST_ROWS = 3, IMAGE = 3 * 8 * 8 };
+
+static char root[256];
+
+struct asked {
+    struct client *client;
+    int32_t kind;
+    struct tt_text answer; /* of the whole, or empty */
+};
+
+static struct tt_text expected[KINDS];
+
+static void write_file(const char *model, const char *name, const void *bytes, size_t count) {
+    char path[600];
+    snprintf(path, sizeof(path), "%s/%s", root, model);
+    (void)mkdir(path, 0755);
+    snprintf(path, sizeof(path), "%s/%s/1", root, model);
+    (void)mkdir(path, 0755);
+    snprintf(path, sizeof(path), "%s/%s/%s", root, model, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, count, file), count);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void make_model(const char *name, const char *settings) {
+    static const char config[] = "max_batch_size: 16";
+    struct tt_text onnx = tiny_resnet(3);
+    write_file(name, "1/model.onnx", onnx.bytes, onnx.length);
+    write_file(name, "config.pbtxt", config, strlen(config));
+    write_file(name, "tutti.pbtxt", settings, strlen(settings));
+    tt_text_fini(&onnx);
+}
+
+static int32_t rows_of(int32_t kind) { return 1 + kind % MOST_ROWS; }
+
+static struct tt_infer *begin(struct client *client, struct tt_served_model *model, int32_t kind) {
+    struct tt_infer_shape shape = {0, {4, {rows_of(kind), 3, 8, 8}}};
+    size_t size = 0, bytes;
+    struct tt_infer *infer = NULL;
+    struct tt_message why;
+    if (tt_infer_begin(client->port, model, &shape, &size, 1, &infer, &why))
+        fail_msg("%s", why.text);
+    float *to = tt_infer_input(infer, 0, &bytes);
+    assert_int_equal(bytes, (size_t)rows_of(kind) * IMAGE * sizeof(float));
+    struct tt_prng random;
+    tt_prng_init(&random, (uint64_t)kind, 7);
+    for (size_t i = 0; i < bytes / sizeof(float); i++)
+        to[i] = (float)(int64_t)tt_prng_next(&random) / 9.2e18f;
+    return infer;
+}
+
+static void read_outputs(const struct tt_infer *infer, struct tt_text *to) {
+    for (int32_t i = 0; i < 2; i++) {
+        struct tt_tensor_view view;
+        tt_infer_output(infer, i, &view);
+        tt_text_append(to, view.bytes, view.size_bytes);
+    }
+}
+
+/* The first answer to a kind is what every later one must be. */
+static void done(void *context, struct tt_infer *infer, enum tt_err err, const char *why) {
+    struct asked *asked = context;
+    struct client *client = asked->client;
+    client->waiting--;
+    client->by_error[-err]++;
+    if (!err) {
+        struct tt_text answer;
+        tt_text_init(&answer);
+        read_outputs(infer, &answer);
+        struct tt_text *known = &expected[asked->kind];
+        if (!known->length) {
+            *known = answer;
+        } else {
+            bool equal = answer.length == known->length &&
+                         memcmp(answer.bytes, known->bytes, answer.length) == 0;
+            client->ok += equal;
+            client->wrong += !equal;
+            tt_text_fini(&answer);
+        }
+    } else if (err != TT_ERR_CANCELLED) {
+        snprintf(client->why, sizeof(client->why), "%s", why);
+        client->errors++;
+    }
+    tt_infer_release(infer);
+    free(asked);
+}
+
+static struct tt_infer *send(struct client *client, struct tt_served_model *model, int32_t kind) {
+    struct tt_infer *infer = begin(client, model, kind);
+    struct asked *asked = calloc(1, sizeof(*asked));
+    assert_non_null(asked);
+    *asked = (struct asked){.client = client, .kind = kind};
+    client->waiting++;
+    tt_infer_submit(infer, &(struct tt_infer_options){.timeout_ns = 60 * TT_S}, done, asked);
+    return infer;
+}
+
+static struct tt_served_model *find(struct client *client, const char *name) {
+    struct tt_served_model *model = NULL;
+    struct tt_message why;
+    if (tt_serving_find(client->port, name, "", &model, &why))
+        fail_msg("%s", why.text);
+    return model;
+}
+
+static void say(void *context, const char *line) {
+    (void)context;
+    print_message("%s\n", line);
+}
+
+static void test_lazy_over_stages(void **state) {
+    (void)state;
+    struct tt_message why;
+    assert_int_equal(tt_machine_scratch(root, sizeof(root), &why), TT_OK);
+    make_model("whole", "policy { name: \"serial\" }");
+    make_model("staged", "slo_us: 10000000 policy { name: \"lazy\" } "
+                         "stages { per_node: true slots: 20 }");
+    struct tt_control_options options = {.repository = root,
+                                         .loader = {.executors = 2, .say = say}};
+    struct tt_control *loaded = NULL;
+    if (tt_control_open(&options, &loaded, &why))
+        fail_msg("%s", why.text);
+    struct client client;
+    client_open(&client, tt_control_serving(loaded));
+    struct tt_served_model *whole = find(&client, "whole"), *staged = find(&client, "staged");
+    assert_true(staged->step_model.step_count > 8);
+    for (int32_t kind = 0; kind < KINDS; kind++) {
+        send(&client, whole, kind);
+        client_wait(&client, 0);
+        assert_true(expected[kind].length > 0);
+    }
+    uint64_t seed = 20260131;
+    print_message("seed %llu\n", (unsigned long long)seed);
+    struct tt_prng random;
+    tt_prng_init(&random, seed, 0);
+    for (int32_t round = 0; round < ROUNDS; round++) {
+        int32_t burst = 1 + (int32_t)tt_prng_below(&random, BURST);
+        for (int32_t i = 0; i < burst; i++) {
+            struct tt_infer *infer = send(&client, staged, (int32_t)tt_prng_below(&random, KINDS));
+            if (tt_prng_below(&random, 10) == 0)
+                tt_infer_cancel(infer);
+        }
+        client_wait(&client, (int32_t)tt_prng_below(&random, 30));
+    }
+    client_wait(&client, 0);
+    print_message("%d equal, %d cancelled, in %lld tasks\n", client.ok,
+                  client.by_error[-TT_ERR_CANCELLED],
+                  (long long)tt_counter_get(&staged->stats->batches));
+    assert_string_equal(client.why, "");
+    assert_int_equal(client.wrong, 0);
+    assert_true(client.ok > ROUNDS);
+    client_close(&client);
+    tt_control_close(loaded); /* which asserts that no slot is left behind */
+    for (int32_t kind = 0; kind < KINDS; kind++)
+        tt_text_fini(&expected[kind]);
+    tt_machine_remove(root);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lazy_over_stages),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
