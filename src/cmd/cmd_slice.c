@@ -32,6 +32,7 @@ static const char help[] =
     "  --explain           print the stages, what crosses each cut, and what cannot be cut and "
     "why\n"
     "  --svg FILE          draw the graph with its stages\n"
+    "  --cost N            run whole and stages N times each, in turn, and compare\n"
     "  --batch N           measure times at this batch size (1)\n"
     "  --length N          what dimensions that vary are while it is measured (16)\n"
     "  --onnxruntime FILE  the ONNX Runtime library to load (looked for)\n"
@@ -42,7 +43,7 @@ enum { MOST_NAMES = 256 };
 struct flags {
     const char *model, *out, *svg, *onnxruntime;
     bool explain;
-    int64_t batch, length;
+    int64_t batch, length, cost;
     bool has_cut;
     struct tt_cut_request cut;
     const char *names[MOST_NAMES];
@@ -89,6 +90,11 @@ static int take_flag(int flag, struct flags *flags, char **argv) {
     case 'o': flags->out = optarg; return 0;
     case 'e': flags->explain = true; return 0;
     case 's': flags->svg = optarg; return 0;
+    case 'c':
+        return tt_arguments_number(optarg, 1, 100000, &flags->cost)
+                   ? 0
+                   : tt_arguments_refuse("slice", "--cost wants a number from 1 to 100000, not",
+                                         optarg);
     case 'n':
         return tt_arguments_number(optarg, 1, 4096, &flags->batch)
                    ? 0
@@ -108,12 +114,19 @@ static int take_flag(int flag, struct flags *flags, char **argv) {
 /* -1: go on; else the exit code. */
 static int parse_flags(int argc, char **argv, struct flags *flags) {
     static const struct option options[] = {
-        {"stages", required_argument, NULL, 'k'}, {"per-node", no_argument, NULL, 'p'},
-        {"by-batch", no_argument, NULL, 'b'},     {"at", required_argument, NULL, 'a'},
-        {"out", required_argument, NULL, 'o'},    {"explain", no_argument, NULL, 'e'},
-        {"svg", required_argument, NULL, 's'},    {"batch", required_argument, NULL, 'n'},
-        {"length", required_argument, NULL, 'l'}, {"onnxruntime", required_argument, NULL, 'r'},
-        {"help", no_argument, NULL, 'h'},         {0},
+        {"stages", required_argument, NULL, 'k'},
+        {"per-node", no_argument, NULL, 'p'},
+        {"by-batch", no_argument, NULL, 'b'},
+        {"at", required_argument, NULL, 'a'},
+        {"out", required_argument, NULL, 'o'},
+        {"explain", no_argument, NULL, 'e'},
+        {"svg", required_argument, NULL, 's'},
+        {"batch", required_argument, NULL, 'n'},
+        {"cost", required_argument, NULL, 'c'},
+        {"length", required_argument, NULL, 'l'},
+        {"onnxruntime", required_argument, NULL, 'r'},
+        {"help", no_argument, NULL, 'h'},
+        {0},
     };
     *flags = (struct flags){0};
     opterr = 0;
@@ -169,6 +182,20 @@ static enum tt_err report(const struct flags *flags, const struct tt_slicer *sli
     return err;
 }
 
+static enum tt_err compare_cost(const struct flags *flags, struct tt_slicer *slicer,
+                                const char *directory, struct tt_message *why) {
+    struct tt_slicer_cost cost;
+    int32_t rows = flags->batch ? (int32_t)flags->batch : 1;
+    enum tt_err err = tt_slicer_cost(slicer, directory, rows, (int32_t)flags->cost, &cost, why);
+    if (!err)
+        printf("cost of %d stages at batch %d: whole %lld us, stages %lld us of processor time, "
+               "median of %lld pairs: %+.1f %%\n",
+               slicer->plan->stage_count, rows, (long long)(cost.whole_ns / 1000),
+               (long long)(cost.stages_ns / 1000), (long long)flags->cost,
+               (double)(cost.ratio_ppm - 1000000) / 1e4);
+    return err;
+}
+
 static enum tt_err slice(const struct flags *flags, struct tt_slicer_options *options,
                          struct tt_message *why) {
     options->cut = flags->cut;
@@ -182,8 +209,13 @@ static enum tt_err slice(const struct flags *flags, struct tt_slicer_options *op
     if (err)
         return err;
     err = report(flags, slicer, why);
-    if (!err && flags->out)
-        err = tt_slicer_write(slicer, flags->out, why);
+    char scratch[300];
+    snprintf(scratch, sizeof(scratch), "%s/stages", slicer->scratch);
+    const char *directory = flags->out ? flags->out : scratch;
+    if (!err && (flags->out || flags->cost))
+        err = tt_slicer_write(slicer, directory, why);
+    if (!err && flags->cost)
+        err = compare_cost(flags, slicer, directory, why);
     if (!err)
         fprintf(stderr, "tutti slice: %s: %d stages%s%s\n", options->name,
                 slicer->plan->stage_count,

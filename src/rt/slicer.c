@@ -1,5 +1,6 @@
 #include "rt/slicer.h"
 
+#include "base/instant.h"
 #include "engine/specimen.h"
 #include "model/slices.h"
 #include "rt/machine.h"
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -211,14 +213,20 @@ static enum tt_err compare_at(struct tt_slicer *self, struct tt_engine_model *sl
     return err;
 }
 
-static enum tt_err check_stages(struct tt_slicer *self, const char *directory,
-                                struct tt_message *why) {
+static enum tt_err load_stages(struct tt_slicer *self, const char *directory,
+                               struct tt_engine_model **out_sliced, struct tt_message *why) {
     const struct tt_slicer_options *options = &self->options;
     struct tt_ort_slices_options load = {.name = options->name,
                                          .directory = directory,
                                          .max_batch = options->batched ? options->max_batch : 1};
+    return tt_ort_engine_load_slices(options->engine, &load, out_sliced, why);
+}
+
+static enum tt_err check_stages(struct tt_slicer *self, const char *directory,
+                                struct tt_message *why) {
+    const struct tt_slicer_options *options = &self->options;
     struct tt_engine_model *sliced;
-    enum tt_err err = tt_ort_engine_load_slices(options->engine, &load, &sliced, why);
+    enum tt_err err = load_stages(self, directory, &sliced, why);
     if (err)
         return err;
     static const int32_t batches[] = {1, 3, 2}; /* the last one is what is noted */
@@ -266,6 +274,93 @@ enum tt_err tt_slicer_write(struct tt_slicer *self, const char *directory, struc
         err = tt_fail(TT_ERR_IO, why, "%s: %s", directory, strerror(errno));
     tt_machine_remove(part);
     free(origin);
+    return err;
+}
+
+/* ---- cost ---- */
+
+static int64_t processor_time(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return now.tv_sec * TT_S + now.tv_nsec;
+}
+
+static enum tt_err timed_run(struct tt_solo *solo, struct tt_engine_model *model,
+                             const struct tt_specimen *specimen, int64_t *out_ns,
+                             struct tt_message *why) {
+    struct tt_engine *engine = model->engine;
+    struct tt_engine_member member = {
+        .rows = specimen->rows, .inputs = specimen->views, .why = why};
+    struct tt_engine_task task = {.model = model,
+                                  .last_step = engine->ops->step_count(model) - 1,
+                                  .member_count = 1,
+                                  .members = &member};
+    int64_t started_at = processor_time();
+    tt_solo_run(solo, &task);
+    *out_ns = processor_time() - started_at;
+    if (member.err)
+        engine->ops->state_release(member.state);
+    else
+        engine->ops->result_release(member.result);
+    return member.err;
+}
+
+static int compare_times(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static int64_t median(int64_t *values, int32_t count) {
+    qsort(values, (size_t)count, sizeof(*values), compare_times);
+    return values[count / 2];
+}
+
+static enum tt_err run_pairs(struct tt_slicer *self, struct tt_engine_model *sliced,
+                             const struct tt_specimen *specimen, int32_t runs, int64_t *times,
+                             struct tt_message *why) {
+    enum { WARM_UP = 2 };
+    struct tt_solo solo;
+    tt_solo_begin(&solo, self->options.engine);
+    enum tt_err err = TT_OK;
+    for (int32_t i = -WARM_UP; !err && i < runs; i++) {
+        int64_t whole_ns, stages_ns = 0;
+        err = timed_run(&solo, self->whole, specimen, &whole_ns, why);
+        if (!err)
+            err = timed_run(&solo, sliced, specimen, &stages_ns, why);
+        if (err || i < 0)
+            continue;
+        times[i] = whole_ns;
+        times[runs + i] = stages_ns;
+        times[2 * runs + i] = stages_ns * 1000000 / (whole_ns > 0 ? whole_ns : 1);
+    }
+    tt_solo_end(&solo);
+    return err;
+}
+
+enum tt_err tt_slicer_cost(struct tt_slicer *self, const char *directory, int32_t rows,
+                           int32_t runs, struct tt_slicer_cost *out_cost,
+                           struct tt_message *why) {
+    struct tt_specimen specimen;
+    struct tt_engine_model *sliced;
+    int64_t *times = calloc((size_t)runs * 3, sizeof(*times));
+    if (!times)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    enum tt_err err =
+        tt_specimen_init(&specimen, self->options.engine->ops->signature(self->whole), 0, rows,
+                         probe_options(self).length, self->probe.specimen, why);
+    if (!err) {
+        err = load_stages(self, directory, &sliced, why);
+        if (!err) {
+            err = run_pairs(self, sliced, &specimen, runs, times, why);
+            self->options.engine->ops->unload(sliced);
+        }
+        tt_specimen_fini(&specimen);
+    }
+    if (!err)
+        *out_cost = (struct tt_slicer_cost){.whole_ns = median(times, runs),
+                                            .stages_ns = median(times + runs, runs),
+                                            .ratio_ppm = median(times + 2 * runs, runs)};
+    free(times);
     return err;
 }
 

@@ -49,6 +49,16 @@ void tt_slicer_free(struct tt_slicer *take_slicer);
  * than the whole; nothing is left). */
 TT_MUST_CHECK enum tt_err tt_slicer_write(struct tt_slicer *self, const char *directory,
                                           struct tt_message *why);
+/* What stages cost: processor time of the process for a task of all stages next to one of the whole
+ * model, a batch of `rows`, alternating. */
+struct tt_slicer_cost {
+    int64_t whole_ns, stages_ns; /* medians of the runs */
+    int64_t ratio_ppm;           /* the median over pairs of runs of stages / whole */
+};
+/* `directory` as tt_slicer_write made it; `runs` >= 1 pairs. */
+TT_MUST_CHECK enum tt_err tt_slicer_cost(struct tt_slicer *self, const char *directory,
+                                         int32_t rows, int32_t runs,
+                                         struct tt_slicer_cost *out_cost, struct tt_message *why);
 /* The folder of the cut, made if need be: in `home`, where that can be written, else below
  * $XDG_CACHE_HOME or ~/.cache. `out_made` (may be NULL): was it made now? */
 TT_MUST_CHECK enum tt_err tt_slicer_find(const struct tt_slicer_options *options, const char *home,
