@@ -17,13 +17,15 @@
 #include <sys/stat.h>
 
 static const char help[] =
-    "Usage: tutti slice MODEL (--stages K | --per-node | --by-batch | --at A,B,...) [OPTIONS]\n"
+    "Usage: tutti slice MODEL (--stages K|auto | --per-node | --by-batch | --at A,B,...) "
+    "[OPTIONS]\n"
     "\n"
     "Cuts the model (a directory of a model repository, such as demo/models/cnn, or an ONNX file)\n"
     "into stages, each an ONNX file; they share one file of weights and answer what the whole\n"
     "model answers, bit for bit, which is checked. Without --out nothing is kept.\n"
     "\n"
-    "  --stages K          K stages of about equal time, where few tensors cross\n"
+    "  --stages K          K stages of about equal time, where few tensors cross; auto: as many\n"
+    "                      (up to 16) as cost no more than 3 % of processor time\n"
     "  --per-node          wherever it can be cut\n"
     "  --by-batch          where the batch size that the operators run best at changes\n"
     "  --at A,B,...        after the nodes, or the makers of the tensors, of these names (of the\n"
@@ -76,9 +78,11 @@ static int take_flag(int flag, struct flags *flags, char **argv) {
     int64_t number;
     switch (flag) {
     case 'k':
+        if (strcmp(optarg, "auto") == 0)
+            return set_cut(flags, TT_CUT_AUTO);
         if (!tt_arguments_number(optarg, 1, 4096, &number))
-            return tt_arguments_refuse("slice", "--stages wants a number from 1 to 4096, not",
-                                       optarg);
+            return tt_arguments_refuse(
+                "slice", "--stages wants a number from 1 to 4096 or auto, not", optarg);
         flags->cut.count = (int32_t)number;
         return set_cut(flags, TT_CUT_STAGES);
     case 'p': return set_cut(flags, TT_CUT_PER_NODE);

@@ -36,6 +36,7 @@ void tt_cut_explain_blocker(const struct tt_onnx_graph *graph, int32_t index,
 char *tt_cut_describe(const struct tt_cut_request *request, char *out, size_t capacity) {
     switch (request->how) {
     case TT_CUT_STAGES: snprintf(out, capacity, "stages %d", request->count); return out;
+    case TT_CUT_AUTO: snprintf(out, capacity, "stages auto"); return out;
     case TT_CUT_PER_NODE: snprintf(out, capacity, "per node"); return out;
     case TT_CUT_BY_BATCH: snprintf(out, capacity, "by batch"); return out;
     case TT_CUT_AT: break;
@@ -175,10 +176,10 @@ static bool cheaper(struct cost a, struct cost b) {
     return a.tensors != b.tensors ? a.tensors < b.tensors : a.bytes < b.bytes;
 }
 
-/* Among the ways to part the places into exactly `stages` of at most `limit_ns`, the one that costs
- * least: best[s][i] is the cheapest way to end stage s (from 0) at place i. Writes the last place
- * of each stage. False: there is none, or memory is out. */
-static bool cheapest(const struct search *self, int32_t stages, int64_t limit_ns,
+/* Among the ways to part the places into exactly `stages` of `least_ns` to `limit_ns`, the one that
+ * costs least: best[s][i] is the cheapest way to end stage s (from 0) at place i. Writes the last
+ * place of each stage. False: there is none, or memory is out. */
+static bool cheapest(const struct search *self, int32_t stages, int64_t least_ns, int64_t limit_ns,
                      int32_t *out_places) {
     size_t width = (size_t)self->count;
     struct cost *best = malloc((size_t)stages * width * sizeof(*best));
@@ -191,14 +192,14 @@ static bool cheapest(const struct search *self, int32_t stages, int64_t limit_ns
             *here = none;
             from[(size_t)s * width + (size_t)i] = -1;
             if (s == 0) {
-                if (self->until_ns[i] <= limit_ns)
+                if (self->until_ns[i] >= least_ns && self->until_ns[i] <= limit_ns)
                     *here = (struct cost){self->tensors[i], self->bytes[i]};
                 continue;
             }
             for (int32_t k = i - 1; k >= 0 && self->until_ns[i] - self->until_ns[k] <= limit_ns;
                  k--) {
                 struct cost before = best[(size_t)(s - 1) * width + (size_t)k];
-                if (before.tensors == INT64_MAX)
+                if (before.tensors == INT64_MAX || self->until_ns[i] - self->until_ns[k] < least_ns)
                     continue;
                 struct cost with = {before.tensors + self->tensors[i],
                                     before.bytes + self->bytes[i]};
@@ -255,9 +256,14 @@ static enum tt_err cut_evenly(const struct tt_onnx_graph *graph, int32_t stages,
     else if (search.count < stages)
         err = too_many(graph, plan, stages, search.count, why);
     if (!err) {
-        int64_t least_ns = least_limit(&search, stages);
-        /* Exactly so many stages can always be had: a stage of several places can be cut again. */
-        if (!cheapest(&search, stages, least_ns + least_ns / 1000 * SLACK_PERMILLE, places))
+        int64_t limit_ns = least_limit(&search, stages);
+        limit_ns += limit_ns / 1000 * SLACK_PERMILLE;
+        int64_t floor_ns = search.until_ns[search.count - 1] / stages / 4 * 3;
+        /* Exactly so many stages can always be had: a stage of several places can be cut again.
+         * None takes less than three quarters of its share, where that can be; else less. */
+        while (!cheapest(&search, stages, floor_ns, limit_ns, places) && floor_ns > 0)
+            floor_ns -= floor_ns / 8 + 1;
+        if (places[stages - 1] != search.count - 1)
             err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     }
     for (int32_t s = 0; !err && s + 1 < stages; s++)
@@ -336,6 +342,7 @@ static enum tt_err place_cuts(const struct tt_onnx_graph *graph,
                               struct tt_message *why) {
     enum tt_err err = TT_OK;
     switch (request->how) {
+    case TT_CUT_AUTO:
     case TT_CUT_STAGES:
         if (request->count < 1 || request->count > TT_CUT_MOST_STAGES)
             return tt_fail(TT_ERR_INVALID, why, "%d stages; 1 to %d are possible", request->count,

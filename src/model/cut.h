@@ -7,8 +7,9 @@
  * that needs them makes them again.
  *
  * Asked for K stages, the cuts are placed so that the slowest stage is, within a tenth, as fast as
- * it can be, and among those placements so that the fewest tensors cross, then the fewest bytes.
- * Asked to cut by batch, they stand where the preferred batch size of the operators changes.
+ * it can be and none takes less than three quarters of its share (where that can be), and among
+ * those placements so that the fewest tensors cross, then the fewest bytes. Asked to cut by batch,
+ * they stand where the preferred batch size of the operators changes.
  *
  * It decides from the tables of an onnx_graph that somebody has filled in by running it, and
  * changes nothing there. */
@@ -22,6 +23,7 @@ enum { TT_CUT_MOST_STAGES = 4096 };
 
 enum tt_cut_how {
     TT_CUT_STAGES,   /* `count` stages of about equal time */
+    TT_CUT_AUTO,     /* as many as cost little: the one who can measure sets `count` */
     TT_CUT_PER_NODE, /* wherever it can be cut */
     TT_CUT_AT,       /* after the named nodes (or the makers of the named tensors) */
     TT_CUT_BY_BATCH, /* where the preferred batch size changes; see `preferred` */

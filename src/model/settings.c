@@ -70,10 +70,11 @@ static void take_stages(struct tt_model_settings *self, struct tt_findings *find
     const Tutti__ModelStages *stages = self->message->stages;
     if (!stages)
         return;
-    int ways = (stages->count != 0) + stages->per_node + stages->by_batch + (stages->n_after > 0);
+    int ways = (stages->count != 0) + stages->per_node + stages->by_batch + stages->auto_ +
+               (stages->n_after > 0);
     if (ways != 1)
         problem(self, findings, stages, NULL,
-                "stages wants one of count, per_node, by_batch and after, and has %d of them",
+                "stages wants one of count, auto, per_node, by_batch and after, and has %d of them",
                 ways);
     else if (stages->count < 0 || stages->count > TT_CUT_MOST_STAGES)
         problem(self, findings, stages, "count", "%d stages; 1 to %d are possible", stages->count,
@@ -87,6 +88,7 @@ struct tt_cut_request tt_model_settings_cut(const struct tt_model_settings *self
     const Tutti__ModelStages *stages = self->stages;
     return (struct tt_cut_request){.how = stages->per_node   ? TT_CUT_PER_NODE
                                           : stages->by_batch ? TT_CUT_BY_BATCH
+                                          : stages->auto_    ? TT_CUT_AUTO
                                           : stages->n_after  ? TT_CUT_AT
                                                              : TT_CUT_STAGES,
                                    .count = stages->count,

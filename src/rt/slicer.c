@@ -98,6 +98,8 @@ static enum tt_err find_preferred(struct tt_slicer *self, struct tt_message *why
     return err;
 }
 
+static enum tt_err choose_count(struct tt_slicer *self, struct tt_message *why);
+
 static enum tt_err analyse(struct tt_slicer *self, struct tt_message *why) {
     char optimized[300];
     enum tt_err err = tt_machine_scratch(self->scratch, sizeof(self->scratch), why);
@@ -120,7 +122,8 @@ static enum tt_err analyse(struct tt_slicer *self, struct tt_message *why) {
     struct tt_cut_request cut = self->options.cut;
     cut.batched = self->options.batched;
     cut.preferred = self->preferred;
-    return tt_cut_choose(self->graph, &cut, &self->plan, why);
+    return cut.how == TT_CUT_AUTO ? choose_count(self, why)
+                                  : tt_cut_choose(self->graph, &cut, &self->plan, why);
 }
 
 enum tt_err tt_slicer_new(const struct tt_slicer_options *options, struct tt_slicer **out_slicer,
@@ -338,8 +341,7 @@ static enum tt_err run_pairs(struct tt_slicer *self, struct tt_engine_model *sli
 }
 
 enum tt_err tt_slicer_cost(struct tt_slicer *self, const char *directory, int32_t rows,
-                           int32_t runs, struct tt_slicer_cost *out_cost,
-                           struct tt_message *why) {
+                           int32_t runs, struct tt_slicer_cost *out_cost, struct tt_message *why) {
     struct tt_specimen specimen;
     struct tt_engine_model *sliced;
     int64_t *times = calloc((size_t)runs * 3, sizeof(*times));
@@ -361,6 +363,39 @@ enum tt_err tt_slicer_cost(struct tt_slicer *self, const char *directory, int32_
                                             .stages_ns = median(times + runs, runs),
                                             .ratio_ppm = median(times + 2 * runs, runs)};
     free(times);
+    return err;
+}
+
+/* D1: how many stages, by what they cost. */
+static enum tt_err choose_count(struct tt_slicer *self, struct tt_message *why) {
+    static const int32_t counts[] = {1, 2, 3, 4, 6, 8, 12, 16};
+    enum { PAIRS = 21, MOST_PPM = 1030000 };
+    struct tt_cut_plan *best = NULL;
+    enum tt_err err = TT_OK;
+    for (size_t i = 0; !err && i < TT_COUNT(counts); i++) {
+        struct tt_cut_request cut = {
+            .how = TT_CUT_AUTO, .batched = self->options.batched, .count = counts[i]};
+        char directory[300];
+        struct tt_slicer_cost cost = {0};
+        snprintf(directory, sizeof(directory), "%s/try-%d", self->scratch, counts[i]);
+        err = tt_cut_choose(self->graph, &cut, &self->plan, why);
+        if (err == TT_ERR_INVALID && best) { /* no more can be had */
+            err = TT_OK;
+            break;
+        }
+        if (!err && best)
+            err = tt_slicer_write(self, directory, why);
+        if (!err && best)
+            err = tt_slicer_cost(self, directory, self->options.rows ? self->options.rows : 1,
+                                 PAIRS, &cost, why);
+        if (!err && cost.ratio_ppm > MOST_PPM)
+            break;
+        tt_cut_plan_free(best);
+        best = self->plan;
+        self->plan = NULL;
+    }
+    tt_cut_plan_free(self->plan);
+    self->plan = best;
     return err;
 }
 

@@ -266,8 +266,7 @@ static void test_stages(void **state) {
         expect_unavailable(loaded, "toomany",
                            "9 stages are asked for, but the graph has at most 4");
         expect_unavailable(loaded, "liar", "Softmax 'Softmax/over_rows'");
-        expect_unavailable(loaded, "both",
-                           "stages wants one of count, per_node, by_batch and after");
+        expect_unavailable(loaded, "both", "stages wants one of count, auto, per_node, by_batch");
         ask(loaded, "whole", whole);
         ask(loaded, "staged", staged);
         assert_memory_equal(whole, staged, sizeof(whole));

@@ -366,6 +366,64 @@ static void test_refusals(void **state) {
     tt_slicer_free(slicer);
 }
 
+/* D1: however many it finds cheap enough, they are stages of the model. */
+static void test_a_number_of_its_own_choice(void **state) {
+    (void)state;
+    const char *path = write_model("auto", tiny_resnet(4));
+    struct tt_slicer *slicer = slice(path, (struct tt_cut_request){.how = TT_CUT_AUTO});
+    assert_in_range(slicer->plan->stage_count, 1, 16);
+    assert_string_equal(slicer->asked, "stages auto");
+    assert_int_equal(slicer->plan->first_nodes[slicer->plan->stage_count],
+                     slicer->graph->node_count);
+    struct tt_slicer_cost cost = {0};
+    char directory[512];
+    struct tt_message why;
+    snprintf(directory, sizeof(directory), "%s/auto", root);
+    assert_int_equal(tt_slicer_write(slicer, directory, &why), TT_OK);
+    assert_int_equal(tt_slicer_cost(slicer, directory, 2, 3, &cost, &why), TT_OK);
+    assert_true(cost.whole_ns > 0);
+    assert_true(cost.ratio_ppm > 0);
+    tt_slicer_free(slicer);
+}
+
+/* D1: two groups of nodes that are best at different batches part where they meet. */
+static void test_by_batch(void **state) {
+    (void)state;
+    const char *path = write_model("bybatch", tiny_mlp(6));
+    struct tt_slicer *slicer = slice(path, (struct tt_cut_request){.how = TT_CUT_BY_BATCH});
+    assert_non_null(slicer->preferred);
+    /* With figures of ours: */
+    int32_t nodes = slicer->graph->node_count;
+    assert_true(nodes >= 6);
+    for (int32_t i = 0; i < nodes; i++) {
+        slicer->graph->nodes[i].time_ns = 1000;
+        slicer->preferred[i] = i < nodes / 2 ? 16 : 2;
+    }
+    struct tt_cut_request cut = {
+        .how = TT_CUT_BY_BATCH, .batched = true, .preferred = slicer->preferred};
+    struct tt_cut_plan *plan;
+    struct tt_message why;
+    assert_int_equal(tt_cut_choose(slicer->graph, &cut, &plan, &why), TT_OK);
+    assert_int_equal(plan->stage_count, 2);
+    assert_int_equal(plan->first_nodes[1], nodes / 2);
+    tt_cut_plan_free(plan);
+    /* A node that is alone in what it prefers and takes no time makes no stage. */
+    slicer->preferred[1] = 2;
+    slicer->graph->nodes[1].time_ns = 10;
+    assert_int_equal(tt_cut_choose(slicer->graph, &cut, &plan, &why), TT_OK);
+    assert_int_equal(plan->stage_count, 2);
+    tt_cut_plan_free(plan);
+    /* Equal time: the slow node stands alone between the others, within the tenth. */
+    for (int32_t i = 0; i < nodes; i++)
+        slicer->graph->nodes[i].time_ns = i == 2 ? 5000 : 1000;
+    cut = (struct tt_cut_request){.how = TT_CUT_STAGES, .count = 3, .batched = true};
+    assert_int_equal(tt_cut_choose(slicer->graph, &cut, &plan, &why), TT_OK);
+    assert_int_equal(plan->first_nodes[1], 2);
+    assert_int_equal(plan->first_nodes[2], 3);
+    tt_cut_plan_free(plan);
+    tt_slicer_free(slicer);
+}
+
 static void test_a_file_that_lies_about_its_batch(void **state) {
     (void)state;
     const char *path = write_model("liar", tiny_liar());
@@ -412,6 +470,8 @@ int main(void) {
         cmocka_unit_test(test_every_cut_equals_the_whole),
         cmocka_unit_test(test_random_merges_and_splits),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_a_number_of_its_own_choice),
+        cmocka_unit_test(test_by_batch),
         cmocka_unit_test(test_a_file_that_lies_about_its_batch),
         cmocka_unit_test(test_a_cut_is_kept_and_asked_again),
     };
