@@ -79,13 +79,10 @@ static enum tt_err gather(struct tt_ort_run *run, int32_t tensor, struct tt_tens
     struct tt_ort_desk *desk = run->desk;
     enum tt_err err;
     if (carried->producer < 0) {
-        err =
-            tt_gather_input(&model->signature, tensor, run->members, run->count, run->task->length,
-                            &desk->buffers[tensor], &run->task->gathered_bytes, out_view);
+        err = tt_gather_input(&model->signature, tensor, run->members, run->count, run->length,
+                              &desk->buffers[tensor], &run->task->gathered_bytes, out_view);
     } else {
         for (int32_t i = 0; i < run->count; i++) {
-            /* Only who was at the step before may be at this one. */
-            tt_assert(run->members[i]->state != NULL);
             desk->views[i] = tt_slots_view(run->members[i]->state, tensor);
             tt_assert(desk->views[i]->bytes != NULL);
         }
@@ -207,8 +204,8 @@ static enum tt_err put_down(struct tt_ort_run *run, int32_t tensor, struct tt_me
 
 static enum tt_err put_all_down(struct tt_ort_run *run, struct tt_message *why) {
     const struct tt_ort_model *model = model_of(run);
-    enum tt_err err = tt_slots_take((struct tt_slots *)&model->slots, run->members, run->count,
-                                    run->task->length);
+    enum tt_err err =
+        tt_slots_take((struct tt_slots *)&model->slots, run->members, run->count, run->length);
     if (err)
         return tt_fail(err, why, "out of memory for a batch between two stages");
     for (int32_t t = 0; !err && t < model->tensor_count; t++) {
@@ -277,13 +274,37 @@ static enum tt_err answer(struct tt_ort_run *run, struct tt_message *why) {
     return TT_OK;
 }
 
+/* What the members' inputs are padded to in this run. */
+static enum tt_err agree_on_length(struct tt_ort_run *run, struct tt_message *why) {
+    run->length = run->task->length;
+    for (int32_t i = 0; i < run->count; i++) {
+        struct tt_engine_member *member = run->members[i];
+        if (run->task->first_step == 0) { /* whatever it did before does not count */
+            if (member->state && member->state->length != run->length) {
+                tt_slots_release(member->state);
+                member->state = NULL;
+            }
+            continue;
+        }
+        tt_assert(member->state != NULL); /* only who was at the step before may be at this one */
+        if (i > 0 && member->state->length != run->length)
+            return tt_fail(TT_ERR_INVALID, why,
+                           "requests padded to %d and to %d cannot join in the middle of a model",
+                           run->length, member->state->length);
+        run->length = member->state->length;
+    }
+    return TT_OK;
+}
+
 static enum tt_err run_all(struct tt_ort_run *run, struct tt_message *why) {
     const struct tt_ort_model *model = model_of(run);
     const struct tt_engine_task *task = run->task;
-    enum tt_err err = TT_OK;
+    enum tt_err err = agree_on_length(run, why);
+    if (err)
+        return err;
     if (task->last_step < model->step_count - 1)
         err =
-            tt_slots_take((struct tt_slots *)&model->slots, run->members, run->count, task->length);
+            tt_slots_take((struct tt_slots *)&model->slots, run->members, run->count, run->length);
     if (err)
         return tt_fail(err, why, "out of memory for a batch between two stages");
     for (int32_t step = task->first_step; step <= task->last_step; step++) {

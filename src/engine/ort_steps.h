@@ -5,7 +5,10 @@
  * the members' slots; both are bound as they lie where the members are adjacent, else gathered. A
  * tensor that will outlive the task is written by its step where the members' slots lie, if they
  * lie together and its shape is known beforehand, else it is copied there when the task ends. After
- * the model's last step the members share one result. */
+ * the model's last step the members share one result.
+ *
+ * Members that were padded to one length at their first step stay so to the end; in the middle,
+ * those of another length are no batch mates. */
 #ifndef TT_ENGINE_ORT_STEPS_H
 #define TT_ENGINE_ORT_STEPS_H
 
@@ -34,6 +37,8 @@ struct tt_ort_run {
     struct tt_engine_member *const *members; /* checked */
     int32_t count;
     bool may_yield;
+    int32_t
+        length; /* set: inputs are padded to this: the task's, or in the middle what they were */
     /* Set: */
     int32_t last_step_done; /* the last step that all members have done; first_step - 1: none */
     bool computed;          /* all sessions ran; an error is of what came out of them */

@@ -144,6 +144,7 @@ static enum tt_err take_states(struct tt_slots *self, struct tt_engine_member *c
             if (together >= 0)
                 give_slots(pool, together, member->rows);
         } else {
+            state->length = length;
             state->first_slot = together >= 0 ? together
                                 : pool        ? reserve(self, pool, member->rows)
                                               : -1;

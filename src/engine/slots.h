@@ -48,6 +48,7 @@ struct tt_engine_state {
     struct tt_slots *slots;
     struct tt_engine_state *next_free;
     int32_t rows;
+    int32_t length; /* its inputs were padded to this, and so is all that was made of them */
     struct tt_slot_pool *pool; /* NULL: everything in memory of its own */
     int32_t first_slot;
     void **own;                    /* [tensor_count]; what is not in the pool */

@@ -335,6 +335,71 @@ static void test_random_merges_and_splits(void **state) {
     }
 }
 
+/* ---- lengths ---- */
+
+enum { PADDED = 3, STEPS = 4 };
+
+static void run_padded(struct tt_engine_model *model, struct tt_engine_member *members,
+                       int32_t count, int32_t first, int32_t last, int32_t length) {
+    struct tt_engine_task task = {.model = model,
+                                  .first_step = first,
+                                  .last_step = last,
+                                  .length = length,
+                                  .member_count = count,
+                                  .members = members};
+    engine->ops->submit(engine, &task);
+    assert_ptr_equal(bench_wait(&bench), &task);
+    assert_int_equal(task.outcome, TT_ENGINE_DONE);
+    for (int32_t i = 0; i < count; i++)
+        if (members[i].err)
+            fail_msg("member %d of steps %d to %d: %s", i, first, last,
+                     members[i].why ? members[i].why->text : "");
+}
+
+/* D2: requests that were padded to one length at first stay so, whatever batches they are in later;
+ * those of two lengths that are put together in the middle run apart. */
+static void test_padded_in_the_middle(void **state) {
+    (void)state;
+    const char *path = write_model("padded", tiny_elementwise());
+    struct tt_slicer *slicer = slice(path, (struct tt_cut_request){.how = TT_CUT_PER_NODE});
+    assert_int_equal(slicer->plan->stage_count, STEPS);
+    char directory[512];
+    struct tt_message why;
+    snprintf(directory, sizeof(directory), "%s/padded", root);
+    assert_int_equal(tt_slicer_write(slicer, directory, &why), TT_OK);
+    struct tt_engine_model *model = load(directory, 0);
+    static const int32_t lengths[PADDED] = {3, 5, 8};
+    struct tt_specimen inputs[PADDED];
+    struct tt_engine_member members[PADDED], alone[PADDED];
+    struct tt_message sentences[PADDED];
+    for (int32_t i = 0; i < PADDED; i++) {
+        assert_int_equal(tt_specimen_init(&inputs[i], engine->ops->signature(model), i, 1,
+                                          lengths[i], TT_SPECIMEN_MIXED, &why),
+                         TT_OK);
+        alone[i] = members[i] =
+            (struct tt_engine_member){.rows = 1, .inputs = inputs[i].views, .why = &sentences[i]};
+        run_padded(model, &alone[i], 1, 0, STEPS - 1, 0);
+    }
+    run_padded(model, members, 2, 0, 1, 5);     /* 3 and 5, padded to 5 */
+    run_padded(model, members, 1, 2, 2, 3);     /* the first alone: it stays at 5 */
+    run_padded(model, members + 1, 1, 2, 2, 5); /* the second */
+    run_padded(model, members + 2, 1, 0, 2, 8);
+    run_padded(model, members, PADDED, 3, 3, 8); /* all three: 5, 5 and 8 */
+    static const int64_t padded[PADDED] = {5, 5, 8};
+    for (int32_t i = 0; i < PADDED; i++) {
+        struct tt_tensor_view view, single;
+        engine->ops->output(members[i].result, 0, members[i].first_row, 1, &view);
+        engine->ops->output(alone[i].result, 0, 0, 1, &single);
+        assert_int_equal(view.shape.dims[1], padded[i]);
+        assert_memory_equal(view.bytes, single.bytes, single.size_bytes);
+        engine->ops->result_release(members[i].result);
+        engine->ops->result_release(alone[i].result);
+        tt_specimen_fini(&inputs[i]);
+    }
+    engine->ops->unload(model);
+    tt_slicer_free(slicer);
+}
+
 /* ---- what cannot be cut, and what lies ---- */
 
 static void test_refusals(void **state) {
@@ -469,6 +534,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_cut_equals_the_whole),
         cmocka_unit_test(test_random_merges_and_splits),
+        cmocka_unit_test(test_padded_in_the_middle),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_a_number_of_its_own_choice),
         cmocka_unit_test(test_by_batch),
