@@ -4,7 +4,8 @@
 
 #include "rt/infer.h"
 
-/* There is something in a ring for the scheduler. Any thread. */
+/* There is something in a ring for the scheduler. Any thread: it takes the scheduler's turn itself
+ * where nobody else is at it, so it must hold no lock, and `wake` of a port may be called. */
 void tt_scheduler_wake(struct tt_serving *serving);
 /* The scheduler looks at this port's ring from now on / never again when this returns. Port's
  * thread. */

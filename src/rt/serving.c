@@ -1,5 +1,7 @@
 #include "rt/serving.h"
 
+#include "base/alarm.h"
+#include "base/baton.h"
 #include "base/clock.h"
 #include "base/counter.h"
 #include "base/flag.h"
@@ -13,6 +15,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+enum { TURNS_OF_HELPERS = 4 };
 
 struct tt_serving {
     /* The owner, and every executor that is just now telling of a task: the last one frees, since
@@ -31,6 +36,8 @@ struct tt_serving {
     struct tt_served_model *fixed; /* by `next`: added for as long as the server lives */
     tt_model_controller_fn *controller;
     void *controller_context;
+    struct tt_baton baton; /* of turns */
+    struct tt_alarm alarm; /* when the next turn is due if nothing happens */
     struct tt_parker parker;
     struct tt_flag stopping;
     pthread_t thread;
@@ -84,17 +91,41 @@ static int64_t turn(struct tt_serving *self) {
     return next_at;
 }
 
+/* Turns while there is news, on the thread that brought some; at most `limit`, then the scheduler's
+ * own thread goes on: connections and executors have something else to do. */
+static void work(struct tt_serving *self, int32_t limit) {
+    bool wake = false;
+    while (!wake && tt_baton_take(&self->baton)) {
+        while (!wake && tt_baton_news(&self->baton)) {
+            wake = tt_alarm_set(&self->alarm, turn(self));
+            if (--limit == 0 && !wake) {
+                tt_baton_tell(&self->baton); /* perhaps for nothing: one empty turn */
+                wake = true;
+            }
+        }
+        tt_baton_give(&self->baton);
+    }
+    if (wake)
+        tt_parker_unpark(&self->parker);
+}
+
 static void *scheduler_main(void *context) {
     struct tt_serving *self = context;
     pthread_setname_np(pthread_self(), "tutti-sched");
     while (!tt_flag_is_raised(&self->stopping)) {
-        int64_t next_at = turn(self);
-        tt_parker_park(&self->parker, next_at);
+        tt_alarm_get_up(&self->alarm);
+        if (tt_clock_now() >= tt_alarm_due_at(&self->alarm))
+            tt_baton_tell(&self->baton);
+        work(self, INT32_MAX);
+        tt_parker_park(&self->parker, tt_alarm_lie_down(&self->alarm));
     }
     return NULL;
 }
 
-void tt_scheduler_wake(struct tt_serving *serving) { tt_parker_unpark(&serving->parker); }
+void tt_scheduler_wake(struct tt_serving *serving) {
+    tt_baton_tell(&serving->baton);
+    work(serving, TURNS_OF_HELPERS);
+}
 
 void tt_scheduler_add_port(struct tt_serving *serving, struct tt_port *port) {
     tt_lock_take(&serving->turn_lock);
@@ -145,6 +176,8 @@ enum tt_err tt_serving_open(struct tt_serving **out_serving, struct tt_message *
     tt_lock_init(&self->catalogue_lock);
     tt_parker_init(&self->parker);
     tt_limits_default(&self->limits);
+    tt_baton_init(&self->baton);
+    tt_alarm_init(&self->alarm);
     *out_serving = self;
     return TT_OK;
 }
@@ -362,8 +395,12 @@ void tt_serving_close(struct tt_serving *take_serving) {
     tt_assert(take_serving->ports == NULL);
     if (take_serving->started) {
         tt_flag_raise(&take_serving->stopping);
-        tt_scheduler_wake(take_serving);
+        tt_parker_unpark(&take_serving->parker);
         pthread_join(take_serving->thread, NULL);
+        /* An executor that rang for a task which its owner saw already may be in a turn. It is the
+         * last one: the baton is never given back. */
+        while (tt_baton_tell(&take_serving->baton), !tt_baton_take(&take_serving->baton))
+            nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
     }
     for (struct tt_domain *domain = take_serving->domains, *next; domain; domain = next) {
         next = domain->next;
