@@ -272,7 +272,9 @@ static struct tt_http1_request *request_new(void) {
     struct tt_http1_request *request = malloc(sizeof(*request));
     if (!request)
         return NULL;
-    memset(request, 0, sizeof(*request));
+    size_t target_bytes = offsetof(struct tt_http1_request, method); /* long, and not all of it */
+    request->target[0] = '\0';
+    memset((char *)request + target_bytes, 0, sizeof(*request) - target_bytes);
     request->json_bytes = -1;
     return request;
 }

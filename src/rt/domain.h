@@ -2,9 +2,9 @@
  * other.
  *
  * It is the carrier that the simulator is in virtual time: it tells the mechanism what happened,
- * hands its tasks to the engine, and gives finished requests back to their ports. All of it runs on
- * the scheduler's thread but for `tt_domain_done`, which the engine calls on an executor's thread
- * and which only pushes to a ring. */
+ * hands its tasks to the engine, and gives finished requests back to their ports. All of it runs in
+ * the scheduler's turns (one at a time, on whichever thread) but for `tt_domain_done`, which the
+ * engine calls on an executor's thread and which only pushes to a ring. */
 #ifndef TT_RT_DOMAIN_H
 #define TT_RT_DOMAIN_H
 

@@ -8,7 +8,7 @@
  * A lane holds its model: it is closed, with its pool, when the model is no longer in the catalogue
  * and the last infer on it has come back.
  *
- * An infer belongs to its port's thread until submit, to the scheduler's thread until it comes back
+ * An infer belongs to its port's thread until submit, to the scheduler until it comes back
  * through the port's `to_port` ring, and to the port's thread again. A cancellation goes to the
  * scheduler as a message of its own and is acknowledged, so that the memory is not reused while the
  * message is under way. */
