@@ -129,18 +129,31 @@ void tt_load_stop(struct tt_load *self, int64_t now) {
 
 /* --- what came of it --- */
 
+/* Every number becomes one '#'; digits in a name ("fp32", "mlp_2") are no number. */
+static void generalise(const char *reason, char *out, size_t capacity) {
+    size_t length = 0;
+    bool in_name = false;
+    while (*reason && length + 1 < capacity) {
+        unsigned char c = (unsigned char)*reason;
+        bool digit = c >= '0' && c <= '9';
+        if (digit && !in_name) {
+            reason += strspn(reason, "0123456789");
+            out[length++] = '#';
+            continue;
+        }
+        in_name = digit || c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        out[length++] = c < ' ' ? ' ' : (char)c;
+        reason++;
+    }
+    out[length] = '\0';
+}
+
 static void count_reason(struct tt_load *self, int32_t status, const char *reason) {
     char text[TT_LOAD_REASON_BYTES] = "";
     size_t length = 0;
     if (status)
         length = (size_t)snprintf(text, sizeof(text), "HTTP %d%s", status, *reason ? ": " : "");
-    for (const char *at = reason; *at && length < sizeof(text) - 1; at++) {
-        bool digit = *at >= '0' && *at <= '9';
-        if (digit && length && text[length - 1] == '#')
-            continue;
-        text[length++] = digit ? '#' : *at < ' ' ? ' ' : *at;
-    }
-    text[length] = '\0';
+    generalise(reason, text + length, sizeof(text) - length);
     int32_t i = 0;
     while (i < self->reason_count && strcmp(self->reasons[i].text, text) != 0)
         i++;

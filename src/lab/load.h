@@ -13,15 +13,15 @@
  * `warm_up_ns` are sent and awaited but not counted. Counted ones: arrived = ok + late + rejected +
  * failed + timed_out + broken + unfinished, the last being those that an interruption left open.
  *
- * Reasons: every distinct text is counted, with runs of digits made '#', so that "late by 17 us"
- * and "late by 9 us" are one. */
+ * Reasons: every distinct text is counted, with every number made '#' (but not the digits of a
+ * name), so that "late by 17 us" and "late by 9 us" are one. */
 #ifndef TT_LAB_LOAD_H
 #define TT_LAB_LOAD_H
 
 #include "base/histogram.h"
 #include "lab/arrival_source.h"
 
-enum { TT_LOAD_MAX_REASONS = 64, TT_LOAD_REASON_BYTES = 160 };
+enum { TT_LOAD_MAX_REASONS = 64, TT_LOAD_REASON_BYTES = 256 };
 
 struct tt_load_request {
     int64_t number;      /* from 0, in the order in which they were taken */

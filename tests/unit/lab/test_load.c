@@ -119,15 +119,17 @@ static void test_reasons_are_classes(void **state) {
     struct tt_load_request request;
     char text[300];
     start(&load, &scenario, 0);
-    static const char *const texts[] = {"late by 17 us", "late by 4 us", "late by 4.25 us"};
+    static const char *const texts[] = {"late by 17 us", "late by 4 us", "late by 4.25 us",
+                                        "mlp_2, fp32: 7"};
     for (size_t i = 0; i < TT_COUNT(texts); i++) {
         assert_true(tt_load_take(&load, TT_S, &request));
         end(&load, &request, request.at, TT_LOAD_REJECTED, texts[i]);
     }
-    assert_int_equal(load.reason_count, 2);
+    assert_int_equal(load.reason_count, 3);
     assert_string_equal(load.reasons[0].text, "HTTP 503: late by # us");
     assert_int_equal(load.reasons[0].count, 2);
     assert_string_equal(load.reasons[1].text, "HTTP 503: late by #.# us");
+    assert_string_equal(load.reasons[2].text, "HTTP 503: mlp_2, fp32: #");
     for (int i = 0; i < 2 * TT_LOAD_MAX_REASONS; i++) { /* more kinds than there is room for */
         assert_true(tt_load_take(&load, TT_S, &request));
         memset(text, 'a' + i % 26, sizeof(text));
@@ -139,7 +141,7 @@ static void test_reasons_are_classes(void **state) {
     int64_t sum = 0;
     for (int32_t i = 0; i < load.reason_count; i++)
         sum += load.reasons[i].count;
-    assert_int_equal(sum, 3 + 2 * TT_LOAD_MAX_REASONS);
+    assert_int_equal(sum, 4 + 2 * TT_LOAD_MAX_REASONS);
     memset(text, 'z', sizeof(text)); /* one that is too long is cut */
     text[sizeof(text) - 1] = '\0';
     assert_true(tt_load_take(&load, TT_S, &request));
