@@ -8,6 +8,7 @@
 #include "cmd/load_plan.h"
 #include "lab/load_report.h"
 #include "net/http_client.h"
+#include "sim/cancel_heap.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -36,10 +37,11 @@ static void on_interrupt(int number) {
 /* A request that is under way. */
 struct call {
     struct tt_http_call http;
+    struct tt_handle handle; /* for cancellations that come after its end */
     struct tt_load_request request;
     struct tt_text head;
     struct tt_kserve_client_body own; /* where has_own */
-    bool has_own;
+    bool has_own, gone;               /* gone: its client, as it was to */
     struct call *next_spare;
 };
 
@@ -48,7 +50,10 @@ struct run {
     struct tt_load load;
     struct tt_load_csv csv;
     struct tt_http_client *client;
+    struct call **calls; /* all there are, by the index of their handles */
+    uint32_t call_count, call_capacity;
     struct call *spare;
+    struct tt_cancel_heap cancellations;
     int64_t started_at;
     int64_t progress_at;
     int64_t connections_opened;
@@ -66,9 +71,20 @@ static struct call *take_call(struct run *run) {
         tt_text_clear(&call->head);
         return call;
     }
+    if (run->call_count == run->call_capacity) {
+        uint32_t capacity = run->call_capacity ? 2 * run->call_capacity : 64;
+        struct call **larger = realloc(run->calls, (size_t)capacity * sizeof(struct call *));
+        if (!larger)
+            return NULL;
+        run->calls = larger;
+        run->call_capacity = capacity;
+    }
     call = calloc(1, sizeof(*call));
-    if (call)
-        tt_text_init(&call->head);
+    if (!call)
+        return NULL;
+    tt_text_init(&call->head);
+    call->handle.index = run->call_count;
+    run->calls[run->call_count++] = call;
     return call;
 }
 
@@ -77,16 +93,29 @@ static void put_back(struct run *run, struct call *call) {
     if (call->has_own)
         tt_kserve_client_body_fini(&call->own);
     call->has_own = false;
+    call->handle.generation++;
     call->next_spare = run->spare;
     run->spare = call;
 }
 
-static void free_spare(struct run *run) {
-    while (run->spare) {
-        struct call *call = run->spare;
-        run->spare = call->next_spare;
-        tt_text_fini(&call->head);
-        free(call);
+static void free_calls(struct run *run) {
+    for (uint32_t i = 0; i < run->call_count; i++) {
+        tt_text_fini(&run->calls[i]->head);
+        free(run->calls[i]);
+    }
+    free(run->calls);
+    tt_cancel_heap_fini(&run->cancellations);
+}
+
+/* Clients that go away now. */
+static void cancel_due(struct run *run, int64_t now) {
+    while (tt_cancel_heap_next_at(&run->cancellations) <= now) {
+        struct tt_handle handle = tt_cancel_heap_pop(&run->cancellations);
+        struct call *call = run->calls[handle.index];
+        if (call->handle.generation == handle.generation) {
+            call->gone = true;
+            tt_http_client_cancel(run->client, &call->http);
+        }
     }
 }
 
@@ -115,7 +144,8 @@ static void on_done(void *context, struct tt_http_call *http) {
     struct run *run = context;
     struct call *call = TT_CONTAINER_OF(http, struct call, http);
     char text[REFUSAL_BYTES];
-    struct tt_load_result result = {.end = end_of(http),
+    bool gone = call->gone && http->outcome == TT_HTTP_WITHDRAWN;
+    struct tt_load_result result = {.end = gone ? TT_LOAD_CANCELLED : end_of(http),
                                     .sent_at =
                                         http->sent_at < 0 ? -1 : http->sent_at - run->started_at,
                                     .received_bytes = (int64_t)http->body_bytes,
@@ -166,7 +196,10 @@ static enum tt_err send_request(struct run *run, const struct tt_load_request *r
         .part_count = body->binary.length ? 3 : 2,
         .since_at = run->started_at + request->at,
         .keep_refusal_bytes = REFUSAL_BYTES};
+    call->gone = false;
     tt_http_client_start(run->client, &call->http);
+    if (request->cancel_at != TT_NEVER)
+        tt_cancel_heap_push(&run->cancellations, request->cancel_at, request->number, call->handle);
     return TT_OK;
 }
 
@@ -199,7 +232,9 @@ static void carry(struct run *run) {
         for (int i = 0; !run->err && i < TAKEN_PER_TURN && tt_load_take(&run->load, now, &request);
              i++)
             run->err = send_request(run, &request);
-        int64_t until = tt_load_next_at(&run->load, now);
+        cancel_due(run, now);
+        int64_t until = tt_instant_min(tt_load_next_at(&run->load, now),
+                                       tt_cancel_heap_next_at(&run->cancellations));
         if (run->shows_progress)
             until = tt_instant_min(until, run->progress_at);
         tt_http_client_poll(run->client, tt_instant_add(until, run->started_at));
@@ -350,7 +385,7 @@ int tt_cmd_load(int argc, char **argv) {
             complain(err, &run.why);
         code = err || run.err ? 1 : interrupted ? 130 : judge(&run, &flags);
     }
-    free_spare(&run);
+    free_calls(&run);
     tt_load_fini(&run.load);
     tt_load_plan_close(&run.plan);
     return code;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 static const char *const outcome_names[TT_LOAD_OUTCOMES] = {
-    "ok", "late", "rejected", "failed", "timed_out", "broken", "unfinished"};
+    "ok", "late", "rejected", "failed", "timed_out", "broken", "cancelled", "unfinished"};
 
 const char *tt_load_outcome_name(enum tt_load_outcome outcome) { return outcome_names[outcome]; }
 
@@ -87,6 +87,7 @@ static void take_closed(struct tt_load *self, int64_t now, struct tt_load_reques
     *out = (struct tt_load_request){.number = self->taken,
                                     .at = now,
                                     .deadline_at = tt_instant_add(model->step_model.slo_ns, now),
+                                    .cancel_at = TT_NEVER,
                                     .model = m,
                                     .rows = model->rows,
                                     .length = model->length};
@@ -97,6 +98,7 @@ static void take_open(struct tt_load *self, struct tt_load_request *out) {
     *out = (struct tt_load_request){.number = self->taken,
                                     .at = arrival->at,
                                     .deadline_at = arrival->deadline_at,
+                                    .cancel_at = arrival->cancel_at,
                                     .model = arrival->model,
                                     .rows = arrival->rows,
                                     .length = arrival->length,
@@ -175,6 +177,7 @@ static enum tt_load_outcome outcome_of(const struct tt_load_request *request, in
     case TT_LOAD_FAILED: return TT_LOAD_OUTCOME_FAILED;
     case TT_LOAD_TIMED_OUT: return TT_LOAD_OUTCOME_TIMED_OUT;
     case TT_LOAD_BROKEN: return TT_LOAD_OUTCOME_BROKEN;
+    case TT_LOAD_CANCELLED: return TT_LOAD_OUTCOME_CANCELLED;
     case TT_LOAD_UNFINISHED: break;
     }
     return TT_LOAD_OUTCOME_UNFINISHED;
@@ -197,7 +200,7 @@ enum tt_load_outcome tt_load_ended(struct tt_load *self, const struct tt_load_re
     if (result->end == TT_LOAD_ANSWERED) {
         tt_histogram_add(&model->latency_ns, tt_instant_max(0, now - request->at));
         tt_histogram_add(&model->service_ns, tt_instant_max(0, now - result->sent_at));
-    } else {
+    } else if (result->end != TT_LOAD_CANCELLED) {
         const char *unsaid = result->status ? "" : outcome_names[outcome];
         count_reason(self, result->status, result->reason ? result->reason : unsaid);
     }
@@ -208,7 +211,7 @@ enum tt_load_outcome tt_load_ended(struct tt_load *self, const struct tt_load_re
 
 int64_t tt_load_bad(const struct tt_load_model *model) {
     int64_t sum = 0;
-    for (int i = TT_LOAD_OUTCOME_LATE; i < TT_LOAD_OUTCOME_UNFINISHED; i++)
+    for (int i = TT_LOAD_OUTCOME_LATE; i < TT_LOAD_OUTCOME_CANCELLED; i++)
         sum += model->outcomes[i];
     return sum;
 }

@@ -11,7 +11,8 @@
  *
  * Life of a request: taken (it is under way) -> ended, once. Those that were intended before
  * `warm_up_ns` are sent and awaited but not counted. Counted ones: arrived = ok + late + rejected +
- * failed + timed_out + broken + unfinished, the last being those that an interruption left open.
+ * failed + timed_out + broken + cancelled + unfinished, the last being those that an interruption
+ * left open.
  *
  * Reasons: every distinct text is counted, with every number made '#' (but not the digits of a
  * name), so that "late by 17 us" and "late by 9 us" are one. */
@@ -27,6 +28,7 @@ struct tt_load_request {
     int64_t number;      /* from 0, in the order in which they were taken */
     int64_t at;          /* intended */
     int64_t deadline_at; /* TT_NEVER: none */
+    int64_t cancel_at;   /* its client goes away then; TT_NEVER: it stays */
     int32_t model, rows, length, priority;
 };
 
@@ -36,6 +38,7 @@ enum tt_load_end {
     TT_LOAD_FAILED,    /* any other answer */
     TT_LOAD_TIMED_OUT, /* none in the time that was given */
     TT_LOAD_BROKEN,    /* no connection, or it broke, or no HTTP */
+    TT_LOAD_CANCELLED, /* its client has gone, as it was to */
     TT_LOAD_UNFINISHED,
 };
 
@@ -46,6 +49,7 @@ enum tt_load_outcome {
     TT_LOAD_OUTCOME_FAILED,
     TT_LOAD_OUTCOME_TIMED_OUT,
     TT_LOAD_OUTCOME_BROKEN,
+    TT_LOAD_OUTCOME_CANCELLED,
     TT_LOAD_OUTCOME_UNFINISHED,
     TT_LOAD_OUTCOMES,
 };

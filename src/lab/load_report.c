@@ -128,6 +128,9 @@ void tt_load_report_table(const struct tt_load_report *self, struct tt_text *out
         table_row(out, scenario->models[m].name, &load->models[m], seconds, width);
     table_row(out, scenario->model_count > 1 ? "all" : scenario->models[0].name, &total, seconds,
               width);
+    if (total.outcomes[TT_LOAD_OUTCOME_CANCELLED])
+        tt_text_printf(out, "cancelled by their clients, as they were to be: %lld\n",
+                       (long long)total.outcomes[TT_LOAD_OUTCOME_CANCELLED]);
     if (total.outcomes[TT_LOAD_OUTCOME_UNFINISHED])
         tt_text_printf(out, "unfinished when it was interrupted: %lld\n",
                        (long long)total.outcomes[TT_LOAD_OUTCOME_UNFINISHED]);

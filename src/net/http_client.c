@@ -472,6 +472,16 @@ void tt_http_client_start(struct tt_http_client *self, struct tt_http_call *call
     dispatch(self);
 }
 
+void tt_http_client_cancel(struct tt_http_client *self, struct tt_http_call *call) {
+    static const char reason[] = "ended by its sender";
+    if (!tt_list_linked(&call->age_node)) /* over, and about to be handed over */
+        return;
+    if (call->link)
+        link_close(call->link, TT_HTTP_WITHDRAWN, reason);
+    else
+        call_over(self, call, TT_HTTP_WITHDRAWN, reason);
+}
+
 void tt_http_client_poll(struct tt_http_client *self, int64_t until_at) {
     struct epoll_event events[EVENTS];
     struct tt_list_node *oldest = tt_list_first(&self->age);

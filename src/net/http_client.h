@@ -30,7 +30,7 @@ enum tt_http_outcome {
     TT_HTTP_NO_CONNECT, /* no connection could be made */
     TT_HTTP_BROKEN,     /* the connection ended before the answer was complete */
     TT_HTTP_MALFORMED,  /* what came is not HTTP/1.1 */
-    TT_HTTP_WITHDRAWN,  /* the client was closed */
+    TT_HTTP_WITHDRAWN,  /* cancelled, or the client was closed */
 };
 
 enum { TT_HTTP_CALL_PARTS = 4 };
@@ -83,6 +83,9 @@ TT_MUST_CHECK enum tt_err tt_http_client_open(const struct tt_http_client_option
 void tt_http_client_close(struct tt_http_client *take_self);
 /* `done` is never called from here. */
 void tt_http_client_start(struct tt_http_client *self, struct tt_http_call *call);
+/* The caller gives a call up: it ends as WITHDRAWN, by the next poll, and its connection is closed,
+ * so that the server learns of it. One that is over already is left as it is. */
+void tt_http_client_cancel(struct tt_http_client *self, struct tt_http_call *call);
 /* Waits for something to happen, at most until the instant `until_at` of tt_clock_now(), and deals
  * with it. A signal ends the wait. */
 void tt_http_client_poll(struct tt_http_client *self, int64_t until_at);

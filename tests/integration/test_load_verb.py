@@ -19,7 +19,7 @@ import xml.etree.ElementTree as xml
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = os.environ["TUTTI_PROGRAM"]
-OUTCOMES = ("ok", "late", "rejected", "failed", "timed_out", "broken", "unfinished")
+OUTCOMES = ("ok", "late", "rejected", "failed", "timed_out", "broken", "cancelled", "unfinished")
 METADATA = {
     "name": "echo",
     "versions": ["1"],
@@ -131,9 +131,10 @@ class LoadCase(unittest.TestCase):
         self.assertEqual(
             report["total"]["arrived"], sum(m["arrived"] for m in report["models"])
         )
-        bad = report["total"]["arrived"] - report["total"]["ok"] - report["total"]["unfinished"]
-        self.assertEqual(bad, sum(report["reasons"].values()) - report["total"]["unfinished"]
-                         + report["total"]["late"])  # fmt: skip
+        total = report["total"]
+        bad = total["arrived"] - total["ok"] - total["cancelled"] - total["unfinished"]
+        explained = sum(report["reasons"].values()) - total["unfinished"]
+        self.assertEqual(bad, explained + total["late"])
         return report
 
     def rows(self, path):
@@ -415,6 +416,39 @@ class Instants(LoadCase):
         self.assertEqual([i["shape"] for i in second["inputs"]], [[1, 3], [1, 4]])
         self.assertEqual(second["parameters"], {"priority": 6})
         self.assertEqual([r["intended_ns"] for r in self.rows(sent)], ["0", "1000000"])
+
+    def test_clients_that_go_away(self):
+        """Every second one does, before its answer; its connection ends, and the others do not notice."""
+        arrivals, requests = self.folder / "a.csv", self.folder / "r"
+        arrivals.write_text(
+            "at_ns,model,cancel_at_ns\n"
+            + "".join(
+                "%d,echo,%s\n" % (k * 1000000, k * 1000000 + 5000000 if k % 2 else "")
+                for k in range(20)
+            )
+        )
+        requests.write_text(
+            "".join(
+                '{"inputs": [{"name": "x", "datatype": "INT8", "shape": [1], "data": [%d]}]}\n' % v
+                for v in (0, 1)
+            )
+        )
+        hang = threading.Event()
+        self.addCleanup(hang.set)
+
+        def script(k):  # answers none whose client goes away
+            if json.loads(server.requests[k][2])["inputs"][0]["data"] == [1]:
+                hang.wait(60)
+            return answer(200), True
+
+        with Scripted(script) as server:
+            report = self.report(
+                server.url, "--model", "echo", "--arrivals", arrivals, "--input-file", requests,
+                "--json-body",
+            )  # fmt: skip
+            hang.set()
+        self.assertEqual((report["total"]["ok"], report["total"]["cancelled"]), (10, 10))
+        self.assertEqual(report["total"]["bad_rate"], 0)
 
     def test_even_arrivals(self):
         path = self.folder / "s.csv"

@@ -94,11 +94,12 @@ static void test_outcomes(void **state) {
     assert_int_equal(end(&load, &request, request.deadline_at + 1, TT_LOAD_ANSWERED, NULL),
                      TT_LOAD_OUTCOME_LATE);
     assert_int_equal(load.models[0].latency_ns.maximum, 10 * TT_MS + 1);
-    static const enum tt_load_end ends[] = {TT_LOAD_REJECTED, TT_LOAD_FAILED, TT_LOAD_TIMED_OUT,
-                                            TT_LOAD_BROKEN, TT_LOAD_UNFINISHED};
+    static const enum tt_load_end ends[] = {TT_LOAD_REJECTED,  TT_LOAD_FAILED,
+                                            TT_LOAD_TIMED_OUT, TT_LOAD_BROKEN,
+                                            TT_LOAD_CANCELLED, TT_LOAD_UNFINISHED};
     static const enum tt_load_outcome outcomes[] = {
-        TT_LOAD_OUTCOME_REJECTED, TT_LOAD_OUTCOME_FAILED, TT_LOAD_OUTCOME_TIMED_OUT,
-        TT_LOAD_OUTCOME_BROKEN, TT_LOAD_OUTCOME_UNFINISHED};
+        TT_LOAD_OUTCOME_REJECTED, TT_LOAD_OUTCOME_FAILED,    TT_LOAD_OUTCOME_TIMED_OUT,
+        TT_LOAD_OUTCOME_BROKEN,   TT_LOAD_OUTCOME_CANCELLED, TT_LOAD_OUTCOME_UNFINISHED};
     for (size_t i = 0; i < TT_COUNT(ends); i++) {
         do
             assert_true(tt_load_take(&load, TT_S, &request));
