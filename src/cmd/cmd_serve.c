@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static const char help[] =
@@ -168,6 +169,29 @@ static int take_flag(struct flags *flags, int flag, const char *name) {
     return code;
 }
 
+/* A connection is a file descriptor: as many are asked for as the system lets us have, and no more
+ * connections are promised than there are of them. */
+static void fit_connections(struct tt_limits *limits) {
+    enum { OTHERS = 128 }; /* the repository's files, the loop's, standard error */
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+        return;
+    files.rlim_cur = files.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &files) != 0 && getrlimit(RLIMIT_NOFILE, &files) != 0)
+        return;
+    if (files.rlim_cur == RLIM_INFINITY)
+        return;
+    int64_t room = (int64_t)files.rlim_cur > 2 * OTHERS ? (int64_t)files.rlim_cur - OTHERS
+                                                        : (int64_t)files.rlim_cur / 2;
+    if (limits->connections <= room)
+        return;
+    fprintf(stderr,
+            "tutti: at most %lld connections, not %lld: the system allows %lld open files "
+            "(ulimit -n)\n",
+            (long long)room, (long long)limits->connections, (long long)files.rlim_cur);
+    limits->connections = room;
+}
+
 static int check_flags(struct flags *flags) {
     if (flags->as_json && !flags->shows_limits)
         return tt_arguments_refuse("serve", "--json goes with --show-limits", NULL);
@@ -181,6 +205,7 @@ static int check_flags(struct flags *flags) {
         return tt_arguments_refuse("serve", "--load-model goes with --model-control-mode explicit",
                                    NULL);
     flags->control.load = flags->loads;
+    fit_connections(&flags->limits);
     flags->control.limits = &flags->limits;
     flags->listener.limits = flags->limits;
     return -1;

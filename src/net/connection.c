@@ -347,7 +347,8 @@ static void answer_request(struct tt_exchange *exchange, const struct tt_http1_r
                                    .port = listener->port,
                                    .server_version = listener->options.server_version,
                                    .trace = listener->options.trace,
-                                   .log = listener->options.log};
+                                   .log = listener->options.log,
+                                   .counts = &listener->counts};
     struct tt_route_request route = {.method = request->method,
                                      .target = request->target,
                                      .body = request->body.bytes ? request->body.bytes : "",
@@ -541,6 +542,7 @@ void tt_connection_accept(struct tt_listener *listener) {
     uv_tcp_nodelay(&self->tcp, 1);
     set_reading(self, true);
     if (self->wait == TT_WAIT_IDLE &&
-        listener->counts.connections > listener->options.limits.connections)
+        (listener->counts.connections > listener->options.limits.connections ||
+         listener->spare_fd < 0))
         refuse(self, 503, "too many connections; try again later");
 }

@@ -44,7 +44,8 @@ struct tt_listener {
     int32_t exchange_count; /* answers that are still being made or written */
     int32_t bound_port;
     bool stopping, stopped;
-    bool accept_waits;                      /* a client that there was no memory for */
+    int spare_fd;      /* given up when there are no more, so that a client can be told; or -1 */
+    bool accept_waits; /* a client that there was no memory for */
     char read_buffer[TT_READ_BUFFER_BYTES]; /* one for all: libuv reads and hands over at once */
 };
 

@@ -40,10 +40,34 @@ void tt_page_ready(const struct tt_route_world *world, struct tt_reply *reply) {
     reply->status = tt_serving_ready(world->serving) ? 200 : 400;
 }
 
+/* The conservation of requests: what came has been answered, has gone, or is in flight. */
+static void add_counts(struct tt_text *page, const struct tt_listener_counts *counts) {
+    const struct {
+        const char *name, *help, *type;
+        int64_t value;
+    } rows[] = {
+        {"tutti_http_connections_accepted_total", "Connections accepted", "counter",
+         counts->accepted},
+        {"tutti_http_connections", "Connections open", "gauge", counts->connections},
+        {"tutti_http_requests_total", "HTTP requests that came whole, or were refused", "counter",
+         counts->requests},
+        {"tutti_http_answered_total", "HTTP requests whose answer was written", "counter",
+         counts->answered},
+        {"tutti_http_gone_total", "HTTP requests whose client left before its answer", "counter",
+         counts->gone},
+        {"tutti_http_in_flight", "HTTP requests not answered yet", "gauge", counts->in_flight},
+    };
+    for (size_t i = 0; i < TT_COUNT(rows); i++)
+        tt_text_printf(page, "# HELP %s %s\n# TYPE %s %s\n%s %lld\n", rows[i].name, rows[i].help,
+                       rows[i].name, rows[i].type, rows[i].name, (long long)rows[i].value);
+}
+
 void tt_page_metrics(const struct tt_route_world *world, struct tt_reply *reply) {
     reply->status = 200;
     reply->content_type = "text/plain; version=0.0.4; charset=utf-8";
     tt_serving_metrics(world->port, &reply->body);
+    if (world->counts)
+        add_counts(&reply->body, world->counts);
 }
 
 static void write_specs(struct tt_text *json, const char *name, const struct tt_tensor_spec *specs,

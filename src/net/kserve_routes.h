@@ -10,6 +10,7 @@
 
 #include "base/log_settings.h"
 #include "base/text.h"
+#include "net/http_counts.h"
 #include "rt/model_command.h"
 #include "rt/serving.h"
 #include "rt/trace_settings.h"
@@ -27,8 +28,9 @@ struct tt_route_world {
     struct tt_serving *serving;
     struct tt_port *port;
     const char *server_version;
-    struct tt_trace_settings *trace; /* NULL: there are none */
-    struct tt_log_settings *log;     /* NULL: there are none */
+    struct tt_trace_settings *trace;         /* NULL: there are none */
+    struct tt_log_settings *log;             /* NULL: there are none */
+    const struct tt_listener_counts *counts; /* NULL: not shown */
 };
 
 struct tt_route_request {

@@ -3,6 +3,7 @@
 #include "net/connection.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,9 +19,16 @@ void tt_listener_options_default(struct tt_listener_options *out_options) {
     tt_limits_default(&out_options->limits);
 }
 
+/* Out of file descriptors libuv sheds those that wait, by one that it keeps for that; where that is
+ * gone too it would try for ever, and so it gets ours. */
 static void on_connection(uv_stream_t *server, int status) {
-    if (status == 0)
-        tt_connection_accept(server->data);
+    struct tt_listener *self = server->data;
+    if (status == 0) {
+        tt_connection_accept(self);
+    } else if (self->spare_fd >= 0) {
+        close(self->spare_fd);
+        self->spare_fd = -1;
+    }
 }
 
 static void on_wake(uv_async_t *async) {
@@ -38,6 +46,8 @@ static void wake_from_outside(void *context) {
 static void on_tick(uv_timer_t *timer) {
     struct tt_listener *self = timer->data;
     uint64_t now = uv_now(&self->loop);
+    if (self->spare_fd < 0)
+        self->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (self->accept_waits && !self->stopping)
         tt_connection_accept(self);
     for (int wait = 0; wait < TT_WAIT_COUNT; wait++) {
@@ -169,6 +179,7 @@ enum tt_err tt_listener_open(struct tt_serving *serving, const struct tt_listene
     self->serving = serving;
     self->options = *options;
     self->stop_pipe[0] = self->stop_pipe[1] = -1;
+    self->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     self->body_budget.limit_bytes = (size_t)options->limits.receive_bytes;
     self->http_limits =
         (struct tt_http1_limits){.head_bytes = (size_t)options->limits.header_bytes,
@@ -177,6 +188,8 @@ enum tt_err tt_listener_open(struct tt_serving *serving, const struct tt_listene
                                  .budget = &self->body_budget};
     int result = uv_loop_init(&self->loop);
     if (result < 0) {
+        if (self->spare_fd >= 0)
+            close(self->spare_fd);
         free(self);
         return tt_fail(TT_ERR_IO, why, "cannot make an event loop: %s", uv_strerror(result));
     }
@@ -244,6 +257,8 @@ void tt_listener_close(struct tt_listener *self) {
     for (int i = 0; i < 2; i++)
         if (self->stop_pipe[i] >= 0)
             close(self->stop_pipe[i]);
+    if (self->spare_fd >= 0)
+        close(self->spare_fd);
     int result = uv_loop_close(&self->loop);
     tt_assert(result == 0);
     free(self);

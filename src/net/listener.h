@@ -18,6 +18,7 @@
 #define TT_NET_LISTENER_H
 
 #include "net/http1.h"
+#include "net/http_counts.h"
 #include "rt/limits.h"
 #include "rt/serving.h"
 
@@ -53,10 +54,6 @@ void tt_listener_stop(struct tt_listener *self, int64_t grace_ms);
 /* After run has returned, or instead of it. NULL-safe. */
 void tt_listener_close(struct tt_listener *take_self);
 
-struct tt_listener_counts {
-    int64_t accepted, requests, answered, gone; /* gone: the client left before its answer */
-    int32_t connections, in_flight;             /* requests == answered + gone + in_flight */
-};
 /* On the loop's thread, or after run has returned. */
 struct tt_listener_counts tt_listener_counts(const struct tt_listener *self);
 
