@@ -390,6 +390,7 @@ static void refuse(struct tt_connection *self, int status, const char *sentence)
     tt_reply_fail(&exchange->reply, status, sentence);
     if (status == 503)
         exchange->reply.retry_after_s = 1;
+    tt_http1_fini(&self->http); /* what there is of the request: the client may linger long */
     send_reply(exchange);
 }
 

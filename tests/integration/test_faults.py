@@ -1,0 +1,391 @@
+#!/usr/bin/env python3
+"""What goes wrong around the program: no file descriptors, no memory for a model, clients that vanish,
+ten times more load than it can carry, limits that are met. Whatever happens, every request is answered,
+refused with a reason, or its client has gone, and the counters say so."""
+import http.client
+import importlib.util
+import json
+import pathlib
+import random
+import resource
+import socket
+import sys
+import threading
+import time
+import unittest
+
+sys.dont_write_bytecode = True
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "python"))
+
+missing = [m for m in ("numpy", "onnx", "tritonclient") if importlib.util.find_spec(m) is None]
+if missing:
+    print("skipped: this Python lacks " + ", ".join(missing))
+    sys.exit(77)
+
+import numpy as np  # noqa: E402
+from control_case import ControlCase, adder  # noqa: E402
+from onnx import TensorProto, helper  # noqa: E402
+
+BODY = json.dumps(
+    {"inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [0, 0, 0, 0]}]}
+)
+
+
+def request(model="one", body=BODY):
+    return (
+        "POST /v2/models/%s/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s"
+        % (model, len(body), body)
+    ).encode()
+
+
+def hear(file):
+    """Status, headers and body of an answer; None where the connection has ended."""
+    line = file.readline()
+    if not line:
+        return None
+    headers = http.client.parse_headers(file)
+    return int(line.split()[1]), headers, file.read(int(headers.get("Content-Length", 0)))
+
+
+def slow(layers=150, width=512):
+    """y = 0, rows of 4, after a few milliseconds."""
+    sizes = {"in": [4, width], "w": [width, width], "out": [width, 4]}
+    weights = [
+        helper.make_tensor(n, TensorProto.FLOAT, s, bytes(4 * s[0] * s[1]), True)
+        for n, s in sizes.items()
+    ]
+    names = ["in"] + ["w"] * layers + ["out"]
+    nodes, last = [], "x"
+    for i, weight in enumerate(names):
+        to = "y" if i == len(names) - 1 else "t%d" % i
+        nodes.append(helper.make_node("MatMul", [last, weight], [to]))
+        last = to
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 4])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 4])
+    graph = helper.make_graph(nodes, "slow", [x], [y], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 8
+    return model.SerializeToString()
+
+
+class FaultCase(ControlCase):
+    def fill(self):
+        self.repository.put("one", {1: 1.0})
+
+    def dial(self):
+        host, port = self.server.address.split(":")
+        found = socket.create_connection((host, int(port)), timeout=60)
+        self.addCleanup(found.close)
+        return found
+
+    def pid(self):
+        return self.server.process.pid
+
+    def memory(self, what):
+        for line in pathlib.Path("/proc/%d/status" % self.pid()).read_text().splitlines():
+            if line.startswith(what + ":"):
+                return int(line.split()[1]) * 1024
+
+    def check_http(self, gone=None):
+        """requests == answered + gone + in flight, the asking request being the one in flight."""
+
+        def settled():
+            at = self.metrics()
+            return at["tutti_http_in_flight"] == 1
+
+        self.wait_until(settled, "requests stay in flight")
+        at = self.metrics()
+        self.assertEqual(
+            at["tutti_http_requests_total"],
+            at["tutti_http_answered_total"] + at["tutti_http_gone_total"] + 1,
+        )
+        if gone is not None:
+            self.assertEqual(at["tutti_http_gone_total"], gone)
+        accepted = sum(v for k, v in at.items() if k.startswith("tutti_requests_accepted_total"))
+        ended = sum(
+            v
+            for k, v in at.items()
+            if k.startswith(("nv_inference_request_success", "nv_inference_request_failure"))
+        )
+        self.assertEqual(accepted, ended)
+        return at
+
+
+class Descriptors(FaultCase):
+    def test_none_are_left(self):
+        held = [self.dial() for _ in range(10)]
+        files = [s.makefile("rb") for s in held]
+        for s, f in zip(held, files):
+            s.sendall(request())
+            self.assertEqual(hear(f)[0], 200)
+        # The process has no more than it uses now, and two.
+        in_use = len(list(pathlib.Path("/proc/%d/fd" % self.pid()).iterdir()))
+        before = resource.prlimit(self.pid(), resource.RLIMIT_NOFILE)
+        resource.prlimit(self.pid(), resource.RLIMIT_NOFILE, (in_use + 2, before[1]))
+        served = shed = 0
+        for _ in range(50):
+            try:
+                late = self.dial()
+                late.sendall(request())
+                answer = hear(late.makefile("rb"))
+            except OSError:
+                answer = None
+            if answer is None or answer[0] == 503:
+                shed += 1
+            else:
+                self.assertEqual(answer[0], 200)
+                served += 1
+            for s, f in zip(held, files):  # those who were there first notice nothing
+                s.sendall(request())
+                self.assertEqual(hear(f)[0], 200)
+        self.assertGreater(shed, 0)
+        self.assertLessEqual(served, 3)
+        resource.prlimit(self.pid(), resource.RLIMIT_NOFILE, before)
+
+        def well():
+            try:
+                found = self.dial()
+                found.sendall(request())
+                return hear(found.makefile("rb"))[0] == 200
+            except (OSError, TypeError):
+                return False
+
+        self.wait_until(well, "it never recovered")
+        for s in held:
+            s.close()
+        self.check_http()
+
+
+class Memory(FaultCase):
+    flags = ["--model-control-mode", "explicit", "--load-model", "one"]
+
+    def test_none_for_a_model(self):
+        """A model that does not fit is refused with a reason; the others serve on."""
+        weights = np.zeros((4, 8 << 20), np.float32)  # 128 MiB
+        graph = helper.make_graph(
+            [
+                helper.make_node("MatMul", ["x", "w"], ["wide"]),
+                helper.make_node("ReduceSum", ["wide", "axes"], ["y"], keepdims=1),
+            ],
+            "large",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 4])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 1])],
+            [
+                helper.make_tensor("w", TensorProto.FLOAT, weights.shape, weights.tobytes(), True),
+                helper.make_tensor("axes", TensorProto.INT64, [1], [1]),
+            ],
+        )
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+        model.ir_version = 8
+        self.repository.put("large", {1: model.SerializeToString()})
+        self.assertEqual(self.infer("one"), (1.0, "1"))
+        before = resource.prlimit(self.pid(), resource.RLIMIT_AS)
+        room = self.memory("VmSize") + (64 << 20)
+        resource.prlimit(self.pid(), resource.RLIMIT_AS, (room, before[1]))
+        status, answer = self.ask("POST", "/v2/repository/models/large/load")
+        self.assertIn(status, (400, 500, 503), answer)
+        self.assertIn("load failed for model 'large'", answer["error"])
+        self.assertEqual(self.infer("one"), (1.0, "1"))
+        self.assertEqual(self.index()["large"]["1"][0], "UNAVAILABLE")
+        resource.prlimit(self.pid(), resource.RLIMIT_AS, before)
+        self.client.load_model("large")
+        self.assertTrue(self.client.is_model_ready("large"))
+        self.check_http()
+
+
+class Vanishing(FaultCase):
+    def fill(self):
+        self.repository.put("one", {1: adder(1.0, 300)})
+
+    def test_one_in_a_hundred(self):
+        """Some close before their request is whole, some before its answer; all others are served."""
+        seed = random.randrange(1 << 32)
+        print("seed", seed)
+        sent, gone_early, counts = 400, [0], [0] * 8
+        faults = []
+
+        def client(index):
+            draw = random.Random(seed + index)
+            try:
+                for _ in range(sent // 8):
+                    found = self.dial()
+                    for _ in range(12):
+                        if draw.random() < 0.01:
+                            whole = draw.random() < 0.5
+                            text = request()
+                            found.sendall(text if whole else text[: draw.randrange(1, len(text))])
+                            break
+                        found.sendall(request())
+                        answer = hear(found.makefile("rb"))
+                        if answer is None or answer[0] != 200:
+                            faults.append(answer)
+                        counts[index] += 1
+                    found.close()
+            except Exception as error:
+                faults.append(repr(error))
+
+        threads = [threading.Thread(target=client, args=(i,), daemon=True) for i in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(120)
+            self.assertFalse(thread.is_alive())
+        self.assertEqual(faults, [])
+        at = self.check_http()
+        self.assertGreaterEqual(
+            at['nv_inference_request_success{model="one",version="1"}'], sum(counts)
+        )
+
+
+class Overload(FaultCase):
+    flags = ["--executors", "1", "--max-model-requests", "200"]
+
+    def fill(self):
+        config = """max_batch_size: 0
+          input [ { name: "x" data_type: TYPE_FP32 dims: [ -1, 4 ] } ]
+          output [ { name: "y" data_type: TYPE_FP32 dims: [ -1, 4 ] } ] """
+        self.repository.put("one", {1: slow()}, config)
+
+    def rate_of(self, clients, seconds, timeout_us):
+        """Closed loops, one request each; what came back, by status, and how many per second."""
+        body = json.loads(BODY)
+        body["parameters"] = {"timeout": timeout_us}
+        text = request(body=json.dumps(body))
+        statuses, lock = {}, threading.Lock()
+        end = time.monotonic() + seconds
+        faults = []
+
+        def loop():
+            found = self.dial()
+            file = found.makefile("rb")
+            mine = {}
+            try:
+                while time.monotonic() < end:
+                    found.sendall(text)
+                    status, headers, answer = hear(file)
+                    if status == 503 and headers["Retry-After"] != "1":
+                        faults.append(answer)
+                    mine[status] = mine.get(status, 0) + 1
+            except Exception as error:
+                faults.append(repr(error))
+            with lock:
+                for status, count in mine.items():
+                    statuses[status] = statuses.get(status, 0) + count
+
+        threads = [threading.Thread(target=loop, daemon=True) for _ in range(clients)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(seconds + 60)
+            self.assertFalse(thread.is_alive())
+        self.assertEqual(faults, [])
+        return statuses
+
+    def test_ten_times_too_much(self):
+        calm = self.rate_of(2, 1.5, 60_000_000)
+        self.assertEqual(set(calm), {200})
+        resident = self.memory("VmRSS")
+        # Forty clients with a patience of four services ask for ten times of what there is.
+        patience_us = int(4 * 1.5e6 / calm[200])
+        flood = self.rate_of(40, 3, patience_us)
+        self.assertLessEqual(set(flood), {200, 503})
+        self.assertIn(200, flood)
+        self.assertIn(503, flood)
+        print("calm %.0f/s, flood: %s in 3 s" % (calm[200] / 1.5, flood))
+        self.assertLess(self.memory("VmRSS") - resident, 64 << 20)
+        at = self.check_http(gone=0)
+        label = '{model="one",version="1"'
+        computed = at["nv_inference_count%s}" % label]
+        self.assertEqual(computed, calm[200] + flood[200])  # nothing was computed in vain
+        self.assertEqual(self.infer("one")[0], 0.0)
+
+
+class Limits(FaultCase):
+    flags = (
+        "--max-connections 20 --max-header-bytes 1000 --max-header-count 8 --max-body-bytes 5000"
+        " --max-unpacked-bytes 6000 --max-receive-bytes 8000 --max-json-depth 4"
+        " --header-timeout-ms 300 --body-timeout-ms 300 --idle-timeout-ms 2000"
+    ).split()
+
+    def expect(self, sent, status, part):
+        found = self.dial()
+        found.sendall(sent)
+        answer = hear(found.makefile("rb"))
+        self.assertIsNotNone(answer, part)
+        self.assertEqual(answer[0], status, answer[2])
+        self.assertIn(part, json.loads(answer[2])["error"])
+        found.close()
+
+    def test_each(self):
+        head = "POST /v2/models/one/infer HTTP/1.1\r\nHost: x\r\n"
+        self.expect((head + "X: %s\r\n\r\n" % ("y" * 1000)).encode(), 431, "1000 bytes")
+        self.expect((head + "X: y\r\n" * 8 + "\r\n").encode(), 431, "8 headers")
+        self.expect((head + "Content-Length: 5001\r\n\r\n").encode(), 413, "5000")
+        nested = json.loads(BODY)
+        nested["extra"] = [[[[[1]]]]]
+        self.expect(request(body=json.dumps(nested)), 400, "4")
+        # Slow clients are told so.
+        self.expect(head.encode(), 408, "too long")
+        self.expect((head + "Content-Length: 10\r\n\r\n{").encode(), 408, "too long")
+        self.check_http()
+
+    def test_bodies_that_are_received_together(self):
+        head = "POST /v2/models/one/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 4000\r\n\r\n"
+        first, second = self.dial(), self.dial()
+        for waiting in (first, second):
+            waiting.sendall(head.encode())
+        answered = []
+
+        def third():
+            found = self.dial()
+            found.sendall(head.encode())
+            answered[:] = [hear(found.makefile("rb"))]
+            return answered[0][0] == 503
+
+        third()
+        self.assertEqual(answered[0][0], 503, answered)
+        self.assertIn("limit of 8000", json.loads(answered[0][2])["error"])
+        self.assertEqual(answered[0][1]["Retry-After"], "1")
+        for waiting in (first, second):  # their time is over soon, and their share is free again
+            self.assertEqual(hear(waiting.makefile("rb"))[0], 408)
+        self.assertEqual(self.infer("one")[0], 1.0)
+
+    def test_connections(self):
+        held = []
+        refused = None
+        for _ in range(40):
+            found = self.dial()
+            found.sendall(request())
+            answer = hear(found.makefile("rb"))
+            if answer is None or answer[0] == 503:
+                refused = answer
+                break
+            self.assertEqual(answer[0], 200)
+            held.append(found)
+        self.assertIsNotNone(refused)
+        self.assertIn("too many connections", refused[2].decode())
+        self.assertEqual(refused[1]["Retry-After"], "1")
+        self.assertLessEqual(len(held), 20)
+        for found in held:
+            found.close()
+        self.check_http()
+
+
+class QueueBytes(FaultCase):
+    flags = ["--max-queue-bytes", "1000"]
+
+    def test_inputs_in_flight(self):
+        rows = {"name": "x", "shape": [60, 4], "datatype": "FP32", "data": [0] * 240}
+        status, answer = self.ask(
+            "POST", "/v2/models/one/infer", json.dumps({"inputs": [dict(rows, shape=[64, 4], data=[0] * 256)]})
+        )
+        self.assertEqual(status, 503, answer)
+        self.assertIn("limit of 1000", answer["error"])
+        status, answer = self.ask("POST", "/v2/models/one/infer", json.dumps({"inputs": [rows]}))
+        self.assertEqual(status, 200, answer)
+        self.check_http()
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0]] + sys.argv[1:])
