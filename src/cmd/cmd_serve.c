@@ -78,7 +78,9 @@ static void show_help(void) {
     fputs(help, stdout);
     for (int32_t i = 0; i < tt_limit_count(); i++) {
         const struct tt_limit *limit = tt_limit_at(i);
-        printf("  --%-22s %s (%lld%s%s)\n", limit->name, limit->help, (long long)limit->standard,
+        char flag[64];
+        snprintf(flag, sizeof(flag), "--%s N", limit->name);
+        printf("  %-24s %s (%lld%s%s)\n", flag, limit->help, (long long)limit->standard,
                *limit->unit ? " " : "", limit->unit);
     }
 }

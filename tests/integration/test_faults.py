@@ -24,7 +24,7 @@ if missing:
     sys.exit(77)
 
 import numpy as np  # noqa: E402
-from control_case import ControlCase, adder  # noqa: E402
+from control_case import ControlCase, adder, slow  # noqa: E402
 from onnx import TensorProto, helper  # noqa: E402
 
 BODY = json.dumps(
@@ -46,27 +46,6 @@ def hear(file):
         return None
     headers = http.client.parse_headers(file)
     return int(line.split()[1]), headers, file.read(int(headers.get("Content-Length", 0)))
-
-
-def slow(layers=150, width=512):
-    """y = 0, rows of 4, after a few milliseconds."""
-    sizes = {"in": [4, width], "w": [width, width], "out": [width, 4]}
-    weights = [
-        helper.make_tensor(n, TensorProto.FLOAT, s, bytes(4 * s[0] * s[1]), True)
-        for n, s in sizes.items()
-    ]
-    names = ["in"] + ["w"] * layers + ["out"]
-    nodes, last = [], "x"
-    for i, weight in enumerate(names):
-        to = "y" if i == len(names) - 1 else "t%d" % i
-        nodes.append(helper.make_node("MatMul", [last, weight], [to]))
-        last = to
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 4])
-    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 4])
-    graph = helper.make_graph(nodes, "slow", [x], [y], weights)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
-    model.ir_version = 8
-    return model.SerializeToString()
 
 
 class FaultCase(ControlCase):

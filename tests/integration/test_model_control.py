@@ -20,7 +20,7 @@ if missing:
     sys.exit(77)
 
 import tritonclient.http as triton  # noqa: E402
-from control_case import ControlCase, adder  # noqa: E402
+from control_case import ControlCase, adder, slow  # noqa: E402
 from tritonclient.utils import InferenceServerException  # noqa: E402
 
 class Explicit(ControlCase):
@@ -229,6 +229,117 @@ class Explicit(ControlCase):
             self.assertFalse(thread.is_alive())
         self.assertEqual(faults, [])
         self.check_conservation("one", answered[0])
+
+    def executors(self):
+        tasks = pathlib.Path("/proc/%d/task" % self.server.process.pid).iterdir()
+        return sum((t / "comm").read_text().startswith("tutti-exec") for t in tasks)
+
+    def test_instances(self):
+        """A model that says how many it wants has executors of its own, and gives them back."""
+        self.client.load_model("one")
+        alone = self.executors()
+        self.client.load_model("two", config='{"instance_group": [{"count": 3, "kind": "KIND_CPU"}]}')
+        self.assertEqual(self.executors(), alone + 3)
+        self.assertEqual(self.infer("two"), (3.0, "3"))
+        self.client.unload_model("two")
+        self.wait_until(lambda: self.executors() == alone, "the executors stayed")
+        self.assertEqual(self.infer("one"), (1.0, "1"))
+
+    def test_no_response_cache(self):
+        self.client.load_model("one", config='{"response_cache": {"enable": true}}')
+        self.wait_until(
+            lambda: any("response_cache has no effect" in x for x in self.server.lines), "not said"
+        )
+
+    def flood(self, model, count, **options):
+        """So many requests at once; their ends as (status, sentence), in the order of the ends."""
+        ends, lock = [], threading.Lock()
+
+        def ask():
+            client = triton.InferenceServerClient(self.server.address, network_timeout=60)
+            try:
+                self.infer(model, client=client, **options)
+                end = ("200", "")
+            except InferenceServerException as error:
+                end = (error.status(), error.message())
+            with lock:
+                ends.append(end)
+            client.close()
+
+        threads = [threading.Thread(target=ask, daemon=True) for _ in range(count)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+            self.assertFalse(thread.is_alive())
+        return ends
+
+    def slow_model(self, queue_policy):
+        self.repository.put("slow", {1: slow(600)})
+        config = {
+            "max_batch_size": 1,
+            "instance_group": [{"count": 1, "kind": "KIND_CPU"}],
+            "dynamic_batching": queue_policy,
+        }
+        self.client.load_model("slow", config=json.dumps(config))
+
+    def test_full_queue(self):
+        self.slow_model({"default_queue_policy": {"max_queue_size": 1}})
+        ends = self.flood("slow", 12)
+        statuses = {status for status, _ in ends}
+        self.assertEqual(statuses, {"200", "503"}, ends)
+        for status, sentence in ends:
+            if status == "503":
+                self.assertIn("Exceeds maximum queue size", sentence)
+        dropped = self.metrics()[
+            'tutti_requests_dropped_total{model="slow",version="1",reason="queue_full"}'
+        ]
+        self.assertEqual(dropped, sum(status == "503" for status, _ in ends))
+
+    def test_timeouts(self):
+        policy = {"default_timeout_microseconds": 1000, "timeout_action": "REJECT"}
+        self.slow_model({"default_queue_policy": policy})
+        for timeout in (None, 60_000_000):  # it may not bring its own
+            ends = self.flood("slow", 6, timeout=timeout)
+            self.assertIn("503", {status for status, _ in ends})
+            for status, sentence in ends:
+                if status == "503":
+                    self.assertIn("Request timeout expired", sentence)
+        self.slow_model({"default_queue_policy": dict(policy, timeout_action="DELAY")})
+        self.assertEqual({status for status, _ in self.flood("slow", 6)}, {"200"})
+        self.slow_model({"default_queue_policy": {"allow_timeout_override": True}})
+        ends = self.flood("slow", 6, timeout=1000)
+        self.assertIn("503", {status for status, _ in ends})
+        self.assertEqual({status for status, _ in self.flood("slow", 6)}, {"200"})
+
+    def test_priorities(self):
+        """The urgent overtake those who came before them."""
+        self.slow_model({"priority_levels": 2, "default_priority_level": 2})
+        order, lock = [], threading.Lock()
+
+        def ask(priority):
+            client = triton.InferenceServerClient(self.server.address, network_timeout=60)
+            self.infer("slow", client=client, priority=priority)
+            with lock:
+                order.append(priority)
+            client.close()
+
+        def pending():
+            name = 'nv_inference_pending_request_count{model="slow",version="1"}'
+            return self.metrics()[name]
+
+        threads = [threading.Thread(target=ask, args=(0,), daemon=True) for _ in range(16)]
+        for thread in threads:
+            thread.start()
+        urgent = threading.Thread(target=ask, args=(1,), daemon=True)
+        urgent.start()
+        for thread in threads + [urgent]:
+            thread.join(60)
+            self.assertFalse(thread.is_alive())
+        self.assertEqual(len(order), 17)
+        self.assertEqual(pending(), 0)
+        # Some were through before it came; hardly all but one, and never the last.
+        self.assertLess(order.index(1), 16, order)
 
     def test_warm_up(self):
         sample = """model_warmup [ { name: "first" batch_size: 2 count: 3

@@ -40,6 +40,27 @@ def adder(amount, count=1):
     return model.SerializeToString()
 
 
+def slow(layers=150, width=512):
+    """y = 0, rows of 4, after a few milliseconds."""
+    sizes = {"in": [4, width], "w": [width, width], "out": [width, 4]}
+    weights = [
+        helper.make_tensor(n, TensorProto.FLOAT, s, bytes(4 * s[0] * s[1]), True)
+        for n, s in sizes.items()
+    ]
+    names = ["in"] + ["w"] * layers + ["out"]
+    nodes, last = [], "x"
+    for i, weight in enumerate(names):
+        to = "y" if i == len(names) - 1 else "t%d" % i
+        nodes.append(helper.make_node("MatMul", [last, weight], [to]))
+        last = to
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 4])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 4])
+    graph = helper.make_graph(nodes, "slow", [x], [y], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 8
+    return model.SerializeToString()
+
+
 class Repository:
     def __init__(self):
         self.path = pathlib.Path(tempfile.mkdtemp(prefix="tutti-control-"))
