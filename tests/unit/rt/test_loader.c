@@ -1,52 +1,8 @@
 /* threaded */
+#include "unit/rt/model_folder.h"
+
 #include "rt/control.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-
 #include "unit/engine/tiny_models.h"
-
-#include <cmocka.h>
-
-static char root[64];
-static struct tt_text said;
-
-static void make_directory(const char *format, const char *name) {
-    char path[512];
-    snprintf(path, sizeof(path), format, root, name);
-    assert_int_equal(mkdir(path, 0755), 0);
-}
-
-static void write_bytes(const char *model, const char *file, const void *bytes, size_t count) {
-    char path[512];
-    snprintf(path, sizeof(path), "%s/%s/%s", root, model, file);
-    FILE *to = fopen(path, "w");
-    assert_non_null(to);
-    assert_int_equal(fwrite(bytes, 1, count, to), count);
-    assert_int_equal(fclose(to), 0);
-}
-
-/* A model directory with version 1 and these files; NULL: not that file. */
-static void make_model(const char *name, struct tt_text take_onnx, const char *config,
-                       const char *tutti) {
-    make_directory("%s/%s", name);
-    make_directory("%s/%s/1", name);
-    write_bytes(name, "1/model.onnx", take_onnx.bytes, take_onnx.length);
-    tt_text_fini(&take_onnx);
-    if (config)
-        write_bytes(name, "config.pbtxt", config, strlen(config));
-    if (tutti)
-        write_bytes(name, "tutti.pbtxt", tutti, strlen(tutti));
-}
-
-static struct tt_text negate(int64_t dimension) {
-    return tiny_onnx_unary("Neg", TINY_FLOAT, TINY_DIMS(-1, dimension));
-}
 
 /* x to a = -x and b = |x|. */
 static struct tt_text two_outputs(void) {
@@ -58,23 +14,6 @@ static struct tt_text two_outputs(void) {
     tiny_onnx_node(&model, "Neg", "x", NULL, "a", NULL, 0);
     tiny_onnx_node(&model, "Abs", "x", NULL, "b", NULL, 0);
     return tiny_onnx_end(&model);
-}
-
-static void say(void *context, const char *line) { tt_text_printf(context, "%s\n", line); }
-
-static int set_up(void **state) {
-    (void)state;
-    snprintf(root, sizeof(root), "/tmp/tutti-loader-XXXXXX");
-    tt_text_init(&said);
-    return mkdtemp(root) ? 0 : -1;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    char command[128];
-    snprintf(command, sizeof(command), "rm -r '%s'", root);
-    tt_text_fini(&said);
-    return system(command);
 }
 
 static struct tt_control *open_loader_with(bool measure_stale) {
