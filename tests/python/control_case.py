@@ -148,15 +148,23 @@ class ControlCase(unittest.TestCase):
         self.assertIn(part, caught.exception.message())
 
     def metrics(self):
-        connection = http.client.HTTPConnection(self.server.address, timeout=60)
-        connection.request("GET", "/metrics")
-        text = connection.getresponse().read().decode()
-        connection.close()
         found = {}
-        for line in text.splitlines():
-            if line and not line.startswith("#"):
-                name, value = line.rsplit(" ", 1)
-                found[name] = float(value)
+
+        def read():
+            connection = http.client.HTTPConnection(self.server.address, timeout=60)
+            connection.request("GET", "/metrics")
+            answer = connection.getresponse()
+            text = answer.read().decode()
+            connection.close()
+            if answer.status != 200:  # over some limit still
+                return False
+            for line in text.splitlines():
+                if line and not line.startswith("#"):
+                    name, value = line.rsplit(" ", 1)
+                    found[name] = float(value)
+            return True
+
+        self.wait_until(read, "no metrics")
         return found
 
     def check_conservation(self, model, succeeded):
