@@ -193,8 +193,8 @@ static void ended(void *context, int64_t now, struct tt_request *request, enum t
 /* Who listens, from before the first event on. */
 static enum tt_err observe(struct tt_domain *self, const struct tt_domain_options *options,
                            const struct tt_mechanism_options *limits, struct tt_message *why) {
-    enum tt_err err = TT_OK;
-    if (options->trace)
+    enum tt_err err = tt_domain_meter_init(&self->meter, &self->mechanism, why);
+    if (!err && options->trace)
         err = tt_trace_add(options->trace, &self->mechanism, self->policy, &self->tap, why);
     if (err || !options->recorder)
         return err;
@@ -283,6 +283,7 @@ void tt_domain_free(struct tt_domain *take_domain) {
         free((char *)take_domain->options[i].value);
     }
     free(take_domain->policy);
+    tt_domain_meter_fini(&take_domain->meter);
     tt_recorder_leave(take_domain->recording);
     tt_trace_leave(take_domain->tap);
     free(take_domain);

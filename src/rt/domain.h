@@ -11,6 +11,7 @@
 #include "base/ring.h"
 #include "core/mechanism.h"
 #include "policy/policy.h"
+#include "rt/domain_meter.h"
 #include "rt/infer.h"
 #include "rt/recorder.h"
 #include "rt/trace.h"
@@ -36,7 +37,8 @@ struct tt_domain {
     struct tt_engine_member *members;
     struct tt_ring *done; /* per executor: struct tt_engine_task * */
     int32_t model_count;
-    struct tt_served_model **models;      /* [model_capacity]; NULL: none */
+    struct tt_served_model **models; /* [model_capacity]; NULL: none */
+    struct tt_domain_meter meter;
     struct tt_recorder_stream *recording; /* NULL: nobody records */
     struct tt_trace_tap *tap;             /* NULL: no trace is kept */
     struct tt_domain *next;

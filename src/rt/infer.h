@@ -47,6 +47,7 @@ struct tt_infer {
     int32_t first_row;
     int64_t started_at, computed_at; /* of its first step and its last */
     int64_t input_ns, infer_ns;      /* of the runs that it was in */
+    struct tt_list_node waiting;     /* the scheduler's, until its first run */
     struct tt_list_node in_order;    /* the scheduler's, where answers keep the order of requests */
     bool is_computed;
     /* Per input of the signature */

@@ -2,6 +2,22 @@
 
 #include <stdlib.h>
 
+#define US INT64_C(1000)
+#define MS (1000 * US)
+
+/* Those of Triton's only latency histogram are among them. */
+const int64_t tt_duration_bounds_ns[TT_DURATION_BUCKETS - 1] = {
+    0,       250 * US, 500 * US, 1 * MS,   2 * MS,    5 * MS,    10 * MS,  20 * MS,
+    50 * MS, 100 * MS, 200 * MS, 500 * MS, 1000 * MS, 2000 * MS, 5000 * MS};
+
+void tt_duration_histogram_add(struct tt_duration_histogram *self, int64_t ns) {
+    int32_t bucket = 0;
+    while (bucket < TT_DURATION_BUCKETS - 1 && ns > tt_duration_bounds_ns[bucket])
+        bucket++;
+    tt_counter_add(&self->counts[bucket], 1);
+    tt_counter_add(&self->sum_ns, ns);
+}
+
 struct tt_model_stats *tt_model_stats_new(void) {
     struct tt_model_stats *self = calloc(1, sizeof(*self));
     if (!self)

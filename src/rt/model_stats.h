@@ -13,9 +13,20 @@
 #include "base/refcount.h"
 
 enum {
+    TT_DURATION_BUCKETS = 16,
     TT_BATCH_BUCKETS = 12, /* batches of <= 1, 2, 4 ... 1024, more */
     TT_STATS_MAX_BATCH = 1024,
 };
+
+/* How often a duration (or what is left of one: it may be negative) was at most so long. */
+struct tt_duration_histogram {
+    struct tt_counter counts[TT_DURATION_BUCKETS]; /* not cumulative; the last: longer than all */
+    struct tt_counter sum_ns;
+};
+/* The upper ends of the buckets but the last, ascending. */
+extern const int64_t tt_duration_bounds_ns[TT_DURATION_BUCKETS - 1];
+/* The one writing thread. */
+void tt_duration_histogram_add(struct tt_duration_histogram *self, int64_t ns);
 
 /* Executions of one batch size. */
 struct tt_batch_stats {
@@ -39,8 +50,13 @@ struct tt_model_stats {
     struct tt_counter input_ns, infer_ns, output_ns;
     struct tt_counter failed_ns; /* from submission to the end, over all that did not succeed */
     struct tt_counter gathered_bytes;
-    struct tt_counter last_at;      /* instant of the last success; 0: none */
-    struct tt_batch_stats *by_size; /* [TT_STATS_MAX_BATCH + 1], by rows */
+    struct tt_counter waiting;              /* for their first run, now */
+    struct tt_counter waiting_since;        /* when the oldest of them came; 0: nobody waits */
+    struct tt_duration_histogram answering; /* from submission to the end, of the succeeded */
+    struct tt_duration_histogram queueing;  /* from submission until the first run was decided */
+    struct tt_duration_histogram slack;     /* from then to the deadline, where there is one */
+    struct tt_counter last_at;              /* instant of the last success; 0: none */
+    struct tt_batch_stats *by_size;         /* [TT_STATS_MAX_BATCH + 1], by rows */
 };
 
 /* With one reference, the caller's; NULL when memory is out. */

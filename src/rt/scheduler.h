@@ -11,6 +11,17 @@ void tt_scheduler_wake(struct tt_serving *serving);
  * thread. */
 void tt_scheduler_add_port(struct tt_serving *serving, struct tt_port *port);
 void tt_scheduler_remove_port(struct tt_serving *serving, struct tt_port *port);
+/* The scheduler's own work. Any thread. */
+struct tt_scheduler_stats {
+    int64_t turns, busy_ns;
+};
+struct tt_scheduler_stats tt_scheduler_stats(const struct tt_serving *serving);
+/* Calls `each` per domain, between two turns. Any thread but the scheduler's. */
+struct tt_domain;
+typedef void tt_scheduler_domain_fn(void *context, int32_t index, const struct tt_domain *domain);
+void tt_scheduler_domains(struct tt_serving *serving, tt_scheduler_domain_fn *each, void *context);
+/* NULL: nothing is recorded. */
+struct tt_recorder *tt_scheduler_recorder(struct tt_serving *serving);
 /* Looks whether another catalogue was published, and goes over to it. Port's thread. */
 void tt_port_refresh(struct tt_port *port);
 const struct tt_limits *tt_scheduler_limits(const struct tt_serving *serving);

@@ -57,6 +57,7 @@ struct tt_served_model {
     int32_t priority_count, default_priority;
     struct tt_queue_rule *rules; /* [priority_count + 1]; NULL: none are kept */
     bool honours_timeout, preserve_ordering;
+    struct tt_list waiting;  /* the scheduler's: infers that came and have not run, oldest first */
     struct tt_list in_order; /* the scheduler's: infers whose answers keep their order */
     bool pad;
     bool varies; /* some dimension beside the rows is the request's */

@@ -29,6 +29,7 @@ struct tt_serving {
     struct tt_domain *domains;
     struct tt_recorder *recorder; /* NULL: nothing is recorded */
     struct tt_trace *trace;
+    struct tt_counter turns, busy_ns; /* the scheduler's */
     struct tt_port *ports;
     struct tt_lock catalogue_lock;
     struct tt_catalogue *catalogue;
@@ -87,6 +88,8 @@ static int64_t turn(struct tt_serving *self) {
         next_at = tt_instant_min(next_at, tt_mechanism_next_at(&domain->mechanism));
     }
     wake_ports(self);
+    tt_counter_add(&self->turns, 1);
+    tt_counter_add(&self->busy_ns, tt_clock_now() - now);
     tt_lock_give(&self->turn_lock);
     return next_at;
 }
@@ -120,6 +123,23 @@ static void *scheduler_main(void *context) {
         tt_parker_park(&self->parker, tt_alarm_lie_down(&self->alarm));
     }
     return NULL;
+}
+
+struct tt_scheduler_stats tt_scheduler_stats(const struct tt_serving *serving) {
+    return (struct tt_scheduler_stats){.turns = tt_counter_get(&serving->turns),
+                                       .busy_ns = tt_counter_get(&serving->busy_ns)};
+}
+
+void tt_scheduler_domains(struct tt_serving *serving, tt_scheduler_domain_fn *each, void *context) {
+    int32_t index = 0;
+    tt_lock_take(&serving->turn_lock);
+    for (const struct tt_domain *domain = serving->domains; domain; domain = domain->next)
+        each(context, index++, domain);
+    tt_lock_give(&serving->turn_lock);
+}
+
+struct tt_recorder *tt_scheduler_recorder(struct tt_serving *serving) {
+    return serving->recorder;
 }
 
 void tt_scheduler_wake(struct tt_serving *serving) {

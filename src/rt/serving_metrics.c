@@ -4,7 +4,9 @@
 #include "rt/infer.h"
 #include "rt/scheduler.h"
 
+#include "base/clock.h"
 #include "core/mechanism.h"
+#include "rt/server_metrics.h"
 
 #include <string.h>
 
@@ -30,6 +32,11 @@ static int64_t late(const struct tt_model_stats *s) { return get(&s->late); }
 static int64_t on_time(const struct tt_model_stats *s) {
     return get(&s->succeeded) - get(&s->late);
 }
+static int64_t cancelled(const struct tt_model_stats *s) { return get(&s->cancelled); }
+static int64_t bad(const struct tt_model_stats *s) {
+    return get(&s->late) + get(&s->failed) + get(&s->rejected) + tt_model_stats_dropped(s);
+}
+static int64_t waiting(const struct tt_model_stats *s) { return get(&s->waiting); }
 static int64_t gathered(const struct tt_model_stats *s) { return get(&s->gathered_bytes); }
 
 static const struct family families[] = {
@@ -56,6 +63,9 @@ static const struct family families[] = {
     {"tutti_requests_on_time_total", "Requests answered within their deadline (goodput)", "counter",
      on_time},
     {"tutti_requests_late_total", "Requests answered after their deadline", "counter", late},
+    {"tutti_requests_bad_total", "Requests late, dropped, refused or failed", "counter", bad},
+    {"tutti_requests_cancelled_total", "Requests whose clients went away", "counter", cancelled},
+    {"tutti_queue_requests", "Requests that wait for their first run", "gauge", waiting},
     {"tutti_gathered_bytes_total", "Input bytes copied to make batches contiguous", "counter",
      gathered},
 };
@@ -82,7 +92,8 @@ static void failures(struct tt_text *page, const struct tt_catalogue_entry *mode
         int64_t count;
     } rows[] = {{"REJECTED", get(&stats->rejected) + tt_model_stats_dropped(stats)},
                 {"CANCELED", get(&stats->cancelled)},
-                {"BACKEND", get(&stats->failed)}};
+                {"BACKEND", get(&stats->failed)},
+                {"OTHER", 0}};
     for (size_t i = 0; i < TT_COUNT(rows); i++) {
         tt_text_puts(page, "nv_inference_request_failure");
         labels(page, model);
@@ -118,6 +129,61 @@ static void batch_sizes(struct tt_text *page, const struct tt_catalogue_entry *m
     tt_text_printf(page, "} %lld\n", (long long)cumulative);
 }
 
+static void queue_age(struct tt_text *page, const struct tt_catalogue_entry *model) {
+    int64_t since = get(&model->stats->waiting_since), now = tt_clock_now();
+    tt_text_puts(page, "tutti_queue_oldest_age_seconds");
+    labels(page, model);
+    tt_text_printf(page, "} %.9f\n", since > 0 && now > since ? (double)(now - since) / 1e9 : 0.0);
+}
+
+/* `unit_ns`: of the bounds as printed; buckets whose bound `shown` (where there is one) lacks are
+ * left out. */
+static void durations(struct tt_text *page, const struct tt_catalogue_entry *model,
+                      const char *name, const struct tt_duration_histogram *histogram,
+                      double unit_ns, bool (*shown)(int64_t bound_ns)) {
+    int64_t cumulative = 0;
+    for (int32_t i = 0; i < TT_DURATION_BUCKETS; i++) {
+        cumulative += get(&histogram->counts[i]);
+        bool last = i == TT_DURATION_BUCKETS - 1;
+        if (!last && shown && !shown(tt_duration_bounds_ns[i]))
+            continue;
+        tt_text_printf(page, "%s_bucket", name);
+        labels(page, model);
+        if (last)
+            tt_text_printf(page, ",le=\"+Inf\"} %lld\n", (long long)cumulative);
+        else
+            tt_text_printf(page, ",le=\"%g\"} %lld\n", (double)tt_duration_bounds_ns[i] / unit_ns,
+                           (long long)cumulative);
+    }
+    tt_text_printf(page, "%s_sum", name);
+    labels(page, model);
+    tt_text_printf(page, "} %.9g\n%s_count", (double)get(&histogram->sum_ns) / unit_ns, name);
+    labels(page, model);
+    tt_text_printf(page, "} %lld\n", (long long)cumulative);
+}
+
+static bool is_tritons(int64_t bound_ns) {
+    int64_t ms = bound_ns / 1000000;
+    return ms == 100 || ms == 500 || ms == 2000 || ms == 5000;
+}
+
+static void first_response(struct tt_text *page, const struct tt_catalogue_entry *model) {
+    durations(page, model, "nv_inference_first_response_histogram_ms", &model->stats->answering,
+              1e6, is_tritons);
+}
+
+static void answering(struct tt_text *page, const struct tt_catalogue_entry *model) {
+    durations(page, model, "tutti_request_duration_seconds", &model->stats->answering, 1e9, NULL);
+}
+
+static void queueing(struct tt_text *page, const struct tt_catalogue_entry *model) {
+    durations(page, model, "tutti_queue_duration_seconds", &model->stats->queueing, 1e9, NULL);
+}
+
+static void slack(struct tt_text *page, const struct tt_catalogue_entry *model) {
+    durations(page, model, "tutti_slack_at_start_seconds", &model->stats->slack, 1e9, NULL);
+}
+
 void tt_serving_metrics(struct tt_port *port, struct tt_text *out_page) {
     tt_port_refresh(port);
     const struct tt_catalogue *catalogue = port->catalogue;
@@ -141,6 +207,17 @@ void tt_serving_metrics(struct tt_port *port, struct tt_text *out_page) {
          failures},
         {"tutti_requests_dropped_total", "Requests given up by the policy", "counter", drops},
         {"tutti_batch_size", "Rows per batch", "histogram", batch_sizes},
+        {"nv_inference_first_response_histogram_ms", "Duration of successful requests in ms",
+         "histogram", first_response},
+        {"tutti_request_duration_seconds", "Submission to end of successful requests", "histogram",
+         answering},
+        {"tutti_queue_duration_seconds", "Submission to the decision of the first run", "histogram",
+         queueing},
+        {"tutti_slack_at_start_seconds",
+         "Time from the decision of the first run to the deadline, of requests that have one",
+         "histogram", slack},
+        {"tutti_queue_oldest_age_seconds", "Age of the oldest request that waits for its first run",
+         "gauge", queue_age},
     };
     for (size_t i = 0; i < TT_COUNT(groups); i++) {
         head(out_page, groups[i].name, groups[i].help, groups[i].type);
@@ -148,4 +225,5 @@ void tt_serving_metrics(struct tt_port *port, struct tt_text *out_page) {
             if (catalogue->entries[m].stats)
                 groups[i].print(out_page, &catalogue->entries[m]);
     }
+    tt_server_metrics(port->serving, out_page);
 }

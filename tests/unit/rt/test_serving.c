@@ -298,11 +298,14 @@ static void count_lines(const char *page, int32_t *out_samples) {
         assert_non_null(strchr(line, '\n'));
         if (*line == '#')
             continue;
-        const char *brace = strchr(line, '{'), *end = strstr(line, "} ");
-        assert_true(brace && end && brace < end && end < strchr(line, '\n'));
+        /* The value stands behind the last space; the server's own lines have no labels. */
+        const char *line_end = strchr(line, '\n'), *space = memrchr(line, ' ', line_end - line);
+        assert_non_null(space);
+        const char *brace = memchr(line, '{', space - line);
+        assert_true(!brace || space[-1] == '}');
         char *after;
-        long long value = strtoll(end + 2, &after, 10);
-        assert_true(after > end + 2 && *after == '\n');
+        double value = strtod(space + 1, &after);
+        assert_true(after > space + 1 && *after == '\n');
         assert_true(value >= 0);
         ++*out_samples;
     }
