@@ -2,7 +2,7 @@
 #include "cmd/verbs.h"
 
 #include "base/instant.h"
-#include "base/log_settings.h"
+#include "base/log.h"
 #include "cmd/arguments.h"
 #include "net/listener.h"
 #include "rt/control.h"
@@ -41,6 +41,12 @@ static const char help[] =
     "  --record FILE            record what the policies see and decide, for `tutti replay`\n"
     "  --measure-stale          measure models whose profile is of another model file or\n"
     "                           device, instead of refusing to serve them\n"
+    "  --log-format FORMAT      default, ISO8601 or json: how lines on standard error look "
+    "(default)\n"
+    "  --log-verbose N          also lines about single requests, from 1 (0)\n"
+    "  --log-info BOOL          lines about what goes as it should (true)\n"
+    "  --log-warning BOOL       lines about what does not, and need not stop anything (true)\n"
+    "  --log-error BOOL         lines about what failed (true)\n"
     "  --onnxruntime FILE       the ONNX Runtime library to load (looked for)\n"
     "  --show-limits            print every limit, as the other flags set it, and serve nothing\n"
     "  --json                   with --show-limits: for programs\n"
@@ -58,9 +64,8 @@ static void on_signal(int number) {
         tt_listener_stop(listener, grace_ms);
 }
 
-static void say(void *context, const char *line) {
-    (void)context;
-    fprintf(stderr, "tutti: %s\n", line);
+static void say(void *context, enum tt_log_level level, const char *line) {
+    tt_log_write(context, level, NULL, "%s", line);
 }
 
 enum { MOST_LOADS = 256, MOST_LIMITS = 32, FIRST_LIMIT = 1000 };
@@ -72,6 +77,7 @@ struct flags {
     const char *loads[MOST_LOADS];
     struct tt_listener_options listener;
     const char *record; /* NULL: no recording */
+    struct tt_log *log;
 };
 
 static void show_help(void) {
@@ -100,6 +106,21 @@ static void show_limits(struct tt_limits *limits, bool as_json) {
     fputs(as_json ? "]\n" : "", stdout);
 }
 
+static bool parse_bool(const char *text, bool *out_value) {
+    bool yes = strcmp(text, "true") == 0 || strcmp(text, "1") == 0;
+    if (!yes && strcmp(text, "false") != 0 && strcmp(text, "0") != 0)
+        return false;
+    *out_value = yes;
+    return true;
+}
+
+/* As Triton's: default and ISO8601; and JSON. */
+static bool parse_format(const char *text, struct tt_log *log) {
+    tt_log_settings_set_iso8601(&log->settings, strcmp(text, "ISO8601") == 0);
+    log->is_json = strcmp(text, "json") == 0;
+    return log->is_json || strcmp(text, "ISO8601") == 0 || strcmp(text, "default") == 0;
+}
+
 static bool parse_mode(const char *text, enum tt_control_mode *out_mode) {
     static const char *const names[] = {
         [TT_CONTROL_NONE] = "none", [TT_CONTROL_POLL] = "poll", [TT_CONTROL_EXPLICIT] = "explicit"};
@@ -123,11 +144,45 @@ static int take_number(const char *flag, const char *unit, int64_t lowest, int64
     return tt_arguments_refuse("serve", sentence, optarg);
 }
 
+/* The flags of the log; -2: another flag. */
+static int take_log_flag(struct tt_log *log, int flag, const char *name) {
+    int64_t number = 0;
+    bool on = true;
+    switch (flag) {
+    case 'F':
+        return parse_format(optarg, log)
+                   ? -1
+                   : tt_arguments_refuse(
+                         "serve", "--log-format wants default, ISO8601 or json, not", optarg);
+    case 'V': {
+        int code = take_number(name, "a number", 0, 9, &number);
+        tt_log_settings_set_verbose(&log->settings, (uint32_t)number);
+        return code;
+    }
+    case 'I':
+    case 'W':
+    case 'E':
+        if (!parse_bool(optarg, &on))
+            return tt_arguments_refuse("serve", "the levels of the log are true or false, not",
+                                       optarg);
+        tt_log_settings_switch(&log->settings,
+                               flag == 'I'   ? TT_LOG_INFO
+                               : flag == 'W' ? TT_LOG_WARNING
+                                             : TT_LOG_ERROR,
+                               on);
+        return -1;
+    default: return -2;
+    }
+}
+
 /* -1: go on; else the exit code. */
 static int take_flag(struct flags *flags, int flag, const char *name) {
     struct tt_control_options *control = &flags->control;
     int64_t number = 0;
-    int code = -1;
+    int code = take_log_flag(flags->log, flag, name);
+    if (code != -2)
+        return code;
+    code = -1;
     if (flag >= FIRST_LIMIT) {
         const struct tt_limit *limit = tt_limit_at(flag - FIRST_LIMIT);
         return take_number(name, *limit->unit ? limit->unit : "a number", limit->lowest,
@@ -229,6 +284,11 @@ static int parse_flags(int argc, char **argv, struct flags *flags) {
         {"json", no_argument, NULL, 'J'},
         {"record", required_argument, NULL, 'R'},
         {"measure-stale", no_argument, NULL, 'S'},
+        {"log-format", required_argument, NULL, 'F'},
+        {"log-verbose", required_argument, NULL, 'V'},
+        {"log-info", required_argument, NULL, 'I'},
+        {"log-warning", required_argument, NULL, 'W'},
+        {"log-error", required_argument, NULL, 'E'},
         {"help", no_argument, NULL, 'h'},
     };
     struct option options[TT_COUNT(own) + MOST_LIMITS + 1] = {0};
@@ -241,7 +301,9 @@ static int parse_flags(int argc, char **argv, struct flags *flags) {
     flags->record = NULL;
     flags->control = (struct tt_control_options){
         .poll_ns = 15 * TT_S,
-        .loader = {.executors = processors > 0 ? (int32_t)processors : 1, .say = say}};
+        .loader = {.executors = processors > 0 ? (int32_t)processors : 1,
+                   .say = say,
+                   .say_context = flags->log}};
     tt_limits_default(&flags->limits);
     tt_listener_options_default(&flags->listener);
     flags->shows_limits = flags->as_json = false;
@@ -271,14 +333,12 @@ static void catch_signals(struct tt_listener *listener) {
 static int serve(struct tt_control *control, const struct tt_listener_options *asked) {
     struct tt_message why;
     struct tt_listener_options options = *asked;
-    struct tt_log_settings log;
     struct tt_trace_settings *trace;
-    tt_log_settings_init(&log);
     if (tt_trace_settings_new(&tt_trace_setting_default, &trace)) {
         fprintf(stderr, "tutti serve: out of memory\n");
         return 1;
     }
-    options.log = &log;
+    struct tt_log *log = asked->log;
     options.trace = trace;
     struct tt_listener *listener;
     enum tt_err err = tt_listener_open(tt_control_serving(control), &options, &listener, &why);
@@ -288,19 +348,19 @@ static int serve(struct tt_control *control, const struct tt_listener_options *a
         return err == TT_ERR_NO_MEMORY ? 1 : 2;
     }
     catch_signals(listener);
-    fprintf(stderr, "tutti: serving %d of %d models at http://%s:%d\n",
-            tt_control_ready_count(control), tt_control_model_count(control), options.host,
-            tt_listener_port(listener));
-    fprintf(stderr,
-            "tutti: try: curl http://%s:%d/v2/models/mlp/infer -d '{\"inputs\":[{\"name\":"
-            "\"input\",\"shape\":[1,16],\"datatype\":\"FP32\",\"data\":[1,0,0,0,0,0,0,0,0,"
-            "0,0,0,0,0,0,0]}]}'\n",
-            options.host, tt_listener_port(listener));
+    tt_log_write(log, TT_LOG_INFO, NULL, "serving %d of %d models at http://%s:%d",
+                 tt_control_ready_count(control), tt_control_model_count(control), options.host,
+                 tt_listener_port(listener));
+    tt_log_write(log, TT_LOG_INFO, NULL,
+                 "try: curl http://%s:%d/v2/models/mlp/infer -d '{\"inputs\":[{\"name\":"
+                 "\"input\",\"shape\":[1,16],\"datatype\":\"FP32\",\"data\":[1,0,0,0,0,0,0,0,0,"
+                 "0,0,0,0,0,0,0]}]}'",
+                 options.host, tt_listener_port(listener));
     tt_listener_run(listener);
     running = NULL;
     tt_listener_close(listener);
     tt_trace_settings_free(trace);
-    fprintf(stderr, "tutti: stopped\n");
+    tt_log_write(log, TT_LOG_INFO, NULL, "stopped");
     return 0;
 }
 
@@ -318,19 +378,23 @@ static int open_and_serve(struct flags *flags) {
 }
 
 int tt_cmd_serve(int argc, char **argv) {
-    struct flags flags;
+    struct tt_log log;
+    tt_log_init(&log, STDERR_FILENO, false);
+    struct flags flags = {.log = &log};
     int code = parse_flags(argc, argv, &flags);
     if (code >= 0)
         return code;
+    flags.listener.log = &log;
     struct tt_message why;
     struct tt_recorder_options options = {
-        .path = flags.record, .program = "tutti " TUTTI_VERSION, .say = say};
+        .path = flags.record, .program = "tutti " TUTTI_VERSION, .say = say, .say_context = &log};
     if (flags.record && tt_recorder_open(&options, &flags.control.recorder, &why) != TT_OK) {
         fprintf(stderr, "tutti serve: %s\n", why.text);
         return 2;
     }
     code = open_and_serve(&flags);
     if (tt_recorder_close(flags.control.recorder, &why) != TT_OK)
-        say(NULL, why.text); /* what was served was served */
+        tt_log_write(&log, TT_LOG_WARNING, NULL, "%s", why.text); /* what was served was served */
+    tt_log_fini(&log);
     return code;
 }

@@ -1,9 +1,11 @@
 #include "net/connection.h"
 
+#include "base/log.h"
 #include "net/content_coding.h"
 #include "net/kserve.h"
 #include "net/kserve_routes.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -246,6 +248,24 @@ static void send_outputs(struct tt_exchange *exchange) {
     send_pieces(exchange, &answer, pieces, outputs->part_count + 1);
 }
 
+/* What failed for a reason of ours is told; every request only to those who ask. */
+static void log_end(const struct tt_exchange *exchange, enum tt_err err, const char *why) {
+    struct tt_log *log = exchange->listener->options.log;
+    bool ours = err == TT_ERR_INTERNAL || err == TT_ERR_NO_MEMORY || err == TT_ERR_IO;
+    if (!ours && !tt_log_wants_verbose(log, 1))
+        return;
+    const char *model = tt_served_model_name(exchange->model);
+    /* The id as it stood in the JSON: without its quotes. */
+    const struct tt_text *text = &exchange->request.id;
+    char id[128] = "";
+    if (text->length > 2)
+        snprintf(id, sizeof(id), "%.*s", (int)(text->length - 2), text->bytes + 1);
+    if (ours)
+        tt_log_limited(log, TT_LOG_ERROR, id, "model %s: %s", model, why);
+    else
+        tt_log_verbose(log, 1, id, "model %s: %s", model, err ? why : "answered");
+}
+
 static void on_inferred(void *context, struct tt_infer *infer, enum tt_err err, const char *why) {
     struct tt_exchange *exchange = context;
     struct tt_connection *self = exchange->connection;
@@ -260,6 +280,7 @@ static void on_inferred(void *context, struct tt_infer *infer, enum tt_err err, 
                               &message);
         why = message.text;
     }
+    log_end(exchange, err, why);
     if (err) {
         tt_reply_error(&exchange->reply, err, why);
         send_reply(exchange);
@@ -347,7 +368,8 @@ static void answer_request(struct tt_exchange *exchange, const struct tt_http1_r
                                    .port = listener->port,
                                    .server_version = listener->options.server_version,
                                    .trace = listener->options.trace,
-                                   .log = listener->options.log,
+                                   .log = listener->options.log ? &listener->options.log->settings
+                                                                : NULL,
                                    .counts = &listener->counts};
     struct tt_route_request route = {.method = request->method,
                                      .target = request->target,

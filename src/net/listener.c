@@ -1,5 +1,6 @@
 #include "net/listener.h"
 
+#include "base/log.h"
 #include "net/connection.h"
 
 #include <errno.h>
@@ -25,7 +26,11 @@ static void on_connection(uv_stream_t *server, int status) {
     struct tt_listener *self = server->data;
     if (status == 0) {
         tt_connection_accept(self);
-    } else if (self->spare_fd >= 0) {
+        return;
+    }
+    tt_log_limited(self->options.log, TT_LOG_WARNING, NULL, "cannot accept a connection: %s",
+                   uv_strerror(status));
+    if (self->spare_fd >= 0) {
         close(self->spare_fd);
         self->spare_fd = -1;
     }

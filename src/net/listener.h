@@ -23,7 +23,7 @@
 #include "rt/serving.h"
 
 struct tt_listener;
-struct tt_log_settings;
+struct tt_log;
 struct tt_trace_settings;
 
 struct tt_listener_options {
@@ -31,7 +31,7 @@ struct tt_listener_options {
     int32_t port;     /* 0: any free one */
     const char *server_version;
     struct tt_trace_settings *trace; /* shown and changed by clients; borrowed; NULL: none */
-    struct tt_log_settings *log;     /* the same */
+    struct tt_log *log;              /* its settings likewise; lines go there */
     struct tt_limits limits;
 };
 

@@ -36,14 +36,15 @@ struct tt_control {
     bool started;
 };
 
-static void say(struct tt_control *self, const char *format, ...) TT_PRINTF(2, 3);
-static void say(struct tt_control *self, const char *format, ...) {
+static void say(struct tt_control *self, enum tt_log_level level, const char *format, ...)
+    TT_PRINTF(3, 4);
+static void say(struct tt_control *self, enum tt_log_level level, const char *format, ...) {
     char line[1400];
     va_list args;
     va_start(args, format);
     vsnprintf(line, sizeof(line), format, args);
     va_end(args);
-    self->options.loader.say(self->options.loader.say_context, line);
+    self->options.loader.say(self->options.loader.say_context, level, line);
 }
 
 /* ---- models that go ---- */
@@ -92,7 +93,7 @@ static void reap(struct tt_control *self) {
         next = model->next;
         struct tt_model_entry *entry = tt_model_entry_get(&self->entries, model->name);
         struct tt_version_entry *version = tt_version_entry_get(entry, model->version);
-        say(self, "model %s version %s: %s", model->name, model->version,
+        say(self, TT_LOG_INFO, "model %s version %s: %s", model->name, model->version,
             version->model ? "its predecessor is unloaded" : "unloaded");
         tt_loader_unload(self->loader, model);
         if (--version->leaving_count == 0 && version->state == TT_MODEL_UNLOADING) {
@@ -205,7 +206,8 @@ static enum tt_err load_read(struct tt_control *self, struct tt_model_entry *ent
         fail_versions(entry, model, *failed ? failed : NULL, why->text);
         discard(self, &batch);
         const char *number = *failed ? failed : entry->versions ? entry->versions->number : "1";
-        say(self, "model %s version %s does not serve: %s", model->name, number, why->text);
+        say(self, TT_LOG_WARNING, "model %s version %s does not serve: %s", model->name, number,
+            why->text);
         tt_fail_in(err, why, "load failed for model '%s': version %s is at UNAVAILABLE state",
                    model->name, number);
     } else {
@@ -286,7 +288,7 @@ static enum tt_err look(struct tt_control *self, struct tt_message *why) {
 static void poll(struct tt_control *self) {
     struct tt_message why;
     if (look(self, &why)) {
-        say(self, "%s", why.text);
+        say(self, TT_LOG_WARNING, "%s", why.text);
         return;
     }
     for (struct tt_model_entry *entry = self->entries; entry; entry = entry->next) {

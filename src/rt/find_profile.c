@@ -47,7 +47,7 @@ static enum tt_err refuse_stale(const struct tt_find_profile_options *options, c
     struct tt_message reason = *why;
     if (options->measure_stale) {
         tt_fail(TT_OK, why, "%s is stale: %s; measuring now", path, reason.text);
-        options->say(options->say_context, why->text);
+        options->say(options->say_context, TT_LOG_WARNING, why->text);
         return TT_ERR_NOT_FOUND;
     }
     return tt_fail(TT_ERR_INVALID, why,

@@ -3,6 +3,7 @@
 #ifndef TT_RT_FIND_PROFILE_H
 #define TT_RT_FIND_PROFILE_H
 
+#include "base/log_settings.h"
 #include "core/profile.h"
 #include "engine/engine.h"
 #include "model/repository.h"
@@ -14,7 +15,7 @@ struct tt_find_profile_options {
     bool decides;       /* does the policy decide by run times? */
     bool measure_stale; /* measure anew what is stale; else it is refused */
     struct tt_engine_model *loaded;
-    void (*say)(void *context, const char *line);
+    void (*say)(void *context, enum tt_log_level level, const char *line);
     void *say_context;
 };
 

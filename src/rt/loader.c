@@ -204,7 +204,7 @@ static enum tt_err load_engine_model(struct tt_loader *self,
         snprintf(line, sizeof(line), "model %s: %d stages, %s", model->name,
                  self->bench->ops->step_count(*out_loaded),
                  made ? "cut now and checked" : "as they were cut before");
-        self->options.say(self->options.say_context, line);
+        self->options.say(self->options.say_context, TT_LOG_INFO, line);
     }
     return err;
 }
@@ -390,12 +390,12 @@ enum tt_err tt_loader_load(struct tt_loader *self, const struct tt_repository_mo
     char line[600];
     snprintf(line, sizeof(line), "model %s version %s: policy %s, max batch %d", model->name,
              number, placing.policy.name, served->signature->max_batch);
-    self->options.say(self->options.say_context, line);
+    self->options.say(self->options.say_context, TT_LOG_INFO, line);
     if (model->config->message->response_cache && model->config->message->response_cache->enable) {
         snprintf(line, sizeof(line),
                  "model %s version %s: response_cache has no effect: answers are not kept",
                  model->name, number);
-        self->options.say(self->options.say_context, line);
+        self->options.say(self->options.say_context, TT_LOG_WARNING, line);
     }
     *out_served = served;
     return TT_OK;

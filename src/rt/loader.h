@@ -13,6 +13,7 @@
 #ifndef TT_RT_LOADER_H
 #define TT_RT_LOADER_H
 
+#include "base/log_settings.h"
 #include "model/repository.h"
 #include "rt/serving_options.h"
 
@@ -21,7 +22,7 @@ struct tt_loader_options {
     const char *onnxruntime; /* the library's path; NULL: looked for */
     bool measure_stale;      /* a profile of another model file or device: measure, do not refuse */
     /* Called with lines for people: what serves how. Borrowed for life. */
-    void (*say)(void *context, const char *line);
+    void (*say)(void *context, enum tt_log_level level, const char *line);
     void *say_context;
 };
 

@@ -45,13 +45,13 @@ struct tt_recorder {
     struct tt_parker parker;
     struct tt_flag stopping;
     pthread_t thread;
-    void (*say)(void *context, const char *line);
+    void (*say)(void *context, enum tt_log_level level, const char *line);
     void *say_context;
 };
 
 static void say(const struct tt_recorder *self, const char *line) {
     if (self->say)
-        self->say(self->say_context, line);
+        self->say(self->say_context, TT_LOG_WARNING, line);
 }
 
 /* ---- the file ---- */

@@ -13,6 +13,7 @@
 #ifndef TT_RT_RECORDER_H
 #define TT_RT_RECORDER_H
 
+#include "base/log_settings.h"
 #include "core/observer.h"
 #include "rt/record_setup.h"
 
@@ -23,7 +24,7 @@ struct tt_recorder_options {
     size_t ring_bytes; /* per domain; 0: TT_RECORDER_RING_BYTES */
     const char *program;
     /* For people: what went wrong, and that it goes on. The recorder's thread; may be NULL. */
-    void (*say)(void *context, const char *line);
+    void (*say)(void *context, enum tt_log_level level, const char *line);
     void *say_context;
 };
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "base/log.h"
 #include "unit/engine/tiny_onnx.h"
 
 #include <cmocka.h>
@@ -50,7 +51,10 @@ static struct tt_text negate(int64_t dimension) {
     return tiny_onnx_unary("Neg", TINY_FLOAT, TINY_DIMS(-1, dimension));
 }
 
-static inline void say(void *context, const char *line) { tt_text_printf(context, "%s\n", line); }
+static inline void say(void *context, enum tt_log_level level, const char *line) {
+    (void)level;
+    tt_text_printf(context, "%s\n", line);
+}
 
 static int set_up(void **state) {
     (void)state;

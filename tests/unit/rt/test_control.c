@@ -136,7 +136,8 @@ static enum tt_err command(struct caller *self, bool is_load, const char *operat
     return self->command_err;
 }
 
-static void say_nothing(void *context, const char *line) {
+static void say_nothing(void *context, enum tt_log_level level, const char *line) {
+    (void)level;
     (void)context;
     (void)line;
 }

@@ -122,7 +122,8 @@ static struct tt_served_model *find(struct client *client, const char *name) {
     return model;
 }
 
-static void say(void *context, const char *line) {
+static void say(void *context, enum tt_log_level level, const char *line) {
+    (void)level;
     (void)context;
     print_message("%s\n", line);
 }

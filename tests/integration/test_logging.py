@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""What `tutti serve` writes to standard error: its forms and levels, at the start and changed while it runs."""
+import importlib.util
+import json
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "python"))
+
+if importlib.util.find_spec("onnx") is None:
+    print("skipped: this Python lacks onnx")
+    sys.exit(77)
+
+from plain_client import PROGRAM, Server, ask, get, infer_body, make_two_models  # noqa: E402
+
+
+class Logging(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.models = make_two_models(folder.name)
+        broken = cls.models / "broken" / "1"
+        broken.mkdir(parents=True)
+        (broken / "model.onnx").write_bytes(b"no model")
+
+    def lines(self, *flags, body=None):
+        """What a server says that is asked once, with this body."""
+        server = Server(self.models, *flags)
+        get(server.address, "/v2/models/mlp/infer", "POST", body or infer_body())
+        self.assertEqual(server.end(signal.SIGTERM), 0)
+        return server.said().splitlines()
+
+    def test_default(self):
+        lines = self.lines()
+        for line in lines:
+            self.assertRegex(line, r"^[IWE]\d{4} \d\d:\d\d:\d\d\.\d{6} \d+\] \S")
+        warnings = [line for line in lines if line.startswith("W")]
+        self.assertEqual(len(warnings), 1, lines)
+        self.assertIn("model broken version 1 does not serve", warnings[0])
+        self.assertIn("stopped", lines[-1])
+
+    def test_iso8601(self):
+        for line in self.lines("--log-format", "ISO8601"):
+            self.assertRegex(line, r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ [IWE] \d+\] \S")
+
+    def test_json_and_request_ids(self):
+        body = json.loads(infer_body())
+        body["id"] = 'order "66"'
+        lines = self.lines("--log-format", "json", "--log-verbose", 1, body=json.dumps(body))
+        entries = [json.loads(line) for line in lines]
+        for entry in entries:
+            self.assertTrue({"time", "level", "pid", "message"} <= entry.keys())
+            self.assertRegex(entry["time"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$")
+        verbose = [entry for entry in entries if entry["level"] == "verbose"]
+        self.assertEqual([entry["message"] for entry in verbose], ["model mlp: answered"])
+        self.assertIn("66", verbose[0]["request_id"])
+        self.assertEqual({entry["level"] for entry in entries}, {"info", "warning", "verbose"})
+
+    def test_levels_can_be_changed(self):
+        server = Server(self.models)
+        ask(server.address, "mlp", 1)
+        said = len(server.said().splitlines())
+        settings = json.dumps({"log_info": False, "log_verbose_level": 1})
+        self.assertEqual(get(server.address, "/v2/logging", "POST", settings)[0], 200)
+        ask(server.address, "mlp", 3)
+        server.end(signal.SIGTERM)
+        lines = server.said().splitlines()[said:]
+        self.assertEqual(len(lines), 3, lines)
+        for line in lines:
+            self.assertTrue(line.endswith("model mlp: answered"))
+
+    def test_levels_at_the_start(self):
+        answer = subprocess.run(
+            [PROGRAM, "serve", "--help"], capture_output=True, text=True, check=True
+        )
+        for flag in ("--log-format", "--log-verbose", "--log-info", "--log-warning", "--log-error"):
+            self.assertIn(flag, answer.stdout)
+        for flags in (["--log-format", "xml"], ["--log-info", "maybe"], ["--log-verbose", "-1"]):
+            answer = subprocess.run(
+                [PROGRAM, "serve", "--model-repository", self.models, *flags],
+                capture_output=True,
+                text=True,
+            )
+            self.assertEqual(answer.returncode, 2, answer.stderr)
+            self.assertTrue(re.search(re.escape(flags[1]), answer.stderr))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)
