@@ -42,6 +42,7 @@ fi
 
 python3 -B scripts/check_layers.py || fails check_layers
 python3 -B scripts/check_requirements.py --check || fails check_requirements
+python3 -B scripts/npu_profiles.py --check || fails npu_profiles
 
 if [ "${1:-}" = --tidy ] && have clang-tidy; then
   clang-tidy --quiet -p build "${c_files[@]}" || fails clang-tidy

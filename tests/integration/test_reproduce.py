@@ -33,6 +33,16 @@ class Reproduce(unittest.TestCase):
             self.assertIn(fact["status"], ("holds", "reported"))
             self.assertTrue(fact["status"] == "holds" or fact["reason"], fact)
 
+    def test_lazybatching_holds(self):
+        chosen = ("figure-*", "sla-*", "latency-transformer*", "average-latency-resnet50")
+        only = [word for name in chosen for word in ("--only", name)]
+        answer = run("lazybatching", "--quick", "--json", *only)
+        self.assertEqual(answer.returncode, 0, answer.stdout + answer.stderr)
+        facts = {fact["id"]: fact for fact in json.loads(answer.stdout)["facts"]}
+        self.assertEqual(facts["figure-8"]["ours"], 1, facts["figure-8"])
+        self.assertEqual(facts["figure-10"]["ours"], 1, facts["figure-10"])
+        self.assertEqual(facts["latency-transformer"]["note"].count(" / "), 7)
+
     def test_the_same_every_time(self):
         first = run("symphony", "--quick", "--json", "--only", "table2-resnet50-*", "--workers", 1)
         again = run("symphony", "--quick", "--json", "--only", "table2-resnet50-*", "--workers", 2)

@@ -198,7 +198,7 @@ static void test_agrees_with_the_naive_model(void **state) {
     const char *given = getenv("TUTTI_TEST_SEED");
     uint64_t seed = given ? strtoull(given, NULL, 10) : 20210228;
     const char *length = getenv("TUTTI_TEST_CASES");
-    uint64_t cases = length ? strtoull(length, NULL, 10) : 20000;
+    uint64_t cases = length ? strtoull(length, NULL, 10) : 10000;
     const char *first = getenv("TUTTI_TEST_FIRST");
     int64_t steps = 0;
     print_message("seed %llu\n", (unsigned long long)seed);
