@@ -358,8 +358,10 @@ static void lazy_decide(struct tt_policy *self, int64_t now, struct tt_mechanism
     const struct tt_mechanism *domain = self->queues.domain;
     drop_lost(self, now, actions);
     for (int32_t e = 0; e < domain->executor_capacity; e++)
-        if (tt_heap_contains(&self->queues.idle, e))
+        if (tt_heap_contains(&self->queues.idle, e)) {
             begin(self, actions, e, now);
+            drop_lost(self, now, actions); /* the new heads may be lost already */
+        }
     for (int32_t e = 0; e < domain->executor_capacity; e++) {
         self->lanes[e].retry_at = TT_NEVER;
         if (self->lanes[e].run.running && self->queues.heads.count > 0)

@@ -172,7 +172,8 @@ static inline void drive_on_yield(void *context, int64_t now, int32_t executor) 
     const struct tt_task *task = tt_mechanism_oldest(&self->mechanism, executor);
     const struct drive_task *log = &self->tasks[task->number];
     int64_t step = (log->end_at - log->start_at) / (task->last_step - task->first_step + 1);
-    int64_t done = now <= log->start_at ? 0 : (now - log->start_at + step - 1) / step;
+    /* a step that begins at this instant has begun */
+    int64_t done = now < log->start_at ? 0 : (now - log->start_at) / step + 1;
     drive_on_stop(self, executor, log->start_at + done * step, TT_OUTCOME_PREEMPTED);
 }
 static inline void drive_on_abort(void *context, int64_t now, int32_t executor) {

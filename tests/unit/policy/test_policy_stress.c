@@ -1,7 +1,7 @@
-/* Every registered policy, and the baselines' option variants, under random arrivals (bursts, rows,
- * lengths, deadlines or none), cancellations, executors draining and coming back, and a model going
- * and coming: the books are checked after every instant, every request leaves exactly once (drive.h
- * asserts it), and what waits is served once it can be. */
+/* Every registered policy, and the baselines' option variants, under random arrivals (models of one
+ * step or several, bursts, rows, lengths, deadlines or none), cancellations, executors draining and
+ * coming back, and a model going and coming: the books are checked after every instant, every
+ * request leaves exactly once (drive.h asserts it), and what waits is served once it can be. */
 #include "base/prng.h"
 #include "unit/policy/drive.h"
 
@@ -19,7 +19,8 @@ static struct drive_model random_model(struct tt_prng *prng) {
                                 .beta_ns = beta,
                                 .slo_ns = 2 * (4 * alpha + beta) +
                                           (int64_t)tt_prng_below(prng, 20) * TT_MS,
-                                .max_batch = 1 + (int32_t)tt_prng_below(prng, 24)};
+                                .max_batch = 1 + (int32_t)tt_prng_below(prng, 24),
+                                .steps = 1 << tt_prng_below(prng, 3)};
 }
 
 static int64_t add_arrivals(struct drive *drive, struct tt_prng *prng, int64_t at, int32_t count) {
@@ -136,6 +137,11 @@ static void every_variant_keeps_the_books(void **state) {
         {"window", {{"max_delay", "5ms"}, {"same_length", "on"}, {"max_batch", "4"}}, 3},
         {"window", {{"static", "on"}, {"max_delay", "20ms"}}, 2},
         {"clockwork", {{"reading", "batch_of_one"}}, 1},
+        {"lazy", {{"slack", "curves"}, {"patience", "1"}}, 2},
+        {"lazy",
+         {{"slack", "published"}, {"foreign", "slack"}, {"votes", "all"}, {"drop", "deadline"}},
+         4},
+        {"lazy", {{"patience", "0.5"}, {"foreign", "never"}, {"max_batch", "4"}}, 3},
         {"nexus", {{"epoch", "20ms"}, {"frontends", "3"}}, 2},
         {"shepherd", {{"threshold", "1.5"}, {"abort_cost", "1ms"}}, 2},
         {"shepherd", {{"threshold", "2"}, {"candidate", "largest"}}, 2},
