@@ -12,6 +12,7 @@ enum { SLACK, VOTES, MAX_BATCH, COVERAGE, DEC_TIMESTEPS, PATIENCE, FOREIGN, DROP
 /* A stack holds this many largest batches, if there are as many models. */
 enum { STACK_BATCHES = 4 };
 
+/* L4: lazy and, with slack = curves, the Oracle; serial and window are policies of their own. */
 static const struct tt_option_spec options[OPTION_COUNT] = {
     [SLACK] = {.key = "slack",
                .type = TT_OPTION_CHOICE,
@@ -131,13 +132,15 @@ static bool pays(const struct tt_policy *self, const struct lane *lane,
     return missing_ns <= 0;
 }
 
-/* The longest prefix of the model's queue for which there is room; `checked`: and all of whose
- * prefixes may come. */
+/* The longest prefix of the model's queue, of at most `limit` requests, for which there is room;
+ * `checked`: and all of whose prefixes may come. */
 static struct tt_lazy_group prefix(const struct tt_policy *self, struct lane *lane,
-                                   const struct tt_request *head, bool checked, int64_t now) {
+                                   const struct tt_request *head, int32_t limit, bool checked,
+                                   int64_t now) {
     const struct tt_fifo *fifo = &self->queues.fifos[head->model];
     struct tt_lazy_group group = no_group(self, head);
-    for (const struct tt_request *r = head; r && r->step == head->step; r = tt_fifo_next(fifo, r)) {
+    for (const struct tt_request *r = head; r && r->step == head->step && group.count < limit;
+         r = tt_fifo_next(fifo, r)) {
         if (!has_room(self, &lane->stack, head->model, group.rows + r->rows, group.count + 1))
             break;
         int64_t alone_ns = tt_lazy_slack_alone(&self->slack, r);
@@ -150,16 +153,18 @@ static struct tt_lazy_group prefix(const struct tt_policy *self, struct lane *la
 }
 
 /* The longest prefix of the model's queue that may come in; an empty group when not even its head
- * may. With an empty stack all may for whom there is room. What a group asks for grows with it, so
- * mostly one look at the largest is enough. */
+ * may. With an empty stack all may for whom there is room. What a group asks for grows with it:
+ * when not even the head may, nobody may; when the largest may, all may. */
 static struct tt_lazy_group admissible(const struct tt_policy *self, struct lane *lane,
                                        const struct tt_request *head, int64_t now) {
     const struct tt_lazy_entry *top = tt_lazy_stack_top(&lane->stack);
-    struct tt_lazy_group group = prefix(self, lane, head, false, now);
-    if (!top || group.count == 0)
+    if (top && prefix(self, lane, head, 1, true, now).count == 0)
+        return no_group(self, head);
+    struct tt_lazy_group group = prefix(self, lane, head, INT32_MAX, false, now);
+    if (!top)
         return group;
-    if (!may_come(self, lane, &group, now))
-        group = prefix(self, lane, head, true, now);
+    if (group.count > 1 && !may_come(self, lane, &group, now))
+        group = prefix(self, lane, head, INT32_MAX, true, now);
     bool joins = top->model == head->model && group.count > 0;
     return joins && !pays(self, lane, &group, now, NULL) ? no_group(self, head) : group;
 }

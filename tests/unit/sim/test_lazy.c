@@ -139,7 +139,7 @@ static void test_no_slack_no_preemption(void **state) {
     step_world_close(&w);
 }
 
-/* The same with the true times of batches: merged nodes cost one unit for both. */
+/* L4, Oracle: the same with the true times of batches: merged nodes cost one unit for both. */
 static void test_curves_see_that_batches_are_cheap(void **state) {
     (void)state;
     static const struct tt_option curves[] = {{"slack", "curves"}};
@@ -234,7 +234,7 @@ static void test_merges_at_another_timestep(void **state) {
     step_world_close(&w);
 }
 
-/* A whole-graph policy walks each block to the longest, and answers all at the end. */
+/* L4, GraphB: a whole-graph policy walks each block to the longest, and answers all at the end. */
 static void test_graph_batches_pad(void **state) {
     (void)state;
     struct step_world w = {.executors = 1, .policy = "window", .model_count = 1};
