@@ -60,6 +60,7 @@ struct tt_request *tt_request_pool_take(struct tt_request_pool *self) {
     /* Field by field: a general clearing of so small a thing costs more than all the rest here. */
     request->handle.generation++;
     request->policy_word = 0;
+    request->drop_reason = 0;
     request->number = 0;
     request->arrived_at = 0;
     request->deadline_at = 0;

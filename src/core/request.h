@@ -11,7 +11,7 @@
 #ifndef TT_CORE_REQUEST_H
 #define TT_CORE_REQUEST_H
 
-#include "base/list.h"
+#include "core/ticket.h"
 
 #include <stdint.h>
 
@@ -32,16 +32,13 @@ struct tt_task;
 #define TT_REQUEST_LATE (INT64_C(1) << 62)
 
 struct tt_request {
-    struct tt_list_node link; /* the policy's while QUEUED */
-    int64_t policy_word;      /* the policy's */
-    int64_t number;           /* of its arrival in this domain, from 0: ties go by it. With
-                                 TT_REQUEST_LATE once its rule has put it behind the others */
-    int64_t arrived_at;
-    int64_t deadline_at; /* TT_NEVER: none */
+    union {
+        struct tt_ticket ticket;
+        struct {
+            TT_TICKET_MEMBERS
+        };
+    };
     struct tt_handle handle;
-    int32_t model;
-    int32_t rows;     /* what it counts in a batch, >= 1 */
-    int32_t length;   /* of its input; 0 where the model has none */
     int32_t priority; /* 1 is the most urgent; 0 where the model has no levels */
     int32_t step;     /* the next one to run */
     int32_t slot;     /* its first in the device's slot ring; -1: not in one (yet) */
@@ -57,6 +54,10 @@ struct tt_request {
 /* The number of its arrival, also once it is late. */
 static inline int64_t tt_request_arrival(const struct tt_request *self) {
     return self->number & ~TT_REQUEST_LATE;
+}
+
+static inline struct tt_request *tt_request_of(struct tt_ticket *ticket) {
+    return TT_CONTAINER_OF(ticket, struct tt_request, ticket);
 }
 
 struct tt_request_pool {

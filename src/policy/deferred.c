@@ -1,7 +1,6 @@
 #include "policy/deferred.h"
 
 #include "base/instant.h"
-#include "policy/deferred_model.h"
 #include "policy/deferred_rank.h"
 
 #include <stdlib.h>
@@ -47,9 +46,9 @@ static void measure(struct tt_policy *self, int64_t now) {
 static void drop_all(struct tt_policy *self, struct tt_mechanism *actions) {
     struct tt_list_node *node;
     while ((node = tt_list_first(&self->model.dropped))) {
-        struct tt_request *request = TT_CONTAINER_OF(node, struct tt_request, link);
+        struct tt_request *request = tt_request_of(tt_ticket_at(node));
         tt_list_remove(node);
-        tt_mechanism_drop(actions, request, (enum tt_drop_reason)request->policy_word);
+        tt_mechanism_drop(actions, request, (enum tt_drop_reason)request->drop_reason);
     }
 }
 
@@ -71,7 +70,7 @@ static void grant(struct tt_policy *self, int64_t now, const struct tt_deferred_
             tt_mechanism_run_begin(actions, granted->executor, granted->model, 0, last_step);
         struct tt_list_node *node;
         while ((node = tt_list_first(&batch))) {
-            struct tt_request *request = TT_CONTAINER_OF(node, struct tt_request, link);
+            struct tt_request *request = tt_request_of(tt_ticket_at(node));
             tt_list_remove(node);
             if (request->length > task->length)
                 task->length = request->length;
@@ -110,13 +109,14 @@ static int64_t deferred_next_at(const struct tt_policy *self) {
 
 static void deferred_arrived(struct tt_policy *self, int64_t now, struct tt_request *request) {
     (void)now;
-    tt_deferred_model_arrived(&self->model, request, false);
+    tt_assert(request->step == 0); /* whole graphs only */
+    tt_deferred_model_arrived(&self->model, &request->ticket, false);
     mark(self, request->model);
 }
 
 static void deferred_cancelled(struct tt_policy *self, int64_t now, struct tt_request *request) {
     (void)now;
-    tt_deferred_model_cancelled(&self->model, request);
+    tt_deferred_model_cancelled(&self->model, &request->ticket);
     mark(self, request->model);
 }
 
@@ -128,7 +128,7 @@ static void deferred_finished(struct tt_policy *self, int64_t now, const struct 
         struct tt_request *request = task->items[i].request;
         if (request->state != TT_REQUEST_QUEUED)
             continue;
-        tt_deferred_model_arrived(&self->model, request, true);
+        tt_deferred_model_arrived(&self->model, &request->ticket, true);
         mark(self, request->model);
     }
 }
@@ -272,15 +272,14 @@ static const struct tt_option_spec deferred_options[] = {
                   "when more is asked than the devices can do: full batches at frontrun"},
 };
 
-static enum tt_err deferred_create(const struct tt_policy_kind *kind,
-                                   const struct tt_policy_setup *setup,
-                                   struct tt_policy **out_policy, struct tt_message *why) {
+static enum tt_err parse_ours(const struct tt_option *given, int32_t count,
+                              struct tt_deferred_options *out_options, struct tt_message *why) {
     int64_t v[TT_COUNT(deferred_options)];
-    enum tt_err err = tt_options_parse(kind->options, kind->option_count, setup->options,
-                                       setup->option_count, v, why);
+    enum tt_err err = tt_options_parse(deferred_options, (int32_t)TT_COUNT(deferred_options), given,
+                                       count, v, why);
     if (err)
         return err;
-    struct tt_deferred_options options = {
+    *out_options = (struct tt_deferred_options){
         .floor = (enum tt_deferred_floor)v[FLOOR],
         .defer = (enum tt_deferred_defer)v[DEFER],
         .key = (enum tt_deferred_key)v[KEY],
@@ -295,7 +294,7 @@ static enum tt_err deferred_create(const struct tt_policy_kind *kind,
         .beta_permille = v[BETA],
         .credit_step_ns = v[CREDIT_STEP],
     };
-    return deferred_new(setup, &options, out_policy, why);
+    return TT_OK;
 }
 
 /* What the published rules share. `delay` and `share` are for `timeout` alone. */
@@ -325,40 +324,48 @@ static const struct tt_option_spec timeout_options[] = {
                "how long a head waits for company, of its own time to the deadline; 0: `delay`"},
 };
 
-static enum tt_err plain_create(const struct tt_policy_kind *kind,
-                                const struct tt_policy_setup *setup, enum tt_deferred_defer defer,
-                                struct tt_policy **out_policy, struct tt_message *why) {
+static enum tt_err parse_plain(const struct tt_policy_kind *kind, const struct tt_option *given,
+                               int32_t count, struct tt_deferred_options *out_options,
+                               struct tt_message *why) {
     static const enum tt_deferred_floor floors[] = {TT_FLOOR_OFF, TT_FLOOR_BMAX,
                                                     TT_FLOOR_STAGGERED};
     int64_t v[TT_COUNT(timeout_options)] = {0};
-    enum tt_err err = tt_options_parse(kind->options, kind->option_count, setup->options,
-                                       setup->option_count, v, why);
+    enum tt_err err = tt_options_parse(kind->options, kind->option_count, given, count, v, why);
     if (err)
         return err;
-    struct tt_deferred_options options = {
+    *out_options = (struct tt_deferred_options){
         .floor = floors[v[DROP]],
-        .defer = defer,
+        .defer = kind == &tt_eager_kind      ? TT_DEFER_NONE
+                 : kind == &tt_symphony_kind ? TT_DEFER_FULL
+                                             : TT_DEFER_TIMEOUT,
         .key = TT_KEY_LATEST,
         .reform_at_latest = v[PLAIN_REFORM] == ON,
         .delay_ns = v[DELAY],
         .delay_permille = v[SHARE],
     };
-    return deferred_new(setup, &options, out_policy, why);
+    return TT_OK;
 }
-static enum tt_err eager_create(const struct tt_policy_kind *kind,
-                                const struct tt_policy_setup *setup, struct tt_policy **out_policy,
-                                struct tt_message *why) {
-    return plain_create(kind, setup, TT_DEFER_NONE, out_policy, why);
+
+enum tt_err tt_deferred_options_parse(const struct tt_policy_kind *kind,
+                                      const struct tt_option *given, int32_t count,
+                                      struct tt_deferred_options *out_options,
+                                      struct tt_message *why) {
+    if (kind == &tt_deferred_kind)
+        return parse_ours(given, count, out_options, why);
+    if (kind->ops == &deferred_ops)
+        return parse_plain(kind, given, count, out_options, why);
+    return tt_fail(TT_ERR_UNSUPPORTED, why,
+                   "policy %s does not split into halves; deferred, eager, symphony and timeout do",
+                   kind->name);
 }
-static enum tt_err symphony_create(const struct tt_policy_kind *kind,
+
+static enum tt_err deferred_create(const struct tt_policy_kind *kind,
                                    const struct tt_policy_setup *setup,
                                    struct tt_policy **out_policy, struct tt_message *why) {
-    return plain_create(kind, setup, TT_DEFER_FULL, out_policy, why);
-}
-static enum tt_err timeout_create(const struct tt_policy_kind *kind,
-                                  const struct tt_policy_setup *setup,
-                                  struct tt_policy **out_policy, struct tt_message *why) {
-    return plain_create(kind, setup, TT_DEFER_TIMEOUT, out_policy, why);
+    struct tt_deferred_options options;
+    enum tt_err err =
+        tt_deferred_options_parse(kind, setup->options, setup->option_count, &options, why);
+    return err ? err : deferred_new(setup, &options, out_policy, why);
 }
 
 const struct tt_policy_kind tt_deferred_kind = {
@@ -374,7 +381,7 @@ const struct tt_policy_kind tt_eager_kind = {
     .summary = "the largest batch that fits, whenever an executor is free",
     .options = plain_options,
     .option_count = (int32_t)TT_COUNT(plain_options),
-    .create = eager_create,
+    .create = deferred_create,
     .ops = &deferred_ops,
 };
 const struct tt_policy_kind tt_symphony_kind = {
@@ -382,7 +389,7 @@ const struct tt_policy_kind tt_symphony_kind = {
     .summary = "Symphony's rule as published: not before frontrun, not after latest",
     .options = plain_options,
     .option_count = (int32_t)TT_COUNT(plain_options),
-    .create = symphony_create,
+    .create = deferred_create,
     .ops = &deferred_ops,
 };
 const struct tt_policy_kind tt_timeout_kind = {
@@ -390,6 +397,6 @@ const struct tt_policy_kind tt_timeout_kind = {
     .summary = "the largest batch that fits, once its head has waited for `delay`",
     .options = timeout_options,
     .option_count = (int32_t)TT_COUNT(timeout_options),
-    .create = timeout_create,
+    .create = deferred_create,
     .ops = &deferred_ops,
 };

@@ -25,11 +25,19 @@
 #ifndef TT_POLICY_DEFERRED_H
 #define TT_POLICY_DEFERRED_H
 
+#include "policy/deferred_model.h"
 #include "policy/policy.h"
 
 extern const struct tt_policy_kind tt_deferred_kind;
 extern const struct tt_policy_kind tt_eager_kind;
 extern const struct tt_policy_kind tt_symphony_kind;
 extern const struct tt_policy_kind tt_timeout_kind;
+
+/* The options of one of the four, as its model half takes them (network delays: none), for who runs
+ * the halves on threads of their own. INVALID as tt_options_parse; UNSUPPORTED: another policy. */
+TT_MUST_CHECK enum tt_err tt_deferred_options_parse(const struct tt_policy_kind *kind,
+                                                    const struct tt_option *given, int32_t count,
+                                                    struct tt_deferred_options *out_options,
+                                                    struct tt_message *why);
 
 #endif

@@ -19,6 +19,7 @@ struct tt_deferred_candidate {
     int32_t model;
     uint32_t generation; /* of the candidates of this model; grows */
     int32_t size;        /* rows; 0: the model has nothing to run */
+    int32_t left;        /* rows that wait, those of this batch included */
     int64_t exec_at;     /* start it not before this, */
     int64_t latest_at;   /* and not after this */
     int64_t key;         /* the smallest goes first; ties: smaller model */

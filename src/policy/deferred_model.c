@@ -31,7 +31,7 @@ enum tt_err tt_deferred_model_init(struct tt_deferred_model *self, int32_t model
         return TT_ERR_NO_MEMORY;
     }
     for (int32_t m = 0; m < models; m++)
-        tt_list_init(&self->queues[m].requests);
+        tt_list_init(&self->queues[m].tickets);
     return TT_OK;
 }
 
@@ -53,7 +53,7 @@ void tt_deferred_model_add(struct tt_deferred_model *self, int32_t model,
                                     .floor = 1,
                                     .grain = step_model->max_batch,
                                     .hint = 1};
-    tt_list_init(&q->requests);
+    tt_list_init(&q->tickets);
     if (whole->alpha_ns > 0) {
         int64_t grain = (2 * whole->beta_ns + whole->alpha_ns - 1) / whole->alpha_ns;
         q->grain = (int32_t)tt_instant_min(grain, step_model->max_batch);
@@ -75,23 +75,19 @@ void tt_deferred_model_remove(struct tt_deferred_model *self, int32_t model) {
 
 /* ---- the queue ---- */
 
-static struct tt_request *request_at(struct tt_list_node *node) {
-    return TT_CONTAINER_OF(node, struct tt_request, link);
-}
-
 static void unskip(struct tt_deferred_queue *q) {
     q->skipped = q->skipped_rows = 0;
     q->cursor = NULL;
 }
 
-static void unlink_request(struct tt_deferred_queue *q, struct tt_request *request) {
-    tt_list_remove(&request->link);
+static void unlink_ticket(struct tt_deferred_queue *q, struct tt_ticket *ticket) {
+    tt_list_remove(&ticket->link);
     q->count--;
-    q->rows -= request->rows;
+    q->rows -= ticket->rows;
 }
 
-static struct tt_request *first_kept(struct tt_deferred_queue *q) {
-    return request_at(q->cursor ? q->cursor : q->requests.head.next);
+static struct tt_ticket *first_kept(struct tt_deferred_queue *q) {
+    return tt_ticket_at(q->cursor ? q->cursor : q->tickets.head.next);
 }
 
 static void settle_length(struct tt_deferred_queue *q, int32_t length) {
@@ -102,53 +98,52 @@ static void settle_length(struct tt_deferred_queue *q, int32_t length) {
     q->latency = whole->latency_ns + row * (whole->max_batch + 1);
 }
 
-static bool due_before(const struct tt_request *a, const struct tt_request *b) {
+static bool due_before(const struct tt_ticket *a, const struct tt_ticket *b) {
     return a->deadline_at < b->deadline_at ||
            (a->deadline_at == b->deadline_at && a->number < b->number);
 }
 
-void tt_deferred_model_arrived(struct tt_deferred_model *self, struct tt_request *request,
+void tt_deferred_model_arrived(struct tt_deferred_model *self, struct tt_ticket *ticket,
                                bool comes_back) {
-    struct tt_deferred_queue *q = &self->queues[request->model];
+    struct tt_deferred_queue *q = &self->queues[ticket->model];
     tt_assert(q->model != NULL);
-    tt_assert(request->step == 0); /* whole graphs only */
-    struct tt_list_node *before = &q->requests.head;
-    while (before->prev != &q->requests.head && due_before(request, request_at(before->prev)))
+    struct tt_list_node *before = &q->tickets.head;
+    while (before->prev != &q->tickets.head && due_before(ticket, tt_ticket_at(before->prev)))
         before = before->prev;
-    if (before != &q->requests.head)
+    if (before != &q->tickets.head)
         unskip(q);
-    tt_list_insert_before(before, &request->link);
+    tt_list_insert_before(before, &ticket->link);
     q->count++;
-    q->rows += request->rows;
+    q->rows += ticket->rows;
     if (q->model->whole->length_count > 1 || q->count == 1)
-        settle_length(q, request->length);
+        settle_length(q, ticket->length);
     if (comes_back)
         return;
-    q->window_rows += request->rows;
+    q->window_rows += ticket->rows;
     if (q->credit > -CREDIT_LIMIT)
         q->credit--;
 }
 
-void tt_deferred_model_cancelled(struct tt_deferred_model *self, struct tt_request *request) {
-    struct tt_deferred_queue *q = &self->queues[request->model];
-    unlink_request(q, request);
+void tt_deferred_model_cancelled(struct tt_deferred_model *self, struct tt_ticket *ticket) {
+    struct tt_deferred_queue *q = &self->queues[ticket->model];
+    unlink_ticket(q, ticket);
     unskip(q);
 }
 
 static void drop_head(struct tt_deferred_model *self, struct tt_deferred_queue *q,
                       enum tt_drop_reason reason) {
-    struct tt_request *head = request_at(q->requests.head.next);
+    struct tt_ticket *head = tt_ticket_at(q->tickets.head.next);
     if (q->skipped > 0) {
         q->skipped--;
         q->skipped_rows -= head->rows;
     } else {
         q->cursor = NULL;
     }
-    unlink_request(q, head);
+    unlink_ticket(q, head);
     q->credit += CREDIT_DROP;
     if (q->credit > CREDIT_LIMIT)
         q->credit = CREDIT_LIMIT;
-    head->policy_word = reason;
+    head->drop_reason = reason;
     tt_list_push_back(&self->dropped, &head->link);
 }
 
@@ -203,7 +198,7 @@ static void skip_heads(struct tt_deferred_queue *q, const struct moment *t) {
     if (q->floor <= 1 && q->rows == q->count)
         return; /* the head lives, so it does */
     for (;;) {
-        struct tt_request *head = first_kept(q);
+        struct tt_ticket *head = first_kept(q);
         int32_t left = q->rows - q->skipped_rows;
         int32_t need = left < q->floor ? left : q->floor;
         if (need < head->rows)
@@ -222,22 +217,22 @@ static void skip_heads(struct tt_deferred_queue *q, const struct moment *t) {
 
 /* Rows of the longest run of requests from `first` on with at most `limit` rows; at least the first
  * one's. */
-static int32_t prefix_rows(const struct tt_deferred_queue *q, struct tt_request *first,
+static int32_t prefix_rows(const struct tt_deferred_queue *q, struct tt_ticket *first,
                            int32_t limit) {
     int32_t left = q->rows - q->skipped_rows;
     if (left <= limit || q->rows == q->count)
         return left < limit ? left : limit;
     int32_t sum = first->rows;
-    for (struct tt_list_node *n = first->link.next; n != &q->requests.head; n = n->next) {
-        if (sum + request_at(n)->rows > limit)
+    for (struct tt_list_node *n = first->link.next; n != &q->tickets.head; n = n->next) {
+        if (sum + tt_ticket_at(n)->rows > limit)
             break;
-        sum += request_at(n)->rows;
+        sum += tt_ticket_at(n)->rows;
     }
     return sum;
 }
 
 /* S5 */
-static int64_t timeout_of(const struct tt_deferred_options *o, const struct tt_request *head) {
+static int64_t timeout_of(const struct tt_deferred_options *o, const struct tt_ticket *head) {
     if (o->delay_permille <= 0 || head->deadline_at == TT_NEVER)
         return o->delay_ns;
     int64_t whole = head->deadline_at - head->arrived_at; /* in two parts: products must fit */
@@ -245,7 +240,7 @@ static int64_t timeout_of(const struct tt_deferred_options *o, const struct tt_r
 }
 
 static int64_t deferred_start(const struct tt_deferred_model *self,
-                              const struct tt_deferred_queue *q, const struct tt_request *head,
+                              const struct tt_deferred_queue *q, const struct tt_ticket *head,
                               int32_t size) {
     const struct tt_deferred_options *o = &self->options;
     int64_t a = head->arrived_at;
@@ -272,7 +267,7 @@ static int64_t deferred_start(const struct tt_deferred_model *self,
 static int32_t choose(struct tt_deferred_model *self, struct tt_deferred_queue *q,
                       const struct moment *t) {
     while (q->count > 0) {
-        const struct tt_request *head = request_at(q->requests.head.next);
+        const struct tt_ticket *head = tt_ticket_at(q->tickets.head.next);
         if (fits(q, t, head->rows, head->deadline_at))
             break;
         drop_head(self, q, TT_DROP_DEADLINE);
@@ -282,7 +277,7 @@ static int32_t choose(struct tt_deferred_model *self, struct tt_deferred_queue *
         return 0;
     }
     skip_heads(q, t);
-    struct tt_request *head = first_kept(q);
+    struct tt_ticket *head = first_kept(q);
     int32_t left = q->rows - q->skipped_rows;
     int32_t limit = left < q->model->max_batch ? left : q->model->max_batch;
     return prefix_rows(q, head, largest(q, t, head->deadline_at, limit));
@@ -293,7 +288,7 @@ static int32_t choose(struct tt_deferred_model *self, struct tt_deferred_queue *
 static void form(struct tt_deferred_model *self, struct tt_deferred_queue *q,
                  const struct moment *t, struct tt_deferred_candidate *out) {
     const struct tt_deferred_options *o = &self->options;
-    const struct tt_request *head = request_at(q->requests.head.next);
+    const struct tt_ticket *head = tt_ticket_at(q->tickets.head.next);
     int32_t size = q->rows;
     if (q->skipped == 0 && size <= q->model->max_batch && fits(q, t, size, head->deadline_at)) {
         q->hint = size; /* everything, and so whatever is less, is in time */
@@ -306,6 +301,7 @@ static void form(struct tt_deferred_model *self, struct tt_deferred_queue *q,
     int32_t left = q->rows - q->skipped_rows;
     int64_t start_at = start_of(t, size);
     out->size = size;
+    out->left = left;
     out->lead_ns = o->d_ctrl_ns + o->d_data_ns * size;
     out->exec_at = start_at;
     if (head->deadline_at == TT_NEVER) {
@@ -327,7 +323,7 @@ static void set_timer(struct tt_deferred_model *self, int32_t model,
     struct tt_deferred_queue *q = &self->queues[model];
     int64_t at = TT_NEVER;
     if (q->count > 0)
-        at = request_at(q->requests.head.next)->deadline_at;
+        at = tt_ticket_at(q->tickets.head.next)->deadline_at;
     if (self->options.reform_at_latest && c->size > 0 && c->latest_at != TT_NEVER)
         at = tt_instant_min(at, c->latest_at - c->lead_ns + 1);
     if (c->size > 0 && c->exec_at > c->latest_at) /* a long timeout: what is left runs then */
@@ -362,6 +358,24 @@ static int32_t wanted_rows(const struct tt_deferred_model *self, const struct tt
     return want < size ? want : size;
 }
 
+/* The first requests of at most `want` rows, one at least, go to the end of `batch`; their rows. */
+static int32_t take_rows(struct tt_deferred_queue *q, int32_t want, struct tt_list *batch) {
+    struct tt_list_node *last = q->tickets.head.next;
+    int32_t rows = tt_ticket_at(last)->rows, count = 1;
+    while (rows < want && last->next != &q->tickets.head) {
+        int32_t more = tt_ticket_at(last->next)->rows;
+        if (rows + more > want)
+            break;
+        rows += more;
+        last = last->next;
+        count++;
+    }
+    tt_list_move_front(&q->tickets, last, batch);
+    q->count -= count;
+    q->rows -= rows;
+    return rows;
+}
+
 void tt_deferred_model_granted(struct tt_deferred_model *self, int64_t now,
                                const struct tt_deferred_grant *grant, struct tt_list *batch,
                                struct tt_deferred_dispatched *out_dispatched) {
@@ -381,17 +395,7 @@ void tt_deferred_model_granted(struct tt_deferred_model *self, int64_t now,
     while (q->skipped > 0)
         drop_head(self, q, TT_DROP_EARLY);
     unskip(q);
-    int32_t rows = 0;
-    while (q->count > 0) {
-        struct tt_request *request = request_at(q->requests.head.next);
-        if (rows > 0 && rows + request->rows > want)
-            break;
-        rows += request->rows;
-        unlink_request(q, request);
-        tt_list_push_back(batch, &request->link);
-        if (rows >= want)
-            break;
-    }
+    int32_t rows = take_rows(q, want, batch);
     out_dispatched->taken = true;
     out_dispatched->start_at = start_of(&t, rows);
     out_dispatched->free_at = out_dispatched->start_at + q->latency[rows];
@@ -508,26 +512,26 @@ static void check_queue(const struct tt_deferred_model *self, int32_t m) {
     const struct tt_deferred_queue *q = &self->queues[m];
     int32_t count = 0, rows = 0, before = 0, rows_before = 0;
     bool at_cursor = q->cursor == NULL;
-    const struct tt_request *last = NULL;
-    for (struct tt_list_node *n = q->requests.head.next; n != &q->requests.head; n = n->next) {
-        const struct tt_request *request = request_at(n);
-        tt_assert(request->state == TT_REQUEST_QUEUED && request->model == m);
-        tt_assert(!last || due_before(last, request));
+    const struct tt_ticket *last = NULL;
+    for (struct tt_list_node *n = q->tickets.head.next; n != &q->tickets.head; n = n->next) {
+        const struct tt_ticket *ticket = tt_ticket_at(n);
+        tt_assert(ticket->model == m);
+        tt_assert(!last || due_before(last, ticket));
         at_cursor = at_cursor || n == q->cursor;
         if (!at_cursor) {
             before++;
-            rows_before += request->rows;
+            rows_before += ticket->rows;
         }
         count++;
-        rows += request->rows;
-        last = request;
+        rows += ticket->rows;
+        last = ticket;
     }
     tt_assert(count == q->count && rows == q->rows);
     tt_assert(at_cursor);
     tt_assert(before == q->skipped && rows_before == q->skipped_rows);
     tt_assert(q->floor >= 1);
     tt_assert(q->credit >= -CREDIT_LIMIT && q->credit <= CREDIT_LIMIT);
-    tt_assert(count == 0 || request_at(q->requests.head.next)->deadline_at == TT_NEVER ||
+    tt_assert(count == 0 || tt_ticket_at(q->tickets.head.next)->deadline_at == TT_NEVER ||
               tt_heap_contains(&self->timers, m));
 }
 

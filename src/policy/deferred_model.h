@@ -48,13 +48,14 @@
  *
  * Inputs of several lengths: a queue counts with the longest length it has seen since it was empty
  * (never late, maybe too careful). It never knows of devices, and never drops or runs itself: what
- * it gives up it hands out in a list. */
+ * it gives up it hands out in a list. Of a request it sees the ticket alone, which is at the first
+ * of the model's steps: the family runs whole graphs. */
 #ifndef TT_POLICY_DEFERRED_MODEL_H
 #define TT_POLICY_DEFERRED_MODEL_H
 
 #include "base/heap.h"
-#include "core/request.h"
 #include "core/step_model.h"
+#include "core/ticket.h"
 #include "policy/deferred_messages.h"
 
 enum tt_deferred_floor {
@@ -83,7 +84,7 @@ struct tt_deferred_options {
 };
 
 struct tt_deferred_queue {
-    struct tt_list requests;
+    struct tt_list tickets;
     const struct tt_step_model *model; /* NULL: not there */
     const int64_t *latency;            /* l by rows */
     int32_t count, rows;
@@ -106,8 +107,8 @@ struct tt_deferred_model {
     int32_t count;
     struct tt_deferred_queue *queues;
     struct tt_heap timers;  /* model -> when it must be formed anew */
-    struct tt_list dropped; /* requests given up, the reason in policy_word; whoever runs this half
-                               empties it */
+    struct tt_list dropped; /* tickets given up, with the reason; whoever runs this half empties
+                               it */
     int64_t gap_ns;
     int64_t overload_ppm; /* 0: none, 1000000: fully in the other regime */
     int64_t tick_at, next_tick_at;
@@ -121,14 +122,14 @@ void tt_deferred_model_add(struct tt_deferred_model *self, int32_t model,
 void tt_deferred_model_remove(struct tt_deferred_model *self, int32_t model);
 
 /* Into, and out of, its queue; `form` is due. Counts as an arrival unless it comes back. */
-void tt_deferred_model_arrived(struct tt_deferred_model *self, struct tt_request *request,
+void tt_deferred_model_arrived(struct tt_deferred_model *self, struct tt_ticket *ticket,
                                bool comes_back);
-void tt_deferred_model_cancelled(struct tt_deferred_model *self, struct tt_request *request);
+void tt_deferred_model_cancelled(struct tt_deferred_model *self, struct tt_ticket *ticket);
 
 /* The candidate as of `now` (always with the next generation), and the model's timer. */
 void tt_deferred_model_form(struct tt_deferred_model *self, int32_t model, int64_t now,
                             struct tt_deferred_candidate *out_candidate);
-/* Takes the batch of a grant: its requests, in order, go to the end of `batch`. `form` is due. */
+/* Takes the batch of a grant: its tickets, in order, go to the end of `batch`. `form` is due. */
 void tt_deferred_model_granted(struct tt_deferred_model *self, int64_t now,
                                const struct tt_deferred_grant *grant, struct tt_list *batch,
                                struct tt_deferred_dispatched *out_dispatched);

@@ -69,6 +69,8 @@ static void offer(struct tt_deferred_rank *self, int64_t now, int32_t executor) 
 void tt_deferred_rank_dispatched(struct tt_deferred_rank *self, int64_t now,
                                  const struct tt_deferred_dispatched *dispatched) {
     struct tt_deferred_executor *e = &self->executors[dispatched->executor];
+    tt_assert(e->granted);
+    e->granted = false;
     if (dispatched->taken) {
         e->queued++;
         e->last_start_at = dispatched->start_at;
@@ -98,6 +100,7 @@ void tt_deferred_rank_add(struct tt_deferred_rank *self, int64_t now, int32_t ex
                           int32_t depth) {
     struct tt_deferred_executor *e = &self->executors[executor];
     tt_assert(!e->up);
+    tt_assert(!e->granted);
     *e = (struct tt_deferred_executor){
         .free_at = now, .limit = self->ahead && depth > 1 ? 2 : 1, .up = true};
     self->up++;
@@ -124,7 +127,7 @@ static const struct tt_deferred_candidate *first_ready(struct tt_deferred_rank *
     }
     while ((top = tt_heap_top(&self->ready))) {
         const struct tt_deferred_candidate *c = &self->candidates[top->id];
-        if (now + c->lead_ns <= c->latest_at)
+        if (now + c->lead_ns <= c->latest_at || self->grants_expired)
             return c;
         tt_heap_remove(&self->ready, top->id); /* its model re-forms it, or waits for an arrival */
     }
@@ -155,6 +158,7 @@ bool tt_deferred_rank_next(struct tt_deferred_rank *self, int64_t now,
                                             .idle = self->free.count,
                                             .free_at = self->executors[top->id].free_at,
                                             .gap_ns = tt_deferred_rank_gap(self)};
+    self->executors[top->id].granted = true;
     tt_heap_remove(&self->free, top->id);
     tt_heap_remove(&self->ready, c->model);
     return true;
@@ -236,7 +240,7 @@ void tt_deferred_rank_check(const struct tt_deferred_rank *self) {
         up += e->up;
         tt_assert(e->queued >= 0 && e->queued <= 2);
         tt_assert(!(free && soon));
-        tt_assert((free || soon) == (e->up && e->queued < e->limit));
+        tt_assert((free || soon) == (e->up && e->queued < e->limit && !e->granted));
     }
     tt_assert(up == self->up);
 }

@@ -26,6 +26,7 @@ struct tt_deferred_executor {
     int64_t last_start_at, last_span_ns; /* of the task given to it last */
     int32_t queued, limit;
     bool up;
+    bool granted; /* and not answered yet */
 };
 
 struct tt_deferred_rank {
@@ -39,6 +40,10 @@ struct tt_deferred_rank {
     int64_t last_dispatch_at;
     int64_t gap_fixed; /* ns * 1024 */
     bool ahead;        /* messages take time */
+    /* A candidate whose latest has passed is granted too: its model half forms it anew when the
+     * grant arrives. For halves on threads of their own, where a newer candidate may come too late
+     * again and again; on one thread it is there at once. Off at first. */
+    bool grants_expired;
 };
 
 TT_MUST_CHECK enum tt_err tt_deferred_rank_init(struct tt_deferred_rank *self, int32_t models,
