@@ -5,9 +5,13 @@
 
 #include "base/instant.h"
 
+#include <pthread.h>
+
 /* Nanoseconds of CLOCK_MONOTONIC. Any thread. */
 int64_t tt_clock_now(void);
 /* Nanoseconds since 1970, for people and protocols: it may jump, and nothing is scheduled by it. */
 int64_t tt_clock_wall(void);
+/* Processor time that `thread` (which runs, or has not been joined yet) has used so far. */
+int64_t tt_clock_thread_cpu(pthread_t thread);
 
 #endif

@@ -43,6 +43,19 @@ static inline void tt_list_remove(struct tt_list_node *node) {
     node->next->prev = node->prev;
     node->next = node->prev = NULL;
 }
+/* Moves everything from the first up to `last`, a member, to the end of `out`. */
+static inline void tt_list_move_front(struct tt_list *self, struct tt_list_node *last,
+                                      struct tt_list *out) {
+    struct tt_list_node *first = self->head.next;
+    tt_assert(last != &self->head);
+    self->head.next = last->next;
+    last->next->prev = &self->head;
+    first->prev = out->head.prev;
+    out->head.prev->next = first;
+    last->next = &out->head;
+    out->head.prev = last;
+}
+
 /* First and last; NULL when empty. */
 static inline struct tt_list_node *tt_list_first(const struct tt_list *self) {
     return tt_list_empty(self) ? NULL : self->head.next;

@@ -1,6 +1,7 @@
 #include "base/parker.h"
 
 #include <linux/futex.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -33,6 +34,10 @@ bool tt_parker_park(struct tt_parker *self, int64_t until_at) {
         __builtin_ia32_pause();
 #endif
     }
+    return tt_parker_sleep(self, until_at);
+}
+
+bool tt_parker_sleep(struct tt_parker *self, int64_t until_at) {
     uint32_t expected = EMPTY;
     if (!atomic_compare_exchange_strong_explicit(&self->state, &expected, PARKED,
                                                  memory_order_acq_rel, memory_order_relaxed))
@@ -45,3 +50,5 @@ void tt_parker_unpark(struct tt_parker *self) {
     if (atomic_exchange_explicit(&self->state, WOKEN, memory_order_acq_rel) == PARKED)
         syscall(SYS_futex, &self->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
+
+void tt_parker_be_punctual(void) { prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL); }

@@ -22,6 +22,11 @@ void tt_parker_init(struct tt_parker *self);
  * True when woken; false when the time has come or the wait ended for no reason. Only one thread
  * may wait on a parker. */
 bool tt_parker_park(struct tt_parker *self, int64_t until_at);
+/* The same without spinning first. */
+bool tt_parker_sleep(struct tt_parker *self, int64_t until_at);
+/* The calling thread's waits end as exactly as the kernel can (by default they may last 50
+ * microseconds longer). */
+void tt_parker_be_punctual(void);
 /* Any thread. */
 void tt_parker_unpark(struct tt_parker *self);
 

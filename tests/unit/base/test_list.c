@@ -93,8 +93,31 @@ static void agrees_with_an_array(void **state) {
     }
 }
 
+static void moves_its_front(void **state) {
+    (void)state;
+    for (int moved = 1; moved <= ITEMS; moved++) {
+        struct item items[ITEMS] = {0};
+        struct tt_list from, to;
+        int order[ITEMS];
+        tt_list_init(&from);
+        tt_list_init(&to);
+        for (int i = 0; i < ITEMS; i++) {
+            items[i].value = order[i] = i;
+            tt_list_push_back(&from, &items[i].link);
+        }
+        tt_list_move_front(&from, &items[moved - 1].link, &to);
+        compare(&to, order, moved, 0);
+        compare(&from, order + moved, ITEMS - moved, 0);
+        if (moved < ITEMS) /* and behind what is there already */
+            tt_list_move_front(&from, tt_list_last(&from), &to);
+        compare(&to, order, ITEMS, 0);
+        compare(&from, order, 0, 0);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(moves_its_front),
         cmocka_unit_test(empty_is_empty),
         cmocka_unit_test(agrees_with_an_array),
     };

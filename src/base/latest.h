@@ -1,0 +1,36 @@
+/* A register of which only the newest value counts: one thread overwrites it whenever it likes, one
+ * other looks when it has time. Neither waits for the other, ever, and a slow reader costs the
+ * writer nothing; values that were overwritten unread are simply gone.
+ *
+ * A register is one cache line. A version beside the value is odd while it is being written; a
+ * reader that meets that, or sees the version change under its hands, gets nothing and comes back
+ * when the writer has told it that the new value is there (base/dirty_set.h): so it never spins on
+ * a writer that lost its processor in the middle. */
+#ifndef TT_BASE_LATEST_H
+#define TT_BASE_LATEST_H
+
+#include "base/err.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { TT_LATEST_WORDS = 7, TT_LATEST_BYTES = 56 };
+
+struct tt_latest {
+    _Alignas(64) _Atomic uint64_t version; /* 0: never written */
+    _Atomic uint64_t words[TT_LATEST_WORDS];
+};
+
+/* `bytes`: the size of the value, a multiple of 8, at most TT_LATEST_BYTES; always the same for one
+ * register. The one writing thread. */
+void tt_latest_write(struct tt_latest *self, const void *value, int32_t bytes);
+/* The newest value; false, and nothing written, when there is none yet or one is just being
+ * written. Any thread. */
+bool tt_latest_read(const struct tt_latest *self, void *out_value, int32_t bytes);
+/* Grows with every write: has anything changed since this was asked last? */
+static inline uint64_t tt_latest_version(const struct tt_latest *self) {
+    return atomic_load_explicit(&self->version, memory_order_acquire);
+}
+
+#endif

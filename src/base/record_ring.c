@@ -1,0 +1,91 @@
+#include "base/record_ring.h"
+
+#include "base/perturb.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum tt_err tt_record_ring_init(struct tt_record_ring *self, int32_t capacity,
+                                int32_t record_bytes) {
+    tt_assert(capacity >= 1 && capacity <= 1 << 28);
+    tt_assert(record_bytes > 0 && record_bytes % 8 == 0);
+    uint32_t slots = 1;
+    while (slots < (uint32_t)capacity)
+        slots *= 2;
+    size_t bytes = ((size_t)slots * (size_t)record_bytes + 63) / 64 * 64;
+    unsigned char *records = aligned_alloc(64, bytes);
+    if (!records)
+        return TT_ERR_NO_MEMORY;
+    self->records = records;
+    self->capacity = slots;
+    self->record_bytes = (uint32_t)record_bytes;
+    self->head_seen = self->tail_seen = 0;
+    atomic_init(&self->tail, 0);
+    atomic_init(&self->head, 0);
+    return TT_OK;
+}
+
+void tt_record_ring_fini(struct tt_record_ring *self) {
+    free(self->records);
+    self->records = NULL;
+}
+
+static unsigned char *slot(const struct tt_record_ring *self, uint32_t at) {
+    return self->records + (size_t)(at & (self->capacity - 1)) * self->record_bytes;
+}
+
+/* Of `count` records from `at` on, those before the end of the memory. */
+static int32_t side_by_side(const struct tt_record_ring *self, uint32_t at, uint32_t count) {
+    uint32_t before_end = self->capacity - (at & (self->capacity - 1));
+    return (int32_t)(count < before_end ? count : before_end);
+}
+
+void *tt_record_ring_room(struct tt_record_ring *self, int32_t *out_count) {
+    uint32_t tail = atomic_load_explicit(&self->tail, memory_order_relaxed);
+    uint32_t free_count = self->capacity - (tail - self->head_seen);
+    if (free_count <= self->capacity / 2) { /* more is room enough not to look again */
+        tt_perturb();
+        self->head_seen = atomic_load_explicit(&self->head, memory_order_acquire);
+        free_count = self->capacity - (tail - self->head_seen);
+    }
+    *out_count = side_by_side(self, tail, free_count);
+    return slot(self, tail);
+}
+
+void tt_record_ring_commit(struct tt_record_ring *self, int32_t count) {
+    uint32_t tail = atomic_load_explicit(&self->tail, memory_order_relaxed);
+    tt_assert(count >= 0 && (uint32_t)count <= self->capacity - (tail - self->head_seen));
+    tt_perturb();
+    atomic_store_explicit(&self->tail, tail + (uint32_t)count, memory_order_release);
+    tt_perturb();
+}
+
+bool tt_record_ring_push(struct tt_record_ring *self, const void *record) {
+    int32_t count;
+    void *room = tt_record_ring_room(self, &count);
+    if (count == 0)
+        return false;
+    memcpy(room, record, self->record_bytes);
+    tt_record_ring_commit(self, 1);
+    return true;
+}
+
+bool tt_record_ring_look(struct tt_record_ring *self) {
+    tt_perturb();
+    self->tail_seen = atomic_load_explicit(&self->tail, memory_order_acquire);
+    return self->tail_seen != atomic_load_explicit(&self->head, memory_order_relaxed);
+}
+
+const void *tt_record_ring_peek(struct tt_record_ring *self, int32_t *out_count) {
+    uint32_t head = atomic_load_explicit(&self->head, memory_order_relaxed);
+    *out_count = side_by_side(self, head, self->tail_seen - head);
+    return slot(self, head);
+}
+
+void tt_record_ring_take(struct tt_record_ring *self, int32_t count) {
+    uint32_t head = atomic_load_explicit(&self->head, memory_order_relaxed);
+    tt_assert(count >= 0 && (uint32_t)count <= self->tail_seen - head);
+    tt_perturb();
+    atomic_store_explicit(&self->head, head + (uint32_t)count, memory_order_release);
+    tt_perturb();
+}

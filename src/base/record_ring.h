@@ -1,0 +1,51 @@
+/* A bounded ring of small records from one thread to one other, moved many at a time.
+ *
+ * The producer asks for room, writes records where it is, and commits them; the consumer looks,
+ * peeks at what there is, reads it in place, and takes it out. One atomic store publishes or frees
+ * any number of records, so what a record costs is its copy. Neither end blocks or allocates. What
+ * the producer wrote before a commit is visible to the consumer after the peek that shows it. A
+ * full ring is an answer (no room), not an error. (base/ring.h carries single pointers.) */
+#ifndef TT_BASE_RECORD_RING_H
+#define TT_BASE_RECORD_RING_H
+
+#include "base/err.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct tt_record_ring {
+    unsigned char *records;
+    uint32_t capacity; /* a power of two */
+    uint32_t record_bytes;
+    /* The two ends on cache lines of their own, as in base/ring.h. */
+    _Alignas(64) _Atomic uint32_t tail; /* committed so far */
+    uint32_t head_seen;
+    _Alignas(64) _Atomic uint32_t head; /* taken so far */
+    uint32_t tail_seen;
+};
+
+/* At least `capacity` (1..2^28) records of `record_bytes`, a multiple of 8. Errors: NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_record_ring_init(struct tt_record_ring *self, int32_t capacity,
+                                              int32_t record_bytes);
+void tt_record_ring_fini(struct tt_record_ring *self);
+
+/* Producer. Where the next records go, side by side; *out_count of them (0: full; there may be more
+ * room at the ring's beginning, which the next call shows). */
+void *tt_record_ring_room(struct tt_record_ring *self, int32_t *out_count);
+/* Publishes the first `count` records of the room. */
+void tt_record_ring_commit(struct tt_record_ring *self, int32_t count);
+/* Producer: one record, copied in. False: full. */
+TT_MUST_CHECK bool tt_record_ring_push(struct tt_record_ring *self, const void *record);
+
+/* Consumer: takes note of what has been committed so far; false: nothing. A consumer that reads its
+ * clock after this and peeks later knows that all it finds was there at that instant. */
+bool tt_record_ring_look(struct tt_record_ring *self);
+/* Consumer. The oldest records of the last look, side by side, good until they are taken;
+ * *out_count of them (0: none left; more may follow at the ring's beginning, which the next call
+ * shows once these are taken). */
+const void *tt_record_ring_peek(struct tt_record_ring *self, int32_t *out_count);
+/* Frees the first `count` records of the peek. */
+void tt_record_ring_take(struct tt_record_ring *self, int32_t count);
+
+#endif
