@@ -1,0 +1,23 @@
+/* The devices behind the multicore scheduler, as its rank thread sees them.
+ *
+ * Two kinds exist: emulated ones (rt/emulated_fleet.h), whose completions are computed, and the
+ * executors of an engine. All functions are called by the rank thread only. */
+#ifndef TT_RT_MULTICORE_DEVICES_H
+#define TT_RT_MULTICORE_DEVICES_H
+
+#include "rt/multicore_messages.h"
+
+struct tt_multicore_devices {
+    void *context;
+    /* Runs the batch on its executor, which is idle. */
+    void (*begin)(void *context, int64_t now, struct tt_multicore_batch *batch);
+    /* A batch that has ended by now, with started_at and ended_at set; NULL: no more. */
+    struct tt_multicore_batch *(*ended)(void *context, int64_t now);
+    /* When to ask again even if nobody rings; TT_NEVER. */
+    int64_t (*next_at)(void *context);
+    /* The executor has gone: its batch, if it has one, will not end. Its `lost` is set and `ended`
+     * returns it at once (emulated), or when the engine gives it up. */
+    void (*lose)(void *context, int64_t now, int32_t executor);
+};
+
+#endif
