@@ -20,6 +20,7 @@ static const struct verb {
     {"compare", "policies side by side along one parameter: who is best where", tt_cmd_compare},
     {"load", "load a server over HTTP, open loop, and report goodput and latencies", tt_cmd_load},
     {"top", "watch a server: models, rates, batches, goodput", tt_cmd_top},
+    {"bench", "measure how fast the scheduler is on this machine", tt_cmd_bench},
 };
 
 static void print_help(FILE *out) {

@@ -15,5 +15,6 @@ int tt_cmd_reproduce(int argc, char **argv);
 int tt_cmd_compare(int argc, char **argv);
 int tt_cmd_load(int argc, char **argv);
 int tt_cmd_top(int argc, char **argv);
+int tt_cmd_bench(int argc, char **argv);
 
 #endif
