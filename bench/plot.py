@@ -43,8 +43,8 @@ def lines(path, title, x_title, y_title, series):
     )
     for i, (name, line) in enumerate(series.items()):
         colour = COLOURS[i % len(COLOURS)]
-        path = " ".join(f"{x_of(x):.1f},{y_of(y):.1f}" for x, y in line)
-        out.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        points_text = " ".join(f"{x_of(x):.1f},{y_of(y):.1f}" for x, y in line)
+        out.append(f'<polyline points="{points_text}" fill="none" stroke="{colour}" stroke-width="2"/>')
         out.extend(f'<circle cx="{x_of(x):.1f}" cy="{y_of(y):.1f}" r="3" fill="{colour}"/>' for x, y in line)
         y = TOP + 16 + 20 * i
         out.append(f'<text x="{WIDTH - RIGHT + 12}" y="{y}" fill="{colour}">{escape(name)}</text>')
