@@ -37,6 +37,10 @@ static const char help[] =
     "  --http-port PORT         port to listen on, 0 for any free one (8000)\n"
     "  --executors N            batches that may run at once, per scheduling domain (number of "
     "processors)\n"
+    "  --scheduler-threads N    threads of their own for each domain of the policies deferred, "
+    "eager, symphony and\n"
+    "                           timeout: 1: one; more: one of them ranks; 0: they share the "
+    "server's thread (0)\n"
     "  --grace-ms MS            time to finish accepted requests when told to stop (5000)\n"
     "  --record FILE            record what the policies see and decide, for `tutti replay`\n"
     "  --measure-stale          measure models whose profile is of another model file or\n"
@@ -216,6 +220,10 @@ static int take_flag(struct flags *flags, int flag, const char *name) {
         code = take_number(name, "a number", 1, 256, &number);
         control->loader.executors = (int32_t)number;
         break;
+    case 't':
+        code = take_number(name, "a number", 0, 64, &number);
+        control->scheduler_threads = (int32_t)number;
+        break;
     case 'g': code = take_number(name, "milliseconds", 0, 3600000, &grace_ms); break;
     case 'L': flags->shows_limits = true; break;
     case 'J': flags->as_json = true; break;
@@ -261,6 +269,11 @@ static int check_flags(struct flags *flags) {
     if (flags->control.load_count > 0 && flags->control.mode != TT_CONTROL_EXPLICIT)
         return tt_arguments_refuse("serve", "--load-model goes with --model-control-mode explicit",
                                    NULL);
+    if (flags->record && flags->control.scheduler_threads > 0)
+        return tt_arguments_refuse("serve",
+                                   "--record does not go with --scheduler-threads: what threads "
+                                   "decide depends on when, and would not replay",
+                                   NULL);
     flags->control.load = flags->loads;
     fit_connections(&flags->limits);
     flags->control.limits = &flags->limits;
@@ -278,6 +291,7 @@ static int parse_flags(int argc, char **argv, struct flags *flags) {
         {"http-host", required_argument, NULL, 'H'},
         {"http-port", required_argument, NULL, 'p'},
         {"executors", required_argument, NULL, 'e'},
+        {"scheduler-threads", required_argument, NULL, 't'},
         {"grace-ms", required_argument, NULL, 'g'},
         {"onnxruntime", required_argument, NULL, 'o'},
         {"show-limits", no_argument, NULL, 'L'},

@@ -431,6 +431,8 @@ static enum tt_err open_parts(struct tt_control *self, struct tt_message *why) {
     if (!err)
         tt_serving_record(self->serving, self->options.recorder);
     if (!err)
+        tt_serving_use_threads(self->serving, self->options.scheduler_threads);
+    if (!err)
         err = tt_loader_open(&self->options.loader, self->serving, &self->loader, why);
     if (!err)
         err = tt_serving_start(self->serving, why);

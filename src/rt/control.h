@@ -29,6 +29,7 @@ struct tt_control_options {
     const struct tt_limits *limits; /* NULL: the standard ones */
     struct tt_loader_options loader;
     struct tt_recorder *recorder; /* of every domain; borrowed for life; NULL: none */
+    int32_t scheduler_threads;    /* tt_serving_use_threads */
 };
 
 struct tt_control; /* the server, its library, engines and models */

@@ -1,6 +1,7 @@
 #include "rt/domain.h"
 
 #include "base/instant.h"
+#include "rt/threaded_policy.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -243,7 +244,17 @@ static enum tt_err domain_fill(struct tt_domain *self, const struct tt_domain_op
         return err;
     struct tt_policy_setup setup = {
         .domain = &self->mechanism, .options = self->options, .option_count = self->option_count};
-    err = tt_policy_create(&self->mechanism, options->policy, &setup, why);
+    err = TT_ERR_UNSUPPORTED;
+    if (options->scheduler_threads > 0) {
+        struct tt_threaded_policy_options threads = {.threads = options->scheduler_threads,
+                                                     .max_batch = options->max_batch,
+                                                     .request_limit = mechanism.request_limit,
+                                                     .wake = options->wake,
+                                                     .wake_context = options->wake_context};
+        err = tt_threaded_policy_create(&self->mechanism, options->policy, &setup, &threads, why);
+    }
+    if (err == TT_ERR_UNSUPPORTED)
+        err = tt_policy_create(&self->mechanism, options->policy, &setup, why);
     return err ? err : observe(self, options, &mechanism, why);
 }
 

@@ -55,6 +55,11 @@ struct tt_domain_options {
     int32_t option_count;
     struct tt_recorder *recorder; /* hears everything; NULL: none */
     struct tt_trace *trace;       /* keeps what was last; NULL: none */
+    /* S6: scheduled on so many threads of its own, if the policy splits into halves; 0: none. They
+     * wake the scheduler's thread. */
+    int32_t scheduler_threads;
+    void (*wake)(void *context);
+    void *wake_context;
 };
 
 TT_MUST_CHECK enum tt_err tt_domain_new(const struct tt_domain_options *options,

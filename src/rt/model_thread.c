@@ -16,8 +16,9 @@ enum { LOOK_REQUESTS = 4096 };
  * told before its executor is granted again. */
 static enum tt_err make_batches(struct tt_model_thread *self,
                                 const struct tt_model_thread_options *options) {
-    int32_t most = 1;
-    for (int32_t m = options->index; m < options->model_count; m += options->thread_count)
+    int32_t most = options->max_batch > 1 ? options->max_batch : 1;
+    for (int32_t m = options->index; options->models && m < options->model_count;
+         m += options->thread_count)
         most = options->models[m].max_batch > most ? options->models[m].max_batch : most;
     size_t bytes =
         sizeof(struct tt_multicore_batch) + (size_t)most * sizeof(struct tt_multicore_request);
@@ -45,6 +46,7 @@ static enum tt_err make_rings(struct tt_model_thread *self,
     if (tt_record_ring_init(&self->events, events, sizeof(struct tt_multicore_event)) ||
         tt_record_ring_init(&self->answers, self->grant_limit,
                             sizeof(struct tt_multicore_answer)) ||
+        tt_record_ring_init(&self->removed, 1, sizeof(int64_t)) ||
         tt_dirty_set_init(&self->candidates_changed, options->model_count) ||
         tt_dirty_set_init(&self->loads_changed, options->model_count))
         return TT_ERR_NO_MEMORY;
@@ -88,7 +90,8 @@ enum tt_err tt_model_thread_init(struct tt_model_thread *self,
         tt_model_thread_fini(self);
         return TT_ERR_NO_MEMORY;
     }
-    for (int32_t m = options->index; m < options->model_count; m += options->thread_count)
+    for (int32_t m = options->index; options->models && m < options->model_count;
+         m += options->thread_count)
         tt_deferred_model_add(&self->half, m, &options->models[m]);
     return TT_OK;
 }
@@ -98,6 +101,7 @@ void tt_model_thread_fini(struct tt_model_thread *self) {
         tt_record_ring_fini(&self->inbox[i]);
     tt_record_ring_fini(&self->events);
     tt_record_ring_fini(&self->answers);
+    tt_record_ring_fini(&self->removed);
     tt_dirty_set_fini(&self->candidates_changed);
     tt_dirty_set_fini(&self->loads_changed);
     tt_histogram_fini(&self->stats.batch_rows);
@@ -231,6 +235,35 @@ static bool take_events(struct tt_model_thread *self) {
     return any;
 }
 
+static void remove_model(struct tt_model_thread *self, int32_t model) {
+    struct tt_deferred_queue *q = &self->half.queues[model];
+    struct tt_list_node *node;
+    while ((node = tt_list_first(&q->tickets))) { /* of requests that have left, at most */
+        tt_deferred_model_cancelled(&self->half, tt_ticket_at(node));
+        ticket_give(self, tt_ticket_at(node));
+        self->queued--;
+    }
+    tt_deferred_model_remove(&self->half, model);
+    mark(self, model); /* its empty candidate takes the last one away */
+    struct tt_deferred_load none = {.model = model};
+    tt_latest_write(&self->registers->loads[model], &none, sizeof(none));
+    tt_dirty_set_add(&self->loads_changed, model / 64, UINT64_C(1) << (model % 64));
+    int64_t gone = model;
+    bool pushed = tt_record_ring_push(&self->removed, &gone);
+    tt_assert(pushed); /* who removes waits for it */
+}
+
+static void obey(struct tt_model_thread *self, const struct tt_multicore_request *command) {
+    switch ((enum tt_multicore_command)command->length) {
+    case TT_MULTICORE_CANCEL: cancel(self, command); break;
+    case TT_MULTICORE_ADD:
+        tt_deferred_model_add(&self->half, command->model,
+                              (const struct tt_step_model *)(uintptr_t)command->id);
+        break;
+    case TT_MULTICORE_REMOVE: remove_model(self, command->model); break;
+    }
+}
+
 static bool take_requests(struct tt_model_thread *self) {
     int32_t room = self->intake_room;
     int64_t oldest_at = self->now;
@@ -243,8 +276,8 @@ static bool take_requests(struct tt_model_thread *self) {
             oldest_at = tt_instant_min(oldest_at, requests[0].arrived_at);
             for (int32_t i = 0; i < count; i++) {
                 tt_assert(requests[i].model < self->model_count);
-                if (__builtin_expect(requests[i].rows == TT_MULTICORE_CANCEL, 0))
-                    cancel(self, &requests[i]);
+                if (__builtin_expect(requests[i].rows == TT_MULTICORE_COMMAND, 0))
+                    obey(self, &requests[i]);
                 else
                     file(self, &requests[i], false);
             }

@@ -61,6 +61,7 @@ struct tt_model_thread {
     struct tt_record_ring *inbox; /* [port_count]: requests */
     int32_t port_count;
     struct tt_record_ring events, answers; /* from and to the rank thread */
+    struct tt_record_ring removed;         /* models let go of, to who removes them */
     struct tt_multicore_registers *registers;
     struct tt_dirty_set candidates_changed, loads_changed;
     struct tt_bell bell, *rank_bell;
@@ -96,7 +97,9 @@ struct tt_model_thread_options {
     int32_t port_count, ring_capacity; /* requests per port */
     int32_t request_limit;             /* queued at once; dropped (queue_full) beyond */
     const struct tt_deferred_options *policy;
-    const struct tt_step_model *models; /* [model_count], borrowed for life */
+    const struct tt_step_model
+        *models;       /* [model_count], borrowed for life; NULL: they come later */
+    int32_t max_batch; /* rows, of models that come later */
     struct tt_multicore_registers *registers;
     struct tt_bell *rank_bell;
     struct tt_multicore_client client;

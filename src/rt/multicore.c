@@ -31,6 +31,7 @@ static enum tt_err make_threads(struct tt_multicore *self,
         .request_limit = (options->request_limit + self->thread_count - 1) / self->thread_count,
         .policy = options->policy,
         .models = options->models,
+        .max_batch = options->max_batch,
         .registers = &self->registers,
         .rank_bell = &self->rank_thread.bell,
         .client = options->client,
@@ -154,6 +155,36 @@ int32_t tt_multicore_submit(struct tt_multicore *self, int32_t port, int64_t now
             tt_bell_ring(&self->model_threads[t].bell, now + self->rest_ns);
     }
     return done;
+}
+
+static void command(struct tt_multicore *self, int32_t port, int64_t now, int32_t model,
+                    enum tt_multicore_command what, const struct tt_step_model *step_model) {
+    struct tt_multicore_request record = {.id = (uintptr_t)step_model,
+                                          .model = (uint16_t)model,
+                                          .rows = TT_MULTICORE_COMMAND,
+                                          .length = (int32_t)what};
+    struct tt_parker parker;
+    tt_parker_init(&parker);
+    while (tt_multicore_submit(self, port, now, &record, 1) == 0)
+        tt_parker_sleep(&parker, tt_clock_now() + 20 * TT_US);
+    tt_bell_ring(&self->model_threads[model % self->thread_count].bell, TT_BELL_AT_ONCE);
+}
+
+void tt_multicore_add_model(struct tt_multicore *self, int32_t port, int64_t now, int32_t model,
+                            const struct tt_step_model *step_model) {
+    command(self, port, now, model, TT_MULTICORE_ADD, step_model);
+}
+
+void tt_multicore_remove_model(struct tt_multicore *self, int32_t port, int64_t now,
+                               int32_t model) {
+    struct tt_record_ring *removed = &self->model_threads[model % self->thread_count].removed;
+    struct tt_parker parker;
+    tt_parker_init(&parker);
+    tt_assert(self->started);
+    command(self, port, now, model, TT_MULTICORE_REMOVE, NULL);
+    while (!tt_record_ring_look(removed))
+        tt_parker_sleep(&parker, tt_clock_now() + 20 * TT_US);
+    tt_record_ring_take(removed, 1);
 }
 
 /* ---- turns and threads ---- */

@@ -49,7 +49,9 @@ struct tt_multicore_options {
     int32_t port_count, ring_capacity; /* of each port, per model thread */
     int32_t request_limit;             /* queued at once, over all threads */
     const struct tt_deferred_options *policy;
-    const struct tt_step_model *models; /* [model_count], borrowed for life */
+    const struct tt_step_model
+        *models;       /* [model_count], borrowed for life; NULL: they come later */
+    int32_t max_batch; /* rows, of models that come later */
     struct tt_multicore_devices devices;
     struct tt_multicore_client client;
     int64_t rest_ns, spin_ns;
@@ -87,6 +89,12 @@ void tt_multicore_wake_rank(struct tt_multicore *self);
  * port's clock. One thread per port. */
 int32_t tt_multicore_submit(struct tt_multicore *self, int32_t port, int64_t now,
                             const struct tt_multicore_request *requests, int32_t count);
+
+/* A model comes, or goes (without requests): from the thread of `port`, while the threads run. The
+ * step model is borrowed until the removal, which waits for its model thread to let go of it. */
+void tt_multicore_add_model(struct tt_multicore *self, int32_t port, int64_t now, int32_t model,
+                            const struct tt_step_model *step_model);
+void tt_multicore_remove_model(struct tt_multicore *self, int32_t port, int64_t now, int32_t model);
 
 /* Starts the threads, or in tests leave that out and call: everything that happens at `now`;
  * returns when to call again even if nothing comes (only without threads). */

@@ -24,7 +24,7 @@ struct tt_multicore_request {
     int64_t deadline_at; /* TT_NEVER: none */
     uint64_t id;
     uint16_t model;
-    uint16_t rows; /* >= 1, or TT_MULTICORE_CANCEL */
+    uint16_t rows; /* >= 1, or TT_MULTICORE_COMMAND */
     int32_t length;
 };
 _Static_assert(sizeof(struct tt_multicore_request) == 32, "two to a cache line");
@@ -32,8 +32,14 @@ _Static_assert(sizeof(struct tt_multicore_request) == 32, "two to a cache line")
 enum {
     TT_MULTICORE_MAX_MODELS = 65536,
     TT_MULTICORE_MAX_ROWS = 65535,
-    TT_MULTICORE_CANCEL = 0,  /* rows: no request, but the end of the one of this id and model */
+    TT_MULTICORE_COMMAND = 0, /* rows: no request, but a command, which `length` names */
     TT_MULTICORE_GRANTS = 16, /* unanswered ones of a model, at most */
+};
+
+enum tt_multicore_command {
+    TT_MULTICORE_CANCEL, /* the request of this id and model leaves its queue */
+    TT_MULTICORE_ADD,    /* the model comes; id: its const struct tt_step_model * */
+    TT_MULTICORE_REMOVE, /* it goes, with what is still in its queue */
 };
 
 struct tt_multicore_batch {

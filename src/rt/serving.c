@@ -30,6 +30,7 @@ struct tt_serving {
     struct tt_recorder *recorder; /* NULL: nothing is recorded */
     struct tt_trace *trace;
     struct tt_counter turns, busy_ns; /* the scheduler's */
+    int32_t scheduler_threads; /* of each domain */
     struct tt_port *ports;
     struct tt_lock catalogue_lock;
     struct tt_catalogue *catalogue;
@@ -212,6 +213,11 @@ const struct tt_limits *tt_scheduler_limits(const struct tt_serving *serving) {
     return &serving->limits;
 }
 
+void tt_serving_use_threads(struct tt_serving *serving, int32_t scheduler_threads) {
+    tt_assert(serving->domains == NULL);
+    serving->scheduler_threads = scheduler_threads;
+}
+
 void tt_serving_record(struct tt_serving *serving, struct tt_recorder *recorder) {
     tt_assert(serving->domains == NULL);
     serving->recorder = recorder;
@@ -235,6 +241,8 @@ static bool same_policy(const struct tt_domain *domain, const struct tt_serving_
     return true;
 }
 
+static void wake_serving(void *context) { tt_scheduler_wake(context); }
+
 static enum tt_err new_domain(struct tt_serving *serving, const struct tt_serving_policy *policy,
                               struct tt_engine *engine, int32_t executors, int32_t *next_executor,
                               struct tt_domain **out_domain, struct tt_message *why) {
@@ -252,7 +260,10 @@ static enum tt_err new_domain(struct tt_serving *serving, const struct tt_servin
                                         .options = policy->options,
                                         .option_count = policy->option_count,
                                         .recorder = serving->recorder,
-                                        .trace = serving->trace};
+                                        .trace = serving->trace,
+                                        .scheduler_threads = serving->scheduler_threads,
+                                        .wake = wake_serving,
+                                        .wake_context = serving};
     struct tt_domain *domain;
     enum tt_err err = tt_domain_new(&options, &domain, why);
     if (err)

@@ -16,6 +16,10 @@ TT_MUST_CHECK enum tt_err tt_serving_open(struct tt_serving **out_serving, struc
 /* Other limits than the standard ones; before the first port is opened and the first model placed.
  */
 void tt_serving_set_limits(struct tt_serving *serving, const struct tt_limits *limits);
+/* Domains whose policy splits into halves (rt/multicore.h) are scheduled on so many threads of
+ * their own: 1: one for all; more: one of them ranks; 0 (the default): none. Before the first
+ * tt_serving_place; not together with tt_serving_record: such decisions do not replay. */
+void tt_serving_use_threads(struct tt_serving *serving, int32_t scheduler_threads);
 /* Every domain is recorded from its beginning (borrowed; closed after the server). Before the first
  * tt_serving_place. */
 void tt_serving_record(struct tt_serving *serving, struct tt_recorder *recorder);
