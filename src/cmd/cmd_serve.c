@@ -77,6 +77,7 @@ enum { MOST_LOADS = 256, MOST_LIMITS = 32, FIRST_LIMIT = 1000 };
 struct flags {
     struct tt_control_options control;
     struct tt_limits limits;
+    int64_t asked_connections; /* before they were held to what the system has */
     bool shows_limits, as_json;
     const char *loads[MOST_LOADS];
     struct tt_listener_options listener;
@@ -248,13 +249,8 @@ static void fit_connections(struct tt_limits *limits) {
         return;
     int64_t room = (int64_t)files.rlim_cur > 2 * OTHERS ? (int64_t)files.rlim_cur - OTHERS
                                                         : (int64_t)files.rlim_cur / 2;
-    if (limits->connections <= room)
-        return;
-    fprintf(stderr,
-            "tutti: at most %lld connections, not %lld: the system allows %lld open files "
-            "(ulimit -n)\n",
-            (long long)room, (long long)limits->connections, (long long)files.rlim_cur);
-    limits->connections = room;
+    if (limits->connections > room)
+        limits->connections = room;
 }
 
 static int check_flags(struct flags *flags) {
@@ -275,6 +271,7 @@ static int check_flags(struct flags *flags) {
                                    "decide depends on when, and would not replay",
                                    NULL);
     flags->control.load = flags->loads;
+    flags->asked_connections = flags->limits.connections;
     fit_connections(&flags->limits);
     flags->control.limits = &flags->limits;
     flags->listener.limits = flags->limits;
@@ -344,15 +341,15 @@ static void catch_signals(struct tt_listener *listener) {
     sigaction(SIGINT, &action, NULL);
 }
 
-static int serve(struct tt_control *control, const struct tt_listener_options *asked) {
+static int serve(struct tt_control *control, const struct flags *flags) {
     struct tt_message why;
-    struct tt_listener_options options = *asked;
+    struct tt_listener_options options = flags->listener;
     struct tt_trace_settings *trace;
     if (tt_trace_settings_new(&tt_trace_setting_default, &trace)) {
         fprintf(stderr, "tutti serve: out of memory\n");
         return 1;
     }
-    struct tt_log *log = asked->log;
+    struct tt_log *log = flags->listener.log;
     options.trace = trace;
     struct tt_listener *listener;
     enum tt_err err = tt_listener_open(tt_control_serving(control), &options, &listener, &why);
@@ -362,6 +359,11 @@ static int serve(struct tt_control *control, const struct tt_listener_options *a
         return err == TT_ERR_NO_MEMORY ? 1 : 2;
     }
     catch_signals(listener);
+    if (options.limits.connections < flags->asked_connections)
+        tt_log_write(log, TT_LOG_WARNING, NULL,
+                     "at most %lld connections, not %lld: the system allows no more open files "
+                     "(ulimit -n)",
+                     (long long)options.limits.connections, (long long)flags->asked_connections);
     tt_log_write(log, TT_LOG_INFO, NULL, "serving %d of %d models at http://%s:%d",
                  tt_control_ready_count(control), tt_control_model_count(control), options.host,
                  tt_listener_port(listener));
@@ -386,7 +388,7 @@ static int open_and_serve(struct flags *flags) {
         fprintf(stderr, "tutti serve: %s\n", why.text);
         return err == TT_ERR_NOT_FOUND || err == TT_ERR_INVALID || err == TT_ERR_IO ? 2 : 1;
     }
-    int code = serve(control, &flags->listener);
+    int code = serve(control, flags);
     tt_control_close(control);
     return code;
 }

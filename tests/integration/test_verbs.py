@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Every verb as a person meets it: help, bad requests in one line with exit code 2, good ones with 0."""
 import importlib.util
+import json
 import os
 import pathlib
 import socket
@@ -52,6 +53,31 @@ class BadRequests(unittest.TestCase):
 
     def test_serve_needs_a_repository(self):
         self.assert_refused("serve", says="--model-repository")
+
+    def test_serve_bad_model_control(self):
+        repository = ("serve", "--model-repository", "/tmp")
+        self.assert_refused(*repository, "--model-control-mode", "often", says="often")
+        self.assert_refused(*repository, "--load-model", "a", says="explicit")
+        with tempfile.TemporaryDirectory() as empty:
+            self.assert_refused(
+                "serve", "--model-repository", empty, "--model-control-mode", "explicit",
+                "--load-model", "nobody", says="nobody"
+            )
+
+    def test_serve_limits(self):
+        self.assert_refused("serve", "--max-body-bytes", "0", says="from 1 to")
+        self.assert_refused("serve", "--json", says="--show-limits")
+        answer = run("serve", "--max-json-depth", "7", "--show-limits")
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.assertRegex(answer.stdout, r"--max-json-depth +7 ")
+        answer = run("serve", "--idle-timeout-ms", "1234", "--show-limits", "--json")
+        limits = {entry["flag"]: entry for entry in json.loads(answer.stdout)}
+        self.assertEqual(limits["--idle-timeout-ms"]["value"], 1234)
+        shown = run("serve", "--help").stdout
+        for flag, entry in limits.items():
+            self.assertIn(flag + " N", shown)
+            self.assertLessEqual(entry["lowest"], entry["standard"])
+            self.assertLessEqual(entry["standard"], entry["highest"])
 
     def test_serve_bad_port(self):
         self.assert_refused(
