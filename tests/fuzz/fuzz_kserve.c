@@ -36,8 +36,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < 2)
         return 0;
     struct tt_serving serving;
-    struct tt_port *port;
-    struct tt_served_model *model;
+    struct tt_port *port = NULL;
+    struct tt_served_model *model = NULL;
     struct tt_message why;
     fake_serving_init(&serving);
     enum tt_err err = tt_port_open(&serving, no_wake, NULL, &port, &why);

@@ -64,7 +64,7 @@ static struct tt_tensor_spec fake_spec(const char *name, enum tt_dtype dtype, in
     return spec;
 }
 
-static void fake_serving_init(struct tt_serving *self) {
+static inline void fake_serving_init(struct tt_serving *self) {
     static const char *const names[FAKE_MODELS] = {"identity", "addsub", "strings", "held",
                                                    "offender"};
     memset(self, 0, sizeof(*self));
@@ -89,7 +89,7 @@ static void fake_serving_init(struct tt_serving *self) {
     }
 }
 
-static void fake_serving_fini(struct tt_serving *self) {
+static inline void fake_serving_fini(struct tt_serving *self) {
     tt_assert(self->live_count == 0);
     pthread_cond_destroy(&self->changed);
     pthread_mutex_destroy(&self->lock);
