@@ -4,6 +4,7 @@ and settings, by the unmodified tritonclient and by hand."""
 import http.client
 import importlib.util
 import json
+import os
 import pathlib
 import sys
 import threading
@@ -237,9 +238,12 @@ class Explicit(ControlCase):
     def test_instances(self):
         """A model that says how many it wants has executors of its own, and gives them back."""
         self.client.load_model("one")
-        alone = self.executors()
+        # The processors', and the one on which models are tried; a thread names itself, a little
+        # after it was made.
+        alone = os.sysconf("SC_NPROCESSORS_ONLN") + 1
+        self.wait_until(lambda: self.executors() == alone, "other executors than expected")
         self.client.load_model("two", config='{"instance_group": [{"count": 3, "kind": "KIND_CPU"}]}')
-        self.assertEqual(self.executors(), alone + 3)
+        self.wait_until(lambda: self.executors() == alone + 3, "no three instances")
         self.assertEqual(self.infer("two"), (3.0, "3"))
         self.client.unload_model("two")
         self.wait_until(lambda: self.executors() == alone, "the executors stayed")
