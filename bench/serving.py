@@ -5,7 +5,8 @@ the requests that it answered. With --peer another server of KServe v2 over HTTP
 so that what the machine does meanwhile befalls both alike: read the ratios. On a shared machine the smallest figure of
 the rounds is the robust one; the median is what one gets.
 
-Cases: identity-binary, identity-json (64 in flight), one-client (p50), lstm256, mlp1024 (64 in flight, dynamic
+Cases: identity-binary, identity-json (64 in flight, no batching), batched-binary, batched-json (the same with dynamic
+batching), one-client (p50), lstm256, mlp1024 (64 in flight, dynamic
 batching), slow (16 clients on a model of 1 ms with an objective of 5 ms), bytes64k (64 KiB inputs, beside the same
 bytes refused after parsing), idle (memory of 15,000 keep-alive connections).
 """
@@ -30,10 +31,12 @@ import serving_models
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TICK = os.sysconf("SC_CLK_TCK")
 # Ours -> the peer's names; --peer-models changes them.
-PEER_MODELS = "identity=id_plain,mlp1024=mlp1024_dyn,lstm256=lstm256_dyn,slow=id_dyn"
+PEER_MODELS = "identity=id_plain,identity_dyn=id_dyn,mlp1024=mlp1024_dyn,lstm256=lstm256_dyn,slow=id_dyn"
 CASES = {
     "identity-binary": ("identity", ["--concurrency", "64", "--binary"]),
     "identity-json": ("identity", ["--concurrency", "64", "--json-body"]),
+    "batched-binary": ("identity_dyn", ["--concurrency", "64", "--binary"]),
+    "batched-json": ("identity_dyn", ["--concurrency", "64", "--json-body"]),
     "one-client": ("identity", ["--concurrency", "1", "--binary"]),
     "lstm256": ("lstm256", ["--concurrency", "64", "--binary"]),
     "mlp1024": ("mlp1024", ["--concurrency", "64", "--binary"]),

@@ -1,6 +1,7 @@
 """The models that the serving benchmark serves, as a repository for `tutti serve`.
 
-  identity    16 floats in, the same out; no batching: what a request costs beside its model
+  identity    16 floats in, the same out, every request by itself: what a request costs beside its model
+  identity_dyn    the same with dynamic batching
   bytes64k    16,384 floats in (64 KiB), the first one out: what reading bytes costs
   mlp1024     16 -> 1024 -> 1024 -> 16, dynamic batching: weights of 4 MB, so that batches pay
   lstm256     one step of an LSTM, dynamic batching
@@ -54,14 +55,9 @@ def build_first():
     return g.to_bytes()
 
 
-def identity(name, width):
-    return Model(
-        name,
-        [Tensor("INPUT0", "FP32", [width])],
-        [Tensor("OUTPUT0", "FP32", [width])],
-        lambda: small.build_identity("FP32", ["N", width]),
-        batching="",
-    )
+def identity(name, **fields):
+    io = [Tensor("INPUT0", "FP32", [16])], [Tensor("OUTPUT0", "FP32", [16])]
+    return Model(name, *io, lambda: small.build_identity("FP32", ["N", 16]), **fields)
 
 
 def slow(count):
@@ -72,7 +68,9 @@ def slow(count):
 def write(folder):
     hidden = [Tensor(name, "FP32", [256]) for name in ("h", "c")]
     for model in (
-        identity("identity", 16),
+        # A configuration without dynamic_batching does not keep an ONNX model from being batched, there as here.
+        identity("identity", extra_files=lambda: {"tutti.pbtxt": b'policy { name: "serial" }\n'}),
+        identity("identity_dyn", batching="dynamic_batching { }"),
         Model(
             "bytes64k",
             [Tensor("INPUT0", "FP32", [16384])],
