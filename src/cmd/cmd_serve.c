@@ -35,6 +35,9 @@ static const char help[] =
     "repeated\n"
     "  --http-host HOST         address to listen on (127.0.0.1)\n"
     "  --http-port PORT         port to listen on, 0 for any free one (8000)\n"
+    "  --metrics-port PORT      a port that answers /metrics and nothing else (Triton's is 8002), "
+    "0 "
+    "for none (0)\n"
     "  --executors N            batches that may run at once, per scheduling domain (number of "
     "processors)\n"
     "  --scheduler-threads N    threads of their own for each domain of the policies deferred, "
@@ -217,6 +220,10 @@ static int take_flag(struct flags *flags, int flag, const char *name) {
         code = take_number(name, "a number", 0, 65535, &number);
         flags->listener.port = (int32_t)number;
         break;
+    case 'M':
+        code = take_number(name, "a number", 0, 65535, &number);
+        flags->listener.metrics_port = (int32_t)number;
+        break;
     case 'e':
         code = take_number(name, "a number", 1, 256, &number);
         control->loader.executors = (int32_t)number;
@@ -287,6 +294,7 @@ static int parse_flags(int argc, char **argv, struct flags *flags) {
         {"load-model", required_argument, NULL, 'l'},
         {"http-host", required_argument, NULL, 'H'},
         {"http-port", required_argument, NULL, 'p'},
+        {"metrics-port", required_argument, NULL, 'M'},
         {"executors", required_argument, NULL, 'e'},
         {"scheduler-threads", required_argument, NULL, 't'},
         {"grace-ms", required_argument, NULL, 'g'},

@@ -377,7 +377,12 @@ static void answer_request(struct tt_exchange *exchange, const struct tt_http1_r
                                      .body_bytes = request->body.length};
     struct tt_infer_target target;
     struct tt_model_command *command;
-    switch (tt_route(&world, &route, &target, &command, &exchange->reply)) {
+    enum tt_route_kind kind = TT_ROUTE_REPLY;
+    if (exchange->connection->of_metrics)
+        tt_route_metrics(&world, &route, &exchange->reply);
+    else
+        kind = tt_route(&world, &route, &target, &command, &exchange->reply);
+    switch (kind) {
     case TT_ROUTE_INFER: start_infer(exchange, &target, request); break;
     case TT_ROUTE_COMMAND: start_command(exchange, command); break;
     case TT_ROUTE_REPLY: send_reply(exchange); break;
@@ -546,9 +551,9 @@ void tt_connection_expire(struct tt_connection *self) {
         tt_connection_close(self);
 }
 
-void tt_connection_accept(struct tt_listener *listener) {
+void tt_connection_accept(struct tt_listener *listener, bool of_metrics) {
     struct tt_connection *self = calloc(1, sizeof(*self));
-    listener->accept_waits = !self; /* without memory the client waits for a tick */
+    listener->accept_waits[of_metrics] = !self; /* without memory the client waits for a tick */
     if (!self)
         return;
     self->listener = listener;
@@ -557,7 +562,9 @@ void tt_connection_accept(struct tt_listener *listener) {
     self->tcp.data = self;
     listener->counts.connections++;
     wait_for(self, TT_WAIT_IDLE);
-    if (uv_accept((uv_stream_t *)&listener->server, (uv_stream_t *)&self->tcp) < 0) {
+    uv_tcp_t *server = of_metrics ? &listener->metrics_server : &listener->server;
+    self->of_metrics = of_metrics;
+    if (uv_accept((uv_stream_t *)server, (uv_stream_t *)&self->tcp) < 0) {
         tt_connection_close(self);
         return;
     }

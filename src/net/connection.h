@@ -26,7 +26,7 @@ enum { TT_READ_BUFFER_BYTES = 65536, TT_LINGER_MS = 1000 };
 
 struct tt_listener {
     uv_loop_t loop;
-    uv_tcp_t server;
+    uv_tcp_t server, metrics_server;
     uv_async_t wake;
     uv_poll_t stop;
     int stop_pipe[2]; /* carries the grace, in ms, from whoever stops to the loop */
@@ -44,8 +44,8 @@ struct tt_listener {
     int32_t exchange_count; /* answers that are still being made or written */
     int32_t bound_port;
     bool stopping, stopped;
-    int spare_fd;      /* given up when there are no more, so that a client can be told; or -1 */
-    bool accept_waits; /* a client that there was no memory for */
+    bool accept_waits[2]; /* a client that there was no memory for; of metrics */
+    int spare_fd;         /* given up when there are no more, so that a client can be told; or -1 */
     char read_buffer[TT_READ_BUFFER_BYTES]; /* one for all: libuv reads and hands over at once */
 };
 
@@ -63,10 +63,11 @@ struct tt_connection {
     uint64_t since_ms;
     enum tt_wait wait;
     bool reading;
+    bool of_metrics; /* it came by the port that has metrics alone */
 };
 
-/* Takes a waiting client from the server socket. */
-void tt_connection_accept(struct tt_listener *listener);
+/* Takes a waiting client from the server socket, or from that of the metrics. */
+void tt_connection_accept(struct tt_listener *listener, bool of_metrics);
 /* Its time for what it waits for is over. */
 void tt_connection_expire(struct tt_connection *self);
 /* Cuts it off; what is in flight is cancelled. */

@@ -281,3 +281,16 @@ enum tt_route_kind tt_route(const struct tt_route_world *world,
     tt_reply_fail(reply, 404, "Not Found");
     return TT_ROUTE_REPLY;
 }
+
+void tt_route_metrics(const struct tt_route_world *world, const struct tt_route_request *request,
+                      struct tt_reply *reply) {
+    static const char *const metrics[] = {"metrics"};
+    struct path path;
+    split(request->target, &path);
+    if (!path_is(&path, 0, metrics, 1))
+        tt_reply_fail(reply, 404, "this port has /metrics alone");
+    else if (strcmp(request->method, "GET") != 0 && strcmp(request->method, "HEAD") != 0)
+        wrong_method(reply, "GET, HEAD");
+    else
+        tt_page_metrics(world, reply);
+}

@@ -62,5 +62,8 @@ enum tt_route_kind tt_route(const struct tt_route_world *world,
                             const struct tt_route_request *request,
                             struct tt_infer_target *out_target,
                             struct tt_model_command **out_command, struct tt_reply *reply);
+/* The same for the port that answers /metrics and nothing else. */
+void tt_route_metrics(const struct tt_route_world *world, const struct tt_route_request *request,
+                      struct tt_reply *reply);
 
 #endif

@@ -25,7 +25,7 @@ void tt_listener_options_default(struct tt_listener_options *out_options) {
 static void on_connection(uv_stream_t *server, int status) {
     struct tt_listener *self = server->data;
     if (status == 0) {
-        tt_connection_accept(self);
+        tt_connection_accept(self, server == (uv_stream_t *)&self->metrics_server);
         return;
     }
     tt_log_limited(self->options.log, TT_LOG_WARNING, NULL, "cannot accept a connection: %s",
@@ -53,8 +53,9 @@ static void on_tick(uv_timer_t *timer) {
     uint64_t now = uv_now(&self->loop);
     if (self->spare_fd < 0)
         self->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (self->accept_waits && !self->stopping)
-        tt_connection_accept(self);
+    for (int of_metrics = 0; of_metrics < 2 && !self->stopping; of_metrics++)
+        if (self->accept_waits[of_metrics])
+            tt_connection_accept(self, of_metrics);
     for (int wait = 0; wait < TT_WAIT_COUNT; wait++) {
         struct tt_list_node *node;
         while (self->limits_ms[wait] && (node = tt_list_first(&self->waits[wait])) != NULL) {
@@ -106,6 +107,7 @@ static void on_stop(uv_poll_t *poll, int status, int events) {
     if (!self->stopping) {
         self->stopping = true;
         uv_close((uv_handle_t *)&self->server, NULL);
+        uv_close((uv_handle_t *)&self->metrics_server, NULL);
         close_all(self, TT_WAIT_IDLE);
     }
     uv_timer_start(&self->grace, on_grace_over, (uint64_t)grace_ms, 0);
@@ -119,7 +121,7 @@ void tt_listener_check_stopped(struct tt_listener *self) {
     }
 }
 
-static enum tt_err bind_to(struct tt_listener *self, const char *host, int32_t port,
+static enum tt_err bind_to(uv_tcp_t *server, const char *host, int32_t port, int32_t *out_port,
                            struct tt_message *why) {
     char service[16];
     snprintf(service, sizeof(service), "%d", port);
@@ -128,21 +130,20 @@ static enum tt_err bind_to(struct tt_listener *self, const char *host, int32_t p
     if (problem)
         return tt_fail(TT_ERR_INVALID, why, "cannot listen on \"%s\": %s", host,
                        gai_strerror(problem));
-    int result = uv_tcp_bind(&self->server, found->ai_addr, 0);
+    int result = uv_tcp_bind(server, found->ai_addr, 0);
     freeaddrinfo(found);
     if (result == 0)
-        result = uv_listen((uv_stream_t *)&self->server, 1024, on_connection);
+        result = uv_listen((uv_stream_t *)server, 1024, on_connection);
     if (result < 0)
         return tt_fail(TT_ERR_IO, why, "cannot listen on %s:%d: %s", host, port,
                        uv_strerror(result));
     struct sockaddr_storage address;
     int length = sizeof(address);
-    result = uv_tcp_getsockname(&self->server, (struct sockaddr *)&address, &length);
+    result = uv_tcp_getsockname(server, (struct sockaddr *)&address, &length);
     if (result < 0)
         return tt_fail(TT_ERR_IO, why, "%s:%d: %s", host, port, uv_strerror(result));
-    self->bound_port =
-        ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
-                                            : ((struct sockaddr_in *)&address)->sin_port);
+    *out_port = ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
+                                                    : ((struct sockaddr_in *)&address)->sin_port);
     return TT_OK;
 }
 
@@ -162,6 +163,7 @@ static void start_handles(struct tt_listener *self) {
             shortest = self->limits_ms[wait];
     uint64_t period = shortest / 4 ? shortest / 4 : 1;
     uv_tcp_init(&self->loop, &self->server);
+    uv_tcp_init(&self->loop, &self->metrics_server);
     uv_timer_init(&self->loop, &self->tick);
     uv_timer_init(&self->loop, &self->grace);
     uv_prepare_init(&self->loop, &self->before_wait);
@@ -169,7 +171,7 @@ static void start_handles(struct tt_listener *self) {
     self->before_wait.data = self->after_wait.data = self;
     uv_prepare_start(&self->before_wait, on_before_wait);
     uv_check_start(&self->after_wait, on_after_wait);
-    self->server.data = self->tick.data = self->grace.data = self;
+    self->server.data = self->metrics_server.data = self->tick.data = self->grace.data = self;
     uv_timer_start(&self->tick, on_tick, period, period);
 }
 
@@ -211,7 +213,11 @@ enum tt_err tt_listener_open(struct tt_serving *serving, const struct tt_listene
     if (result < 0)
         err = tt_fail(TT_ERR_IO, why, "cannot make an event loop: %s", uv_strerror(result));
     if (!err)
-        err = bind_to(self, options->host, options->port, why);
+        err = bind_to(&self->server, options->host, options->port, &self->bound_port, why);
+    int32_t metrics_port = 0;
+    if (!err && options->metrics_port > 0)
+        err = bind_to(&self->metrics_server, options->host, options->metrics_port, &metrics_port,
+                      why);
     self->options.host = NULL; /* borrowed for this call only */
     if (!err)
         err = tt_port_open(serving, wake_from_outside, self, &self->port, why);

@@ -27,8 +27,9 @@ struct tt_log;
 struct tt_trace_settings;
 
 struct tt_listener_options {
-    const char *host; /* a name or an address to bind to */
-    int32_t port;     /* 0: any free one */
+    const char *host;     /* a name or an address to bind to */
+    int32_t port;         /* 0: any free one */
+    int32_t metrics_port; /* answers /metrics and nothing else; 0: no such port */
     const char *server_version;
     struct tt_trace_settings *trace; /* shown and changed by clients; borrowed; NULL: none */
     struct tt_log *log;              /* its settings likewise; lines go there */

@@ -6,6 +6,7 @@ import math
 import pathlib
 import re
 import signal
+import socket
 import sys
 import tempfile
 import unittest
@@ -95,7 +96,17 @@ class Metrics(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         with tempfile.TemporaryDirectory() as folder:
-            server = Server(make_two_models(folder), "--record", pathlib.Path(folder) / "r")
+            with socket.socket() as free:  # what is free now should still be in a moment
+                free.bind(("127.0.0.1", 0))
+                port = free.getsockname()[1]
+            flags = ["--record", pathlib.Path(folder) / "r", "--metrics-port", port]
+            server = Server(make_two_models(folder), *flags)
+            cls.own = {
+                path: get("127.0.0.1:%d" % port, path)
+                for path in ("/metrics", "/metrics/", "/v2", "/v2/models/mlp", "/")
+            }
+            cls.own_post = get("127.0.0.1:%d" % port, "/metrics", "POST", "{}")
+            cls.own_infer = get("127.0.0.1:%d" % port, "/v2/models/mlp/infer", "POST", "{}")
             cls.before = get(server.address, "/metrics")
             cls.codes = load(server.address, ("mlp", "quick"), 8, 40, vanishing=2)
             ask(server.address, "quick", 1)  # behind those who vanished
@@ -114,6 +125,16 @@ class Metrics(unittest.TestCase):
 
             families = list(text_string_to_metric_families(body.decode()))
             self.assertGreater(len(families), 20)
+
+    def test_a_port_of_its_own(self):
+        for path, (status, _, body) in self.own.items():
+            if path.startswith("/metrics"):
+                self.assertEqual(status, 200)
+                Page(self, body.decode())
+            else:
+                self.assertEqual(status, 404, path)
+        self.assertEqual(self.own_post[0], 405)
+        self.assertEqual(self.own_infer[0], 404)
 
     def test_counters_never_go_back(self):
         before, after = (Page(self, a[2].decode()) for a in (self.before, self.answer))
