@@ -228,6 +228,20 @@ static inline struct tt_text tiny_elementwise(void) {
     return tiny_onnx_end(&m.model);
 }
 
+/* ids [N,2] INT64 through Abs, a Gather from 100 rows of 3, and Neg, to y [N,2,3]: an id of 100 or
+ * more makes the Gather fail. */
+static inline struct tt_text tiny_embed(void) {
+    struct tiny_maker m;
+    tiny_maker_begin(&m, 4);
+    tiny_onnx_input(&m.model, "ids", TINY_INT64, TINY_DIMS(-1, 2));
+    tiny_onnx_output(&m.model, "y", TINY_FLOAT, TINY_DIMS(-1, 2, 3));
+    const char *ids = tiny_op(&m, "Abs", "positive", "ids", NULL, NULL, NULL);
+    const char *table = tiny_weight(&m, TINY_DIMS(100, 3));
+    const char *rows = tiny_op(&m, "Gather", "vectors", table, ids, NULL, NULL);
+    tiny_op(&m, "Neg", "y", rows, NULL, NULL, NULL);
+    return tiny_onnx_end(&m.model);
+}
+
 /* x [N,4] to y [N,4], said to batch; the middle divides by the sum over the batch, so that rows
  * depend on each other. */
 static inline struct tt_text tiny_liar(void) {

@@ -400,6 +400,67 @@ static void test_padded_in_the_middle(void **state) {
     tt_slicer_free(slicer);
 }
 
+/* ---- faults ---- */
+
+static void run_members(struct tt_engine_model *model, struct tt_engine_member *members,
+                        int32_t count, int32_t first, int32_t last) {
+    struct tt_engine_task task = {.model = model,
+                                  .first_step = first,
+                                  .last_step = last,
+                                  .member_count = count,
+                                  .members = members};
+    engine->ops->submit(engine, &task);
+    assert_ptr_equal(bench_wait(&bench), &task);
+    assert_int_equal(task.outcome, TT_ENGINE_DONE);
+    assert_int_equal(task.last_step_done, last);
+}
+
+/* A stage that fails fails only the one whose input it was, whether its batch comes from the start
+ * or is taken up in the middle; what it has in slots is given back. */
+static void test_a_stage_that_fails(void **state) {
+    (void)state;
+    const char *path = write_model("embed", tiny_embed());
+    const char *after = "positive";
+    struct tt_slicer *slicer =
+        slice(path, (struct tt_cut_request){.how = TT_CUT_AT, .names = &after, .name_count = 1});
+    assert_int_equal(slicer->plan->stage_count, 2);
+    char directory[512];
+    struct tt_message why, sentences[3];
+    snprintf(directory, sizeof(directory), "%s/embed", root);
+    assert_int_equal(tt_slicer_write(slicer, directory, &why), TT_OK);
+    struct tt_engine_model *model = load(directory, 0);
+    static const int64_t ids[3][2] = {{1, -2}, {3, 1000}, {5, 6}};
+    for (int apart = 0; apart < 2; apart++) {
+        struct tt_engine_member members[3], alone[3];
+        struct tt_tensor_view views[3];
+        for (int i = 0; i < 3; i++) {
+            views[i] = (struct tt_tensor_view){ids[i], sizeof(ids[i]), {2, {1, 2}}};
+            alone[i] = members[i] =
+                (struct tt_engine_member){.rows = 1, .inputs = &views[i], .why = &sentences[i]};
+        }
+        if (apart)
+            run_members(model, members, 3, 0, 0);
+        run_members(model, members, 3, apart, 1);
+        assert_int_equal(members[1].err, TT_ERR_INVALID);
+        assert_non_null(strstr(sentences[1].text, "1000"));
+        engine->ops->state_release(members[1].state);
+        for (int i = 0; i < 3; i += 2) {
+            run_members(slicer->whole, &alone[i], 1, 0, 0);
+            assert_int_equal(members[i].err, TT_OK);
+            assert_null(members[i].state);
+            struct tt_tensor_view view, single;
+            engine->ops->output(members[i].result, 0, members[i].first_row, 1, &view);
+            engine->ops->output(alone[i].result, 0, 0, 1, &single);
+            assert_int_equal(view.size_bytes, single.size_bytes);
+            assert_memory_equal(view.bytes, single.bytes, single.size_bytes);
+            engine->ops->result_release(members[i].result);
+            engine->ops->result_release(alone[i].result);
+        }
+    }
+    engine->ops->unload(model); /* which asserts that no slot is left behind */
+    tt_slicer_free(slicer);
+}
+
 /* ---- what cannot be cut, and what lies ---- */
 
 static void test_refusals(void **state) {
@@ -535,6 +596,7 @@ int main(void) {
         cmocka_unit_test(test_every_cut_equals_the_whole),
         cmocka_unit_test(test_random_merges_and_splits),
         cmocka_unit_test(test_padded_in_the_middle),
+        cmocka_unit_test(test_a_stage_that_fails),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_a_number_of_its_own_choice),
         cmocka_unit_test(test_by_batch),
