@@ -30,7 +30,7 @@ struct tt_serving {
     struct tt_recorder *recorder; /* NULL: nothing is recorded */
     struct tt_trace *trace;
     struct tt_counter turns, busy_ns; /* the scheduler's */
-    int32_t scheduler_threads; /* of each domain */
+    int32_t scheduler_threads;        /* of each domain */
     struct tt_port *ports;
     struct tt_lock catalogue_lock;
     struct tt_catalogue *catalogue;
