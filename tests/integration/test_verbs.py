@@ -12,7 +12,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = os.environ["TUTTI_PROGRAM"]
-VERBS = ("serve", "models", "profile", "slice", "experiment", "reproduce", "load", "top")
+VERBS = ("serve", "models", "profile", "slice", "experiment", "reproduce", "load", "top", "bench")
 MODELS = None
 
 
