@@ -13,7 +13,7 @@ static struct tt_profile *profile_new(int32_t max_batch, int32_t length_count) {
     self->length_count = length_count;
     self->lengths = calloc((size_t)length_count, sizeof(*self->lengths));
     self->latency_ns = calloc(batches * (size_t)length_count, sizeof(*self->latency_ns));
-    self->demand_ppm = calloc(batches, sizeof(*self->demand_ppm));
+    self->demand_ppm = calloc(batches * (size_t)length_count, sizeof(*self->demand_ppm));
     if (!self->lengths || !self->latency_ns || !self->demand_ppm) {
         tt_profile_free(self);
         return NULL;
@@ -80,6 +80,7 @@ static int64_t on_line(const struct tt_profile_point *p, const struct tt_profile
 static void fill_row(struct tt_profile *self, int32_t row, const struct tt_profile_point *points,
                      int32_t count) {
     int64_t *latency = self->latency_ns + (int64_t)row * (self->max_batch + 1);
+    int32_t *demands = self->demand_ppm + (int64_t)row * (self->max_batch + 1);
     int32_t right = 0;
     for (int32_t b = 1; b <= self->max_batch; b++) {
         while (right < count - 1 && points[right].batch < b)
@@ -96,10 +97,9 @@ static void fill_row(struct tt_profile *self, int32_t row, const struct tt_profi
         if (value < latency[b - 1])
             value = latency[b - 1];
         latency[b] = value;
-        if (row == 0)
-            self->demand_ppm[b] = (int32_t)(demand < 1                 ? 1
-                                            : demand > TT_DEMAND_WHOLE ? TT_DEMAND_WHOLE
-                                                                       : demand);
+        demands[b] = (int32_t)(demand < 1                 ? 1
+                               : demand > TT_DEMAND_WHOLE ? TT_DEMAND_WHOLE
+                                                          : demand);
     }
 }
 

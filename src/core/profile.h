@@ -21,7 +21,7 @@ struct tt_profile {
     int32_t length_count; /* >= 1 */
     int32_t *lengths;     /* ascending; {0} where the step has no length */
     int64_t *latency_ns;  /* [length_count][max_batch + 1]; entry 0 is 0 */
-    int32_t *demand_ppm;  /* [max_batch + 1]; 1 .. TT_DEMAND_WHOLE */
+    int32_t *demand_ppm;  /* [length_count][max_batch + 1]; 1 .. TT_DEMAND_WHOLE */
     int64_t alpha_ns, beta_ns;
 };
 
@@ -60,6 +60,15 @@ static inline int64_t tt_profile_latency(const struct tt_profile *self, int32_t 
     tt_assert(batch >= 0 && batch <= self->max_batch);
     int32_t row = self->length_count == 1 ? 0 : tt_profile_length_index(self, length);
     return self->latency_ns[(int64_t)row * (self->max_batch + 1) + batch];
+}
+
+/* The share of the device that `batch` rows (1 .. max_batch) at `length` keep busy, in millionths.
+ */
+static inline int32_t tt_profile_demand(const struct tt_profile *self, int32_t batch,
+                                        int32_t length) {
+    tt_assert(batch >= 1 && batch <= self->max_batch);
+    int32_t row = self->length_count == 1 ? 0 : tt_profile_length_index(self, length);
+    return self->demand_ppm[(int64_t)row * (self->max_batch + 1) + batch];
 }
 
 /* The largest batch b <= limit with l(b) <= budget_ns; 0 when not even one row fits. O(log

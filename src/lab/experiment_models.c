@@ -152,7 +152,7 @@ static int32_t lengths_of_whole(const struct tt_scenario_model *model,
     return count;
 }
 
-/* All steps in one go: the sum of their times; the demand of the most demanding one. */
+/* All steps in one go: the sum of their times; the demand that they have on average over it. */
 static enum tt_err sum_profile(struct building *b, const struct tt_scenario_model *model,
                                struct tt_profile **out_profile) {
     int32_t steps = model->step_model.step_count, max_batch = TT_PROFILE_MAX_BATCH;
@@ -178,13 +178,15 @@ static enum tt_err sum_profile(struct building *b, const struct tt_scenario_mode
         for (int32_t batch = 1; batch <= max_batch; batch++) {
             struct tt_profile_point *point = &points[at++];
             *point = (struct tt_profile_point){.length = lengths[row], .batch = batch};
+            __int128 work = 0;
             for (int32_t s = 0; s < steps; s++) {
                 const struct tt_profile *step = model->profiles[s];
-                point->latency_ns += tt_profile_latency(step, batch, point->length) *
-                                     times_run(model, s, point->length);
-                if (step->demand_ppm[batch] > point->demand_ppm)
-                    point->demand_ppm = step->demand_ppm[batch];
+                int64_t takes_ns = tt_profile_latency(step, batch, point->length) *
+                                   times_run(model, s, point->length);
+                point->latency_ns += takes_ns;
+                work += (__int128)takes_ns * tt_profile_demand(step, batch, point->length);
             }
+            point->demand_ppm = (int32_t)((work + point->latency_ns - 1) / point->latency_ns);
         }
     enum tt_err err = tt_profile_new_points(points, (int32_t)count, max_batch, out_profile, b->why);
     free(points);

@@ -9,7 +9,7 @@ enum { MAX_STEPS = 4096, MAX_POINTS = 65536 };
 
 struct reading {
     struct tt_csv csv;
-    int32_t step, kind, batch, latency, length;
+    int32_t step, kind, batch, latency, length, demand;
     int32_t max_batch;
     struct tt_step_table table;
     struct tt_profile_point *points; /* of the step at hand, [MAX_POINTS] */
@@ -22,6 +22,7 @@ static enum tt_err find_columns(struct reading *r, struct tt_message *why) {
     r->batch = tt_csv_column(&r->csv, "batch");
     r->latency = tt_csv_column(&r->csv, "latency_ns");
     r->length = tt_csv_column(&r->csv, "length");
+    r->demand = tt_csv_column(&r->csv, "demand");
     if (r->step < 0 || r->kind < 0 || r->batch < 0 || r->latency < 0)
         return tt_fail(TT_ERR_INVALID, why,
                        "%s:1: a table of steps needs the columns step, kind, batch, latency_ns",
@@ -81,19 +82,25 @@ static enum tt_err read_row(struct reading *r, struct tt_message *why) {
     if (table->count == 0 || strcmp(table->names[table->count - 1], name) != 0)
         err = open_step(r, name, kind, why);
     int64_t batch = 0, latency_ns = 0, length = 0;
+    double demand = 0;
     if (!err)
         err = tt_csv_integer(&r->csv, r->batch, 1, TT_PROFILE_MAX_BATCH, &batch, why);
     if (!err)
         err = tt_csv_integer(&r->csv, r->latency, 1, INT64_MAX / 4, &latency_ns, why);
     if (!err && r->length >= 0)
         err = tt_csv_integer(&r->csv, r->length, 0, INT32_MAX, &length, why);
+    if (!err && r->demand >= 0)
+        err = tt_csv_number(&r->csv, r->demand, 1e-6, 1, &demand, why);
     if (!err && r->point_count == MAX_POINTS)
         err = tt_fail(TT_ERR_INVALID, why, "%s:%lld: more than %d points for step '%s'",
                       r->csv.path, (long long)r->csv.line, MAX_POINTS, name);
     if (err)
         return err;
-    r->points[r->point_count++] = (struct tt_profile_point){
-        .batch = (int32_t)batch, .latency_ns = latency_ns, .length = (int32_t)length};
+    r->points[r->point_count++] =
+        (struct tt_profile_point){.batch = (int32_t)batch,
+                                  .latency_ns = latency_ns,
+                                  .length = (int32_t)length,
+                                  .demand_ppm = (int32_t)(demand * TT_DEMAND_WHOLE + 0.5)};
     return TT_OK;
 }
 

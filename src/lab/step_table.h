@@ -1,5 +1,7 @@
 /* A model's steps from a CSV: columns `step`, `kind` (static, encoder, decoder), `batch`,
- * `latency_ns` and optionally `length`; a row per profiled point, the rows of a step together.
+ * `latency_ns` and optionally `length` and `demand` (share of the device that is kept busy, 0 <
+ * demand
+ * <= 1; absent: all of it); a row per profiled point, the rows of a step together.
  *
  * It reads and checks; who builds a model takes names, kinds and profiles out of it. */
 #ifndef TT_LAB_STEP_TABLE_H

@@ -10,7 +10,7 @@ int64_t tt_elastic_corun(const struct tt_profile *profile, const int32_t counts[
     for (int32_t k = TT_ELASTIC_SIZES - 1; k >= 0; k--)
         for (int32_t i = 0; i < counts[k]; i++)
             tt_device_start(&device, 0, worker++, tt_profile_latency(profile, 1 << k, 0),
-                            profile->demand_ppm[1 << k]);
+                            tt_profile_demand(profile, 1 << k, 0));
     int64_t sum = 0, at;
     while ((at = tt_device_next_at(&device)) != TT_NEVER)
         while (tt_device_take_ended(&device, at) >= 0)

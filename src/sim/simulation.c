@@ -123,7 +123,7 @@ static void start_step(struct tt_simulation *self, struct tt_task *task) {
         self->observer.step_started(self->observer.context, self->now, task, step, self->numbers);
     tt_device_start(&self->devices[executor->device], self->now, task->executor,
                     tt_step_work(profile, task, self->jitter_permille, &self->prng),
-                    profile->demand_ppm[task->rows]);
+                    tt_step_demand(profile, task));
     refresh_device(self, executor->device);
 }
 

@@ -10,6 +10,11 @@ static int32_t padded_length(const struct tt_task *task) {
     return length;
 }
 
+int32_t tt_step_demand(const struct tt_profile *profile, const struct tt_task *task) {
+    return tt_profile_demand(profile, task->rows,
+                             profile->length_count == 1 ? 0 : padded_length(task));
+}
+
 int64_t tt_step_work(const struct tt_profile *profile, const struct tt_task *task,
                      int32_t jitter_permille, struct tt_prng *prng) {
     int32_t length = profile->length_count == 1 ? 0 : padded_length(task);

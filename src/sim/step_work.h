@@ -11,5 +11,7 @@
 /* In ns, at least 1; times (1 + j), j uniform in -jitter .. +jitter permille. */
 int64_t tt_step_work(const struct tt_profile *profile, const struct tt_task *task,
                      int32_t jitter_permille, struct tt_prng *prng);
+/* The share of the device that it keeps busy meanwhile, in millionths. */
+int32_t tt_step_demand(const struct tt_profile *profile, const struct tt_task *task);
 
 #endif

@@ -27,14 +27,17 @@ static void tables_follow_their_points(void **state) {
 
 static void lengths_choose_the_row_that_holds_them(void **state) {
     (void)state;
-    const struct tt_profile_point points[] = {{.length = 16, .batch = 1, .latency_ns = 10},
-                                              {.length = 64, .batch = 1, .latency_ns = 40}};
+    const struct tt_profile_point points[] = {
+        {.length = 16, .batch = 1, .latency_ns = 10, .demand_ppm = 250000},
+        {.length = 64, .batch = 1, .latency_ns = 40, .demand_ppm = 750000}};
     struct tt_profile *profile;
     assert_int_equal(tt_profile_new_points(points, 2, 4, &profile, NULL), TT_OK);
     assert_int_equal(tt_profile_latency(profile, 1, 16), 10);
     assert_int_equal(tt_profile_latency(profile, 1, 17), 40);
     assert_int_equal(tt_profile_latency(profile, 1, 1000), 40);
     assert_int_equal(tt_profile_latency(profile, 4, 1), 10);
+    assert_int_equal(tt_profile_demand(profile, 1, 16), 250000);
+    assert_int_equal(tt_profile_demand(profile, 4, 17), 750000);
     tt_profile_free(profile);
 }
 
