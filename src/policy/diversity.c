@@ -3,11 +3,13 @@
 #include "base/instant.h"
 #include "policy/batch_table.h"
 #include "policy/fifo.h"
+#include "policy/sharing_gain.h"
 
 #include <stdlib.h>
 
-enum { BS_MAX, PAIRS, WINDOW, COMP_WAIT, STRETCH, SPLIT, INPUT, WIDTH, DROP, OPTION_COUNT };
+enum { BS_MAX, PAIRS, WINDOW, COMP_WAIT, STRETCH, SPLIT, INPUT, WIDTH, BESIDE, DROP, OPTION_COUNT };
 enum { MOST_ACTIVE = 1024, NOT_GIVEN = -1, PENDING = -1 };
+enum { STRETCH_ON, STRETCH_OFF, STRETCH_PAYS };
 
 static const struct tt_option_spec options[OPTION_COUNT] = {
     [BS_MAX] = {.key = "bs_max",
@@ -38,8 +40,10 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
                            "latency at bs_max"},
     [STRETCH] = {.key = "stretch",
                  .type = TT_OPTION_CHOICE,
-                 .choices = "on|off",
-                 .help = "load diversity: newcomers join the latest batch at a stage boundary"},
+                 .choices = "on|off|pays",
+                 .help =
+                     "load diversity: newcomers join the latest batch at a stage boundary; pays: "
+                     "where the profile says that they end sooner, all in all"},
     [SPLIT] = {.key = "split",
                .type = TT_OPTION_CHOICE,
                .choices = "on|off",
@@ -54,6 +58,12 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
                .minimum = 0,
                .maximum = 1 << 20,
                .help = "with input: on, so many lengths are similar; 0: as the profile has rows"},
+    [BESIDE] = {.key = "beside",
+                .type = TT_OPTION_CHOICE,
+                .choices = "always|pays",
+                .help =
+                    "pays: a new batch begins beside running ones only where the profile says that "
+                    "the device has enough left"},
     [DROP] = {.key = "drop",
               .type = TT_OPTION_CHOICE,
               .choices = "none|deadline",
@@ -67,7 +77,7 @@ struct tt_policy {
     int32_t executor_count;
     int32_t bs_max, pairs, width;
     int64_t window_ns, comp_wait_ns;
-    bool stretches, splits, input;
+    bool stretches, asks_profile, splits, input, asks_room;
 };
 
 /* ---- stages ---- */
@@ -231,6 +241,22 @@ static void fill(struct tt_policy *self, int32_t model, int32_t part, int32_t mo
     }
 }
 
+/* Do those who wait, up to `room` rows, end sooner with this part than without it? */
+static bool pays(const struct tt_policy *self, int32_t model, const struct tt_part *part,
+                 int32_t room) {
+    const struct tt_fifo *fifo = &self->queues.fifos[model];
+    const struct tt_stretch_case stretch = {
+        .model = model_of(self, model),
+        .next_step = first_step(self, model, part->stage + 1),
+        .held = part->rows,
+        .held_length = length_of(part),
+        .coming = fifo->rows < room ? (int32_t)fifo->rows : room,
+        .coming_length = tt_fifo_first(fifo)->length,
+        .beside = idle_for(self, model, part->stage + 1) != idle_for(self, model, 0),
+    };
+    return tt_stretch_pays(&stretch);
+}
+
 /* D7: may what is pending join this part, which has ended a stage? */
 static bool may_stretch(const struct tt_policy *self, int64_t now, int32_t model, int32_t part) {
     const struct tt_batch_table *table = &self->tables[model];
@@ -244,10 +270,12 @@ static bool may_stretch(const struct tt_policy *self, int64_t now, int32_t model
     if (wait_ns == NOT_GIVEN)
         wait_ns = tt_profile_latency(model_of(self, model)->whole, most, length_of(p));
     /* A buffer for the newcomers in front, and one where they meet. */
-    return now - batch->created_at <= wait_ns && p->rows + head->rows <= most &&
-           tt_batch_table_has_buffer(table, 0) && table->buffers[stage] < table->pair_count &&
-           tt_batch_table_room(table) > 0 && idle_for(self, model, 0) >= 0 &&
-           !will_split(self, model, stage + 1, p->rows, length_of(p));
+    if (now - batch->created_at > wait_ns || p->rows + head->rows > most ||
+        !tt_batch_table_has_buffer(table, 0) || table->buffers[stage] >= table->pair_count ||
+        tt_batch_table_room(table) == 0 || idle_for(self, model, 0) < 0 ||
+        will_split(self, model, stage + 1, p->rows, length_of(p)))
+        return false;
+    return !self->asks_profile || pays(self, model, p, most - p->rows);
 }
 
 static void go_on(struct tt_policy *self, int64_t now, int32_t model, int32_t part) {
@@ -328,6 +356,26 @@ static int64_t due_at(const struct tt_policy *self, int32_t model) {
     return tt_instant_add(head->arrived_at, window_of(self, model, head->length));
 }
 
+/* Is it better for what waits to begin beside the batches that run than to wait for their end? */
+static bool beside_pays(const struct tt_policy *self, int32_t model) {
+    const struct tt_mechanism *domain = self->queues.domain;
+    const struct tt_fifo *fifo = &self->queues.fifos[model];
+    int32_t most = most_rows(self, model), running = 0;
+    int64_t demand = 0;
+    for (int32_t e = 0; e < self->executor_count; e++) {
+        const struct tt_task *task = tt_mechanism_oldest(domain, e);
+        if (!task)
+            continue;
+        const struct tt_step *step = &model_of(self, task->model)->steps[task->first_step];
+        demand += tt_profile_demand(step->profile, task->rows, task->length);
+        running++;
+    }
+    int32_t rows = fifo->rows < most ? (int32_t)fifo->rows : most;
+    return tt_beside_pays(
+        running, demand,
+        tt_profile_demand(model_of(self, model)->whole, rows, tt_fifo_first(fifo)->length));
+}
+
 /* Apart from the window: may a new batch begin? The executor that would run it; -1. */
 static int32_t may_begin(const struct tt_policy *self, int32_t model) {
     const struct tt_batch_table *table = &self->tables[model];
@@ -336,7 +384,9 @@ static int32_t may_begin(const struct tt_policy *self, int32_t model) {
         tt_batch_table_room(table) == 0)
         return -1;
     bool full = table->active_rows > 0 && table->active_rows + head->rows > most_rows(self, model);
-    return self->input && full ? -1 : idle_for(self, model, 0);
+    if ((self->input && full) || (self->asks_room && !beside_pays(self, model)))
+        return -1;
+    return idle_for(self, model, 0);
 }
 
 static void begin(struct tt_policy *self, int64_t now, struct tt_mechanism *actions,
@@ -458,9 +508,11 @@ static enum tt_err diversity_create(const struct tt_policy_kind *kind,
     self->pairs = (int32_t)values[PAIRS];
     self->window_ns = values[WINDOW];
     self->comp_wait_ns = values[COMP_WAIT];
-    self->stretches = values[STRETCH] == 0;
+    self->stretches = values[STRETCH] != STRETCH_OFF;
+    self->asks_profile = values[STRETCH] == STRETCH_PAYS;
     self->splits = values[SPLIT] == 0;
     self->input = values[INPUT] != 0;
+    self->asks_room = values[BESIDE] != 0;
     self->width = (int32_t)values[WIDTH];
     *out_policy = self;
     return TT_OK;

@@ -28,10 +28,15 @@
  * where they meet. Of requests with several rows the halves are what comes nearest from above.
  * Early exits come back LEAVING; a request that skips stages goes on in a part of its own.
  *
+ * Beyond the paper. A stretch makes a batch wait for newcomers, and a batch that begins beside
+ * others slows them down, whether that pays or not. `stretch: pays` and `beside: pays` ask the
+ * profile each time (sharing_gain.h); with both, no load of the reproduction is served worse than
+ * by batching without a window, while the letter is on devices that are full at small batches.
+ *
  * Options: `bs_max` (64, at most the model's), `pairs` (2), `window` (0; with `input: on` the first
  * stage's duration at bs_max), `comp_wait` (not given: the whole model's latency at bs_max),
- * `stretch`, `split` (on), `input` (off), `width`, `drop` (heads of the pending queue that cannot
- * finish in time even if they ran alone at once).
+ * `stretch`, `split` (on), `beside` (always), `input` (off), `width`, `drop` (heads of the pending
+ * queue that cannot finish in time even if they ran alone at once).
  *
  * O(1) per table operation; a split looks at the part's requests once; O(models + stages) per
  * decision. */
