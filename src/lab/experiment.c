@@ -255,6 +255,26 @@ static enum tt_err set_of_models(const Tutti__Experiment *message, const char *n
     return TT_OK;
 }
 
+/* Which table, or which column of lengths, the models take that have one. */
+static enum tt_err set_text_of_models(const Tutti__Experiment *message, const char *name,
+                                      const char *value, struct tt_message *why) {
+    bool is_table = strcmp(name, "step_file") == 0, any = false;
+    for (size_t m = 0; m < message->n_model; m++) {
+        Tutti__ExperimentModel *model = message->model[m];
+        char **text = is_table         ? &model->step_file
+                      : model->lengths ? &model->lengths->input
+                                       : NULL;
+        if (!text || !(*text)[0])
+            continue;
+        any = true;
+        if (!replace_string(text, value))
+            return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    }
+    return any ? TT_OK
+               : tt_fail(TT_ERR_INVALID, why, "%s: no model has %s to be replaced", name,
+                         is_table ? "a step_file" : "lengths with a column of inputs");
+}
+
 /* What one of those to be compared changes. */
 static enum tt_err set_contender(struct tt_experiment *self, const char *name,
                                  struct tt_message *why) {
@@ -289,6 +309,8 @@ enum tt_err tt_experiment_set(struct tt_experiment *self, const char *parameter,
         return set_policy(message, value, why);
     if (strncmp(parameter, "option.", 7) == 0 && parameter[7])
         return set_option(message, parameter + 7, value, why);
+    if (strcmp(parameter, "step_file") == 0 || strcmp(parameter, "lengths_input") == 0)
+        return set_text_of_models(message, parameter, value, why);
     double number;
     bool is_number = parse_number(value, &number);
     if (number_field(message, parameter)) {
@@ -320,7 +342,7 @@ enum tt_err tt_experiment_set(struct tt_experiment *self, const char *parameter,
         "no parameter is called '%s'; there are: rate, interval_us, shape, zipf, slo_ms, "
         "slo_scale, alpha_ms, beta_ms, max_batch, devices, copies, control_us, "
         "data_us_per_row, jitter, abort_ms, duration_s, warm_up_s, requests, seed, executors, "
-        "pool_slots, policy, option.KEY, contender",
+        "pool_slots, step_file, lengths_input, policy, option.KEY, contender",
         parameter);
 }
 

@@ -2,6 +2,9 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+
+#define OTHER_FILE "experiment="
 
 int32_t tt_fact_group_overs(const Tutti__Fact *fact) {
     return fact->n_over > 0 ? (int32_t)fact->n_over : 1;
@@ -36,8 +39,13 @@ bool tt_fact_group_run(const Tutti__Fact *fact, const Tutti__FactRun *run, int32
     int32_t alternatives = tt_fact_group_alternatives(run);
     if (run->n_any_of > 0)
         set[out_run->n_set++] = run->any_of[index % alternatives];
-    if (fact->n_over > 0)
-        set[out_run->n_set++] = fact->over[index / alternatives];
+    if (fact->n_over == 0)
+        return true;
+    char *over = fact->over[index / alternatives];
+    if (strncmp(over, OTHER_FILE, strlen(OTHER_FILE)) == 0)
+        out_run->experiment = over + strlen(OTHER_FILE);
+    else
+        set[out_run->n_set++] = over;
     return true;
 }
 
