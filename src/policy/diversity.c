@@ -223,14 +223,22 @@ static int32_t class_of(const struct tt_policy *self, const struct tt_request *r
     return tt_profile_length_index(model_of(self, request->model)->whole, request->length);
 }
 
+/* How many pending requests are looked at for those of one class: all where there is one class;
+ * else so many that a batch fills if its class is one in four, and no decision grows with the
+ * queue. */
+static int32_t search_limit(const struct tt_policy *self, int32_t model) {
+    return self->input ? 4 * most_rows(self, model) + 64 : INT32_MAX;
+}
+
 /* Moves pending requests of the oldest one's class into the part, up to `most` rows. */
 static void fill(struct tt_policy *self, int32_t model, int32_t part, int32_t most) {
     struct tt_batch_table *table = &self->tables[model];
     struct tt_fifo *fifo = &self->queues.fifos[model];
     int32_t class = class_of(self, tt_fifo_first(fifo));
     struct tt_request *next;
-    for (struct tt_request *r = tt_fifo_first(fifo); r && tt_batch_table_room(table) > 0;
-         r = next) {
+    int32_t looked = 0, enough = search_limit(self, model);
+    for (struct tt_request *r = tt_fifo_first(fifo);
+         r && tt_batch_table_room(table) > 0 && looked < enough; r = next, looked++) {
         next = tt_fifo_next(fifo, r);
         if (class_of(self, r) != class)
             continue;
@@ -348,8 +356,11 @@ static int64_t due_at(const struct tt_policy *self, int32_t model) {
         return INT64_MIN;
     if (self->input && fifo->rows >= most) {
         int64_t rows = 0;
-        for (const struct tt_request *r = head; r; r = tt_fifo_next(fifo, r))
+        int32_t looked = 0, enough = search_limit(self, model);
+        for (const struct tt_request *r = head; r && looked < enough && rows < most; looked++) {
             rows += class_of(self, r) == class_of(self, head) ? r->rows : 0;
+            r = tt_fifo_next(fifo, r);
+        }
         if (rows >= most)
             return INT64_MIN;
     }

@@ -19,7 +19,8 @@
  *
  * Input diversity (`input: on`, policy I): a batch holds requests of one class of lengths (the
  * profile's rows; or `width`: lengths 1..w, w+1..2w, ...), padded to the longest; the oldest
- * pending request's class first; the rows in all batches are at most bs_max; nothing is stretched,
+ * pending request's class first, of which others are looked for among the first 4 bs_max + 64
+ * pending; the rows in all batches are at most bs_max; nothing is stretched,
  * since batches enter the pipeline by themselves.
  *
  * Readings, where the paper is silent. A batch that would split at a later boundary at its present
