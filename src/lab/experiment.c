@@ -261,9 +261,7 @@ static enum tt_err set_text_of_models(const Tutti__Experiment *message, const ch
     bool is_table = strcmp(name, "step_file") == 0, any = false;
     for (size_t m = 0; m < message->n_model; m++) {
         Tutti__ExperimentModel *model = message->model[m];
-        char **text = is_table         ? &model->step_file
-                      : model->lengths ? &model->lengths->input
-                                       : NULL;
+        char **text = is_table ? &model->step_file : model->lengths ? &model->lengths->input : NULL;
         if (!text || !(*text)[0])
             continue;
         any = true;

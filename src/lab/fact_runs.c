@@ -4,6 +4,7 @@
 #include "lab/experiment.h"
 #include "lab/fact_devices.h"
 #include "lab/fact_group.h"
+#include "lab/fact_plan.h"
 #include "lab/fact_sweep.h"
 #include "lab/fact_trace.h"
 #include "lab/jobs.h"
@@ -15,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum kind { KIND_SEARCH, KIND_RUN, KIND_DEVICES, KIND_TRACE, KIND_BOUND, KIND_SWEEP };
+enum kind { KIND_SEARCH, KIND_RUN, KIND_DEVICES, KIND_TRACE, KIND_BOUND, KIND_SWEEP, KIND_PLAN };
 enum { MAX_SEEDS = 99, MAX_ALTERNATIVES = 64 };
 
 /* Figures of requests, and therefore better with several seeds and worse when shorter. */
@@ -52,6 +53,10 @@ static enum kind kind_of(Tutti__FactMeasure measure) {
     case TUTTI__FACT_MEASURE__SWEEP_GAIN: return KIND_SWEEP;
     case TUTTI__FACT_MEASURE__STAGGERED_BOUND:
     case TUTTI__FACT_MEASURE__UNCOORDINATED_BOUND: return KIND_BOUND;
+    case TUTTI__FACT_MEASURE__OVERLAP_TIME_SHARE:
+    case TUTTI__FACT_MEASURE__OVERLAP_GAIN:
+    case TUTTI__FACT_MEASURE__BEST_WORKERS_MS:
+    case TUTTI__FACT_MEASURE__BEST_WORKERS: return KIND_PLAN;
     default: return KIND_RUN;
     }
 }
@@ -290,6 +295,8 @@ static json_t *compute(struct tt_fact_runs *self, int32_t job, enum tt_err *out_
         int64_t n = scenario.device_count;
         out = json_pack("{s:f,s:f}", "staggered", bound(&scenario, n + 1, n), "uncoordinated",
                         bound(&scenario, 2, 1));
+    } else if (piece->kind == KIND_PLAN) {
+        out = tt_fact_plan(&scenario);
     } else if (piece->kind == KIND_SEARCH) {
         struct tt_goodput goodput;
         *out_err = tt_goodput_search(&scenario, &piece->goodput, self->options.stop, &goodput, why);
@@ -397,6 +404,10 @@ static const char *const places[][3] = {
     [TUTTI__FACT_MEASURE__LATENCY_MEAN_MS] = {"total", "latency_ms", "mean"},
     [TUTTI__FACT_MEASURE__LATENCY_P99_MS] = {"total", "latency_ms", "p99"},
     [TUTTI__FACT_MEASURE__GOOD_SHARE] = {"total", "bad_rate"},
+    [TUTTI__FACT_MEASURE__OVERLAP_TIME_SHARE] = {"time_share"},
+    [TUTTI__FACT_MEASURE__OVERLAP_GAIN] = {"gain"},
+    [TUTTI__FACT_MEASURE__BEST_WORKERS_MS] = {"workers_ms"},
+    [TUTTI__FACT_MEASURE__BEST_WORKERS] = {"workers"},
 };
 
 static double read_measure(const json_t *result, Tutti__FactMeasure measure) {
