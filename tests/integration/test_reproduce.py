@@ -43,6 +43,29 @@ class Reproduce(unittest.TestCase):
         self.assertEqual(facts["figure-10"]["ours"], 1, facts["figure-10"])
         self.assertEqual(facts["latency-transformer"]["note"].count(" / "), 7)
 
+    def test_what_is_claimed_of_one_gpu_holds(self):
+        for system, only in (("e2bird", "*"), ("dvabatch", "mean-low-zero-*"), ("dvabatch", "pairs-1")):
+            answer = run(system, "--quick", "--json", "--only", only)
+            self.assertEqual(answer.returncode, 0, answer.stdout + answer.stderr)
+            for fact in json.loads(answer.stdout)["facts"]:
+                self.assertIn(fact["status"], ("holds", "reported"))
+                self.assertIsNotNone(fact["ours"], fact)
+
+    def test_a_fact_over_several_files_names_each(self):
+        answer = run("dvabatch", "--quick", "--json", "--only", "mean-low-zero-profile")
+        fact = json.loads(answer.stdout)["facts"][0]
+        pairs = [pair.split(" / ") for pair in fact["note"].split(", ")]
+        self.assertEqual(len(pairs), 6, fact)
+        ratios = [float(ours) / float(theirs) for ours, theirs in pairs]
+        self.assertAlmostEqual(sum(ratios) / 6, fact["ours"], 3)
+        self.assertLess(max(ratios), 1.02)  # D7: to ask the profile never costs much
+
+    def test_profiles_are_what_their_script_writes(self):
+        answer = subprocess.run(
+            [sys.executable, ROOT / "scripts" / "gpu_profiles.py", "--check"], capture_output=True, text=True
+        )
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+
     def test_the_same_every_time(self):
         first = run("symphony", "--quick", "--json", "--only", "table2-resnet50-*", "--workers", 1)
         again = run("symphony", "--quick", "--json", "--only", "table2-resnet50-*", "--workers", 2)
