@@ -195,6 +195,12 @@ static enum tt_err check_row(const struct tt_profile *table, int32_t row, struct
                            "a profile's latency at length %d batch %d is %lld ns: it must be "
                            "positive and not below that of the batch before",
                            table->lengths[row], b, (long long)latency[b]);
+    const int32_t *demand = table->demand_ppm + (int64_t)row * (table->max_batch + 1);
+    for (int32_t b = 1; b <= table->max_batch; b++)
+        if (demand[b] < 1 || demand[b] > TT_DEMAND_WHOLE)
+            return tt_fail(TT_ERR_INVALID, why,
+                           "a profile's demand at length %d batch %d is %d ppm, not 1 .. %d",
+                           table->lengths[row], b, demand[b], TT_DEMAND_WHOLE);
     return TT_OK;
 }
 
@@ -209,11 +215,6 @@ enum tt_err tt_profile_new_table(const struct tt_profile *table, struct tt_profi
         return tt_fail(TT_ERR_INVALID, why, "a profile's alpha and beta must not be negative");
     for (int32_t row = 0; !err && row < table->length_count; row++)
         err = check_row(table, row, why);
-    for (int32_t b = 1; !err && b <= table->max_batch; b++)
-        if (table->demand_ppm[b] < 1 || table->demand_ppm[b] > TT_DEMAND_WHOLE)
-            err = tt_fail(TT_ERR_INVALID, why,
-                          "a profile's demand at batch %d is %d ppm, not 1 .. %d", b,
-                          table->demand_ppm[b], TT_DEMAND_WHOLE);
     if (err)
         return err;
     struct tt_profile *self = profile_new(table->max_batch, table->length_count);
@@ -222,7 +223,7 @@ enum tt_err tt_profile_new_table(const struct tt_profile *table, struct tt_profi
     size_t batches = (size_t)table->max_batch + 1, lengths = (size_t)table->length_count;
     memcpy(self->lengths, table->lengths, lengths * sizeof(*self->lengths));
     memcpy(self->latency_ns, table->latency_ns, lengths * batches * sizeof(*self->latency_ns));
-    memcpy(self->demand_ppm, table->demand_ppm, batches * sizeof(*self->demand_ppm));
+    memcpy(self->demand_ppm, table->demand_ppm, lengths * batches * sizeof(*self->demand_ppm));
     self->alpha_ns = table->alpha_ns;
     self->beta_ns = table->beta_ns;
     *out_profile = self;

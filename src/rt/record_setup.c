@@ -38,20 +38,23 @@ static char *copy(const char *text) { return strdup(text ? text : ""); }
 struct packed_profile {
     Tutti__RecordedProfile message;
     int64_t *steps;
+    int32_t *demands;
 };
 
 static bool fill_profile(struct packed_profile *out, const struct tt_profile *profile) {
     tutti__recorded_profile__init(&out->message);
     size_t batches = (size_t)profile->max_batch, lengths = (size_t)profile->length_count;
     out->steps = malloc(batches * lengths * sizeof(*out->steps));
-    if (!out->steps)
+    out->demands = malloc(batches * lengths * sizeof(*out->demands));
+    if (!out->steps || !out->demands)
         return false;
     bool whole = true;
     for (size_t row = 0, k = 0; row < lengths; row++)
-        for (size_t b = 1; b <= batches; b++) {
+        for (size_t b = 1; b <= batches; b++, k++) {
             const int64_t *latency = profile->latency_ns + row * (batches + 1);
-            out->steps[k++] = latency[b] - latency[b - 1];
-            whole = whole && profile->demand_ppm[b] == TT_DEMAND_WHOLE;
+            out->steps[k] = latency[b] - latency[b - 1];
+            out->demands[k] = profile->demand_ppm[row * (batches + 1) + b];
+            whole = whole && out->demands[k] == TT_DEMAND_WHOLE;
         }
     Tutti__RecordedProfile *m = &out->message;
     m->max_batch = profile->max_batch;
@@ -59,8 +62,8 @@ static bool fill_profile(struct packed_profile *out, const struct tt_profile *pr
     m->length = profile->lengths;
     m->n_latency_step_ns = batches * lengths;
     m->latency_step_ns = out->steps;
-    m->n_demand_ppm = whole ? 0 : batches;
-    m->demand_ppm = profile->demand_ppm + 1;
+    m->n_demand_ppm = whole ? 0 : batches * lengths;
+    m->demand_ppm = out->demands;
     m->alpha_ns = profile->alpha_ns;
     m->beta_ns = profile->beta_ns;
     return true;
@@ -70,23 +73,22 @@ static enum tt_err read_profile(const Tutti__RecordedProfile *m, struct tt_profi
                                 struct tt_message *why) {
     if (!m || m->max_batch < 1 || m->max_batch > TT_PROFILE_MAX_BATCH || m->n_length < 1 ||
         m->n_length > 4096 || m->n_latency_step_ns != m->n_length * (size_t)m->max_batch ||
-        (m->n_demand_ppm != 0 && m->n_demand_ppm != (size_t)m->max_batch))
+        (m->n_demand_ppm != 0 && m->n_demand_ppm != m->n_latency_step_ns))
         return tt_fail(TT_ERR_INVALID, why, "a profile is missing or its table has gaps");
     size_t batches = (size_t)m->max_batch + 1;
     int64_t *latency = calloc(m->n_length * batches, sizeof(*latency));
-    int32_t *demand = calloc(batches, sizeof(*demand));
+    int32_t *demand = calloc(m->n_length * batches, sizeof(*demand));
     enum tt_err err = latency && demand ? TT_OK : TT_ERR_NO_MEMORY;
     for (size_t row = 0, k = 0; !err && row < m->n_length; row++)
-        for (size_t b = 1; !err && b < batches; b++) {
-            int64_t step = m->latency_step_ns[k++], before = latency[row * batches + b - 1];
+        for (size_t b = 1; !err && b < batches; b++, k++) {
+            int64_t step = m->latency_step_ns[k], before = latency[row * batches + b - 1];
+            demand[row * batches + b] = m->n_demand_ppm ? m->demand_ppm[k] : TT_DEMAND_WHOLE;
             if (step < 0 || step > MOST_NS - before)
                 err =
                     tt_fail(TT_ERR_INVALID, why, "a profile's latencies fall or are out of range");
             else
                 latency[row * batches + b] = before + step;
         }
-    for (size_t b = 1; !err && b < batches; b++)
-        demand[b] = m->n_demand_ppm ? m->demand_ppm[b - 1] : TT_DEMAND_WHOLE;
     if (!err && (m->alpha_ns > MOST_NS / TT_PROFILE_MAX_BATCH || m->beta_ns > MOST_NS))
         err = tt_fail(TT_ERR_INVALID, why, "a profile's alpha or beta is out of range");
     struct tt_profile table = {.max_batch = m->max_batch,
@@ -151,8 +153,10 @@ void *tt_record_model_pack(const struct tt_step_model *model, size_t head_bytes,
     m.n_rule = (size_t)model->rule_count;
     m.rule = rule_pointers;
     void *bytes = good ? pack(&m.base, head_bytes, out_bytes) : NULL;
-    for (size_t i = 0; profiles && i <= steps; i++)
+    for (size_t i = 0; profiles && i <= steps; i++) {
         free(profiles[i].steps);
+        free(profiles[i].demands);
+    }
     free(profiles);
     free(messages);
     free(pointers);
