@@ -346,7 +346,7 @@ static void look(struct tt_policy *self, struct tt_mechanism *actions, int32_t e
             tt_mechanism_yield(actions, executor);
             return;
         }
-        at = tt_lazy_slack_retry_at(&self->slack, &lane->stack, &lane->run, &group);
+        at = tt_lazy_slack_retry_at(&self->slack, &lane->stack, &lane->run, &group, now);
         lane->retry_at = tt_instant_min(lane->retry_at, at);
     }
 }

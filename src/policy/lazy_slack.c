@@ -150,7 +150,8 @@ bool tt_lazy_slack_allows(const struct tt_lazy_slack *self, struct tt_lazy_stack
 }
 
 int64_t tt_lazy_slack_retry_at(const struct tt_lazy_slack *self, const struct tt_lazy_stack *stack,
-                               const struct tt_lazy_run *run, const struct tt_lazy_group *group) {
+                               const struct tt_lazy_run *run, const struct tt_lazy_group *group,
+                               int64_t now) {
     if (self->form == TT_LAZY_CURVES)
         return TT_NEVER; /* later only means more to catch up with */
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
@@ -164,7 +165,8 @@ int64_t tt_lazy_slack_retry_at(const struct tt_lazy_slack *self, const struct tt
     int64_t excess_ns = run->started_at + top->total_alone_ns + group->alone_ns - key;
     tt_assert(excess_ns > 0);
     __int128 elapsed_ns = ((__int128)excess_ns * run->predicted_ns + gain_ns - 1) / gain_ns;
-    if (elapsed_ns < run->predicted_ns)
+    /* At its predicted end too: outputs may outrun the prediction. From there on it only grows. */
+    if (elapsed_ns <= run->predicted_ns && run->started_at + (int64_t)elapsed_ns > now)
         at = tt_instant_min(at, run->started_at + (int64_t)elapsed_ns);
     return at;
 }

@@ -59,9 +59,10 @@ void tt_lazy_slack_started(struct tt_lazy_stack *stack);
 bool tt_lazy_slack_allows(const struct tt_lazy_slack *self, struct tt_lazy_stack *stack,
                           const struct tt_lazy_run *run, const struct tt_lazy_group *group,
                           int64_t now);
-/* _allows said no: from when on it might say yes, if nothing happens; TT_NEVER: not before the task
- * ends. */
+/* _allows said no at `now`: from when on it might say yes, if nothing happens; TT_NEVER: not before
+ * the task ends. */
 int64_t tt_lazy_slack_retry_at(const struct tt_lazy_slack *self, const struct tt_lazy_stack *stack,
-                               const struct tt_lazy_run *run, const struct tt_lazy_group *group);
+                               const struct tt_lazy_run *run, const struct tt_lazy_group *group,
+                               int64_t now);
 
 #endif
