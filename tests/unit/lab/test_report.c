@@ -19,7 +19,7 @@ struct outcome {
 };
 
 /* Table 2 of Symphony for a few seconds, with another rate and number of devices. `symphony` is
- * taken with its early drop: the largest prefix alone loses 85 % at 1.5 times the peak, and advice
+ * taken with its early drop: the largest prefix alone loses 85 % at 1.7 times the peak, and advice
  * from that asks for far too much. */
 static struct outcome run(const char *policy, int32_t devices, double rate) {
     struct tt_message why = {""};
