@@ -272,7 +272,9 @@ class Overload(FaultCase):
         self.assertIn(200, flood)
         self.assertIn(503, flood)
         print("calm %.0f/s, flood: %s in 3 s" % (calm[200] / 1.5, flood))
-        self.assertLess(self.memory("VmRSS") - resident, 64 << 20)
+        # AddressSanitizer keeps freed memory for a while, and so shows nothing about ours.
+        if "libasan" not in pathlib.Path("/proc/%d/maps" % self.pid()).read_text():
+            self.assertLess(self.memory("VmRSS") - resident, 64 << 20)
         at = self.check_http(gone=0)
         label = '{model="one",version="1"'
         computed = at["nv_inference_count%s}" % label]
