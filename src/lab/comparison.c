@@ -1,7 +1,7 @@
 #include "lab/comparison.h"
 
 #include "lab/html_chart.h"
-#include "lab/html_report.h"
+#include "lab/html_text.h"
 
 #include <math.h>
 #include <stdlib.h>

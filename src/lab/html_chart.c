@@ -1,6 +1,6 @@
 #include "lab/html_chart.h"
 
-#include "lab/html_report.h"
+#include "lab/html_text.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 #include "lab/html_goodput.h"
 
 #include "base/text.h"
-#include "lab/html_report.h"
+#include "lab/html_text.h"
 
 enum { WIDTH = 1200, LEFT = 380, RIGHT = 150, LANE = 22, MAX_BARS = 2000 };
 

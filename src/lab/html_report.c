@@ -3,6 +3,7 @@
 #include "base/instant.h"
 #include "base/text.h"
 #include "lab/cdf_svg.h"
+#include "lab/html_text.h"
 #include "lab/report.h"
 
 #include <stdlib.h>
@@ -55,17 +56,6 @@ static void on_step_over(void *context, int64_t now, const struct tt_task *task,
 struct tt_sim_observer tt_html_report_observer(struct tt_html_report *self) {
     return (struct tt_sim_observer){
         .context = self, .step_started = on_started, .step_ended = on_step_over};
-}
-
-void tt_html_put_escaped(struct tt_text *out, const char *text) {
-    for (; *text; text++)
-        switch (*text) {
-        case '<': tt_text_puts(out, "&lt;"); break;
-        case '>': tt_text_puts(out, "&gt;"); break;
-        case '&': tt_text_puts(out, "&amp;"); break;
-        case '"': tt_text_puts(out, "&quot;"); break;
-        default: tt_text_append(out, text, 1);
-        }
 }
 
 /* How the timeline is laid out. Where models have several steps a lane is a stair: a later step

@@ -30,7 +30,5 @@ struct tt_sim_observer tt_html_report_observer(struct tt_html_report *self);
 TT_MUST_CHECK enum tt_err tt_html_report_write(const struct tt_html_report *self, const char *title,
                                                const struct tt_scenario_result *result,
                                                const char *path, struct tt_message *why);
-/* `text` with what HTML reads as its own replaced. */
-void tt_html_put_escaped(struct tt_text *out, const char *text);
 
 #endif

@@ -2,7 +2,7 @@
 
 #include "base/instant.h"
 #include "lab/cdf_svg.h"
-#include "lab/html_report.h"
+#include "lab/html_text.h"
 
 #include <errno.h>
 #include <string.h>
