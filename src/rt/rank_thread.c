@@ -221,6 +221,8 @@ static void wake_told(struct tt_rank_thread *self) {
 
 bool tt_rank_thread_look(struct tt_rank_thread *self) {
     bool something = tt_record_ring_look(&self->changes);
+    if (self->devices.look)
+        something = self->devices.look(self->devices.context) || something;
     for (int32_t t = 0; t < self->thread_count; t++) {
         struct tt_model_thread *thread = self->model_threads[t];
         something = tt_record_ring_look(&thread->answers) || something;

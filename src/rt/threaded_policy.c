@@ -59,6 +59,11 @@ static struct tt_multicore_batch *device_ended(void *context, int64_t now) {
     return batch;
 }
 
+static bool device_look(void *context) {
+    struct tt_policy *self = context;
+    return tt_record_ring_look(&self->ended);
+}
+
 static int64_t device_next_at(void *context) {
     (void)context;
     return TT_NEVER; /* it is woken */
@@ -282,6 +287,7 @@ static enum tt_err start(struct tt_policy *self, const struct tt_deferred_option
                     .begin = begin,
                     .ended = device_ended,
                     .next_at = device_next_at,
+                    .look = device_look,
                     .lose = device_lose},
         .client = {.context = self, .ended = client_ended, .dropped = client_dropped}};
     enum tt_err err = tt_multicore_new(&options, &self->multicore, why);
