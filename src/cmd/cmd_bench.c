@@ -1,4 +1,5 @@
 /* tutti bench: how fast parts of the server are on this machine. So far: the scheduler. */
+#include "cmd/outcome.h"
 #include "cmd/verbs.h"
 
 #include "base/instant.h"
@@ -57,27 +58,11 @@ struct flags {
     bool search, json, margin_given, spin_given;
 };
 
-static volatile sig_atomic_t interrupted;
-
-static void on_interrupt(int number) {
-    (void)number;
-    interrupted = 1;
-}
-
 /* ---- flags ---- */
-
-static bool parse_decimal(const char *text, double low, double high, double *out) {
-    char *end;
-    double value = strtod(text, &end);
-    if (end == text || *end || !(value >= low && value <= high))
-        return false;
-    *out = value;
-    return true;
-}
 
 static bool parse_seconds(const char *text, int64_t *out_ns) {
     double seconds;
-    if (!parse_decimal(text, 0, 3600, &seconds))
+    if (!tt_arguments_decimal(text, 0, 3600, &seconds))
         return false;
     *out_ns = (int64_t)(seconds * 1e9);
     return true;
@@ -103,7 +88,7 @@ static bool parse_rate(struct flags *flags, const char *text) {
             return false;
         memcpy(number, text, length - 1);
         number[length - 1] = 0;
-        if (!parse_decimal(number, 0.001, 1000, &flags->rate_share))
+        if (!tt_arguments_decimal(number, 0.001, 1000, &flags->rate_share))
             return false;
         flags->rate_share /= 100;
         return true;
@@ -220,7 +205,7 @@ static bool take_flag(struct flags *flags, int flag, char *text) {
     case PROFILE: return parse_profile(bench, text);
     case MAX_BATCH: return number32(text, 1, TT_PROFILE_MAX_BATCH, &bench->max_batch);
     case SLO_MS:
-        if (!parse_decimal(text, 0.01, 3600000, &slo_ms))
+        if (!tt_arguments_decimal(text, 0.01, 3600000, &slo_ms))
             return false;
         bench->slo_ns = llround(slo_ms * 1e6);
         return true;
@@ -392,10 +377,10 @@ static enum tt_err search(struct tt_scheduler_bench *bench, double capacity,
                           struct tt_scheduler_bench_result *out_best, struct tt_message *why) {
     double low = 0, high = capacity, rate = capacity / 16;
     struct tt_scheduler_bench_result best = {0};
-    for (int32_t i = 0; i < SEARCH_STEPS && !interrupted; i++) {
+    for (int32_t i = 0; i < SEARCH_STEPS && !tt_interrupted; i++) {
         struct tt_scheduler_bench_result result;
         bench->rate_per_s = llround(rate < 1 ? 1 : rate);
-        enum tt_err err = tt_scheduler_bench_run(bench, &interrupted, &result, why);
+        enum tt_err err = tt_scheduler_bench_run(bench, &tt_interrupted, &result, why);
         if (err) {
             tt_scheduler_bench_result_fini(&best);
             return err;
@@ -420,7 +405,7 @@ static enum tt_err search(struct tt_scheduler_bench *bench, double capacity,
 }
 
 static int judge(const struct flags *flags, const struct tt_scheduler_bench_result *r) {
-    if (interrupted)
+    if (tt_interrupted)
         return 130;
     if (r->lost != 0) {
         fprintf(stderr, "tutti bench: %lld requests were never answered\n", (long long)r->lost);
@@ -450,7 +435,7 @@ static int bench_scheduler(struct flags *flags) {
         flags->bench.rate_per_s = 1;
     if (!err)
         err = flags->search ? search(&flags->bench, capacity, &result, &why)
-                            : tt_scheduler_bench_run(&flags->bench, &interrupted, &result, &why);
+                            : tt_scheduler_bench_run(&flags->bench, &tt_interrupted, &result, &why);
     if (err) {
         fprintf(stderr, "tutti bench: %s\n", why.text);
         return err == TT_ERR_NO_MEMORY || err == TT_ERR_IO ? 1 : 2;
@@ -476,7 +461,7 @@ int tt_cmd_bench(int argc, char **argv) {
     int code = parse_flags(argc - 1, argv + 1, &flags);
     if (code >= 0)
         return code;
-    signal(SIGINT, on_interrupt);
-    signal(SIGTERM, on_interrupt);
+    signal(SIGINT, tt_on_interrupt);
+    signal(SIGTERM, tt_on_interrupt);
     return bench_scheduler(&flags);
 }

@@ -1,5 +1,6 @@
 /* tutti compare FILE: the contenders of an experiment along one parameter, side by side. */
 #include "cmd/arguments.h"
+#include "cmd/outcome.h"
 #include "cmd/verbs.h"
 #include "lab/comparison.h"
 #include "lab/sweep.h"
@@ -7,15 +8,6 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <unistd.h>
-
-enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_SENSELESS = 2, EXIT_INTERRUPTED = 130 };
-
-static volatile sig_atomic_t interrupted; /* a signal handler can tell nobody else */
-
-static void on_interrupt(int signal_number) {
-    (void)signal_number;
-    interrupted = 1;
-}
 
 static const char usage[] =
     "Usage: tutti compare FILE [options]\n"
@@ -63,21 +55,6 @@ static int parse(int argc, char **argv, struct arguments *a) {
     return -1;
 }
 
-static int complain(enum tt_err err, const struct tt_message *why) {
-    fprintf(stderr, "%s\n", why->text);
-    bool senseless = err == TT_ERR_INVALID || err == TT_ERR_NOT_FOUND || err == TT_ERR_UNSUPPORTED;
-    return senseless ? EXIT_SENSELESS : EXIT_FAILED;
-}
-
-static void show_progress(void *context, int32_t finished, int32_t all) {
-    (void)context;
-    if (!isatty(STDERR_FILENO))
-        return;
-    int32_t filled = (int32_t)(INT64_C(40) * finished / all);
-    fprintf(stderr, "\r[%.*s%*s] %d/%d%s", filled, "########################################",
-            40 - filled, "", finished, all, finished == all ? "\n" : "");
-}
-
 static enum tt_err show(const struct tt_experiment *experiment, const struct tt_sweep *sweep,
                         const struct arguments *a, struct tt_message *why) {
     json_t *points = json_array();
@@ -93,10 +70,7 @@ static enum tt_err show(const struct tt_experiment *experiment, const struct tt_
         return err;
     }
     if (a->json) {
-        json_t *all = tt_comparison_json(&comparison, points);
-        json_dumpf(all, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
-        putchar('\n');
-        json_decref(all);
+        tt_outcome_print_json(tt_comparison_json(&comparison, points));
     } else {
         struct tt_text text;
         tt_text_init(&text);
@@ -118,8 +92,8 @@ static enum tt_err compare(struct tt_experiment *experiment, const struct argume
         return err;
     struct tt_sweep_options options = {.workers = (int32_t)a->workers,
                                        .state_path = a->resume,
-                                       .stop = &interrupted,
-                                       .progress = show_progress};
+                                       .stop = &tt_interrupted,
+                                       .progress = tt_outcome_progress};
     struct tt_sweep sweep;
     err = tt_sweep_init(&sweep, experiment, &options, why);
     if (err)
@@ -127,7 +101,7 @@ static enum tt_err compare(struct tt_experiment *experiment, const struct argume
     err = tt_sweep_run(&sweep, why);
     if (!err)
         err = show(experiment, &sweep, a, why);
-    if (!err && interrupted)
+    if (!err && tt_interrupted)
         fprintf(stderr, "interrupted after %d of %d%s%s\n", sweep.finished,
                 sweep.points * sweep.seeds, a->resume ? "; go on with --resume " : "",
                 a->resume ? a->resume : "");
@@ -140,14 +114,13 @@ int tt_cmd_compare(int argc, char **argv) {
     int code = parse(argc, argv, &a);
     if (code >= 0)
         return code;
-    struct sigaction action = {.sa_handler = on_interrupt};
-    sigaction(SIGINT, &action, NULL);
+    tt_outcome_catch_interrupt();
     struct tt_message why;
     struct tt_experiment experiment;
     enum tt_err err = tt_experiment_open(&experiment, a.file, &why);
     if (err)
-        return complain(err, &why);
+        return tt_outcome_complain(err, &why);
     err = compare(&experiment, &a, &why);
     tt_experiment_close(&experiment);
-    return err ? complain(err, &why) : interrupted ? EXIT_INTERRUPTED : EXIT_DONE;
+    return err ? tt_outcome_complain(err, &why) : tt_interrupted ? EXIT_INTERRUPTED : EXIT_DONE;
 }

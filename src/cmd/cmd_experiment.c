@@ -1,6 +1,7 @@
 /* tutti experiment FILE: one run, a search for the goodput, or a sweep. */
 #include "base/clock.h"
 #include "base/instant.h"
+#include "cmd/outcome.h"
 #include "cmd/verbs.h"
 #include "lab/experiment.h"
 #include "lab/html_goodput.h"
@@ -15,20 +16,9 @@
 #include <unistd.h>
 
 enum {
-    EXIT_DONE = 0,
-    EXIT_FAILED = 1,
-    EXIT_SENSELESS = 2,
-    EXIT_INTERRUPTED = 130,
     MAX_SETTINGS = 64,
     TRACE_RECORDS = 1 << 18, /* the last so many: what a viewer can still load */
 };
-
-static volatile sig_atomic_t interrupted; /* a signal handler can tell nobody else */
-
-static void on_interrupt(int signal_number) {
-    (void)signal_number;
-    interrupted = 1;
-}
 
 struct arguments {
     const char *file, *arrivals, *tasks, *outcomes, *html, *trace, *resume;
@@ -147,22 +137,6 @@ static int parse(int argc, char **argv, struct arguments *a) {
     return -1;
 }
 
-static int code_of(enum tt_err err) {
-    bool senseless = err == TT_ERR_INVALID || err == TT_ERR_NOT_FOUND || err == TT_ERR_UNSUPPORTED;
-    return err == TT_OK ? EXIT_DONE : senseless ? EXIT_SENSELESS : EXIT_FAILED;
-}
-
-static int complain(enum tt_err err, const struct tt_message *why) {
-    fprintf(stderr, "%s\n", why->text);
-    return code_of(err);
-}
-
-static void print_json(json_t *take_value) {
-    json_dumpf(take_value, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
-    putchar('\n');
-    json_decref(take_value);
-}
-
 /* ---- one run ---- */
 
 static enum tt_err write_trace(struct tt_trace *trace, const char *path, struct tt_message *why) {
@@ -188,7 +162,7 @@ static enum tt_err run_scenario(const struct tt_scenario *scenario, const struct
         outputs.also = tt_html_report_observer(&html);
     }
     struct tt_scenario_result result;
-    enum tt_err err = tt_scenario_run(scenario, a->check, &outputs, &interrupted, &result, why);
+    enum tt_err err = tt_scenario_run(scenario, a->check, &outputs, &tt_interrupted, &result, why);
     bool ran = err == TT_OK;
     if (!err && a->html)
         err = tt_html_report_write(&html, title, &result, a->html, why);
@@ -209,7 +183,7 @@ static int run_once(struct tt_experiment *experiment, const struct arguments *a)
     struct tt_scenario scenario;
     enum tt_err err = tt_experiment_build(experiment, &scenario, &why);
     if (err)
-        return complain(err, &why);
+        return tt_outcome_complain(err, &why);
     struct tt_scenario_result result;
     int64_t started_at = tt_clock_now();
     const char *title = experiment->message->title;
@@ -217,10 +191,10 @@ static int run_once(struct tt_experiment *experiment, const struct arguments *a)
     double took_s = (double)(tt_clock_now() - started_at) / 1e9;
     if (err) {
         tt_scenario_fini(&scenario);
-        return complain(err, &why);
+        return tt_outcome_complain(err, &why);
     }
     if (a->json) {
-        print_json(tt_report_json(&scenario, title, &result));
+        tt_outcome_print_json(tt_report_json(&scenario, title, &result));
     } else {
         struct tt_text text;
         tt_text_init(&text);
@@ -239,12 +213,8 @@ static int run_once(struct tt_experiment *experiment, const struct arguments *a)
 /* ---- many runs: sweeps, and searches with several seeds ---- */
 
 static void show_progress(void *context, int32_t finished, int32_t all) {
-    (void)context;
-    if (!isatty(STDERR_FILENO) || all < 2)
-        return;
-    int32_t filled = (int32_t)(INT64_C(40) * finished / all);
-    fprintf(stderr, "\r[%.*s%*s] %d/%d%s", filled, "########################################",
-            40 - filled, "", finished, all, finished == all ? "\n" : "");
+    if (all > 1)
+        tt_outcome_progress(context, finished, all);
 }
 
 static double number(const json_t *object, const char *key) {
@@ -307,8 +277,8 @@ static enum tt_err print_points(const struct tt_sweep *sweep, const struct argum
         err = tt_html_goodput_write(all, sweep->experiment->message->title, a->html, why);
     bool single = sweep->points == 1 && json_array_size(all) == 1;
     if (a->json)
-        print_json(single ? json_incref(json_array_get(all, 0))
-                          : json_pack("{s:O}", "points", all));
+        tt_outcome_print_json(single ? json_incref(json_array_get(all, 0))
+                                     : json_pack("{s:O}", "points", all));
     json_decref(all);
     return err;
 }
@@ -318,22 +288,22 @@ static int run_many(struct tt_experiment *experiment, const struct arguments *a)
                                        .check = a->check,
                                        .workers = a->workers,
                                        .state_path = a->resume,
-                                       .stop = &interrupted,
+                                       .stop = &tt_interrupted,
                                        .progress = show_progress};
     struct tt_sweep sweep;
     struct tt_message why;
     enum tt_err err = tt_sweep_init(&sweep, experiment, &options, &why);
     if (err)
-        return complain(err, &why);
+        return tt_outcome_complain(err, &why);
     err = tt_sweep_run(&sweep, &why);
     if (!err)
         err = print_points(&sweep, a, &why);
-    if (!err && interrupted)
+    if (!err && tt_interrupted)
         fprintf(stderr, "interrupted after %d of %d%s%s\n", sweep.finished,
                 sweep.points * sweep.seeds, a->resume ? "; go on with --resume " : "",
                 a->resume ? a->resume : "");
     tt_sweep_fini(&sweep);
-    return err ? complain(err, &why) : interrupted ? EXIT_INTERRUPTED : EXIT_DONE;
+    return err ? tt_outcome_complain(err, &why) : tt_interrupted ? EXIT_INTERRUPTED : EXIT_DONE;
 }
 
 int tt_cmd_experiment(int argc, char **argv) {
@@ -341,13 +311,12 @@ int tt_cmd_experiment(int argc, char **argv) {
     int code = parse(argc, argv, &a);
     if (code >= 0)
         return code;
-    struct sigaction action = {.sa_handler = on_interrupt};
-    sigaction(SIGINT, &action, NULL);
+    tt_outcome_catch_interrupt();
     struct tt_message why;
     struct tt_experiment experiment;
     enum tt_err err = tt_experiment_open(&experiment, a.file, &why);
     if (err)
-        return complain(err, &why);
+        return tt_outcome_complain(err, &why);
     for (int32_t i = 0; !err && i < a.settings; i++)
         err = tt_experiment_set(&experiment, a.names[i], a.values[i], &why);
     if (!err && a.arrivals)
@@ -363,7 +332,7 @@ int tt_cmd_experiment(int argc, char **argv) {
                       "--resume keeps the points of a sweep or a search (--goodput), and this is a "
                       "single run");
     if (err)
-        code = complain(err, &why);
+        code = tt_outcome_complain(err, &why);
     else
         code = many ? run_many(&experiment, &a) : run_once(&experiment, &a);
     tt_experiment_close(&experiment);

@@ -1,6 +1,7 @@
 /* tutti load URL: sends requests when they are due and reports what came of them. The plan says who
  * is asked what (load_plan.h), the load who comes when and what it counts as (lab/load.h), the
  * client carries it (net/http_client.h); here they meet the clock. */
+#include "cmd/outcome.h"
 #include "cmd/verbs.h"
 
 #include "base/clock.h"
@@ -26,13 +27,6 @@ enum {
     PROGRESS_MS = 250,
     SPARE_FILES = 64, /* descriptors beside those of connections */
 };
-
-static volatile sig_atomic_t interrupted; /* a signal handler can tell nobody else */
-
-static void on_interrupt(int number) {
-    (void)number;
-    interrupted = 1;
-}
 
 /* A request that is under way. */
 struct call {
@@ -227,7 +221,7 @@ static void show_progress(struct run *run, int64_t now, bool last) {
 static void carry(struct run *run) {
     run->started_at = tt_clock_now();
     int64_t now = 0;
-    while (!run->err && !interrupted && !tt_load_done(&run->load, now)) {
+    while (!run->err && !tt_interrupted && !tt_load_done(&run->load, now)) {
         struct tt_load_request request;
         for (int i = 0; !run->err && i < TAKEN_PER_TURN && tt_load_take(&run->load, now, &request);
              i++)
@@ -242,7 +236,7 @@ static void carry(struct run *run) {
         show_progress(run, now, false);
     }
     show_progress(run, now, true);
-    if (run->err || interrupted)
+    if (run->err || tt_interrupted)
         tt_load_stop(&run->load, now);
     run->connections_opened = tt_http_client_counts(run->client).opened;
     tt_http_client_close(run->client); /* ends what is under way */
@@ -251,7 +245,7 @@ static void carry(struct run *run) {
 /* --- around it --- */
 
 static void prepare_process(int64_t connections) {
-    struct sigaction action = {.sa_handler = on_interrupt};
+    struct sigaction action = {.sa_handler = tt_on_interrupt};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL); /* ns; 50 us late else */
@@ -283,16 +277,14 @@ static enum tt_err report(struct run *run, const struct tt_load_flags *flags) {
     struct tt_load_report report = {.load = &run->load,
                                     .title = run->plan.title ? run->plan.title : "",
                                     .url = url,
-                                    .interrupted = interrupted != 0,
+                                    .interrupted = tt_interrupted != 0,
                                     .connections_opened = run->connections_opened,
                                     .generator_cpu_s = cpu_seconds()};
     struct tt_text text;
     tt_text_init(&text);
     if (flags->json) {
         json_t *json = tt_load_report_json(&report);
-        json_dumpf(json, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
-        putchar('\n');
-        json_decref(json);
+        tt_outcome_print_json(json);
     } else {
         tt_load_report_table(&report, &text);
         fputs(tt_text_string(&text), stdout);
@@ -383,7 +375,7 @@ int tt_cmd_load(int argc, char **argv) {
         err = report(&run, &flags);
         if (err && !run.err)
             complain(err, &run.why);
-        code = err || run.err ? 1 : interrupted ? 130 : judge(&run, &flags);
+        code = err || run.err ? 1 : tt_interrupted ? 130 : judge(&run, &flags);
     }
     free_calls(&run);
     tt_load_fini(&run.load);

@@ -1,6 +1,7 @@
 /* tutti profile: measures a model's latency, and that of each stage that it is cut into, per batch
  * size (and input length) on this machine and writes it beside the model, where the server, the
  * emulated devices and the simulator read it. */
+#include "cmd/outcome.h"
 #include "cmd/verbs.h"
 
 #include "base/instant.h"
@@ -46,13 +47,6 @@ struct flags {
     int32_t lengths[MOST_LENGTHS], length_count;
     const char *output, *onnxruntime;
 };
-
-static volatile sig_atomic_t interrupted;
-
-static void on_interrupt(int number) {
-    (void)number;
-    interrupted = 1;
-}
 
 static bool parse_lengths(char *text, struct flags *flags) {
     for (char *save, *item = strtok_r(text, ",", &save); item; item = strtok_r(NULL, ",", &save)) {
@@ -119,7 +113,7 @@ static bool progress(void *context, int32_t done, int32_t total, int32_t batch, 
         fprintf(stderr, "\r[%.*s%*s] %d/%d  batch %d length %d      ", filled,
                 "##############################", 30 - filled, "", done, total, batch, length);
     }
-    return !interrupted;
+    return !tt_interrupted;
 }
 
 /* The model as it would be served: whole, or in the stages that its tutti.pbtxt asks for. */
@@ -370,7 +364,7 @@ int tt_cmd_profile(int argc, char **argv) {
     int code = parse_flags(argc, argv, &flags);
     if (code >= 0)
         return code;
-    signal(SIGINT, on_interrupt);
+    signal(SIGINT, tt_on_interrupt);
     char parent[4096], name[4096], real[4096];
     if (!realpath(flags.model, real)) {
         fprintf(stderr, "tutti profile: %s: %s\n", flags.model, strerror(errno));

@@ -1,6 +1,7 @@
 /* tutti replay FILE: a recording again, to the same decisions; or what another policy would have
  * done. */
 #include "cmd/arguments.h"
+#include "cmd/outcome.h"
 #include "cmd/verbs.h"
 #include "lab/html_report.h"
 #include "lab/replay.h"
@@ -10,15 +11,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-
-enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_SENSELESS = 2, EXIT_INTERRUPTED = 130 };
-
-static volatile sig_atomic_t interrupted; /* a signal handler can tell nobody else */
-
-static void on_interrupt(int signal_number) {
-    (void)signal_number;
-    interrupted = 1;
-}
 
 static const char usage[] =
     "Usage: tutti replay FILE [options]\n"
@@ -122,11 +114,6 @@ static int parse(int argc, char **argv, struct arguments *a) {
     return check_policy(a);
 }
 
-static int code_of(enum tt_err err) {
-    bool senseless = err == TT_ERR_INVALID || err == TT_ERR_NOT_FOUND || err == TT_ERR_UNSUPPORTED;
-    return err == TT_OK ? EXIT_DONE : senseless ? EXIT_SENSELESS : EXIT_FAILED;
-}
-
 /* ---- what is said of one domain ---- */
 
 static double span_s(const struct tt_replay *replay) {
@@ -208,7 +195,7 @@ static enum tt_err run_scenario(const struct tt_scenario *scenario, const struct
         outputs.also = tt_html_report_observer(&html);
     }
     struct tt_scenario_result result;
-    enum tt_err err = tt_scenario_run(scenario, a->check, &outputs, &interrupted, &result, why);
+    enum tt_err err = tt_scenario_run(scenario, a->check, &outputs, &tt_interrupted, &result, why);
     const char *title = "simulated from the recorded requests";
     if (!err && a->html)
         err = tt_html_report_write(&html, title, &result, a->html, why);
@@ -249,7 +236,7 @@ static enum tt_err replay_domain(const struct tt_recording *recording, int32_t s
                                  const struct arguments *a, json_t *all, bool *out_differs,
                                  struct tt_message *why) {
     struct tt_replay replay;
-    enum tt_err err = tt_replay_run(recording, stream, a->check, &interrupted, &replay, why);
+    enum tt_err err = tt_replay_run(recording, stream, a->check, &tt_interrupted, &replay, why);
     if (err)
         return err;
     json_t *out = domain_json(&replay);
@@ -260,7 +247,7 @@ static enum tt_err replay_domain(const struct tt_recording *recording, int32_t s
     bool reports = replay.arrival_count > 0 && !replay.differs && (a->json || a->policy);
     if (reports)
         err = report_recorded(&replay, a, out, why);
-    if (!err && reports && a->policy && !interrupted)
+    if (!err && reports && a->policy && !tt_interrupted)
         err = simulate(&replay, a, out, why);
     json_array_append_new(all, out);
     tt_replay_fini(&replay);
@@ -283,14 +270,12 @@ static enum tt_err replay_all(const struct tt_recording *recording, const struct
             recording->name, recording->stream_count);
     json_t *all = json_array();
     enum tt_err err = TT_OK;
-    for (int32_t stream = first; !err && stream < end && !interrupted; stream++)
+    for (int32_t stream = first; !err && stream < end && !tt_interrupted; stream++)
         err = replay_domain(recording, stream, a, all, out_differs, why);
     if (!err && a->json) {
         json_t *out = json_pack("{s:s,s:b,s:b,s:O}", "recording", recording->name, "identical",
                                 !*out_differs, "complete", recording->complete, "domains", all);
-        json_dumpf(out, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
-        putchar('\n');
-        json_decref(out);
+        tt_outcome_print_json(out);
     }
     json_decref(all);
     return err;
@@ -301,8 +286,7 @@ int tt_cmd_replay(int argc, char **argv) {
     int code = parse(argc, argv, &a);
     if (code >= 0)
         return code;
-    struct sigaction action = {.sa_handler = on_interrupt};
-    sigaction(SIGINT, &action, NULL);
+    tt_outcome_catch_interrupt();
     struct tt_message why;
     struct tt_recording recording;
     enum tt_err err = tt_recording_open(a.file, &recording, &why);
@@ -313,7 +297,7 @@ int tt_cmd_replay(int argc, char **argv) {
     }
     if (err) {
         fprintf(stderr, "tutti replay: %s\n", why.text);
-        return code_of(err);
+        return tt_outcome_code(err);
     }
-    return interrupted ? EXIT_INTERRUPTED : differs ? EXIT_FAILED : EXIT_DONE;
+    return tt_interrupted ? EXIT_INTERRUPTED : differs ? EXIT_FAILED : EXIT_DONE;
 }

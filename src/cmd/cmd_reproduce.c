@@ -1,5 +1,6 @@
 /* tutti reproduce SYSTEM: what its paper says beside what comes out here. */
 #include "base/clock.h"
+#include "cmd/outcome.h"
 #include "cmd/verbs.h"
 #include "lab/fact_runs.h"
 
@@ -12,18 +13,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_SENSELESS = 2, EXIT_INTERRUPTED = 130, MAX_ONLY = 64 };
+enum { MAX_ONLY = 64 };
 
 #define QUICK_EXTRA                                                                                \
     0.03 /* what shorter runs and coarser searches may differ, beside tolerances                   \
           */
-
-static volatile sig_atomic_t interrupted; /* a signal handler can tell nobody else */
-
-static void on_interrupt(int signal_number) {
-    (void)signal_number;
-    interrupted = 1;
-}
 
 struct arguments {
     const char *system, *sweeps, *only[MAX_ONLY];
@@ -155,16 +149,6 @@ static void complain_unknown(const char *system, const char *folder) {
             separator[0] == ',' ? "" : "no folder facts/ here or beside the program; name a file");
 }
 
-static int code_of(enum tt_err err) {
-    bool senseless = err == TT_ERR_INVALID || err == TT_ERR_NOT_FOUND || err == TT_ERR_UNSUPPORTED;
-    return err == TT_OK ? EXIT_DONE : senseless ? EXIT_SENSELESS : EXIT_FAILED;
-}
-
-static int complain(enum tt_err err, const struct tt_message *why) {
-    fprintf(stderr, "%s\n", why->text);
-    return code_of(err);
-}
-
 static int open_facts(const char *system, struct tt_facts *facts) {
     struct tt_message why;
     bool is_path = strchr(system, '/') || strstr(system, ".pbtxt");
@@ -181,7 +165,7 @@ static int open_facts(const char *system, struct tt_facts *facts) {
         complain_unknown(system, folder);
         code = EXIT_SENSELESS;
     } else if (err) {
-        code = complain(err, &why);
+        code = tt_outcome_complain(err, &why);
     }
     free(folder);
     free(path);
@@ -373,28 +357,24 @@ static int report(const struct arguments *a, const struct tt_facts *facts, const
     if (left_out)
         fprintf(stderr, "; %d about sweeps left out (--sweeps FOLDER runs them)", left_out);
     fputc('\n', stderr);
-    return interrupted ? EXIT_INTERRUPTED : fails || not_run ? EXIT_FAILED : EXIT_DONE;
+    return tt_interrupted ? EXIT_INTERRUPTED : fails || not_run ? EXIT_FAILED : EXIT_DONE;
 }
 
 static void progress(int32_t finished, int32_t count) {
-    if (!isatty(STDERR_FILENO))
-        return;
-    int32_t filled = 40 * finished / count;
-    fprintf(stderr, "\r[%.*s%*s] %d/%d%s", filled, "########################################",
-            40 - filled, "", finished, count, finished == count ? "\n" : "");
+    tt_outcome_progress(NULL, finished, count);
 }
 
 static int reproduce(const struct arguments *a, const struct tt_facts *facts, const bool *chosen) {
     struct tt_fact_runs_options options = {.quick = a->quick,
                                            .workers = a->workers,
                                            .sweeps = a->sweeps,
-                                           .stop = &interrupted,
+                                           .stop = &tt_interrupted,
                                            .progress = progress};
     struct tt_message why;
     struct tt_fact_runs *runs;
     enum tt_err err = tt_fact_runs_new(facts, chosen, &options, &runs, &why);
     if (err)
-        return complain(err, &why);
+        return tt_outcome_complain(err, &why);
     int64_t started_at = tt_clock_now();
     err = tt_fact_runs_run(runs, &why);
     size_t count = 0;
@@ -408,7 +388,9 @@ static int reproduce(const struct arguments *a, const struct tt_facts *facts, co
         row->ours = tt_fact_runs_value(runs, i, &row->note);
         row->verdict = tt_fact_judge(row->fact, row->ours, a->quick ? QUICK_EXTRA : 0);
     }
-    int code = err ? complain(err, &why) : rows ? report(a, facts, rows, count) : EXIT_FAILED;
+    int code = err    ? tt_outcome_complain(err, &why)
+               : rows ? report(a, facts, rows, count)
+                      : EXIT_FAILED;
     fprintf(stderr, "%.1f s\n", (double)(tt_clock_now() - started_at) / 1e9);
     for (size_t i = 0; i < count; i++)
         tt_text_fini(&rows[i].note);
@@ -427,8 +409,7 @@ int tt_cmd_reproduce(int argc, char **argv) {
     if (code)
         return code;
     bool *chosen = calloc(facts.message->n_fact, sizeof(*chosen));
-    struct sigaction action = {.sa_handler = on_interrupt};
-    sigaction(SIGINT, &action, NULL);
+    tt_outcome_catch_interrupt();
     if (!chosen)
         code = EXIT_FAILED;
     else if (!choose(&a, &facts, chosen))

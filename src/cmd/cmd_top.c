@@ -1,4 +1,5 @@
 /* tutti top [URL]: what a server does, a line per model, every second, until `q` or Ctrl-C. */
+#include "cmd/outcome.h"
 #include "cmd/verbs.h"
 
 #include "base/clock.h"
@@ -35,13 +36,6 @@ static const char help[] =
     "  --help              this text\n";
 
 #define GIVE_UP_NS (2 * TT_S)
-
-static volatile sig_atomic_t interrupted; /* a signal handler can tell nobody else */
-
-static void on_interrupt(int number) {
-    (void)number;
-    interrupted = 1;
-}
 
 struct top {
     const char *url, *metrics_url;
@@ -89,7 +83,7 @@ static void screen_show(const struct tt_text *text) {
 static bool wait_for_key(struct top *top, int64_t until_at) {
     for (;;) {
         int64_t left = until_at - tt_clock_now();
-        if (interrupted)
+        if (tt_interrupted)
             return false;
         if (left <= 0)
             return true;
@@ -184,7 +178,7 @@ static int watch(struct top *top) {
     int64_t next_at = tt_clock_now();
     bool has = false, has_both = false;
     int code = 0;
-    while (!interrupted) {
+    while (!tt_interrupted) {
         struct tt_top_snapshot snapshot;
         enum tt_err err = look(top, &snapshot, &why);
         if (err && (top->once || !has)) {
@@ -270,7 +264,7 @@ int tt_cmd_top(int argc, char **argv) {
         fprintf(stderr, "tutti top: %s\n", why.text);
         return 2;
     }
-    struct sigaction action = {.sa_handler = on_interrupt};
+    struct sigaction action = {.sa_handler = tt_on_interrupt};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     top.on_screen = !top.once && !top.json && isatty(STDOUT_FILENO) && isatty(STDIN_FILENO);
@@ -281,5 +275,5 @@ int tt_cmd_top(int argc, char **argv) {
         screen_off(&top);
     if (top.problem.text[0])
         fprintf(stderr, "tutti top: %s\n", top.problem.text);
-    return interrupted && !top.on_screen && code == 0 ? 130 : code;
+    return tt_interrupted && !top.on_screen && code == 0 ? 130 : code;
 }
