@@ -67,6 +67,11 @@ enum tt_err tt_mechanism_init(struct tt_mechanism *self, const struct tt_mechani
 }
 
 void tt_mechanism_fini(struct tt_mechanism *self) {
+    for (int32_t i = 0; i < self->requests.chunk_count * TT_REQUEST_CHUNK; i++) {
+        struct tt_request *request = tt_request_pool_at(&self->requests, (uint32_t)i);
+        if (request->state != TT_REQUEST_FREE && request->graph)
+            self->carrier.gone(self->carrier.context, request);
+    }
     for (int32_t i = 0; self->executors && i < self->executor_capacity; i++) {
         struct tt_executor *executor = &self->executors[i];
         for (int32_t k = 0; executor->tasks && k < executor->depth; k++)
@@ -166,16 +171,35 @@ static void make_late(struct tt_mechanism *self, struct tt_request *request) {
     tt_heap_remove(&self->latest, (int32_t)request->handle.index);
 }
 
-static void end_request(struct tt_mechanism *self, struct tt_request *request,
-                        enum tt_ending ending, enum tt_drop_reason reason) {
+/* Its end is told; its memory stays. */
+static void tell_end(struct tt_mechanism *self, struct tt_request *request, enum tt_ending ending,
+                     enum tt_drop_reason reason) {
     stop_waiting(self, request);
     if (ending == TT_ENDING_DROPPED)
         NOTIFY(self, .kind = TT_EVENT_DROP, .request = request, .reason = reason);
     NOTIFY(self, .kind = TT_EVENT_ENDED, .request = request, .ending = ending, .reason = reason);
     self->ended[ending]++;
-    self->model_requests[request->model]--;
     self->carrier.ended(self->carrier.context, self->now, request, ending, reason);
+}
+
+static void let_go(struct tt_mechanism *self, struct tt_request *request) {
+    if (request->graph)
+        self->carrier.gone(self->carrier.context, request);
+    self->model_requests[request->model]--;
     tt_request_pool_give(&self->requests, request);
+}
+
+/* The request leaves; while cells of it are in flight it stays as one whose end was told. */
+static void end_request(struct tt_mechanism *self, struct tt_request *request,
+                        enum tt_ending ending, enum tt_drop_reason reason) {
+    tell_end(self, request, ending, reason);
+    if (request->cells_in_flight == 0) {
+        let_go(self, request);
+        return;
+    }
+    request->state = TT_REQUEST_LEAVING;
+    request->told = true;
+    self->told++;
 }
 
 /* Lets the request in, or ends it: its level is full, or it is lost already. */
@@ -196,6 +220,20 @@ static bool admit(struct tt_mechanism *self, int64_t now, struct tt_request *req
     return true;
 }
 
+static void release(void *context, struct tt_cell_subgraph *subgraph) {
+    struct tt_mechanism *self = context;
+    self->ops->released(self->policy, self->now, subgraph);
+}
+
+static void release_first(struct tt_mechanism *self, struct tt_cell_graph *graph,
+                          struct tt_request *request) {
+    for (int32_t i = 0; i < graph->subgraph_count; i++)
+        graph->subgraphs[i].request = request;
+    for (int32_t i = 0; i < graph->subgraph_count; i++)
+        if (graph->subgraphs[i].waits_for == 0)
+            release(self, &graph->subgraphs[i]);
+}
+
 enum tt_err tt_mechanism_arrived(struct tt_mechanism *self, int64_t now,
                                  const struct tt_arrival *arrival,
                                  struct tt_request **out_request) {
@@ -204,6 +242,7 @@ enum tt_err tt_mechanism_arrived(struct tt_mechanism *self, int64_t now,
     const struct tt_step_model *model = self->models[arrival->model];
     tt_assert(model != NULL);
     tt_assert(arrival->rows >= 1 && arrival->rows <= model->max_batch);
+    tt_assert((arrival->graph != NULL) == (self->ops->released != NULL));
     struct tt_request *request = tt_request_pool_take(&self->requests);
     if (!request) {
         NOTIFY(self, .kind = TT_EVENT_REFUSED, .arrival = arrival);
@@ -218,6 +257,7 @@ enum tt_err tt_mechanism_arrived(struct tt_mechanism *self, int64_t now,
     request->length = arrival->length;
     request->priority = arrival->priority;
     request->user = arrival->user;
+    request->graph = arrival->graph;
     request->slot = -1;
     request->state = TT_REQUEST_QUEUED;
     NOTIFY(self, .kind = TT_EVENT_ARRIVED, .request = request);
@@ -226,6 +266,8 @@ enum tt_err tt_mechanism_arrived(struct tt_mechanism *self, int64_t now,
     if (out_request) /* before the policy has it: from here on it may end at any time */
         *out_request = request;
     self->ops->arrived(self->policy, now, request);
+    if (request->graph)
+        release_first(self, request->graph, request);
     return TT_OK;
 }
 
@@ -239,12 +281,14 @@ void tt_mechanism_ready(struct tt_mechanism *self, int64_t now, struct tt_reques
 
 void tt_mechanism_cancelled(struct tt_mechanism *self, int64_t now, struct tt_request *request) {
     advance(self, now);
+    if (request->told)
+        return;
     NOTIFY(self, .kind = TT_EVENT_CANCELLED, .request = request);
-    if (request->state == TT_REQUEST_RUNNING) {
+    if (request->state == TT_REQUEST_RUNNING && !request->graph) {
         request->cancelled = true; /* its place in the task stays; the result is thrown away */
         return;
     }
-    tt_assert(request->state == TT_REQUEST_QUEUED);
+    tt_assert(request->state == TT_REQUEST_QUEUED || request->graph);
     self->ops->cancelled(self->policy, now, request);
     end_request(self, request, TT_ENDING_CANCELLED, TT_DROP_NONE);
 }
@@ -280,6 +324,58 @@ static enum tt_ending settle(const struct tt_mechanism *self, const struct tt_ta
     return ending;
 }
 
+static void leave(struct tt_request *request, struct tt_task_item *item, enum tt_ending ending) {
+    request->state = TT_REQUEST_LEAVING;
+    item->ends = true;
+    item->ending = ending;
+}
+
+/* One cell is back: what follows from it for its subgraph and its request. */
+static void settle_cell(struct tt_mechanism *self, const struct tt_task *task,
+                        struct tt_task_item *item) {
+    struct tt_request *request = item->request;
+    struct tt_cell_subgraph *subgraph = item->subgraph;
+    tt_assert(request->cells_in_flight > 0 && subgraph->in_flight > 0);
+    tt_assert(subgraph->executor == task->executor);
+    tt_assert(task->outcome == TT_OUTCOME_DONE || task->outcome == TT_OUTCOME_FAILED);
+    subgraph->done++;
+    if (--subgraph->in_flight == 0)
+        subgraph->executor = -1;
+    item->last = --request->cells_in_flight == 0;
+    if (request->state == TT_REQUEST_LEAVING)
+        return;
+    if (task->outcome == TT_OUTCOME_FAILED || item->fate == TT_FATE_FAILS) {
+        leave(request, item, TT_ENDING_FAILED);
+        return;
+    }
+    bool ends = subgraph->open_ended && item->fate == TT_FATE_LEAVES;
+    if (!subgraph->over && (ends || subgraph->done == subgraph->count))
+        tt_cell_subgraph_over(request->graph, subgraph, release, self);
+    if (request->graph->over_count == request->graph->subgraph_count)
+        leave(request, item, TT_ENDING_DONE);
+    else if (item->last)
+        request->state = TT_REQUEST_QUEUED;
+}
+
+/* After the policy has heard of it: who left because of a cell is told so, and goes with its last.
+ */
+static void end_cells(struct tt_mechanism *self, const struct tt_task *task) {
+    for (int32_t i = 0; i < task->count; i++) {
+        struct tt_request *request = task->items[i].request;
+        if (request->state != TT_REQUEST_LEAVING)
+            continue;
+        if (task->items[i].ends) {
+            tell_end(self, request, task->items[i].ending, TT_DROP_NONE);
+            request->told = true;
+            self->told++;
+        }
+        if (task->items[i].last) {
+            self->told--;
+            let_go(self, request);
+        }
+    }
+}
+
 void tt_mechanism_finished(struct tt_mechanism *self, int64_t now, struct tt_task *task) {
     advance(self, now);
     tt_assert(task->state == TT_TASK_QUEUED);
@@ -292,10 +388,15 @@ void tt_mechanism_finished(struct tt_mechanism *self, int64_t now, struct tt_tas
     executor->oldest = executor->oldest + 1 == executor->depth ? 0 : executor->oldest + 1;
     executor->queued--;
     executor->stopping = false;
-    for (int32_t i = 0; i < task->count; i++)
+    bool by_cells = task->items[0].subgraph != NULL;
+    for (int32_t i = 0; by_cells && i < task->count; i++)
+        settle_cell(self, task, &task->items[i]);
+    for (int32_t i = 0; !by_cells && i < task->count; i++)
         task->items[i].ending = settle(self, task, &task->items[i]);
     self->ops->finished(self->policy, now, task);
-    for (int32_t i = 0; i < task->count; i++)
+    if (by_cells)
+        end_cells(self, task);
+    for (int32_t i = 0; !by_cells && i < task->count; i++)
         if (task->items[i].request->state == TT_REQUEST_LEAVING)
             end_request(self, task->items[i].request, task->items[i].ending, TT_DROP_NONE);
     task->state = TT_TASK_FREE;
@@ -370,6 +471,8 @@ void tt_mechanism_remove_executor(struct tt_mechanism *self, int64_t now, int32_
 /* A request that was made late is the policy's again. */
 static void arrive_again(struct tt_mechanism *self, int64_t now, struct tt_request *request) {
     self->ops->arrived(self->policy, now, request);
+    if (request->graph)
+        release_first(self, request->graph, request);
     if (request->is_ready && self->ops->ready)
         self->ops->ready(self->policy, now, request);
 }
@@ -468,11 +571,39 @@ void tt_mechanism_run_add(struct tt_mechanism *self, struct tt_request *request)
     request->task = task;
 }
 
+void tt_mechanism_run_add_cell(struct tt_mechanism *self, struct tt_cell_subgraph *subgraph) {
+    struct tt_task *task = self->building;
+    tt_assert(task != NULL);
+    struct tt_request *request = subgraph->request;
+    tt_assert(request->state == TT_REQUEST_QUEUED || request->state == TT_REQUEST_RUNNING);
+    tt_assert(request->model == task->model);
+    tt_assert(subgraph->first_step == task->first_step && subgraph->last_step == task->last_step);
+    tt_assert(subgraph->executor < 0 || subgraph->executor == task->executor); /* C5 */
+    tt_assert(task->count < task->capacity);
+    task->rows += request->rows;
+    tt_assert(task->rows <=
+              tt_step_max_rows(self->models[task->model], task->first_step, task->last_step));
+    stop_waiting(self, request);
+    task->walk = TT_WALK_ONCE;
+    task->items[task->count++] = (struct tt_task_item){
+        .request = request,
+        .subgraph = subgraph,
+        .cell = tt_cell_subgraph_take(request->graph, subgraph),
+    };
+    subgraph->executor = task->executor;
+    subgraph->in_flight++;
+    request->cells_in_flight++;
+    request->state = TT_REQUEST_RUNNING;
+}
+
 void tt_mechanism_run_commit(struct tt_mechanism *self, int64_t start_at) {
     struct tt_task *task = self->building;
     tt_assert(task != NULL);
     tt_assert(task->count > 0);
     tt_assert(task->repeat >= 1);
+    for (int32_t i = 0; task->items[0].subgraph && i < task->count; i++)
+        tt_cell_subgraph_submitted(task->items[i].request->graph, task->items[i].subgraph,
+                                   task->items[i].cell);
     self->building = NULL;
     task->state = TT_TASK_QUEUED;
     task->number = self->runs++;
@@ -486,7 +617,7 @@ void tt_mechanism_run_commit(struct tt_mechanism *self, int64_t start_at) {
 void tt_mechanism_drop(struct tt_mechanism *self, struct tt_request *request,
                        enum tt_drop_reason reason) {
     tt_assert(self->deciding);
-    tt_assert(request->state == TT_REQUEST_QUEUED);
+    tt_assert(request->state == TT_REQUEST_QUEUED || (request->graph && !request->told));
     const struct tt_queue_rule *rule = request->waits ? rule_of(self, request) : NULL;
     bool is_late = request->number & TT_REQUEST_LATE;
     if (rule && rule->delay_late && !is_late &&
@@ -516,49 +647,4 @@ void tt_mechanism_abort(struct tt_mechanism *self, int32_t executor) {
     stop_oldest(self, executor);
     NOTIFY(self, .kind = TT_EVENT_ABORT, .index = executor);
     self->carrier.abort(self->carrier.context, self->now, executor);
-}
-
-void tt_mechanism_check(const struct tt_mechanism *self) {
-    int64_t gone = 0;
-    for (int32_t i = 0; i <= TT_ENDING_CANCELLED; i++)
-        gone += self->ended[i];
-    /* Conservation: every request that came is here or has left exactly once. */
-    tt_assert(self->arrivals == gone + self->requests.in_use);
-    int64_t here = 0;
-    for (int32_t m = 0; m < self->model_capacity; m++) {
-        tt_assert(self->model_requests[m] >= 0);
-        tt_assert(self->models[m] != NULL || self->model_requests[m] == 0);
-        here += self->model_requests[m];
-    }
-    tt_assert(here == self->requests.in_use);
-    if (self->waiting) {
-        int64_t waiting = 0;
-        for (int32_t i = 0; i < self->model_capacity * (TT_QUEUE_MAX_LEVELS + 1); i++) {
-            tt_assert(self->waiting[i] >= 0);
-            waiting += self->waiting[i];
-        }
-        tt_assert(waiting >= self->latest.count && waiting <= here);
-        tt_heap_check(&self->latest);
-    }
-    for (int32_t i = 0; i < self->executor_capacity; i++) {
-        const struct tt_executor *e = &self->executors[i];
-        tt_assert(e->queued >= 0 && e->queued <= e->depth);
-        tt_assert(e->state != TT_EXECUTOR_GONE || e->queued == 0);
-        for (int32_t k = 0; k < e->depth; k++) {
-            int32_t at = e->oldest + k < e->depth ? e->oldest + k : e->oldest + k - e->depth;
-            const struct tt_task *task = &e->tasks[at];
-            tt_assert((task->state == TT_TASK_QUEUED) == (k < e->queued));
-            if (k >= e->queued)
-                continue;
-            int32_t rows = 0;
-            for (int32_t item = 0; item < task->count; item++) {
-                const struct tt_request *request = task->items[item].request;
-                tt_assert(request->state == TT_REQUEST_RUNNING);
-                tt_assert(request->task == task);
-                rows += request->rows;
-            }
-            tt_assert(rows == task->rows);
-        }
-    }
-    self->ops->check(self->policy);
 }

@@ -16,13 +16,21 @@
  * policy, is put behind all others of its level instead and has no deadline any more: the policy
  * hears of it as of another arrival.
  *
+ * A policy that works by cells (core/cell_graph.h) has its requests in as many tasks at once as
+ * they have ready cells. Such a request leaves when its last cell is done, its end is found, it
+ * fails, is dropped or cancelled, whatever is still in flight of it: that comes back, and is thrown
+ * away.
+ *
  * The rules: a task has room on its executor; its requests are QUEUED, of one model, at its first
- * step, each in one task only, their rows within the maximum batch; a dropped request is QUEUED;
- * YIELD and ABORT address a busy executor, once per task; every request leaves exactly once. */
+ * step, each in one task only, their rows within the maximum batch; or its cells are ready, of one
+ * type, and their subgraphs in flight nowhere else; a dropped request is QUEUED, or by cells; YIELD
+ * and ABORT address a busy executor, once per task, ABORT not where its cells are counted on;
+ * every request leaves exactly once. */
 #ifndef TT_CORE_MECHANISM_H
 #define TT_CORE_MECHANISM_H
 
 #include "base/heap.h"
+#include "core/cell_graph.h"
 #include "core/step_model.h"
 #include "core/task.h"
 
@@ -61,9 +69,13 @@ struct tt_carrier {
     void (*start)(void *context, int64_t now, struct tt_task *task);
     void (*yield)(void *context, int64_t now, int32_t executor);
     void (*abort)(void *context, int64_t now, int32_t executor);
-    /* The request has left; its memory is reused when this returns. */
+    /* The request has left, its answer is due; its memory is reused when this returns (by cells:
+     * when `gone` returns). */
     void (*ended)(void *context, int64_t now, struct tt_request *request, enum tt_ending ending,
                   enum tt_drop_reason reason);
+    /* By cells only: it has left and nothing of it is in flight, or the mechanism is given up with
+     * it (tt_mechanism_fini). Takes the graph. */
+    void (*gone)(void *context, struct tt_request *request);
 };
 
 struct tt_mechanism {
@@ -81,6 +93,7 @@ struct tt_mechanism {
     struct tt_list late;    /* given up within decide, to come back behind the others */
     int64_t arrivals, runs; /* counters from which requests and tasks get their numbers */
     int64_t ended[TT_ENDING_CANCELLED + 1];
+    int32_t told; /* requests that have left but for cells in flight */
     struct tt_task *building;
     int64_t now; /* of the latest call; never goes back */
     bool deciding;
@@ -112,6 +125,9 @@ struct tt_arrival {
     int32_t length;
     int32_t priority;
     int64_t deadline_at;
+    /* Where the policy works by cells, and only there: the mechanism's until `gone`; after BUSY
+     * still the caller's. */
+    struct tt_cell_graph *graph;
     void *user;
 };
 /* BUSY: the domain's limit of requests is reached; nothing happened. A request that a rule refuses
@@ -121,7 +137,8 @@ TT_MUST_CHECK enum tt_err tt_mechanism_arrived(struct tt_mechanism *self, int64_
                                                struct tt_request **out_request);
 /* The request's input is on the device (elastic policies ask for it). */
 void tt_mechanism_ready(struct tt_mechanism *self, int64_t now, struct tt_request *request);
-/* The client has gone. A queued request leaves at once; a running one when its task ends. */
+/* The client has gone. A queued request leaves at once, so does one by cells; a running one when
+ * its task ends. Nothing happens where it has left but for its cells. */
 void tt_mechanism_cancelled(struct tt_mechanism *self, int64_t now, struct tt_request *request);
 /* The oldest task of its executor ended; outcome, last_step_done and the items' fates are set. */
 void tt_mechanism_finished(struct tt_mechanism *self, int64_t now, struct tt_task *task);
@@ -153,6 +170,8 @@ static inline bool tt_mechanism_has_room(const struct tt_mechanism *self, int32_
 struct tt_task *tt_mechanism_run_begin(struct tt_mechanism *self, int32_t executor, int32_t model,
                                        int32_t first_step, int32_t last_step);
 void tt_mechanism_run_add(struct tt_mechanism *self, struct tt_request *request);
+/* Adds the subgraph's next ready cell; for tasks whose steps are that cell. */
+void tt_mechanism_run_add_cell(struct tt_mechanism *self, struct tt_cell_subgraph *subgraph);
 /* `start_at`: not before this instant (now or earlier: at once when the executor is free). */
 void tt_mechanism_run_commit(struct tt_mechanism *self, int64_t start_at);
 /* The request must be out of the policy's queues, and is not the policy's when this returns; where

@@ -2,8 +2,6 @@
 
 #include <stdlib.h>
 
-enum { CHUNK = 1024 };
-
 static enum tt_err pool_reserve(struct tt_request_pool *self) {
     if (self->chunk_count == self->chunk_capacity) {
         int32_t capacity = self->chunk_capacity ? self->chunk_capacity * 2 : 16;
@@ -14,11 +12,11 @@ static enum tt_err pool_reserve(struct tt_request_pool *self) {
         self->chunks = chunks;
         self->chunk_capacity = capacity;
     }
-    struct tt_request *chunk = calloc(CHUNK, sizeof(*chunk));
+    struct tt_request *chunk = calloc(TT_REQUEST_CHUNK, sizeof(*chunk));
     if (!chunk)
         return TT_ERR_NO_MEMORY;
-    for (int32_t i = 0; i < CHUNK; i++) {
-        chunk[i].handle.index = (uint32_t)(self->chunk_count * CHUNK + i);
+    for (int32_t i = 0; i < TT_REQUEST_CHUNK; i++) {
+        chunk[i].handle.index = (uint32_t)(self->chunk_count * TT_REQUEST_CHUNK + i);
         tt_list_push_back(&self->free, &chunk[i].link);
     }
     self->chunks[self->chunk_count++] = chunk;
@@ -29,7 +27,7 @@ enum tt_err tt_request_pool_init(struct tt_request_pool *self, int32_t reserve, 
     tt_assert(reserve >= 0 && limit >= 1);
     *self = (struct tt_request_pool){.limit = limit};
     tt_list_init(&self->free);
-    while ((int64_t)self->chunk_count * CHUNK < reserve) {
+    while ((int64_t)self->chunk_count * TT_REQUEST_CHUNK < reserve) {
         enum tt_err err = pool_reserve(self);
         if (err) {
             tt_request_pool_fini(self);
@@ -47,7 +45,7 @@ void tt_request_pool_fini(struct tt_request_pool *self) {
 }
 
 /* Who adds a field blanks it below. */
-_Static_assert(sizeof(void *) != 8 || sizeof(struct tt_request) == 112, "see tt_request_pool_take");
+_Static_assert(sizeof(void *) != 8 || sizeof(struct tt_request) == 128, "see tt_request_pool_take");
 
 struct tt_request *tt_request_pool_take(struct tt_request_pool *self) {
     if (self->in_use == self->limit)
@@ -73,7 +71,10 @@ struct tt_request *tt_request_pool_take(struct tt_request_pool *self) {
     request->cancelled = false;
     request->is_ready = false;
     request->waits = false;
+    request->told = false;
     request->task = NULL;
+    request->graph = NULL;
+    request->cells_in_flight = 0;
     request->user = NULL;
     self->in_use++;
     return request;
@@ -91,19 +92,20 @@ void tt_request_pool_give(struct tt_request_pool *self, struct tt_request *take_
 
 struct tt_request *tt_request_pool_find(const struct tt_request_pool *self,
                                         struct tt_handle handle) {
-    if (handle.index / CHUNK >= (uint32_t)self->chunk_count)
+    if (handle.index / TT_REQUEST_CHUNK >= (uint32_t)self->chunk_count)
         return NULL;
-    struct tt_request *request = &self->chunks[handle.index / CHUNK][handle.index % CHUNK];
+    struct tt_request *request =
+        &self->chunks[handle.index / TT_REQUEST_CHUNK][handle.index % TT_REQUEST_CHUNK];
     return request->handle.generation == handle.generation && (handle.generation & 1) ? request
                                                                                       : NULL;
 }
 
 struct tt_request *tt_request_pool_at(const struct tt_request_pool *self, uint32_t index) {
-    tt_assert(index / CHUNK < (uint32_t)self->chunk_count);
-    return &self->chunks[index / CHUNK][index % CHUNK];
+    tt_assert(index / TT_REQUEST_CHUNK < (uint32_t)self->chunk_count);
+    return &self->chunks[index / TT_REQUEST_CHUNK][index % TT_REQUEST_CHUNK];
 }
 
 int32_t tt_request_pool_indices(int32_t reserve, int32_t limit) {
     int32_t most = reserve > limit ? reserve : limit;
-    return (most + CHUNK - 1) / CHUNK * CHUNK;
+    return (most + TT_REQUEST_CHUNK - 1) / TT_REQUEST_CHUNK * TT_REQUEST_CHUNK;
 }

@@ -28,6 +28,7 @@ enum tt_request_state {
 };
 
 struct tt_task;
+struct tt_cell_graph;
 
 #define TT_REQUEST_LATE (INT64_C(1) << 62)
 
@@ -47,8 +48,12 @@ struct tt_request {
     bool cancelled;       /* while RUNNING: its result will be thrown away */
     bool is_ready;        /* its input is on the device */
     bool waits;           /* for its first step; the mechanism's */
-    struct tt_task *task; /* while RUNNING */
-    void *user;           /* the carrier's */
+    bool told;            /* its end was told; it stays until its cells are back */
+    struct tt_task *task; /* while RUNNING, but not by cells */
+    /* By cells (core/cell_graph.h): then it is RUNNING while any of them is in a task. */
+    struct tt_cell_graph *graph; /* the carrier's; NULL: by steps */
+    int32_t cells_in_flight;
+    void *user; /* the carrier's */
 };
 
 /* The number of its arrival, also once it is late. */
@@ -59,6 +64,8 @@ static inline int64_t tt_request_arrival(const struct tt_request *self) {
 static inline struct tt_request *tt_request_of(struct tt_ticket *ticket) {
     return TT_CONTAINER_OF(ticket, struct tt_request, ticket);
 }
+
+enum { TT_REQUEST_CHUNK = 1024 }; /* requests are allocated so many at a time */
 
 struct tt_request_pool {
     struct tt_request **chunks;

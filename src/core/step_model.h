@@ -82,4 +82,15 @@ static inline struct tt_step_block tt_step_block_of(const struct tt_step_model *
     return block;
 }
 
+/* The most rows of one cell's batch: a row of steps that runs as one (core/cell_graph.h), which may
+ * take more or fewer than the whole model does. */
+static inline int32_t tt_step_max_rows(const struct tt_step_model *self, int32_t first_step,
+                                       int32_t last_step) {
+    int32_t rows = self->steps[first_step].profile->max_batch;
+    for (int32_t step = first_step + 1; step <= last_step; step++)
+        if (self->steps[step].profile->max_batch < rows)
+            rows = self->steps[step].profile->max_batch;
+    return rows;
+}
+
 #endif

@@ -49,12 +49,20 @@ enum tt_task_walk {
     TT_WALK_ONCE,     /* every step as written, `repeat` times; who has more to do JUMPS back */
 };
 
+struct tt_cell_subgraph;
+
 struct tt_task_item {
     struct tt_request *request;
     enum tt_fate fate;
     int32_t jump;          /* TT_FATE_JUMPS: the next step */
     int32_t round;         /* of the recurrent block of its next step, how many it has behind it */
     enum tt_ending ending; /* the mechanism's: how the request left, if it did */
+    /* In a task of cells (every item then has one, and a request may have several); TT_FATE_LEAVES
+     * says that this open-ended chain ends with this cell. */
+    struct tt_cell_subgraph *subgraph;
+    int32_t cell; /* in a chain the number of the repeat, from 0, else the number of its spec */
+    bool ends;    /* the mechanism's: the request left because of this item, */
+    bool last;    /* and nothing of it is in flight after this one */
 };
 
 struct tt_task {

@@ -31,6 +31,7 @@ struct reading {
     int32_t model_count;
     int32_t last_model; /* the one found last: files name the same model often */
     struct tt_arrival_file *file;
+    struct tt_unfold unfold;
     struct tt_message *why;
 };
 
@@ -85,6 +86,23 @@ static enum tt_err optional(struct reading *r, enum column column, int64_t minim
     return tt_csv_integer(&r->csv, r->at[column], minimum, maximum, out_value, r->why);
 }
 
+/* The tree as it is written, a copy; that it is one is seen by unfolding it. */
+static enum tt_err read_tree(struct reading *r, const struct tt_arrival_file_model *model,
+                             const char **out_tree) {
+    const char *text = r->csv.fields[r->at[TREE]];
+    if (!model->tree_model)
+        return tt_fail(TT_ERR_INVALID, r->why,
+                       "%s:%lld: a tree for model '%s', which has no tree cells; leave it empty",
+                       r->csv.path, (long long)r->csv.line, model->name);
+    struct tt_cell_graph *graph;
+    enum tt_err err = tt_unfold_text(&r->unfold, model->tree_model, text, &graph, r->why);
+    if (err)
+        return tt_fail_in(err, r->why, "%s:%lld: tree", r->csv.path, (long long)r->csv.line);
+    tt_cell_graph_free(graph);
+    *out_tree = strdup(text);
+    return *out_tree ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, r->why, "%s: out of memory", r->csv.path);
+}
+
 static enum tt_err read_row(struct reading *r, struct tt_sim_arrival *out) {
     struct tt_sim_arrival a = {0};
     int64_t rows, length, output_length, priority, exit_step;
@@ -110,9 +128,7 @@ static enum tt_err read_row(struct reading *r, struct tt_sim_arrival *out) {
     if (!err)
         err = optional(r, CANCEL_AT, a.at, TT_NEVER - 1, TT_NEVER, &a.cancel_at);
     if (!err && r->at[TREE] >= 0 && r->csv.fields[r->at[TREE]][0] != '\0')
-        err = tt_fail(TT_ERR_INVALID, r->why,
-                      "%s:%lld: a tree for model '%s', which has no tree cells; leave it empty",
-                      r->csv.path, (long long)r->csv.line, model->name);
+        err = read_tree(r, model, &a.tree);
     if (err)
         return err;
     a.rows = (int32_t)rows;
@@ -163,16 +179,17 @@ enum tt_err tt_arrival_file_read(const char *path, const struct tt_arrival_file_
         err = tt_csv_next(&r->csv, &more, why);
         if (!err && more)
             err = read_row(r, &arrival);
-        if (!err && more)
-            err = append(r, &arrival);
+        if (!err && more && (err = append(r, &arrival)) != TT_OK)
+            free((char *)arrival.tree);
         more = more && !err;
     }
     if (!err && file.count == 0)
         err = tt_fail(TT_ERR_INVALID, why, "%s:2: no arrivals; a line per request is needed", path);
     tt_csv_close(&r->csv);
+    tt_unfold_fini(&r->unfold);
     free(r);
     if (err) {
-        free(file.items);
+        tt_arrival_file_fini(&file);
         return err;
     }
     *out_file = file;
@@ -180,6 +197,8 @@ enum tt_err tt_arrival_file_read(const char *path, const struct tt_arrival_file_
 }
 
 void tt_arrival_file_fini(struct tt_arrival_file *self) {
+    for (int64_t i = 0; i < self->count; i++)
+        free((char *)self->items[i].tree);
     free(self->items);
     *self = (struct tt_arrival_file){0};
 }

@@ -11,6 +11,7 @@ struct tt_arrival_file_model {
     int64_t slo_ns;                      /* TT_NEVER: none */
     int32_t rows, length, output_length; /* where the file does not say */
     int32_t max_batch, step_count;
+    const struct tt_step_model *tree_model; /* its requests are trees; NULL: they are not */
 };
 
 struct tt_arrival_file {

@@ -131,7 +131,17 @@ static int64_t times_run(const struct tt_scenario_model *model, int32_t step, in
     int64_t times = kind == TT_STEP_ENCODER ? length : 1;
     if (kind == TT_STEP_DECODER)
         times = model->lengths->output[90];
+    if (model->tree != TT_TREE_NONE)
+        times = step == 0 ? length : length - 1;
     return times > 1 ? times : 1;
+}
+
+/* Whether how often steps run goes by the input's length. */
+static bool walks_input(const struct tt_scenario_model *model) {
+    bool encodes = model->tree != TT_TREE_NONE;
+    for (int32_t s = 0; s < model->step_model.step_count; s++)
+        encodes = encodes || model->steps[s].kind == TT_STEP_ENCODER;
+    return encodes;
 }
 
 /* For which input lengths the whole is to be known: those of the steps, or with encoder steps those
@@ -139,10 +149,7 @@ static int64_t times_run(const struct tt_scenario_model *model, int32_t step, in
 static int32_t lengths_of_whole(const struct tt_scenario_model *model,
                                 const struct tt_profile *step, int32_t *lengths) {
     int32_t count = 0;
-    bool encodes = false;
-    for (int32_t s = 0; s < model->step_model.step_count; s++)
-        encodes = encodes || model->steps[s].kind == TT_STEP_ENCODER;
-    if (!encodes) {
+    if (!walks_input(model)) {
         memcpy(lengths, step->lengths, (size_t)step->length_count * sizeof(*lengths));
         return step->length_count;
     }
@@ -235,18 +242,19 @@ static enum tt_err set_lengths(struct building *b, struct tt_scenario_model *mod
                                const Tutti__ExperimentModel *given) {
     const struct tt_experiment *e = b->experiment;
     const Tutti__ExperimentLengths *lengths = given->lengths;
-    bool encodes = false, decodes = false;
-    for (int32_t s = 0; s < model->step_model.step_count; s++) {
-        encodes = encodes || model->steps[s].kind == TT_STEP_ENCODER;
+    bool encodes = walks_input(model), decodes = false;
+    for (int32_t s = 0; s < model->step_model.step_count; s++)
         decodes = decodes || model->steps[s].kind == TT_STEP_DECODER;
-    }
     bool has_input = given->length > 0 || (lengths && lengths->input[0]);
     bool has_output = given->output_length > 0 || (lengths && lengths->output[0]);
     if (given->output_length < 0 || (encodes && !has_input) || (decodes && !has_output))
         return tt_experiment_wrong(e, given, NULL, b->why,
                                    "model '%s' has %s steps: say how long its %s are, by lengths "
                                    "{ ... } or %s",
-                                   given->name, encodes && !has_input ? "encoder" : "decoder",
+                                   given->name,
+                                   !encodes || has_input         ? "decoder"
+                                   : model->tree != TT_TREE_NONE ? "tree"
+                                                                 : "encoder",
                                    encodes && !has_input ? "inputs" : "outputs",
                                    encodes && !has_input ? "length" : "output_length");
     if (!lengths && !encodes && !decodes)
@@ -271,6 +279,31 @@ static enum tt_err set_lengths(struct building *b, struct tt_scenario_model *mod
         return tt_experiment_wrong(e, lengths, "file", b->why, "the lengths '%s' cannot be read",
                                    lengths->file);
     return err;
+}
+
+_Static_assert((int)TUTTI__TREE_SHAPE__NO_TREE == (int)TT_TREE_NONE &&
+                   (int)TUTTI__TREE_SHAPE__BALANCED == (int)TT_TREE_BALANCED &&
+                   (int)TUTTI__TREE_SHAPE__RANDOM == (int)TT_TREE_RANDOM,
+               "one is cast to the other");
+
+static enum tt_err set_cells(struct building *b, struct tt_scenario_model *model,
+                             const Tutti__ExperimentModel *given) {
+    const struct tt_experiment *e = b->experiment;
+    model->tree = (enum tt_tree)given->tree;
+    bool is_pair = model->step_model.step_count == 2 && model->steps[0].kind == TT_STEP_STATIC &&
+                   model->steps[1].kind == TT_STEP_STATIC;
+    if (model->tree != TT_TREE_NONE && !is_pair)
+        return tt_experiment_wrong(e, given, "tree", b->why,
+                                   "model '%s' is a tree: it needs two static steps, the leaf cell "
+                                   "and the internal one",
+                                   given->name);
+    if (!tt_experiment_ns(given->cell_task_us, TT_US, &model->cell_rates.task_ns) ||
+        !tt_experiment_ns(given->cell_gather_us_per_row, TT_US, &model->cell_rates.gather_row_ns))
+        return tt_experiment_wrong(e, given, "cell_task_us", b->why,
+                                   "model '%s': cell_task_us and cell_gather_us_per_row must be >= "
+                                   "0",
+                                   given->name);
+    return TT_OK;
 }
 
 static enum tt_err set_profiles(struct building *b, struct tt_scenario_model *model,
@@ -301,6 +334,8 @@ static enum tt_err set_profiles(struct building *b, struct tt_scenario_model *mo
         model->steps[s].kind =
             given->n_step > 0 ? (enum tt_step_kind)given->step[s]->kind : TT_STEP_STATIC;
     }
+    if (!err)
+        err = set_cells(b, model, given);
     if (!err)
         err = set_lengths(b, model, given);
     if (err)

@@ -3,6 +3,7 @@
 #include "base/instant.h"
 #include "lab/live_requests.h"
 #include "lab/replay_text.h"
+#include "sim/unfold.h"
 
 #include <stdlib.h>
 
@@ -20,6 +21,7 @@ struct carrying {
     struct tt_mechanism mechanism;
     int32_t *model_of; /* [model_capacity]: in replay->models; -1: none */
     struct tt_live_requests live;
+    struct tt_unfold unfold;
     int64_t decide_serial; /* the event whose answers are compared */
     size_t decide_offset;
     enum tt_err err;
@@ -176,6 +178,11 @@ static void compare_drop(struct carrying *self, int64_t number, enum tt_drop_rea
     tt_text_fini(&made);
 }
 
+static void on_gone(void *context, struct tt_request *request) {
+    (void)context;
+    tt_cell_graph_free(request->graph);
+}
+
 static void on_ended(void *context, int64_t now, struct tt_request *request, enum tt_ending ending,
                      enum tt_drop_reason reason) {
     struct carrying *self = context;
@@ -260,7 +267,16 @@ static void arrive(struct carrying *self, const struct tt_recorded_event *event)
     struct tt_arrival told = *arrival; /* the event is gone when the policy is told */
     struct tt_request *request = NULL; /* stays so where a rule ends it at once */
     int64_t number = m->arrivals;
+    if (m->ops->released) {
+        enum tt_err err =
+            tt_unfold_steps(&self->unfold, model, told.length, &told.graph, self->why);
+        if (err) {
+            fail(self, err);
+            return;
+        }
+    }
     if (tt_mechanism_arrived(m, event->now, &told, &request) != TT_OK) {
+        tt_cell_graph_free(told.graph);
         if (!refused)
             fail(self, tt_fail(TT_ERR_NO_MEMORY, self->why, "out of memory"));
         return;
@@ -485,7 +501,8 @@ static enum tt_err make_domain(struct carrying *self, struct tt_message *why) {
                                  .start = on_start,
                                  .yield = on_yield,
                                  .abort = on_abort,
-                                 .ended = on_ended};
+                                 .ended = on_ended,
+                                 .gone = on_gone};
     enum tt_err err = tt_mechanism_init(&self->mechanism, &domain->limits, &carrier, why);
     if (err)
         return err;
@@ -538,6 +555,7 @@ static void carrying_fini(struct carrying *self) {
     /* The mechanism must not find requests that live in it half told of: it is only freed. */
     tt_policy_destroy(&self->mechanism);
     tt_mechanism_fini(&self->mechanism);
+    tt_unfold_fini(&self->unfold);
     tt_recording_cursor_fini(&self->cursor);
     tt_live_requests_fini(&self->live);
     free(self->model_of);

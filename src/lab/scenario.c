@@ -97,6 +97,12 @@ static enum tt_err create_policy(void *context, struct tt_mechanism *mechanism,
                                     .options = options,
                                     .option_count = scenario->option_count};
     enum tt_err err = tt_policy_create(mechanism, scenario->policy, &setup, why);
+    for (int32_t m = 0; !err && !mechanism->ops->released && m < scenario->model_count; m++)
+        if (scenario->models[m].tree != TT_TREE_NONE)
+            err = tt_fail(TT_ERR_INVALID, why,
+                          "the requests of model '%s' are trees: only policies that work by cells "
+                          "(cellular, merged) run them, %s does not",
+                          scenario->models[m].name, scenario->policy);
     if (!err && run->trace)
         err = tt_trace_add(run->trace, mechanism, scenario->policy, &run->tap, why);
     return err;
@@ -117,7 +123,9 @@ static enum tt_err open_run(struct run *run, const struct tt_scenario_outputs *o
         run->names[m] = s->models[m].name;
         run->models[m] = (struct tt_sim_model){.step_model = &s->models[m].step_model,
                                                .input_bytes = s->models[m].input_bytes,
-                                               .output_bytes = s->models[m].output_bytes};
+                                               .output_bytes = s->models[m].output_bytes,
+                                               .tree = s->models[m].tree,
+                                               .cell_rates = s->models[m].cell_rates};
     }
     enum tt_err err = tt_arrival_source_open(&run->source, s, why);
     if (!err && outputs && outputs->tasks_path)

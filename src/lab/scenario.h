@@ -26,6 +26,8 @@ struct tt_scenario_model {
     int32_t rows, length, output_length;
     struct tt_lengths *lengths; /* of inputs and outputs, instead; NULL: as above */
     int64_t input_bytes, output_bytes;
+    enum tt_tree tree;
+    struct tt_cell_rates cell_rates;
 };
 
 struct tt_scenario {

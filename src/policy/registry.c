@@ -1,6 +1,7 @@
 #include "policy/policy.h"
 
 #include "base/text.h"
+#include "policy/cellular.h"
 #include "policy/clockwork.h"
 #include "policy/deferred.h"
 #include "policy/diversity.h"
@@ -14,9 +15,9 @@
 #include <string.h>
 
 static const struct tt_policy_kind *const kinds[] = {
-    &tt_clockwork_kind, &tt_deferred_kind, &tt_diversity_kind, &tt_eager_kind,
-    &tt_elastic_kind,   &tt_lazy_kind,     &tt_nexus_kind,     &tt_serial_kind,
-    &tt_shepherd_kind,  &tt_symphony_kind, &tt_timeout_kind,   &tt_window_kind,
+    &tt_cellular_kind, &tt_clockwork_kind, &tt_deferred_kind, &tt_diversity_kind, &tt_eager_kind,
+    &tt_elastic_kind,  &tt_lazy_kind,      &tt_nexus_kind,    &tt_serial_kind,    &tt_shepherd_kind,
+    &tt_symphony_kind, &tt_timeout_kind,   &tt_window_kind,
 };
 
 const struct tt_policy_kind *tt_policy_find(const char *name) {

@@ -37,6 +37,7 @@ struct sim_executor {
     bool yielding;
     enum tt_outcome outcome; /* PHASE_STOPPING */
     int64_t appears_at;
+    struct tt_cell_cost cell_cost;
 };
 
 /* What only the world knows of a request in the system; found by the index of its handle. */
@@ -59,6 +60,7 @@ struct tt_simulation {
     struct tt_heap appearing;   /* executors that are not there yet */
     struct tt_cancel_heap cancels;
     struct tt_input_pool pool; /* where pooled */
+    struct tt_unfold unfold;   /* where the policy works by cells */
     bool pooled;
     struct sim_request *requests;
     int64_t request_capacity;
@@ -75,6 +77,7 @@ struct tt_simulation {
     int32_t turns; /* at this instant */
     int64_t d_ctrl_ns, d_data_ns, abort_ns;
     int32_t jitter_permille;
+    uint64_t seed;
     struct tt_prng prng;
 };
 
@@ -121,8 +124,11 @@ static void start_step(struct tt_simulation *self, struct tt_task *task) {
     }
     if (self->observer.step_started)
         self->observer.step_started(self->observer.context, self->now, task, step, self->numbers);
-    tt_device_start(&self->devices[executor->device], self->now, task->executor,
-                    tt_step_work(profile, task, self->jitter_permille, &self->prng),
+    int64_t work_ns = tt_step_work(profile, task, self->jitter_permille, &self->prng);
+    if (task->items[0].subgraph && step == task->first_step)
+        work_ns +=
+            tt_cell_cost_begin(&executor->cell_cost, task, &self->models[task->model].cell_rates);
+    tt_device_start(&self->devices[executor->device], self->now, task->executor, work_ns,
                     tt_step_demand(profile, task));
     refresh_device(self, executor->device);
 }
@@ -167,6 +173,17 @@ static void begin_oldest(struct tt_simulation *self, int32_t number) {
         enter(self, task);
 }
 
+/* Which of the task's cells are the last of their open-ended chains. */
+static void find_ends(struct tt_simulation *self, struct tt_task *task) {
+    enum tt_step_kind kind = self->models[task->model].step_model->steps[task->first_step].kind;
+    for (int32_t i = 0; i < task->count; i++) {
+        struct tt_task_item *item = &task->items[i];
+        item->fate = TT_FATE_GOES_ON;
+        if (item->subgraph->open_ended && item->cell + 1 == rounds_of(self, item->request, kind))
+            item->fate = TT_FATE_LEAVES;
+    }
+}
+
 static void finish(struct tt_simulation *self, int32_t number, enum tt_outcome outcome) {
     struct sim_executor *executor = &self->executors[number];
     struct tt_task *task = tt_mechanism_oldest(&self->mechanism, number);
@@ -174,7 +191,9 @@ static void finish(struct tt_simulation *self, int32_t number, enum tt_outcome o
     task->outcome = outcome;
     task->last_step_done =
         outcome == TT_OUTCOME_ABORTED ? task->first_step - 1 : executor->last_step_done;
-    if (executor->walked && outcome != TT_OUTCOME_ABORTED) {
+    if (task->items[0].subgraph) {
+        find_ends(self, task);
+    } else if (executor->walked && outcome != TT_OUTCOME_ABORTED) {
         struct tt_walk_lengths lengths = lengths_of(self);
         tt_walk_settle(&executor->walk, task, &lengths);
     }
@@ -276,6 +295,11 @@ static void on_abort(void *context, int64_t now, int32_t number) {
     stop(self, number, TT_OUTCOME_ABORTED, now); /* it had not begun to compute, or has done so */
 }
 
+static void on_gone(void *context, struct tt_request *request) {
+    (void)context;
+    tt_cell_graph_free(request->graph);
+}
+
 static void on_ended(void *context, int64_t now, struct tt_request *request, enum tt_ending ending,
                      enum tt_drop_reason reason) {
     struct tt_simulation *self = context;
@@ -332,6 +356,25 @@ static void grow_requests(struct tt_simulation *self, int64_t index) {
     self->request_capacity = capacity;
 }
 
+/* NULL where the policy does not work by cells. */
+static struct tt_cell_graph *unfold(struct tt_simulation *self,
+                                    const struct tt_sim_arrival *arrival, int64_t number) {
+    struct tt_cell_graph *graph = NULL;
+    if (!self->mechanism.ops->released)
+        return graph;
+    const struct tt_sim_model *model = &self->models[arrival->model];
+    enum tt_err err;
+    if (arrival->tree)
+        err = tt_unfold_text(&self->unfold, model->step_model, arrival->tree, &graph, NULL);
+    else if (model->tree == TT_TREE_NONE)
+        err = tt_unfold_steps(&self->unfold, model->step_model, arrival->length, &graph, NULL);
+    else
+        err = tt_unfold_tree(&self->unfold, model->step_model, model->tree, arrival->length,
+                             self->seed + (uint64_t)number, &graph, NULL);
+    tt_assert(err == TT_OK);
+    return graph;
+}
+
 /* The arrival enters the domain, or is turned away. */
 static void admit(struct tt_simulation *self, const struct tt_sim_arrival *arrival,
                   int64_t number) {
@@ -344,13 +387,16 @@ static void admit(struct tt_simulation *self, const struct tt_sim_arrival *arriv
                               .rows = arrival->rows,
                               .length = arrival->length,
                               .priority = arrival->priority,
-                              .deadline_at = arrival->deadline_at};
+                              .deadline_at = arrival->deadline_at,
+                              .graph = unfold(self, arrival, number)};
     struct tt_request *request = NULL;
     bool fits = !self->pooled || arrival->rows <= self->pool.rings[arrival->model].capacity;
     self->admitting = true;
     self->admitted = number;
-    if (!fits || tt_mechanism_arrived(&self->mechanism, self->now, &told, &request) != TT_OK)
+    if (!fits || tt_mechanism_arrived(&self->mechanism, self->now, &told, &request) != TT_OK) {
+        tt_cell_graph_free(told.graph);
         turn_away(self, arrival, number);
+    }
     self->admitting = false;
     if (!request)
         return;
@@ -552,7 +598,8 @@ static enum tt_err init_mechanism(struct tt_simulation *self, const struct tt_si
                                  .start = on_start,
                                  .yield = on_yield,
                                  .abort = on_abort,
-                                 .ended = on_ended};
+                                 .ended = on_ended,
+                                 .gone = on_gone};
     enum tt_err err = tt_mechanism_init(&self->mechanism, &mechanism, &carrier, why);
     if (!err)
         err = options->create_policy(options->create_context, &self->mechanism, why);
@@ -572,9 +619,12 @@ enum tt_err tt_simulation_new(const struct tt_sim_options *options,
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a simulation");
     int32_t max_batch = 1;
-    for (int32_t m = 0; m < options->model_count; m++)
-        if (options->models[m].step_model->max_batch > max_batch)
-            max_batch = options->models[m].step_model->max_batch;
+    for (int32_t m = 0; m < options->model_count; m++) {
+        const struct tt_step_model *model = options->models[m].step_model;
+        for (int32_t step = 0; step < model->step_count; step++)
+            if (model->steps[step].profile->max_batch > max_batch)
+                max_batch = model->steps[step].profile->max_batch;
+    }
     for (int32_t d = 0; d < options->device_count; d++) {
         tt_assert(options->devices[d].executors > 0);
         self->executor_count += options->devices[d].executors;
@@ -587,6 +637,7 @@ enum tt_err tt_simulation_new(const struct tt_sim_options *options,
     self->abort_ns = options->abort_ns;
     self->jitter_permille = options->jitter_permille;
     self->timer_at = TT_NEVER;
+    self->seed = options->seed;
     tt_prng_init(&self->prng, options->seed, UINT64_C(0x6a69747465720000));
     enum tt_err err = init_tables(self, options, max_batch);
     if (err)
@@ -610,6 +661,9 @@ void tt_simulation_free(struct tt_simulation *take_simulation) {
         self->mechanism.ops->free(self->mechanism.policy);
     self->mechanism.policy = NULL;
     tt_mechanism_fini(&self->mechanism);
+    tt_unfold_fini(&self->unfold);
+    for (int32_t e = 0; self->executors && e < self->executor_count; e++)
+        tt_cell_cost_fini(&self->executors[e].cell_cost);
     for (int32_t d = 0; self->devices && d < self->device_count; d++)
         tt_device_fini(&self->devices[d]);
     tt_heap_fini(&self->device_ends);

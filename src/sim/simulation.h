@@ -16,12 +16,15 @@
  * What a request will do later (its exit, its cancellation) is known here and never told to the
  * policy ahead of time. Same options and source, same result, bit for bit: integers only, and ties
  * are broken by numbers. Memory is of the order of the requests in the system; nothing is allocated
- * per request. It never reads a clock and prints nothing. */
+ * per request but the graph of its cells, where the policy works by cells. It never reads a clock
+ * and prints nothing. */
 #ifndef TT_SIM_SIMULATION_H
 #define TT_SIM_SIMULATION_H
 
 #include "core/device.h"
 #include "core/mechanism.h"
+#include "sim/cell_cost.h"
+#include "sim/unfold.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,6 +41,8 @@ struct tt_sim_arrival {
     int32_t priority;
     int32_t
         exit_step; /* leaves at the end of the task in which this step ran; -1: walks all steps */
+    const char *tree; /* written down (sim/unfold.h), instead of the model's shape; borrowed until
+                         the request has left; NULL: none */
 };
 
 struct tt_sim_source {
@@ -83,6 +88,8 @@ struct tt_sim_device {
 struct tt_sim_model {
     const struct tt_step_model *step_model; /* borrowed */
     int64_t input_bytes, output_bytes;      /* of one row; copied with the batch */
+    enum tt_tree tree;                      /* for policies that work by cells; else TT_TREE_NONE */
+    struct tt_cell_rates cell_rates;
 };
 
 struct tt_sim_options {

@@ -180,6 +180,10 @@ static inline void drive_on_abort(void *context, int64_t now, int32_t executor) 
     struct drive *self = context;
     drive_on_stop(self, executor, now + self->setup.abort_ns, TT_OUTCOME_ABORTED);
 }
+static inline void drive_on_gone(void *context, struct tt_request *request) {
+    (void)context;
+    tt_cell_graph_free(request->graph);
+}
 static inline void drive_on_ended(void *context, int64_t now, struct tt_request *request,
                                   enum tt_ending ending, enum tt_drop_reason reason) {
     struct drive *self = context;
@@ -231,8 +235,8 @@ static inline void drive_open(struct drive *self, const struct drive_setup *setu
                                            .depth = setup->depth ? setup->depth : 2,
                                            .request_limit = 1 << 20,
                                            .request_reserve = 1024};
-    struct tt_carrier carrier = {self, drive_on_start, drive_on_yield, drive_on_abort,
-                                 drive_on_ended};
+    struct tt_carrier carrier = {self,           drive_on_start, drive_on_yield,
+                                 drive_on_abort, drive_on_ended, drive_on_gone};
     struct tt_message why = {""};
     tt_assert(!tt_mechanism_init(&self->mechanism, &options, &carrier, &why));
     struct tt_policy_setup policy = {.domain = &self->mechanism,
@@ -354,6 +358,21 @@ static inline void drive_change_model(struct drive *self, int64_t now, int32_t m
     }
 }
 
+/* A cell per step, each reading the one before. */
+static inline struct tt_cell_graph *drive_unfold(const struct tt_step_model *model) {
+    struct tt_cell_spec *specs = calloc((size_t)model->step_count, sizeof(*specs));
+    int32_t *sources = calloc((size_t)model->step_count, sizeof(*sources));
+    for (int32_t s = 0; s < model->step_count; s++) {
+        sources[s] = s - 1;
+        specs[s] = (struct tt_cell_spec){s, s, 1, false, s > 0, &sources[s]};
+    }
+    struct tt_cell_graph *graph;
+    tt_assert(!tt_cell_graph_new(specs, model->step_count, model->step_count, &graph, NULL));
+    free(specs);
+    free(sources);
+    return graph;
+}
+
 static inline void drive_arrive(struct drive *self, int32_t index) {
     struct drive_arrival *a = &self->arrivals[index];
     struct tt_arrival arrival = {.model = a->model,
@@ -362,10 +381,14 @@ static inline void drive_arrive(struct drive *self, int32_t index) {
                                  .priority = a->priority,
                                  .deadline_at = a->deadline_at,
                                  .user = (void *)(intptr_t)index};
+    if (self->mechanism.ops->released && self->mechanism.models[a->model])
+        arrival.graph = drive_unfold(&self->models[a->model]);
     self->any_cancel |= a->cancel_at != TT_NEVER;
     if (!self->mechanism.models[a->model] || self->draining[a->model] ||
         tt_mechanism_arrived(&self->mechanism, self->now, &arrival, &a->request))
         self->outcomes[index].refused = true;
+    if (self->outcomes[index].refused)
+        tt_cell_graph_free(arrival.graph);
     else
         tt_mechanism_ready(&self->mechanism, self->now, a->request);
 }

@@ -43,6 +43,11 @@ static void on_stop(void *context, int64_t now, int32_t executor) {
     (void)now;
     (void)executor;
 }
+static void on_gone(void *context, struct tt_request *request) {
+    (void)context;
+    tt_cell_graph_free(request->graph);
+}
+
 static void on_ended(void *context, int64_t now, struct tt_request *request, enum tt_ending ending,
                      enum tt_drop_reason reason) {
     struct world *world = context;
@@ -60,7 +65,7 @@ static void open_world(struct world *world, const char *policy) {
     *world = (struct world){0};
     for (int i = 0; i < MOST; i++)
         world->ended_at[i] = -1;
-    struct tt_carrier carrier = {world, on_start, on_stop, on_stop, on_ended};
+    struct tt_carrier carrier = {world, on_start, on_stop, on_stop, on_ended, on_gone};
     struct tt_mechanism_options options = {.model_capacity = 1,
                                            .executor_capacity = 1,
                                            .max_batch = BATCH,
@@ -98,6 +103,9 @@ static void arrive(struct world *world, intptr_t user, int64_t patience_ns, int3
                                  .deadline_at = tt_instant_add(world->now, patience_ns),
                                  .user = (void *)user};
     struct tt_request *request = NULL;
+    const struct tt_cell_spec whole = {.repeat = 1};
+    if (world->mechanism.ops->released)
+        assert_int_equal(tt_cell_graph_new(&whole, 1, 1, &arrival.graph, NULL), TT_OK);
     assert_int_equal(tt_mechanism_arrived(&world->mechanism, world->now, &arrival, &request),
                      TT_OK);
     assert_true((request != NULL) == (world->ended_at[user] < 0));

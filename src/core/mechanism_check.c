@@ -1,0 +1,47 @@
+#include "core/policy_ops.h"
+
+void tt_mechanism_check(const struct tt_mechanism *self) {
+    int64_t gone = 0;
+    for (int32_t i = 0; i <= TT_ENDING_CANCELLED; i++)
+        gone += self->ended[i];
+    /* Conservation: every request that came is here or has left exactly once. */
+    tt_assert(self->arrivals == gone + self->requests.in_use - self->told);
+    int64_t here = 0;
+    for (int32_t m = 0; m < self->model_capacity; m++) {
+        tt_assert(self->model_requests[m] >= 0);
+        tt_assert(self->models[m] != NULL || self->model_requests[m] == 0);
+        here += self->model_requests[m];
+    }
+    tt_assert(here == self->requests.in_use);
+    if (self->waiting) {
+        int64_t waiting = 0;
+        for (int32_t i = 0; i < self->model_capacity * (TT_QUEUE_MAX_LEVELS + 1); i++) {
+            tt_assert(self->waiting[i] >= 0);
+            waiting += self->waiting[i];
+        }
+        tt_assert(waiting >= self->latest.count && waiting <= here);
+        tt_heap_check(&self->latest);
+    }
+    for (int32_t i = 0; i < self->executor_capacity; i++) {
+        const struct tt_executor *e = &self->executors[i];
+        tt_assert(e->queued >= 0 && e->queued <= e->depth);
+        tt_assert(e->state != TT_EXECUTOR_GONE || e->queued == 0);
+        for (int32_t k = 0; k < e->depth; k++) {
+            int32_t at = e->oldest + k < e->depth ? e->oldest + k : e->oldest + k - e->depth;
+            const struct tt_task *task = &e->tasks[at];
+            tt_assert((task->state == TT_TASK_QUEUED) == (k < e->queued));
+            if (k >= e->queued)
+                continue;
+            int32_t rows = 0;
+            for (int32_t item = 0; item < task->count; item++) {
+                const struct tt_request *request = task->items[item].request;
+                bool by_cells = task->items[item].subgraph != NULL;
+                tt_assert(request->state == TT_REQUEST_RUNNING || (by_cells && request->told));
+                tt_assert(by_cells ? request->cells_in_flight > 0 : request->task == task);
+                rows += request->rows;
+            }
+            tt_assert(rows == task->rows);
+        }
+    }
+    self->ops->check(self->policy);
+}

@@ -1,0 +1,58 @@
+/* Ready cells, by type: what every policy that works by cells keeps.
+ *
+ * A subgraph is put in when it is released: within its level of priority in the order of release,
+ * those who came late (core/mechanism.h) behind the others. While cells of it are in flight it
+ * stands apart, with the executor that has them (`held`), so that it can only go there
+ * again; it goes back to its place when the last of them is back, and out when all its cells are
+ * submitted or its request leaves. Nothing here decides; nothing allocates after init but when a
+ * model comes. */
+#ifndef TT_POLICY_CELL_QUEUE_H
+#define TT_POLICY_CELL_QUEUE_H
+
+#include "policy/policy.h"
+
+struct tt_cell_type {
+    struct tt_list_node link; /* among those with ready cells */
+    int32_t model, first_step, last_step;
+    int32_t max_rows;     /* of a task */
+    struct tt_list queue; /* subgraphs with ready cells and none in flight, by release */
+    int64_t ready_rows;   /* theirs */
+    int32_t running;      /* tasks in flight */
+};
+
+struct tt_cell_queues {
+    const struct tt_mechanism *domain;
+    struct tt_cell_type **types; /* [model_capacity]: one per step; NULL: no such model */
+    struct tt_list ready;        /* types with ready cells */
+    struct tt_list *held; /* [executor_capacity]: subgraphs with cells in flight there and more
+                             ready ones, by release; all of one type */
+    int64_t released;
+};
+
+TT_MUST_CHECK enum tt_err tt_cell_queues_init(struct tt_cell_queues *self,
+                                              const struct tt_mechanism *domain);
+void tt_cell_queues_fini(struct tt_cell_queues *self); /* also after a failed init */
+void tt_cell_queues_model_changed(struct tt_cell_queues *self, int32_t model,
+                                  enum tt_change change);
+/* The subgraph's cells may be run from now on. */
+void tt_cell_queues_put(struct tt_cell_queues *self, struct tt_cell_subgraph *subgraph);
+/* The request leaves: takes all its subgraphs out. */
+void tt_cell_queues_forget(struct tt_cell_queues *self, const struct tt_request *request);
+/* Builds and commits a task on the executor, which has room and is idle or holds cells of this
+ * type: ready cells in the queue's order up to the type's largest batch. NULL: there are none,
+ * or fewer than `min_rows`, and nothing was done. */
+const struct tt_task *tt_cell_queues_run(struct tt_cell_queues *self, struct tt_mechanism *actions,
+                                         struct tt_cell_type *type, int32_t executor,
+                                         int32_t min_rows, int64_t start_at);
+/* The books after a task of cells: who leaves is forgotten, who has no cell in flight any more
+ * stands in its place again. */
+void tt_cell_queues_finished(struct tt_cell_queues *self, const struct tt_task *task);
+/* The type's subgraph that was released first; NULL: none is ready. */
+struct tt_cell_subgraph *tt_cell_type_first(const struct tt_cell_type *self);
+void tt_cell_queues_check(const struct tt_cell_queues *self);
+
+static inline struct tt_cell_type *tt_cell_type_at(struct tt_list_node *node) {
+    return TT_CONTAINER_OF(node, struct tt_cell_type, link);
+}
+
+#endif

@@ -1,0 +1,241 @@
+#include "policy/cellular.h"
+
+#include "base/instant.h"
+#include "policy/cell_queue.h"
+#include "policy/fifo.h"
+
+#include <stdlib.h>
+
+enum { DEFAULT_TASKS = 5 }; /* C4: MaxTasksToSubmit */
+enum choose { CHOOSE_TYPE, CHOOSE_SLACK };
+
+struct tt_policy {
+    struct tt_queues queues; /* who has not begun, and who is idle */
+    struct tt_cell_queues cells;
+    int64_t max_tasks, min_batch;
+    enum choose choose;
+};
+
+enum { MAX_TASKS, MIN_BATCH, CHOOSE, DROP, OPTION_COUNT };
+
+static const struct tt_option_spec options[OPTION_COUNT] = {
+    [MAX_TASKS] = {.key = "max_tasks",
+                   .type = TT_OPTION_INTEGER,
+                   .minimum = 0,
+                   .maximum = 1024,
+                   .help = "tasks submitted at a visit; 0: 5, or the executors' depth if less"},
+    [MIN_BATCH] = {.key = "min_batch",
+                   .type = TT_OPTION_INTEGER,
+                   .minimum = 1,
+                   .maximum = 65536,
+                   .standard = 1,
+                   .help = "rows below which a visit's follow-up task is not submitted"},
+    [CHOOSE] = {.key = "choose",
+                .type = TT_OPTION_CHOICE,
+                .choices = "type|slack",
+                .help = "among types that qualify: the later one in its model, or the more urgent"},
+    [DROP] = {.key = "drop",
+              .type = TT_OPTION_CHOICE,
+              .choices = "none|deadline",
+              .help = "what becomes of a request that cannot meet its deadline any more"},
+};
+
+static void cellular_arrived(struct tt_policy *self, int64_t now, struct tt_request *request) {
+    (void)now;
+    tt_queues_put(&self->queues, request);
+}
+
+static void cellular_released(struct tt_policy *self, int64_t now,
+                              struct tt_cell_subgraph *subgraph) {
+    (void)now;
+    tt_cell_queues_put(&self->cells, subgraph);
+}
+
+static void cellular_finished(struct tt_policy *self, int64_t now, const struct tt_task *task) {
+    (void)now;
+    tt_cell_queues_finished(&self->cells, task);
+    if (self->queues.domain->executors[task->executor].queued == 0)
+        tt_queues_executor_freed(&self->queues, task->executor);
+}
+
+static void cellular_cancelled(struct tt_policy *self, int64_t now, struct tt_request *request) {
+    (void)now;
+    tt_cell_queues_forget(&self->cells, request);
+    if (tt_list_linked(&request->link)) /* it has not begun */
+        tt_queues_take(&self->queues, request);
+}
+
+/* C4: the criterion that the type meets; the smaller goes first. */
+static int32_t criterion(const struct tt_cell_type *type) {
+    if (type->ready_rows >= type->max_rows)
+        return 0;
+    return type->running == 0 ? 1 : 2;
+}
+
+/* How many steps follow the type's in its model. */
+static int32_t steps_behind(const struct tt_policy *self, const struct tt_cell_type *type) {
+    return self->queues.domain->models[type->model]->step_count - type->last_step;
+}
+
+static bool goes_before(const struct tt_policy *self, const struct tt_cell_type *a,
+                        const struct tt_cell_type *b) {
+    int32_t criterion_a = criterion(a), criterion_b = criterion(b);
+    if (criterion_a != criterion_b)
+        return criterion_a < criterion_b;
+    const struct tt_cell_subgraph *first_a = tt_cell_type_first(a),
+                                  *first_b = tt_cell_type_first(b);
+    if (self->choose == CHOOSE_SLACK) {
+        int64_t deadline_a = first_a->request->deadline_at;
+        int64_t deadline_b = first_b->request->deadline_at;
+        if (deadline_a != deadline_b)
+            return deadline_a < deadline_b;
+    }
+    int32_t behind_a = steps_behind(self, a), behind_b = steps_behind(self, b);
+    return behind_a != behind_b ? behind_a < behind_b : first_a->word < first_b->word;
+}
+
+/* NULL: no type has ready cells. */
+static struct tt_cell_type *choose_type(const struct tt_policy *self) {
+    struct tt_cell_type *best = NULL;
+    const struct tt_list *ready = &self->cells.ready;
+    for (struct tt_list_node *node = ready->head.next; node != &ready->head; node = node->next) {
+        struct tt_cell_type *type = tt_cell_type_at(node);
+        if (!best || goes_before(self, type, best))
+            best = type;
+    }
+    return best;
+}
+
+/* S4: the messages of a task travel before it starts; those behind it travel meanwhile. */
+static void submit(struct tt_policy *self, int64_t now, struct tt_mechanism *actions,
+                   int32_t executor, struct tt_cell_type *type) {
+    for (int64_t i = 0; i < self->max_tasks && tt_mechanism_has_room(actions, executor); i++) {
+        int32_t min_rows = i == 0 ? 1 : (int32_t)self->min_batch;
+        const struct tt_task *task =
+            tt_cell_queues_run(&self->cells, actions, type, executor, min_rows, now);
+        if (!task)
+            break;
+        for (int32_t k = 0; k < task->count; k++)
+            if (tt_list_linked(&task->items[k].request->link)) /* this is its first */
+                tt_queues_take(&self->queues, task->items[k].request);
+    }
+    tt_heap_remove(&self->queues.idle, executor);
+}
+
+/* Gives up who cannot make it, with all its cells. */
+static void drop_lost(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
+    const struct tt_heap_entry *lost;
+    while ((lost = tt_heap_top(&self->queues.lost)) && lost->key < now) {
+        struct tt_request *request = tt_fifo_first(&self->queues.fifos[lost->id]);
+        tt_cell_queues_forget(&self->cells, request);
+        tt_queues_take(&self->queues, request);
+        tt_mechanism_drop(actions, request, TT_DROP_DEADLINE);
+    }
+}
+
+static void cellular_decide(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
+    if (self->queues.drops)
+        drop_lost(self, now, actions);
+    const struct tt_heap_entry *idle;
+    struct tt_cell_type *type;
+    while ((idle = tt_heap_top(&self->queues.idle)) && (type = choose_type(self)))
+        submit(self, now, actions, idle->id, type);
+}
+
+static int64_t cellular_next_at(const struct tt_policy *self) {
+    return tt_queues_lost_at(&self->queues);
+}
+
+static void cellular_model_changed(struct tt_policy *self, int64_t now, int32_t model,
+                                   enum tt_change change) {
+    (void)now;
+    tt_queues_model_changed(&self->queues, model, change);
+    tt_cell_queues_model_changed(&self->cells, model, change);
+}
+
+static void cellular_executor_changed(struct tt_policy *self, int64_t now, int32_t executor,
+                                      enum tt_change change) {
+    (void)now;
+    tt_queues_executor_changed(&self->queues, executor, change);
+}
+
+static void cellular_check(const struct tt_policy *self) {
+    tt_queues_check(&self->queues);
+    tt_cell_queues_check(&self->cells);
+}
+
+static void cellular_free(struct tt_policy *take_self) {
+    tt_cell_queues_fini(&take_self->cells);
+    tt_queues_fini(&take_self->queues);
+    free(take_self);
+}
+
+static enum tt_err take_options(struct tt_policy *self, const struct tt_policy_setup *setup,
+                                const int64_t *values, struct tt_message *why) {
+    int32_t depth = setup->domain->executors[0].depth;
+    self->max_tasks = values[MAX_TASKS];
+    if (self->max_tasks == 0)
+        self->max_tasks = depth < DEFAULT_TASKS ? depth : DEFAULT_TASKS;
+    if (self->max_tasks > depth)
+        return tt_fail(TT_ERR_INVALID, why,
+                       "max_tasks is %lld, but an executor takes %d tasks at once; raise its depth "
+                       "to that",
+                       (long long)self->max_tasks, depth);
+    self->min_batch = values[MIN_BATCH];
+    self->choose = (enum choose)values[CHOOSE];
+    return TT_OK;
+}
+
+static enum tt_err cellular_create(const struct tt_policy_kind *kind,
+                                   const struct tt_policy_setup *setup,
+                                   struct tt_policy **out_policy, struct tt_message *why) {
+    int64_t values[OPTION_COUNT];
+    enum tt_err err = tt_options_parse(kind->options, kind->option_count, setup->options,
+                                       setup->option_count, values, why);
+    if (err)
+        return err;
+    struct tt_policy *self = calloc(1, sizeof(*self));
+    if (!self)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    err = take_options(self, setup, values, why);
+    if (!err)
+        err = tt_queues_init(&self->queues, setup, TT_FIFO_DEADLINE, values[DROP] != 0, why);
+    if (!err) {
+        err = tt_cell_queues_init(&self->cells, setup->domain);
+        if (err)
+            err = tt_fail(err, why, "out of memory");
+    }
+    if (err) {
+        if (self->queues.domain)
+            tt_queues_fini(&self->queues);
+        if (self->cells.domain)
+            tt_cell_queues_fini(&self->cells);
+        free(self);
+        return err;
+    }
+    *out_policy = self;
+    return TT_OK;
+}
+
+static const struct tt_policy_ops ops = {
+    .name = "cellular",
+    .arrived = cellular_arrived,
+    .released = cellular_released,
+    .finished = cellular_finished,
+    .cancelled = cellular_cancelled,
+    .decide = cellular_decide,
+    .next_at = cellular_next_at,
+    .model_changed = cellular_model_changed,
+    .executor_changed = cellular_executor_changed,
+    .check = cellular_check,
+    .free = cellular_free,
+};
+
+const struct tt_policy_kind tt_cellular_kind = {
+    .name = "cellular",
+    .summary = "requests join and leave the running batch at every cell",
+    .options = options,
+    .option_count = OPTION_COUNT,
+    .create = cellular_create,
+    .ops = &ops,
+};

@@ -1,0 +1,183 @@
+#include "sim/unfold.h"
+
+#include "base/prng.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void tt_unfold_fini(struct tt_unfold *self) {
+    free(self->specs);
+    free(self->sources);
+    free(self->stack);
+    *self = (struct tt_unfold){0};
+}
+
+static bool grow(void **array, size_t bytes) {
+    void *grown = realloc(*array, bytes);
+    if (grown)
+        *array = grown;
+    return grown != NULL;
+}
+
+static bool reserve(struct tt_unfold *self, int32_t count) {
+    if (count <= self->capacity)
+        return true;
+    size_t capacity = count > 64 ? (size_t)count : 64;
+    if (!grow((void **)&self->specs, capacity * sizeof(*self->specs)) ||
+        !grow((void **)&self->sources, 2 * capacity * sizeof(*self->sources)) ||
+        !grow((void **)&self->stack, capacity * sizeof(*self->stack)))
+        return false;
+    self->capacity = (int32_t)capacity;
+    return true;
+}
+
+/* The longest output that there is. */
+static int32_t longest_output(const struct tt_step_model *model) {
+    int32_t longest = model->output_quantiles ? model->output_quantiles[TT_QUANTILES - 1] : 1;
+    return longest > 0 ? longest : 1;
+}
+
+enum tt_err tt_unfold_steps(struct tt_unfold *self, const struct tt_step_model *model,
+                            int32_t length, struct tt_cell_graph **out_graph,
+                            struct tt_message *why) {
+    if (!reserve(self, model->step_count))
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d cells", model->step_count);
+    int32_t count = 0;
+    for (int32_t step = 0; step < model->step_count;) {
+        struct tt_step_block block = tt_step_block_of(model, step);
+        int32_t last = block.first < 0 ? step : block.last;
+        enum tt_step_kind kind = model->steps[step].kind;
+        int32_t repeat = 1;
+        if (kind == TT_STEP_ENCODER && length > 0)
+            repeat = length;
+        else if (kind == TT_STEP_DECODER)
+            repeat = longest_output(model);
+        self->sources[count] = count - 1;
+        self->specs[count] = (struct tt_cell_spec){.first_step = step,
+                                                   .last_step = last,
+                                                   .repeat = repeat,
+                                                   .open_ended = kind == TT_STEP_DECODER,
+                                                   .source_count = count > 0,
+                                                   .sources = &self->sources[count]};
+        count++;
+        step = last + 1;
+    }
+    return tt_cell_graph_new(self->specs, count, model->step_count, out_graph, why);
+}
+
+static void put_leaf(struct tt_unfold *self, int32_t at) {
+    self->specs[at] = (struct tt_cell_spec){.repeat = 1};
+}
+
+static void put_node(struct tt_unfold *self, int32_t at, int32_t left, int32_t right) {
+    int32_t *sources = &self->sources[2 * (size_t)at];
+    sources[0] = left;
+    sources[1] = right;
+    self->specs[at] = (struct tt_cell_spec){
+        .first_step = 1, .last_step = 1, .repeat = 1, .source_count = 2, .sources = sources};
+}
+
+/* The leaves from `first` on, `count` of them; the next internal node is the spec *at. Returns the
+ * root's spec. As deep as the logarithm of the count. */
+static int32_t put_balanced(struct tt_unfold *self, int32_t first, int32_t count, int32_t *at) {
+    if (count == 1)
+        return first;
+    int32_t left_count = count - count / 2;
+    int32_t left = put_balanced(self, first, left_count, at);
+    int32_t right = put_balanced(self, first + left_count, count / 2, at);
+    put_node(self, *at, left, right);
+    return (*at)++;
+}
+
+static void put_random(struct tt_unfold *self, int32_t leaves, uint64_t seed) {
+    struct tt_prng prng;
+    tt_prng_init(&prng, seed, UINT64_C(0x7472656500000000));
+    for (int32_t i = 0; i < leaves; i++)
+        self->stack[i] = i;
+    for (int32_t count = leaves, at = leaves; count > 1; at++, count--) {
+        int32_t left = (int32_t)tt_prng_below(&prng, (uint64_t)count - 1);
+        put_node(self, at, self->stack[left], self->stack[left + 1]);
+        self->stack[left] = at;
+        memmove(&self->stack[left + 1], &self->stack[left + 2],
+                (size_t)(count - left - 2) * sizeof(*self->stack));
+    }
+}
+
+enum tt_err tt_unfold_tree(struct tt_unfold *self, const struct tt_step_model *model,
+                           enum tt_tree shape, int32_t leaves, uint64_t seed,
+                           struct tt_cell_graph **out_graph, struct tt_message *why) {
+    leaves = leaves > 0 ? leaves : 1;
+    if (leaves > TT_CELL_GRAPH_MAX_CELLS / 2)
+        return tt_fail(TT_ERR_INVALID, why, "a tree of %d leaves; at most %d are allowed", leaves,
+                       TT_CELL_GRAPH_MAX_CELLS / 2);
+    if (!reserve(self, 2 * leaves))
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a tree of %d leaves", leaves);
+    for (int32_t i = 0; i < leaves; i++)
+        put_leaf(self, i);
+    int32_t at = leaves;
+    if (shape == TT_TREE_RANDOM)
+        put_random(self, leaves, seed);
+    else
+        put_balanced(self, 0, leaves, &at);
+    return tt_cell_graph_new(self->specs, 2 * leaves - 1, model->step_count, out_graph, why);
+}
+
+/* A node that is being read: where in the stack its children begin. */
+enum { OPEN = -1 };
+
+/* The ')' at `column` closes a node: with no child a leaf, with two an internal one. */
+static enum tt_err close_node(struct tt_unfold *self, int32_t *depth, int32_t *count,
+                              int64_t column, struct tt_message *why) {
+    int32_t children = 0;
+    while (*depth > 0 && self->stack[*depth - 1] != OPEN) {
+        --*depth;
+        children++;
+    }
+    if (*depth == 0)
+        return tt_fail(TT_ERR_INVALID, why, "the ')' at character %lld closes nothing",
+                       (long long)column);
+    if (children != 0 && children != 2)
+        return tt_fail(TT_ERR_INVALID, why,
+                       "the node that ends at character %lld has %d children; none (a leaf) or two "
+                       "are right",
+                       (long long)column, children);
+    int32_t *place = &self->stack[*depth - 1]; /* its '(', and from now on the node itself */
+    if (children == 0)
+        put_leaf(self, *count);
+    else
+        put_node(self, *count, place[1], place[2]);
+    *place = (*count)++;
+    return TT_OK;
+}
+
+enum tt_err tt_unfold_text(struct tt_unfold *self, const struct tt_step_model *model,
+                           const char *text, struct tt_cell_graph **out_graph,
+                           struct tt_message *why) {
+    size_t length = strlen(text);
+    if (length > TT_CELL_GRAPH_MAX_CELLS || !reserve(self, (int32_t)length + 1))
+        return tt_fail(TT_ERR_INVALID, why, "a tree of %zu characters; at most %d are allowed",
+                       length, TT_CELL_GRAPH_MAX_CELLS);
+    int32_t depth = 0, count = 0;
+    for (const char *at = text; *at;) {
+        enum tt_err err = TT_OK;
+        if (*at == '(') {
+            self->stack[depth++] = OPEN;
+            at++;
+        } else if (*at == ')') {
+            err = close_node(self, &depth, &count, at - text + 1, why);
+            at++;
+        } else if (*at == ' ') {
+            at++;
+        } else { /* a word is a leaf */
+            at += strcspn(at, "() ");
+            put_leaf(self, count);
+            self->stack[depth++] = count++;
+        }
+        if (err)
+            return err;
+    }
+    if (depth != 1 || self->stack[0] == OPEN)
+        return tt_fail(TT_ERR_INVALID, why,
+                       "'%.100s' is not one tree; right is one node, such as '(()(()()))'", text);
+    return tt_cell_graph_new(self->specs, count, model->step_count, out_graph, why);
+}
