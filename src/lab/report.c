@@ -52,14 +52,14 @@ static double mean_batch(const struct tt_measure_model *model) {
 
 static json_t *figures(const struct tt_measure_model *model, double window_s) {
     return json_pack(
-        "{s:I,s:I,s:I,s:I,s:o,s:I,s:I,s:f,s:f,s:f,s:o,s:o,s:{s:I,s:f,s:I,s:I}}", "arrived",
+        "{s:I,s:I,s:I,s:I,s:o,s:I,s:I,s:I,s:f,s:f,s:f,s:o,s:o,s:{s:I,s:f,s:I,s:I}}", "arrived",
         (json_int_t)model->arrived, "ok", (json_int_t)model->ok, "late", (json_int_t)model->late,
         "dropped", (json_int_t)dropped_count(model), "dropped_by_reason", dropped(model), "failed",
-        (json_int_t)model->failed, "cancelled", (json_int_t)model->cancelled, "bad_rate",
-        tt_measure_bad_rate(model), "offered_per_s", (double)model->arrived / window_s,
-        "good_per_s", (double)model->ok / window_s, "latency_ms", durations(&model->latency_ns),
-        "queueing_ms", durations(&model->queueing_ns), "batch", "executions",
-        (json_int_t)model->batch_rows.count, "mean", mean_batch(model), "median",
+        (json_int_t)model->failed, "cancelled", (json_int_t)model->cancelled, "cut_short",
+        (json_int_t)model->cut_short, "bad_rate", tt_measure_bad_rate(model), "offered_per_s",
+        (double)model->arrived / window_s, "good_per_s", (double)model->ok / window_s, "latency_ms",
+        durations(&model->latency_ns), "queueing_ms", durations(&model->queueing_ns), "batch",
+        "executions", (json_int_t)model->batch_rows.count, "mean", mean_batch(model), "median",
         (json_int_t)tt_histogram_quantile(&model->batch_rows, 1, 2), "aborted",
         (json_int_t)model->aborted);
 }
@@ -145,6 +145,9 @@ void tt_report_table(const struct tt_scenario *scenario, const char *title,
         tt_text_printf(out, "failed %lld, cancelled %lld, executions aborted %lld\n",
                        (long long)total.failed, (long long)total.cancelled,
                        (long long)total.aborted);
+    if (total.cut_short)
+        tt_text_printf(out, "%lld outputs were stopped at the longest that their model knows\n",
+                       (long long)total.cut_short);
     tt_text_printf(out, "\n%d of %d devices used, %.1f %% busy", tt_measure_devices_used(measure),
                    scenario->device_count, 100 * tt_measure_utilisation(measure));
     if (advice.add > 0)

@@ -72,6 +72,10 @@ static enum tt_err read_file(const struct tt_find_profile_options *options,
     if (!err && file->step_count && file->step_count != steps)
         err = tt_fail(TT_ERR_INVALID, why, "it has %d steps, and the model has %d",
                       file->step_count, steps);
+    if (!err && !file->step_count && steps > 1 && options->decides)
+        err = tt_fail(TT_ERR_INVALID, why,
+                      "it says nothing of the model's %d stages, by whose times its policy decides",
+                      steps);
     if (err) {
         tt_profile_file_close(file);
         return err == TT_ERR_INVALID ? refuse_stale(options, path, why) : err;

@@ -290,6 +290,25 @@ static enum tt_err place(struct tt_loader *self, const struct placing *placing, 
     return TT_OK;
 }
 
+/* L2: an objective that no request can meet is a mistake of whoever wrote it, not of who asks: they
+ * are served as well as can be, and counted as late. (A policy that drops what is late still
+ * does.) */
+static void warn_of_objective(struct tt_loader *self, struct tt_served_model *served) {
+    int64_t alone_ns = tt_profile_latency(served->profile, 1, 0);
+    int64_t slo_ns = served->step_model.slo_ns;
+    if (slo_ns >= alone_ns)
+        return;
+    for (int32_t i = 0; served->rules && i <= served->priority_count; i++)
+        served->rules[i].compute_late = true;
+    char line[600];
+    snprintf(line, sizeof(line),
+             "model %s version %s: slo_us is %lld, and one request alone takes %lld us: no answer "
+             "can be in time; give it more, or leave slo_us out",
+             served->name, served->version, (long long)(slo_ns / TT_US),
+             (long long)(alone_ns / TT_US));
+    self->options.say(self->options.say_context, TT_LOG_WARNING, line);
+}
+
 static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository_model *model,
                               const struct tt_repository_version *version,
                               const struct placing *placing, struct tt_served_model *served,
@@ -320,6 +339,7 @@ static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository
     err = tt_served_model_loaded(served, profiles.loaded, whole, steps);
     if (err)
         return tt_fail(err, why, "out of memory");
+    warn_of_objective(self, served);
     err = tt_served_model_narrow(served, told, why);
     if (!err)
         err = check_shapes_mix(served, placing, why);

@@ -91,15 +91,20 @@ static void refresh_device(struct tt_simulation *self, int32_t device) {
         tt_heap_set(&self->device_ends, device, at, device);
 }
 
+/* L3: where the model's decoder is stopped, whatever it still wants to say. */
+static int32_t most_output(const struct tt_simulation *self, int32_t model) {
+    const int32_t *quantiles = self->models[model].step_model->output_quantiles;
+    return quantiles ? quantiles[TT_QUANTILES - 1] : INT32_MAX;
+}
+
 /* What a request will really do in a recurrent block. */
 static int32_t rounds_of(void *context, const struct tt_request *request, enum tt_step_kind kind) {
     const struct tt_simulation *self = context;
     int32_t rounds = request->length;
     if (kind == TT_STEP_DECODER) {
-        const int32_t *quantiles = self->models[request->model].step_model->output_quantiles;
+        int32_t most = most_output(self, request->model);
         rounds = self->requests[request->handle.index].output_length;
-        if (quantiles && rounds > quantiles[TT_QUANTILES - 1])
-            rounds = quantiles[TT_QUANTILES - 1]; /* its decoder is stopped there */
+        rounds = rounds < most ? rounds : most;
     }
     return rounds > 0 ? rounds : 1;
 }
@@ -316,6 +321,7 @@ static void on_ended(void *context, int64_t now, struct tt_request *request, enu
     const struct sim_request refused = {.number = self->admitted, .started_at = -1};
     const struct sim_request *known =
         self->admitting ? &refused : &self->requests[request->handle.index];
+    bool is_done = ending == TT_ENDING_DONE;
     struct tt_sim_ending report = {.number = known->number,
                                    .arrived_at = request->arrived_at,
                                    .deadline_at = request->deadline_at,
@@ -323,7 +329,9 @@ static void on_ended(void *context, int64_t now, struct tt_request *request, enu
                                    .ended_at = ended_at,
                                    .model = request->model,
                                    .ending = ending,
-                                   .reason = reason};
+                                   .reason = reason,
+                                   .cut_short = is_done && known->output_length >
+                                                               most_output(self, request->model)};
     self->observer.ended(self->observer.context, &report);
 }
 

@@ -60,6 +60,7 @@ struct tt_sim_ending {
     int32_t model;
     enum tt_ending ending;
     enum tt_drop_reason reason;
+    bool cut_short; /* L3: its output would have been longer than any that the model knows */
 };
 
 /* Who wants to know; any function may be NULL. */

@@ -196,6 +196,17 @@ static void nonsense_is_told_with_its_line(void **state) {
     assert_refused(
         DEVICE "model { name: 'M' slo_ms: 5 profile { linear { alpha_ms: 1 beta_ms: 5 } } }\n" LOAD,
         "bad.pbtxt:2: model 'M': the SLO of 5 ms is below l(1) = 6 ms");
+    /* L3: how far a recurrent block goes must be known, and how long each of its steps takes. */
+    assert_refused(DEVICE "model { name: 'M' step { name: 'e' kind: ENCODER "
+                          "profile { linear { beta_ms: 1 } } } }\n" LOAD,
+                   "bad.pbtxt:2: model 'M' has encoder steps: say how long its inputs are");
+    assert_refused(DEVICE "model { name: 'M' length: 4 step { name: 'e' kind: ENCODER "
+                          "profile { linear { beta_ms: 1 } } } step { name: 'd' kind: DECODER "
+                          "profile { linear { beta_ms: 1 } } } }\n" LOAD,
+                   "bad.pbtxt:2: model 'M' has decoder steps: say how long its outputs are");
+    assert_refused(DEVICE "model { name: 'M' step { name: 'a' profile { linear { beta_ms: 1 } } } "
+                          "step { name: 'b' } }\n" LOAD,
+                   "step 'b' of model 'M' has no profile");
     assert_refused(DEVICE
                    "model { name: 'M' max_batch: 0 profile { linear { alpha_ms: 1 } } }\n" LOAD,
                    "bad.pbtxt:2: max_batch is 0");

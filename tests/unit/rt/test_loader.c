@@ -240,6 +240,37 @@ static void test_stale_profile(void **state) {
     close_all(loaded);
 }
 
+/* L2: where a policy decides by the times of stages, a file that knows the whole model only is no
+ * profile of it; where it does not, it will do. */
+static void test_profile_without_the_stages(void **state) {
+    (void)state;
+    static const char points[] = "device: \"abacus\" point { batch: 1 latency_ns: 5000 }\n";
+    make_model("blind", chain(), NULL, "policy { name: \"lazy\" } stages { per_node: true }");
+    make_model("plain", chain(), NULL, "policy { name: \"window\" } stages { per_node: true }");
+    write_bytes("blind", "profile.pbtxt", points, strlen(points));
+    write_bytes("plain", "profile.pbtxt", points, strlen(points));
+    struct tt_control *loaded = open_loader();
+    expect_ready(loaded, "plain");
+    expect_unavailable(loaded, "blind", "it says nothing of the model's 4 stages");
+    expect_unavailable(loaded, "blind", "tutti profile");
+    close_all(loaded);
+}
+
+/* L2: said when it loads; answered all the same. */
+static void test_objective_below_one_request(void **state) {
+    (void)state;
+    static const char points[] = "device: \"abacus\" point { batch: 1 latency_ns: 900000000 }\n";
+    make_model("hasty", negate(2), NULL, "slo_us: 20 policy { name: \"lazy\" }");
+    write_bytes("hasty", "profile.pbtxt", points, strlen(points));
+    struct tt_control *loaded = open_loader();
+    assert_non_null(strstr(said.bytes, "model hasty version 1: slo_us is 20, and one request alone "
+                                       "takes 900000 us"));
+    float answer[2] = {0};
+    ask(loaded, "hasty", answer);
+    assert_true(answer[0] == -1 && answer[1] == 2);
+    close_all(loaded);
+}
+
 static void test_no_repository(void **state) {
     (void)state;
     struct tt_control_options options = {.repository = "/nowhere/at/all",
@@ -259,6 +290,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_reshape, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_stages, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_stale_profile, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_profile_without_the_stages, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_objective_below_one_request, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_repository, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
