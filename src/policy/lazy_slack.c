@@ -5,8 +5,7 @@
 int64_t tt_lazy_slack_alone(const struct tt_lazy_slack *self, const struct tt_request *request) {
     const struct tt_lazy_times *times = &self->times[request->model];
     struct tt_lazy_place place = {.step = request->step, .round = request->round};
-    return tt_lazy_times_span(times, request->rows, request->length, place,
-                              times->model->step_count);
+    return tt_lazy_times_rest(times, request->rows, request->length, place);
 }
 
 static struct tt_lazy_veto nobody(void) {

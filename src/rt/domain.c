@@ -66,7 +66,7 @@ static void start(void *context, int64_t now, struct tt_task *task) {
     struct tt_served_model *model = self->models[task->model];
     struct tt_engine_member *members =
         self->members + (slot - self->tasks) * (ptrdiff_t)task->capacity;
-    int32_t length = 0;
+    int32_t length = task->length; /* what the policy pads to, if it says so */
     for (int32_t i = 0; i < task->count; i++) {
         struct tt_infer *infer = task->items[i].request->user;
         members[i] = (struct tt_engine_member){.rows = infer->rows,

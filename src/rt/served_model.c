@@ -107,6 +107,7 @@ static void note_varies(struct tt_served_model *self) {
     self->varies = false;
     for (int32_t i = 0; i < self->signature->input_count; i++)
         self->varies |= input_varies(&self->signature->inputs[i], self->signature->batched);
+    self->step_model.padded = self->pad && self->varies;
 }
 
 /* What traces call a step; of models of more steps, the later ones have no name of their own. */
