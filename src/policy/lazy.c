@@ -46,8 +46,9 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
                           "costs those under way; 0: whoever may come in comes in"},
     [FOREIGN] = {.key = "foreign",
                  .type = TT_OPTION_CHOICE,
-                 .choices = "shorter|slack|never",
-                 .help = "when a request may preempt a batch of another model"},
+                 .choices = "shorter|slack|never|turns",
+                 .help = "when a request may preempt a batch of another model; turns: never, and "
+                         "whoever came after one of another model does not join before it"},
     [DROP] = {.key = "drop",
               .type = TT_OPTION_CHOICE,
               .choices = "none|deadline",

@@ -27,7 +27,9 @@
  * model of the top entry goes first among those that wait. What cannot merge with the running entry
  * delays it without sharing anything with it: option `foreign` says when that may be (`shorter`:
  * the head of another queue that needs least, when its batch needs less than the running entry has
- * before it; `slack`: the oldest head, whenever the check allows; `never`).
+ * before it; `slack`: the oldest head, whenever the check allows; `never`; `turns`: never, and who
+ * comes after somebody of another model does not join the running batch before him, so that the
+ * models take turns with all that waits of each).
  *
  * Other options: `votes` of requests that are lost (`living`: none; `all`), `max_batch`,
  * `coverage` (the share of profiled outputs that the predicted output length covers, 90 %) or

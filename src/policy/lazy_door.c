@@ -50,6 +50,17 @@ static bool has_length(const struct tt_lazy_door *self, const struct tt_lazy_sta
     return request->step == 0 && request->length <= top->padded;
 }
 
+/* L5: where models take turns, who came after somebody of another model does not go before him. */
+static bool has_turn(const struct tt_lazy_door *self, const struct tt_lazy_stack *stack,
+                     const struct tt_request *request) {
+    const struct tt_heap *heads = &self->queues->heads;
+    bool turns = self->worth.foreign == TT_LAZY_TURNS && stack->depth > 0;
+    for (int32_t i = 0; turns && i < heads->count; i++)
+        if (heads->entries[i].id != request->model && heads->entries[i].key < request->number)
+            return false;
+    return true;
+}
+
 /* May the group join, or preempt, what is on the stack? */
 static bool may_come(const struct tt_lazy_door *self, struct tt_lazy_stack *stack,
                      const struct tt_lazy_run *run, const struct tt_lazy_group *group,
@@ -60,8 +71,8 @@ static bool may_come(const struct tt_lazy_door *self, struct tt_lazy_stack *stac
            tt_lazy_slack_allows(&self->slack, stack, run, group, now);
 }
 
-/* Has the group, of the top entry's model, waited long enough to come in? If not, *out_at (if asked
- * for) is when it will have. */
+/* Has the group waited long enough to come in? If not, *out_at (if asked for) is when it will have.
+ */
 static bool pays(const struct tt_lazy_door *self, const struct tt_lazy_stack *stack,
                  const struct tt_lazy_run *run, const struct tt_lazy_group *group, int64_t now,
                  int64_t *out_at) {
@@ -84,7 +95,7 @@ static struct tt_lazy_group lengthened(const struct tt_lazy_door *self, struct t
     for (const struct tt_request *r = next; r && r->step == group.place.step;
          r = tt_fifo_next(fifo, r)) {
         if (!has_room(stack, group.model, group.most_rows, group.rows + r->rows, group.count + 1) ||
-            !has_length(self, stack, run, r))
+            !has_length(self, stack, run, r) || !has_turn(self, stack, r))
             break;
         int64_t alone_ns = tt_lazy_slack_alone(&self->slack, r);
         struct tt_lazy_group grown = tt_lazy_slack_grown(&self->slack, &group, r, alone_ns, now);
@@ -102,7 +113,7 @@ static struct tt_lazy_group head_alone(const struct tt_lazy_door *self,
                                        int64_t now) {
     struct tt_lazy_group group = no_group(self, head);
     if (!has_room(stack, head->model, group.most_rows, head->rows, 1) ||
-        !has_length(self, stack, run, head))
+        !has_length(self, stack, run, head) || !has_turn(self, stack, head))
         return group;
     int64_t alone_ns = tt_lazy_slack_alone(&self->slack, head);
     return tt_lazy_slack_grown(&self->slack, &group, head, alone_ns, now);
@@ -124,8 +135,7 @@ struct tt_lazy_group tt_lazy_door_admits(const struct tt_lazy_door *self,
         return group;
     if (group.count > 1 && !may_come(self, stack, run, &group, now))
         group = lengthened(self, stack, run, first, next, true, now);
-    bool joins = top->model == head->model;
-    return joins && !pays(self, stack, run, &group, now, NULL) ? no_group(self, head) : group;
+    return !pays(self, stack, run, &group, now, NULL) ? no_group(self, head) : group;
 }
 
 /* Of the heads of all queues but the top entry's model's the one that needs least, or the oldest.
@@ -160,7 +170,8 @@ struct tt_request *tt_lazy_door_candidate(const struct tt_lazy_door *self,
         return tt_fifo_first(&self->queues->fifos[oldest->id]);
     if (turn == 0)
         return tt_fifo_first(&self->queues->fifos[top->model]);
-    return self->worth.foreign == TT_LAZY_NEVER ? NULL : foreign_head(self, top);
+    bool preempts = self->worth.foreign == TT_LAZY_SHORTER || self->worth.foreign == TT_LAZY_SLACK;
+    return preempts ? foreign_head(self, top) : NULL;
 }
 
 /* As many of those who wait as there is room for, taken to be like the head. */
@@ -189,9 +200,9 @@ bool tt_lazy_door_opens(const struct tt_lazy_door *self, struct tt_lazy_stack *s
     if (group.count == 0)
         return false;
     int64_t at = TT_NEVER;
-    bool worth = head->model == top->model
-                     ? everybody_pays(self, stack, run, &group, now, &at)
-                     : tt_lazy_worth_preempting(&self->worth, stack, run, &group, now);
+    bool worth = (head->model == top->model ||
+                  tt_lazy_worth_preempting(&self->worth, stack, run, &group, now)) &&
+                 everybody_pays(self, stack, run, &group, now, &at);
     *out_at = tt_instant_min(*out_at, at);
     if (!worth)
         return false;

@@ -158,8 +158,9 @@ static bool next_arrival(void *context, struct tt_sim_arrival *out) {
 static enum tt_err create(void *context, struct tt_mechanism *mechanism, struct tt_message *why) {
     struct world *self = context;
     static const char *const patience[] = {"0", "0.5", "1"};
+    static const char *const foreign[] = {"shorter", "slack", "never", "turns"};
     struct tt_option options[] = {{"dec_timesteps", "12"},
-                                  {"foreign", tt_prng_below(&self->prng, 2) ? "slack" : "shorter"},
+                                  {"foreign", foreign[tt_prng_below(&self->prng, 4)]},
                                   {"patience", patience[tt_prng_below(&self->prng, 3)]}};
     struct tt_policy_setup setup = {
         .domain = mechanism, .options = options, .option_count = TT_COUNT(options)};
