@@ -16,6 +16,8 @@ enum {
     SLACK_MAX_S = 3600,
     OVERLOAD_FROM_PPM = 1030000,
     OVERLOAD_SPAN_PPM = 70000,
+    LULL_ROWS = 64, /* promised at least, so that chance is no lull */
+    LULL_RATIO = 2,
 };
 static const int64_t rate_limit_mhz = INT64_C(1000000000000); /* 1e9 rows/s */
 static const int64_t share_limit = INT64_C(100000000000000);  /* 100,000 devices */
@@ -119,7 +121,7 @@ void tt_deferred_model_arrived(struct tt_deferred_model *self, struct tt_ticket 
         settle_length(q, ticket->length);
     if (comes_back)
         return;
-    q->window_rows += ticket->rows;
+    q->arrived_rows += ticket->rows;
     if (q->credit > -CREDIT_LIMIT)
         q->credit--;
 }
@@ -148,6 +150,10 @@ static void drop_head(struct tt_deferred_model *self, struct tt_deferred_queue *
 }
 
 /* ---- forming ---- */
+
+static int64_t clamp128(__int128 value, int64_t limit) {
+    return value > limit ? limit : (int64_t)value;
+}
 
 /* Where and when: a batch of b rows starts at max(sent_at + d_data b, free_at). */
 struct moment {
@@ -192,15 +198,45 @@ static int32_t largest(struct tt_deferred_queue *q, const struct moment *t, int6
     return low;
 }
 
+/* Do these few rows belie the rate? */
+static bool is_lull(int64_t rate_mhz, int64_t rows, int64_t elapsed_ns) {
+    int64_t promised = clamp128((__int128)rate_mhz * elapsed_ns / (1000 * TT_S), INT64_MAX);
+    return promised >= LULL_ROWS && rows < promised / LULL_RATIO;
+}
+
+/* Rates remember: for a second or two after a burst they tell of an overload that is over, and what
+ * overload gives up is lost for nothing. */
+static bool overloaded(const struct tt_deferred_model *self, const struct tt_deferred_queue *q) {
+    return self->overload_ppm > 0 && !q->lull;
+}
+
+static void look_for_lull(struct tt_deferred_queue *q, int64_t now) {
+    int64_t elapsed_ns = now - q->looked_at;
+    if (elapsed_ns < q->model->slo_ns / 4)
+        return;
+    q->lull = is_lull(q->rate_mhz, q->arrived_rows - q->looked_rows, elapsed_ns);
+    q->looked_at = now;
+    q->looked_rows = q->arrived_rows;
+}
+
+/* What early drop keeps batches at. */
+static int32_t floor_now(const struct tt_deferred_model *self, const struct tt_deferred_queue *q) {
+    bool over = self->overload_ppm > 0 && q->lull && self->options.floor == TT_FLOOR_SUSTAINABLE;
+    return over ? 1 : q->floor;
+}
+
 /* Skips heads until a batch of the floor could start in time. O(1) amortised: the cursor stays
- * where it got to, since time and arrivals only skip more. */
-static void skip_heads(struct tt_deferred_queue *q, const struct moment *t) {
-    if (q->floor <= 1 && q->rows == q->count)
+ * where it got to, since time and arrivals only skip more, until the floor changes. */
+static void skip_heads(struct tt_deferred_queue *q, const struct moment *t, int32_t floor) {
+    if (floor != q->skipped_for)
+        unskip(q);
+    q->skipped_for = floor;
+    if (floor <= 1 && q->rows == q->count)
         return; /* the head lives, so it does */
     for (;;) {
         struct tt_ticket *head = first_kept(q);
         int32_t left = q->rows - q->skipped_rows;
-        int32_t need = left < q->floor ? left : q->floor;
+        int32_t need = left < floor ? left : floor;
         if (need < head->rows)
             need = head->rows;
         if (fits(q, t, need, head->deadline_at))
@@ -254,7 +290,7 @@ static int64_t deferred_start(const struct tt_deferred_model *self,
         int64_t kept =
             tt_instant_min(self->gap_ns * o->gap_permille / 1000, slack * o->slack_permille / 1000);
         int64_t wait = tt_instant_min(slack - kept, q->beta_limit_ns);
-        if (self->overload_ppm > 0) /* the nearer to full overload, the nearer to frontrun */
+        if (overloaded(self, q)) /* the nearer to full overload, the nearer to frontrun */
             wait += (slack - wait) / 1000 * self->overload_ppm / 1000;
         return a + wait;
     }
@@ -276,7 +312,7 @@ static int32_t choose(struct tt_deferred_model *self, struct tt_deferred_queue *
         unskip(q);
         return 0;
     }
-    skip_heads(q, t);
+    skip_heads(q, t, floor_now(self, q));
     struct tt_ticket *head = first_kept(q);
     int32_t left = q->rows - q->skipped_rows;
     int32_t limit = left < q->model->max_batch ? left : q->model->max_batch;
@@ -290,6 +326,8 @@ static void form(struct tt_deferred_model *self, struct tt_deferred_queue *q,
     const struct tt_deferred_options *o = &self->options;
     const struct tt_ticket *head = tt_ticket_at(q->tickets.head.next);
     int32_t size = q->rows;
+    if (self->overload_ppm > 0)
+        look_for_lull(q, t->sent_at);
     if (q->skipped == 0 && size <= q->model->max_batch && fits(q, t, size, head->deadline_at)) {
         q->hint = size; /* everything, and so whatever is less, is in time */
     } else {
@@ -351,8 +389,9 @@ static int32_t wanted_rows(const struct tt_deferred_model *self, const struct tt
         return size;
     int32_t left = q->rows - q->skipped_rows;
     int32_t want = (left + idle - 1) / idle;
-    if (want < q->floor)
-        want = q->floor;
+    int32_t floor = floor_now(self, q);
+    if (want < floor)
+        want = floor;
     if (want < q->grain)
         want = q->grain;
     return want < size ? want : size;
@@ -419,10 +458,6 @@ bool tt_deferred_model_tick(struct tt_deferred_model *self, int64_t now, int64_t
     return !first && *out_elapsed_ns > 0;
 }
 
-static int64_t clamp128(__int128 value, int64_t limit) {
-    return value > limit ? limit : (int64_t)value;
-}
-
 /* What gathers while a head waits up to its frontrun, at `rate_mhz` > 0. */
 static int64_t gather_milli(const struct tt_deferred_model *self, const struct tt_deferred_queue *q,
                             int64_t rate_mhz) {
@@ -442,7 +477,10 @@ void tt_deferred_model_measure(struct tt_deferred_model *self, int32_t model, in
     *out_load = (struct tt_deferred_load){.model = model};
     if (!q->model)
         return;
-    int64_t sample = clamp128((__int128)q->window_rows * 1000 * TT_S / elapsed_ns, rate_limit_mhz);
+    int64_t rows = q->arrived_rows - q->measured_rows;
+    int64_t sample = clamp128((__int128)rows * 1000 * TT_S / elapsed_ns, rate_limit_mhz);
+    if (self->overload_ppm > 0 && is_lull(q->rate_mhz, rows, elapsed_ns))
+        q->window_count = 0; /* the burst is over: the average starts anew */
     int64_t windows = tt_instant_min((elapsed_ns + TICK_NS / 2) / TICK_NS, 100);
     for (int64_t w = 0; w < tt_instant_max(1, windows); w++) {
         int64_t weight = WEIGHT_PPM;
@@ -450,7 +488,7 @@ void tt_deferred_model_measure(struct tt_deferred_model *self, int32_t model, in
             weight = PPM / ++q->window_count;
         q->rate_mhz += (int64_t)((__int128)(sample - q->rate_mhz) * weight / PPM);
     }
-    q->window_rows = 0;
+    q->measured_rows = q->arrived_rows;
     q->gather_milli = 1000;
     const struct tt_profile *whole = q->model->whole;
     int64_t slo = q->model->slo_ns;
@@ -499,12 +537,8 @@ void tt_deferred_model_fleet(struct tt_deferred_model *self,
             tt_instant_min(PPM, (fleet->need_ppm - OVERLOAD_FROM_PPM) * PPM / OVERLOAD_SPAN_PPM);
     for (int32_t m = 0; m < self->count; m++) {
         struct tt_deferred_queue *q = &self->queues[m];
-        if (!q->model)
-            continue;
-        int32_t floor = floor_of(self, q, fleet);
-        if (floor != q->floor)
-            unskip(q); /* a smaller one may skip less */
-        q->floor = floor;
+        if (q->model)
+            q->floor = floor_of(self, q, fleet);
     }
 }
 

@@ -41,7 +41,10 @@
  * it comes from the rank half. Below 1.03 nothing changes. From there to 1.10, in proportion, the
  * sustainable floor rises to what gathers at rate / need (the rate that can be served; rounded
  * down) and partial deferral goes up to frontrun: when requests must be lost anyway, the largest
- * sustainable batches lose the fewest. `overload` off leaves this out.
+ * sustainable batches lose the fewest. `overload` off leaves this out. It may be over before the
+ * rates know (a burst stays in them for seconds): while the last quarter of a model's SLO brought
+ * less than half of what its rate promises (64 rows at least), the model's floor is 1 and its
+ * deferral partial, and a window with so little starts the rate's average anew.
  *
  * Credit is in hundredths: +100 per drop, -1 per arrival, within +-1000; one whole is worth
  * credit_step in the key.
@@ -89,6 +92,7 @@ struct tt_deferred_queue {
     const int64_t *latency;            /* l by rows */
     int32_t count, rows;
     int32_t skipped, skipped_rows;
+    int32_t skipped_for;         /* the floor that made them skipped */
     struct tt_list_node *cursor; /* the first not skipped; NULL: the first */
     int32_t floor, grain;        /* grain: ceil(2 beta / alpha) */
     int32_t hint;                /* the size found last: where the next search starts */
@@ -98,8 +102,12 @@ struct tt_deferred_queue {
     int64_t beta_limit_ns;
     int64_t rate_mhz; /* rows per 1000 s */
     int64_t gather_milli;
-    int32_t window_rows;  /* since the last tick */
-    int32_t window_count; /* ticks so far */
+    int64_t arrived_rows;  /* so far, */
+    int64_t measured_rows; /* of them up to the last tick, */
+    int64_t looked_rows;   /* and when a lull was last looked for, */
+    int64_t looked_at;
+    int32_t window_count; /* ticks in the average */
+    bool lull;            /* less comes than the rate promises */
 };
 
 struct tt_deferred_model {

@@ -293,7 +293,7 @@ static int32_t steady_floor(const struct drive_model *model, int32_t executors, 
     for (int32_t tick = 0; tick < 30; tick++) {
         struct tt_deferred_load load;
         struct tt_deferred_fleet fleet;
-        half.queues[0].window_rows = rate / 10;
+        half.queues[0].arrived_rows += rate / 10;
         tt_deferred_model_measure(&half, 0, 100 * TT_MS, &load);
         tt_deferred_rank_load(&rank, &load);
         tt_deferred_rank_fleet(&rank, &fleet);
