@@ -105,16 +105,37 @@ static bool due_before(const struct tt_ticket *a, const struct tt_ticket *b) {
            (a->deadline_at == b->deadline_at && a->number < b->number);
 }
 
+/* S6: each ticket knows where the one so many places behind it lies, so that whoever walks the
+ * queue later, when it has left the caches, need not wait for one line after the other. Only a
+ * hint: it is 0 (itself), or stale, around tickets that left or came out of turn. */
+static void point_ahead(struct tt_deferred_queue *q, struct tt_ticket *ticket, bool is_last) {
+    struct tt_ticket **recent = &q->recent[q->recent_count % TT_DEFERRED_AHEAD];
+    ticket->ahead = 0;
+    if (!is_last) {
+        q->recent_count = 0;
+        return;
+    }
+    if (q->recent_count >= TT_DEFERRED_AHEAD && q->count >= TT_DEFERRED_AHEAD) /* still here */
+        (*recent)->ahead = (int32_t)((intptr_t)ticket - (intptr_t)*recent);
+    *recent = ticket;
+    q->recent_count++;
+}
+
 void tt_deferred_model_arrived(struct tt_deferred_model *self, struct tt_ticket *ticket,
                                bool comes_back) {
     struct tt_deferred_queue *q = &self->queues[ticket->model];
     tt_assert(q->model != NULL);
     struct tt_list_node *before = &q->tickets.head;
-    while (before->prev != &q->tickets.head && due_before(ticket, tt_ticket_at(before->prev)))
-        before = before->prev;
+    if (ticket->deadline_at > q->last_deadline_at) { /* mostly: without a look at the last one */
+        q->last_deadline_at = ticket->deadline_at;
+    } else {
+        while (before->prev != &q->tickets.head && due_before(ticket, tt_ticket_at(before->prev)))
+            before = before->prev;
+    }
     if (before != &q->tickets.head)
         unskip(q);
     tt_list_insert_before(before, &ticket->link);
+    point_ahead(q, ticket, before == &q->tickets.head);
     q->count++;
     q->rows += ticket->rows;
     if (q->model->whole->length_count > 1 || q->count == 1)
@@ -130,6 +151,7 @@ void tt_deferred_model_cancelled(struct tt_deferred_model *self, struct tt_ticke
     struct tt_deferred_queue *q = &self->queues[ticket->model];
     unlink_ticket(q, ticket);
     unskip(q);
+    q->recent_count = 0; /* it may be one of them */
 }
 
 static void drop_head(struct tt_deferred_model *self, struct tt_deferred_queue *q,
@@ -402,6 +424,7 @@ static int32_t take_rows(struct tt_deferred_queue *q, int32_t want, struct tt_li
     struct tt_list_node *last = q->tickets.head.next;
     int32_t rows = tt_ticket_at(last)->rows, count = 1;
     while (rows < want && last->next != &q->tickets.head) {
+        __builtin_prefetch((const void *)((intptr_t)last + tt_ticket_at(last)->ahead));
         int32_t more = tt_ticket_at(last->next)->rows;
         if (rows + more > want)
             break;
@@ -564,6 +587,7 @@ static void check_queue(const struct tt_deferred_model *self, int32_t m) {
     tt_assert(at_cursor);
     tt_assert(before == q->skipped && rows_before == q->skipped_rows);
     tt_assert(q->floor >= 1);
+    tt_assert(!last || last->deadline_at <= q->last_deadline_at);
     tt_assert(q->credit >= -CREDIT_LIMIT && q->credit <= CREDIT_LIMIT);
     tt_assert(count == 0 || tt_ticket_at(q->tickets.head.next)->deadline_at == TT_NEVER ||
               tt_heap_contains(&self->timers, m));

@@ -86,11 +86,20 @@ struct tt_deferred_options {
     int64_t d_ctrl_ns, d_data_ns;
 };
 
+enum { TT_DEFERRED_AHEAD = 8 }; /* places between a ticket and the one it points ahead to */
+
 struct tt_deferred_queue {
+    /* What every arrival touches comes first. */
     struct tt_list tickets;
     const struct tt_step_model *model; /* NULL: not there */
-    const int64_t *latency;            /* l by rows */
     int32_t count, rows;
+    int64_t last_deadline_at;                    /* none in the queue is later */
+    int64_t arrived_rows;                        /* so far */
+    int32_t credit;                              /* hundredths */
+    uint32_t recent_count;                       /* tickets in `recent`, and before */
+    struct tt_ticket *recent[TT_DEFERRED_AHEAD]; /* the last ones of the queue */
+
+    const int64_t *latency; /* l by rows */
     int32_t skipped, skipped_rows;
     int32_t skipped_for;         /* the floor that made them skipped */
     struct tt_list_node *cursor; /* the first not skipped; NULL: the first */
@@ -98,13 +107,11 @@ struct tt_deferred_queue {
     int32_t hint;                /* the size found last: where the next search starts */
     int32_t length;
     uint32_t generation;
-    int32_t credit; /* hundredths */
     int64_t beta_limit_ns;
     int64_t rate_mhz; /* rows per 1000 s */
     int64_t gather_milli;
-    int64_t arrived_rows;  /* so far, */
-    int64_t measured_rows; /* of them up to the last tick, */
-    int64_t looked_rows;   /* and when a lull was last looked for, */
+    int64_t measured_rows; /* arrived up to the last tick, */
+    int64_t looked_rows;   /* and up to when a lull was last looked for */
     int64_t looked_at;
     int32_t window_count; /* ticks in the average */
     bool lull;            /* less comes than the rate promises */
