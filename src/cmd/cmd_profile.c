@@ -10,6 +10,7 @@
 #include "model/repository.h"
 #include "model/slices.h"
 #include "rt/machine.h"
+#include "rt/model_exits.h"
 #include "rt/profile_keeper.h"
 #include "rt/slicer.h"
 
@@ -163,7 +164,16 @@ static enum tt_err load_stages(struct subject *subject, struct tt_engine *engine
                                          .directory = directory,
                                          .max_batch = max_batch,
                                          .slot_count = stages->slots};
-    return err ? err : tt_ort_engine_load_slices(engine, &load, &subject->loaded, why);
+    struct tt_model_exits exits;
+    if (!err)
+        err = tt_model_exits_init(&exits, subject->model->settings, subject->path, why);
+    if (err)
+        return err;
+    load.exit_count = exits.count;
+    load.exits = exits.exits;
+    err = tt_ort_engine_load_slices(engine, &load, &subject->loaded, why);
+    tt_model_exits_fini(&exits);
+    return err;
 }
 
 static enum tt_err load_subject(struct subject *subject, struct tt_engine *engine,

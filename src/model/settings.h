@@ -1,4 +1,4 @@
-/* tutti.pbtxt: a model's objective, policy, profile, length classes and stages.
+/* tutti.pbtxt: a model's objective, policy, profile, length classes, stages and exits.
  *
  * The file is optional, and so is everything in it; without it all fields are zero. Whether the
  * policy exists and understands its options is not known here (policies stand beside this floor),
@@ -13,7 +13,7 @@
 #include "model/textproto.h"
 #include "tutti_model.pb-c.h"
 
-enum { TT_MODEL_MAX_CLASSES = 32 };
+enum { TT_MODEL_MAX_CLASSES = 32, TT_MODEL_MAX_EXITS = 64 };
 
 struct tt_model_settings {
     Tutti__TuttiModel *message; /* owns the strings: policy name, options, profile */

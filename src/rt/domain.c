@@ -368,16 +368,25 @@ void tt_domain_cancel(struct tt_domain *self, int64_t now, struct tt_infer *infe
         tt_mechanism_cancelled(&self->mechanism, now, infer->request);
 }
 
-/* Every task is a batch; its rows are computed when the model's last step is done. */
+/* Every task is a batch; its rows are computed when the model's last step is done, or when they
+ * leave early. */
 static void count_batch(struct tt_served_model *model, const struct tt_task *task,
                         const struct tt_engine_task *engine_task) {
     struct tt_model_stats *stats = model->stats;
     bool whole = engine_task->last_step_done == model->step_model.step_count - 1;
-    int32_t bucket = 0;
+    int32_t bucket = 0, rows = whole ? task->rows : 0;
+    for (int32_t i = 0; i < engine_task->member_count; i++) {
+        const struct tt_engine_member *member = &engine_task->members[i];
+        if (member->next_step < 0)
+            continue;
+        bool leaves = member->next_step == model->step_model.step_count;
+        rows += leaves && !whole ? member->rows : 0;
+        tt_counter_add(leaves ? &stats->left_early : &stats->skipped, 1);
+    }
     while (bucket < TT_BATCH_BUCKETS - 1 && task->rows > 1 << bucket)
         bucket++;
     tt_counter_add(&stats->batches, 1);
-    tt_counter_add(&stats->rows, whole ? task->rows : 0);
+    tt_counter_add(&stats->rows, rows);
     tt_counter_add(&stats->batch_buckets[bucket], 1);
     tt_counter_add(&stats->gathered_bytes, engine_task->gathered_bytes);
     struct tt_batch_stats *batch =
@@ -440,6 +449,11 @@ static void finished(struct tt_domain *self, int64_t now, struct tt_engine_task 
         infer->infer_ns += engine_task->infer_ns;
         infer->computed_at = engine_task->finished_at;
         infer->err = member->err;
+        if (member->next_step >= 0) { /* D8: its condition sent it elsewhere */
+            bool leaves = member->next_step == model->step_model.step_count;
+            task->items[i].fate = leaves ? TT_FATE_LEAVES : TT_FATE_JUMPS;
+            task->items[i].jump = member->next_step;
+        }
         if (!member->err || engine_task->outcome == TT_ENGINE_ABORTED)
             continue;
         task->items[i].fate = TT_FATE_FAILS;

@@ -6,6 +6,7 @@
 #include "model/slices.h"
 #include "rt/domain.h"
 #include "rt/find_profile.h"
+#include "rt/model_exits.h"
 #include "rt/slicer.h"
 #include "rt/warm_up.h"
 
@@ -199,7 +200,14 @@ static enum tt_err load_engine_model(struct tt_loader *self,
                                          .directory = directory,
                                          .max_batch = max_batch > 0 ? max_batch : 1,
                                          .slot_count = stages->slots};
+    struct tt_model_exits exits;
+    err = tt_model_exits_init(&exits, model->settings, path, why);
+    if (err)
+        return err;
+    load.exit_count = exits.count;
+    load.exits = exits.exits;
     err = tt_ort_engine_load_slices(self->bench, &load, out_loaded, why);
+    tt_model_exits_fini(&exits);
     if (!err) {
         snprintf(line, sizeof(line), "model %s: %d stages, %s", model->name,
                  self->bench->ops->step_count(*out_loaded),

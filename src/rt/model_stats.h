@@ -41,7 +41,9 @@ struct tt_model_stats {
     struct tt_counter late;       /* of those, after their deadline */
     struct tt_counter dropped[5]; /* by tt_drop_reason */
     struct tt_counter failed, cancelled, rejected;
-    struct tt_counter rows; /* computed */
+    struct tt_counter rows;       /* computed */
+    struct tt_counter left_early; /* D8: requests that left before the model's last step */
+    struct tt_counter skipped;    /* times that a request went on behind some steps */
     struct tt_counter batches;
     struct tt_counter batch_buckets[TT_BATCH_BUCKETS]; /* not cumulative */
     /* Sums over the succeeded: from submission to the end; waiting; computing, which is the sum of
