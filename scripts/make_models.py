@@ -5,6 +5,7 @@
     make_models.py --out DIR --test-models    and those that only tests need
     make_models.py --out DIR --only dtypes    an identity for every element type
     make_models.py --out DIR --only mlp cnn   just these
+    make_models.py --out DIR --only digits    a classifier with early exits, trained now: some seconds
 
 Needs Python's numpy and onnx. A model that is there already, made by these very scripts, is left as
 it is. The same versions of both packages give the same bytes. Where the weights of minilm cannot be
@@ -19,6 +20,7 @@ import pathlib
 import sys
 
 sys.dont_write_bytecode = True
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # the matrices are small: more threads only wait for each other
 
 HERE = pathlib.Path(__file__).resolve().parent
 STAMPS = ".made-by-make_models.json"
@@ -89,7 +91,7 @@ def up_to_date(out, wanted, stamps, stamp):
 
 
 def choose(arguments):
-    from models import minilm, small
+    from models import digits, minilm, small
 
     if arguments.minilm_wheel and not os.path.isfile(arguments.minilm_wheel):
         give_up("--minilm-wheel: there is no file %s" % arguments.minilm_wheel)
@@ -97,7 +99,7 @@ def choose(arguments):
     tests = small.test_models()
     if not arguments.only:
         return demo + tests if arguments.test_models else demo
-    known = {model.name: model for model in demo + tests}
+    known = {model.name: model for model in demo + tests + [digits.model(arguments.cache)]}
     chosen = {}
     for name in arguments.only:
         if name == "dtypes":
