@@ -18,6 +18,7 @@ enum {
     OVERLOAD_SPAN_PPM = 70000,
     LULL_ROWS = 64, /* promised at least, so that chance is no lull */
     LULL_RATIO = 2,
+    LOTS = 4, /* equal batches in a row before they are taken for all there is */
 };
 static const int64_t rate_limit_mhz = INT64_C(1000000000000); /* 1e9 rows/s */
 static const int64_t share_limit = INT64_C(100000000000000);  /* 100,000 devices */
@@ -142,6 +143,8 @@ void tt_deferred_model_arrived(struct tt_deferred_model *self, struct tt_ticket 
         settle_length(q, ticket->length);
     if (comes_back)
         return;
+    if (ticket->arrived_at < q->quiet_until)
+        q->lots = 0;
     q->arrived_rows += ticket->rows;
     if (q->credit > -CREDIT_LIMIT)
         q->credit--;
@@ -368,7 +371,8 @@ static void form(struct tt_deferred_model *self, struct tt_deferred_queue *q,
         out->latest_at = out->key = TT_NEVER;
         return;
     }
-    if (size == left && size < q->model->max_batch) /* S2; else it cannot grow */
+    bool all_here = self->options.closed_loop && q->lots >= LOTS && q->count >= q->lot;
+    if (size == left && size < q->model->max_batch && !all_here) /* S2; else it cannot grow */
         out->exec_at = tt_instant_max(start_at, deferred_start(self, q, head, size));
     out->latest_at = head->deadline_at - q->latency[size];
     out->key = o->key == TT_KEY_LATEST ? out->latest_at : head->deadline_at;
@@ -457,10 +461,15 @@ void tt_deferred_model_granted(struct tt_deferred_model *self, int64_t now,
     while (q->skipped > 0)
         drop_head(self, q, TT_DROP_EARLY);
     unskip(q);
+    int32_t waited = q->count;
     int32_t rows = take_rows(q, want, batch);
     out_dispatched->taken = true;
     out_dispatched->start_at = start_of(&t, rows);
     out_dispatched->free_at = out_dispatched->start_at + q->latency[rows];
+    bool same = q->count == 0 && waited == q->lot;
+    q->lots = same ? q->lots + (q->lots < LOTS) : 0;
+    q->lot = waited - q->count;
+    q->quiet_until = out_dispatched->start_at + q->latency[rows] / 2;
 }
 
 int64_t tt_deferred_model_next_at(const struct tt_deferred_model *self) {

@@ -46,6 +46,12 @@
  * less than half of what its rate promises (64 rows at least), the model's floor is 1 and its
  * deferral partial, and a window with so little starts the rate's average anew.
  *
+ * Closed loops. With `closed_loop`, deferral ends early where nobody is left to wait for: clients
+ * that ask again only when they were answered are all there once as many requests wait as were in
+ * each of the last four batches, if these were all that waited and nobody came while the first half
+ * of such a batch ran (whoever does so waited for something else). Requests that come as they
+ * please do not look like that but where they are so rare that waiting for another gains nothing.
+ *
  * Credit is in hundredths: +100 per drop, -1 per arrival, within +-1000; one whole is worth
  * credit_step in the key.
  *
@@ -75,7 +81,7 @@ struct tt_deferred_options {
     enum tt_deferred_floor floor;
     enum tt_deferred_defer defer;
     enum tt_deferred_key key;
-    bool reform_at_latest, credit, split, overload;
+    bool reform_at_latest, credit, split, overload, closed_loop;
     int32_t target;         /* TT_FLOOR_FIXED */
     int64_t delay_ns;       /* TT_DEFER_TIMEOUT: a head waits so long, */
     int64_t delay_permille; /* or where this is > 0, this share of its time to the deadline */
@@ -105,6 +111,9 @@ struct tt_deferred_queue {
     struct tt_list_node *cursor; /* the first not skipped; NULL: the first */
     int32_t floor, grain;        /* grain: ceil(2 beta / alpha) */
     int32_t hint;                /* the size found last: where the next search starts */
+    int32_t lot;                 /* requests of the last batch; see `closed_loop` */
+    int32_t lots;                /* batches in a row that were as many, and were all there was */
+    int64_t quiet_until;         /* who comes before that did not wait for the last batch */
     int32_t length;
     uint32_t generation;
     int64_t beta_limit_ns;
