@@ -352,6 +352,9 @@ static enum tt_err profile(const struct flags *flags, struct tt_repository *repo
         return tt_fail(TT_ERR_NOT_FOUND, why, "%s holds no model '%s'", repository->path, name);
     if (!tt_repository_model_ok(model))
         return tt_fail(TT_ERR_INVALID, why, "%s", tt_findings_first_problem(&model->findings));
+    if (tt_model_config_is_emulated(model->config))
+        return tt_fail(TT_ERR_INVALID, why, "model '%s' is emulated: there is nothing to measure",
+                       name);
     struct tt_ort_library_options where = {.path = flags->onnxruntime};
     struct tt_ort_library *library;
     enum tt_err err = tt_ort_library_open(&where, &library, why);

@@ -14,6 +14,7 @@ struct emulated_worker {
     struct tt_gather_buffer buffers[TT_MAX_TENSORS];
     struct tt_tensor_view inputs[TT_MAX_TENSORS]; /* of the running batch */
     struct tt_engine_roll roll;
+    bool is_punctual; /* its thread's waits end when they should */
 };
 
 struct emulated_engine {
@@ -136,10 +137,15 @@ static int32_t length_of(const struct emulated_worker *self, const struct tt_eng
 
 /* False where the task was aborted. */
 static bool wait_until(struct emulated_worker *self, int64_t until_at) {
+    if (!self->is_punctual && !self->worker.is_here) {
+        tt_parker_be_punctual();
+        self->is_punctual = true;
+    }
     while (tt_worker_asked(&self->worker) != TT_WORKER_ABORT) {
         if (tt_clock_now() >= until_at)
             return true;
-        tt_parker_park(&self->worker.parker, until_at);
+        if (!self->worker.is_here) /* else the parker is another thread's; it is not for long */
+            tt_parker_park(&self->worker.parker, until_at);
     }
     return false;
 }
@@ -200,6 +206,10 @@ static void emulated_submit(struct tt_engine *engine, struct tt_engine_task *tas
     tt_worker_submit(executor(engine, task->executor), task);
 }
 
+static void emulated_run_here(struct tt_engine *engine, struct tt_engine_task *task) {
+    tt_worker_run_here(executor(engine, task->executor), task);
+}
+
 static void emulated_yield(struct tt_engine *engine, struct tt_engine_task *task) {
     tt_worker_stop(executor(engine, task->executor), task, TT_WORKER_YIELD);
 }
@@ -244,6 +254,7 @@ static void emulated_close(struct tt_engine *take_engine) {
 static const struct tt_engine_ops ops = {
     .name = "emulated",
     .submit = emulated_submit,
+    .run_here = emulated_run_here,
     .yield = emulated_yield,
     .abort = emulated_abort,
     .step_count = emulated_step_count,
@@ -302,4 +313,9 @@ enum tt_err tt_emulated_engine_load(struct tt_engine *engine,
     self->signature = *options->signature;
     *out_model = &self->model;
     return TT_OK;
+}
+
+void tt_emulated_engine_adopt(struct tt_engine *engine, struct tt_engine_model *model) {
+    tt_assert(engine->ops == &ops);
+    model->engine = engine;
 }

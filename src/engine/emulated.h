@@ -42,4 +42,7 @@ TT_MUST_CHECK enum tt_err tt_emulated_engine_load(struct tt_engine *engine,
                                                   struct tt_engine_model **out_model,
                                                   struct tt_message *why);
 
+/* Its tasks run on this engine, an emulated one, from now on; none is queued or running. */
+void tt_emulated_engine_adopt(struct tt_engine *engine, struct tt_engine_model *model);
+
 #endif

@@ -16,11 +16,11 @@
  *
  * Life of a task: the caller fills `struct tt_engine_task` (its own memory, untouched until
  * completion) and calls `submit`; the executor runs it; the engine calls `done(context, task)`
- * once, on the executor's thread, after which the outputs live until `tt_engine_result_release`.
- * When the run of a batch fails, the executor runs the members one by one, so that only the
- * offender carries the error. A task that was aborted leaves no result (its members say
- * TT_ERR_CANCELLED and may run again), nor, but for who left early, does one that was preempted
- * (its members say TT_OK).
+ * once, on the executor's thread (or the caller's: `run_here`), after which the outputs live until
+ * `tt_engine_result_release`. When the run of a batch fails, the executor runs the members one by
+ * one, so that only the offender carries the error. A task that was aborted leaves no result (its
+ * members say TT_ERR_CANCELLED and may run again), nor, but for who left early, does one that was
+ * preempted (its members say TT_OK).
  *
  * The engine never decides what to run or when, and reads no policy. */
 #ifndef TT_ENGINE_ENGINE_H
@@ -95,6 +95,10 @@ struct tt_engine_ops {
     /* Queues the task on its executor. Never blocks; the caller keeps within the executor's depth,
      * and all tasks of one executor come from one thread. */
     void (*submit)(struct tt_engine *engine, struct tt_engine_task *task);
+    /* Instead of `submit`: runs the task on the calling thread, which waits for it and hears of it
+     * in `done`. Nothing may be queued or running on its executor, nor be submitted or stopped
+     * meanwhile. NULL: the engine's executors are no threads of this machine. */
+    void (*run_here)(struct tt_engine *engine, struct tt_engine_task *task);
     /* Asks a submitted task to stop: at its next step boundary, at least one step done (yield), or
      * as soon as the device can, before it began if need be (abort). It names the task, not the
      * executor, so that it can never hit the one that followed. Completion comes in either case,

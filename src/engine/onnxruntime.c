@@ -219,6 +219,10 @@ static void ort_submit(struct tt_engine *engine, struct tt_engine_task *task) {
     tt_worker_submit(executor(engine, task->executor), task);
 }
 
+static void ort_run_here(struct tt_engine *engine, struct tt_engine_task *task) {
+    tt_worker_run_here(executor(engine, task->executor), task);
+}
+
 static void ort_yield(struct tt_engine *engine, struct tt_engine_task *task) {
     tt_worker_stop(executor(engine, task->executor), task, TT_WORKER_YIELD);
 }
@@ -263,6 +267,7 @@ static void ort_close(struct tt_engine *take_engine) {
 static const struct tt_engine_ops ops = {
     .name = "cpu",
     .submit = ort_submit,
+    .run_here = ort_run_here,
     .yield = ort_yield,
     .abort = ort_abort,
     .step_count = ort_step_count,

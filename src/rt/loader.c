@@ -1,6 +1,7 @@
 #include "rt/loader.h"
 
 #include "base/instant.h"
+#include "engine/emulated.h"
 #include "engine/onnxruntime.h"
 #include "model/repository.h"
 #include "model/slices.h"
@@ -29,6 +30,7 @@ struct site {
     int32_t executors, next_executor;
     int32_t model_count;
     bool is_own; /* of one model, which asked for instances */
+    bool is_emulated;
     struct site *next;
 };
 
@@ -36,7 +38,8 @@ struct tt_loader {
     struct tt_loader_options options;
     struct tt_serving *serving;
     struct tt_ort_library *library;
-    struct tt_engine *bench; /* of one executor; what is not served yet runs there, alone */
+    /* Of one executor each; what is not served yet runs there, alone. */
+    struct tt_engine *bench, *emulated_bench;
     struct site *sites;
 };
 
@@ -73,6 +76,8 @@ static void choose_policy(const struct tt_repository_model *model, struct placin
     else if (!*name)
         name = model->config->batching.dynamic ? "window" : "serial";
     placing->policy.name = name;
+    if (strcmp(name, "deferred") == 0)
+        add_option(placing, "closed_loop", "on"); /* clients over HTTP often are */
     if (strcmp(name, "window") == 0)
         add_option(placing, "same_length", "on");
     if (strcmp(name, "window") == 0 || strcmp(name, "serial") == 0)
@@ -117,12 +122,28 @@ static bool site_copy(struct site *site, const struct placing *from) {
     return good;
 }
 
+static enum tt_err open_engine(const struct tt_loader *self, bool is_emulated, int32_t executors,
+                               struct tt_engine **out_engine, struct tt_message *why) {
+    struct tt_emulated_engine_options emulated = {.executor_count = executors,
+                                                  .queue_depth = 2,
+                                                  .done = tt_serving_done,
+                                                  .done_context = self->serving};
+    struct tt_ort_engine_options ort = {.library = self->library,
+                                        .executor_count = executors,
+                                        .queue_depth = 2,
+                                        .done = tt_serving_done,
+                                        .done_context = self->serving};
+    return is_emulated ? tt_emulated_engine_open(&emulated, out_engine, why)
+                       : tt_ort_engine_open(&ort, out_engine, why);
+}
+
 /* The site for a model that is placed so: one with room, or a new one. `instances` > 0: one for it
  * alone, with so many executors. */
 static enum tt_err find_site(struct tt_loader *self, const struct placing *placing,
-                             int32_t instances, struct site **out_site, struct tt_message *why) {
+                             int32_t instances, bool is_emulated, struct site **out_site,
+                             struct tt_message *why) {
     for (struct site *site = self->sites; site && instances == 0; site = site->next) {
-        if (!site->is_own && same(&site->placing, placing) &&
+        if (!site->is_own && site->is_emulated == is_emulated && same(&site->placing, placing) &&
             site->model_count < TT_DOMAIN_MAX_MODELS) {
             *out_site = site;
             return TT_OK;
@@ -132,14 +153,11 @@ static enum tt_err find_site(struct tt_loader *self, const struct placing *placi
     if (!site)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     site->is_own = instances > 0;
+    site->is_emulated = is_emulated;
     site->executors = instances > 0 ? instances : self->options.executors;
-    struct tt_ort_engine_options options = {.library = self->library,
-                                            .executor_count = site->executors,
-                                            .queue_depth = 2,
-                                            .done = tt_serving_done,
-                                            .done_context = self->serving};
-    enum tt_err err = site_copy(site, placing) ? tt_ort_engine_open(&options, &site->engine, why)
-                                               : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    enum tt_err err = site_copy(site, placing)
+                          ? open_engine(self, is_emulated, site->executors, &site->engine, why)
+                          : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     if (err) {
         site_free(site);
         return err;
@@ -163,6 +181,39 @@ static void leave_site(struct tt_loader *self, struct site *site) {
 }
 
 /* ---- models ---- */
+
+/* What an emulated model takes: what its profile says. */
+static int64_t emulated_latency(void *context, int32_t rows, int32_t length, int32_t first_step,
+                                int32_t last_step) {
+    (void)first_step; /* it has one */
+    (void)last_step;
+    const struct tt_served_model *served = context;
+    return tt_profile_latency(served->profile, rows, length);
+}
+
+static enum tt_err load_emulated(struct tt_loader *self, const struct tt_repository_model *model,
+                                 struct tt_served_model *served,
+                                 struct tt_engine_model **out_loaded, struct tt_message *why) {
+    if (!self->emulated_bench) {
+        struct tt_emulated_engine_options bench = {.executor_count = 1, .queue_depth = 1};
+        enum tt_err err = tt_emulated_engine_open(&bench, &self->emulated_bench, why);
+        if (err)
+            return err;
+    }
+    struct tt_signature *signature = malloc(sizeof(*signature)); /* too large for the stack */
+    if (!signature)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    *signature = model->config->signature;
+    if (signature->max_batch > TT_DOMAIN_MAX_BATCH)
+        signature->max_batch = TT_DOMAIN_MAX_BATCH;
+    struct tt_emulated_model_options load = {.signature = signature,
+                                             .step_count = 1,
+                                             .latency_ns = emulated_latency,
+                                             .latency_context = served};
+    enum tt_err err = tt_emulated_engine_load(self->emulated_bench, &load, out_loaded, why);
+    free(signature);
+    return err;
+}
 
 /* The whole graph as one step, or the stages that the settings ask for, one step each. */
 static enum tt_err load_engine_model(struct tt_loader *self,
@@ -280,17 +331,26 @@ static int32_t instances_of(const struct tt_model_config *config) {
     return count < MOST_INSTANCES ? count : MOST_INSTANCES;
 }
 
+static void adopt(struct tt_engine *engine, bool is_emulated, struct tt_engine_model *model) {
+    if (is_emulated)
+        tt_emulated_engine_adopt(engine, model);
+    else
+        tt_ort_engine_adopt(engine, model);
+}
+
 static enum tt_err place(struct tt_loader *self, const struct placing *placing, int32_t instances,
                          struct tt_served_model *served, struct tt_message *why) {
     struct site *site = NULL;
-    enum tt_err err = find_site(self, placing, instances, &site, why);
+    const struct tt_engine *bench = served->engine_model->engine;
+    bool is_emulated = bench == self->emulated_bench;
+    enum tt_err err = find_site(self, placing, instances, is_emulated, &site, why);
     if (err)
         return err;
-    tt_ort_engine_adopt(site->engine, served->engine_model);
+    adopt(site->engine, is_emulated, served->engine_model);
     err = tt_serving_place(self->serving, served, &site->placing.policy, site->engine,
                            site->executors, &site->next_executor, why);
     if (err) {
-        tt_ort_engine_adopt(self->bench, served->engine_model);
+        adopt(is_emulated ? self->emulated_bench : self->bench, is_emulated, served->engine_model);
         leave_site(self, site);
         return err;
     }
@@ -324,16 +384,21 @@ static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository
     const struct tt_signature *told = &model->config->signature;
     const char *policy = placing->policy.name;
     char stages[1024];
-    struct tt_find_profile_options profiles = {.model = model,
-                                               .path = version->path,
-                                               .stages = stages,
-                                               .decides = strcmp(policy, "window") != 0 &&
-                                                          strcmp(policy, "serial") != 0,
-                                               .measure_stale = self->options.measure_stale,
-                                               .say = self->options.say,
-                                               .say_context = self->options.say_context};
+    struct tt_find_profile_options profiles = {
+        .model = model,
+        .path = version->path,
+        .stages = stages,
+        .decides = strcmp(policy, "window") != 0 && strcmp(policy, "serial") != 0,
+        .is_emulated = tt_model_config_is_emulated(model->config),
+        .measure_stale = self->options.measure_stale,
+        .say = self->options.say,
+        .say_context = self->options.say_context};
+    bool is_emulated = tt_model_config_is_emulated(model->config);
+    stages[0] = '\0';
     enum tt_err err = refuse_reshape(model->config, why);
-    if (!err)
+    if (!err && is_emulated)
+        err = load_emulated(self, model, served, &profiles.loaded, why);
+    else if (!err)
         err = load_engine_model(self, model, version->path, stages, sizeof(stages),
                                 &profiles.loaded, why);
     if (err)
@@ -341,7 +406,7 @@ static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository
     struct tt_profile *whole = NULL, **steps = NULL;
     err = tt_find_profile(&profiles, &whole, &steps, why);
     if (err) {
-        self->bench->ops->unload(profiles.loaded);
+        profiles.loaded->engine->ops->unload(profiles.loaded);
         return err;
     }
     err = tt_served_model_loaded(served, profiles.loaded, whole, steps);
@@ -373,7 +438,7 @@ static enum tt_err new_served(const struct tt_repository_model *model,
     struct tt_served_model_spec spec = {
         .name = model->name,
         .version = version,
-        .platform = "onnxruntime_onnx",
+        .platform = model->config->message->platform,
         .config_json = config_json,
         .slo_ns = settings->slo_ns > 0 ? settings->slo_ns : TT_NEVER,
         .window_ns = batching->max_delay_ns,
@@ -469,6 +534,8 @@ void tt_loader_close(struct tt_loader *take_self) {
     tt_assert(take_self->sites == NULL);
     if (take_self->bench)
         take_self->bench->ops->close(take_self->bench);
+    if (take_self->emulated_bench)
+        take_self->emulated_bench->ops->close(take_self->emulated_bench);
     tt_ort_library_close(take_self->library);
     free(take_self);
 }

@@ -1,6 +1,7 @@
 /* threaded */
 #include "unit/rt/model_folder.h"
 
+#include "base/clock.h"
 #include "rt/control.h"
 #include "unit/engine/tiny_models.h"
 
@@ -282,6 +283,37 @@ static void test_no_repository(void **state) {
     assert_non_null(strstr(why.text, "/nowhere/at/all"));
 }
 
+static const char emulated_config[] = "backend: \"emulated\" max_batch_size: 4\n"
+                                      "input { name: \"x\" data_type: TYPE_FP32 dims: 2 }\n"
+                                      "output { name: \"y\" data_type: TYPE_FP32 dims: 2 }\n";
+
+/* No file, no runtime: it answers with its input once its profile's time is over. */
+static void test_emulated(void **state) {
+    (void)state;
+    static const char *const names[] = {"copies", "timeless", "formless"};
+    for (int32_t i = 0; i < 3; i++) {
+        make_directory("%s/%s", names[i]);
+        make_directory("%s/%s/1", names[i]);
+        const char *config =
+            i == 2 ? "backend: \"emulated\" input { name: \"x\" }" : emulated_config;
+        write_bytes(names[i], "config.pbtxt", config, strlen(config));
+    }
+    static const char profile[] = "linear { beta_ms: 3 }";
+    write_bytes("copies", "profile.pbtxt", profile, strlen(profile));
+    struct tt_control *loaded = open_loader();
+    struct tt_served_model *model = expect_ready(loaded, "copies");
+    assert_string_equal(tt_served_model_platform(model), "emulated");
+    assert_int_equal(tt_served_model_signature(model)->max_batch, 4);
+    float answer[2] = {0};
+    int64_t began_at = tt_clock_now();
+    ask(loaded, "copies", answer);
+    assert_true(tt_clock_now() >= began_at + 3 * TT_MS);
+    assert_true(answer[0] == 1 && answer[1] == -2);
+    expect_unavailable(loaded, "timeless", "an emulated model takes as long as its profile says");
+    expect_unavailable(loaded, "formless", "an emulated model needs inputs and outputs");
+    close_all(loaded);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_good_beside_broken, set_up, tear_down),
@@ -293,6 +325,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_profile_without_the_stages, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_objective_below_one_request, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_repository, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_emulated, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
