@@ -9,6 +9,7 @@
 struct tt_domain_task {
     struct tt_engine_task engine_task;
     struct tt_task *task;
+    struct tt_list_node decided; /* until it is handed over */
 };
 
 /* Two tasks per executor: one runs, one waits behind it, so that the executor goes on while its
@@ -86,12 +87,43 @@ static void start(void *context, int64_t now, struct tt_task *task) {
                                                 .members = members,
                                                 .user = self};
     task->user = slot;
+    tt_list_push_back(self->decided, &slot->decided);
+}
+
+static void submit(struct tt_domain *self, struct tt_domain_task *slot) {
+    tt_list_remove(&slot->decided);
     self->engine->ops->submit(self->engine, &slot->engine_task);
 }
 
-/* The engine task that runs (or is next to run) on the domain's executor. */
+/* Is the whole of a model that was always over soon, and does nothing come before it? */
+static bool may_run_here(const struct tt_domain *self, const struct tt_domain_task *slot) {
+    const struct tt_task *task = slot->task;
+    const struct tt_served_model *model = self->models[task->model];
+    return self->engine->ops->run_here && !model->varies && task->first_step == 0 &&
+           task->last_step == model->step_model.step_count - 1 &&
+           tt_mechanism_oldest(&self->mechanism, task->executor) == task &&
+           tt_short_runs_expects(&model->short_runs, task->rows);
+}
+
+int64_t tt_domain_hand_over(struct tt_list *decided, bool may_run) {
+    struct tt_domain_task *slot =
+        TT_CONTAINER_OF(tt_list_first(decided), struct tt_domain_task, decided);
+    struct tt_domain *self = slot->engine_task.user;
+    if (!may_run || !may_run_here(self, slot)) {
+        submit(self, slot);
+        return 0;
+    }
+    tt_list_remove(&slot->decided);
+    self->engine->ops->run_here(self->engine, &slot->engine_task);
+    return slot->engine_task.finished_at - slot->engine_task.started_at + 1;
+}
+
+/* The engine task that runs (or is next to run) on the domain's executor. A policy may stop what it
+ * has started in the same breath: then it must be there to be stopped. */
 static struct tt_engine_task *oldest(struct tt_domain *self, int32_t executor) {
     struct tt_domain_task *slot = tt_mechanism_oldest(&self->mechanism, executor)->user;
+    if (tt_list_linked(&slot->decided))
+        submit(self, slot);
     return &slot->engine_task;
 }
 
@@ -252,6 +284,7 @@ static enum tt_err domain_fill(struct tt_domain *self, const struct tt_domain_op
                                                      .wake = options->wake,
                                                      .wake_context = options->wake_context};
         err = tt_threaded_policy_create(&self->mechanism, options->policy, &setup, &threads, why);
+        self->is_threaded = !err;
     }
     if (err == TT_ERR_UNSUPPORTED)
         err = tt_policy_create(&self->mechanism, options->policy, &setup, why);
@@ -265,6 +298,8 @@ enum tt_err tt_domain_new(const struct tt_domain_options *options, struct tt_dom
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a domain");
     self->engine = options->engine;
     self->limits = options->limits;
+    self->decided = options->decided;
+    self->has_news = true;
     self->first_executor = options->first_executor;
     self->depth = DEPTH;
     enum tt_err err = domain_fill(self, options, why);
@@ -306,6 +341,7 @@ void tt_domain_add_model(struct tt_domain *self, int64_t now, struct tt_served_m
     while (self->models[index])
         index++;
     self->model_count++;
+    self->has_news = true;
     model->index = index;
     model->domain = self;
     self->models[index] = model;
@@ -314,6 +350,7 @@ void tt_domain_add_model(struct tt_domain *self, int64_t now, struct tt_served_m
 
 void tt_domain_remove_model(struct tt_domain *self, int64_t now, struct tt_served_model *model) {
     tt_assert(self->models[model->index] == model);
+    self->has_news = true;
     tt_mechanism_remove_model(&self->mechanism, now, model->index);
     self->models[model->index] = NULL;
     self->model_count--;
@@ -321,6 +358,20 @@ void tt_domain_remove_model(struct tt_domain *self, int64_t now, struct tt_serve
 }
 
 /* ---- what happens ---- */
+
+void tt_domain_drain_model(struct tt_domain *self, int64_t now, struct tt_served_model *model) {
+    self->has_news = true;
+    tt_mechanism_drain_model(&self->mechanism, now, model->index);
+}
+
+int64_t tt_domain_decide(struct tt_domain *self, int64_t now) {
+    if (self->has_news || self->is_threaded || now >= self->next_at) {
+        self->has_news = false;
+        tt_mechanism_decide(&self->mechanism, now);
+        self->next_at = tt_mechanism_next_at(&self->mechanism);
+    }
+    return self->next_at;
+}
 
 static void reject(struct tt_served_model *model, struct tt_infer *infer, enum tt_err err) {
     tt_counter_add(&model->stats->rejected, 1);
@@ -335,6 +386,7 @@ void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_infer *infe
                                  .priority = infer->priority,
                                  .deadline_at = infer->deadline_at,
                                  .user = infer};
+    self->has_news = true;
     tt_counter_add(&model->stats->accepted, 1);
     infer->is_computed = false;
     if (model->preserve_ordering)
@@ -364,6 +416,7 @@ void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_infer *infe
 }
 
 void tt_domain_cancel(struct tt_domain *self, int64_t now, struct tt_infer *infer) {
+    self->has_news = true;
     if (infer->request && !infer->request->cancelled)
         tt_mechanism_cancelled(&self->mechanism, now, infer->request);
 }
@@ -432,8 +485,12 @@ static void finished(struct tt_domain *self, int64_t now, struct tt_engine_task 
     task->last_step_done = engine_task->last_step_done;
     task->started_at = engine_task->started_at;
     task->ended_at = engine_task->finished_at;
+    self->has_news = true;
     if (engine_task->outcome != TT_ENGINE_ABORTED)
         count_batch(model, task, engine_task);
+    if (task->first_step == 0 && task->last_step == model->step_model.step_count - 1)
+        tt_short_runs_note(&model->short_runs, task->rows, task->ended_at - task->started_at,
+                           self->limits->run_here_us * TT_US);
     for (int32_t i = 0; i < task->count; i++) {
         struct tt_engine_member *member = &engine_task->members[i];
         struct tt_infer *infer = member->user;

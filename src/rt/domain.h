@@ -38,6 +38,10 @@ struct tt_domain {
     struct tt_ring *done; /* per executor: struct tt_engine_task * */
     int32_t model_count;
     struct tt_served_model **models; /* [model_capacity]; NULL: none */
+    struct tt_list *decided;         /* borrowed; see tt_domain_hand_over */
+    bool has_news;                   /* something to decide upon was told since it decided */
+    bool is_threaded;                /* others tell its policy, too: it is always asked */
+    int64_t next_at;                 /* as of when it last decided */
     struct tt_domain_meter meter;
     struct tt_recorder_stream *recording; /* NULL: nobody records */
     struct tt_trace_tap *tap;             /* NULL: no trace is kept */
@@ -50,6 +54,7 @@ struct tt_domain_options {
     int32_t model_capacity;
     int32_t max_batch;
     const struct tt_limits *limits; /* borrowed for the domain's life */
+    struct tt_list *decided;        /* where its tasks go when they are decided; borrowed */
     const char *policy;
     const struct tt_option *options;
     int32_t option_count;
@@ -73,8 +78,17 @@ void tt_domain_remove_model(struct tt_domain *self, int64_t now, struct tt_serve
 /* From a port's ring. */
 void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_infer *infer);
 void tt_domain_cancel(struct tt_domain *self, int64_t now, struct tt_infer *infer);
+/* No new requests of the model are to be expected. */
+void tt_domain_drain_model(struct tt_domain *self, int64_t now, struct tt_served_model *model);
 /* Takes in what executors finished. */
 void tt_domain_collect(struct tt_domain *self, int64_t now);
+/* Decides, if anything happened or its time has come. Returns when its time comes next. */
+int64_t tt_domain_decide(struct tt_domain *self, int64_t now);
+/* A turn leaves the tasks that it decided in a list of all domains. After each turn, and before the
+ * next, whoever took it hands them over, in order, out of the scheduler's lock: the first one goes
+ * to its executor, or, if the executor is idle, the model's like were over soon (rt/short_runs.h)
+ * and `may_run`, it runs here and now. Returns how long that took, 0 where it did not run here. */
+int64_t tt_domain_hand_over(struct tt_list *decided, bool may_run);
 /* An executor of the engine finished a task: to the domain's ring. Executor's thread. */
 void tt_domain_done(struct tt_domain *self, struct tt_engine_task *task);
 

@@ -14,6 +14,7 @@
 #include "core/step_model.h"
 #include "engine/engine.h"
 #include "rt/model_stats.h"
+#include "rt/short_runs.h"
 
 struct tt_domain;
 
@@ -57,6 +58,7 @@ struct tt_served_model {
     int32_t priority_count, default_priority;
     struct tt_queue_rule *rules; /* [priority_count + 1]; NULL: none are kept */
     bool honours_timeout, preserve_ordering;
+    struct tt_short_runs short_runs; /* the scheduler's */
     struct tt_list waiting;  /* the scheduler's: infers that came and have not run, oldest first */
     struct tt_list in_order; /* the scheduler's: infers whose answers keep their order */
     bool pad;

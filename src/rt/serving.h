@@ -39,10 +39,14 @@ TT_MUST_CHECK enum tt_err tt_port_open(struct tt_serving *serving, tt_port_wake_
 void tt_port_close(struct tt_port *take_port);
 /* Calls `done` of every request and every model command that finished since the last call. */
 void tt_port_drain(struct tt_port *port);
-/* From now on the scheduler hears of submissions and cancellations at the next tt_port_flush only:
- * for a loop that has many at a time and flushes before it waits, so that they cost one wake. */
+/* For a loop that has many requests at a time. From now on the scheduler hears of submissions and
+ * cancellations at the next tt_port_flush only, so that they cost one turn of it; `done` may be
+ * called from in there, too. Before the loop waits it calls tt_port_rest, a flush after which it
+ * must wait before it does anything else with the port: only then, and until the next flush, is it
+ * woken. */
 void tt_port_hold_back(struct tt_port *port);
 void tt_port_flush(struct tt_port *port);
+void tt_port_rest(struct tt_port *port);
 
 /* NOT_FOUND (no such model or version), UNAVAILABLE (known, but not ready; the reason is in `why`).
  * `version` "" means the highest ready one. The model is good until the port's next find, drain or

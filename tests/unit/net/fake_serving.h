@@ -176,6 +176,8 @@ void tt_port_hold_back(struct tt_port *port) { (void)port; }
 
 void tt_port_flush(struct tt_port *port) { (void)port; }
 
+void tt_port_rest(struct tt_port *port) { (void)port; }
+
 void tt_port_drain(struct tt_port *port) {
     while (port->commands) {
         struct tt_model_command *command = port->commands;
