@@ -165,8 +165,9 @@ static long long us_of(int64_t ns) { return ns > 0 ? ns / 1000 : 0; }
 
 /* The sentence and the error of a request that was given up: the protocol's words, then the reason
  * and the numbers. */
-static enum tt_err drop_error(const struct tt_domain *self, struct tt_infer *infer, int64_t now,
-                              enum tt_drop_reason reason) {
+static enum tt_err drop_error(const struct tt_domain *self, const struct tt_request *request,
+                              int64_t now, enum tt_drop_reason reason) {
+    struct tt_infer *infer = request->user;
     const struct tt_served_model *model = infer->lane->model;
     const char *name = model->name;
     if (reason == TT_DROP_QUEUE_FULL)
@@ -185,6 +186,15 @@ static enum tt_err drop_error(const struct tt_domain *self, struct tt_infer *inf
                        name, tt_drop_reason_name(reason), waited_us / 1000, waited_us % 1000);
     long long patience_us = us_of(infer->deadline_at - infer->submitted_at);
     long long alone_us = us_of(tt_profile_latency(model->profile, infer->rows, infer->length));
+    if (waited_us == 0 && reason == TT_DROP_EARLY) {
+        long long ahead_us = us_of(tt_mechanism_ahead_ns(&self->mechanism, request));
+        return tt_fail(TT_ERR_TIMEOUT, &infer->why,
+                       "Request timeout expired: request to model '%s' dropped (%s): it would have "
+                       "missed its deadline of %lld.%03lld ms: those who wait before it take "
+                       "%lld.%03lld ms or more, and computing it %lld.%03lld ms",
+                       name, tt_drop_reason_name(reason), patience_us / 1000, patience_us % 1000,
+                       ahead_us / 1000, ahead_us % 1000, alone_us / 1000, alone_us % 1000);
+    }
     return tt_fail(TT_ERR_TIMEOUT, &infer->why,
                    "Request timeout expired: request to model '%s' dropped (%s): it would have "
                    "missed its deadline of %lld.%03lld ms; it had waited %lld.%03lld ms, and "
@@ -195,20 +205,29 @@ static enum tt_err drop_error(const struct tt_domain *self, struct tt_infer *inf
                    self->mechanism.requests.in_use);
 }
 
+/* What is refused or given up now may come again when what is here has gone. */
+static void advise(struct tt_domain *self, struct tt_served_model *model) {
+    int32_t seconds = tt_pace_retry_after_s(&self->pace, self->mechanism.requests.in_use);
+    tt_counter_set(&model->stats->retry_after_s, seconds);
+}
+
 static void ended(void *context, int64_t now, struct tt_request *request, enum tt_ending ending,
                   enum tt_drop_reason reason) {
     struct tt_infer *infer = request->user;
     struct tt_served_model *model = infer->lane->model;
+    struct tt_domain *self = context;
     if (ending != TT_ENDING_DONE)
         count_loss(model->stats, infer, now);
     switch (ending) {
     case TT_ENDING_DONE:
+        tt_pace_answered(&self->pace, now);
         count_success(model, infer, now);
         infer_ends(infer, TT_OK);
         break;
     case TT_ENDING_DROPPED:
         tt_counter_add(&model->stats->dropped[reason], 1);
-        infer_ends(infer, drop_error(context, infer, now, reason));
+        advise(self, model);
+        infer_ends(infer, drop_error(self, request, now, reason));
         break;
     case TT_ENDING_FAILED:
         tt_counter_add(&model->stats->failed, 1);
@@ -374,6 +393,7 @@ int64_t tt_domain_decide(struct tt_domain *self, int64_t now) {
 }
 
 static void reject(struct tt_served_model *model, struct tt_infer *infer, enum tt_err err) {
+    advise(model->domain, model);
     tt_counter_add(&model->stats->rejected, 1);
     infer_ends(infer, err);
 }

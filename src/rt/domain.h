@@ -13,6 +13,7 @@
 #include "policy/policy.h"
 #include "rt/domain_meter.h"
 #include "rt/infer.h"
+#include "rt/pace.h"
 #include "rt/recorder.h"
 #include "rt/trace.h"
 
@@ -43,6 +44,7 @@ struct tt_domain {
     bool is_threaded;                /* others tell its policy, too: it is always asked */
     int64_t next_at;                 /* as of when it last decided */
     struct tt_domain_meter meter;
+    struct tt_pace pace;
     struct tt_recorder_stream *recording; /* NULL: nobody records */
     struct tt_trace_tap *tap;             /* NULL: no trace is kept */
     struct tt_domain *next;

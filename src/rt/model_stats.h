@@ -57,6 +57,7 @@ struct tt_model_stats {
     struct tt_duration_histogram answering; /* from submission to the end, of the succeeded */
     struct tt_duration_histogram queueing;  /* from submission until the first run was decided */
     struct tt_duration_histogram slack;     /* from then to the deadline, where there is one */
+    struct tt_counter retry_after_s;        /* what the last one was told that did not get in */
     struct tt_counter last_at;              /* instant of the last success; 0: none */
     struct tt_batch_stats *by_size;         /* [TT_STATS_MAX_BATCH + 1], by rows */
 };

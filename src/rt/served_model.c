@@ -228,6 +228,11 @@ const char *tt_served_model_platform(const struct tt_served_model *model) {
     return model->platform;
 }
 
+int32_t tt_served_model_retry_after_s(const struct tt_served_model *model) {
+    int64_t told_s = tt_counter_get(&model->stats->retry_after_s);
+    return told_s > 1 ? (int32_t)told_s : 1;
+}
+
 enum tt_err tt_served_model_config_json(const struct tt_served_model *model,
                                         struct tt_text *out_json) {
     tt_text_puts(out_json, model->config_json);

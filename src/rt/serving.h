@@ -58,6 +58,8 @@ const struct tt_signature *tt_served_model_signature(const struct tt_served_mode
 const char *tt_served_model_name(const struct tt_served_model *model);
 const char *tt_served_model_version(const struct tt_served_model *model);
 const char *tt_served_model_platform(const struct tt_served_model *model); /* "onnxruntime_onnx" */
+/* Seconds after which a request that was refused, or given up, may do better: 1 or more. */
+int32_t tt_served_model_retry_after_s(const struct tt_served_model *model);
 /* The model's whole Triton configuration as JSON. */
 TT_MUST_CHECK enum tt_err tt_served_model_config_json(const struct tt_served_model *model,
                                                       struct tt_text *out_json);

@@ -282,6 +282,49 @@ class Overload(FaultCase):
         self.assertEqual(self.infer("one")[0], 0.0)
 
 
+class Backlog(FaultCase):
+    """An emulated model that takes 200 ms per request, and a queue of some seconds."""
+
+    flags = ["--executors", "1"]
+
+    def fill(self):
+        folder = pathlib.Path(self.repository.path, "one")
+        folder.joinpath("1").mkdir(parents=True)
+        folder.joinpath("config.pbtxt").write_text(
+            """backend: "emulated" max_batch_size: 8
+            input { name: "x" data_type: TYPE_FP32 dims: 4 }
+            output { name: "y" data_type: TYPE_FP32 dims: 4 } """
+        )
+        folder.joinpath("profile.pbtxt").write_text("linear { beta_ms: 200 }")
+        folder.joinpath("tutti.pbtxt").write_text('policy { name: "serial" }')
+
+    def late(self, timeout_us):
+        body = json.loads(BODY)
+        body["parameters"] = {"timeout": timeout_us}
+        found = self.dial()
+        began = time.monotonic()
+        found.sendall(request(body=json.dumps(body)))
+        status, headers, answer = hear(found.makefile("rb"))
+        self.assertEqual(status, 503, answer)
+        return headers, json.loads(answer)["error"], time.monotonic() - began
+
+    def test_who_is_told_at_once_and_when_to_come_again(self):
+        queue = [self.dial() for _ in range(20)]
+        for waiting in queue:
+            waiting.sendall(request())
+        files = [waiting.makefile("rb") for waiting in queue]
+        for file in files[:3]:  # now it is known how long one takes
+            self.assertEqual(hear(file)[0], 200)
+        # A second is enough for itself, and not behind all the others.
+        headers, error, took = self.late(1_000_000)
+        self.assertIn("those who wait before it", error)
+        self.assertLess(took, 0.6)
+        self.assertIn(int(headers["Retry-After"]), range(2, 8))
+        for file in files[3:]:
+            self.assertEqual(hear(file)[0], 200)
+        self.check_http(gone=0)
+
+
 class Limits(FaultCase):
     flags = (
         "--max-connections 20 --max-header-bytes 1000 --max-header-count 8 --max-body-bytes 5000"

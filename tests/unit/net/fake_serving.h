@@ -220,6 +220,10 @@ const char *tt_served_model_version(const struct tt_served_model *model) {
     (void)model;
     return "1";
 }
+int32_t tt_served_model_retry_after_s(const struct tt_served_model *model) {
+    (void)model;
+    return 1;
+}
 const char *tt_served_model_platform(const struct tt_served_model *model) {
     (void)model;
     return "onnxruntime_onnx";
