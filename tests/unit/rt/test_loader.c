@@ -19,7 +19,8 @@ static struct tt_text two_outputs(void) {
 
 static struct tt_control *open_loader_with(bool measure_stale) {
     struct tt_control_options options = {
-        .repository = root,
+        .repositories = roots,
+        .repository_count = 1,
         .loader = {
             .executors = 1, .measure_stale = measure_stale, .say = say, .say_context = &said}};
     struct tt_control *loaded = NULL;
@@ -274,7 +275,8 @@ static void test_objective_below_one_request(void **state) {
 
 static void test_no_repository(void **state) {
     (void)state;
-    struct tt_control_options options = {.repository = "/nowhere/at/all",
+    struct tt_control_options options = {.repositories = (const char *[]){"/nowhere/at/all"},
+                                         .repository_count = 1,
                                          .loader = {.executors = 1, .say = say}};
     struct tt_control *loaded = NULL;
     struct tt_message why = {{0}};

@@ -175,8 +175,9 @@ static void serve_under(const struct subject *served, const char *policy, const 
         add_exit("whole");
         add_exit("staged");
     }
-    struct tt_control_options options = {.repository = root,
-                                         .loader = {.executors = 2, .say = say}};
+    const char *const roots[] = {root};
+    struct tt_control_options options = {
+        .repositories = roots, .repository_count = 1, .loader = {.executors = 2, .say = say}};
     struct tt_control *loaded = NULL;
     if (tt_control_open(&options, &loaded, &why))
         fail_msg("%s", why.text);
