@@ -267,7 +267,24 @@ class Overload(FaultCase):
         resident = self.memory("VmRSS")
         # Forty clients with a patience of four services ask for ten times of what there is.
         patience_us = int(4 * 1.5e6 / calm[200])
+        over, looks, unbalanced = threading.Event(), [], []
+
+        def balance():
+            """Nothing is lost at any moment, whatever is on its way."""
+            while not over.wait(0.05):
+                at = self.metrics()
+                looks.append(at["tutti_http_in_flight"])
+                settled = at["tutti_http_answered_total"] + at["tutti_http_gone_total"]
+                if at["tutti_http_requests_total"] != settled + at["tutti_http_in_flight"]:
+                    unbalanced.append(at)
+
+        watcher = threading.Thread(target=balance, daemon=True)
+        watcher.start()
         flood = self.rate_of(40, 3, patience_us)
+        over.set()
+        watcher.join(60)
+        self.assertEqual(unbalanced, [])
+        self.assertGreater(max(looks), 1)
         self.assertLessEqual(set(flood), {200, 503})
         self.assertIn(200, flood)
         self.assertIn(503, flood)
