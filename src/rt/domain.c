@@ -96,20 +96,23 @@ static void submit(struct tt_domain *self, struct tt_domain_task *slot) {
 }
 
 /* Is the whole of a model that was always over soon, and does nothing come before it? */
-static bool may_run_here(const struct tt_domain *self, const struct tt_domain_task *slot) {
+static bool may_run_here(const struct tt_domain *self, const struct tt_domain_task *slot,
+                         int64_t spent_ns) {
     const struct tt_task *task = slot->task;
     const struct tt_served_model *model = self->models[task->model];
     return self->engine->ops->run_here && !model->varies && task->first_step == 0 &&
            task->last_step == model->step_model.step_count - 1 &&
            tt_mechanism_oldest(&self->mechanism, task->executor) == task &&
-           tt_short_runs_expects(&model->short_runs, task->rows);
+           tt_short_runs_expects(&model->short_runs, task->rows) &&
+           spent_ns < tt_short_runs_budget(&model->short_runs, task->rows,
+                                           self->limits->run_here_us * TT_US);
 }
 
-int64_t tt_domain_hand_over(struct tt_list *decided, bool may_run) {
+int64_t tt_domain_hand_over(struct tt_list *decided, int64_t spent_ns) {
     struct tt_domain_task *slot =
         TT_CONTAINER_OF(tt_list_first(decided), struct tt_domain_task, decided);
     struct tt_domain *self = slot->engine_task.user;
-    if (!may_run || !may_run_here(self, slot)) {
+    if (!may_run_here(self, slot, spent_ns)) {
         submit(self, slot);
         return 0;
     }

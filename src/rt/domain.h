@@ -88,9 +88,10 @@ void tt_domain_collect(struct tt_domain *self, int64_t now);
 int64_t tt_domain_decide(struct tt_domain *self, int64_t now);
 /* A turn leaves the tasks that it decided in a list of all domains. After each turn, and before the
  * next, whoever took it hands them over, in order, out of the scheduler's lock: the first one goes
- * to its executor, or, if the executor is idle, the model's like were over soon (rt/short_runs.h)
- * and `may_run`, it runs here and now. Returns how long that took, 0 where it did not run here. */
-int64_t tt_domain_hand_over(struct tt_list *decided, bool may_run);
+ * to its executor, or, if the executor is idle and the model's like were always over soon
+ * (rt/short_runs.h), it runs here and now. `spent_ns`: what the caller has spent on such runs
+ * already (TT_NEVER: it does none). Returns how long that took, 0 where it did not run here. */
+int64_t tt_domain_hand_over(struct tt_list *decided, int64_t spent_ns);
 /* An executor of the engine finished a task: to the domain's ring. Executor's thread. */
 void tt_domain_done(struct tt_domain *self, struct tt_engine_task *task);
 

@@ -17,10 +17,7 @@
 #include <string.h>
 #include <time.h>
 
-enum {
-    TURNS_OF_HELPERS = 4,
-    BUDGET_OF_RUNS = 4, /* runs of the longest kind that may be run here, or as long */
-};
+enum { TURNS_OF_HELPERS = 4 };
 
 struct tt_serving {
     /* The owner, and every executor that is just now telling of a task: the last one frees, since
@@ -100,27 +97,27 @@ static int64_t turn(struct tt_serving *self) {
     return next_at;
 }
 
-/* Gives what the turn has decided to executors, or runs it here as long as `budget_ns` lasts; how
- * long that took. */
-static int64_t hand_over(struct tt_serving *self, int64_t budget_ns) {
+/* Gives what the turn has decided to executors, or runs it here; how long that took, after
+ * `spent_ns` that it took in earlier turns. */
+static int64_t hand_over(struct tt_serving *self, int64_t spent_ns) {
     int64_t took_ns = 0;
     while (!tt_list_empty(&self->decided))
-        took_ns += tt_domain_hand_over(&self->decided, took_ns < budget_ns);
+        took_ns += tt_domain_hand_over(&self->decided, tt_instant_add(spent_ns, took_ns));
     return took_ns;
 }
 
 /* Turns while there is news, on the thread that brought some; at most `limit`, beside those that
- * lead to something that runs here, and for these there is a budget of time. Then the scheduler's
- * own thread goes on: connections and executors have something else to do. */
+ * lead to something that runs here, of which `spent_ns` counts the time. Then the scheduler's own
+ * thread goes on: connections and executors have something else to do. */
 static void work(struct tt_serving *self, struct tt_port *at_hand, int32_t limit,
-                 int64_t budget_ns) {
+                 int64_t spent_ns) {
     bool wake = false;
     while (!wake && tt_baton_take(&self->baton)) {
         self->at_hand = at_hand;
         while (!wake && tt_baton_news(&self->baton)) {
             wake = tt_alarm_set(&self->alarm, turn(self));
-            int64_t took_ns = hand_over(self, budget_ns);
-            budget_ns -= took_ns;
+            int64_t took_ns = hand_over(self, spent_ns);
+            spent_ns = tt_instant_add(spent_ns, took_ns);
             if (took_ns == 0 && --limit == 0 && !wake) {
                 tt_baton_tell(&self->baton); /* perhaps for nothing: one empty turn */
                 wake = true;
@@ -132,11 +129,6 @@ static void work(struct tt_serving *self, struct tt_port *at_hand, int32_t limit
         tt_parker_unpark(&self->parker);
 }
 
-/* What a thread that has other things to do may spend on running short tasks. */
-static int64_t budget_of(const struct tt_serving *self) {
-    return BUDGET_OF_RUNS * self->limits.run_here_us * TT_US;
-}
-
 static void *scheduler_main(void *context) {
     struct tt_serving *self = context;
     pthread_setname_np(pthread_self(), "tutti-sched");
@@ -144,7 +136,7 @@ static void *scheduler_main(void *context) {
         tt_alarm_get_up(&self->alarm);
         if (tt_clock_now() >= tt_alarm_due_at(&self->alarm))
             tt_baton_tell(&self->baton);
-        work(self, NULL, INT32_MAX, budget_of(self));
+        work(self, NULL, INT32_MAX, 0);
         tt_parker_park(&self->parker, tt_alarm_lie_down(&self->alarm));
     }
     return NULL;
@@ -169,13 +161,13 @@ struct tt_recorder *tt_scheduler_recorder(struct tt_serving *serving) {
 
 void tt_scheduler_wake(struct tt_serving *serving) {
     tt_baton_tell(&serving->baton);
-    work(serving, NULL, TURNS_OF_HELPERS, 0);
+    work(serving, NULL, TURNS_OF_HELPERS, TT_NEVER);
 }
 
 void tt_scheduler_wake_from(struct tt_port *port) {
     struct tt_serving *serving = port->serving;
     tt_baton_tell(&serving->baton);
-    work(serving, port->holds_back ? port : NULL, TURNS_OF_HELPERS, budget_of(serving));
+    work(serving, port->holds_back ? port : NULL, TURNS_OF_HELPERS, 0);
 }
 
 void tt_scheduler_add_port(struct tt_serving *serving, struct tt_port *port) {
