@@ -189,7 +189,7 @@ static enum tt_err drop_error(const struct tt_domain *self, const struct tt_requ
                        name, tt_drop_reason_name(reason), waited_us / 1000, waited_us % 1000);
     long long patience_us = us_of(infer->deadline_at - infer->submitted_at);
     long long alone_us = us_of(tt_profile_latency(model->profile, infer->rows, infer->length));
-    if (waited_us == 0 && reason == TT_DROP_EARLY) {
+    if (!infer->request && reason == TT_DROP_EARLY) { /* when it came */
         long long ahead_us = us_of(tt_mechanism_ahead_ns(&self->mechanism, request));
         return tt_fail(TT_ERR_TIMEOUT, &infer->why,
                        "Request timeout expired: request to model '%s' dropped (%s): it would have "
