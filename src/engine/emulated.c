@@ -162,6 +162,7 @@ static void run_steps(struct emulated_worker *self, struct tt_engine_task *task,
             return;
         }
         task->last_step_done = step;
+        tt_engine_task_step_ended(task, step, tt_clock_now());
         if (step < task->last_step && tt_worker_asked(&self->worker) == TT_WORKER_YIELD) {
             task->outcome = TT_ENGINE_PREEMPTED;
             return;

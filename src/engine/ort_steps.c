@@ -153,7 +153,9 @@ static enum tt_err call_step(struct tt_ort_run *run, int32_t index, struct tt_me
                        why);
     /* Summed over the steps, and once more for each member where they run apart. */
     run->task->input_ns += bound_at - began_at;
-    run->task->infer_ns += tt_clock_now() - bound_at;
+    int64_t ended_at = tt_clock_now();
+    run->task->infer_ns += ended_at - bound_at;
+    tt_engine_task_step_ended(run->task, index, ended_at);
     for (int32_t i = 0; i < step->output_count; i++)
         desk->values[step->outputs[i]] = desk->outputs[i];
     return err;

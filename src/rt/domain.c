@@ -12,10 +12,6 @@ struct tt_domain_task {
     struct tt_list_node decided; /* until it is handed over */
 };
 
-/* Two tasks per executor: one runs, one waits behind it, so that the executor goes on while its
- * completion is on its way to the scheduler. */
-enum { DEPTH = 2 };
-
 /* Where answers keep the order of their requests: those that are computed and stand first go. Who
  * has failed keeps nobody waiting. */
 static void answer_in_order(struct tt_served_model *model) {
@@ -78,14 +74,19 @@ static void start(void *context, int64_t now, struct tt_task *task) {
         length = infer->length > length ? infer->length : length;
     }
     slot->task = task;
-    slot->engine_task = (struct tt_engine_task){.model = model->engine_model,
-                                                .executor = self->first_executor + task->executor,
-                                                .first_step = task->first_step,
-                                                .last_step = task->last_step,
-                                                .length = model->pad ? length : 0,
-                                                .member_count = task->count,
-                                                .members = members,
-                                                .user = self};
+    slot->engine_task = (struct tt_engine_task){
+        .model = model->engine_model,
+        .executor = self->first_executor + task->executor,
+        .first_step = task->first_step,
+        .last_step = task->last_step,
+        .length = model->pad ? length : 0,
+        .member_count = task->count,
+        .members = members,
+        .user = self,
+        .step_ends = self->step_ends + (slot - self->tasks) * (ptrdiff_t)TT_DOMAIN_STEP_ENDS,
+        .step_ends_capacity = TT_DOMAIN_STEP_ENDS};
+    for (int32_t i = 0; i <= task->last_step - task->first_step && i < TT_DOMAIN_STEP_ENDS; i++)
+        slot->engine_task.step_ends[i] = TT_NEVER;
     task->user = slot;
     tt_list_push_back(self->decided, &slot->decided);
 }
@@ -262,9 +263,10 @@ static enum tt_err observe(struct tt_domain *self, const struct tt_domain_option
 
 static enum tt_err domain_fill(struct tt_domain *self, const struct tt_domain_options *options,
                                struct tt_message *why) {
-    int32_t tasks = options->executor_count * DEPTH;
+    int32_t tasks = options->executor_count * self->depth;
     self->tasks = calloc((size_t)tasks, sizeof(*self->tasks));
     self->members = calloc((size_t)tasks * (size_t)options->max_batch, sizeof(*self->members));
+    self->step_ends = calloc((size_t)tasks, TT_DOMAIN_STEP_ENDS * sizeof(*self->step_ends));
     self->done = calloc((size_t)options->executor_count, sizeof(*self->done));
     self->models = calloc((size_t)options->model_capacity, sizeof(struct tt_served_model *));
     self->policy = strdup(options->policy);
@@ -274,10 +276,11 @@ static enum tt_err domain_fill(struct tt_domain *self, const struct tt_domain_op
         if (!self->options[i].key || !self->options[i].value)
             return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a domain");
     }
-    if (!self->tasks || !self->members || !self->done || !self->models || !self->policy)
+    if (!self->tasks || !self->members || !self->step_ends || !self->done || !self->models ||
+        !self->policy)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a domain");
     for (; self->executor_count < options->executor_count; self->executor_count++) {
-        enum tt_err err = tt_ring_init(&self->done[self->executor_count], DEPTH + 1);
+        enum tt_err err = tt_ring_init(&self->done[self->executor_count], self->depth + 1);
         if (err)
             return tt_fail(err, why, "out of memory for a domain");
     }
@@ -289,7 +292,7 @@ static enum tt_err domain_fill(struct tt_domain *self, const struct tt_domain_op
     struct tt_mechanism_options mechanism = {.model_capacity = options->model_capacity,
                                              .executor_capacity = options->executor_count,
                                              .max_batch = options->max_batch,
-                                             .depth = DEPTH,
+                                             .depth = self->depth,
                                              .request_limit = (int32_t)options->limits->requests,
                                              .request_reserve = 1024,
                                              .has_rules = true};
@@ -323,14 +326,15 @@ enum tt_err tt_domain_new(const struct tt_domain_options *options, struct tt_dom
     self->decided = options->decided;
     self->has_news = true;
     self->first_executor = options->first_executor;
-    self->depth = DEPTH;
+    self->depth = options->depth > 0 ? options->depth : TT_DOMAIN_DEPTH;
     enum tt_err err = domain_fill(self, options, why);
     if (err) {
         tt_domain_free(self);
         return err;
     }
     for (int32_t i = 0; i < self->executor_count; i++)
-        tt_mechanism_add_executor(&self->mechanism, 0, i, 0);
+        tt_mechanism_add_executor(&self->mechanism, 0, i,
+                                  options->devices ? options->devices[i] : 0);
     *out_domain = self;
     return TT_OK;
 }
@@ -344,6 +348,7 @@ void tt_domain_free(struct tt_domain *take_domain) {
     tt_mechanism_fini(&take_domain->mechanism);
     free(take_domain->tasks);
     free(take_domain->members);
+    free(take_domain->step_ends);
     free(take_domain->done);
     free(take_domain->models);
     for (int32_t i = 0; i <= take_domain->option_count && i < TT_MAX_OPTIONS; i++) {
@@ -543,6 +548,13 @@ static void finished(struct tt_domain *self, int64_t now, struct tt_engine_task 
         }
     }
     tt_mechanism_finished(&self->mechanism, now, task);
+}
+
+int64_t tt_domain_step_ended_at(const struct tt_task *task, int32_t step) {
+    const struct tt_domain_task *slot = task->user;
+    int32_t index = step - task->first_step;
+    return index >= 0 && index < TT_DOMAIN_STEP_ENDS ? slot->engine_task.step_ends[index]
+                                                     : TT_NEVER;
 }
 
 void tt_domain_collect(struct tt_domain *self, int64_t now) {

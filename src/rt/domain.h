@@ -20,6 +20,10 @@
 enum {
     TT_DOMAIN_MAX_MODELS = 256,
     TT_DOMAIN_MAX_BATCH = 1024, /* rows */
+    /* One runs, one waits behind it, so that the executor goes on while its completion is on its
+     * way to the scheduler. */
+    TT_DOMAIN_DEPTH = 2,
+    TT_DOMAIN_STEP_ENDS = 512, /* of a task's steps, so many ends are kept */
 };
 
 struct tt_domain_task; /* an engine task with room for its members */
@@ -36,6 +40,7 @@ struct tt_domain {
     int32_t depth;
     struct tt_domain_task *tasks; /* [executor_count * depth] */
     struct tt_engine_member *members;
+    int64_t *step_ends;   /* [executor_count * depth][TT_DOMAIN_STEP_ENDS] */
     struct tt_ring *done; /* per executor: struct tt_engine_task * */
     int32_t model_count;
     struct tt_served_model **models; /* [model_capacity]; NULL: none */
@@ -53,6 +58,8 @@ struct tt_domain {
 struct tt_domain_options {
     struct tt_engine *engine;
     int32_t first_executor, executor_count;
+    const int32_t *devices; /* [executor_count]: which each belongs to; NULL: all to one */
+    int32_t depth;          /* tasks on an executor at once, one of them runs; 0: TT_DOMAIN_DEPTH */
     int32_t model_capacity;
     int32_t max_batch;
     const struct tt_limits *limits; /* borrowed for the domain's life */
@@ -92,6 +99,13 @@ int64_t tt_domain_decide(struct tt_domain *self, int64_t now);
  * (rt/short_runs.h), it runs here and now. `spent_ns`: what the caller has spent on such runs
  * already (TT_NEVER: it does none). Returns how long that took, 0 where it did not run here. */
 int64_t tt_domain_hand_over(struct tt_list *decided, int64_t spent_ns);
+/* For observers of TT_EVENT_FINISHED: when step `step` (first_step .. last_step_done) of the task
+ * ended; TT_NEVER: it is not known. */
+int64_t tt_domain_step_ended_at(const struct tt_task *task, int32_t step);
+/* The request behind one that an observer hears of. */
+static inline struct tt_infer *tt_domain_infer_of(const struct tt_request *request) {
+    return request->user;
+}
 /* An executor of the engine finished a task: to the domain's ring. Executor's thread. */
 void tt_domain_done(struct tt_domain *self, struct tt_engine_task *task);
 

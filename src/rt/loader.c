@@ -19,6 +19,7 @@ enum { MOST_INSTANCES = 256 };
 
 /* One model's policy as it will be placed; the strings are the repository's or literals. */
 struct placing {
+    bool is_imposed; /* not what the model asks for */
     struct tt_serving_policy policy;
     struct tt_option options[TT_MAX_OPTIONS];
 };
@@ -84,6 +85,15 @@ static void choose_policy(const struct tt_repository_model *model, struct placin
         add_option(placing, "drop", "deadline");
 }
 
+/* What whoever opened the loader says. */
+static void impose_policy(const struct tt_serving_policy *policy, struct placing *placing) {
+    placing->is_imposed = true;
+    placing->policy = *policy;
+    placing->policy.options = placing->options;
+    for (int32_t i = 0; i < policy->option_count; i++)
+        placing->options[i] = policy->options[i];
+}
+
 static bool same(const struct placing *a, const struct placing *b) {
     if (strcmp(a->policy.name, b->policy.name) != 0 ||
         a->policy.option_count != b->policy.option_count)
@@ -111,6 +121,8 @@ static void site_free(struct site *site) {
 static bool site_copy(struct site *site, const struct placing *from) {
     struct placing *to = &site->placing;
     to->policy.options = to->options;
+    to->policy.depth = from->policy.depth;
+    to->policy.devices = from->policy.devices;
     to->policy.name = strdup(from->policy.name);
     bool good = to->policy.name != NULL;
     for (int32_t i = 0; good && i < from->policy.option_count; i++) {
@@ -123,14 +135,14 @@ static bool site_copy(struct site *site, const struct placing *from) {
 }
 
 static enum tt_err open_engine(const struct tt_loader *self, bool is_emulated, int32_t executors,
-                               struct tt_engine **out_engine, struct tt_message *why) {
+                               int32_t depth, struct tt_engine **out_engine, struct tt_message *why) {
     struct tt_emulated_engine_options emulated = {.executor_count = executors,
-                                                  .queue_depth = 2,
+                                                  .queue_depth = depth,
                                                   .done = tt_serving_done,
                                                   .done_context = self->serving};
     struct tt_ort_engine_options ort = {.library = self->library,
                                         .executor_count = executors,
-                                        .queue_depth = 2,
+                                        .queue_depth = depth,
                                         .done = tt_serving_done,
                                         .done_context = self->serving};
     return is_emulated ? tt_emulated_engine_open(&emulated, out_engine, why)
@@ -155,8 +167,9 @@ static enum tt_err find_site(struct tt_loader *self, const struct placing *placi
     site->is_own = instances > 0;
     site->is_emulated = is_emulated;
     site->executors = instances > 0 ? instances : self->options.executors;
+    int32_t depth = placing->policy.depth > 2 ? placing->policy.depth : 2;
     enum tt_err err = site_copy(site, placing)
-                          ? open_engine(self, is_emulated, site->executors, &site->engine, why)
+                          ? open_engine(self, is_emulated, site->executors, depth, &site->engine, why)
                           : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     if (err) {
         site_free(site);
@@ -449,7 +462,7 @@ static enum tt_err new_served(const struct tt_repository_model *model,
         .pad = settings->pad,
         .priority_count = batching->priority_count,
         .default_priority = batching->default_priority,
-        .rules = batching->rules,
+        .rules = placing->is_imposed ? NULL : batching->rules, /* who imposes wants it alone */
         .computes_late = computes_late(placing),
         .honours_timeout = !batching->has_rules,
         .preserve_ordering = batching->preserve_ordering,
@@ -468,7 +481,10 @@ enum tt_err tt_loader_load(struct tt_loader *self, const struct tt_repository_mo
     tt_text_init(&config);
     struct tt_served_model *served;
     struct placing placing = {0};
-    choose_policy(model, &placing);
+    if (self->options.policy)
+        impose_policy(self->options.policy, &placing);
+    else
+        choose_policy(model, &placing);
     enum tt_err err = tt_model_config_json(model->config, &config);
     if (!err)
         err = new_served(model, &placing, number, tt_text_string(&config), stats, &served);

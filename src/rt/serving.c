@@ -276,6 +276,8 @@ static enum tt_err new_domain(struct tt_serving *serving, const struct tt_servin
     struct tt_domain_options options = {.engine = engine,
                                         .first_executor = *next_executor,
                                         .executor_count = executors,
+                                        .devices = policy->devices,
+                                        .depth = policy->depth,
                                         .model_capacity = TT_DOMAIN_MAX_MODELS,
                                         .max_batch = TT_DOMAIN_MAX_BATCH,
                                         .limits = &serving->limits,

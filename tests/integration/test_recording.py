@@ -79,7 +79,7 @@ class Replay(unittest.TestCase):
         for domain in json.loads(answer.stdout)["domains"]:
             simulated, recorded = domain["simulated"], domain["recorded"]
             self.assertEqual(simulated["policy"], "window")
-            self.assertEqual(simulated["world"], "virtual")
+            self.assertEqual(simulated["world"], "simulated")
             self.assertEqual(simulated["total"]["arrived"], recorded["total"]["arrived"])
             self.assertGreater(simulated["total"]["ok"], 0)
 
