@@ -196,6 +196,12 @@ static void end_stragglers(struct player *self, int64_t now) {
 
 /* ---- playing ---- */
 
+static void check_domain(void *context, int32_t index, const struct tt_domain *domain) {
+    (void)context;
+    (void)index;
+    tt_mechanism_check(&domain->mechanism);
+}
+
 static void show(struct player *self, int64_t now) {
     const struct tt_scenario_outputs *outputs = self->run->outputs;
     int64_t whole_ns = self->run->scenario->duration_ns;
@@ -239,6 +245,8 @@ static enum tt_err play(struct player *self, struct tt_message *why) {
         int64_t until_at = tt_instant_min(cancel_due(self, now), now + LOOK_NS);
         tt_port_flush(self->port);
         tt_port_drain(self->port);
+        if (self->run->check)
+            tt_scheduler_domains(self->world.serving, check_domain, NULL);
         if (!self->more)
             tt_flag_raise(&self->ending);
         if (!self->more && !stopped && self->in_flight_count > 0)
@@ -322,7 +330,6 @@ static enum tt_err play_world(struct player *self, struct tt_message *why) {
     tt_port_hold_back(self->port);
     self->epoch_at = self->watch.epoch_at = tt_clock_now() + LEAD_NS;
     self->watch.warm_up_ns = run->scenario->warm_up_ns;
-    self->watch.check = run->check;
     err = tt_live_models_start(&self->world, why);
     if (!err)
         err = play(self, why);

@@ -17,7 +17,7 @@
 struct tt_live_run {
     const struct tt_scenario *scenario;        /* in a world in real time */
     const struct tt_scenario_outputs *outputs; /* NULL: none */
-    bool check;
+    bool check; /* every invariant, between two turns of the scheduler, after each thing played */
     const volatile sig_atomic_t *stop;
     /* Who hears of everything: one call at a time, instants from the beginning of the run. */
     struct tt_sim_observer sink;

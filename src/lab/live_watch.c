@@ -164,8 +164,6 @@ static void observe(struct tt_observer *observer, const struct tt_event *event) 
     case TT_EVENT_DECIDE:
         measure_decision(self, event->now);
         self->is_fresh = true;
-        if (self->check)
-            tt_mechanism_check(self->mechanism);
         break;
     case TT_EVENT_ARRIVED:
     case TT_EVENT_REFUSED:

@@ -34,7 +34,6 @@ struct tt_live_watch {
     const struct tt_sim_observer *sink;
     struct tt_mechanism *mechanism;
     int64_t epoch_at, warm_up_ns;
-    bool check;
     bool is_fresh;          /* the policy has decided, and nothing was told since */
     int64_t *free_since_at; /* [executor_capacity]: when its last task ended */
     struct tt_histogram decision_late_ns, start_late_ns, run_ppm;

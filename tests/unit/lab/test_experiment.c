@@ -218,7 +218,7 @@ static void nonsense_is_told_with_its_line(void **state) {
     assert_refused(DEVICE MODEL LOAD "world: REAL", "bad.pbtxt:4: the real world needs models; add "
                                                     "repository");
     assert_refused(DEVICE MODEL LOAD "world: REAL repository: \"x\"",
-                   "model 'm' has a profile of its own; in the real world");
+                   "model 'M' has a profile of its own; in the real world");
     assert_refused(DEVICE MODEL LOAD "world: EMULATED network { control_us: 5 }",
                    "network delays are simulated only");
     assert_refused("device { busy_until_ms: 1 }\n" MODEL LOAD "world: EMULATED",
