@@ -74,6 +74,11 @@ static int64_t latency(void *context, int32_t rows, int32_t length, int32_t firs
     return sum_ns;
 }
 
+static int32_t demand(void *context, int32_t rows, int32_t length, int32_t step) {
+    const struct tt_scenario_model *model = context;
+    return tt_profile_demand(model->steps[step].profile, rows, length);
+}
+
 /* One byte per element of the input's length, and one for the answer. */
 static struct tt_signature emulated_signature(const struct tt_scenario_model *model) {
     return (struct tt_signature){
@@ -108,7 +113,10 @@ static enum tt_err load_emulated(struct tt_live_models *self, int32_t m, struct 
     struct tt_emulated_model_options load = {.signature = &signature,
                                              .step_count = model->step_model.step_count,
                                              .latency_ns = latency,
-                                             .latency_context = (void *)model};
+                                             .latency_context = (void *)model,
+                                             .demand_ppm = demand,
+                                             .input_bytes = model->input_bytes,
+                                             .output_bytes = model->output_bytes};
     struct tt_engine_model *loaded;
     struct tt_profile *whole;
     enum tt_err err = new_emulated(model, &self->models[m], why);
@@ -137,12 +145,26 @@ static enum tt_err load_emulated(struct tt_live_models *self, int32_t m, struct 
 }
 
 static enum tt_err open_emulated(struct tt_live_models *self, struct tt_message *why) {
-    struct tt_emulated_engine_options options = {.executor_count = self->executor_count,
+    const struct tt_scenario *s = self->scenario;
+    struct tt_emulated_device_options *devices = calloc((size_t)s->device_count, sizeof(*devices));
+    if (!devices)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    for (int32_t d = 0; d < s->device_count; d++)
+        devices[d] = (struct tt_emulated_device_options){.executors = s->devices[d].executors,
+                                                         .copy_in = s->devices[d].copy_in,
+                                                         .copy_out = s->devices[d].copy_out,
+                                                         .abort_ns = s->abort_ns};
+    struct tt_emulated_engine_options options = {.devices = devices,
+                                                 .device_count = s->device_count,
+                                                 .jitter_permille = s->jitter_permille,
+                                                 .seed = s->seed,
+                                                 .executor_count = self->executor_count,
                                                  .queue_depth = self->policy.depth + 1,
                                                  .done = tt_serving_done,
                                                  .done_context = self->serving};
     enum tt_err err = tt_emulated_engine_open(&options, &self->engine, why);
-    for (int32_t m = 0; !err && m < self->scenario->model_count; m++)
+    free(devices);
+    for (int32_t m = 0; !err && m < s->model_count; m++)
         err = load_emulated(self, m, why);
     return err;
 }

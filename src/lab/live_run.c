@@ -288,9 +288,10 @@ static void note_left_out(const struct tt_scenario *s, struct tt_live_figures *f
                   device->copy_out.fixed_ns > 0 || device->copy_out.bytes_per_s > 0;
         pool |= device->pool_slots > 0;
     }
-    add_left_out(figures, s->jitter_permille > 0, "jitter");
-    add_left_out(figures, s->abort_ns > 0, "abort_ms");
-    add_left_out(figures, copies && bytes, "copies");
+    bool real = s->world == TT_WORLD_REAL;
+    add_left_out(figures, real && s->jitter_permille > 0, "jitter");
+    add_left_out(figures, real && s->abort_ns > 0, "abort_ms");
+    add_left_out(figures, real && copies && bytes, "copies");
     add_left_out(figures, pool, "pool_slots");
 }
 

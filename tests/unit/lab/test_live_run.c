@@ -181,7 +181,7 @@ static void test_steps(void **state) {
     for (size_t i = 0; i < TT_COUNT(policies); i++) {
         char text[1024];
         snprintf(text, sizeof(text), "%spolicy { name: '%s' }\n",
-                 "device { executors: 1 }\n" STEPS LOAD("200"), policies[i]);
+                 "device { executors: 3 }\n" STEPS LOAD("200"), policies[i]);
         struct heard heard;
         compare(text, &heard);
         assert_int_equal(heard.endings[TT_ENDING_DONE], heard.requests);
