@@ -190,6 +190,21 @@ static void test_steps(void **state) {
     }
 }
 
+/* L2: devices that take far longer than their profile says, as a machine that is busy does: once an
+ * assertion of the slack predictor did not allow for it. */
+static void test_lazy_on_a_slow_device(void **state) {
+    (void)state;
+    struct tt_scenario_result result;
+    struct heard heard =
+        run("device { count: 1 }\njitter: 0.9\nmodel { name: 's' slo_ms: 20 max_batch: 8\n"
+            "  step { name: 'x' profile { linear { alpha_ms: 1 beta_ms: 0.2 } } }\n"
+            "  step { name: 'y' profile { linear { alpha_ms: 1 beta_ms: 0.2 } } } }\n"
+            "seed: 3 duration_s: 10 load { rate: 300 }\npolicy { name: 'lazy' }\n",
+            "simulated", NULL, &result);
+    assert_true(heard.steps > 0);
+    heard_fini(&heard);
+}
+
 /* A window that never fills keeps its last requests: they are sent away, and the run ends. */
 static void test_who_is_kept_for_ever_is_sent_away(void **state) {
     (void)state;
@@ -220,6 +235,7 @@ int main(void) {
         cmocka_unit_test(test_every_policy_ends_every_request),
         cmocka_unit_test(test_overload_drops_and_batches),
         cmocka_unit_test(test_steps),
+        cmocka_unit_test(test_lazy_on_a_slow_device),
         cmocka_unit_test(test_who_is_kept_for_ever_is_sent_away),
         cmocka_unit_test(test_stopped_at_once),
     };
