@@ -119,7 +119,7 @@ static void put_bar(const struct tt_timeline *self, const struct tt_timeline_bar
     }
     put_members(bar, out);
     tt_text_puts(out, "</title></rect>\n");
-    if (width > 14 && line->bar >= 11)
+    if (width > (bar->rows > 9 ? 14 : 9) && line->bar >= 11)
         tt_text_printf(out, "<text x='%.2f' y='%.1f' font-size='11'>%d</text>\n", x + 2,
                        y + line->bar - 5 + (line->bar < 16), bar->rows);
 }
@@ -211,6 +211,13 @@ static void put_axis(const struct layout *line, struct tt_text *out) {
     }
 }
 
+/* Which stair is which step. */
+static void put_stairs(const struct layout *line, int32_t lane, struct tt_text *out) {
+    for (int32_t step = 0; line->bar >= 9 && step < line->steps; step++)
+        tt_text_printf(out, "<text x='%d' y='%.1f' font-size='10' fill='#555'>%d</text>\n",
+                       LEFT - 16, y_of(line, lane, step) + line->bar - 5, step);
+}
+
 bool tt_timeline_put_svg(struct tt_timeline *self, struct tt_text *out) {
     struct layout line = lay_out(self);
     if (line.lanes == 0)
@@ -223,6 +230,8 @@ bool tt_timeline_put_svg(struct tt_timeline *self, struct tt_text *out) {
     for (int32_t lane = 0; lane < line.lanes; lane++)
         tt_text_printf(out, "<text x='2' y='%d' font-size='12'>exec %d</text>\n",
                        lane * line.lane + 15, lane);
+    for (int32_t lane = 0; line.steps > 1 && lane < line.lanes; lane++)
+        put_stairs(&line, lane, out);
     if (line.steps > 1)
         put_waits(self, &line, out);
     for (int32_t i = 0, put = 0; i < self->count && put < line.shown; i++)
