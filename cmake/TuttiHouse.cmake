@@ -82,6 +82,9 @@ function(tutti_floor name)
   endif()
   add_library(tutti_${name} STATIC ${sources})
   target_include_directories(tutti_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
+  if(name STREQUAL model) # what plug-ins see of us
+    target_include_directories(tutti_${name} PRIVATE ${PROJECT_SOURCE_DIR}/include)
+  endif()
   if(name STREQUAL rt) # it signs what it writes
     target_compile_definitions(tutti_${name} PRIVATE TUTTI_VERSION="${PROJECT_VERSION}")
   endif()

@@ -23,6 +23,7 @@
 #define TT_MODEL_CELLS_H
 
 #include "core/tensor.h"
+#include "model/config.h"
 #include "model/digest.h"
 #include "model/findings.h"
 #include "model/onnx_file.h"
@@ -56,6 +57,7 @@ struct tt_cell_type {
     struct tt_signature signature; /* of the file; batched: dimension 0 counts cells */
     int32_t max_batch, min_batch;
     int32_t arity;
+    uint32_t readable; /* bit t: it can read the states of type t */
     int32_t state_count, read_count;
     struct tt_cell_state states[TT_CELLS_MAX_STATES];
     struct tt_cell_read reads[TT_MAX_TENSORS];
@@ -102,6 +104,11 @@ void tt_cells_close(struct tt_cells *take_cells);
 /* The inputs and outputs as if they were those of one ONNX file, for a configuration to be
  * completed from. */
 void tt_cells_present(const struct tt_cells *self, struct tt_onnx_file *out_file);
+/* The completed configuration has the last word on the order of inputs and outputs, on which
+ * outputs there are, and on shapes: `signature` becomes the configuration's. What it says and cells
+ * cannot do is a problem. Once, before any use. */
+void tt_cells_follow(struct tt_cells *self, const struct tt_model_config *config,
+                     struct tt_findings *findings);
 /* Is output `i` of the request emitted, one per cell? Else it is the last cell's. */
 bool tt_cells_is_emitted(const struct tt_cells *self, int32_t i);
 /* Does a cell that emitted `token` end its chain? */

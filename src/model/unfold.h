@@ -7,9 +7,9 @@
  * cell per node; and a plug-in does what it likes, within the same limits.
  *
  * This is where hostile requests are turned away: what comes out is within the model's limits, has
- * no cycles, and reads no token that the vocabulary does not have. Every error is INVALID, names
- * the place (tensor, element, node) and is for the client to read. The exceptions: NO_MEMORY, and
- * INTERNAL where a plug-in breaks its own contract.
+ * no cycles, and reads no token that the vocabulary does not have. Every error but
+ * NO_MEMORY is INVALID, names the place (tensor, element, node) and is for the client to read; so
+ * is what a plug-in does wrong.
  *
  * Life of one: made when a request has come in whole, on any thread, several at once; `specs` go to
  * tt_cell_graph_new; lives as long as cells of the request do, for whoever runs them to look things
@@ -20,25 +20,25 @@
 #include "core/cell_graph.h"
 #include "model/cells.h"
 
-/* One input of a request, contiguous; in the order and of the types of the model's signature. */
+/* One input of a request, contiguous and aligned to its elements; in the order and of the types of
+ * the model's signature. */
 struct tt_unfold_tensor {
     const void *bytes;
     struct tt_shape shape; /* as sent: [1, n, ...] */
 };
 
 /* What the cells of one spec read of the request: repeat r reads element first + r * stride of
- * every tensor that its type reads from. A type that reads nothing: first is 0. */
+ * every tensor that its type reads from. In a tree `first` is the node. */
 struct tt_unfold_elements {
     int32_t first;
-    int32_t stride; /* 1, or -1: from behind; 0 is for a single cell */
+    int32_t stride; /* 1, or -1: from behind; 0: a single cell, or one that reads nothing */
 };
 
 struct tt_unfolded {
     int32_t spec_count;
     struct tt_cell_spec *specs;          /* first_step = last_step = the cell's type */
     struct tt_unfold_elements *elements; /* [spec_count] */
-    int32_t answer_spec;   /* its last cell is the request's last; what its cells emit is the answer
-                            */
+    int32_t answer_spec;   /* what its last cell gives, or all of its cells emit, is the answer */
     int32_t input_length;  /* elements */
     int32_t output_length; /* the most that can be emitted; 0: the model emits nothing */
 };
