@@ -32,7 +32,7 @@ def _bias(rng, count):
 
 
 def _table(rng, vocabulary, size):
-    return (rng.standard_normal((vocabulary, size)) * 0.5).astype(np.float32)
+    return rng.standard_normal((vocabulary, size)).astype(np.float32)
 
 
 def _ratios(rng, vocabulary):
@@ -49,7 +49,7 @@ class LstmWeights:
     def __init__(self, rng, size, vocabulary):
         self.size = size
         self.table = _table(rng, vocabulary, size)
-        self.w = _dense(rng, 2 * size, 4 * size)
+        self.w = _dense(rng, 2 * size, 4 * size, gain=2.0)
         self.b = _bias(rng, 4 * size)
 
     def count_in_unit_0(self):
