@@ -413,7 +413,7 @@ void tt_cells_follow(struct tt_cells *self, const struct tt_model_config *config
                         "%s: tensors of a model of cells cannot be reshaped", config->file_name);
     if (findings->problem_count > 0)
         return;
-    int32_t place[TT_MAX_TENSORS]; /* where each of our inputs is found there */
+    int32_t place[TT_MAX_TENSORS] = {0}; /* where each of our inputs is found there */
     for (int32_t i = 0; i < own->input_count; i++)
         place[i] = tensor_named(wanted->inputs, wanted->input_count, own->inputs[i].name);
     for (int32_t t = 0; t < self->type_count; t++) {

@@ -2,13 +2,13 @@
 
 #include "base/clock.h"
 #include "model/unfold_internal.h"
-#include "tutti/unfold.h"
 
 #include <dlfcn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tutti/unfold.h>
 
 struct tt_unfold_plugin {
     void *library;
