@@ -31,7 +31,7 @@ static void close_model(void *state) { free(state); }
 
 static void sleep_ms(long ms) {
     struct timespec left = {.tv_nsec = ms * 1000000};
-    while (nanosleep(&left, &left) != 0)
+    while (ms > 0 && nanosleep(&left, &left) != 0)
         ;
 }
 
@@ -101,8 +101,8 @@ static int32_t unfold(void *state, const struct tutti_unfold_request *request,
     const char *what = state;
     int32_t length = (int32_t)request->length;
     struct tutti_unfold_cells chain = {.type = 0, .count = length, .stride = 1};
-    if (strcmp(what, "good") == 0 || strcmp(what, "pair last") == 0)
-        return add_pair(sink, length, *what == 'g');
+    if (strcmp(what, "chain last") == 0 || strcmp(what, "pair last") == 0)
+        return add_pair(sink, length, *what == 'c');
     if (strcmp(what, "fail") == 0)
         return 77;
     if (strcmp(what, "refuse") == 0)
