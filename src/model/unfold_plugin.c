@@ -274,21 +274,22 @@ static int32_t refuse(void *context, const char *sentence) {
     return stop(context, TT_ERR_INVALID, "%s", sentence);
 }
 
-static void check_answer(struct gathering *self) {
+static void check_whole(struct gathering *self) {
     if (self->spec_count == 0) {
         stop(self, TT_ERR_INVALID, "it made no cell");
         return;
     }
+    for (int32_t i = 0; i < self->spec_count; i++)
+        if (self->specs[i].open_ended &&
+            (self->cells->eos_count == 0 ||
+             self->cells->types[self->specs[i].first_step].emit < 0))
+            stop(self, TT_ERR_INVALID, "cells %d have an open end, but emit nothing that ends them",
+                 i);
     const struct tt_cell_spec *last = &self->specs[self->spec_count - 1];
     const struct tt_cell_type *type = &self->cells->types[last->first_step];
     if (type->answers[0] < 0)
         stop(self, TT_ERR_INVALID, "the last cells are of type '%s', which has not the answer",
              type->name);
-    for (int32_t i = 0; i < self->spec_count; i++)
-        if (self->specs[i].open_ended &&
-            (self->cells->eos_count == 0 || self->cells->types[self->specs[i].first_step].emit < 0))
-            stop(self, TT_ERR_INVALID, "cells %d have an open end, but emit nothing that ends them",
-                 i);
 }
 
 /* What was gathered, in one piece. */
@@ -341,7 +342,7 @@ enum tt_err tt_unfold_plugin_run(const struct tt_cells *cells,
         stop(&gathering, TT_ERR_INVALID, "it took longer than %lld us for this request",
              (long long)(plugin->time_limit_ns / 1000));
     if (!gathering.err)
-        check_answer(&gathering);
+        check_whole(&gathering);
     enum tt_err err = gathering.err ? gathering.err : pack(&gathering, out_unfolded);
     free(gathering.specs);
     free(gathering.elements);
