@@ -159,7 +159,7 @@ enum tt_err tt_unfold_new(const struct tt_cells *cells, const struct tt_unfold_t
     switch (cells->kind) {
     case TT_UNFOLD_CHAIN: err = unfold_chain(cells, length, &self, why); break;
     case TT_UNFOLD_SEQ2SEQ: err = unfold_seq2seq(cells, length, &self, why); break;
-    case TT_UNFOLD_TREE: err = tt_unfold_tree(cells, tensors, length, &self, why); break;
+    case TT_UNFOLD_TREE: err = tt_unfold_as_tree(cells, tensors, length, &self, why); break;
     case TT_UNFOLD_PLUGIN: err = tt_unfold_plugin_run(cells, tensors, length, &self, why); break;
     }
     if (!err)

@@ -281,8 +281,7 @@ static void check_whole(struct gathering *self) {
     }
     for (int32_t i = 0; i < self->spec_count; i++)
         if (self->specs[i].open_ended &&
-            (self->cells->eos_count == 0 ||
-             self->cells->types[self->specs[i].first_step].emit < 0))
+            (self->cells->eos_count == 0 || self->cells->types[self->specs[i].first_step].emit < 0))
             stop(self, TT_ERR_INVALID, "cells %d have an open end, but emit nothing that ends them",
                  i);
     const struct tt_cell_spec *last = &self->specs[self->spec_count - 1];

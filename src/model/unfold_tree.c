@@ -125,9 +125,9 @@ static void write_specs(struct tree *tree, struct tt_unfolded *self, int32_t *so
                           (tree->cells->types[self->specs[self->answer_spec].first_step].emit >= 0);
 }
 
-enum tt_err tt_unfold_tree(const struct tt_cells *cells, const struct tt_unfold_tensor *tensors,
-                           int32_t length, struct tt_unfolded **out_unfolded,
-                           struct tt_message *why) {
+enum tt_err tt_unfold_as_tree(const struct tt_cells *cells, const struct tt_unfold_tensor *tensors,
+                              int32_t length, struct tt_unfolded **out_unfolded,
+                              struct tt_message *why) {
     int32_t *scratch = malloc((size_t)length * 3 * sizeof(*scratch));
     if (!scratch)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a tree of %d nodes", length);
