@@ -129,7 +129,7 @@ def build_whole(size, vocabulary):
 
 def build_seq2seq(size, vocabulary):
     """The encoder's counter goes up by what each word is worth, the decoder's down by one word per
-    cell; below half a word <eos> beats every other word."""
+    cell; when it is half a word below nothing <eos> beats every other word."""
     rng = _random(22)
     encoder = LstmWeights(rng, size, vocabulary)
     decoder = LstmWeights(rng, size, vocabulary)
@@ -145,10 +145,10 @@ def build_seq2seq(size, vocabulary):
     out = _dense(rng, size, vocabulary, gain=4.0)
     bias = _bias(rng, vocabulary)
     bias[:FIRST_WORD] = NEVER
-    # The logit of <eos> is 200 * (tanh(UNIT / 2) - tanh(counter)).
+    # The logit of <eos> is 200 * (tanh(-UNIT / 2) - tanh(counter)).
     out[:, EOS] = 0.0
     out[0, EOS] = -200.0
-    bias[EOS] = 200.0 * np.tanh(UNIT / 2)
+    bias[EOS] = -200.0 * np.tanh(UNIT / 2)
     logits = g.op("Gemm", "h_out", g.weight("out", out), g.weight("out_bias", bias))
     g.op("ArgMax", logits, out="word", axis=1, keepdims=0)
     g.output("word", "INT64", ["N"])
@@ -194,6 +194,28 @@ def build_tree(size, vocabulary):
     g.op("Add", g.op("Add", new, left), right, out="c")
     _tree_outputs(g, size)
     return {"leaf.onnx": leaf, "inner.onnx": g.to_bytes()}
+
+
+# ---- from both ends, by the plug-in of examples/unfold ----
+
+
+def build_bidirectional(size, vocabulary):
+    rng = _random(25)
+    files = {}
+    for name in ("forward", "backward"):
+        files[name + ".onnx"] = _lstm_cell(name, LstmWeights(rng, size, vocabulary))
+    g = Graph("join")
+    both = g.op(
+        "Concat",
+        g.input("forward_h", "FP32", ["N", size]),
+        g.input("backward_h", "FP32", ["N", size]),
+        axis=1,
+    )
+    w = g.weight("weight", _dense(rng, 2 * size, size))
+    g.op("Tanh", g.op("Gemm", both, w, g.weight("bias", _bias(rng, size))), out="h")
+    g.output("h", "FP32", ["N", size])
+    files["join.onnx"] = g.to_bytes()
+    return files
 
 
 # ---- a decoder with attention ----
@@ -393,6 +415,21 @@ def _tree(size, vocabulary, max_batch):
     )
 
 
+def _bidirectional(size, vocabulary, max_batch):
+    join = '  state { output: "h" input: "forward_h" input: "backward_h" }\n'
+    return Model(
+        "bidirectional%d" % size,
+        [Tensor("tokens", "INT64", [-1])],
+        [Tensor("h", "FP32", [size])],
+        lambda: build_bidirectional(size, vocabulary),
+        has_config=False,
+        settings=_cell("forward.onnx", vocabulary, _lstm_states(), max_batch=max_batch)
+        + _cell("backward.onnx", vocabulary, _lstm_states(), max_batch=max_batch)
+        + _cell("join.onnx", states=join, max_batch=max_batch)
+        + 'unfold { kind: PLUGIN plugin: "bidirectional.so" max_length: 512 answer: "h" }\n',
+    )
+
+
 def _decoder(size, vocabulary, layers, heads, longest, max_batch):
     shared = (
         '  state { output: "cache_out" input: "cache" }\n'
@@ -423,6 +460,11 @@ def test_models():
         _tree(64, 1000, 64),
         _decoder(64, 500, 2, 4, 64, 16),
     ]
+
+
+def plugin_models():
+    """They need their plug-in beside them: build/examples/unfold/bidirectional.so."""
+    return [_bidirectional(64, 1000, 64)]
 
 
 def large_models():

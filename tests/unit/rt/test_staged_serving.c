@@ -250,7 +250,9 @@ static void test_exit_refused(void **state) {
     make_model("m", "stages { count: 4 } exit { after_stage: 3 graph: \"exit.onnx\" condition: "
                     "\"content\" }");
     add_exit("m");
-    struct tt_control_options options = {.repository = root,
+    const char *const roots[] = {root};
+    struct tt_control_options options = {.repositories = roots,
+                                         .repository_count = 1,
                                          .loader = {.executors = 1, .say = say}};
     struct tt_control *loaded = NULL;
     assert_int_equal(tt_control_open(&options, &loaded, &why), TT_OK);
