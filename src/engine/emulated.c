@@ -22,7 +22,7 @@ struct emulated_worker {
     int64_t abort_ns;
     int32_t jitter_permille;
     struct tt_prng prng; /* of the jitter */
-    bool is_punctual; /* its thread's waits end when they should */
+    bool is_punctual;    /* its thread's waits end when they should */
 };
 
 struct emulated_engine {

@@ -76,8 +76,8 @@ struct tt_engine_task {
     int32_t member_count; /* 1 where the model is not batched */
     struct tt_engine_member *members;
     bool together; /* nobody leaves early or skips steps: for who measures */
-    void *user;   /* the caller's */
-    int32_t stop; /* the engine's: how it was asked to stop, under the executor's lock */
+    void *user;    /* the caller's */
+    int32_t stop;  /* the engine's: how it was asked to stop, under the executor's lock */
     /* Where to write when each step ended, first_step's first; NULL: nobody asks. Steps beyond
      * `step_ends_capacity` go without, and so do those of a batch that was run again one by one. */
     int64_t *step_ends;

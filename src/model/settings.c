@@ -91,35 +91,43 @@ static void take_exit(const struct tt_model_settings *self, const Tutti__ModelEx
                       struct tt_findings *findings) {
     const Tutti__ModelMoved *moved = exit->moved;
     if ((*exit->condition != '\0') == (moved != NULL))
-        tt_model_settings_problem(self, findings, exit, NULL, "an exit wants one of condition and moved");
+        tt_model_settings_problem(self, findings, exit, NULL,
+                                  "an exit wants one of condition and moved");
     if (*exit->condition && !*exit->graph)
         tt_model_settings_problem(self, findings, exit, "condition",
-                "condition '%s' wants the graph whose output it is", exit->condition);
+                                  "condition '%s' wants the graph whose output it is",
+                                  exit->condition);
     if (moved && (!*moved->tensor || !*moved->since || !(moved->less_than > 0)))
-        tt_model_settings_problem(self, findings, moved, NULL,
-                "moved wants two tensors, tensor and since, and a less_than above 0");
+        tt_model_settings_problem(
+            self, findings, moved, NULL,
+            "moved wants two tensors, tensor and since, and a less_than above 0");
     if (exit->after_stage < 0)
-        tt_model_settings_problem(self, findings, exit, "after_stage", "stages are counted from 0, not from %d",
-                exit->after_stage);
+        tt_model_settings_problem(self, findings, exit, "after_stage",
+                                  "stages are counted from 0, not from %d", exit->after_stage);
     if (exit->go_to != 0 && exit->go_to < exit->after_stage + 2)
-        tt_model_settings_problem(self, findings, exit, "go_to", "from stage %d on to stage %d skips none",
-                exit->after_stage, exit->go_to);
+        tt_model_settings_problem(self, findings, exit, "go_to",
+                                  "from stage %d on to stage %d skips none", exit->after_stage,
+                                  exit->go_to);
     if (exit->n_give > TT_MAX_TENSORS)
-        tt_model_settings_problem(self, findings, exit, "give", "it gives %zu tensors; %d are the most", exit->n_give,
-                TT_MAX_TENSORS);
+        tt_model_settings_problem(self, findings, exit, "give",
+                                  "it gives %zu tensors; %d are the most", exit->n_give,
+                                  TT_MAX_TENSORS);
     for (size_t i = 0; i < exit->n_give; i++)
         if (!*exit->give[i]->tensor || !*exit->give[i]->from)
-            tt_model_settings_problem(self, findings, exit->give[i], NULL, "give wants tensor and from");
+            tt_model_settings_problem(self, findings, exit->give[i], NULL,
+                                      "give wants tensor and from");
 }
 
 static void take_exits(const struct tt_model_settings *self, struct tt_findings *findings) {
     const Tutti__TuttiModel *message = self->message;
     if (message->n_exit > 0 && !self->stages)
-        tt_model_settings_problem(self, findings, message->exit[0], NULL,
-                "an exit stands between stages, and the model has none: say `stages { ... }`");
+        tt_model_settings_problem(
+            self, findings, message->exit[0], NULL,
+            "an exit stands between stages, and the model has none: say `stages { ... }`");
     if (message->n_exit > TT_MODEL_MAX_EXITS)
         tt_model_settings_problem(self, findings, message->exit[TT_MODEL_MAX_EXITS], NULL,
-                "%zu exits; %d are the most", message->n_exit, TT_MODEL_MAX_EXITS);
+                                  "%zu exits; %d are the most", message->n_exit,
+                                  TT_MODEL_MAX_EXITS);
     for (size_t i = 0; i < message->n_exit; i++)
         take_exit(self, message->exit[i], findings);
 }

@@ -135,7 +135,8 @@ static bool site_copy(struct site *site, const struct placing *from) {
 }
 
 static enum tt_err open_engine(const struct tt_loader *self, bool is_emulated, int32_t executors,
-                               int32_t depth, struct tt_engine **out_engine, struct tt_message *why) {
+                               int32_t depth, struct tt_engine **out_engine,
+                               struct tt_message *why) {
     struct tt_emulated_engine_options emulated = {.executor_count = executors,
                                                   .queue_depth = depth,
                                                   .done = tt_serving_done,
@@ -168,9 +169,9 @@ static enum tt_err find_site(struct tt_loader *self, const struct placing *placi
     site->is_emulated = is_emulated;
     site->executors = instances > 0 ? instances : self->options.executors;
     int32_t depth = placing->policy.depth > 2 ? placing->policy.depth : 2;
-    enum tt_err err = site_copy(site, placing)
-                          ? open_engine(self, is_emulated, site->executors, depth, &site->engine, why)
-                          : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    enum tt_err err = site_copy(site, placing) ? open_engine(self, is_emulated, site->executors,
+                                                             depth, &site->engine, why)
+                                               : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     if (err) {
         site_free(site);
         return err;

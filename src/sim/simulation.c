@@ -59,8 +59,8 @@ struct tt_simulation {
     struct tt_heap due;         /* executors that wait, copy or stop, by when that is over */
     struct tt_heap appearing;   /* executors that are not there yet */
     struct tt_cancel_heap cancels;
-    struct tt_input_pool pool; /* where pooled */
-    struct tt_unfold unfold;   /* where the policy works by cells */
+    struct tt_input_pool pool;  /* where pooled */
+    struct tt_sim_cells unfold; /* where the policy works by cells */
     bool pooled;
     struct sim_request *requests;
     int64_t request_capacity;
@@ -373,12 +373,12 @@ static struct tt_cell_graph *unfold(struct tt_simulation *self,
     const struct tt_sim_model *model = &self->models[arrival->model];
     enum tt_err err;
     if (arrival->tree)
-        err = tt_unfold_text(&self->unfold, model->step_model, arrival->tree, &graph, NULL);
+        err = tt_sim_cells_text(&self->unfold, model->step_model, arrival->tree, &graph, NULL);
     else if (model->tree == TT_TREE_NONE)
-        err = tt_unfold_steps(&self->unfold, model->step_model, arrival->length, &graph, NULL);
+        err = tt_sim_cells_steps(&self->unfold, model->step_model, arrival->length, &graph, NULL);
     else
-        err = tt_unfold_tree(&self->unfold, model->step_model, model->tree, arrival->length,
-                             self->seed + (uint64_t)number, &graph, NULL);
+        err = tt_sim_cells_tree(&self->unfold, model->step_model, model->tree, arrival->length,
+                                self->seed + (uint64_t)number, &graph, NULL);
     tt_assert(err == TT_OK);
     return graph;
 }
@@ -669,7 +669,7 @@ void tt_simulation_free(struct tt_simulation *take_simulation) {
         self->mechanism.ops->free(self->mechanism.policy);
     self->mechanism.policy = NULL;
     tt_mechanism_fini(&self->mechanism);
-    tt_unfold_fini(&self->unfold);
+    tt_sim_cells_fini(&self->unfold);
     for (int32_t e = 0; self->executors && e < self->executor_count; e++)
         tt_cell_cost_fini(&self->executors[e].cell_cost);
     for (int32_t d = 0; self->devices && d < self->device_count; d++)

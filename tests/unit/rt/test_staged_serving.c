@@ -251,9 +251,8 @@ static void test_exit_refused(void **state) {
                     "\"content\" }");
     add_exit("m");
     const char *const roots[] = {root};
-    struct tt_control_options options = {.repositories = roots,
-                                         .repository_count = 1,
-                                         .loader = {.executors = 1, .say = say}};
+    struct tt_control_options options = {
+        .repositories = roots, .repository_count = 1, .loader = {.executors = 1, .say = say}};
     struct tt_control *loaded = NULL;
     assert_int_equal(tt_control_open(&options, &loaded, &why), TT_OK);
     struct client client;
