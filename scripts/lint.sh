@@ -43,6 +43,7 @@ fi
 python3 -B scripts/check_layers.py || fails check_layers
 python3 -B scripts/check_requirements.py --check || fails check_requirements
 python3 -B scripts/npu_profiles.py --check || fails npu_profiles
+python3 -B scripts/rnn_profiles.py --check || fails rnn_profiles
 
 if [ "${1:-}" = --tidy ] && have clang-tidy; then
   clang-tidy --quiet -p build "${c_files[@]}" || fails clang-tidy

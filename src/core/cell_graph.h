@@ -41,7 +41,8 @@ struct tt_request;
 
 struct tt_cell_subgraph {
     struct tt_list_node link; /* the policy's, from `released` on */
-    int64_t word;             /* the policy's */
+    int64_t word;             /* the policy's, */
+    int32_t place, counted;   /* and so are these */
     struct tt_request *request;
     int32_t first_step, last_step;
     int32_t count; /* cells in all; open-ended: at most */

@@ -14,13 +14,18 @@ static void enter(struct tt_walk *self, const struct tt_walk_lengths *lengths) {
     self->block = tt_step_block_of(self->model, self->step);
     self->shortest = INT32_MAX;
     self->longest = 1;
+    int32_t behind = 0;
     for (int32_t i = 0; i < self->task->count; i++) {
         const struct tt_request *request = self->task->items[i].request;
         int32_t left = lengths->rounds(lengths->context, request, kind);
         left -= rounds_behind(self, request);
+        behind = rounds_behind(self, request) > behind ? rounds_behind(self, request) : behind;
         self->shortest = left < self->shortest ? left : self->shortest;
         self->longest = left > self->longest ? left : self->longest;
     }
+    /* Inputs that are padded are walked to their padded end, by those who stay together. */
+    int32_t padded = kind == TT_STEP_ENCODER ? self->task->length - behind : 0;
+    self->longest = padded > self->longest ? padded : self->longest;
 }
 
 void tt_walk_begin(struct tt_walk *self, const struct tt_step_model *model,

@@ -52,6 +52,7 @@ bool tt_fact_group_run(const Tutti__Fact *fact, const Tutti__FactRun *run, int32
 static bool less_is_better(Tutti__FactMeasure measure) {
     return measure == TUTTI__FACT_MEASURE__LATENCY_MEAN_MS ||
            measure == TUTTI__FACT_MEASURE__LATENCY_P99_MS ||
+           measure == TUTTI__FACT_MEASURE__LATENCY_P90_MS ||
            measure == TUTTI__FACT_MEASURE__BAD_RATE;
 }
 

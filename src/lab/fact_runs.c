@@ -403,6 +403,7 @@ static const char *const places[][3] = {
     [TUTTI__FACT_MEASURE__DEVICES_NEEDED] = {"devices_needed"},
     [TUTTI__FACT_MEASURE__LATENCY_MEAN_MS] = {"total", "latency_ms", "mean"},
     [TUTTI__FACT_MEASURE__LATENCY_P99_MS] = {"total", "latency_ms", "p99"},
+    [TUTTI__FACT_MEASURE__LATENCY_P90_MS] = {"total", "latency_ms", "p90"},
     [TUTTI__FACT_MEASURE__GOOD_SHARE] = {"total", "bad_rate"},
     [TUTTI__FACT_MEASURE__OVERLAP_TIME_SHARE] = {"time_share"},
     [TUTTI__FACT_MEASURE__OVERLAP_GAIN] = {"gain"},

@@ -25,6 +25,33 @@ static enum tt_err find_columns(struct reading *r, const char *const names[2],
     return TT_OK;
 }
 
+/* A row such as 99.5: what is not in its columns stays as the percentile 99 has it. */
+static enum tt_err read_tail(struct reading *r, struct tt_lengths *lengths, double percentile,
+                             struct tt_message *why) {
+    if (lengths->tail_count == TT_LENGTHS_MAX_TAIL)
+        return tt_fail(TT_ERR_INVALID, why, "%s:%lld: more than %d rows between 99 and 100",
+                       r->csv.path, (long long)r->csv.line, TT_LENGTHS_MAX_TAIL);
+    struct tt_length_point point = {(uint64_t)(percentile * 4294967296.0),
+                                    {lengths->input[99], lengths->output[99]}};
+    const struct tt_length_point *last =
+        lengths->tail_count > 0 ? &lengths->tail[lengths->tail_count - 1] : NULL;
+    for (int32_t i = 0; i < 2; i++) {
+        double value = point.lengths[i];
+        enum tt_err err = r->column[i] < 0
+                              ? TT_OK
+                              : tt_csv_number(&r->csv, r->column[i], 0, 1e6, &value, why);
+        if (err)
+            return err;
+        point.lengths[i] = value < 1 ? 1 : (int32_t)(value + 0.5);
+        int32_t least = last ? last->lengths[i] : i == 0 ? lengths->input[99] : lengths->output[99];
+        if (point.lengths[i] < least || (last && point.percentile <= last->percentile))
+            return tt_fail(TT_ERR_INVALID, why, "%s:%lld: rows between 99 and 100 must ascend",
+                           r->csv.path, (long long)r->csv.line);
+    }
+    lengths->tail[lengths->tail_count++] = point;
+    return TT_OK;
+}
+
 static enum tt_err read_row(struct reading *r, struct tt_lengths *lengths, struct tt_message *why) {
     int32_t *const rows[2] = {lengths->input, lengths->output};
     double percentile, value;
@@ -33,7 +60,7 @@ static enum tt_err read_row(struct reading *r, struct tt_lengths *lengths, struc
         return err;
     int32_t p = (int32_t)percentile;
     if ((double)p != percentile)
-        return TT_OK; /* 99.5: finer than is drawn */
+        return p == 99 ? read_tail(r, lengths, percentile, why) : TT_OK; /* 90.5: not drawn */
     r->seen[p] = true;
     for (int32_t i = 0; i < 2; i++) {
         if (r->column[i] < 0)
@@ -76,6 +103,7 @@ enum tt_err tt_lengths_read(const char *path, const char *input, const char *out
     if (!r)
         return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", path);
     struct tt_lengths lengths = *self;
+    lengths.tail_count = 0;
     enum tt_err err = tt_csv_open(&r->csv, path, why);
     if (!err) {
         err = find_columns(r, names, why);
@@ -94,10 +122,33 @@ static int32_t at(const int32_t *quantiles, uint64_t p, uint64_t fraction) {
     return quantiles[p] + (int32_t)((width * fraction + (1u << 31)) >> 32);
 }
 
+/* On the lines through the points of the last percent. */
+static int32_t at_tail(const struct tt_lengths *self, const int32_t *quantiles, int32_t which,
+                       uint64_t drawn) {
+    uint64_t from = UINT64_C(99) << 32, to = UINT64_C(100) << 32;
+    int64_t low = quantiles[99], high = quantiles[100];
+    for (int32_t i = 0; i < self->tail_count; i++) {
+        if (self->tail[i].percentile > drawn) {
+            to = self->tail[i].percentile;
+            high = self->tail[i].lengths[which];
+            break;
+        }
+        from = self->tail[i].percentile;
+        low = self->tail[i].lengths[which];
+    }
+    int64_t width = (int64_t)(to - from);
+    return (int32_t)(low + ((high - low) * (int64_t)(drawn - from) + width / 2) / width);
+}
+
 void tt_lengths_draw(const struct tt_lengths *self, struct tt_prng *prng, int32_t *out_input,
                      int32_t *out_output) {
     uint64_t drawn = tt_prng_below(prng, (uint64_t)(TT_QUANTILES - 1) << 32);
     uint64_t p = drawn >> 32, fraction = drawn & UINT32_MAX;
+    if (p == 99 && self->tail_count > 0) {
+        *out_input = at_tail(self, self->input, 0, drawn);
+        *out_output = at_tail(self, self->output, 1, drawn);
+        return;
+    }
     *out_input = at(self->input, p, fraction);
     *out_output = at(self->output, p, fraction);
 }

@@ -12,20 +12,22 @@
 #include "policy/policy.h"
 
 struct tt_cell_type {
-    struct tt_list_node link; /* among those with ready cells */
+    struct tt_list_node link; /* among those with ready cells, here or held */
     int32_t model, first_step, last_step;
     int32_t max_rows;     /* of a task */
-    struct tt_list queue; /* subgraphs with ready cells and none in flight, by release */
+    struct tt_list queue; /* subgraphs with ready cells and none in flight */
     int64_t ready_rows;   /* theirs */
+    int64_t *held_rows;   /* [executor_capacity]: ready ones of those held there */
+    int32_t subgraphs;    /* in the queue or held */
     int32_t running;      /* tasks in flight */
 };
 
 struct tt_cell_queues {
     const struct tt_mechanism *domain;
     struct tt_cell_type **types; /* [model_capacity]: one per step; NULL: no such model */
-    struct tt_list ready;        /* types with ready cells */
-    struct tt_list *held; /* [executor_capacity]: subgraphs with cells in flight there and more
-                             ready ones, by release; all of one type */
+    struct tt_list active;       /* types with subgraphs */
+    struct tt_list *held;        /* [executor_capacity]: subgraphs with cells in flight there, and more
+                                    ready ones when they were put there; of any type */
     int64_t released;
 };
 
@@ -38,17 +40,22 @@ void tt_cell_queues_model_changed(struct tt_cell_queues *self, int32_t model,
 void tt_cell_queues_put(struct tt_cell_queues *self, struct tt_cell_subgraph *subgraph);
 /* The request leaves: takes all its subgraphs out. */
 void tt_cell_queues_forget(struct tt_cell_queues *self, const struct tt_request *request);
-/* Builds and commits a task on the executor, which has room and is idle or holds cells of this
- * type: ready cells in the queue's order up to the type's largest batch. NULL: there are none,
- * or fewer than `min_rows`, and nothing was done. */
+/* The rows of the type's cells that the executor could run now. */
+static inline int64_t tt_cell_type_rows(const struct tt_cell_type *self, int32_t executor) {
+    return self->ready_rows + self->held_rows[executor];
+}
+/* The subgraph of which they would be the first; there is one. O(subgraphs held there). */
+const struct tt_cell_subgraph *tt_cell_queues_first(const struct tt_cell_queues *self,
+                                                    const struct tt_cell_type *type,
+                                                    int32_t executor);
+/* Builds and commits a task on the executor, which has room: ready cells in the queue's order up to
+ * the type's largest batch. NULL: there are none, or fewer than `min_rows`, and nothing was done. */
 const struct tt_task *tt_cell_queues_run(struct tt_cell_queues *self, struct tt_mechanism *actions,
                                          struct tt_cell_type *type, int32_t executor,
                                          int32_t min_rows, int64_t start_at);
 /* The books after a task of cells: who leaves is forgotten, who has no cell in flight any more
  * stands in its place again. */
 void tt_cell_queues_finished(struct tt_cell_queues *self, const struct tt_task *task);
-/* The type's subgraph that was released first; NULL: none is ready. */
-struct tt_cell_subgraph *tt_cell_type_first(const struct tt_cell_type *self);
 void tt_cell_queues_check(const struct tt_cell_queues *self);
 
 static inline struct tt_cell_type *tt_cell_type_at(struct tt_list_node *node) {

@@ -12,11 +12,11 @@ enum choose { CHOOSE_TYPE, CHOOSE_SLACK };
 struct tt_policy {
     struct tt_queues queues; /* who has not begun, and who is idle */
     struct tt_cell_queues cells;
-    int64_t max_tasks, min_batch;
+    int64_t max_tasks, min_batch, ahead;
     enum choose choose;
 };
 
-enum { MAX_TASKS, MIN_BATCH, CHOOSE, DROP, OPTION_COUNT };
+enum { MAX_TASKS, MIN_BATCH, AHEAD, CHOOSE, DROP, OPTION_COUNT };
 
 static const struct tt_option_spec options[OPTION_COUNT] = {
     [MAX_TASKS] = {.key = "max_tasks",
@@ -30,6 +30,11 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
                    .maximum = 65536,
                    .standard = 1,
                    .help = "rows below which a visit's follow-up task is not submitted"},
+    [AHEAD] = {.key = "ahead",
+               .type = TT_OPTION_INTEGER,
+               .minimum = 0,
+               .maximum = 1024,
+               .help = "tasks that an executor still has when its next visit is due; 0: it is idle"},
     [CHOOSE] = {.key = "choose",
                 .type = TT_OPTION_CHOICE,
                 .choices = "type|slack",
@@ -51,11 +56,19 @@ static void cellular_released(struct tt_policy *self, int64_t now,
     tt_cell_queues_put(&self->cells, subgraph);
 }
 
+/* Its next visit is due once so few of its tasks are left. */
+static void look_at(struct tt_policy *self, int32_t executor) {
+    const struct tt_executor *e = &self->queues.domain->executors[executor];
+    if (e->state == TT_EXECUTOR_UP && e->queued <= self->ahead)
+        tt_heap_set(&self->queues.idle, executor, executor, 0);
+    else
+        tt_heap_remove(&self->queues.idle, executor);
+}
+
 static void cellular_finished(struct tt_policy *self, int64_t now, const struct tt_task *task) {
     (void)now;
     tt_cell_queues_finished(&self->cells, task);
-    if (self->queues.domain->executors[task->executor].queued == 0)
-        tt_queues_executor_freed(&self->queues, task->executor);
+    look_at(self, task->executor);
 }
 
 static void cellular_cancelled(struct tt_policy *self, int64_t now, struct tt_request *request) {
@@ -66,8 +79,8 @@ static void cellular_cancelled(struct tt_policy *self, int64_t now, struct tt_re
 }
 
 /* C4: the criterion that the type meets; the smaller goes first. */
-static int32_t criterion(const struct tt_cell_type *type) {
-    if (type->ready_rows >= type->max_rows)
+static int32_t criterion(const struct tt_cell_type *type, int32_t executor) {
+    if (tt_cell_type_rows(type, executor) >= type->max_rows)
         return 0;
     return type->running == 0 ? 1 : 2;
 }
@@ -77,30 +90,29 @@ static int32_t steps_behind(const struct tt_policy *self, const struct tt_cell_t
     return self->queues.domain->models[type->model]->step_count - type->last_step;
 }
 
-static bool goes_before(const struct tt_policy *self, const struct tt_cell_type *a,
-                        const struct tt_cell_type *b) {
-    int32_t criterion_a = criterion(a), criterion_b = criterion(b);
+static bool goes_before(const struct tt_policy *self, int32_t executor,
+                        const struct tt_cell_type *a, const struct tt_cell_type *b) {
+    int32_t criterion_a = criterion(a, executor), criterion_b = criterion(b, executor);
     if (criterion_a != criterion_b)
         return criterion_a < criterion_b;
-    const struct tt_cell_subgraph *first_a = tt_cell_type_first(a),
-                                  *first_b = tt_cell_type_first(b);
-    if (self->choose == CHOOSE_SLACK) {
-        int64_t deadline_a = first_a->request->deadline_at;
-        int64_t deadline_b = first_b->request->deadline_at;
-        if (deadline_a != deadline_b)
-            return deadline_a < deadline_b;
-    }
+    const struct tt_cell_subgraph *first_a = tt_cell_queues_first(&self->cells, a, executor);
+    const struct tt_cell_subgraph *first_b = tt_cell_queues_first(&self->cells, b, executor);
+    int64_t deadline_a = first_a->request->deadline_at, deadline_b = first_b->request->deadline_at;
+    if (self->choose == CHOOSE_SLACK && deadline_a != deadline_b)
+        return deadline_a < deadline_b;
     int32_t behind_a = steps_behind(self, a), behind_b = steps_behind(self, b);
     return behind_a != behind_b ? behind_a < behind_b : first_a->word < first_b->word;
 }
 
-/* NULL: no type has ready cells. */
-static struct tt_cell_type *choose_type(const struct tt_policy *self) {
+/* NULL: no type has ready cells for the executor. */
+static struct tt_cell_type *choose_type(const struct tt_policy *self, int32_t executor) {
     struct tt_cell_type *best = NULL;
-    const struct tt_list *ready = &self->cells.ready;
-    for (struct tt_list_node *node = ready->head.next; node != &ready->head; node = node->next) {
+    const struct tt_list *active = &self->cells.active;
+    for (struct tt_list_node *node = active->head.next; node != &active->head; node = node->next) {
         struct tt_cell_type *type = tt_cell_type_at(node);
-        if (!best || goes_before(self, type, best))
+        if (tt_cell_type_rows(type, executor) == 0)
+            continue; /* what is ready of it is held elsewhere */
+        if (!best || goes_before(self, executor, type, best))
             best = type;
     }
     return best;
@@ -119,7 +131,7 @@ static void submit(struct tt_policy *self, int64_t now, struct tt_mechanism *act
             if (tt_list_linked(&task->items[k].request->link)) /* this is its first */
                 tt_queues_take(&self->queues, task->items[k].request);
     }
-    tt_heap_remove(&self->queues.idle, executor);
+    look_at(self, executor);
 }
 
 /* Gives up who cannot make it, with all its cells. */
@@ -136,10 +148,13 @@ static void drop_lost(struct tt_policy *self, int64_t now, struct tt_mechanism *
 static void cellular_decide(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
     if (self->queues.drops)
         drop_lost(self, now, actions);
-    const struct tt_heap_entry *idle;
-    struct tt_cell_type *type;
-    while ((idle = tt_heap_top(&self->queues.idle)) && (type = choose_type(self)))
-        submit(self, now, actions, idle->id, type);
+    /* One may have nothing to run where another has (with `ahead`): each is looked at in turn. */
+    const struct tt_mechanism *domain = self->queues.domain;
+    for (int32_t e = 0; e < domain->executor_capacity && !tt_list_empty(&self->cells.active); e++) {
+        struct tt_cell_type *type;
+        while (tt_heap_contains(&self->queues.idle, e) && (type = choose_type(self, e)))
+            submit(self, now, actions, e, type);
+    }
 }
 
 static int64_t cellular_next_at(const struct tt_policy *self) {
@@ -182,6 +197,12 @@ static enum tt_err take_options(struct tt_policy *self, const struct tt_policy_s
                        "to that",
                        (long long)self->max_tasks, depth);
     self->min_batch = values[MIN_BATCH];
+    self->ahead = values[AHEAD];
+    if (self->ahead >= depth)
+        return tt_fail(TT_ERR_INVALID, why,
+                       "ahead is %lld, but an executor takes %d tasks at once; raise its depth above "
+                       "that",
+                       (long long)self->ahead, depth);
     self->choose = (enum choose)values[CHOOSE];
     return TT_OK;
 }

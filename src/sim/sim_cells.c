@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { LARGE_PART = 4096 };
+
 void tt_sim_cells_fini(struct tt_sim_cells *self) {
     free(self->specs);
     free(self->sources);
@@ -89,18 +91,22 @@ static int32_t put_balanced(struct tt_sim_cells *self, int32_t first, int32_t co
     return (*at)++;
 }
 
-static void put_random(struct tt_sim_cells *self, int32_t leaves, uint64_t seed) {
-    struct tt_prng prng;
-    tt_prng_init(&prng, seed, UINT64_C(0x7472656500000000));
-    for (int32_t i = 0; i < leaves; i++)
-        self->stack[i] = i;
-    for (int32_t count = leaves, at = leaves; count > 1; at++, count--) {
-        int32_t left = (int32_t)tt_prng_below(&prng, (uint64_t)count - 1);
-        put_node(self, at, self->stack[left], self->stack[left + 1]);
-        self->stack[left] = at;
-        memmove(&self->stack[left + 1], &self->stack[left + 2],
-                (size_t)(count - left - 2) * sizeof(*self->stack));
-    }
+/* Parse trees lean: with even odds a part of n leaves splits off one, else it splits anywhere. Depth,
+ * so drawn, is near that of the Stanford treebank's at every size. Large parts are halved, so that
+ * nobody descends for ever. */
+static int32_t put_drawn(struct tt_sim_cells *self, int32_t first, int32_t count, int32_t *at,
+                         struct tt_prng *prng) {
+    if (count == 1)
+        return first;
+    int32_t left_count = count - count / 2;
+    if (count <= LARGE_PART)
+        left_count = tt_prng_below(prng, 2) == 0
+                         ? 1
+                         : 1 + (int32_t)tt_prng_below(prng, (uint64_t)count - 1);
+    int32_t left = put_drawn(self, first, left_count, at, prng);
+    int32_t right = put_drawn(self, first + left_count, count - left_count, at, prng);
+    put_node(self, *at, left, right);
+    return (*at)++;
 }
 
 enum tt_err tt_sim_cells_tree(struct tt_sim_cells *self, const struct tt_step_model *model,
@@ -115,8 +121,10 @@ enum tt_err tt_sim_cells_tree(struct tt_sim_cells *self, const struct tt_step_mo
     for (int32_t i = 0; i < leaves; i++)
         put_leaf(self, i);
     int32_t at = leaves;
+    struct tt_prng prng;
+    tt_prng_init(&prng, seed, UINT64_C(0x7472656500000000));
     if (shape == TT_TREE_RANDOM)
-        put_random(self, leaves, seed);
+        put_drawn(self, 0, leaves, &at, &prng);
     else
         put_balanced(self, 0, leaves, &at);
     return tt_cell_graph_new(self->specs, 2 * leaves - 1, model->step_count, out_graph, why);

@@ -15,7 +15,7 @@
 enum tt_tree {
     TT_TREE_NONE,     /* by steps */
     TT_TREE_BALANCED, /* halves of halves; the left one takes the odd leaf */
-    TT_TREE_RANDOM,   /* two neighbours are joined, drawn each time */
+    TT_TREE_RANDOM,   /* drawn like parse trees */
 };
 
 struct tt_sim_cells {

@@ -1,0 +1,222 @@
+#include "policy/merged.h"
+
+#include "base/instant.h"
+#include "policy/cell_queue.h"
+#include "policy/fifo.h"
+
+#include <stdlib.h>
+
+/* One executor: the requests merged on it. */
+struct lane {
+    struct tt_cell_queues cells; /* theirs */
+    int32_t members;             /* that have not left */
+    int64_t merged_at;           /* the host is through with merging */
+};
+
+struct tt_policy {
+    struct tt_queues queues; /* who waits to be merged, and who is idle */
+    struct lane *lanes;      /* [executor_capacity] */
+    int64_t max_requests, merge_cell_ns;
+};
+
+enum { MAX_REQUESTS, MERGE_CELL, OPTION_COUNT };
+
+static const struct tt_option_spec options[OPTION_COUNT] = {
+    [MAX_REQUESTS] = {.key = "max_requests",
+                      .type = TT_OPTION_INTEGER,
+                      .minimum = 1,
+                      .maximum = 65536,
+                      .standard = 64,
+                      .help = "most requests merged into one graph"},
+    [MERGE_CELL] = {.key = "merge_cell",
+                    .type = TT_OPTION_DURATION,
+                    .minimum = 0,
+                    .maximum = TT_S,
+                    .help = "what merging costs the host for each cell, before the graph runs"},
+};
+
+/* A member's word says where it was merged: 1 + the executor; 0: it waits. */
+static struct lane *lane_of(struct tt_policy *self, const struct tt_request *request) {
+    return request->policy_word > 0 ? &self->lanes[request->policy_word - 1] : NULL;
+}
+
+static void merged_arrived(struct tt_policy *self, int64_t now, struct tt_request *request) {
+    (void)now;
+    request->policy_word = 0;
+    tt_queues_put(&self->queues, request);
+}
+
+static void merged_released(struct tt_policy *self, int64_t now,
+                            struct tt_cell_subgraph *subgraph) {
+    (void)now;
+    struct lane *lane = lane_of(self, subgraph->request);
+    if (lane)
+        tt_cell_queues_put(&lane->cells, subgraph);
+}
+
+static void leave(struct tt_policy *self, struct tt_request *request) {
+    struct lane *lane = lane_of(self, request);
+    if (!lane)
+        return; /* it has left already, but for its cells */
+    tt_cell_queues_forget(&lane->cells, request);
+    lane->members--;
+    request->policy_word = 0;
+}
+
+static void merged_finished(struct tt_policy *self, int64_t now, const struct tt_task *task) {
+    (void)now;
+    tt_cell_queues_finished(&self->lanes[task->executor].cells, task);
+    for (int32_t i = 0; i < task->count; i++)
+        if (task->items[i].request->state == TT_REQUEST_LEAVING)
+            leave(self, task->items[i].request);
+    tt_queues_executor_freed(&self->queues, task->executor);
+}
+
+static void merged_cancelled(struct tt_policy *self, int64_t now, struct tt_request *request) {
+    (void)now;
+    if (tt_list_linked(&request->link))
+        tt_queues_take(&self->queues, request);
+    else
+        leave(self, request);
+}
+
+/* The requests that have waited longest become one graph. */
+static void merge(struct tt_policy *self, int64_t now, int32_t executor, int32_t model) {
+    struct lane *lane = &self->lanes[executor];
+    struct tt_request *request;
+    int64_t cells = 0;
+    while (lane->members < self->max_requests &&
+           (request = tt_fifo_first(&self->queues.fifos[model]))) {
+        tt_queues_take(&self->queues, request);
+        request->policy_word = 1 + executor;
+        lane->members++;
+        cells += request->graph->cell_count;
+        for (int32_t i = 0; i < request->graph->subgraph_count; i++)
+            if (request->graph->subgraphs[i].waits_for == 0)
+                tt_cell_queues_put(&lane->cells, &request->graph->subgraphs[i]);
+    }
+    lane->merged_at = tt_instant_add(now, cells * self->merge_cell_ns);
+}
+
+/* The type whose step comes first: leaves before nodes. */
+static struct tt_cell_type *first_type(const struct lane *lane) {
+    struct tt_cell_type *first = NULL;
+    const struct tt_list *active = &lane->cells.active;
+    for (struct tt_list_node *node = active->head.next; node != &active->head; node = node->next)
+        if (!first || tt_cell_type_at(node)->first_step < first->first_step)
+            first = tt_cell_type_at(node);
+    return first;
+}
+
+static void merged_decide(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
+    const struct tt_heap_entry *idle;
+    while ((idle = tt_heap_top(&self->queues.idle))) {
+        int32_t executor = idle->id;
+        struct lane *lane = &self->lanes[executor];
+        const struct tt_heap_entry *oldest = tt_heap_top(&self->queues.heads);
+        if (lane->members == 0 && oldest)
+            merge(self, now, executor, oldest->id);
+        if (lane->members == 0)
+            return; /* and nobody waits */
+        struct tt_cell_type *type = first_type(lane);
+        tt_assert(type != NULL); /* members of an idle executor have ready cells */
+        tt_cell_queues_run(&lane->cells, actions, type, executor, 1,
+                           tt_instant_max(now, lane->merged_at));
+        tt_heap_remove(&self->queues.idle, executor);
+    }
+}
+
+static int64_t merged_next_at(const struct tt_policy *self) {
+    return tt_queues_lost_at(&self->queues);
+}
+
+static void merged_model_changed(struct tt_policy *self, int64_t now, int32_t model,
+                                 enum tt_change change) {
+    (void)now;
+    tt_queues_model_changed(&self->queues, model, change);
+    for (int32_t e = 0; e < self->queues.domain->executor_capacity; e++)
+        tt_cell_queues_model_changed(&self->lanes[e].cells, model, change);
+}
+
+static void merged_executor_changed(struct tt_policy *self, int64_t now, int32_t executor,
+                                    enum tt_change change) {
+    (void)now;
+    tt_queues_executor_changed(&self->queues, executor, change);
+}
+
+static void merged_check(const struct tt_policy *self) {
+    tt_queues_check(&self->queues);
+    for (int32_t e = 0; e < self->queues.domain->executor_capacity; e++) {
+        tt_assert(self->lanes[e].members >= 0);
+        tt_cell_queues_check(&self->lanes[e].cells);
+    }
+}
+
+static void merged_free(struct tt_policy *take_self) {
+    const struct tt_mechanism *domain = take_self->queues.domain;
+    for (int32_t e = 0; take_self->lanes && e < domain->executor_capacity; e++)
+        if (take_self->lanes[e].cells.domain)
+            tt_cell_queues_fini(&take_self->lanes[e].cells);
+    free(take_self->lanes);
+    tt_queues_fini(&take_self->queues);
+    free(take_self);
+}
+
+static enum tt_err lanes_init(struct tt_policy *self, const struct tt_mechanism *domain) {
+    self->lanes = calloc((size_t)domain->executor_capacity, sizeof(*self->lanes));
+    enum tt_err err = self->lanes ? TT_OK : TT_ERR_NO_MEMORY;
+    for (int32_t e = 0; !err && e < domain->executor_capacity; e++)
+        err = tt_cell_queues_init(&self->lanes[e].cells, domain);
+    return err;
+}
+
+static enum tt_err merged_create(const struct tt_policy_kind *kind,
+                                 const struct tt_policy_setup *setup, struct tt_policy **out_policy,
+                                 struct tt_message *why) {
+    int64_t values[OPTION_COUNT];
+    enum tt_err err = tt_options_parse(kind->options, kind->option_count, setup->options,
+                                       setup->option_count, values, why);
+    if (err)
+        return err;
+    struct tt_policy *self = calloc(1, sizeof(*self));
+    if (!self)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    self->max_requests = values[MAX_REQUESTS];
+    self->merge_cell_ns = values[MERGE_CELL];
+    err = tt_queues_init(&self->queues, setup, TT_FIFO_PRIORITY, false, why);
+    if (err) {
+        free(self);
+        return err;
+    }
+    err = lanes_init(self, setup->domain);
+    if (err) {
+        merged_free(self);
+        return tt_fail(err, why, "out of memory for the graphs of %d executors",
+                       setup->domain->executor_capacity);
+    }
+    *out_policy = self;
+    return TT_OK;
+}
+
+static const struct tt_policy_ops ops = {
+    .name = "merged",
+    .arrived = merged_arrived,
+    .released = merged_released,
+    .finished = merged_finished,
+    .cancelled = merged_cancelled,
+    .decide = merged_decide,
+    .next_at = merged_next_at,
+    .model_changed = merged_model_changed,
+    .executor_changed = merged_executor_changed,
+    .check = merged_check,
+    .free = merged_free,
+};
+
+const struct tt_policy_kind tt_merged_kind = {
+    .name = "merged",
+    .summary = "the graphs of requests that wait are merged; nobody joins until all have left",
+    .options = options,
+    .option_count = OPTION_COUNT,
+    .create = merged_create,
+    .ops = &ops,
+};
