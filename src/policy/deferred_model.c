@@ -106,9 +106,8 @@ static bool due_before(const struct tt_ticket *a, const struct tt_ticket *b) {
            (a->deadline_at == b->deadline_at && a->number < b->number);
 }
 
-/* S6: each ticket knows where the one so many places behind it lies, so that whoever walks the
- * queue later, when it has left the caches, need not wait for one line after the other. Only a
- * hint: it is 0 (itself), or stale, around tickets that left or came out of turn. */
+/* S6: each ticket knows where the one some places behind it lies: who walks the queue when it has
+ * left the caches need not wait for line after line. A hint: 0 or stale where order was broken. */
 static void point_ahead(struct tt_deferred_queue *q, struct tt_ticket *ticket, bool is_last) {
     struct tt_ticket **recent = &q->recent[q->recent_count % TT_DEFERRED_AHEAD];
     ticket->ahead = 0;
@@ -229,8 +228,7 @@ static bool is_lull(int64_t rate_mhz, int64_t rows, int64_t elapsed_ns) {
     return promised >= LULL_ROWS && rows < promised / LULL_RATIO;
 }
 
-/* Rates remember: for a second or two after a burst they tell of an overload that is over, and what
- * overload gives up is lost for nothing. */
+/* For a second or two after a burst rates tell of an overload that is over. */
 static bool overloaded(const struct tt_deferred_model *self, const struct tt_deferred_queue *q) {
     return self->overload_ppm > 0 && !q->lull;
 }
@@ -246,8 +244,8 @@ static void look_for_lull(struct tt_deferred_queue *q, int64_t now) {
 
 /* What early drop keeps batches at. */
 static int32_t floor_now(const struct tt_deferred_model *self, const struct tt_deferred_queue *q) {
-    bool over = self->overload_ppm > 0 && q->lull && self->options.floor == TT_FLOOR_SUSTAINABLE;
-    return over ? 1 : q->floor;
+    bool from_rates = self->options.floor == TT_FLOOR_SUSTAINABLE;
+    return from_rates && self->overload_ppm > 0 && q->lull ? 1 : q->floor;
 }
 
 /* Skips heads until a batch of the floor could start in time. O(1) amortised: the cursor stays
