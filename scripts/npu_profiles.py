@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Profiles of the LazyBatching paper's NPU by an analytic model: data/npu-MODEL.csv and the lengths beside them.
+"""Profiles of the LazyBatching paper's NPU by an analytic model: data/npu-MODEL.csv and the lengths beside them
+(data/wmt19-lengths.csv, data/speech-lengths.csv).
 
     scripts/npu_profiles.py            write them
     scripts/npu_profiles.py --check    compare what lies in data/ with what would be written
@@ -20,7 +21,7 @@ Calibration: one constant per kind of model, from the published single-request l
              convolutions are bound by compute at batch 1 already. The paper's figure 3 has ResNet saturate at a batch
              of 16, and its figure 5 serves 2000 requests/s, which says that something there does not grow with the
              batch.) The same constant for VGG16 and MobileNet.
-  rnn        GNMT 7.2 ms: a factor, at the median lengths of the distribution below.
+  rnn        GNMT 7.2 ms: a factor, at the median lengths of the distribution below. The same factor for LAS.
   attention  Transformer 2.4 ms: a factor, likewise. The same factor for BERT.
 
 Layer shapes are those of the models' public definitions. A node is a layer with what is fused into it.
@@ -124,6 +125,24 @@ def gnmt():
     return nodes + [dense("words", 1024, 32000, "decoder")]
 
 
+def recurrent(name, inputs, hidden, steps, kind):
+    """One direction of an LSTM layer, its four gates in one product, `steps` times one after the other."""
+    return (name, kind, lambda batch, _length: steps * product(batch, inputs + hidden, 4 * hidden))
+
+
+def las():
+    """Listen, attend and spell (Chan and others, 2016): 40 features every 10 ms; a bidirectional LSTM layer of 256 and
+    three more, each of which reads the one below two steps at a time; a speller of 2 x 512 with attention, 30
+    characters. A round of the encoder is 80 ms of speech, one step of the topmost layer and 2, 4, 8 of those below."""
+    nodes, inputs = [], 40
+    for layer, steps in enumerate((8, 4, 2, 1), start=1):
+        for direction in ("forward", "backward"):
+            nodes.append(recurrent(f"listen{layer}_{direction}", inputs, 256, steps, "encoder"))
+        inputs = 2 * 2 * 256
+    nodes += [recurrent("spell1", 30 + 512, 512, 1, "decoder"), dense("attend", 512, 512, "decoder")]
+    return nodes + [recurrent("spell2", 512, 512, 1, "decoder"), dense("characters", 1024, 30, "decoder")]
+
+
 def attention(name, width, parts, kind):
     """`parts` products of width x width over all positions, and the scores, which no batch shares."""
 
@@ -176,7 +195,17 @@ SIGMA = math.log(32 / 10) / (Z.inv_cdf(0.90) - Z.inv_cdf(0.16))
 MU = {"german": math.log(10) - SIGMA * Z.inv_cdf(0.16), "english": math.log(20) - SIGMA * Z.inv_cdf(0.70)}
 
 
+# Speech, for LAS, whose inputs the paper does not describe. Assumed: the English sentences above, read aloud at 150 words
+# a minute (0.4 s a word, 5 rounds of 80 ms) and written down with 6 characters a word, the space included.
+ROUNDS_PER_WORD, CHARACTERS_PER_WORD = 5, 6
+
+
 def length_at(language, percentile):
+    if language == "speech":
+        return ROUNDS_PER_WORD * length_at("english", percentile)
+    if language == "characters":
+        return CHARACTERS_PER_WORD * length_at("english", percentile)
+
     if percentile in (0, 100):
         return 1 if percentile == 0 else 80
     return min(80, max(1, round(math.exp(MU[language] + SIGMA * Z.inv_cdf(percentile / 100)))))
@@ -186,15 +215,20 @@ def length_at(language, percentile):
 
 PUBLISHED_MS = {"cnn": ("resnet50", 1.1), "rnn": ("gnmt", 7.2), "attention": ("transformer", 2.4)}
 MODELS = {"resnet50": ("cnn", resnet50()), "vgg16": ("cnn", vgg16()), "mobilenet": ("cnn", mobilenet()),
-          "gnmt": ("rnn", gnmt()), "transformer": ("attention", transformer()), "bert": ("attention", bert())}
+          "gnmt": ("rnn", gnmt()), "las": ("rnn", las()), "transformer": ("attention", transformer()), "bert": ("attention", bert())}
 
 
 def times(kind, length, output):
     return {"static": 1, "encoder": length, "decoder": output}[kind]
 
 
-def single(nodes, batch=1):
-    n, m = length_at("english", 50), length_at("german", 50)
+def lengths_of(model):
+    return ("speech", "characters") if model == "las" else ("english", "german")
+
+
+def single(model, batch=1):
+    nodes = MODELS[model][1]
+    n, m = (length_at(language, 50) for language in lengths_of(model))
     return sum(seconds(batch, n) * times(kind, n, m) for _, kind, seconds in nodes)
 
 
@@ -202,8 +236,8 @@ def calibrate():
     constants = {}
     for kind, (model, milliseconds) in PUBLISHED_MS.items():
         nodes = MODELS[model][1]
-        missing = milliseconds / 1e3 - single(nodes)
-        constants[kind] = (1.0, missing / len(nodes)) if kind == "cnn" else (milliseconds / 1e3 / single(nodes), 0.0)
+        missing = milliseconds / 1e3 - single(model)
+        constants[kind] = (1.0, missing / len(nodes)) if kind == "cnn" else (milliseconds / 1e3 / single(model), 0.0)
     return constants
 
 
@@ -227,15 +261,16 @@ def profile_csv(model, constants):
     return "\n".join(lines) + "\n"
 
 
-def lengths_csv():
-    rows = [f"{p},{length_at('english', p)},{length_at('german', p)}" for p in range(101)]
-    return "\n".join(["percentile,english,german"] + rows) + "\n"
+def lengths_csv(*languages):
+    rows = [",".join(str(value) for value in [p, *(length_at(own, p) for own in languages)]) for p in range(101)]
+    return "\n".join([",".join(("percentile",) + languages)] + rows) + "\n"
 
 
 def files():
     constants = calibrate()
     contents = {f"npu-{model}.csv": profile_csv(model, constants) for model in MODELS}
-    contents["wmt19-lengths.csv"] = lengths_csv()
+    contents["wmt19-lengths.csv"] = lengths_csv("english", "german")
+    contents["speech-lengths.csv"] = lengths_csv("speech", "characters")
     return contents
 
 
@@ -246,9 +281,9 @@ def report():
         print(f"{kind}: factor {factor:.3f}, {per_node * 1e6:.2f} us per node")
     for model, (kind, nodes) in MODELS.items():
         factor, per_node = constants[kind]
-        n, m = length_at("english", 50), length_at("german", 50)
+        n, m = (length_at(language, 50) for language in lengths_of(model))
         count = sum(times(k, n, m) for _, k, _ in nodes)
-        whole = [1e3 * (single(nodes, batch) * factor + per_node * count) for batch in BATCHES]
+        whole = [1e3 * (single(model, batch) * factor + per_node * count) for batch in BATCHES]
         print(f"{model:12s} {len(nodes):3d} nodes", " ".join(f"{b}:{ms:.2f}" for b, ms in zip(BATCHES, whole)), "ms")
 
 
