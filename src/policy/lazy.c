@@ -94,8 +94,7 @@ static void push(struct tt_policy *self, int32_t executor, const struct tt_lazy_
         tt_lazy_waits_remove(&self->door.waits, request);
         tt_queues_take(&self->queues, request);
         request->policy_word = executor;
-        struct tt_lazy_member member = {
-            .request = request, .alone_ns = alone_ns, .full_ns = alone_ns, .issued_at = now};
+        struct tt_lazy_member member = {.request = request, .full_ns = alone_ns, .issued_at = now};
         tt_lazy_stack_add(stack, &member);
     }
     tt_lazy_waits_restart(&self->door.waits, group->model, now);
@@ -150,14 +149,10 @@ static void run_top(struct tt_policy *self, struct tt_mechanism *actions, int32_
         tt_mechanism_run_begin(actions, executor, top->model, top->place.step, to - 1);
     task->walk = TT_WALK_PARTING;
     task->length = top->padded;
-    lane->run.consumed_ns = top->alone_ns;
-    for (int32_t i = 0; i < top->count; i++) {
-        struct tt_request *request = stack->members[top->first + i].request;
-        tt_mechanism_run_add(actions, request);
-        if (to < end)
-            lane->run.consumed_ns -= tt_lazy_times_span(times, request->rows, request->length,
-                                                        (struct tt_lazy_place){.step = to}, end);
-    }
+    lane->run.consumed_ns = -1;
+    lane->run.to = to;
+    for (int32_t i = 0; i < top->count; i++)
+        tt_mechanism_run_add(actions, stack->members[top->first + i].request);
     int64_t span_ns = tt_lazy_times_span(times, top->rows, top->length, top->place, to);
     lane->run.running = true;
     lane->run.predicted_ns = tt_instant_max(span_ns, 1);
@@ -265,9 +260,7 @@ static void lazy_finished(struct tt_policy *self, int64_t now, const struct tt_t
     for (int32_t i = 0; i < task->count; i++) {
         struct tt_lazy_member *member = &stack->members[top->first + i];
         tt_assert(member->request == task->items[i].request);
-        if (member->request->state == TT_REQUEST_QUEUED)
-            member->alone_ns = tt_lazy_slack_alone(&self->door.slack, member->request);
-        else
+        if (member->request->state != TT_REQUEST_QUEUED)
             member->request = NULL;
     }
     tt_lazy_stack_settle(stack);

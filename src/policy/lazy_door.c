@@ -41,7 +41,7 @@ static bool has_room(const struct tt_lazy_stack *stack, int32_t model, int32_t m
 
 /* Where inputs are padded: is it short enough for those that are under way? */
 static bool has_length(const struct tt_lazy_door *self, const struct tt_lazy_stack *stack,
-                       const struct tt_lazy_run *run, const struct tt_request *request) {
+                       struct tt_lazy_run *run, const struct tt_request *request) {
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
     if (!model_of(self, request->model)->padded || !top || top->model != request->model)
         return true;
@@ -63,8 +63,7 @@ static bool has_turn(const struct tt_lazy_door *self, const struct tt_lazy_stack
 
 /* May the group join, or preempt, what is on the stack? */
 static bool may_come(const struct tt_lazy_door *self, struct tt_lazy_stack *stack,
-                     const struct tt_lazy_run *run, const struct tt_lazy_group *group,
-                     int64_t now) {
+                     struct tt_lazy_run *run, const struct tt_lazy_group *group, int64_t now) {
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
     return (top->model == group->model ||
             tt_lazy_worth_preempting(&self->worth, stack, run, group, now)) &&
@@ -74,7 +73,7 @@ static bool may_come(const struct tt_lazy_door *self, struct tt_lazy_stack *stac
 /* Has the group waited long enough to come in? If not, *out_at (if asked for) is when it will have.
  */
 static bool pays(const struct tt_lazy_door *self, const struct tt_lazy_stack *stack,
-                 const struct tt_lazy_run *run, const struct tt_lazy_group *group, int64_t now,
+                 struct tt_lazy_run *run, const struct tt_lazy_group *group, int64_t now,
                  int64_t *out_at) {
     if (self->worth.patience_permille == 0)
         return true;
@@ -89,7 +88,7 @@ static bool pays(const struct tt_lazy_door *self, const struct tt_lazy_stack *st
 /* The group with those behind it in its queue, from `next` on, as far as there is room; `checked`:
  * and all of whose prefixes may come. */
 static struct tt_lazy_group lengthened(const struct tt_lazy_door *self, struct tt_lazy_stack *stack,
-                                       const struct tt_lazy_run *run, struct tt_lazy_group group,
+                                       struct tt_lazy_run *run, struct tt_lazy_group group,
                                        const struct tt_request *next, bool checked, int64_t now) {
     const struct tt_fifo *fifo = &self->queues->fifos[group.model];
     for (const struct tt_request *r = next; r && r->step == group.place.step;
@@ -108,9 +107,8 @@ static struct tt_lazy_group lengthened(const struct tt_lazy_door *self, struct t
 
 /* The head by itself; empty where there is no room for it. */
 static struct tt_lazy_group head_alone(const struct tt_lazy_door *self,
-                                       const struct tt_lazy_stack *stack,
-                                       const struct tt_lazy_run *run, const struct tt_request *head,
-                                       int64_t now) {
+                                       const struct tt_lazy_stack *stack, struct tt_lazy_run *run,
+                                       const struct tt_request *head, int64_t now) {
     struct tt_lazy_group group = no_group(self, head);
     if (!has_room(stack, head->model, group.most_rows, head->rows, 1) ||
         !has_length(self, stack, run, head) || !has_turn(self, stack, head))
@@ -122,7 +120,7 @@ static struct tt_lazy_group head_alone(const struct tt_lazy_door *self,
 /* What a group asks for grows with it: when not even the head may, nobody may; when the largest
  * may, all may. */
 struct tt_lazy_group tt_lazy_door_admits(const struct tt_lazy_door *self,
-                                         struct tt_lazy_stack *stack, const struct tt_lazy_run *run,
+                                         struct tt_lazy_stack *stack, struct tt_lazy_run *run,
                                          const struct tt_request *head, int64_t now) {
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
     struct tt_lazy_group first = head_alone(self, stack, run, head, now);
@@ -176,8 +174,8 @@ struct tt_request *tt_lazy_door_candidate(const struct tt_lazy_door *self,
 
 /* As many of those who wait as there is room for, taken to be like the head. */
 static bool everybody_pays(const struct tt_lazy_door *self, const struct tt_lazy_stack *stack,
-                           const struct tt_lazy_run *run, const struct tt_lazy_group *head,
-                           int64_t now, int64_t *out_at) {
+                           struct tt_lazy_run *run, const struct tt_lazy_group *head, int64_t now,
+                           int64_t *out_at) {
     const struct tt_fifo *fifo = &self->queues->fifos[head->model];
     int64_t room = head->most_rows - stack->rows_of_model[head->model];
     struct tt_lazy_group group = *head;
@@ -193,7 +191,7 @@ static bool everybody_pays(const struct tt_lazy_door *self, const struct tt_lazy
 }
 
 bool tt_lazy_door_opens(const struct tt_lazy_door *self, struct tt_lazy_stack *stack,
-                        const struct tt_lazy_run *run, const struct tt_request *head, int64_t now,
+                        struct tt_lazy_run *run, const struct tt_request *head, int64_t now,
                         int64_t *out_at) {
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
     struct tt_lazy_group group = head_alone(self, stack, run, head, now);

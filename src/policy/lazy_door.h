@@ -38,12 +38,12 @@ bool tt_lazy_door_alike(const struct tt_lazy_door *self, const struct tt_lazy_en
 /* Who of the head's queue comes in now; an empty group when nobody may. No task runs; with an empty
  * stack all may for whom there is room. */
 struct tt_lazy_group tt_lazy_door_admits(const struct tt_lazy_door *self,
-                                         struct tt_lazy_stack *stack, const struct tt_lazy_run *run,
+                                         struct tt_lazy_stack *stack, struct tt_lazy_run *run,
                                          const struct tt_request *head, int64_t now);
 /* While a task runs: is it to make room for the head? If not, *out_at is when to ask again, if that
  * comes before what is there. */
 bool tt_lazy_door_opens(const struct tt_lazy_door *self, struct tt_lazy_stack *stack,
-                        const struct tt_lazy_run *run, const struct tt_request *head, int64_t now,
+                        struct tt_lazy_run *run, const struct tt_request *head, int64_t now,
                         int64_t *out_at);
 
 #endif

@@ -50,6 +50,18 @@ struct tt_lazy_group tt_lazy_slack_grown(const struct tt_lazy_slack *self,
     return grown;
 }
 
+/* What each of the entry's members still needs by itself. */
+static void take_times(const struct tt_lazy_slack *self, struct tt_lazy_stack *stack,
+                       struct tt_lazy_entry *entry) {
+    entry->timed = true;
+    entry->alone_ns = 0;
+    for (int32_t i = 0; i < entry->count; i++) {
+        struct tt_lazy_member *member = &stack->members[entry->first + i];
+        member->alone_ns = tt_lazy_slack_alone(self, member->request);
+        entry->alone_ns += member->alone_ns;
+    }
+}
+
 /* Brings votes and totals up to date. */
 static void survey(const struct tt_lazy_slack *self, struct tt_lazy_stack *stack,
                    const struct tt_lazy_run *run, int64_t now) {
@@ -59,6 +71,8 @@ static void survey(const struct tt_lazy_slack *self, struct tt_lazy_stack *stack
     for (int32_t e = stack->surveyed; e < stack->depth; e++) {
         struct tt_lazy_entry *entry = &stack->entries[e];
         bool runs = run->running && e == stack->depth - 1;
+        if (!entry->timed)
+            take_times(self, stack, entry);
         entry->veto = nobody();
         for (int32_t i = 0; i < entry->count; i++) {
             const struct tt_lazy_member *member = &stack->members[entry->first + i];
@@ -85,10 +99,28 @@ void tt_lazy_slack_started(struct tt_lazy_stack *stack) {
         stack->surveyed = stack->depth - 1;
 }
 
+/* What the running members need alone until their task ends. The stack has been surveyed. */
+static int64_t consumed(const struct tt_lazy_slack *self, const struct tt_lazy_stack *stack,
+                        struct tt_lazy_run *run) {
+    if (run->consumed_ns >= 0)
+        return run->consumed_ns;
+    const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
+    const struct tt_lazy_times *times = &self->times[top->model];
+    struct tt_lazy_place to = {.step = run->to};
+    run->consumed_ns = top->alone_ns;
+    for (int32_t i = 0; run->to < times->step_count && i < top->count; i++) {
+        const struct tt_request *request = stack->members[top->first + i].request;
+        run->consumed_ns -= tt_lazy_times_rest(times, request->rows, request->length, to);
+    }
+    return run->consumed_ns;
+}
+
 /* What the running members have done of what they needed alone. */
-static int64_t done_ns(const struct tt_lazy_run *run, int64_t now) {
+static int64_t done_ns(const struct tt_lazy_slack *self, const struct tt_lazy_stack *stack,
+                       struct tt_lazy_run *run, int64_t now) {
     if (!run->running || now <= run->started_at)
         return 0;
+    (void)consumed(self, stack, run);
     int64_t elapsed_ns = tt_instant_min(now - run->started_at, run->predicted_ns);
     return (int64_t)((__int128)run->consumed_ns * elapsed_ns / run->predicted_ns);
 }
@@ -134,8 +166,7 @@ static bool curves_allow(const struct tt_lazy_slack *self, const struct tt_lazy_
 }
 
 bool tt_lazy_slack_allows(const struct tt_lazy_slack *self, struct tt_lazy_stack *stack,
-                          const struct tt_lazy_run *run, const struct tt_lazy_group *group,
-                          int64_t now) {
+                          struct tt_lazy_run *run, const struct tt_lazy_group *group, int64_t now) {
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
     survey(self, stack, run, now);
     if (self->form == TT_LAZY_CURVES)
@@ -145,18 +176,20 @@ bool tt_lazy_slack_allows(const struct tt_lazy_slack *self, struct tt_lazy_stack
         return true;
     if (self->form == TT_LAZY_PUBLISHED)
         return top->total_full_ns + group->alone_ns <= key;
-    return now + top->total_alone_ns - done_ns(run, now) + group->alone_ns <= key;
+    return now + top->total_alone_ns - done_ns(self, stack, run, now) + group->alone_ns <= key;
 }
 
 int64_t tt_lazy_slack_retry_at(const struct tt_lazy_slack *self, const struct tt_lazy_stack *stack,
-                               const struct tt_lazy_run *run, const struct tt_lazy_group *group,
+                               struct tt_lazy_run *run, const struct tt_lazy_group *group,
                                int64_t now) {
     if (self->form == TT_LAZY_CURVES)
         return TT_NEVER; /* later only means more to catch up with */
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
     int64_t at = tt_instant_min(top->total_veto.until_at, group->veto.until_at);
-    int64_t gain_ns = run->consumed_ns - run->predicted_ns;
-    if (self->form == TT_LAZY_PUBLISHED || !run->running || gain_ns <= 0)
+    if (self->form == TT_LAZY_PUBLISHED || !run->running)
+        return at;
+    int64_t gain_ns = consumed(self, stack, run) - run->predicted_ns;
+    if (gain_ns <= 0)
         return at;
     /* The sum shrinks faster than time passes: the first elapsed x with
      * x * gain / predicted >= excess, rounded as done_ns does. */

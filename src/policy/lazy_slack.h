@@ -27,7 +27,8 @@ struct tt_lazy_run {
     bool running;
     int64_t started_at;
     int64_t predicted_ns; /* how long it takes, > 0 */
-    int64_t consumed_ns;  /* what its members need alone until its end */
+    int32_t to;           /* it ends before this step */
+    int64_t consumed_ns;  /* what its members need alone until its end; -1: nobody has asked yet */
 };
 
 struct tt_lazy_slack {
@@ -57,12 +58,11 @@ struct tt_lazy_group tt_lazy_slack_grown(const struct tt_lazy_slack *self,
 void tt_lazy_slack_started(struct tt_lazy_stack *stack);
 /* May the group come in now? The stack is not empty. */
 bool tt_lazy_slack_allows(const struct tt_lazy_slack *self, struct tt_lazy_stack *stack,
-                          const struct tt_lazy_run *run, const struct tt_lazy_group *group,
-                          int64_t now);
+                          struct tt_lazy_run *run, const struct tt_lazy_group *group, int64_t now);
 /* _allows said no at `now`: from when on it might say yes, if nothing happens; TT_NEVER: not before
  * the task ends. */
 int64_t tt_lazy_slack_retry_at(const struct tt_lazy_slack *self, const struct tt_lazy_stack *stack,
-                               const struct tt_lazy_run *run, const struct tt_lazy_group *group,
+                               struct tt_lazy_run *run, const struct tt_lazy_group *group,
                                int64_t now);
 
 #endif

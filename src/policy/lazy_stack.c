@@ -42,7 +42,6 @@ static void take_note(struct tt_lazy_entry *entry, const struct tt_lazy_member *
     entry->length = request->length > entry->length ? request->length : entry->length;
     if (request->round < entry->place.round)
         entry->place.round = request->round;
-    entry->alone_ns += member->alone_ns;
     entry->full_ns += member->full_ns;
 }
 
@@ -67,15 +66,17 @@ void tt_lazy_stack_merge(struct tt_lazy_stack *self) {
     lower->length = upper->length > lower->length ? upper->length : lower->length;
     if (upper->place.round < lower->place.round)
         lower->place.round = upper->place.round;
-    lower->alone_ns += upper->alone_ns;
     lower->full_ns += upper->full_ns;
+    lower->timed = lower->timed && upper->timed;
+    lower->alone_ns += upper->alone_ns;
     self->depth--;
     touch(self, self->depth - 1);
 }
 
 static void recount(struct tt_lazy_stack *self, struct tt_lazy_entry *entry) {
     entry->rows = entry->length = 0;
-    entry->alone_ns = entry->full_ns = 0;
+    entry->full_ns = 0;
+    entry->timed = false;
     entry->place.round = INT32_MAX;
     for (int32_t i = 0; i < entry->count; i++)
         take_note(entry, &self->members[entry->first + i]);
@@ -196,7 +197,7 @@ void tt_lazy_stack_check(const struct tt_lazy_stack *self) {
         tt_assert(entry->first == at);
         tt_assert(entry->count > 0);
         int32_t rows = 0, length = 0, round = INT32_MAX;
-        int64_t alone_ns = 0;
+        int64_t alone_ns = 0, full_ns = 0;
         for (int32_t i = 0; i < entry->count; i++, at++) {
             const struct tt_lazy_member *member = &self->members[at];
             tt_assert(member->request->model == entry->model);
@@ -205,10 +206,12 @@ void tt_lazy_stack_check(const struct tt_lazy_stack *self) {
             length = member->request->length > length ? member->request->length : length;
             round = member->request->round < round ? member->request->round : round;
             alone_ns += member->alone_ns;
+            full_ns += member->full_ns;
         }
         tt_assert(rows == entry->rows && length == entry->length);
         tt_assert(round == entry->place.round);
-        tt_assert(alone_ns == entry->alone_ns);
+        tt_assert(full_ns == entry->full_ns);
+        tt_assert(!entry->timed || alone_ns == entry->alone_ns);
     }
     tt_assert(at == self->count);
 }

@@ -5,10 +5,10 @@
  * nobody moves. Only where members of one entry part are they sorted: those with the smallest next
  * step, who have most to catch up with, on top.
  *
- * An entry keeps sums over its members (what they still need, alone) and, from the bottom up to
- * itself, what the slack check asks of the whole stack: lazy_slack.h fills these in when it needs
- * them, and every change here says from which entry on it has to. Everything is
- * allocated at init. It decides nothing and knows no time. */
+ * What its members still need, alone, and, from the bottom up to an entry, what the slack check
+ * asks of the whole stack, is filled in by lazy_slack.h when it needs it, and not before: most
+ * tasks end without anybody asking. Every change here says for which entries it is to be done anew.
+ * Everything is allocated at init. It decides nothing and knows no time. */
 #ifndef TT_POLICY_LAZY_STACK_H
 #define TT_POLICY_LAZY_STACK_H
 
@@ -17,8 +17,8 @@
 
 struct tt_lazy_member {
     struct tt_request *request; /* NULL: it leaves */
-    int64_t alone_ns;           /* what it still needs by itself, at the last boundary */
     int64_t full_ns;            /* what it needed by itself when it came in */
+    int64_t alone_ns;           /* what it still needs, at the last boundary; where timed */
     int64_t issued_at;          /* when it came in */
 };
 
@@ -36,8 +36,10 @@ struct tt_lazy_entry {
     int32_t length; /* the longest input */
     int32_t padded; /* what all are padded to, once the first step has run; 0: nothing */
     struct tt_lazy_place place; /* the round of the member with the most rounds before it */
-    int64_t alone_ns, full_ns;  /* sums over the members */
-    struct tt_lazy_veto veto;   /* of its members */
+    int64_t full_ns;            /* sum over the members */
+    bool timed;                 /* alone_ns, of the members and their sum here, is known */
+    int64_t alone_ns;
+    struct tt_lazy_veto veto; /* of its members */
     /* From the bottom entry up to this one: */
     int64_t total_alone_ns, total_full_ns;
     struct tt_lazy_veto total_veto;
