@@ -123,7 +123,7 @@ static void merge(const struct tt_policy *self, struct lane *lane) {
     }
 }
 
-/* What the top entry's inputs are padded to; 0 where they are not. Like those that it is going to
+/* L6: what the top entry's inputs are padded to; 0 where they are not. Like those that it will
  * merge with. */
 static int32_t padding(const struct tt_policy *self, const struct tt_lazy_stack *stack,
                        bool meets) {

@@ -39,7 +39,7 @@ static bool has_room(const struct tt_lazy_stack *stack, int32_t model, int32_t m
     return there + rows <= most_rows || (there == 0 && count == 1);
 }
 
-/* Where inputs are padded: is it short enough for those that are under way? */
+/* L6: where inputs are padded, is it short enough for those that are under way? */
 static bool has_length(const struct tt_lazy_door *self, const struct tt_lazy_stack *stack,
                        struct tt_lazy_run *run, const struct tt_request *request) {
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
