@@ -5,7 +5,7 @@ that is preempted, newcomers who catch up with it, and both going on as one.
     curl -s 'http://127.0.0.1:8000/v2/debug/trace?seconds=5' -o trace.json
     bench/lazy_timeline.py trace.json cnn docs/lazy.svg
 
-The first such story of the model is drawn, the one with the fewest other requests in it. Exit code 1: there is none.
+Of such stories of the model one with the fewest requests is drawn, whose parts are the longest. Exit code 1: there is none.
 """
 import json
 import sys
@@ -59,7 +59,7 @@ def picture(story, requests, model):
     out.append(f'<line x1="{LEFT}" y1="{y}" x2="{WIDTH - RIGHT}" y2="{y}" stroke="black"/>')
     for i in range(6):
         at = start + margin + (stop - start - 2 * margin) * i / 5
-        out.append(f'<text x="{x(at):.1f}" y="{y + 15}" text-anchor="middle">{at - start - margin:.0f}</text>')
+        out.append(f'<text x="{x(at):.1f}" y="{y + 15}" text-anchor="middle">{abs(at - start - margin):.0f}</text>')
     return "\n".join(out + ["</svg>"]) + "\n"
 
 
@@ -84,7 +84,7 @@ def main():
             present = [one for one in events if one["cat"] == "request" and one["args"]["model"] == sys.argv[2]
                        and one["ts"] < end(story[0]) and end(one) >= end(story[2]) - 1]
             if len(present) == story[2]["args"]["requests"]:
-                found.append((len(present), -story[1]["dur"], story, sorted(present, key=lambda one: one["ts"])))
+                found.append((len(present), -min(one["dur"] for one in story), story, sorted(present, key=lambda one: one["ts"])))
     if not found:
         print(f"lazy_timeline: nobody of {sys.argv[2]} was preempted, caught up with and merged", file=sys.stderr)
         return 1
