@@ -6,6 +6,7 @@
 
 #include "base/instant.h"
 #include "cmd/arguments.h"
+#include "cmd/overlap_report.h"
 #include "engine/onnxruntime.h"
 #include "model/repository.h"
 #include "model/slices.h"
@@ -37,6 +38,8 @@ static const char help[] =
     "                      8,16,32,64,128)\n"
     "  --runs N            at least so many runs per point (20)\n"
     "  --output FILE       where to write; - for stdout\n"
+    "  --link-gb-per-s G   say what overlapping copies over such a link would gain (without it:\n"
+    "                      copies from memory to memory)\n"
     "  --onnxruntime FILE  the ONNX Runtime library to load (looked for)\n"
     "  --help              this text\n";
 
@@ -46,6 +49,7 @@ struct flags {
     char *model;
     int64_t max_batch, runs;
     int32_t lengths[MOST_LENGTHS], length_count;
+    double link_gb_per_s;
     const char *output, *onnxruntime;
 };
 
@@ -68,6 +72,7 @@ static int parse_flags(int argc, char **argv, struct flags *flags) {
         {"lengths", required_argument, NULL, 'l'},
         {"runs", required_argument, NULL, 'n'},
         {"output", required_argument, NULL, 'o'},
+        {"link-gb-per-s", required_argument, NULL, 'g'},
         {"onnxruntime", required_argument, NULL, 'r'},
         {"help", no_argument, NULL, 'h'},
         {0},
@@ -94,6 +99,14 @@ static int parse_flags(int argc, char **argv, struct flags *flags) {
                                            optarg);
             break;
         case 'o': flags->output = optarg; break;
+        case 'g': {
+            char *end;
+            flags->link_gb_per_s = strtod(optarg, &end);
+            if (*end || !(flags->link_gb_per_s > 0 && flags->link_gb_per_s <= 1e6))
+                return tt_arguments_refuse("profile", "--link-gb-per-s wants a number above 0, not",
+                                           optarg);
+            break;
+        }
         case 'r': flags->onnxruntime = optarg; break;
         case 'h': fputs(help, stdout); return 0;
         case ':':
@@ -127,6 +140,7 @@ struct subject {
     char digest[TT_DIGEST_BYTES];
     char device[300], date[16], output[4096];
     const char **step_names;
+    double link_gb_per_s;
     struct tt_profile_keeper keeper;
 };
 
@@ -230,6 +244,19 @@ static int64_t latency_at(const struct subject *subject, int32_t step, int32_t b
     return 0;
 }
 
+/* E6: at the first length, for one row and for the largest batch. */
+static void print_overlap(const struct subject *subject, int32_t max_batch) {
+    const struct tt_profile_keeper *keeper = &subject->keeper;
+    struct tt_overlap_report report = {
+        .signature = subject->loaded->engine->ops->signature(subject->loaded),
+        .length = keeper->count && keeper->points[0].length ? keeper->points[0].length : 1,
+        .link_gb_per_s = subject->link_gb_per_s};
+    tt_overlap_report_print(&report, 1, latency_at(subject, TT_CALIBRATION_WHOLE, 1), stderr);
+    if (max_batch > 1)
+        tt_overlap_report_print(&report, max_batch,
+                                latency_at(subject, TT_CALIBRATION_WHOLE, max_batch), stderr);
+}
+
 /* D6: for each step what it prefers, and what remains from it on (T_remain) for a batch of one and
  * for the largest, at the first length. */
 static void print_summary(const struct subject *subject, int32_t max_batch) {
@@ -268,6 +295,7 @@ static enum tt_err write_profile(struct subject *subject, int32_t max_batch,
         if (!err) {
             tt_profile_keeper_finished(&subject->keeper);
             print_summary(subject, max_batch);
+            print_overlap(subject, max_batch);
             fprintf(stderr, "tutti profile: wrote %d points (%d of them from a run before) to %s\n",
                     subject->keeper.count, subject->keeper.recalled, subject->output);
         }
@@ -325,6 +353,7 @@ static enum tt_err measure(const struct flags *flags, const struct tt_repository
     if (!subject)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     subject->model = model;
+    subject->link_gb_per_s = flags->link_gb_per_s;
     subject->path = model->versions[model->version_count - 1].path;
     enum tt_err err = load_subject(subject, engine, library, max_batch, why);
     if (!err) {

@@ -1,5 +1,7 @@
-/* Window: wait a little for company, then run what is there (baselines D9, L4, E7: ZeroBatch,
- * DelayBatch, GraphB, the batcher of TF-Serving, and what Triton's `dynamic_batching` asks for).
+/* Window: wait a little for company, then run what is there.
+ *
+ * D9, L4, E7: the baselines ZeroBatch, DelayBatch, GraphB and the batcher of TF-Serving; and what
+ * Triton's `dynamic_batching` asks for.
  *
  * The candidate of a model is the longest prefix of its queue of at most max_batch rows (the first
  * request always counts, whatever its rows; requests at another step end it). It is due

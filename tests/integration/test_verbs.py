@@ -104,6 +104,7 @@ class BadRequests(unittest.TestCase):
 
     def test_profile_of_nothing(self):
         self.assert_refused("profile", "/no/such/place", says="/no/such/place")
+        self.assert_refused("profile", "/tmp", "--link-gb-per-s", "0", says="--link-gb-per-s wants")
 
 
 class Models(unittest.TestCase):
@@ -176,6 +177,17 @@ class Models(unittest.TestCase):
         for batch in (1, 2, 4):
             self.assertIn("batch: %d " % batch, text)
         self.assertEqual(run("models", "check", self.models).returncode, 0)
+
+    def test_profile_says_what_overlapping_gains(self):
+        """E6: equation 1, for copies from memory to memory, or over the link that one names."""
+        answer = run("profile", self.models / "mlp", "--max-batch", 4, "--runs", 3)
+        self.assertIn("overlap at batch 1: 80 bytes take", answer.stderr)  # 16 floats in, 4 out
+        self.assertIn("overlap at batch 4: 320 bytes take", answer.stderr)
+        self.assertIn("from memory to memory", answer.stderr)
+        # 80 bytes at 80 bytes a second take a second: all of the computation is hidden, and nearly no time is saved.
+        slow = run("profile", self.models / "mlp", "--max-batch", 1, "--runs", 3, "--link-gb-per-s", "8e-8")
+        self.assertIn("80 bytes take 1000000.0 us over the link", slow.stderr)
+        self.assertRegex(slow.stderr, r"adds 0\.[0-9] % of throughput")
 
 
 if __name__ == "__main__":
