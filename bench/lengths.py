@@ -11,7 +11,7 @@ one core gives. The same for a backlog of queries of 4 to 8 tokens. Turns altern
 With --simulate, the latencies under a Poisson load: the model's time by batch and length is measured the same way (in
 processor time), and `tutti experiment` serves the same 20,000 arrivals by `none` and by `lengths` at each rate.
 
-    scripts/test_python.sh bench/lengths.py [--rounds N] [--simulate] [--cache DIR]
+    scripts/test_python.sh bench/lengths.py [--rounds N] [--simulate] [--only PART] [--cache DIR]
 """
 import argparse
 import csv
@@ -47,6 +47,7 @@ def arguments():
     parser.add_argument("--cache", default=str(ROOT / ".deps" / "models"), help="where minilm's download is kept")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--width", type=int, default=2, help="lengths of a class (2)")
+    parser.add_argument("--only", choices=["sentences", "queries", "simulate"], help="one part alone")
     parser.add_argument("--simulate", action="store_true", help="also latencies under load, in virtual time")
     parser.add_argument("--rates", default="20,40,60,80,100,110,120,130,140", help="requests per second")
     return parser.parse_args()
@@ -200,18 +201,22 @@ def simulate(options, folder, title, draw, rates):
 
 def main():
     options = arguments()
+    simulates = options.simulate or options.only == "simulate"
     rng = random.Random(11)
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
         server = Server(options.tutti, make_models(folder, options))
         try:
-            compare(options, server, folder, "sentences", draw_lengths(rng, BACKLOG))
-            compare(options, server, folder, "queries of 4 to 8 tokens", [rng.randint(4, 8) for _ in range(BACKLOG)])
-            if options.simulate:
+            sentences, queries = draw_lengths(rng, BACKLOG), [rng.randint(4, 8) for _ in range(BACKLOG)]
+            if options.only in (None, "sentences"):
+                compare(options, server, folder, "sentences", sentences)
+            if options.only in (None, "queries"):
+                compare(options, server, folder, "queries of 4 to 8 tokens", queries)
+            if simulates:
                 measure_profile(options, server, folder, folder / "profile.pbtxt")
         finally:
             server.end()
-        if options.simulate:
+        if simulates:
             rates = [int(rate) for rate in options.rates.split(",")]
             simulate(options, folder, "sentences", draw_lengths, rates)
             simulate(
