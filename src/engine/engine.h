@@ -63,6 +63,7 @@ struct tt_engine_member {
     /* D8: where the request goes on, if not at the step behind the task's last one done: step_count
      * where it left the model early (and has its result). -1: with the others. */
     int32_t next_step;
+    int32_t skips; /* how often it went on behind some steps, within the task or at its end */
 };
 
 enum tt_engine_outcome { TT_ENGINE_DONE, TT_ENGINE_ABORTED, TT_ENGINE_PREEMPTED };

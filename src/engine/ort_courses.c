@@ -373,7 +373,9 @@ enum tt_err tt_ort_courses_take(struct tt_ort_run *run, struct tt_message *why) 
     }
     for (int32_t i = 0; i < run->count; i++) {
         int32_t e = run->desk->courses.of_member[i];
-        run->members[i]->next_step = e >= 0 ? model->exits.exits[e].to : run->last_step_done + 1;
+        int32_t to = e >= 0 ? model->exits.exits[e].to : run->last_step_done + 1;
+        run->members[i]->next_step = to;
+        run->members[i]->skips += e >= 0 && to < model->step_count;
     }
     return TT_OK;
 }

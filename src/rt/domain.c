@@ -458,11 +458,10 @@ static void count_batch(struct tt_served_model *model, const struct tt_task *tas
     int32_t bucket = 0, rows = whole ? task->rows : 0;
     for (int32_t i = 0; i < engine_task->member_count; i++) {
         const struct tt_engine_member *member = &engine_task->members[i];
-        if (member->next_step < 0)
-            continue;
         bool leaves = member->next_step == model->step_model.step_count;
         rows += leaves && !whole ? member->rows : 0;
-        tt_counter_add(leaves ? &stats->left_early : &stats->skipped, 1);
+        tt_counter_add(&stats->left_early, leaves);
+        tt_counter_add(&stats->skipped, member->skips);
     }
     while (bucket < TT_BATCH_BUCKETS - 1 && task->rows > 1 << bucket)
         bucket++;

@@ -312,6 +312,7 @@ static void land_one(struct walk *walk, const struct tt_engine_task *task,
     if (member->err)
         fail_msg("%s", member->why->text);
     bool alone = member->next_step >= 0;
+    assert_true(member->skips == 0 || walker->course == SKIPS);
     walk->in_the_midst += alone && task->last_step_done > 3;
     walker->step = alone ? member->next_step : task->last_step_done + 1;
     if (walker->course == SKIPS)

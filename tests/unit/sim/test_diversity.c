@@ -250,8 +250,11 @@ static void random_worlds_lose_nothing(void **state) {
     (void)state;
     struct tt_profile *profiles[] = {profile_of(one_unit, 0, 0.6), profile_of(by_row, 0, 1),
                                      profile_of(by_length, 8, 0.5)};
+    const char *wanted = getenv("TUTTI_TEST_WORLDS"), *from = getenv("TUTTI_TEST_SEED");
+    uint64_t worlds = wanted ? strtoull(wanted, NULL, 10) : 120;
+    uint64_t first = from ? strtoull(from, NULL, 10) : 1;
     int64_t events = 0;
-    for (uint64_t seed = 1; seed <= 120; seed++) {
+    for (uint64_t seed = first; seed < first + worlds; seed++) {
         struct tt_prng prng;
         tt_prng_init(&prng, seed, 0);
         struct tt_step steps[5];
@@ -296,7 +299,8 @@ static void random_worlds_lose_nothing(void **state) {
             fail_msg("seed %d: nothing was computed", (int)seed);
         events += world.ended;
     }
-    print_message("%lld requests\n", (long long)events);
+    print_message("%lld requests of %lld worlds from seed %lld\n", (long long)events,
+                  (long long)worlds, (long long)first);
     for (int i = 0; i < 3; i++)
         tt_profile_free(profiles[i]);
 }
