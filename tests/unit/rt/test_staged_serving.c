@@ -40,6 +40,11 @@ static const struct subject resnet = {tiny_resnet, {4, {0, 3, 8, 8}}, 2};
 static const struct subject mlp = {tiny_mlp, {2, {0, 16}}, 1};
 static const struct subject *subject;
 
+static struct tt_text tiny_embed_of(uint64_t seed) {
+    (void)seed;
+    return tiny_embed();
+}
+
 static void write_file(const char *model, const char *name, const void *bytes, size_t count) {
     char path[600];
     snprintf(path, sizeof(path), "%s/%s", root, model);
@@ -246,6 +251,77 @@ static void test_early_exits(void **state) {
     }
 }
 
+static struct tt_infer *send_ids(struct client *client, struct tt_served_model *model, int32_t kind,
+                                 int64_t id) {
+    struct tt_infer_shape shape = {0, {2, {1, 2}}};
+    size_t size = 0, bytes;
+    struct tt_infer *infer = NULL;
+    struct tt_message why;
+    if (tt_infer_begin(client->port, model, &shape, &size, 1, &infer, &why))
+        fail_msg("%s", why.text);
+    int64_t *to = tt_infer_input(infer, 0, &bytes);
+    to[0] = id;
+    to[1] = kind;
+    struct asked *asked = calloc(1, sizeof(*asked));
+    assert_non_null(asked);
+    *asked = (struct asked){.client = client, .kind = kind};
+    client->waiting++;
+    tt_infer_submit(infer, &(struct tt_infer_options){.timeout_ns = 60 * TT_S}, done, asked);
+    return infer;
+}
+
+/* D3: a stage that fails fails only whose input it was, and gives its slots and buffer pairs back:
+ * many more fail than there are pairs, cancelled ones among them, and the pipeline goes on. */
+static void test_failing_stages_give_back(void **state) {
+    (void)state;
+    static const struct subject embed = {tiny_embed_of, {2, {0, 2}}, 1};
+    subject = &embed;
+    struct tt_message why;
+    assert_int_equal(tt_machine_scratch(root, sizeof(root), &why), TT_OK);
+    make_model("whole", "policy { name: \"serial\" }");
+    make_model("staged", "slo_us: 10000000 policy { name: \"diversity\" option { key: \"pairs\" "
+                         "value: \"1\" } } stages { after: \"positive\" }");
+    const char *const roots[] = {root};
+    struct tt_control_options options = {
+        .repositories = roots, .repository_count = 1, .loader = {.executors = 2, .say = say}};
+    struct tt_control *loaded = NULL;
+    if (tt_control_open(&options, &loaded, &why))
+        fail_msg("%s", why.text);
+    struct client client;
+    client_open(&client, tt_control_serving(loaded));
+    struct tt_served_model *whole = find(&client, "whole"), *staged = find(&client, "staged");
+    for (int32_t kind = 0; kind < KINDS; kind++)
+        send_ids(&client, whole, kind, kind);
+    client_wait(&client, 0);
+    int32_t sent = 0, bad = 0;
+    for (int32_t round = 0; round < ROUNDS; round++) {
+        for (int32_t i = 0; i < BURST; i++, sent++) {
+            bool wrong = (round + i) % 3 == 0;
+            int32_t kind = (round * 5 + i) % KINDS;
+            struct tt_infer *infer = send_ids(&client, staged, kind, wrong ? 100000 : kind);
+            bad += wrong;
+            if ((round + i) % 7 == 0)
+                tt_infer_cancel(infer);
+        }
+        client_wait(&client, round % 9);
+    }
+    client_wait(&client, 0);
+    int32_t cancelled = client.by_error[-TT_ERR_CANCELLED];
+    int32_t failed = client.by_error[-TT_ERR_INVALID];
+    print_message("%d sent, %d equal, %d failed, %d cancelled\n", sent, client.ok, failed,
+                  cancelled);
+    assert_int_equal(client.wrong, 0);
+    assert_int_equal(client.ok + failed + cancelled, sent);
+    assert_true(failed > ROUNDS && failed <= bad);
+    assert_true(client.ok > ROUNDS);
+    assert_non_null(strstr(client.why, "100000"));
+    client_close(&client);
+    tt_control_close(loaded); /* which asserts that no slot is left behind */
+    for (int32_t kind = 0; kind < KINDS; kind++)
+        tt_text_fini(&expected[kind]);
+    tt_machine_remove(root);
+}
+
 /* D8: what only loading can find out is said when the model is loaded. */
 static void test_exit_refused(void **state) {
     (void)state;
@@ -278,6 +354,7 @@ int main(void) {
         cmocka_unit_test(test_diversity_over_stages),
         cmocka_unit_test(test_early_exits),
         cmocka_unit_test(test_exit_refused),
+        cmocka_unit_test(test_failing_stages_give_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
