@@ -186,17 +186,24 @@ void tt_comparison_fini(struct tt_comparison *self) {
 
 /* ---- who is best ---- */
 
+/* Where one contender's figures are not to be believed, nobody can be best. */
+static bool is_doubtful(const struct tt_comparison *self, int32_t value) {
+    for (int32_t c = 0; c < self->contender_count; c++)
+        if (self->doubtful[c * self->value_count + value])
+            return true;
+    return false;
+}
+
 static bool is_best(const struct tt_comparison *self, int32_t figure, int32_t contender,
                     int32_t value) {
     double own = *at(self, figure, contender, value);
-    if (!isfinite(own) || self->doubtful[contender * self->value_count + value])
+    if (!isfinite(own) || is_doubtful(self, value))
         return false;
     for (int32_t c = 0; c < self->contender_count; c++) {
         double other = *at(self, figure, c, value);
         bool beaten = figures[figure].more_is_better ? other * (1 - AS_GOOD) > own
                                                      : other * (1 + AS_GOOD) < own;
-        bool counts = isfinite(other) && !self->doubtful[c * self->value_count + value];
-        if (counts && beaten)
+        if (isfinite(other) && beaten)
             return false;
     }
     return true;
@@ -264,8 +271,9 @@ void tt_comparison_table(const struct tt_comparison *self, struct tt_text *out) 
     }
     tt_text_puts(out, "\n* the best, or within 1 % of it\n");
     if (self->place[0])
-        tt_text_puts(out,
-                     "? the load generator fell behind: not to be believed, and nobody's best\n");
+        tt_text_puts(
+            out,
+            "? the load generator fell behind: not to be believed, and nobody is best there\n");
     tt_text_puts(out, "\n");
     tt_comparison_words(self, out);
 }

@@ -88,6 +88,13 @@ static struct tt_live_request *take_live(struct player *self) {
     return live;
 }
 
+static void add_left_out(struct tt_live_figures *figures, bool applies, const char *what) {
+    size_t used = strlen(figures->left_out);
+    if (applies && !strstr(figures->left_out, what))
+        snprintf(figures->left_out + used, sizeof(figures->left_out) - used, "%s%s",
+                 used ? ", " : "", what);
+}
+
 /* From now until its deadline; what has passed already is as little as can be said. */
 static int64_t patience(const struct player *self, const struct tt_sim_arrival *arrival,
                         int64_t now) {
@@ -126,6 +133,7 @@ static enum tt_err send(struct player *self, struct tt_message *why) {
     now = tt_clock_now();
     if (arrival->at >= self->run->scenario->warm_up_ns)
         tt_histogram_add(&self->lag_ns, since(self, now) - arrival->at);
+    add_left_out(&self->figures, arrival->exit_step >= 0, "exit_step");
     struct tt_infer_options options = {.timeout_ns = patience(self, arrival, now)};
     tt_infer_submit(live->infer, &options, done, live);
     return TT_OK;
@@ -268,13 +276,6 @@ static void wake(void *context) {
     struct player *self = context;
     if (tt_flag_is_raised(&self->ending))
         tt_parker_unpark(&self->parker);
-}
-
-static void add_left_out(struct tt_live_figures *figures, bool applies, const char *what) {
-    size_t used = strlen(figures->left_out);
-    if (applies)
-        snprintf(figures->left_out + used, sizeof(figures->left_out) - used, "%s%s",
-                 used ? ", " : "", what);
 }
 
 /* What the file says of devices that only a simulated one does. */

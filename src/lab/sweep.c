@@ -206,6 +206,10 @@ static void done(void *context, int32_t job, const char *result) {
     struct tt_sweep *self = context;
     int32_t index = self->todo[job];
     json_t *value = json_loads(result, 0, NULL);
+    if (json_integer_value(json_object_get(value, "code")) == TT_ERR_CANCELLED) {
+        json_decref(value); /* stopped before it had anything to say */
+        value = NULL;
+    }
     self->results[index] = value;
     self->finished++;
     bool whole = value && !json_object_get(value, "error") &&
