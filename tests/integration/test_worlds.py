@@ -225,6 +225,28 @@ class Worlds(unittest.TestCase):
             self.assertEqual(point["world"], "real")
             self.assertGreater(point["total"]["arrived"], 10)
 
+    def test_an_overloaded_generator_is_not_believed(self):
+        text = """world: EMULATED
+requests: 4000
+device { count: 1 }
+model { name: "m" slo_ms: 10000 max_batch: 64 profile { linear { beta_ms: 0.001 } } }
+load { rate: 1 }
+sweep { parameter: "rate" value: [ "5000000" ] }
+contender { name: "serial" set: "policy=serial" }
+contender { name: "window" set: "policy=window" }
+"""
+        done = run("compare", self.write(text), "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = json.loads(done.stdout)
+        for point in report["points"]:
+            self.assertEqual(point["total"]["arrived"], 4000)
+            self.assertTrue(point["live"]["doubtful"])
+        for figure in report["best"].values():
+            self.assertEqual(figure["5000000"], [])
+        done = run("compare", self.write(text))
+        self.assertIn("the load generator fell behind", done.stdout)
+        self.assertIn("emulated, on ", done.stdout)
+
 
 if __name__ == "__main__":
     unittest.main()
