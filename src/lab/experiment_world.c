@@ -46,6 +46,11 @@ static enum tt_err check_models(const struct tt_experiment *self,
                                        "%d",
                                        model->name, model->step_model.max_batch, world,
                                        TT_DOMAIN_MAX_BATCH);
+        if (model->tree != TT_TREE_NONE)
+            return tt_experiment_wrong(self, message, "model", why,
+                                       "model '%s' is a tree of cells, which is simulated only; "
+                                       "run it in the simulated world",
+                                       model->name);
         for (int32_t s = 0; s < model->step_model.step_count; s++)
             if (model->steps[s].kind != TT_STEP_STATIC)
                 return tt_experiment_wrong(self, message, "model", why,

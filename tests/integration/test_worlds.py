@@ -232,8 +232,8 @@ device { count: 1 }
 model { name: "m" slo_ms: 10000 max_batch: 64 profile { linear { beta_ms: 0.001 } } }
 load { rate: 1 }
 sweep { parameter: "rate" value: [ "5000000" ] }
-contender { name: "serial" set: "policy=serial" }
-contender { name: "window" set: "policy=window" }
+contender { name: "window 0" set: "policy=window" set: "option.max_delay=0" }
+contender { name: "window 1 ms" set: "policy=window" set: "option.max_delay=1ms" }
 """
         done = run("compare", self.write(text), "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
