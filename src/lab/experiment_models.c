@@ -3,6 +3,7 @@
 #include "lab/experiment_build.h"
 #include "lab/repository_profile.h"
 #include "lab/step_table.h"
+#include "lab/whole_profile.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -126,82 +127,6 @@ static enum tt_err read_profile(struct building *b, const Tutti__ExperimentModel
     return err;
 }
 
-/* How often a request of `length` runs the step; outputs as nine in ten are at most long. */
-static int64_t times_run(const struct tt_scenario_model *model, int32_t step, int32_t length) {
-    enum tt_step_kind kind = model->steps[step].kind;
-    int64_t times = kind == TT_STEP_ENCODER ? length : 1;
-    if (kind == TT_STEP_DECODER)
-        times = model->lengths->output[90];
-    if (model->tree != TT_TREE_NONE)
-        times = step == 0 ? length : length - 1;
-    return times > 1 ? times : 1;
-}
-
-/* Whether how often steps run goes by the input's length. */
-static bool walks_input(const struct tt_scenario_model *model) {
-    bool encodes = model->tree != TT_TREE_NONE;
-    for (int32_t s = 0; s < model->step_model.step_count; s++)
-        encodes = encodes || model->steps[s].kind == TT_STEP_ENCODER;
-    return encodes;
-}
-
-/* For which input lengths the whole is to be known: those of the steps, or with encoder steps those
- * of the distribution. */
-static int32_t lengths_of_whole(const struct tt_scenario_model *model,
-                                const struct tt_profile *step, int32_t *lengths) {
-    int32_t count = 0;
-    if (!walks_input(model)) {
-        memcpy(lengths, step->lengths, (size_t)step->length_count * sizeof(*lengths));
-        return step->length_count;
-    }
-    for (int32_t p = 0; p < TT_QUANTILES; p++)
-        if (count == 0 || model->lengths->input[p] > lengths[count - 1])
-            lengths[count++] = model->lengths->input[p];
-    return count;
-}
-
-/* All steps in one go: the sum of their times; the demand that they have on average over it. */
-static enum tt_err sum_profile(struct building *b, const struct tt_scenario_model *model,
-                               struct tt_profile **out_profile) {
-    int32_t steps = model->step_model.step_count, max_batch = TT_PROFILE_MAX_BATCH;
-    const struct tt_profile *longest = model->profiles[0];
-    for (int32_t s = 0; s < steps; s++) {
-        if (model->profiles[s]->max_batch < max_batch)
-            max_batch = model->profiles[s]->max_batch;
-        if (model->profiles[s]->length_count > longest->length_count)
-            longest = model->profiles[s];
-    }
-    int32_t most = longest->length_count > TT_QUANTILES ? longest->length_count : TT_QUANTILES;
-    int32_t *lengths = calloc((size_t)most, sizeof(*lengths));
-    int32_t length_count = lengths ? lengths_of_whole(model, longest, lengths) : 0;
-    size_t count = (size_t)max_batch * (size_t)length_count;
-    struct tt_profile_point *points = calloc(count + 1, sizeof(*points));
-    if (!points || !lengths) {
-        free(points);
-        free(lengths);
-        return no_memory(b);
-    }
-    size_t at = 0;
-    for (int32_t row = 0; row < length_count; row++)
-        for (int32_t batch = 1; batch <= max_batch; batch++) {
-            struct tt_profile_point *point = &points[at++];
-            *point = (struct tt_profile_point){.length = lengths[row], .batch = batch};
-            __int128 work = 0;
-            for (int32_t s = 0; s < steps; s++) {
-                const struct tt_profile *step = model->profiles[s];
-                int64_t takes_ns = tt_profile_latency(step, batch, point->length) *
-                                   times_run(model, s, point->length);
-                point->latency_ns += takes_ns;
-                work += (__int128)takes_ns * tt_profile_demand(step, batch, point->length);
-            }
-            point->demand_ppm = (int32_t)((work + point->latency_ns - 1) / point->latency_ns);
-        }
-    enum tt_err err = tt_profile_new_points(points, (int32_t)count, max_batch, out_profile, b->why);
-    free(points);
-    free(lengths);
-    return err;
-}
-
 static enum tt_err set_steps(struct building *b, struct tt_scenario_model *model, int32_t count) {
     model->steps = calloc((size_t)count, sizeof(*model->steps));
     model->profiles = calloc((size_t)count, sizeof(*model->profiles));
@@ -272,7 +197,7 @@ static enum tt_err set_lengths(struct building *b, struct tt_scenario_model *mod
                                const Tutti__ExperimentModel *given) {
     const struct tt_experiment *e = b->experiment;
     const Tutti__ExperimentLengths *lengths = given->lengths;
-    bool encodes = walks_input(model), decodes = false;
+    bool encodes = tt_whole_profile_walks_input(model), decodes = false;
     for (int32_t s = 0; s < model->step_model.step_count; s++)
         decodes = decodes || model->steps[s].kind == TT_STEP_DECODER;
     bool has_input = given->length > 0 || (lengths && lengths->input[0]);
@@ -388,7 +313,7 @@ static enum tt_err set_profiles(struct building *b, struct tt_scenario_model *mo
         whole = model->profiles[0];
         if (model->step_model.step_count > 1 || model->step_model.output_quantiles ||
             model->lengths)
-            err = sum_profile(b, model, &whole);
+            err = tt_whole_profile_sum(model, &whole, b->why);
     }
     if (!err) {
         model->step_model.whole = whole;
