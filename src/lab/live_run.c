@@ -19,6 +19,8 @@
 #define SHOW_NS (200 * TT_MS) /* between two looks of the progress bar */
 #define DRAIN_NS (60 * TT_S)
 
+enum { AT_ONCE = 32 }; /* requests of a burst that the scheduler hears of together */
+
 struct player {
     const struct tt_live_run *run;
     struct tt_live_models world;
@@ -249,6 +251,8 @@ static enum tt_err play(struct player *self, struct tt_message *why) {
             self->number++;
             self->last_arrival_at = self->next.at;
             self->more = source->next(source->context, &self->next);
+            if (self->number % AT_ONCE == 0)
+                tt_port_flush(self->port);
         }
         int64_t until_at = tt_instant_min(cancel_due(self, now), now + LOOK_NS);
         tt_port_flush(self->port);

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -67,6 +68,9 @@ class Worlds(unittest.TestCase):
         for model in ("mlp", "cnn"):
             done = run("profile", cls.models / model, "--runs", "3", "--max-batch", "16")
             assert done.returncode == 0, done.stderr
+            # As measured, but for the times: a machine that stood still just then must not overload what is simulated.
+            profile = cls.models / model / "profile.pbtxt"
+            profile.write_text(re.sub(r"latency_ns: \d+", "latency_ns: 300000", profile.read_text()))
 
     @classmethod
     def tearDownClass(cls):
@@ -203,7 +207,7 @@ class Worlds(unittest.TestCase):
                 stderr=subprocess.PIPE,
                 text=True,
             )
-            time.sleep(2)
+            time.sleep(4)
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=60)
             self.assertEqual(process.returncode, 130, err)
