@@ -3,7 +3,7 @@
   identity    16 floats in, the same out, every request by itself, copied in C: what a request costs beside its model
   identity_dyn    the same with dynamic batching
   runtime     the same as an ONNX model, every request a run of ONNX Runtime
-  bytes64k    16,384 floats in (64 KiB), the first one out: what reading bytes costs
+  bytes64k    16,384 floats in (64 KiB), one out, and nothing between: what reading bytes costs
   mlp1024     16 -> 1024 -> 1024 -> 16, dynamic batching: weights of 4 MB, so that batches pay
   lstm256     one step of an LSTM, dynamic batching
   slow        takes 1 ms whatever the batch, objective 5 ms, so that `deferred` gathers
@@ -35,15 +35,6 @@ def build_mlp1024():
     return g.to_bytes()
 
 
-def build_first():
-    g = Graph("first")
-    x = g.input("INPUT0", "FP32", ["N", 16384])
-    one = [g.constant([n], np.int64) for n in (0, 1)]
-    g.op("Slice", x, one[0], one[1], one[1], out="OUTPUT0")
-    g.output("OUTPUT0", "FP32", ["N", 1])
-    return g.to_bytes()
-
-
 def identity(name, **fields):
     io = [Tensor("INPUT0", "FP32", [16])], [Tensor("OUTPUT0", "FP32", [16])]
     return Model(name, *io, lambda: small.build_identity("FP32", ["N", 16]), **fields)
@@ -51,16 +42,16 @@ def identity(name, **fields):
 
 EMULATED = """backend: "emulated"
 max_batch_size: 64
-input { name: "INPUT0" data_type: TYPE_FP32 dims: 16 }
-output { name: "OUTPUT0" data_type: TYPE_FP32 dims: 16 }
+input { name: "INPUT0" data_type: TYPE_FP32 dims: %d }
+output { name: "OUTPUT0" data_type: TYPE_FP32 dims: %d }
 """
 
 
-def write_emulated(folder, name, beta_ms, settings, batching=""):
-    """A model that waits for `beta_ms`, whatever the batch, and copies."""
+def write_emulated(folder, name, beta_ms, settings, batching="", width=(16, 16)):
+    """A model that waits for `beta_ms`, whatever the batch, and copies, or where its output has another width says 0."""
     path = pathlib.Path(folder, name)
     path.joinpath("1").mkdir(parents=True)
-    path.joinpath("config.pbtxt").write_text(EMULATED + batching)
+    path.joinpath("config.pbtxt").write_text(EMULATED % width + batching)
     path.joinpath("profile.pbtxt").write_text("linear { beta_ms: %s }\n" % beta_ms)
     if settings:
         path.joinpath("tutti.pbtxt").write_text(settings)
@@ -71,13 +62,6 @@ def write(folder):
     for model in (
         # A configuration without dynamic_batching does not keep an ONNX model from being batched, there as here.
         identity("runtime", extra_files=lambda: {"tutti.pbtxt": b'policy { name: "serial" }\n'}),
-        Model(
-            "bytes64k",
-            [Tensor("INPUT0", "FP32", [16384])],
-            [Tensor("OUTPUT0", "FP32", [1])],
-            build_first,
-            batching="",
-        ),
         Model(
             "mlp1024",
             [Tensor("INPUT0", "FP32", [16])],
@@ -94,5 +78,6 @@ def write(folder):
         repository.write(model, folder)
     write_emulated(folder, "identity", 0.000001, 'policy { name: "serial" }\n')
     write_emulated(folder, "identity_dyn", 0.000001, "", "dynamic_batching { }\n")
+    write_emulated(folder, "bytes64k", 0.000001, 'policy { name: "serial" }\n', width=(16384, 1))
     write_emulated(folder, "slow", 1, "slo_us: %d\n" % (SLO_MS * 1000))
 
