@@ -232,11 +232,42 @@ enum tt_err tt_json_string_z(struct tt_json *self, const char *what, char *out_s
     return TT_OK;
 }
 
+/* The value of eight digits; false: not all are digits. The bytes are dealt with at once, first as
+ * digits, then joined to pairs, fours and all eight; the first digit is in the lowest byte. */
+static bool eight_digits(const char *at, uint64_t *out_value) {
+    uint64_t bytes = 0;
+    memcpy(&bytes, at, sizeof(bytes));
+    if (__BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__)
+        bytes = __builtin_bswap64(bytes);
+    bytes -= 0x3030303030303030u;
+    /* Above 9, or below 0 and so with a high bit, or borrowed from by such a neighbour. */
+    if ((bytes | (bytes + 0x7676767676767676u)) & 0x8080808080808080u)
+        return false;
+    bytes = (bytes * 10 + (bytes >> 8)) & 0x00ff00ff00ff00ffu;
+    bytes = (bytes * 100 + (bytes >> 16)) & 0x0000ffff0000ffffu;
+    *out_value = (bytes * 10000 + (bytes >> 32)) & 0xffffffffu;
+    return true;
+}
+
 /* Takes digits into the mantissa; returns how many there were. Those that no longer fit clear
  * `exact`. */
 static int take_digits(struct tt_json *self, struct tt_json_number *number, bool is_fraction) {
-    const char *at = self->at;
-    uint64_t mantissa = number->mantissa;
+    const uint64_t room_for_eight = UINT64_MAX / 100000000 - 1, room_for_one = UINT64_MAX / 10 - 1;
+    const char *at = self->at, *end = self->end;
+    uint64_t mantissa = number->mantissa, eight;
+    if (number->exact) {
+        while (end - at >= 8 && mantissa <= room_for_eight && eight_digits(at, &eight)) {
+            mantissa = mantissa * 100000000 + eight;
+            at += 8;
+        }
+        for (; at < end && mantissa <= room_for_one; at++) {
+            unsigned char digit = (unsigned char)(*at - '0');
+            if (digit >= 10)
+                break;
+            mantissa = mantissa * 10 + digit;
+        }
+    }
+    number->exponent10 -= is_fraction ? (int32_t)(at - self->at) : 0;
     while (at < self->end && (unsigned char)(*at - '0') < 10) {
         uint64_t digit = (uint64_t)(*at - '0');
         if (mantissa > (UINT64_MAX - digit) / 10)
@@ -386,6 +417,13 @@ enum tt_err tt_json_skip_array_unchecked(struct tt_json *self) {
     if (tt_json_peek(self) != '[')
         return tt_json_expected(self, "an array ('[')");
     const char *at = self->at;
+    /* Most hold numbers alone. */
+    const char *close = memchr(at, ']', (size_t)(self->end - at));
+    if (close && !memchr(at + 1, '[', (size_t)(close - at - 1)) &&
+        !memchr(at + 1, '"', (size_t)(close - at - 1))) {
+        self->at = close + 1;
+        return TT_OK;
+    }
     int64_t depth = 0;
     for (; at < self->end; at++) {
         if (*at == '[') {
