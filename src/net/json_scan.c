@@ -256,7 +256,8 @@ static int take_digits(struct tt_json *self, struct tt_json_number *number, bool
     const char *at = self->at, *end = self->end;
     uint64_t mantissa = number->mantissa, eight;
     if (number->exact) {
-        while (end - at >= 8 && mantissa <= room_for_eight && eight_digits(at, &eight)) {
+        while (end - at >= 8 && (unsigned char)(at[7] - '0') < 10 && mantissa <= room_for_eight &&
+               eight_digits(at, &eight)) {
             mantissa = mantissa * 100000000 + eight;
             at += 8;
         }
