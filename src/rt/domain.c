@@ -118,6 +118,7 @@ int64_t tt_domain_hand_over(struct tt_list *decided, int64_t spent_ns) {
         return 0;
     }
     tt_list_remove(&slot->decided);
+    tt_counter_add(&self->models[slot->task->model]->stats->ran_here, 1);
     self->engine->ops->run_here(self->engine, &slot->engine_task);
     return slot->engine_task.finished_at - slot->engine_task.started_at + 1;
 }

@@ -45,6 +45,7 @@ struct tt_model_stats {
     struct tt_counter left_early; /* D8: requests that left before the model's last step */
     struct tt_counter skipped;    /* times that a request went on behind some steps */
     struct tt_counter batches;
+    struct tt_counter ran_here; /* of those, on the thread that brought them (rt/short_runs.h) */
     struct tt_counter batch_buckets[TT_BATCH_BUCKETS]; /* not cumulative */
     /* Sums over the succeeded: from submission to the end; waiting; computing, which is the sum of
      * making the batch contiguous, running it, and handing its results out. */

@@ -22,6 +22,7 @@ static int64_t get(const struct tt_counter *counter) { return tt_counter_get(cou
 static int64_t success(const struct tt_model_stats *s) { return get(&s->succeeded); }
 static int64_t inference_count(const struct tt_model_stats *s) { return get(&s->rows); }
 static int64_t exec_count(const struct tt_model_stats *s) { return get(&s->batches); }
+static int64_t ran_here(const struct tt_model_stats *s) { return get(&s->ran_here); }
 static int64_t request_us(const struct tt_model_stats *s) { return get(&s->request_ns) / 1000; }
 static int64_t queue_us(const struct tt_model_stats *s) { return get(&s->queue_ns) / 1000; }
 static int64_t input_us(const struct tt_model_stats *s) { return get(&s->input_ns) / 1000; }
@@ -71,6 +72,7 @@ static const struct family families[] = {
     {"tutti_left_early_total", "Requests that left before their model's last stage", "counter",
      left_early},
     {"tutti_skips_total", "Times that a request went on behind some stages", "counter", skipped},
+    {"tutti_short_runs_total", "Batches that needed no executor's thread", "counter", ran_here},
     {"tutti_gathered_bytes_total", "Input bytes copied to make batches contiguous", "counter",
      gathered},
 };

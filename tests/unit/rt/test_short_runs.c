@@ -132,6 +132,7 @@ static void test_runs_where_it_was_brought(void **state) {
     assert_int_equal(client.waiting, 0);
     assert_int_equal(client.ok, 8);
     assert_int_equal(witness.elsewhere, 0);
+    assert_int_equal(tt_counter_get(&model->stats->ran_here), witness.here);
     client_close(&client);
 }
 
