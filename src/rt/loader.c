@@ -11,6 +11,7 @@
 #include "rt/slicer.h"
 #include "rt/warm_up.h"
 
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -520,6 +521,9 @@ void tt_loader_unload(struct tt_loader *self, struct tt_served_model *take_serve
     tt_served_model_free(take_served);
     site->model_count--;
     leave_site(self, site);
+#ifdef __GLIBC__
+    malloc_trim(0); /* or a server that exchanges models keeps the holes that they leave */
+#endif
 }
 
 /* ---- opening and closing ---- */
