@@ -28,6 +28,8 @@ static int tear_down(void **state) {
 
 static const struct tt_serving_policy serial = {.name = "serial"};
 static const struct tt_serving_policy zero = {.name = "window"};
+static const struct tt_serving_policy lazy = {.name = "lazy"};         /* yields */
+static const struct tt_serving_policy shepherd = {.name = "shepherd"}; /* aborts */
 static const struct tt_served_model_spec plain = {
     .name = "plain", .priority_count = 100, .default_priority = 50};
 
@@ -78,8 +80,10 @@ static int64_t witnessed(void *context, int32_t rows, int32_t length, int32_t fi
 
 static struct tt_served_model *add(struct witness *witness,
                                    const struct tt_serving_policy *policy) {
+    struct tt_served_model_spec spec = plain;
+    spec.slo_ns = 60 * TT_S;
     struct tt_served_model *model =
-        serving_bench_add(&bench, &plain, &bench_fixed, &witness->latency_ns, policy);
+        serving_bench_add(&bench, &spec, &bench_fixed, &witness->latency_ns, policy);
     struct tt_emulated_model_options load = {&bench_fixed, 1, witnessed, witness};
     struct tt_engine_model *loaded;
     struct tt_message why;
@@ -277,8 +281,9 @@ static void test_stress(void **state) {
     struct witness witnesses[3] = {{0}, {.latency_ns = 20 * TT_US}, {.latency_ns = TT_MS}};
     static struct loop loops[LOOPS];
     struct tt_served_model *models[3];
+    const struct tt_serving_policy *const policies[3] = {&zero, &lazy, &shepherd};
     for (int32_t m = 0; m < 3; m++) {
-        models[m] = add(&witnesses[m], m == 0 ? &zero : &serial);
+        models[m] = add(&witnesses[m], policies[m]);
         trust(models[m], m == 1 ? 20 * TT_US : 0);
     }
     serving_bench_start(&bench);
