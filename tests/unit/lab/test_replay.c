@@ -7,7 +7,9 @@
 #include "unit/lab/recorded_world.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -186,11 +188,23 @@ static void damage_is_told_with_its_offset(void **state) {
 
 /* A ring that is never emptied in time: events are lost, the file says so, and what is before the
  * first gap replays. */
+/* No file of this process grows over so many bytes from now on; 0: as it was. */
+static void limit_files(rlim_t bytes) {
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = bytes ? bytes : limit.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+/* The disk is full for a while, and so is then the ring. */
 static void gaps_are_marked(void **state) {
     (void)state;
     struct recorded_world world;
+    signal(SIGXFSZ, SIG_IGN); /* the write fails instead */
     struct tt_recorder *recorder = record(16384);
+    limit_files(16384);
     recorded_world_run(&world, 5, 20000, "eager", NULL, 0, recorder);
+    limit_files(0);
     int64_t lost = tt_recorder_stats(recorder).lost_events;
     struct tt_message why;
     enum tt_err err = tt_recorder_close(recorder, &why);
