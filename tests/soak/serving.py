@@ -6,7 +6,7 @@ that make no sense, pages that are read (metrics, statistics, index, trace), and
 again while they are asked for. Everything is bounded: two processors are enough, and SOAK_NICE keeps others going.
 
 Memory must be flat: over the second half of the time a line through the resident sizes rises by less than 1 % or 2 MiB,
-whichever is more. At the end: requests = answered + gone, accepted = ended, and what the clients counted agrees.
+whichever is more, and twice its standard error (memory of exchanged models goes and comes). At the end: requests = answered + gone, accepted = ended, and what the clients counted agrees.
 """
 
 import http.client
@@ -155,12 +155,15 @@ class Soak:
         return at, accepted
 
 
-def slope(samples):
-    """Bytes per second of the line through (s, bytes)."""
+def rise(samples):
+    """Bytes by which the line through (s, bytes) rises from the first to the last, and the standard error of that."""
     mean_t = sum(t for t, _ in samples) / len(samples)
     mean_b = sum(b for _, b in samples) / len(samples)
     spread = sum((t - mean_t) ** 2 for t, _ in samples)
-    return sum((t - mean_t) * (b - mean_b) for t, b in samples) / spread if spread else 0.0
+    slope = sum((t - mean_t) * (b - mean_b) for t, b in samples) / spread
+    left = sum((b - mean_b - slope * (t - mean_t)) ** 2 for t, b in samples) / max(1, len(samples) - 2)
+    span = samples[-1][0] - samples[0][0]
+    return slope * span, (left / spread) ** 0.5 * span
 
 
 def main():
@@ -185,10 +188,10 @@ def main():
         if code != 0:
             soak.wrong.append("the server ended with %r; %s" % (code, soak.server.said()))
     half = [s for s in samples if s[0] >= samples[-1][0] / 2]
-    grown = slope(half) * (half[-1][0] - half[0][0])
-    most = max(2 * 2**20, 0.01 * half[0][1])
-    print("second half: %.2f to %.2f MiB, a line through it rises by %.2f MiB (at most %.2f)"
-          % (min(b for _, b in half) / 2**20, max(b for _, b in half) / 2**20, grown / 2**20, most / 2**20))  # fmt: skip
+    grown, error = rise(half)
+    most = max(2 * 2**20, 0.01 * half[0][1]) + 2 * error
+    print("second half: %.2f to %.2f MiB, a line through it rises by %.2f +- %.2f MiB (at most %.2f)"
+          % (min(b for _, b in half) / 2**20, max(b for _, b in half) / 2**20, grown / 2**20, error / 2**20, most / 2**20))  # fmt: skip
     print("%d HTTP requests, %d inferences accepted, %d clients gone" % (at["tutti_http_requests_total"], accepted, at["tutti_http_gone_total"]))
     if grown > most:
         soak.wrong.append("memory grows")
