@@ -73,8 +73,9 @@ const struct tt_repository_model *tt_repository_find(const struct tt_repository 
 bool tt_repository_model_ok(const struct tt_repository_model *model);
 /* For people: a line per model, its tensors, and every finding. */
 void tt_repository_report(const struct tt_repository *self, struct tt_text *out_report);
-/* For programs: [{"name", "ok", "versions", "findings": [{"kind", "sentence"}], "config"}]. Errors:
- * NO_MEMORY. */
+/* For programs: [{"name", "ok", "versions", "findings": [{"kind", "sentence"}], "config",
+ * "cells": [{"name", "max_batch", "min_batch", "reads", "states", "sha256"}]}]. Errors: NO_MEMORY.
+ */
 TT_MUST_CHECK enum tt_err tt_repository_report_json(const struct tt_repository *self,
                                                     struct tt_text *out_json);
 

@@ -11,6 +11,20 @@ static void report_tensors(const struct tt_tensor_spec *specs, int32_t count, co
                        tt_shape_print(&specs[i].shape, shape, sizeof(shape)));
 }
 
+/* C1: the types of the highest version, and by what they are known. */
+static void report_cells(const struct tt_cells *cells, struct tt_text *out) {
+    for (int32_t i = 0; i < cells->type_count; i++) {
+        const struct tt_cell_type *type = &cells->types[i];
+        tt_text_printf(out, "  cell   %s, batches of up to %d, reads %d other%s, %.12s\n",
+                       type->name, type->max_batch, type->arity, type->arity == 1 ? "" : "s",
+                       type->digest);
+    }
+}
+
+static const struct tt_cells *cells_of(const struct tt_repository_model *model) {
+    return model->version_count > 0 ? model->versions[model->version_count - 1].cells : NULL;
+}
+
 static void report_model(const struct tt_repository_model *model, struct tt_text *out) {
     bool ok = tt_repository_model_ok(model);
     tt_text_printf(out, "%s: %s", model->name, ok ? "ok" : "");
@@ -25,6 +39,8 @@ static void report_model(const struct tt_repository_model *model, struct tt_text
             tt_text_puts(out, ", no batching\n");
         report_tensors(signature->inputs, signature->input_count, "input", out);
         report_tensors(signature->outputs, signature->output_count, "output", out);
+        if (cells_of(model))
+            report_cells(cells_of(model), out);
     } else {
         tt_text_printf(out, "%d problem%s\n", model->findings.problem_count,
                        model->findings.problem_count == 1 ? "" : "s");
@@ -59,6 +75,20 @@ static json_t *json_text(const char *text) {
     return json ? json : json_string("(not UTF-8)");
 }
 
+/* Empty for a model of one graph. */
+static json_t *json_cells(const struct tt_cells *cells) {
+    json_t *types = json_array();
+    for (int32_t i = 0; cells && i < cells->type_count; i++) {
+        const struct tt_cell_type *type = &cells->types[i];
+        json_array_append_new(
+            types,
+            json_pack("{s:o, s:i, s:i, s:i, s:i, s:s}", "name", json_text(type->name), "max_batch",
+                      (int)type->max_batch, "min_batch", (int)type->min_batch, "reads",
+                      (int)type->arity, "states", (int)type->state_count, "sha256", type->digest));
+    }
+    return types;
+}
+
 static json_t *json_model(const struct tt_repository_model *model) {
     json_t *versions = json_array(), *findings = json_array();
     for (int32_t i = 0; i < model->version_count; i++)
@@ -78,9 +108,9 @@ static json_t *json_model(const struct tt_repository_model *model) {
             config = json_loadb(text.bytes, text.length, 0, NULL);
         tt_text_fini(&text);
     }
-    return json_pack("{s:o, s:b, s:o, s:o, s:o}", "name", json_text(model->name), "ok",
+    return json_pack("{s:o, s:b, s:o, s:o, s:o, s:o}", "name", json_text(model->name), "ok",
                      (int)tt_repository_model_ok(model), "versions", versions, "findings", findings,
-                     "config", config ? config : json_null());
+                     "config", config ? config : json_null(), "cells", json_cells(cells_of(model)));
 }
 
 enum tt_err tt_repository_report_json(const struct tt_repository *self, struct tt_text *out_json) {

@@ -4,13 +4,19 @@
 #include "model/unfold_internal.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
 #include <tutti/unfold.h>
+#include <unistd.h>
 
 struct tt_unfold_plugin {
+    int copy; /* of the file, in memory; -1: none */
     void *library;
     const struct tutti_unfold_plugin *table;
     void *state;
@@ -38,9 +44,40 @@ enum { STOP = -1 };
 
 /* ---- opening ---- */
 
+/* A file in memory with the same bytes; -1 where that cannot be had. */
+static int copy_file(const char *path) {
+    int from = open(path, O_RDONLY | O_CLOEXEC);
+    int to = from < 0 ? -1 : memfd_create("tutti-plugin", MFD_CLOEXEC);
+    struct stat status;
+    ssize_t sent = 1;
+    if (to >= 0 && fstat(from, &status) == 0 && S_ISREG(status.st_mode))
+        while (sent > 0) /* to the end, wherever that is by then */
+            sent = sendfile(to, from, NULL, 1 << 20);
+    if (from >= 0)
+        close(from);
+    if (to >= 0 && sent != 0) {
+        close(to);
+        to = -1;
+    }
+    return to;
+}
+
+/* Loaded is a copy: a plug-in that is written over while it serves would take the server with it,
+ * and one that is loaded again under its old name would be the old one. Where no copy can be had
+ * (or run: a kernel that forbids it) the file itself must do. */
+static void load_library(struct tt_unfold_plugin *self) {
+    char name[64];
+    self->copy = copy_file(self->file);
+    snprintf(name, sizeof(name), "/proc/self/fd/%d", self->copy);
+    if (self->copy >= 0)
+        self->library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (!self->library)
+        self->library = dlopen(self->file, RTLD_NOW | RTLD_LOCAL);
+}
+
 static bool find_table(struct tt_unfold_plugin *self, struct tt_cells_work *work) {
     const Tutti__ModelUnfold *unfold = work->settings->unfold;
-    self->library = dlopen(self->file, RTLD_NOW | RTLD_LOCAL);
+    load_library(self);
     if (!self->library) {
         tt_cells_problem(work, unfold, "plugin", "%s", dlerror());
         return false;
@@ -113,10 +150,12 @@ struct tt_unfold_plugin *tt_unfold_plugin_open(struct tt_cells_work *work,
     }
     struct tt_unfold_plugin *self = calloc(1, sizeof(*self));
     int made = -1;
-    if (self)
+    if (self) {
+        self->copy = -1;
         made = *unfold->plugin == '/'
                    ? asprintf(&self->file, "%s", unfold->plugin)
                    : asprintf(&self->file, "%s/%s", model_directory, unfold->plugin);
+    }
     if (made < 0) {
         work->no_memory = true;
         free(self);
@@ -137,6 +176,8 @@ void tt_unfold_plugin_close(struct tt_unfold_plugin *take_plugin) {
         take_plugin->table->close(take_plugin->state);
     if (take_plugin->library)
         dlclose(take_plugin->library);
+    if (take_plugin->copy >= 0)
+        close(take_plugin->copy); /* not before: its number is the library's name */
     free(take_plugin->file);
     free(take_plugin);
 }

@@ -271,6 +271,24 @@ static void test_the_configuration_orders_tensors(void **state) {
     tt_repository_free(repository);
 }
 
+static void test_a_repository_reports_cells(void **state) {
+    (void)state;
+    put_cell_files();
+    static const char settings[] = TREE "unfold { kind: TREE }";
+    put_bytes("tutti.pbtxt", settings, strlen(settings));
+    struct tt_repository *repository = scan();
+    const struct tt_cells *cells = repository->models[0].versions[0].cells;
+    struct tt_text text = {0}, json = {0};
+    tt_repository_report(repository, &text);
+    assert_non_null(strstr(text.bytes, "cell   leaf, batches of up to 64, reads 0 others, "));
+    assert_non_null(strstr(text.bytes, "cell   inner, batches of up to 64, reads 2 others, "));
+    assert_int_equal(tt_repository_report_json(repository, &json), TT_OK);
+    assert_non_null(strstr(json.bytes, cells->types[1].digest));
+    tt_text_fini(&text);
+    tt_text_fini(&json);
+    tt_repository_free(repository);
+}
+
 static void test_a_repository_says_what_is_wrong(void **state) {
     (void)state;
     put_cell_files();
@@ -311,6 +329,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_files_that_do_not_fit, make_cell_home,
                                         remove_cell_home),
         cmocka_unit_test_setup_teardown(test_the_configuration_orders_tensors, make_cell_home,
+                                        remove_cell_home),
+        cmocka_unit_test_setup_teardown(test_a_repository_reports_cells, make_cell_home,
                                         remove_cell_home),
         cmocka_unit_test_setup_teardown(test_a_repository_says_what_is_wrong, make_cell_home,
                                         remove_cell_home),

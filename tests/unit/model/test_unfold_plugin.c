@@ -129,6 +129,38 @@ static void test_what_plugins_do_wrong(void **state) {
     tt_cells_close(cells);
 }
 
+static void copy_plugin(const char *name) {
+    struct tt_text text;
+    struct tt_message why;
+    char path[512];
+    snprintf(path, sizeof(path), "%s/%s.so", TUTTI_BUILD_DIR, name);
+    assert_int_equal(tt_text_read_file(path, 64 << 20, &text, &why), TT_OK);
+    put_bytes("mine.so", text.bytes, text.length);
+    tt_text_fini(&text);
+}
+
+/* Written over while it is in use: who has it keeps the old one, who opens it gets the new one. */
+static void test_a_plugin_that_is_replaced(void **state) {
+    (void)state;
+    static const char text[] =
+        "cell { file: 'encoder.onnx' " READ STATES "} cell { file: 'lstm.onnx' " READ STATES "} "
+        "cell { file: 'pair.onnx' state { output: 'h' input: 'a' input: 'b' } } "
+        "unfold { kind: PLUGIN answer: 'h' plugin: 'mine.so' parameter: 'fail' }";
+    put_pair_files();
+    copy_plugin("tests/plugins/faulty");
+    struct tt_cells *before = open_cells(text);
+    copy_plugin("examples/unfold/bidirectional");
+    struct tt_cells *after = open_cells(text);
+    struct tt_unfolded *unfolded = NULL;
+    struct tt_message why = {""};
+    assert_int_equal(run(before, &unfolded, &why), TT_ERR_INVALID);
+    assert_non_null(strstr(why.text, "it failed with 77"));
+    assert_int_equal(run(after, &unfolded, &why), TT_OK);
+    tt_unfold_free(unfolded);
+    tt_cells_close(before);
+    tt_cells_close(after);
+}
+
 /* What one type hands on is not what another takes. */
 static void test_states_that_do_not_fit(void **state) {
     (void)state;
@@ -155,6 +187,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_plugins_that_cannot_be_opened, make_cell_home,
                                         remove_cell_home),
         cmocka_unit_test_setup_teardown(test_what_plugins_do_wrong, make_cell_home,
+                                        remove_cell_home),
+        cmocka_unit_test_setup_teardown(test_a_plugin_that_is_replaced, make_cell_home,
                                         remove_cell_home),
         cmocka_unit_test_setup_teardown(test_states_that_do_not_fit, make_cell_home,
                                         remove_cell_home),
