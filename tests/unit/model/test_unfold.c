@@ -39,6 +39,18 @@ static void assert_refused(const struct tt_cells *cells, const struct tt_unfold_
         fail_msg("'%s' does not say: %s", why.text, expected);
 }
 
+/* The graph is cut from it without an objection, and has as many cells. */
+static void check_graph(const struct tt_cells *cells, const struct tt_unfolded *unfolded,
+                        int32_t cell_count) {
+    struct tt_cell_graph *graph = NULL;
+    struct tt_message why = {""};
+    if (tt_cell_graph_new(unfolded->specs, unfolded->spec_count, cells->type_count, &graph, &why))
+        fail_msg("%s", why.text);
+    tt_cell_graph_check(graph);
+    assert_int_equal(graph->cell_count, cell_count);
+    tt_cell_graph_free(graph);
+}
+
 static void test_a_chain(void **state) {
     (void)state;
     put_cell_files();
@@ -48,6 +60,7 @@ static void test_a_chain(void **state) {
         cells, &(struct tt_unfold_tensor){.bytes = tokens, .shape = {.rank = 2, .dims = {1, 3}}});
     assert_int_equal(unfolded->spec_count, 1);
     assert_int_equal(unfolded->specs[0].repeat, 3);
+    check_graph(cells, unfolded, 3);
     assert_int_equal(unfolded->specs[0].source_count, 0);
     assert_false(unfolded->specs[0].open_ended);
     assert_int_equal(tt_unfold_element(unfolded, 0, 2), 2);
@@ -118,6 +131,7 @@ static void test_sequence_to_sequence(void **state) {
         assert_int_equal(unfolded->specs[1].sources[0], 0);
         assert_int_equal(unfolded->answer_spec, 1);
         assert_int_equal(unfolded->output_length, cases[i].most);
+        check_graph(cells, unfolded, cases[i].length + cases[i].most);
         tt_unfold_free(unfolded);
         tt_cells_close(cells);
     }
@@ -203,6 +217,7 @@ static void check_tree(const struct tt_cells *cells, const struct tree *tree, in
         return;
     }
     assert_int_equal(unfolded->spec_count, tree->count);
+    check_graph(cells, unfolded, tree->count);
     assert_true(unfolded_value(tree, unfolded) == naive_value(tree, root));
     tt_unfold_free(unfolded);
 }
