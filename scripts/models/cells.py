@@ -8,7 +8,7 @@ its chain, so that both can be compared on the same requests.
 """
 import numpy as np
 
-from .onnx_graph import Graph
+from .onnx_graph import ONNX_TYPES, Graph
 from .repository import Model, Tensor
 
 GO = 1  # what a decoder is told first
@@ -96,15 +96,12 @@ def build_chain(size, vocabulary):
     return {"lstm.onnx": _lstm_cell("lstm", LstmWeights(_random(21), size, vocabulary))}
 
 
-def build_whole(size, vocabulary):
-    """The same weights in ONNX's own LSTM, over padded sequences."""
-    weights = LstmWeights(_random(21), size, vocabulary)
-    g = Graph("lstm_whole")
+def _whole_lstm(g, weights):
+    """ONNX's own LSTM with these weights over padded sentences; the last h and c, in their names."""
+    size = weights.size
     tokens = g.input("tokens", "INT64", ["N", "S"])
     mask = g.input("mask", "INT64", ["N", "S"])
-    lengths = g.op(
-        "Cast", g.op("ReduceSum", mask, g.constant([1], np.int64), keepdims=0), to=6  # INT32
-    )
+    lengths = g.op("ReduceSum", mask, g.constant([1], np.int64), keepdims=0)
     i, f, c, o = np.split(np.arange(4 * size), 4)
     order = np.concatenate([i, o, f, c])  # ONNX's: i, o, f, c
     w = weights.w[:, order].T
@@ -115,11 +112,18 @@ def build_whole(size, vocabulary):
         g.weight("w", w[None, :, :size]),
         g.weight("r", w[None, :, size:]),
         g.weight("b", np.concatenate([weights.b[order], np.zeros_like(weights.b)])[None]),
-        lengths,
-        outs=["", "last_h"],
+        g.op("Cast", lengths, to=ONNX_TYPES["INT32"]),
+        outs=["", "last_h", "last_c"],
         hidden_size=size,
     )
-    g.op("Squeeze", "last_h", g.constant([0], np.int64), out="h_out")
+    return [g.op("Squeeze", last, g.constant([0], np.int64)) for last in ("last_h", "last_c")]
+
+
+def build_whole_chain(size, vocabulary):
+    """The weights of build_chain, over padded sentences."""
+    g = Graph("lstm_whole")
+    h, _ = _whole_lstm(g, LstmWeights(_random(21), size, vocabulary))
+    g.op("Identity", h, out="h_out")
     g.output("h_out", "FP32", ["N", size])
     return {"model.onnx": g.to_bytes()}
 
@@ -127,33 +131,89 @@ def build_whole(size, vocabulary):
 # ---- sequence to sequence ----
 
 
-def build_seq2seq(size, vocabulary):
+class Seq2Seq:
     """The encoder's counter goes up by what each word is worth, the decoder's down by one word per
     cell; when it is half a word below nothing <eos> beats every other word."""
-    rng = _random(22)
-    encoder = LstmWeights(rng, size, vocabulary)
-    decoder = LstmWeights(rng, size, vocabulary)
-    encoder.count_in_unit_0()
-    decoder.count_in_unit_0()
-    encoder.table[:, 0] = np.arctanh(UNIT * _ratios(rng, vocabulary))
-    decoder.table[:, 0] = np.arctanh(-UNIT)
 
+    def __init__(self, size, vocabulary):
+        rng = _random(22)
+        self.size = size
+        self.encoder = LstmWeights(rng, size, vocabulary)
+        self.decoder = LstmWeights(rng, size, vocabulary)
+        self.encoder.count_in_unit_0()
+        self.decoder.count_in_unit_0()
+        self.encoder.table[:, 0] = np.arctanh(UNIT * _ratios(rng, vocabulary))
+        self.decoder.table[:, 0] = np.arctanh(-UNIT)
+        self.out = _dense(rng, size, vocabulary, gain=4.0)
+        self.bias = _bias(rng, vocabulary)
+        self.bias[:FIRST_WORD] = NEVER
+        # The logit of <eos> is 200 * (tanh(-UNIT / 2) - tanh(counter)).
+        self.out[:, EOS] = 0.0
+        self.out[0, EOS] = -200.0
+        self.bias[EOS] = -200.0 * np.tanh(UNIT / 2)
+
+    def say(self, g):
+        """Nodes from previous, h, c to h_out, c_out and word."""
+        words = g.op("Gather", g.weight("decoder.words", self.decoder.table), "previous")
+        self.decoder.gate_graph(g, words, "h", "c")
+        out, bias = g.weight("out", self.out), g.weight("out_bias", self.bias)
+        g.op("ArgMax", g.op("Gemm", "h_out", out, bias), out="word", axis=1, keepdims=0)
+
+
+def build_seq2seq(size, vocabulary):
+    weights = Seq2Seq(size, vocabulary)
     g = Graph("decoder")
-    previous = g.input("previous", "INT64", ["N"])
-    h, c = _lstm_state(g, size)
-    decoder.gate_graph(g, g.op("Gather", g.weight("words", decoder.table), previous), h, c)
-    out = _dense(rng, size, vocabulary, gain=4.0)
-    bias = _bias(rng, vocabulary)
-    bias[:FIRST_WORD] = NEVER
-    # The logit of <eos> is 200 * (tanh(-UNIT / 2) - tanh(counter)).
-    out[:, EOS] = 0.0
-    out[0, EOS] = -200.0
-    bias[EOS] = -200.0 * np.tanh(UNIT / 2)
-    logits = g.op("Gemm", "h_out", g.weight("out", out), g.weight("out_bias", bias))
-    g.op("ArgMax", logits, out="word", axis=1, keepdims=0)
+    g.input("previous", "INT64", ["N"])
+    _lstm_state(g, size)
+    weights.say(g)
     g.output("word", "INT64", ["N"])
     _lstm_outputs(g, size)
-    return {"encoder.onnx": _lstm_cell("encoder", encoder), "decoder.onnx": g.to_bytes()}
+    return {"encoder.onnx": _lstm_cell("encoder", weights.encoder), "decoder.onnx": g.to_bytes()}
+
+
+def build_whole_seq2seq(size, vocabulary):
+    """The weights of build_seq2seq over padded sentences. The batch decodes until its last sentence
+    has said <eos>, at most 10 words more than it is wide; who is done says 0."""
+    weights = Seq2Seq(size, vocabulary)
+    body = Graph("say")
+    body.input("round", "INT64", [])
+    body.input("go_on", "BOOL", [])
+    body.input("previous", "INT64", ["N"])
+    _lstm_state(body, size)
+    body.input("ended", "BOOL", ["N"])
+    weights.say(body)
+    nothing = body.constant([0], np.int64)
+    body.op("Where", "ended", nothing, "word", out="said")
+    ends = body.op("Equal", "word", body.constant([EOS], np.int64))
+    body.op("Or", "ended", ends, out="ended_out")
+    all_ended = body.op("Cast", "ended_out", to=ONNX_TYPES["INT32"])
+    all_ended = body.op("ReduceMin", all_ended, axes=[0], keepdims=0)
+    body.op("Equal", all_ended, body.constant(0, np.int32), out="go_on_out")
+    body.output("go_on_out", "BOOL", [])
+    body.output("word", "INT64", ["N"])
+    _lstm_outputs(body, size)
+    body.output("ended_out", "BOOL", ["N"])
+    body.output("said", "INT64", ["N"])
+
+    g = Graph("seq2seq_whole")
+    h, c = _whole_lstm(g, weights.encoder)
+    shape = g.op("Shape", "tokens")
+    width = g.op("Gather", shape, g.constant(1, np.int64))
+    rows = g.op("Slice", shape, *(g.constant([at], np.int64) for at in (0, 1)))
+    g.op(
+        "Loop",
+        g.op("Add", width, g.constant(10, np.int64)),
+        g.constant(True, np.bool_),
+        g.op("Expand", g.constant([GO], np.int64), rows),
+        h,
+        c,
+        g.op("Expand", g.constant([False], np.bool_), rows),
+        outs=["last.word", "last.h", "last.c", "last.ended", "all"],
+        body=body.to_graph(),
+    )
+    g.op("Transpose", "all", out="word", perm=[1, 0])
+    g.output("word", "INT64", ["N", "T"])
+    return {"model.onnx": g.to_bytes()}
 
 
 # ---- trees ----
@@ -367,15 +427,27 @@ def _chain(size, vocabulary, max_batch):
     )
 
 
-def _whole(size, vocabulary, max_batch):
+def _whole(name, output, build, max_batch):
     return Model(
-        "chain%d_whole" % size,
+        name,
         [Tensor("tokens", "INT64", [-1]), Tensor("mask", "INT64", [-1])],
-        [Tensor("h_out", "FP32", [size])],
-        lambda: build_whole(size, vocabulary),
+        [output],
+        build,
         max_batch_size=max_batch,
         settings="length { pad: true }\n",
     )
+
+
+def _whole_chain(size, vocabulary, max_batch):
+    output = Tensor("h_out", "FP32", [size])
+    build = lambda: build_whole_chain(size, vocabulary)  # noqa: E731
+    return _whole("chain%d_whole" % size, output, build, max_batch)
+
+
+def _whole_seq2seq(size, vocabulary, max_batch):
+    output = Tensor("word", "INT64", [-1])
+    build = lambda: build_whole_seq2seq(size, vocabulary)  # noqa: E731
+    return _whole("seq2seq%d_whole" % size, output, build, max_batch)
 
 
 def _seq2seq(size, vocabulary, encoder_batch, decoder_batch):
@@ -455,8 +527,9 @@ def test_models():
     """Small: a cell takes some ten microseconds."""
     return [
         _chain(64, 1000, 64),
-        _whole(64, 1000, 64),
+        _whole_chain(64, 1000, 64),
         _seq2seq(64, 500, 64, 32),
+        _whole_seq2seq(64, 500, 32),
         _tree(64, 1000, 64),
         _decoder(64, 500, 2, 4, 64, 16),
     ]
@@ -471,12 +544,14 @@ def large_models():
     """As the papers have them, and for this kind of machine."""
     return [
         _chain(256, 10000, 64),
-        _whole(256, 10000, 64),
+        _whole_chain(256, 10000, 64),
         _seq2seq(256, 10000, 64, 32),
+        _whole_seq2seq(256, 10000, 32),
         _tree(256, 10000, 64),
         _decoder(256, 10000, 4, 4, 256, 16),
         _chain(1024, 10000, 64),
-        _whole(1024, 10000, 64),
+        _whole_chain(1024, 10000, 64),
         _seq2seq(1024, 10000, 64, 32),
+        _whole_seq2seq(1024, 10000, 32),
         _tree(1024, 10000, 64),
     ]

@@ -63,12 +63,15 @@ class Graph:
         self.nodes.append(helper.make_node(kind, list(inputs), outputs, name=name, **attributes))
         return outputs[0]
 
-    def to_bytes(self):
-        graph = helper.make_graph(
+    def to_graph(self):
+        """As the body of a Loop; it may read what the graph around it has made."""
+        return helper.make_graph(
             self.nodes, self.name, self.inputs, self.outputs, initializer=self.weights
         )
+
+    def to_bytes(self):
         model = helper.make_model(
-            graph,
+            self.to_graph(),
             opset_imports=[helper.make_opsetid("", self.opset)],
             ir_version=IR_VERSION,
             producer_name="tutti",
