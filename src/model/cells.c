@@ -115,6 +115,18 @@ static void find_readable(struct tt_cells *self) {
     }
 }
 
+/* C1: what is the same type twice has two queues, and shares no batch. */
+static void remark_twins(struct tt_cells_work *work) {
+    const struct tt_cell_type *types = work->cells->types;
+    for (int32_t i = 0; i < work->cells->type_count; i++)
+        for (int32_t j = 0; j < i; j++)
+            if (strcmp(types[i].digest, types[j].digest) == 0)
+                tt_findings_add(work->findings, TT_FINDING_REMARK,
+                                "%s: cells '%s' and '%s' are the same; as one they would share "
+                                "batches",
+                                work->settings->file_name, types[j].name, types[i].name);
+}
+
 static void check_readable(struct tt_cells_work *work) {
     const struct tt_cells *self = work->cells;
     if (self->kind != TT_UNFOLD_SEQ2SEQ && self->kind != TT_UNFOLD_TREE)
@@ -315,6 +327,7 @@ static void read_model(struct tt_cells_work *work, const char *model_directory) 
         return;
     find_readable(self);
     check_readable(work);
+    remark_twins(work);
     take_answer(work);
     if (self->kind == TT_UNFOLD_PLUGIN && findings->problem_count == before)
         self->plugin = tt_unfold_plugin_open(work, model_directory);

@@ -93,19 +93,26 @@ static void test_the_digest_tells_types_apart(void **state) {
     static const char cell[] = "in:token:7:N in:h:1:N,4 in:c:1:N,4 out:h_out:1:N,4 out:c_out:1:N,4";
     put_cell_file("same.onnx", cell, "lstm");
     put_cell_file("other.onnx", cell, "other weights");
-    struct tt_cells *cells = open_cells(
+    struct tt_findings findings;
+    tt_findings_init(&findings);
+    struct tt_cells *cells = try_cells(
         CHAIN "cell { file: 'same.onnx' max_batch: 7 " READ STATES "} "
               "cell { file: 'other.onnx' " READ STATES "} "
               "cell { file: 'same.onnx' name: 'wired' " READ
               "state { output: 'c_out' input: 'h' } state { output: 'h_out' input: 'c' }"
               "} "
               "cell { file: 'same.onnx' name: 'emits' " READ STATES "emit: 'h_out' } "
-              "unfold { kind: PLUGIN plugin: '" TUTTI_BUILD_DIR "/tests/plugins/faulty.so' }");
+              "unfold { kind: PLUGIN plugin: '" TUTTI_BUILD_DIR "/tests/plugins/faulty.so' }",
+        &findings);
+    assert_non_null(cells);
     const struct tt_cell_type *types = cells->types;
     assert_int_equal(strlen(types[0].digest), TT_DIGEST_BYTES - 1);
     assert_string_equal(types[0].digest, types[1].digest);
     for (int32_t i = 2; i < cells->type_count; i++)
         assert_string_not_equal(types[0].digest, types[i].digest);
+    assert_int_equal(findings.count, 1);
+    assert_non_null(strstr(findings.items[0].sentence, "cells 'lstm' and 'same' are the same"));
+    tt_findings_fini(&findings);
     tt_cells_close(cells);
 }
 
