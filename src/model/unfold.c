@@ -140,7 +140,7 @@ static enum tt_err unfold_seq2seq(const struct tt_cells *cells, int32_t length,
     self->specs[1] = (struct tt_cell_spec){.first_step = 1,
                                            .last_step = 1,
                                            .repeat = most,
-                                           .open_ended = cells->eos_count > 0,
+                                           .open_ended = cells->eos_count > 0 && most > 1,
                                            .source_count = 1,
                                            .sources = sources};
     self->answer_spec = 1;

@@ -295,11 +295,12 @@ static int32_t add(void *context, const struct tutti_unfold_cells *cells) {
     if (!make_room(self, cells->source_count))
         return stop(self, TT_ERR_NO_MEMORY, "out of memory");
     int32_t number = self->spec_count++;
-    self->specs[number] = (struct tt_cell_spec){.first_step = cells->type,
-                                                .last_step = cells->type,
-                                                .repeat = cells->count,
-                                                .open_ended = cells->open_ended != 0,
-                                                .source_count = cells->source_count};
+    self->specs[number] =
+        (struct tt_cell_spec){.first_step = cells->type,
+                              .last_step = cells->type,
+                              .repeat = cells->count,
+                              .open_ended = cells->open_ended != 0 && cells->count > 1,
+                              .source_count = cells->source_count};
     self->elements[number] = (struct tt_unfold_elements){0};
     if (self->cells->types[cells->type].read_count > 0)
         self->elements[number] = (struct tt_unfold_elements){.first = (int32_t)cells->first_element,
@@ -321,7 +322,7 @@ static void check_whole(struct gathering *self) {
         return;
     }
     for (int32_t i = 0; i < self->spec_count; i++)
-        if (self->specs[i].open_ended &&
+        if (self->specs[i].open_ended && /* one cell alone ends with itself */
             (self->cells->eos_count == 0 || self->cells->types[self->specs[i].first_step].emit < 0))
             stop(self, TT_ERR_INVALID, "cells %d have an open end, but emit nothing that ends them",
                  i);

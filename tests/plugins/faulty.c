@@ -96,6 +96,48 @@ static int32_t add_pair(const struct tutti_unfold_sink *sink, int32_t length, bo
     return 0;
 }
 
+static uint64_t draw(uint64_t *seed, uint64_t below) {
+    *seed ^= *seed << 13;
+    *seed ^= *seed >> 7;
+    *seed ^= *seed << 17;
+    return (*seed >> 16) % below;
+}
+
+/* Cells that follow from the request's tokens: mostly right, and ending with a pair. */
+static int32_t add_random(const struct tutti_unfold_request *request,
+                          const struct tutti_unfold_sink *sink) {
+    const int64_t *tokens = request->inputs[0].elements;
+    int32_t length = (int32_t)request->length, made = 0, got = 0;
+    uint64_t seed = 88172645463325252u;
+    for (int32_t i = 0; i < length; i++)
+        seed = seed * 101 + (uint64_t)tokens[i] + 1;
+    int32_t wanted = 2 + (int32_t)draw(&seed, 12);
+    while (got >= 0 && made < wanted) {
+        int32_t sources[2];
+        struct tutti_unfold_cells cells = {.sources = sources, .count = 1};
+        cells.type = made + 1 == wanted || draw(&seed, 3) == 0;
+        if (cells.type == 0) {
+            cells.count = 1 + (int32_t)draw(&seed, (uint64_t)length);
+            cells.stride = draw(&seed, 2) ? 1 : -1;
+            cells.first_element = cells.stride == 1 ? 0 : cells.count - 1;
+        }
+        if (made > 0 && draw(&seed, 4) > 0)
+            cells.source_count = cells.type == 0 ? 1 : 2;
+        for (int32_t k = 0; k < cells.source_count; k++)
+            sources[k] = (int32_t)draw(&seed, (uint64_t)made);
+        switch (draw(&seed, 100)) {
+        case 0: sources[0] = made; break;
+        case 1: cells.count += length; break;
+        case 2: cells.source_count = 3 - cells.source_count; break;
+        case 3: cells.type = 2; break;
+        default: break;
+        }
+        got = sink->add(sink->context, &cells);
+        made++;
+    }
+    return got < 0 ? got : 0;
+}
+
 static int32_t unfold(void *state, const struct tutti_unfold_request *request,
                       const struct tutti_unfold_sink *sink) {
     const char *what = state;
@@ -107,6 +149,8 @@ static int32_t unfold(void *state, const struct tutti_unfold_request *request,
         return 77;
     if (strcmp(what, "refuse") == 0)
         return sink->refuse(sink->context, "there is no such word");
+    if (strcmp(what, "random") == 0)
+        return add_random(request, sink);
     if (strcmp(what, "nothing") == 0)
         return 0;
     if (strcmp(what, "many") == 0 || strcmp(what, "deaf") == 0)

@@ -2,6 +2,8 @@
  */
 #include "model/unfold.h"
 
+#include "base/prng.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -129,6 +131,48 @@ static void test_what_plugins_do_wrong(void **state) {
     tt_cells_close(cells);
 }
 
+/* What is not refused is a graph, of cells and elements that exist. */
+static void test_random_graphs(void **state) {
+    (void)state;
+    put_pair_files();
+    struct tt_cells *cells = open_cells(faulty("faulty", "random"));
+    uint64_t seed = 19370101;
+    print_message("seed %llu\n", (unsigned long long)seed);
+    struct tt_prng prng;
+    tt_prng_init(&prng, seed, 0);
+    int32_t good = 0, bad = 0;
+    for (int32_t i = 0; i < 20000; i++) {
+        int64_t tokens[LENGTH];
+        for (int32_t k = 0; k < LENGTH; k++)
+            tokens[k] = (int64_t)tt_prng_below(&prng, 100);
+        struct tt_unfold_tensor tensor = {.bytes = tokens,
+                                          .shape = {.rank = 2, .dims = {1, LENGTH}}};
+        struct tt_unfolded *unfolded = NULL;
+        struct tt_cell_graph *graph = NULL;
+        struct tt_message why = {""};
+        if (tt_unfold_new(cells, &tensor, &unfolded, &why)) {
+            assert_non_null(strstr(why.text, "the unfold function 'faulty': "));
+            bad++;
+            continue;
+        }
+        for (int32_t k = 0; k < unfolded->spec_count; k++) {
+            const struct tt_cell_spec *spec = &unfolded->specs[k];
+            assert_in_range(tt_unfold_element(unfolded, k, 0), 0, LENGTH - 1);
+            assert_in_range(tt_unfold_element(unfolded, k, spec->repeat - 1), 0, LENGTH - 1);
+        }
+        assert_int_equal(tt_cell_graph_new(unfolded->specs, unfolded->spec_count, cells->type_count,
+                                           &graph, &why),
+                         TT_OK);
+        tt_cell_graph_check(graph);
+        tt_cell_graph_free(graph);
+        tt_unfold_free(unfolded);
+        good++;
+    }
+    print_message("%d good, %d bad\n", good, bad);
+    assert_true(good > 5000 && bad > 2000);
+    tt_cells_close(cells);
+}
+
 static void copy_plugin(const char *name) {
     struct tt_text text;
     struct tt_message why;
@@ -188,6 +232,7 @@ int main(void) {
                                         remove_cell_home),
         cmocka_unit_test_setup_teardown(test_what_plugins_do_wrong, make_cell_home,
                                         remove_cell_home),
+        cmocka_unit_test_setup_teardown(test_random_graphs, make_cell_home, remove_cell_home),
         cmocka_unit_test_setup_teardown(test_a_plugin_that_is_replaced, make_cell_home,
                                         remove_cell_home),
         cmocka_unit_test_setup_teardown(test_states_that_do_not_fit, make_cell_home,
