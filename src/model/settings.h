@@ -27,6 +27,7 @@ struct tt_model_settings {
     int32_t classes[TT_MODEL_MAX_CLASSES]; /* ascending */
     bool pad;
     const Tutti__ModelStages *stages; /* NULL: the model is whole; borrowed */
+    int32_t input_slots;              /* 0: not said */
 };
 
 /* As tt_model_config_open: an absent file is fine, an unreadable one a problem with `*out_settings`

@@ -1,6 +1,7 @@
 #include "rt/domain.h"
 
 #include "base/instant.h"
+#include "rt/input_ring.h"
 #include "rt/threaded_policy.h"
 
 #include <stdlib.h>
@@ -30,6 +31,8 @@ static void answer_in_order(struct tt_served_model *model) {
 
 static void infer_ends(struct tt_infer *infer, enum tt_err err) {
     const struct tt_engine_ops *ops = infer->lane->model->engine_model->engine->ops;
+    if (infer->lane->model->inputs)
+        tt_input_ring_forget(infer->lane->model->inputs, infer); /* it may wait for slots yet */
     infer->request = NULL;
     ops->state_release(infer->state); /* it went before its last step, or there is none */
     infer->state = NULL;
@@ -267,6 +270,7 @@ enum tt_err tt_domain_new(const struct tt_domain_options *options, struct tt_dom
     self->limits = options->limits;
     self->first_executor = options->first_executor;
     self->depth = DEPTH;
+    tt_list_init(&self->input_rings);
     enum tt_err err = domain_fill(self, options, why);
     if (err) {
         tt_domain_free(self);
@@ -309,6 +313,11 @@ void tt_domain_add_model(struct tt_domain *self, int64_t now, struct tt_served_m
     model->index = index;
     model->domain = self;
     self->models[index] = model;
+    if (model->inputs) {
+        tt_list_push_back(&self->input_rings, &model->inputs->in_domain);
+        tt_input_ring_show(model->inputs, &model->stats->input_slots_used);
+        tt_counter_set(&model->stats->input_slots, model->inputs->slots.capacity);
+    }
     tt_mechanism_add_model(&self->mechanism, now, index, &model->step_model);
 }
 
@@ -316,6 +325,9 @@ void tt_domain_remove_model(struct tt_domain *self, int64_t now, struct tt_serve
     tt_assert(self->models[model->index] == model);
     tt_mechanism_remove_model(&self->mechanism, now, model->index);
     self->models[model->index] = NULL;
+    if (model->inputs) {
+        tt_list_remove(&model->inputs->in_domain);
+    }
     self->model_count--;
     model->domain = NULL;
 }
@@ -325,6 +337,13 @@ void tt_domain_remove_model(struct tt_domain *self, int64_t now, struct tt_serve
 static void reject(struct tt_served_model *model, struct tt_infer *infer, enum tt_err err) {
     tt_counter_add(&model->stats->rejected, 1);
     infer_ends(infer, err);
+}
+
+static void ready(struct tt_domain *self, int64_t now, struct tt_infer *infer) {
+    const struct tt_served_model *model = infer->lane->model;
+    if (model->inputs)
+        infer->request->slot = infer->slot;
+    tt_mechanism_ready(&self->mechanism, now, infer->request);
 }
 
 void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_infer *infer) {
@@ -359,8 +378,27 @@ void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_infer *infe
     if (!request)
         return; /* a rule has refused it, and the infer may be its port's already */
     infer->request = request;
-    /* It lies in host memory, which is where these devices compute. */
-    tt_mechanism_ready(&self->mechanism, now, request);
+    /* E1: it lies in host memory, which is where these devices compute; but with a ring it counts
+     * only once it has slots there. */
+    if (!model->inputs || tt_input_ring_arrived(model->inputs, infer))
+        ready(self, now, infer);
+    else
+        tt_counter_add(&model->stats->held_back, 1);
+}
+
+bool tt_domain_awaits_inputs(const struct tt_domain *self) {
+    return self->mechanism.ops->ready != NULL;
+}
+
+void tt_domain_take_inputs(struct tt_domain *self, int64_t now) {
+    const struct tt_list_node *node = tt_list_first(&self->input_rings);
+    for (; node; node = tt_list_next(&self->input_rings, node)) {
+        struct tt_input_ring *ring = TT_CONTAINER_OF(node, struct tt_input_ring, in_domain);
+        struct tt_infer *infer;
+        while ((infer = tt_input_ring_came(ring)))
+            if (infer->request)
+                ready(self, now, infer); /* else it has not arrived, and finds itself there */
+    }
 }
 
 void tt_domain_cancel(struct tt_domain *self, int64_t now, struct tt_infer *infer) {

@@ -6,6 +6,7 @@
 #include "model/slices.h"
 #include "rt/domain.h"
 #include "rt/find_profile.h"
+#include "rt/input_ring.h"
 #include "rt/slicer.h"
 #include "rt/warm_up.h"
 
@@ -262,6 +263,25 @@ static enum tt_err check_shapes_mix(const struct tt_served_model *served,
         name, strcmp(name, "window") == 0 ? " with same_length off" : "");
 }
 
+/* Is a ring of inputs asked for that nobody would wait for, or that cannot be? */
+static enum tt_err check_slots(const struct tt_model_settings *settings,
+                               const struct tt_served_model *served, const struct placing *placing,
+                               struct tt_message *why) {
+    const struct tt_policy_kind *kind = tt_policy_find(placing->policy.name);
+    if (settings->input_slots == 0 || !kind)
+        return TT_OK;
+    if (!kind->ops->ready)
+        return tt_fail(TT_ERR_INVALID, why,
+                       "input_slots: policy %s does not wait for inputs (elastic does); leave it "
+                       "out of tutti.pbtxt",
+                       kind->name);
+    return tt_input_ring_fits(served->signature)
+               ? TT_OK
+               : tt_fail(TT_ERR_INVALID, why,
+                         "input_slots: the model does not batch, or the rows of some input have no "
+                         "fixed size, so that they cannot lie in slots; leave it out");
+}
+
 /* How many instances the configuration asks for; 0: it does not say. */
 static int32_t instances_of(const struct tt_model_config *config) {
     int32_t count = 0;
@@ -324,6 +344,8 @@ static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository
     if (!err)
         err = check_shapes_mix(served, placing, why);
     if (!err)
+        err = check_slots(model->settings, served, placing, why);
+    if (!err)
         err = tt_warm_up(profiles.loaded, model->config->message, model->directory, why);
     return err ? err : place(self, placing, instances_of(model->config), served, why);
 }
@@ -360,6 +382,7 @@ static enum tt_err new_served(const struct tt_repository_model *model,
         .computes_late = computes_late(placing),
         .honours_timeout = !batching->has_rules,
         .preserve_ordering = batching->preserve_ordering,
+        .input_slots = settings->input_slots,
         .stats = stats,
     };
     return tt_served_model_new(&spec, out_served);
