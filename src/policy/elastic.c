@@ -4,9 +4,11 @@
 #include "policy/fifo.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-enum { WORKERS, MAX_INF, VARIANT, LOAD, DROP, OPTION_COUNT };
-enum { MAX_WORKERS = 64, TOTALS = 7 }; /* totals 1, 2, 4 .. TT_ELASTIC_MAX_TOTAL */
+enum { WORKERS, MAX_INF, VARIANT, CONFIGURATIONS, LOAD, DROP, OPTION_COUNT };
+/* Totals 1, 2, 4 .. TT_ELASTIC_MAX_TOTAL, of which the third is the first with a configuration. */
+enum { MAX_WORKERS = 64, TOTALS = 7, LEAST_TOTAL = 2 };
 
 static const struct tt_option_spec options[OPTION_COUNT] = {
     [WORKERS] = {.key = "workers",
@@ -24,6 +26,13 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
                  .type = TT_OPTION_CHOICE,
                  .choices = "naive|enhanced",
                  .help = "all workers, or those of the best configuration for the load"},
+    [CONFIGURATIONS] = {.key = "configurations",
+                        .type = TT_OPTION_GROUPS,
+                        .minimum = 1,
+                        .maximum = TOTALS - 2,
+                        .help = "enhanced: the workers that count, for loads of 4, 8, 16, 32 and "
+                                "64 rows, each a group that sums to it, such as 4;4,4;8,8,16; not "
+                                "given: found from the profile"},
     [LOAD] = {.key = "load",
               .type = TT_OPTION_CHOICE,
               .choices = "pending|waiting",
@@ -43,6 +52,7 @@ struct tt_policy {
     int32_t running;              /* rows */
     int32_t max_inf;
     bool enhanced, only_waiting;
+    bool told; /* the configurations, which are in the first row of plans then, for all models */
     struct tt_elastic_choice *plans; /* [model_capacity * TOTALS], by log2 of the total */
 };
 
@@ -123,8 +133,9 @@ static int32_t log2_of(int32_t value) { return 31 - __builtin_clz((uint32_t)valu
 static const struct tt_elastic_choice *configuration(const struct tt_policy *self, int32_t model,
                                                      int64_t load) {
     int32_t k = load < TT_ELASTIC_MAX_TOTAL ? log2_of((int32_t)load) : TOTALS - 1;
-    for (; k >= 2; k--) {
-        const struct tt_elastic_choice *plan = &self->plans[(int64_t)model * TOTALS + k];
+    int64_t row = self->told ? 0 : model;
+    for (; k >= LEAST_TOTAL; k--) {
+        const struct tt_elastic_choice *plan = &self->plans[row * TOTALS + k];
         if (plan->total > 0)
             return plan;
     }
@@ -222,15 +233,20 @@ static int64_t elastic_next_at(const struct tt_policy *self) {
     return tt_queues_lost_at(&self->queues);
 }
 
+static void count_workers(const struct tt_policy *self, int32_t out_counts[TT_ELASTIC_SIZES]) {
+    memset(out_counts, 0, TT_ELASTIC_SIZES * sizeof(*out_counts));
+    for (int32_t w = 0; w < self->worker_count; w++)
+        out_counts[log2_of(self->sizes[w])]++;
+}
+
 static void elastic_model_changed(struct tt_policy *self, int64_t now, int32_t model,
                                   enum tt_change change) {
     (void)now;
     tt_queues_model_changed(&self->queues, model, change);
-    if (change != TT_CHANGE_ADDED || !self->enhanced)
+    if (change != TT_CHANGE_ADDED || !self->enhanced || self->told)
         return;
-    int32_t available[TT_ELASTIC_SIZES] = {0};
-    for (int32_t w = 0; w < self->worker_count; w++)
-        available[log2_of(self->sizes[w])]++;
+    int32_t available[TT_ELASTIC_SIZES];
+    count_workers(self, available);
     const struct tt_profile *profile = self->queues.domain->models[model]->whole;
     for (int32_t k = 0; k < TOTALS; k++)
         self->plans[(int64_t)model * TOTALS + k] = tt_elastic_plan(profile, available, 1 << k);
@@ -289,6 +305,62 @@ static enum tt_err read_workers(struct tt_policy *self, const struct tt_policy_s
     return TT_OK;
 }
 
+/* One group of `configurations`: its workers are there, and sum to a load that has none yet. */
+static enum tt_err read_configuration(struct tt_policy *self, const int32_t *sizes, int32_t count,
+                                      struct tt_message *why) {
+    struct tt_elastic_choice plan = {.worker_count = count};
+    for (int32_t i = 0; i < count; i++) {
+        int32_t k = log2_of(sizes[i]);
+        if (sizes[i] != 1 << k || k >= TT_ELASTIC_SIZES)
+            return tt_fail(TT_ERR_INVALID, why,
+                           "option configurations: %d is not a power of two up to %d", sizes[i],
+                           1 << (TT_ELASTIC_SIZES - 1));
+        plan.counts[k]++;
+        plan.total += sizes[i];
+    }
+    int32_t k = log2_of(plan.total);
+    if (plan.total != 1 << k || k < LEAST_TOTAL || k >= TOTALS)
+        return tt_fail(TT_ERR_INVALID, why,
+                       "option configurations: a group of %d workers sums to %d; it must be 4, 8, "
+                       "16, 32 or %d",
+                       count, plan.total, TT_ELASTIC_MAX_TOTAL);
+    if (self->plans[k].total > 0)
+        return tt_fail(TT_ERR_INVALID, why, "option configurations: two groups sum to %d",
+                       plan.total);
+    int32_t there[TT_ELASTIC_SIZES];
+    count_workers(self, there);
+    for (int32_t i = 0; i < TT_ELASTIC_SIZES; i++)
+        if (plan.counts[i] > there[i])
+            return tt_fail(TT_ERR_INVALID, why,
+                           "option configurations: the group that sums to %d has %d workers of "
+                           "size %d, option workers has %d",
+                           plan.total, plan.counts[i], 1 << i, there[i]);
+    self->plans[k] = plan;
+    return TT_OK;
+}
+
+static enum tt_err read_configurations(struct tt_policy *self, int64_t group_count,
+                                       const struct tt_policy_setup *setup,
+                                       struct tt_message *why) {
+    if (group_count > 0 && !self->enhanced)
+        return tt_fail(TT_ERR_INVALID, why,
+                       "option configurations: only variant enhanced follows them");
+    self->told = group_count > 0;
+    for (int32_t i = 0; i < group_count; i++) {
+        int32_t sizes[MAX_WORKERS];
+        int32_t count = tt_options_group("configurations", setup->options, setup->option_count, i,
+                                         sizes, MAX_WORKERS);
+        if (count > MAX_WORKERS)
+            return tt_fail(TT_ERR_INVALID, why,
+                           "option configurations: a group of %d workers; at most %d", count,
+                           MAX_WORKERS);
+        enum tt_err err = read_configuration(self, sizes, count, why);
+        if (err)
+            return err;
+    }
+    return TT_OK;
+}
+
 static void sort_workers(struct tt_policy *self) {
     int32_t count = 0;
     for (int32_t k = TT_ELASTIC_SIZES - 1; k >= 0; k--) {
@@ -334,6 +406,8 @@ static enum tt_err elastic_create(const struct tt_policy_kind *kind,
             tt_fail(TT_ERR_INVALID, why,
                     "option max_inf is %d, but a worker takes %d at once; it must be at least that",
                     self->max_inf, largest);
+    if (!err)
+        err = read_configurations(self, values[CONFIGURATIONS], setup, why);
     if (err) {
         elastic_free(self);
         return err;

@@ -26,7 +26,9 @@
  *
  * Options: `workers` (1,1,2,4,8,16: a size for each executor, by number; one of size 1 must be
  * there, else a single request would wait for ever; not given: 1, 1, 2, 4, ...), `max_inf` (not
- * given: the sum of the sizes), `variant`, `load`, `drop` (heads that cannot finish in time even if
+ * given: the sum of the sizes), `variant`, `configurations` (4;4,4;8,8,16: the workers that count
+ * at each load, as a measurement on the device itself found them, for all models; else each model's
+ * follow from its profile), `load`, `drop` (heads that cannot finish in time even if
  * they ran alone at once).
  *
  * O(workers + rows taken) per decision. */

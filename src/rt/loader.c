@@ -6,6 +6,7 @@
 #include "model/slices.h"
 #include "rt/domain.h"
 #include "rt/find_profile.h"
+#include "rt/find_workers.h"
 #include "rt/input_ring.h"
 #include "rt/slicer.h"
 #include "rt/warm_up.h"
@@ -20,6 +21,7 @@ enum { MOST_INSTANCES = 256 };
 struct placing {
     struct tt_serving_policy policy;
     struct tt_option options[TT_MAX_OPTIONS];
+    struct tt_worker_options found; /* what some of them are, beside */
 };
 
 /* An engine and the one domain that runs on it. */
@@ -79,6 +81,45 @@ static void choose_policy(const struct tt_repository_model *model, struct placin
         add_option(placing, "drop", "deadline");
 }
 
+static const char *option_of(const struct placing *placing, const char *key) {
+    for (int32_t i = 0; i < placing->policy.option_count; i++)
+        if (strcmp(placing->options[i].key, key) == 0)
+            return placing->options[i].value;
+    return NULL;
+}
+
+/* E5: elastic's enhanced variant goes by what was measured of its workers on this machine. */
+static enum tt_err choose_workers(struct tt_loader *self, const struct tt_repository_model *model,
+                                  const char *path, struct placing *placing,
+                                  struct tt_message *why) {
+    const char *variant = option_of(placing, "variant");
+    if (strcmp(placing->policy.name, "elastic") != 0 || !variant ||
+        strcmp(variant, "enhanced") != 0 || option_of(placing, "configurations"))
+        return TT_OK;
+    struct tt_find_workers_options options = {.model = model,
+                                              .path = path,
+                                              .given = option_of(placing, "workers"),
+                                              .skip_stale = self->options.measure_stale,
+                                              .say = self->options.say,
+                                              .say_context = self->options.say_context};
+    enum tt_err err = tt_find_workers(&options, &placing->found, why);
+    if (err)
+        return err == TT_ERR_NOT_FOUND ? TT_OK : err;
+    add_option(placing, "workers", placing->found.workers);
+    add_option(placing, "configurations", placing->found.configurations);
+    return TT_OK;
+}
+
+/* E2: an executor for each worker that is named; else as many as every domain has. */
+static int32_t executors_of(const struct tt_loader *self, const struct placing *placing) {
+    int32_t sizes[1];
+    int32_t count =
+        strcmp(placing->policy.name, "elastic") == 0
+            ? tt_options_sizes("workers", placing->options, placing->policy.option_count, sizes, 1)
+            : 0;
+    return count > 0 && count <= MOST_INSTANCES ? count : self->options.executors;
+}
+
 static bool same(const struct placing *a, const struct placing *b) {
     if (strcmp(a->policy.name, b->policy.name) != 0 ||
         a->policy.option_count != b->policy.option_count)
@@ -132,7 +173,7 @@ static enum tt_err find_site(struct tt_loader *self, const struct placing *placi
     if (!site)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     site->is_own = instances > 0;
-    site->executors = instances > 0 ? instances : self->options.executors;
+    site->executors = instances > 0 ? instances : executors_of(self, placing);
     struct tt_ort_engine_options options = {.library = self->library,
                                             .executor_count = site->executors,
                                             .queue_depth = 2,
@@ -399,7 +440,12 @@ enum tt_err tt_loader_load(struct tt_loader *self, const struct tt_repository_mo
     struct tt_served_model *served;
     struct placing placing = {0};
     choose_policy(model, &placing);
-    enum tt_err err = tt_model_config_json(model->config, &config);
+    enum tt_err err = choose_workers(self, model, model->versions[version].path, &placing, why);
+    if (err) {
+        tt_text_fini(&config);
+        return err;
+    }
+    err = tt_model_config_json(model->config, &config);
     if (!err)
         err = new_served(model, &placing, number, tt_text_string(&config), stats, &served);
     tt_text_fini(&config);
