@@ -205,10 +205,11 @@ static void leave_site(struct tt_loader *self, struct site *site) {
 
 /* ---- models ---- */
 
-/* The whole graph as one step, or the stages that the settings ask for, one step each. */
+/* The whole graph as one step, or the stages that the settings ask for, one step each. So many
+ * executors will run it. */
 static enum tt_err load_engine_model(struct tt_loader *self,
                                      const struct tt_repository_model *model, const char *path,
-                                     char *out_stages, size_t stages_capacity,
+                                     int32_t executors, char *out_stages, size_t stages_capacity,
                                      struct tt_engine_model **out_loaded, struct tt_message *why) {
     const struct tt_signature *told = &model->config->signature;
     const Tutti__ModelStages *stages = model->settings->stages;
@@ -240,7 +241,8 @@ static enum tt_err load_engine_model(struct tt_loader *self,
     struct tt_ort_slices_options load = {.name = model->name,
                                          .directory = directory,
                                          .max_batch = max_batch > 0 ? max_batch : 1,
-                                         .slot_count = stages->slots};
+                                         .slot_count = stages->slots,
+                                         .own_arenas = stages->own_arenas ? executors : 0};
     err = tt_ort_engine_load_slices(self->bench, &load, out_loaded, why);
     if (!err) {
         snprintf(line, sizeof(line), "model %s: %d stages, %s", model->name,
@@ -358,6 +360,7 @@ static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository
     const struct tt_signature *told = &model->config->signature;
     const char *policy = placing->policy.name;
     char stages[1024];
+    int32_t instances = instances_of(model->config);
     struct tt_find_profile_options profiles = {.model = model,
                                                .path = version->path,
                                                .stages = stages,
@@ -368,8 +371,9 @@ static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository
                                                .say_context = self->options.say_context};
     enum tt_err err = refuse_reshape(model->config, why);
     if (!err)
-        err = load_engine_model(self, model, version->path, stages, sizeof(stages),
-                                &profiles.loaded, why);
+        err = load_engine_model(self, model, version->path,
+                                instances ? instances : executors_of(self, placing), stages,
+                                sizeof(stages), &profiles.loaded, why);
     if (err)
         return err;
     struct tt_profile *whole = NULL, **steps = NULL;
@@ -388,7 +392,7 @@ static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository
         err = check_slots(model->settings, served, placing, why);
     if (!err)
         err = tt_warm_up(profiles.loaded, model->config->message, model->directory, why);
-    return err ? err : place(self, placing, instances_of(model->config), served, why);
+    return err ? err : place(self, placing, instances, served, why);
 }
 
 /* Does the configuration say that what is late is computed all the same? */
