@@ -10,6 +10,7 @@
 struct tt_domain_task {
     struct tt_engine_task engine_task;
     struct tt_task *task;
+    struct tt_tensor_view blank[TT_MAX_TENSORS]; /* of a member that fills the batch up */
 };
 
 /* Two tasks per executor: one runs, one waits behind it, so that the executor goes on while its
@@ -79,13 +80,19 @@ static void start(void *context, int64_t now, struct tt_task *task) {
                                                .why = &infer->why};
         length = infer->length > length ? infer->length : length;
     }
+    int32_t count = task->count;
+    int32_t missing = tt_task_computed_rows(task) - task->rows;
+    if (missing > 0 && count < task->capacity &&
+        tt_blank_rows_member(&model->blank, model->signature, missing, slot->blank,
+                             &members[count]))
+        count++;
     slot->task = task;
     slot->engine_task = (struct tt_engine_task){.model = model->engine_model,
                                                 .executor = self->first_executor + task->executor,
                                                 .first_step = task->first_step,
                                                 .last_step = task->last_step,
                                                 .length = model->pad ? length : 0,
-                                                .member_count = task->count,
+                                                .member_count = count,
                                                 .members = members,
                                                 .user = self};
     task->user = slot;
@@ -485,6 +492,12 @@ static void finished(struct tt_domain *self, int64_t now, struct tt_engine_task 
             task->items[i].fate = TT_FATE_JUMPS;
             task->items[i].jump = task->first_step;
         }
+    }
+    if (engine_task->member_count > task->count) { /* the rows of nobody */
+        struct tt_engine_member *blank = &engine_task->members[task->count];
+        if (blank->result)
+            self->engine->ops->result_release(blank->result);
+        self->engine->ops->state_release(blank->state);
     }
     tt_mechanism_finished(&self->mechanism, now, task);
 }

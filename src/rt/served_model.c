@@ -70,6 +70,7 @@ void tt_served_model_free(struct tt_served_model *take_model) {
         take_model->engine_model->engine->ops->unload(take_model->engine_model);
     tt_profile_free(take_model->profile);
     tt_input_ring_free(take_model->inputs);
+    tt_blank_rows_fini(&take_model->blank);
     free(take_model->step_profiles);
     free(take_model->steps);
     free(take_model->name);

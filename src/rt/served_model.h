@@ -13,6 +13,7 @@
 #include "base/refcount.h"
 #include "core/step_model.h"
 #include "engine/engine.h"
+#include "rt/blank_rows.h"
 #include "rt/model_stats.h"
 
 struct tt_domain;
@@ -61,6 +62,7 @@ struct tt_served_model {
     struct tt_queue_rule *rules; /* [priority_count + 1]; NULL: none are kept */
     bool honours_timeout, preserve_ordering;
     int32_t input_slots;          /* asked for; 0: as many as usual */
+    struct tt_blank_rows blank;   /* the scheduler's: what batches are filled up with */
     struct tt_input_ring *inputs; /* owned; NULL: its policy does not wait for inputs */
     struct tt_list waiting;  /* the scheduler's: infers that came and have not run, oldest first */
     struct tt_list in_order; /* the scheduler's: infers whose answers keep their order */
