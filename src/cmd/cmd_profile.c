@@ -6,6 +6,7 @@
 
 #include "base/instant.h"
 #include "cmd/arguments.h"
+#include "cmd/profile_overlap.h"
 #include "cmd/profile_workers.h"
 #include "engine/onnxruntime.h"
 #include "model/repository.h"
@@ -284,6 +285,9 @@ static enum tt_err write_profile(struct subject *subject, int32_t max_batch,
         if (!err) {
             tt_profile_keeper_finished(&subject->keeper);
             print_summary(subject, max_batch);
+            tt_profile_overlap_print(&subject->model->config->signature, max_batch,
+                                     subject->keeper.count ? subject->keeper.points[0].length : 0,
+                                     latency_at(subject, TT_CALIBRATION_WHOLE, max_batch));
             fprintf(stderr, "tutti profile: wrote %d points (%d of them from a run before) to %s\n",
                     subject->keeper.count, subject->keeper.recalled, subject->output);
         }

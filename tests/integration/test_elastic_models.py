@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Policy elastic on real models over HTTP: inputs in one ring, workers of several sizes, what is found of them offline."""
+import concurrent.futures
 import http.client
 import importlib.util
 import json
@@ -16,6 +17,7 @@ import unittest
 sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
+sys.path.insert(0, str(ROOT / "scripts"))
 
 from plain_client import PROGRAM, Server, get  # noqa: E402
 
@@ -166,6 +168,38 @@ class Elastic(unittest.TestCase):
             self.assertEqual(content[0], 200, content[2])
         finally:
             server.end(signal.SIGTERM)
+
+    # E1: the batch of a worker fails: who is at fault is told, the others have their answers, the ring moves on.
+    def test_a_worker_that_fails(self):
+        from models.small import build_embed
+
+        models = self.folder / "failing"
+        write(self.models, "embed", WORKERS + "input_slots: %d\n" % SLOTS)
+        models.mkdir()
+        os.rename(self.models / "embed", models / "embed")
+        (models / "embed" / "1" / "model.onnx").write_bytes(build_embed())
+        server = Server(models)
+
+        def ask(index):
+            number = 100 if index % 5 == 0 else index % 100
+            tensor = {"name": "ids", "shape": [1, 4], "datatype": "INT64", "data": [number] * 4}
+            path = "/v2/models/embed/infer"
+            status, _, content = get(
+                server.address, path, "POST", json.dumps({"inputs": [tensor]})
+            )
+            return number, status, json.loads(content)
+
+        try:
+            with concurrent.futures.ThreadPoolExecutor(CLIENTS) as clients:
+                for number, status, content in clients.map(ask, range(200)):
+                    if number == 100:
+                        self.assertEqual(status, 400, content)
+                    else:
+                        self.assertEqual(status, 200, content)
+                        self.assertEqual(content["outputs"][0]["data"][0], number)
+            self.assertEqual(self.metric(server.address, "tutti_input_slots_used", "embed"), 0)
+        finally:
+            self.assertEqual(server.end(signal.SIGTERM), 0, server.said())
 
     def test_searches_that_make_no_sense(self):
         for totals in ("", "3", "4,4", "8,4", "128", "4,8,12"):
