@@ -43,8 +43,18 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
               .help = "what becomes of a request that cannot meet its deadline any more"},
 };
 
+/* What of a model's queue lies side by side from the head on. Kept while the queue grows at its end
+ * and shrinks at its head, for a decision must not walk it; looked for anew after anything else. */
+struct range {
+    bool known;
+    bool cut; /* something lies behind its end */
+    int64_t rows;
+    struct tt_request *last;
+};
+
 struct tt_policy {
     struct tt_queues queues; /* of requests whose input is there */
+    struct range *ranges;    /* [model_capacity] */
     int32_t worker_count;
     int32_t sizes[MAX_WORKERS];   /* of each executor */
     int32_t by_size[MAX_WORKERS]; /* executors, largest size first, then smallest id */
@@ -62,23 +72,6 @@ static void elastic_arrived(struct tt_policy *self, int64_t now, struct tt_reque
     (void)request;
 }
 
-static void elastic_ready(struct tt_policy *self, int64_t now, struct tt_request *request) {
-    (void)now;
-    tt_queues_put(&self->queues, request);
-}
-
-static void elastic_finished(struct tt_policy *self, int64_t now, const struct tt_task *task) {
-    (void)now;
-    self->running -= task->rows;
-    tt_queues_finished(&self->queues, task);
-}
-
-static void elastic_cancelled(struct tt_policy *self, int64_t now, struct tt_request *request) {
-    (void)now;
-    if (tt_list_linked(&request->link))
-        tt_queues_take(&self->queues, request);
-}
-
 /* ---- ranges ---- */
 
 /* Do the two lie side by side? Where the carrier has no slots everything does. */
@@ -86,22 +79,73 @@ static bool adjacent(const struct tt_request *a, const struct tt_request *b) {
     return a->step == b->step && (a->slot < 0 || b->slot == a->slot + a->rows);
 }
 
+/* The request stands behind what the range is known of. */
+static void extend(struct range *range, struct tt_request *request) {
+    if (!range->cut && range->last && !adjacent(range->last, request))
+        range->cut = true;
+    if (range->cut)
+        return;
+    range->rows += request->rows;
+    range->last = request;
+}
+
+static struct range find_range(const struct tt_fifo *fifo) {
+    struct range range = {.known = true};
+    for (struct tt_request *r = tt_fifo_first(fifo); r && !range.cut; r = tt_fifo_next(fifo, r))
+        extend(&range, r);
+    return range;
+}
+
 /* The rows of the model's oldest range, as far as `limit`; whether something lies behind its end.
  */
-static int32_t range_rows(const struct tt_fifo *fifo, int32_t limit, bool *out_cut) {
-    const struct tt_request *request = tt_fifo_first(fifo);
-    int32_t rows = request->rows;
-    *out_cut = false;
-    const struct tt_request *next;
-    while (rows < limit && (next = tt_fifo_next(fifo, request))) {
-        if (!adjacent(request, next)) {
-            *out_cut = true;
-            break;
-        }
-        rows += next->rows;
-        request = next;
-    }
-    return rows;
+static int32_t range_rows(struct tt_policy *self, int32_t model, int32_t limit, bool *out_cut) {
+    struct range *range = &self->ranges[model];
+    if (!range->known)
+        *range = find_range(&self->queues.fifos[model]);
+    *out_cut = range->cut && range->rows < limit;
+    return range->rows < limit ? (int32_t)range->rows : limit;
+}
+
+/* A batch left the model's queue, from the head on. */
+static void shorten(struct tt_policy *self, const struct tt_batch *batch) {
+    struct range *range = &self->ranges[batch->model];
+    range->rows -= batch->rows;
+    range->known = range->known && range->rows > 0;
+}
+
+static void elastic_ready(struct tt_policy *self, int64_t now, struct tt_request *request) {
+    (void)now;
+    struct tt_fifo *fifo = &self->queues.fifos[request->model];
+    struct range *range = &self->ranges[request->model];
+    tt_queues_put(&self->queues, request);
+    if (range->known && !tt_fifo_next(fifo, request))
+        extend(range, request);
+    else
+        range->known = false;
+}
+
+static void elastic_finished(struct tt_policy *self, int64_t now, const struct tt_task *task) {
+    (void)now;
+    self->running -= task->rows;
+    tt_queues_finished(&self->queues, task);
+    for (int32_t i = 0; i < task->count; i++)
+        if (task->items[i].request->state == TT_REQUEST_QUEUED)
+            self->ranges[task->model].known = false; /* it is back, at the head */
+}
+
+static void elastic_cancelled(struct tt_policy *self, int64_t now, struct tt_request *request) {
+    (void)now;
+    if (!tt_list_linked(&request->link))
+        return;
+    tt_queues_take(&self->queues, request);
+    self->ranges[request->model].known = false;
+}
+
+/* Heads that cannot make it any more leave. */
+static void drop_lost(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
+    int32_t model;
+    while ((model = tt_queues_drop_one(&self->queues, now, actions)) >= 0)
+        self->ranges[model].known = false;
 }
 
 /* The next range of at most `size` rows, at least the first request. */
@@ -156,6 +200,7 @@ static bool counts(const struct tt_policy *self, const struct tt_elastic_choice 
 static void run(struct tt_policy *self, struct tt_mechanism *actions, int32_t worker,
                 const struct tt_batch *batch) {
     self->running += batch->rows;
+    shorten(self, batch);
     tt_queues_run(&self->queues, actions, worker, batch);
 }
 
@@ -205,12 +250,12 @@ static void assign(struct tt_policy *self, struct tt_mechanism *actions, int32_t
     while (goes_on && fifo->count > 0 && self->running < self->max_inf) {
         bool cut;
         int32_t room = self->max_inf - self->running;
-        int32_t rows = range_rows(fifo, room, &cut);
+        int32_t rows = range_rows(self, model, room, &cut);
         const struct tt_elastic_choice *plan = NULL;
         if (self->enhanced)
             plan = configuration(
                 self, model, cut ? rows : fifo->rows + (self->only_waiting ? 0 : self->running));
-        goes_on = assign_range(self, actions, model, rows < room ? rows : room, plan) && cut;
+        goes_on = assign_range(self, actions, model, rows, plan) && cut;
         if (self->running == 0)
             goes_on = run_anyhow(self, actions, model, rows);
     }
@@ -218,7 +263,7 @@ static void assign(struct tt_policy *self, struct tt_mechanism *actions, int32_t
 
 static void elastic_decide(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
     struct tt_queues *queues = &self->queues;
-    tt_queues_drop_lost(queues, now, actions);
+    drop_lost(self, now, actions);
     const struct tt_heap_entry *oldest = tt_heap_top(&queues->heads);
     if (!oldest || !tt_heap_top(&queues->idle))
         return;
@@ -266,11 +311,17 @@ static void elastic_check(const struct tt_policy *self) {
         if (domain->executors[e].queued > 0)
             running += tt_mechanism_oldest(domain, e)->rows;
     tt_assert(running == self->running);
+    for (int32_t m = 0; m < domain->model_capacity; m++) {
+        struct range range = find_range(&self->queues.fifos[m]);
+        tt_assert(!self->ranges[m].known || self->ranges[m].rows == range.rows);
+        tt_assert(!self->ranges[m].known || self->ranges[m].cut == range.cut);
+    }
 }
 
 static void elastic_free(struct tt_policy *take_self) {
     tt_queues_fini(&take_self->queues);
     free(take_self->plans);
+    free(take_self->ranges);
     free(take_self);
 }
 
@@ -397,9 +448,10 @@ static enum tt_err elastic_create(const struct tt_policy_kind *kind,
     self->enhanced = values[VARIANT] != 0;
     self->only_waiting = values[LOAD] != 0;
     self->plans = calloc((size_t)setup->domain->model_capacity * TOTALS, sizeof(*self->plans));
+    self->ranges = calloc((size_t)setup->domain->model_capacity, sizeof(*self->ranges));
     err = tt_queues_init(&self->queues, setup, TT_FIFO_ARRIVAL, values[DROP] != 0, why);
     int32_t largest = self->sizes[self->by_size[0]];
-    if (!err && !self->plans)
+    if (!err && (!self->plans || !self->ranges))
         err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     else if (!err && self->max_inf < largest)
         err =
