@@ -58,12 +58,18 @@ struct tt_policy {
     int32_t worker_count;
     int32_t sizes[MAX_WORKERS];   /* of each executor */
     int32_t by_size[MAX_WORKERS]; /* executors, largest size first, then smallest id */
-    int32_t rank[MAX_WORKERS];    /* of each executor: how many of its size have a smaller id */
-    int32_t running;              /* rows */
+    int32_t place[MAX_WORKERS];   /* of each executor in by_size */
+    /* Sets of workers, a bit for each place: so a decision that finds nobody costs next to nothing,
+     * and most do. */
+    uint64_t idle;
+    uint64_t up_to[TT_ELASTIC_SIZES]; /* of at most 2^k rows */
+    uint64_t smallest;                /* the first of size 1 and of 2: for loads below all plans */
+    int32_t running;                  /* rows */
     int32_t max_inf;
     bool enhanced, only_waiting;
     bool told; /* the configurations, which are in the first row of plans then, for all models */
     struct tt_elastic_choice *plans; /* [model_capacity * TOTALS], by log2 of the total */
+    uint64_t *planned;               /* the same: their workers */
 };
 
 static void elastic_arrived(struct tt_policy *self, int64_t now, struct tt_request *request) {
@@ -124,10 +130,20 @@ static void elastic_ready(struct tt_policy *self, int64_t now, struct tt_request
         range->known = false;
 }
 
+/* The executor may have become idle, or busy. */
+static void note_idle(struct tt_policy *self, int32_t executor) {
+    uint64_t bit = UINT64_C(1) << self->place[executor];
+    if (tt_heap_contains(&self->queues.idle, executor))
+        self->idle |= bit;
+    else
+        self->idle &= ~bit;
+}
+
 static void elastic_finished(struct tt_policy *self, int64_t now, const struct tt_task *task) {
     (void)now;
     self->running -= task->rows;
     tt_queues_finished(&self->queues, task);
+    note_idle(self, task->executor);
     for (int32_t i = 0; i < task->count; i++)
         if (task->items[i].request->state == TT_REQUEST_QUEUED)
             self->ranges[task->model].known = false; /* it is back, at the head */
@@ -173,26 +189,35 @@ static struct tt_batch next_batch(const struct tt_fifo *fifo, int32_t model, int
 
 static int32_t log2_of(int32_t value) { return 31 - __builtin_clz((uint32_t)value); }
 
-/* E5: the configuration for the load; NULL: below the smallest. */
-static const struct tt_elastic_choice *configuration(const struct tt_policy *self, int32_t model,
-                                                     int64_t load) {
+/* E5: the workers of the configuration for the load. */
+static uint64_t configuration(const struct tt_policy *self, int32_t model, int64_t load) {
     int32_t k = load < TT_ELASTIC_MAX_TOTAL ? log2_of((int32_t)load) : TOTALS - 1;
     int64_t row = self->told ? 0 : model;
-    for (; k >= LEAST_TOTAL; k--) {
-        const struct tt_elastic_choice *plan = &self->plans[row * TOTALS + k];
-        if (plan->total > 0)
-            return plan;
-    }
-    return NULL;
+    for (; k >= LEAST_TOTAL; k--)
+        if (self->plans[row * TOTALS + k].total > 0)
+            return self->planned[row * TOTALS + k];
+    return self->smallest;
 }
 
-static bool counts(const struct tt_policy *self, const struct tt_elastic_choice *plan,
-                   int32_t worker) {
-    if (!self->enhanced)
-        return true;
-    if (!plan)
-        return self->sizes[worker] <= 2 && self->rank[worker] == 0;
-    return self->rank[worker] < plan->counts[log2_of(self->sizes[worker])];
+/* The first counts[k] workers of each size 2^k. */
+static uint64_t workers_of(const struct tt_policy *self, const int32_t counts[TT_ELASTIC_SIZES]) {
+    int32_t left[TT_ELASTIC_SIZES];
+    memcpy(left, counts, sizeof(left));
+    uint64_t workers = 0;
+    for (int32_t i = 0; i < self->worker_count; i++)
+        if (left[log2_of(self->sizes[self->by_size[i]])]-- > 0)
+            workers |= UINT64_C(1) << i;
+    return workers;
+}
+
+/* Those that may take a range of `rows` rows, or the front of it, that begins with a request of
+ * `first` rows. */
+static uint64_t fitting(const struct tt_policy *self, int32_t rows, int32_t first) {
+    int32_t most = log2_of(rows), least = first > 1 ? log2_of(first - 1) + 1 : 0;
+    if (least >= TT_ELASTIC_SIZES)
+        return 0;
+    uint64_t fit = self->up_to[most < TT_ELASTIC_SIZES ? most : TT_ELASTIC_SIZES - 1];
+    return least > 0 ? fit & ~self->up_to[least - 1] : fit;
 }
 
 /* ---- deciding ---- */
@@ -202,6 +227,7 @@ static void run(struct tt_policy *self, struct tt_mechanism *actions, int32_t wo
     self->running += batch->rows;
     shorten(self, batch);
     tt_queues_run(&self->queues, actions, worker, batch);
+    note_idle(self, worker);
 }
 
 /* Nothing runs and still something waits: no worker that is there fits (the small ones are gone, or
@@ -227,20 +253,20 @@ static bool run_anyhow(struct tt_policy *self, struct tt_mechanism *actions, int
 
 /* One range, or the part of it that may run: whether all of that runs now. */
 static bool assign_range(struct tt_policy *self, struct tt_mechanism *actions, int32_t model,
-                         int32_t rows, const struct tt_elastic_choice *plan) {
+                         int32_t rows, uint64_t counted) {
     const struct tt_fifo *fifo = &self->queues.fifos[model];
     int32_t most = self->queues.domain->models[model]->max_batch;
-    for (int32_t i = 0; i < self->worker_count && rows > 0; i++) {
-        int32_t worker = self->by_size[i], size = self->sizes[worker];
-        if (!tt_heap_contains(&self->queues.idle, worker) || !counts(self, plan, worker))
-            continue;
-        if (size > rows || size > most || tt_fifo_first(fifo)->rows > size)
-            continue;
-        struct tt_batch batch = next_batch(fifo, model, size);
+    while (rows > 0) {
+        uint64_t may = self->idle & counted &
+                       fitting(self, rows < most ? rows : most, tt_fifo_first(fifo)->rows);
+        if (may == 0)
+            return false;
+        int32_t worker = self->by_size[__builtin_ctzll(may)];
+        struct tt_batch batch = next_batch(fifo, model, self->sizes[worker]);
         rows -= batch.rows;
         run(self, actions, worker, &batch);
     }
-    return rows == 0;
+    return true;
 }
 
 /* E4: algorithm 1, and with a plan (E5) algorithm 2, for one model. */
@@ -251,11 +277,11 @@ static void assign(struct tt_policy *self, struct tt_mechanism *actions, int32_t
         bool cut;
         int32_t room = self->max_inf - self->running;
         int32_t rows = range_rows(self, model, room, &cut);
-        const struct tt_elastic_choice *plan = NULL;
+        uint64_t counted = UINT64_MAX;
         if (self->enhanced)
-            plan = configuration(
+            counted = configuration(
                 self, model, cut ? rows : fifo->rows + (self->only_waiting ? 0 : self->running));
-        goes_on = assign_range(self, actions, model, rows, plan) && cut;
+        goes_on = assign_range(self, actions, model, rows, counted) && cut;
         if (self->running == 0)
             goes_on = run_anyhow(self, actions, model, rows);
     }
@@ -293,14 +319,18 @@ static void elastic_model_changed(struct tt_policy *self, int64_t now, int32_t m
     int32_t available[TT_ELASTIC_SIZES];
     count_workers(self, available);
     const struct tt_profile *profile = self->queues.domain->models[model]->whole;
-    for (int32_t k = 0; k < TOTALS; k++)
-        self->plans[(int64_t)model * TOTALS + k] = tt_elastic_plan(profile, available, 1 << k);
+    for (int32_t k = 0; k < TOTALS; k++) {
+        struct tt_elastic_choice *plan = &self->plans[(int64_t)model * TOTALS + k];
+        *plan = tt_elastic_plan(profile, available, 1 << k);
+        self->planned[(int64_t)model * TOTALS + k] = workers_of(self, plan->counts);
+    }
 }
 
 static void elastic_executor_changed(struct tt_policy *self, int64_t now, int32_t executor,
                                      enum tt_change change) {
     (void)now;
     tt_queues_executor_changed(&self->queues, executor, change);
+    note_idle(self, executor);
 }
 
 static void elastic_check(const struct tt_policy *self) {
@@ -311,6 +341,8 @@ static void elastic_check(const struct tt_policy *self) {
         if (domain->executors[e].queued > 0)
             running += tt_mechanism_oldest(domain, e)->rows;
     tt_assert(running == self->running);
+    for (int32_t i = 0; i < self->worker_count; i++)
+        tt_assert((self->idle >> i & 1) == tt_heap_contains(&self->queues.idle, self->by_size[i]));
     for (int32_t m = 0; m < domain->model_capacity; m++) {
         struct range range = find_range(&self->queues.fifos[m]);
         tt_assert(!self->ranges[m].known || self->ranges[m].rows == range.rows);
@@ -321,6 +353,7 @@ static void elastic_check(const struct tt_policy *self) {
 static void elastic_free(struct tt_policy *take_self) {
     tt_queues_fini(&take_self->queues);
     free(take_self->plans);
+    free(take_self->planned);
     free(take_self->ranges);
     free(take_self);
 }
@@ -387,6 +420,7 @@ static enum tt_err read_configuration(struct tt_policy *self, const int32_t *siz
                            "size %d, option workers has %d",
                            plan.total, plan.counts[i], 1 << i, there[i]);
     self->plans[k] = plan;
+    self->planned[k] = workers_of(self, plan.counts);
     return TT_OK;
 }
 
@@ -414,14 +448,18 @@ static enum tt_err read_configurations(struct tt_policy *self, int64_t group_cou
 
 static void sort_workers(struct tt_policy *self) {
     int32_t count = 0;
-    for (int32_t k = TT_ELASTIC_SIZES - 1; k >= 0; k--) {
-        int32_t rank = 0;
+    for (int32_t k = TT_ELASTIC_SIZES - 1; k >= 0; k--)
         for (int32_t w = 0; w < self->worker_count; w++)
             if (self->sizes[w] == 1 << k) {
-                self->rank[w] = rank++;
+                self->place[w] = count;
                 self->by_size[count++] = w;
             }
-    }
+    for (int32_t k = 0; k < TT_ELASTIC_SIZES; k++)
+        for (int32_t i = 0; i < count; i++)
+            if (self->sizes[self->by_size[i]] <= 1 << k)
+                self->up_to[k] |= UINT64_C(1) << i;
+    static const int32_t smallest[TT_ELASTIC_SIZES] = {1, 1};
+    self->smallest = workers_of(self, smallest);
 }
 
 static enum tt_err elastic_create(const struct tt_policy_kind *kind,
@@ -448,10 +486,11 @@ static enum tt_err elastic_create(const struct tt_policy_kind *kind,
     self->enhanced = values[VARIANT] != 0;
     self->only_waiting = values[LOAD] != 0;
     self->plans = calloc((size_t)setup->domain->model_capacity * TOTALS, sizeof(*self->plans));
+    self->planned = calloc((size_t)setup->domain->model_capacity * TOTALS, sizeof(*self->planned));
     self->ranges = calloc((size_t)setup->domain->model_capacity, sizeof(*self->ranges));
     err = tt_queues_init(&self->queues, setup, TT_FIFO_ARRIVAL, values[DROP] != 0, why);
     int32_t largest = self->sizes[self->by_size[0]];
-    if (!err && (!self->plans || !self->ranges))
+    if (!err && (!self->plans || !self->planned || !self->ranges))
         err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     else if (!err && self->max_inf < largest)
         err =

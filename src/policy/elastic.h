@@ -31,7 +31,8 @@
  * follow from its profile), `load`, `drop` (heads that cannot finish in time even if
  * they ran alone at once).
  *
- * O(workers + rows taken) per decision. */
+ * A decision that hands out nothing costs a few instructions per model with a queue, whatever waits
+ * there; one that does, O(rows taken). */
 #ifndef TT_POLICY_ELASTIC_H
 #define TT_POLICY_ELASTIC_H
 
