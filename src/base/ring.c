@@ -38,6 +38,11 @@ bool tt_ring_push(struct tt_ring *self, void *item) {
     return true;
 }
 
+bool tt_ring_is_empty(struct tt_ring *self) {
+    return atomic_load_explicit(&self->head, memory_order_relaxed) ==
+           atomic_load_explicit(&self->tail, memory_order_acquire);
+}
+
 void *tt_ring_pop(struct tt_ring *self) {
     uint32_t head = atomic_load_explicit(&self->head, memory_order_relaxed);
     if (head == self->tail_seen) {

@@ -30,6 +30,8 @@ TT_MUST_CHECK enum tt_err tt_ring_init(struct tt_ring *self, int32_t capacity);
 void tt_ring_fini(struct tt_ring *self);
 /* Producer. False when full. `item` is not NULL. */
 TT_MUST_CHECK bool tt_ring_push(struct tt_ring *self, void *item);
+/* Consumer: is there nothing to pop? */
+bool tt_ring_is_empty(struct tt_ring *self);
 /* Consumer. NULL when empty. */
 void *tt_ring_pop(struct tt_ring *self);
 

@@ -41,7 +41,7 @@ static const char help[] =
     "  --seconds S          measured (2)\n"
     "  --warm-up S          before that (1)\n"
     "  --margin-us U        deadlines are so much earlier for the scheduler (1000; virtual: 0)\n"
-    "  --rest-us U          how long threads rest between turns (200)\n"
+    "  --rest-us U          how long threads rest between turns (a 250th of the SLO)\n"
     "  --spin-us U          how early threads are awake before an instant that matters (0; one\n"
     "                       thread for all: 20)\n"
     "  --clock real|virtual virtual: one thread, as fast as it can, always punctual (real)\n"
@@ -55,7 +55,7 @@ struct flags {
     struct tt_scheduler_bench bench;
     struct tt_option options[MOST_OPTIONS];
     double rate_share; /* of the devices' capacity; 0: not asked */
-    bool search, json, margin_given, spin_given;
+    bool search, json, margin_given, rest_given, spin_given;
 };
 
 /* ---- flags ---- */
@@ -214,7 +214,7 @@ static bool take_flag(struct flags *flags, int flag, char *text) {
     case SECONDS: return parse_seconds(text, &bench->duration_ns) && bench->duration_ns > 0;
     case WARM_UP: return parse_seconds(text, &bench->warm_up_ns);
     case MARGIN_US: flags->margin_given = true; return parse_us(text, &bench->margin_ns);
-    case REST_US: return parse_us(text, &bench->rest_ns);
+    case REST_US: flags->rest_given = true; return parse_us(text, &bench->rest_ns);
     case SPIN_US: flags->spin_given = true; return parse_us(text, &bench->spin_ns);
     case CLOCK: return one_of(text, "real", "virtual", &bench->virtual_time);
     case SEED:
@@ -234,7 +234,6 @@ static int parse_flags(int argc, char **argv, struct flags *flags) {
                                       .warm_up_ns = TT_S,
                                       .duration_ns = 2 * TT_S,
                                       .margin_ns = TT_MS,
-                                      .rest_ns = 200 * TT_US,
                                       .seed = 1,
                                       .policy = "deferred"}};
     parse_preset(flags, "light");
@@ -263,6 +262,8 @@ static int parse_flags(int argc, char **argv, struct flags *flags) {
         if (!flags->margin_given)
             flags->bench.margin_ns = 0;
     }
+    if (!flags->rest_given)
+        flags->bench.rest_ns = flags->bench.slo_ns / 250;
     if (flags->bench.model_threads == 0 && !flags->spin_given)
         flags->bench.spin_ns = 20 * TT_US;
     if (flags->bench.slo_ns <= flags->bench.margin_ns)

@@ -1,4 +1,5 @@
-/* tutti experiment FILE: one run, a search for the goodput, or a sweep. */
+/* tutti experiment FILE: one run, the same in several worlds, a search for the goodput, or a sweep.
+ */
 #include "base/clock.h"
 #include "base/instant.h"
 #include "cmd/outcome.h"
@@ -8,6 +9,7 @@
 #include "lab/html_report.h"
 #include "lab/report.h"
 #include "lab/sweep.h"
+#include "lab/worlds.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -21,7 +23,8 @@ enum {
 };
 
 struct arguments {
-    const char *file, *arrivals, *tasks, *outcomes, *html, *trace, *resume;
+    const char *file, *arrivals, *tasks, *outcomes, *html, *svg, *trace, *resume, *worlds;
+    double from_ms, until_ms; /* what is drawn; until 0: as much as fits */
     bool json, goodput, check;
     int32_t workers;
     const char *names[MAX_SETTINGS], *values[MAX_SETTINGS]; /* for tt_experiment_set */
@@ -33,9 +36,13 @@ static const char usage[] =
     "  --arrivals A.csv    these requests instead of the file's load\n"
     "  --tasks T.csv       write what ran, where and when\n"
     "  --outcomes O.csv    write what became of every request\n"
-    "  --html REPORT.html  write a report with pictures (also of a search)\n"
+    "  --html REPORT.html  write a report with pictures (also of a search, or of --worlds)\n"
+    "  --svg PICTURE.svg   write who ran when as a picture\n"
+    "  --draw FROM,UNTIL   the part of the run that pictures show, in ms (the beginning)\n"
     "  --trace TRACE.json  write the last batches and requests, for ui.perfetto.dev\n"
     "  --json              the summary as JSON\n"
+    "  --world NAME        simulated, emulated or real, instead of the file's\n"
+    "  --worlds A,B,...    run it in each of these, and show the results side by side\n"
     "  --goodput           search the highest rate with bad rate <= 1 % for every model\n"
     "  --check             check every invariant after every event (slow)\n"
     "  --seed N, --policy NAME, --rate R   instead of the file's\n"
@@ -67,6 +74,10 @@ enum flag {
     FLAG_SET,
     FLAG_RESUME,
     FLAG_WORKERS,
+    FLAG_SVG,
+    FLAG_DRAW,
+    FLAG_WORLD,
+    FLAG_WORLDS,
     FLAG_HELP
 };
 
@@ -84,8 +95,22 @@ static const struct option flags[] = {{"arrivals", required_argument, NULL, FLAG
                                       {"set", required_argument, NULL, FLAG_SET},
                                       {"resume", required_argument, NULL, FLAG_RESUME},
                                       {"workers", required_argument, NULL, FLAG_WORKERS},
+                                      {"svg", required_argument, NULL, FLAG_SVG},
+                                      {"draw", required_argument, NULL, FLAG_DRAW},
+                                      {"world", required_argument, NULL, FLAG_WORLD},
+                                      {"worlds", required_argument, NULL, FLAG_WORLDS},
                                       {"help", no_argument, NULL, FLAG_HELP},
                                       {NULL, 0, NULL, 0}};
+
+static bool take_window(struct arguments *a, const char *text) {
+    char *end;
+    a->from_ms = strtod(text, &end);
+    if (end == text || *end != ',' || !(a->from_ms >= 0))
+        return false;
+    const char *until = end + 1;
+    a->until_ms = strtod(until, &end);
+    return end != until && *end == '\0' && a->until_ms > a->from_ms && a->until_ms < 1e12;
+}
 
 static bool take_flag(struct arguments *a, int flag) {
     switch (flag) {
@@ -98,6 +123,10 @@ static bool take_flag(struct arguments *a, int flag) {
     case FLAG_GOODPUT: a->goodput = true; return true;
     case FLAG_CHECK: a->check = true; return true;
     case FLAG_RESUME: a->resume = optarg; return true;
+    case FLAG_SVG: a->svg = optarg; return true;
+    case FLAG_DRAW: return take_window(a, optarg);
+    case FLAG_WORLD: return add_setting(a, "world", optarg);
+    case FLAG_WORLDS: a->worlds = optarg; return true;
     case FLAG_SEED: return add_setting(a, "seed", optarg);
     case FLAG_POLICY: return add_setting(a, "policy", optarg);
     case FLAG_RATE: return add_setting(a, "rate", optarg);
@@ -149,16 +178,32 @@ static enum tt_err write_trace(struct tt_trace *trace, const char *path, struct 
     return err;
 }
 
+static void set_window(const struct arguments *a, struct tt_timeline *timeline) {
+    if (a->until_ms <= 0)
+        return;
+    timeline->from_at = (int64_t)(a->from_ms * 1e6);
+    timeline->until_at = (int64_t)(a->until_ms * 1e6);
+}
+
+static void say(void *context, const char *line) {
+    (void)context;
+    fprintf(stderr, "%s\n", line);
+}
+
 /* The run, and the files that were asked for besides its figures. */
 static enum tt_err run_scenario(const struct tt_scenario *scenario, const struct arguments *a,
                                 const char *title, struct tt_scenario_result *out_result,
                                 struct tt_message *why) {
     struct tt_html_report html;
-    struct tt_scenario_outputs outputs = {.tasks_path = a->tasks, .outcomes_path = a->outcomes};
+    struct tt_scenario_outputs outputs = {.tasks_path = a->tasks,
+                                          .outcomes_path = a->outcomes,
+                                          .progress = tt_outcome_progress,
+                                          .say = say};
     if (a->trace && tt_trace_new(TRACE_RECORDS, &outputs.trace, why) != TT_OK)
         return TT_ERR_NO_MEMORY;
-    if (a->html) {
+    if (a->html || a->svg) {
         tt_html_report_init(&html, scenario);
+        set_window(a, &html.timeline);
         outputs.also = tt_html_report_observer(&html);
     }
     struct tt_scenario_result result;
@@ -166,7 +211,9 @@ static enum tt_err run_scenario(const struct tt_scenario *scenario, const struct
     bool ran = err == TT_OK;
     if (!err && a->html)
         err = tt_html_report_write(&html, title, &result, a->html, why);
-    if (a->html)
+    if (!err && a->svg)
+        err = tt_timeline_write(&html.timeline, a->svg, why);
+    if (a->html || a->svg)
         tt_html_report_fini(&html);
     if (!err && a->trace)
         err = write_trace(outputs.trace, a->trace, why);
@@ -201,12 +248,40 @@ static int run_once(struct tt_experiment *experiment, const struct arguments *a)
         tt_report_table(&scenario, title, &result, &text);
         fputs(tt_text_string(&text), stdout);
         tt_text_fini(&text);
-        fprintf(stderr, "%.2f M events in %.2f s, %.1f M/s\n", (double)result.events / 1e6, took_s,
-                (double)result.events / 1e6 / (took_s > 0 ? took_s : 1e-9));
+        if (scenario.world == TT_WORLD_SIMULATED)
+            fprintf(stderr, "%.2f M events in %.2f s, %.1f M/s\n", (double)result.events / 1e6,
+                    took_s, (double)result.events / 1e6 / (took_s > 0 ? took_s : 1e-9));
     }
     int code = result.interrupted ? EXIT_INTERRUPTED : EXIT_DONE;
     tt_measure_fini(&result.measure);
     tt_scenario_fini(&scenario);
+    return code;
+}
+
+/* ---- the same in several worlds ---- */
+
+static int run_worlds(struct tt_experiment *experiment, const struct arguments *a) {
+    struct tt_scenario_outputs outputs = {.progress = tt_outcome_progress, .say = say};
+    struct tt_worlds worlds;
+    struct tt_message why;
+    enum tt_err err = tt_worlds_init(&worlds, experiment, a->worlds, &why);
+    if (!err)
+        err = tt_worlds_run(&worlds, a->check, &outputs, &tt_interrupted, &why);
+    if (!err && a->json) {
+        tt_outcome_print_json(tt_worlds_json(&worlds));
+    } else if (!err) {
+        struct tt_text text;
+        tt_text_init(&text);
+        tt_worlds_table(&worlds, &text);
+        fputs(tt_text_string(&text), stdout);
+        tt_text_fini(&text);
+    }
+    if (!err && a->html)
+        err = tt_worlds_html(&worlds, a->html, &why);
+    int code = err                              ? tt_outcome_complain(err, &why)
+               : tt_worlds_interrupted(&worlds) ? EXIT_INTERRUPTED
+                                                : EXIT_DONE;
+    tt_worlds_fini(&worlds);
     return code;
 }
 
@@ -322,11 +397,15 @@ int tt_cmd_experiment(int argc, char **argv) {
     if (!err && a.arrivals)
         err = tt_experiment_set_arrivals(&experiment, a.arrivals, &why);
     bool many = a.goodput || experiment.message->n_sweep > 0;
-    if (!err && many && (a.tasks || a.outcomes || a.trace || (a.html && !a.goodput)))
-        err = tt_fail(
-            TT_ERR_INVALID, &why,
-            "--tasks, --outcomes and --trace belong to a single run, not to a sweep or a search, "
-            "--html to a single run or to --goodput");
+    bool single = a.tasks || a.outcomes || a.trace || a.svg || a.until_ms > 0;
+    if (!err && many && (single || (a.html && !a.goodput)))
+        err = tt_fail(TT_ERR_INVALID, &why,
+                      "--tasks, --outcomes, --trace, --svg and --draw belong to a single run, not "
+                      "to a sweep or a search, --html to a single run or to --goodput");
+    if (!err && a.worlds && (many || single))
+        err = tt_fail(TT_ERR_INVALID, &why,
+                      "--worlds runs the experiment once in each; it goes with --html and --json, "
+                      "not with sweeps, --goodput, --tasks, --outcomes, --trace, --svg, --draw");
     if (!err && !many && a.resume)
         err = tt_fail(TT_ERR_INVALID, &why,
                       "--resume keeps the points of a sweep or a search (--goodput), and this is a "
@@ -334,7 +413,9 @@ int tt_cmd_experiment(int argc, char **argv) {
     if (err)
         code = tt_outcome_complain(err, &why);
     else
-        code = many ? run_many(&experiment, &a) : run_once(&experiment, &a);
+        code = a.worlds ? run_worlds(&experiment, &a)
+               : many   ? run_many(&experiment, &a)
+                        : run_once(&experiment, &a);
     tt_experiment_close(&experiment);
     return code;
 }

@@ -12,6 +12,7 @@
 #include "model/repository.h"
 #include "model/slices.h"
 #include "rt/machine.h"
+#include "rt/model_exits.h"
 #include "rt/profile_keeper.h"
 #include "rt/slicer.h"
 #include "rt/worker_search.h"
@@ -190,7 +191,16 @@ static enum tt_err load_stages(struct subject *subject, struct tt_engine *engine
                                          .directory = directory,
                                          .max_batch = max_batch,
                                          .slot_count = stages->slots};
-    return err ? err : tt_ort_engine_load_slices(engine, &load, &subject->loaded, why);
+    struct tt_model_exits exits;
+    if (!err)
+        err = tt_model_exits_init(&exits, subject->model->settings, subject->path, why);
+    if (err)
+        return err;
+    load.exit_count = exits.count;
+    load.exits = exits.exits;
+    err = tt_ort_engine_load_slices(engine, &load, &subject->loaded, why);
+    tt_model_exits_fini(&exits);
+    return err;
 }
 
 static enum tt_err load_subject(struct subject *subject, struct tt_engine *engine,
@@ -386,6 +396,9 @@ static enum tt_err profile(const struct flags *flags, struct tt_repository *repo
         return tt_fail(TT_ERR_NOT_FOUND, why, "%s holds no model '%s'", repository->path, name);
     if (!tt_repository_model_ok(model))
         return tt_fail(TT_ERR_INVALID, why, "%s", tt_findings_first_problem(&model->findings));
+    if (tt_model_config_is_emulated(model->config))
+        return tt_fail(TT_ERR_INVALID, why, "model '%s' is emulated: there is nothing to measure",
+                       name);
     struct tt_ort_library_options where = {.path = flags->onnxruntime};
     struct tt_ort_library *library;
     enum tt_err err = tt_ort_library_open(&where, &library, why);

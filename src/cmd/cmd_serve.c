@@ -25,7 +25,7 @@ static const char help[] =
     "v2) over HTTP,\n"
     "until SIGTERM or SIGINT; then finishes what was accepted and exits with 0.\n"
     "\n"
-    "  --model-repository DIR   the repository (needed)\n"
+    "  --model-repository DIR   the repository (needed); several: given as often\n"
     "  --model-control-mode M   none: load every model and leave it at that; poll: follow what "
     "changes in the\n"
     "                           repository; explicit: load what --load-model and clients say "
@@ -46,6 +46,7 @@ static const char help[] =
     "server's thread (0)\n"
     "  --grace-ms MS            time to finish accepted requests when told to stop (5000)\n"
     "  --record FILE            record what the policies see and decide, for `tutti replay`\n"
+    "  --record-max-bytes N     the recording ends when it would grow larger; no limit\n"
     "  --measure-stale          measure models whose profile is of another model file or\n"
     "                           device, instead of refusing to serve them\n"
     "  --log-format FORMAT      default, ISO8601 or json: how lines on standard error look "
@@ -75,7 +76,7 @@ static void say(void *context, enum tt_log_level level, const char *line) {
     tt_log_write(context, level, NULL, "%s", line);
 }
 
-enum { MOST_LOADS = 256, MOST_LIMITS = 32, FIRST_LIMIT = 1000 };
+enum { MOST_LOADS = 256, MOST_REPOSITORIES = 64, MOST_LIMITS = 32, FIRST_LIMIT = 1000 };
 
 struct flags {
     struct tt_control_options control;
@@ -83,8 +84,10 @@ struct flags {
     int64_t asked_connections; /* before they were held to what the system has */
     bool shows_limits, as_json;
     const char *loads[MOST_LOADS];
+    const char *repositories[MOST_REPOSITORIES];
     struct tt_listener_options listener;
     const char *record; /* NULL: no recording */
+    int64_t record_bytes;
     struct tt_log *log;
 };
 
@@ -197,10 +200,15 @@ static int take_flag(struct flags *flags, int flag, const char *name) {
                            limit->highest, tt_limit_of(&flags->limits, limit));
     }
     switch (flag) {
-    case 'r': control->repository = optarg; break;
+    case 'r':
+        if (control->repository_count == MOST_REPOSITORIES)
+            return tt_arguments_refuse("serve", "more than 64 times --model-repository", NULL);
+        flags->repositories[control->repository_count++] = optarg;
+        break;
     case 'H': flags->listener.host = optarg; break;
     case 'o': control->loader.onnxruntime = optarg; break;
     case 'R': flags->record = optarg; break;
+    case 'X': code = take_number(name, "bytes", 4096, INT64_MAX / 2, &flags->record_bytes); break;
     case 'S': control->loader.measure_stale = true; break;
     case 'm':
         if (!parse_mode(optarg, &control->mode))
@@ -267,17 +275,20 @@ static int check_flags(struct flags *flags) {
         show_limits(&flags->limits, flags->as_json);
         return 0;
     }
-    if (!flags->control.repository)
+    if (flags->control.repository_count == 0)
         return tt_arguments_refuse("serve", "--model-repository DIR is needed", NULL);
     if (flags->control.load_count > 0 && flags->control.mode != TT_CONTROL_EXPLICIT)
         return tt_arguments_refuse("serve", "--load-model goes with --model-control-mode explicit",
                                    NULL);
+    if (flags->record_bytes && !flags->record)
+        return tt_arguments_refuse("serve", "--record-max-bytes goes with --record", NULL);
     if (flags->record && flags->control.scheduler_threads > 0)
         return tt_arguments_refuse("serve",
                                    "--record does not go with --scheduler-threads: what threads "
                                    "decide depends on when, and would not replay",
                                    NULL);
     flags->control.load = flags->loads;
+    flags->control.repositories = flags->repositories;
     flags->asked_connections = flags->limits.connections;
     fit_connections(&flags->limits);
     flags->control.limits = &flags->limits;
@@ -302,6 +313,7 @@ static int parse_flags(int argc, char **argv, struct flags *flags) {
         {"show-limits", no_argument, NULL, 'L'},
         {"json", no_argument, NULL, 'J'},
         {"record", required_argument, NULL, 'R'},
+        {"record-max-bytes", required_argument, NULL, 'X'},
         {"measure-stale", no_argument, NULL, 'S'},
         {"log-format", required_argument, NULL, 'F'},
         {"log-verbose", required_argument, NULL, 'V'},
@@ -318,6 +330,7 @@ static int parse_flags(int argc, char **argv, struct flags *flags) {
             (struct option){tt_limit_at(i)->name, required_argument, NULL, FIRST_LIMIT + i};
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     flags->record = NULL;
+    flags->record_bytes = 0;
     flags->control = (struct tt_control_options){
         .poll_ns = 15 * TT_S,
         .loader = {.executors = processors > 0 ? (int32_t)processors : 1,
@@ -410,8 +423,11 @@ int tt_cmd_serve(int argc, char **argv) {
         return code;
     flags.listener.log = &log;
     struct tt_message why;
-    struct tt_recorder_options options = {
-        .path = flags.record, .program = "tutti " TUTTI_VERSION, .say = say, .say_context = &log};
+    struct tt_recorder_options options = {.path = flags.record,
+                                          .most_bytes = flags.record_bytes,
+                                          .program = "tutti " TUTTI_VERSION,
+                                          .say = say,
+                                          .say_context = &log};
     if (flags.record && tt_recorder_open(&options, &flags.control.recorder, &why) != TT_OK) {
         fprintf(stderr, "tutti serve: %s\n", why.text);
         return 2;

@@ -288,6 +288,9 @@ static enum tt_err from_repository(const struct flags *flags, const char *real,
         err = tt_fail(TT_ERR_NOT_FOUND, why, "%s holds no model '%s'", repository->path, wanted);
     else if (!tt_repository_model_ok(model))
         err = tt_fail(TT_ERR_INVALID, why, "%s", tt_findings_first_problem(&model->findings));
+    else if (tt_model_config_is_emulated(model->config))
+        err =
+            tt_fail(TT_ERR_INVALID, why, "model '%s' is emulated: there is nothing to cut", wanted);
     if (!err) {
         const struct tt_signature *told = &model->config->signature;
         struct tt_slicer_options options = {.name = model->name,

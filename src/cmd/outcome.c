@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 int tt_outcome_code(enum tt_err err) {
+    if (err == TT_ERR_CANCELLED)
+        return EXIT_INTERRUPTED;
     bool senseless = err == TT_ERR_INVALID || err == TT_ERR_NOT_FOUND || err == TT_ERR_UNSUPPORTED;
     return err == TT_OK ? EXIT_DONE : senseless ? EXIT_SENSELESS : EXIT_FAILED;
 }

@@ -11,7 +11,8 @@
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_SENSELESS = 2, EXIT_INTERRUPTED = 130 };
 
-/* SENSELESS where what was asked for makes none (INVALID, NOT_FOUND, UNSUPPORTED), else FAILED. */
+/* INTERRUPTED where the person has (CANCELLED), SENSELESS where what was asked for makes none
+ * (INVALID, NOT_FOUND, UNSUPPORTED), else FAILED. */
 int tt_outcome_code(enum tt_err err);
 /* The sentence on stderr; returns the exit code for it. */
 int tt_outcome_complain(enum tt_err err, const struct tt_message *why);

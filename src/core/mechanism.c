@@ -54,6 +54,8 @@ enum tt_err tt_mechanism_init(struct tt_mechanism *self, const struct tt_mechani
         self->waiting = calloc(levels, sizeof(*self->waiting));
         int32_t indices = tt_request_pool_indices(options->request_reserve, options->request_limit);
         err = self->waiting ? tt_heap_init(&self->latest, indices) : TT_ERR_NO_MEMORY;
+        if (!err)
+            err = tt_backlog_init(&self->backlog, options->model_capacity);
     }
     if (!err)
         err =
@@ -83,6 +85,7 @@ void tt_mechanism_fini(struct tt_mechanism *self) {
     free(self->model_requests);
     free(self->waiting);
     tt_heap_fini(&self->latest);
+    tt_backlog_fini(&self->backlog);
     tt_request_pool_fini(&self->requests);
     *self = (struct tt_mechanism){0};
 }
@@ -92,6 +95,8 @@ void tt_mechanism_attach(struct tt_mechanism *self, const struct tt_policy_ops *
     tt_assert(self->policy == NULL);
     self->ops = ops;
     self->policy = policy;
+    self->backlog.alone = ops->runs_alone;
+    self->backlog.in_order = ops->runs_as_they_came;
 }
 
 void tt_mechanism_observe(struct tt_mechanism *self, struct tt_observer *observer) {
@@ -148,9 +153,18 @@ static int64_t latest_alone(const struct tt_mechanism *self, const struct tt_req
     return request->deadline_at - tt_profile_latency(whole, request->rows, request->length);
 }
 
+/* It has lost its deadline, and stands behind all others. */
+static bool is_late(const struct tt_request *request) { return request->number & TT_REQUEST_LATE; }
+
+int64_t tt_mechanism_ahead_ns(const struct tt_mechanism *self, const struct tt_request *request) {
+    return tt_backlog_ahead(&self->backlog, request, self->executors_up);
+}
+
 static void begin_waiting(struct tt_mechanism *self, struct tt_request *request) {
     request->waits = true;
     ++*waiting_of(self, request);
+    if (!is_late(request))
+        tt_backlog_begin(&self->backlog, self->models[request->model], request);
     int64_t latest_at = latest_alone(self, request);
     if (latest_at != TT_NEVER)
         tt_heap_set(&self->latest, (int32_t)request->handle.index, latest_at, 0);
@@ -161,11 +175,15 @@ static void stop_waiting(struct tt_mechanism *self, struct tt_request *request) 
         return;
     request->waits = false;
     --*waiting_of(self, request);
+    if (!is_late(request))
+        tt_backlog_end(&self->backlog, self->models[request->model], request);
     tt_heap_remove(&self->latest, (int32_t)request->handle.index);
 }
 
 /* The request loses its deadline, and its place to all others of its level. */
 static void make_late(struct tt_mechanism *self, struct tt_request *request) {
+    if (request->waits)
+        tt_backlog_end(&self->backlog, self->models[request->model], request);
     request->deadline_at = TT_NEVER;
     request->number |= TT_REQUEST_LATE;
     tt_heap_remove(&self->latest, (int32_t)request->handle.index);
@@ -202,16 +220,19 @@ static void end_request(struct tt_mechanism *self, struct tt_request *request,
     self->told++;
 }
 
-/* Lets the request in, or ends it: its level is full, or it is lost already. */
+/* Lets the request in, or ends it: its level is full, or it is lost already, alone or behind those
+ * who wait. */
 static bool admit(struct tt_mechanism *self, int64_t now, struct tt_request *request) {
     const struct tt_queue_rule *rule = rule_of(self, request);
     if (rule->max_count > 0 && *waiting_of(self, request) >= rule->max_count) {
         end_request(self, request, TT_ENDING_DROPPED, TT_DROP_QUEUE_FULL);
         return false;
     }
-    if (latest_alone(self, request) < now) {
+    int64_t latest_at = latest_alone(self, request);
+    if (latest_at != TT_NEVER && latest_at - tt_mechanism_ahead_ns(self, request) < now) {
         if (!rule->delay_late) {
-            end_request(self, request, TT_ENDING_DROPPED, TT_DROP_DEADLINE);
+            end_request(self, request, TT_ENDING_DROPPED,
+                        latest_at < now ? TT_DROP_DEADLINE : TT_DROP_EARLY);
             return false;
         }
         make_late(self, request);
@@ -418,6 +439,8 @@ void tt_mechanism_add_model(struct tt_mechanism *self, int64_t now, int32_t mode
     tt_assert(!step_model->rules || self->waiting);
     tt_assert(step_model->rule_count <= TT_QUEUE_MAX_LEVELS + 1);
     self->models[model] = step_model;
+    if (step_model->rules)
+        tt_backlog_add_model(&self->backlog, model, step_model);
     tell_model(self, now, model, TT_CHANGE_ADDED);
 }
 
@@ -448,6 +471,7 @@ void tt_mechanism_add_executor(struct tt_mechanism *self, int64_t now, int32_t e
     struct tt_executor *e = &self->executors[executor];
     tt_assert(e->state == TT_EXECUTOR_GONE);
     e->state = TT_EXECUTOR_UP;
+    self->executors_up++;
     e->device = device;
     tell_executor(self, now, executor, TT_CHANGE_ADDED);
 }
@@ -456,6 +480,7 @@ void tt_mechanism_drain_executor(struct tt_mechanism *self, int64_t now, int32_t
     advance(self, now);
     tt_assert(self->executors[executor].state == TT_EXECUTOR_UP);
     self->executors[executor].state = TT_EXECUTOR_DRAINING;
+    self->executors_up--;
     tell_executor(self, now, executor, TT_CHANGE_DRAINING);
 }
 
@@ -464,6 +489,7 @@ void tt_mechanism_remove_executor(struct tt_mechanism *self, int64_t now, int32_
     struct tt_executor *e = &self->executors[executor];
     tt_assert(e->state != TT_EXECUTOR_GONE);
     tt_assert(e->queued == 0);
+    self->executors_up -= e->state == TT_EXECUTOR_UP;
     e->state = TT_EXECUTOR_GONE;
     tell_executor(self, now, executor, TT_CHANGE_GONE);
 }
@@ -619,8 +645,7 @@ void tt_mechanism_drop(struct tt_mechanism *self, struct tt_request *request,
     tt_assert(self->deciding);
     tt_assert(request->state == TT_REQUEST_QUEUED || (request->graph && !request->told));
     const struct tt_queue_rule *rule = request->waits ? rule_of(self, request) : NULL;
-    bool is_late = request->number & TT_REQUEST_LATE;
-    if (rule && rule->delay_late && !is_late &&
+    if (rule && rule->delay_late && !is_late(request) &&
         (reason == TT_DROP_DEADLINE || reason == TT_DROP_EARLY)) {
         make_late(self, request);
         tt_list_push_back(&self->late, &request->link);

@@ -30,6 +30,7 @@
 #define TT_CORE_MECHANISM_H
 
 #include "base/heap.h"
+#include "core/backlog.h"
 #include "core/cell_graph.h"
 #include "core/step_model.h"
 #include "core/task.h"
@@ -88,6 +89,8 @@ struct tt_mechanism {
     int32_t *model_requests;             /* [model_capacity]: how many of each are here */
     struct tt_executor *executors;       /* [executor_capacity] */
     struct tt_request_pool requests;
+    struct tt_backlog backlog; /* with rules */
+    int32_t executors_up;
     int32_t *waiting;       /* [model_capacity][TT_QUEUE_MAX_LEVELS + 1]: for their first step */
     struct tt_heap latest;  /* waiting requests by the last instant at which they may start */
     struct tt_list late;    /* given up within decide, to come back behind the others */
@@ -187,6 +190,9 @@ static inline struct tt_task *tt_mechanism_oldest(const struct tt_mechanism *sel
     const struct tt_executor *e = &self->executors[executor];
     return e->queued ? &e->tasks[e->oldest] : NULL;
 }
+
+/* With rules: how long those take, at the least, who wait before the request, which does not. */
+int64_t tt_mechanism_ahead_ns(const struct tt_mechanism *self, const struct tt_request *request);
 
 /* O(everything): the books agree with each other. Also calls the policy's check. */
 void tt_mechanism_check(const struct tt_mechanism *self);

@@ -9,6 +9,9 @@ enum tt_change { TT_CHANGE_ADDED, TT_CHANGE_DRAINING, TT_CHANGE_GONE };
 
 struct tt_policy_ops {
     const char *name;
+    /* Of requests of one model, priority and length. */
+    bool runs_alone;        /* each by itself */
+    bool runs_as_they_came; /* in order of arrival; else perhaps of deadline */
     /* Mandatory. The request is the policy's until it RUNs or DROPs it, or hears of its end. */
     void (*arrived)(struct tt_policy *self, int64_t now, struct tt_request *request);
     /* Mandatory. Per item the request is QUEUED again (at its new step, the policy's) or LEAVING

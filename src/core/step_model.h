@@ -49,6 +49,9 @@ struct tt_step_model {
     const struct tt_profile *whole;
     int64_t slo_ns;    /* TT_NEVER: no promise */
     int32_t max_batch; /* rows; <= whole->max_batch */
+    /* Inputs are padded to the longest of the batch that runs the first step; from then on only
+     * batches that were padded alike can be joined. False: any lengths can. */
+    bool padded;
     /* With DECODER steps: of the outputs seen when the model was profiled, p percent had at most
      * output_quantiles[p] elements; ascending, [TT_QUANTILES]. No output has more than the last.
      * NULL without. */

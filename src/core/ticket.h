@@ -3,8 +3,8 @@
  * Every request begins with its ticket (core/request.h). Where a scheduler sees nothing but
  * metadata there is the ticket alone, so that a queue of millions costs 64 bytes each and touches
  * one line per request. Who owns a ticket links it by `link` and may keep a number in
- * `policy_word`; what it gives up it marks with a `drop_reason` and hands out in a list. Everything
- * else is set once, when the request comes, and stays. */
+ * `policy_word` and `ahead`; what it gives up it marks with a `drop_reason` and hands out in a
+ * list. Everything else is set once, when the request comes, and stays. */
 #ifndef TT_CORE_TICKET_H
 #define TT_CORE_TICKET_H
 
@@ -21,9 +21,12 @@
     int64_t arrived_at;                                                                            \
     int64_t deadline_at; /* TT_NEVER: none */                                                      \
     int32_t model;                                                                                 \
-    int32_t rows;        /* what it counts in a batch, >= 1 */                                     \
-    int32_t length;      /* of its input; 0 where the model has none */                            \
-    int32_t drop_reason; /* enum tt_drop_reason, of one given up */
+    int32_t rows;   /* what it counts in a batch, >= 1 */                                          \
+    int32_t length; /* of its input; 0 where the model has none */                                 \
+    union {                                                                                        \
+        int32_t drop_reason; /* enum tt_drop_reason, of one given up */                            \
+        int32_t ahead;       /* while it waits: the policy's */                                    \
+    };
 
 struct tt_ticket {
     TT_TICKET_MEMBERS

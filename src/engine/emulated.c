@@ -1,6 +1,9 @@
 #include "engine/emulated.h"
 
 #include "base/clock.h"
+#include "base/prng.h"
+#include "core/profile.h"
+#include "engine/emulated_device.h"
 #include "engine/engine_result.h"
 #include "engine/engine_task.h"
 #include "engine/gather.h"
@@ -14,10 +17,18 @@ struct emulated_worker {
     struct tt_gather_buffer buffers[TT_MAX_TENSORS];
     struct tt_tensor_view inputs[TT_MAX_TENSORS]; /* of the running batch */
     struct tt_engine_roll roll;
+    struct tt_emulated_device *device;
+    int32_t place; /* on it */
+    int64_t abort_ns;
+    int32_t jitter_permille;
+    struct tt_prng prng; /* of the jitter */
+    bool is_punctual;    /* its thread's waits end when they should */
 };
 
 struct emulated_engine {
     struct tt_engine engine;
+    struct tt_emulated_device *devices;
+    int32_t device_count;
     int32_t started;
     struct emulated_worker workers[];
 };
@@ -27,6 +38,8 @@ struct emulated_model {
     int32_t step_count;
     tt_emulated_latency_fn *latency_ns;
     void *latency_context;
+    tt_emulated_demand_fn *demand_ppm;
+    int64_t input_bytes, output_bytes;
     struct tt_signature signature;
 };
 
@@ -136,33 +149,93 @@ static int32_t length_of(const struct emulated_worker *self, const struct tt_eng
 
 /* False where the task was aborted. */
 static bool wait_until(struct emulated_worker *self, int64_t until_at) {
+    if (!self->is_punctual && !self->worker.is_here) {
+        tt_parker_be_punctual();
+        self->is_punctual = true;
+    }
     while (tt_worker_asked(&self->worker) != TT_WORKER_ABORT) {
         if (tt_clock_now() >= until_at)
             return true;
-        tt_parker_park(&self->worker.parker, until_at);
+        if (!self->worker.is_here) /* else the parker is another thread's; it is not for long */
+            tt_parker_park(&self->worker.parker, until_at);
     }
     return false;
+}
+
+/* As the simulator has it: in millionths, uniform on the integers -j .. +j. */
+static int64_t with_jitter(struct emulated_worker *self, int64_t work_ns) {
+    if (self->jitter_permille == 0)
+        return work_ns;
+    uint64_t width = (uint64_t)self->jitter_permille * 2000 + 1;
+    int64_t ppm =
+        (int64_t)tt_prng_below(&self->prng, width) - (int64_t)self->jitter_permille * 1000;
+    return work_ns + (int64_t)((__int128)work_ns * ppm / 1000000);
+}
+
+/* One step from *at on, and when it ended. False where the task was aborted. */
+static bool compute(struct emulated_worker *self, const struct emulated_model *model, int32_t step,
+                    int32_t length, int64_t *at) {
+    int32_t rows = self->roll.rows;
+    int64_t work_ns = model->latency_ns(model->latency_context, rows, length, step, step);
+    int32_t demand_ppm = model->demand_ppm
+                             ? model->demand_ppm(model->latency_context, rows, length, step)
+                             : TT_DEMAND_WHOLE;
+    tt_emulated_device_begin(self->device, self->place, &self->worker.parker, *at,
+                             with_jitter(self, work_ns), demand_ppm);
+    while (tt_worker_asked(&self->worker) != TT_WORKER_ABORT) {
+        int64_t until_at;
+        if (tt_emulated_device_ended(self->device, self->place, tt_clock_now(), &until_at)) {
+            *at = until_at;
+            return true;
+        }
+        tt_parker_park(&self->worker.parker, until_at);
+    }
+    tt_emulated_device_stop(self->device, self->place, tt_clock_now());
+    return false;
+}
+
+/* Moves the rows' bytes from *at on. False where the task was aborted. */
+static bool copy(struct emulated_worker *self, struct tt_copy_engine *engine, int64_t row_bytes,
+                 int64_t *at) {
+    if (row_bytes == 0)
+        return true;
+    *at = tt_emulated_device_copy(self->device, engine, *at, row_bytes * self->roll.rows);
+    return wait_until(self, *at);
+}
+
+static void give_up(struct emulated_worker *self, struct tt_engine_task *task) {
+    int64_t until_at = tt_clock_now() + self->abort_ns;
+    while (self->abort_ns > 0 && tt_clock_now() < until_at)
+        tt_parker_park(&self->worker.parker, until_at);
+    tt_engine_task_give_up(task);
 }
 
 static void run_steps(struct emulated_worker *self, struct tt_engine_task *task,
                       const struct emulated_model *model) {
     int32_t length = length_of(self, task, &model->signature);
-    int64_t until_at = task->started_at;
+    int64_t at = task->started_at;
+    if (task->first_step == 0 && !copy(self, &self->device->copy_in, model->input_bytes, &at)) {
+        give_up(self, task);
+        return;
+    }
     for (int32_t step = task->first_step; step <= task->last_step; step++) {
-        until_at = tt_instant_add(until_at, model->latency_ns(model->latency_context,
-                                                              self->roll.rows, length, step, step));
-        if (!wait_until(self, until_at)) {
-            tt_engine_task_give_up(task);
+        if (!compute(self, model, step, length, &at)) {
+            give_up(self, task);
             return;
         }
         task->last_step_done = step;
+        tt_engine_task_step_ended(task, step, at);
         if (step < task->last_step && tt_worker_asked(&self->worker) == TT_WORKER_YIELD) {
             task->outcome = TT_ENGINE_PREEMPTED;
             return;
         }
     }
-    if (task->last_step == model->step_count - 1)
+    if (task->last_step != model->step_count - 1)
+        return;
+    if (copy(self, &self->device->copy_out, model->output_bytes, &at))
         answer(self, &model->signature);
+    else
+        give_up(self, task);
 }
 
 static void emulated_run(struct tt_worker *worker, struct tt_engine_task *task) {
@@ -198,6 +271,10 @@ static struct tt_worker *executor(struct tt_engine *engine, int32_t index) {
 
 static void emulated_submit(struct tt_engine *engine, struct tt_engine_task *task) {
     tt_worker_submit(executor(engine, task->executor), task);
+}
+
+static void emulated_run_here(struct tt_engine *engine, struct tt_engine_task *task) {
+    tt_worker_run_here(executor(engine, task->executor), task);
 }
 
 static void emulated_yield(struct tt_engine *engine, struct tt_engine_task *task) {
@@ -238,12 +315,16 @@ static void emulated_close(struct tt_engine *take_engine) {
             tt_gather_buffer_fini(&worker->buffers[k]);
         tt_engine_roll_fini(&worker->roll);
     }
+    for (int32_t d = 0; d < self->device_count; d++)
+        tt_emulated_device_fini(&self->devices[d]);
+    free(self->devices);
     free(self);
 }
 
 static const struct tt_engine_ops ops = {
     .name = "emulated",
     .submit = emulated_submit,
+    .run_here = emulated_run_here,
     .yield = emulated_yield,
     .abort = emulated_abort,
     .step_count = emulated_step_count,
@@ -254,6 +335,48 @@ static const struct tt_engine_ops ops = {
     .state_release = emulated_state_release,
     .close = emulated_close,
 };
+
+static enum tt_err add_device(struct emulated_engine *self, struct tt_emulated_device_options given,
+                              int32_t first_executor, struct tt_message *why) {
+    struct tt_emulated_device *device = &self->devices[self->device_count];
+    if (given.executors < 1 || first_executor + given.executors > self->engine.executor_count)
+        return tt_fail(TT_ERR_INVALID, why,
+                       "device %d has %d executors; the devices' must sum to the engine's %d",
+                       self->device_count, given.executors, self->engine.executor_count);
+    if (tt_emulated_device_init(device, given.executors) != TT_OK)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a device");
+    self->device_count++;
+    device->copy_in = given.copy_in;
+    device->copy_out = given.copy_out;
+    for (int32_t e = 0; e < given.executors; e++) {
+        struct emulated_worker *worker = &self->workers[first_executor + e];
+        worker->device = device;
+        worker->place = e;
+        worker->abort_ns = given.abort_ns;
+    }
+    return TT_OK;
+}
+
+static enum tt_err add_devices(struct emulated_engine *self,
+                               const struct tt_emulated_engine_options *options,
+                               struct tt_message *why) {
+    int32_t count = options->devices ? options->device_count : options->executor_count;
+    self->devices = calloc((size_t)count, sizeof(*self->devices));
+    if (!self->devices)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d devices", count);
+    int32_t executor = 0;
+    for (int32_t d = 0; d < count; d++) {
+        struct tt_emulated_device_options given = {.executors = 1};
+        if (options->devices)
+            given = options->devices[d];
+        enum tt_err err = add_device(self, given, executor, why);
+        if (err)
+            return err;
+        executor += given.executors;
+    }
+    tt_assert(executor == options->executor_count);
+    return TT_OK;
+}
 
 enum tt_err tt_emulated_engine_open(const struct tt_emulated_engine_options *options,
                                     struct tt_engine **out_engine, struct tt_message *why) {
@@ -272,8 +395,10 @@ enum tt_err tt_emulated_engine_open(const struct tt_emulated_engine_options *opt
     memset(self, 0, bytes);
     self->engine =
         (struct tt_engine){&ops, options->executor_count, options->done, options->done_context};
-    enum tt_err err = TT_OK;
+    enum tt_err err = add_devices(self, options, why);
     for (int32_t i = 0; !err && i < options->executor_count; i++) {
+        self->workers[i].jitter_permille = options->jitter_permille;
+        tt_prng_init(&self->workers[i].prng, options->seed, (uint64_t)i);
         err = tt_worker_open(&self->workers[i].worker, &worker_ops, &self->engine, i,
                              options->queue_depth, why);
         self->started += !err;
@@ -299,7 +424,15 @@ enum tt_err tt_emulated_engine_load(struct tt_engine *engine,
     self->step_count = options->step_count;
     self->latency_ns = options->latency_ns;
     self->latency_context = options->latency_context;
+    self->demand_ppm = options->demand_ppm;
+    self->input_bytes = options->input_bytes;
+    self->output_bytes = options->output_bytes;
     self->signature = *options->signature;
     *out_model = &self->model;
     return TT_OK;
+}
+
+void tt_emulated_engine_adopt(struct tt_engine *engine, struct tt_engine_model *model) {
+    tt_assert(engine->ops == &ops);
+    model->engine = engine;
 }

@@ -9,14 +9,18 @@
  *
  * A task that begins in the middle of a model takes up its members where their last tasks left
  * them, in whatever batches those were; one that ends in the middle leaves what later steps need
- * with each member (`state`). The inputs must be there until the last step is done.
+ * with each member (`state`). The inputs must be there until the last step is done. Of what the
+ * model itself may decide about a request on its way, that it leaves early or skips steps, the
+ * member tells at completion (`next_step`); within a task the others go on without it, and where
+ * nobody is left to run for, the remaining steps count as done.
  *
  * Life of a task: the caller fills `struct tt_engine_task` (its own memory, untouched until
  * completion) and calls `submit`; the executor runs it; the engine calls `done(context, task)`
- * once, on the executor's thread, after which the outputs live until `tt_engine_result_release`.
- * When the run of a batch fails, the executor runs the members one by one, so that only the
- * offender carries the error. A task that was aborted leaves no result (its members say
- * TT_ERR_CANCELLED and may run again), nor does one that was preempted (its members say TT_OK).
+ * once, on the executor's thread (or the caller's: `run_here`), after which the outputs live until
+ * `tt_engine_result_release`. When the run of a batch fails, the executor runs the members one by
+ * one, so that only the offender carries the error. A task that was aborted leaves no result (its
+ * members say TT_ERR_CANCELLED and may run again), nor, but for who left early, does one that was
+ * preempted (its members say TT_OK).
  *
  * The engine never decides what to run or when, and reads no policy. */
 #ifndef TT_ENGINE_ENGINE_H
@@ -24,6 +28,8 @@
 
 #include "base/err.h"
 #include "core/tensor.h"
+
+#include <stdbool.h>
 
 struct tt_engine;
 struct tt_engine_model;
@@ -54,6 +60,9 @@ struct tt_engine_member {
     struct tt_message *why;          /* where to write the sentence; may be NULL */
     struct tt_engine_result *result; /* owned by the member: release it; NULL on error */
     int32_t first_row;               /* of this member within the result */
+    /* D8: where the request goes on, if not at the step behind the task's last one done: step_count
+     * where it left the model early (and has its result). -1: with the others. */
+    int32_t next_step;
 };
 
 enum tt_engine_outcome { TT_ENGINE_DONE, TT_ENGINE_ABORTED, TT_ENGINE_PREEMPTED };
@@ -66,8 +75,13 @@ struct tt_engine_task {
                        to this */
     int32_t member_count; /* 1 where the model is not batched */
     struct tt_engine_member *members;
-    void *user;   /* the caller's */
-    int32_t stop; /* the engine's: how it was asked to stop, under the executor's lock */
+    bool together; /* nobody leaves early or skips steps: for who measures */
+    void *user;    /* the caller's */
+    int32_t stop;  /* the engine's: how it was asked to stop, under the executor's lock */
+    /* Where to write when each step ended, first_step's first; NULL: nobody asks. Steps beyond
+     * `step_ends_capacity` go without, and so do those of a batch that was run again one by one. */
+    int64_t *step_ends;
+    int32_t step_ends_capacity;
     /* Set at completion: */
     enum tt_engine_outcome outcome;
     int32_t last_step_done;
@@ -85,6 +99,10 @@ struct tt_engine_ops {
     /* Queues the task on its executor. Never blocks; the caller keeps within the executor's depth,
      * and all tasks of one executor come from one thread. */
     void (*submit)(struct tt_engine *engine, struct tt_engine_task *task);
+    /* Instead of `submit`: runs the task on the calling thread, which waits for it and hears of it
+     * in `done`. Nothing may be queued or running on its executor, nor be submitted or stopped
+     * meanwhile. NULL: the engine's executors are no threads of this machine. */
+    void (*run_here)(struct tt_engine *engine, struct tt_engine_task *task);
     /* Asks a submitted task to stop: at its next step boundary, at least one step done (yield), or
      * as soon as the device can, before it began if need be (abort). It names the task, not the
      * executor, so that it can never hit the one that followed. Completion comes in either case,

@@ -32,6 +32,7 @@ void tt_engine_task_begin(struct tt_engine_task *task, const struct tt_signature
         struct tt_engine_member *member = &task->members[i];
         member->result = NULL;
         member->first_row = 0;
+        member->next_step = -1;
         if (!room) {
             member->err = tt_fail(TT_ERR_NO_MEMORY, member->why, "out of memory for a batch of %d",
                                   task->member_count);
@@ -52,6 +53,7 @@ void tt_engine_task_give_up(struct tt_engine_task *task) {
         if (member->result)
             tt_engine_result_release(member->result);
         member->result = NULL;
+        member->next_step = -1;
         if (!member->err)
             member->err = tt_fail(TT_ERR_CANCELLED, member->why, "the run was aborted");
     }

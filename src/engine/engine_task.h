@@ -16,6 +16,12 @@ void tt_engine_roll_fini(struct tt_engine_roll *self);
  * go with the first that do, get their error now and are left out; so do all when memory is out. */
 void tt_engine_task_begin(struct tt_engine_task *task, const struct tt_signature *signature,
                           struct tt_engine_roll *roll);
+/* Step `step` ended at `at`: for who asked. */
+static inline void tt_engine_task_step_ended(struct tt_engine_task *task, int32_t step,
+                                             int64_t at) {
+    if (step - task->first_step < task->step_ends_capacity)
+        task->step_ends[step - task->first_step] = at;
+}
 /* The task ends as aborted: results are dropped, and who has no error of its own says CANCELLED. */
 void tt_engine_task_give_up(struct tt_engine_task *task);
 /* The same error and sentence for these members. */

@@ -11,6 +11,8 @@ struct ort_worker {
     struct tt_worker worker;
     struct tt_ort_desk desk;
     struct tt_engine_roll roll;
+    struct tt_engine_member **group; /* those of the roll that run now */
+    int32_t group_capacity;
 };
 
 struct ort_engine {
@@ -32,57 +34,136 @@ static const struct tt_ort_model *model_of(const struct tt_engine_model *model) 
     return TT_CONTAINER_OF(model, struct tt_ort_model, model);
 }
 
-/* Runs the steps for each member alone, to the task's end: they must all stand at one step then.
- * False where the task was aborted meanwhile. */
-static bool run_apart(struct ort_worker *self, struct tt_engine_task *task) {
-    for (int32_t i = 0; i < self->roll.count; i++) {
-        struct tt_engine_member **member = &self->roll.members[i];
+/* Members of the task that stand at one step, in order. */
+struct group {
+    struct tt_engine_member *const *members;
+    int32_t count;
+    int32_t first_step, last_step; /* the last one before it meets others, or the task's */
+};
+
+static struct tt_ort_run run_of(struct ort_worker *self, struct tt_engine_task *task,
+                                const struct group *group) {
+    return (struct tt_ort_run){.worker = &self->worker,
+                               .desk = &self->desk,
+                               .task = task,
+                               .members = group->members,
+                               .count = group->count,
+                               .first_step = group->first_step,
+                               .last_step = group->last_step};
+}
+
+/* Runs the group's steps for each member alone. False where the task was aborted meanwhile. */
+static bool run_apart(struct ort_worker *self, struct tt_engine_task *task,
+                      const struct group *group, bool *out_yielded) {
+    for (int32_t i = 0; i < group->count; i++) {
+        struct group one = *group;
+        one.members = &group->members[i];
+        one.count = 1;
         struct tt_message why = {{0}};
-        struct tt_ort_run run = {.worker = &self->worker,
-                                 .desk = &self->desk,
-                                 .task = task,
-                                 .members = member,
-                                 .count = 1,
-                                 .may_yield = self->roll.count == 1};
+        struct tt_ort_run run = run_of(self, task, &one);
+        run.may_yield = group->count == 1; /* all must stand at one step then */
         enum tt_err err = tt_ort_run(&run, &why);
-        if (tt_worker_asked(&self->worker) == TT_WORKER_ABORT &&
-            (err || run.last_step_done < task->last_step))
+        if (tt_worker_asked(&self->worker) == TT_WORKER_ABORT && (err || !run.computed))
             return false;
         if (err)
-            tt_engine_members_fail(member, 1, err, &why);
-        else
-            task->last_step_done = run.last_step_done;
+            tt_engine_members_fail(one.members, 1, err, &why);
+        *out_yielded = run.yielded;
     }
     return true;
 }
 
-/* False where the task was aborted. */
-static bool run_members(struct ort_worker *self, struct tt_engine_task *task) {
-    if (tt_worker_asked(&self->worker) == TT_WORKER_ABORT)
-        return false;
-    if (self->roll.count > 1) {
+/* Runs the group's steps, or fewer. False where the task was aborted. */
+static bool run_group(struct ort_worker *self, struct tt_engine_task *task,
+                      const struct group *group, bool *out_yielded) {
+    if (group->count > 1) {
         struct tt_message why;
-        struct tt_ort_run run = {.worker = &self->worker,
-                                 .desk = &self->desk,
-                                 .task = task,
-                                 .members = self->roll.members,
-                                 .count = self->roll.count,
-                                 .may_yield = true};
+        struct tt_ort_run run = run_of(self, task, group);
+        run.may_yield = true;
         enum tt_err err = tt_ort_run(&run, &why);
-        bool aborted = tt_worker_asked(&self->worker) == TT_WORKER_ABORT;
-        if (aborted && (err || run.last_step_done < task->last_step))
+        if (tt_worker_asked(&self->worker) == TT_WORKER_ABORT && (err || !run.computed))
             return false;
-        task->last_step_done = run.last_step_done;
+        *out_yielded = run.yielded;
         if (!err)
             return true;
         if (run.computed) {
             /* The model's fault, and nobody's input: apart it would go no better. */
-            tt_engine_members_fail(self->roll.members, self->roll.count, err, &why);
+            tt_engine_members_fail(group->members, group->count, err, &why);
             return true;
         }
     }
+    return run_apart(self, task, group, out_yielded);
+}
+
+/* The members that are furthest behind and have steps of the task to run; none: count 0. */
+static struct group next_group(struct ort_worker *self, const struct tt_engine_task *task) {
+    struct group group = {.first_step = INT32_MAX, .last_step = task->last_step};
+    for (int32_t i = 0; i < self->roll.count; i++) {
+        const struct tt_engine_member *member = self->roll.members[i];
+        if (!member->err && member->next_step < group.first_step)
+            group.first_step = member->next_step;
+    }
+    if (group.first_step > task->last_step)
+        return group;
+    for (int32_t i = 0; i < self->roll.count; i++) {
+        struct tt_engine_member *member = self->roll.members[i];
+        if (!member->err && member->next_step == group.first_step)
+            self->group[group.count++] = member;
+        else if (!member->err && member->next_step <= group.last_step)
+            group.last_step = member->next_step - 1;
+    }
+    group.members = self->group;
+    return group;
+}
+
+static bool group_ensure(struct ort_worker *self) {
+    if (self->group_capacity >= self->roll.capacity)
+        return true;
+    struct tt_engine_member **group =
+        realloc(self->group, (size_t)self->roll.capacity * sizeof(*group));
+    if (!group)
+        return false;
+    self->group = group;
+    self->group_capacity = self->roll.capacity;
+    return true;
+}
+
+/* Group after group, until all have done the task's steps, or left. False where it was aborted. */
+static bool run_members(struct ort_worker *self, struct tt_engine_task *task) {
     task->last_step_done = task->last_step; /* unless somebody stops on the way */
-    return run_apart(self, task);
+    for (int32_t i = 0; i < self->roll.count; i++)
+        self->roll.members[i]->next_step = task->first_step;
+    struct group group;
+    while ((group = next_group(self, task)).count > 0) {
+        enum tt_worker_stop asked = tt_worker_asked(&self->worker);
+        if (asked == TT_WORKER_ABORT)
+            return false;
+        bool yielded = asked == TT_WORKER_YIELD && group.first_step > task->first_step;
+        if (!yielded && !run_group(self, task, &group, &yielded))
+            return false;
+        group = yielded ? next_group(self, task) : group;
+        if (yielded && group.count > 0) {
+            task->last_step_done = group.first_step - 1;
+            break;
+        }
+    }
+    return true;
+}
+
+/* Nothing is kept of members that have their result; those that ended with the model's last step,
+ * or stand behind the task's last one done, are the usual case. */
+static void settle(struct ort_worker *self, const struct tt_engine_task *task) {
+    for (int32_t i = 0; i < self->roll.count; i++) {
+        struct tt_engine_member *member = self->roll.members[i];
+        if (member->result) {
+            tt_slots_release(member->state);
+            member->state = NULL;
+        }
+        int32_t steps = model_of(task->model)->step_count;
+        bool left = member->result && member->next_step == steps;
+        if (member->err || (!left && member->next_step == task->last_step_done + 1) ||
+            member->next_step > steps)
+            member->next_step = -1;
+    }
 }
 
 static void ort_run(struct tt_worker *worker, struct tt_engine_task *task) {
@@ -95,12 +176,19 @@ static void ort_run(struct tt_worker *worker, struct tt_engine_task *task) {
     task->last_step_done = task->first_step - 1;
     task->infer_ns = 0;
     tt_engine_task_begin(task, &model->signature, &self->roll);
+    if (!group_ensure(self)) {
+        struct tt_message why;
+        tt_engine_members_fail(self->roll.members, self->roll.count,
+                               tt_fail(TT_ERR_NO_MEMORY, &why, "out of memory"), &why);
+    }
     if (!run_members(self, task)) {
         tt_engine_task_give_up(task);
         task->last_step_done = task->first_step - 1;
-    } else if (task->last_step_done < task->last_step) {
-        task->outcome = TT_ENGINE_PREEMPTED;
+        return;
     }
+    settle(self, task);
+    if (task->last_step_done < task->last_step)
+        task->outcome = TT_ENGINE_PREEMPTED;
 }
 
 static void ort_arm(struct tt_worker *worker) {
@@ -131,6 +219,10 @@ static void ort_submit(struct tt_engine *engine, struct tt_engine_task *task) {
     tt_worker_submit(executor(engine, task->executor), task);
 }
 
+static void ort_run_here(struct tt_engine *engine, struct tt_engine_task *task) {
+    tt_worker_run_here(executor(engine, task->executor), task);
+}
+
 static void ort_yield(struct tt_engine *engine, struct tt_engine_task *task) {
     tt_worker_stop(executor(engine, task->executor), task, TT_WORKER_YIELD);
 }
@@ -157,6 +249,7 @@ static void worker_release(struct ort_engine *engine, struct ort_worker *self) {
         engine->library->api->ReleaseRunOptions(self->desk.run_options);
     tt_ort_desk_fini(&self->desk);
     tt_engine_roll_fini(&self->roll);
+    free(self->group);
 }
 
 static void ort_close(struct tt_engine *take_engine) {
@@ -174,6 +267,7 @@ static void ort_close(struct tt_engine *take_engine) {
 static const struct tt_engine_ops ops = {
     .name = "cpu",
     .submit = ort_submit,
+    .run_here = ort_run_here,
     .yield = ort_yield,
     .abort = ort_abort,
     .step_count = ort_step_count,

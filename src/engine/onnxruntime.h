@@ -66,6 +66,22 @@ TT_MUST_CHECK enum tt_err tt_ort_engine_load(struct tt_engine *engine,
  * task of it may be queued or running. */
 void tt_ort_engine_adopt(struct tt_engine *engine, struct tt_engine_model *model);
 
+/* D8: who meets the condition when the step has ended leaves the model there, or skips steps. */
+struct tt_ort_exit_options {
+    int32_t step;              /* from 0; not the last one */
+    int32_t to;                /* the step that follows; 0: none, the request leaves */
+    const char *graph;         /* an ONNX file that reads tensors of the model; NULL: none */
+    const char *condition;     /* an output of it, a BOOL or a FP32 (above 0) per row; NULL: that */
+    const char *moved, *since; /* row by row, |moved - since| < less_than * |since| */
+    double less_than;
+    /* What skipped steps would have made is the graph's output of the same name, or: */
+    int32_t give_count;
+    const struct tt_ort_give_options {
+        const char *tensor;
+        const char *from; /* an output of the graph, or a tensor that is there */
+    } * gives;
+};
+
 struct tt_ort_slices_options {
     const char *name;      /* for messages; NULL: the directory */
     const char *directory; /* that tt_slices_write made */
@@ -73,6 +89,8 @@ struct tt_ort_slices_options {
     int32_t slot_count;    /* rows that may wait between tasks in the pool; 0: 4 full batches */
     int32_t own_arenas;    /* E3: this many executors have an arena each for what they compute in,
                               and sessions of their own with it; 0: all share one */
+    int32_t exit_count;
+    const struct tt_ort_exit_options *exits;
 };
 
 /* The same for a model that was cut: a step per stage. Errors: also IO. */

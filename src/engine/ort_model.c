@@ -267,6 +267,8 @@ enum tt_err tt_ort_model_new_sliced(const struct tt_ort_library *library,
     self->slices = slices;
     self->own_count = options->own_arenas;
     err = load_stages(self, options, why);
+    if (!err)
+        err = tt_ort_exits_load(self, options->exits, options->exit_count, why);
     int32_t slots = options->slot_count;
     if (slots == 0) {
         slots = self->signature.max_batch * SLOTS_PER_BATCH_ROW;
@@ -298,6 +300,7 @@ void tt_ort_model_free(struct tt_ort_model *take_model) {
         free(step->input_names);
         free(step->output_names);
     }
+    tt_ort_exits_fini(take_model);
     if (take_model->prepacked)
         api->ReleasePrepackedWeightsContainer(take_model->prepacked);
     for (int32_t i = 0; i < take_model->weight_count; i++)

@@ -14,6 +14,7 @@
 #define TT_ENGINE_ORT_MODEL_H
 
 #include "engine/onnxruntime.h"
+#include "engine/ort_exits.h"
 #include "engine/slots.h"
 #include "model/slices.h"
 
@@ -31,7 +32,8 @@ struct tt_ort_carried {
     int64_t row_count; /* elements of a row where all dimensions but the rows are known; else 0 */
     struct tt_shape shape;
     int32_t producer; /* the step; -1: an input */
-    int32_t last_use; /* the last step that reads it; step_count where the model gives it out */
+    int32_t last_use; /* the last step that reads it, or after which an exit does; step_count where
+                         the model gives it out */
 };
 
 struct tt_ort_model {
@@ -44,6 +46,7 @@ struct tt_ort_model {
     struct tt_ort_carried *tensors;
     int32_t outputs[TT_MAX_TENSORS]; /* tensors, in the signature's order */
     struct tt_slots slots;
+    struct tt_ort_exits exits;
     struct tt_slices *slices; /* of a cut model: names and weights; else NULL */
     OrtPrepackedWeightsContainer *prepacked;
     OrtValue **weights; /* all stages', one after the other */

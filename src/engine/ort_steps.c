@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "engine/engine_result.h"
 #include "engine/engine_task.h"
+#include "engine/ort_courses.h"
 #include "engine/ort_tensor.h"
 
 #include <stdlib.h>
@@ -16,6 +17,7 @@ void tt_ort_desk_fini(struct tt_ort_desk *self) {
     free(self->views);
     free(self->inputs);
     free(self->outputs);
+    tt_ort_courses_fini(&self->courses);
     *self = (struct tt_ort_desk){0};
 }
 
@@ -95,7 +97,7 @@ static enum tt_err gather(struct tt_ort_run *run, int32_t tensor, struct tt_tens
     return err ? tt_fail(err, why, "out of memory for '%s' of a batch", carried->name) : TT_OK;
 }
 
-static enum tt_err bind_input(struct tt_ort_run *run, int32_t tensor, struct tt_message *why) {
+enum tt_err tt_ort_run_bind(struct tt_ort_run *run, int32_t tensor, struct tt_message *why) {
     if (run->desk->values[tensor])
         return TT_OK;
     const struct tt_ort_model *model = model_of(run);
@@ -110,21 +112,17 @@ static enum tt_err bind_input(struct tt_ort_run *run, int32_t tensor, struct tt_
 static enum tt_err bind_output(struct tt_ort_run *run, int32_t tensor, struct tt_message *why) {
     const struct tt_ort_model *model = model_of(run);
     const struct tt_ort_carried *carried = &model->tensors[tensor];
-    bool outlives =
-        run->task->last_step < model->step_count - 1 && carried->last_use > run->task->last_step;
+    bool outlives = run->last_step < model->step_count - 1 && carried->last_use > run->last_step;
     if (!outlives || !model->signature.batched || carried->row_count == 0)
         return TT_OK;
     size_t row_bytes = (size_t)carried->row_count * tt_dtype_bytes(carried->dtype);
     struct tt_tensor_view view = {.shape = carried->shape};
-    int32_t rows = 0;
-    for (int32_t i = 0; i < run->count; i++)
-        rows += run->members[i]->rows;
     view.bytes = tt_slots_place((struct tt_slots *)&model->slots, run->members, run->count, tensor,
                                 row_bytes);
     if (!view.bytes)
         return TT_OK;
-    view.size_bytes = row_bytes * (size_t)rows;
-    view.shape.dims[0] = rows;
+    view.size_bytes = row_bytes * (size_t)run->rows;
+    view.shape.dims[0] = run->rows;
     return tt_ort_value_new(model->library, carried->dtype, &view, &run->desk->values[tensor], why);
 }
 
@@ -137,7 +135,7 @@ static enum tt_err call_step(struct tt_ort_run *run, int32_t index, struct tt_me
     enum tt_err err = TT_OK;
     int64_t began_at = tt_clock_now();
     for (int32_t i = 0; !err && i < step->input_count; i++) {
-        err = bind_input(run, step->inputs[i], why);
+        err = tt_ort_run_bind(run, step->inputs[i], why);
         desk->inputs[i] = desk->values[step->inputs[i]];
     }
     for (int32_t i = 0; !err && i < step->output_count; i++) {
@@ -156,16 +154,30 @@ static enum tt_err call_step(struct tt_ort_run *run, int32_t index, struct tt_me
                      why);
     /* Summed over the steps, and once more for each member where they run apart. */
     run->task->input_ns += bound_at - began_at;
-    run->task->infer_ns += tt_clock_now() - bound_at;
+    int64_t ended_at = tt_clock_now();
+    run->task->infer_ns += ended_at - bound_at;
+    tt_engine_task_step_ended(run->task, index, ended_at);
     for (int32_t i = 0; i < step->output_count; i++)
         desk->values[step->outputs[i]] = desk->outputs[i];
-    for (int32_t t = 0; !err && t < model->tensor_count; t++)
-        if (model->tensors[t].last_use <= index)
-            drop_value(run, t);
     return err;
 }
 
+/* What nobody reads after the step. */
+static void drop_values_after(const struct tt_ort_run *run, int32_t step) {
+    const struct tt_ort_model *model = model_of(run);
+    for (int32_t t = 0; t < model->tensor_count; t++)
+        if (model->tensors[t].last_use <= step)
+            drop_value(run, t);
+}
+
 /* ---- putting down ---- */
+
+/* Does the member leave the model where the run ends? */
+static bool leaves(const struct tt_ort_run *run, int32_t member) {
+    const struct tt_ort_model *model = model_of(run);
+    int32_t exit = run->parts ? run->desk->courses.of_member[member] : -1;
+    return exit >= 0 && model->exits.exits[exit].to == model->step_count;
+}
 
 /* The members' rows of what a step made, which must be as many as theirs. */
 static enum tt_err put_down(struct tt_ort_run *run, int32_t tensor, struct tt_message *why) {
@@ -176,9 +188,7 @@ static enum tt_err put_down(struct tt_ort_run *run, int32_t tensor, struct tt_me
         tt_ort_value_view(model->library, carried->dtype, run->desk->values[tensor], &whole, why);
     if (err)
         return err;
-    int32_t rows = 0;
-    for (int32_t i = 0; i < run->count; i++)
-        rows += run->members[i]->rows;
+    int32_t rows = run->rows;
     char text[256];
     bool batched = model->signature.batched;
     if (batched && (whole.shape.rank < 1 || whole.shape.dims[0] != rows))
@@ -196,6 +206,8 @@ static enum tt_err put_down(struct tt_ort_run *run, int32_t tensor, struct tt_me
             part.shape.dims[0] = run->members[i]->rows;
         }
         at += part.size_bytes;
+        if (leaves(run, i))
+            continue;
         err = tt_slots_put((struct tt_slots *)&model->slots, run->members[i]->state, tensor, &part,
                            &run->task->gathered_bytes);
     }
@@ -212,7 +224,7 @@ static enum tt_err put_all_down(struct tt_ort_run *run, struct tt_message *why) 
     for (int32_t t = 0; !err && t < model->tensor_count; t++) {
         const struct tt_ort_carried *carried = &model->tensors[t];
         bool made_here =
-            carried->producer >= run->task->first_step && carried->producer <= run->last_step_done;
+            carried->producer >= run->first_step && carried->producer <= run->last_step_done;
         if (made_here && carried->last_use > run->last_step_done)
             err = put_down(run, t, why);
     }
@@ -243,11 +255,8 @@ static enum tt_err fetch_output(struct tt_ort_run *run, int32_t tensor, struct t
 static enum tt_err answer(struct tt_ort_run *run, struct tt_message *why) {
     const struct tt_ort_model *model = model_of(run);
     const struct tt_signature *signature = &model->signature;
-    int32_t rows = 0;
-    for (int32_t i = 0; i < run->count; i++)
-        rows += run->members[i]->rows;
     struct tt_engine_result *result =
-        tt_engine_result_new(run->count, signature->output_count, signature->batched, rows);
+        tt_engine_result_new(run->count, signature->output_count, signature->batched, run->rows);
     if (!result)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     result->dispose = tt_ort_output_dispose;
@@ -255,7 +264,7 @@ static enum tt_err answer(struct tt_ort_run *run, struct tt_message *why) {
     enum tt_err err = TT_OK;
     for (int32_t i = 0; !err && i < signature->output_count; i++) {
         int32_t tensor = model->outputs[i];
-        if (model->tensors[tensor].producer < run->task->first_step)
+        if (model->tensors[tensor].producer < run->first_step)
             err = fetch_output(run, tensor, why);
         if (err)
             break;
@@ -268,10 +277,6 @@ static enum tt_err answer(struct tt_ort_run *run, struct tt_message *why) {
         return err;
     }
     tt_engine_members_share(run->members, run->count, result);
-    for (int32_t i = 0; i < run->count; i++) {
-        tt_slots_release(run->members[i]->state);
-        run->members[i]->state = NULL;
-    }
     return TT_OK;
 }
 
@@ -280,7 +285,7 @@ static enum tt_err agree_on_length(struct tt_ort_run *run, struct tt_message *wh
     run->length = run->task->length;
     for (int32_t i = 0; i < run->count; i++) {
         struct tt_engine_member *member = run->members[i];
-        if (run->task->first_step == 0) { /* whatever it did before does not count */
+        if (run->first_step == 0) { /* whatever it did before does not count */
             if (member->state && member->state->length != run->length) {
                 tt_slots_release(member->state);
                 member->state = NULL;
@@ -297,41 +302,72 @@ static enum tt_err agree_on_length(struct tt_ort_run *run, struct tt_message *wh
     return TT_OK;
 }
 
-static enum tt_err run_all(struct tt_ort_run *run, struct tt_message *why) {
-    const struct tt_ort_model *model = model_of(run);
-    const struct tt_engine_task *task = run->task;
-    enum tt_err err = agree_on_length(run, why);
-    if (err)
-        return err;
-    if (task->last_step < model->step_count - 1)
-        err =
-            tt_slots_take((struct tt_slots *)&model->slots, run->members, run->count, run->length);
-    if (err)
-        return tt_fail(err, why, "out of memory for a batch between two stages");
-    for (int32_t step = task->first_step; step <= task->last_step; step++) {
-        err = call_step(run, step, why);
+/* D8: where exits stand behind the step: does anybody go elsewhere? */
+static enum tt_err look_at_exits(struct tt_ort_run *run, int32_t step, struct tt_message *why) {
+    if (!tt_ort_courses_any(run, step))
+        return TT_OK;
+    enum tt_err err = tt_ort_courses_find(run, step, why);
+    run->parts = !err && run->desk->courses.parting > 0;
+    return err;
+}
+
+/* One step after the other, to the last one or to where something stops the run. */
+static enum tt_err run_steps(struct tt_ort_run *run, struct tt_message *why) {
+    for (int32_t step = run->first_step; step <= run->last_step; step++) {
+        enum tt_err err = call_step(run, step, why);
+        if (!err)
+            err = look_at_exits(run, step, why);
         if (err)
             return err;
         run->last_step_done = step;
-        if (step == task->last_step)
+        if (run->parts || step == run->last_step)
             break;
+        drop_values_after(run, step);
         enum tt_worker_stop asked = tt_worker_asked(run->worker);
         if (asked == TT_WORKER_ABORT)
             return TT_OK;
-        if (asked == TT_WORKER_YIELD && run->may_yield)
+        run->yielded = asked == TT_WORKER_YIELD && run->may_yield;
+        if (run->yielded)
             break;
     }
     run->computed = true;
-    return run->last_step_done == model->step_count - 1 ? answer(run, why) : put_all_down(run, why);
+    return TT_OK;
+}
+
+static enum tt_err run_all(struct tt_ort_run *run, struct tt_message *why) {
+    const struct tt_ort_model *model = model_of(run);
+    enum tt_err err = agree_on_length(run, why);
+    if (!err && run->last_step < model->step_count - 1 &&
+        tt_slots_take((struct tt_slots *)&model->slots, run->members, run->count, run->length))
+        err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a batch between two stages");
+    if (!err)
+        err = run_steps(run, why);
+    if (err || !run->computed)
+        return err;
+    if (run->last_step_done == model->step_count - 1)
+        err = answer(run, why);
+    else if (!run->parts || run->desk->courses.leaving < run->count)
+        err = put_all_down(run, why);
+    if (!err && run->parts)
+        return tt_ort_courses_take(run, why);
+    bool ended = run->last_step_done == model->step_count - 1;
+    for (int32_t i = 0; !err && i < run->count; i++)
+        run->members[i]->next_step = run->last_step_done + (ended ? 2 : 1);
+    return err;
 }
 
 enum tt_err tt_ort_run(struct tt_ort_run *run, struct tt_message *why) {
     const struct tt_ort_model *model = model_of(run);
-    run->last_step_done = run->task->first_step - 1;
+    run->last_step_done = run->first_step - 1;
+    run->computed = run->parts = run->yielded = false;
+    run->rows = 0;
+    for (int32_t i = 0; i < run->count; i++)
+        run->rows += run->members[i]->rows;
     if (!desk_ensure(run->desk, model->tensor_count, run->count))
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a batch of %d", run->count);
     enum tt_err err = run_all(run, why);
     for (int32_t t = 0; t < model->tensor_count; t++)
         drop_value(run, t);
+    tt_ort_courses_drop(run);
     return err;
 }

@@ -51,7 +51,7 @@ enum tt_err tt_worker_open(struct tt_worker *self, const struct tt_worker_ops *o
     self->engine = engine;
     self->index = index;
     self->current = NULL;
-    self->closing = false;
+    self->closing = self->is_here = false;
     enum tt_err err = tt_ring_init(&self->queue, depth);
     if (err)
         return tt_fail(err, why, "out of memory for the queue of executor %d", index);
@@ -84,6 +84,13 @@ void tt_worker_submit(struct tt_worker *self, struct tt_engine_task *task) {
     bool queued = tt_ring_push(&self->queue, task);
     tt_assert(queued);
     tt_parker_unpark(&self->parker);
+}
+
+void tt_worker_run_here(struct tt_worker *self, struct tt_engine_task *task) {
+    task->stop = TT_WORKER_GO;
+    self->is_here = true; /* the worker's thread sees this, and all else, with the next task */
+    run_task(self, task);
+    self->is_here = false;
 }
 
 void tt_worker_stop(struct tt_worker *self, struct tt_engine_task *task, enum tt_worker_stop how) {

@@ -40,6 +40,7 @@ struct tt_worker {
     struct tt_lock lock; /* guards the two below, and the `stop` of queued tasks */
     struct tt_engine_task *current;
     bool closing;
+    bool is_here; /* the task runs on another thread than the worker's: tt_worker_run_here */
 };
 
 /* Starts the thread. `engine` outlives the worker; `depth` is the most tasks queued or running.
@@ -51,6 +52,9 @@ TT_MUST_CHECK enum tt_err tt_worker_open(struct tt_worker *self, const struct tt
 void tt_worker_close(struct tt_worker *self);
 /* Submitting thread. More tasks than `depth` are a bug. */
 void tt_worker_submit(struct tt_worker *self, struct tt_engine_task *task);
+/* Runs the task on the calling thread, as the worker would. Nothing else is queued or running, and
+ * nobody submits or stops until it returns. */
+void tt_worker_run_here(struct tt_worker *self, struct tt_engine_task *task);
 void tt_worker_stop(struct tt_worker *self, struct tt_engine_task *task, enum tt_worker_stop how);
 /* Worker's thread: how the running task was asked to stop so far. */
 enum tt_worker_stop tt_worker_asked(struct tt_worker *self);

@@ -31,7 +31,7 @@ struct reading {
     int32_t model_count;
     int32_t last_model; /* the one found last: files name the same model often */
     struct tt_arrival_file *file;
-    struct tt_unfold unfold;
+    struct tt_sim_cells unfold;
     struct tt_message *why;
 };
 
@@ -95,7 +95,7 @@ static enum tt_err read_tree(struct reading *r, const struct tt_arrival_file_mod
                        "%s:%lld: a tree for model '%s', which has no tree cells; leave it empty",
                        r->csv.path, (long long)r->csv.line, model->name);
     struct tt_cell_graph *graph;
-    enum tt_err err = tt_unfold_text(&r->unfold, model->tree_model, text, &graph, r->why);
+    enum tt_err err = tt_sim_cells_text(&r->unfold, model->tree_model, text, &graph, r->why);
     if (err)
         return tt_fail_in(err, r->why, "%s:%lld: tree", r->csv.path, (long long)r->csv.line);
     tt_cell_graph_free(graph);
@@ -186,7 +186,7 @@ enum tt_err tt_arrival_file_read(const char *path, const struct tt_arrival_file_
     if (!err && file.count == 0)
         err = tt_fail(TT_ERR_INVALID, why, "%s:2: no arrivals; a line per request is needed", path);
     tt_csv_close(&r->csv);
-    tt_unfold_fini(&r->unfold);
+    tt_sim_cells_fini(&r->unfold);
     free(r);
     if (err) {
         tt_arrival_file_fini(&file);

@@ -108,7 +108,22 @@ static int32_t find(const char *const *texts, int32_t count, const char *text) {
     return -1;
 }
 
-static void take_point(const struct tt_comparison *self, const json_t *point) {
+/* What a point in real time says of itself. */
+static void take_live(struct tt_comparison *self, const json_t *point, int32_t contender,
+                      int32_t value) {
+    const json_t *live = json_object_get(point, "live");
+    if (!live)
+        return;
+    self->doubtful[contender * self->value_count + value] =
+        json_is_true(json_object_get(live, "doubtful"));
+    snprintf(self->place, sizeof(self->place), "%s, on %s, %d cores, %s",
+             json_string_value(json_object_get(point, "world")),
+             json_string_value(json_object_get(live, "machine")),
+             (int)json_integer_value(json_object_get(live, "cores")),
+             json_string_value(json_object_get(live, "date")));
+}
+
+static void take_point(struct tt_comparison *self, const json_t *point) {
     const json_t *place = json_object_get(point, "point"), *total = json_object_get(point, "total");
     int32_t contender = find(self->contenders, self->contender_count,
                              json_string_value(json_object_get(place, "contender")));
@@ -116,6 +131,7 @@ static void take_point(const struct tt_comparison *self, const json_t *point) {
                          json_string_value(json_object_get(place, self->parameter)));
     if (contender < 0 || value < 0)
         return;
+    take_live(self, point, contender, value);
     const json_t *latency = json_object_get(total, "latency_ms");
     const json_t *values[TT_COMPARISON_FIGURES] = {
         [TT_COMPARISON_MEAN_MS] = json_object_get(latency, "mean"),
@@ -142,7 +158,8 @@ enum tt_err tt_comparison_init(struct tt_comparison *self, const struct tt_exper
     self->contenders = calloc(message->n_contender, sizeof(*self->contenders));
     self->values = calloc(sweep->n_value, sizeof(*self->values));
     self->figures = calloc(count, sizeof(*self->figures));
-    if (!self->contenders || !self->values || !self->figures) {
+    self->doubtful = calloc(message->n_contender * sweep->n_value, sizeof(*self->doubtful));
+    if (!self->contenders || !self->values || !self->figures || !self->doubtful) {
         tt_comparison_fini(self);
         return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", experiment->path);
     }
@@ -163,6 +180,7 @@ void tt_comparison_fini(struct tt_comparison *self) {
     free(self->contenders);
     free(self->values);
     free(self->figures);
+    free(self->doubtful);
     *self = (struct tt_comparison){0};
 }
 
@@ -171,13 +189,14 @@ void tt_comparison_fini(struct tt_comparison *self) {
 static bool is_best(const struct tt_comparison *self, int32_t figure, int32_t contender,
                     int32_t value) {
     double own = *at(self, figure, contender, value);
-    if (!isfinite(own))
+    if (!isfinite(own) || self->doubtful[contender * self->value_count + value])
         return false;
     for (int32_t c = 0; c < self->contender_count; c++) {
         double other = *at(self, figure, c, value);
         bool beaten = figures[figure].more_is_better ? other * (1 - AS_GOOD) > own
                                                      : other * (1 + AS_GOOD) < own;
-        if (isfinite(other) && beaten)
+        bool counts = isfinite(other) && !self->doubtful[c * self->value_count + value];
+        if (counts && beaten)
             return false;
     }
     return true;
@@ -222,6 +241,8 @@ void tt_comparison_words(const struct tt_comparison *self, struct tt_text *out) 
 
 void tt_comparison_table(const struct tt_comparison *self, struct tt_text *out) {
     tt_text_printf(out, "%s\n", self->title[0] ? self->title : "Comparison");
+    if (self->place[0])
+        tt_text_printf(out, "%s\n", self->place);
     for (int32_t f = 0; f < TT_COMPARISON_FIGURES; f++) {
         tt_text_printf(out, "\n%s, %s\n%-24s", figures[f].name, figures[f].unit, self->parameter);
         for (int32_t v = 0; v < self->value_count; v++)
@@ -232,15 +253,20 @@ void tt_comparison_table(const struct tt_comparison *self, struct tt_text *out) 
             for (int32_t v = 0; v < self->value_count; v++) {
                 double figure = *at(self, f, c, v);
                 bool best = figures[f].judged && is_best(self, f, c, v);
+                bool doubtful = self->doubtful[c * self->value_count + v];
                 if (isfinite(figure))
-                    tt_text_printf(out, " %9.2f%s", figure, best ? "*" : " ");
+                    tt_text_printf(out, " %9.2f%s", figure, doubtful ? "?" : best ? "*" : " ");
                 else
                     tt_text_printf(out, " %10s", "-");
             }
             tt_text_puts(out, "\n");
         }
     }
-    tt_text_puts(out, "\n* the best, or within 1 % of it\n\n");
+    tt_text_puts(out, "\n* the best, or within 1 % of it\n");
+    if (self->place[0])
+        tt_text_puts(out,
+                     "? the load generator fell behind: not to be believed, and nobody's best\n");
+    tt_text_puts(out, "\n");
     tt_comparison_words(self, out);
 }
 

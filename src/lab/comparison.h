@@ -29,6 +29,8 @@ struct tt_comparison {
     const char *const *value_texts; /* [value_count] */
     double *values;                 /* of the parameter */
     double *figures;                /* [figure][contender][value]; NAN: not known */
+    bool *doubtful;                 /* [contender][value]: its load generator fell behind */
+    char place[512];                /* in real time: where and when; "": simulated */
     double slo_ms;                  /* the largest of the models; 0: none */
 };
 

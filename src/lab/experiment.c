@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -273,6 +274,20 @@ static enum tt_err set_text_of_models(const Tutti__Experiment *message, const ch
                          is_table ? "a step_file" : "lengths with a column of inputs");
 }
 
+static enum tt_err set_world(Tutti__Experiment *message, const char *name, struct tt_message *why) {
+    char upper[32];
+    size_t length = 0;
+    for (; name[length] && length + 1 < sizeof(upper); length++)
+        upper[length] = (char)toupper((unsigned char)name[length]);
+    upper[length] = '\0';
+    const ProtobufCEnumValue *value =
+        protobuf_c_enum_descriptor_get_value_by_name(&tutti__experiment_world__descriptor, upper);
+    if (!value)
+        return bad_value("world", name, "simulated, emulated or real", why);
+    message->world = (Tutti__ExperimentWorld)value->value;
+    return TT_OK;
+}
+
 /* What one of those to be compared changes. */
 static enum tt_err set_contender(struct tt_experiment *self, const char *name,
                                  struct tt_message *why) {
@@ -307,6 +322,12 @@ enum tt_err tt_experiment_set(struct tt_experiment *self, const char *parameter,
         return set_policy(message, value, why);
     if (strncmp(parameter, "option.", 7) == 0 && parameter[7])
         return set_option(message, parameter + 7, value, why);
+    if (strcmp(parameter, "world") == 0)
+        return set_world(message, value, why);
+    if (strcmp(parameter, "repository") == 0)
+        return replace_string(&message->repository, value)
+                   ? TT_OK
+                   : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     if (strcmp(parameter, "step_file") == 0 || strcmp(parameter, "lengths_input") == 0)
         return set_text_of_models(message, parameter, value, why);
     double number;
@@ -340,7 +361,7 @@ enum tt_err tt_experiment_set(struct tt_experiment *self, const char *parameter,
         "no parameter is called '%s'; there are: rate, interval_us, shape, zipf, slo_ms, "
         "slo_scale, alpha_ms, beta_ms, max_batch, devices, copies, control_us, "
         "data_us_per_row, jitter, abort_ms, duration_s, warm_up_s, requests, seed, executors, "
-        "pool_slots, step_file, lengths_input, policy, option.KEY, contender",
+        "pool_slots, step_file, lengths_input, world, repository, policy, option.KEY, contender",
         parameter);
 }
 

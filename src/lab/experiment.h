@@ -30,7 +30,7 @@ TT_MUST_CHECK enum tt_err tt_experiment_set(struct tt_experiment *self, const ch
  * NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_experiment_set_arrivals(struct tt_experiment *self, const char *path,
                                                      struct tt_message *why);
-/* Errors are one line with file:line. UNSUPPORTED: a world other than the virtual one. */
+/* Errors are one line with file:line. Nothing is run or loaded, whatever the world. */
 TT_MUST_CHECK enum tt_err tt_experiment_build(const struct tt_experiment *self,
                                               struct tt_scenario *out_scenario,
                                               struct tt_message *why);

@@ -324,13 +324,21 @@ static enum tt_err check_pool(const struct tt_experiment *self, const struct tt_
     return TT_OK;
 }
 
+static enum tt_world world_of(const Tutti__Experiment *message) {
+    switch (message->world) {
+    case TUTTI__EXPERIMENT_WORLD__EMULATED: return TT_WORLD_EMULATED;
+    case TUTTI__EXPERIMENT_WORLD__REAL: return TT_WORLD_REAL;
+    default: return TT_WORLD_SIMULATED;
+    }
+}
+
 enum tt_err tt_experiment_build(const struct tt_experiment *self, struct tt_scenario *out_scenario,
                                 struct tt_message *why) {
-    struct tt_scenario scenario = {0};
-    if (self->message->world != TUTTI__EXPERIMENT_WORLD__VIRTUAL) {
-        (void)tt_experiment_wrong(self, self->message, "world", why,
-                                  "this world is not available yet; there is VIRTUAL");
-        return TT_ERR_UNSUPPORTED;
+    struct tt_scenario scenario = {.world = world_of(self->message)};
+    if (self->message->repository[0]) {
+        scenario.repository = tt_experiment_path(self, self->message->repository);
+        if (!scenario.repository)
+            return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", self->path);
     }
     enum tt_err err = build_times(self, &scenario, why);
     if (!err)
@@ -343,6 +351,8 @@ enum tt_err tt_experiment_build(const struct tt_experiment *self, struct tt_scen
         err = build_policy(self, &scenario, why);
     if (!err)
         err = check_pool(self, &scenario, why);
+    if (!err)
+        err = tt_experiment_check_world(self, &scenario, why);
     if (err) {
         tt_scenario_fini(&scenario);
         return err;

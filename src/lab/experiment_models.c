@@ -1,6 +1,7 @@
 #include "base/instant.h"
 #include "lab/csv.h"
 #include "lab/experiment_build.h"
+#include "lab/repository_profile.h"
 #include "lab/step_table.h"
 
 #include <math.h>
@@ -237,6 +238,35 @@ static enum tt_err read_steps(struct building *b, struct tt_scenario_model *mode
     return err;
 }
 
+/* What `tutti profile` has measured of the model of this name in the experiment's repository. */
+static enum tt_err read_repository(struct building *b, struct tt_scenario_model *model,
+                                   const Tutti__ExperimentModel *given,
+                                   struct tt_profile **out_whole) {
+    struct tt_repository_profile profile;
+    enum tt_err err = tt_repository_profile_read(b->scenario->repository, given->name,
+                                                 given->max_batch, &profile, b->why);
+    if (err == TT_ERR_NO_MEMORY || err == TT_ERR_IO)
+        return err;
+    if (err) {
+        struct tt_message inner = *b->why;
+        return tt_experiment_wrong(b->experiment, given, "name", b->why, "%s", inner.text);
+    }
+    model->source = strdup(given->name);
+    err = model->source ? set_steps(b, model, profile.step_count) : no_memory(b);
+    for (int32_t s = 0; !err && s < profile.step_count; s++) {
+        model->profiles[s] = profile.step_count > 1 ? profile.steps[s] : profile.whole;
+        model->steps[s] = (struct tt_step){.name = profile.names[s], .profile = model->profiles[s]};
+        profile.steps[s] = NULL;
+        profile.names[s] = NULL;
+    }
+    if (!err) {
+        *out_whole = profile.whole;
+        profile.whole = NULL;
+    }
+    tt_repository_profile_fini(&profile);
+    return err;
+}
+
 /* How long inputs and outputs are, where the model has recurrent steps or says so. */
 static enum tt_err set_lengths(struct building *b, struct tt_scenario_model *model,
                                const Tutti__ExperimentModel *given) {
@@ -306,19 +336,12 @@ static enum tt_err set_cells(struct building *b, struct tt_scenario_model *model
     return TT_OK;
 }
 
-static enum tt_err set_profiles(struct building *b, struct tt_scenario_model *model,
-                                const Tutti__ExperimentModel *given) {
-    bool has_file = given->profile_file && given->profile_file[0];
-    bool has_table = given->step_file && given->step_file[0];
-    int32_t ways = (given->profile != NULL) + has_file + (given->n_step > 0) + has_table;
-    if (ways != 1)
-        return tt_experiment_wrong(b->experiment, given, NULL, b->why,
-                                   "model '%s' has %s profile; it needs one of profile, "
-                                   "profile_file, step, step_file",
-                                   given->name, ways ? "more than one" : "no");
+/* As one of profile, profile_file, step says. */
+static enum tt_err make_steps(struct building *b, struct tt_scenario_model *model,
+                              const Tutti__ExperimentModel *given, bool has_file) {
     int32_t steps = given->n_step > 0 ? (int32_t)given->n_step : 1;
-    enum tt_err err = has_table ? read_steps(b, model, given) : set_steps(b, model, steps);
-    for (int32_t s = 0; !err && !has_table && s < steps; s++) {
+    enum tt_err err = set_steps(b, model, steps);
+    for (int32_t s = 0; !err && s < steps; s++) {
         const char *name = given->n_step > 0 ? given->step[s]->name : given->name;
         const Tutti__Profile *profile =
             given->n_step > 0 ? given->step[s]->profile : given->profile;
@@ -334,15 +357,39 @@ static enum tt_err set_profiles(struct building *b, struct tt_scenario_model *mo
         model->steps[s].kind =
             given->n_step > 0 ? (enum tt_step_kind)given->step[s]->kind : TT_STEP_STATIC;
     }
+    return err;
+}
+
+static enum tt_err set_profiles(struct building *b, struct tt_scenario_model *model,
+                                const Tutti__ExperimentModel *given) {
+    bool has_file = given->profile_file && given->profile_file[0];
+    bool has_table = given->step_file && given->step_file[0];
+    int32_t ways = (given->profile != NULL) + has_file + (given->n_step > 0) + has_table;
+    bool has_none = ways == 0 && b->scenario->repository;
+    if (ways != 1 && !has_none)
+        return tt_experiment_wrong(b->experiment, given, NULL, b->why,
+                                   "model '%s' has %s profile; it needs one of profile, "
+                                   "profile_file, step, step_file%s",
+                                   given->name, ways ? "more than one" : "no",
+                                   ways ? "" : ", or the experiment a repository");
+    struct tt_profile *whole = NULL;
+    enum tt_err err = has_table  ? read_steps(b, model, given)
+                      : has_none ? read_repository(b, model, given, &whole)
+                                 : make_steps(b, model, given, has_file);
     if (!err)
         err = set_cells(b, model, given);
-    if (!err)
+    if (!err) {
+        model->step_model.whole = whole; /* the model's, whatever follows */
         err = set_lengths(b, model, given);
+    }
     if (err)
         return err;
-    struct tt_profile *whole = model->profiles[0];
-    if (model->step_model.step_count > 1 || model->step_model.output_quantiles || model->lengths)
-        err = sum_profile(b, model, &whole);
+    if (!whole) {
+        whole = model->profiles[0];
+        if (model->step_model.step_count > 1 || model->step_model.output_quantiles ||
+            model->lengths)
+            err = sum_profile(b, model, &whole);
+    }
     if (!err) {
         model->step_model.whole = whole;
         model->step_model.max_batch = whole->max_batch;

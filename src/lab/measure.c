@@ -65,6 +65,7 @@ void tt_measure_ended(struct tt_measure *self, const struct tt_sim_ending *endin
             model->late++;
         tt_histogram_add(&model->latency_ns, ending->ended_at - ending->arrived_at);
         tt_histogram_add(&model->queueing_ns, ending->started_at - ending->arrived_at);
+        model->cut_short += ending->cut_short;
         break;
     case TT_ENDING_DROPPED: model->dropped[ending->reason]++; break;
     case TT_ENDING_FAILED: model->failed++; break;
@@ -115,6 +116,7 @@ void tt_measure_total(const struct tt_measure *self, struct tt_measure_model *ou
         out->failed += model->failed;
         out->cancelled += model->cancelled;
         out->aborted += model->aborted;
+        out->cut_short += model->cut_short;
         for (int32_t i = 0; i < TT_MEASURE_REASONS; i++)
             out->dropped[i] += model->dropped[i];
         tt_histogram_merge(&out->latency_ns, &model->latency_ns);

@@ -22,6 +22,7 @@ struct tt_measure_model {
     struct tt_histogram queueing_ns;     /* arrival to first execution, of ok and late */
     struct tt_histogram batch_rows;      /* rows of each step executed */
     int64_t aborted;                     /* executions stopped by ABORT */
+    int64_t cut_short; /* of ok and late: outputs stopped at the longest that the model knows */
 };
 
 struct tt_measure_executor {

@@ -3,7 +3,7 @@
 #include "base/instant.h"
 #include "lab/live_requests.h"
 #include "lab/replay_text.h"
-#include "sim/unfold.h"
+#include "sim/sim_cells.h"
 
 #include <stdlib.h>
 
@@ -21,7 +21,7 @@ struct carrying {
     struct tt_mechanism mechanism;
     int32_t *model_of; /* [model_capacity]: in replay->models; -1: none */
     struct tt_live_requests live;
-    struct tt_unfold unfold;
+    struct tt_sim_cells unfold;
     int64_t decide_serial; /* the event whose answers are compared */
     size_t decide_offset;
     enum tt_err err;
@@ -269,7 +269,7 @@ static void arrive(struct carrying *self, const struct tt_recorded_event *event)
     int64_t number = m->arrivals;
     if (m->ops->released) {
         enum tt_err err =
-            tt_unfold_steps(&self->unfold, model, told.length, &told.graph, self->why);
+            tt_sim_cells_steps(&self->unfold, model, told.length, &told.graph, self->why);
         if (err) {
             fail(self, err);
             return;
@@ -555,7 +555,7 @@ static void carrying_fini(struct carrying *self) {
     /* The mechanism must not find requests that live in it half told of: it is only freed. */
     tt_policy_destroy(&self->mechanism);
     tt_mechanism_fini(&self->mechanism);
-    tt_unfold_fini(&self->unfold);
+    tt_sim_cells_fini(&self->unfold);
     tt_recording_cursor_fini(&self->cursor);
     tt_live_requests_fini(&self->live);
     free(self->model_of);

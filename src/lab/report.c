@@ -1,6 +1,7 @@
 #include "lab/report.h"
 
 #include "base/instant.h"
+#include "lab/live_report.h"
 
 #include <string.h>
 
@@ -52,14 +53,14 @@ static double mean_batch(const struct tt_measure_model *model) {
 
 static json_t *figures(const struct tt_measure_model *model, double window_s) {
     return json_pack(
-        "{s:I,s:I,s:I,s:I,s:o,s:I,s:I,s:f,s:f,s:f,s:o,s:o,s:{s:I,s:f,s:I,s:I}}", "arrived",
+        "{s:I,s:I,s:I,s:I,s:o,s:I,s:I,s:I,s:f,s:f,s:f,s:o,s:o,s:{s:I,s:f,s:I,s:I}}", "arrived",
         (json_int_t)model->arrived, "ok", (json_int_t)model->ok, "late", (json_int_t)model->late,
         "dropped", (json_int_t)dropped_count(model), "dropped_by_reason", dropped(model), "failed",
-        (json_int_t)model->failed, "cancelled", (json_int_t)model->cancelled, "bad_rate",
-        tt_measure_bad_rate(model), "offered_per_s", (double)model->arrived / window_s,
-        "good_per_s", (double)model->ok / window_s, "latency_ms", durations(&model->latency_ns),
-        "queueing_ms", durations(&model->queueing_ns), "batch", "executions",
-        (json_int_t)model->batch_rows.count, "mean", mean_batch(model), "median",
+        (json_int_t)model->failed, "cancelled", (json_int_t)model->cancelled, "cut_short",
+        (json_int_t)model->cut_short, "bad_rate", tt_measure_bad_rate(model), "offered_per_s",
+        (double)model->arrived / window_s, "good_per_s", (double)model->ok / window_s, "latency_ms",
+        durations(&model->latency_ns), "queueing_ms", durations(&model->queueing_ns), "batch",
+        "executions", (json_int_t)model->batch_rows.count, "mean", mean_batch(model), "median",
         (json_int_t)tt_histogram_quantile(&model->batch_rows, 1, 2), "aborted",
         (json_int_t)model->aborted);
 }
@@ -85,7 +86,7 @@ json_t *tt_report_json(const struct tt_scenario *scenario, const char *title,
                                         (double)measure->executors[e].busy_ns / (window_s * 1e9)));
     json_t *out = json_pack(
         "{s:s,s:s,s:s,s:I,s:b,s:f,s:f,s:i,s:i,s:f,s:i,s:I,s:o,s:{s:f,s:f,s:f,s:f},s:o,s:o}",
-        "title", title, "world", "virtual", "policy", scenario->policy, "seed",
+        "title", title, "world", tt_world_name(scenario->world), "policy", scenario->policy, "seed",
         (json_int_t)scenario->seed, "interrupted", result->interrupted, "window_s", window_s,
         "warm_up_s", (double)scenario->warm_up_ns / 1e9, "devices", scenario->device_count,
         "devices_used", tt_measure_devices_used(measure), "utilisation",
@@ -93,6 +94,8 @@ json_t *tt_report_json(const struct tt_scenario *scenario, const char *title,
         (json_int_t)result->events, "total", figures(&total, window_s), "advice", "bad_rate",
         advice.bad_rate, "idle_share", advice.idle_share, "add_devices", advice.add,
         "release_devices", advice.release, "models", models, "executors", executors);
+    if (out && result->live.is_live)
+        json_object_set_new(out, "live", tt_live_report_json(&result->live));
     tt_measure_model_fini(&total);
     return out;
 }
@@ -131,9 +134,13 @@ void tt_report_table(const struct tt_scenario *scenario, const char *title,
     struct tt_measure_model total;
     tt_measure_total(measure, &total);
     struct tt_advice advice = tt_report_advice(measure);
-    tt_text_printf(out, "%s%spolicy %s, seed %llu, %.3f s measured%s\n\n", title,
-                   title[0] ? "\n" : "", scenario->policy, (unsigned long long)scenario->seed,
-                   window_s, result->interrupted ? " (interrupted)" : "");
+    tt_text_printf(out, "%s%s%s, policy %s, seed %llu, %.3f s measured%s\n", title,
+                   title[0] ? "\n" : "", tt_world_name(scenario->world), scenario->policy,
+                   (unsigned long long)scenario->seed, window_s,
+                   result->interrupted ? " (interrupted: incomplete)" : "");
+    if (result->live.is_live)
+        tt_live_report_place(&result->live, out);
+    tt_text_puts(out, "\n");
     tt_text_printf(out, "%-*s %9s %9s %7s %7s %8s %8s %8s %8s %8s %7s %6s\n", width, "model",
                    "arrived", "good/s", "late", "dropped", "bad %", "mean ms", "p50 ms", "p99 ms",
                    "wait p99", "batch", "median");
@@ -145,11 +152,16 @@ void tt_report_table(const struct tt_scenario *scenario, const char *title,
         tt_text_printf(out, "failed %lld, cancelled %lld, executions aborted %lld\n",
                        (long long)total.failed, (long long)total.cancelled,
                        (long long)total.aborted);
+    if (total.cut_short)
+        tt_text_printf(out, "%lld outputs were stopped at the longest that their model knows\n",
+                       (long long)total.cut_short);
     tt_text_printf(out, "\n%d of %d devices used, %.1f %% busy", tt_measure_devices_used(measure),
                    scenario->device_count, 100 * tt_measure_utilisation(measure));
     if (advice.add > 0)
         tt_text_printf(out, "; advice: %.1f devices more\n", advice.add);
     else
         tt_text_printf(out, "; advice: %.1f devices could go\n", advice.release);
+    if (result->live.is_live)
+        tt_live_report_table(&result->live, out);
     tt_measure_model_fini(&total);
 }

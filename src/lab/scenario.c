@@ -2,6 +2,7 @@
 
 #include "base/instant.h"
 #include "lab/arrival_source.h"
+#include "lab/live_run.h"
 #include "lab/trace_csv.h"
 
 #include <stdlib.h>
@@ -10,6 +11,11 @@ enum {
     INSTANTS_PER_LOOK = 65536, /* how often `stop` is looked at */
     INSTANTS_PER_COUNT = 1024  /* and the bad requests, where they are limited */
 };
+
+const char *tt_world_name(enum tt_world world) {
+    static const char *const names[TT_WORLDS] = {"simulated", "emulated", "real"};
+    return names[world];
+}
 
 void tt_scenario_fini(struct tt_scenario *self) {
     for (int32_t m = 0; self->models && m < self->model_count; m++) {
@@ -27,8 +33,10 @@ void tt_scenario_fini(struct tt_scenario *self) {
         free(model->preferred);
         free(model->lengths);
         free(model->name);
+        free(model->source);
     }
     free(self->models);
+    free(self->repository);
     free(self->devices);
     free(self->segments);
     free(self->arrivals_path);
@@ -191,6 +199,48 @@ static enum tt_err simulate(struct run *run, bool check, const volatile sig_atom
     return TT_OK;
 }
 
+/* A generator that falls behind measures itself. */
+static bool is_doubtful(const struct tt_measure *measure, const struct tt_live_spread *lag_ns) {
+    struct tt_measure_model total;
+    tt_measure_total(measure, &total);
+    int64_t mean_ns = tt_histogram_mean(&total.latency_ns);
+    int64_t p99_ns = tt_histogram_quantile(&total.latency_ns, 99, 100);
+    tt_measure_model_fini(&total);
+    return lag_ns->mean > mean_ns / 10 || lag_ns->p99 > p99_ns / 2;
+}
+
+static enum tt_err trace_live(void *context, struct tt_mechanism *mechanism,
+                              struct tt_message *why) {
+    struct run *run = context;
+    return run->trace ? tt_trace_add(run->trace, mechanism, run->scenario->policy, &run->tap, why)
+                      : TT_OK;
+}
+
+static enum tt_err play(struct run *run, bool check, const struct tt_scenario_outputs *outputs,
+                        const volatile sig_atomic_t *stop, struct tt_scenario_result *result,
+                        struct tt_message *why) {
+    struct tt_live_run live = {.scenario = run->scenario,
+                               .outputs = outputs,
+                               .check = check,
+                               .stop = stop,
+                               .sink = {.context = run,
+                                        .ended = on_ended,
+                                        .step_started = on_step_started,
+                                        .step_ended = on_step_ended},
+                               .source = {.context = &run->source, .next = tt_arrival_source_next},
+                               .made = trace_live,
+                               .made_context = run};
+    run->tasks.is_unordered = true;
+    enum tt_err err = tt_live_run(&live, result, why);
+    if (err)
+        return err;
+    bool early = result->interrupted || result->cut;
+    if (early && run->measure.end_ns > result->simulated_ns)
+        run->measure.end_ns = TT_NEVER;
+    result->live.doubtful = is_doubtful(&run->measure, &result->live.lag_ns);
+    return TT_OK;
+}
+
 enum tt_err tt_scenario_run(const struct tt_scenario *self, bool check,
                             const struct tt_scenario_outputs *outputs,
                             const volatile sig_atomic_t *stop,
@@ -202,7 +252,8 @@ enum tt_err tt_scenario_run(const struct tt_scenario *self, bool check,
     struct tt_scenario_result result = {0};
     enum tt_err err = open_run(&run, outputs, why);
     if (!err)
-        err = simulate(&run, check, stop, &result, why);
+        err = self->world == TT_WORLD_SIMULATED ? simulate(&run, check, stop, &result, why)
+                                                : play(&run, check, outputs, stop, &result, why);
     tt_trace_leave(run.tap);
     struct tt_message *close_why = err ? NULL : why;
     enum tt_err closed = tt_tasks_csv_close(&run.tasks, close_why);

@@ -1,23 +1,36 @@
 /* Everything one run needs, checked and in whole numbers: models with profiles, devices, load,
- * policy.
+ * policy, and the world that carries it.
  *
  * Built from an experiment's file, or by hand in tests; then run any number of times. It owns what
- * it points to. A run makes its own simulation, so scenarios share nothing and may run on several
- * threads. */
+ * it points to. A run makes its own simulation, or its own server (lab/live_run.h), so scenarios
+ * share nothing and may be simulated on several threads; in real time they would share the
+ * machine. */
 #ifndef TT_LAB_SCENARIO_H
 #define TT_LAB_SCENARIO_H
 
 #include "lab/arrival_file.h"
 #include "lab/arrivals.h"
 #include "lab/lengths.h"
+#include "lab/live_figures.h"
 #include "lab/measure.h"
 #include "policy/policy.h"
 #include "rt/trace.h"
 
 #include <signal.h>
 
+/* Who carries a scenario. */
+enum tt_world {
+    TT_WORLD_SIMULATED, /* virtual time */
+    TT_WORLD_EMULATED,  /* the real-time loop, devices that wait as long as the profiles say */
+    TT_WORLD_REAL,      /* the real-time loop, models of the repository on this machine */
+    TT_WORLDS
+};
+/* "simulated" ...; static storage. */
+const char *tt_world_name(enum tt_world world);
+
 struct tt_scenario_model {
     char *name;
+    char *source; /* its name in the repository; NULL: it is not from there */
     struct tt_step_model step_model;
     struct tt_step *steps;
     struct tt_profile **profiles; /* of the steps; NULL: borrowed, and so is the whole's */
@@ -31,6 +44,8 @@ struct tt_scenario_model {
 };
 
 struct tt_scenario {
+    enum tt_world world;
+    char *repository; /* of models; NULL: none */
     struct tt_scenario_model *models;
     int32_t model_count;
     struct tt_sim_device *devices;
@@ -63,6 +78,11 @@ struct tt_scenario_outputs {
     /* The run is cut short when more requests than this were bad; 0: never. For who only asks
      * whether there are that many. */
     int64_t bad_limit;
+    /* In real time only; either may be NULL. `progress` now and then, on the caller's thread; `say`
+     * a line for people, while models are loaded. */
+    void (*progress)(void *context, int32_t finished, int32_t all);
+    void (*say)(void *context, const char *line);
+    void *progress_context;
 };
 
 struct tt_scenario_result {
@@ -70,11 +90,13 @@ struct tt_scenario_result {
     int64_t events;            /* arrivals, endings, finished tasks */
     int64_t simulated_ns;      /* where the run ended */
     bool interrupted;
+    struct tt_live_figures live;
     bool cut; /* by bad_limit: the figures are those of the beginning */
 };
 
-/* Runs it. `stop` (may be NULL) is looked at now and then: when not 0, the run ends with what is
- * known so far. Errors: the policy refuses its options, a file cannot be read or written. */
+/* Runs it in its world. `stop` (may be NULL) is looked at now and then: when not 0, the run ends
+ * with what is known so far. Errors: the policy refuses its options, a file cannot be read or
+ * written. */
 TT_MUST_CHECK enum tt_err tt_scenario_run(const struct tt_scenario *self, bool check,
                                           const struct tt_scenario_outputs *outputs,
                                           const volatile sig_atomic_t *stop,

@@ -6,6 +6,7 @@
 #include "lab/report.h"
 #include "lab/sweep_state.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -139,6 +140,11 @@ uint64_t tt_sweep_identity(const struct tt_experiment *experiment) {
         hash_named(&out, experiment, bare.model_table[i]->file);
     for (size_t i = 0; i < bare.n_model; i++)
         hash_named(&out, experiment, bare.model[i]->profile_file);
+    for (size_t i = 0; i < bare.n_model && bare.repository[0]; i++) {
+        char name[4096];
+        snprintf(name, sizeof(name), "%s/%s/profile.pbtxt", bare.repository, bare.model[i]->name);
+        hash_named(&out, experiment, name);
+    }
     if (experiment->arrivals)
         hash_file(&out, experiment->arrivals);
     else if (bare.load)
@@ -261,6 +267,17 @@ static enum tt_err first_error(const struct tt_sweep *self, struct tt_message *w
     return TT_OK;
 }
 
+/* Jobs in real time would measure each other: is there any? */
+static bool takes_time(const Tutti__Experiment *message) {
+    bool takes = message->world != TUTTI__EXPERIMENT_WORLD__SIMULATED;
+    for (size_t i = 0; i < message->n_sweep; i++)
+        takes |= strstr(message->sweep[i]->parameter, "world") != NULL;
+    for (size_t c = 0; c < message->n_contender; c++)
+        for (size_t i = 0; i < message->contender[c]->n_set; i++)
+            takes |= strncmp(message->contender[c]->set[i], "world", 5) == 0;
+    return takes;
+}
+
 static enum tt_err run_rest(struct tt_sweep *self, struct tt_message *why) {
     int32_t rest = 0;
     for (int32_t i = 0; i < self->points * self->seeds; i++) {
@@ -276,7 +293,8 @@ static enum tt_err run_rest(struct tt_sweep *self, struct tt_message *why) {
             self->todo[rest++] = i;
     }
     struct tt_jobs jobs = {.count = rest,
-                           .workers = self->options.workers,
+                           .workers =
+                               takes_time(self->experiment->message) ? 1 : self->options.workers,
                            .context = self,
                            .work = work,
                            .done = done,

@@ -74,10 +74,12 @@ void tt_tasks_csv_started(struct tt_tasks_csv *self, int64_t now, const struct t
             snprintf(number, sizeof(number), i ? " %" PRId64 : "%" PRId64, request_numbers[i]);
         tt_text_append(&row->requests, number, (size_t)length);
     }
-    /* Steps start in order of time; those of one instant are put in order of their executors. */
+    /* Mostly they come in order of time; those of one instant are put in order of their executors.
+     */
     struct tt_list_node *after = tt_list_last(&self->rows);
     struct tt_list_node *position = &self->rows.head;
-    while (after && row_of(after)->start_at == now && row_of(after)->executor > task->executor) {
+    while (after && (row_of(after)->start_at > now || (row_of(after)->start_at == now &&
+                                                       row_of(after)->executor > task->executor))) {
         position = after;
         after = after->prev == &self->rows.head ? NULL : after->prev;
     }
@@ -114,7 +116,8 @@ void tt_tasks_csv_ended(struct tt_tasks_csv *self, int64_t now, const struct tt_
     row->end_at = now;
     row->step = step;
     row->open = false;
-    flush_rows(self, now);
+    if (!self->is_unordered)
+        flush_rows(self, now);
 }
 
 static void free_rows(struct tt_list *rows) {

@@ -20,6 +20,7 @@ struct tt_tasks_csv {
     struct tt_list rows, spare;     /* struct tt_task_row */
     struct tt_task_row **open;      /* of each executor; NULL: none runs */
     int32_t executor_count;
+    bool is_unordered; /* steps are told in any order: all of them are kept until the end */
     bool failed;
 };
 

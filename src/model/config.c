@@ -141,6 +141,15 @@ void tt_model_config_free(struct tt_model_config *take_config) {
 
 static void complete_backend(struct tt_config_work *work) {
     Inference__ModelConfig *message = work->config->message;
+    if (tt_model_config_is_emulated(work->config)) {
+        if (tt_config_is_empty(message->platform))
+            tt_config_set_string(work, &message->platform, "emulated");
+        else if (strcmp(message->platform, "emulated") != 0)
+            tt_config_problem(work, message, "platform",
+                              "platform '%s' does not go with backend 'emulated'; leave it out",
+                              message->platform);
+        return;
+    }
     if (!tt_config_is_empty(message->platform) &&
         strcmp(message->platform, "onnxruntime_onnx") != 0)
         tt_config_problem(work, message, "platform",
@@ -150,9 +159,11 @@ static void complete_backend(struct tt_config_work *work) {
     else if (tt_config_is_empty(message->platform))
         tt_config_set_string(work, &message->platform, "onnxruntime_onnx");
     if (!tt_config_is_empty(message->backend) && strcmp(message->backend, "onnxruntime") != 0)
-        tt_config_problem(work, message, "backend",
-                          "backend '%s' cannot be served; Tutti runs ONNX models: \"onnxruntime\"",
-                          message->backend);
+        tt_config_problem(
+            work, message, "backend",
+            "backend '%s' cannot be served; Tutti runs ONNX models, \"onnxruntime\", and "
+            "\"emulated\" ones",
+            message->backend);
     else if (tt_config_is_empty(message->backend))
         tt_config_set_string(work, &message->backend, "onnxruntime");
 }

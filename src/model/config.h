@@ -19,7 +19,8 @@
  * - dynamic_batching, where max_batch_size > 1 and no scheduler is named.
  *
  * Read but refused, since a client would get something else than it asked for: sequence batching,
- * ensembles, decoupled models, ragged batches, batch inputs and outputs, other backends. Read and
+ * ensembles, decoupled models, ragged batches, batch inputs and outputs, other backends than
+ * onnxruntime and, of ours, emulated: no file, tensors as written, times from a profile. Read and
  * without effect (a remark says so): what tunes Triton's own machinery. */
 #ifndef TT_MODEL_CONFIG_H
 #define TT_MODEL_CONFIG_H
@@ -94,6 +95,13 @@ TT_MUST_CHECK enum tt_err tt_model_config_complete(struct tt_model_config *self,
                                                    const struct tt_onnx_file *onnx,
                                                    const char *onnx_path, int32_t default_max_batch,
                                                    struct tt_findings *findings);
+/* `backend: "emulated"`: a model that only takes as long as its profile says. */
+bool tt_model_config_is_emulated(const struct tt_model_config *self);
+/* What the file of an emulated model would say, had it one: its inputs and outputs as configured.
+ * INVALID: what is missing was added to `findings`. Errors: NO_MEMORY. The caller frees it. */
+TT_MUST_CHECK enum tt_err tt_model_config_emulate(const struct tt_model_config *self,
+                                                  struct tt_findings *findings,
+                                                  struct tt_onnx_file **out_file);
 /* Does this other version's file fit, too? */
 void tt_model_config_check(const struct tt_model_config *self, const struct tt_onnx_file *onnx,
                            const char *onnx_path, struct tt_findings *findings);

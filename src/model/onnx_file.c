@@ -20,6 +20,9 @@ enum {
     GRAPH_OUTPUT = 12,
     GRAPH_SPARSE_INITIALIZER = 15,
     TENSOR_NAME = 8,
+    TENSOR_EXTERNAL_DATA = 13,
+    PAIR_KEY = 1,
+    PAIR_VALUE = 2,
     SPARSE_VALUES = 1,
     VALUE_NAME = 1,
     VALUE_TYPE = 2,
@@ -45,6 +48,7 @@ struct walk {
     struct tt_message *why;
     struct span *initializers; /* names, sorted */
     size_t initializer_count, initializer_capacity;
+    struct tt_onnx_file *file;
 };
 
 struct field {
@@ -141,9 +145,49 @@ static enum tt_err find_bytes(const struct walk *walk, struct span message, uint
     return TT_OK;
 }
 
+static enum tt_err note_external(struct walk *walk, struct span pair) {
+    static const char location[] = "location";
+    struct span key, value;
+    enum tt_err err = find_bytes(walk, pair, PAIR_KEY, &key);
+    if (!err)
+        err = find_bytes(walk, pair, PAIR_VALUE, &value);
+    if (err || span_length(key) != strlen(location) || memcmp(key.at, location, strlen(location)))
+        return err;
+    struct tt_onnx_file *file = walk->file;
+    size_t length = span_length(value);
+    if (length == 0 || length >= TT_MAX_NAME_BYTES || memchr(value.at, '\0', length))
+        return damaged(walk, value.at, "the name of a file of weights cannot be one");
+    for (int32_t i = 0; i < file->external_count; i++)
+        if (strlen(file->externals[i]) == length &&
+            memcmp(file->externals[i], value.at, length) == 0)
+            return TT_OK;
+    if (file->external_count == TT_ONNX_MAX_EXTERNALS)
+        return tt_fail(TT_ERR_UNSUPPORTED, walk->why,
+                       "%s: the weights lie in more than %d other files", walk->file_name,
+                       TT_ONNX_MAX_EXTERNALS);
+    memcpy(file->externals[file->external_count++], value.at, length);
+    return TT_OK;
+}
+
+static enum tt_err note_externals(struct walk *walk, struct span tensor) {
+    enum tt_err err = TT_OK;
+    while (!err && tensor.at < tensor.end) {
+        struct field field;
+        err = next_field(walk, &tensor, &field);
+        if (!err && field.number == TENSOR_EXTERNAL_DATA) {
+            err = expect(walk, &field, 2, &tensor);
+            if (!err)
+                err = note_external(walk, field.bytes);
+        }
+    }
+    return err;
+}
+
 static enum tt_err note_initializer(struct walk *walk, struct span tensor) {
     struct span name;
     enum tt_err err = find_bytes(walk, tensor, TENSOR_NAME, &name);
+    if (!err)
+        err = note_externals(walk, tensor);
     if (err)
         return err;
     if (walk->initializer_count == walk->initializer_capacity) {
@@ -434,6 +478,7 @@ enum tt_err tt_onnx_file_parse(const char *file_name, const void *bytes, size_t 
     if (!file)
         return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", file_name);
     const uint8_t *start = bytes;
+    walk.file = file;
     enum tt_err err = read_model(&walk, (struct span){start, start + length}, file);
     free(walk.initializers);
     if (err) {

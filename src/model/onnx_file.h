@@ -22,17 +22,23 @@ struct tt_onnx_value {
     char batch_name[TT_MAX_NAME_BYTES]; /* what the file calls dimension 0 where symbolic; or "" */
 };
 
+enum { TT_ONNX_MAX_EXTERNALS = 8 };
+
 struct tt_onnx_file {
     int64_t ir_version;
     int64_t opset; /* of the standard operators */
     int32_t input_count, output_count;
     struct tt_onnx_value inputs[TT_MAX_TENSORS];
     struct tt_onnx_value outputs[TT_MAX_TENSORS];
+    /* Files beside this one that hold weights, as it names them. */
+    int32_t external_count;
+    char externals[TT_ONNX_MAX_EXTERNALS][TT_MAX_NAME_BYTES];
 };
 
 /* Walks `length` bytes; `file_name` is only for messages. Errors: INVALID (not ONNX, damaged,
  * truncated; names longer and ranks higher than we carry; more tensors than TT_MAX_TENSORS),
- * UNSUPPORTED (sequences, maps, types without a name in the protocol), NO_MEMORY. The result is the
+ * UNSUPPORTED (sequences, maps, types without a name in the protocol; weights in more files than
+ * TT_ONNX_MAX_EXTERNALS), NO_MEMORY. The result is the
  * caller's: free(). */
 TT_MUST_CHECK enum tt_err tt_onnx_file_parse(const char *file_name, const void *bytes,
                                              size_t length, struct tt_onnx_file **out_file,

@@ -21,8 +21,10 @@ static bool is_directory(const char *parent, const char *name) {
 }
 
 static void model_fini(struct tt_repository_model *model) {
-    for (int32_t i = 0; i < model->version_count; i++)
+    for (int32_t i = 0; i < model->version_count; i++) {
+        tt_cells_close(model->versions[i].cells);
         free(model->versions[i].path);
+    }
     free(model->versions);
     tt_model_settings_free(model->settings);
     tt_model_config_free(model->config);
@@ -99,8 +101,10 @@ static enum tt_err take_versions(struct tt_repository_model *model, const int64_
     for (int32_t i = 0; i < count; i++) {
         struct tt_repository_version *version = &model->versions[i];
         version->number = numbers[i];
-        if (asprintf(&version->path, "%s/%lld/%s", model->directory, (long long)numbers[i],
-                     model->config->message->default_model_filename) < 0) {
+        bool of_cells = model->settings && model->settings->unfold;
+        if (asprintf(&version->path, "%s/%lld%s%s", model->directory, (long long)numbers[i],
+                     of_cells ? "" : "/",
+                     of_cells ? "" : model->config->message->default_model_filename) < 0) {
             version->path = NULL;
             return TT_ERR_NO_MEMORY;
         }
@@ -109,24 +113,51 @@ static enum tt_err take_versions(struct tt_repository_model *model, const int64_
     return TT_OK;
 }
 
+/* Of cells: what their inputs and outputs would be as those of one file. `*out_onnx` is NULL where
+ * there was a problem. */
+static enum tt_err read_version(struct tt_repository_model *model,
+                                struct tt_repository_version *version,
+                                struct tt_onnx_file **out_onnx) {
+    struct tt_message why;
+    *out_onnx = NULL;
+    if (tt_model_config_is_emulated(model->config)) {
+        enum tt_err err = tt_model_config_emulate(model->config, &model->findings, out_onnx);
+        return err == TT_ERR_NO_MEMORY ? err : TT_OK;
+    }
+    if (!model->settings || !model->settings->unfold) {
+        enum tt_err err = tt_onnx_file_read(version->path, out_onnx, &why);
+        if (err && err != TT_ERR_NO_MEMORY)
+            tt_findings_add(&model->findings, TT_FINDING_PROBLEM, "%s", why.text);
+        return err == TT_ERR_NO_MEMORY ? err : TT_OK;
+    }
+    enum tt_err err = tt_cells_open(model->settings, model->directory, version->path,
+                                    &version->cells, &model->findings);
+    if (err || !version->cells)
+        return err;
+    *out_onnx = malloc(sizeof(**out_onnx));
+    if (!*out_onnx)
+        return TT_ERR_NO_MEMORY;
+    tt_cells_present(version->cells, *out_onnx);
+    return TT_OK;
+}
+
 /* The configuration is completed from the highest version; the others must agree with it. */
 static enum tt_err read_onnx_files(struct tt_repository_model *model, int32_t default_max_batch) {
     bool completed = false;
     for (int32_t i = model->version_count - 1; i >= 0; i--) {
         const char *path = model->versions[i].path;
-        struct tt_onnx_file *onnx = NULL;
-        struct tt_message why;
-        enum tt_err err = tt_onnx_file_read(path, &onnx, &why);
-        if (err == TT_ERR_NO_MEMORY)
+        struct tt_onnx_file *onnx;
+        enum tt_err err = read_version(model, &model->versions[i], &onnx);
+        const struct tt_cells *cells = model->versions[i].cells;
+        if (err)
             return err;
-        if (err) {
-            tt_findings_add(&model->findings, TT_FINDING_PROBLEM, "%s", why.text);
+        if (!onnx)
             continue;
-        }
         if (completed)
             tt_model_config_check(model->config, onnx, path, &model->findings);
         else
-            err = tt_model_config_complete(model->config, onnx, path, default_max_batch,
+            err = tt_model_config_complete(model->config, onnx, path,
+                                           cells ? cells->signature.max_batch : default_max_batch,
                                            &model->findings);
         completed = true;
         free(onnx);
@@ -161,6 +192,9 @@ static enum tt_err read_model(struct tt_repository_model *model, const char *con
     err = take_versions(model, numbers, count);
     if (!err)
         err = read_onnx_files(model, default_max_batch);
+    for (int32_t i = 0; !err && i < model->version_count; i++)
+        if (model->versions[i].cells && model->findings.problem_count == 0)
+            tt_cells_follow(model->versions[i].cells, model->config, &model->findings);
     if (!err && model->settings && model->findings.problem_count == 0)
         tt_model_settings_check(model->settings, &model->config->signature, &model->findings);
     return err ? err : model->findings.failed ? TT_ERR_NO_MEMORY : TT_OK;

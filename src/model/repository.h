@@ -2,7 +2,7 @@
  *
  *   DIR/NAME/config.pbtxt      optional
  *   DIR/NAME/tutti.pbtxt       optional
- *   DIR/NAME/VERSION/model.onnx
+ *   DIR/NAME/VERSION/model.onnx      or, where tutti.pbtxt names cells, an ONNX file per cell
  *
  * A version is a directory whose name is a number that does not begin with 0; other entries are
  * left alone. Entries of DIR that are no directories, or begin with a dot, are no models.
@@ -15,6 +15,7 @@
 
 #include "base/err.h"
 #include "base/text.h"
+#include "model/cells.h"
 #include "model/config.h"
 #include "model/findings.h"
 #include "model/settings.h"
@@ -23,7 +24,8 @@ enum { TT_REPOSITORY_MAX_VERSIONS = 256 };
 
 struct tt_repository_version {
     int64_t number;
-    char *path; /* of the ONNX file */
+    char *path;             /* of the ONNX file; of a model of cells: the version's directory */
+    struct tt_cells *cells; /* NULL: a model of one ONNX file */
 };
 
 struct tt_repository_model {

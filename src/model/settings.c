@@ -7,12 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void problem(const struct tt_model_settings *self, struct tt_findings *findings,
-                    const void *message, const char *field, const char *format, ...)
-    TT_PRINTF(5, 6);
-
-static void problem(const struct tt_model_settings *self, struct tt_findings *findings,
-                    const void *message, const char *field, const char *format, ...) {
+void tt_model_settings_problem(const struct tt_model_settings *self, struct tt_findings *findings,
+                               const void *message, const char *field, const char *format, ...) {
     struct tt_message sentence;
     va_list args;
     va_start(args, format);
@@ -29,14 +25,16 @@ static void take_policy(struct tt_model_settings *self, struct tt_findings *find
     const Tutti__ModelPolicy *policy = self->message->policy;
     self->policy = policy ? policy->name : "";
     if (policy && !*policy->name && policy->n_option > 0)
-        problem(self, findings, policy, "option", "options need the name of their policy");
+        tt_model_settings_problem(self, findings, policy, "option",
+                                  "options need the name of their policy");
     for (size_t i = 0; policy && i < policy->n_option; i++) {
         const Tutti__ModelPolicyOption *option = policy->option[i];
         if (!*option->key)
-            problem(self, findings, option, NULL, "an option needs a key");
+            tt_model_settings_problem(self, findings, option, NULL, "an option needs a key");
         for (size_t j = 0; j < i; j++)
             if (strcmp(policy->option[j]->key, option->key) == 0)
-                problem(self, findings, option, "key", "option '%s' is given twice", option->key);
+                tt_model_settings_problem(self, findings, option, "key",
+                                          "option '%s' is given twice", option->key);
     }
 }
 
@@ -46,24 +44,26 @@ static void take_length(struct tt_model_settings *self, struct tt_findings *find
         return;
     self->pad = length->pad;
     if (length->n_classes > TT_MODEL_MAX_CLASSES) {
-        problem(self, findings, length, "classes", "%zu length classes; %d is the most",
-                length->n_classes, TT_MODEL_MAX_CLASSES);
+        tt_model_settings_problem(self, findings, length, "classes",
+                                  "%zu length classes; %d is the most", length->n_classes,
+                                  TT_MODEL_MAX_CLASSES);
         return;
     }
     for (size_t i = 0; i < length->n_classes; i++) {
         int32_t before = i > 0 ? length->classes[i - 1] : 0;
         if (length->classes[i] <= before) {
-            problem(self, findings, length, "classes",
-                    "length class %d follows %d; classes are positive and ascend",
-                    length->classes[i], before);
+            tt_model_settings_problem(self, findings, length, "classes",
+                                      "length class %d follows %d; classes are positive and ascend",
+                                      length->classes[i], before);
             return;
         }
         self->classes[self->class_count++] = length->classes[i];
     }
     if (length->n_classes > 0 && !length->pad)
-        problem(self, findings, length, "classes",
-                "length classes need pad: true, for a request is filled up to its class; if the "
-                "model cannot take that (it has no mask input), leave the classes out");
+        tt_model_settings_problem(
+            self, findings, length, "classes",
+            "length classes need pad: true, for a request is filled up to its class; if the "
+            "model cannot take that (it has no mask input), leave the classes out");
 }
 
 static void take_stages(struct tt_model_settings *self, struct tt_findings *findings) {
@@ -73,23 +73,88 @@ static void take_stages(struct tt_model_settings *self, struct tt_findings *find
     int ways = (stages->count != 0) + stages->per_node + stages->by_batch + stages->auto_ +
                (stages->n_after > 0);
     if (ways != 1)
-        problem(self, findings, stages, NULL,
-                "stages wants one of count, auto, per_node, by_batch and after, and has %d of them",
-                ways);
+        tt_model_settings_problem(
+            self, findings, stages, NULL,
+            "stages wants one of count, auto, per_node, by_batch and after, and has %d of them",
+            ways);
     else if (stages->count < 0 || stages->count > TT_CUT_MOST_STAGES)
-        problem(self, findings, stages, "count", "%d stages; 1 to %d are possible", stages->count,
-                TT_CUT_MOST_STAGES);
+        tt_model_settings_problem(self, findings, stages, "count",
+                                  "%d stages; 1 to %d are possible", stages->count,
+                                  TT_CUT_MOST_STAGES);
     if (stages->slots < 0 || stages->batch < 0 || stages->length < 0)
-        problem(self, findings, stages, NULL, "slots, batch and length are 0 or more");
+        tt_model_settings_problem(self, findings, stages, NULL,
+                                  "slots, batch and length are 0 or more");
     self->stages = stages;
 }
 
 static void take_slots(struct tt_model_settings *self, struct tt_findings *findings) {
     self->input_slots = self->message->input_slots;
     if (self->input_slots < 0 || self->input_slots > 1 << 24)
-        problem(self, findings, self->message, "input_slots",
-                "input_slots is %d; it is a number of rows from 1 to 16777216, 0 for the usual",
-                self->input_slots);
+        tt_model_settings_problem(
+            self, findings, self->message, "input_slots",
+            "input_slots is %d; it is a number of rows from 1 to 16777216, 0 for the usual",
+            self->input_slots);
+}
+
+static void take_exit(const struct tt_model_settings *self, const Tutti__ModelExit *exit,
+                      struct tt_findings *findings) {
+    const Tutti__ModelMoved *moved = exit->moved;
+    if ((*exit->condition != '\0') == (moved != NULL))
+        tt_model_settings_problem(self, findings, exit, NULL,
+                                  "an exit wants one of condition and moved");
+    if (*exit->condition && !*exit->graph)
+        tt_model_settings_problem(self, findings, exit, "condition",
+                                  "condition '%s' wants the graph whose output it is",
+                                  exit->condition);
+    if (moved && (!*moved->tensor || !*moved->since || !(moved->less_than > 0)))
+        tt_model_settings_problem(
+            self, findings, moved, NULL,
+            "moved wants two tensors, tensor and since, and a less_than above 0");
+    if (exit->after_stage < 0)
+        tt_model_settings_problem(self, findings, exit, "after_stage",
+                                  "stages are counted from 0, not from %d", exit->after_stage);
+    if (exit->go_to != 0 && exit->go_to < exit->after_stage + 2)
+        tt_model_settings_problem(self, findings, exit, "go_to",
+                                  "from stage %d on to stage %d skips none", exit->after_stage,
+                                  exit->go_to);
+    if (exit->n_give > TT_MAX_TENSORS)
+        tt_model_settings_problem(self, findings, exit, "give",
+                                  "it gives %zu tensors; %d are the most", exit->n_give,
+                                  TT_MAX_TENSORS);
+    for (size_t i = 0; i < exit->n_give; i++)
+        if (!*exit->give[i]->tensor || !*exit->give[i]->from)
+            tt_model_settings_problem(self, findings, exit->give[i], NULL,
+                                      "give wants tensor and from");
+}
+
+static void take_exits(const struct tt_model_settings *self, struct tt_findings *findings) {
+    const Tutti__TuttiModel *message = self->message;
+    if (message->n_exit > 0 && !self->stages)
+        tt_model_settings_problem(
+            self, findings, message->exit[0], NULL,
+            "an exit stands between stages, and the model has none: say `stages { ... }`");
+    if (message->n_exit > TT_MODEL_MAX_EXITS)
+        tt_model_settings_problem(self, findings, message->exit[TT_MODEL_MAX_EXITS], NULL,
+                                  "%zu exits; %d are the most", message->n_exit,
+                                  TT_MODEL_MAX_EXITS);
+    for (size_t i = 0; i < message->n_exit; i++)
+        take_exit(self, message->exit[i], findings);
+}
+
+/* C1, C2: what cells are made of, model/cells.c looks at, with their files at hand. */
+static void take_cells(struct tt_model_settings *self, struct tt_findings *findings) {
+    const Tutti__TuttiModel *message = self->message;
+    self->unfold = message->unfold;
+    if (message->n_cell > 0 && !message->unfold)
+        tt_model_settings_problem(self, findings, message->cell[0], NULL,
+                                  "cells need unfold { kind ... }: how a request becomes cells");
+    else if (message->unfold && message->n_cell == 0)
+        tt_model_settings_problem(self, findings, message->unfold, NULL,
+                                  "unfold needs cells: cell { file: \"cell.onnx\" ... }");
+    if (message->unfold && message->stages)
+        tt_model_settings_problem(self, findings, message->stages, NULL,
+                                  "a model of cells is not cut into stages; leave one of unfold "
+                                  "and stages out");
 }
 
 struct tt_cut_request tt_model_settings_cut(const struct tt_model_settings *self) {
@@ -140,9 +205,10 @@ enum tt_err tt_model_settings_open(const char *path, struct tt_model_settings **
     }
     int64_t slo_us = self->message->slo_us;
     if (slo_us < 0 || slo_us > INT64_MAX / 1000)
-        problem(self, findings, self->message, "slo_us",
-                "slo_us is %lld; it is a number of microseconds, 0 for no objective",
-                (long long)slo_us);
+        tt_model_settings_problem(
+            self, findings, self->message, "slo_us",
+            "slo_us is %lld; it is a number of microseconds, 0 for no objective",
+            (long long)slo_us);
     else
         self->slo_ns = slo_us * 1000;
     self->profile = self->message->profile;
@@ -150,6 +216,8 @@ enum tt_err tt_model_settings_open(const char *path, struct tt_model_settings **
     take_length(self, findings);
     take_stages(self, findings);
     take_slots(self, findings);
+    take_exits(self, findings);
+    take_cells(self, findings);
     *out_settings = self;
     return TT_OK;
 }
@@ -169,8 +237,9 @@ void tt_model_settings_check(const struct tt_model_settings *self,
     if (!self->pad && self->class_count == 0)
         return;
     if (!signature->batched) {
-        problem(self, findings, self->message, "length",
-                "lengths need a model with a batch dimension (max_batch_size > 0)");
+        tt_model_settings_problem(
+            self, findings, self->message, "length",
+            "lengths need a model with a batch dimension (max_batch_size > 0)");
         return;
     }
     bool has_length = false;
@@ -179,8 +248,9 @@ void tt_model_settings_check(const struct tt_model_settings *self,
         has_length |= shape->rank > 1 && shape->dims[1] < 0;
     }
     if (!has_length)
-        problem(self, findings, self->message, "length",
-                "no input has a free dimension after the rows, so that no length varies");
+        tt_model_settings_problem(
+            self, findings, self->message, "length",
+            "no input has a free dimension after the rows, so that no length varies");
 }
 
 const char *tt_model_settings_option(const struct tt_model_settings *self, const char *key) {

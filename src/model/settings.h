@@ -1,8 +1,8 @@
-/* tutti.pbtxt: a model's objective, policy, profile, length classes and stages.
+/* tutti.pbtxt: a model's objective, policy, profile, length classes, and stages, exits or cells.
  *
  * The file is optional, and so is everything in it; without it all fields are zero. Whether the
  * policy exists and understands its options is not known here (policies stand beside this floor),
- * but whether the lengths fit the model's signature is. */
+ * but whether the lengths fit the model's signature is. Cells are looked into by model/cells.h. */
 #ifndef TT_MODEL_SETTINGS_H
 #define TT_MODEL_SETTINGS_H
 
@@ -13,7 +13,7 @@
 #include "model/textproto.h"
 #include "tutti_model.pb-c.h"
 
-enum { TT_MODEL_MAX_CLASSES = 32 };
+enum { TT_MODEL_MAX_CLASSES = 32, TT_MODEL_MAX_EXITS = 64 };
 
 struct tt_model_settings {
     Tutti__TuttiModel *message; /* owns the strings: policy name, options, profile */
@@ -26,7 +26,8 @@ struct tt_model_settings {
     int32_t class_count;
     int32_t classes[TT_MODEL_MAX_CLASSES]; /* ascending */
     bool pad;
-    const Tutti__ModelStages *stages; /* NULL: the model is whole; borrowed */
+    const Tutti__ModelStages *stages; /* NULL: the model is not cut; borrowed */
+    const Tutti__ModelUnfold *unfold; /* NULL: the model is one graph, not cells; borrowed */
     int32_t input_slots;              /* 0: not said */
 };
 
@@ -41,6 +42,10 @@ void tt_model_settings_check(const struct tt_model_settings *self,
                              const struct tt_signature *signature, struct tt_findings *findings);
 /* What `stages` asks for, without errors in it; names are the settings'. */
 struct tt_cut_request tt_model_settings_cut(const struct tt_model_settings *self);
+/* Adds a problem that begins with file:line:column of `field` in `message` (or of the message). */
+void tt_model_settings_problem(const struct tt_model_settings *self, struct tt_findings *findings,
+                               const void *message, const char *field, const char *format, ...)
+    TT_PRINTF(5, 6);
 /* The value of the policy's option, or NULL. */
 const char *tt_model_settings_option(const struct tt_model_settings *self, const char *key);
 

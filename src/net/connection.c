@@ -266,6 +266,13 @@ static void log_end(const struct tt_exchange *exchange, enum tt_err err, const c
         tt_log_verbose(log, 1, id, "model %s: %s", model, err ? why : "answered");
 }
 
+static void send_failure(struct tt_exchange *exchange, enum tt_err err, const char *why) {
+    tt_reply_error(&exchange->reply, err, why);
+    if (exchange->reply.retry_after_s && exchange->model)
+        exchange->reply.retry_after_s = tt_served_model_retry_after_s(exchange->model);
+    send_reply(exchange);
+}
+
 static void on_inferred(void *context, struct tt_infer *infer, enum tt_err err, const char *why) {
     struct tt_exchange *exchange = context;
     struct tt_connection *self = exchange->connection;
@@ -281,12 +288,10 @@ static void on_inferred(void *context, struct tt_infer *infer, enum tt_err err, 
         why = message.text;
     }
     log_end(exchange, err, why);
-    if (err) {
-        tt_reply_error(&exchange->reply, err, why);
-        send_reply(exchange);
-    } else {
+    if (err)
+        send_failure(exchange, err, why);
+    else
         send_outputs(exchange);
-    }
     if (self->wait == TT_WAIT_IDLE)
         process(self);
 }
@@ -304,8 +309,7 @@ static void start_infer(struct tt_exchange *exchange, const struct tt_infer_targ
                               request->body.bytes ? request->body.bytes : "", request->body.length,
                               request->json_bytes, &exchange->infer, &why);
     if (err) {
-        tt_reply_error(&exchange->reply, err, why.text);
-        send_reply(exchange);
+        send_failure(exchange, err, why.text);
         return;
     }
     exchange->is_running = true;

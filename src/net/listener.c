@@ -68,8 +68,8 @@ static void on_tick(uv_timer_t *timer) {
     }
 }
 
-/* Requests are handed over once per turn: a scheduler that sleeps is woken once for all of them.
- * After the sockets, where nearly all come from, and once more before waiting, for the rest. */
+/* Requests are handed over once per turn, after the sockets, where nearly all come from, and once
+ * more before waiting, for the rest; answers that there are by then go out at once. */
 static void on_after_wait(uv_check_t *check) {
     struct tt_listener *self = check->data;
     if (self->port)
@@ -79,7 +79,7 @@ static void on_after_wait(uv_check_t *check) {
 static void on_before_wait(uv_prepare_t *prepare) {
     struct tt_listener *self = prepare->data;
     if (self->port)
-        tt_port_flush(self->port);
+        tt_port_rest(self->port);
 }
 
 static void close_all(struct tt_listener *self, int wait) {

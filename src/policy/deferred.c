@@ -238,6 +238,7 @@ enum {
     SPLIT,
     KEY,
     OVERLOAD,
+    CLOSED_LOOP,
 };
 static const struct tt_option_spec deferred_options[] = {
     [FLOOR] =
@@ -270,6 +271,9 @@ static const struct tt_option_spec deferred_options[] = {
              "candidates go by their latest start or by their head's deadline"},
     [OVERLOAD] = {"overload", TT_OPTION_CHOICE, 0, 0, ON, SWITCH,
                   "when more is asked than the devices can do: full batches at frontrun"},
+    [CLOSED_LOOP] = {"closed_loop", TT_OPTION_CHOICE, 0, 0, OFF, SWITCH,
+                     "start once as many wait as in the last batches, if nobody ever came while "
+                     "one ran: clients that wait for their answers are all there then"},
 };
 
 static enum tt_err parse_ours(const struct tt_option *given, int32_t count,
@@ -287,6 +291,7 @@ static enum tt_err parse_ours(const struct tt_option *given, int32_t count,
         .credit = v[CREDIT] == ON,
         .split = v[SPLIT] == ON,
         .overload = v[OVERLOAD] == ON,
+        .closed_loop = v[CLOSED_LOOP] == ON,
         .target = (int32_t)v[TARGET],
         .psi_cap_ppm = v[PSI_CAP] * 1000,
         .gap_permille = v[GAP],

@@ -16,6 +16,9 @@ enum {
     SLACK_MAX_S = 3600,
     OVERLOAD_FROM_PPM = 1030000,
     OVERLOAD_SPAN_PPM = 70000,
+    LULL_ROWS = 64, /* promised at least, so that chance is no lull */
+    LULL_RATIO = 2,
+    LOTS = 4, /* equal batches in a row before they are taken for all there is */
 };
 static const int64_t rate_limit_mhz = INT64_C(1000000000000); /* 1e9 rows/s */
 static const int64_t share_limit = INT64_C(100000000000000);  /* 100,000 devices */
@@ -103,23 +106,46 @@ static bool due_before(const struct tt_ticket *a, const struct tt_ticket *b) {
            (a->deadline_at == b->deadline_at && a->number < b->number);
 }
 
+/* S6: each ticket knows where the one so many places behind it lies, so that whoever walks the
+ * queue later, when it has left the caches, need not wait for one line after the other. Only a
+ * hint: it is 0 (itself), or stale, around tickets that left or came out of turn. */
+static void point_ahead(struct tt_deferred_queue *q, struct tt_ticket *ticket, bool is_last) {
+    struct tt_ticket **recent = &q->recent[q->recent_count % TT_DEFERRED_AHEAD];
+    ticket->ahead = 0;
+    if (!is_last) {
+        q->recent_count = 0;
+        return;
+    }
+    if (q->recent_count >= TT_DEFERRED_AHEAD && q->count >= TT_DEFERRED_AHEAD) /* still here */
+        (*recent)->ahead = (int32_t)((intptr_t)ticket - (intptr_t)*recent);
+    *recent = ticket;
+    q->recent_count++;
+}
+
 void tt_deferred_model_arrived(struct tt_deferred_model *self, struct tt_ticket *ticket,
                                bool comes_back) {
     struct tt_deferred_queue *q = &self->queues[ticket->model];
     tt_assert(q->model != NULL);
     struct tt_list_node *before = &q->tickets.head;
-    while (before->prev != &q->tickets.head && due_before(ticket, tt_ticket_at(before->prev)))
-        before = before->prev;
+    if (ticket->deadline_at > q->last_deadline_at) { /* mostly: without a look at the last one */
+        q->last_deadline_at = ticket->deadline_at;
+    } else {
+        while (before->prev != &q->tickets.head && due_before(ticket, tt_ticket_at(before->prev)))
+            before = before->prev;
+    }
     if (before != &q->tickets.head)
         unskip(q);
     tt_list_insert_before(before, &ticket->link);
+    point_ahead(q, ticket, before == &q->tickets.head);
     q->count++;
     q->rows += ticket->rows;
     if (q->model->whole->length_count > 1 || q->count == 1)
         settle_length(q, ticket->length);
     if (comes_back)
         return;
-    q->window_rows += ticket->rows;
+    if (ticket->arrived_at < q->quiet_until)
+        q->lots = 0;
+    q->arrived_rows += ticket->rows;
     if (q->credit > -CREDIT_LIMIT)
         q->credit--;
 }
@@ -128,6 +154,7 @@ void tt_deferred_model_cancelled(struct tt_deferred_model *self, struct tt_ticke
     struct tt_deferred_queue *q = &self->queues[ticket->model];
     unlink_ticket(q, ticket);
     unskip(q);
+    q->recent_count = 0; /* it may be one of them */
 }
 
 static void drop_head(struct tt_deferred_model *self, struct tt_deferred_queue *q,
@@ -148,6 +175,10 @@ static void drop_head(struct tt_deferred_model *self, struct tt_deferred_queue *
 }
 
 /* ---- forming ---- */
+
+static int64_t clamp128(__int128 value, int64_t limit) {
+    return value > limit ? limit : (int64_t)value;
+}
 
 /* Where and when: a batch of b rows starts at max(sent_at + d_data b, free_at). */
 struct moment {
@@ -192,15 +223,45 @@ static int32_t largest(struct tt_deferred_queue *q, const struct moment *t, int6
     return low;
 }
 
+/* Do these few rows belie the rate? */
+static bool is_lull(int64_t rate_mhz, int64_t rows, int64_t elapsed_ns) {
+    int64_t promised = clamp128((__int128)rate_mhz * elapsed_ns / (1000 * TT_S), INT64_MAX);
+    return promised >= LULL_ROWS && rows < promised / LULL_RATIO;
+}
+
+/* Rates remember: for a second or two after a burst they tell of an overload that is over, and what
+ * overload gives up is lost for nothing. */
+static bool overloaded(const struct tt_deferred_model *self, const struct tt_deferred_queue *q) {
+    return self->overload_ppm > 0 && !q->lull;
+}
+
+static void look_for_lull(struct tt_deferred_queue *q, int64_t now) {
+    int64_t elapsed_ns = now - q->looked_at;
+    if (elapsed_ns < q->model->slo_ns / 4)
+        return;
+    q->lull = is_lull(q->rate_mhz, q->arrived_rows - q->looked_rows, elapsed_ns);
+    q->looked_at = now;
+    q->looked_rows = q->arrived_rows;
+}
+
+/* What early drop keeps batches at. */
+static int32_t floor_now(const struct tt_deferred_model *self, const struct tt_deferred_queue *q) {
+    bool over = self->overload_ppm > 0 && q->lull && self->options.floor == TT_FLOOR_SUSTAINABLE;
+    return over ? 1 : q->floor;
+}
+
 /* Skips heads until a batch of the floor could start in time. O(1) amortised: the cursor stays
- * where it got to, since time and arrivals only skip more. */
-static void skip_heads(struct tt_deferred_queue *q, const struct moment *t) {
-    if (q->floor <= 1 && q->rows == q->count)
+ * where it got to, since time and arrivals only skip more, until the floor changes. */
+static void skip_heads(struct tt_deferred_queue *q, const struct moment *t, int32_t floor) {
+    if (floor != q->skipped_for)
+        unskip(q);
+    q->skipped_for = floor;
+    if (floor <= 1 && q->rows == q->count)
         return; /* the head lives, so it does */
     for (;;) {
         struct tt_ticket *head = first_kept(q);
         int32_t left = q->rows - q->skipped_rows;
-        int32_t need = left < q->floor ? left : q->floor;
+        int32_t need = left < floor ? left : floor;
         if (need < head->rows)
             need = head->rows;
         if (fits(q, t, need, head->deadline_at))
@@ -254,7 +315,7 @@ static int64_t deferred_start(const struct tt_deferred_model *self,
         int64_t kept =
             tt_instant_min(self->gap_ns * o->gap_permille / 1000, slack * o->slack_permille / 1000);
         int64_t wait = tt_instant_min(slack - kept, q->beta_limit_ns);
-        if (self->overload_ppm > 0) /* the nearer to full overload, the nearer to frontrun */
+        if (overloaded(self, q)) /* the nearer to full overload, the nearer to frontrun */
             wait += (slack - wait) / 1000 * self->overload_ppm / 1000;
         return a + wait;
     }
@@ -276,7 +337,7 @@ static int32_t choose(struct tt_deferred_model *self, struct tt_deferred_queue *
         unskip(q);
         return 0;
     }
-    skip_heads(q, t);
+    skip_heads(q, t, floor_now(self, q));
     struct tt_ticket *head = first_kept(q);
     int32_t left = q->rows - q->skipped_rows;
     int32_t limit = left < q->model->max_batch ? left : q->model->max_batch;
@@ -290,6 +351,8 @@ static void form(struct tt_deferred_model *self, struct tt_deferred_queue *q,
     const struct tt_deferred_options *o = &self->options;
     const struct tt_ticket *head = tt_ticket_at(q->tickets.head.next);
     int32_t size = q->rows;
+    if (self->overload_ppm > 0)
+        look_for_lull(q, t->sent_at);
     if (q->skipped == 0 && size <= q->model->max_batch && fits(q, t, size, head->deadline_at)) {
         q->hint = size; /* everything, and so whatever is less, is in time */
     } else {
@@ -308,7 +371,8 @@ static void form(struct tt_deferred_model *self, struct tt_deferred_queue *q,
         out->latest_at = out->key = TT_NEVER;
         return;
     }
-    if (size == left && size < q->model->max_batch) /* S2; else it cannot grow */
+    bool all_here = self->options.closed_loop && q->lots >= LOTS && q->count >= q->lot;
+    if (size == left && size < q->model->max_batch && !all_here) /* S2; else it cannot grow */
         out->exec_at = tt_instant_max(start_at, deferred_start(self, q, head, size));
     out->latest_at = head->deadline_at - q->latency[size];
     out->key = o->key == TT_KEY_LATEST ? out->latest_at : head->deadline_at;
@@ -351,8 +415,9 @@ static int32_t wanted_rows(const struct tt_deferred_model *self, const struct tt
         return size;
     int32_t left = q->rows - q->skipped_rows;
     int32_t want = (left + idle - 1) / idle;
-    if (want < q->floor)
-        want = q->floor;
+    int32_t floor = floor_now(self, q);
+    if (want < floor)
+        want = floor;
     if (want < q->grain)
         want = q->grain;
     return want < size ? want : size;
@@ -363,6 +428,7 @@ static int32_t take_rows(struct tt_deferred_queue *q, int32_t want, struct tt_li
     struct tt_list_node *last = q->tickets.head.next;
     int32_t rows = tt_ticket_at(last)->rows, count = 1;
     while (rows < want && last->next != &q->tickets.head) {
+        __builtin_prefetch((const void *)((intptr_t)last + tt_ticket_at(last)->ahead));
         int32_t more = tt_ticket_at(last->next)->rows;
         if (rows + more > want)
             break;
@@ -395,10 +461,15 @@ void tt_deferred_model_granted(struct tt_deferred_model *self, int64_t now,
     while (q->skipped > 0)
         drop_head(self, q, TT_DROP_EARLY);
     unskip(q);
+    int32_t waited = q->count;
     int32_t rows = take_rows(q, want, batch);
     out_dispatched->taken = true;
     out_dispatched->start_at = start_of(&t, rows);
     out_dispatched->free_at = out_dispatched->start_at + q->latency[rows];
+    bool same = q->count == 0 && waited == q->lot;
+    q->lots = same ? q->lots + (q->lots < LOTS) : 0;
+    q->lot = waited - q->count;
+    q->quiet_until = out_dispatched->start_at + q->latency[rows] / 2;
 }
 
 int64_t tt_deferred_model_next_at(const struct tt_deferred_model *self) {
@@ -417,10 +488,6 @@ bool tt_deferred_model_tick(struct tt_deferred_model *self, int64_t now, int64_t
     int64_t period_ns = (int64_t)TICK_NS * (1 + (self->count - 1) / MODELS_PER_TICK);
     self->next_tick_at = (now / period_ns + 1) * period_ns;
     return !first && *out_elapsed_ns > 0;
-}
-
-static int64_t clamp128(__int128 value, int64_t limit) {
-    return value > limit ? limit : (int64_t)value;
 }
 
 /* What gathers while a head waits up to its frontrun, at `rate_mhz` > 0. */
@@ -442,7 +509,10 @@ void tt_deferred_model_measure(struct tt_deferred_model *self, int32_t model, in
     *out_load = (struct tt_deferred_load){.model = model};
     if (!q->model)
         return;
-    int64_t sample = clamp128((__int128)q->window_rows * 1000 * TT_S / elapsed_ns, rate_limit_mhz);
+    int64_t rows = q->arrived_rows - q->measured_rows;
+    int64_t sample = clamp128((__int128)rows * 1000 * TT_S / elapsed_ns, rate_limit_mhz);
+    if (self->overload_ppm > 0 && is_lull(q->rate_mhz, rows, elapsed_ns))
+        q->window_count = 0; /* the burst is over: the average starts anew */
     int64_t windows = tt_instant_min((elapsed_ns + TICK_NS / 2) / TICK_NS, 100);
     for (int64_t w = 0; w < tt_instant_max(1, windows); w++) {
         int64_t weight = WEIGHT_PPM;
@@ -450,7 +520,7 @@ void tt_deferred_model_measure(struct tt_deferred_model *self, int32_t model, in
             weight = PPM / ++q->window_count;
         q->rate_mhz += (int64_t)((__int128)(sample - q->rate_mhz) * weight / PPM);
     }
-    q->window_rows = 0;
+    q->measured_rows = q->arrived_rows;
     q->gather_milli = 1000;
     const struct tt_profile *whole = q->model->whole;
     int64_t slo = q->model->slo_ns;
@@ -499,12 +569,8 @@ void tt_deferred_model_fleet(struct tt_deferred_model *self,
             tt_instant_min(PPM, (fleet->need_ppm - OVERLOAD_FROM_PPM) * PPM / OVERLOAD_SPAN_PPM);
     for (int32_t m = 0; m < self->count; m++) {
         struct tt_deferred_queue *q = &self->queues[m];
-        if (!q->model)
-            continue;
-        int32_t floor = floor_of(self, q, fleet);
-        if (floor != q->floor)
-            unskip(q); /* a smaller one may skip less */
-        q->floor = floor;
+        if (q->model)
+            q->floor = floor_of(self, q, fleet);
     }
 }
 
@@ -530,6 +596,7 @@ static void check_queue(const struct tt_deferred_model *self, int32_t m) {
     tt_assert(at_cursor);
     tt_assert(before == q->skipped && rows_before == q->skipped_rows);
     tt_assert(q->floor >= 1);
+    tt_assert(!last || last->deadline_at <= q->last_deadline_at);
     tt_assert(q->credit >= -CREDIT_LIMIT && q->credit <= CREDIT_LIMIT);
     tt_assert(count == 0 || tt_ticket_at(q->tickets.head.next)->deadline_at == TT_NEVER ||
               tt_heap_contains(&self->timers, m));

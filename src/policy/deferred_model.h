@@ -41,7 +41,16 @@
  * it comes from the rank half. Below 1.03 nothing changes. From there to 1.10, in proportion, the
  * sustainable floor rises to what gathers at rate / need (the rate that can be served; rounded
  * down) and partial deferral goes up to frontrun: when requests must be lost anyway, the largest
- * sustainable batches lose the fewest. `overload` off leaves this out.
+ * sustainable batches lose the fewest. `overload` off leaves this out. It may be over before the
+ * rates know (a burst stays in them for seconds): while the last quarter of a model's SLO brought
+ * less than half of what its rate promises (64 rows at least), the model's floor is 1 and its
+ * deferral partial, and a window with so little starts the rate's average anew.
+ *
+ * Closed loops. With `closed_loop`, deferral ends early where nobody is left to wait for: clients
+ * that ask again only when they were answered are all there once as many requests wait as were in
+ * each of the last four batches, if these were all that waited and nobody came while the first half
+ * of such a batch ran (whoever does so waited for something else). Requests that come as they
+ * please do not look like that but where they are so rare that waiting for another gains nothing.
  *
  * Credit is in hundredths: +100 per drop, -1 per arrival, within +-1000; one whole is worth
  * credit_step in the key.
@@ -72,7 +81,7 @@ struct tt_deferred_options {
     enum tt_deferred_floor floor;
     enum tt_deferred_defer defer;
     enum tt_deferred_key key;
-    bool reform_at_latest, credit, split, overload;
+    bool reform_at_latest, credit, split, overload, closed_loop;
     int32_t target;         /* TT_FLOOR_FIXED */
     int64_t delay_ns;       /* TT_DEFER_TIMEOUT: a head waits so long, */
     int64_t delay_permille; /* or where this is > 0, this share of its time to the deadline */
@@ -83,23 +92,38 @@ struct tt_deferred_options {
     int64_t d_ctrl_ns, d_data_ns;
 };
 
+enum { TT_DEFERRED_AHEAD = 8 }; /* places between a ticket and the one it points ahead to */
+
 struct tt_deferred_queue {
+    /* What every arrival touches comes first. */
     struct tt_list tickets;
     const struct tt_step_model *model; /* NULL: not there */
-    const int64_t *latency;            /* l by rows */
     int32_t count, rows;
+    int64_t last_deadline_at;                    /* none in the queue is later */
+    int64_t arrived_rows;                        /* so far */
+    int32_t credit;                              /* hundredths */
+    uint32_t recent_count;                       /* tickets in `recent`, and before */
+    struct tt_ticket *recent[TT_DEFERRED_AHEAD]; /* the last ones of the queue */
+
+    const int64_t *latency; /* l by rows */
     int32_t skipped, skipped_rows;
+    int32_t skipped_for;         /* the floor that made them skipped */
     struct tt_list_node *cursor; /* the first not skipped; NULL: the first */
     int32_t floor, grain;        /* grain: ceil(2 beta / alpha) */
     int32_t hint;                /* the size found last: where the next search starts */
+    int32_t lot;                 /* requests of the last batch; see `closed_loop` */
+    int32_t lots;                /* batches in a row that were as many, and were all there was */
+    int64_t quiet_until;         /* who comes before that did not wait for the last batch */
     int32_t length;
     uint32_t generation;
-    int32_t credit; /* hundredths */
     int64_t beta_limit_ns;
     int64_t rate_mhz; /* rows per 1000 s */
     int64_t gather_milli;
-    int32_t window_rows;  /* since the last tick */
-    int32_t window_count; /* ticks so far */
+    int64_t measured_rows; /* arrived up to the last tick, */
+    int64_t looked_rows;   /* and up to when a lull was last looked for */
+    int64_t looked_at;
+    int32_t window_count; /* ticks in the average */
+    bool lull;            /* less comes than the rate promises */
 };
 
 struct tt_deferred_model {

@@ -1,9 +1,7 @@
 #include "policy/lazy.h"
 
 #include "base/instant.h"
-#include "policy/fifo.h"
-#include "policy/lazy_waits.h"
-#include "policy/lazy_worth.h"
+#include "policy/lazy_door.h"
 
 #include <stdlib.h>
 
@@ -48,8 +46,9 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
                           "costs those under way; 0: whoever may come in comes in"},
     [FOREIGN] = {.key = "foreign",
                  .type = TT_OPTION_CHOICE,
-                 .choices = "shorter|slack|never",
-                 .help = "when a request may preempt a batch of another model"},
+                 .choices = "shorter|slack|never|turns",
+                 .help = "when a request may preempt a batch of another model; turns: never, and "
+                         "whoever came after one of another model does not join before it"},
     [DROP] = {.key = "drop",
               .type = TT_OPTION_CHOICE,
               .choices = "none|deadline",
@@ -68,142 +67,19 @@ struct tt_policy {
     struct tt_queues queues;
     struct lane *lanes;          /* [executor_capacity] */
     struct tt_lazy_times *times; /* [model_capacity]; zeroed: no such model */
-    struct tt_lazy_slack slack;
-    struct tt_lazy_waits waits;
+    struct tt_lazy_door door;
     int64_t coverage_permille;
-    int32_t max_batch, dec_timesteps;
-    struct tt_lazy_worth worth;
+    int32_t dec_timesteps;
     int32_t yielding; /* lanes that were asked to */
 };
 
 static void enqueue(struct tt_policy *self, struct tt_request *request, int64_t now) {
-    tt_lazy_waits_add(&self->waits, request, now);
+    tt_lazy_waits_add(&self->door.waits, request, now);
     tt_queues_put(&self->queues, request);
-}
-
-static int32_t most_rows(const struct tt_policy *self, int32_t model) {
-    int32_t allowed = self->queues.domain->models[model]->max_batch;
-    return self->max_batch < allowed ? self->max_batch : allowed;
 }
 
 static int32_t step_count(const struct tt_policy *self, int32_t model) {
     return self->queues.domain->models[model]->step_count;
-}
-
-/* ---- who may come in ---- */
-
-static struct tt_lazy_group no_group(const struct tt_policy *self, const struct tt_request *head) {
-    return (struct tt_lazy_group){
-        .model = head->model,
-        .most_rows = most_rows(self, head->model),
-        .place = {.step = head->step, .round = INT32_MAX},
-        .veto = {.key = TT_NEVER, .until_at = TT_NEVER},
-    };
-}
-
-/* Is there a place for so many rows of the model? Its first request always has one, whatever its
- * rows. */
-static bool has_room(const struct tt_policy *self, const struct tt_lazy_stack *stack, int32_t model,
-                     int32_t rows, int32_t count) {
-    int32_t there = stack->rows_of_model[model];
-    if (stack->count + count > stack->capacity)
-        return false;
-    return there + rows <= most_rows(self, model) || (there == 0 && count == 1);
-}
-
-/* May the group join, or preempt, what is on the stack? */
-static bool may_come(const struct tt_policy *self, struct lane *lane,
-                     const struct tt_lazy_group *group, int64_t now) {
-    const struct tt_lazy_entry *top = tt_lazy_stack_top(&lane->stack);
-    return (top->model == group->model ||
-            tt_lazy_worth_preempting(&self->worth, &lane->stack, &lane->run, group, now)) &&
-           tt_lazy_slack_allows(&self->slack, &lane->stack, &lane->run, group, now);
-}
-
-/* Has the group, of the top entry's model, waited long enough to come in? If not, *out_at (if asked
- * for) is when it will have. */
-static bool pays(const struct tt_policy *self, const struct lane *lane,
-                 const struct tt_lazy_group *group, int64_t now, int64_t *out_at) {
-    int64_t price_ns = tt_lazy_worth_price(&self->worth, &lane->stack, &lane->run, group, now);
-    int64_t missing_ns = price_ns - tt_lazy_waits_of(&self->waits, group->model, group->count, now);
-    if (missing_ns > 0 && out_at)
-        *out_at =
-            price_ns == TT_NEVER ? TT_NEVER : now + (missing_ns + group->count - 1) / group->count;
-    return missing_ns <= 0;
-}
-
-/* The longest prefix of the model's queue, of at most `limit` requests, for which there is room;
- * `checked`: and all of whose prefixes may come. */
-static struct tt_lazy_group prefix(const struct tt_policy *self, struct lane *lane,
-                                   const struct tt_request *head, int32_t limit, bool checked,
-                                   int64_t now) {
-    const struct tt_fifo *fifo = &self->queues.fifos[head->model];
-    struct tt_lazy_group group = no_group(self, head);
-    for (const struct tt_request *r = head; r && r->step == head->step && group.count < limit;
-         r = tt_fifo_next(fifo, r)) {
-        if (!has_room(self, &lane->stack, head->model, group.rows + r->rows, group.count + 1))
-            break;
-        int64_t alone_ns = tt_lazy_slack_alone(&self->slack, r);
-        struct tt_lazy_group grown = tt_lazy_slack_grown(&self->slack, &group, r, alone_ns, now);
-        if (checked && !may_come(self, lane, &grown, now))
-            break;
-        group = grown;
-    }
-    return group;
-}
-
-/* The longest prefix of the model's queue that may come in; an empty group when not even its head
- * may. With an empty stack all may for whom there is room. What a group asks for grows with it:
- * when not even the head may, nobody may; when the largest may, all may. */
-static struct tt_lazy_group admissible(const struct tt_policy *self, struct lane *lane,
-                                       const struct tt_request *head, int64_t now) {
-    const struct tt_lazy_entry *top = tt_lazy_stack_top(&lane->stack);
-    if (top && prefix(self, lane, head, 1, true, now).count == 0)
-        return no_group(self, head);
-    struct tt_lazy_group group = prefix(self, lane, head, INT32_MAX, false, now);
-    if (!top)
-        return group;
-    if (group.count > 1 && !may_come(self, lane, &group, now))
-        group = prefix(self, lane, head, INT32_MAX, true, now);
-    bool joins = top->model == head->model && group.count > 0;
-    return joins && !pays(self, lane, &group, now, NULL) ? no_group(self, head) : group;
-}
-
-/* Of the heads of all queues but the top entry's model's the one that needs least, or the oldest.
- */
-static struct tt_request *foreign_head(const struct tt_policy *self,
-                                       const struct tt_lazy_entry *top) {
-    const struct tt_heap *heads = &self->queues.heads;
-    struct tt_request *best = NULL;
-    int64_t best_ns = 0;
-    for (int32_t i = 0; i < heads->count; i++) {
-        int32_t model = heads->entries[i].id;
-        if (model == top->model)
-            continue;
-        struct tt_request *head = tt_fifo_first(&self->queues.fifos[model]);
-        int64_t need_ns =
-            self->worth.foreign == TT_LAZY_SHORTER ? tt_lazy_slack_alone(&self->slack, head) : 0;
-        if (best && (need_ns > best_ns || (need_ns == best_ns && head->number > best->number)))
-            continue;
-        best = head;
-        best_ns = need_ns;
-    }
-    return best;
-}
-
-/* Whose queue to look at: first the top entry's model, then another; with an empty stack the
- * oldest. */
-static struct tt_request *candidate(const struct tt_policy *self, const struct lane *lane,
-                                    int32_t turn) {
-    const struct tt_lazy_entry *top = tt_lazy_stack_top(&lane->stack);
-    const struct tt_heap_entry *oldest = tt_heap_top(&self->queues.heads);
-    if (!oldest)
-        return NULL;
-    if (!top)
-        return tt_fifo_first(&self->queues.fifos[oldest->id]);
-    if (turn == 0)
-        return tt_fifo_first(&self->queues.fifos[top->model]);
-    return self->worth.foreign == TT_LAZY_NEVER ? NULL : foreign_head(self, top);
 }
 
 static void push(struct tt_policy *self, int32_t executor, const struct tt_lazy_group *group,
@@ -214,15 +90,15 @@ static void push(struct tt_policy *self, int32_t executor, const struct tt_lazy_
     tt_lazy_stack_push(stack, group->model, group->place.step);
     for (int32_t i = 0; i < group->count; i++) {
         struct tt_request *request = tt_fifo_first(fifo);
-        int64_t alone_ns = tt_lazy_slack_alone(&self->slack, request);
-        tt_lazy_waits_remove(&self->waits, request);
+        int64_t alone_ns = tt_lazy_slack_alone(&self->door.slack, request);
+        tt_lazy_waits_remove(&self->door.waits, request);
         tt_queues_take(&self->queues, request);
         request->policy_word = executor;
         struct tt_lazy_member member = {
             .request = request, .alone_ns = alone_ns, .full_ns = alone_ns, .issued_at = now};
         tt_lazy_stack_add(stack, &member);
     }
-    tt_lazy_waits_restart(&self->waits, group->model, now);
+    tt_lazy_waits_restart(&self->door.waits, group->model, now);
 }
 
 /* ---- what an executor does next ---- */
@@ -234,7 +110,8 @@ static bool will_merge(const struct tt_policy *self, const struct tt_lazy_stack 
         return false;
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack), *below = top - 1;
     return below->model == top->model && below->place.step >= top->place.step &&
-           below->rows + top->rows <= most_rows(self, top->model);
+           below->rows + top->rows <= tt_lazy_door_most_rows(&self->door, top->model) &&
+           tt_lazy_door_alike(&self->door, top, below);
 }
 
 static void merge(const struct tt_policy *self, struct lane *lane) {
@@ -247,17 +124,32 @@ static void merge(const struct tt_policy *self, struct lane *lane) {
     }
 }
 
+/* What the top entry's inputs are padded to; 0 where they are not. Like those that it is going to
+ * merge with. */
+static int32_t padding(const struct tt_policy *self, const struct tt_lazy_stack *stack,
+                       bool meets) {
+    const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
+    if (!self->queues.domain->models[top->model]->padded)
+        return 0;
+    int32_t length = meets ? (top - 1)->padded : 0;
+    return length > top->length ? length : top->length;
+}
+
 static void run_top(struct tt_policy *self, struct tt_mechanism *actions, int32_t executor,
                     int64_t now) {
     struct lane *lane = &self->lanes[executor];
     struct tt_lazy_stack *stack = &lane->stack;
-    const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
+    struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
     const struct tt_lazy_times *times = &self->times[top->model];
     int32_t end = step_count(self, top->model);
-    int32_t to = will_merge(self, stack) ? (top - 1)->place.step : end;
+    bool meets = will_merge(self, stack);
+    int32_t to = meets ? (top - 1)->place.step : end;
+    if (top->place.step == 0)
+        top->padded = padding(self, stack, meets);
     struct tt_task *task =
         tt_mechanism_run_begin(actions, executor, top->model, top->place.step, to - 1);
     task->walk = TT_WALK_PARTING;
+    task->length = top->padded;
     lane->run.consumed_ns = top->alone_ns;
     for (int32_t i = 0; i < top->count; i++) {
         struct tt_request *request = stack->members[top->first + i].request;
@@ -281,10 +173,11 @@ static void begin(struct tt_policy *self, struct tt_mechanism *actions, int32_t 
     struct lane *lane = &self->lanes[executor];
     merge(self, lane);
     for (int32_t turn = 0; turn < 2; turn++) {
-        const struct tt_request *head = candidate(self, lane, turn);
+        const struct tt_request *head = tt_lazy_door_candidate(&self->door, &lane->stack, turn);
         if (!head)
             continue;
-        struct tt_lazy_group group = admissible(self, lane, head, now);
+        struct tt_lazy_group group =
+            tt_lazy_door_admits(&self->door, &lane->stack, &lane->run, head, now);
         if (group.count == 0)
             continue;
         push(self, executor, &group, now);
@@ -301,23 +194,6 @@ static bool can_stop(const struct tt_policy *self, const struct tt_lazy_entry *t
     return top->place.step < last || model->steps[last].kind != TT_STEP_STATIC;
 }
 
-/* As many of those who wait as there is room for, taken to be like the head. */
-static bool everybody_pays(const struct tt_policy *self, const struct lane *lane,
-                           const struct tt_lazy_group *head, int64_t now, int64_t *out_at) {
-    const struct tt_fifo *fifo = &self->queues.fifos[head->model];
-    int64_t room = most_rows(self, head->model) - lane->stack.rows_of_model[head->model];
-    struct tt_lazy_group group = *head;
-    if (fifo->rows <= room) {
-        group.rows = (int32_t)fifo->rows;
-        group.count = fifo->count;
-    } else if (room > head->rows) {
-        group.rows = (int32_t)room;
-        group.count = (int32_t)(room * fifo->count / fifo->rows);
-        group.count = group.count > 1 ? group.count : 1;
-    }
-    return pays(self, lane, &group, now, out_at);
-}
-
 /* While a task runs: is it to make room? */
 static void look(struct tt_policy *self, struct tt_mechanism *actions, int32_t executor,
                  int64_t now) {
@@ -326,35 +202,21 @@ static void look(struct tt_policy *self, struct tt_mechanism *actions, int32_t e
     if (self->yielding > 0 || !can_stop(self, top))
         return;
     for (int32_t turn = 0; turn < 2; turn++) {
-        const struct tt_request *head = candidate(self, lane, turn);
-        if (!head || !has_room(self, &lane->stack, head->model, head->rows, 1))
+        const struct tt_request *head = tt_lazy_door_candidate(&self->door, &lane->stack, turn);
+        if (!head ||
+            !tt_lazy_door_opens(&self->door, &lane->stack, &lane->run, head, now, &lane->retry_at))
             continue;
-        struct tt_lazy_group group = no_group(self, head);
-        int64_t alone_ns = tt_lazy_slack_alone(&self->slack, head);
-        group = tt_lazy_slack_grown(&self->slack, &group, head, alone_ns, now);
-        int64_t at = TT_NEVER;
-        bool worth =
-            head->model == top->model
-                ? everybody_pays(self, lane, &group, now, &at)
-                : tt_lazy_worth_preempting(&self->worth, &lane->stack, &lane->run, &group, now);
-        lane->retry_at = tt_instant_min(lane->retry_at, at);
-        if (!worth)
-            continue;
-        if (tt_lazy_slack_allows(&self->slack, &lane->stack, &lane->run, &group, now)) {
-            lane->yielding = true;
-            self->yielding++;
-            tt_mechanism_yield(actions, executor);
-            return;
-        }
-        at = tt_lazy_slack_retry_at(&self->slack, &lane->stack, &lane->run, &group, now);
-        lane->retry_at = tt_instant_min(lane->retry_at, at);
+        lane->yielding = true;
+        self->yielding++;
+        tt_mechanism_yield(actions, executor);
+        return;
     }
 }
 
 static void drop_lost(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
     const struct tt_heap_entry *top;
     while ((top = tt_heap_top(&self->queues.lost)) && top->key < now) {
-        tt_lazy_waits_remove(&self->waits, tt_fifo_first(&self->queues.fifos[top->id]));
+        tt_lazy_waits_remove(&self->door.waits, tt_fifo_first(&self->queues.fifos[top->id]));
         (void)tt_queues_drop_one(&self->queues, now, actions);
     }
 }
@@ -404,7 +266,7 @@ static void lazy_finished(struct tt_policy *self, int64_t now, const struct tt_t
         struct tt_lazy_member *member = &stack->members[top->first + i];
         tt_assert(member->request == task->items[i].request);
         if (member->request->state == TT_REQUEST_QUEUED)
-            member->alone_ns = tt_lazy_slack_alone(&self->slack, member->request);
+            member->alone_ns = tt_lazy_slack_alone(&self->door.slack, member->request);
         else
             member->request = NULL;
     }
@@ -420,7 +282,7 @@ static void lazy_finished(struct tt_policy *self, int64_t now, const struct tt_t
 static void lazy_cancelled(struct tt_policy *self, int64_t now, struct tt_request *request) {
     (void)now;
     if (tt_list_linked(&request->link)) {
-        tt_lazy_waits_remove(&self->waits, request);
+        tt_lazy_waits_remove(&self->door.waits, request);
         tt_queues_take(&self->queues, request);
         return;
     }
@@ -509,7 +371,7 @@ static void lazy_check(const struct tt_policy *self) {
     }
     tt_assert(yielding == self->yielding);
     for (int32_t m = 0; m < domain->model_capacity; m++)
-        tt_assert(self->waits.count[m] == self->queues.fifos[m].count);
+        tt_assert(self->door.waits.count[m] == self->queues.fifos[m].count);
 }
 
 /* ---- making one ---- */
@@ -522,7 +384,7 @@ static void lazy_free(struct tt_policy *take_self) {
         tt_lazy_times_fini(&take_self->times[m]);
     free(take_self->lanes);
     free(take_self->times);
-    tt_lazy_waits_fini(&take_self->waits);
+    tt_lazy_waits_fini(&take_self->door.waits);
     tt_queues_fini(&take_self->queues);
     free(take_self);
 }
@@ -531,7 +393,7 @@ static enum tt_err lanes_init(struct tt_policy *self, const struct tt_mechanism 
     int32_t models = domain->model_capacity, executors = domain->executor_capacity;
     self->lanes = calloc((size_t)executors, sizeof(*self->lanes));
     self->times = calloc((size_t)models, sizeof(*self->times));
-    if (!self->lanes || !self->times || tt_lazy_waits_init(&self->waits, models) != TT_OK)
+    if (!self->lanes || !self->times || tt_lazy_waits_init(&self->door.waits, models) != TT_OK)
         return TT_ERR_NO_MEMORY;
     int32_t batches = models < STACK_BATCHES ? models : STACK_BATCHES;
     enum tt_err err = TT_OK;
@@ -564,15 +426,16 @@ static enum tt_err lazy_create(const struct tt_policy_kind *kind,
         lazy_free(self);
         return err;
     }
-    self->slack = (struct tt_lazy_slack){.times = self->times,
-                                         .form = (enum tt_lazy_slack_form)values[SLACK],
-                                         .all_vote = values[VOTES] == 1};
+    self->door.queues = &self->queues;
+    self->door.slack = (struct tt_lazy_slack){.times = self->times,
+                                              .form = (enum tt_lazy_slack_form)values[SLACK],
+                                              .all_vote = values[VOTES] == 1};
     self->coverage_permille = values[COVERAGE];
     self->dec_timesteps = (int32_t)values[DEC_TIMESTEPS];
-    self->max_batch = (int32_t)values[MAX_BATCH];
-    self->worth = (struct tt_lazy_worth){.times = self->times,
-                                         .patience_permille = values[PATIENCE],
-                                         .foreign = (enum tt_lazy_foreign)values[FOREIGN]};
+    self->door.max_batch = (int32_t)values[MAX_BATCH];
+    self->door.worth = (struct tt_lazy_worth){.times = self->times,
+                                              .patience_permille = values[PATIENCE],
+                                              .foreign = (enum tt_lazy_foreign)values[FOREIGN]};
     *out_policy = self;
     return TT_OK;
 }

@@ -8,42 +8,40 @@
  * A request comes. If an executor is idle and its stack empty, everything that waits of the oldest
  * waiting request's model runs there, up to the largest batch (the paper is silent here; one
  * request plus those that the check lets pass collapses to serial service under load). Else, where
- * the slack check (lazy_slack.h) lets the head of a queue in, the running task is asked to YIELD.
- * At that boundary, with exact knowledge, the check is made again: as many newcomers as pass are
- * pushed as a new entry and run until they stand where the entry below stands; there the two are
- * merged. Refused requests wait; a timer looks again where the check may pass later.
+ * the door (lazy_door.h) opens for the head of a queue, the running task is asked to YIELD. At that
+ * boundary, with exact knowledge, the check is made again: as many newcomers as pass are pushed as
+ * a new entry and run until they stand where the entry below stands; there the two are merged.
+ * Refused requests wait; a timer looks again where the check may pass later.
  *
- * Rows of one model on a stack never exceed its largest batch, so those that catch up can always
- * merge. Members of an entry whose recurrent blocks end at different rounds part: who has more
- * rounds to go is on top, and the others wait for them one entry below (or leave, after the last
- * step). Entries at the same step merge whatever their rounds: the weights are the same.
+ * Members of an entry whose recurrent blocks end at different rounds part: who has more rounds to
+ * go is on top, and the others wait for them one entry below (or leave, after the last step).
+ * Entries at the same step merge whatever their rounds: the weights are the same.
  *
- * Whether to let newcomers in at all: option `join` (lazy_worth.h). `always` is the paper's; `gain`
- * asks besides whether all of them together then wait less, since to catch up costs those under way
- * more than it saves when they are nearly done, or when a larger batch is hardly cheaper.
- *
- * Whether to let newcomers in at all: option `join` (lazy_worth.h). `always` is the paper's; `gain`
- * asks besides whether all of them together then wait less, since to catch up costs those under way
- * more than it saves when they are nearly done, or when a larger batch is hardly cheaper.
+ * Two questions stand between a newcomer and the stack. May anybody's deadline break (option
+ * `slack`, lazy_slack.h)? And is it worth it: the paper lets in whoever may come; option
+ * `patience` lets newcomers wait until they have waited what their coming costs those under way
+ * (lazy_worth.h), since to catch up costs more than it saves when they are nearly done, or when a
+ * larger batch is hardly cheaper.
  *
  * Several models on one executor (L5) share its stack: the check covers all of its entries. The
  * model of the top entry goes first among those that wait. What cannot merge with the running entry
  * delays it without sharing anything with it: option `foreign` says when that may be (`shorter`:
  * the head of another queue that needs least, when its batch needs less than the running entry has
- * before it; `slack`: the oldest head, whenever the check allows; `never`).
+ * before it; `slack`: the oldest head, whenever the check allows; `never`; `turns`: never, and who
+ * comes after somebody of another model does not join the running batch before him, so that the
+ * models take turns with all that waits of each).
  *
- * Options: `slack` (remaining, published, curves: the Oracle), `votes` of requests that are lost
- * (`living`: none; `all`), `max_batch`, `coverage` (the share of profiled outputs that the
- * predicted output length covers, 90 %) or `dec_timesteps` (that length itself), `join`, `foreign`,
- * `drop`.
+ * Other options: `votes` of requests that are lost (`living`: none; `all`), `max_batch`,
+ * `coverage` (the share of profiled outputs that the predicted output length covers, 90 %) or
+ * `dec_timesteps` (that length itself), `drop`.
  *
  * Ties: idle executors before busy ones, smallest number first; one executor is asked to yield at a
  * time. Within a model first come, first served. An executor that drains gives what waits on its
  * stack back to the queues, at the steps where it stands.
  *
- * O(1) for an arrival (O(members on the stack) with `curves`, or where a vote has just lapsed),
- * O(rows of the batch) where a task starts or ends, and O(executors) and O(models that wait) per
- * decision. */
+ * O(1) for an arrival (O(entries on the stack) with `curves`; O(members) where a vote has just
+ * lapsed), O(rows of the batch) where a task starts or ends, and O(executors) and O(models that
+ * wait) per decision. */
 #ifndef TT_POLICY_LAZY_H
 #define TT_POLICY_LAZY_H
 

@@ -5,8 +5,7 @@
 int64_t tt_lazy_slack_alone(const struct tt_lazy_slack *self, const struct tt_request *request) {
     const struct tt_lazy_times *times = &self->times[request->model];
     struct tt_lazy_place place = {.step = request->step, .round = request->round};
-    return tt_lazy_times_span(times, request->rows, request->length, place,
-                              times->model->step_count);
+    return tt_lazy_times_rest(times, request->rows, request->length, place);
 }
 
 static struct tt_lazy_veto nobody(void) {
@@ -163,7 +162,8 @@ int64_t tt_lazy_slack_retry_at(const struct tt_lazy_slack *self, const struct tt
      * x * gain / predicted >= excess, rounded as done_ns does. */
     int64_t key = tt_instant_min(top->total_veto.key, group->veto.key);
     int64_t excess_ns = run->started_at + top->total_alone_ns + group->alone_ns - key;
-    tt_assert(excess_ns > 0);
+    if (excess_ns <= 0)
+        return at; /* a run that has outlasted even what it consumes: it was allowed, and is not */
     __int128 elapsed_ns = ((__int128)excess_ns * run->predicted_ns + gain_ns - 1) / gain_ns;
     /* At its predicted end too: outputs may outrun the prediction. From there on it only grows. */
     if (elapsed_ns <= run->predicted_ns && run->started_at + (int64_t)elapsed_ns > now)

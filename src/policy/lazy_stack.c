@@ -92,15 +92,55 @@ static int32_t last_step(const struct tt_lazy_stack *self, int32_t count) {
     return step;
 }
 
+/* Do all who stay stand at one step? Then into *out_step. False too when nobody stays. */
+static bool stay_together(const struct tt_lazy_stack *self, const struct tt_lazy_entry *entry,
+                          int32_t *out_step) {
+    int32_t step = -1;
+    for (int32_t i = 0; i < entry->count; i++) {
+        const struct tt_request *request = self->members[entry->first + i].request;
+        if (request && step >= 0 && request->step != step)
+            return false;
+        if (request)
+            step = request->step;
+    }
+    *out_step = step;
+    return step >= 0;
+}
+
+/* The top entry without those who leave, at its new step. */
+static void close_up(struct tt_lazy_stack *self, int32_t step) {
+    struct tt_lazy_entry *top = tt_lazy_stack_top(self);
+    struct tt_lazy_entry closed = {.model = top->model,
+                                   .first = top->first,
+                                   .padded = top->padded,
+                                   .place = {.step = step, .round = INT32_MAX}};
+    for (int32_t i = 0; i < top->count; i++) {
+        const struct tt_lazy_member *member = &self->members[top->first + i];
+        if (!member->request)
+            continue;
+        take_note(&closed, member);
+        if (closed.count++ < i)
+            self->members[closed.first + closed.count - 1] = *member;
+    }
+    self->rows_of_model[top->model] -= top->rows - closed.rows;
+    self->count = closed.first + closed.count;
+    *top = closed;
+}
+
 void tt_lazy_stack_settle(struct tt_lazy_stack *self) {
+    int32_t step;
+    touch(self, self->depth - 1);
+    if (stay_together(self, tt_lazy_stack_top(self), &step)) {
+        close_up(self, step);
+        return;
+    }
     const struct tt_lazy_entry old = self->entries[--self->depth];
-    touch(self, self->depth);
     memcpy(self->scratch, &self->members[old.first], (size_t)old.count * sizeof(*self->scratch));
     self->count = old.first;
     self->rows_of_model[old.model] -= old.rows;
-    int32_t step;
     while ((step = last_step(self, old.count)) >= 0) {
         tt_lazy_stack_push(self, old.model, step);
+        tt_lazy_stack_top(self)->padded = old.padded;
         for (int32_t i = 0; i < old.count; i++) {
             struct tt_lazy_member *member = &self->scratch[i];
             if (!member->request || member->request->step != step)

@@ -33,7 +33,8 @@ struct tt_lazy_entry {
     int32_t model;
     int32_t first, count; /* members[first .. first + count - 1] */
     int32_t rows;
-    int32_t length;             /* the longest input */
+    int32_t length; /* the longest input */
+    int32_t padded; /* what all are padded to, once the first step has run; 0: nothing */
     struct tt_lazy_place place; /* the round of the member with the most rounds before it */
     int64_t alone_ns, full_ns;  /* sums over the members */
     struct tt_lazy_veto veto;   /* of its members */

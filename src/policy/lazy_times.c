@@ -2,33 +2,54 @@
 
 #include <stdlib.h>
 
-static int64_t *line(const struct tt_lazy_times *self, int32_t index, int32_t rows) {
-    int64_t lines = (int64_t)index * (self->model->max_batch + 1) + rows;
-    return &self->before_ns[lines * (self->model->step_count + 1)];
+static inline struct tt_lazy_sum *line(const struct tt_lazy_times *self, int32_t index,
+                                       int32_t rows) {
+    tt_assert(rows >= 0 && rows < self->line_count);
+    int64_t lines = (int64_t)index * self->line_count + rows;
+    return &self->sums[lines * (self->step_count + 1)];
 }
 
-/* The prefix sums for a batch. */
-static const int64_t *sums(const struct tt_lazy_times *self, int32_t rows, int32_t length) {
-    tt_assert(rows >= 0 && rows <= self->model->max_batch);
+/* The sums for a batch. */
+static inline const struct tt_lazy_sum *sums_of(const struct tt_lazy_times *self, int32_t rows,
+                                                int32_t length) {
     bool one = self->lengths->length_count == 1;
     return line(self, one ? 0 : tt_profile_length_index(self->lengths, length), rows);
 }
 
-static void fill(struct tt_lazy_times *self) {
+static void find_rows(struct tt_lazy_times *self) {
     const struct tt_step_model *model = self->model;
-    for (int32_t i = 0; i < self->lengths->length_count; i++)
-        for (int32_t rows = 0; rows <= model->max_batch; rows++) {
-            int64_t *before = line(self, i, rows);
-            for (int32_t s = 0; s < model->step_count; s++)
-                before[s + 1] = before[s] + tt_profile_latency(model->steps[s].profile, rows,
-                                                               self->lengths->lengths[i]);
-        }
     for (int32_t s = 0; s < model->step_count; s++) {
         bool same = s > 0 && model->steps[s].kind == model->steps[s - 1].kind;
         int32_t first = same ? self->rows[s - 1].first : s;
         self->rows[s] = (struct tt_lazy_row){.first = first, .kind = model->steps[s].kind};
         for (int32_t i = first; i <= s; i++)
             self->rows[i].last = s;
+    }
+}
+
+/* How often a batch that comes to a block walks it, if that does not depend on its input. */
+static int64_t fixed_rounds(const struct tt_lazy_times *self, enum tt_step_kind kind) {
+    return kind == TT_STEP_STATIC ? 1 : kind == TT_STEP_DECODER ? self->left[0] : 0;
+}
+
+static void fill_line(const struct tt_lazy_times *self, struct tt_lazy_sum *sums, int32_t rows,
+                      int32_t length) {
+    int32_t count = self->step_count;
+    for (int32_t s = 0; s < count; s++)
+        sums[s + 1].before_ns =
+            sums[s].before_ns + tt_profile_latency(self->model->steps[s].profile, rows, length);
+    for (int32_t s = count - 1; s >= 0; s--) {
+        const struct tt_lazy_row *row = &self->rows[s];
+        int32_t next = row->last + 1;
+        int64_t behind_ns = sums[next].fixed_ns, per_input_ns = sums[next].per_input_ns;
+        if (next < count) { /* fixed_ns has one round of the block behind in it */
+            const struct tt_lazy_row *other = &self->rows[next];
+            int64_t round_ns = sums[other->last + 1].before_ns - sums[next].before_ns;
+            behind_ns += (fixed_rounds(self, other->kind) - 1) * round_ns;
+            per_input_ns += other->kind == TT_STEP_ENCODER ? round_ns : 0;
+        }
+        sums[s].fixed_ns = sums[next].before_ns - sums[s].before_ns + behind_ns;
+        sums[s].per_input_ns = per_input_ns;
     }
 }
 
@@ -55,28 +76,34 @@ static void predict(struct tt_lazy_times *self, int32_t output, bool by_hand) {
 enum tt_err tt_lazy_times_init(struct tt_lazy_times *self, const struct tt_step_model *model,
                                int32_t output, bool by_hand) {
     tt_assert(output >= 1);
-    *self = (struct tt_lazy_times){
-        .model = model, .lengths = model->steps[0].profile, .left_count = output};
+    *self = (struct tt_lazy_times){.model = model,
+                                   .lengths = model->steps[0].profile,
+                                   .left_count = output,
+                                   .step_count = model->step_count,
+                                   .line_count = model->max_batch + 1};
     if (model->output_quantiles && model->output_quantiles[TT_QUANTILES - 1] > output)
         self->left_count = model->output_quantiles[TT_QUANTILES - 1];
     for (int32_t s = 1; s < model->step_count; s++)
         if (model->steps[s].profile->length_count > self->lengths->length_count)
             self->lengths = model->steps[s].profile;
-    size_t lines = (size_t)self->lengths->length_count * (size_t)(model->max_batch + 1);
-    self->before_ns = calloc(lines * (size_t)(model->step_count + 1), sizeof(*self->before_ns));
+    size_t lines = (size_t)self->lengths->length_count * (size_t)self->line_count;
+    self->sums = calloc(lines * (size_t)(model->step_count + 1), sizeof(*self->sums));
     self->rows = calloc((size_t)model->step_count, sizeof(*self->rows));
     self->left = calloc((size_t)self->left_count, sizeof(*self->left));
-    if (!self->before_ns || !self->rows || !self->left) {
+    if (!self->sums || !self->rows || !self->left) {
         tt_lazy_times_fini(self);
         return TT_ERR_NO_MEMORY;
     }
-    fill(self);
     predict(self, output, by_hand);
+    find_rows(self);
+    for (int32_t i = 0; i < self->lengths->length_count; i++)
+        for (int32_t rows = 0; rows <= model->max_batch; rows++)
+            fill_line(self, line(self, i, rows), rows, self->lengths->lengths[i]);
     return TT_OK;
 }
 
 void tt_lazy_times_fini(struct tt_lazy_times *self) {
-    free(self->before_ns);
+    free(self->sums);
     free(self->rows);
     free(self->left);
     *self = (struct tt_lazy_times){0};
@@ -84,8 +111,8 @@ void tt_lazy_times_fini(struct tt_lazy_times *self) {
 
 /* Rounds that are left of the row where the batch stands, the one it is in included; 1 for static
  * steps. */
-static int64_t rounds_left(const struct tt_lazy_times *self, const struct tt_lazy_row *row,
-                           int32_t length, int32_t round) {
+static inline int64_t rounds_left(const struct tt_lazy_times *self, const struct tt_lazy_row *row,
+                                  int32_t length, int32_t round) {
     if (row->kind == TT_STEP_STATIC)
         return 1;
     if (row->kind == TT_STEP_DECODER)
@@ -93,31 +120,42 @@ static int64_t rounds_left(const struct tt_lazy_times *self, const struct tt_laz
     return length - round > 1 ? length - round : 1;
 }
 
-int64_t tt_lazy_times_span(const struct tt_lazy_times *self, int32_t rows, int32_t length,
-                           struct tt_lazy_place place, int32_t to) {
-    const int64_t *before = sums(self, rows, length);
-    int32_t step = place.step, round = place.round;
-    tt_assert(to >= step && to <= self->model->step_count);
-    int64_t sum_ns = 0;
-    while (step < to) {
-        const struct tt_lazy_row *row = &self->rows[step];
-        if (to <= row->last) /* the first time there is without another round */
-            return sum_ns + before[to] - before[step];
-        int64_t left = rounds_left(self, row, length, round);
-        sum_ns += (left - 1) * (before[row->last + 1] - before[row->first]) +
-                  before[row->last + 1] - before[step];
-        step = row->last + 1;
-        round = 0;
-    }
-    return sum_ns;
+/* From `place` to the end. */
+static inline int64_t rest(const struct tt_lazy_times *self, const struct tt_lazy_sum *sums,
+                           int32_t length, struct tt_lazy_place place) {
+    if (place.step == self->step_count)
+        return 0;
+    const struct tt_lazy_row *row = &self->rows[place.step];
+    const struct tt_lazy_sum *at = &sums[place.step];
+    int64_t rest_ns = at->fixed_ns + at->per_input_ns * (length > 1 ? length : 1);
+    if (row->kind == TT_STEP_STATIC)
+        return rest_ns;
+    int64_t round_ns = sums[row->last + 1].before_ns - sums[row->first].before_ns;
+    return rest_ns + (rounds_left(self, row, length, place.round) - 1) * round_ns;
 }
 
-/* The first step behind `step`, up to `last + 1`, with before[.] > target. */
-static int32_t boundary_after(const int64_t *before, int32_t step, int32_t last, int64_t target) {
+int64_t tt_lazy_times_span(const struct tt_lazy_times *self, int32_t rows, int32_t length,
+                           struct tt_lazy_place place, int32_t to) {
+    const struct tt_lazy_sum *sums = sums_of(self, rows, length);
+    tt_assert(to >= place.step && to <= self->step_count);
+    if (place.step < self->step_count && to <= self->rows[place.step].last)
+        return sums[to].before_ns - sums[place.step].before_ns; /* without another round */
+    return rest(self, sums, length, place) -
+           rest(self, sums, length, (struct tt_lazy_place){.step = to});
+}
+
+int64_t tt_lazy_times_rest(const struct tt_lazy_times *self, int32_t rows, int32_t length,
+                           struct tt_lazy_place place) {
+    return rest(self, sums_of(self, rows, length), length, place);
+}
+
+/* The first step behind `step`, up to `last + 1`, with more than `target` before it. */
+static int32_t boundary_after(const struct tt_lazy_sum *sums, int32_t step, int32_t last,
+                              int64_t target) {
     int32_t low = step + 1, high = last + 1;
     while (low < high) {
         int32_t middle = low + (high - low) / 2;
-        if (before[middle] > target)
+        if (sums[middle].before_ns > target)
             high = middle;
         else
             low = middle + 1;
@@ -128,14 +166,14 @@ static int32_t boundary_after(const int64_t *before, int32_t step, int32_t last,
 struct tt_lazy_place tt_lazy_times_reach(const struct tt_lazy_times *self, int32_t rows,
                                          int32_t length, struct tt_lazy_place place,
                                          int64_t elapsed_ns, int64_t *out_after_ns) {
-    const int64_t *before = sums(self, rows, length);
+    const struct tt_lazy_sum *sums = sums_of(self, rows, length);
     struct tt_lazy_place at = place;
     int64_t past_ns = 0; /* until the batch stood at `at` */
-    while (at.step < self->model->step_count) {
+    while (at.step < self->step_count) {
         const struct tt_lazy_row *row = &self->rows[at.step];
         int64_t left = rounds_left(self, row, length, at.round);
-        int64_t round_ns = before[row->last + 1] - before[row->first];
-        int64_t first_ns = before[row->last + 1] - before[at.step];
+        int64_t round_ns = sums[row->last + 1].before_ns - sums[row->first].before_ns;
+        int64_t first_ns = sums[row->last + 1].before_ns - sums[at.step].before_ns;
         int64_t all_ns = first_ns + (left - 1) * round_ns;
         if (past_ns + all_ns <= elapsed_ns) {
             past_ns += all_ns;
@@ -150,8 +188,9 @@ struct tt_lazy_place tt_lazy_times_reach(const struct tt_lazy_times *self, int32
             inside_ns = elapsed_ns - past_ns;
             left -= passed;
         }
-        int32_t step = boundary_after(before, at.step, row->last, before[at.step] + inside_ns);
-        *out_after_ns = past_ns + before[step] - before[at.step];
+        int32_t step =
+            boundary_after(sums, at.step, row->last, sums[at.step].before_ns + inside_ns);
+        *out_after_ns = past_ns + sums[step].before_ns - sums[at.step].before_ns;
         if (step <= row->last)
             return (struct tt_lazy_place){.step = step, .round = at.round};
         if (left > 1)

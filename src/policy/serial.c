@@ -90,6 +90,8 @@ static enum tt_err serial_create(const struct tt_policy_kind *kind,
 
 static const struct tt_policy_ops ops = {
     .name = "serial",
+    .runs_alone = true,
+    .runs_as_they_came = true,
     .arrived = serial_arrived,
     .finished = serial_finished,
     .cancelled = serial_cancelled,

@@ -327,6 +327,7 @@ static enum tt_err window_create(const struct tt_policy_kind *kind,
 
 static const struct tt_policy_ops ops = {
     .name = "window",
+    .runs_as_they_came = true,
     .arrived = window_arrived,
     .finished = window_finished,
     .cancelled = window_cancelled,

@@ -24,7 +24,8 @@ static enum tt_err run_steps(struct measuring *m, struct tt_engine_member *membe
                                   .first_step = first,
                                   .last_step = last,
                                   .member_count = 1,
-                                  .members = member};
+                                  .members = member,
+                                  .together = true};
     tt_solo_run(&m->solo, &task);
     if (member->err) {
         engine->ops->state_release(member->state);

@@ -217,6 +217,37 @@ static enum tt_err load_read(struct tt_control *self, struct tt_model_entry *ent
     return err;
 }
 
+/* The repository that the model lies in; the first where it is in none. INVALID: it is in two. */
+static enum tt_err find_home(const struct tt_control *self, const char *name,
+                             const char **out_repository, uint64_t *out_fingerprint,
+                             struct tt_message *why) {
+    const char *found = NULL;
+    *out_fingerprint = 0;
+    for (int32_t i = 0; i < self->options.repository_count; i++) {
+        const char *path = self->options.repositories[i];
+        uint64_t fingerprint = tt_repository_fingerprint(path, name);
+        if (fingerprint == 0)
+            continue;
+        if (found)
+            return tt_fail(TT_ERR_INVALID, why,
+                           "failed to load '%s': it lies in two model repositories, %s and %s; "
+                           "a name must be in one alone",
+                           name, found, path);
+        found = path;
+        *out_fingerprint = fingerprint;
+    }
+    *out_repository = found ? found : self->options.repositories[0];
+    return TT_OK;
+}
+
+/* 0: it is nowhere. */
+static uint64_t fingerprint_of(const struct tt_control *self, const char *name) {
+    const char *path;
+    uint64_t fingerprint;
+    struct tt_message why;
+    return find_home(self, name, &path, &fingerprint, &why) ? 1 : fingerprint;
+}
+
 static enum tt_err load(struct tt_control *self, const char *name,
                         const struct tt_model_command *command, struct tt_message *why) {
     const char *config = command ? command->config_json : NULL;
@@ -231,17 +262,25 @@ static enum tt_err load(struct tt_control *self, const char *name,
         command && has_files ? tt_override_files_write(command, &temporary, why) : TT_OK;
     if (err)
         return tt_fail_in(err, why, "failed to load '%s'", name);
-    uint64_t fingerprint =
-        command && config ? 0 : tt_repository_fingerprint(self->options.repository, name);
+    const char *home;
+    uint64_t fingerprint;
+    err = find_home(self, name, &home, &fingerprint, why);
+    if (err) {
+        tt_override_files_remove(temporary);
+        return err;
+    }
+    if (command && config)
+        fingerprint = 0;
     struct tt_repository *repository;
-    err = tt_repository_scan_model(temporary ? temporary : self->options.repository, name, config,
+    err = tt_repository_scan_model(temporary ? temporary : home, name, config,
                                    TT_MODEL_DEFAULT_MAX_BATCH, &repository, why);
     if (err) {
         if (err == TT_ERR_NOT_FOUND)
             err = tt_fail(TT_ERR_INTERNAL, why,
                           "failed to load '%s', failed to poll from model repository: there is no "
-                          "such directory in %s",
-                          name, self->options.repository);
+                          "such directory in %s%s",
+                          name, home,
+                          self->options.repository_count > 1 ? " or the other repositories" : "");
     } else {
         struct tt_model_entry *entry = tt_model_entry_get(&self->entries, name);
         if (entry) {
@@ -281,7 +320,10 @@ static enum tt_err see(void *context, const char *name, uint64_t fingerprint) {
 static enum tt_err look(struct tt_control *self, struct tt_message *why) {
     for (struct tt_model_entry *entry = self->entries; entry; entry = entry->next)
         entry->is_on_disk = false;
-    return tt_repository_list(self->options.repository, see, self, why);
+    enum tt_err err = TT_OK;
+    for (int32_t i = 0; !err && i < self->options.repository_count; i++)
+        err = tt_repository_list(self->options.repositories[i], see, self, why);
+    return err;
 }
 
 /* Follows the disk: loads what came or changed, unloads what went. */
@@ -292,7 +334,7 @@ static void poll(struct tt_control *self) {
         return;
     }
     for (struct tt_model_entry *entry = self->entries; entry; entry = entry->next) {
-        uint64_t now = tt_repository_fingerprint(self->options.repository, entry->name);
+        uint64_t now = fingerprint_of(self, entry->name);
         if (entry->is_on_disk && now && now != entry->fingerprint) {
             if (load(self, entry->name, NULL, &why) == TT_ERR_NO_MEMORY)
                 entry->fingerprint = 0; /* the next look tries again */
@@ -312,8 +354,7 @@ static bool is_loaded(const struct tt_control *self, const struct tt_model_entry
             return false;
         any |= version->model != NULL;
     }
-    return any && entry->fingerprint &&
-           entry->fingerprint == tt_repository_fingerprint(self->options.repository, entry->name);
+    return any && entry->fingerprint && entry->fingerprint == fingerprint_of(self, entry->name);
 }
 
 static enum tt_err carry_out(struct tt_control *self, const struct tt_model_command *command,
@@ -402,17 +443,20 @@ static enum tt_err load_first(struct tt_control *self, struct tt_message *why) {
         const char *name = self->options.load[i];
         if (strcmp(name, "*") == 0)
             all = true;
-        else if (tt_repository_fingerprint(self->options.repository, name) == 0)
+        else if (fingerprint_of(self, name) == 0)
             return tt_fail(TT_ERR_NOT_FOUND, why, "model repository %s: there is no model '%s'",
-                           self->options.repository, name);
+                           self->options.repositories[0], name);
     }
     struct tt_message reason;
     for (struct tt_model_entry *entry = self->entries; entry; entry = entry->next) {
         bool wanted = all;
         for (int32_t i = 0; i < self->options.load_count; i++)
             wanted |= strcmp(self->options.load[i], entry->name) == 0;
-        if (wanted && load(self, entry->name, NULL, &reason) == TT_ERR_NO_MEMORY)
+        enum tt_err failed = wanted ? load(self, entry->name, NULL, &reason) : TT_OK;
+        if (failed == TT_ERR_NO_MEMORY)
             entry->fingerprint = 0;
+        if (failed && !entry->versions) /* else it was said with its version */
+            say(self, TT_LOG_WARNING, "%s", reason.text);
     }
     publish(self);
     for (struct tt_model_entry *entry = self->entries; entry; entry = entry->next) {

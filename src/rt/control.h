@@ -1,9 +1,10 @@
 /* Which models the server has, and the thread that loads and unloads them.
  *
- * Opened with a repository and a mode: `none` loads every model and leaves it at that, `poll` looks
- * again every so often and follows what changed on disk, `explicit` loads what it is told to, at
- * the start and by commands (rt/model_command.h). Opening loads the first models on the caller's
- * thread; a model that cannot be loaded is UNAVAILABLE with its reason, and the others serve.
+ * Opened with a repository, or several, and a mode: `none` loads every model and leaves it at that,
+ * `poll` looks again every so often and follows what changed on disk, `explicit` loads what it is
+ * told to, at the start and by commands (rt/model_command.h). Opening loads the first models on the
+ * caller's thread; a model that cannot be loaded is UNAVAILABLE with its reason, and the others
+ * serve.
  *
  * A load is all or nothing: every version that the version policy asks for is loaded beside those
  * that serve, then all are shown at once in a new catalogue, and the old ones finish what they have
@@ -21,7 +22,9 @@
 enum tt_control_mode { TT_CONTROL_NONE, TT_CONTROL_POLL, TT_CONTROL_EXPLICIT };
 
 struct tt_control_options {
-    const char *repository; /* borrowed for life */
+    /* Directories with models; a name that lies in two is no model. Borrowed for life. */
+    const char *const *repositories;
+    int32_t repository_count; /* >= 1 */
     enum tt_control_mode mode;
     int64_t poll_ns;         /* between two looks at the repository; > 0 */
     const char *const *load; /* explicit: names to load at the start, "*" for all */

@@ -11,11 +11,8 @@ struct tt_domain_task {
     struct tt_engine_task engine_task;
     struct tt_task *task;
     struct tt_tensor_view blank[TT_MAX_TENSORS]; /* of a member that fills the batch up */
+    struct tt_list_node decided;                 /* until it is handed over */
 };
-
-/* Two tasks per executor: one runs, one waits behind it, so that the executor goes on while its
- * completion is on its way to the scheduler. */
-enum { DEPTH = 2 };
 
 /* Where answers keep the order of their requests: those that are computed and stand first go. Who
  * has failed keeps nobody waiting. */
@@ -70,7 +67,7 @@ static void start(void *context, int64_t now, struct tt_task *task) {
     struct tt_served_model *model = self->models[task->model];
     struct tt_engine_member *members =
         self->members + (slot - self->tasks) * (ptrdiff_t)task->capacity;
-    int32_t length = 0;
+    int32_t length = task->length; /* what the policy pads to, if it says so */
     for (int32_t i = 0; i < task->count; i++) {
         struct tt_infer *infer = task->items[i].request->user;
         members[i] = (struct tt_engine_member){.rows = infer->rows,
@@ -87,21 +84,60 @@ static void start(void *context, int64_t now, struct tt_task *task) {
                              &members[count]))
         count++;
     slot->task = task;
-    slot->engine_task = (struct tt_engine_task){.model = model->engine_model,
-                                                .executor = self->first_executor + task->executor,
-                                                .first_step = task->first_step,
-                                                .last_step = task->last_step,
-                                                .length = model->pad ? length : 0,
-                                                .member_count = count,
-                                                .members = members,
-                                                .user = self};
+    slot->engine_task = (struct tt_engine_task){
+        .model = model->engine_model,
+        .executor = self->first_executor + task->executor,
+        .first_step = task->first_step,
+        .last_step = task->last_step,
+        .length = model->pad ? length : 0,
+        .member_count = count,
+        .members = members,
+        .user = self,
+        .step_ends = self->step_ends + (slot - self->tasks) * (ptrdiff_t)TT_DOMAIN_STEP_ENDS,
+        .step_ends_capacity = TT_DOMAIN_STEP_ENDS};
+    for (int32_t i = 0; i <= task->last_step - task->first_step && i < TT_DOMAIN_STEP_ENDS; i++)
+        slot->engine_task.step_ends[i] = TT_NEVER;
     task->user = slot;
+    tt_list_push_back(self->decided, &slot->decided);
+}
+
+static void submit(struct tt_domain *self, struct tt_domain_task *slot) {
+    tt_list_remove(&slot->decided);
     self->engine->ops->submit(self->engine, &slot->engine_task);
 }
 
-/* The engine task that runs (or is next to run) on the domain's executor. */
+/* Is the whole of a model that was always over soon, and does nothing come before it? */
+static bool may_run_here(const struct tt_domain *self, const struct tt_domain_task *slot,
+                         int64_t spent_ns) {
+    const struct tt_task *task = slot->task;
+    const struct tt_served_model *model = self->models[task->model];
+    return self->engine->ops->run_here && !model->varies && task->first_step == 0 &&
+           task->last_step == model->step_model.step_count - 1 &&
+           tt_mechanism_oldest(&self->mechanism, task->executor) == task &&
+           tt_short_runs_expects(&model->short_runs, task->rows) &&
+           spent_ns < tt_short_runs_budget(&model->short_runs, task->rows,
+                                           self->limits->run_here_us * TT_US);
+}
+
+int64_t tt_domain_hand_over(struct tt_list *decided, int64_t spent_ns) {
+    struct tt_domain_task *slot =
+        TT_CONTAINER_OF(tt_list_first(decided), struct tt_domain_task, decided);
+    struct tt_domain *self = slot->engine_task.user;
+    if (!may_run_here(self, slot, spent_ns)) {
+        submit(self, slot);
+        return 0;
+    }
+    tt_list_remove(&slot->decided);
+    self->engine->ops->run_here(self->engine, &slot->engine_task);
+    return slot->engine_task.finished_at - slot->engine_task.started_at + 1;
+}
+
+/* The engine task that runs (or is next to run) on the domain's executor. A policy may stop what it
+ * has started in the same breath: then it must be there to be stopped. */
 static struct tt_engine_task *oldest(struct tt_domain *self, int32_t executor) {
     struct tt_domain_task *slot = tt_mechanism_oldest(&self->mechanism, executor)->user;
+    if (tt_list_linked(&slot->decided))
+        submit(self, slot);
     return &slot->engine_task;
 }
 
@@ -143,8 +179,9 @@ static long long us_of(int64_t ns) { return ns > 0 ? ns / 1000 : 0; }
 
 /* The sentence and the error of a request that was given up: the protocol's words, then the reason
  * and the numbers. */
-static enum tt_err drop_error(const struct tt_domain *self, struct tt_infer *infer, int64_t now,
-                              enum tt_drop_reason reason) {
+static enum tt_err drop_error(const struct tt_domain *self, const struct tt_request *request,
+                              int64_t now, enum tt_drop_reason reason) {
+    struct tt_infer *infer = request->user;
     const struct tt_served_model *model = infer->lane->model;
     const char *name = model->name;
     if (reason == TT_DROP_QUEUE_FULL)
@@ -163,6 +200,15 @@ static enum tt_err drop_error(const struct tt_domain *self, struct tt_infer *inf
                        name, tt_drop_reason_name(reason), waited_us / 1000, waited_us % 1000);
     long long patience_us = us_of(infer->deadline_at - infer->submitted_at);
     long long alone_us = us_of(tt_profile_latency(model->profile, infer->rows, infer->length));
+    if (!infer->request && reason == TT_DROP_EARLY) { /* when it came */
+        long long ahead_us = us_of(tt_mechanism_ahead_ns(&self->mechanism, request));
+        return tt_fail(TT_ERR_TIMEOUT, &infer->why,
+                       "Request timeout expired: request to model '%s' dropped (%s): it would have "
+                       "missed its deadline of %lld.%03lld ms: those who wait before it take "
+                       "%lld.%03lld ms or more, and computing it %lld.%03lld ms",
+                       name, tt_drop_reason_name(reason), patience_us / 1000, patience_us % 1000,
+                       ahead_us / 1000, ahead_us % 1000, alone_us / 1000, alone_us % 1000);
+    }
     return tt_fail(TT_ERR_TIMEOUT, &infer->why,
                    "Request timeout expired: request to model '%s' dropped (%s): it would have "
                    "missed its deadline of %lld.%03lld ms; it had waited %lld.%03lld ms, and "
@@ -173,20 +219,29 @@ static enum tt_err drop_error(const struct tt_domain *self, struct tt_infer *inf
                    self->mechanism.requests.in_use);
 }
 
+/* What is refused or given up now may come again when what is here has gone. */
+static void advise(struct tt_domain *self, struct tt_served_model *model) {
+    int32_t seconds = tt_pace_retry_after_s(&self->pace, self->mechanism.requests.in_use);
+    tt_counter_set(&model->stats->retry_after_s, seconds);
+}
+
 static void ended(void *context, int64_t now, struct tt_request *request, enum tt_ending ending,
                   enum tt_drop_reason reason) {
     struct tt_infer *infer = request->user;
     struct tt_served_model *model = infer->lane->model;
+    struct tt_domain *self = context;
     if (ending != TT_ENDING_DONE)
         count_loss(model->stats, infer, now);
     switch (ending) {
     case TT_ENDING_DONE:
+        tt_pace_answered(&self->pace, now);
         count_success(model, infer, now);
         infer_ends(infer, TT_OK);
         break;
     case TT_ENDING_DROPPED:
         tt_counter_add(&model->stats->dropped[reason], 1);
-        infer_ends(infer, drop_error(context, infer, now, reason));
+        advise(self, model);
+        infer_ends(infer, drop_error(self, request, now, reason));
         break;
     case TT_ENDING_FAILED:
         tt_counter_add(&model->stats->failed, 1);
@@ -218,9 +273,10 @@ static enum tt_err observe(struct tt_domain *self, const struct tt_domain_option
 
 static enum tt_err domain_fill(struct tt_domain *self, const struct tt_domain_options *options,
                                struct tt_message *why) {
-    int32_t tasks = options->executor_count * DEPTH;
+    int32_t tasks = options->executor_count * self->depth;
     self->tasks = calloc((size_t)tasks, sizeof(*self->tasks));
     self->members = calloc((size_t)tasks * (size_t)options->max_batch, sizeof(*self->members));
+    self->step_ends = calloc((size_t)tasks, TT_DOMAIN_STEP_ENDS * sizeof(*self->step_ends));
     self->done = calloc((size_t)options->executor_count, sizeof(*self->done));
     self->models = calloc((size_t)options->model_capacity, sizeof(struct tt_served_model *));
     self->policy = strdup(options->policy);
@@ -230,10 +286,11 @@ static enum tt_err domain_fill(struct tt_domain *self, const struct tt_domain_op
         if (!self->options[i].key || !self->options[i].value)
             return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a domain");
     }
-    if (!self->tasks || !self->members || !self->done || !self->models || !self->policy)
+    if (!self->tasks || !self->members || !self->step_ends || !self->done || !self->models ||
+        !self->policy)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a domain");
     for (; self->executor_count < options->executor_count; self->executor_count++) {
-        enum tt_err err = tt_ring_init(&self->done[self->executor_count], DEPTH + 1);
+        enum tt_err err = tt_ring_init(&self->done[self->executor_count], self->depth + 1);
         if (err)
             return tt_fail(err, why, "out of memory for a domain");
     }
@@ -245,7 +302,7 @@ static enum tt_err domain_fill(struct tt_domain *self, const struct tt_domain_op
     struct tt_mechanism_options mechanism = {.model_capacity = options->model_capacity,
                                              .executor_capacity = options->executor_count,
                                              .max_batch = options->max_batch,
-                                             .depth = DEPTH,
+                                             .depth = self->depth,
                                              .request_limit = (int32_t)options->limits->requests,
                                              .request_reserve = 1024,
                                              .has_rules = true};
@@ -262,6 +319,7 @@ static enum tt_err domain_fill(struct tt_domain *self, const struct tt_domain_op
                                                      .wake = options->wake,
                                                      .wake_context = options->wake_context};
         err = tt_threaded_policy_create(&self->mechanism, options->policy, &setup, &threads, why);
+        self->is_threaded = !err;
     }
     if (err == TT_ERR_UNSUPPORTED)
         err = tt_policy_create(&self->mechanism, options->policy, &setup, why);
@@ -275,8 +333,10 @@ enum tt_err tt_domain_new(const struct tt_domain_options *options, struct tt_dom
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a domain");
     self->engine = options->engine;
     self->limits = options->limits;
+    self->decided = options->decided;
+    self->has_news = true;
     self->first_executor = options->first_executor;
-    self->depth = DEPTH;
+    self->depth = options->depth > 0 ? options->depth : TT_DOMAIN_DEPTH;
     tt_list_init(&self->input_rings);
     enum tt_err err = domain_fill(self, options, why);
     if (err) {
@@ -284,7 +344,8 @@ enum tt_err tt_domain_new(const struct tt_domain_options *options, struct tt_dom
         return err;
     }
     for (int32_t i = 0; i < self->executor_count; i++)
-        tt_mechanism_add_executor(&self->mechanism, 0, i, 0);
+        tt_mechanism_add_executor(&self->mechanism, 0, i,
+                                  options->devices ? options->devices[i] : 0);
     *out_domain = self;
     return TT_OK;
 }
@@ -298,6 +359,7 @@ void tt_domain_free(struct tt_domain *take_domain) {
     tt_mechanism_fini(&take_domain->mechanism);
     free(take_domain->tasks);
     free(take_domain->members);
+    free(take_domain->step_ends);
     free(take_domain->done);
     free(take_domain->models);
     for (int32_t i = 0; i <= take_domain->option_count && i < TT_MAX_OPTIONS; i++) {
@@ -317,6 +379,7 @@ void tt_domain_add_model(struct tt_domain *self, int64_t now, struct tt_served_m
     while (self->models[index])
         index++;
     self->model_count++;
+    self->has_news = true;
     model->index = index;
     model->domain = self;
     self->models[index] = model;
@@ -330,6 +393,7 @@ void tt_domain_add_model(struct tt_domain *self, int64_t now, struct tt_served_m
 
 void tt_domain_remove_model(struct tt_domain *self, int64_t now, struct tt_served_model *model) {
     tt_assert(self->models[model->index] == model);
+    self->has_news = true;
     tt_mechanism_remove_model(&self->mechanism, now, model->index);
     self->models[model->index] = NULL;
     if (model->inputs) {
@@ -341,12 +405,28 @@ void tt_domain_remove_model(struct tt_domain *self, int64_t now, struct tt_serve
 
 /* ---- what happens ---- */
 
+void tt_domain_drain_model(struct tt_domain *self, int64_t now, struct tt_served_model *model) {
+    self->has_news = true;
+    tt_mechanism_drain_model(&self->mechanism, now, model->index);
+}
+
+int64_t tt_domain_decide(struct tt_domain *self, int64_t now) {
+    if (self->has_news || self->is_threaded || now >= self->next_at) {
+        self->has_news = false;
+        tt_mechanism_decide(&self->mechanism, now);
+        self->next_at = tt_mechanism_next_at(&self->mechanism);
+    }
+    return self->next_at;
+}
+
 static void reject(struct tt_served_model *model, struct tt_infer *infer, enum tt_err err) {
+    advise(model->domain, model);
     tt_counter_add(&model->stats->rejected, 1);
     infer_ends(infer, err);
 }
 
 static void ready(struct tt_domain *self, int64_t now, struct tt_infer *infer) {
+    self->has_news = true;
     const struct tt_served_model *model = infer->lane->model;
     if (model->inputs)
         infer->request->slot = infer->slot;
@@ -361,6 +441,7 @@ void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_infer *infe
                                  .priority = infer->priority,
                                  .deadline_at = infer->deadline_at,
                                  .user = infer};
+    self->has_news = true;
     tt_counter_add(&model->stats->accepted, 1);
     infer->is_computed = false;
     if (model->preserve_ordering)
@@ -409,20 +490,30 @@ void tt_domain_take_inputs(struct tt_domain *self, int64_t now) {
 }
 
 void tt_domain_cancel(struct tt_domain *self, int64_t now, struct tt_infer *infer) {
+    self->has_news = true;
     if (infer->request && !infer->request->cancelled)
         tt_mechanism_cancelled(&self->mechanism, now, infer->request);
 }
 
-/* Every task is a batch; its rows are computed when the model's last step is done. */
+/* Every task is a batch; its rows are computed when the model's last step is done, or when they
+ * leave early. */
 static void count_batch(struct tt_served_model *model, const struct tt_task *task,
                         const struct tt_engine_task *engine_task) {
     struct tt_model_stats *stats = model->stats;
     bool whole = engine_task->last_step_done == model->step_model.step_count - 1;
-    int32_t bucket = 0;
+    int32_t bucket = 0, rows = whole ? task->rows : 0;
+    for (int32_t i = 0; i < engine_task->member_count; i++) {
+        const struct tt_engine_member *member = &engine_task->members[i];
+        if (member->next_step < 0)
+            continue;
+        bool leaves = member->next_step == model->step_model.step_count;
+        rows += leaves && !whole ? member->rows : 0;
+        tt_counter_add(leaves ? &stats->left_early : &stats->skipped, 1);
+    }
     while (bucket < TT_BATCH_BUCKETS - 1 && task->rows > 1 << bucket)
         bucket++;
     tt_counter_add(&stats->batches, 1);
-    tt_counter_add(&stats->rows, whole ? task->rows : 0);
+    tt_counter_add(&stats->rows, rows);
     tt_counter_add(&stats->batch_buckets[bucket], 1);
     tt_counter_add(&stats->gathered_bytes, engine_task->gathered_bytes);
     struct tt_batch_stats *batch =
@@ -468,8 +559,12 @@ static void finished(struct tt_domain *self, int64_t now, struct tt_engine_task 
     task->last_step_done = engine_task->last_step_done;
     task->started_at = engine_task->started_at;
     task->ended_at = engine_task->finished_at;
+    self->has_news = true;
     if (engine_task->outcome != TT_ENGINE_ABORTED)
         count_batch(model, task, engine_task);
+    if (task->first_step == 0 && task->last_step == model->step_model.step_count - 1)
+        tt_short_runs_note(&model->short_runs, task->rows, task->ended_at - task->started_at,
+                           self->limits->run_here_us * TT_US);
     for (int32_t i = 0; i < task->count; i++) {
         struct tt_engine_member *member = &engine_task->members[i];
         struct tt_infer *infer = member->user;
@@ -485,6 +580,11 @@ static void finished(struct tt_domain *self, int64_t now, struct tt_engine_task 
         infer->infer_ns += engine_task->infer_ns;
         infer->computed_at = engine_task->finished_at;
         infer->err = member->err;
+        if (member->next_step >= 0) { /* D8: its condition sent it elsewhere */
+            bool leaves = member->next_step == model->step_model.step_count;
+            task->items[i].fate = leaves ? TT_FATE_LEAVES : TT_FATE_JUMPS;
+            task->items[i].jump = member->next_step;
+        }
         if (!member->err || engine_task->outcome == TT_ENGINE_ABORTED)
             continue;
         task->items[i].fate = TT_FATE_FAILS;
@@ -500,6 +600,13 @@ static void finished(struct tt_domain *self, int64_t now, struct tt_engine_task 
         self->engine->ops->state_release(blank->state);
     }
     tt_mechanism_finished(&self->mechanism, now, task);
+}
+
+int64_t tt_domain_step_ended_at(const struct tt_task *task, int32_t step) {
+    const struct tt_domain_task *slot = task->user;
+    int32_t index = step - task->first_step;
+    return index >= 0 && index < TT_DOMAIN_STEP_ENDS ? slot->engine_task.step_ends[index]
+                                                     : TT_NEVER;
 }
 
 void tt_domain_collect(struct tt_domain *self, int64_t now) {

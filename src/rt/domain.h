@@ -13,12 +13,17 @@
 #include "policy/policy.h"
 #include "rt/domain_meter.h"
 #include "rt/infer.h"
+#include "rt/pace.h"
 #include "rt/recorder.h"
 #include "rt/trace.h"
 
 enum {
     TT_DOMAIN_MAX_MODELS = 256,
     TT_DOMAIN_MAX_BATCH = 1024, /* rows */
+    /* One runs, one waits behind it, so that the executor goes on while its completion is on its
+     * way to the scheduler. */
+    TT_DOMAIN_DEPTH = 2,
+    TT_DOMAIN_STEP_ENDS = 512, /* of a task's steps, so many ends are kept */
 };
 
 struct tt_domain_task; /* an engine task with room for its members */
@@ -35,11 +40,17 @@ struct tt_domain {
     int32_t depth;
     struct tt_domain_task *tasks; /* [executor_count * depth] */
     struct tt_engine_member *members;
+    int64_t *step_ends;   /* [executor_count * depth][TT_DOMAIN_STEP_ENDS] */
     struct tt_ring *done; /* per executor: struct tt_engine_task * */
     int32_t model_count;
     struct tt_served_model **models; /* [model_capacity]; NULL: none */
     struct tt_list input_rings;      /* of its models, where the policy waits for inputs */
+    struct tt_list *decided;         /* borrowed; see tt_domain_hand_over */
+    bool has_news;                   /* something to decide upon was told since it decided */
+    bool is_threaded;                /* others tell its policy, too: it is always asked */
+    int64_t next_at;                 /* as of when it last decided */
     struct tt_domain_meter meter;
+    struct tt_pace pace;
     struct tt_recorder_stream *recording; /* NULL: nobody records */
     struct tt_trace_tap *tap;             /* NULL: no trace is kept */
     struct tt_domain *next;
@@ -48,9 +59,12 @@ struct tt_domain {
 struct tt_domain_options {
     struct tt_engine *engine;
     int32_t first_executor, executor_count;
+    const int32_t *devices; /* [executor_count]: which each belongs to; NULL: all to one */
+    int32_t depth;          /* tasks on an executor at once, one of them runs; 0: TT_DOMAIN_DEPTH */
     int32_t model_capacity;
     int32_t max_batch;
     const struct tt_limits *limits; /* borrowed for the domain's life */
+    struct tt_list *decided;        /* where its tasks go when they are decided; borrowed */
     const char *policy;
     const struct tt_option *options;
     int32_t option_count;
@@ -79,8 +93,25 @@ void tt_domain_take_inputs(struct tt_domain *self, int64_t now);
 /* From a port's ring. */
 void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_infer *infer);
 void tt_domain_cancel(struct tt_domain *self, int64_t now, struct tt_infer *infer);
+/* No new requests of the model are to be expected. */
+void tt_domain_drain_model(struct tt_domain *self, int64_t now, struct tt_served_model *model);
 /* Takes in what executors finished. */
 void tt_domain_collect(struct tt_domain *self, int64_t now);
+/* Decides, if anything happened or its time has come. Returns when its time comes next. */
+int64_t tt_domain_decide(struct tt_domain *self, int64_t now);
+/* A turn leaves the tasks that it decided in a list of all domains. After each turn, and before the
+ * next, whoever took it hands them over, in order, out of the scheduler's lock: the first one goes
+ * to its executor, or, if the executor is idle and the model's like were always over soon
+ * (rt/short_runs.h), it runs here and now. `spent_ns`: what the caller has spent on such runs
+ * already (TT_NEVER: it does none). Returns how long that took, 0 where it did not run here. */
+int64_t tt_domain_hand_over(struct tt_list *decided, int64_t spent_ns);
+/* For observers of TT_EVENT_FINISHED: when step `step` (first_step .. last_step_done) of the task
+ * ended; TT_NEVER: it is not known. */
+int64_t tt_domain_step_ended_at(const struct tt_task *task, int32_t step);
+/* The request behind one that an observer hears of. */
+static inline struct tt_infer *tt_domain_infer_of(const struct tt_request *request) {
+    return request->user;
+}
 /* An executor of the engine finished a task: to the domain's ring. Executor's thread. */
 void tt_domain_done(struct tt_domain *self, struct tt_engine_task *task);
 

@@ -39,6 +39,9 @@ static struct tt_multicore_batch *ended(void *context, int64_t now) {
     self->batches[top->id] = NULL;
     self->busy_ns += batch->ended_at - batch->started_at;
     tt_heap_remove(&self->ends, top->id);
+    top = tt_heap_top(&self->ends);
+    if (top) /* made long ago, and asked for next */
+        __builtin_prefetch(&self->batches[top->id]->started_at);
     return batch;
 }
 

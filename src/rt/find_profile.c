@@ -72,6 +72,10 @@ static enum tt_err read_file(const struct tt_find_profile_options *options,
     if (!err && file->step_count && file->step_count != steps)
         err = tt_fail(TT_ERR_INVALID, why, "it has %d steps, and the model has %d",
                       file->step_count, steps);
+    if (!err && !file->step_count && steps > 1 && options->decides)
+        err = tt_fail(TT_ERR_INVALID, why,
+                      "it says nothing of the model's %d stages, by whose times its policy decides",
+                      steps);
     if (err) {
         tt_profile_file_close(file);
         return err == TT_ERR_INVALID ? refuse_stale(options, path, why) : err;
@@ -150,6 +154,11 @@ enum tt_err tt_find_profile(const struct tt_find_profile_options *options,
     if (err != TT_ERR_NOT_FOUND)
         return err;
     *out_steps = NULL;
+    if (options->is_emulated)
+        return tt_fail(TT_ERR_INVALID, why,
+                       "%s: an emulated model takes as long as its profile says, and there is "
+                       "none; write profile.pbtxt, such as: linear { alpha_ms: 0.1 beta_ms: 2 }",
+                       options->model->directory);
     if (options->decides || options->model->settings->slo_ns != 0)
         return measure(options, out_whole, out_steps, why);
     return tt_profile_new_linear(0, 1, max_batch(options), out_whole, why);

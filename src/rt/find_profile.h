@@ -13,6 +13,7 @@ struct tt_find_profile_options {
     const char *path;   /* of the ONNX file */
     const char *stages; /* how it is cut (tt_slices_describe); "": not at all */
     bool decides;       /* does the policy decide by run times? */
+    bool is_emulated;   /* it runs for as long as its profile says: there must be one */
     bool measure_stale; /* measure anew what is stale; else it is refused */
     struct tt_engine_model *loaded;
     void (*say)(void *context, enum tt_log_level level, const char *line);
@@ -20,8 +21,8 @@ struct tt_find_profile_options {
 };
 
 /* `*out_steps`: malloc'ed, one per step of the loaded model, owned profiles; NULL where nothing is
- * known of the steps. Errors: INVALID (the file is wrong, or stale: the sentence says how), and
- * those of measuring. */
+ * known of the steps. Errors: INVALID (the file is wrong, or stale, or missing where there must be
+ * one: the sentence says it), and those of measuring. */
 TT_MUST_CHECK enum tt_err tt_find_profile(const struct tt_find_profile_options *options,
                                           struct tt_profile **out_whole,
                                           struct tt_profile ***out_steps, struct tt_message *why);

@@ -12,6 +12,7 @@ enum {
     LANE_BYTES = 64 << 20, /* of a lane's slots, but for two batches of large rows */
     LANE_MOST_BYTES = 1 << 30,
     LANE_SLOTS = 4096,    /* most slots of a lane */
+    MOST_ROUNDS = 4,      /* of one flush */
     KEPT_BYTES = 1 << 20, /* an infer's own memory beyond this is given back with it */
 };
 
@@ -151,6 +152,8 @@ enum tt_err tt_port_open(struct tt_serving *serving, tt_port_wake_fn *wake, void
         return tt_fail(err, why, "out of memory for a port");
     }
     tt_command_box_init(&port->commands);
+    tt_nap_init(&port->nap);
+    tt_nap_begin(&port->nap);
     tt_scheduler_add_port(serving, port);
     tt_port_refresh(port);
     *out_port = port;
@@ -206,10 +209,11 @@ void tt_port_sweep_lanes(struct tt_port *port) {
 
 /* Something has been pushed for the scheduler. */
 static void tell(struct tt_port *port) {
-    if (port->holds_back)
-        port->has_news = true;
-    else
-        tt_scheduler_wake(port->serving);
+    port->has_news = true;
+    if (!port->holds_back) {
+        port->has_news = false;
+        tt_scheduler_wake_from(port);
+    }
 }
 
 /* Nobody reads its inputs any more. */
@@ -251,6 +255,8 @@ static void recycle(struct tt_infer *infer) {
 }
 
 void tt_port_drain(struct tt_port *port) {
+    if (!port->holds_back)
+        tt_nap_begin(&port->nap); /* before it looks, so that what comes later wakes it again */
     tt_port_refresh(port);
     tt_command_box_drain(&port->commands);
     void *message;
@@ -271,9 +277,24 @@ void tt_port_drain(struct tt_port *port) {
 void tt_port_hold_back(struct tt_port *port) { port->holds_back = true; }
 
 void tt_port_flush(struct tt_port *port) {
-    if (port->has_news)
-        tt_scheduler_wake(port->serving);
-    port->has_news = false;
+    tt_nap_end(&port->nap);
+    for (int32_t round = 0; round < MOST_ROUNDS; round++) {
+        if (port->has_news) {
+            port->has_news = false;
+            tt_scheduler_wake_from(port);
+        }
+        if (tt_ring_is_empty(&port->to_port))
+            return;
+        tt_port_drain(port); /* which may bring news: those who waited behind what is answered */
+    }
+    port->wake(port->wake_context); /* others, too, want to be heard: it goes on after them */
+}
+
+void tt_port_rest(struct tt_port *port) {
+    tt_port_flush(port);
+    tt_nap_begin(&port->nap);
+    if (!tt_ring_is_empty(&port->to_port)) /* it came between the two */
+        port->wake(port->wake_context);
 }
 
 /* ---- the life of an infer ---- */

@@ -16,6 +16,7 @@
 #ifndef TT_RT_INFER_H
 #define TT_RT_INFER_H
 
+#include "base/nap.h"
 #include "base/ring.h"
 #include "core/request.h"
 #include "rt/catalogue.h"
@@ -85,6 +86,7 @@ struct tt_port {
     int64_t queue_bytes; /* of the inputs of those in flight */
     struct tt_command_box commands;
     bool holds_back, has_news; /* the port's: see tt_port_hold_back */
+    struct tt_nap nap;         /* one that does not hold back naps whenever it is not draining */
     bool dirty;                /* the scheduler's: wake it at the end of the turn */
     struct tt_port *next;
 };

@@ -24,6 +24,7 @@ struct tt_limits {
     int64_t requests;       /* in flight, in all; and in each scheduling domain */
     int64_t model_requests; /* in flight, per model version */
     int64_t queue_bytes;    /* of all inputs of requests in flight, together */
+    int64_t run_here_us; /* a run that is always shorter needs no executor's thread; 0: every run */
     int64_t idle_timeout_ms, header_timeout_ms, body_timeout_ms, write_timeout_ms;
 };
 

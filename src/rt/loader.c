@@ -1,6 +1,7 @@
 #include "rt/loader.h"
 
 #include "base/instant.h"
+#include "engine/emulated.h"
 #include "engine/onnxruntime.h"
 #include "model/repository.h"
 #include "model/slices.h"
@@ -8,6 +9,7 @@
 #include "rt/find_profile.h"
 #include "rt/find_workers.h"
 #include "rt/input_ring.h"
+#include "rt/model_exits.h"
 #include "rt/slicer.h"
 #include "rt/warm_up.h"
 
@@ -19,6 +21,7 @@ enum { MOST_INSTANCES = 256 };
 
 /* One model's policy as it will be placed; the strings are the repository's or literals. */
 struct placing {
+    bool is_imposed; /* not what the model asks for */
     struct tt_serving_policy policy;
     struct tt_option options[TT_MAX_OPTIONS];
     struct tt_worker_options found; /* what some of them are, beside */
@@ -31,6 +34,7 @@ struct site {
     int32_t executors, next_executor;
     int32_t model_count;
     bool is_own; /* of one model, which asked for instances */
+    bool is_emulated;
     struct site *next;
 };
 
@@ -38,7 +42,8 @@ struct tt_loader {
     struct tt_loader_options options;
     struct tt_serving *serving;
     struct tt_ort_library *library;
-    struct tt_engine *bench; /* of one executor; what is not served yet runs there, alone */
+    /* Of one executor each; what is not served yet runs there, alone. */
+    struct tt_engine *bench, *emulated_bench;
     struct site *sites;
 };
 
@@ -75,6 +80,8 @@ static void choose_policy(const struct tt_repository_model *model, struct placin
     else if (!*name)
         name = model->config->batching.dynamic ? "window" : "serial";
     placing->policy.name = name;
+    if (strcmp(name, "deferred") == 0)
+        add_option(placing, "closed_loop", "on"); /* clients over HTTP often are */
     if (strcmp(name, "window") == 0)
         add_option(placing, "same_length", "on");
     if (strcmp(name, "window") == 0 || strcmp(name, "serial") == 0)
@@ -93,7 +100,7 @@ static enum tt_err choose_workers(struct tt_loader *self, const struct tt_reposi
                                   const char *path, struct placing *placing,
                                   struct tt_message *why) {
     const char *variant = option_of(placing, "variant");
-    if (strcmp(placing->policy.name, "elastic") != 0 || !variant ||
+    if (placing->is_imposed || strcmp(placing->policy.name, "elastic") != 0 || !variant ||
         strcmp(variant, "enhanced") != 0 || option_of(placing, "configurations"))
         return TT_OK;
     struct tt_find_workers_options options = {.model = model,
@@ -118,6 +125,15 @@ static int32_t executors_of(const struct tt_loader *self, const struct placing *
             ? tt_options_sizes("workers", placing->options, placing->policy.option_count, sizes, 1)
             : 0;
     return count > 0 && count <= MOST_INSTANCES ? count : self->options.executors;
+}
+
+/* What whoever opened the loader says. */
+static void impose_policy(const struct tt_serving_policy *policy, struct placing *placing) {
+    placing->is_imposed = true;
+    placing->policy = *policy;
+    placing->policy.options = placing->options;
+    for (int32_t i = 0; i < policy->option_count; i++)
+        placing->options[i] = policy->options[i];
 }
 
 static bool same(const struct placing *a, const struct placing *b) {
@@ -147,6 +163,8 @@ static void site_free(struct site *site) {
 static bool site_copy(struct site *site, const struct placing *from) {
     struct placing *to = &site->placing;
     to->policy.options = to->options;
+    to->policy.depth = from->policy.depth;
+    to->policy.devices = from->policy.devices;
     to->policy.name = strdup(from->policy.name);
     bool good = to->policy.name != NULL;
     for (int32_t i = 0; good && i < from->policy.option_count; i++) {
@@ -158,12 +176,29 @@ static bool site_copy(struct site *site, const struct placing *from) {
     return good;
 }
 
+static enum tt_err open_engine(const struct tt_loader *self, bool is_emulated, int32_t executors,
+                               int32_t depth, struct tt_engine **out_engine,
+                               struct tt_message *why) {
+    struct tt_emulated_engine_options emulated = {.executor_count = executors,
+                                                  .queue_depth = depth,
+                                                  .done = tt_serving_done,
+                                                  .done_context = self->serving};
+    struct tt_ort_engine_options ort = {.library = self->library,
+                                        .executor_count = executors,
+                                        .queue_depth = depth,
+                                        .done = tt_serving_done,
+                                        .done_context = self->serving};
+    return is_emulated ? tt_emulated_engine_open(&emulated, out_engine, why)
+                       : tt_ort_engine_open(&ort, out_engine, why);
+}
+
 /* The site for a model that is placed so: one with room, or a new one. `instances` > 0: one for it
  * alone, with so many executors. */
 static enum tt_err find_site(struct tt_loader *self, const struct placing *placing,
-                             int32_t instances, struct site **out_site, struct tt_message *why) {
+                             int32_t instances, bool is_emulated, struct site **out_site,
+                             struct tt_message *why) {
     for (struct site *site = self->sites; site && instances == 0; site = site->next) {
-        if (!site->is_own && same(&site->placing, placing) &&
+        if (!site->is_own && site->is_emulated == is_emulated && same(&site->placing, placing) &&
             site->model_count < TT_DOMAIN_MAX_MODELS) {
             *out_site = site;
             return TT_OK;
@@ -173,13 +208,11 @@ static enum tt_err find_site(struct tt_loader *self, const struct placing *placi
     if (!site)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     site->is_own = instances > 0;
+    site->is_emulated = is_emulated;
     site->executors = instances > 0 ? instances : executors_of(self, placing);
-    struct tt_ort_engine_options options = {.library = self->library,
-                                            .executor_count = site->executors,
-                                            .queue_depth = 2,
-                                            .done = tt_serving_done,
-                                            .done_context = self->serving};
-    enum tt_err err = site_copy(site, placing) ? tt_ort_engine_open(&options, &site->engine, why)
+    int32_t depth = placing->policy.depth > 2 ? placing->policy.depth : 2;
+    enum tt_err err = site_copy(site, placing) ? open_engine(self, is_emulated, site->executors,
+                                                             depth, &site->engine, why)
                                                : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     if (err) {
         site_free(site);
@@ -204,6 +237,39 @@ static void leave_site(struct tt_loader *self, struct site *site) {
 }
 
 /* ---- models ---- */
+
+/* What an emulated model takes: what its profile says. */
+static int64_t emulated_latency(void *context, int32_t rows, int32_t length, int32_t first_step,
+                                int32_t last_step) {
+    (void)first_step; /* it has one */
+    (void)last_step;
+    const struct tt_served_model *served = context;
+    return tt_profile_latency(served->profile, rows, length);
+}
+
+static enum tt_err load_emulated(struct tt_loader *self, const struct tt_repository_model *model,
+                                 struct tt_served_model *served,
+                                 struct tt_engine_model **out_loaded, struct tt_message *why) {
+    if (!self->emulated_bench) {
+        struct tt_emulated_engine_options bench = {.executor_count = 1, .queue_depth = 1};
+        enum tt_err err = tt_emulated_engine_open(&bench, &self->emulated_bench, why);
+        if (err)
+            return err;
+    }
+    struct tt_signature *signature = malloc(sizeof(*signature)); /* too large for the stack */
+    if (!signature)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    *signature = model->config->signature;
+    if (signature->max_batch > TT_DOMAIN_MAX_BATCH)
+        signature->max_batch = TT_DOMAIN_MAX_BATCH;
+    struct tt_emulated_model_options load = {.signature = signature,
+                                             .step_count = 1,
+                                             .latency_ns = emulated_latency,
+                                             .latency_context = served};
+    enum tt_err err = tt_emulated_engine_load(self->emulated_bench, &load, out_loaded, why);
+    free(signature);
+    return err;
+}
 
 /* The whole graph as one step, or the stages that the settings ask for, one step each. So many
  * executors will run it. */
@@ -243,7 +309,14 @@ static enum tt_err load_engine_model(struct tt_loader *self,
                                          .max_batch = max_batch > 0 ? max_batch : 1,
                                          .slot_count = stages->slots,
                                          .own_arenas = stages->own_arenas ? executors : 0};
+    struct tt_model_exits exits;
+    err = tt_model_exits_init(&exits, model->settings, path, why);
+    if (err)
+        return err;
+    load.exit_count = exits.count;
+    load.exits = exits.exits;
     err = tt_ort_engine_load_slices(self->bench, &load, out_loaded, why);
+    tt_model_exits_fini(&exits);
     if (!err) {
         snprintf(line, sizeof(line), "model %s: %d stages, %s", model->name,
                  self->bench->ops->step_count(*out_loaded),
@@ -335,22 +408,50 @@ static int32_t instances_of(const struct tt_model_config *config) {
     return count < MOST_INSTANCES ? count : MOST_INSTANCES;
 }
 
+static void adopt(struct tt_engine *engine, bool is_emulated, struct tt_engine_model *model) {
+    if (is_emulated)
+        tt_emulated_engine_adopt(engine, model);
+    else
+        tt_ort_engine_adopt(engine, model);
+}
+
 static enum tt_err place(struct tt_loader *self, const struct placing *placing, int32_t instances,
                          struct tt_served_model *served, struct tt_message *why) {
     struct site *site = NULL;
-    enum tt_err err = find_site(self, placing, instances, &site, why);
+    const struct tt_engine *bench = served->engine_model->engine;
+    bool is_emulated = bench == self->emulated_bench;
+    enum tt_err err = find_site(self, placing, instances, is_emulated, &site, why);
     if (err)
         return err;
-    tt_ort_engine_adopt(site->engine, served->engine_model);
+    adopt(site->engine, is_emulated, served->engine_model);
     err = tt_serving_place(self->serving, served, &site->placing.policy, site->engine,
                            site->executors, &site->next_executor, why);
     if (err) {
-        tt_ort_engine_adopt(self->bench, served->engine_model);
+        adopt(is_emulated ? self->emulated_bench : self->bench, is_emulated, served->engine_model);
         leave_site(self, site);
         return err;
     }
     site->model_count++;
     return TT_OK;
+}
+
+/* L2: an objective that no request can meet is a mistake of whoever wrote it, not of who asks: they
+ * are served as well as can be, and counted as late. (A policy that drops what is late still
+ * does.) */
+static void warn_of_objective(struct tt_loader *self, struct tt_served_model *served) {
+    int64_t alone_ns = tt_profile_latency(served->profile, 1, 0);
+    int64_t slo_ns = served->step_model.slo_ns;
+    if (slo_ns >= alone_ns)
+        return;
+    for (int32_t i = 0; served->rules && i <= served->priority_count; i++)
+        served->rules[i].compute_late = true;
+    char line[600];
+    snprintf(line, sizeof(line),
+             "model %s version %s: slo_us is %lld, and one request alone takes %lld us: no answer "
+             "can be in time; give it more, or leave slo_us out",
+             served->name, served->version, (long long)(slo_ns / TT_US),
+             (long long)(alone_ns / TT_US));
+    self->options.say(self->options.say_context, TT_LOG_WARNING, line);
 }
 
 static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository_model *model,
@@ -361,16 +462,21 @@ static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository
     const char *policy = placing->policy.name;
     char stages[1024];
     int32_t instances = instances_of(model->config);
-    struct tt_find_profile_options profiles = {.model = model,
-                                               .path = version->path,
-                                               .stages = stages,
-                                               .decides = strcmp(policy, "window") != 0 &&
-                                                          strcmp(policy, "serial") != 0,
-                                               .measure_stale = self->options.measure_stale,
-                                               .say = self->options.say,
-                                               .say_context = self->options.say_context};
+    struct tt_find_profile_options profiles = {
+        .model = model,
+        .path = version->path,
+        .stages = stages,
+        .decides = strcmp(policy, "window") != 0 && strcmp(policy, "serial") != 0,
+        .is_emulated = tt_model_config_is_emulated(model->config),
+        .measure_stale = self->options.measure_stale,
+        .say = self->options.say,
+        .say_context = self->options.say_context};
+    bool is_emulated = tt_model_config_is_emulated(model->config);
+    stages[0] = '\0';
     enum tt_err err = refuse_reshape(model->config, why);
-    if (!err)
+    if (!err && is_emulated)
+        err = load_emulated(self, model, served, &profiles.loaded, why);
+    else if (!err)
         err = load_engine_model(self, model, version->path,
                                 instances ? instances : executors_of(self, placing), stages,
                                 sizeof(stages), &profiles.loaded, why);
@@ -379,12 +485,13 @@ static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository
     struct tt_profile *whole = NULL, **steps = NULL;
     err = tt_find_profile(&profiles, &whole, &steps, why);
     if (err) {
-        self->bench->ops->unload(profiles.loaded);
+        profiles.loaded->engine->ops->unload(profiles.loaded);
         return err;
     }
     err = tt_served_model_loaded(served, profiles.loaded, whole, steps);
     if (err)
         return tt_fail(err, why, "out of memory");
+    warn_of_objective(self, served);
     err = tt_served_model_narrow(served, told, why);
     if (!err)
         err = check_shapes_mix(served, placing, why);
@@ -412,7 +519,7 @@ static enum tt_err new_served(const struct tt_repository_model *model,
     struct tt_served_model_spec spec = {
         .name = model->name,
         .version = version,
-        .platform = "onnxruntime_onnx",
+        .platform = model->config->message->platform,
         .config_json = config_json,
         .slo_ns = settings->slo_ns > 0 ? settings->slo_ns : TT_NEVER,
         .window_ns = batching->max_delay_ns,
@@ -423,7 +530,7 @@ static enum tt_err new_served(const struct tt_repository_model *model,
         .pad = settings->pad,
         .priority_count = batching->priority_count,
         .default_priority = batching->default_priority,
-        .rules = batching->rules,
+        .rules = placing->is_imposed ? NULL : batching->rules, /* who imposes wants it alone */
         .computes_late = computes_late(placing),
         .honours_timeout = !batching->has_rules,
         .preserve_ordering = batching->preserve_ordering,
@@ -443,7 +550,10 @@ enum tt_err tt_loader_load(struct tt_loader *self, const struct tt_repository_mo
     tt_text_init(&config);
     struct tt_served_model *served;
     struct placing placing = {0};
-    choose_policy(model, &placing);
+    if (self->options.policy)
+        impose_policy(self->options.policy, &placing);
+    else
+        choose_policy(model, &placing);
     enum tt_err err = choose_workers(self, model, model->versions[version].path, &placing, why);
     if (err) {
         tt_text_fini(&config);
@@ -514,6 +624,8 @@ void tt_loader_close(struct tt_loader *take_self) {
     tt_assert(take_self->sites == NULL);
     if (take_self->bench)
         take_self->bench->ops->close(take_self->bench);
+    if (take_self->emulated_bench)
+        take_self->emulated_bench->ops->close(take_self->emulated_bench);
     tt_ort_library_close(take_self->library);
     free(take_self);
 }

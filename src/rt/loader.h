@@ -20,7 +20,10 @@
 struct tt_loader_options {
     int32_t executors;       /* per domain, where a model does not ask for instances */
     const char *onnxruntime; /* the library's path; NULL: looked for */
-    bool measure_stale;      /* a profile of another model file or device: measure, do not refuse */
+    /* How every model is placed, whatever its configuration asks for, and without its queue rules
+     * (borrowed for life); NULL: as it asks. */
+    const struct tt_serving_policy *policy;
+    bool measure_stale; /* a profile of another model file or device: measure, do not refuse */
     /* Called with lines for people: what serves how. Borrowed for life. */
     void (*say)(void *context, enum tt_log_level level, const char *line);
     void *say_context;

@@ -41,7 +41,9 @@ struct tt_model_stats {
     struct tt_counter late;       /* of those, after their deadline */
     struct tt_counter dropped[5]; /* by tt_drop_reason */
     struct tt_counter failed, cancelled, rejected;
-    struct tt_counter rows; /* computed */
+    struct tt_counter rows;       /* computed */
+    struct tt_counter left_early; /* D8: requests that left before the model's last step */
+    struct tt_counter skipped;    /* times that a request went on behind some steps */
     struct tt_counter batches;
     struct tt_counter batch_buckets[TT_BATCH_BUCKETS]; /* not cumulative */
     /* Sums over the succeeded: from submission to the end; waiting; computing, which is the sum of
@@ -58,6 +60,7 @@ struct tt_model_stats {
     struct tt_duration_histogram answering; /* from submission to the end, of the succeeded */
     struct tt_duration_histogram queueing;  /* from submission until the first run was decided */
     struct tt_duration_histogram slack;     /* from then to the deadline, where there is one */
+    struct tt_counter retry_after_s;        /* what the last one was told that did not get in */
     struct tt_counter last_at;              /* instant of the last success; 0: none */
     struct tt_batch_stats *by_size;         /* [TT_STATS_MAX_BATCH + 1], by rows */
 };

@@ -123,8 +123,11 @@ void tt_model_thread_fini(struct tt_model_thread *self) {
 
 static struct tt_ticket *ticket_take(struct tt_model_thread *self) {
     struct tt_list_node *node = self->free_tickets;
-    if (node) { /* the one used last: it is warm */
+    if (node) { /* the one used last: it is warm, unless somebody else had our processor meanwhile
+                 */
         self->free_tickets = node->next;
+        __builtin_prefetch(node->prev, 1);
+        self->given_count--;
         return tt_ticket_at(node);
     }
     if (self->ticket_fresh == self->ticket_limit)
@@ -133,6 +136,9 @@ static struct tt_ticket *ticket_take(struct tt_model_thread *self) {
 }
 
 static void ticket_give(struct tt_model_thread *self, struct tt_ticket *ticket) {
+    struct tt_list_node **given = &self->given[self->given_count++ % TT_MODEL_THREAD_AHEAD];
+    ticket->link.prev = *given;
+    *given = &ticket->link;
     ticket->link.next = self->free_tickets;
     self->free_tickets = &ticket->link;
 }
@@ -275,6 +281,7 @@ static bool take_requests(struct tt_model_thread *self) {
             count = count < room ? count : room;
             oldest_at = tt_instant_min(oldest_at, requests[0].arrived_at);
             for (int32_t i = 0; i < count; i++) {
+                __builtin_prefetch(&requests[i + TT_MODEL_THREAD_AHEAD]);
                 tt_assert(requests[i].model < self->model_count);
                 if (__builtin_expect(requests[i].rows == TT_MULTICORE_COMMAND, 0))
                     obey(self, &requests[i]);

@@ -53,6 +53,8 @@ struct tt_model_thread_stats {
     struct tt_histogram intake_ns; /* arrival to the turn that took it in: oldest of each turn */
 };
 
+enum { TT_MODEL_THREAD_AHEAD = 8 }; /* requests and tickets that are fetched ahead */
+
 struct tt_model_thread {
     int32_t index, thread_count, model_count;
     struct tt_deferred_model half;
@@ -68,7 +70,9 @@ struct tt_model_thread {
     uint64_t fleet_version;
 
     struct tt_ticket *tickets;
-    struct tt_list_node *free_tickets; /* by next */
+    struct tt_list_node *free_tickets; /* by next; prev: a hint at one further on, to be fetched */
+    struct tt_list_node *given[TT_MODEL_THREAD_AHEAD]; /* back to the free ones last */
+    uint32_t given_count;
     int32_t ticket_limit, ticket_fresh, queued;
     struct tt_multicore_batch *free_batches;
     void *batch_memory;

@@ -146,6 +146,7 @@ void *tt_record_model_pack(const struct tt_step_model *model, size_t head_bytes,
     m.slo_ns = model->slo_ns;
     m.max_batch = model->max_batch;
     m.window_ns = model->window_ns;
+    m.padded = model->padded;
     m.n_preferred = (size_t)model->preferred_count;
     m.preferred = (int32_t *)model->preferred;
     m.n_output_quantile = model->output_quantiles ? TT_QUANTILES : 0;
@@ -218,6 +219,7 @@ static enum tt_err fill_model(struct tt_record_model *self, const Tutti__Recorde
                                     .steps = steps,
                                     .slo_ns = m->slo_ns,
                                     .max_batch = m->max_batch,
+                                    .padded = m->padded,
                                     .output_quantiles = quantiles,
                                     .window_ns = m->window_ns,
                                     .preferred_count = (int32_t)m->n_preferred,

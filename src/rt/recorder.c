@@ -38,6 +38,8 @@ struct tt_recorder {
     struct tt_recorder_stream *streams, **last;
     uint32_t stream_count;
     struct tt_counter bytes; /* whole blocks in the file */
+    int64_t most_bytes;      /* of the file; 0: no limit */
+    bool full;               /* the thread's: it has ended at its limit */
     bool failing;            /* the thread's */
     int64_t retry_at;        /* the thread's, while failing */
     char failure[256];       /* what failed last */
@@ -148,9 +150,28 @@ static void note_losses(struct tt_recorder *self) {
     say(self, line);
 }
 
+/* Ends the recording where another block of `count` bytes would take it over its limit. Nothing is
+ * lost of what it holds: it is whole up to there. An errno when the end could not be written. */
+static int keep_limit(struct tt_recorder *self, size_t count) {
+    int64_t bytes = tt_counter_get(&self->bytes);
+    if (self->full || self->most_bytes == 0 ||
+        bytes + (int64_t)count + 2 * TT_RECORDING_BLOCK_BYTES <= self->most_bytes)
+        return 0;
+    int failed = write_block(self, TT_RECORDING_END_STREAM, (struct tt_byte_piece[2]){{0}, {0}});
+    if (failed)
+        return failed;
+    self->full = true;
+    char line[600];
+    snprintf(line, sizeof(line),
+             "recording %s: it ends here, at %" PRId64 " bytes, its limit; serving goes on",
+             self->path, bytes);
+    say(self, line);
+    return 0;
+}
+
 /* A loss at the very end has no later event to be said before. */
 static int write_last_gap(struct tt_recorder *self, const struct tt_recorder_stream *stream) {
-    if (stream->encoder.gap == 0)
+    if (stream->encoder.gap == 0 || self->full)
         return 0;
     uint8_t gap[2 + TT_VARINT_BYTES] = {TT_RECORD_GAP, 0};
     size_t count = (size_t)(tt_varint_put(gap + 2, (uint64_t)stream->encoder.gap) - gap);
@@ -172,10 +193,12 @@ static int empty_ring(struct tt_recorder *self, struct tt_recorder_stream *strea
     bool left = tt_flag_is_raised(&stream->left); /* before we look: nothing comes after */
     struct tt_byte_piece pieces[2];
     size_t count = tt_byte_ring_peek(&stream->ring, pieces);
-    int failed = count > 0 ? write_block(self, stream->number, pieces) : 0;
+    int failed = count > 0 ? keep_limit(self, count) : 0;
+    if (count > 0 && !failed && !self->full)
+        failed = write_block(self, stream->number, pieces);
     if (failed)
         return failed;
-    *out_wrote |= count > 0;
+    *out_wrote |= count > 0 && !self->full;
     tt_byte_ring_take(&stream->ring, count);
     if (left)
         failed = write_last_gap(self, stream);
@@ -261,6 +284,7 @@ enum tt_err tt_recorder_open(const struct tt_recorder_options *options,
     self->path = strdup(options->path);
     self->program = strdup(options->program ? options->program : "");
     self->ring_bytes = options->ring_bytes ? options->ring_bytes : TT_RECORDER_RING_BYTES;
+    self->most_bytes = options->most_bytes;
     self->last = &self->streams;
     self->say = options->say;
     self->say_context = options->say_context;
@@ -343,7 +367,7 @@ enum tt_err tt_recorder_close(struct tt_recorder *take_self, struct tt_message *
     self->failing = false; /* a last try */
     empty_rings(self);
     int failed = 0;
-    if (!self->failing)
+    if (!self->failing && !self->full)
         failed = write_block(self, TT_RECORDING_END_STREAM, (struct tt_byte_piece[2]){{0}, {0}});
     if (failed)
         note_failure(self, failed);
@@ -352,7 +376,7 @@ enum tt_err tt_recorder_close(struct tt_recorder *take_self, struct tt_message *
     if (self->failing)
         err = tt_fail(TT_ERR_IO, why, "the recording %s ends early, at %" PRId64 " bytes: %s",
                       self->path, stats.bytes, self->failure);
-    else if (stats.lost_events > 0)
+    else if (stats.lost_events > 0 && !self->full)
         err = tt_fail(TT_ERR_IO, why, "the recording %s has gaps: %" PRId64 " events were lost",
                       self->path, stats.lost_events);
     recorder_free(self);

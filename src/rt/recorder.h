@@ -20,8 +20,9 @@
 enum { TT_RECORDER_RING_BYTES = 4 << 20 };
 
 struct tt_recorder_options {
-    const char *path;  /* overwritten */
-    size_t ring_bytes; /* per domain; 0: TT_RECORDER_RING_BYTES */
+    const char *path;   /* overwritten */
+    int64_t most_bytes; /* of the file: it ends there, and can be replayed so far; 0: no limit */
+    size_t ring_bytes;  /* per domain; 0: TT_RECORDER_RING_BYTES */
     const char *program;
     /* For people: what went wrong, and that it goes on. The recorder's thread; may be NULL. */
     void (*say)(void *context, enum tt_log_level level, const char *line);

@@ -7,6 +7,9 @@
 /* There is something in a ring for the scheduler. Any thread: it takes the scheduler's turn itself
  * where nobody else is at it, so it must hold no lock, and `wake` of a port may be called. */
 void tt_scheduler_wake(struct tt_serving *serving);
+/* The same for a port's own thread, which may also run short tasks itself, and which looks at the
+ * port afterwards: it is not woken. */
+void tt_scheduler_wake_from(struct tt_port *port);
 /* The scheduler looks at this port's ring from now on / never again when this returns. Port's
  * thread. */
 void tt_scheduler_add_port(struct tt_serving *serving, struct tt_port *port);

@@ -111,6 +111,7 @@ static void note_varies(struct tt_served_model *self) {
     self->varies = false;
     for (int32_t i = 0; i < self->signature->input_count; i++)
         self->varies |= input_varies(&self->signature->inputs[i], self->signature->batched);
+    self->step_model.padded = self->pad && self->varies;
 }
 
 /* What traces call a step; of models of more steps, the later ones have no name of their own. */
@@ -229,6 +230,11 @@ const char *tt_served_model_name(const struct tt_served_model *model) { return m
 const char *tt_served_model_version(const struct tt_served_model *model) { return model->version; }
 const char *tt_served_model_platform(const struct tt_served_model *model) {
     return model->platform;
+}
+
+int32_t tt_served_model_retry_after_s(const struct tt_served_model *model) {
+    int64_t told_s = tt_counter_get(&model->stats->retry_after_s);
+    return told_s > 1 ? (int32_t)told_s : 1;
 }
 
 enum tt_err tt_served_model_config_json(const struct tt_served_model *model,

@@ -15,6 +15,7 @@
 #include "engine/engine.h"
 #include "rt/blank_rows.h"
 #include "rt/model_stats.h"
+#include "rt/short_runs.h"
 
 struct tt_domain;
 struct tt_input_ring;
@@ -61,9 +62,10 @@ struct tt_served_model {
     int32_t priority_count, default_priority;
     struct tt_queue_rule *rules; /* [priority_count + 1]; NULL: none are kept */
     bool honours_timeout, preserve_ordering;
-    int32_t input_slots;          /* asked for; 0: as many as usual */
-    struct tt_blank_rows blank;   /* the scheduler's: what batches are filled up with */
-    struct tt_input_ring *inputs; /* owned; NULL: its policy does not wait for inputs */
+    int32_t input_slots;             /* asked for; 0: as many as usual */
+    struct tt_blank_rows blank;      /* the scheduler's: what batches are filled up with */
+    struct tt_input_ring *inputs;    /* owned; NULL: its policy does not wait for inputs */
+    struct tt_short_runs short_runs; /* the scheduler's */
     struct tt_list waiting;  /* the scheduler's: infers that came and have not run, oldest first */
     struct tt_list in_order; /* the scheduler's: infers whose answers keep their order */
     bool pad;

@@ -40,7 +40,10 @@ struct tt_serving {
     tt_model_controller_fn *controller;
     void *controller_context;
     struct tt_baton baton; /* of turns */
-    struct tt_alarm alarm; /* when the next turn is due if nothing happens */
+    /* Who holds the baton has these two. */
+    struct tt_list decided;  /* tasks of the last turn: tt_domain_hand_over */
+    struct tt_port *at_hand; /* the port that the holder will look at anyway; NULL: none */
+    struct tt_alarm alarm;   /* when the next turn is due if nothing happens */
     struct tt_parker parker;
     struct tt_flag stopping;
     pthread_t thread;
@@ -70,7 +73,8 @@ static void wake_ports(struct tt_serving *self) {
     for (struct tt_port *port = self->ports; port; port = port->next) {
         if (port->dirty) {
             port->dirty = false;
-            port->wake(port->wake_context);
+            if (port != self->at_hand && tt_nap_is_broken(&port->nap))
+                port->wake(port->wake_context);
         }
     }
 }
@@ -87,10 +91,8 @@ static int64_t turn(struct tt_serving *self) {
     for (struct tt_domain *domain = self->domains; domain; domain = domain->next)
         tt_domain_take_inputs(domain, now);
     int64_t next_at = TT_NEVER;
-    for (struct tt_domain *domain = self->domains; domain; domain = domain->next) {
-        tt_mechanism_decide(&domain->mechanism, now);
-        next_at = tt_instant_min(next_at, tt_mechanism_next_at(&domain->mechanism));
-    }
+    for (struct tt_domain *domain = self->domains; domain; domain = domain->next)
+        next_at = tt_instant_min(next_at, tt_domain_decide(domain, now));
     wake_ports(self);
     tt_counter_add(&self->turns, 1);
     tt_counter_add(&self->busy_ns, tt_clock_now() - now);
@@ -98,14 +100,28 @@ static int64_t turn(struct tt_serving *self) {
     return next_at;
 }
 
-/* Turns while there is news, on the thread that brought some; at most `limit`, then the scheduler's
- * own thread goes on: connections and executors have something else to do. */
-static void work(struct tt_serving *self, int32_t limit) {
+/* Gives what the turn has decided to executors, or runs it here; how long that took, after
+ * `spent_ns` that it took in earlier turns. */
+static int64_t hand_over(struct tt_serving *self, int64_t spent_ns) {
+    int64_t took_ns = 0;
+    while (!tt_list_empty(&self->decided))
+        took_ns += tt_domain_hand_over(&self->decided, tt_instant_add(spent_ns, took_ns));
+    return took_ns;
+}
+
+/* Turns while there is news, on the thread that brought some; at most `limit`, beside those that
+ * lead to something that runs here, of which `spent_ns` counts the time. Then the scheduler's own
+ * thread goes on: connections and executors have something else to do. */
+static void work(struct tt_serving *self, struct tt_port *at_hand, int32_t limit,
+                 int64_t spent_ns) {
     bool wake = false;
     while (!wake && tt_baton_take(&self->baton)) {
+        self->at_hand = at_hand;
         while (!wake && tt_baton_news(&self->baton)) {
             wake = tt_alarm_set(&self->alarm, turn(self));
-            if (--limit == 0 && !wake) {
+            int64_t took_ns = hand_over(self, spent_ns);
+            spent_ns = tt_instant_add(spent_ns, took_ns);
+            if (took_ns == 0 && --limit == 0 && !wake) {
                 tt_baton_tell(&self->baton); /* perhaps for nothing: one empty turn */
                 wake = true;
             }
@@ -123,7 +139,7 @@ static void *scheduler_main(void *context) {
         tt_alarm_get_up(&self->alarm);
         if (tt_clock_now() >= tt_alarm_due_at(&self->alarm))
             tt_baton_tell(&self->baton);
-        work(self, INT32_MAX);
+        work(self, NULL, INT32_MAX, 0);
         tt_parker_park(&self->parker, tt_alarm_lie_down(&self->alarm));
     }
     return NULL;
@@ -148,7 +164,13 @@ struct tt_recorder *tt_scheduler_recorder(struct tt_serving *serving) {
 
 void tt_scheduler_wake(struct tt_serving *serving) {
     tt_baton_tell(&serving->baton);
-    work(serving, TURNS_OF_HELPERS);
+    work(serving, NULL, TURNS_OF_HELPERS, TT_NEVER);
+}
+
+void tt_scheduler_wake_from(struct tt_port *port) {
+    struct tt_serving *serving = port->serving;
+    tt_baton_tell(&serving->baton);
+    work(serving, port->holds_back ? port : NULL, TURNS_OF_HELPERS, 0);
 }
 
 void tt_scheduler_add_port(struct tt_serving *serving, struct tt_port *port) {
@@ -201,6 +223,7 @@ enum tt_err tt_serving_open(struct tt_serving **out_serving, struct tt_message *
     tt_parker_init(&self->parker);
     tt_limits_default(&self->limits);
     tt_baton_init(&self->baton);
+    tt_list_init(&self->decided);
     tt_alarm_init(&self->alarm);
     *out_serving = self;
     return TT_OK;
@@ -256,9 +279,12 @@ static enum tt_err new_domain(struct tt_serving *serving, const struct tt_servin
     struct tt_domain_options options = {.engine = engine,
                                         .first_executor = *next_executor,
                                         .executor_count = executors,
+                                        .devices = policy->devices,
+                                        .depth = policy->depth,
                                         .model_capacity = TT_DOMAIN_MAX_MODELS,
                                         .max_batch = TT_DOMAIN_MAX_BATCH,
                                         .limits = &serving->limits,
+                                        .decided = &serving->decided,
                                         .policy = policy->name,
                                         .options = policy->options,
                                         .option_count = policy->option_count,
@@ -312,7 +338,7 @@ enum tt_err tt_serving_place(struct tt_serving *serving, struct tt_served_model 
 
 void tt_serving_drain(struct tt_serving *serving, struct tt_served_model *model) {
     tt_lock_take(&serving->turn_lock);
-    tt_mechanism_drain_model(&model->domain->mechanism, tt_clock_now(), model->index);
+    tt_domain_drain_model(model->domain, tt_clock_now(), model);
     tt_lock_give(&serving->turn_lock);
     tt_scheduler_wake(serving);
 }

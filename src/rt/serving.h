@@ -39,10 +39,14 @@ TT_MUST_CHECK enum tt_err tt_port_open(struct tt_serving *serving, tt_port_wake_
 void tt_port_close(struct tt_port *take_port);
 /* Calls `done` of every request and every model command that finished since the last call. */
 void tt_port_drain(struct tt_port *port);
-/* From now on the scheduler hears of submissions and cancellations at the next tt_port_flush only:
- * for a loop that has many at a time and flushes before it waits, so that they cost one wake. */
+/* For a loop that has many requests at a time. From now on the scheduler hears of submissions and
+ * cancellations at the next tt_port_flush only, so that they cost one turn of it; `done` may be
+ * called from in there, too. Before the loop waits it calls tt_port_rest, a flush after which it
+ * must wait before it does anything else with the port: only then, and until the next flush, is it
+ * woken. */
 void tt_port_hold_back(struct tt_port *port);
 void tt_port_flush(struct tt_port *port);
+void tt_port_rest(struct tt_port *port);
 
 /* NOT_FOUND (no such model or version), UNAVAILABLE (known, but not ready; the reason is in `why`).
  * `version` "" means the highest ready one. The model is good until the port's next find, drain or
@@ -54,6 +58,8 @@ const struct tt_signature *tt_served_model_signature(const struct tt_served_mode
 const char *tt_served_model_name(const struct tt_served_model *model);
 const char *tt_served_model_version(const struct tt_served_model *model);
 const char *tt_served_model_platform(const struct tt_served_model *model); /* "onnxruntime_onnx" */
+/* Seconds after which a request that was refused, or given up, may do better: 1 or more. */
+int32_t tt_served_model_retry_after_s(const struct tt_served_model *model);
 /* The model's whole Triton configuration as JSON. */
 TT_MUST_CHECK enum tt_err tt_served_model_config_json(const struct tt_served_model *model,
                                                       struct tt_text *out_json);

@@ -37,6 +37,8 @@ static int64_t bad(const struct tt_model_stats *s) {
     return get(&s->late) + get(&s->failed) + get(&s->rejected) + tt_model_stats_dropped(s);
 }
 static int64_t waiting(const struct tt_model_stats *s) { return get(&s->waiting); }
+static int64_t left_early(const struct tt_model_stats *s) { return get(&s->left_early); }
+static int64_t skipped(const struct tt_model_stats *s) { return get(&s->skipped); }
 static int64_t gathered(const struct tt_model_stats *s) { return get(&s->gathered_bytes); }
 static int64_t input_slots(const struct tt_model_stats *s) { return get(&s->input_slots); }
 static int64_t slots_used(const struct tt_model_stats *s) { return get(&s->input_slots_used); }
@@ -69,6 +71,9 @@ static const struct family families[] = {
     {"tutti_requests_bad_total", "Requests late, dropped, refused or failed", "counter", bad},
     {"tutti_requests_cancelled_total", "Requests whose clients went away", "counter", cancelled},
     {"tutti_queue_requests", "Requests that wait for their first run", "gauge", waiting},
+    {"tutti_left_early_total", "Requests that left before their model's last stage", "counter",
+     left_early},
+    {"tutti_skips_total", "Times that a request went on behind some stages", "counter", skipped},
     {"tutti_gathered_bytes_total", "Input bytes copied to make batches contiguous", "counter",
      gathered},
     {"tutti_input_slots", "Slots of the ring of inputs, 0 where the policy does not use one",

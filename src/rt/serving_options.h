@@ -33,6 +33,9 @@ struct tt_serving_policy {
     const char *name;
     const struct tt_option *options;
     int32_t option_count;
+    /* How its executors stand; 0 and NULL where nobody says (rt/domain.h). */
+    int32_t depth;
+    const int32_t *devices; /* borrowed until the domain is made */
 };
 /* Puts a loaded model into the domain of its policy on this engine (made when there is none yet):
  * `executors` executors of the engine from *next_executor on go to a new domain. Any time before

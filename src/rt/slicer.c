@@ -5,6 +5,7 @@
 #include "model/slices.h"
 #include "rt/machine.h"
 #include "rt/solo.h"
+#include "rt/stage_folders.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -490,6 +491,7 @@ enum tt_err tt_slicer_find(const struct tt_slicer_options *options, const char *
     for (int i = 0; i < count; i++) {
         snprintf(directory, sizeof(directory), "%s/%s", places[i], name);
         if (access(directory, R_OK) == 0 && still_good(options, directory)) {
+            tt_stage_folders_used(directory);
             snprintf(out_directory, capacity, "%s", directory);
             if (out_made)
                 *out_made = false;
@@ -512,6 +514,7 @@ enum tt_err tt_slicer_find(const struct tt_slicer_options *options, const char *
     tt_slicer_free(slicer);
     if (err)
         return err;
+    tt_stage_folders_prune(places[place], name, place == 0 ? TT_STAGE_FOLDERS_MOST : 0);
     snprintf(out_directory, capacity, "%s", directory);
     if (out_made)
         *out_made = true;

@@ -6,7 +6,7 @@
  * writes the stages, loads them, and compares their answers with the whole model's, bit for bit, at
  * several batch sizes. `tt_slicer_find` does all of that unless it was done before: a cut is kept
  * in a folder named after everything that it depends on, and asked once more, when it is found, for
- * what it answered when it was made.
+ * what it answered when it was made; those that nobody uses any more go (stage_folders.h).
  *
  * Asked for a number of stages of its own choice, it tries 2, 3, 4, 6, 8, 12 and 16, and takes the
  * largest before the first that costs more than 3 % of the whole model's processor time.

@@ -191,9 +191,11 @@ static void decide(struct tt_policy *self, int64_t now, struct tt_mechanism *act
         struct tt_multicore_batch *const *batches = tt_record_ring_peek(&self->begun, &count);
         if (count == 0)
             return;
-        for (int32_t i = 0; i < count; i++)
-            run(self, now, batches[i], actions);
-        tt_record_ring_take(&self->begun, count);
+        struct tt_multicore_batch *batch = batches[0];
+        /* Out of the ring first: given back at once, its executor may have the next one in there
+         * before we look again. */
+        tt_record_ring_take(&self->begun, 1);
+        run(self, now, batch, actions);
     }
 }
 

@@ -59,8 +59,8 @@ struct tt_simulation {
     struct tt_heap due;         /* executors that wait, copy or stop, by when that is over */
     struct tt_heap appearing;   /* executors that are not there yet */
     struct tt_cancel_heap cancels;
-    struct tt_input_pool pool; /* where pooled */
-    struct tt_unfold unfold;   /* where the policy works by cells */
+    struct tt_input_pool pool;  /* where pooled */
+    struct tt_sim_cells unfold; /* where the policy works by cells */
     bool pooled;
     struct sim_request *requests;
     int64_t request_capacity;
@@ -91,15 +91,20 @@ static void refresh_device(struct tt_simulation *self, int32_t device) {
         tt_heap_set(&self->device_ends, device, at, device);
 }
 
+/* L3: where the model's decoder is stopped, whatever it still wants to say. */
+static int32_t most_output(const struct tt_simulation *self, int32_t model) {
+    const int32_t *quantiles = self->models[model].step_model->output_quantiles;
+    return quantiles ? quantiles[TT_QUANTILES - 1] : INT32_MAX;
+}
+
 /* What a request will really do in a recurrent block. */
 static int32_t rounds_of(void *context, const struct tt_request *request, enum tt_step_kind kind) {
     const struct tt_simulation *self = context;
     int32_t rounds = request->length;
     if (kind == TT_STEP_DECODER) {
-        const int32_t *quantiles = self->models[request->model].step_model->output_quantiles;
+        int32_t most = most_output(self, request->model);
         rounds = self->requests[request->handle.index].output_length;
-        if (quantiles && rounds > quantiles[TT_QUANTILES - 1])
-            rounds = quantiles[TT_QUANTILES - 1]; /* its decoder is stopped there */
+        rounds = rounds < most ? rounds : most;
     }
     return rounds > 0 ? rounds : 1;
 }
@@ -316,6 +321,7 @@ static void on_ended(void *context, int64_t now, struct tt_request *request, enu
     const struct sim_request refused = {.number = self->admitted, .started_at = -1};
     const struct sim_request *known =
         self->admitting ? &refused : &self->requests[request->handle.index];
+    bool is_done = ending == TT_ENDING_DONE;
     struct tt_sim_ending report = {.number = known->number,
                                    .arrived_at = request->arrived_at,
                                    .deadline_at = request->deadline_at,
@@ -323,7 +329,9 @@ static void on_ended(void *context, int64_t now, struct tt_request *request, enu
                                    .ended_at = ended_at,
                                    .model = request->model,
                                    .ending = ending,
-                                   .reason = reason};
+                                   .reason = reason,
+                                   .cut_short = is_done && known->output_length >
+                                                               most_output(self, request->model)};
     self->observer.ended(self->observer.context, &report);
 }
 
@@ -365,12 +373,12 @@ static struct tt_cell_graph *unfold(struct tt_simulation *self,
     const struct tt_sim_model *model = &self->models[arrival->model];
     enum tt_err err;
     if (arrival->tree)
-        err = tt_unfold_text(&self->unfold, model->step_model, arrival->tree, &graph, NULL);
+        err = tt_sim_cells_text(&self->unfold, model->step_model, arrival->tree, &graph, NULL);
     else if (model->tree == TT_TREE_NONE)
-        err = tt_unfold_steps(&self->unfold, model->step_model, arrival->length, &graph, NULL);
+        err = tt_sim_cells_steps(&self->unfold, model->step_model, arrival->length, &graph, NULL);
     else
-        err = tt_unfold_tree(&self->unfold, model->step_model, model->tree, arrival->length,
-                             self->seed + (uint64_t)number, &graph, NULL);
+        err = tt_sim_cells_tree(&self->unfold, model->step_model, model->tree, arrival->length,
+                                self->seed + (uint64_t)number, &graph, NULL);
     tt_assert(err == TT_OK);
     return graph;
 }
@@ -661,7 +669,7 @@ void tt_simulation_free(struct tt_simulation *take_simulation) {
         self->mechanism.ops->free(self->mechanism.policy);
     self->mechanism.policy = NULL;
     tt_mechanism_fini(&self->mechanism);
-    tt_unfold_fini(&self->unfold);
+    tt_sim_cells_fini(&self->unfold);
     for (int32_t e = 0; self->executors && e < self->executor_count; e++)
         tt_cell_cost_fini(&self->executors[e].cell_cost);
     for (int32_t d = 0; self->devices && d < self->device_count; d++)

@@ -24,7 +24,7 @@
 #include "core/device.h"
 #include "core/mechanism.h"
 #include "sim/cell_cost.h"
-#include "sim/unfold.h"
+#include "sim/sim_cells.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,8 +41,8 @@ struct tt_sim_arrival {
     int32_t priority;
     int32_t
         exit_step; /* leaves at the end of the task in which this step ran; -1: walks all steps */
-    const char *tree; /* written down (sim/unfold.h), instead of the model's shape; borrowed until
-                         the request has left; NULL: none */
+    const char *tree; /* written down (sim/sim_cells.h), instead of the model's shape; borrowed
+                         until the request has left; NULL: none */
 };
 
 struct tt_sim_source {
@@ -60,6 +60,7 @@ struct tt_sim_ending {
     int32_t model;
     enum tt_ending ending;
     enum tt_drop_reason reason;
+    bool cut_short; /* L3: its output would have been longer than any that the model knows */
 };
 
 /* Who wants to know; any function may be NULL. */

@@ -267,7 +267,24 @@ class Overload(FaultCase):
         resident = self.memory("VmRSS")
         # Forty clients with a patience of four services ask for ten times of what there is.
         patience_us = int(4 * 1.5e6 / calm[200])
+        over, looks, unbalanced = threading.Event(), [], []
+
+        def balance():
+            """Nothing is lost at any moment, whatever is on its way."""
+            while not over.wait(0.05):
+                at = self.metrics()
+                looks.append(at["tutti_http_in_flight"])
+                settled = at["tutti_http_answered_total"] + at["tutti_http_gone_total"]
+                if at["tutti_http_requests_total"] != settled + at["tutti_http_in_flight"]:
+                    unbalanced.append(at)
+
+        watcher = threading.Thread(target=balance, daemon=True)
+        watcher.start()
         flood = self.rate_of(40, 3, patience_us)
+        over.set()
+        watcher.join(60)
+        self.assertEqual(unbalanced, [])
+        self.assertGreater(max(looks), 1)
         self.assertLessEqual(set(flood), {200, 503})
         self.assertIn(200, flood)
         self.assertIn(503, flood)
@@ -280,6 +297,49 @@ class Overload(FaultCase):
         computed = at["nv_inference_count%s}" % label]
         self.assertEqual(computed, calm[200] + flood[200])  # nothing was computed in vain
         self.assertEqual(self.infer("one")[0], 0.0)
+
+
+class Backlog(FaultCase):
+    """An emulated model that takes 200 ms per request, and a queue of some seconds."""
+
+    flags = ["--executors", "1"]
+
+    def fill(self):
+        folder = pathlib.Path(self.repository.path, "one")
+        folder.joinpath("1").mkdir(parents=True)
+        folder.joinpath("config.pbtxt").write_text(
+            """backend: "emulated" max_batch_size: 8
+            input { name: "x" data_type: TYPE_FP32 dims: 4 }
+            output { name: "y" data_type: TYPE_FP32 dims: 4 } """
+        )
+        folder.joinpath("profile.pbtxt").write_text("linear { beta_ms: 200 }")
+        folder.joinpath("tutti.pbtxt").write_text('policy { name: "serial" }')
+
+    def late(self, timeout_us):
+        body = json.loads(BODY)
+        body["parameters"] = {"timeout": timeout_us}
+        found = self.dial()
+        began = time.monotonic()
+        found.sendall(request(body=json.dumps(body)))
+        status, headers, answer = hear(found.makefile("rb"))
+        self.assertEqual(status, 503, answer)
+        return headers, json.loads(answer)["error"], time.monotonic() - began
+
+    def test_who_is_told_at_once_and_when_to_come_again(self):
+        queue = [self.dial() for _ in range(20)]
+        for waiting in queue:
+            waiting.sendall(request())
+        files = [waiting.makefile("rb") for waiting in queue]
+        for file in files[:3]:  # now it is known how long one takes
+            self.assertEqual(hear(file)[0], 200)
+        # A second is enough for itself, and not behind all the others.
+        headers, error, took = self.late(1_000_000)
+        self.assertIn("those who wait before it", error)
+        self.assertLess(took, 0.6)
+        self.assertIn(int(headers["Retry-After"]), range(2, 8))
+        for file in files[3:]:
+            self.assertEqual(hear(file)[0], 200)
+        self.check_http(gone=0)
 
 
 class Limits(FaultCase):

@@ -21,7 +21,7 @@ if missing:
     sys.exit(77)
 
 import tritonclient.http as triton  # noqa: E402
-from control_case import ControlCase, adder, slow  # noqa: E402
+from control_case import ControlCase, Repository, adder, slow  # noqa: E402
 from tritonclient.utils import InferenceServerException  # noqa: E402
 
 class Explicit(ControlCase):
@@ -442,6 +442,33 @@ class ExplicitAll(ControlCase):
 
     def test_both_are_there(self):
         self.assertEqual(sorted(self.index(True)), ["one", "two"])
+
+
+class TwoRepositories(ControlCase):
+    def fill(self):
+        self.other = Repository()
+        self.addCleanup(self.other.close)
+        self.flags = ["--model-repository", str(self.other.path)]
+        self.flags += ["--model-control-mode", "explicit", "--load-model", "*"]
+        self.repository.put("one", {1: 1.0})
+        self.other.put("two", {1: 2.0})
+        for repository in (self.repository, self.other):
+            repository.put("both", {1: 3.0})
+
+    def test_they_are_one(self):
+        self.assertEqual(self.infer("one"), (1.0, "1"))
+        self.assertEqual(self.infer("two"), (2.0, "1"))
+        self.assertEqual(sorted(self.index()), ["both", "one", "two"])
+        self.refused(400, "in two model repositories", self.client.load_model, "both")
+        self.repository.remove("both")
+        self.client.load_model("both")
+        self.assertEqual(self.infer("both"), (3.0, "1"))
+        self.other.put("two", {1: 4.0})
+        self.client.load_model("two")
+        self.assertEqual(self.infer("two"), (4.0, "1"))
+        self.other.put("one", {1: 9.0})  # what serves goes on serving
+        self.refused(400, "in two model repositories", self.client.load_model, "one")
+        self.assertEqual(self.infer("one"), (1.0, "1"))
 
 
 class Poll(ControlCase):

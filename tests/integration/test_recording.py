@@ -79,7 +79,7 @@ class Replay(unittest.TestCase):
         for domain in json.loads(answer.stdout)["domains"]:
             simulated, recorded = domain["simulated"], domain["recorded"]
             self.assertEqual(simulated["policy"], "window")
-            self.assertEqual(simulated["world"], "virtual")
+            self.assertEqual(simulated["world"], "simulated")
             self.assertEqual(simulated["total"]["arrived"], recorded["total"]["arrived"])
             self.assertGreater(simulated["total"]["ok"], 0)
 
@@ -180,6 +180,20 @@ class Replay(unittest.TestCase):
         answer = replay(path)
         self.assertEqual(answer.returncode, 0, answer.stderr)
         self.assertIn("the file was cut", answer.stderr)
+
+    def test_a_limit(self):
+        """It ends whole, and is told so; what came before replays, what came after was served."""
+        path = self.folder / "limit.rec"
+        server = Server(self.models, "--record", path, "--record-max-bytes", "12000")
+        codes = load(server.address, ("mlp", "quick"), 4, 150)
+        self.assertEqual(server.end(signal.SIGTERM), 0)
+        self.assertGreater(codes.count(200), 100)
+        self.assertIn("it ends here", server.said())
+        self.assertNotIn("lost", server.said())
+        self.assertLessEqual(path.stat().st_size, 12000)
+        answer = replay(path)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.assertNotIn("the file was cut", answer.stderr)
 
     def test_a_file_that_cannot_be_made(self):
         answer = subprocess.run(

@@ -196,6 +196,17 @@ static void nonsense_is_told_with_its_line(void **state) {
     assert_refused(
         DEVICE "model { name: 'M' slo_ms: 5 profile { linear { alpha_ms: 1 beta_ms: 5 } } }\n" LOAD,
         "bad.pbtxt:2: model 'M': the SLO of 5 ms is below l(1) = 6 ms");
+    /* L3: how far a recurrent block goes must be known, and how long each of its steps takes. */
+    assert_refused(DEVICE "model { name: 'M' step { name: 'e' kind: ENCODER "
+                          "profile { linear { beta_ms: 1 } } } }\n" LOAD,
+                   "bad.pbtxt:2: model 'M' has encoder steps: say how long its inputs are");
+    assert_refused(DEVICE "model { name: 'M' length: 4 step { name: 'e' kind: ENCODER "
+                          "profile { linear { beta_ms: 1 } } } step { name: 'd' kind: DECODER "
+                          "profile { linear { beta_ms: 1 } } } }\n" LOAD,
+                   "bad.pbtxt:2: model 'M' has decoder steps: say how long its outputs are");
+    assert_refused(DEVICE "model { name: 'M' step { name: 'a' profile { linear { beta_ms: 1 } } } "
+                          "step { name: 'b' } }\n" LOAD,
+                   "step 'b' of model 'M' has no profile");
     assert_refused(DEVICE
                    "model { name: 'M' max_batch: 0 profile { linear { alpha_ms: 1 } } }\n" LOAD,
                    "bad.pbtxt:2: max_batch is 0");
@@ -204,7 +215,19 @@ static void nonsense_is_told_with_its_line(void **state) {
     assert_refused(DEVICE LOAD, "no model");
     assert_refused(DEVICE MODEL, "no load");
     assert_refused(DEVICE MODEL MODEL LOAD, "two models are called 'M'");
-    assert_refused(DEVICE MODEL LOAD "world: REAL", "bad.pbtxt:4: this world is not available");
+    assert_refused(DEVICE MODEL LOAD "world: REAL", "bad.pbtxt:4: the real world needs models; add "
+                                                    "repository");
+    assert_refused(DEVICE MODEL LOAD "world: REAL repository: \"x\"",
+                   "model 'M' has a profile of its own; in the real world");
+    assert_refused(DEVICE MODEL LOAD "world: EMULATED network { control_us: 5 }",
+                   "network delays are simulated only");
+    assert_refused("device { busy_until_ms: 1 }\n" MODEL LOAD "world: EMULATED",
+                   "busy_until_ms is simulated only");
+    assert_refused("device { count: 300 }\n" MODEL LOAD "world: EMULATED", "300 executors");
+    assert_refused(
+        "device { count: 1 }\nmodel { name: \"m\" length: 4 slo_ms: 100 step { name: \"e\" "
+        "kind: ENCODER profile { linear { beta_ms: 1 } } } }\n" LOAD "world: EMULATED",
+        "step 'e' is recurrent, which is simulated only");
     assert_refused(DEVICE MODEL LOAD "duration_s: -1", "bad.pbtxt:4: duration_s");
     assert_refused(DEVICE MODEL LOAD "warm_up_s: 30", "bad.pbtxt:4: warm_up_s");
     assert_refused(DEVICE MODEL "load { rate: 1 process: GAMMA }", "bad.pbtxt:3: shape is 0");

@@ -122,14 +122,25 @@ static void compare(const struct expected *expected, struct world *world) {
     }
 }
 
+/* The second quarter of the requests comes `burst` times as fast. */
+static void compress(struct tt_multicore_request *requests, int32_t count, int32_t burst) {
+    int64_t from_at = requests[count / 4].arrived_at, to_at = requests[count / 2].arrived_at;
+    for (int32_t i = count / 4; i < count; i++) {
+        int64_t inside_ns = tt_instant_min(requests[i].arrived_at, to_at) - from_at;
+        requests[i].arrived_at -= inside_ns - inside_ns / burst;
+    }
+}
+
 /* `count` requests of random models at `rate` in all; every seventh has three rows. */
 static void draw(struct tt_multicore_request *requests, int32_t count,
-                 const struct world_setup *setup, int64_t rate, uint64_t seed) {
+                 const struct world_setup *setup, int64_t rate, int32_t burst, uint64_t seed) {
     struct tt_scheduler_load load;
     struct tt_scheduler_load_options options = {
         .model_count = setup->model_count, .rate_per_s = rate, .start_at = 1000, .seed = seed};
     assert_int_equal(tt_scheduler_load_init(&load, &options), TT_OK);
     assert_int_equal(tt_scheduler_load_take(&load, TT_NEVER, requests, count), count);
+    if (burst > 1)
+        compress(requests, count, burst);
     for (int32_t i = 0; i < count; i++) {
         requests[i].deadline_at = requests[i].arrived_at + setup->models[requests[i].model].slo_ns;
         requests[i].rows = i % 7 == 0 ? 3 : 1;
@@ -137,7 +148,8 @@ static void draw(struct tt_multicore_request *requests, int32_t count,
     tt_scheduler_load_fini(&load);
 }
 
-static void agree(const struct world_setup *given, int64_t rate, int32_t count, uint64_t seed) {
+static void agree_on_burst(const struct world_setup *given, int64_t rate, int32_t count,
+                           int32_t burst, uint64_t seed) {
     struct world_setup setup = *given;
     struct world world;
     struct tt_multicore_request *requests = calloc((size_t)count, sizeof(*requests));
@@ -148,7 +160,7 @@ static void agree(const struct world_setup *given, int64_t rate, int32_t count, 
         .outcomes = calloc((size_t)count, sizeof(*expected.outcomes)),
     };
     setup.requests = count;
-    draw(requests, count, &setup, rate, seed);
+    draw(requests, count, &setup, rate, burst, seed);
     world_open(&world, &setup);
     world_run(&world, requests, count, 0, TT_NEVER - 1);
     simulate(&expected, &world, setup.policy, setup.executors);
@@ -157,6 +169,10 @@ static void agree(const struct world_setup *given, int64_t rate, int32_t count, 
     free(requests);
     free(expected.batches);
     free(expected.outcomes);
+}
+
+static void agree(const struct world_setup *setup, int64_t rate, int32_t count, uint64_t seed) {
+    agree_on_burst(setup, rate, count, 1, seed);
 }
 
 static const struct world_model zoo[] = {
@@ -180,7 +196,27 @@ static void test_one_thread(void **state) {
             agree(&setup, 2000, 8000, seed);
             agree(&setup, 6000, 8000, seed + 10);
             agree(&setup, 14000, 8000, seed + 20);
+            agree_on_burst(&setup, 3000, 12000, 50, seed + 30);
         }
+}
+
+/* The two workloads that `tutti bench scheduler` measures. */
+static void test_presets(void **state) {
+    enum { MODELS = 20, REQUESTS = 200000 };
+    static const struct {
+        struct world_model model;
+        int64_t rate;
+    } presets[] = {{{100 * TT_US, 5 * TT_MS, 50 * TT_MS, 1024}, 4000000},
+                   {{1082 * TT_US, 5204 * TT_US, 100 * TT_MS, 1024}, 785464}};
+    (void)state;
+    for (size_t p = 0; p < TT_COUNT(presets); p++) {
+        struct world_model models[MODELS];
+        for (int32_t m = 0; m < MODELS; m++)
+            models[m] = presets[p].model;
+        struct world_setup setup = {
+            .models = models, .model_count = MODELS, .executors = 1000, .policy = "deferred"};
+        agree(&setup, presets[p].rate, REQUESTS, 1);
+    }
 }
 
 /* A model thread and a rank thread, stepped: with one model, where no other model's candidate can
@@ -213,7 +249,7 @@ static void test_several_threads(void **state) {
                                     .policy = "deferred",
                                     .requests = COUNT};
         struct world world;
-        draw(requests, COUNT, &setup, 5000, 3);
+        draw(requests, COUNT, &setup, 5000, 1, 3);
         world_open(&world, &setup);
         world_run(&world, requests, COUNT, 0, TT_NEVER - 1);
         in_time[many] = world_account(&world, requests, COUNT);
@@ -227,6 +263,7 @@ static void test_several_threads(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_thread),
+        cmocka_unit_test(test_presets),
         cmocka_unit_test(test_two_threads_one_model),
         cmocka_unit_test(test_several_threads),
     };

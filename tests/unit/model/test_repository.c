@@ -285,6 +285,33 @@ static void test_lengths_must_fit_the_signature(void **state) {
     tt_repository_free(repository);
 }
 
+/* D8: what can be said of exits without loading the model. */
+static void test_exits_make_sense(void **state) {
+    (void)state;
+    put_onnx("good/1/model.onnx", "N,3", "N,2");
+    put_text("good/tutti.pbtxt",
+             "stages { count: 4 }\n"
+             "exit { after_stage: 1 graph: \"a.onnx\" condition: \"sure\" }\n"
+             "exit { after_stage: 1 moved { tensor: \"a\" since: \"b\" less_than: 0.1 } go_to: 3\n"
+             "  give { tensor: \"c\" from: \"a\" } }");
+    put_onnx("bad/1/model.onnx", "N,3", "N,2");
+    put_text("bad/tutti.pbtxt", "exit { condition: \"sure\" }\n"
+                                "exit { after_stage: -1 graph: \"a.onnx\" }\n"
+                                "exit { after_stage: 2 go_to: 3\n"
+                                "  moved { tensor: \"a\" since: \"b\" } give { tensor: \"c\" } }");
+    struct tt_repository *repository = scan();
+    assert_true(tt_repository_model_ok(tt_repository_find(repository, "good")));
+    const struct tt_repository_model *bad = tt_repository_find(repository, "bad");
+    assert_finding(bad, "tutti.pbtxt:1:6: an exit stands between stages, and the model has none");
+    assert_finding(bad, "tutti.pbtxt:1:8: condition 'sure' wants the graph whose output it is");
+    assert_finding(bad, "tutti.pbtxt:2:6: an exit wants one of condition and moved");
+    assert_finding(bad, "tutti.pbtxt:2:8: stages are counted from 0, not from -1");
+    assert_finding(bad, "tutti.pbtxt:3:23: from stage 2 on to stage 3 skips none");
+    assert_finding(bad, "tutti.pbtxt:4:9: moved wants two tensors, tensor and since, and");
+    assert_finding(bad, "give wants tensor and from");
+    tt_repository_free(repository);
+}
+
 int main(void) {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, make_root, remove_root)
     const struct CMUnitTest tests[] = {
@@ -292,6 +319,7 @@ int main(void) {
         CASE(test_whole_config),           CASE(test_conflicts_are_explained),
         CASE(test_batching_rules),         CASE(test_one_bad_model_does_not_stop_the_others),
         CASE(test_unreadable_repository),  CASE(test_lengths_must_fit_the_signature),
+        CASE(test_exits_make_sense),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -176,6 +176,8 @@ void tt_port_hold_back(struct tt_port *port) { (void)port; }
 
 void tt_port_flush(struct tt_port *port) { (void)port; }
 
+void tt_port_rest(struct tt_port *port) { (void)port; }
+
 void tt_port_drain(struct tt_port *port) {
     while (port->commands) {
         struct tt_model_command *command = port->commands;
@@ -217,6 +219,10 @@ const char *tt_served_model_name(const struct tt_served_model *model) { return m
 const char *tt_served_model_version(const struct tt_served_model *model) {
     (void)model;
     return "1";
+}
+int32_t tt_served_model_retry_after_s(const struct tt_served_model *model) {
+    (void)model;
+    return 1;
 }
 const char *tt_served_model_platform(const struct tt_served_model *model) {
     (void)model;

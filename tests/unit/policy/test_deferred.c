@@ -293,7 +293,7 @@ static int32_t steady_floor(const struct drive_model *model, int32_t executors, 
     for (int32_t tick = 0; tick < 30; tick++) {
         struct tt_deferred_load load;
         struct tt_deferred_fleet fleet;
-        half.queues[0].window_rows = rate / 10;
+        half.queues[0].arrived_rows += rate / 10;
         tt_deferred_model_measure(&half, 0, 100 * TT_MS, &load);
         tt_deferred_rank_load(&rank, &load);
         tt_deferred_rank_fleet(&rank, &fleet);
@@ -404,6 +404,99 @@ static void test_bad_options_are_named(void **state) {
     tt_mechanism_fini(&mechanism);
 }
 
+/* ---- clients that wait for their answers ---- */
+
+enum { THINKS_NS = 20000 };
+
+struct crowd {
+    struct drive *drive;
+    int64_t joins_at; /* one more client comes then; TT_NEVER */
+    bool joined;
+};
+
+/* The members of a batch ask again one after the other once it is over. */
+static int64_t ask_again(void *context, const struct tt_task *task, int64_t planned_ns) {
+    struct crowd *self = context;
+    int64_t at = task->start_at + planned_ns;
+    int32_t count = at < TT_S ? task->count : 0; /* for a second */
+    if (!self->joined && at >= self->joins_at) {
+        self->joined = true;
+        count++;
+    }
+    for (int32_t i = 0; i < count; i++)
+        drive_arrival(self->drive, at += THINKS_NS, 0);
+    return planned_ns;
+}
+
+/* Sixteen clients on a model of 1 ms whatever the batch, objective 5 ms; the last batch's size. */
+static int32_t crowd_runs(const char *closed_loop, int64_t joins_at, int32_t *out_tasks) {
+    static const struct drive_model model = {0, TT_MS, 5 * TT_MS, 64, 1};
+    struct tt_option option = {"closed_loop", closed_loop};
+    struct drive drive;
+    struct crowd crowd = {.drive = &drive, .joins_at = joins_at};
+    struct drive_setup setup = {.models = &model,
+                                .model_count = 1,
+                                .executors = 1,
+                                .policy = "deferred",
+                                .options = &option,
+                                .option_count = 1,
+                                .check = true,
+                                .duration = ask_again,
+                                .context = &crowd};
+    drive_open(&drive, &setup);
+    for (int32_t i = 0; i < 16; i++)
+        drive_arrival(&drive, i * (int64_t)THINKS_NS, 0);
+    drive_run(&drive, TT_NEVER);
+    assert_int_equal(drive_bad(&drive), 0);
+    *out_tasks = drive.task_count;
+    int32_t last = drive.tasks[drive.task_count - 1].count;
+    drive_close(&drive);
+    return last;
+}
+
+/* When all that can come have come, the batch starts: a round is 1.32 ms, and not the wait for one
+ * more beside. Whoever joins later is soon waited for, too. */
+static void test_closed_loop(void **state) {
+    (void)state;
+    int32_t tasks;
+    assert_int_equal(crowd_runs("off", TT_NEVER, &tasks), 16);
+    assert_in_range(tasks, 300, 450);
+    assert_int_equal(crowd_runs("on", TT_NEVER, &tasks), 16);
+    assert_in_range(tasks, 740, 758);
+    assert_int_equal(crowd_runs("on", TT_S / 2, &tasks), 17);
+    assert_in_range(tasks, 725, 758);
+}
+
+/* Requests that come as they please are batched as they were, but for a few. */
+static void test_closed_loop_leaves_others_alone(void **state) {
+    (void)state;
+    static const struct drive_model model = {TT_MS, 5 * TT_MS, 25 * TT_MS, 64, 1};
+    int32_t tasks[2], bad[2];
+    for (int32_t on = 0; on < 2; on++) {
+        struct tt_option option = {"closed_loop", on ? "on" : "off"};
+        struct drive_setup setup = {.models = &model,
+                                    .model_count = 1,
+                                    .executors = 1,
+                                    .policy = "deferred",
+                                    .options = &option,
+                                    .option_count = 1,
+                                    .check = true};
+        struct drive drive;
+        struct tt_prng prng;
+        drive_open(&drive, &setup);
+        tt_prng_init(&prng, 5, 0);
+        int64_t at = 0;
+        for (int32_t i = 0; i < 10000; i++) /* 400 r/s of the 570 or so that can be served */
+            drive_arrival(&drive, at += (int64_t)tt_prng_below(&prng, 5 * TT_MS), 0);
+        drive_run(&drive, TT_NEVER);
+        tasks[on] = drive.task_count;
+        bad[on] = drive_bad(&drive);
+        drive_close(&drive);
+    }
+    assert_in_range(tasks[1], tasks[0] * 99 / 100, tasks[0] * 102 / 100);
+    assert_in_range(bad[1], 0, bad[0] + 10);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_example_staggers),
@@ -419,6 +512,8 @@ int main(void) {
         cmocka_unit_test(test_psi_is_the_smallest_that_fits),
         cmocka_unit_test(test_idle_asks_for_no_timer),
         cmocka_unit_test(test_bad_options_are_named),
+        cmocka_unit_test(test_closed_loop),
+        cmocka_unit_test(test_closed_loop_leaves_others_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -261,6 +261,34 @@ static void test_delay(void **state) {
     every_policy(delay);
 }
 
+/* Who cannot make it behind all those who wait is told so when it comes, and not after waiting with
+ * them: a batch of eight takes what one takes, so that 24 are served in 3 ms at the best. */
+static void backlog(struct world *world, const char *policy) {
+    int32_t fit = strcmp(policy, "serial") == 0 ? 4 : 25;
+    bool fifo = strcmp(policy, "serial") == 0 || strcmp(policy, "window") == 0;
+    occupy(world);
+    int64_t begin = world->now;
+    for (int user = 1; user <= fit; user++) {
+        arrive(world, user, 4 * TT_MS, 0);
+        assert_int_equal(world->ended_at[user], -1);
+    }
+    arrive(world, 30, 4 * TT_MS, 0);
+    assert_int_equal(world->ended_at[30], begin);
+    assert_int_equal(world->reason[30], TT_DROP_EARLY);
+    arrive(world, 31, 5 * TT_MS, 0); /* it has the time */
+    assert_int_equal(world->ended_at[31], -1);
+    arrive(world, 32, 4 * TT_MS, 0); /* it may be let pass where deadlines count */
+    assert_int_equal(world->ended_at[32], fifo ? begin : -1);
+    arrive(world, 33, 4 * TT_MS, 1); /* another line */
+    assert_int_equal(world->ended_at[33], -1);
+    decide(world);
+}
+
+static void test_backlog(void **state) {
+    (void)state;
+    every_policy(backlog);
+}
+
 /* Where the rule leaves the late alone, and where there is none, the policy decides by itself. */
 static void test_compute_late(void **state) {
     (void)state;
@@ -285,10 +313,9 @@ static void test_compute_late(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_full_queue),
-        cmocka_unit_test(test_expiry),
-        cmocka_unit_test(test_delay),
-        cmocka_unit_test(test_compute_late),
+        cmocka_unit_test(test_full_queue), cmocka_unit_test(test_expiry),
+        cmocka_unit_test(test_delay),      cmocka_unit_test(test_compute_late),
+        cmocka_unit_test(test_backlog),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

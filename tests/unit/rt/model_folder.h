@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 static char root[64];
+static const char *const roots[] __attribute__((unused)) = {root};
 static struct tt_text said;
 
 static void make_directory(const char *format, const char *name) {

@@ -4,7 +4,10 @@
 #ifndef TT_TEST_MULTICORE_WORLD_H
 #define TT_TEST_MULTICORE_WORLD_H
 
+#include "base/clock.h"
+#include "base/counter.h"
 #include "base/instant.h"
+#include "base/parker.h"
 #include "policy/deferred.h"
 #include "rt/emulated_fleet.h"
 #include "rt/multicore.h"
@@ -53,13 +56,27 @@ struct world {
     struct world_batch *batches;
     int32_t batch_count, batch_capacity;
     int32_t running; /* most devices at once must not matter: each runs one */
+    /* On threads: who deals with this batch (from 1; 0: none) sleeps for so long. Of model threads
+     * the first. */
+    int32_t model_stalls_at, rank_stalls_at;
+    int32_t model_batches;
+    int64_t stall_ns;
+    struct tt_counter answered[TT_MULTICORE_MAX_THREADS];
 };
+
+static inline void world_sleep(int64_t span_ns) {
+    struct tt_parker parker;
+    tt_parker_init(&parker);
+    tt_parker_sleep(&parker, tt_clock_now() + span_ns);
+}
 
 static inline void world_ended(void *context, int32_t thread, int64_t now,
                                const struct tt_multicore_batch *batch) {
     struct world *self = context;
-    (void)thread;
     tt_assert(batch->ended_at <= now);
+    if (thread == 0 && ++self->model_batches == self->model_stalls_at)
+        world_sleep(self->stall_ns);
+    tt_counter_add(&self->answered[thread], batch->count);
     for (int32_t i = 0; i < batch->count; i++) {
         tt_assert(batch->requests[i].id < (uint64_t)self->request_count);
         struct world_outcome *outcome = &self->outcomes[batch->requests[i].id];
@@ -72,7 +89,7 @@ static inline void world_dropped(void *context, int32_t thread, int64_t now,
                                  const struct tt_multicore_request *request,
                                  enum tt_drop_reason reason) {
     struct world *self = context;
-    (void)thread;
+    tt_counter_add(&self->answered[thread], 1);
     tt_assert(request->id < (uint64_t)self->request_count);
     tt_assert(reason != TT_DROP_NONE);
     struct world_outcome *outcome = &self->outcomes[request->id];
@@ -98,6 +115,8 @@ static inline void world_begin(void *context, int64_t now, struct tt_multicore_b
                                 .first_id = batch->requests[0].id};
     for (int32_t i = 0; i < batch->count; i++)
         log->id_sum += batch->requests[i].id;
+    if (self->batch_count == self->rank_stalls_at)
+        world_sleep(self->stall_ns);
 }
 static inline struct tt_multicore_batch *world_device_ended(void *context, int64_t now) {
     struct world *self = context;
@@ -166,6 +185,13 @@ static inline void world_open(struct world *self, const struct world_setup *setu
     for (int32_t i = 0; i < setup->executors; i++)
         while (!tt_multicore_change(self->multicore, i, true))
             tt_multicore_step(self->multicore, 0);
+}
+
+static inline int64_t world_answered(const struct world *self) {
+    int64_t sum = 0;
+    for (int32_t t = 0; t < self->multicore->thread_count; t++)
+        sum += tt_counter_get(&self->answered[t]);
+    return sum;
 }
 
 static inline void world_close(struct world *self) {

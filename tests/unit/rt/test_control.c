@@ -143,7 +143,8 @@ static void say_nothing(void *context, enum tt_log_level level, const char *line
 }
 
 static struct tt_control *open_control(enum tt_control_mode mode) {
-    struct tt_control_options options = {.repository = root,
+    struct tt_control_options options = {.repositories = roots,
+                                         .repository_count = 1,
                                          .mode = mode,
                                          .poll_ns = TT_S,
                                          .loader = {.executors = 2, .say = say_nothing}};

@@ -1,6 +1,7 @@
 /* threaded */
 #include "unit/rt/model_folder.h"
 
+#include "base/clock.h"
 #include "rt/control.h"
 #include "unit/engine/tiny_models.h"
 
@@ -18,7 +19,8 @@ static struct tt_text two_outputs(void) {
 
 static struct tt_control *open_loader_with(bool measure_stale) {
     struct tt_control_options options = {
-        .repository = root,
+        .repositories = roots,
+        .repository_count = 1,
         .loader = {
             .executors = 1, .measure_stale = measure_stale, .say = say, .say_context = &said}};
     struct tt_control *loaded = NULL;
@@ -240,15 +242,78 @@ static void test_stale_profile(void **state) {
     close_all(loaded);
 }
 
+/* L2: where a policy decides by the times of stages, a file that knows the whole model only is no
+ * profile of it; where it does not, it will do. */
+static void test_profile_without_the_stages(void **state) {
+    (void)state;
+    static const char points[] = "device: \"abacus\" point { batch: 1 latency_ns: 5000 }\n";
+    make_model("blind", chain(), NULL, "policy { name: \"lazy\" } stages { per_node: true }");
+    make_model("plain", chain(), NULL, "policy { name: \"window\" } stages { per_node: true }");
+    write_bytes("blind", "profile.pbtxt", points, strlen(points));
+    write_bytes("plain", "profile.pbtxt", points, strlen(points));
+    struct tt_control *loaded = open_loader();
+    expect_ready(loaded, "plain");
+    expect_unavailable(loaded, "blind", "it says nothing of the model's 4 stages");
+    expect_unavailable(loaded, "blind", "tutti profile");
+    close_all(loaded);
+}
+
+/* L2: said when it loads; answered all the same. */
+static void test_objective_below_one_request(void **state) {
+    (void)state;
+    static const char points[] = "device: \"abacus\" point { batch: 1 latency_ns: 900000000 }\n";
+    make_model("hasty", negate(2), NULL, "slo_us: 20 policy { name: \"lazy\" }");
+    write_bytes("hasty", "profile.pbtxt", points, strlen(points));
+    struct tt_control *loaded = open_loader();
+    assert_non_null(strstr(said.bytes, "model hasty version 1: slo_us is 20, and one request alone "
+                                       "takes 900000 us"));
+    float answer[2] = {0};
+    ask(loaded, "hasty", answer);
+    assert_true(answer[0] == -1 && answer[1] == 2);
+    close_all(loaded);
+}
+
 static void test_no_repository(void **state) {
     (void)state;
-    struct tt_control_options options = {.repository = "/nowhere/at/all",
+    struct tt_control_options options = {.repositories = (const char *[]){"/nowhere/at/all"},
+                                         .repository_count = 1,
                                          .loader = {.executors = 1, .say = say}};
     struct tt_control *loaded = NULL;
     struct tt_message why = {{0}};
     assert_int_not_equal(tt_control_open(&options, &loaded, &why), TT_OK);
     assert_null(loaded);
     assert_non_null(strstr(why.text, "/nowhere/at/all"));
+}
+
+static const char emulated_config[] = "backend: \"emulated\" max_batch_size: 4\n"
+                                      "input { name: \"x\" data_type: TYPE_FP32 dims: 2 }\n"
+                                      "output { name: \"y\" data_type: TYPE_FP32 dims: 2 }\n";
+
+/* No file, no runtime: it answers with its input once its profile's time is over. */
+static void test_emulated(void **state) {
+    (void)state;
+    static const char *const names[] = {"copies", "timeless", "formless"};
+    for (int32_t i = 0; i < 3; i++) {
+        make_directory("%s/%s", names[i]);
+        make_directory("%s/%s/1", names[i]);
+        const char *config =
+            i == 2 ? "backend: \"emulated\" input { name: \"x\" }" : emulated_config;
+        write_bytes(names[i], "config.pbtxt", config, strlen(config));
+    }
+    static const char profile[] = "linear { beta_ms: 3 }";
+    write_bytes("copies", "profile.pbtxt", profile, strlen(profile));
+    struct tt_control *loaded = open_loader();
+    struct tt_served_model *model = expect_ready(loaded, "copies");
+    assert_string_equal(tt_served_model_platform(model), "emulated");
+    assert_int_equal(tt_served_model_signature(model)->max_batch, 4);
+    float answer[2] = {0};
+    int64_t began_at = tt_clock_now();
+    ask(loaded, "copies", answer);
+    assert_true(tt_clock_now() >= began_at + 3 * TT_MS);
+    assert_true(answer[0] == 1 && answer[1] == -2);
+    expect_unavailable(loaded, "timeless", "an emulated model takes as long as its profile says");
+    expect_unavailable(loaded, "formless", "an emulated model needs inputs and outputs");
+    close_all(loaded);
 }
 
 int main(void) {
@@ -259,7 +324,10 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_reshape, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_stages, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_stale_profile, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_profile_without_the_stages, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_objective_below_one_request, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_repository, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_emulated, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,9 +32,8 @@ struct trouble {
     int64_t turn_ns; /* a half gets a turn each so often, the other in between; 0: at once */
     int32_t model_threads;
     int32_t ring_capacity, request_limit;
-    const char *policy;       /* NULL: deferred */
-    int32_t settles_permille; /* bad requests afterwards; 0: 10 */
-    bool gives_up; /* the client counts what finds no room as answered, else it tries again */
+    const char *policy; /* NULL: deferred, and then symphony */
+    bool gives_up;      /* the client counts what finds no room as answered, else it tries again */
 };
 
 struct scene {
@@ -160,7 +159,7 @@ static void run(const struct trouble *trouble, struct scene *scene) {
                                 .model_count = MODELS,
                                 .executors = EXECUTORS,
                                 .model_threads = trouble->model_threads,
-                                .policy = trouble->policy ? trouble->policy : "deferred",
+                                .policy = trouble->policy,
                                 .requests = scene->count,
                                 .ring_capacity = trouble->ring_capacity,
                                 .request_limit = trouble->request_limit};
@@ -184,12 +183,12 @@ static void run(const struct trouble *trouble, struct scene *scene) {
     int32_t count, late = late_between(scene, 0, end_at, &count);
     print_message("%d requests, %d late or dropped, %d found no room\n", count, late,
                   scene->refused);
-    /* Two SLOs after the trouble: at most 1 % (the load is a quarter of what the devices can). */
+    /* Two SLOs after the trouble all is as in a run without: the load is a quarter of what the
+     * devices can do, and nothing is lost. */
     late = late_between(scene, trouble->over_at + 2 * SLO_MS * TT_MS, end_at, &count);
     assert_true(count > 100);
     print_message("afterwards %d of %d\n", late, count);
-    int32_t permille = trouble->settles_permille ? trouble->settles_permille : 10;
-    assert_true((int64_t)late * 1000 <= (int64_t)count * permille);
+    assert_int_equal(late, 0);
 }
 
 static void close_scene(struct scene *scene) {
@@ -197,11 +196,13 @@ static void close_scene(struct scene *scene) {
     free(scene->requests);
 }
 
-/* Runs it on one thread's schedule and on several threads'. */
+/* Runs it on one thread's schedule and on several threads', with our rule and the published one. */
 static void endure(struct trouble trouble, int32_t at_least_late) {
-    for (trouble.model_threads = 0; trouble.model_threads <= 2; trouble.model_threads++) {
+    for (int32_t i = 0; i < 6; i++) {
         struct scene scene;
         int32_t count;
+        trouble.model_threads = i / 2;
+        trouble.policy = i % 2 == 0 ? "deferred" : "symphony";
         run(&trouble, &scene);
         assert_true(late_between(&scene, 0, TT_NEVER, &count) >= at_least_late);
         close_scene(&scene);
@@ -220,16 +221,16 @@ static void test_rank_thread_stalls(void **state) {
     (void)state;
     endure((struct trouble){.rank_stall = {TT_S, 2 * TT_S}, .over_at = 2 * TT_S}, 2000);
 }
-/* The published rule forgets a burst at once. Ours goes by rates of the last second: it takes the
- * load for ten times what it is for another second or two, and gives up to 2 % of it away. */
+/* 100 times the load. What is left of it in the rates must do no harm: with the queue's heads given
+ * up for larger batches, as overload demands, 1.5 % of what came in the next two seconds was lost
+ * (tests/unit/lab/test_after_burst.c).
+ */
 static void test_burst(void **state) {
     (void)state;
-    struct trouble trouble = {
-        .burst = {TT_S, TT_S + 100 * TT_MS}, .over_at = TT_S + 100 * TT_MS, .policy = "symphony"};
-    endure(trouble, 20000);
-    trouble.policy = "deferred";
-    trouble.settles_permille = 20;
-    endure(trouble, 20000);
+    endure((struct trouble){.burst = {TT_S, TT_S + 100 * TT_MS}, .over_at = TT_S + 100 * TT_MS},
+           20000);
+    endure((struct trouble){.burst = {TT_S, TT_S + 400 * TT_MS}, .over_at = TT_S + 400 * TT_MS},
+           80000);
 }
 static void test_clock_jumps_ahead(void **state) {
     (void)state;
@@ -271,8 +272,8 @@ static void test_burst_with_slow_messages(void **state) {
     (void)state;
     struct trouble trouble = {.burst = {TT_S, TT_S + 200 * TT_MS},
                               .over_at = TT_S + 200 * TT_MS,
-                              .settles_permille = 80, /* deadlines without a margin */
-                              .model_threads = 1};
+                              .model_threads = 1,
+                              .policy = "deferred"};
     int32_t in_time[2];
     for (int32_t slow = 0; slow < 2; slow++) {
         struct scene scene;
@@ -288,34 +289,40 @@ static void test_burst_with_slow_messages(void **state) {
 }
 static void test_rings_full(void **state) {
     (void)state;
-    struct trouble trouble = {.ring_capacity = 16,
-                              .burst = {TT_S, TT_S + 100 * TT_MS},
-                              .model_stall = {TT_S + 20 * TT_MS, TT_S + 60 * TT_MS},
-                              .over_at = TT_S + 100 * TT_MS,
-                              .policy = "symphony",
-                              .gives_up = true};
-    struct scene scene;
-    run(&trouble, &scene);
-    assert_true(scene.refused > 0);
-    close_scene(&scene);
-    trouble.gives_up = false; /* a client that comes back, late, with what found no room */
-    trouble.ring_capacity = 4096;
-    trouble.over_at = TT_S + 200 * TT_MS;
-    run(&trouble, &scene);
-    assert_int_equal(scene.refused, 0);
-    close_scene(&scene);
+    for (int32_t i = 0; i < 2; i++) {
+        struct trouble trouble = {.ring_capacity = 16,
+                                  .burst = {TT_S, TT_S + 100 * TT_MS},
+                                  .model_stall = {TT_S + 20 * TT_MS, TT_S + 60 * TT_MS},
+                                  .over_at = TT_S + 100 * TT_MS,
+                                  .policy = i == 0 ? "deferred" : "symphony",
+                                  .gives_up = true};
+        struct scene scene;
+        run(&trouble, &scene);
+        assert_true(scene.refused > 0);
+        close_scene(&scene);
+        trouble.gives_up = false; /* a client that comes back, late, with what found no room */
+        trouble.ring_capacity = 4096;
+        trouble.over_at = TT_S + 200 * TT_MS;
+        run(&trouble, &scene);
+        assert_int_equal(scene.refused, 0);
+        close_scene(&scene);
+    }
 }
 static void test_queue_limit(void **state) {
     (void)state;
-    struct trouble trouble = {
-        .request_limit = 100, .burst = {TT_S, TT_S + 100 * TT_MS}, .over_at = TT_S + 100 * TT_MS};
-    struct scene scene;
-    int32_t full = 0;
-    run(&trouble, &scene);
-    for (int32_t i = 0; i < scene.count; i++)
-        full += scene.world.outcomes[i].reason == TT_DROP_QUEUE_FULL;
-    assert_true(full > 1000);
-    close_scene(&scene);
+    for (int32_t i = 0; i < 2; i++) {
+        struct trouble trouble = {.request_limit = 100,
+                                  .burst = {TT_S, TT_S + 100 * TT_MS},
+                                  .over_at = TT_S + 100 * TT_MS,
+                                  .policy = i == 0 ? "deferred" : "symphony"};
+        struct scene scene;
+        int32_t full = 0;
+        run(&trouble, &scene);
+        for (int32_t r = 0; r < scene.count; r++)
+            full += scene.world.outcomes[r].reason == TT_DROP_QUEUE_FULL;
+        assert_true(full > 1000);
+        close_scene(&scene);
+    }
 }
 
 int main(void) {

@@ -1,6 +1,7 @@
 /* threaded */
 /* D2, D7, L1: a model in stages, served under a policy that preempts and merges at their
- * boundaries, answers every request as the whole model does, whoever comes and goes meanwhile. */
+ * boundaries, answers every request as the whole model does, whoever comes and goes meanwhile; and
+ * where requests may leave early (D8), as they are answered alone. */
 #include "rt/control.h"
 
 #include <setjmp.h>
@@ -16,7 +17,7 @@
 
 #include <cmocka.h>
 
-enum { KINDS = 24, ROUNDS = 40, BURST = 12, MOST_ROWS = 3, IMAGE = 3 * 8 * 8 };
+enum { KINDS = 24, ROUNDS = 40, BURST = 12, MOST_ROWS = 3 };
 
 static char root[256];
 
@@ -27,6 +28,17 @@ struct asked {
 };
 
 static struct tt_text expected[KINDS];
+
+/* Which network is served. */
+struct subject {
+    struct tt_text (*make)(uint64_t seed);
+    struct tt_shape row; /* dimension 0 is the request's rows */
+    int32_t outputs;
+};
+
+static const struct subject resnet = {tiny_resnet, {4, {0, 3, 8, 8}}, 2};
+static const struct subject mlp = {tiny_mlp, {2, {0, 16}}, 1};
+static const struct subject *subject;
 
 static void write_file(const char *model, const char *name, const void *bytes, size_t count) {
     char path[600];
@@ -43,24 +55,41 @@ static void write_file(const char *model, const char *name, const void *bytes, s
 
 static void make_model(const char *name, const char *settings) {
     static const char config[] = "max_batch_size: 16";
-    struct tt_text onnx = tiny_resnet(3);
+    struct tt_text onnx = subject->make(3);
     write_file(name, "1/model.onnx", onnx.bytes, onnx.length);
     write_file(name, "config.pbtxt", config, strlen(config));
     write_file(name, "tutti.pbtxt", settings, strlen(settings));
     tt_text_fini(&onnx);
 }
 
+/* The head of an exit of `mlp`: "y" from what its second layer makes, for some inputs.
+ */
+static void add_exit(const char *name) {
+    struct tiny_maker m;
+    tiny_maker_begin(&m, 8);
+    tiny_onnx_input(&m.model, "t7", TINY_FLOAT, TINY_DIMS(-1, 32));
+    tiny_onnx_input(&m.model, "x", TINY_FLOAT, TINY_DIMS(-1, 16));
+    tiny_onnx_output(&m.model, "y", TINY_FLOAT, TINY_DIMS(-1, 8));
+    tiny_onnx_output(&m.model, "content", TINY_FLOAT, TINY_DIMS(-1, 1));
+    tiny_op(&m, "MatMul", "y", "t7", tiny_weight(&m, TINY_DIMS(32, 8)), NULL, NULL);
+    tiny_op(&m, "MatMul", "content", "x", tiny_weight(&m, TINY_DIMS(16, 1)), NULL, NULL);
+    struct tt_text onnx = tiny_onnx_end(&m.model);
+    write_file(name, "1/exit.onnx", onnx.bytes, onnx.length);
+    tt_text_fini(&onnx);
+}
+
 static int32_t rows_of(int32_t kind) { return 1 + kind % MOST_ROWS; }
 
 static struct tt_infer *begin(struct client *client, struct tt_served_model *model, int32_t kind) {
-    struct tt_infer_shape shape = {0, {4, {rows_of(kind), 3, 8, 8}}};
+    struct tt_infer_shape shape = {0, subject->row};
+    shape.shape.dims[0] = rows_of(kind);
     size_t size = 0, bytes;
     struct tt_infer *infer = NULL;
     struct tt_message why;
     if (tt_infer_begin(client->port, model, &shape, &size, 1, &infer, &why))
         fail_msg("%s", why.text);
     float *to = tt_infer_input(infer, 0, &bytes);
-    assert_int_equal(bytes, (size_t)rows_of(kind) * IMAGE * sizeof(float));
+    assert_int_equal(bytes, (size_t)tt_shape_count(&shape.shape, 0) * sizeof(float));
     struct tt_prng random;
     tt_prng_init(&random, (uint64_t)kind, 7);
     for (size_t i = 0; i < bytes / sizeof(float); i++)
@@ -69,7 +98,7 @@ static struct tt_infer *begin(struct client *client, struct tt_served_model *mod
 }
 
 static void read_outputs(const struct tt_infer *infer, struct tt_text *to) {
-    for (int32_t i = 0; i < 2; i++) {
+    for (int32_t i = 0; i < subject->outputs; i++) {
         struct tt_tensor_view view;
         tt_infer_output(infer, i, &view);
         tt_text_append(to, view.bytes, view.size_bytes);
@@ -128,23 +157,34 @@ static void say(void *context, enum tt_log_level level, const char *line) {
     print_message("%s\n", line);
 }
 
-static void serve_under(const char *policy, const char *stages) {
-    char settings[256];
+/* `exits`: what tutti.pbtxt says of them; NULL: nothing. */
+static void serve_under(const struct subject *served, const char *policy, const char *stages,
+                        const char *exits) {
+    char settings[512];
+    subject = served;
     struct tt_message why;
     assert_int_equal(tt_machine_scratch(root, sizeof(root), &why), TT_OK);
-    make_model("whole", "policy { name: \"serial\" }");
-    snprintf(settings, sizeof(settings), "slo_us: 10000000 policy { name: \"%s\" } stages { %s }",
-             policy, stages);
+    snprintf(settings, sizeof(settings), "policy { name: \"serial\" } %s%s%s%s",
+             exits ? "stages { " : "", exits ? stages : "", exits ? " } " : "", exits ? exits : "");
+    make_model("whole", settings);
+    snprintf(settings, sizeof(settings),
+             "slo_us: 10000000 policy { name: \"%s\" } stages { %s } %s", policy, stages,
+             exits ? exits : "");
     make_model("staged", settings);
-    struct tt_control_options options = {.repository = root,
-                                         .loader = {.executors = 2, .say = say}};
+    if (exits) {
+        add_exit("whole");
+        add_exit("staged");
+    }
+    const char *const roots[] = {root};
+    struct tt_control_options options = {
+        .repositories = roots, .repository_count = 1, .loader = {.executors = 2, .say = say}};
     struct tt_control *loaded = NULL;
     if (tt_control_open(&options, &loaded, &why))
         fail_msg("%s", why.text);
     struct client client;
     client_open(&client, tt_control_serving(loaded));
     struct tt_served_model *whole = find(&client, "whole"), *staged = find(&client, "staged");
-    assert_true(staged->step_model.step_count >= 4);
+    assert_true(staged->step_model.step_count >= 3);
     for (int32_t kind = 0; kind < KINDS; kind++) {
         send(&client, whole, kind);
         client_wait(&client, 0);
@@ -164,9 +204,11 @@ static void serve_under(const char *policy, const char *stages) {
         client_wait(&client, (int32_t)tt_prng_below(&random, 30));
     }
     client_wait(&client, 0);
-    print_message("%d equal, %d cancelled, in %lld tasks\n", client.ok,
-                  client.by_error[-TT_ERR_CANCELLED],
+    int64_t early = tt_counter_get(&staged->stats->left_early);
+    print_message("%d equal, %d cancelled, %lld left early, in %lld tasks\n", client.ok,
+                  client.by_error[-TT_ERR_CANCELLED], (long long)early,
                   (long long)tt_counter_get(&staged->stats->batches));
+    assert_true(exits ? early > ROUNDS / 2 && early < client.ok - ROUNDS / 2 : early == 0);
     assert_string_equal(client.why, "");
     assert_int_equal(client.wrong, 0);
     assert_true(client.ok > ROUNDS);
@@ -179,19 +221,58 @@ static void serve_under(const char *policy, const char *stages) {
 
 static void test_lazy_over_stages(void **state) {
     (void)state;
-    serve_under("lazy", "per_node: true slots: 20");
+    serve_under(&resnet, "lazy", "per_node: true slots: 20", NULL);
 }
 
 /* Whose batches are stretched by newcomers who catch up. */
 static void test_diversity_over_stages(void **state) {
     (void)state;
-    serve_under("diversity", "count: 4");
+    serve_under(&resnet, "diversity", "count: 4", NULL);
+}
+
+/* D8: under policies that run stage by stage and under some that run all stages in one go. */
+static void test_early_exits(void **state) {
+    (void)state;
+    static const char *const policies[] = {"diversity", "lazy", "window", "deferred"};
+    for (size_t i = 0; i < TT_COUNT(policies); i++) {
+        print_message("%s\n", policies[i]);
+        serve_under(&mlp, policies[i], "after: \"t7\" after: \"t15\"",
+                    "exit { after_stage: 0 graph: \"exit.onnx\" condition: \"content\" }");
+    }
+}
+
+/* D8: what only loading can find out is said when the model is loaded. */
+static void test_exit_refused(void **state) {
+    (void)state;
+    struct tt_message why;
+    assert_int_equal(tt_machine_scratch(root, sizeof(root), &why), TT_OK);
+    subject = &mlp;
+    make_model("m", "stages { count: 4 } exit { after_stage: 3 graph: \"exit.onnx\" condition: "
+                    "\"content\" }");
+    add_exit("m");
+    const char *const roots[] = {root};
+    struct tt_control_options options = {
+        .repositories = roots, .repository_count = 1, .loader = {.executors = 1, .say = say}};
+    struct tt_control *loaded = NULL;
+    assert_int_equal(tt_control_open(&options, &loaded, &why), TT_OK);
+    struct client client;
+    client_open(&client, tt_control_serving(loaded));
+    struct tt_served_model *model = NULL;
+    enum tt_err err = tt_serving_find(client.port, "m", "", &model, &why);
+    assert_true(err != TT_OK);
+    if (!strstr(why.text, "the exit after stage 3: the model has 4 stages"))
+        fail_msg("%s", why.text);
+    client_close(&client);
+    tt_control_close(loaded);
+    tt_machine_remove(root);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lazy_over_stages),
         cmocka_unit_test(test_diversity_over_stages),
+        cmocka_unit_test(test_early_exits),
+        cmocka_unit_test(test_exit_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

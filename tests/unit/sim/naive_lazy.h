@@ -10,7 +10,7 @@
 
 enum { NAIVE_LANES = 2, NAIVE_DEPTH = 64, NAIVE_LOG = WORLD_LOG };
 enum naive_form { NAIVE_REMAINING, NAIVE_PUBLISHED, NAIVE_CURVES };
-enum naive_foreign { NAIVE_SHORTER, NAIVE_SLACK, NAIVE_NEVER };
+enum naive_foreign { NAIVE_SHORTER, NAIVE_SLACK, NAIVE_NEVER, NAIVE_TURNS };
 enum naive_state { NAIVE_AWAY, NAIVE_WAITS, NAIVE_STACKED, NAIVE_GONE };
 
 struct naive_request {
@@ -295,26 +295,31 @@ static inline bool naive_pays(const struct naive *self, struct naive_lane *lane,
                               int32_t count, int32_t rows, int32_t length, int64_t now,
                               int64_t *look_at) {
     const struct naive_entry *top = naive_top(lane);
-    const struct step_world_model *m = &self->world->models[top->model];
+    const struct step_world_model *m = naive_model(self, head);
+    int32_t model = self->world->arrivals[head].model, stacked = 0;
     struct naive_place place = naive_where(self, top), at = {self->requests[head].step, 0};
     if (self->patience == 0)
         return true;
-    if (lane->runs)
-        (void)naive_reach(self, lane, top, now, &place);
-    if (place.step >= m->steps || place.step < at.step)
-        return false;
-    int32_t own = naive_rows(self, top), own_length = naive_length(self, top), stacked = 0;
-    int32_t most = naive_most(self, top->model), both = own + rows < most ? own + rows : most;
     for (int32_t e = 0; e < lane->depth; e++)
         stacked += lane->stack[e].count;
-    int64_t price = naive_span(self, m, rows, length, at, place.step) +
-                    naive_span(self, m, both, own_length, place, m->steps) -
-                    naive_span(self, m, own, own_length, place, m->steps);
+    int64_t price;
+    if (model != top->model) {
+        price = naive_span(self, m, rows, length, at, m->steps);
+    } else {
+        if (lane->runs)
+            (void)naive_reach(self, lane, top, now, &place);
+        if (place.step >= m->steps || place.step < at.step)
+            return false;
+        int32_t own = naive_rows(self, top), own_length = naive_length(self, top);
+        int32_t most = naive_most(self, model), both = own + rows < most ? own + rows : most;
+        price = naive_span(self, m, rows, length, at, place.step) +
+                naive_span(self, m, both, own_length, place, m->steps) -
+                naive_span(self, m, own, own_length, place, m->steps);
+    }
     price = price * stacked * self->patience / 1000;
     int64_t waited = 0, waiting = 0;
     for (int32_t r = 0; r < self->world->arrival_count; r++)
-        if (self->requests[r].state == NAIVE_WAITS &&
-            self->world->arrivals[r].model == top->model) {
+        if (self->requests[r].state == NAIVE_WAITS && self->world->arrivals[r].model == model) {
             waited += now - self->requests[r].since;
             waiting++;
         }
@@ -339,7 +344,7 @@ static inline int32_t naive_candidate(const struct naive *self, struct naive_lan
     int32_t own = naive_top(lane)->model, best = -1;
     if (turn == 0)
         return naive_head(self, own);
-    for (int32_t m = 0; m < self->world->model_count && self->foreign != NAIVE_NEVER; m++) {
+    for (int32_t m = 0; m < self->world->model_count && self->foreign < NAIVE_NEVER; m++) {
         int32_t r = m == own ? -1 : naive_head(self, m);
         if (r < 0)
             continue;
@@ -349,6 +354,17 @@ static inline int32_t naive_candidate(const struct naive *self, struct naive_lan
             best = r;
     }
     return best;
+}
+
+/* Where models take turns: did nobody of another model come before it? */
+static inline bool naive_turn(const struct naive *self, struct naive_lane *lane, int32_t mine) {
+    if (self->foreign != NAIVE_TURNS || lane->depth == 0)
+        return true;
+    for (int32_t r = 0; r < mine; r++)
+        if (self->requests[r].state == NAIVE_WAITS &&
+            self->world->arrivals[r].model != self->world->arrivals[mine].model)
+            return false;
+    return true;
 }
 
 static inline bool naive_room(const struct naive *self, struct naive_lane *lane, int32_t model,
@@ -371,11 +387,12 @@ static inline struct naive_entry naive_group(const struct naive *self, struct na
         grown.members[grown.count++] = r;
         if (self->requests[r].step != self->requests[head].step ||
             !naive_room(self, lane, group.model, naive_rows(self, &grown), grown.count) ||
+            !naive_turn(self, lane, r) ||
             (lane->depth > 0 && !naive_allows(self, lane, &grown, now)))
             break;
         group = grown;
     }
-    if (lane->depth > 0 && naive_top(lane)->model == group.model && group.count > 0 &&
+    if (lane->depth > 0 && group.count > 0 &&
         !naive_pays(self, lane, head, group.count, naive_rows(self, &group),
                     naive_length(self, &group), now, NULL))
         group.count = 0;
@@ -471,10 +488,10 @@ static inline void naive_begin(struct naive *self, int32_t number, int64_t now) 
     naive_start_step(self, number, place.step, now);
 }
 
-/* As naive_pays, for all that wait for the running entry's model, as many as there is room for. */
+/* As naive_pays, for all that wait for the head's model, as many as there is room for. */
 static inline bool naive_all_pay(const struct naive *self, struct naive_lane *lane, int32_t head,
                                  int64_t now) {
-    int32_t model = naive_top(lane)->model, rows = 0, count = 0;
+    int32_t model = self->world->arrivals[head].model, rows = 0, count = 0;
     int32_t room = naive_most(self, model), own = self->world->arrivals[head].rows;
     for (int32_t e = 0; e < lane->depth; e++)
         if (lane->stack[e].model == model)
@@ -508,8 +525,8 @@ static inline void naive_look(struct naive *self, int32_t number, int64_t now) {
         struct naive_entry one = {.model = self->world->arrivals[head].model, .count = 1};
         one.members[0] = head;
         if (naive_room(self, lane, one.model, naive_rows(self, &one), 1) &&
-            (one.model != naive_top(lane)->model || naive_all_pay(self, lane, head, now)) &&
-            naive_allows(self, lane, &one, now)) {
+            naive_turn(self, lane, head) && naive_worth(self, lane, &one, now) &&
+            naive_all_pay(self, lane, head, now) && naive_allows(self, lane, &one, now)) {
             lane->yields = true;
             return;
         }

@@ -24,6 +24,7 @@ struct step_world_model {
     int32_t max_batch;
     int32_t output; /* what all quantiles say of the output's length; 0: no decoder */
     int32_t output_limit;
+    bool padded;
 };
 
 struct step_world_entry { /* one step that ran */
@@ -131,6 +132,7 @@ static inline void step_world_make(struct step_world *self, int32_t m) {
                                .whole = self->profiles[m][from->steps],
                                .slo_ns = from->slo_ns,
                                .max_batch = from->max_batch,
+                               .padded = from->padded,
                                .output_quantiles = from->output ? self->quantiles[m] : NULL};
 }
 

@@ -324,6 +324,95 @@ static void test_cancellation_in_the_stack(void **state) {
     step_world_close(&w);
 }
 
+/* L6: what is padded when it begins cannot be padded anew in the middle: a shorter request is
+ * padded like those with which it catches up, a longer one waits until they are through. */
+static void test_padded_inputs(void **state) {
+    (void)state;
+    struct step_world w = {.executors = 1, .policy = "lazy"};
+    even_model(&w, 0, 3, 100 * SECOND);
+    w.models[0].padded = true;
+    step_world_arrival(&w, 0, 0)->length = 5;
+    step_world_arrival(&w, 500, 0)->length = 3;
+    step_world_arrival(&w, 600, 0)->length = 6;
+    step_world_arrival(&w, 700, 0)->length = 2;
+    step_world_open(&w);
+    expect_stack(&w, SECOND, "B(1) A(2)");
+    assert_int_equal(tt_lazy_stack_top(tt_lazy_stack_of(step_world_policy(&w), 0))->padded, 5);
+    step_world_run(&w);
+    static const struct expected_step steps[] = {{0, 1000, 0, "1"},      {1000, 2000, 0, "2"},
+                                                 {2000, 3000, 1, "1 2"}, {3000, 4000, 2, "1 2"},
+                                                 {4000, 5000, 0, "3 4"}, {5000, 6000, 1, "3 4"},
+                                                 {6000, 7000, 2, "3 4"}};
+    expect_log(&w, steps, TT_COUNT(steps));
+    step_world_close(&w);
+    /* Nothing of the longer one's way is in the middle yet. */
+    struct step_world fresh = {.executors = 1, .policy = "lazy", .busy_until_at = SECOND};
+    even_model(&fresh, 0, 2, 100 * SECOND);
+    fresh.models[0].padded = true;
+    step_world_arrival(&fresh, 0, 0)->length = 2;
+    step_world_arrival(&fresh, 500, 0)->length = 9;
+    step_world_open(&fresh);
+    step_world_run(&fresh);
+    assert_int_equal(fresh.log_count, 2);
+    assert_int_equal(fresh.log[0].count, 2);
+    step_world_close(&fresh);
+}
+
+/* L2: with less time than one request takes alone everybody is lost from the start, and has no
+ * vote: all are served as if there were no promise, and every one is late. */
+static void test_an_objective_nobody_can_meet(void **state) {
+    (void)state;
+    static const char *const forms[] = {"remaining", "published", "curves"};
+    for (int32_t form = 0; form < 3; form++) {
+        struct tt_option options[] = {{"slack", forms[form]}};
+        struct step_world w = {
+            .executors = 1, .policy = "lazy", .options = options, .option_count = 1};
+        even_model(&w, 0, 4, 3 * SECOND);
+        for (int32_t i = 0; i < 5; i++)
+            step_world_arrival(&w, 500 + i * 700, 0);
+        step_world_open(&w);
+        step_world_run(&w);
+        for (int32_t i = 0; i < 5; i++) {
+            assert_int_equal(w.ends[i].ending, TT_ENDING_DONE);
+            assert_true(w.ends[i].ended_at > w.ends[i].deadline_at);
+        }
+        int32_t largest = 0;
+        for (int32_t i = 0; i < w.log_count; i++)
+            largest = w.log[i].count > largest ? w.log[i].count : largest;
+        assert_int_equal(largest, 5); /* they catch up and merge as ever */
+        step_world_close(&w);
+    }
+}
+
+/* L3: an output that would never end is stopped at the longest that the model knows, said to be so,
+ * and keeps nobody from ending who shared its batches. */
+static void test_a_decoder_that_never_ends(void **state) {
+    (void)state;
+    struct step_world w = {.executors = 1, .policy = "lazy"};
+    w.models[0] = (struct step_world_model){
+        .steps = 2,
+        .kinds = {TT_STEP_STATIC, TT_STEP_DECODER},
+        .beta = {SECOND, SECOND},
+        .slo_ns = 100 * SECOND,
+        .max_batch = 4,
+        .output = 3,
+        .output_limit = 9,
+    };
+    w.model_count = 1;
+    step_world_arrival(&w, 0, 0)->output_length = INT32_MAX;
+    step_world_arrival(&w, 0, 0)->output_length = 2;
+    step_world_arrival(&w, 0, 0)->output_length = 9;
+    step_world_open(&w);
+    step_world_run(&w);
+    assert_int_equal(w.ends[0].ended_at, (1 + 9) * SECOND);
+    assert_true(w.ends[0].cut_short);
+    assert_int_equal(w.ends[1].ended_at, (1 + 2) * SECOND);
+    assert_false(w.ends[1].cut_short);
+    assert_int_equal(w.ends[2].ended_at, (1 + 9) * SECOND);
+    assert_false(w.ends[2].cut_short);
+    step_world_close(&w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_figure_10),
@@ -337,6 +426,9 @@ int main(void) {
         cmocka_unit_test(test_max_batch_bounds_the_stack),
         cmocka_unit_test(test_models_share_an_executor),
         cmocka_unit_test(test_cancellation_in_the_stack),
+        cmocka_unit_test(test_padded_inputs),
+        cmocka_unit_test(test_an_objective_nobody_can_meet),
+        cmocka_unit_test(test_a_decoder_that_never_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

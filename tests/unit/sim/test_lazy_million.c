@@ -1,6 +1,7 @@
 /* Millions of random events through the lazy policy, static and recurrent models side by side, in
  * the simulator, with what must hold at every one (L1, L2, L5):
  *   - a batch is of one model and one step, within its largest size, each member at its next step;
+ *   - where inputs are padded, all of a batch are padded alike, from the first step to the last;
  *   - the executor never idles beside a request;
  *   - nobody is forgotten, and who is done has walked exactly the steps of its lengths;
  *   - the slack check keeps its word: who was let in on top of others, and could then be in time,
@@ -28,7 +29,7 @@ static const int64_t standard_events = 10000000;
 struct request {
     struct tt_sim_arrival arrival;
     int64_t deadline_holds_at; /* the end that was promised when it came in; TT_NEVER: none */
-    int32_t step, round, walked;
+    int32_t step, round, walked, padded;
     bool started, ended;
 };
 
@@ -120,6 +121,10 @@ static void on_started(void *context, int64_t now, const struct tt_task *task, i
         demand(self, request->started && !request->ended, "runs out of turn", numbers[i]);
         demand(self, request->arrival.model == task->model, "in a strange batch", numbers[i]);
         demand(self, request->step == step, "at another step", numbers[i]);
+        if (step == 0)
+            request->padded = task->length;
+        bool alike = task->length >= request->arrival.length && task->length == request->padded;
+        demand(self, !model->padded || alike, "padded anew in the middle", numbers[i]);
         walk(model, request);
     }
 }
@@ -153,8 +158,9 @@ static bool next_arrival(void *context, struct tt_sim_arrival *out) {
 static enum tt_err create(void *context, struct tt_mechanism *mechanism, struct tt_message *why) {
     struct world *self = context;
     static const char *const patience[] = {"0", "0.5", "1"};
+    static const char *const foreign[] = {"shorter", "slack", "never", "turns"};
     struct tt_option options[] = {{"dec_timesteps", "12"},
-                                  {"foreign", tt_prng_below(&self->prng, 2) ? "slack" : "shorter"},
+                                  {"foreign", foreign[tt_prng_below(&self->prng, 4)]},
                                   {"patience", patience[tt_prng_below(&self->prng, 3)]}};
     struct tt_policy_setup setup = {
         .domain = mechanism, .options = options, .option_count = TT_COUNT(options)};
@@ -173,6 +179,7 @@ static void draw_models(struct world *self) {
                                    .steps = self->steps[m],
                                    .step_count = 1 + (int32_t)tt_prng_below(&self->prng, STEPS),
                                    .slo_ns = 100 * TT_MS,
+                                   .padded = m == 1,
                                    .output_quantiles = self->quantiles,
                                    .max_batch = MAX_BATCH};
         for (int32_t s = 0; s <= model->step_count; s++) {

@@ -1,15 +1,15 @@
-#include "sim/unfold.h"
+#include "sim/sim_cells.h"
 
 #include "base/prng.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-void tt_unfold_fini(struct tt_unfold *self) {
+void tt_sim_cells_fini(struct tt_sim_cells *self) {
     free(self->specs);
     free(self->sources);
     free(self->stack);
-    *self = (struct tt_unfold){0};
+    *self = (struct tt_sim_cells){0};
 }
 
 static bool grow(void **array, size_t bytes) {
@@ -19,7 +19,7 @@ static bool grow(void **array, size_t bytes) {
     return grown != NULL;
 }
 
-static bool reserve(struct tt_unfold *self, int32_t count) {
+static bool reserve(struct tt_sim_cells *self, int32_t count) {
     if (count <= self->capacity)
         return true;
     size_t capacity = count > 64 ? (size_t)count : 64;
@@ -37,9 +37,9 @@ static int32_t longest_output(const struct tt_step_model *model) {
     return longest > 0 ? longest : 1;
 }
 
-enum tt_err tt_unfold_steps(struct tt_unfold *self, const struct tt_step_model *model,
-                            int32_t length, struct tt_cell_graph **out_graph,
-                            struct tt_message *why) {
+enum tt_err tt_sim_cells_steps(struct tt_sim_cells *self, const struct tt_step_model *model,
+                               int32_t length, struct tt_cell_graph **out_graph,
+                               struct tt_message *why) {
     if (!reserve(self, model->step_count))
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d cells", model->step_count);
     int32_t count = 0;
@@ -65,11 +65,11 @@ enum tt_err tt_unfold_steps(struct tt_unfold *self, const struct tt_step_model *
     return tt_cell_graph_new(self->specs, count, model->step_count, out_graph, why);
 }
 
-static void put_leaf(struct tt_unfold *self, int32_t at) {
+static void put_leaf(struct tt_sim_cells *self, int32_t at) {
     self->specs[at] = (struct tt_cell_spec){.repeat = 1};
 }
 
-static void put_node(struct tt_unfold *self, int32_t at, int32_t left, int32_t right) {
+static void put_node(struct tt_sim_cells *self, int32_t at, int32_t left, int32_t right) {
     int32_t *sources = &self->sources[2 * (size_t)at];
     sources[0] = left;
     sources[1] = right;
@@ -79,7 +79,7 @@ static void put_node(struct tt_unfold *self, int32_t at, int32_t left, int32_t r
 
 /* The leaves from `first` on, `count` of them; the next internal node is the spec *at. Returns the
  * root's spec. As deep as the logarithm of the count. */
-static int32_t put_balanced(struct tt_unfold *self, int32_t first, int32_t count, int32_t *at) {
+static int32_t put_balanced(struct tt_sim_cells *self, int32_t first, int32_t count, int32_t *at) {
     if (count == 1)
         return first;
     int32_t left_count = count - count / 2;
@@ -89,7 +89,7 @@ static int32_t put_balanced(struct tt_unfold *self, int32_t first, int32_t count
     return (*at)++;
 }
 
-static void put_random(struct tt_unfold *self, int32_t leaves, uint64_t seed) {
+static void put_random(struct tt_sim_cells *self, int32_t leaves, uint64_t seed) {
     struct tt_prng prng;
     tt_prng_init(&prng, seed, UINT64_C(0x7472656500000000));
     for (int32_t i = 0; i < leaves; i++)
@@ -103,9 +103,9 @@ static void put_random(struct tt_unfold *self, int32_t leaves, uint64_t seed) {
     }
 }
 
-enum tt_err tt_unfold_tree(struct tt_unfold *self, const struct tt_step_model *model,
-                           enum tt_tree shape, int32_t leaves, uint64_t seed,
-                           struct tt_cell_graph **out_graph, struct tt_message *why) {
+enum tt_err tt_sim_cells_tree(struct tt_sim_cells *self, const struct tt_step_model *model,
+                              enum tt_tree shape, int32_t leaves, uint64_t seed,
+                              struct tt_cell_graph **out_graph, struct tt_message *why) {
     leaves = leaves > 0 ? leaves : 1;
     if (leaves > TT_CELL_GRAPH_MAX_CELLS / 2)
         return tt_fail(TT_ERR_INVALID, why, "a tree of %d leaves; at most %d are allowed", leaves,
@@ -126,7 +126,7 @@ enum tt_err tt_unfold_tree(struct tt_unfold *self, const struct tt_step_model *m
 enum { OPEN = -1 };
 
 /* The ')' at `column` closes a node: with no child a leaf, with two an internal one. */
-static enum tt_err close_node(struct tt_unfold *self, int32_t *depth, int32_t *count,
+static enum tt_err close_node(struct tt_sim_cells *self, int32_t *depth, int32_t *count,
                               int64_t column, struct tt_message *why) {
     int32_t children = 0;
     while (*depth > 0 && self->stack[*depth - 1] != OPEN) {
@@ -150,9 +150,9 @@ static enum tt_err close_node(struct tt_unfold *self, int32_t *depth, int32_t *c
     return TT_OK;
 }
 
-enum tt_err tt_unfold_text(struct tt_unfold *self, const struct tt_step_model *model,
-                           const char *text, struct tt_cell_graph **out_graph,
-                           struct tt_message *why) {
+enum tt_err tt_sim_cells_text(struct tt_sim_cells *self, const struct tt_step_model *model,
+                              const char *text, struct tt_cell_graph **out_graph,
+                              struct tt_message *why) {
     size_t length = strlen(text);
     if (length > TT_CELL_GRAPH_MAX_CELLS || !reserve(self, (int32_t)length + 1))
         return tt_fail(TT_ERR_INVALID, why, "a tree of %zu characters; at most %d are allowed",

@@ -1,0 +1,482 @@
+"""Models of cells: recurrent, sequence to sequence, tree, and a decoder with attention.
+
+All weights are drawn from fixed seeds: nothing here has learnt anything. What a real model would do
+to a server they do all the same: the same operators, in the same sizes, and outputs that end early
+or late depending on the input. A cell's file carries its weights, and the first dimension of every
+tensor counts cells. A whole-sequence twin (ONNX's LSTM, with padding and a mask) has the weights of
+its chain, so that both can be compared on the same requests.
+"""
+import numpy as np
+
+from .onnx_graph import Graph
+from .repository import Model, Tensor
+
+GO = 1  # what a decoder is told first
+EOS = 2  # what it says last
+FIRST_WORD = 3  # 0 is for padding
+SURE = 30.0  # a sigmoid of this is 1 in fp32
+UNIT = 0.5  # what a counter moves by
+NEVER = -1e4  # a logit that never wins
+
+
+def _random(seed):
+    return np.random.Generator(np.random.PCG64(seed))
+
+
+def _dense(rng, rows, columns, gain=1.0):
+    return (rng.standard_normal((rows, columns)) * np.sqrt(gain / rows)).astype(np.float32)
+
+
+def _bias(rng, count):
+    return (rng.standard_normal(count) * 0.1).astype(np.float32)
+
+
+def _table(rng, vocabulary, size):
+    return rng.standard_normal((vocabulary, size)).astype(np.float32)
+
+
+def _ratios(rng, vocabulary):
+    """How many words of output a word of input is worth: mean 0.89, as from English to Czech."""
+    return np.clip(rng.normal(0.89, 0.17, vocabulary), 0.5, 1.3).astype(np.float32)
+
+
+# ---- LSTM ----
+
+
+class LstmWeights:
+    """Gates in the order i, f, g, o; rows are those of the input, then those of the state."""
+
+    def __init__(self, rng, size, vocabulary):
+        self.size = size
+        self.table = _table(rng, vocabulary, size)
+        self.w = _dense(rng, 2 * size, 4 * size, gain=2.0)
+        self.b = _bias(rng, 4 * size)
+
+    def count_in_unit_0(self):
+        """Unit 0 of the state becomes a counter: it keeps all that it has (f = 1), takes in all
+        that it is given (i = 1), shows all (o = 1), and is given tanh of component 0 of the input,
+        and nothing else."""
+        for gate in range(4):
+            self.w[:, gate * self.size] = 0.0
+            self.b[gate * self.size] = SURE
+        self.w[0, 2 * self.size] = 1.0
+        self.b[2 * self.size] = 0.0
+
+    def gate_graph(self, g, x, h, c):
+        """Nodes from x, h, c to h_out, c_out."""
+        w = g.weight("weight", self.w)
+        b = g.weight("bias", self.b)
+        names = ["gate.i", "gate.f", "gate.g", "gate.o"]
+        g.op("Split", g.op("Gemm", g.op("Concat", x, h, axis=1), w, b), outs=names, axis=1)
+        kept = g.op("Mul", g.op("Sigmoid", "gate.f"), c)
+        added = g.op("Mul", g.op("Sigmoid", "gate.i"), g.op("Tanh", "gate.g"))
+        g.op("Add", kept, added, out="c_out")
+        g.op("Mul", g.op("Sigmoid", "gate.o"), g.op("Tanh", "c_out"), out="h_out")
+
+
+def _lstm_state(g, size):
+    return g.input("h", "FP32", ["N", size]), g.input("c", "FP32", ["N", size])
+
+
+def _lstm_outputs(g, size):
+    g.output("h_out", "FP32", ["N", size])
+    g.output("c_out", "FP32", ["N", size])
+
+
+def _lstm_cell(name, weights):
+    g = Graph(name)
+    token = g.input("token", "INT64", ["N"])
+    h, c = _lstm_state(g, weights.size)
+    weights.gate_graph(g, g.op("Gather", g.weight("words", weights.table), token), h, c)
+    _lstm_outputs(g, weights.size)
+    return g.to_bytes()
+
+
+def build_chain(size, vocabulary):
+    return {"lstm.onnx": _lstm_cell("lstm", LstmWeights(_random(21), size, vocabulary))}
+
+
+def build_whole(size, vocabulary):
+    """The same weights in ONNX's own LSTM, over padded sequences."""
+    weights = LstmWeights(_random(21), size, vocabulary)
+    g = Graph("lstm_whole")
+    tokens = g.input("tokens", "INT64", ["N", "S"])
+    mask = g.input("mask", "INT64", ["N", "S"])
+    lengths = g.op(
+        "Cast", g.op("ReduceSum", mask, g.constant([1], np.int64), keepdims=0), to=6  # INT32
+    )
+    i, f, c, o = np.split(np.arange(4 * size), 4)
+    order = np.concatenate([i, o, f, c])  # ONNX's: i, o, f, c
+    w = weights.w[:, order].T
+    x = g.op("Transpose", g.op("Gather", g.weight("words", weights.table), tokens), perm=[1, 0, 2])
+    g.op(
+        "LSTM",
+        x,
+        g.weight("w", w[None, :, :size]),
+        g.weight("r", w[None, :, size:]),
+        g.weight("b", np.concatenate([weights.b[order], np.zeros_like(weights.b)])[None]),
+        lengths,
+        outs=["", "last_h"],
+        hidden_size=size,
+    )
+    g.op("Squeeze", "last_h", g.constant([0], np.int64), out="h_out")
+    g.output("h_out", "FP32", ["N", size])
+    return {"model.onnx": g.to_bytes()}
+
+
+# ---- sequence to sequence ----
+
+
+def build_seq2seq(size, vocabulary):
+    """The encoder's counter goes up by what each word is worth, the decoder's down by one word per
+    cell; when it is half a word below nothing <eos> beats every other word."""
+    rng = _random(22)
+    encoder = LstmWeights(rng, size, vocabulary)
+    decoder = LstmWeights(rng, size, vocabulary)
+    encoder.count_in_unit_0()
+    decoder.count_in_unit_0()
+    encoder.table[:, 0] = np.arctanh(UNIT * _ratios(rng, vocabulary))
+    decoder.table[:, 0] = np.arctanh(-UNIT)
+
+    g = Graph("decoder")
+    previous = g.input("previous", "INT64", ["N"])
+    h, c = _lstm_state(g, size)
+    decoder.gate_graph(g, g.op("Gather", g.weight("words", decoder.table), previous), h, c)
+    out = _dense(rng, size, vocabulary, gain=4.0)
+    bias = _bias(rng, vocabulary)
+    bias[:FIRST_WORD] = NEVER
+    # The logit of <eos> is 200 * (tanh(-UNIT / 2) - tanh(counter)).
+    out[:, EOS] = 0.0
+    out[0, EOS] = -200.0
+    bias[EOS] = -200.0 * np.tanh(UNIT / 2)
+    logits = g.op("Gemm", "h_out", g.weight("out", out), g.weight("out_bias", bias))
+    g.op("ArgMax", logits, out="word", axis=1, keepdims=0)
+    g.output("word", "INT64", ["N"])
+    _lstm_outputs(g, size)
+    return {"encoder.onnx": _lstm_cell("encoder", encoder), "decoder.onnx": g.to_bytes()}
+
+
+# ---- trees ----
+
+
+def _tree_outputs(g, size):
+    g.op("Mul", g.op("Sigmoid", "gate.o"), g.op("Tanh", "c"), out="h")
+    g.output("h", "FP32", ["N", size])
+    g.output("c", "FP32", ["N", size])
+
+
+def build_tree(size, vocabulary):
+    """Binary TreeLSTM. Leaf: gates i, u, o of the word. Inner node: i, f left, f right, u, o of
+    both children's h."""
+    rng = _random(23)
+    g = Graph("leaf")
+    token = g.input("token", "INT64", ["N"])
+    x = g.op("Gather", g.weight("words", _table(rng, vocabulary, size)), token)
+    w = g.weight("weight", _dense(rng, size, 3 * size))
+    gates = g.op("Gemm", x, w, g.weight("bias", _bias(rng, 3 * size)))
+    g.op("Split", gates, outs=["gate.i", "gate.u", "gate.o"], axis=1)
+    g.op("Mul", g.op("Sigmoid", "gate.i"), g.op("Tanh", "gate.u"), out="c")
+    _tree_outputs(g, size)
+    leaf = g.to_bytes()
+
+    g = Graph("inner")
+    left_h, left_c, right_h, right_c = (
+        g.input(name, "FP32", ["N", size]) for name in ("left_h", "left_c", "right_h", "right_c")
+    )
+    w = g.weight("weight", _dense(rng, 2 * size, 5 * size))
+    both = g.op("Concat", left_h, right_h, axis=1)
+    gates = g.op("Gemm", both, w, g.weight("bias", _bias(rng, 5 * size)))
+    names = ["gate.i", "gate.left", "gate.right", "gate.u", "gate.o"]
+    g.op("Split", gates, outs=names, axis=1)
+    new = g.op("Mul", g.op("Sigmoid", "gate.i"), g.op("Tanh", "gate.u"))
+    left = g.op("Mul", g.op("Sigmoid", "gate.left"), left_c)
+    right = g.op("Mul", g.op("Sigmoid", "gate.right"), right_c)
+    g.op("Add", g.op("Add", new, left), right, out="c")
+    _tree_outputs(g, size)
+    return {"leaf.onnx": leaf, "inner.onnx": g.to_bytes()}
+
+
+# ---- from both ends, by the plug-in of examples/unfold ----
+
+
+def build_bidirectional(size, vocabulary):
+    rng = _random(25)
+    files = {}
+    for name in ("forward", "backward"):
+        files[name + ".onnx"] = _lstm_cell(name, LstmWeights(rng, size, vocabulary))
+    g = Graph("join")
+    both = g.op(
+        "Concat",
+        g.input("forward_h", "FP32", ["N", size]),
+        g.input("backward_h", "FP32", ["N", size]),
+        axis=1,
+    )
+    w = g.weight("weight", _dense(rng, 2 * size, size))
+    g.op("Tanh", g.op("Gemm", both, w, g.weight("bias", _bias(rng, size))), out="h")
+    g.output("h", "FP32", ["N", size])
+    files["join.onnx"] = g.to_bytes()
+    return files
+
+
+# ---- a decoder with attention ----
+
+
+class Attention:
+    """A transformer that reads one word per cell. Its state is what it has read: keys and values of
+    all layers up to `longest` words, and how many there are."""
+
+    def __init__(self, size, vocabulary, layers, heads, longest):
+        rng = _random(24)
+        self.size, self.vocabulary = size, vocabulary
+        self.layers, self.heads, self.longest = layers, heads, longest
+        self.words = _table(rng, vocabulary, size)
+        self.places = _table(rng, longest, size) * np.float32(0.2)
+        self.ratios = _ratios(rng, vocabulary)
+        self.weights = []
+        for _ in range(layers):
+            self.weights.append(
+                {
+                    "qkv": _dense(rng, size, 3 * size),
+                    "out": _dense(rng, size, size),
+                    "up": _dense(rng, size, 4 * size, gain=2.0),
+                    "down": _dense(rng, 4 * size, size),
+                }
+            )
+        self.head = _dense(rng, size, vocabulary, gain=4.0)
+
+    def _normal(self, g, x, name):
+        ones = g.weight(name + ".scale", np.ones(self.size, np.float32))
+        zeros = g.weight(name + ".shift", np.zeros(self.size, np.float32))
+        return g.op("LayerNormalization", x, ones, zeros, axis=-1)
+
+    def _attend(self, g, x, layer, keys, values, here, seen):
+        """x and the caches of one layer -> what attention adds to x, and the new caches."""
+        name = "layer%d" % layer
+        h, d = self.heads, self.size // self.heads
+        qkv = g.op("MatMul", self._normal(g, x, name + ".before"),
+                   g.weight(name + ".qkv", self.weights[layer]["qkv"]))
+        parts = [name + ".q", name + ".k", name + ".v"]
+        g.op("Split", qkv, outs=parts, axis=1)
+        one = g.constant([0, h, 1, d], np.int64)
+        q, k, v = (g.op("Reshape", part, one) for part in parts)
+        keys = g.op("Where", here, k, keys, out=name + ".keys")  # [N, h, longest, d]
+        values = g.op("Where", here, v, values, out=name + ".values")
+        scores = g.op("MatMul", q, g.op("Transpose", keys, perm=[0, 1, 3, 2]))
+        scores = g.op("Mul", scores, g.constant(d**-0.5, np.float32))
+        scores = g.op("Where", seen, scores, g.constant(-1e30, np.float32))
+        mixed = g.op("MatMul", g.op("Softmax", scores, axis=-1), values)  # [N, h, 1, d]
+        flat = g.op("Reshape", mixed, g.constant([0, self.size], np.int64))
+        return g.op("MatMul", flat, g.weight(name + ".out", self.weights[layer]["out"]))
+
+    def _think(self, g, x, layer):
+        name = "layer%d" % layer
+        weights = self.weights[layer]
+        inner = g.op("MatMul", self._normal(g, x, name + ".middle"),
+                     g.weight(name + ".up", weights["up"]))
+        return g.op("MatMul", g.op("Relu", inner), g.weight(name + ".down", weights["down"]))
+
+    def body(self, g, token):
+        """Everything up to the last layer, and the new state; returns the last layer's output."""
+        h, d = self.heads, self.size // self.heads
+        cache_shape = ["N", 2 * self.layers, h, self.longest, d]
+        cache = g.input("cache", "FP32", cache_shape)
+        place = g.input("place", "INT64", ["N"])
+        wide = g.op("Unsqueeze", place, g.constant([1, 2, 3], np.int64))  # [N, 1, 1, 1]
+        count = np.arange(self.longest, dtype=np.int64)
+        here = g.op("Equal", g.constant(count.reshape(1, 1, -1, 1), np.int64), wide)
+        seen = g.op("LessOrEqual", g.constant(count.reshape(1, 1, 1, -1), np.int64), wide)
+        x = g.op(
+            "Add",
+            g.op("Gather", g.weight("words", self.words), token),
+            g.op("Gather", g.weight("places", self.places), place),
+        )
+        old = ["old.%d" % i for i in range(2 * self.layers)]
+        g.op("Split", cache, outs=old, axis=1)
+        flat = [g.op("Squeeze", name, g.constant([1], np.int64)) for name in old]
+        new = []
+        for layer in range(self.layers):
+            keys, values = flat[2 * layer], flat[2 * layer + 1]
+            x = g.op("Add", x, self._attend(g, x, layer, keys, values, here, seen))
+            x = g.op("Add", x, self._think(g, x, layer))
+            new += ["layer%d.keys" % layer, "layer%d.values" % layer]
+        new = [g.op("Unsqueeze", name, g.constant([1], np.int64)) for name in new]
+        g.op("Concat", *new, out="cache_out", axis=1)
+        g.op("Add", place, g.constant([1], np.int64), out="place_out")
+        g.output("cache_out", "FP32", cache_shape)
+        g.output("place_out", "INT64", ["N"])
+        return x
+
+    def read_bytes(self):
+        """A word of the prompt; `budget` is what it is worth in words of the answer."""
+        g = Graph("read")
+        token = g.input("token", "INT64", ["N"])
+        budget = g.input("budget", "FP32", ["N"])
+        self.body(g, token)
+        worth = g.op("Gather", g.weight("ratios", self.ratios), token)
+        g.op("Add", budget, worth, out="budget_out")
+        g.output("budget_out", "FP32", ["N"])
+        return g.to_bytes()
+
+    def write_bytes(self):
+        """A word of the answer: the last one goes in, the next one comes out, <eos> when nothing
+        is left of the budget."""
+        g = Graph("write")
+        previous = g.input("previous", "INT64", ["N"])
+        budget = g.input("budget", "FP32", ["N"])
+        x = self.body(g, previous)
+        g.op("Sub", budget, g.constant([1.0], np.float32), out="budget_out")
+        banned = np.zeros(self.vocabulary, np.float32)
+        banned[:FIRST_WORD] = NEVER
+        logits = g.op("MatMul", self._normal(g, x, "last"), g.weight("head", self.head))
+        best = g.op("ArgMax", g.op("Add", logits, g.weight("banned", banned)), axis=1, keepdims=0)
+        over = g.op("Less", "budget_out", g.constant([-0.5], np.float32))
+        g.op("Where", over, g.constant([EOS], np.int64), best, out="word")
+        g.output("word", "INT64", ["N"])
+        g.output("budget_out", "FP32", ["N"])
+        return g.to_bytes()
+
+
+def build_decoder(size, vocabulary, layers, heads, longest):
+    attention = Attention(size, vocabulary, layers, heads, longest)
+    return {"read.onnx": attention.read_bytes(), "write.onnx": attention.write_bytes()}
+
+
+# ---- the repository's side ----
+
+
+def _lstm_states():
+    return '  state { output: "h_out" input: "h" }\n  state { output: "c_out" input: "c" }\n'
+
+
+def _cell(file, read="", states="", emit="", max_batch=64):
+    text = 'cell {\n  file: "%s"\n  max_batch: %d\n' % (file, max_batch)
+    if read:
+        text += '  read { input: "token" from: "tokens" below: %d }\n' % read
+    return text + states + ('  emit: "%s"\n' % emit if emit else "") + "}\n"
+
+
+def _chain(size, vocabulary, max_batch):
+    return Model(
+        "chain%d" % size,
+        [Tensor("tokens", "INT64", [-1])],
+        [Tensor("h_out", "FP32", [size])],
+        lambda: build_chain(size, vocabulary),
+        has_config=False,
+        settings=_cell("lstm.onnx", vocabulary, _lstm_states(), max_batch=max_batch)
+        + 'unfold { kind: CHAIN max_length: 512 answer: "h_out" }\n',
+    )
+
+
+def _whole(size, vocabulary, max_batch):
+    return Model(
+        "chain%d_whole" % size,
+        [Tensor("tokens", "INT64", [-1]), Tensor("mask", "INT64", [-1])],
+        [Tensor("h_out", "FP32", [size])],
+        lambda: build_whole(size, vocabulary),
+        max_batch_size=max_batch,
+        settings="length { pad: true }\n",
+    )
+
+
+def _seq2seq(size, vocabulary, encoder_batch, decoder_batch):
+    return Model(
+        "seq2seq%d" % size,
+        [Tensor("tokens", "INT64", [-1])],
+        [Tensor("word", "INT64", [-1])],
+        lambda: build_seq2seq(size, vocabulary),
+        has_config=False,
+        settings=_cell("encoder.onnx", vocabulary, _lstm_states(), max_batch=encoder_batch)
+        + _cell(
+            "decoder.onnx",
+            states=_lstm_states()
+            + '  state { output: "word" input: "previous" initial: %d }\n' % GO,
+            emit="word",
+            max_batch=decoder_batch,
+        )
+        + "unfold { kind: SEQ2SEQ max_length: 512 threshold: 10 eos: %d }\n" % EOS,
+    )
+
+
+def _tree(size, vocabulary, max_batch):
+    leaf = '  state { output: "h" }\n  state { output: "c" }\n'
+    inner = (
+        '  state { output: "h" input: "left_h" input: "right_h" }\n'
+        '  state { output: "c" input: "left_c" input: "right_c" }\n'
+    )
+    return Model(
+        "tree%d" % size,
+        [Tensor("tokens", "INT64", [-1])],
+        [Tensor("h", "FP32", [size])],
+        lambda: build_tree(size, vocabulary),
+        has_config=False,
+        settings=_cell("leaf.onnx", vocabulary, leaf, max_batch=max_batch)
+        + _cell("inner.onnx", states=inner, max_batch=max_batch)
+        + 'unfold { kind: TREE max_length: 1023 answer: "h" }\n',
+    )
+
+
+def _bidirectional(size, vocabulary, max_batch):
+    join = '  state { output: "h" input: "forward_h" input: "backward_h" }\n'
+    return Model(
+        "bidirectional%d" % size,
+        [Tensor("tokens", "INT64", [-1])],
+        [Tensor("h", "FP32", [size])],
+        lambda: build_bidirectional(size, vocabulary),
+        has_config=False,
+        settings=_cell("forward.onnx", vocabulary, _lstm_states(), max_batch=max_batch)
+        + _cell("backward.onnx", vocabulary, _lstm_states(), max_batch=max_batch)
+        + _cell("join.onnx", states=join, max_batch=max_batch)
+        + 'unfold { kind: PLUGIN plugin: "bidirectional.so" max_length: 512 answer: "h" }\n',
+    )
+
+
+def _decoder(size, vocabulary, layers, heads, longest, max_batch):
+    shared = (
+        '  state { output: "cache_out" input: "cache" }\n'
+        '  state { output: "place_out" input: "place" }\n'
+        '  state { output: "budget_out" input: "budget" }\n'
+    )
+    word = '  state { output: "word" input: "previous" initial: %d }\n' % GO
+    half = longest // 2  # so that the prompt and the answer fit the cache
+    return Model(
+        "decoder%d" % size,
+        [Tensor("tokens", "INT64", [-1])],
+        [Tensor("word", "INT64", [-1])],
+        lambda: build_decoder(size, vocabulary, layers, heads, longest),
+        has_config=False,
+        settings=_cell("read.onnx", vocabulary, shared, max_batch=max_batch)
+        + _cell("write.onnx", states=shared + word, emit="word", max_batch=max_batch)
+        + "unfold {\n  kind: SEQ2SEQ max_length: %d threshold: 10 max_output: %d eos: %d\n}\n"
+        % (half, half, EOS),
+    )
+
+
+def test_models():
+    """Small: a cell takes some ten microseconds."""
+    return [
+        _chain(64, 1000, 64),
+        _whole(64, 1000, 64),
+        _seq2seq(64, 500, 64, 32),
+        _tree(64, 1000, 64),
+        _decoder(64, 500, 2, 4, 64, 16),
+    ]
+
+
+def plugin_models():
+    """They need their plug-in beside them: build/examples/unfold/bidirectional.so."""
+    return [_bidirectional(64, 1000, 64)]
+
+
+def large_models():
+    """As the papers have them, and for this kind of machine."""
+    return [
+        _chain(256, 10000, 64),
+        _whole(256, 10000, 64),
+        _seq2seq(256, 10000, 64, 32),
+        _tree(256, 10000, 64),
+        _decoder(256, 10000, 4, 4, 256, 16),
+        _chain(1024, 10000, 64),
+        _whole(1024, 10000, 64),
+        _seq2seq(1024, 10000, 64, 32),
+        _tree(1024, 10000, 64),
+    ]

@@ -1,0 +1,75 @@
+#include "lab/experiment_build.h"
+#include "rt/domain.h"
+
+enum { MOST_EXECUTORS = 256 }; /* each is a thread */
+
+/* What only virtual time can do. */
+static enum tt_err check_timing(const struct tt_experiment *self,
+                                const struct tt_scenario *scenario, struct tt_message *why) {
+    const Tutti__Experiment *message = self->message;
+    const char *world = tt_world_name(scenario->world);
+    if (scenario->d_ctrl_ns > 0 || scenario->d_data_ns > 0)
+        return tt_experiment_wrong(self, message->network, NULL, why,
+                                   "network delays are simulated only; leave `network` out to run "
+                                   "in the %s world",
+                                   world);
+    int32_t executors = 0;
+    for (int32_t d = 0; d < scenario->device_count; d++) {
+        executors += scenario->devices[d].executors;
+        if (scenario->devices[d].busy_until_at > 0)
+            return tt_experiment_wrong(self, message->device[0], NULL, why,
+                                       "busy_until_ms is simulated only; leave it out to run in "
+                                       "the %s world",
+                                       world);
+    }
+    if (executors > MOST_EXECUTORS)
+        return tt_experiment_wrong(self, message->device[0], "count", why,
+                                   "%d executors; in the %s world each is a thread, and there are "
+                                   "at most %d",
+                                   executors, world, MOST_EXECUTORS);
+    return TT_OK;
+}
+
+static enum tt_err check_models(const struct tt_experiment *self,
+                                const struct tt_scenario *scenario, struct tt_message *why) {
+    const Tutti__Experiment *message = self->message;
+    const char *world = tt_world_name(scenario->world);
+    if (scenario->model_count > TT_DOMAIN_MAX_MODELS)
+        return tt_experiment_wrong(self, message, "model", why,
+                                   "%d models; in the %s world there are at most %d",
+                                   scenario->model_count, world, TT_DOMAIN_MAX_MODELS);
+    for (int32_t m = 0; m < scenario->model_count; m++) {
+        const struct tt_scenario_model *model = &scenario->models[m];
+        if (model->step_model.max_batch > TT_DOMAIN_MAX_BATCH)
+            return tt_experiment_wrong(self, message, "model", why,
+                                       "model '%s': max_batch is %d; in the %s world it is at most "
+                                       "%d",
+                                       model->name, model->step_model.max_batch, world,
+                                       TT_DOMAIN_MAX_BATCH);
+        for (int32_t s = 0; s < model->step_model.step_count; s++)
+            if (model->steps[s].kind != TT_STEP_STATIC)
+                return tt_experiment_wrong(self, message, "model", why,
+                                           "model '%s': step '%s' is recurrent, which is simulated "
+                                           "only; run it in the simulated world",
+                                           model->name, model->steps[s].name);
+        if (scenario->world == TT_WORLD_REAL && !model->source)
+            return tt_experiment_wrong(self, message, "model", why,
+                                       "model '%s' has a profile of its own; in the real world "
+                                       "models come from the repository: leave profile, "
+                                       "profile_file, step and step_file out",
+                                       model->name);
+    }
+    return TT_OK;
+}
+
+enum tt_err tt_experiment_check_world(const struct tt_experiment *self,
+                                      const struct tt_scenario *scenario, struct tt_message *why) {
+    if (scenario->world == TT_WORLD_SIMULATED)
+        return TT_OK;
+    if (scenario->world == TT_WORLD_REAL && !scenario->repository)
+        return tt_experiment_wrong(self, self->message, "world", why,
+                                   "the real world needs models; add repository: \"DIR\" (a model "
+                                   "repository, relative to this file)");
+    enum tt_err err = check_timing(self, scenario, why);
+    return err ? err : check_models(self, scenario, why);
+}

@@ -1,0 +1,122 @@
+/* C1, C2: the cells of a model, as tutti.pbtxt names them and their ONNX files bear them out.
+ *
+ * A model of cells is no whole graph: a request is unfolded (model/unfold.h) into cells, small
+ * graphs that run once per element of a sequence, or per node of a tree. A *type* of cell is one
+ * ONNX file, and one step of the model, in the order of tutti.pbtxt: later ones are more urgent. Of
+ * each it is known here
+ *   - its state: outputs that a later cell reads, and by which inputs (one per cell that it reads:
+ *     a chain's cell has one, a tree's inner node one per child). State 0 of a cell is read as
+ *     state 0 of the next, whatever the types; where there is nothing to read (the first cell of a
+ *     chain, a state that the cell before does not have) an input begins as its `initial` value. A
+ *     decoder that is fed its own words has them as a state that begins as <go>;
+ *   - what it reads of the request: inputs that take one element of a tensor of the request, at the
+ *     place that the unfold function names;
+ *   - what it emits: an output of which the answer holds one per cell, in a row.
+ *
+ * The identity of a type (`digest`) is its file (definition and weights, those outside the file
+ * too), its shapes and its wiring: cells of equal digest, of one model or of several, may run in
+ * one batch and need one copy of the weights.
+ *
+ * Life of one: made when the repository is read, one per version; clients see its `signature`;
+ * immutable until freed. It runs nothing, and knows no request. */
+#ifndef TT_MODEL_CELLS_H
+#define TT_MODEL_CELLS_H
+
+#include "core/tensor.h"
+#include "model/config.h"
+#include "model/digest.h"
+#include "model/findings.h"
+#include "model/onnx_file.h"
+#include "model/settings.h"
+
+enum {
+    TT_CELLS_MAX_TYPES = 16,
+    TT_CELLS_MAX_STATES = 32,
+    TT_CELLS_MAX_ARITY = 8, /* cells that one cell reads */
+    TT_CELLS_MAX_EOS = 8,
+    TT_CELLS_DEFAULT_MAX_BATCH = 64,
+    TT_CELLS_DEFAULT_MAX_LENGTH = 4096,
+};
+
+struct tt_cell_state {
+    int32_t output; /* of the type's outputs */
+    /* Of the type's inputs, [arity]. Arity 0 (a leaf): none. */
+    int32_t inputs[TT_CELLS_MAX_ARITY];
+    int64_t initial; /* every element of a row, where there is nothing to read */
+};
+
+struct tt_cell_read {
+    int32_t input; /* of the type's inputs */
+    int32_t from;  /* of the request's inputs; one element: what follows its two first dimensions */
+    int64_t below; /* integers are 0 .. below - 1; 0: not checked */
+};
+
+struct tt_cell_type {
+    char *name;
+    char *path;                    /* of the ONNX file */
+    struct tt_signature signature; /* of the file; batched: dimension 0 counts cells */
+    int32_t max_batch, min_batch;
+    int32_t arity;
+    uint32_t readable; /* bit t: it can read the states of type t */
+    int32_t state_count, read_count;
+    struct tt_cell_state states[TT_CELLS_MAX_STATES];
+    struct tt_cell_read reads[TT_MAX_TENSORS];
+    int32_t emit; /* of the type's outputs; -1: nothing */
+    /* Per output of the request: which of the type's outputs it is. -1 in [0]: no cell of this type
+     * can be the last of a request. */
+    int32_t answers[TT_MAX_TENSORS];
+    char digest[TT_DIGEST_BYTES];
+};
+
+enum tt_unfold_kind {
+    TT_UNFOLD_CHAIN,   /* types: 1. A cell per element */
+    TT_UNFOLD_SEQ2SEQ, /* types: encoder, decoder. Answers what the decoder emits */
+    TT_UNFOLD_TREE,    /* types: leaf, inner node. A cell per node */
+    TT_UNFOLD_PLUGIN,  /* as a shared object says */
+};
+
+struct tt_unfold_plugin;
+
+struct tt_cells {
+    /* As clients see it: every input is [1, n, ...], a row that is the sequence; outputs are what
+     * the last cell gives, or, of what is emitted, [1, m, ...]. */
+    struct tt_signature signature;
+    int32_t type_count;
+    struct tt_cell_type *types; /* by step */
+    enum tt_unfold_kind kind;
+    int32_t max_length; /* elements of a request (nodes of a tree) */
+    int32_t max_cells;  /* of one request */
+    int32_t threshold;  /* a decoder emits at most so many more than its input is long, */
+    int32_t max_output; /* and never more than this; 0: only `threshold` counts */
+    int32_t eos_count;
+    int64_t eos[TT_CELLS_MAX_EOS];        /* a cell that emits one is the last of its chain */
+    int32_t child_count;                  /* of an inner node */
+    int32_t children[TT_CELLS_MAX_ARITY]; /* of the request's inputs: numbers of nodes; -1: none */
+    struct tt_unfold_plugin *plugin;      /* NULL but where that is the kind */
+};
+
+/* Reads the cells' files in `version_directory`. What does not fit goes to `findings` as problems,
+ * and `*out_cells` is then NULL. `settings` must name cells. Errors: NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_cells_open(const struct tt_model_settings *settings,
+                                        const char *model_directory, const char *version_directory,
+                                        struct tt_cells **out_cells, struct tt_findings *findings);
+void tt_cells_close(struct tt_cells *take_cells);
+/* The inputs and outputs as if they were those of one ONNX file, for a configuration to be
+ * completed from. */
+void tt_cells_present(const struct tt_cells *self, struct tt_onnx_file *out_file);
+/* The completed configuration has the last word on the order of inputs and outputs, on which
+ * outputs there are, and on shapes: `signature` becomes the configuration's. What it says and cells
+ * cannot do is a problem. Once, before any use. */
+void tt_cells_follow(struct tt_cells *self, const struct tt_model_config *config,
+                     struct tt_findings *findings);
+/* Is output `i` of the request emitted, one per cell? Else it is the last cell's. */
+bool tt_cells_is_emitted(const struct tt_cells *self, int32_t i);
+/* Does a cell that emitted `token` end its chain? */
+static inline bool tt_cells_is_end(const struct tt_cells *self, int64_t token) {
+    for (int32_t i = 0; i < self->eos_count; i++)
+        if (self->eos[i] == token)
+            return true;
+    return false;
+}
+
+#endif

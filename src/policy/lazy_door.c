@@ -1,0 +1,214 @@
+#include "policy/lazy_door.h"
+
+#include "base/instant.h"
+
+static const struct tt_step_model *model_of(const struct tt_lazy_door *self, int32_t model) {
+    return self->queues->domain->models[model];
+}
+
+int32_t tt_lazy_door_most_rows(const struct tt_lazy_door *self, int32_t model) {
+    int32_t allowed = model_of(self, model)->max_batch;
+    return self->max_batch < allowed ? self->max_batch : allowed;
+}
+
+bool tt_lazy_door_alike(const struct tt_lazy_door *self, const struct tt_lazy_entry *top,
+                        const struct tt_lazy_entry *below) {
+    if (!model_of(self, top->model)->padded || (top->place.step == 0 && below->place.step == 0))
+        return true;
+    return top->place.step == 0 ? top->length <= below->padded
+                                : top->padded == below->padded && top->padded > 0;
+}
+
+static struct tt_lazy_group no_group(const struct tt_lazy_door *self,
+                                     const struct tt_request *head) {
+    return (struct tt_lazy_group){
+        .model = head->model,
+        .most_rows = tt_lazy_door_most_rows(self, head->model),
+        .place = {.step = head->step, .round = INT32_MAX},
+        .veto = {.key = TT_NEVER, .until_at = TT_NEVER},
+    };
+}
+
+/* Is there a place for so many rows of the model? Its first request always has one, whatever its
+ * rows. */
+static bool has_room(const struct tt_lazy_stack *stack, int32_t model, int32_t most_rows,
+                     int32_t rows, int32_t count) {
+    int32_t there = stack->rows_of_model[model];
+    if (stack->count + count > stack->capacity)
+        return false;
+    return there + rows <= most_rows || (there == 0 && count == 1);
+}
+
+/* Where inputs are padded: is it short enough for those that are under way? */
+static bool has_length(const struct tt_lazy_door *self, const struct tt_lazy_stack *stack,
+                       const struct tt_lazy_run *run, const struct tt_request *request) {
+    const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
+    if (!model_of(self, request->model)->padded || !top || top->model != request->model)
+        return true;
+    if (top->place.step == 0 && !run->running)
+        return request->step == 0; /* none of its steps has run yet */
+    return request->step == 0 && request->length <= top->padded;
+}
+
+/* L5: where models take turns, who came after somebody of another model does not go before him. */
+static bool has_turn(const struct tt_lazy_door *self, const struct tt_lazy_stack *stack,
+                     const struct tt_request *request) {
+    const struct tt_heap *heads = &self->queues->heads;
+    bool turns = self->worth.foreign == TT_LAZY_TURNS && stack->depth > 0;
+    for (int32_t i = 0; turns && i < heads->count; i++)
+        if (heads->entries[i].id != request->model && heads->entries[i].key < request->number)
+            return false;
+    return true;
+}
+
+/* May the group join, or preempt, what is on the stack? */
+static bool may_come(const struct tt_lazy_door *self, struct tt_lazy_stack *stack,
+                     const struct tt_lazy_run *run, const struct tt_lazy_group *group,
+                     int64_t now) {
+    const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
+    return (top->model == group->model ||
+            tt_lazy_worth_preempting(&self->worth, stack, run, group, now)) &&
+           tt_lazy_slack_allows(&self->slack, stack, run, group, now);
+}
+
+/* Has the group waited long enough to come in? If not, *out_at (if asked for) is when it will have.
+ */
+static bool pays(const struct tt_lazy_door *self, const struct tt_lazy_stack *stack,
+                 const struct tt_lazy_run *run, const struct tt_lazy_group *group, int64_t now,
+                 int64_t *out_at) {
+    if (self->worth.patience_permille == 0)
+        return true;
+    int64_t price_ns = tt_lazy_worth_price(&self->worth, stack, run, group, now);
+    int64_t missing_ns = price_ns - tt_lazy_waits_of(&self->waits, group->model, group->count, now);
+    if (missing_ns > 0 && out_at)
+        *out_at =
+            price_ns == TT_NEVER ? TT_NEVER : now + (missing_ns + group->count - 1) / group->count;
+    return missing_ns <= 0;
+}
+
+/* The group with those behind it in its queue, from `next` on, as far as there is room; `checked`:
+ * and all of whose prefixes may come. */
+static struct tt_lazy_group lengthened(const struct tt_lazy_door *self, struct tt_lazy_stack *stack,
+                                       const struct tt_lazy_run *run, struct tt_lazy_group group,
+                                       const struct tt_request *next, bool checked, int64_t now) {
+    const struct tt_fifo *fifo = &self->queues->fifos[group.model];
+    for (const struct tt_request *r = next; r && r->step == group.place.step;
+         r = tt_fifo_next(fifo, r)) {
+        if (!has_room(stack, group.model, group.most_rows, group.rows + r->rows, group.count + 1) ||
+            !has_length(self, stack, run, r) || !has_turn(self, stack, r))
+            break;
+        int64_t alone_ns = tt_lazy_slack_alone(&self->slack, r);
+        struct tt_lazy_group grown = tt_lazy_slack_grown(&self->slack, &group, r, alone_ns, now);
+        if (checked && !may_come(self, stack, run, &grown, now))
+            break;
+        group = grown;
+    }
+    return group;
+}
+
+/* The head by itself; empty where there is no room for it. */
+static struct tt_lazy_group head_alone(const struct tt_lazy_door *self,
+                                       const struct tt_lazy_stack *stack,
+                                       const struct tt_lazy_run *run, const struct tt_request *head,
+                                       int64_t now) {
+    struct tt_lazy_group group = no_group(self, head);
+    if (!has_room(stack, head->model, group.most_rows, head->rows, 1) ||
+        !has_length(self, stack, run, head) || !has_turn(self, stack, head))
+        return group;
+    int64_t alone_ns = tt_lazy_slack_alone(&self->slack, head);
+    return tt_lazy_slack_grown(&self->slack, &group, head, alone_ns, now);
+}
+
+/* What a group asks for grows with it: when not even the head may, nobody may; when the largest
+ * may, all may. */
+struct tt_lazy_group tt_lazy_door_admits(const struct tt_lazy_door *self,
+                                         struct tt_lazy_stack *stack, const struct tt_lazy_run *run,
+                                         const struct tt_request *head, int64_t now) {
+    const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
+    struct tt_lazy_group first = head_alone(self, stack, run, head, now);
+    if (first.count == 0 || (top && !may_come(self, stack, run, &first, now)))
+        return no_group(self, head);
+    const struct tt_request *next = tt_fifo_next(&self->queues->fifos[head->model], head);
+    struct tt_lazy_group group =
+        next ? lengthened(self, stack, run, first, next, false, now) : first;
+    if (!top)
+        return group;
+    if (group.count > 1 && !may_come(self, stack, run, &group, now))
+        group = lengthened(self, stack, run, first, next, true, now);
+    return !pays(self, stack, run, &group, now, NULL) ? no_group(self, head) : group;
+}
+
+/* Of the heads of all queues but the top entry's model's the one that needs least, or the oldest.
+ */
+static struct tt_request *foreign_head(const struct tt_lazy_door *self,
+                                       const struct tt_lazy_entry *top) {
+    const struct tt_heap *heads = &self->queues->heads;
+    struct tt_request *best = NULL;
+    int64_t best_ns = 0;
+    for (int32_t i = 0; i < heads->count; i++) {
+        int32_t model = heads->entries[i].id;
+        if (model == top->model)
+            continue;
+        struct tt_request *head = tt_fifo_first(&self->queues->fifos[model]);
+        int64_t need_ns =
+            self->worth.foreign == TT_LAZY_SHORTER ? tt_lazy_slack_alone(&self->slack, head) : 0;
+        if (best && (need_ns > best_ns || (need_ns == best_ns && head->number > best->number)))
+            continue;
+        best = head;
+        best_ns = need_ns;
+    }
+    return best;
+}
+
+struct tt_request *tt_lazy_door_candidate(const struct tt_lazy_door *self,
+                                          const struct tt_lazy_stack *stack, int32_t turn) {
+    const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
+    const struct tt_heap_entry *oldest = tt_heap_top(&self->queues->heads);
+    if (!oldest)
+        return NULL;
+    if (!top)
+        return tt_fifo_first(&self->queues->fifos[oldest->id]);
+    if (turn == 0)
+        return tt_fifo_first(&self->queues->fifos[top->model]);
+    bool preempts = self->worth.foreign == TT_LAZY_SHORTER || self->worth.foreign == TT_LAZY_SLACK;
+    return preempts ? foreign_head(self, top) : NULL;
+}
+
+/* As many of those who wait as there is room for, taken to be like the head. */
+static bool everybody_pays(const struct tt_lazy_door *self, const struct tt_lazy_stack *stack,
+                           const struct tt_lazy_run *run, const struct tt_lazy_group *head,
+                           int64_t now, int64_t *out_at) {
+    const struct tt_fifo *fifo = &self->queues->fifos[head->model];
+    int64_t room = head->most_rows - stack->rows_of_model[head->model];
+    struct tt_lazy_group group = *head;
+    if (fifo->rows <= room) {
+        group.rows = (int32_t)fifo->rows;
+        group.count = fifo->count;
+    } else if (room > head->rows) {
+        group.rows = (int32_t)room;
+        group.count = (int32_t)(room * fifo->count / fifo->rows);
+        group.count = group.count > 1 ? group.count : 1;
+    }
+    return pays(self, stack, run, &group, now, out_at);
+}
+
+bool tt_lazy_door_opens(const struct tt_lazy_door *self, struct tt_lazy_stack *stack,
+                        const struct tt_lazy_run *run, const struct tt_request *head, int64_t now,
+                        int64_t *out_at) {
+    const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
+    struct tt_lazy_group group = head_alone(self, stack, run, head, now);
+    if (group.count == 0)
+        return false;
+    int64_t at = TT_NEVER;
+    bool worth = (head->model == top->model ||
+                  tt_lazy_worth_preempting(&self->worth, stack, run, &group, now)) &&
+                 everybody_pays(self, stack, run, &group, now, &at);
+    *out_at = tt_instant_min(*out_at, at);
+    if (!worth)
+        return false;
+    if (tt_lazy_slack_allows(&self->slack, stack, run, &group, now))
+        return true;
+    at = tt_lazy_slack_retry_at(&self->slack, stack, run, &group, now);
+    *out_at = tt_instant_min(*out_at, at);
+    return false;
+}

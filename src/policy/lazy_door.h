@@ -1,0 +1,49 @@
+/* L1, L2, L5: who may come in. The door of the lazy policy's stacks: it knows the queues, the slack
+ * check, what coming in costs, and how much room there is.
+ *
+ * While a task runs it is asked whether the head of a queue is worth a YIELD (_opens); at the
+ * boundary, with exact knowledge, which requests come in (_admits): the longest prefix of a queue
+ * for which there is room and all of whose prefixes may come.
+ *
+ * Rows of one model on a stack never exceed its largest batch, so those that catch up can always
+ * merge. Where inputs are padded (struct tt_step_model) who comes must besides be no longer than
+ * what the batch at the top was padded to, for it cannot be padded anew in the middle; who is
+ * longer waits, and everybody of its model behind it, until the stack is empty of them.
+ *
+ * It decides and changes nothing but what lazy_slack.h keeps in the entries. */
+#ifndef TT_POLICY_LAZY_DOOR_H
+#define TT_POLICY_LAZY_DOOR_H
+
+#include "policy/fifo.h"
+#include "policy/lazy_waits.h"
+#include "policy/lazy_worth.h"
+
+struct tt_lazy_door {
+    const struct tt_queues *queues;
+    struct tt_lazy_slack slack;
+    struct tt_lazy_worth worth;
+    struct tt_lazy_waits waits;
+    int32_t max_batch;
+};
+
+/* The most rows of the model that a stack may hold. */
+int32_t tt_lazy_door_most_rows(const struct tt_lazy_door *self, int32_t model);
+/* Whose queue to look at, in two turns: first the top entry's model, then another; with an empty
+ * stack the oldest. NULL: nobody's. */
+struct tt_request *tt_lazy_door_candidate(const struct tt_lazy_door *self,
+                                          const struct tt_lazy_stack *stack, int32_t turn);
+/* Can the two, of one model, go on together where they meet? (Their rows apart.) */
+bool tt_lazy_door_alike(const struct tt_lazy_door *self, const struct tt_lazy_entry *top,
+                        const struct tt_lazy_entry *below);
+/* Who of the head's queue comes in now; an empty group when nobody may. No task runs; with an empty
+ * stack all may for whom there is room. */
+struct tt_lazy_group tt_lazy_door_admits(const struct tt_lazy_door *self,
+                                         struct tt_lazy_stack *stack, const struct tt_lazy_run *run,
+                                         const struct tt_request *head, int64_t now);
+/* While a task runs: is it to make room for the head? If not, *out_at is when to ask again, if that
+ * comes before what is there. */
+bool tt_lazy_door_opens(const struct tt_lazy_door *self, struct tt_lazy_stack *stack,
+                        const struct tt_lazy_run *run, const struct tt_request *head, int64_t now,
+                        int64_t *out_at);
+
+#endif

@@ -1,0 +1,45 @@
+/* Which cells a simulated request takes: the steps of its model, or a tree of drawn shape.
+ *
+ * By steps: a static step is a cell, a recurrent block is one cell that is repeated once per
+ * element of the input (encoder), or open-ended up to the longest output there is (decoder). As a
+ * tree: step 0 is the leaf cell, step 1 the internal one, which reads two; `length` counts the
+ * leaves. The same seed gives the same tree; a tree may also be written down, as nested
+ * parentheses: "(()())" is a node of two leaves, and so is "(a b)". The memory is kept from request
+ * to request. */
+#ifndef TT_SIM_SIM_CELLS_H
+#define TT_SIM_SIM_CELLS_H
+
+#include "core/cell_graph.h"
+#include "core/step_model.h"
+
+enum tt_tree {
+    TT_TREE_NONE,     /* by steps */
+    TT_TREE_BALANCED, /* halves of halves; the left one takes the odd leaf */
+    TT_TREE_RANDOM,   /* two neighbours are joined, drawn each time */
+};
+
+struct tt_sim_cells {
+    struct tt_cell_spec *specs;
+    int32_t *sources;
+    int32_t *stack; /* roots of the trees so far, left to right */
+    int32_t capacity;
+};
+
+void tt_sim_cells_fini(struct tt_sim_cells *self);
+/* Errors: those of tt_cell_graph_new. */
+TT_MUST_CHECK enum tt_err tt_sim_cells_steps(struct tt_sim_cells *self,
+                                             const struct tt_step_model *model, int32_t length,
+                                             struct tt_cell_graph **out_graph,
+                                             struct tt_message *why);
+TT_MUST_CHECK enum tt_err tt_sim_cells_tree(struct tt_sim_cells *self,
+                                            const struct tt_step_model *model, enum tt_tree shape,
+                                            int32_t leaves, uint64_t seed,
+                                            struct tt_cell_graph **out_graph,
+                                            struct tt_message *why);
+/* The tree that is written in `text`. INVALID: it is none; the message says where. */
+TT_MUST_CHECK enum tt_err tt_sim_cells_text(struct tt_sim_cells *self,
+                                            const struct tt_step_model *model, const char *text,
+                                            struct tt_cell_graph **out_graph,
+                                            struct tt_message *why);
+
+#endif

@@ -1,0 +1,230 @@
+#!/usr/bin/env python3
+"""One experiment in virtual time, on emulated devices and on real models: the same requests, each ends once; and what
+cannot be run is refused with what would be right. Nothing here asserts how long anything takes."""
+import csv
+import importlib.util
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAM = os.environ["TUTTI_PROGRAM"]
+WORLDS = ("simulated", "emulated", "real")
+
+missing = [name for name in ("numpy", "onnx") if importlib.util.find_spec(name) is None]
+if missing:
+    print("skipped: this Python lacks " + ", ".join(missing))
+    sys.exit(77)
+
+MLP = """title: "small <1>"
+repository: "models"
+seed: 5
+duration_s: 0.4
+device { count: 2 }
+model { name: "mlp" slo_ms: 2000 max_batch: 16 }
+load { rate: 300 }
+policy { name: "deferred" }
+"""
+
+LAZY = """repository: "models"
+seed: 5
+duration_s: 0.4
+device { count: 1 }
+model { name: "cnn" slo_ms: 2000 }
+load { rate: 200 }
+policy { name: "lazy" }
+"""
+
+
+def run(*arguments, timeout=120, cwd=None):
+    return subprocess.run(
+        [PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=timeout, cwd=cwd
+    )
+
+
+def rows_of(path):
+    return list(csv.DictReader(path.read_text().splitlines()))
+
+
+class Worlds(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.models = pathlib.Path(cls.folder.name, "models")
+        subprocess.run(
+            [sys.executable, ROOT / "scripts" / "make_models.py", "--out", cls.models]
+            + ["--only", "mlp", "cnn", "identity_any_length"],
+            check=True,
+            capture_output=True,
+        )
+        (cls.models / "cnn" / "tutti.pbtxt").write_text("stages { count: 3 }\n")
+        for model in ("mlp", "cnn"):
+            done = run("profile", cls.models / model, "--runs", "3", "--max-batch", "16")
+            assert done.returncode == 0, done.stderr
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def write(self, text):
+        path = pathlib.Path(self.folder.name, self.id().split(".")[-1] + ".pbtxt")
+        path.write_text(text)
+        return path
+
+    def refused(self, text, *says, arguments=()):
+        done = run("experiment", self.write(text), *arguments)
+        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+        self.assertEqual(done.stdout, "")
+        self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
+        for words in says:
+            self.assertIn(words, done.stderr)
+
+    def outcomes(self, path, world):
+        file = pathlib.Path(self.folder.name, world + ".csv")
+        tasks = pathlib.Path(self.folder.name, world + ".tasks.csv")
+        done = run("experiment", path, "--world", world, "--json", "--check", "--outcomes", file)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = json.loads(done.stdout)
+        self.assertEqual(report["world"], world)
+        done = run("experiment", path, "--world", world, "--tasks", tasks)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        starts = [int(row["start_ns"]) for row in rows_of(tasks)]
+        self.assertEqual(starts, sorted(starts))
+        return report, rows_of(file)
+
+    def assert_same_requests(self, text):
+        path = self.write(text)
+        seen = []
+        for world in WORLDS:
+            report, rows = self.outcomes(path, world)
+            self.assertEqual([int(row["request"]) for row in rows], list(range(len(rows))))
+            self.assertEqual(len(rows), report["total"]["arrived"])
+            self.assertEqual({row["outcome"] for row in rows} - {"ok", "late"}, set(), world)
+            self.assertEqual("live" in report, world != "simulated")
+            seen.append([(row["model"], row["arrived_ns"], row["deadline_ns"]) for row in rows])
+        self.assertGreater(len(seen[0]), 20)
+        self.assertEqual(seen[0], seen[1])
+        self.assertEqual(seen[0], seen[2])
+
+    def test_whole_graphs(self):
+        self.assert_same_requests(MLP)
+
+    def test_stages_under_lazy(self):
+        self.assert_same_requests(LAZY)
+
+    def test_side_by_side(self):
+        page = pathlib.Path(self.folder.name, "worlds.html")
+        done = run(
+            "experiment", self.write(MLP), "--worlds", ",".join(WORLDS), "--json", "--html", page
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = json.loads(done.stdout)
+        self.assertFalse(report["interrupted"])
+        self.assertEqual([world["world"] for world in report["worlds"]], list(WORLDS))
+        arrived = {world["total"]["arrived"] for world in report["worlds"]}
+        self.assertEqual(len(arrived), 1)
+        live = report["worlds"][2]["live"]
+        self.assertGreater(live["cores"], 0)
+        self.assertTrue(live["machine"] and live["date"])
+        self.assertEqual(live["generator_lag_ms"]["count"], arrived.pop())
+        self.assertIn("doubtful", live)
+        text = page.read_text()
+        self.assertEqual(text.count("<svg"), 6)
+        self.assertIn("small &lt;1&gt;", text)
+        table = run("experiment", self.write(MLP), "--worlds", "simulated,real").stdout
+        self.assertRegex(table, r"simulated +real\n")
+        self.assertNotIn("emulated", table)
+
+    def test_inputs_of_varying_length(self):
+        text = MLP.replace('"mlp"', '"identity_any_length"').replace("max_batch: 16", "max_batch: 4")
+        text = text.replace("deferred", "serial")
+        profile = self.models / "identity_any_length" / "profile.pbtxt"
+        profile.write_text("linear { alpha_ms: 0.1 beta_ms: 0.1 }\nmax_batch: 4\n")
+        self.refused(text, "vary in length", "lengths", arguments=("--world", "real"))
+        lengths = pathlib.Path(self.folder.name, "lengths.csv")
+        lengths.write_text(
+            "percentile,input\n" + "".join("%d,%d\n" % (p, 1 + p // 4) for p in range(101))
+        )
+        text = text.replace("slo_ms", 'lengths { file: "lengths.csv" input: "input" } slo_ms')
+        self.assert_same_requests(text)
+
+    def test_pictures_alone(self):
+        picture = pathlib.Path(self.folder.name, "picture.svg")
+        path = self.write(LAZY)
+        done = run("experiment", path, "--world", "real", "--svg", picture, "--draw", "0,300")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        text = picture.read_text()
+        self.assertTrue(text.startswith("<svg xmlns"))
+        self.assertGreater(text.count("<rect"), 10)
+
+    def test_what_makes_no_sense(self):
+        real = MLP + "world: REAL\n"
+        self.refused(real.replace('repository: "models"\n', ""), ":5:", "or the experiment a repository")
+        self.refused(real.replace('"models"', '"nowhere"'), ":6:", "nowhere")
+        self.refused(real.replace('"mlp"', '"nobody"'), ":6:", "nobody")
+        (self.models / "mlp" / "profile.pbtxt").rename(self.models / "kept")
+        try:
+            self.refused(real, ":6:", "no profile", "tutti profile")
+            self.refused(real, "tutti profile", arguments=("--world", "simulated"))
+        finally:
+            (self.models / "kept").rename(self.models / "mlp" / "profile.pbtxt")
+        self.refused(real.replace("max_batch: 16", "max_batch: 100"), ":6:", "at most 64 rows")
+        self.refused(
+            real.replace("slo_ms", "profile { linear { beta_ms: 1 } } slo_ms"),
+            "profile of its own",
+        )
+        self.refused(real + "network { control_us: 5 }\n", ":10:", "simulated only")
+        self.refused(MLP, "simulated, emulated", arguments=("--world", "dreamt"))
+        self.refused(MLP, "'dreamt'", "simulated", arguments=("--worlds", "real,dreamt"))
+        self.refused(MLP, "named twice", arguments=("--worlds", "real,real"))
+        self.refused(MLP, "--tasks", arguments=("--worlds", "real", "--tasks", "/tmp/t"))
+
+    def test_a_stale_cut_is_told(self):
+        settings = self.models / "cnn" / "tutti.pbtxt"
+        text = settings.read_text()
+        settings.write_text("stages { count: 2 }\n")
+        try:
+            self.refused(LAZY, "tutti profile", arguments=("--world", "real"))
+        finally:
+            settings.write_text(text)
+
+    def test_interrupted(self):
+        for world in ("emulated", "real"):
+            path = self.write(MLP.replace("duration_s: 0.4", "duration_s: 60"))
+            process = subprocess.Popen(
+                [PROGRAM, "experiment", path, "--world", world, "--json"],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            time.sleep(2)
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 130, err)
+            report = json.loads(out)
+            self.assertTrue(report["interrupted"])
+            self.assertLess(report["window_s"], 59)
+
+    def test_compared_one_after_the_other(self):
+        text = MLP + (
+            'world: REAL\nsweep { parameter: "rate" value: [ "100", "200" ] }\n'
+            'contender { name: "serial" set: "policy=serial" }\n'
+            'contender { name: "deferred" set: "policy=deferred" }\n'
+        )
+        done = run("compare", self.write(text), "--json", "--workers", "4")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        points = json.loads(done.stdout)["points"]
+        self.assertEqual(len(points), 4)
+        for point in points:
+            self.assertEqual(point["world"], "real")
+            self.assertGreater(point["total"]["arrived"], 10)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""L1: what other readings of LazyBatching give for GNMT, in the naive model. The paper does not say whether requests at the
+same node of a recurrent block but at different timesteps share a batch, nor who goes first when members of a batch end
+the block at different times.
+
+    tests/python/lazy_readings.py [SECONDS [RATE ..]]     mean latency, p99 and late share of each; some minutes
+
+  as built    the same node is the same weights: any timestep merges; who has more of the block before it is on top
+  unrolled    every timestep is a node of its own: newcomers catch up to it, too
+  through     as built, but who is through a block goes on first, and the others after it
+  even        as built, with every sentence of 15 words, input and output
+"""
+import csv
+import pathlib
+import random
+import sys
+
+import naive_lazybatching as naive
+
+DATA = pathlib.Path(__file__).resolve().parents[2] / "data"
+SLO_NS = 100000000
+EVEN = 15
+
+
+class Unrolled(naive.Scheduler):
+    def progress(self, entry):
+        step, behind = entry[0].step, entry[0].behind
+        return (step if self.model.kinds[step] == "static" else self.model.block_first(step), behind, step)
+
+    def merge(self):
+        while len(self.stack) >= 2 and self.progress(self.stack[-1]) == self.progress(self.stack[-2]):
+            self.stack[-2:] = [self.stack[-2] + self.stack[-1]]
+
+    def begin(self, now):
+        if super().begin(now) is None:
+            return None
+        top, below = self.stack[-1], self.stack[-2] if len(self.stack) >= 2 else None
+        self.predicted = max(1, self.span(top, self.model.steps))
+        self.consumed = sum(r.alone for r in top)
+        meets = below and self.progress(below) >= self.progress(top)
+        return (below[0].step, below[0].behind) if meets else (self.model.steps, 0)
+
+    def settle(self, batch):
+        self.stack.pop()
+        self.running = self.yielding = False
+        stays = [r for r in batch if r.ended_at < 0]
+        for r in stays:
+            r.alone = self.alone(r)
+        for place in sorted({self.progress([r]) for r in stays}, reverse=True):
+            self.stack.append([r for r in stays if self.progress([r]) == place])
+
+
+class UnrolledTask(naive.Task):
+    def step_done(self, now, yielding):
+        done, behind = self.step, self.behind[0] if self.model.kinds[self.step] != "static" else 0
+        onward = (done + 1, behind)
+        if self.model.ends_block(done):
+            onward = (self.model.block_first(done), behind + 1) if min(self.left) > 1 else (done + 1, 0)
+        meeting, self.to = self.to, None
+        ended = super().step_done(now, yielding or onward == meeting or onward[0] == self.model.steps)
+        self.to = meeting
+        return ended
+
+
+class Through(naive.Scheduler):
+    def settle(self, batch):
+        super().settle(batch)
+        parts = len({r.step for r in batch if r.ended_at < 0})
+        if parts > 1:
+            self.stack[-parts:] = self.stack[-parts:][::-1]
+
+
+def simulated(model, arrivals, rules, scheduler=naive.Scheduler, task=naive.Task):
+    requests = naive.simulate(model, arrivals, rules, scheduler, task)
+    latencies = sorted((r.ended_at - r.at) / 1e6 for r in requests)
+    late = sum(r.ended_at > r.deadline for r in requests) / len(requests)
+    p99 = latencies[len(latencies) * 99 // 100]
+    return f"{sum(latencies) / len(latencies):8.1f} {p99:8.1f} {late:6.3f}"
+
+
+def drawn(rate, seconds, english, german):
+    prng, at, arrivals = random.Random(f"readings {rate}"), 0, []
+    while True:
+        at += max(1, int(prng.expovariate(rate) * 1e9))
+        if at > seconds * 1e9:
+            return arrivals
+        percentile = prng.randrange(1, 101)
+        arrivals.append((at, english[percentile], german[percentile], at + SLO_NS))
+
+
+def main():
+    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 1.0
+    rates = [float(word) for word in sys.argv[2:]] or [256, 500, 1000]
+    with open(DATA / "wmt19-lengths.csv", encoding="ascii", newline="") as file:
+        rows = list(csv.DictReader(file))
+    english, german = ([int(row[column]) for row in rows] for column in ("english", "german"))
+    model = naive.Model.read(DATA / "npu-gnmt.csv", 64, german)
+    even_model = naive.Model.read(DATA / "npu-gnmt.csv", 64, [EVEN] * 101)
+    print("  r/s  slack, patience   reading       mean ms   p99 ms   late")
+    for rate in rates:
+        arrivals = drawn(rate, seconds, english, german)
+        even = [(at, EVEN, EVEN, deadline) for at, _, _, deadline in arrivals]
+        for rules in (naive.Rules(), naive.Rules(slack="curves"), naive.Rules(slack="curves", patience=1000)):
+            head = f"{rate:5.0f}  {rules.slack + ', ' + str(rules.patience // 1000):17s} "
+            print(head, f"{'as built':10s}", simulated(model, arrivals, rules), flush=True)
+            if rules.patience == 0:  # its price is reckoned for entries that merge at any timestep
+                print(head, f"{'unrolled':10s}", simulated(model, arrivals, rules, Unrolled, UnrolledTask), flush=True)
+            print(head, f"{'through':10s}", simulated(model, arrivals, rules, Through), flush=True)
+            print(head, f"{'even':10s}", simulated(even_model, even, rules), flush=True)
+
+
+if __name__ == "__main__":
+    main()
