@@ -4,13 +4,14 @@ a GPU has no claim here, nor has this there.
   bench/elastic_real.py MODEL_DIRECTORY [--rounds 5] [--seconds 4] [--load 0.2,0.7] [--workers 1,1,2,4,8] [--tutti PROGRAM]
 
 The model (of a repository, its batch at least the largest worker) is served under each policy in turns, A B C ... A B C,
-with two executors' worth of processors, and asked by `tutti load` (open loop, Poisson) at these shares of the rate that
+and asked by `tutti load` (open loop, Poisson) at these shares of the rate that
 NO_Wait answers in closed loop. Printed: the median over the rounds of mean and p99 latency, and of the mean's ratio to
 OPT_Wait of the same round.
 
-  NO_Wait, OPT_Wait   batches one after the other, without and with a wait of 5 ms
+  NO_Wait, OPT_Wait   batches strictly one after the other, on one executor, without and with a wait of 5 ms
   Static              the same wait, filled up to the largest batch
-  N-Ebird, E-Ebird    policy elastic, naive, and enhanced with what `tutti profile --workers` finds first
+  N-Ebird, E-Ebird    policy elastic, each worker a thread: naive, and enhanced with what `tutti profile --workers` finds
+                      first
 """
 import argparse
 import json
