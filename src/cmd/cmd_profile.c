@@ -7,6 +7,7 @@
 #include "base/instant.h"
 #include "cmd/arguments.h"
 #include "cmd/overlap_report.h"
+#include "cmd/profile_workers.h"
 #include "engine/onnxruntime.h"
 #include "model/repository.h"
 #include "model/slices.h"
@@ -14,6 +15,7 @@
 #include "rt/model_exits.h"
 #include "rt/profile_keeper.h"
 #include "rt/slicer.h"
+#include "rt/worker_search.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -37,6 +39,10 @@ static const char help[] =
     "  --lengths A,B,...   input lengths to measure (the model's length classes, else\n"
     "                      8,16,32,64,128)\n"
     "  --runs N            at least so many runs per point (20)\n"
+    "  --workers A,B,...   not that, but which workers (batch sizes that run at once) are best "
+    "for\n"
+    "                      loads of A, B, ... rows, such as 4,8,16,32: tries every choice and\n"
+    "                      writes MODEL_DIRECTORY/workers.pbtxt, for policy elastic\n"
     "  --output FILE       where to write; - for stdout\n"
     "  --link-gb-per-s G   say what overlapping copies over such a link would gain (without it:\n"
     "                      copies from memory to memory)\n"
@@ -50,8 +56,22 @@ struct flags {
     int64_t max_batch, runs;
     int32_t lengths[MOST_LENGTHS], length_count;
     double link_gb_per_s;
+    int32_t totals[TT_WORKER_SEARCH_MOST_TOTALS], total_count; /* 0: no search for workers */
     const char *output, *onnxruntime;
 };
+
+static bool parse_totals(char *text, struct flags *flags) {
+    for (char *save, *item = strtok_r(text, ",", &save); item; item = strtok_r(NULL, ",", &save)) {
+        int64_t total;
+        if (flags->total_count == TT_WORKER_SEARCH_MOST_TOTALS ||
+            !tt_arguments_number(item, 4, 64, &total) || (total & (total - 1)) != 0)
+            return false;
+        if (flags->total_count && flags->totals[flags->total_count - 1] >= total)
+            return false;
+        flags->totals[flags->total_count++] = (int32_t)total;
+    }
+    return flags->total_count > 0;
+}
 
 static bool parse_lengths(char *text, struct flags *flags) {
     for (char *save, *item = strtok_r(text, ",", &save); item; item = strtok_r(NULL, ",", &save)) {
@@ -71,6 +91,7 @@ static int parse_flags(int argc, char **argv, struct flags *flags) {
         {"max-batch", required_argument, NULL, 'b'},
         {"lengths", required_argument, NULL, 'l'},
         {"runs", required_argument, NULL, 'n'},
+        {"workers", required_argument, NULL, 'w'},
         {"output", required_argument, NULL, 'o'},
         {"link-gb-per-s", required_argument, NULL, 'g'},
         {"onnxruntime", required_argument, NULL, 'r'},
@@ -97,6 +118,11 @@ static int parse_flags(int argc, char **argv, struct flags *flags) {
             if (!tt_arguments_number(optarg, 1, 1000, &flags->runs))
                 return tt_arguments_refuse("profile", "--runs wants a number from 1 to 1000, not",
                                            optarg);
+            break;
+        case 'w':
+            if (!parse_totals(optarg, flags))
+                return tt_arguments_refuse(
+                    "profile", "--workers wants ascending ones of 4, 8, 16, 32 and 64, not", NULL);
             break;
         case 'o': flags->output = optarg; break;
         case 'g': {
@@ -369,6 +395,20 @@ static enum tt_err measure(const struct flags *flags, const struct tt_repository
     return err;
 }
 
+static enum tt_err search_workers(const struct flags *flags,
+                                  const struct tt_repository_model *model, struct tt_engine *engine,
+                                  struct tt_message *why) {
+    struct tt_profile_workers options = {.model = model,
+                                         .engine = engine,
+                                         .totals = flags->totals,
+                                         .total_count = flags->total_count,
+                                         .largest = (int32_t)flags->max_batch,
+                                         .length = flags->length_count ? flags->lengths[0] : 0,
+                                         .runs = (int32_t)flags->runs,
+                                         .output = flags->output};
+    return tt_profile_workers(&options, why);
+}
+
 static void ignore(void *context, struct tt_engine_task *task) {
     (void)context;
     (void)task;
@@ -391,10 +431,13 @@ static enum tt_err profile(const struct flags *flags, struct tt_repository *repo
         return err;
     struct tt_ort_engine_options options = {
         .library = library, .executor_count = 1, .queue_depth = 1, .done = ignore};
+    if (flags->total_count)
+        options.executor_count = tt_worker_search_executors(flags->totals, flags->total_count);
     struct tt_engine *engine;
     err = tt_ort_engine_open(&options, &engine, why);
     if (!err) {
-        err = measure(flags, model, engine, library, why);
+        err = flags->total_count ? search_workers(flags, model, engine, why)
+                                 : measure(flags, model, engine, library, why);
         engine->ops->close(engine);
     }
     tt_ort_library_close(library);

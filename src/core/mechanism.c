@@ -571,7 +571,7 @@ struct tt_task *tt_mechanism_run_begin(struct tt_mechanism *self, int32_t execut
     task->repeat = 1;
     task->walk = TT_WALK_TOGETHER;
     task->length = 0;
-    task->rows = 0;
+    task->rows = task->padded_rows = 0;
     task->count = 0;
     task->user = NULL;
     task->outcome = TT_OUTCOME_DONE;

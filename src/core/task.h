@@ -72,8 +72,10 @@ struct tt_task {
     int32_t first_step, last_step;
     int32_t repeat; /* the steps run this many times in a row, >= 1 */
     enum tt_task_walk walk;
-    int32_t length; /* inputs are padded to this; 0: as they are */
-    int32_t rows;   /* sum over the items */
+    int32_t length;      /* inputs are padded to this; 0: as they are */
+    int32_t rows;        /* sum over the items */
+    int32_t padded_rows; /* computed as a batch of this size, filled up with rows of nobody; 0: as
+                            many as there are */
     int32_t count, capacity;
     enum tt_task_state state;
     int64_t dispatched_at; /* when the policy decided */
@@ -87,5 +89,10 @@ struct tt_task {
      * when they are told. started_at -1: it never began. */
     int64_t started_at, ended_at;
 };
+
+/* What the device computes. */
+static inline int32_t tt_task_computed_rows(const struct tt_task *self) {
+    return self->padded_rows > self->rows ? self->padded_rows : self->rows;
+}
 
 #endif

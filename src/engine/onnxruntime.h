@@ -87,6 +87,8 @@ struct tt_ort_slices_options {
     const char *directory; /* that tt_slices_write made */
     int32_t max_batch;     /* >= 1; of no matter where the model is not batched */
     int32_t slot_count;    /* rows that may wait between tasks in the pool; 0: 4 full batches */
+    int32_t own_arenas;    /* E3: this many executors have an arena each for what they compute in,
+                              and sessions of their own with it; 0: all share one */
     int32_t exit_count;
     const struct tt_ort_exit_options *exits;
 };

@@ -146,29 +146,41 @@ static bool fill_tensors(struct tt_ort_model *self) {
     return true;
 }
 
-/* Tells the session's options where the stage's weights lie. One value per weight and stage: a
- * value is a pointer, the bytes are one copy. */
+/* One value per weight and stage, behind those that are there: a value is a pointer, the bytes are
+ * one copy. */
+static enum tt_err wrap_weights(struct tt_ort_model *self, const struct tt_slices_stage *stage,
+                                struct tt_message *why) {
+    int32_t count = stage->weight_count;
+    OrtValue **values =
+        realloc(self->weights, (size_t)(self->weight_count + count + 1) * sizeof(*values));
+    if (!values)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    self->weights = values;
+    enum tt_err err = TT_OK;
+    for (int32_t i = 0; !err && i < count; i++) {
+        const struct tt_slices_weight *weight = &stage->weights[i];
+        struct tt_tensor_view view = {.bytes = (const char *)self->slices->weights + weight->offset,
+                                      .size_bytes = weight->size_bytes,
+                                      .shape = weight->shape};
+        err = tt_ort_value_new(self->library, weight->dtype, &view,
+                               &self->weights[self->weight_count], why);
+        self->weight_count += !err;
+    }
+    return err;
+}
+
+/* Tells the session's options where the stage's weights lie, whose values are the newest. */
 static enum tt_err offer_weights(struct tt_ort_model *self, const struct tt_slices_stage *stage,
                                  OrtSessionOptions *options, struct tt_message *why) {
     const struct tt_ort_library *library = self->library;
     int32_t count = stage->weight_count;
     if (count == 0)
         return TT_OK;
-    OrtValue **values =
-        realloc(self->weights, (size_t)(self->weight_count + count) * sizeof(*values));
     const char **names = calloc((size_t)count, sizeof(*names));
-    enum tt_err err = values && names ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    self->weights = values ? values : self->weights;
-    int32_t first = self->weight_count;
-    for (int32_t i = 0; !err && i < count; i++) {
-        const struct tt_slices_weight *weight = &stage->weights[i];
-        struct tt_tensor_view view = {.bytes = (const char *)self->slices->weights + weight->offset,
-                                      .size_bytes = weight->size_bytes,
-                                      .shape = weight->shape};
-        names[i] = weight->name;
-        err = tt_ort_value_new(library, weight->dtype, &view, &self->weights[first + i], why);
-        self->weight_count += !err;
-    }
+    enum tt_err err = names ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    int32_t first = self->weight_count - count;
+    for (int32_t i = 0; !err && i < count; i++)
+        names[i] = stage->weights[i].name;
     if (!err)
         err = tt_ort_check(
             library,
@@ -183,24 +195,40 @@ static enum tt_err offer_weights(struct tt_ort_model *self, const struct tt_slic
     return err;
 }
 
-static enum tt_err make_stage_session(struct tt_ort_model *self, int32_t index,
-                                      struct tt_message *why) {
+static enum tt_err make_stage_session(struct tt_ort_model *self, int32_t index, bool own_arena,
+                                      OrtSession **out_session, struct tt_message *why) {
     const struct tt_ort_library *library = self->library;
     const OrtApi *api = library->api;
     const struct tt_slices_stage *stage = &self->slices->stages[index];
     OrtSessionOptions *options = NULL;
     enum tt_err err = tt_ort_session_options_new(library, TT_ORT_OPTIMIZE_NONE, &options, why);
+    if (!err && own_arena)
+        err = tt_ort_session_options_own_arena(library, options, why);
     if (!err)
         err = offer_weights(self, stage, options, why);
     if (!err)
         err = tt_ort_check(library,
                            api->CreateSessionFromArrayWithPrepackedWeightsContainer(
                                library->env, tt_text_string(&stage->bytes), stage->bytes.length,
-                               options, self->prepacked, &self->steps[index].session),
+                               options, self->prepacked, out_session),
                            why);
     if (options)
         api->ReleaseSessionOptions(options);
     return err ? tt_fail_in(err, why, "stage %d", index) : TT_OK;
+}
+
+static enum tt_err make_stage_sessions(struct tt_ort_model *self, int32_t index,
+                                       struct tt_message *why) {
+    struct tt_ort_step *step = &self->steps[index];
+    enum tt_err err = wrap_weights(self, &self->slices->stages[index], why);
+    if (err || self->own_count == 0)
+        return err ? err : make_stage_session(self, index, false, &step->session, why);
+    step->own = calloc((size_t)self->own_count, sizeof(OrtSession *));
+    if (!step->own)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    for (int32_t i = 0; !err && i < self->own_count; i++)
+        err = make_stage_session(self, index, true, &step->own[i], why);
+    return err;
 }
 
 static enum tt_err load_stages(struct tt_ort_model *self,
@@ -215,7 +243,7 @@ static enum tt_err load_stages(struct tt_ort_model *self,
     enum tt_err err =
         tt_ort_check(library, library->api->CreatePrepackedWeightsContainer(&self->prepacked), why);
     for (int32_t s = 0; !err && s < self->step_count; s++)
-        err = make_stage_session(self, s, why);
+        err = make_stage_sessions(self, s, why);
     /* What the kernels read is packed by now; the rest comes back from the file when it is read. */
     tt_slices_forget_weights(self->slices);
 #ifdef __GLIBC__
@@ -237,6 +265,7 @@ enum tt_err tt_ort_model_new_sliced(const struct tt_ort_library *library,
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     }
     self->slices = slices;
+    self->own_count = options->own_arenas;
     err = load_stages(self, options, why);
     if (!err)
         err = tt_ort_exits_load(self, options->exits, options->exit_count, why);
@@ -262,6 +291,10 @@ void tt_ort_model_free(struct tt_ort_model *take_model) {
         struct tt_ort_step *step = &take_model->steps[s];
         if (step->session)
             api->ReleaseSession(step->session);
+        for (int32_t i = 0; step->own && i < take_model->own_count; i++)
+            if (step->own[i])
+                api->ReleaseSession(step->own[i]);
+        free(step->own);
         free(step->inputs);
         free(step->outputs);
         free(step->input_names);

@@ -4,7 +4,9 @@
  * with optimisation off, for the graph was optimised before it was cut. All its sessions use one
  * copy of the weights: each is told the same values twice (as the external data of its file, and as
  * initializers to be used where they lie), and what the runtime packs for its kernels goes into one
- * container that all share; no two of the three would do.
+ * container that all share; no two of the three would do. E3: so a step may have a session for each
+ * executor, which costs an executor what it computes in (an arena of its own, laid out for its
+ * batch), and no weights.
  *
  * Tensors that go between steps, in or out are numbered: first the inputs, in the signature's
  * order. Immutable once loaded but for the slots. */
@@ -17,7 +19,8 @@
 #include "model/slices.h"
 
 struct tt_ort_step {
-    OrtSession *session;
+    OrtSession *session; /* of all executors; or NULL, and each has: */
+    OrtSession **own;    /* [own_count] of the model; executor e runs number e, modulo that */
     int32_t input_count, output_count;
     int32_t *inputs, *outputs; /* tensors */
     const char **input_names, **output_names;
@@ -38,6 +41,7 @@ struct tt_ort_model {
     const struct tt_ort_library *library;
     struct tt_signature signature;
     int32_t step_count, tensor_count;
+    int32_t own_count; /* sessions of a step, each with an arena; 0: one for all executors */
     struct tt_ort_step *steps;
     struct tt_ort_carried *tensors;
     int32_t outputs[TT_MAX_TENSORS]; /* tensors, in the signature's order */
@@ -57,6 +61,12 @@ TT_MUST_CHECK enum tt_err tt_ort_model_new_sliced(const struct tt_ort_library *l
                                                   const struct tt_ort_slices_options *options,
                                                   struct tt_ort_model **out_model,
                                                   struct tt_message *why);
+/* What the executor runs of the step. */
+static inline OrtSession *tt_ort_step_session(const struct tt_ort_model *self, int32_t step,
+                                              int32_t executor) {
+    const struct tt_ort_step *s = &self->steps[step];
+    return s->own ? s->own[executor % self->own_count] : s->session;
+}
 void tt_ort_model_free(struct tt_ort_model *take_model);
 
 #endif

@@ -37,3 +37,11 @@ enum tt_err tt_ort_session_options_new(const struct tt_ort_library *library,
     *out_options = options;
     return TT_OK;
 }
+
+enum tt_err tt_ort_session_options_own_arena(const struct tt_ort_library *library,
+                                             OrtSessionOptions *options, struct tt_message *why) {
+    OrtStatus *status = library->api->EnableMemPattern(options);
+    if (!status)
+        status = library->api->AddSessionConfigEntry(options, "session.use_env_allocators", "0");
+    return tt_ort_check(library, status, why);
+}

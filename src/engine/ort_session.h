@@ -10,5 +10,10 @@ TT_MUST_CHECK enum tt_err tt_ort_session_options_new(const struct tt_ort_library
                                                      enum tt_ort_optimization optimization,
                                                      OrtSessionOptions **out_options,
                                                      struct tt_message *why);
+/* The session has an arena of its own, laid out once for each shape that comes: for an executor
+ * whose batches are all of one size. */
+TT_MUST_CHECK enum tt_err tt_ort_session_options_own_arena(const struct tt_ort_library *library,
+                                                           OrtSessionOptions *options,
+                                                           struct tt_message *why);
 
 #endif

@@ -145,12 +145,13 @@ static enum tt_err call_step(struct tt_ort_run *run, int32_t index, struct tt_me
     if (err)
         return err;
     int64_t bound_at = tt_clock_now();
-    err = tt_ort_check(model->library,
-                       model->library->api->Run(step->session, desk->run_options, step->input_names,
-                                                desk->inputs, (size_t)step->input_count,
-                                                step->output_names, (size_t)step->output_count,
-                                                desk->outputs),
-                       why);
+    err =
+        tt_ort_check(model->library,
+                     model->library->api->Run(
+                         tt_ort_step_session(model, index, run->task->executor), desk->run_options,
+                         step->input_names, desk->inputs, (size_t)step->input_count,
+                         step->output_names, (size_t)step->output_count, desk->outputs),
+                     why);
     /* Summed over the steps, and once more for each member where they run apart. */
     run->task->input_ns += bound_at - began_at;
     int64_t ended_at = tt_clock_now();

@@ -56,7 +56,10 @@ static enum kind kind_of(Tutti__FactMeasure measure) {
     case TUTTI__FACT_MEASURE__OVERLAP_TIME_SHARE:
     case TUTTI__FACT_MEASURE__OVERLAP_GAIN:
     case TUTTI__FACT_MEASURE__BEST_WORKERS_MS:
-    case TUTTI__FACT_MEASURE__BEST_WORKERS: return KIND_PLAN;
+    case TUTTI__FACT_MEASURE__BEST_WORKERS:
+    case TUTTI__FACT_MEASURE__BEST_WORKERS_IN_TURNS_MS:
+    case TUTTI__FACT_MEASURE__BEST_WORKERS_IN_TURNS:
+    case TUTTI__FACT_MEASURE__ONES_OVER_BEST_IN_TURNS: return KIND_PLAN;
     default: return KIND_RUN;
     }
 }
@@ -409,6 +412,9 @@ static const char *const places[][3] = {
     [TUTTI__FACT_MEASURE__OVERLAP_GAIN] = {"gain"},
     [TUTTI__FACT_MEASURE__BEST_WORKERS_MS] = {"workers_ms"},
     [TUTTI__FACT_MEASURE__BEST_WORKERS] = {"workers"},
+    [TUTTI__FACT_MEASURE__BEST_WORKERS_IN_TURNS_MS] = {"turns_ms"},
+    [TUTTI__FACT_MEASURE__BEST_WORKERS_IN_TURNS] = {"turns"},
+    [TUTTI__FACT_MEASURE__ONES_OVER_BEST_IN_TURNS] = {"ones_over_best"},
 };
 
 static double read_measure(const json_t *result, Tutti__FactMeasure measure) {

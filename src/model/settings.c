@@ -87,6 +87,15 @@ static void take_stages(struct tt_model_settings *self, struct tt_findings *find
     self->stages = stages;
 }
 
+static void take_slots(struct tt_model_settings *self, struct tt_findings *findings) {
+    self->input_slots = self->message->input_slots;
+    if (self->input_slots < 0 || self->input_slots > 1 << 24)
+        tt_model_settings_problem(
+            self, findings, self->message, "input_slots",
+            "input_slots is %d; it is a number of rows from 1 to 16777216, 0 for the usual",
+            self->input_slots);
+}
+
 static void take_exit(const struct tt_model_settings *self, const Tutti__ModelExit *exit,
                       struct tt_findings *findings) {
     const Tutti__ModelMoved *moved = exit->moved;
@@ -206,6 +215,7 @@ enum tt_err tt_model_settings_open(const char *path, struct tt_model_settings **
     take_policy(self, findings);
     take_length(self, findings);
     take_stages(self, findings);
+    take_slots(self, findings);
     take_exits(self, findings);
     take_cells(self, findings);
     *out_settings = self;

@@ -28,6 +28,7 @@ struct tt_model_settings {
     bool pad;
     const Tutti__ModelStages *stages; /* NULL: the model is not cut; borrowed */
     const Tutti__ModelUnfold *unfold; /* NULL: the model is one graph, not cells; borrowed */
+    int32_t input_slots;              /* 0: not said */
 };
 
 /* As tt_model_config_open: an absent file is fine, an unreadable one a problem with `*out_settings`

@@ -26,10 +26,13 @@
  *
  * Options: `workers` (1,1,2,4,8,16: a size for each executor, by number; one of size 1 must be
  * there, else a single request would wait for ever; not given: 1, 1, 2, 4, ...), `max_inf` (not
- * given: the sum of the sizes), `variant`, `load`, `drop` (heads that cannot finish in time even if
+ * given: the sum of the sizes), `variant`, `configurations` (4;4,4;8,8,16: the workers that count
+ * at each load, as a measurement on the device itself found them, for all models; else each model's
+ * follow from its profile), `load`, `drop` (heads that cannot finish in time even if
  * they ran alone at once).
  *
- * O(workers + rows taken) per decision. */
+ * A decision that hands out nothing costs a few instructions per model with a queue, whatever waits
+ * there; one that does, O(rows taken). */
 #ifndef TT_POLICY_ELASTIC_H
 #define TT_POLICY_ELASTIC_H
 

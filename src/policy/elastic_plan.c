@@ -3,6 +3,8 @@
 #include "base/instant.h"
 #include "core/device.h"
 
+#include <string.h>
+
 int64_t tt_elastic_corun(const struct tt_profile *profile, const int32_t counts[TT_ELASTIC_SIZES]) {
     struct tt_device_run runs[TT_ELASTIC_MAX_TOTAL];
     struct tt_device device = {.capacity = TT_ELASTIC_MAX_TOTAL, .runs = runs};
@@ -64,4 +66,36 @@ struct tt_elastic_choice tt_elastic_plan(const struct tt_profile *profile,
     choose(&search, TT_ELASTIC_SIZES - 1, total);
     search.best.tried = search.now.tried;
     return search.best;
+}
+
+struct listing {
+    int32_t now[TT_ELASTIC_SIZES];
+    int32_t (*counts)[TT_ELASTIC_SIZES];
+    int32_t count, limit;
+};
+
+static void list(struct listing *self, int32_t k, int32_t left) {
+    if (left == 0) {
+        if (self->count < self->limit)
+            memcpy(self->counts[self->count], self->now, sizeof(self->now));
+        self->count++;
+        return;
+    }
+    if (k < 0)
+        return;
+    for (int32_t count = left >> k; count >= 0; count--) {
+        self->now[k] = count;
+        list(self, k - 1, left - (count << k));
+    }
+    self->now[k] = 0;
+}
+
+int32_t tt_elastic_choices(int32_t total, int32_t largest, int32_t (*out_counts)[TT_ELASTIC_SIZES],
+                           int32_t limit) {
+    tt_assert(total >= 1 && total <= TT_ELASTIC_MAX_TOTAL);
+    tt_assert(largest >= 1 && (largest & (largest - 1)) == 0);
+    int32_t k = __builtin_ctz((unsigned)largest);
+    struct listing listing = {.counts = out_counts, .limit = limit};
+    list(&listing, k < TT_ELASTIC_SIZES ? k : TT_ELASTIC_SIZES - 1, total);
+    return listing.count;
 }

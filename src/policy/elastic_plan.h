@@ -13,7 +13,11 @@
 
 #include "core/profile.h"
 
-enum { TT_ELASTIC_SIZES = 8, TT_ELASTIC_MAX_TOTAL = 64 }; /* sizes 1 .. 128 */
+enum {
+    TT_ELASTIC_SIZES = 8, /* 1 .. 128 */
+    TT_ELASTIC_MAX_TOTAL = 64,
+    TT_ELASTIC_MOST_CHOICES = 1828, /* of that total */
+};
 
 struct tt_elastic_choice {
     int32_t total;        /* sum of the sizes; 0: no such choice */
@@ -27,6 +31,11 @@ struct tt_elastic_choice {
  * Its total is 0 when no choice has that sum. */
 struct tt_elastic_choice tt_elastic_plan(const struct tt_profile *profile,
                                          const int32_t available[TT_ELASTIC_SIZES], int32_t total);
+/* Every choice of workers of at most `largest` rows (a power of two) that sums to `total`, the one
+ * with the most of the largest first: into out_counts[limit] (at least TT_ELASTIC_MOST_CHOICES
+ * always suffice). Returns how many there are. */
+int32_t tt_elastic_choices(int32_t total, int32_t largest, int32_t (*out_counts)[TT_ELASTIC_SIZES],
+                           int32_t limit);
 /* When all workers of counts[] (at most TT_ELASTIC_MAX_TOTAL) start full at once: the sum of their
  * latencies, ns. */
 int64_t tt_elastic_corun(const struct tt_profile *profile, const int32_t counts[TT_ELASTIC_SIZES]);

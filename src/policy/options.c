@@ -76,8 +76,9 @@ static bool parse_permille(const char *value, int64_t *out) {
     return end && strcmp(end, "%") == 0;
 }
 
-/* Reads "1,2,4" into sizes[limit] (NULL: only counts); the number of them, -1 when malformed. */
-static int64_t read_sizes(const char *text, int32_t *sizes, int64_t limit) {
+/* Reads "1,2,4" up to its end, or up to a `;`, into sizes[limit] (NULL: only counts); the number of
+ * them, -1 when malformed. */
+static int64_t read_group(const char *text, int32_t *sizes, int64_t limit, const char **out_end) {
     int64_t count = 0;
     for (const char *at = text;; at++) {
         int64_t size;
@@ -89,11 +90,30 @@ static int64_t read_sizes(const char *text, int32_t *sizes, int64_t limit) {
         if (sizes && count < limit)
             sizes[count] = (int32_t)size;
         count++;
-        if (*at == '\0')
+        if (*at == '\0' || *at == ';') {
+            *out_end = at;
             return count;
+        }
         if (*at != ',')
             return -1;
     }
+}
+
+static int64_t read_sizes(const char *text, int32_t *sizes, int64_t limit) {
+    const char *end;
+    int64_t count = read_group(text, sizes, limit, &end);
+    return count > 0 && *end != '\0' ? -1 : count;
+}
+
+/* How many groups there are; -1 when malformed. */
+static int64_t count_groups(const char *text) {
+    const char *end;
+    for (int64_t count = 1; read_group(text, NULL, 0, &end) > 0; count++) {
+        if (*end == '\0')
+            return count;
+        text = end + 1;
+    }
+    return -1;
 }
 
 int32_t tt_options_sizes(const char *key, const struct tt_option *options, int32_t option_count,
@@ -102,6 +122,20 @@ int32_t tt_options_sizes(const char *key, const struct tt_option *options, int32
         if (strcmp(options[i].key, key) == 0)
             return (int32_t)read_sizes(options[i].value, out_sizes, limit);
     return 0;
+}
+
+int32_t tt_options_group(const char *key, const struct tt_option *options, int32_t option_count,
+                         int32_t index, int32_t *out_sizes, int32_t limit) {
+    const char *at = NULL;
+    for (int32_t i = 0; i < option_count; i++)
+        if (strcmp(options[i].key, key) == 0)
+            at = options[i].value;
+    for (; at && index > 0; index--) {
+        at = strchr(at, ';');
+        at = at ? at + 1 : NULL;
+    }
+    const char *end;
+    return at ? (int32_t)read_group(at, out_sizes, limit, &end) : 0;
 }
 
 static const char *wanted(const struct tt_option_spec *spec, char *out, size_t capacity) {
@@ -123,6 +157,11 @@ static const char *wanted(const struct tt_option_spec *spec, char *out, size_t c
         snprintf(out, capacity, "%lld to %lld whole numbers from 1 to %d such as 1,2,4", low, high,
                  TT_PROFILE_MAX_BATCH);
         break;
+    case TT_OPTION_GROUPS:
+        snprintf(out, capacity,
+                 "%lld to %lld groups of whole numbers from 1 to %d such as 4;4,4;8,8,16", low,
+                 high, TT_PROFILE_MAX_BATCH);
+        break;
     }
     return out;
 }
@@ -141,6 +180,10 @@ static enum tt_err parse_one(const struct tt_option_spec *spec, const char *valu
     case TT_OPTION_CHOICE: good = parse_choice(spec->choices, value, out); break;
     case TT_OPTION_SIZES:
         *out = read_sizes(value, NULL, 0);
+        good = *out > 0;
+        break;
+    case TT_OPTION_GROUPS:
+        *out = count_groups(value);
         good = *out > 0;
         break;
     }

@@ -32,6 +32,7 @@ enum tt_option_type {
     TT_OPTION_PERMILLE, /* 0.75 or 75%; becomes 750 */
     TT_OPTION_CHOICE,   /* one of `choices`; becomes its index */
     TT_OPTION_SIZES,    /* 1,2,4: tt_options_sizes reads them; becomes their number */
+    TT_OPTION_GROUPS,   /* 4;2,2;8,8,16: tt_options_group reads one; becomes how many there are */
 };
 
 struct tt_option_spec {
@@ -59,6 +60,11 @@ TT_MUST_CHECK enum tt_err tt_options_parse(const struct tt_option_spec *specs, i
  * when the option is not given. The options have passed tt_options_parse. */
 int32_t tt_options_sizes(const char *key, const struct tt_option *options, int32_t option_count,
                          int32_t *out_sizes, int32_t limit);
+
+/* The sizes of group number `index` of a GROUPS option, in the same way; 0 when it is not given or
+ * has no such group. */
+int32_t tt_options_group(const char *key, const struct tt_option *options, int32_t option_count,
+                         int32_t index, int32_t *out_sizes, int32_t limit);
 
 /* ---- making one ---- */
 

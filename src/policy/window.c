@@ -26,8 +26,9 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
                    .help = "most rows in a batch, where the model allows more"},
     [STATIC] = {.key = "static",
                 .type = TT_OPTION_CHOICE,
-                .choices = "off|on",
-                .help = "wait for a full batch; ignore preferred sizes"},
+                .choices = "off|on|padded",
+                .help = "wait for a full batch, ignore preferred sizes; padded: and fill up to one "
+                        "what runs before"},
     [ORDER] = {.key = "order",
                .type = TT_OPTION_CHOICE,
                .choices = "oldest|round_robin",
@@ -51,7 +52,7 @@ struct tt_policy {
     int32_t last_model;     /* round robin: the one that ran last */
     int64_t max_delay_ns;
     int32_t max_batch;
-    bool is_static, round_robin, same_length;
+    bool is_static, pads, round_robin, same_length;
 };
 
 /* What would run now, were an executor idle. */
@@ -192,13 +193,16 @@ static int32_t choose(const struct tt_policy *self) {
 static void run(struct tt_policy *self, struct tt_mechanism *actions, int32_t executor,
                 const struct tt_batch *batch) {
     struct tt_queues *queues = &self->queues;
-    if (!self->same_length) {
+    if (!self->same_length && !self->pads) {
         tt_queues_run(queues, actions, executor, batch);
         return;
     }
     const struct tt_fifo *fifo = &queues->fifos[batch->model];
-    tt_mechanism_run_begin(actions, executor, batch->model, batch->first->step,
-                           queues->domain->models[batch->model]->step_count - 1);
+    struct tt_task *task =
+        tt_mechanism_run_begin(actions, executor, batch->model, batch->first->step,
+                               queues->domain->models[batch->model]->step_count - 1);
+    if (self->pads)
+        task->padded_rows = most_rows(self, batch->first);
     struct tt_request *next;
     int32_t left = batch->count;
     for (struct tt_request *r = batch->first; left > 0; r = next) {
@@ -314,6 +318,7 @@ static enum tt_err window_create(const struct tt_policy_kind *kind,
     self->max_delay_ns = values[MAX_DELAY];
     self->max_batch = (int32_t)values[MAX_BATCH];
     self->is_static = values[STATIC] != 0;
+    self->pads = values[STATIC] == 2;
     self->round_robin = values[ORDER] != 0;
     self->same_length = values[SAME_LENGTH] != 0;
     *out_policy = self;

@@ -17,12 +17,13 @@
  * Options: `max_delay` (0 is ZeroBatch; not given: the model's own window), `max_batch` (lowers the
  * model's maximum), `static` = on: preferred sizes are ignored, and where neither the option nor
  * the model gives a delay a batch waits until it is full or its model drains (TF-Serving's static
- * batch; a task has no empty rows, so its padding is the profile's affair), `order` of models that
- * are due together: `oldest` (smallest arrival number of the head) or `round_robin` (the first due
- * model after the one that ran last, in the order of their numbers, around), `drop` as in serial,
- * `same_length` = on: only requests whose input is as long as the head's, looking at no more than 4
- * max_batch + 64 requests from the head on (the skipped ones wait for their turn as head; for
- * models whose variable dimension cannot be padded).
+ * batch); `static` = padded: and what runs before it is full is filled up with rows of nobody,
+ * since the graph takes batches of one size only (E7), `order` of models that are due together:
+ * `oldest` (smallest arrival number of the head) or `round_robin` (the first due model after the
+ * one that ran last, in the order of their numbers, around), `drop` as in serial, `same_length` =
+ * on: only requests whose input is as long as the head's, looking at no more than 4 max_batch + 64
+ * requests from the head on (the skipped ones wait for their turn as head; for models whose
+ * variable dimension cannot be padded).
  *
  * Within a model smaller `priority` first, then arrival number. A stream of urgent requests may
  * starve the others. The deadlines do not shape a batch: with drop = deadline only heads that are

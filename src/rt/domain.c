@@ -1,6 +1,7 @@
 #include "rt/domain.h"
 
 #include "base/instant.h"
+#include "rt/input_ring.h"
 #include "rt/threaded_policy.h"
 
 #include <stdlib.h>
@@ -9,7 +10,8 @@
 struct tt_domain_task {
     struct tt_engine_task engine_task;
     struct tt_task *task;
-    struct tt_list_node decided; /* until it is handed over */
+    struct tt_tensor_view blank[TT_MAX_TENSORS]; /* of a member that fills the batch up */
+    struct tt_list_node decided;                 /* until it is handed over */
 };
 
 /* Where answers keep the order of their requests: those that are computed and stand first go. Who
@@ -27,6 +29,8 @@ static void answer_in_order(struct tt_served_model *model) {
 
 static void infer_ends(struct tt_infer *infer, enum tt_err err) {
     const struct tt_engine_ops *ops = infer->lane->model->engine_model->engine->ops;
+    if (infer->lane->model->inputs)
+        tt_input_ring_forget(infer->lane->model->inputs, infer); /* it may wait for slots yet */
     infer->request = NULL;
     ops->state_release(infer->state); /* it went before its last step, or there is none */
     infer->state = NULL;
@@ -73,6 +77,12 @@ static void start(void *context, int64_t now, struct tt_task *task) {
                                                .why = &infer->why};
         length = infer->length > length ? infer->length : length;
     }
+    int32_t count = task->count;
+    int32_t missing = tt_task_computed_rows(task) - task->rows;
+    if (missing > 0 && count < task->capacity &&
+        tt_blank_rows_member(&model->blank, model->signature, missing, slot->blank,
+                             &members[count]))
+        count++;
     slot->task = task;
     slot->engine_task = (struct tt_engine_task){
         .model = model->engine_model,
@@ -80,7 +90,7 @@ static void start(void *context, int64_t now, struct tt_task *task) {
         .first_step = task->first_step,
         .last_step = task->last_step,
         .length = model->pad ? length : 0,
-        .member_count = task->count,
+        .member_count = count,
         .members = members,
         .user = self,
         .step_ends = self->step_ends + (slot - self->tasks) * (ptrdiff_t)TT_DOMAIN_STEP_ENDS,
@@ -328,6 +338,7 @@ enum tt_err tt_domain_new(const struct tt_domain_options *options, struct tt_dom
     self->has_news = true;
     self->first_executor = options->first_executor;
     self->depth = options->depth > 0 ? options->depth : TT_DOMAIN_DEPTH;
+    tt_list_init(&self->input_rings);
     enum tt_err err = domain_fill(self, options, why);
     if (err) {
         tt_domain_free(self);
@@ -373,6 +384,11 @@ void tt_domain_add_model(struct tt_domain *self, int64_t now, struct tt_served_m
     model->index = index;
     model->domain = self;
     self->models[index] = model;
+    if (model->inputs) {
+        tt_list_push_back(&self->input_rings, &model->inputs->in_domain);
+        tt_input_ring_show(model->inputs, &model->stats->input_slots_used);
+        tt_counter_set(&model->stats->input_slots, model->inputs->slots.capacity);
+    }
     tt_mechanism_add_model(&self->mechanism, now, index, &model->step_model);
 }
 
@@ -381,6 +397,9 @@ void tt_domain_remove_model(struct tt_domain *self, int64_t now, struct tt_serve
     self->has_news = true;
     tt_mechanism_remove_model(&self->mechanism, now, model->index);
     self->models[model->index] = NULL;
+    if (model->inputs) {
+        tt_list_remove(&model->inputs->in_domain);
+    }
     self->model_count--;
     model->domain = NULL;
 }
@@ -405,6 +424,14 @@ static void reject(struct tt_served_model *model, struct tt_infer *infer, enum t
     advise(model->domain, model);
     tt_counter_add(&model->stats->rejected, 1);
     infer_ends(infer, err);
+}
+
+static void ready(struct tt_domain *self, int64_t now, struct tt_infer *infer) {
+    self->has_news = true;
+    const struct tt_served_model *model = infer->lane->model;
+    if (model->inputs)
+        infer->request->slot = infer->slot;
+    tt_mechanism_ready(&self->mechanism, now, infer->request);
 }
 
 void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_infer *infer) {
@@ -440,8 +467,27 @@ void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_infer *infe
     if (!request)
         return; /* a rule has refused it, and the infer may be its port's already */
     infer->request = request;
-    /* It lies in host memory, which is where these devices compute. */
-    tt_mechanism_ready(&self->mechanism, now, request);
+    /* E1: it lies in host memory, which is where these devices compute; but with a ring it counts
+     * only once it has slots there. */
+    if (!model->inputs || tt_input_ring_arrived(model->inputs, infer))
+        ready(self, now, infer);
+    else
+        tt_counter_add(&model->stats->held_back, 1);
+}
+
+bool tt_domain_awaits_inputs(const struct tt_domain *self) {
+    return self->mechanism.ops->ready != NULL;
+}
+
+void tt_domain_take_inputs(struct tt_domain *self, int64_t now) {
+    const struct tt_list_node *node = tt_list_first(&self->input_rings);
+    for (; node; node = tt_list_next(&self->input_rings, node)) {
+        struct tt_input_ring *ring = TT_CONTAINER_OF(node, struct tt_input_ring, in_domain);
+        struct tt_infer *infer;
+        while ((infer = tt_input_ring_came(ring)))
+            if (infer->request)
+                ready(self, now, infer); /* else it has not arrived, and finds itself there */
+    }
 }
 
 void tt_domain_cancel(struct tt_domain *self, int64_t now, struct tt_infer *infer) {
@@ -546,6 +592,12 @@ static void finished(struct tt_domain *self, int64_t now, struct tt_engine_task 
             task->items[i].fate = TT_FATE_JUMPS;
             task->items[i].jump = task->first_step;
         }
+    }
+    if (engine_task->member_count > task->count) { /* the rows of nobody */
+        struct tt_engine_member *blank = &engine_task->members[task->count];
+        if (blank->result)
+            self->engine->ops->result_release(blank->result);
+        self->engine->ops->state_release(blank->state);
     }
     tt_mechanism_finished(&self->mechanism, now, task);
 }

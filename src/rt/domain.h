@@ -44,6 +44,7 @@ struct tt_domain {
     struct tt_ring *done; /* per executor: struct tt_engine_task * */
     int32_t model_count;
     struct tt_served_model **models; /* [model_capacity]; NULL: none */
+    struct tt_list input_rings;      /* of its models, where the policy waits for inputs */
     struct tt_list *decided;         /* borrowed; see tt_domain_hand_over */
     bool has_news;                   /* something to decide upon was told since it decided */
     bool is_threaded;                /* others tell its policy, too: it is always asked */
@@ -83,6 +84,11 @@ void tt_domain_free(struct tt_domain *take_domain);
 void tt_domain_add_model(struct tt_domain *self, int64_t now, struct tt_served_model *model);
 /* No request of it is left. */
 void tt_domain_remove_model(struct tt_domain *self, int64_t now, struct tt_served_model *model);
+
+/* Does its policy wait until a request's input lies in the engine's memory? */
+bool tt_domain_awaits_inputs(const struct tt_domain *self);
+/* Tells of inputs that came to their slots after having waited for them. */
+void tt_domain_take_inputs(struct tt_domain *self, int64_t now);
 
 /* From a port's ring. */
 void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_infer *infer);

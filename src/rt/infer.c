@@ -1,6 +1,7 @@
 #include "rt/infer.h"
 
 #include "base/clock.h"
+#include "rt/input_ring.h"
 #include "rt/scheduler.h"
 
 #include <stdlib.h>
@@ -61,7 +62,8 @@ static struct tt_lane *lane_new(struct tt_port *port, struct tt_served_model *mo
     for (size_t i = 0; good && i < inputs; i++)
         total += lane->row_bytes[i] = fixed_row_bytes(&signature->inputs[i], signature->batched);
     /* A pool must hold two full batches; where that is too much, every infer has its own memory. */
-    bool pools = total > 0 && 2 * (size_t)signature->max_batch <= LANE_MOST_BYTES / total;
+    bool pools =
+        !model->inputs && total > 0 && 2 * (size_t)signature->max_batch <= LANE_MOST_BYTES / total;
     if (good && pools) {
         size_t slots = LANE_BYTES / total;
         slots = slots > LANE_SLOTS ? LANE_SLOTS : slots;
@@ -123,13 +125,6 @@ static struct tt_infer *infer_take(struct tt_lane *lane) {
         return NULL;
     }
     return infer;
-}
-
-static void slots_give(struct tt_infer *infer) {
-    if (infer->slot < 0)
-        return;
-    memset(infer->lane->slot_used + infer->slot, 0, (size_t)infer->rows);
-    infer->slot = -1;
 }
 
 /* ---- ports ---- */
@@ -212,6 +207,27 @@ void tt_port_sweep_lanes(struct tt_port *port) {
     }
 }
 
+/* Something has been pushed for the scheduler. */
+static void tell(struct tt_port *port) {
+    port->has_news = true;
+    if (!port->holds_back) {
+        port->has_news = false;
+        tt_scheduler_wake_from(port);
+    }
+}
+
+/* Nobody reads its inputs any more. */
+static void slots_give(struct tt_infer *infer) {
+    struct tt_lane *lane = infer->lane;
+    if (lane->model->inputs) {
+        if (tt_input_ring_give(lane->model->inputs, infer))
+            tell(lane->port);
+    } else if (infer->slot >= 0) {
+        memset(lane->slot_used + infer->slot, 0, (size_t)infer->rows);
+        infer->slot = -1;
+    }
+}
+
 /* Back to its lane, once nobody refers to it any more. */
 static void recycle(struct tt_infer *infer) {
     if (!infer->released || (infer->submitted && !infer->finished) ||
@@ -279,15 +295,6 @@ void tt_port_rest(struct tt_port *port) {
     tt_nap_begin(&port->nap);
     if (!tt_ring_is_empty(&port->to_port)) /* it came between the two */
         port->wake(port->wake_context);
-}
-
-/* Something has been pushed for the scheduler. */
-static void tell(struct tt_port *port) {
-    port->has_news = true;
-    if (!port->holds_back) {
-        port->has_news = false;
-        tt_scheduler_wake_from(port);
-    }
 }
 
 /* ---- the life of an infer ---- */
@@ -390,7 +397,10 @@ static enum tt_err place_inputs(struct tt_infer *infer, const struct tt_infer_sh
                                 const size_t *sizes_bytes, struct tt_message *why) {
     struct tt_lane *lane = infer->lane;
     const struct tt_signature *signature = lane->model->signature;
-    if (lane->slot_count)
+    struct tt_input_ring *ring = lane->model->inputs;
+    if (ring)
+        tt_input_ring_take(ring, infer);
+    else if (lane->slot_count)
         infer->slot = slots_take(lane, infer->rows);
     for (int32_t k = 0; k < signature->input_count; k++) {
         int32_t i = shapes[k].input;
@@ -411,6 +421,10 @@ static enum tt_err place_inputs(struct tt_infer *infer, const struct tt_infer_sh
                            (long long)lane->port->limits->queue_bytes);
         infer->bytes += (int64_t)size;
         lane->port->queue_bytes += (int64_t)size;
+        if (ring && infer->slot >= 0) {
+            view->bytes = tt_input_ring_at(ring, infer, i);
+            continue;
+        }
         if (lane->row_bytes[i] && infer->slot >= 0) {
             view->bytes = lane->pool[i] + (size_t)infer->slot * lane->row_bytes[i];
             continue;
@@ -455,6 +469,11 @@ enum tt_err tt_infer_begin(struct tt_port *port, struct tt_served_model *model,
     err = length_class(model, &length, why);
     if (err)
         return err;
+    if (model->inputs && rows > model->inputs->slots.capacity)
+        return tt_fail(TT_ERR_INVALID, why,
+                       "the request has %d rows, but model '%s' has room for the inputs of %d "
+                       "(input_slots of its tutti.pbtxt)",
+                       rows, model->name, model->inputs->slots.capacity);
     if (port->in_flight >= port->limits->requests)
         return tt_fail(TT_ERR_BUSY, why, "the server has %d requests in flight, its limit",
                        port->in_flight);
@@ -515,6 +534,9 @@ void tt_infer_submit(struct tt_infer *infer, const struct tt_infer_options *opti
     infer->submitted_at = tt_clock_now();
     infer->deadline_at = tt_instant_add(infer->submitted_at, patience_of(infer, options));
     struct tt_port *port = infer->lane->port;
+    struct tt_input_ring *ring = infer->lane->model->inputs;
+    if (ring && infer->slot < 0)
+        (void)tt_input_ring_wait(ring, infer); /* the scheduler has its turn anyhow */
     bool pushed = tt_ring_push(&port->to_scheduler, infer);
     tt_assert(pushed); /* the ring holds every infer twice */
     tell(port);

@@ -3,7 +3,8 @@
  * A port is one connection thread's side of the server; a lane is that port's pool for one model:
  * inputs of fixed size lie in slots, row after row in arrival order, so that requests which come
  * one after the other are adjacent and batch without a copy. Inputs of varying size, or when no
- * slots are free, lie in memory of the infer's own, kept for reuse.
+ * slots are free, lie in memory of the infer's own, kept for reuse. Where the model's policy waits
+ * for inputs there is one ring of slots for all ports instead (rt/input_ring.h).
  *
  * A lane holds its model: it is closed, with its pool, when the model is no longer in the catalogue
  * and the last infer on it has come back.
@@ -32,7 +33,7 @@ struct tt_infer {
     int32_t rows;
     int32_t length; /* what its batch mates must share; see tt_infer_begin */
     int64_t bytes;  /* of its inputs */
-    int32_t slot;   /* first slot in the lane's pool; -1: own memory */
+    int32_t slot;   /* first slot in the lane's pool or the model's ring; -1: own memory */
     /* The port's */
     bool submitted, finished, cancel_sent, cancel_acknowledged, released;
     tt_infer_done_fn *done;
@@ -48,6 +49,7 @@ struct tt_infer {
     int32_t first_row;
     int64_t started_at, computed_at; /* of its first step and its last */
     int64_t input_ns, infer_ns;      /* of the runs that it was in */
+    struct tt_list_node in_ring;     /* the ring's, while it waits for slots */
     struct tt_list_node waiting;     /* the scheduler's, until its first run */
     struct tt_list_node in_order;    /* the scheduler's, where answers keep the order of requests */
     bool is_computed;

@@ -7,6 +7,8 @@
 #include "model/slices.h"
 #include "rt/domain.h"
 #include "rt/find_profile.h"
+#include "rt/find_workers.h"
+#include "rt/input_ring.h"
 #include "rt/model_exits.h"
 #include "rt/slicer.h"
 #include "rt/warm_up.h"
@@ -23,6 +25,7 @@ struct placing {
     bool is_imposed; /* not what the model asks for */
     struct tt_serving_policy policy;
     struct tt_option options[TT_MAX_OPTIONS];
+    struct tt_worker_options found; /* what some of them are, beside */
 };
 
 /* An engine and the one domain that runs on it. */
@@ -84,6 +87,45 @@ static void choose_policy(const struct tt_repository_model *model, struct placin
         add_option(placing, "same_length", "on");
     if (strcmp(name, "window") == 0 || strcmp(name, "serial") == 0)
         add_option(placing, "drop", "deadline");
+}
+
+static const char *option_of(const struct placing *placing, const char *key) {
+    for (int32_t i = 0; i < placing->policy.option_count; i++)
+        if (strcmp(placing->options[i].key, key) == 0)
+            return placing->options[i].value;
+    return NULL;
+}
+
+/* E5: elastic's enhanced variant goes by what was measured of its workers on this machine. */
+static enum tt_err choose_workers(struct tt_loader *self, const struct tt_repository_model *model,
+                                  const char *path, struct placing *placing,
+                                  struct tt_message *why) {
+    const char *variant = option_of(placing, "variant");
+    if (placing->is_imposed || strcmp(placing->policy.name, "elastic") != 0 || !variant ||
+        strcmp(variant, "enhanced") != 0 || option_of(placing, "configurations"))
+        return TT_OK;
+    struct tt_find_workers_options options = {.model = model,
+                                              .path = path,
+                                              .given = option_of(placing, "workers"),
+                                              .skip_stale = self->options.measure_stale,
+                                              .say = self->options.say,
+                                              .say_context = self->options.say_context};
+    enum tt_err err = tt_find_workers(&options, &placing->found, why);
+    if (err)
+        return err == TT_ERR_NOT_FOUND ? TT_OK : err;
+    add_option(placing, "workers", placing->found.workers);
+    add_option(placing, "configurations", placing->found.configurations);
+    return TT_OK;
+}
+
+/* E2: an executor for each worker that is named; else as many as every domain has. */
+static int32_t executors_of(const struct tt_loader *self, const struct placing *placing) {
+    int32_t sizes[1];
+    int32_t count =
+        strcmp(placing->policy.name, "elastic") == 0
+            ? tt_options_sizes("workers", placing->options, placing->policy.option_count, sizes, 1)
+            : 0;
+    return count > 0 && count <= MOST_INSTANCES ? count : self->options.executors;
 }
 
 /* What whoever opened the loader says. */
@@ -168,7 +210,7 @@ static enum tt_err find_site(struct tt_loader *self, const struct placing *placi
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     site->is_own = instances > 0;
     site->is_emulated = is_emulated;
-    site->executors = instances > 0 ? instances : self->options.executors;
+    site->executors = instances > 0 ? instances : executors_of(self, placing);
     int32_t depth = placing->policy.depth > 2 ? placing->policy.depth : 2;
     enum tt_err err = site_copy(site, placing) ? open_engine(self, is_emulated, site->executors,
                                                              depth, &site->engine, why)
@@ -230,10 +272,11 @@ static enum tt_err load_emulated(struct tt_loader *self, const struct tt_reposit
     return err;
 }
 
-/* The whole graph as one step, or the stages that the settings ask for, one step each. */
+/* The whole graph as one step, or the stages that the settings ask for, one step each. So many
+ * executors will run it. */
 static enum tt_err load_engine_model(struct tt_loader *self,
                                      const struct tt_repository_model *model, const char *path,
-                                     char *out_stages, size_t stages_capacity,
+                                     int32_t executors, char *out_stages, size_t stages_capacity,
                                      struct tt_engine_model **out_loaded, struct tt_message *why) {
     const struct tt_signature *told = &model->config->signature;
     const Tutti__ModelStages *stages = model->settings->stages;
@@ -265,7 +308,8 @@ static enum tt_err load_engine_model(struct tt_loader *self,
     struct tt_ort_slices_options load = {.name = model->name,
                                          .directory = directory,
                                          .max_batch = max_batch > 0 ? max_batch : 1,
-                                         .slot_count = stages->slots};
+                                         .slot_count = stages->slots,
+                                         .own_arenas = stages->own_arenas ? executors : 0};
     struct tt_model_exits exits;
     err = tt_model_exits_init(&exits, model->settings, path, why);
     if (err)
@@ -336,6 +380,25 @@ static enum tt_err check_shapes_mix(const struct tt_served_model *served,
         name, strcmp(name, "window") == 0 ? " with same_length off" : "");
 }
 
+/* Is a ring of inputs asked for that nobody would wait for, or that cannot be? */
+static enum tt_err check_slots(const struct tt_model_settings *settings,
+                               const struct tt_served_model *served, const struct placing *placing,
+                               struct tt_message *why) {
+    const struct tt_policy_kind *kind = tt_policy_find(placing->policy.name);
+    if (settings->input_slots == 0 || !kind)
+        return TT_OK;
+    if (!kind->ops->ready)
+        return tt_fail(TT_ERR_INVALID, why,
+                       "input_slots: policy %s does not wait for inputs (elastic does); leave it "
+                       "out of tutti.pbtxt",
+                       kind->name);
+    return tt_input_ring_fits(served->signature)
+               ? TT_OK
+               : tt_fail(TT_ERR_INVALID, why,
+                         "input_slots: the model does not batch, or the rows of some input have no "
+                         "fixed size, so that they cannot lie in slots; leave it out");
+}
+
 /* How many instances the configuration asks for; 0: it does not say. */
 static int32_t instances_of(const struct tt_model_config *config) {
     int32_t count = 0;
@@ -399,6 +462,7 @@ static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository
     const struct tt_signature *told = &model->config->signature;
     const char *policy = placing->policy.name;
     char stages[1024];
+    int32_t instances = instances_of(model->config);
     struct tt_find_profile_options profiles = {
         .model = model,
         .path = version->path,
@@ -414,8 +478,9 @@ static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository
     if (!err && is_emulated)
         err = load_emulated(self, model, served, &profiles.loaded, why);
     else if (!err)
-        err = load_engine_model(self, model, version->path, stages, sizeof(stages),
-                                &profiles.loaded, why);
+        err = load_engine_model(self, model, version->path,
+                                instances ? instances : executors_of(self, placing), stages,
+                                sizeof(stages), &profiles.loaded, why);
     if (err)
         return err;
     struct tt_profile *whole = NULL, **steps = NULL;
@@ -432,8 +497,10 @@ static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository
     if (!err)
         err = check_shapes_mix(served, placing, why);
     if (!err)
+        err = check_slots(model->settings, served, placing, why);
+    if (!err)
         err = tt_warm_up(profiles.loaded, model->config->message, model->directory, why);
-    return err ? err : place(self, placing, instances_of(model->config), served, why);
+    return err ? err : place(self, placing, instances, served, why);
 }
 
 /* Does the configuration say that what is late is computed all the same? */
@@ -468,6 +535,7 @@ static enum tt_err new_served(const struct tt_repository_model *model,
         .computes_late = computes_late(placing),
         .honours_timeout = !batching->has_rules,
         .preserve_ordering = batching->preserve_ordering,
+        .input_slots = settings->input_slots,
         .stats = stats,
     };
     return tt_served_model_new(&spec, out_served);
@@ -487,7 +555,12 @@ enum tt_err tt_loader_load(struct tt_loader *self, const struct tt_repository_mo
         impose_policy(self->options.policy, &placing);
     else
         choose_policy(model, &placing);
-    enum tt_err err = tt_model_config_json(model->config, &config);
+    enum tt_err err = choose_workers(self, model, model->versions[version].path, &placing, why);
+    if (err) {
+        tt_text_fini(&config);
+        return err;
+    }
+    err = tt_model_config_json(model->config, &config);
     if (!err)
         err = new_served(model, &placing, number, tt_text_string(&config), stats, &served);
     tt_text_fini(&config);

@@ -1,5 +1,6 @@
 #include "rt/served_model.h"
 
+#include "rt/input_ring.h"
 #include "rt/serving.h"
 
 #include <stdlib.h>
@@ -44,6 +45,7 @@ enum tt_err tt_served_model_new(const struct tt_served_model_spec *spec,
     tt_list_init(&self->waiting);
     self->honours_timeout = spec->honours_timeout;
     self->preserve_ordering = spec->preserve_ordering;
+    self->input_slots = spec->input_slots;
     self->class_count = spec->class_count;
     self->pad = spec->pad;
     self->priority_count = spec->priority_count;
@@ -67,6 +69,8 @@ void tt_served_model_free(struct tt_served_model *take_model) {
     if (take_model->engine_model)
         take_model->engine_model->engine->ops->unload(take_model->engine_model);
     tt_profile_free(take_model->profile);
+    tt_input_ring_free(take_model->inputs);
+    tt_blank_rows_fini(&take_model->blank);
     free(take_model->step_profiles);
     free(take_model->steps);
     free(take_model->name);

@@ -13,10 +13,12 @@
 #include "base/refcount.h"
 #include "core/step_model.h"
 #include "engine/engine.h"
+#include "rt/blank_rows.h"
 #include "rt/model_stats.h"
 #include "rt/short_runs.h"
 
 struct tt_domain;
+struct tt_input_ring;
 
 /* What a model is to be served as. Strings are the caller's until tt_served_model_new returns. */
 struct tt_served_model_spec {
@@ -37,6 +39,8 @@ struct tt_served_model_spec {
     bool computes_late;                /* no rule gives up who misses its deadline */
     bool honours_timeout; /* a request's own timeout counts where no rule speaks of it */
     bool preserve_ordering;
+    int32_t input_slots;          /* of the ring, where its policy waits for inputs; 0: as many as
+                                     usual */
     struct tt_model_stats *stats; /* to go on with, a reference of the caller's; NULL: new */
 };
 
@@ -58,6 +62,9 @@ struct tt_served_model {
     int32_t priority_count, default_priority;
     struct tt_queue_rule *rules; /* [priority_count + 1]; NULL: none are kept */
     bool honours_timeout, preserve_ordering;
+    int32_t input_slots;             /* asked for; 0: as many as usual */
+    struct tt_blank_rows blank;      /* the scheduler's: what batches are filled up with */
+    struct tt_input_ring *inputs;    /* owned; NULL: its policy does not wait for inputs */
     struct tt_short_runs short_runs; /* the scheduler's */
     struct tt_list waiting;  /* the scheduler's: infers that came and have not run, oldest first */
     struct tt_list in_order; /* the scheduler's: infers whose answers keep their order */

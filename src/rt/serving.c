@@ -9,6 +9,7 @@
 #include "base/parker.h"
 #include "base/refcount.h"
 #include "rt/domain.h"
+#include "rt/input_ring.h"
 #include "rt/scheduler.h"
 #include "rt/serving_options.h"
 
@@ -87,6 +88,8 @@ static int64_t turn(struct tt_serving *self) {
         tt_domain_collect(domain, now);
     for (struct tt_port *port = self->ports; port; port = port->next)
         take_in(port, now);
+    for (struct tt_domain *domain = self->domains; domain; domain = domain->next)
+        tt_domain_take_inputs(domain, now);
     int64_t next_at = TT_NEVER;
     for (struct tt_domain *domain = self->domains; domain; domain = domain->next)
         next_at = tt_instant_min(next_at, tt_domain_decide(domain, now));
@@ -318,6 +321,12 @@ enum tt_err tt_serving_place(struct tt_serving *serving, struct tt_served_model 
     if (!domain) {
         enum tt_err err =
             new_domain(serving, policy, engine, executors, next_executor, &domain, why);
+        if (err)
+            return err;
+    }
+    if (tt_domain_awaits_inputs(domain) && tt_input_ring_fits(model->signature)) {
+        enum tt_err err =
+            tt_input_ring_new(model->signature, model->input_slots, &model->inputs, why);
         if (err)
             return err;
     }

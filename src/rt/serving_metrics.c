@@ -41,6 +41,9 @@ static int64_t waiting(const struct tt_model_stats *s) { return get(&s->waiting)
 static int64_t left_early(const struct tt_model_stats *s) { return get(&s->left_early); }
 static int64_t skipped(const struct tt_model_stats *s) { return get(&s->skipped); }
 static int64_t gathered(const struct tt_model_stats *s) { return get(&s->gathered_bytes); }
+static int64_t input_slots(const struct tt_model_stats *s) { return get(&s->input_slots); }
+static int64_t slots_used(const struct tt_model_stats *s) { return get(&s->input_slots_used); }
+static int64_t held_back(const struct tt_model_stats *s) { return get(&s->held_back); }
 
 static const struct family families[] = {
     {"nv_inference_request_success", "Number of successful inference requests", "counter", success},
@@ -75,6 +78,11 @@ static const struct family families[] = {
     {"tutti_short_runs_total", "Batches that needed no executor's thread", "counter", ran_here},
     {"tutti_gathered_bytes_total", "Input bytes copied to make batches contiguous", "counter",
      gathered},
+    {"tutti_input_slots", "Slots of the ring of inputs, 0 where the policy does not use one",
+     "gauge", input_slots},
+    {"tutti_input_slots_used", "Slots of that ring that are not free", "gauge", slots_used},
+    {"tutti_input_held_back_total", "Requests that came when no slot of that ring was free",
+     "counter", held_back},
 };
 
 static void labels(struct tt_text *page, const struct tt_catalogue_entry *model) {

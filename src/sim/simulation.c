@@ -153,7 +153,7 @@ static void start_first(struct tt_simulation *self, struct tt_task *task) {
 /* The task's message is there and its time has come. */
 static void enter(struct tt_simulation *self, struct tt_task *task) {
     struct sim_executor *executor = &self->executors[task->executor];
-    int64_t bytes = self->models[task->model].input_bytes * task->rows;
+    int64_t bytes = self->models[task->model].input_bytes * tt_task_computed_rows(task);
     if (bytes > 0 && !self->pooled && task->first_step == 0) {
         int64_t done_at = tt_copy_engine_add(&self->copies_in[executor->device], self->now, bytes);
         if (done_at > self->now) {
@@ -234,7 +234,7 @@ static void step_ended(struct tt_simulation *self, int32_t number) {
         finish(self, number, next == TT_WALK_PARTS ? TT_OUTCOME_PARTED : TT_OUTCOME_PREEMPTED);
         return;
     }
-    int64_t bytes = self->models[task->model].output_bytes * task->rows;
+    int64_t bytes = self->models[task->model].output_bytes * tt_task_computed_rows(task);
     int64_t done_at = self->now;
     bool ends = task->last_step == self->models[task->model].step_model->step_count - 1;
     if (bytes > 0 && !self->pooled && ends)

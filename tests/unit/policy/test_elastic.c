@@ -318,6 +318,53 @@ static void what_cannot_work_is_refused(void **state) {
             fail_msg("'%s' does not say '%s'", why.text, bad[i].part);
         close_world(&world);
     }
+    /* With workers 1, 1, 2, 4, 8, 16. */
+    static const struct {
+        const char *configurations, *part;
+    } sums[] = {
+        {"8;2,2", "sums to 4 has 2 workers of size 2, option workers has 1"},
+        {"4,8", "sums to 12; it must be 4, 8, 16, 32"},
+        {"4;2,1,1", "two groups sum to 4"},
+        {"3,1", "3 is not a power of two"},
+        {"2", "sums to 2"},
+        {"4;", "groups of whole numbers"},
+        {";4", "groups of whole numbers"},
+        {"4;;8", "groups of whole numbers"},
+        {"64,64", "sums to 128"},
+    };
+    for (size_t i = 0; i < TT_COUNT(sums); i++) {
+        struct tt_option options[] = {{"variant", "enhanced"},
+                                      {"configurations", sums[i].configurations}};
+        struct world world;
+        struct tt_message why = {0};
+        assert_int_equal(open_world(&world, options, 2, &why), TT_ERR_INVALID);
+        if (!strstr(why.text, sums[i].part))
+            fail_msg("'%s' does not say '%s'", why.text, sums[i].part);
+        close_world(&world);
+    }
+    struct tt_option alone = {"configurations", "4"};
+    struct world world;
+    struct tt_message why = {0};
+    assert_int_equal(open_world(&world, &alone, 1, &why), TT_ERR_INVALID);
+    assert_non_null(strstr(why.text, "only variant enhanced"));
+    close_world(&world);
+}
+
+/* E5: the configuration that was measured for the load, and the next smaller load's where there is
+ * none. */
+static void told_configurations_are_followed(void **state) {
+    (void)state;
+    struct tt_option options[] = {{"variant", "enhanced"}, {"configurations", "2,1,1;8,4,2,1,1"}};
+    struct world world;
+    struct tt_message why = {0};
+    assert_int_equal(open_world(&world, options, 2, &why), TT_OK);
+    ready(&world, 8, -1);
+    decide(&world); /* a load of 8 has none, so that of 4 holds: 2, 1, 1 */
+    assert_int_equal(world.task_count, 3);
+    demand_task(&world, 0, 2, 2, 0);
+    demand_task(&world, 1, 0, 1, 2);
+    demand_task(&world, 2, 1, 1, 3);
+    close_world(&world);
 }
 
 /* ---- random worlds against the algorithms as written ---- */
@@ -545,6 +592,7 @@ int main(void) {
         cmocka_unit_test(the_configuration_follows_the_load),
         cmocka_unit_test(plans),
         cmocka_unit_test(what_cannot_work_is_refused),
+        cmocka_unit_test(told_configurations_are_followed),
         cmocka_unit_test(random_worlds_agree_with_the_algorithms),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

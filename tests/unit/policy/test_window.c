@@ -148,6 +148,40 @@ static void the_lost_are_dropped_only_when_asked(void **state) {
     }
 }
 
+static int64_t padded_duration(void *context, const struct tt_task *task, int64_t planned_ns) {
+    int32_t *most = context;
+    assert_true(planned_ns > 0);
+    assert_int_equal(task->padded_rows, *most);
+    return (tt_task_computed_rows(task) + 5) * TT_MS;
+}
+
+/* E7: TF-Serving's static batch: whatever its rows, it runs as a full one. */
+static void a_padded_batch_is_always_full(void **state) {
+    (void)state;
+    for (int32_t most = 4; most <= 8; most += 4) {
+        struct drive drive;
+        struct tt_option options[] = {
+            {"static", "padded"}, {"max_delay", "4ms"}, {"max_batch", most == 4 ? "4" : "8"}};
+        struct drive_setup setup = {.models = &plain,
+                                    .model_count = 1,
+                                    .executors = 1,
+                                    .policy = "window",
+                                    .options = options,
+                                    .option_count = 3,
+                                    .check = true,
+                                    .duration = padded_duration,
+                                    .context = &most};
+        drive_open(&drive, &setup);
+        for (int32_t i = 0; i < 3; i++)
+            drive_arrival(&drive, i * TT_MS, 0);
+        drive_run(&drive, TT_NEVER);
+        assert_int_equal(drive.task_count, 1);
+        expect(&drive, 0, 4 * TT_MS, 3, 0);
+        assert_int_equal(drive.outcomes[0].ended_at, (4 + 5 + most) * TT_MS);
+        drive_close(&drive);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(zero_takes_what_is_there),
@@ -156,6 +190,7 @@ int main(void) {
         cmocka_unit_test(rows_stay_together_and_same_length_skips),
         cmocka_unit_test(models_take_turns_or_go_by_age),
         cmocka_unit_test(the_lost_are_dropped_only_when_asked),
+        cmocka_unit_test(a_padded_batch_is_always_full),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -490,6 +490,39 @@ static void test_stress(void **state) {
     assert_true(ok > 0);
 }
 
+/* E7: a static batch is filled up with rows of nobody, whose answers nobody gets. */
+static void test_padded_batches(void **state) {
+    (void)state;
+    static const int64_t latency = TT_US;
+    static const struct tt_option options[] = {{"static", "padded"}, {"max_delay", "2ms"}};
+    static const struct tt_serving_policy padded = {"window", options, 2};
+    struct tt_served_model *model =
+        serving_bench_add(&bench, &plain, &bench_fixed, &latency, &padded);
+    struct tt_served_model_spec spec = plain;
+    spec.name = "varying";
+    struct tt_served_model *varying =
+        serving_bench_add(&bench, &spec, &bench_varying, &latency, &padded);
+    serving_bench_start(&bench);
+    client_open(&client, bench.serving);
+    client_send(&client, model, 3, 7, 0);
+    client_wait(&client, 0);
+    assert_int_equal(client.ok, 1);
+    assert_int_equal(tt_counter_get(&model->stats->rows), 3);
+    assert_int_equal(tt_counter_get(&model->stats->gathered_bytes), 8 * (16 + 8));
+    client_send(&client, model, 8, 9, 0); /* full: bound as it lies */
+    client_wait(&client, 0);
+    assert_int_equal(client.ok, 2);
+    assert_int_equal(tt_counter_get(&model->stats->gathered_bytes), 8 * (16 + 8));
+    struct tt_infer_shape shape = {0, {3, {2, 3, 4}}};
+    struct tt_infer *infer;
+    struct tt_message why;
+    assert_int_equal(client_begin(&client, varying, &shape, 1, 5, &infer, &why), TT_OK);
+    client_submit(&client, infer, 5, 0); /* what nothing is known of beforehand stays as it is */
+    client_wait(&client, 0);
+    assert_int_equal(client.ok, 3);
+    client_close(&client);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_batches_without_copies, set_up, tear_down),
@@ -503,6 +536,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_shapes_that_collide, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_find_index_and_metrics, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_place_errors, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_padded_batches, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_stress, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* Tiny worlds whose schedules are worked out by hand, with a policy that runs whatever is queued on
  * the first executor with room, and yields or aborts at given instants. */
 #include "sim/simulation.h"
+#include "sim/step_work.h"
 
 #include "base/instant.h"
 #include "core/policy_ops.h"
@@ -274,9 +275,23 @@ static void copies_stand_before_and_behind(void **state) {
     assert_string_equal(w.log, "7:e0s0(0) 21:done0 "); /* 2 + 5, then 10, then 1 + 3 */
 }
 
+/* E7: rows of nobody take as long as others. */
+static void a_padded_task_is_computed_whole(void **state) {
+    (void)state;
+    struct tt_message why;
+    struct tt_profile *profile;
+    assert_int_equal(tt_profile_new_linear(1000, 5000, 8, &profile, &why), TT_OK);
+    struct tt_task task = {.rows = 2};
+    assert_int_equal(tt_step_work(profile, &task, 0, NULL), 7000);
+    task.padded_rows = 8;
+    assert_int_equal(tt_step_work(profile, &task, 0, NULL), 13000);
+    tt_profile_free(profile);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_burst_is_one_batch),
+        cmocka_unit_test(a_padded_task_is_computed_whole),
         cmocka_unit_test(messages_take_time_and_queue_ahead),
         cmocka_unit_test(a_busy_device_appears_later),
         cmocka_unit_test(yield_stops_at_the_boundary),

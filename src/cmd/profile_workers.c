@@ -1,0 +1,219 @@
+#include "cmd/profile_workers.h"
+
+#include "base/clock.h"
+#include "base/instant.h"
+#include "cmd/outcome.h"
+#include "engine/onnxruntime.h"
+#include "model/digest.h"
+#include "rt/find_workers.h"
+#include "rt/machine.h"
+#include "rt/worker_search.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { USUAL_LENGTH = 16 };
+
+/* Every mix measured so far, on disk after each. */
+struct keeper {
+    struct tt_worker_file_origin origin;
+    char digest[TT_DIGEST_BYTES], device[TT_WORKERS_DEVICE_BYTES], date[16];
+    char output[4096], part[4200]; /* part "": nothing is kept on disk */
+    struct tt_worker_mix *before;  /* of a run that was interrupted */
+    int32_t before_count;
+    struct tt_worker_mix *mixes;
+    int32_t count, capacity, recalled;
+    int64_t began_at;
+    enum tt_err err; /* the first that writing met */
+    struct tt_message why;
+};
+
+static void add(struct keeper *self, const struct tt_worker_mix *mix) {
+    if (self->count == self->capacity) {
+        int32_t capacity = self->capacity ? 2 * self->capacity : 64;
+        struct tt_worker_mix *grown = realloc(self->mixes, (size_t)capacity * sizeof(*grown));
+        if (!grown) {
+            self->err = tt_fail(TT_ERR_NO_MEMORY, &self->why, "out of memory");
+            return;
+        }
+        self->mixes = grown;
+        self->capacity = capacity;
+    }
+    self->mixes[self->count++] = *mix;
+}
+
+static enum tt_err write_file(const struct keeper *self, const char *path, struct tt_message *why) {
+    struct tt_text text;
+    tt_text_init(&text);
+    tt_worker_file_print(&self->origin, self->mixes, self->count, &text);
+    enum tt_err err = TT_OK;
+    if (strcmp(path, "-") == 0)
+        fputs(tt_text_string(&text), stdout);
+    else
+        err = tt_text_write_file(path, &text, why);
+    tt_text_fini(&text);
+    return err;
+}
+
+static bool recall(void *context, struct tt_worker_mix *mix) {
+    struct keeper *self = context;
+    for (int32_t i = 0; i < self->before_count; i++)
+        if (memcmp(self->before[i].counts, mix->counts, sizeof(mix->counts)) == 0) {
+            self->recalled++;
+            add(self, &self->before[i]);
+            return true;
+        }
+    return false;
+}
+
+static void keep(void *context, const struct tt_worker_mix *mix) {
+    struct keeper *self = context;
+    add(self, mix);
+    if (*self->part && !self->err)
+        self->err = write_file(self, self->part, &self->why);
+}
+
+static bool progress(void *context, int32_t done, int32_t total,
+                     const int32_t counts[TT_WORKER_SIZES]) {
+    const struct keeper *self = context;
+    if (isatty(STDERR_FILENO)) {
+        char workers[1024];
+        int filled = done * 30 / total;
+        int measured = done - self->recalled;
+        long long left_s = measured > 0 ? (tt_clock_now() - self->began_at) / measured *
+                                              (total - done) / 1000000000
+                                        : 0;
+        fprintf(stderr, "\r[%.*s%*s] %d/%d  about %lld s left  {%.40s}\033[K", filled,
+                "##############################", 30 - filled, "", done, total, left_s,
+                tt_worker_mix_print(counts, workers, sizeof(workers)));
+    }
+    return !tt_interrupted && !self->err;
+}
+
+static bool varies(const struct tt_signature *signature) {
+    for (int32_t i = 0; i < signature->input_count; i++)
+        for (int32_t d = 1; d < signature->inputs[i].shape.rank; d++)
+            if (signature->inputs[i].shape.dims[d] < 0)
+                return true;
+    return false;
+}
+
+static enum tt_err start_keeping(struct keeper *self, const struct tt_profile_workers *options,
+                                 const char *path, int32_t length, struct tt_message *why) {
+    enum tt_err err = tt_digest_file(path, self->digest, why);
+    if (err)
+        return err;
+    self->origin = (struct tt_worker_file_origin){
+        .source = "measured by tutti " TUTTI_VERSION,
+        .device = tt_workers_device(self->device, sizeof(self->device)),
+        .date = tt_machine_date(self->date, sizeof(self->date)),
+        .model_sha256 = self->digest,
+        .length = length};
+    if (options->output)
+        snprintf(self->output, sizeof(self->output), "%s", options->output);
+    else
+        snprintf(self->output, sizeof(self->output), "%s/workers.pbtxt", options->model->directory);
+    self->began_at = tt_clock_now();
+    if (strcmp(self->output, "-") == 0)
+        return TT_OK;
+    snprintf(self->part, sizeof(self->part), "%s.part", self->output);
+    struct tt_message ignored; /* nobody was interrupted, or not in this search */
+    if (tt_worker_file_read(self->part, &self->origin, &self->before, &self->before_count,
+                            &ignored))
+        self->before_count = 0;
+    return TT_OK;
+}
+
+/* Per load: the best, one worker alone, and what is to be written in tutti.pbtxt. */
+static void print_summary(const struct keeper *self, const struct tt_profile_workers *options) {
+    fprintf(stderr, "%5s %7s %12s %12s %14s  %s\n", "rows", "choices", "best ms", "all done ms",
+            "one worker ms", "best workers");
+    for (int32_t t = 0; t < options->total_count; t++) {
+        int32_t total = options->totals[t], choices = 0;
+        for (int32_t i = 0; i < self->count; i++)
+            choices += tt_worker_mix_total(&self->mixes[i]) == total;
+        const struct tt_worker_mix *best =
+            tt_worker_search_best(self->mixes, self->count, total, NULL);
+        int32_t one[TT_WORKER_SIZES] = {0};
+        one[__builtin_ctz((unsigned)total)] = 1;
+        const struct tt_worker_mix *alone =
+            tt_worker_search_best(self->mixes, self->count, total, one);
+        char workers[1024];
+        if (best)
+            fprintf(stderr, "%5d %7d %12.3f %12.3f %14.3f  %s\n", total, choices,
+                    (double)best->mean_ns / 1e6, (double)best->last_ns / 1e6,
+                    alone ? (double)alone->mean_ns / 1e6 : 0.0,
+                    tt_worker_mix_print(best->counts, workers, sizeof(workers)));
+    }
+    struct tt_worker_options told;
+    if (tt_worker_search_options_of(self->mixes, self->count, NULL, &told))
+        fprintf(stderr,
+                "policy elastic, variant enhanced, takes from it: workers \"%s\", configurations "
+                "\"%s\"\n",
+                told.workers, told.configurations);
+}
+
+static enum tt_err search(struct keeper *self, const struct tt_profile_workers *options,
+                          struct tt_engine_model *loaded, struct tt_message *why) {
+    const struct tt_worker_search_options how = {.totals = options->totals,
+                                                 .total_count = options->total_count,
+                                                 .largest =
+                                                     options->largest ? options->largest : 64,
+                                                 .length = self->origin.length,
+                                                 .runs = options->runs,
+                                                 .least_ns = 50 * TT_MS,
+                                                 .most_ns = 2 * TT_S,
+                                                 .progress = progress,
+                                                 .recall = recall,
+                                                 .keep = keep,
+                                                 .context = self};
+    enum tt_err err = tt_worker_search(loaded, &how, why);
+    if (isatty(STDERR_FILENO))
+        fputc('\n', stderr);
+    if (self->err)
+        return tt_fail(self->err, why, "%s", self->why.text);
+    if (err == TT_ERR_CANCELLED && *self->part)
+        return tt_fail(err, why, "interrupted; run it again to go on from %d choices", self->count);
+    if (!err)
+        err = write_file(self, self->output, why);
+    if (!err && *self->part) {
+        unlink(self->part);
+        print_summary(self, options);
+        fprintf(stderr, "tutti profile: wrote %d choices (%d of them from a run before) to %s\n",
+                self->count, self->recalled, self->output);
+    }
+    return err;
+}
+
+enum tt_err tt_profile_workers(const struct tt_profile_workers *options, struct tt_message *why) {
+    const struct tt_repository_model *model = options->model;
+    const struct tt_signature *told = &model->config->signature;
+    const char *path = model->versions[model->version_count - 1].path;
+    if (!told->batched)
+        return tt_fail(TT_ERR_INVALID, why,
+                       "model %s does not batch (max_batch_size 0), so there is nothing to choose",
+                       model->name);
+    struct tt_ort_model_options load = {
+        .name = model->name, .path = path, .batched = true, .max_batch = told->max_batch};
+    struct tt_engine_model *loaded;
+    enum tt_err err = tt_ort_engine_load(options->engine, &load, &loaded, why);
+    if (err)
+        return err;
+    struct keeper *self = calloc(1, sizeof(*self));
+    int32_t length = options->length ? options->length : USUAL_LENGTH;
+    if (!self)
+        err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    else
+        err = start_keeping(self, options, path, varies(told) ? length : 0, why);
+    if (!err)
+        err = search(self, options, loaded, why);
+    options->engine->ops->unload(loaded);
+    if (self) {
+        free(self->before);
+        free(self->mixes);
+    }
+    free(self);
+    return err;
+}

@@ -1,0 +1,23 @@
+/* tutti profile --workers: the search for the best workers (rt/worker_search.h), with a progress
+ * bar, resumable, its file signed as a profile is. */
+#ifndef TT_CMD_PROFILE_WORKERS_H
+#define TT_CMD_PROFILE_WORKERS_H
+
+#include "engine/engine.h"
+#include "model/repository.h"
+
+struct tt_profile_workers {
+    const struct tt_repository_model *model; /* its newest version */
+    struct tt_engine *engine;                /* ONNX Runtime's, with enough executors */
+    const int32_t *totals;
+    int32_t total_count;
+    int32_t largest, length, runs; /* 0: the model's maximum batch, 16 where inputs vary; >= 1 */
+    const char *output;            /* NULL: workers.pbtxt beside the model; "-": stdout */
+};
+
+/* Prints a table of the best on stderr. Errors: those of loading and of the search; CANCELLED when
+ * interrupted, to be gone on with. */
+TT_MUST_CHECK enum tt_err tt_profile_workers(const struct tt_profile_workers *options,
+                                             struct tt_message *why);
+
+#endif
