@@ -33,6 +33,7 @@
 
 struct tt_engine;
 struct tt_engine_model;
+struct tt_cell_answer;
 struct tt_engine_result; /* the outputs of one run, shared by the requests that were in it */
 struct tt_engine_state;  /* what an engine keeps of a request between its tasks */
 
@@ -66,6 +67,38 @@ struct tt_engine_member {
     int32_t skips; /* how often it went on behind some steps, within the task or at its end */
 };
 
+enum { TT_ENGINE_MAX_SOURCES = 8 };
+
+/* One cell of one request in a task of a model of cells (model/cells.h): the task's one step is the
+ * cell's type. A slot is where a cell's outputs stay for those that read it; the caller, who knows
+ * which cells are still to come, hands slots out (engine/cell_slots.h). Reading and writing follow
+ * the order of submission on one executor; between executors the caller waits for completion. */
+struct tt_engine_cell {
+    const struct tt_tensor_view *inputs; /* the request's, in the model's order; borrowed */
+    void *user;                          /* the caller's */
+    int32_t element;                     /* of the inputs: the one that it reads, where it does */
+    int32_t slot;                        /* that it writes; no other cell of the task reads it */
+    int32_t sources[TT_ENGINE_MAX_SOURCES]; /* slots that it reads, [arity]; -1: as it begins */
+    /* Set at completion: */
+    enum tt_err err;
+    struct tt_message *why; /* where to write the sentence; may be NULL */
+    int64_t emitted;        /* the integer that it emitted, if its type does */
+};
+
+/* A request that goes through all its chains in one task, all members in step (C7): what whole
+ * sequences in one batch are. Who is through waits for the longest, and its rows are computed on.
+ */
+struct tt_engine_sequence {
+    const struct tt_tensor_view *inputs; /* as above */
+    void *user;
+    const int32_t *repeats; /* [step_count]: cells of each type, in a decoder the most; borrowed */
+    int32_t slots[3];       /* of its own */
+    struct tt_cell_answer *answer; /* what it emits goes there, and what its last cell gave */
+    /* Set at completion: */
+    enum tt_err err;
+    struct tt_message *why;
+};
+
 enum tt_engine_outcome { TT_ENGINE_DONE, TT_ENGINE_ABORTED, TT_ENGINE_PREEMPTED };
 
 struct tt_engine_task {
@@ -77,8 +110,11 @@ struct tt_engine_task {
     int32_t member_count; /* 1 where the model is not batched */
     struct tt_engine_member *members;
     bool together; /* nobody leaves early or skips steps: for who measures */
-    void *user;    /* the caller's */
-    int32_t stop;  /* the engine's: how it was asked to stop, under the executor's lock */
+    /* Of a model of cells, instead of members, `member_count` of one of these: */
+    struct tt_engine_cell *cells;
+    struct tt_engine_sequence *sequences; /* first_step .. last_step are all steps then */
+    void *user;                           /* the caller's */
+    int32_t stop; /* the engine's: how it was asked to stop, under the executor's lock */
     /* Where to write when each step ended, first_step's first; NULL: nobody asks. Steps beyond
      * `step_ends_capacity` go without, and so do those of a batch that was run again one by one. */
     int64_t *step_ends;
@@ -91,6 +127,8 @@ struct tt_engine_task {
      * them apart has run all the time. */
     int64_t input_ns, infer_ns;
     int64_t gathered_bytes; /* copied to make the batch contiguous, padding included */
+    int64_t spared_bytes;   /* C6: of cells' states that were read where they lay */
+    int64_t cell_count;     /* that ran, those in vain too */
 };
 
 typedef void tt_engine_done_fn(void *context, struct tt_engine_task *task);

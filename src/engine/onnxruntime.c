@@ -1,5 +1,6 @@
 #include "engine/onnxruntime.h"
 
+#include "engine/cell_walk.h"
 #include "engine/engine_result.h"
 #include "engine/engine_task.h"
 #include "engine/ort_steps.h"
@@ -10,6 +11,7 @@
 struct ort_worker {
     struct tt_worker worker;
     struct tt_ort_desk desk;
+    struct tt_cell_desk cell_desk;
     struct tt_engine_roll roll;
     struct tt_engine_member **group; /* those of the roll that run now */
     int32_t group_capacity;
@@ -166,6 +168,43 @@ static void settle(struct ort_worker *self, const struct tt_engine_task *task) {
     }
 }
 
+/* ---- cells ---- */
+
+static bool is_aborted(void *context) { return tt_worker_asked(context) == TT_WORKER_ABORT; }
+
+static void give_cells_up(struct tt_engine_task *task) {
+    for (int32_t i = 0; i < task->member_count; i++) {
+        enum tt_err *err = task->cells ? &task->cells[i].err : &task->sequences[i].err;
+        *err = TT_ERR_CANCELLED;
+    }
+    task->outcome = TT_ENGINE_ABORTED;
+}
+
+static void run_cells(struct ort_worker *self, const struct tt_ort_model *model,
+                      struct tt_engine_task *task) {
+    struct tt_cell_batch batch = {.model = model,
+                                  .type = task->first_step,
+                                  .cells = task->cells,
+                                  .count = task->member_count,
+                                  .desk = &self->cell_desk,
+                                  .run_options = self->desk.run_options,
+                                  .task = task};
+    task->last_step_done = task->last_step;
+    if (is_aborted(&self->worker)) {
+        give_cells_up(task);
+    } else if (task->cells) {
+        tt_assert(task->first_step == task->last_step);
+        tt_cell_step_run_each(&batch);
+    } else {
+        tt_assert(task->first_step == 0 && task->last_step == model->step_count - 1);
+        if (!tt_cell_walk_run(&batch, task->sequences, task->member_count, is_aborted,
+                              &self->worker))
+            give_cells_up(task);
+    }
+    if (task->outcome == TT_ENGINE_ABORTED)
+        task->last_step_done = task->first_step - 1;
+}
+
 static void ort_run(struct tt_worker *worker, struct tt_engine_task *task) {
     struct ort_worker *self = worker_of(worker);
     const struct tt_ort_model *model = model_of(task->model);
@@ -175,6 +214,10 @@ static void ort_run(struct tt_worker *worker, struct tt_engine_task *task) {
     task->outcome = TT_ENGINE_DONE;
     task->last_step_done = task->first_step - 1;
     task->infer_ns = 0;
+    if (model->cells) {
+        run_cells(self, model, task);
+        return;
+    }
     tt_engine_task_begin(task, &model->signature, &self->roll);
     if (!group_ensure(self)) {
         struct tt_message why;
@@ -248,6 +291,7 @@ static void worker_release(struct ort_engine *engine, struct ort_worker *self) {
     if (self->desk.run_options)
         engine->library->api->ReleaseRunOptions(self->desk.run_options);
     tt_ort_desk_fini(&self->desk);
+    tt_cell_desk_fini(&self->cell_desk);
     tt_engine_roll_fini(&self->roll);
     free(self->group);
 }
@@ -348,4 +392,20 @@ enum tt_err tt_ort_engine_load_slices(struct tt_engine *engine,
 void tt_ort_engine_adopt(struct tt_engine *engine, struct tt_engine_model *model) {
     tt_assert(engine_of(engine)->library == engine_of(model->engine)->library);
     model->engine = engine;
+}
+
+enum tt_err tt_ort_engine_load_cells(struct tt_engine *engine,
+                                     const struct tt_ort_cells_options *options,
+                                     struct tt_engine_model **out_model, struct tt_message *why) {
+    struct tt_ort_model *model;
+    enum tt_err err = tt_ort_model_new_cells(engine_of(engine)->library, options, &model, why);
+    if (err)
+        return tt_fail_in(err, why, "%s", options->name);
+    model->model.engine = engine;
+    *out_model = &model->model;
+    return TT_OK;
+}
+
+int32_t tt_ort_engine_cell_slots(const struct tt_engine_model *model) {
+    return model_of(model)->cells->slot_count;
 }

@@ -99,4 +99,20 @@ TT_MUST_CHECK enum tt_err tt_ort_engine_load_slices(struct tt_engine *engine,
                                                     struct tt_engine_model **out_model,
                                                     struct tt_message *why);
 
+struct tt_cells;
+
+struct tt_ort_cells_options {
+    const char *name;             /* for messages */
+    const struct tt_cells *cells; /* outlives the model */
+    int32_t slot_count;           /* 0: 1 GiB of states, at most 262,144 */
+};
+
+/* A model of cells: a step per type, tasks of cells or of whole sequences. Errors: as above. */
+TT_MUST_CHECK enum tt_err tt_ort_engine_load_cells(struct tt_engine *engine,
+                                                   const struct tt_ort_cells_options *options,
+                                                   struct tt_engine_model **out_model,
+                                                   struct tt_message *why);
+/* How many slots the model of cells has. */
+int32_t tt_ort_engine_cell_slots(const struct tt_engine_model *model);
+
 #endif

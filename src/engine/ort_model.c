@@ -1,5 +1,6 @@
 #include "engine/ort_model.h"
 
+#include "engine/cell_model.h"
 #include "engine/ort_session.h"
 #include "engine/ort_tensor.h"
 
@@ -306,6 +307,7 @@ void tt_ort_model_free(struct tt_ort_model *take_model) {
     for (int32_t i = 0; i < take_model->weight_count; i++)
         api->ReleaseValue(take_model->weights[i]);
     tt_slots_fini(&take_model->slots);
+    tt_ort_cells_free(take_model->cells);
     tt_slices_close(take_model->slices);
     free(take_model->weights);
     free(take_model->steps);

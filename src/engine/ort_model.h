@@ -36,6 +36,8 @@ struct tt_ort_carried {
                          the model gives it out */
 };
 
+struct tt_ort_cells;
+
 struct tt_ort_model {
     struct tt_engine_model model;
     const struct tt_ort_library *library;
@@ -47,7 +49,8 @@ struct tt_ort_model {
     int32_t outputs[TT_MAX_TENSORS]; /* tensors, in the signature's order */
     struct tt_slots slots;
     struct tt_ort_exits exits;
-    struct tt_slices *slices; /* of a cut model: names and weights; else NULL */
+    struct tt_ort_cells *cells; /* NULL: no model of cells */
+    struct tt_slices *slices;   /* of a cut model: names and weights; else NULL */
     OrtPrepackedWeightsContainer *prepacked;
     OrtValue **weights; /* all stages', one after the other */
     int32_t weight_count;

@@ -1,0 +1,95 @@
+#include "engine/cell_slots.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { WORD_BITS = 64 };
+
+static int32_t word_count(const struct tt_cell_slots *self) {
+    return (self->capacity + WORD_BITS - 1) / WORD_BITS;
+}
+
+enum tt_err tt_cell_slots_init(struct tt_cell_slots *self, int32_t capacity) {
+    tt_assert(capacity >= 1);
+    *self = (struct tt_cell_slots){.capacity = capacity};
+    self->free = malloc((size_t)word_count(self) * sizeof(*self->free));
+    if (!self->free)
+        return TT_ERR_NO_MEMORY;
+    memset(self->free, 0xff, (size_t)word_count(self) * sizeof(*self->free));
+    int32_t rest = capacity % WORD_BITS;
+    if (rest)
+        self->free[word_count(self) - 1] = (UINT64_C(1) << rest) - 1;
+    return TT_OK;
+}
+
+void tt_cell_slots_fini(struct tt_cell_slots *self) {
+    tt_assert(self->in_use == 0);
+    tt_assert(self->reserved == 0);
+    free(self->free);
+    *self = (struct tt_cell_slots){0};
+}
+
+bool tt_cell_slots_reserve(struct tt_cell_slots *self, int32_t count) {
+    tt_assert(count >= 0);
+    if (count > self->capacity - self->reserved)
+        return false;
+    self->reserved += count;
+    return true;
+}
+
+void tt_cell_slots_unreserve(struct tt_cell_slots *self, int32_t count) {
+    tt_assert(count <= self->reserved);
+    self->reserved -= count;
+}
+
+/* The first slot from `at` on whose being free is `wanted`; capacity: none. */
+static int32_t next(const struct tt_cell_slots *self, int32_t at, bool wanted) {
+    while (at < self->capacity) {
+        uint64_t word = self->free[at / WORD_BITS];
+        word = (wanted ? word : ~word) >> (at % WORD_BITS);
+        if (word) {
+            at += __builtin_ctzll(word);
+            break;
+        }
+        at += WORD_BITS - at % WORD_BITS;
+    }
+    return at < self->capacity ? at : self->capacity;
+}
+
+static void mark(struct tt_cell_slots *self, int32_t slot) {
+    self->free[slot / WORD_BITS] &= ~(UINT64_C(1) << (slot % WORD_BITS));
+}
+
+void tt_cell_slots_take(struct tt_cell_slots *self, int32_t count, int32_t *out_slots) {
+    tt_assert(count >= 1);
+    tt_assert(count <= self->reserved - self->in_use);
+    while (self->free[self->first_free_word] == 0)
+        self->first_free_word++; /* there is a free one */
+    int32_t lowest = self->first_free_word * WORD_BITS;
+    int32_t first = next(self, lowest, true);
+    while (first < self->capacity) {
+        int32_t end = next(self, first, false);
+        if (end - first >= count)
+            break;
+        first = next(self, end, true);
+    }
+    bool is_range = first < self->capacity;
+    int32_t slot = is_range ? first : next(self, lowest, true);
+    for (int32_t i = 0; i < count; i++) {
+        out_slots[i] = slot;
+        mark(self, slot);
+        slot = is_range ? slot + 1 : next(self, slot, true);
+    }
+    self->in_use += count;
+}
+
+void tt_cell_slots_give(struct tt_cell_slots *self, int32_t slot) {
+    tt_assert(slot >= 0);
+    tt_assert(slot < self->capacity);
+    uint64_t bit = UINT64_C(1) << (slot % WORD_BITS);
+    int32_t word = slot / WORD_BITS;
+    tt_assert((self->free[word] & bit) == 0);
+    self->free[word] |= bit;
+    self->first_free_word = word < self->first_free_word ? word : self->first_free_word;
+    self->in_use--;
+}

@@ -1,0 +1,36 @@
+/* Which slots of a model of cells are free.
+ *
+ * A slot is a number; what lies there is the engine's (engine/cell_model.h). Whoever submits tasks
+ * takes slots for the cells of a task when it is submitted, adjacent where that can be, so that the
+ * next cells of the same requests find their states in one piece (C6); and gives each back when
+ * nobody is to read it any more. The lowest free ones come first: what is used again is what was
+ * used last, and memory is touched only as far as cells are alive.
+ *
+ * Requests reserve beforehand as many as they can come to hold at once, so that a task never finds
+ * too few. One thread owns it. It allocates nothing after init. */
+#ifndef TT_ENGINE_CELL_SLOTS_H
+#define TT_ENGINE_CELL_SLOTS_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct tt_cell_slots {
+    int32_t capacity;
+    int32_t in_use, reserved;
+    int32_t first_free_word; /* no word before it has a free slot */
+    uint64_t *free;          /* a bit per slot */
+};
+
+TT_MUST_CHECK enum tt_err tt_cell_slots_init(struct tt_cell_slots *self, int32_t capacity);
+void tt_cell_slots_fini(struct tt_cell_slots *self);
+/* False: they are promised to others; nothing happened. */
+bool tt_cell_slots_reserve(struct tt_cell_slots *self, int32_t count);
+void tt_cell_slots_unreserve(struct tt_cell_slots *self, int32_t count);
+/* `count` reserved slots into out_slots: adjacent and ascending if there are such; else the lowest,
+ * ascending. */
+void tt_cell_slots_take(struct tt_cell_slots *self, int32_t count, int32_t *out_slots);
+void tt_cell_slots_give(struct tt_cell_slots *self, int32_t slot);
+
+#endif

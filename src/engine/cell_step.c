@@ -1,0 +1,271 @@
+#include "engine/cell_step.h"
+
+#include "base/clock.h"
+#include "engine/ort_tensor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGNMENT_BYTES = 64 };
+
+void tt_cell_desk_fini(struct tt_cell_desk *self) {
+    for (int32_t i = 0; i < TT_MAX_TENSORS; i++) {
+        tt_gather_buffer_fini(&self->inputs[i]);
+        tt_gather_buffer_fini(&self->outputs[i]);
+    }
+    free(self->rows);
+    free(self->cells);
+    *self = (struct tt_cell_desk){0};
+}
+
+static bool ensure_rows(struct tt_cell_desk *self, int32_t count) {
+    if (count <= self->row_capacity)
+        return true;
+    const char **rows = realloc(self->rows, (size_t)count * 2 * sizeof(*rows));
+    if (!rows)
+        return false;
+    self->rows = rows;
+    self->row_capacity = count * 2;
+    return true;
+}
+
+static void *ensure_bytes(struct tt_gather_buffer *buffer, size_t bytes) {
+    if (bytes <= buffer->capacity_bytes)
+        return buffer->bytes;
+    size_t capacity = (bytes * 2 + ALIGNMENT_BYTES - 1) & ~(size_t)(ALIGNMENT_BYTES - 1);
+    void *fresh = aligned_alloc(ALIGNMENT_BYTES, capacity);
+    if (!fresh)
+        return NULL;
+    free(buffer->bytes);
+    *buffer = (struct tt_gather_buffer){.bytes = fresh, .capacity_bytes = capacity};
+    return fresh;
+}
+
+/* ---- binding ---- */
+
+static const struct tt_cell_plan *plan_of(const struct tt_cell_batch *batch) {
+    return &batch->model->cells->plans[batch->type];
+}
+
+/* Where the rows of a state input lie: in slots, or in the initial row. */
+static void find_states(const struct tt_cell_batch *batch, const struct tt_cell_input *input) {
+    const struct tt_ort_cells *cells = batch->model->cells;
+    const struct tt_cell_tensor *tensor = &cells->tensors[input->state];
+    const char **rows = batch->desk->rows;
+    for (int32_t i = 0; i < batch->count; i++) {
+        int32_t slot = batch->cells[i].sources[input->source];
+        bool absent = slot < 0 || (input->lacking && (input->lacking >> cells->type_of[slot] & 1));
+        rows[i] = absent ? input->initial : tt_cell_row(tensor, slot);
+    }
+}
+
+static enum tt_err find_elements(const struct tt_cell_batch *batch,
+                                 const struct tt_cell_input *input, struct tt_message *why) {
+    const char **rows = batch->desk->rows;
+    for (int32_t i = 0; i < batch->count; i++) {
+        const struct tt_engine_cell *cell = &batch->cells[i];
+        const struct tt_tensor_view *view = &cell->inputs[input->from];
+        size_t at = (size_t)cell->element * input->row_bytes;
+        if (cell->element < 0 || at + input->row_bytes > view->size_bytes)
+            return tt_fail(TT_ERR_INVALID, why, "there is no element %d for input '%s' of a cell",
+                           cell->element, input->name);
+        rows[i] = (const char *)view->bytes + at;
+    }
+    return TT_OK;
+}
+
+/* C6: the rows as one: where they lie, if they are adjacent or all the initial one; else copied. */
+static const void *as_one(const struct tt_cell_batch *batch, const struct tt_cell_input *input,
+                          struct tt_gather_buffer *buffer) {
+    const char *const *rows = batch->desk->rows;
+    size_t row_bytes = input->row_bytes, bytes = row_bytes * (size_t)batch->count;
+    bool fresh = input->initial && rows[0] == input->initial;
+    bool adjacent = !fresh;
+    for (int32_t i = 1; i < batch->count && (fresh || adjacent); i++) {
+        fresh &= rows[i] == input->initial;
+        adjacent &= rows[i] == rows[0] + row_bytes * (size_t)i;
+    }
+    if (fresh || adjacent) {
+        batch->task->spared_bytes += input->initial ? (int64_t)bytes : 0;
+        return rows[0];
+    }
+    char *to = ensure_bytes(buffer, bytes);
+    if (!to)
+        return NULL;
+    for (int32_t i = 0; i < batch->count; i++)
+        memcpy(to + row_bytes * (size_t)i, rows[i], row_bytes);
+    batch->task->gathered_bytes += (int64_t)bytes;
+    return to;
+}
+
+static enum tt_err bind(const struct tt_cell_batch *batch, enum tt_dtype dtype,
+                        const struct tt_shape *shape, const void *bytes, size_t size_bytes,
+                        OrtValue **out_value, struct tt_message *why) {
+    struct tt_tensor_view view = {.bytes = bytes, .size_bytes = size_bytes, .shape = *shape};
+    view.shape.dims[0] = batch->count;
+    return tt_ort_value_new(batch->model->library, dtype, &view, out_value, why);
+}
+
+static enum tt_err bind_inputs(const struct tt_cell_batch *batch, struct tt_message *why) {
+    const struct tt_cell_plan *plan = plan_of(batch);
+    for (int32_t i = 0; i < plan->input_count; i++) {
+        const struct tt_cell_input *input = &plan->inputs[i];
+        enum tt_err err = TT_OK;
+        if (input->state >= 0)
+            find_states(batch, input);
+        else
+            err = find_elements(batch, input, why);
+        if (err)
+            return err;
+        const void *bytes = as_one(batch, input, &batch->desk->inputs[i]);
+        if (!bytes)
+            return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a batch of cells");
+        OrtValue *value = NULL;
+        err = bind(batch, input->dtype, &input->shape, bytes,
+                   input->row_bytes * (size_t)batch->count, &value, why);
+        batch->desk->bound_inputs[i] = value;
+        if (err)
+            return err;
+    }
+    return TT_OK;
+}
+
+static bool slots_adjacent(const struct tt_cell_batch *batch) {
+    for (int32_t i = 1; i < batch->count; i++)
+        if (batch->cells[i].slot != batch->cells[0].slot + i)
+            return false;
+    return true;
+}
+
+static enum tt_err bind_outputs(const struct tt_cell_batch *batch, bool in_place,
+                                struct tt_message *why) {
+    const struct tt_cell_plan *plan = plan_of(batch);
+    for (int32_t o = 0; o < plan->output_count; o++) {
+        const struct tt_cell_tensor *tensor =
+            &batch->model->cells->tensors[plan->outputs[o].tensor];
+        size_t bytes = tensor->row_bytes * (size_t)batch->count;
+        void *to = in_place ? tt_cell_row(tensor, batch->cells[0].slot)
+                            : ensure_bytes(&batch->desk->outputs[o], bytes);
+        if (!to)
+            return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a batch of cells");
+        enum tt_err err = bind(batch, tensor->dtype, &tensor->shape, to, bytes,
+                               &batch->desk->bound_outputs[o], why);
+        if (err)
+            return err;
+    }
+    return TT_OK;
+}
+
+/* ---- putting down ---- */
+
+static void put_down(const struct tt_cell_batch *batch, bool in_place) {
+    const struct tt_ort_cells *cells = batch->model->cells;
+    const struct tt_cell_plan *plan = plan_of(batch);
+    for (int32_t o = 0; o < plan->output_count; o++) {
+        const struct tt_cell_output *output = &plan->outputs[o];
+        const struct tt_cell_tensor *tensor = &cells->tensors[output->tensor];
+        const char *from = batch->desk->outputs[o].bytes;
+        for (int32_t i = 0; !in_place && i < batch->count; i++) {
+            memcpy(tt_cell_row(tensor, batch->cells[i].slot), from + tensor->row_bytes * (size_t)i,
+                   tensor->row_bytes);
+            batch->task->gathered_bytes += (int64_t)tensor->row_bytes;
+        }
+        for (int32_t c = 0; c < output->copy_count; c++)
+            for (int32_t i = 0; i < batch->count; i++)
+                memcpy(tt_cell_row(&cells->tensors[output->copies[c]], batch->cells[i].slot),
+                       tt_cell_row(tensor, batch->cells[i].slot), tensor->row_bytes);
+    }
+    for (int32_t i = 0; i < batch->count; i++) {
+        cells->type_of[batch->cells[i].slot] = (uint8_t)batch->type;
+        if (plan->emits_integer)
+            batch->cells[i].emitted =
+                tt_cell_integer(&cells->tensors[plan->emit], batch->cells[i].slot);
+    }
+}
+
+static void release_values(const struct tt_cell_batch *batch) {
+    const OrtApi *api = batch->model->library->api;
+    const struct tt_cell_plan *plan = plan_of(batch);
+    for (int32_t i = 0; i < plan->input_count; i++)
+        if (batch->desk->bound_inputs[i])
+            api->ReleaseValue((OrtValue *)batch->desk->bound_inputs[i]);
+    for (int32_t o = 0; o < plan->output_count; o++)
+        if (batch->desk->bound_outputs[o])
+            api->ReleaseValue(batch->desk->bound_outputs[o]);
+}
+
+enum tt_err tt_cell_step_run(struct tt_cell_batch *batch, struct tt_message *why) {
+    const struct tt_ort_library *library = batch->model->library;
+    const struct tt_ort_step *step = &batch->model->steps[batch->type];
+    struct tt_cell_desk *desk = batch->desk;
+    tt_assert(batch->count <= plan_of(batch)->max_batch);
+    memset(desk->bound_inputs, 0, sizeof(desk->bound_inputs));
+    memset(desk->bound_outputs, 0, sizeof(desk->bound_outputs));
+    if (!ensure_rows(desk, batch->count))
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a batch of cells");
+    bool in_place = slots_adjacent(batch);
+    int64_t began_at = tt_clock_now();
+    enum tt_err err = bind_inputs(batch, why);
+    if (!err)
+        err = bind_outputs(batch, in_place, why);
+    int64_t bound_at = tt_clock_now();
+    if (!err)
+        err = tt_ort_check(library,
+                           library->api->Run(step->session, batch->run_options, step->input_names,
+                                             desk->bound_inputs, (size_t)step->input_count,
+                                             step->output_names, (size_t)step->output_count,
+                                             desk->bound_outputs),
+                           why);
+    batch->task->input_ns += bound_at - began_at;
+    batch->task->infer_ns += tt_clock_now() - bound_at;
+    batch->task->cell_count += batch->count;
+    if (!err)
+        put_down(batch, in_place);
+    release_values(batch);
+    return err;
+}
+
+/* ---- each ---- */
+
+static void clear_slot(const struct tt_cell_batch *batch, int32_t slot) {
+    const struct tt_ort_cells *cells = batch->model->cells;
+    for (int32_t t = 0; t < cells->tensor_count; t++)
+        if (cells->tensors[t].bytes)
+            memset(tt_cell_row(&cells->tensors[t], slot), 0, cells->tensors[t].row_bytes);
+    cells->type_of[slot] = (uint8_t)batch->type;
+}
+
+static void run_apart(struct tt_cell_batch *batch) {
+    for (int32_t i = 0; i < batch->count; i++) {
+        struct tt_engine_cell *cell = &batch->cells[i];
+        struct tt_cell_batch alone = *batch;
+        alone.cells = cell;
+        alone.count = 1;
+        cell->err = tt_cell_step_run(&alone, cell->why);
+        if (cell->err) {
+            cell->emitted = 0;
+            clear_slot(batch, cell->slot); /* who was queued behind it reads something finite */
+        }
+    }
+}
+
+static void run_part(struct tt_cell_batch *batch) {
+    enum tt_err err = TT_ERR_INTERNAL;
+    struct tt_message why;
+    if (batch->count > 1)
+        err = tt_cell_step_run(batch, &why);
+    if (err)
+        run_apart(batch);
+    for (int32_t i = 0; !err && i < batch->count; i++)
+        batch->cells[i].err = TT_OK;
+}
+
+void tt_cell_step_run_each(const struct tt_cell_batch *batch) {
+    int32_t most = plan_of(batch)->max_batch;
+    for (int32_t at = 0; at < batch->count; at += most) {
+        struct tt_cell_batch part = *batch;
+        part.cells += at;
+        part.count = batch->count - at < most ? batch->count - at : most;
+        run_part(&part);
+    }
+}

@@ -1,0 +1,44 @@
+/* Runs cells of one type as one batch: one call of the type's session.
+ *
+ * Each state input is bound where it lies when the cells' sources are adjacent slots in batch order
+ * (or all of them begin), else gathered; elements of the requests are always gathered. Outputs are
+ * written in place where the cells' own slots are adjacent, else copied there. Nothing else is
+ * copied, and in steady state nothing is allocated. */
+#ifndef TT_ENGINE_CELL_STEP_H
+#define TT_ENGINE_CELL_STEP_H
+
+#include "engine/cell_model.h"
+#include "engine/gather.h"
+
+/* An executor's memory, kept from task to task. All zero in the beginning. */
+struct tt_cell_desk {
+    struct tt_gather_buffer inputs[TT_MAX_TENSORS], outputs[TT_MAX_TENSORS];
+    const OrtValue *bound_inputs[TT_MAX_TENSORS];
+    OrtValue *bound_outputs[TT_MAX_TENSORS];
+    const char **rows;            /* of the input at hand */
+    struct tt_engine_cell *cells; /* of a walk at hand */
+    int32_t row_capacity, cell_capacity;
+};
+
+void tt_cell_desk_fini(struct tt_cell_desk *self);
+
+struct tt_cell_batch {
+    const struct tt_ort_model *model;
+    int32_t type;
+    struct tt_engine_cell *cells; /* that run */
+    int32_t count;
+    struct tt_cell_desk *desk;
+    OrtRunOptions *run_options;
+    struct tt_engine_task *task; /* its times and bytes are added to */
+};
+
+/* At most the type's largest batch. Errors: INVALID (an element that is not there; what the session
+ * says), NO_MEMORY, INTERNAL, of the batch as a whole; what lies in the cells' slots is undefined
+ * then. */
+TT_MUST_CHECK enum tt_err tt_cell_step_run(struct tt_cell_batch *batch, struct tt_message *why);
+/* Runs them, all at once (more than the type's largest batch: one such after the other) or, if that
+ * fails, one by one: sets the error of each, and what it emitted. The slots of who fails are zero
+ * then. */
+void tt_cell_step_run_each(const struct tt_cell_batch *batch);
+
+#endif
