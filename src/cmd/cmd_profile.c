@@ -11,6 +11,7 @@
 #include "engine/onnxruntime.h"
 #include "model/repository.h"
 #include "model/slices.h"
+#include "rt/cell_profile.h"
 #include "rt/machine.h"
 #include "rt/model_exits.h"
 #include "rt/profile_keeper.h"
@@ -33,7 +34,8 @@ static const char help[] =
     "runs\n"
     "per batch size, and per input length where it has one, on one executor of this machine, and\n"
     "writes MODEL_DIRECTORY/profile.pbtxt. A model whose tutti.pbtxt asks for stages is measured\n"
-    "whole and stage by stage. Who is interrupted goes on where he was when it is run again.\n"
+    "whole and stage by stage, a model of cells cell by cell. Who is interrupted goes on where he "
+    "was when it is run again.\n"
     "\n"
     "  --max-batch N       largest batch (the model's maximum)\n"
     "  --lengths A,B,...   input lengths to measure (the model's length classes, else\n"
@@ -161,14 +163,22 @@ struct subject {
     const struct tt_repository_model *model;
     const char *path;
     struct tt_engine_model *loaded;
-    struct tt_slices *slices; /* NULL: whole */
-    char stages[1024];        /* "": whole */
+    struct tt_slices *slices;     /* NULL: whole, or cells */
+    const struct tt_cells *cells; /* NULL: one graph */
+    char stages[1024];            /* "": whole */
     char digest[TT_DIGEST_BYTES];
     char device[300], date[16], output[4096];
     const char **step_names;
     double link_gb_per_s;
     struct tt_profile_keeper keeper;
 };
+
+/* Stages, or types of cells; 0: the whole is one step. */
+static int32_t step_count(const struct subject *subject) {
+    if (subject->cells)
+        return subject->cells->type_count;
+    return subject->slices ? subject->slices->stage_count : 0;
+}
 
 static bool recall(void *context, struct tt_calibration_point *points, int32_t count) {
     struct subject *subject = context;
@@ -223,19 +233,24 @@ static enum tt_err load_subject(struct subject *subject, struct tt_engine *engin
                                         .path = subject->path,
                                         .batched = subject->model->config->signature.batched,
                                         .max_batch = max_batch};
-    enum tt_err err = tt_digest_file(subject->path, subject->digest, why);
-    if (!err)
+    struct tt_ort_cells_options cells = {.name = subject->model->name, .cells = subject->cells};
+    enum tt_err err = subject->cells ? tt_cell_profile_digest(subject->cells, subject->digest, why)
+                                     : tt_digest_file(subject->path, subject->digest, why);
+    if (!err && subject->cells)
+        err = tt_ort_engine_load_cells(engine, &cells, &subject->loaded, why);
+    else if (!err)
         err = subject->model->settings->stages
                   ? load_stages(subject, engine, library, max_batch, why)
                   : tt_ort_engine_load(engine, &load, &subject->loaded, why);
     if (err)
         return err;
-    int32_t steps = subject->slices ? subject->slices->stage_count : 0;
+    int32_t steps = step_count(subject);
     subject->step_names = calloc((size_t)steps + 1, sizeof(char *));
     if (!subject->step_names)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     for (int32_t s = 0; s < steps; s++)
-        subject->step_names[s] = subject->slices->manifest->stage[s]->ends_after;
+        subject->step_names[s] = subject->cells ? subject->cells->types[s].name
+                                                : subject->slices->manifest->stage[s]->ends_after;
     return TT_OK;
 }
 
@@ -248,7 +263,7 @@ static void start_keeping(struct subject *subject, const struct flags *flags, in
              subject->model->directory);
     if (flags->output)
         snprintf(subject->output, sizeof(subject->output), "%s", flags->output);
-    int32_t steps = subject->slices ? subject->slices->stage_count : 0;
+    int32_t steps = step_count(subject);
     struct tt_profile_file_origin origin = {
         .source = "measured by tutti " TUTTI_VERSION,
         .device = subject->device,
@@ -256,7 +271,7 @@ static void start_keeping(struct subject *subject, const struct flags *flags, in
         .max_batch = max_batch,
         .model_sha256 = subject->digest,
         .stages = *subject->stages ? subject->stages : NULL,
-        .step_count = steps > 1 ? steps : 0,
+        .step_count = steps > 1 || subject->cells ? steps : 0,
         .step_names = subject->step_names};
     tt_profile_keeper_init(&subject->keeper, &origin, to_stdout ? NULL : subject->output);
 }
@@ -354,7 +369,10 @@ static enum tt_err measure_subject(struct subject *subject, const struct flags *
     }
     struct tt_calibration_point *points;
     int32_t count;
-    enum tt_err err = tt_calibrate(subject->loaded, &options, &points, &count, why);
+    enum tt_err err = subject->cells
+                          ? tt_cell_profile_measure(subject->loaded, subject->cells, &options,
+                                                    &points, &count, why)
+                          : tt_calibrate(subject->loaded, &options, &points, &count, why);
     if (isatty(STDERR_FILENO))
         fputc('\n', stderr);
     if (!err)
@@ -381,6 +399,7 @@ static enum tt_err measure(const struct flags *flags, const struct tt_repository
     subject->model = model;
     subject->link_gb_per_s = flags->link_gb_per_s;
     subject->path = model->versions[model->version_count - 1].path;
+    subject->cells = model->versions[model->version_count - 1].cells;
     enum tt_err err = load_subject(subject, engine, library, max_batch, why);
     if (!err) {
         start_keeping(subject, flags, max_batch);

@@ -14,6 +14,19 @@ struct tt_domain_task {
     struct tt_list_node decided;                 /* until it is handed over */
 };
 
+/* Policies that work by cells submit several tasks at a time. */
+enum { CELL_DEPTH = 16 };
+
+bool tt_domain_works_by_cells(const char *policy) {
+    const struct tt_policy_kind *kind = tt_policy_find(policy);
+    return kind && kind->ops->released;
+}
+
+int32_t tt_domain_depth(const char *policy, int32_t asked) {
+    int32_t least = tt_domain_works_by_cells(policy) ? CELL_DEPTH : TT_DOMAIN_DEPTH;
+    return asked > least ? asked : least;
+}
+
 /* Where answers keep the order of their requests: those that are computed and stand first go. Who
  * has failed keeps nobody waiting. */
 static void answer_in_order(struct tt_served_model *model) {
@@ -32,6 +45,8 @@ static void infer_ends(struct tt_infer *infer, enum tt_err err) {
     if (infer->lane->model->inputs)
         tt_input_ring_forget(infer->lane->model->inputs, infer); /* it may wait for slots yet */
     infer->request = NULL;
+    tt_cell_run_free(infer->cell_run);
+    infer->cell_run = NULL;
     ops->state_release(infer->state); /* it went before its last step, or there is none */
     infer->state = NULL;
     if (err) {
@@ -68,7 +83,7 @@ static void start(void *context, int64_t now, struct tt_task *task) {
     struct tt_engine_member *members =
         self->members + (slot - self->tasks) * (ptrdiff_t)task->capacity;
     int32_t length = task->length; /* what the policy pads to, if it says so */
-    for (int32_t i = 0; i < task->count; i++) {
+    for (int32_t i = 0; !model->cells && i < task->count; i++) {
         struct tt_infer *infer = task->items[i].request->user;
         members[i] = (struct tt_engine_member){.rows = infer->rows,
                                                .inputs = infer->inputs,
@@ -98,6 +113,9 @@ static void start(void *context, int64_t now, struct tt_task *task) {
     for (int32_t i = 0; i <= task->last_step - task->first_step && i < TT_DOMAIN_STEP_ENDS; i++)
         slot->engine_task.step_ends[i] = TT_NEVER;
     task->user = slot;
+    if (model->cells)
+        tt_cell_tasks_start(&self->cell_tasks, (int32_t)(slot - self->tasks), model, task,
+                            &slot->engine_task);
     tt_list_push_back(self->decided, &slot->decided);
 }
 
@@ -226,11 +244,37 @@ static void advise(struct tt_domain *self, struct tt_served_model *model) {
     tt_counter_set(&model->stats->retry_after_s, seconds);
 }
 
+/* By cells: its last cell is done. */
+static enum tt_err answer_by_cells(struct tt_infer *infer) {
+    tt_counter_add(&infer->lane->model->stats->rows, 1);
+    tt_cell_tasks_note_times(infer, infer->cell_run->started_at, infer->cell_run->computed_at);
+    infer->err = tt_cell_run_answer(infer->cell_run, &infer->result);
+    return infer->err ? tt_fail(infer->err, &infer->why, "out of memory for an answer") : TT_OK;
+}
+
+/* By cells: some may still be in flight, and what is left of the request is theirs, until it is
+ * gone. */
+static void leave_to_cells(struct tt_request *request, struct tt_infer *infer) {
+    if (!request->graph)
+        return;
+    request->user = infer->cell_run;
+    infer->cell_run->infer = NULL;
+    infer->cell_run = NULL;
+}
+
+static void gone(void *context, struct tt_request *request) {
+    (void)context;
+    tt_cell_run_free(request->user);
+}
+
 static void ended(void *context, int64_t now, struct tt_request *request, enum tt_ending ending,
                   enum tt_drop_reason reason) {
     struct tt_infer *infer = request->user;
     struct tt_served_model *model = infer->lane->model;
     struct tt_domain *self = context;
+    if (ending == TT_ENDING_DONE && request->graph && answer_by_cells(infer))
+        ending = TT_ENDING_FAILED;
+    leave_to_cells(request, infer);
     if (ending != TT_ENDING_DONE)
         count_loss(model->stats, infer, now);
     switch (ending) {
@@ -265,6 +309,11 @@ static enum tt_err observe(struct tt_domain *self, const struct tt_domain_option
         err = tt_trace_add(options->trace, &self->mechanism, self->policy, &self->tap, why);
     if (err || !options->recorder)
         return err;
+    if (self->mechanism.ops->released)
+        return tt_fail(TT_ERR_UNSUPPORTED, why,
+                       "what policy '%s' decides is not recorded: serve without --record, or this "
+                       "model by another policy",
+                       self->policy);
     struct tt_record_domain record = {
         .policy = self->policy, .option_count = options->option_count, .limits = *limits};
     for (int32_t i = 0; i < options->option_count; i++)
@@ -287,8 +336,9 @@ static enum tt_err domain_fill(struct tt_domain *self, const struct tt_domain_op
         if (!self->options[i].key || !self->options[i].value)
             return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a domain");
     }
-    if (!self->tasks || !self->members || !self->step_ends || !self->done || !self->models ||
-        !self->policy)
+    enum tt_err failed = tt_cell_tasks_init(&self->cell_tasks, tasks, options->max_batch);
+    if (failed || !self->tasks || !self->members || !self->step_ends || !self->done ||
+        !self->models || !self->policy)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a domain");
     for (; self->executor_count < options->executor_count; self->executor_count++) {
         enum tt_err err = tt_ring_init(&self->done[self->executor_count], self->depth + 1);
@@ -299,7 +349,8 @@ static enum tt_err domain_fill(struct tt_domain *self, const struct tt_domain_op
                                  .start = start,
                                  .yield = yield_executor,
                                  .abort = abort_executor,
-                                 .ended = ended};
+                                 .ended = ended,
+                                 .gone = gone};
     struct tt_mechanism_options mechanism = {.model_capacity = options->model_capacity,
                                              .executor_capacity = options->executor_count,
                                              .max_batch = options->max_batch,
@@ -337,7 +388,7 @@ enum tt_err tt_domain_new(const struct tt_domain_options *options, struct tt_dom
     self->decided = options->decided;
     self->has_news = true;
     self->first_executor = options->first_executor;
-    self->depth = options->depth > 0 ? options->depth : TT_DOMAIN_DEPTH;
+    self->depth = tt_domain_depth(options->policy, options->depth);
     tt_list_init(&self->input_rings);
     enum tt_err err = domain_fill(self, options, why);
     if (err) {
@@ -361,6 +412,7 @@ void tt_domain_free(struct tt_domain *take_domain) {
     free(take_domain->tasks);
     free(take_domain->members);
     free(take_domain->step_ends);
+    tt_cell_tasks_fini(&take_domain->cell_tasks);
     free(take_domain->done);
     free(take_domain->models);
     for (int32_t i = 0; i <= take_domain->option_count && i < TT_MAX_OPTIONS; i++) {
@@ -441,6 +493,7 @@ void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_infer *infe
                                  .length = infer->length,
                                  .priority = infer->priority,
                                  .deadline_at = infer->deadline_at,
+                                 .graph = infer->cell_run ? infer->cell_run->graph : NULL,
                                  .user = infer};
     self->has_news = true;
     tt_counter_add(&model->stats->accepted, 1);
@@ -448,12 +501,24 @@ void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_infer *infe
     if (model->preserve_ordering)
         tt_list_push_back(&model->in_order, &infer->in_order);
     struct tt_request *request = NULL;
+    if (infer->err) { /* it could not be unfolded */
+        reject(model, infer, infer->err);
+        return;
+    }
     int32_t here = self->mechanism.model_requests[model->index];
     if (here >= self->limits->model_requests) {
         reject(model, infer,
                tt_fail(TT_ERR_BUSY, &infer->why,
                        "request to model '%s' refused: it has %d requests in flight, its limit",
                        model->name, here));
+        return;
+    }
+    if (model->cells && !tt_cell_run_reserve(infer->cell_run, self->depth)) {
+        reject(model, infer,
+               tt_fail(TT_ERR_BUSY, &infer->why,
+                       "request to model '%s' refused: those in flight may come to need all of its "
+                       "%d slots for cells",
+                       model->name, model->cells->slots.capacity));
         return;
     }
     if (tt_mechanism_arrived(&self->mechanism, now, &arrival, &request) != TT_OK) {
@@ -502,7 +567,7 @@ static void count_batch(struct tt_served_model *model, const struct tt_task *tas
                         const struct tt_engine_task *engine_task) {
     struct tt_model_stats *stats = model->stats;
     bool whole = engine_task->last_step_done == model->step_model.step_count - 1;
-    int32_t bucket = 0, rows = whole ? task->rows : 0;
+    int32_t rows = whole ? task->rows : 0;
     for (int32_t i = 0; i < engine_task->member_count; i++) {
         const struct tt_engine_member *member = &engine_task->members[i];
         bool leaves = member->next_step == model->step_model.step_count;
@@ -510,11 +575,9 @@ static void count_batch(struct tt_served_model *model, const struct tt_task *tas
         tt_counter_add(&stats->left_early, leaves);
         tt_counter_add(&stats->skipped, member->skips);
     }
-    while (bucket < TT_BATCH_BUCKETS - 1 && task->rows > 1 << bucket)
-        bucket++;
     tt_counter_add(&stats->batches, 1);
     tt_counter_add(&stats->rows, rows);
-    tt_counter_add(&stats->batch_buckets[bucket], 1);
+    tt_counter_add(&stats->batch_buckets[tt_batch_bucket(task->rows)], 1);
     tt_counter_add(&stats->gathered_bytes, engine_task->gathered_bytes);
     struct tt_batch_stats *batch =
         &stats->by_size[task->rows < TT_STATS_MAX_BATCH ? task->rows : TT_STATS_MAX_BATCH];
@@ -560,12 +623,15 @@ static void finished(struct tt_domain *self, int64_t now, struct tt_engine_task 
     task->started_at = engine_task->started_at;
     task->ended_at = engine_task->finished_at;
     self->has_news = true;
-    if (engine_task->outcome != TT_ENGINE_ABORTED)
+    if (model->cells)
+        tt_cell_tasks_finished(model, task, engine_task);
+    else if (engine_task->outcome != TT_ENGINE_ABORTED)
         count_batch(model, task, engine_task);
-    if (task->first_step == 0 && task->last_step == model->step_model.step_count - 1)
+    if (!model->cells && task->first_step == 0 &&
+        task->last_step == model->step_model.step_count - 1)
         tt_short_runs_note(&model->short_runs, task->rows, task->ended_at - task->started_at,
                            self->limits->run_here_us * TT_US);
-    for (int32_t i = 0; i < task->count; i++) {
+    for (int32_t i = 0; !model->cells && i < task->count; i++) {
         struct tt_engine_member *member = &engine_task->members[i];
         struct tt_infer *infer = member->user;
         tt_assert(task->items[i].request->user == infer);

@@ -11,6 +11,7 @@
 #include "base/ring.h"
 #include "core/mechanism.h"
 #include "policy/policy.h"
+#include "rt/cell_tasks.h"
 #include "rt/domain_meter.h"
 #include "rt/infer.h"
 #include "rt/pace.h"
@@ -40,7 +41,8 @@ struct tt_domain {
     int32_t depth;
     struct tt_domain_task *tasks; /* [executor_count * depth] */
     struct tt_engine_member *members;
-    int64_t *step_ends;   /* [executor_count * depth][TT_DOMAIN_STEP_ENDS] */
+    int64_t *step_ends; /* [executor_count * depth][TT_DOMAIN_STEP_ENDS] */
+    struct tt_cell_tasks cell_tasks;
     struct tt_ring *done; /* per executor: struct tt_engine_task * */
     int32_t model_count;
     struct tt_served_model **models; /* [model_capacity]; NULL: none */
@@ -77,6 +79,11 @@ struct tt_domain_options {
     void *wake_context;
 };
 
+/* Does the policy of that name hand out cells (core/cell_graph.h), not requests? */
+bool tt_domain_works_by_cells(const char *policy);
+/* How many tasks it may have queued on an executor, where its model asks for so many (0: for none).
+ */
+int32_t tt_domain_depth(const char *policy, int32_t asked);
 TT_MUST_CHECK enum tt_err tt_domain_new(const struct tt_domain_options *options,
                                         struct tt_domain **out_domain, struct tt_message *why);
 void tt_domain_free(struct tt_domain *take_domain);

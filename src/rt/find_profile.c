@@ -4,6 +4,7 @@
 #include "model/digest.h"
 #include "model/profile_file.h"
 #include "rt/calibrate.h"
+#include "rt/cell_profile.h"
 #include "rt/machine.h"
 
 #include <stdio.h>
@@ -31,7 +32,8 @@ static enum tt_err check_subject(const struct tt_find_profile_options *options,
     if (!*file->message->model_sha256)
         return TT_OK; /* written by hand, or from a paper: whoever wrote it knows */
     char digest[TT_DIGEST_BYTES], device[300], processor[256];
-    enum tt_err err = tt_digest_file(options->path, digest, why);
+    enum tt_err err = options->cells ? tt_cell_profile_digest(options->cells, digest, why)
+                                     : tt_digest_file(options->path, digest, why);
     if (err)
         return err;
     snprintf(device, sizeof(device), "%s, one thread",
@@ -81,7 +83,7 @@ static enum tt_err read_file(const struct tt_find_profile_options *options,
         return err == TT_ERR_INVALID ? refuse_stale(options, path, why) : err;
     }
     *out_whole = file->whole;
-    *out_steps = file->step_count > 1 ? file->steps : NULL;
+    *out_steps = file->step_count > 1 || (options->cells && file->step_count) ? file->steps : NULL;
     file->whole = NULL;
     if (*out_steps) {
         file->steps = NULL;
@@ -124,13 +126,17 @@ static enum tt_err measure(const struct tt_find_profile_options *options,
                                              .by_step = true};
     struct tt_calibration_point *points;
     int32_t count;
-    enum tt_err err = tt_calibrate(options->loaded, &calibrate, &points, &count, why);
+    enum tt_err err = options->cells
+                          ? tt_cell_profile_measure(options->loaded, options->cells, &calibrate,
+                                                    &points, &count, why)
+                          : tt_calibrate(options->loaded, &calibrate, &points, &count, why);
     if (err)
         return err;
     struct tt_profile *whole = NULL;
     struct tt_profile **found = NULL;
-    err = from_points(points, count, TT_CALIBRATION_WHOLE, largest, &whole, why);
-    if (!err && steps > 1) {
+    if (!options->cells)
+        err = from_points(points, count, TT_CALIBRATION_WHOLE, largest, &whole, why);
+    if (!err && (steps > 1 || options->cells)) {
         found = calloc((size_t)steps, sizeof(struct tt_profile *));
         err = found ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     }
@@ -147,9 +153,58 @@ static enum tt_err measure(const struct tt_find_profile_options *options,
     return TT_OK;
 }
 
+/* The same profile for batches up to `max_batch`. */
+static enum tt_err narrow(int32_t max_batch, struct tt_profile **profile, struct tt_message *why) {
+    const struct tt_profile *wide = *profile;
+    if (wide->max_batch <= max_batch)
+        return TT_OK;
+    struct tt_profile_point *points = calloc((size_t)max_batch, sizeof(*points));
+    if (!points)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    for (int32_t b = 1; b <= max_batch; b++)
+        points[b - 1] = (struct tt_profile_point){.batch = b,
+                                                  .latency_ns = tt_profile_latency(wide, b, 0),
+                                                  .demand_ppm = tt_profile_demand(wide, b, 0)};
+    struct tt_profile *narrowed;
+    enum tt_err err = tt_profile_new_points(points, max_batch, max_batch, &narrowed, why);
+    free(points);
+    if (err)
+        return err;
+    tt_profile_free(*profile);
+    *profile = narrowed;
+    return TT_OK;
+}
+
+/* Of cells: no type's batches are larger than it says, and the whole follows from its steps. */
+static enum tt_err find_cells(const struct tt_find_profile_options *options,
+                              struct tt_profile **out_whole, struct tt_profile ***out_steps,
+                              struct tt_message *why) {
+    struct tt_profile *whole = NULL, **steps = NULL;
+    enum tt_err err = read_file(options, &whole, &steps, why);
+    if (err == TT_ERR_NOT_FOUND || (!err && !steps))
+        err = measure(options, &whole, &steps, why);
+    tt_profile_free(whole);
+    whole = NULL;
+    if (err)
+        return err;
+    for (int32_t s = 0; s < options->cells->type_count; s++)
+        err = err ? err : narrow(options->cells->types[s].max_batch, &steps[s], why);
+    if (!err)
+        err = tt_cell_profile_whole(options->cells, steps, &whole, why);
+    if (err) {
+        free_steps(steps, options->cells->type_count);
+        return err;
+    }
+    *out_whole = whole;
+    *out_steps = steps;
+    return TT_OK;
+}
+
 enum tt_err tt_find_profile(const struct tt_find_profile_options *options,
                             struct tt_profile **out_whole, struct tt_profile ***out_steps,
                             struct tt_message *why) {
+    if (options->cells)
+        return find_cells(options, out_whole, out_steps, why);
     enum tt_err err = read_file(options, out_whole, out_steps, why);
     if (err != TT_ERR_NOT_FOUND)
         return err;

@@ -1,6 +1,7 @@
 #include "rt/infer.h"
 
 #include "base/clock.h"
+#include "rt/cell_run.h"
 #include "rt/input_ring.h"
 #include "rt/scheduler.h"
 
@@ -380,7 +381,7 @@ static int32_t shape_key(const struct tt_signature *signature,
 /* The smallest class that holds the length; INVALID beyond the largest. */
 static enum tt_err length_class(const struct tt_served_model *model, int32_t *length,
                                 struct tt_message *why) {
-    if (!model->pad || model->class_count == 0)
+    if ((!model->pad && !model->cells) || model->class_count == 0)
         return TT_OK;
     for (int32_t i = 0; i < model->class_count; i++) {
         if (*length <= model->classes[i]) {
@@ -492,6 +493,7 @@ enum tt_err tt_infer_begin(struct tt_port *port, struct tt_served_model *model,
     infer->cancel_acknowledged = infer->released = false;
     infer->request = NULL;
     infer->result = NULL;
+    infer->cell_run = NULL;
     infer->err = TT_OK;
     infer->why.text[0] = '\0';
     err = place_inputs(infer, shapes, sizes_bytes, why);
@@ -524,6 +526,17 @@ static int64_t patience_of(const struct tt_infer *infer, const struct tt_infer_o
     return asked_ns != TT_NEVER ? asked_ns : own_ns;
 }
 
+/* Into cells, here and not where everybody waits for it. What cannot be unfolded is refused when it
+ * comes to its domain, as others are. */
+static void unfold(struct tt_infer *infer) {
+    infer->err = tt_cell_run_new(infer->lane->model, infer->inputs, &infer->cell_run, &infer->why);
+    if (infer->err)
+        return;
+    infer->cell_run->infer = infer;
+    infer->length = infer->cell_run->unfolded->input_length;
+    infer->err = length_class(infer->lane->model, &infer->length, &infer->why);
+}
+
 void tt_infer_submit(struct tt_infer *infer, const struct tt_infer_options *options,
                      tt_infer_done_fn *done, void *context) {
     tt_assert(!infer->submitted);
@@ -533,6 +546,8 @@ void tt_infer_submit(struct tt_infer *infer, const struct tt_infer_options *opti
     infer->priority = tt_served_model_priority(infer->lane->model, options->priority);
     infer->submitted_at = tt_clock_now();
     infer->deadline_at = tt_instant_add(infer->submitted_at, patience_of(infer, options));
+    if (infer->lane->model->cells)
+        unfold(infer);
     struct tt_port *port = infer->lane->port;
     struct tt_input_ring *ring = infer->lane->model->inputs;
     if (ring && infer->slot < 0)

@@ -26,6 +26,7 @@
 #include "rt/serving.h"
 
 struct tt_lane;
+struct tt_cell_run;
 
 struct tt_infer {
     struct tt_lane *lane;
@@ -46,6 +47,7 @@ struct tt_infer {
     struct tt_message why;
     struct tt_engine_result *result;
     struct tt_engine_state *state; /* what the engine keeps of it between two tasks */
+    struct tt_cell_run *cell_run;  /* of a model of cells, until it ends */
     int32_t first_row;
     int64_t started_at, computed_at; /* of its first step and its last */
     int64_t input_ns, infer_ns;      /* of the runs that it was in */

@@ -66,6 +66,8 @@ static void add_option(struct placing *placing, const char *key, const char *val
 static void choose_policy(const struct tt_repository_model *model, struct placing *placing) {
     const struct tt_model_settings *settings = model->settings;
     const char *name = settings->policy;
+    if (!*name && settings->unfold)
+        name = "cellular";
     const Tutti__ModelPolicy *wanted = settings->message->policy;
     placing->policy.options = placing->options;
     for (size_t i = 0; wanted && i < wanted->n_option && i < TT_MAX_OPTIONS; i++)
@@ -211,7 +213,7 @@ static enum tt_err find_site(struct tt_loader *self, const struct placing *placi
     site->is_own = instances > 0;
     site->is_emulated = is_emulated;
     site->executors = instances > 0 ? instances : executors_of(self, placing);
-    int32_t depth = placing->policy.depth > 2 ? placing->policy.depth : 2;
+    int32_t depth = tt_domain_depth(placing->policy.name, placing->policy.depth);
     enum tt_err err = site_copy(site, placing) ? open_engine(self, is_emulated, site->executors,
                                                              depth, &site->engine, why)
                                                : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
@@ -327,6 +329,70 @@ static enum tt_err load_engine_model(struct tt_loader *self,
     return err;
 }
 
+/* Cells of the version, as the repository reads them, for as long as the model serves. */
+static enum tt_err load_cells(struct tt_loader *self, const struct tt_repository_model *model,
+                              const char *path, const struct placing *placing,
+                              struct tt_served_model *served, struct tt_engine_model **out_loaded,
+                              struct tt_message *why) {
+    struct tt_served_cells *cells = calloc(1, sizeof(*cells));
+    struct tt_findings findings = {0};
+    if (!cells)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    enum tt_err err =
+        tt_cells_open(model->settings, model->directory, path, &cells->cells, &findings);
+    if (!err && cells->cells)
+        tt_cells_follow(cells->cells, model->config, &findings);
+    if (!err && findings.problem_count > 0)
+        err = tt_fail(TT_ERR_INVALID, why, "%s", tt_findings_first_problem(&findings));
+    tt_findings_fini(&findings);
+    struct tt_ort_cells_options options = {.name = model->name, .cells = cells->cells};
+    if (!err)
+        err = tt_ort_engine_load_cells(self->bench, &options, out_loaded, why);
+    if (!err && tt_cell_slots_init(&cells->slots, tt_ort_engine_cell_slots(*out_loaded))) {
+        self->bench->ops->unload(*out_loaded);
+        err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    }
+    if (err) {
+        tt_cells_close(cells->cells);
+        free(cells);
+        return err;
+    }
+    cells->by_cell = tt_domain_works_by_cells(placing->policy.name);
+    served->cells = cells;
+    return TT_OK;
+}
+
+/* Policies that take cells can take all; others run whole sequences, and a tree is none. */
+static enum tt_err check_cells(const struct tt_repository_model *model,
+                               const struct placing *placing, struct tt_message *why) {
+    static const char *const by_step[] = {"lazy", "diversity"};
+    const char *policy = placing->policy.name;
+    if (tt_domain_works_by_cells(policy)) {
+        if (model->settings->unfold)
+            return TT_OK;
+        return tt_fail(TT_ERR_UNSUPPORTED, why,
+                       "policy '%s' works by cells, and tutti.pbtxt names none", policy);
+    }
+    if (!model->settings->unfold)
+        return TT_OK;
+    if (model->config->message->n_model_warmup > 0)
+        return tt_fail(TT_ERR_UNSUPPORTED, why,
+                       "model_warmup is for models of one graph, not of cells: leave it out");
+    if (model->settings->unfold->kind == TUTTI__MODEL_UNFOLD__KIND__TREE ||
+        model->settings->unfold->kind == TUTTI__MODEL_UNFOLD__KIND__PLUGIN)
+        return tt_fail(TT_ERR_UNSUPPORTED, why,
+                       "policy '%s' runs requests as whole sequences, and this model unfolds them "
+                       "into something else; policy cellular can run it",
+                       policy);
+    for (size_t i = 0; i < TT_COUNT(by_step); i++)
+        if (strcmp(policy, by_step[i]) == 0)
+            return tt_fail(TT_ERR_UNSUPPORTED, why,
+                           "policy '%s' is for models in stages, and this one is of cells; policy "
+                           "cellular can run it",
+                           policy);
+    return TT_OK;
+}
+
 static const char *reshaped(const struct tt_tensor_spec *told, const struct tt_shape *engine,
                             int32_t count) {
     for (int32_t i = 0; i < count; i++) {
@@ -364,6 +430,8 @@ static enum tt_err check_shapes_mix(const struct tt_served_model *served,
                                "varies too; leave `length` out of tutti.pbtxt",
                                d, signature->inputs[i].name);
     const char *name = placing->policy.name;
+    if (served->cells)
+        return TT_OK; /* sequences of any lengths go together */
     if (!served->varies || served->pad || signature->max_batch == 1 || strcmp(name, "serial") == 0)
         return TT_OK;
     bool same_length = false;
@@ -475,14 +543,19 @@ static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository
     bool is_emulated = tt_model_config_is_emulated(model->config);
     stages[0] = '\0';
     enum tt_err err = refuse_reshape(model->config, why);
+    if (!err)
+        err = check_cells(model, placing, why);
     if (!err && is_emulated)
         err = load_emulated(self, model, served, &profiles.loaded, why);
+    else if (!err && version->cells)
+        err = load_cells(self, model, version->path, placing, served, &profiles.loaded, why);
     else if (!err)
         err = load_engine_model(self, model, version->path,
                                 instances ? instances : executors_of(self, placing), stages,
                                 sizeof(stages), &profiles.loaded, why);
     if (err)
         return err;
+    profiles.cells = served->cells ? served->cells->cells : NULL;
     struct tt_profile *whole = NULL, **steps = NULL;
     err = tt_find_profile(&profiles, &whole, &steps, why);
     if (err) {

@@ -18,6 +18,13 @@ void tt_duration_histogram_add(struct tt_duration_histogram *self, int64_t ns) {
     tt_counter_add(&self->sum_ns, ns);
 }
 
+int32_t tt_batch_bucket(int32_t rows) {
+    int32_t bucket = 0;
+    while (bucket < TT_BATCH_BUCKETS - 1 && rows > 1 << bucket)
+        bucket++;
+    return bucket;
+}
+
 struct tt_model_stats *tt_model_stats_new(void) {
     struct tt_model_stats *self = calloc(1, sizeof(*self));
     if (!self)

@@ -34,6 +34,16 @@ struct tt_batch_stats {
     struct tt_counter input_ns, infer_ns, output_ns;
 };
 
+enum { TT_STATS_MAX_CELLS = 16 };
+
+/* One type of cell of a model of cells. */
+struct tt_cell_stats {
+    struct tt_counter tasks, cells;   /* that ran, those in vain too */
+    struct tt_counter gathered_bytes; /* copied to make batches contiguous, */
+    struct tt_counter spared_bytes;   /* and states that were read where they lay */
+    struct tt_counter batch_buckets[TT_BATCH_BUCKETS]; /* not cumulative */
+};
+
 struct tt_model_stats {
     struct tt_refcount users;
     struct tt_counter accepted; /* requests handed to the domain */
@@ -64,7 +74,11 @@ struct tt_model_stats {
     struct tt_counter retry_after_s;        /* what the last one was told that did not get in */
     struct tt_counter last_at;              /* instant of the last success; 0: none */
     struct tt_batch_stats *by_size;         /* [TT_STATS_MAX_BATCH + 1], by rows */
+    struct tt_cell_stats cells[TT_STATS_MAX_CELLS]; /* by type; all 0 where there are no cells */
 };
+
+/* Which bucket a batch of so many rows falls in. */
+int32_t tt_batch_bucket(int32_t rows);
 
 /* With one reference, the caller's; NULL when memory is out. */
 struct tt_model_stats *tt_model_stats_new(void);

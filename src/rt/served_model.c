@@ -68,6 +68,11 @@ void tt_served_model_free(struct tt_served_model *take_model) {
         tt_profile_free(take_model->step_profiles[s]);
     if (take_model->engine_model)
         take_model->engine_model->engine->ops->unload(take_model->engine_model);
+    if (take_model->cells) {
+        tt_cell_slots_fini(&take_model->cells->slots);
+        tt_cells_close(take_model->cells->cells);
+        free(take_model->cells);
+    }
     tt_profile_free(take_model->profile);
     tt_input_ring_free(take_model->inputs);
     tt_blank_rows_fini(&take_model->blank);

@@ -12,7 +12,9 @@
 #include "base/list.h"
 #include "base/refcount.h"
 #include "core/step_model.h"
+#include "engine/cell_slots.h"
 #include "engine/engine.h"
+#include "model/cells.h"
 #include "rt/blank_rows.h"
 #include "rt/model_stats.h"
 #include "rt/short_runs.h"
@@ -47,12 +49,20 @@ struct tt_served_model_spec {
 struct tt_served_model;
 typedef void tt_served_model_unused_fn(void *context, struct tt_served_model *model);
 
+/* Of a model of cells. */
+struct tt_served_cells {
+    struct tt_cells *cells;     /* owned */
+    struct tt_cell_slots slots; /* the scheduler's */
+    bool by_cell;               /* its policy works by cells; else by whole sequences */
+};
+
 struct tt_served_model {
     char *name, *version, *platform, *config_json;
     char *reason; /* why it does not serve; NULL when it does */
     struct tt_engine_model *engine_model;
     struct tt_signature *signature;        /* as clients see it; inputs in the engine's order */
     int32_t shown_outputs[TT_MAX_TENSORS]; /* the engine's index of each output in it */
+    struct tt_served_cells *cells;         /* NULL: one graph; owned */
     struct tt_profile *profile;            /* owned; of the whole */
     struct tt_profile **step_profiles;     /* owned; [step_count], or NULL: the whole's for all */
     struct tt_step *steps;                 /* [step_count] */

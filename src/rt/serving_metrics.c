@@ -1,6 +1,7 @@
 /* The metrics page: Triton's names where the meaning is the same, ours (tutti_*) where it has none.
  */
 #include "rt/catalogue.h"
+#include "rt/cell_metrics.h"
 #include "rt/infer.h"
 #include "rt/scheduler.h"
 
@@ -240,5 +241,6 @@ void tt_serving_metrics(struct tt_port *port, struct tt_text *out_page) {
             if (catalogue->entries[m].stats)
                 groups[i].print(out_page, &catalogue->entries[m]);
     }
+    tt_cell_metrics(catalogue, out_page, labels);
     tt_server_metrics(port->serving, out_page);
 }

@@ -75,6 +75,22 @@ static void finished(struct tt_trace_tap *self, const struct tt_task *task) {
                                         .end_at = task->ended_at});
 }
 
+/* By cells: the batch that a request joined first. */
+static void started(struct tt_trace_tap *self, const struct tt_task *task) {
+    for (int32_t i = 0; task->items[0].subgraph && i < task->count; i++) {
+        int64_t *first = &self->first_runs[task->items[i].request->handle.index];
+        if (*first < 0)
+            *first = task->number;
+    }
+}
+
+static int32_t batches_behind_first(const struct tt_trace_tap *self,
+                                    const struct tt_request *request) {
+    int64_t first = request->graph ? self->first_runs[request->handle.index] : -1;
+    int64_t behind = first < 0 ? 0 : self->last_run - first;
+    return behind < INT32_MAX ? (int32_t)behind : INT32_MAX;
+}
+
 static void ended(struct tt_trace_tap *self, const struct tt_event *event) {
     const struct tt_request *request = event->request;
     /* Who leaves a batch does so while the domain hears of that batch. */
@@ -85,6 +101,7 @@ static void ended(struct tt_trace_tap *self, const struct tt_event *event) {
                                         .rows = narrow(request->rows),
                                         .name = self->names[request->model],
                                         .domain = self->domain,
+                                        .first_step = batches_behind_first(self, request),
                                         .run = self->last_run,
                                         .number = tt_request_arrival(request),
                                         .begin_at = request->arrived_at,
@@ -97,6 +114,10 @@ static void observe(struct tt_observer *observer, const struct tt_event *event) 
         ended(self, event);
     } else if (event->kind == TT_EVENT_FINISHED) {
         finished(self, event->task);
+    } else if (event->kind == TT_EVENT_RUN) {
+        started(self, event->task);
+    } else if (event->kind == TT_EVENT_ARRIVED && event->request->graph) {
+        self->first_runs[event->request->handle.index] = -1;
     } else if (event->kind == TT_EVENT_MODEL && event->change == TT_CHANGE_ADDED) {
         tt_lock_take(&self->trace->lock);
         self->names[event->index] = intern(self->trace, event->domain->models[event->index]->name);
@@ -119,6 +140,7 @@ enum tt_err tt_trace_new(int64_t records, struct tt_trace **out_trace, struct tt
 static void tap_free(struct tt_trace_tap *tap) {
     tt_recent_fini(&tap->recent);
     free(tap->names);
+    free(tap->first_runs);
     free(tap);
 }
 
@@ -157,12 +179,20 @@ static struct tt_trace_tap *take_tap(struct tt_trace *self) {
 }
 
 /* Makes the tap the new domain's. False: no memory. Under the lock. */
-static bool enter_domain(struct tt_trace *self, struct tt_trace_tap *tap, int32_t model_capacity,
-                         const char *policy) {
+static bool enter_domain(struct tt_trace *self, struct tt_trace_tap *tap,
+                         const struct tt_mechanism *mechanism, const char *policy) {
+    int32_t model_capacity = mechanism->model_capacity;
     int32_t *names = realloc(tap->names, (size_t)model_capacity * sizeof(*names));
     if (!names)
         return false;
     tap->names = names;
+    if (mechanism->ops && mechanism->ops->released) {
+        size_t requests = (size_t)tt_request_pool_indices(0, mechanism->requests.limit);
+        int64_t *first_runs = realloc(tap->first_runs, requests * sizeof(*first_runs));
+        if (!first_runs)
+            return false;
+        tap->first_runs = first_runs;
+    }
     for (int32_t m = 0; m < model_capacity; m++)
         names[m] = -1;
     int32_t name = intern(self, policy);
@@ -181,7 +211,7 @@ enum tt_err tt_trace_add(struct tt_trace *self, struct tt_mechanism *mechanism, 
                          struct tt_trace_tap **out_tap, struct tt_message *why) {
     tt_lock_take(&self->lock);
     struct tt_trace_tap *tap = take_tap(self);
-    bool made = tap && enter_domain(self, tap, mechanism->model_capacity, policy);
+    bool made = tap && enter_domain(self, tap, mechanism, policy);
     tt_lock_give(&self->lock);
     if (!made)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a trace");

@@ -14,13 +14,14 @@ struct tt_trace_record {
     uint8_t reason;  /* REQUEST: tt_drop_reason */
     bool ran;        /* REQUEST: `run` is the batch in which it ended */
     uint16_t rows, count;
-    int32_t executor; /* BATCH */
-    int32_t name;     /* of the model */
-    int32_t domain;   /* counted through the server's life */
-    int32_t first_step, last_step;
-    int64_t run;              /* number of the batch in its domain */
-    int64_t number;           /* REQUEST; BATCH: when it was decided */
-    int64_t begin_at, end_at; /* BATCH: of the run; REQUEST: arrived, ended */
+    int32_t executor;              /* BATCH */
+    int32_t name;                  /* of the model */
+    int32_t domain;                /* counted through the server's life */
+    int32_t first_step, last_step; /* BATCH; REQUEST by cells: in first_step, how many batches after
+                                      its first one it ended, else 0 */
+    int64_t run;                   /* number of the batch in its domain */
+    int64_t number;                /* REQUEST; BATCH: when it was decided */
+    int64_t begin_at, end_at;      /* BATCH: of the run; REQUEST: arrived, ended */
 };
 enum { TT_TRACE_RECORD_WORDS = sizeof(struct tt_trace_record) / 8 };
 _Static_assert(sizeof(struct tt_trace_record) == 64, "whole words, a cache line");
@@ -32,6 +33,8 @@ struct tt_trace_tap {
     int32_t *names; /* [model_capacity] of the models that are there */
     int32_t domain;
     int64_t last_run; /* the batch of which the domain was told last */
+    int64_t
+        *first_runs; /* by cells: by request (its handle's index), the batch of its first cell */
     bool in_use;
     struct tt_trace_tap *next;
 };

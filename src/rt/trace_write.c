@@ -140,17 +140,34 @@ static void write_batches(struct writing *self) {
     }
 }
 
-static const struct tt_trace_record *batch_of(const struct writing *self,
-                                              const struct tt_trace_record *request) {
+/* The batch in which the request ended, or, by cells, one that was so many before. */
+static const struct tt_trace_record *
+batch_of(const struct writing *self, const struct tt_trace_record *request, int64_t before) {
     if (!request->ran)
         return NULL;
-    return bsearch(request, self->batches, (size_t)self->batch_count, sizeof(*self->batches),
+    struct tt_trace_record key = {.domain = request->domain, .run = request->run - before};
+    return bsearch(&key, self->batches, (size_t)self->batch_count, sizeof(*self->batches),
                    by_domain_and_run);
 }
 
 static const char *ending_of(const struct tt_trace_record *request) {
     static const char *const endings[] = {"done", "dropped", "failed", "cancelled"};
     return endings[request->outcome & 3];
+}
+
+/* An arrow from the request to the batch that it runs in (by cells: joins), or from the one that it
+ * leaves. */
+static void write_flow(struct writing *self, const struct tt_trace_record *request, int64_t thread,
+                       const struct tt_trace_record *batch, int64_t id, bool leaves) {
+    static const char flow[] = ",\"cat\":\"flow\",\"name\":\"%s\",\"id\":%lld%s}";
+    const char *name = leaves ? "leaves" : request->first_step > 0 ? "joins" : "runs in";
+    begin(self, "s", request->domain, leaves ? batch->executor + 1 : thread);
+    put_time(self, "ts", leaves ? batch->begin_at : request->begin_at);
+    tt_text_printf(self->out, flow, name, (long long)id, "");
+    begin(self, "f", request->domain, leaves ? thread : batch->executor + 1);
+    put_time(self, "ts",
+             leaves ? request->end_at : tt_instant_max(batch->begin_at, request->begin_at));
+    tt_text_printf(self->out, flow, name, (long long)id, ",\"bp\":\"e\"");
 }
 
 static void write_request(struct writing *self, const struct tt_trace_record *request,
@@ -166,20 +183,18 @@ static void write_request(struct writing *self, const struct tt_trace_record *re
     if (request->reason != TT_DROP_NONE)
         tt_text_printf(self->out, ",\"reason\":\"%s\"",
                        tt_drop_reason_name((enum tt_drop_reason)request->reason));
-    const struct tt_trace_record *batch = batch_of(self, request);
-    if (batch)
-        tt_text_printf(self->out, ",\"run\":%lld", (long long)batch->run);
+    const struct tt_trace_record *last = batch_of(self, request, 0);
+    const struct tt_trace_record *first = batch_of(self, request, request->first_step);
+    if (last)
+        tt_text_printf(self->out, ",\"run\":%lld", (long long)last->run);
+    if (last && request->first_step > 0)
+        tt_text_printf(self->out, ",\"joined_run\":%lld",
+                       (long long)(request->run - request->first_step));
     tt_text_puts(self->out, "}}");
-    if (!batch)
-        return;
-    begin(self, "s", request->domain, thread);
-    put_time(self, "ts", request->begin_at);
-    tt_text_printf(self->out, ",\"cat\":\"flow\",\"name\":\"runs in\",\"id\":%lld}",
-                   (long long)flow);
-    begin(self, "f", request->domain, batch->executor + 1);
-    put_time(self, "ts", tt_instant_max(batch->begin_at, request->begin_at));
-    tt_text_printf(self->out, ",\"cat\":\"flow\",\"name\":\"runs in\",\"id\":%lld,\"bp\":\"e\"}",
-                   (long long)flow);
+    if (first)
+        write_flow(self, request, thread, first, 2 * flow, false);
+    if (last && request->first_step > 0)
+        write_flow(self, request, thread, last, 2 * flow + 1, true);
 }
 
 static void write_requests(struct writing *self) {

@@ -1,0 +1,190 @@
+#include "rt/cell_run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static size_t round_up(size_t bytes) { return (bytes + 15) & ~(size_t)15; }
+
+/* The inputs' bytes behind each other, each aligned as any element may want it. */
+static size_t bytes_of(const struct tt_tensor_view *inputs, int32_t count) {
+    size_t bytes = 0;
+    for (int32_t i = 0; i < count; i++)
+        bytes += round_up(inputs[i].size_bytes);
+    return bytes;
+}
+
+static enum tt_err unfold(const struct tt_cells *cells, const struct tt_tensor_view *inputs,
+                          struct tt_unfolded **out_unfolded, struct tt_message *why) {
+    struct tt_unfold_tensor tensors[TT_MAX_TENSORS];
+    for (int32_t i = 0; i < cells->signature.input_count; i++)
+        tensors[i] = (struct tt_unfold_tensor){.bytes = inputs[i].bytes, .shape = inputs[i].shape};
+    return tt_unfold_new(cells, tensors, out_unfolded, why);
+}
+
+static void fill(struct tt_cell_run *self, const struct tt_tensor_view *inputs, char *bytes) {
+    const struct tt_unfolded *unfolded = self->unfolded;
+    int32_t count = self->model->cells->cells->signature.input_count;
+    for (int32_t i = 0; i < count; i++) {
+        self->inputs[i] = inputs[i];
+        self->inputs[i].bytes = bytes;
+        memcpy(bytes, inputs[i].bytes, inputs[i].size_bytes);
+        bytes += round_up(inputs[i].size_bytes);
+    }
+    for (int32_t s = 0; s < unfolded->spec_count; s++)
+        self->specs[s] = (struct tt_cell_run_spec){.slot = -1, .end = -1};
+    for (int32_t s = 0; s < unfolded->spec_count; s++) {
+        const struct tt_cell_spec *spec = &unfolded->specs[s];
+        self->repeats[spec->first_step] = spec->repeat;
+        for (int32_t q = 0; q < spec->source_count; q++)
+            self->specs[spec->sources[q]].readers++;
+    }
+}
+
+enum tt_err tt_cell_run_new(struct tt_served_model *model, const struct tt_tensor_view *inputs,
+                            struct tt_cell_run **out_run, struct tt_message *why) {
+    const struct tt_cells *cells = model->cells->cells;
+    struct tt_unfolded *unfolded;
+    enum tt_err err = unfold(cells, inputs, &unfolded, why);
+    if (err)
+        return err;
+    size_t views =
+        sizeof(struct tt_cell_run) + (size_t)unfolded->spec_count * sizeof(struct tt_cell_run_spec);
+    views = round_up(views);
+    size_t repeats =
+        round_up(views + (size_t)cells->signature.input_count * sizeof(struct tt_tensor_view));
+    size_t bytes = round_up(repeats + (size_t)cells->type_count * sizeof(int32_t));
+    char *memory = malloc(bytes + bytes_of(inputs, cells->signature.input_count) + 1);
+    if (!memory) {
+        tt_unfold_free(unfolded);
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a request's cells");
+    }
+    struct tt_cell_run *self = (struct tt_cell_run *)memory;
+    *self = (struct tt_cell_run){.model = tt_served_model_ref(model),
+                                 .unfolded = unfolded,
+                                 .inputs = (struct tt_tensor_view *)(memory + views),
+                                 .repeats = (int32_t *)(memory + repeats)};
+    fill(self, inputs, memory + bytes);
+    if (model->cells->by_cell)
+        err = tt_cell_graph_new(unfolded->specs, unfolded->spec_count, cells->type_count,
+                                &self->graph, why);
+    if (err) {
+        tt_cell_run_free(self);
+        return err;
+    }
+    *out_run = self;
+    return TT_OK;
+}
+
+void tt_cell_run_free(struct tt_cell_run *take_run) {
+    if (!take_run)
+        return;
+    struct tt_cell_slots *slots = &take_run->model->cells->slots;
+    for (int32_t s = 0; s < take_run->unfolded->spec_count; s++)
+        if (take_run->specs[s].slot >= 0)
+            tt_cell_slots_give(slots, take_run->specs[s].slot);
+    if (take_run->reserved)
+        tt_cell_slots_unreserve(slots, take_run->reserved);
+    tt_cell_graph_free(take_run->graph);
+    tt_unfold_free(take_run->unfolded);
+    tt_cell_answer_fini(&take_run->answer);
+    struct tt_served_model *model = take_run->model;
+    free(take_run);
+    tt_served_model_unref(model);
+}
+
+bool tt_cell_run_reserve(struct tt_cell_run *self, int32_t depth) {
+    int32_t count = 0;
+    for (int32_t s = 0; s < self->unfolded->spec_count; s++) {
+        /* Of a chain each task in flight writes one, and the first of them reads one. */
+        int32_t repeat = self->unfolded->specs[s].repeat;
+        count += self->graph && repeat > 1 ? (repeat < depth ? repeat : depth) + 1 : 1;
+    }
+    if (!self->graph)
+        count = (int32_t)TT_COUNT(((struct tt_engine_sequence *)NULL)->slots);
+    if (!tt_cell_slots_reserve(&self->model->cells->slots, count))
+        return false;
+    self->reserved = count;
+    return true;
+}
+
+/* ---- by cells ---- */
+
+void tt_cell_run_place(const struct tt_task_item *item, int32_t *out_spec, int32_t *out_repeat) {
+    bool is_chain = item->subgraph->is_chain;
+    *out_spec = is_chain ? item->subgraph->spec : item->cell;
+    *out_repeat = is_chain ? item->cell : 0;
+}
+
+void tt_cell_run_submit(struct tt_cell_run *self, const struct tt_task_item *item, int32_t slot,
+                        struct tt_engine_cell *out_cell) {
+    int32_t spec, repeat;
+    tt_cell_run_place(item, &spec, &repeat);
+    struct tt_cell_run_spec *state = &self->specs[spec];
+    const struct tt_cell_spec *told = &self->unfolded->specs[spec];
+    out_cell->inputs = self->inputs;
+    out_cell->user = self;
+    out_cell->element = tt_unfold_element(self->unfolded, spec, repeat);
+    out_cell->slot = slot;
+    out_cell->emitted = 0;
+    int32_t arity = self->model->cells->cells->types[told->first_step].arity;
+    for (int32_t q = 0; q < arity; q++) {
+        if (repeat > 0)
+            out_cell->sources[q] = q == 0 ? state->slot : -1;
+        else
+            out_cell->sources[q] = q < told->source_count ? self->specs[told->sources[q]].slot : -1;
+    }
+    tt_assert(repeat == state->submitted);
+    state->submitted++;
+    state->slot = slot;
+}
+
+/* What the cell read has one reader less. */
+static void release_sources(struct tt_cell_run *self, int32_t spec, int32_t repeat,
+                            const struct tt_engine_cell *cell) {
+    struct tt_cell_slots *slots = &self->model->cells->slots;
+    if (repeat > 0) {
+        if (repeat - 1 != self->specs[spec].end) /* where it ended is still to be read */
+            tt_cell_slots_give(slots, cell->sources[0]);
+        return;
+    }
+    const struct tt_cell_spec *told = &self->unfolded->specs[spec];
+    for (int32_t q = 0; q < told->source_count; q++) {
+        struct tt_cell_run_spec *source = &self->specs[told->sources[q]];
+        if (--source->readers > 0 || told->sources[q] == self->unfolded->answer_spec)
+            continue;
+        tt_cell_slots_give(slots, source->slot);
+        source->slot = -1;
+    }
+}
+
+enum tt_fate tt_cell_run_done(struct tt_cell_run *self, const struct tt_task_item *item,
+                              const struct tt_engine_cell *cell) {
+    int32_t spec, repeat;
+    tt_cell_run_place(item, &spec, &repeat);
+    struct tt_cell_run_spec *state = &self->specs[spec];
+    release_sources(self, spec, repeat, cell);
+    if (state->end >= 0) { /* beyond the end: nobody will read it but who is beyond it, too */
+        if (repeat == state->submitted - 1)
+            tt_cell_slots_give(&self->model->cells->slots, cell->slot);
+        return TT_FATE_GOES_ON;
+    }
+    if (cell->err)
+        return TT_FATE_FAILS;
+    const struct tt_unfolded *unfolded = self->unfolded;
+    if (unfolded->output_length > 0 && spec == unfolded->answer_spec && self->infer &&
+        tt_cell_answer_emit(&self->answer, self->model->engine_model, cell->slot,
+                            unfolded->output_length))
+        return TT_FATE_FAILS;
+    bool ends =
+        item->subgraph->open_ended && tt_cells_is_end(self->model->cells->cells, cell->emitted);
+    if (!ends)
+        return TT_FATE_GOES_ON;
+    state->end = repeat;
+    state->slot = cell->slot;
+    return TT_FATE_LEAVES;
+}
+
+enum tt_err tt_cell_run_answer(struct tt_cell_run *self, struct tt_engine_result **out_result) {
+    return tt_cell_answer_finish(&self->answer, self->model->engine_model,
+                                 self->specs[self->unfolded->answer_spec].slot, out_result);
+}

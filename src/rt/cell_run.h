@@ -1,0 +1,73 @@
+/* One request to a model of cells on its way (C2, C3): its cells, the slots in which their states
+ * lie, and what it has emitted so far.
+ *
+ * Life: made by the port's thread when the request is submitted, which is where hostile requests
+ * are turned away; the scheduler's from then on. It holds slots for what is still to be read: of a
+ * chain the last cell's, of a tree those of nodes whose parents have not run. It outlives the
+ * answer, and the infer: cells that were submitted beyond an <eos>, or before a cancellation, still
+ * run and read what is here, so it has a copy of the request's inputs, and goes when the mechanism
+ * says that nothing of it is in flight.
+ *
+ * What a cell reads may be given back when that cell is done, and not before: another executor
+ * could be handed the slot. Nothing here decides. */
+#ifndef TT_RT_CELL_RUN_H
+#define TT_RT_CELL_RUN_H
+
+#include "core/cell_graph.h"
+#include "core/task.h"
+#include "engine/cell_answer.h"
+#include "engine/cell_slots.h"
+#include "model/unfold.h"
+#include "rt/served_model.h"
+
+struct tt_infer;
+
+/* One spec's cells. */
+struct tt_cell_run_spec {
+    int32_t slot;      /* of its last cell (so far, or where it ended); -1: none, or given back */
+    int32_t readers;   /* cells of other specs that have still to read it */
+    int32_t submitted; /* how many of its repeats were */
+    int32_t end;       /* the repeat with which an open-ended chain ended; -1: not yet */
+};
+
+struct tt_cell_run {
+    struct tt_infer *infer;        /* NULL once it has its answer: what comes back is in vain */
+    struct tt_served_model *model; /* a reference */
+    struct tt_unfolded *unfolded;
+    struct tt_cell_graph *graph;   /* NULL: its policy does not work by cells */
+    struct tt_tensor_view *inputs; /* a copy */
+    int32_t *repeats;              /* [step_count]; for who runs it as a whole */
+    struct tt_cell_answer answer;
+    int32_t reserved;                /* slots */
+    int64_t started_at, computed_at; /* of its first cell and its last; started_at 0: none yet */
+    struct tt_cell_run_spec specs[];
+};
+
+/* Unfolds the inputs, one per input of the model's signature. Any thread. Errors: those of
+ * tt_unfold_new. */
+TT_MUST_CHECK enum tt_err tt_cell_run_new(struct tt_served_model *model,
+                                          const struct tt_tensor_view *inputs,
+                                          struct tt_cell_run **out_run, struct tt_message *why);
+/* Gives back the slots that it holds. The scheduler's, or whoever's it is before submission.
+ * NULL-safe. */
+void tt_cell_run_free(struct tt_cell_run *take_run);
+/* Reserves slots for all that it can come to hold when up to `depth` tasks are queued. False: there
+ * are not so many. */
+bool tt_cell_run_reserve(struct tt_cell_run *self, int32_t depth);
+
+/* ---- by cells ---- */
+
+/* Which cell the item is: a spec, and a repeat of it. */
+void tt_cell_run_place(const struct tt_task_item *item, int32_t *out_spec, int32_t *out_repeat);
+/* The item's cell is submitted and will write `slot`: what it reads, and where. */
+void tt_cell_run_submit(struct tt_cell_run *self, const struct tt_task_item *item, int32_t slot,
+                        struct tt_engine_cell *out_cell);
+/* The cell is back: keeps what it emitted, and gives back what nobody reads any more. Returns what
+ * it means for its request. */
+enum tt_fate tt_cell_run_done(struct tt_cell_run *self, const struct tt_task_item *item,
+                              const struct tt_engine_cell *cell);
+/* Its last cell is done: the outputs. Errors: NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_cell_run_answer(struct tt_cell_run *self,
+                                             struct tt_engine_result **out_result);
+
+#endif

@@ -1,0 +1,150 @@
+#include "rt/cell_tasks.h"
+
+#include "rt/infer.h"
+
+#include <stdlib.h>
+
+enum { SEQUENCE_SLOTS = TT_COUNT(((struct tt_engine_sequence *)NULL)->slots) };
+
+enum tt_err tt_cell_tasks_init(struct tt_cell_tasks *self, int32_t task_count, int32_t max_batch) {
+    size_t count = (size_t)task_count * (size_t)max_batch;
+    /* Pages that no batch comes to are never touched. */
+    *self = (struct tt_cell_tasks){
+        .max_batch = max_batch,
+        .cells = calloc(count, sizeof(*self->cells)),
+        .sequences = calloc(count, sizeof(*self->sequences)),
+        .whys = calloc(count, sizeof(*self->whys)),
+        .slots = calloc((size_t)max_batch * SEQUENCE_SLOTS, sizeof(*self->slots))};
+    return self->cells && self->sequences && self->whys && self->slots ? TT_OK : TT_ERR_NO_MEMORY;
+}
+
+void tt_cell_tasks_fini(struct tt_cell_tasks *self) {
+    free(self->cells);
+    free(self->sequences);
+    free(self->whys);
+    free(self->slots);
+    *self = (struct tt_cell_tasks){0};
+}
+
+/* ---- starting ---- */
+
+static void start_cells(struct tt_cell_tasks *self, ptrdiff_t first, struct tt_cell_slots *slots,
+                        const struct tt_task *task, struct tt_engine_task *engine_task) {
+    engine_task->cells = self->cells + first;
+    tt_cell_slots_take(slots, task->count, self->slots);
+    for (int32_t i = 0; i < task->count; i++) {
+        const struct tt_infer *infer = task->items[i].request->user;
+        tt_cell_run_submit(infer->cell_run, &task->items[i], self->slots[i],
+                           &engine_task->cells[i]);
+        engine_task->cells[i].why = &self->whys[first + i];
+    }
+}
+
+static void start_sequences(struct tt_cell_tasks *self, ptrdiff_t first,
+                            struct tt_cell_slots *slots, const struct tt_task *task,
+                            struct tt_engine_task *engine_task) {
+    engine_task->sequences = self->sequences + first;
+    for (int32_t k = 0; k < SEQUENCE_SLOTS; k++)
+        tt_cell_slots_take(slots, task->count, self->slots + (ptrdiff_t)k * task->count);
+    for (int32_t i = 0; i < task->count; i++) {
+        struct tt_infer *infer = task->items[i].request->user;
+        struct tt_engine_sequence *sequence = &engine_task->sequences[i];
+        tt_cell_answer_fini(&infer->cell_run->answer); /* of a run that was aborted */
+        *sequence = (struct tt_engine_sequence){.inputs = infer->cell_run->inputs,
+                                                .user = infer->cell_run,
+                                                .repeats = infer->cell_run->repeats,
+                                                .answer = &infer->cell_run->answer,
+                                                .why = &self->whys[first + i]};
+        for (int32_t k = 0; k < SEQUENCE_SLOTS; k++)
+            sequence->slots[k] = self->slots[k * task->count + i];
+    }
+}
+
+void tt_cell_tasks_start(struct tt_cell_tasks *self, int32_t index, struct tt_served_model *model,
+                         const struct tt_task *task, struct tt_engine_task *engine_task) {
+    ptrdiff_t first = (ptrdiff_t)index * self->max_batch;
+    struct tt_cell_slots *slots = &model->cells->slots;
+    engine_task->member_count = task->count;
+    engine_task->members = NULL;
+    engine_task->length = 0;
+    if (model->cells->by_cell)
+        start_cells(self, first, slots, task, engine_task);
+    else
+        start_sequences(self, first, slots, task, engine_task);
+}
+
+/* ---- back ---- */
+
+/* From its first cell to its last it is being computed: what of it is what is not known. */
+void tt_cell_tasks_note_times(struct tt_infer *infer, int64_t started_at, int64_t computed_at) {
+    infer->started_at = started_at;
+    infer->computed_at = computed_at;
+    infer->input_ns = 0;
+    infer->infer_ns = computed_at - started_at;
+}
+
+static void finish_cell(struct tt_task_item *item, const struct tt_engine_task *engine_task,
+                        const struct tt_engine_cell *cell) {
+    struct tt_cell_run *run = cell->user;
+    item->fate = tt_cell_run_done(run, item, cell);
+    if (run->started_at == 0)
+        run->started_at = engine_task->started_at;
+    run->computed_at = engine_task->finished_at;
+    struct tt_infer *infer = run->infer;
+    if (item->fate == TT_FATE_FAILS && infer && !infer->err)
+        infer->err = cell->err ? tt_fail(cell->err, &infer->why, "%s", cell->why->text)
+                               : tt_fail(TT_ERR_NO_MEMORY, &infer->why, "out of memory");
+}
+
+static void finish_sequence(struct tt_served_model *model, struct tt_task_item *item,
+                            const struct tt_engine_task *engine_task,
+                            const struct tt_engine_sequence *sequence) {
+    struct tt_cell_run *run = sequence->user;
+    struct tt_infer *infer = run->infer;
+    if (engine_task->outcome != TT_ENGINE_ABORTED) {
+        tt_cell_tasks_note_times(infer, engine_task->started_at, engine_task->finished_at);
+        infer->err = sequence->err;
+        if (sequence->err)
+            tt_fail(sequence->err, &infer->why, "%s", sequence->why->text);
+        else if (tt_cell_answer_finish(&run->answer, model->engine_model, sequence->slots[2],
+                                       &infer->result))
+            infer->err = tt_fail(TT_ERR_NO_MEMORY, &infer->why, "out of memory");
+        if (infer->err)
+            item->fate = TT_FATE_FAILS;
+    }
+    for (int32_t k = 0; k < SEQUENCE_SLOTS; k++)
+        tt_cell_slots_give(&model->cells->slots, sequence->slots[k]);
+}
+
+/* Each task is a batch, of its members; its cells by type. */
+static void count(struct tt_model_stats *stats, const struct tt_task *task,
+                  const struct tt_engine_task *engine_task) {
+    struct tt_cell_stats *cells = &stats->cells[task->first_step];
+    tt_counter_add(&stats->batches, 1);
+    tt_counter_add(&stats->batch_buckets[tt_batch_bucket(task->rows)], 1);
+    tt_counter_add(&stats->gathered_bytes, engine_task->gathered_bytes);
+    tt_counter_add(&cells->tasks, 1);
+    tt_counter_add(&cells->cells, engine_task->cell_count);
+    tt_counter_add(&cells->gathered_bytes, engine_task->gathered_bytes);
+    tt_counter_add(&cells->spared_bytes, engine_task->spared_bytes);
+    tt_counter_add(&cells->batch_buckets[tt_batch_bucket(task->rows)], 1);
+    struct tt_batch_stats *batch =
+        &stats->by_size[task->rows < TT_STATS_MAX_BATCH ? task->rows : TT_STATS_MAX_BATCH];
+    tt_counter_add(&batch->count, 1);
+    tt_counter_add(&batch->input_ns, engine_task->input_ns);
+    tt_counter_add(&batch->infer_ns, engine_task->infer_ns);
+    tt_counter_add(&batch->output_ns, engine_task->finished_at - engine_task->started_at -
+                                          engine_task->input_ns - engine_task->infer_ns);
+}
+
+void tt_cell_tasks_finished(struct tt_served_model *model, struct tt_task *task,
+                            struct tt_engine_task *engine_task) {
+    if (engine_task->outcome != TT_ENGINE_ABORTED)
+        count(model->stats, task, engine_task);
+    for (int32_t i = 0; i < task->count; i++) {
+        if (engine_task->cells)
+            finish_cell(&task->items[i], engine_task, &engine_task->cells[i]);
+        else
+            finish_sequence(model, &task->items[i], engine_task, &engine_task->sequences[i]);
+    }
+}
