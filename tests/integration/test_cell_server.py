@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+"""Models of cells over HTTP: all kinds at once, from several clients, beside what each request gets alone; what is
+malformed is refused with its place; who goes away takes nothing along; metrics and trace show who joined and left."""
+import collections
+import http.client
+import json
+import os
+import pathlib
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+sys.dont_write_bytecode = True
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "python"))
+
+from plain_client import Server, get  # noqa: E402
+
+EOS = 2
+CLIENTS, EACH = 6, 25
+
+
+def make_models(folder):
+    models = pathlib.Path(folder) / "models"
+    maker = [sys.executable, ROOT / "scripts" / "make_models.py", "--out", models, "--only"]
+    subprocess.run(maker + ["chain64", "seq2seq64", "tree64"], check=True, capture_output=True)
+    # The same cells as whole sequences, padded to the longest of the batch.
+    padded = models / "padded64"
+    padded.mkdir()
+    (padded / "1").symlink_to(models / "chain64" / "1")
+    settings = (models / "chain64" / "tutti.pbtxt").read_text()
+    window = 'policy { name: "window" option { key: "same_length" value: "off" } }\n'
+    (padded / "tutti.pbtxt").write_text(settings + "\n" + window)
+    return models
+
+
+def body(tensors):
+    return json.dumps(
+        {
+            "inputs": [
+                {"name": name, "shape": [1, len(values)], "datatype": "INT64", "data": values}
+                for name, values in tensors.items()
+            ]
+        }
+    )
+
+
+def random_tokens(draw):
+    return {"tokens": [draw.randrange(3, 500) for _ in range(draw.choice([1, 2, 5, 9, 17, 40]))]}
+
+
+def random_tree(draw):
+    """Leaves in a row; two neighbours are joined until there is one node: any shape, the root last."""
+    tokens = [draw.randrange(1000) for _ in range(draw.randrange(1, 12))]
+    left, right = [-1] * len(tokens), [-1] * len(tokens)
+    roots = list(range(len(tokens)))
+    while len(roots) > 1:
+        at = draw.randrange(len(roots) - 1)
+        left.append(roots[at])
+        right.append(roots[at + 1])
+        tokens.append(0)
+        roots[at : at + 2] = [len(tokens) - 1]
+    return {"tokens": tokens, "left": left, "right": right}
+
+
+KINDS = {"chain64": random_tokens, "seq2seq64": random_tokens, "tree64": random_tree, "padded64": random_tokens}
+
+
+def infer(client, model, tensors):
+    client.request("POST", "/v2/models/%s/infer" % model, body(tensors))
+    answer = client.getresponse()
+    return answer.status, json.loads(answer.read())
+
+
+class Cells(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.server = Server(make_models(cls.folder.name))
+
+    @classmethod
+    def tearDownClass(cls):
+        code = cls.server.end(signal.SIGTERM)
+        said = cls.server.said()
+        cls.folder.cleanup()
+        if code != 0:
+            raise AssertionError("the server ended with %d:\n%s" % (code, said))
+
+    def client(self):
+        client = http.client.HTTPConnection(self.server.address, timeout=60)
+        self.addCleanup(client.close)
+        return client
+
+    def test_all_kinds_at_once_are_what_they_are_alone(self):
+        seed = int(os.environ.get("TUTTI_SEED") or random.randrange(1 << 30))
+        print("seed: TUTTI_SEED=%d" % seed, file=sys.stderr)
+        draw = random.Random(seed)
+        asked = [(model, KINDS[model](draw)) for model in sorted(KINDS) for _ in range(EACH)]
+        alone = []
+        client = self.client()
+        for model, tensors in asked:
+            status, answer = infer(client, model, tensors)
+            self.assertEqual(status, 200, answer)
+            alone.append(answer["outputs"])
+        for (model, tensors), outputs in zip(asked, alone):
+            if model == "seq2seq64":
+                words = outputs[0]["data"]
+                self.assertNotIn(EOS, words[:-1])
+                self.assertTrue(words[-1] == EOS or len(words) == len(tensors["tokens"]) + 10)
+        wrong = []
+
+        def run(index):
+            order = random.Random(seed + index)
+            mine = list(range(len(asked)))
+            order.shuffle(mine)
+            own = http.client.HTTPConnection(self.server.address, timeout=60)
+            for i in mine:
+                model, tensors = asked[i]
+                if order.randrange(10) == 0:
+                    self.vanish(model, tensors)
+                status, answer = infer(own, model, tensors)
+                if status != 200 or answer["outputs"] != alone[i]:
+                    wrong.append((model, tensors, status, answer))
+            own.close()
+
+        threads = [threading.Thread(target=run, args=(i,)) for i in range(CLIENTS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+
+    def vanish(self, model, tensors):
+        """A client that goes without its answer."""
+        host, port = self.server.address.split(":")
+        content = body(tensors).encode()
+        head = "POST /v2/models/%s/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
+        with socket.create_connection((host, int(port))) as client:
+            client.sendall((head % (model, len(content))).encode() + content)
+
+    def test_what_is_malformed_is_refused_with_its_place(self):
+        client = self.client()
+        for model, tensors, place in [
+            ("chain64", {"tokens": []}, "'tokens' is empty"),
+            ("chain64", {"tokens": [1, 2000]}, "element 1 of input 'tokens' is 2000"),
+            ("chain64", {"tokens": [1] * 600}, "at most 512"),
+            ("tree64", {"tokens": [1, 2], "left": [-1, 0], "right": [-1, 0]}, "one parent"),
+            ("tree64", {"tokens": [1, 2], "left": [-1, 1], "right": [-1, 0]}, "node"),
+            ("tree64", {"tokens": [1, 2, 3], "left": [-1, -1, 0], "right": [-1, -1, -1]}, "-1"),
+            ("tree64", {"tokens": [1, 2, 3], "left": [-1, -1, 0], "right": [-1, -1, 7]}, "is 7"),
+        ]:
+            status, answer = infer(client, model, tensors)
+            self.assertEqual(status, 400, (tensors, answer))
+            self.assertIn(place, answer["error"])
+
+    def test_metrics_and_trace_show_the_cells(self):
+        draw = random.Random(7)
+        clients = [self.client() for _ in range(8)]
+
+        def run(client):
+            for _ in range(10):
+                infer(client, "chain64", {"tokens": [5] * draw.choice([3, 40])})
+
+        threads = [threading.Thread(target=run, args=(client,)) for client in clients]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        page = get(self.server.address, "/metrics")[2].decode()
+        found = dict(re.findall(r'^(tutti_cell\w+){model="chain64",version="1",cell="lstm"} (\d+)$', page, re.M))
+        self.assertGreaterEqual(int(found["tutti_cells_total"]), 8 * 10 * 3)
+        self.assertGreater(int(found["tutti_cell_tasks_total"]), 0)
+        self.assertLess(int(found["tutti_cell_tasks_total"]), int(found["tutti_cells_total"]))
+        self.assertGreater(int(found["tutti_cell_spared_bytes_total"]), 0)
+        self.assertEqual(int(found["tutti_cell_batch_size_count"]), int(found["tutti_cell_tasks_total"]))
+        trace = json.loads(get(self.server.address, "/v2/debug/trace")[2])
+        flows = collections.Counter(e["name"] for e in trace["traceEvents"] if e["ph"] == "s")
+        self.assertGreater(flows["joins"], 0)
+        self.assertEqual(flows["joins"], flows["leaves"])
+        runs = {
+            e["args"]["run"]: e for e in trace["traceEvents"] if e["ph"] == "X" and e["cat"] == "batch"
+        }
+        joined = [
+            e["args"] for e in trace["traceEvents"] if e["ph"] == "X" and "joined_run" in e.get("args", {})
+        ]
+        overlaps = 0  # some request joined while another one was on its way, and left before or after it
+        for one in joined:
+            self.assertLess(one["joined_run"], one["run"])
+            overlaps += any(o["joined_run"] < one["joined_run"] < o["run"] for o in joined)
+        self.assertGreater(overlaps, 0)
+        self.assertTrue(any(batch["args"]["rows"] > 1 for batch in runs.values()))
+
+
+if __name__ == "__main__":
+    try:
+        import numpy  # noqa: F401
+        import onnx  # noqa: F401
+    except ImportError:
+        sys.exit(77)
+    unittest.main()

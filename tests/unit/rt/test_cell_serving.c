@@ -1,0 +1,360 @@
+/* threaded */
+/* C1, C3, C5, C6: models of cells, served: whatever joins and leaves a batch when, every answer is
+ * bit for bit what the request gets alone. That no slot is lost is asserted when a model is
+ * unloaded. */
+#include "unit/rt/cell_folder.h"
+
+#include "base/prng.h"
+#include "rt/control.h"
+#include "rt/infer.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum { REQUESTS = 120, MOST_NODES = 127, MOST_BYTES = 1024 };
+
+struct ask {
+    int32_t length;
+    int64_t words[MOST_NODES], left[MOST_NODES], right[MOST_NODES];
+    /* The answer: */
+    enum tt_err err;
+    char why[200];
+    size_t size_bytes;
+    char bytes[MOST_BYTES];
+    struct client *client;
+    struct tt_infer *infer; /* while it is under way */
+};
+
+struct client {
+    struct tt_control *control;
+    struct tt_port *port;
+    int bell;
+    int waiting;
+};
+
+static void wake(void *context) {
+    struct client *self = context;
+    uint64_t one = 1;
+    if (write(self->bell, &one, sizeof(one)) != sizeof(one))
+        abort();
+}
+
+static void client_open(struct client *self, int32_t executors) {
+    struct tt_control_options options = {
+        .repositories = roots,
+        .repository_count = 1,
+        .loader = {.executors = executors, .say = say, .say_context = &said}};
+    struct tt_message why = {{0}};
+    self->waiting = 0;
+    self->bell = eventfd(0, EFD_CLOEXEC);
+    if (tt_control_open(&options, &self->control, &why) ||
+        tt_port_open(tt_control_serving(self->control), wake, self, &self->port, &why))
+        fail_msg("%s", why.text);
+}
+
+static void client_close(struct client *self) {
+    tt_port_close(self->port);
+    tt_control_close(self->control);
+    close(self->bell);
+}
+
+static void wait_until(struct client *self, int left) {
+    while (self->waiting > left) {
+        struct pollfd bell = {self->bell, POLLIN, 0};
+        if (poll(&bell, 1, 60000) != 1)
+            abort(); /* a server that is silent for a minute is broken */
+        uint64_t count;
+        if (read(self->bell, &count, sizeof(count)) != sizeof(count))
+            abort();
+        tt_port_drain(self->port);
+    }
+}
+
+static void done(void *context, struct tt_infer *infer, enum tt_err err, const char *why) {
+    struct ask *ask = context;
+    ask->err = err;
+    ask->infer = NULL;
+    snprintf(ask->why, sizeof(ask->why), "%s", why);
+    if (!err) {
+        struct tt_tensor_view view;
+        tt_infer_output(infer, 0, &view);
+        ask->size_bytes = view.size_bytes;
+        if (view.size_bytes > sizeof(ask->bytes))
+            abort();
+        memcpy(ask->bytes, view.bytes, view.size_bytes);
+    }
+    ask->client->waiting--;
+    tt_infer_release(infer);
+}
+
+static struct tt_served_model *find(struct client *self, const char *name) {
+    struct tt_served_model *model;
+    struct tt_message why = {{0}};
+    if (tt_serving_find(self->port, name, "", &model, &why))
+        fail_msg("%s", why.text);
+    return model;
+}
+
+static void send(struct client *self, struct tt_served_model *model, struct ask *ask) {
+    int32_t inputs = tt_served_model_signature(model)->input_count;
+    struct tt_infer_shape shapes[3];
+    size_t sizes[3] = {0}, bytes;
+    const int64_t *tensors[] = {ask->words, ask->left, ask->right};
+    struct tt_message why;
+    for (int32_t i = 0; i < inputs; i++)
+        shapes[i] = (struct tt_infer_shape){i, {2, {1, ask->length}}};
+    struct tt_infer *infer;
+    if (tt_infer_begin(self->port, model, shapes, sizes, inputs, &infer, &why))
+        fail_msg("%s", why.text);
+    for (int32_t i = 0; i < inputs; i++)
+        memcpy(tt_infer_input(infer, i, &bytes), tensors[i], (size_t)ask->length * sizeof(int64_t));
+    ask->client = self;
+    ask->infer = infer;
+    self->waiting++;
+    tt_infer_submit(infer, &(struct tt_infer_options){0}, done, ask);
+}
+
+/* ---- random requests ---- */
+
+static void random_sequence(struct tt_prng *random, struct ask *ask) {
+    bool is_long = tt_prng_below(random, 8) == 0;
+    ask->length = 1 + (int32_t)tt_prng_below(random, is_long ? 60 : 12);
+    for (int32_t i = 0; i < ask->length; i++)
+        ask->words[i] = (int64_t)tt_prng_below(random, WORDS);
+}
+
+/* Joins two roots, drawn each time, until there is one: any shape can come. */
+static void random_tree(struct tt_prng *random, struct ask *ask) {
+    int32_t leaves = 1 + (int32_t)tt_prng_below(random, 16);
+    int64_t tops[64];
+    int32_t count = leaves, nodes = leaves;
+    for (int32_t i = 0; i < leaves; i++) {
+        ask->words[i] = (int64_t)tt_prng_below(random, WORDS);
+        ask->left[i] = ask->right[i] = -1;
+        tops[i] = i;
+    }
+    while (count > 1) {
+        int32_t at = (int32_t)tt_prng_below(random, (uint64_t)count - 1);
+        ask->words[nodes] = 0;
+        ask->left[nodes] = tops[at];
+        ask->right[nodes] = tops[at + 1];
+        tops[at] = nodes++;
+        memmove(tops + at + 1, tops + at + 2, (size_t)(count - at - 2) * sizeof(tops[0]));
+        count--;
+    }
+    ask->length = nodes;
+}
+
+static uint64_t seed_of_run(void) {
+    const char *given = getenv("TUTTI_SEED");
+    uint64_t seed = given ? strtoull(given, NULL, 0) : (uint64_t)getpid();
+    printf("seed: TUTTI_SEED=%llu\n", (unsigned long long)seed);
+    return seed;
+}
+
+/* What each gets alone, from `alone`. */
+static void ask_alone(struct client *client, const char *alone, bool trees, struct ask *asks,
+                      struct tt_prng *random) {
+    for (int i = 0; i < REQUESTS; i++) {
+        memset(&asks[i], 0, sizeof(asks[i]));
+        if (trees)
+            random_tree(random, &asks[i]);
+        else
+            random_sequence(random, &asks[i]);
+        send(client, find(client, alone), &asks[i]);
+        wait_until(client, 0);
+        if (asks[i].err)
+            fail_msg("%s", asks[i].why);
+        assert_true(asks[i].size_bytes > 0);
+    }
+}
+
+/* Bursts of random sizes, some of whose requests are cancelled on the way. */
+static void expect_same(struct client *client, const char *name, const struct ask *alone,
+                        struct tt_prng *random) {
+    static struct ask asks[REQUESTS];
+    int cancelled = 0;
+    struct tt_served_model *model = find(client, name);
+    memcpy(asks, alone, sizeof(asks));
+    for (int i = 0; i < REQUESTS; i++) {
+        memset(asks[i].bytes, 0, sizeof(asks[i].bytes));
+        asks[i].err = TT_OK;
+        send(client, model, &asks[i]);
+        if (tt_prng_below(random, 6) == 0) {
+            int victim = (int)tt_prng_below(random, (uint64_t)i + 1);
+            if (asks[victim].infer)
+                tt_infer_cancel(asks[victim].infer);
+        }
+        if (tt_prng_below(random, 5) == 0)
+            wait_until(client, (int)tt_prng_below(random, (uint64_t)client->waiting + 1));
+    }
+    wait_until(client, 0);
+    for (int i = 0; i < REQUESTS; i++) {
+        cancelled += asks[i].err == TT_ERR_CANCELLED;
+        if (asks[i].err == TT_ERR_CANCELLED)
+            continue;
+        if (asks[i].err)
+            fail_msg("%s: request %d: %s", name, i, asks[i].why);
+        if (asks[i].size_bytes != alone[i].size_bytes ||
+            memcmp(asks[i].bytes, alone[i].bytes, asks[i].size_bytes) != 0)
+            fail_msg("%s: request %d is not what it is alone", name, i);
+    }
+    assert_true(cancelled < REQUESTS / 2);
+}
+
+static void test_same_as_alone(void **state) {
+    (void)state;
+    static struct ask alone[REQUESTS];
+    static const struct {
+        const char *alone;
+        bool trees;
+        const char *together[3];
+    } cases[] = {
+        {"chain_serial", false, {"chain", "chain_window", "chain"}},
+        {"seq2seq", false, {"seq2seq", "seq2seq_window", "seq2seq_narrow"}},
+        {"tree", true, {"tree", "tree", "tree"}},
+    };
+    struct tt_prng random;
+    tt_prng_init(&random, seed_of_run(), 0);
+    make_cell_models();
+    for (int32_t executors = 1; executors <= 2; executors++) {
+        struct client client;
+        client_open(&client, executors);
+        for (size_t k = 0; k < TT_COUNT(cases); k++) {
+            ask_alone(&client, cases[k].alone, cases[k].trees, alone, &random);
+            for (int i = 0; i < 3; i++)
+                expect_same(&client, cases[k].together[i], alone, &random);
+        }
+        client_close(&client);
+    }
+}
+
+/* A decoder's answer ends with <eos> or is as long as it may be; both come about. */
+static void test_ends(void **state) {
+    (void)state;
+    static struct ask asks[REQUESTS];
+    struct client client;
+    struct tt_prng random;
+    int ended = 0, full = 0;
+    tt_prng_init(&random, 1, 0);
+    make_cell_models();
+    client_open(&client, 2);
+    ask_alone(&client, "seq2seq", false, asks, &random);
+    for (int i = 0; i < REQUESTS; i++) {
+        int32_t count = (int32_t)(asks[i].size_bytes / sizeof(int64_t));
+        const int64_t *words = (const int64_t *)asks[i].bytes;
+        for (int32_t w = 0; w < count - 1; w++)
+            assert_true(words[w] != 7 && words[w] != 11 && words[w] != 13);
+        bool is_end = words[count - 1] == 7 || words[count - 1] == 11 || words[count - 1] == 13;
+        ended += is_end;
+        full += !is_end;
+        assert_true(is_end || count == asks[i].length + 6);
+    }
+    assert_true(ended > 0);
+    assert_true(full > 0);
+    client_close(&client);
+}
+
+/* A cell that fails takes its own request with it, and nobody else's. */
+static void test_offender_alone(void **state) {
+    (void)state;
+    static struct ask alone[REQUESTS], asks[REQUESTS];
+    struct client client;
+    struct tt_prng random;
+    tt_prng_init(&random, 2, 0);
+    make_cell_models();
+    client_open(&client, 2);
+    for (int trees = 0; trees < 2; trees++) {
+        const char *name = trees ? "tree" : "chain";
+        ask_alone(&client, name, trees, alone, &random);
+        memcpy(asks, alone, sizeof(asks));
+        for (int i = 0; i < REQUESTS; i++) {
+            if (i % 7 == 3)
+                asks[i].words[tt_prng_below(&random, (uint64_t)(asks[i].length + 1) / 2)] = WORDS;
+            send(&client, find(&client, name), &asks[i]);
+        }
+        wait_until(&client, 0);
+        for (int i = 0; i < REQUESTS; i++) {
+            if (i % 7 == 3) {
+                assert_int_equal(asks[i].err, TT_ERR_INVALID);
+                if (!strstr(asks[i].why, "indices"))
+                    fail_msg("it is said: %s", asks[i].why);
+                continue;
+            }
+            if (asks[i].err)
+                fail_msg("%s", asks[i].why);
+            assert_memory_equal(asks[i].bytes, alone[i].bytes, alone[i].size_bytes);
+        }
+    }
+    client_close(&client);
+}
+
+/* C7: trees are for policies that work by cells; and those are for models that have some. */
+static void test_wrong_policies(void **state) {
+    (void)state;
+    make_cell_models();
+    make_model("whole", negate(2), NULL, "policy { name: 'cellular' }");
+    struct client client;
+    client_open(&client, 1);
+    struct tt_served_model *model;
+    struct tt_message why;
+    assert_int_equal(tt_serving_find(client.port, "tree_serial", "", &model, &why),
+                     TT_ERR_UNAVAILABLE);
+    assert_non_null(strstr(why.text, "policy 'serial' runs requests as whole sequences"));
+    assert_int_equal(tt_serving_find(client.port, "whole", "", &model, &why), TT_ERR_UNAVAILABLE);
+    assert_non_null(strstr(why.text, "policy 'cellular' works by cells"));
+    client_close(&client);
+}
+
+/* What is malformed is refused before it is anywhere. */
+static void test_refused(void **state) {
+    (void)state;
+    static struct ask ask;
+    make_cell_models();
+    struct client client;
+    client_open(&client, 1);
+    ask = (struct ask){.length = 2, .left = {-1, 0}, .right = {-1, 0}};
+    send(&client, find(&client, "tree"), &ask);
+    wait_until(&client, 0);
+    assert_int_equal(ask.err, TT_ERR_INVALID);
+    assert_non_null(strstr(ask.why, "one parent"));
+    ask = (struct ask){.length = 65};
+    send(&client, find(&client, "chain"), &ask);
+    wait_until(&client, 0);
+    assert_int_equal(ask.err, TT_ERR_INVALID);
+    assert_non_null(strstr(ask.why, "at most 64"));
+    client_close(&client);
+}
+
+/* C6: while nobody joins or leaves, no state is copied; when somebody does, it is counted. */
+static void test_states_stay(void **state) {
+    (void)state;
+    static struct ask asks[4];
+    make_cell_models();
+    struct client client;
+    client_open(&client, 1);
+    struct tt_served_model *model = find(&client, "chain");
+    asks[0].length = 40;
+    send(&client, model, &asks[0]);
+    wait_until(&client, 0);
+    const struct tt_cell_stats *stats = &model->stats->cells[0];
+    assert_int_equal(tt_counter_get(&stats->cells), 40);
+    assert_int_equal(tt_counter_get(&stats->tasks), 40);
+    /* Alone even the words lie where they are. */
+    assert_int_equal(tt_counter_get(&stats->gathered_bytes), 0);
+    assert_int_equal(tt_counter_get(&stats->spared_bytes), 40 * 2 * SIZE * 4);
+    client_close(&client);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_same_as_alone, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_ends, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_offender_alone, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_wrong_policies, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_states_stay, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
