@@ -1,0 +1,215 @@
+#!/usr/bin/env python3
+"""Cellular batching against padding and bucketing, on the real engine (C6, C7): the same cells, the same requests.
+
+    bench/cells.py                      h = 256, at 50, 70 and 90 % of what bucketing can do
+    bench/cells.py --size 1024 --seconds 8
+
+One server per policy, one executor each, one after the other, the whole round several times, so that what else the
+machine does falls on all of them; what is printed are ratios within a round, and their median over the rounds. Peaks
+are also given per second of the server's processor time, which a busy machine does not change. Lengths are drawn with
+the paper's statistics (mean 24, 99 % below 100, longest 330). Needs a Python with numpy and onnx.
+"""
+import argparse
+import json
+import math
+import os
+import pathlib
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+LONGEST = 330
+WIDTHS = {"padded": None, "width 10": 10, "width 20": 20, "width 40": 40}
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--tutti", default=str(ROOT / "build" / "tutti"))
+    parser.add_argument("--size", type=int, default=256, choices=(256, 1024))
+    parser.add_argument("--seconds", type=float, default=4)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--loads", default="50,70,90", help="percent of width 10's peak")
+    parser.add_argument("--clients", type=int, default=192, help="of the closed loop")
+    parser.add_argument("--output", help="everything that was measured, as JSON")
+    return parser.parse_args()
+
+
+def write_lengths(path):
+    """Lognormal: mean 24, 99th percentile 96, cut at the longest."""
+    sigma = 0.7
+    mu = math.log(24) - sigma * sigma / 2
+    normal = statistics.NormalDist()
+    lengths = [math.exp(mu + sigma * normal.inv_cdf((i + 0.5) / 2000)) for i in range(2000)]
+    lengths = [max(1, min(LONGEST, round(length))) for length in lengths]
+    lengths[-1] = LONGEST
+    path.write_text("".join("%d\n" % length for length in lengths))
+    return statistics.mean(lengths)
+
+
+def classes(width):
+    ends = list(range(width, LONGEST, width)) + [LONGEST]
+    while len(ends) > 32:  # as many as there may be: the longest share one
+        del ends[-2]
+    return "".join(" classes: %d" % end for end in ends)
+
+
+def settings(cells, variant):
+    """tutti.pbtxt of the variant: the model's cells, and who decides."""
+    if variant == "cellular":
+        return cells + 'policy { name: "cellular" }\n'
+    width = WIDTHS[variant]
+    window = 'policy { name: "window" option { key: "same_length" value: "%s" } option { key: "drop" value: "none" } }\n'
+    if width is None:
+        return cells + window % "off"
+    return cells + "length { pad: true%s }\n" % classes(width) + window % "on"
+
+
+class Server:
+    def __init__(self, program, models):
+        command = [program, "serve", "--model-repository", models, "--http-port", "0", "--executors", "1"]
+        self.process = subprocess.Popen([str(w) for w in command], stderr=subprocess.PIPE, text=True)
+        self.address = None
+        lines = []
+        while not self.address:
+            line = self.process.stderr.readline()
+            if not line:
+                raise RuntimeError("the server did not come:\n" + "".join(lines))
+            lines.append(line)
+            found = re.search(r"serving 1 of 1 models at (http://\S+)", line)
+            self.address = found and found.group(1)
+
+    def cpu_seconds(self):
+        fields = pathlib.Path("/proc/%d/stat" % self.process.pid).read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.stderr.read()
+        self.process.wait()
+
+
+def load(arguments, server, lengths, flags):
+    command = [arguments.tutti, "load", server.address, "--model", "chain%d" % arguments.size]
+    command += ["--length", "@%s" % lengths, "--json", "--give-up-ms", "60000", *flags]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if not done.stdout:
+        raise RuntimeError("tutti load: " + done.stderr)
+    return json.loads(done.stdout)
+
+
+def peak(arguments, variant, models, lengths):
+    """Answered per second of a closed loop, and per second of the server's processor time."""
+    server = Server(arguments.tutti, models / variant.replace(" ", "_"))
+    try:
+        load(arguments, server, lengths, ["--concurrency", "16", "--duration", "0.5"])
+        before = server.cpu_seconds()
+        clients = str(arguments.clients)
+        flags = ["--concurrency", clients, "--connections", clients]
+        report = load(arguments, server, lengths, flags + ["--duration", str(arguments.seconds)])
+        answered = report["total"]["ok"]
+        cpu = server.cpu_seconds() - before
+        return {"per_s": answered / arguments.seconds, "per_cpu_s": answered / cpu, "cpu_s": cpu}
+    finally:
+        server.stop()
+
+
+def latencies(arguments, variant, models, lengths, rates):
+    """{percent: {"p50", "p90", "p99"} in ms} at each rate."""
+    server = Server(arguments.tutti, models / variant.replace(" ", "_"))
+    try:
+        load(arguments, server, lengths, ["--concurrency", "16", "--duration", "0.5"])
+        found = {}
+        for percent, rate in rates.items():
+            flags = ["--rate", "%.2f" % rate, "--duration", str(arguments.seconds), "--warm-up", "0.5"]
+            total = load(arguments, server, lengths, flags)["total"]
+            found[percent] = {name: total["latency_ms"][name] for name in ("p50", "p90", "p99")}
+        return found
+    finally:
+        server.stop()
+
+
+def make_models(folder, size):
+    """A repository per variant, which share the cell's file."""
+    name = "chain%d" % size
+    maker = [sys.executable, str(ROOT / "scripts" / "make_models.py"), "--out", str(folder / "made")]
+    subprocess.run(maker + ["--only", name], check=True, capture_output=True)
+    made = folder / "made" / name
+    cells = (made / "tutti.pbtxt").read_text() + "\n"
+    for variant in ["cellular", *WIDTHS]:
+        model = folder / variant.replace(" ", "_") / name
+        model.mkdir(parents=True)
+        (model / "1").symlink_to(made / "1")
+        (model / "tutti.pbtxt").write_text(settings(cells, variant))
+    profile = [str(ROOT / "build" / "tutti"), "profile", str(folder / "cellular" / name), "--runs", "50"]
+    subprocess.run(profile, check=True, capture_output=True)
+    for variant in WIDTHS:
+        shutil.copy(folder / "cellular" / name / "profile.pbtxt", folder / variant.replace(" ", "_") / name)
+
+
+def median_of(rounds, figure):
+    return statistics.median(figure(one) for one in rounds)
+
+
+def print_peaks(rounds):
+    print("peak, requests per second of processor time, and of the clock; ratio to width 10")
+    for variant in ["cellular", *WIDTHS]:
+        cpu = median_of(rounds, lambda one: one["peaks"][variant]["per_cpu_s"])
+        wall = median_of(rounds, lambda one: one["peaks"][variant]["per_s"])
+        ratio = median_of(
+            rounds,
+            lambda one: one["peaks"][variant]["per_cpu_s"] / one["peaks"]["width 10"]["per_cpu_s"],
+        )
+        print("  %-10s %8.0f /cpu s %8.0f /s   %.2f x" % (variant, cpu, wall, ratio))
+
+
+def print_latencies(rounds, percents):
+    print("p90 in ms, and what cellular saves of it (median of the rounds)")
+    for percent in percents:
+        for variant in ["cellular", *WIDTHS]:
+            own = median_of(rounds, lambda one: one["latency"][variant][percent]["p90"])
+            saved = median_of(
+                rounds,
+                lambda one: 1
+                - one["latency"]["cellular"][percent]["p90"] / one["latency"][variant][percent]["p90"],
+            )
+            tail = "" if variant == "cellular" else "   cellular: -%.1f %%" % (100 * saved)
+            print("  %3d %% %-10s %9.1f%s" % (percent, variant, own, tail))
+
+
+def main():
+    arguments = parse_arguments()
+    percents = [int(word) for word in arguments.loads.split(",")]
+    variants = ["cellular", *WIDTHS]
+    rounds = []
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        lengths = folder / "lengths"
+        mean = write_lengths(lengths)
+        make_models(folder, arguments.size)
+        print("h = %d, lengths of mean %.1f, %d rounds of %g s" % (
+            arguments.size, mean, arguments.rounds, arguments.seconds), flush=True)
+        for number in range(arguments.rounds):
+            one = {"peaks": {}, "latency": {}}
+            for variant in variants:
+                one["peaks"][variant] = peak(arguments, variant, folder, lengths)
+            base = one["peaks"]["width 10"]["per_s"]
+            rates = {percent: base * percent / 100 for percent in percents}
+            for variant in variants:
+                one["latency"][variant] = latencies(arguments, variant, folder, lengths, rates)
+            rounds.append(one)
+            print("round %d: width 10 answers %.0f /s" % (number + 1, base), flush=True)
+    print_peaks(rounds)
+    print_latencies(rounds, percents)
+    if arguments.output:
+        pathlib.Path(arguments.output).write_text(json.dumps(rounds, indent=1))
+
+
+if __name__ == "__main__":
+    main()
