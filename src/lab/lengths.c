@@ -37,9 +37,8 @@ static enum tt_err read_tail(struct reading *r, struct tt_lengths *lengths, doub
         lengths->tail_count > 0 ? &lengths->tail[lengths->tail_count - 1] : NULL;
     for (int32_t i = 0; i < 2; i++) {
         double value = point.lengths[i];
-        enum tt_err err = r->column[i] < 0
-                              ? TT_OK
-                              : tt_csv_number(&r->csv, r->column[i], 0, 1e6, &value, why);
+        enum tt_err err =
+            r->column[i] < 0 ? TT_OK : tt_csv_number(&r->csv, r->column[i], 0, 1e6, &value, why);
         if (err)
             return err;
         point.lengths[i] = value < 1 ? 1 : (int32_t)(value + 0.5);

@@ -22,7 +22,8 @@ struct tt_lengths {
 };
 
 /* Reads the columns so called ("": `self` keeps what it has) of the rows whose `percentile` is 0,
- * 1, .. 100, and of those between 99 and 100. NOT_FOUND, IO, NO_MEMORY; INVALID with file:line. `self` is untouched on failure. */
+ * 1, .. 100, and of those between 99 and 100. NOT_FOUND, IO, NO_MEMORY; INVALID with file:line.
+ * `self` is untouched on failure. */
 TT_MUST_CHECK enum tt_err tt_lengths_read(const char *path, const char *input, const char *output,
                                           struct tt_lengths *self, struct tt_message *why);
 /* Draws both from one percentile, between two on the line through them. */

@@ -26,8 +26,8 @@ struct tt_cell_queues {
     const struct tt_mechanism *domain;
     struct tt_cell_type **types; /* [model_capacity]: one per step; NULL: no such model */
     struct tt_list active;       /* types with subgraphs */
-    struct tt_list *held;        /* [executor_capacity]: subgraphs with cells in flight there, and more
-                                    ready ones when they were put there; of any type */
+    struct tt_list *held; /* [executor_capacity]: subgraphs with cells in flight there, and more
+                             ready ones when they were put there; of any type */
     int64_t released;
 };
 
@@ -49,7 +49,8 @@ const struct tt_cell_subgraph *tt_cell_queues_first(const struct tt_cell_queues 
                                                     const struct tt_cell_type *type,
                                                     int32_t executor);
 /* Builds and commits a task on the executor, which has room: ready cells in the queue's order up to
- * the type's largest batch. NULL: there are none, or fewer than `min_rows`, and nothing was done. */
+ * the type's largest batch. NULL: there are none, or fewer than `min_rows`, and nothing was done.
+ */
 const struct tt_task *tt_cell_queues_run(struct tt_cell_queues *self, struct tt_mechanism *actions,
                                          struct tt_cell_type *type, int32_t executor,
                                          int32_t min_rows, int64_t start_at);

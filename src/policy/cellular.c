@@ -34,7 +34,8 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
                .type = TT_OPTION_INTEGER,
                .minimum = 0,
                .maximum = 1024,
-               .help = "tasks that an executor still has when its next visit is due; 0: it is idle"},
+               .help =
+                   "tasks that an executor still has when its next visit is due; 0: it is idle"},
     [CHOOSE] = {.key = "choose",
                 .type = TT_OPTION_CHOICE,
                 .choices = "type|slack",
@@ -199,10 +200,11 @@ static enum tt_err take_options(struct tt_policy *self, const struct tt_policy_s
     self->min_batch = values[MIN_BATCH];
     self->ahead = values[AHEAD];
     if (self->ahead >= depth)
-        return tt_fail(TT_ERR_INVALID, why,
-                       "ahead is %lld, but an executor takes %d tasks at once; raise its depth above "
-                       "that",
-                       (long long)self->ahead, depth);
+        return tt_fail(
+            TT_ERR_INVALID, why,
+            "ahead is %lld, but an executor takes %d tasks at once; raise its depth above "
+            "that",
+            (long long)self->ahead, depth);
     self->choose = (enum choose)values[CHOOSE];
     return TT_OK;
 }

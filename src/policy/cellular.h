@@ -13,11 +13,11 @@
  * waits there, and does not count when a type is chosen for another executor. A type's largest
  * batch is that of its profile.
  *
- * Option `ahead`: the paper's executors are asynchronous, and may be given their next tasks while the
- * last ones run. With `ahead` 1 an executor's next visit is due when one task is left, of which (b)
- * then knows: encoder and decoder take turns. With 0, the default and the letter of the algorithm,
- * an executor is idle first; then, alone in its domain, it has nothing in flight, (b) never passes a
- * type over, and decoders keep encoders waiting until these have a full batch.
+ * Option `ahead`: the paper's executors are asynchronous, and may be given their next tasks while
+ * the last ones run. With `ahead` 1 an executor's next visit is due when one task is left, of which
+ * (b) then knows: encoder and decoder take turns. With 0, the default and the letter of the
+ * algorithm, an executor is idle first; then, alone in its domain, it has nothing in flight, (b)
+ * never passes a type over, and decoders keep encoders waiting until these have a full batch.
  *
  * Option `choose`: `type` is the paper's order. `slack` is ours, for requests with deadlines, which
  * the paper does not have: in each of (a), (b), (c) the type goes first whose oldest ready request

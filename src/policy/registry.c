@@ -18,8 +18,8 @@
 
 static const struct tt_policy_kind *const kinds[] = {
     &tt_cellular_kind, &tt_clockwork_kind, &tt_deferred_kind, &tt_diversity_kind, &tt_eager_kind,
-    &tt_elastic_kind,  &tt_lazy_kind, &tt_merged_kind,      &tt_nexus_kind, &tt_padded_kind,    &tt_serial_kind,    &tt_shepherd_kind,
-    &tt_symphony_kind, &tt_timeout_kind,   &tt_window_kind,
+    &tt_elastic_kind,  &tt_lazy_kind,      &tt_merged_kind,   &tt_nexus_kind,     &tt_padded_kind,
+    &tt_serial_kind,   &tt_shepherd_kind,  &tt_symphony_kind, &tt_timeout_kind,   &tt_window_kind,
 };
 
 const struct tt_policy_kind *tt_policy_find(const char *name) {

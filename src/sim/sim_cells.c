@@ -91,18 +91,17 @@ static int32_t put_balanced(struct tt_sim_cells *self, int32_t first, int32_t co
     return (*at)++;
 }
 
-/* Parse trees lean: with even odds a part of n leaves splits off one, else it splits anywhere. Depth,
- * so drawn, is near that of the Stanford treebank's at every size. Large parts are halved, so that
- * nobody descends for ever. */
+/* Parse trees lean: with even odds a part of n leaves splits off one, else it splits anywhere.
+ * Depth, so drawn, is near that of the Stanford treebank's at every size. Large parts are halved,
+ * so that nobody descends for ever. */
 static int32_t put_drawn(struct tt_sim_cells *self, int32_t first, int32_t count, int32_t *at,
                          struct tt_prng *prng) {
     if (count == 1)
         return first;
     int32_t left_count = count - count / 2;
     if (count <= LARGE_PART)
-        left_count = tt_prng_below(prng, 2) == 0
-                         ? 1
-                         : 1 + (int32_t)tt_prng_below(prng, (uint64_t)count - 1);
+        left_count =
+            tt_prng_below(prng, 2) == 0 ? 1 : 1 + (int32_t)tt_prng_below(prng, (uint64_t)count - 1);
     int32_t left = put_drawn(self, first, left_count, at, prng);
     int32_t right = put_drawn(self, first + left_count, count - left_count, at, prng);
     put_node(self, *at, left, right);
