@@ -9,7 +9,8 @@
 /* One executor: the requests merged on it. */
 struct lane {
     struct tt_cell_queues cells; /* theirs */
-    int32_t members;             /* that have not left */
+    struct tt_list merged;       /* the requests, but for those that have left */
+    int32_t members;             /* how many */
     int64_t merged_at;           /* the host is through with merging */
 };
 
@@ -59,8 +60,22 @@ static void leave(struct tt_policy *self, struct tt_request *request) {
     if (!lane)
         return; /* it has left already, but for its cells */
     tt_cell_queues_forget(&lane->cells, request);
+    tt_list_remove(&request->link);
     lane->members--;
     request->policy_word = 0;
+}
+
+/* The executor takes no more tasks: members without cells in flight there wait to be merged anew,
+ * with what they have left. */
+static void spill(struct tt_policy *self, struct lane *lane) {
+    for (struct tt_list_node *node = lane->merged.head.next; node != &lane->merged.head;) {
+        struct tt_request *request = TT_CONTAINER_OF(node, struct tt_request, link);
+        node = node->next;
+        if (request->cells_in_flight > 0 || request->state == TT_REQUEST_LEAVING)
+            continue;
+        leave(self, request);
+        tt_queues_put(&self->queues, request);
+    }
 }
 
 static void merged_finished(struct tt_policy *self, int64_t now, const struct tt_task *task) {
@@ -69,12 +84,14 @@ static void merged_finished(struct tt_policy *self, int64_t now, const struct tt
     for (int32_t i = 0; i < task->count; i++)
         if (task->items[i].request->state == TT_REQUEST_LEAVING)
             leave(self, task->items[i].request);
+    if (self->queues.domain->executors[task->executor].state != TT_EXECUTOR_UP)
+        spill(self, &self->lanes[task->executor]);
     tt_queues_executor_freed(&self->queues, task->executor);
 }
 
 static void merged_cancelled(struct tt_policy *self, int64_t now, struct tt_request *request) {
     (void)now;
-    if (tt_list_linked(&request->link))
+    if (request->policy_word == 0)
         tt_queues_take(&self->queues, request);
     else
         leave(self, request);
@@ -90,10 +107,13 @@ static void merge(struct tt_policy *self, int64_t now, int32_t executor, int32_t
         tt_queues_take(&self->queues, request);
         request->policy_word = 1 + executor;
         lane->members++;
+        tt_list_push_back(&lane->merged, &request->link);
         cells += request->graph->cell_count;
-        for (int32_t i = 0; i < request->graph->subgraph_count; i++)
-            if (request->graph->subgraphs[i].waits_for == 0)
-                tt_cell_queues_put(&lane->cells, &request->graph->subgraphs[i]);
+        for (int32_t i = 0; i < request->graph->subgraph_count; i++) {
+            struct tt_cell_subgraph *subgraph = &request->graph->subgraphs[i];
+            if (subgraph->waits_for == 0 && subgraph->ready > 0)
+                tt_cell_queues_put(&lane->cells, subgraph);
+        }
     }
     lane->merged_at = tt_instant_add(now, cells * self->merge_cell_ns);
 }
@@ -109,20 +129,20 @@ static struct tt_cell_type *first_type(const struct lane *lane) {
 }
 
 static void merged_decide(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
-    const struct tt_heap_entry *idle;
-    while ((idle = tt_heap_top(&self->queues.idle))) {
-        int32_t executor = idle->id;
-        struct lane *lane = &self->lanes[executor];
+    const struct tt_mechanism *domain = self->queues.domain;
+    for (int32_t e = 0; e < domain->executor_capacity; e++) {
+        struct lane *lane = &self->lanes[e];
+        if (!tt_heap_contains(&self->queues.idle, e))
+            continue;
         const struct tt_heap_entry *oldest = tt_heap_top(&self->queues.heads);
         if (lane->members == 0 && oldest)
-            merge(self, now, executor, oldest->id);
+            merge(self, now, e, oldest->id);
         if (lane->members == 0)
-            return; /* and nobody waits */
+            continue; /* and nobody waits */
         struct tt_cell_type *type = first_type(lane);
         tt_assert(type != NULL); /* members of an idle executor have ready cells */
-        tt_cell_queues_run(&lane->cells, actions, type, executor, 1,
-                           tt_instant_max(now, lane->merged_at));
-        tt_heap_remove(&self->queues.idle, executor);
+        tt_cell_queues_run(&lane->cells, actions, type, e, 1, tt_instant_max(now, lane->merged_at));
+        tt_heap_remove(&self->queues.idle, e);
     }
 }
 
@@ -142,13 +162,20 @@ static void merged_executor_changed(struct tt_policy *self, int64_t now, int32_t
                                     enum tt_change change) {
     (void)now;
     tt_queues_executor_changed(&self->queues, executor, change);
+    if (change == TT_CHANGE_DRAINING)
+        spill(self, &self->lanes[executor]);
 }
 
 static void merged_check(const struct tt_policy *self) {
     tt_queues_check(&self->queues);
     for (int32_t e = 0; e < self->queues.domain->executor_capacity; e++) {
-        tt_assert(self->lanes[e].members >= 0);
-        tt_cell_queues_check(&self->lanes[e].cells);
+        const struct lane *lane = &self->lanes[e];
+        int32_t members = 0;
+        for (struct tt_list_node *node = lane->merged.head.next; node != &lane->merged.head;
+             node = node->next, members++)
+            tt_assert(TT_CONTAINER_OF(node, struct tt_request, link)->policy_word == e + 1);
+        tt_assert(members == lane->members);
+        tt_cell_queues_check(&lane->cells);
     }
 }
 
@@ -165,8 +192,10 @@ static void merged_free(struct tt_policy *take_self) {
 static enum tt_err lanes_init(struct tt_policy *self, const struct tt_mechanism *domain) {
     self->lanes = calloc((size_t)domain->executor_capacity, sizeof(*self->lanes));
     enum tt_err err = self->lanes ? TT_OK : TT_ERR_NO_MEMORY;
-    for (int32_t e = 0; !err && e < domain->executor_capacity; e++)
+    for (int32_t e = 0; !err && e < domain->executor_capacity; e++) {
+        tt_list_init(&self->lanes[e].merged);
         err = tt_cell_queues_init(&self->lanes[e].cells, domain);
+    }
     return err;
 }
 
