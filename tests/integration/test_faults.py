@@ -243,8 +243,8 @@ class Overload(FaultCase):
                 while time.monotonic() < end:
                     found.sendall(text)
                     status, headers, answer = hear(file)
-                    if status == 503 and headers["Retry-After"] != "1":
-                        faults.append(answer)
+                    if status == 503 and not 1 <= int(headers["Retry-After"]) <= 60:
+                        faults.append((headers["Retry-After"], answer))
                     mine[status] = mine.get(status, 0) + 1
             except Exception as error:
                 faults.append(repr(error))
