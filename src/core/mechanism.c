@@ -2,6 +2,7 @@
 
 #include "base/instant.h"
 #include "core/observer.h"
+#include "core/waiting.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -128,71 +129,16 @@ static void advance(struct tt_mechanism *self, int64_t now) {
     self->now = now;
 }
 
-/* ---- who waits ---- */
-
-/* The rule for the request; NULL: none. */
-static const struct tt_queue_rule *rule_of(const struct tt_mechanism *self,
-                                           const struct tt_request *request) {
-    const struct tt_step_model *model = self->models[request->model];
-    if (!model->rules)
-        return NULL;
-    tt_assert(request->priority >= 0 && request->priority < model->rule_count);
-    return &model->rules[request->priority];
-}
-
-static int32_t *waiting_of(const struct tt_mechanism *self, const struct tt_request *request) {
-    return &self->waiting[(ptrdiff_t)request->model * (TT_QUEUE_MAX_LEVELS + 1) +
-                          request->priority];
-}
-
-/* The last instant at which the request, alone, may start in time; TT_NEVER where nobody asks. */
-static int64_t latest_alone(const struct tt_mechanism *self, const struct tt_request *request) {
-    if (request->deadline_at == TT_NEVER || rule_of(self, request)->compute_late)
-        return TT_NEVER;
-    const struct tt_profile *whole = self->models[request->model]->whole;
-    return request->deadline_at - tt_profile_latency(whole, request->rows, request->length);
-}
-
-/* It has lost its deadline, and stands behind all others. */
-static bool is_late(const struct tt_request *request) { return request->number & TT_REQUEST_LATE; }
+/* ---- who comes and goes ---- */
 
 int64_t tt_mechanism_ahead_ns(const struct tt_mechanism *self, const struct tt_request *request) {
     return tt_backlog_ahead(&self->backlog, request, self->executors_up);
 }
 
-static void begin_waiting(struct tt_mechanism *self, struct tt_request *request) {
-    request->waits = true;
-    ++*waiting_of(self, request);
-    if (!is_late(request))
-        tt_backlog_begin(&self->backlog, self->models[request->model], request);
-    int64_t latest_at = latest_alone(self, request);
-    if (latest_at != TT_NEVER)
-        tt_heap_set(&self->latest, (int32_t)request->handle.index, latest_at, 0);
-}
-
-static void stop_waiting(struct tt_mechanism *self, struct tt_request *request) {
-    if (!request->waits)
-        return;
-    request->waits = false;
-    --*waiting_of(self, request);
-    if (!is_late(request))
-        tt_backlog_end(&self->backlog, self->models[request->model], request);
-    tt_heap_remove(&self->latest, (int32_t)request->handle.index);
-}
-
-/* The request loses its deadline, and its place to all others of its level. */
-static void make_late(struct tt_mechanism *self, struct tt_request *request) {
-    if (request->waits)
-        tt_backlog_end(&self->backlog, self->models[request->model], request);
-    request->deadline_at = TT_NEVER;
-    request->number |= TT_REQUEST_LATE;
-    tt_heap_remove(&self->latest, (int32_t)request->handle.index);
-}
-
 /* Its end is told; its memory stays. */
 static void tell_end(struct tt_mechanism *self, struct tt_request *request, enum tt_ending ending,
                      enum tt_drop_reason reason) {
-    stop_waiting(self, request);
+    tt_waiting_end(self, request);
     if (ending == TT_ENDING_DROPPED)
         NOTIFY(self, .kind = TT_EVENT_DROP, .request = request, .reason = reason);
     NOTIFY(self, .kind = TT_EVENT_ENDED, .request = request, .ending = ending, .reason = reason);
@@ -223,21 +169,21 @@ static void end_request(struct tt_mechanism *self, struct tt_request *request,
 /* Lets the request in, or ends it: its level is full, or it is lost already, alone or behind those
  * who wait. */
 static bool admit(struct tt_mechanism *self, int64_t now, struct tt_request *request) {
-    const struct tt_queue_rule *rule = rule_of(self, request);
-    if (rule->max_count > 0 && *waiting_of(self, request) >= rule->max_count) {
+    const struct tt_queue_rule *rule = tt_waiting_rule(self, request);
+    if (rule->max_count > 0 && *tt_waiting_count(self, request) >= rule->max_count) {
         end_request(self, request, TT_ENDING_DROPPED, TT_DROP_QUEUE_FULL);
         return false;
     }
-    int64_t latest_at = latest_alone(self, request);
+    int64_t latest_at = tt_waiting_latest_alone(self, request);
     if (latest_at != TT_NEVER && latest_at - tt_mechanism_ahead_ns(self, request) < now) {
         if (!rule->delay_late) {
             end_request(self, request, TT_ENDING_DROPPED,
                         latest_at < now ? TT_DROP_DEADLINE : TT_DROP_EARLY);
             return false;
         }
-        make_late(self, request);
+        tt_waiting_make_late(self, request);
     }
-    begin_waiting(self, request);
+    tt_waiting_begin(self, request);
     return true;
 }
 
@@ -510,8 +456,8 @@ static void expire(struct tt_mechanism *self, int64_t now) {
         struct tt_request *request = tt_request_pool_at(&self->requests, (uint32_t)top->id);
         tt_assert(request->state == TT_REQUEST_QUEUED && request->waits);
         self->ops->cancelled(self->policy, now, request);
-        if (rule_of(self, request)->delay_late) {
-            make_late(self, request);
+        if (tt_waiting_rule(self, request)->delay_late) {
+            tt_waiting_make_late(self, request);
             arrive_again(self, now, request);
         } else {
             end_request(self, request, TT_ENDING_DROPPED, TT_DROP_DEADLINE);
@@ -591,7 +537,7 @@ void tt_mechanism_run_add(struct tt_mechanism *self, struct tt_request *request)
     tt_assert(task->count < task->capacity);
     task->rows += request->rows;
     tt_assert(task->rows <= self->models[task->model]->max_batch);
-    stop_waiting(self, request);
+    tt_waiting_end(self, request);
     task->items[task->count++] = (struct tt_task_item){.request = request};
     request->state = TT_REQUEST_RUNNING;
     request->task = task;
@@ -609,7 +555,7 @@ void tt_mechanism_run_add_cell(struct tt_mechanism *self, struct tt_cell_subgrap
     task->rows += request->rows;
     tt_assert(task->rows <=
               tt_step_max_rows(self->models[task->model], task->first_step, task->last_step));
-    stop_waiting(self, request);
+    tt_waiting_end(self, request);
     task->walk = TT_WALK_ONCE;
     task->items[task->count++] = (struct tt_task_item){
         .request = request,
@@ -644,10 +590,10 @@ void tt_mechanism_drop(struct tt_mechanism *self, struct tt_request *request,
                        enum tt_drop_reason reason) {
     tt_assert(self->deciding);
     tt_assert(request->state == TT_REQUEST_QUEUED || (request->graph && !request->told));
-    const struct tt_queue_rule *rule = request->waits ? rule_of(self, request) : NULL;
-    if (rule && rule->delay_late && !is_late(request) &&
+    const struct tt_queue_rule *rule = request->waits ? tt_waiting_rule(self, request) : NULL;
+    if (rule && rule->delay_late && !tt_waiting_is_late(request) &&
         (reason == TT_DROP_DEADLINE || reason == TT_DROP_EARLY)) {
-        make_late(self, request);
+        tt_waiting_make_late(self, request);
         tt_list_push_back(&self->late, &request->link);
         return;
     }
