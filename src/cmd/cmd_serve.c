@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -362,6 +363,25 @@ static void catch_signals(struct tt_listener *listener) {
     sigaction(SIGINT, &action, NULL);
 }
 
+/* What to type next: a question to the demo's smallest model, or what there is. */
+static void suggest(struct tt_log *log, const struct flags *flags, const char *host, int port) {
+    bool has_demo = false;
+    for (int32_t i = 0; i < flags->control.repository_count; i++) {
+        char path[PATH_MAX];
+        int length = snprintf(path, sizeof(path), "%s/mlp", flags->repositories[i]);
+        has_demo = has_demo || (length < (int)sizeof(path) && access(path, F_OK) == 0);
+    }
+    if (has_demo)
+        tt_log_write(log, TT_LOG_INFO, NULL,
+                     "try: curl http://%s:%d/v2/models/mlp/infer -d '{\"inputs\":[{\"name\":"
+                     "\"input\",\"shape\":[1,16],\"datatype\":\"FP32\",\"data\":[1,0,0,0,0,0,0,0,0,"
+                     "0,0,0,0,0,0,0]}]}'",
+                     host, port);
+    else
+        tt_log_write(log, TT_LOG_INFO, NULL, "try: curl -X POST http://%s:%d/v2/repository/index",
+                     host, port);
+}
+
 static int serve(struct tt_control *control, const struct flags *flags) {
     struct tt_message why;
     struct tt_listener_options options = flags->listener;
@@ -388,11 +408,7 @@ static int serve(struct tt_control *control, const struct flags *flags) {
     tt_log_write(log, TT_LOG_INFO, NULL, "serving %d of %d models at http://%s:%d",
                  tt_control_ready_count(control), tt_control_model_count(control), options.host,
                  tt_listener_port(listener));
-    tt_log_write(log, TT_LOG_INFO, NULL,
-                 "try: curl http://%s:%d/v2/models/mlp/infer -d '{\"inputs\":[{\"name\":"
-                 "\"input\",\"shape\":[1,16],\"datatype\":\"FP32\",\"data\":[1,0,0,0,0,0,0,0,0,"
-                 "0,0,0,0,0,0,0]}]}'",
-                 options.host, tt_listener_port(listener));
+    suggest(log, flags, options.host, tt_listener_port(listener));
     tt_listener_run(listener);
     running = NULL;
     tt_listener_close(listener);
