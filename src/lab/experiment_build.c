@@ -249,6 +249,8 @@ static enum tt_err build_policy(const struct tt_experiment *self, struct tt_scen
             return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", self->path);
     }
     const struct tt_policy_kind *kind = tt_policy_find(name);
+    if (scenario->depth == 0)
+        scenario->depth = tt_policy_standard_depth(kind);
     int64_t values[TT_MAX_OPTIONS];
     struct tt_option options[TT_MAX_OPTIONS];
     for (size_t i = 0; i < count; i++)
@@ -292,7 +294,7 @@ static enum tt_err build_times(const struct tt_experiment *self, struct tt_scena
     if (message->depth < 0 || message->depth > 1024)
         return tt_experiment_wrong(self, message, "depth", why, "depth is %d; it must be 1 .. 1024",
                                    message->depth);
-    scenario->depth = message->depth > 0 ? message->depth : 1;
+    scenario->depth = message->depth; /* 0: as the policy needs it */
     scenario->seed = (uint64_t)message->seed;
     return TT_OK;
 }

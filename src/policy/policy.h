@@ -87,6 +87,12 @@ struct tt_policy_kind {
     const struct tt_policy_ops *ops;
 };
 
+/* Tasks that an executor takes at once where nobody says: those that work by cells submit several
+ * at a visit. */
+static inline int32_t tt_policy_standard_depth(const struct tt_policy_kind *kind) {
+    return kind->ops->released ? 16 : 1;
+}
+
 /* By name; NULL when there is none. */
 const struct tt_policy_kind *tt_policy_find(const char *name);
 int32_t tt_policy_count(void);

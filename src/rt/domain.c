@@ -14,16 +14,15 @@ struct tt_domain_task {
     struct tt_list_node decided;                 /* until it is handed over */
 };
 
-/* Policies that work by cells submit several tasks at a time. */
-enum { CELL_DEPTH = 16 };
-
 bool tt_domain_works_by_cells(const char *policy) {
     const struct tt_policy_kind *kind = tt_policy_find(policy);
     return kind && kind->ops->released;
 }
 
 int32_t tt_domain_depth(const char *policy, int32_t asked) {
-    int32_t least = tt_domain_works_by_cells(policy) ? CELL_DEPTH : TT_DOMAIN_DEPTH;
+    const struct tt_policy_kind *kind = tt_policy_find(policy);
+    int32_t standard = kind ? tt_policy_standard_depth(kind) : 1;
+    int32_t least = standard > TT_DOMAIN_DEPTH ? standard : TT_DOMAIN_DEPTH;
     return asked > least ? asked : least;
 }
 
