@@ -146,7 +146,7 @@ static void place_specs(struct tt_cell_graph *self, const struct tt_cell_spec *s
         if (first) {
             subgraph->first_step = specs[i].first_step;
             subgraph->last_step = specs[i].last_step;
-            subgraph->open_ended = specs[i].open_ended;
+            subgraph->open_ended = specs[i].open_ended && specs[i].repeat > 1;
             subgraph->executor = -1;
             subgraph->spec = i;
             subgraph->first_ready = subgraph->last_ready = -1;
