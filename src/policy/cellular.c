@@ -12,7 +12,7 @@ enum choose { CHOOSE_TYPE, CHOOSE_SLACK };
 struct tt_policy {
     struct tt_queues queues; /* who has not begun, and who is idle */
     struct tt_cell_queues cells;
-    int64_t max_tasks, min_batch, ahead;
+    int64_t max_tasks, min_batch;
     enum choose choose;
 };
 
@@ -57,19 +57,10 @@ static void cellular_released(struct tt_policy *self, int64_t now,
     tt_cell_queues_put(&self->cells, subgraph);
 }
 
-/* Its next visit is due once so few of its tasks are left. */
-static void look_at(struct tt_policy *self, int32_t executor) {
-    const struct tt_executor *e = &self->queues.domain->executors[executor];
-    if (e->state == TT_EXECUTOR_UP && e->queued <= self->ahead)
-        tt_heap_set(&self->queues.idle, executor, executor, 0);
-    else
-        tt_heap_remove(&self->queues.idle, executor);
-}
-
 static void cellular_finished(struct tt_policy *self, int64_t now, const struct tt_task *task) {
     (void)now;
     tt_cell_queues_finished(&self->cells, task);
-    look_at(self, task->executor);
+    tt_queues_executor_freed(&self->queues, task->executor);
 }
 
 static void cellular_cancelled(struct tt_policy *self, int64_t now, struct tt_request *request) {
@@ -123,16 +114,17 @@ static struct tt_cell_type *choose_type(const struct tt_policy *self, int32_t ex
 static void submit(struct tt_policy *self, int64_t now, struct tt_mechanism *actions,
                    int32_t executor, struct tt_cell_type *type) {
     for (int64_t i = 0; i < self->max_tasks && tt_mechanism_has_room(actions, executor); i++) {
-        int32_t min_rows = i == 0 ? 1 : (int32_t)self->min_batch;
+        int64_t min_rows = i == 0 ? 1 : tt_instant_min(self->min_batch, type->max_rows);
         const struct tt_task *task =
-            tt_cell_queues_run(&self->cells, actions, type, executor, min_rows, now);
+            tt_cell_queues_run(&self->cells, actions, type, executor, (int32_t)min_rows, now);
         if (!task)
             break;
         for (int32_t k = 0; k < task->count; k++)
             if (tt_list_linked(&task->items[k].request->link)) /* this is its first */
                 tt_queues_take(&self->queues, task->items[k].request);
     }
-    look_at(self, executor);
+    if (self->queues.domain->executors[executor].queued > self->queues.ahead)
+        tt_heap_remove(&self->queues.idle, executor); /* its next visit is not due */
 }
 
 /* Gives up who cannot make it, with all its cells. */
@@ -198,13 +190,12 @@ static enum tt_err take_options(struct tt_policy *self, const struct tt_policy_s
                        "to that",
                        (long long)self->max_tasks, depth);
     self->min_batch = values[MIN_BATCH];
-    self->ahead = values[AHEAD];
-    if (self->ahead >= depth)
+    if (values[AHEAD] >= depth)
         return tt_fail(
             TT_ERR_INVALID, why,
             "ahead is %lld, but an executor takes %d tasks at once; raise its depth above "
             "that",
-            (long long)self->ahead, depth);
+            (long long)values[AHEAD], depth);
     self->choose = (enum choose)values[CHOOSE];
     return TT_OK;
 }
@@ -224,6 +215,7 @@ static enum tt_err cellular_create(const struct tt_policy_kind *kind,
     if (!err)
         err = tt_queues_init(&self->queues, setup, TT_FIFO_DEADLINE, values[DROP] != 0, why);
     if (!err) {
+        self->queues.ahead = values[AHEAD];
         err = tt_cell_queues_init(&self->cells, setup->domain);
         if (err)
             err = tt_fail(err, why, "out of memory");

@@ -7,7 +7,8 @@
  * several the one that comes later in its model (decoder before encoder, internal nodes before
  * leaves), then the one whose oldest subgraph was released first. Of it up to `max_tasks` tasks are
  * submitted at once, each of the cells that the one before made ready and of others in the order of
- * their subgraphs' release; a follow-up task of less than `min_batch` rows is not.
+ * their subgraphs' release; but no follow-up task while fewer than `min_batch` rows are ready, and
+ * fewer than fill a batch.
  *
  * A subgraph stays with the executor that has cells of it in flight (C5). What is ready of it then
  * waits there, and does not count when a type is chosen for another executor. A type's largest

@@ -141,7 +141,7 @@ void tt_queues_take(struct tt_queues *self, struct tt_request *request) {
 
 void tt_queues_executor_freed(struct tt_queues *self, int32_t executor) {
     const struct tt_executor *e = &self->domain->executors[executor];
-    if (e->state == TT_EXECUTOR_UP && e->queued == 0)
+    if (e->state == TT_EXECUTOR_UP && e->queued <= self->ahead)
         tt_heap_set(&self->idle, executor, executor, 0);
 }
 
@@ -244,7 +244,7 @@ void tt_queues_check(const struct tt_queues *self) {
     }
     for (int32_t e = 0; e < self->domain->executor_capacity; e++) {
         const struct tt_executor *executor = &self->domain->executors[e];
-        bool idle = executor->state == TT_EXECUTOR_UP && executor->queued == 0;
+        bool idle = executor->state == TT_EXECUTOR_UP && executor->queued <= self->ahead;
         tt_assert(tt_heap_contains(&self->idle, e) == idle);
     }
 }

@@ -44,6 +44,8 @@ struct tt_queues {
     const struct tt_mechanism *domain;
     int64_t d_ctrl_ns, d_data_ns;
     bool drops;
+    int64_t ahead;         /* executors with so many tasks or fewer are idle; 0 unless the policy,
+                              before it is told of any, says more */
     struct tt_fifo *fifos; /* [model_capacity] */
     struct tt_heap heads, lost, idle;
 };
