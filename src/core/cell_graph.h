@@ -1,4 +1,4 @@
-/* A request by cells (C1-C3): which cells it takes, which reads which, and how far it is.
+/* C3: a request by cells: which cells it takes, which reads which, and how far it is.
  *
  * A cell is a row of a model's steps that runs as one (most often a single step: one recurrent
  * cell). An unfold function turns a request into specs: cells in an order in which each reads only

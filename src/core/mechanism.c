@@ -550,7 +550,8 @@ void tt_mechanism_run_add_cell(struct tt_mechanism *self, struct tt_cell_subgrap
     tt_assert(request->state == TT_REQUEST_QUEUED || request->state == TT_REQUEST_RUNNING);
     tt_assert(request->model == task->model);
     tt_assert(subgraph->first_step == task->first_step && subgraph->last_step == task->last_step);
-    tt_assert(subgraph->executor < 0 || subgraph->executor == task->executor); /* C5 */
+    /* C5: it stays where cells of it are in flight. */
+    tt_assert(subgraph->executor < 0 || subgraph->executor == task->executor);
     tt_assert(task->count < task->capacity);
     task->rows += request->rows;
     tt_assert(task->rows <=

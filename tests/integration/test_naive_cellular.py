@@ -146,6 +146,7 @@ class NaiveCellular(unittest.TestCase):
         self.assertEqual(len(found), len(expected), what)
         return len(found)
 
+    # C3, C4, C5: whatever is ready where, which type goes, and where it may go.
     def test_drawn_worlds(self):
         tasks = 0
         for seed in range(SEED, SEED + CASES):
@@ -186,6 +187,7 @@ class Figure5(unittest.TestCase):
         self.assertEqual([(row[0], row[1]) for row in rows], [(i * 10**6, (i + 1) * 10**6) for i in range(len(rows))])
         return ["".join(str(1 + number) for number in row[5]) for row in rows]
 
+    # C4: so many tasks per visit, and none below the minimum batch.
     def test_one_task_per_visit(self):
         self.assertEqual(self.units(), ["1234", "1234", "2345", "4567", "4567", "5678", "56", "6", "6", "6"])
 
