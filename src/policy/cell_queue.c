@@ -226,7 +226,7 @@ void tt_cell_queues_finished(struct tt_cell_queues *self, const struct tt_task *
     struct tt_cell_type *type = &self->types[task->model][task->first_step];
     type->running--;
     for (int32_t i = 0; i < task->count; i++)
-        if (task->items[i].request->state == TT_REQUEST_LEAVING)
+        if (task->items[i].ends) /* who had left before was forgotten then */
             tt_cell_queues_forget(self, task->items[i].request);
     /* They come in order: each finds its place behind the one before. */
     struct tt_list_node *at = type->queue.head.next;
