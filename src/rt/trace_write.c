@@ -111,7 +111,11 @@ static void name_thread(struct writing *self, int32_t domain, int64_t thread, co
 }
 
 static void write_batch(struct writing *self, const struct tt_trace_record *batch) {
-    static const char *const outcomes[] = {"done", "preempted", "aborted", "failed"};
+    static const char *const outcomes[] = {[TT_OUTCOME_DONE] = "done",
+                                           [TT_OUTCOME_PREEMPTED] = "preempted",
+                                           [TT_OUTCOME_PARTED] = "parted",
+                                           [TT_OUTCOME_ABORTED] = "aborted",
+                                           [TT_OUTCOME_FAILED] = "failed"};
     begin(self, "X", batch->domain, batch->executor + 1);
     put_time(self, "ts", batch->begin_at);
     put_time(self, "dur", tt_instant_max(batch->end_at - batch->begin_at, 0));
@@ -119,7 +123,7 @@ static void write_batch(struct writing *self, const struct tt_trace_record *batc
                    ",\"cat\":\"batch\",\"name\":%s,\"args\":{\"run\":%lld,\"rows\":%d,"
                    "\"requests\":%d,\"first_step\":%d,\"last_step_done\":%d,\"outcome\":\"%s\"",
                    self->trace->names[batch->name], (long long)batch->run, batch->rows,
-                   batch->count, batch->first_step, batch->last_step, outcomes[batch->outcome & 3]);
+                   batch->count, batch->first_step, batch->last_step, outcomes[batch->outcome]);
     put_time(self, "decided_us_before", tt_instant_max(batch->begin_at - batch->number, 0));
     tt_text_puts(self->out, "}}");
 }
