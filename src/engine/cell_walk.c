@@ -9,10 +9,9 @@ enum { NOW, NEXT, KEPT }; /* of a sequence's slots: what was made last, what is 
 
 struct walk {
     struct tt_cell_batch *batch;
-    struct tt_engine_sequence *sequences;
-    int32_t count;
+    struct tt_engine_task *task;
     int32_t now;     /* which of the first two slots of everybody holds the last cell's state */
-    bool begun;      /* some cell has run: there are states */
+    bool begun;      /* some cell has run in this task: that is where states lie */
     int32_t running; /* sequences that are not through with the type at hand */
 };
 
@@ -39,32 +38,32 @@ static void copy_slot(const struct tt_ort_cells *cells, int32_t to, int32_t from
 static void run_round(struct walk *self, int32_t type, int32_t round) {
     struct tt_cell_batch *batch = self->batch;
     struct tt_engine_cell *cells = batch->desk->cells;
-    for (int32_t i = 0; i < self->count; i++) {
-        struct tt_engine_sequence *sequence = &self->sequences[i];
-        int32_t last = sequence->repeats[type] - 1;
+    for (int32_t i = 0; i < self->task->member_count; i++) {
+        struct tt_engine_sequence *sequence = &self->task->sequences[i];
+        int32_t last = sequence->repeats[type] - 1, at = sequence->round + round;
         cells[i] = (struct tt_engine_cell){.inputs = sequence->inputs,
-                                           .element = round < last ? round : last,
+                                           .element = at < last ? at : last,
                                            .slot = sequence->slots[!self->now],
                                            .why = sequence->why};
-        cells[i].sources[0] = self->begun ? sequence->slots[self->now] : -1;
+        cells[i].sources[0] = self->begun ? sequence->slots[self->now] : sequence->state;
     }
     batch->type = type;
     batch->cells = cells;
-    batch->count = self->count;
+    batch->count = self->task->member_count;
     tt_cell_step_run_each(batch);
     self->now = !self->now;
     self->begun = true;
 }
 
 /* What the round was for everybody who was not through yet. */
-static void settle_round(struct walk *self, int32_t type, int32_t round, bool *through) {
+static void settle_round(struct walk *self, int32_t type, int32_t round) {
     const struct tt_ort_model *model = self->batch->model;
     const struct tt_cells *cells = model->cells->cells;
     bool emits = model->cells->plans[type].emit >= 0;
-    for (int32_t i = 0; i < self->count; i++) {
-        struct tt_engine_sequence *sequence = &self->sequences[i];
+    for (int32_t i = 0; i < self->task->member_count; i++) {
+        struct tt_engine_sequence *sequence = &self->task->sequences[i];
         const struct tt_engine_cell *cell = &self->batch->desk->cells[i];
-        if (through[i])
+        if (sequence->through)
             continue;
         bool is_last_type = type == model->step_count - 1;
         if (!sequence->err)
@@ -72,43 +71,70 @@ static void settle_round(struct walk *self, int32_t type, int32_t round, bool *t
         if (!sequence->err && emits && is_last_type)
             sequence->err = tt_cell_answer_emit(sequence->answer, &model->model, cell->slot,
                                                 sequence->repeats[type]);
-        through[i] = sequence->err || round == sequence->repeats[type] - 1 ||
-                     (emits && tt_cells_is_end(cells, cell->emitted));
-        if (!through[i])
+        sequence->through = sequence->err ||
+                            sequence->round + round == sequence->repeats[type] - 1 ||
+                            (emits && tt_cells_is_end(cells, cell->emitted));
+        if (!sequence->through)
             continue;
         self->running--;
-        copy_slot(model->cells, sequence->slots[KEPT], cell->slot);
+        if (!self->task->parting)
+            copy_slot(model->cells, sequence->slots[KEPT], cell->slot);
     }
 }
 
-static bool run_type(struct walk *self, int32_t type, bool *through,
-                     bool (*is_aborted)(void *context), void *context) {
-    memset(through, 0, (size_t)self->count);
-    self->running = self->count;
-    for (int32_t round = 0; self->running > 0; round++) {
-        if (is_aborted(context))
-            return false;
+/* The walk goes no further with this type, after `rounds` cells of it: where everybody stands. */
+static void leave_type(struct walk *self, int32_t type, int32_t rounds) {
+    self->task->last_step_done = type;
+    for (int32_t i = 0; i < self->task->member_count; i++) {
+        struct tt_engine_sequence *sequence = &self->task->sequences[i];
+        sequence->round = sequence->through ? 0 : sequence->round + rounds;
+        sequence->state = sequence->slots[self->now];
+        if (!self->task->parting)
+            copy_slot(self->batch->model->cells, sequence->state, sequence->slots[KEPT]);
+    }
+}
+
+static enum tt_engine_outcome run_type(struct walk *self, int32_t type,
+                                       enum tt_worker_stop (*asked)(struct tt_worker *worker),
+                                       struct tt_worker *worker) {
+    struct tt_engine_task *task = self->task;
+    self->running = task->member_count;
+    for (int32_t i = 0; i < task->member_count; i++)
+        task->sequences[i].through = false;
+    for (int32_t round = 0;; round++) {
         run_round(self, type, round);
-        settle_round(self, type, round, through);
+        settle_round(self, type, round);
+        bool over = self->running == 0;
+        enum tt_worker_stop stop = TT_WORKER_GO;
+        if (!over || type < task->last_step)
+            stop = asked(worker);
+        if (stop == TT_WORKER_ABORT)
+            return TT_ENGINE_ABORTED;
+        bool parts = task->parting && self->running < task->member_count;
+        if (!over && !parts && !(task->parting && stop == TT_WORKER_YIELD))
+            continue;
+        leave_type(self, type, round + 1);
+        if (!over && parts)
+            return TT_ENGINE_PARTED;
+        return stop == TT_WORKER_YIELD ? TT_ENGINE_PREEMPTED : TT_ENGINE_DONE;
     }
-    for (int32_t i = 0; i < self->count; i++)
-        copy_slot(self->batch->model->cells, self->sequences[i].slots[self->now],
-                  self->sequences[i].slots[KEPT]);
-    return true;
 }
 
-bool tt_cell_walk_run(struct tt_cell_batch *batch, struct tt_engine_sequence *sequences,
-                      int32_t count, bool (*is_aborted)(void *context), void *context) {
-    struct walk self = {.batch = batch, .sequences = sequences, .count = count};
-    bool *through = malloc((size_t)count);
-    bool room = through && ensure_cells(batch->desk, count);
-    for (int32_t i = 0; i < count; i++)
-        sequences[i].err = room ? TT_OK
-                                : tt_fail(TT_ERR_NO_MEMORY, sequences[i].why,
-                                          "out of memory for a batch of %d", count);
-    bool finished = true;
-    for (int32_t type = 0; room && finished && type < batch->model->step_count; type++)
-        finished = run_type(&self, type, through, is_aborted, context);
-    free(through);
-    return finished;
+enum tt_engine_outcome tt_cell_walk_run(struct tt_cell_batch *batch,
+                                        enum tt_worker_stop (*asked)(struct tt_worker *worker),
+                                        struct tt_worker *worker) {
+    struct tt_engine_task *task = batch->task;
+    struct walk self = {.batch = batch, .task = task};
+    bool room = ensure_cells(batch->desk, task->member_count);
+    for (int32_t i = 0; i < task->member_count; i++)
+        task->sequences[i].err =
+            room ? TT_OK
+                 : tt_fail(TT_ERR_NO_MEMORY, task->sequences[i].why,
+                           "out of memory for a batch of %d", task->member_count);
+    task->last_step_done = task->last_step;
+    enum tt_engine_outcome outcome = TT_ENGINE_DONE;
+    for (int32_t type = task->first_step;
+         room && outcome == TT_ENGINE_DONE && type <= task->last_step; type++)
+        outcome = run_type(&self, type, asked, worker);
+    return outcome;
 }

@@ -85,21 +85,32 @@ struct tt_engine_cell {
     int64_t emitted;        /* the integer that it emitted, if its type does */
 };
 
-/* A request that goes through all its chains in one task, all members in step (C7): what whole
- * sequences in one batch are. Who is through waits for the longest, and its rows are computed on.
- */
+/* A request that goes through its chains in step with the other members (C7): what whole sequences
+ * in one batch are. Who is through with a chain waits for the longest, and its rows are computed
+ * on; or, where the members part, the task ends there (L6). A task may begin where earlier ones
+ * left its members, whatever batches those were and however many cells each has behind it. */
 struct tt_engine_sequence {
     const struct tt_tensor_view *inputs; /* as above */
     void *user;
     const int32_t *repeats; /* [step_count]: cells of each type, in a decoder the most; borrowed */
-    int32_t slots[3];       /* of its own */
+    int32_t slots[3];       /* of its own; the last may be the one that holds `state` */
     struct tt_cell_answer *answer; /* what it emits goes there, and what its last cell gave */
+    /* Where it stands: cells behind it of the type of first_step, and the slot that its last cell
+     * wrote (-1: none has run). Set anew at completion, but not when aborted; then the round is of
+     * the type of last_step_done, 0 where it is through with that. */
+    int32_t round, state;
+    bool through;
     /* Set at completion: */
     enum tt_err err;
     struct tt_message *why;
 };
 
-enum tt_engine_outcome { TT_ENGINE_DONE, TT_ENGINE_ABORTED, TT_ENGINE_PREEMPTED };
+enum tt_engine_outcome {
+    TT_ENGINE_DONE,
+    TT_ENGINE_ABORTED,
+    TT_ENGINE_PREEMPTED,
+    TT_ENGINE_PARTED, /* some sequences are through with the type of last_step_done, others not */
+};
 
 struct tt_engine_task {
     struct tt_engine_model *model;
@@ -112,8 +123,9 @@ struct tt_engine_task {
     bool together; /* nobody leaves early or skips steps: for who measures */
     /* Of a model of cells, instead of members, `member_count` of one of these: */
     struct tt_engine_cell *cells;
-    struct tt_engine_sequence *sequences; /* first_step .. last_step are all steps then */
-    void *user;                           /* the caller's */
+    struct tt_engine_sequence *sequences;
+    bool parting; /* sequences: stops where some are through with a chain; else all wait */
+    void *user;   /* the caller's */
     int32_t stop; /* the engine's: how it was asked to stop, under the executor's lock */
     /* Where to write when each step ended, first_step's first; NULL: nobody asks. Steps beyond
      * `step_ends_capacity` go without, and so do those of a batch that was run again one by one. */

@@ -170,8 +170,6 @@ static void settle(struct ort_worker *self, const struct tt_engine_task *task) {
 
 /* ---- cells ---- */
 
-static bool is_aborted(void *context) { return tt_worker_asked(context) == TT_WORKER_ABORT; }
-
 static void give_cells_up(struct tt_engine_task *task) {
     for (int32_t i = 0; i < task->member_count; i++) {
         enum tt_err *err = task->cells ? &task->cells[i].err : &task->sequences[i].err;
@@ -190,15 +188,14 @@ static void run_cells(struct ort_worker *self, const struct tt_ort_model *model,
                                   .run_options = self->desk.run_options,
                                   .task = task};
     task->last_step_done = task->last_step;
-    if (is_aborted(&self->worker)) {
+    if (tt_worker_asked(&self->worker) == TT_WORKER_ABORT) {
         give_cells_up(task);
     } else if (task->cells) {
         tt_assert(task->first_step == task->last_step);
         tt_cell_step_run_each(&batch);
     } else {
-        tt_assert(task->first_step == 0 && task->last_step == model->step_count - 1);
-        if (!tt_cell_walk_run(&batch, task->sequences, task->member_count, is_aborted,
-                              &self->worker))
+        task->outcome = tt_cell_walk_run(&batch, tt_worker_asked, &self->worker);
+        if (task->outcome == TT_ENGINE_ABORTED)
             give_cells_up(task);
     }
     if (task->outcome == TT_ENGINE_ABORTED)

@@ -62,7 +62,8 @@ enum tt_err tt_cell_run_new(struct tt_served_model *model, const struct tt_tenso
     *self = (struct tt_cell_run){.model = tt_served_model_ref(model),
                                  .unfolded = unfolded,
                                  .inputs = (struct tt_tensor_view *)(memory + views),
-                                 .repeats = (int32_t *)(memory + repeats)};
+                                 .repeats = (int32_t *)(memory + repeats),
+                                 .state = -1};
     fill(self, inputs, memory + bytes);
     if (model->cells->by_cell)
         err = tt_cell_graph_new(unfolded->specs, unfolded->spec_count, cells->type_count,
@@ -82,6 +83,8 @@ void tt_cell_run_free(struct tt_cell_run *take_run) {
     for (int32_t s = 0; s < take_run->unfolded->spec_count; s++)
         if (take_run->specs[s].slot >= 0)
             tt_cell_slots_give(slots, take_run->specs[s].slot);
+    if (take_run->state >= 0)
+        tt_cell_slots_give(slots, take_run->state);
     if (take_run->reserved)
         tt_cell_slots_unreserve(slots, take_run->reserved);
     tt_cell_graph_free(take_run->graph);

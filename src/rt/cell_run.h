@@ -36,7 +36,10 @@ struct tt_cell_run {
     struct tt_unfolded *unfolded;
     struct tt_cell_graph *graph;   /* NULL: its policy does not work by cells */
     struct tt_tensor_view *inputs; /* a copy */
-    int32_t *repeats;              /* [step_count]; for who runs it as a whole */
+    /* For who runs it as a sequence: cells of each type, [step_count]; and between two tasks (L6)
+     * the slot where its state lies, -1: none has run, and how many of the answer's rows count. */
+    int32_t *repeats;
+    int32_t state, emitted;
     struct tt_cell_answer answer;
     int32_t reserved;                /* slots */
     int64_t started_at, computed_at; /* of its first cell and its last; started_at 0: none yet */

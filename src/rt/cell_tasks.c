@@ -4,7 +4,10 @@
 
 #include <stdlib.h>
 
-enum { SEQUENCE_SLOTS = TT_COUNT(((struct tt_engine_sequence *)NULL)->slots) };
+enum {
+    SEQUENCE_SLOTS = TT_COUNT(((struct tt_engine_sequence *)NULL)->slots),
+    LAST_SLOT = SEQUENCE_SLOTS - 1
+};
 
 enum tt_err tt_cell_tasks_init(struct tt_cell_tasks *self, int32_t task_count, int32_t max_batch) {
     size_t count = (size_t)task_count * (size_t)max_batch;
@@ -44,19 +47,33 @@ static void start_sequences(struct tt_cell_tasks *self, ptrdiff_t first,
                             struct tt_cell_slots *slots, const struct tt_task *task,
                             struct tt_engine_task *engine_task) {
     engine_task->sequences = self->sequences + first;
-    for (int32_t k = 0; k < SEQUENCE_SLOTS; k++)
-        tt_cell_slots_take(slots, task->count, self->slots + (ptrdiff_t)k * task->count);
+    engine_task->parting = task->walk == TT_WALK_PARTING;
+    int32_t *taken[SEQUENCE_SLOTS];
+    for (int32_t k = 0; k < LAST_SLOT; k++) {
+        taken[k] = self->slots + (ptrdiff_t)k * task->count;
+        tt_cell_slots_take(slots, task->count, taken[k]);
+    }
+    int32_t begin = 0; /* who have no state yet: others bring the last slot along */
     for (int32_t i = 0; i < task->count; i++) {
-        struct tt_infer *infer = task->items[i].request->user;
-        struct tt_engine_sequence *sequence = &engine_task->sequences[i];
-        tt_cell_answer_fini(&infer->cell_run->answer); /* of a run that was aborted */
-        *sequence = (struct tt_engine_sequence){.inputs = infer->cell_run->inputs,
-                                                .user = infer->cell_run,
-                                                .repeats = infer->cell_run->repeats,
-                                                .answer = &infer->cell_run->answer,
-                                                .why = &self->whys[first + i]};
-        for (int32_t k = 0; k < SEQUENCE_SLOTS; k++)
-            sequence->slots[k] = self->slots[k * task->count + i];
+        const struct tt_infer *infer = task->items[i].request->user;
+        begin += infer->cell_run->state < 0;
+    }
+    taken[LAST_SLOT] = self->slots + (ptrdiff_t)LAST_SLOT * task->count;
+    if (begin > 0)
+        tt_cell_slots_take(slots, begin, taken[LAST_SLOT]);
+    for (int32_t i = 0; i < task->count; i++) {
+        const struct tt_request *request = task->items[i].request;
+        struct tt_cell_run *run = ((struct tt_infer *)request->user)->cell_run;
+        run->answer.count = run->emitted; /* without what an aborted task added */
+        engine_task->sequences[i] = (struct tt_engine_sequence){
+            .inputs = run->inputs,
+            .user = run,
+            .repeats = run->repeats,
+            .slots = {taken[0][i], taken[1][i], run->state < 0 ? *taken[LAST_SLOT]++ : run->state},
+            .answer = &run->answer,
+            .round = request->round,
+            .state = run->state,
+            .why = &self->whys[first + i]};
     }
 }
 
@@ -96,24 +113,49 @@ static void finish_cell(struct tt_task_item *item, const struct tt_engine_task *
                                : tt_fail(TT_ERR_NO_MEMORY, &infer->why, "out of memory");
 }
 
+/* It is through with its last chain, or failed. */
+static void answer_sequence(struct tt_served_model *model, struct tt_task_item *item,
+                            const struct tt_engine_sequence *sequence) {
+    struct tt_cell_run *run = sequence->user;
+    struct tt_infer *infer = run->infer;
+    tt_cell_tasks_note_times(infer, run->started_at, run->computed_at);
+    infer->err = sequence->err;
+    if (sequence->err)
+        tt_fail(sequence->err, &infer->why, "%s", sequence->why->text);
+    else if (tt_cell_answer_finish(&run->answer, model->engine_model, sequence->state,
+                                   &infer->result))
+        infer->err = tt_fail(TT_ERR_NO_MEMORY, &infer->why, "out of memory");
+    if (infer->err)
+        item->fate = TT_FATE_FAILS;
+    else
+        tt_counter_add(&model->stats->rows, 1);
+}
+
+/* Of its slots it keeps the one where its state lies, until its answer has been made. */
 static void finish_sequence(struct tt_served_model *model, struct tt_task_item *item,
                             const struct tt_engine_task *engine_task,
                             const struct tt_engine_sequence *sequence) {
     struct tt_cell_run *run = sequence->user;
-    struct tt_infer *infer = run->infer;
+    int32_t step = engine_task->last_step_done;
     if (engine_task->outcome != TT_ENGINE_ABORTED) {
-        tt_cell_tasks_note_times(infer, engine_task->started_at, engine_task->finished_at);
-        infer->err = sequence->err;
-        if (sequence->err)
-            tt_fail(sequence->err, &infer->why, "%s", sequence->why->text);
-        else if (tt_cell_answer_finish(&run->answer, model->engine_model, sequence->slots[2],
-                                       &infer->result))
-            infer->err = tt_fail(TT_ERR_NO_MEMORY, &infer->why, "out of memory");
-        if (infer->err)
-            item->fate = TT_FATE_FAILS;
+        bool is_last = step == model->step_model.step_count - 1;
+        if (run->started_at == 0)
+            run->started_at = engine_task->started_at;
+        run->computed_at = engine_task->finished_at;
+        run->emitted = run->answer.count;
+        run->state = sequence->state;
+        if (sequence->err || (sequence->through && is_last)) {
+            answer_sequence(model, item, sequence);
+            run->state = -1;
+        } else if (!sequence->through) { /* another round of the chain (core/walk.h) */
+            item->fate = TT_FATE_JUMPS;
+            item->jump = step;
+            item->round = sequence->round;
+        }
     }
     for (int32_t k = 0; k < SEQUENCE_SLOTS; k++)
-        tt_cell_slots_give(&model->cells->slots, sequence->slots[k]);
+        if (sequence->slots[k] != run->state)
+            tt_cell_slots_give(&model->cells->slots, sequence->slots[k]);
 }
 
 /* Each task is a batch, of its members; its cells by type. */

@@ -616,7 +616,8 @@ static void finished(struct tt_domain *self, int64_t now, struct tt_engine_task 
     struct tt_served_model *model = self->models[task->model];
     static const enum tt_outcome outcomes[] = {[TT_ENGINE_DONE] = TT_OUTCOME_DONE,
                                                [TT_ENGINE_ABORTED] = TT_OUTCOME_ABORTED,
-                                               [TT_ENGINE_PREEMPTED] = TT_OUTCOME_PREEMPTED};
+                                               [TT_ENGINE_PREEMPTED] = TT_OUTCOME_PREEMPTED,
+                                               [TT_ENGINE_PARTED] = TT_OUTCOME_PARTED};
     task->outcome = outcomes[engine_task->outcome];
     task->last_step_done = engine_task->last_step_done;
     task->started_at = engine_task->started_at;

@@ -358,6 +358,7 @@ static enum tt_err load_cells(struct tt_loader *self, const struct tt_repository
         return err;
     }
     cells->by_cell = tt_domain_works_by_cells(placing->policy.name);
+    cells->by_step = strcmp(placing->policy.name, "lazy") == 0;
     served->cells = cells;
     return TT_OK;
 }
@@ -365,7 +366,6 @@ static enum tt_err load_cells(struct tt_loader *self, const struct tt_repository
 /* Policies that take cells can take all; others run whole sequences, and a tree is none. */
 static enum tt_err check_cells(const struct tt_repository_model *model,
                                const struct placing *placing, struct tt_message *why) {
-    static const char *const by_step[] = {"lazy", "diversity"};
     const char *policy = placing->policy.name;
     if (tt_domain_works_by_cells(policy)) {
         if (model->settings->unfold)
@@ -384,13 +384,11 @@ static enum tt_err check_cells(const struct tt_repository_model *model,
                        "policy '%s' runs requests as whole sequences, and this model unfolds them "
                        "into something else; policy cellular can run it",
                        policy);
-    for (size_t i = 0; i < TT_COUNT(by_step); i++)
-        if (strcmp(policy, by_step[i]) == 0)
-            return tt_fail(TT_ERR_UNSUPPORTED, why,
-                           "policy '%s' is for models in stages, and this one is of cells; policy "
-                           "cellular can run it",
-                           policy);
-    return TT_OK;
+    if (strcmp(policy, "diversity") != 0)
+        return TT_OK;
+    return tt_fail(TT_ERR_UNSUPPORTED, why,
+                   "policy 'diversity' is for models in stages, and this one is of cells; policies "
+                   "cellular and lazy can run it");
 }
 
 static const char *reshaped(const struct tt_tensor_spec *told, const struct tt_shape *engine,

@@ -130,6 +130,24 @@ static const char *step_name(int32_t step, int32_t step_count) {
     return step < (int32_t)TT_COUNT(names) ? names[step] : "stage";
 }
 
+/* L6: a type's cells as rounds of a recurrent block. A batch of sequences must fit all types. */
+static void take_cells_as_blocks(struct tt_served_model *self) {
+    struct tt_served_cells *by = self->cells;
+    const struct tt_cells *cells = by->cells;
+    int32_t most = cells->max_length + cells->threshold;
+    most = cells->max_output > 0 && cells->max_output < most ? cells->max_output : most;
+    for (int32_t q = 0; q < TT_QUANTILES; q++)
+        by->output_quantiles[q] = most;
+    for (int32_t t = 0; t < cells->type_count; t++) {
+        bool decodes = cells->kind == TT_UNFOLD_SEQ2SEQ && t > 0;
+        self->steps[t].kind = decodes ? TT_STEP_DECODER : TT_STEP_ENCODER;
+        self->steps[t].name = cells->types[t].name;
+        if (decodes)
+            self->step_model.output_quantiles = by->output_quantiles;
+    }
+    self->step_model.max_batch = tt_step_max_rows(&self->step_model, 0, cells->type_count - 1);
+}
+
 enum tt_err tt_served_model_loaded(struct tt_served_model *self,
                                    struct tt_engine_model *take_engine_model,
                                    struct tt_profile *take_profile,
@@ -154,6 +172,8 @@ enum tt_err tt_served_model_loaded(struct tt_served_model *self,
     self->step_model.steps = self->steps;
     self->step_model.whole = take_profile;
     self->step_model.max_batch = self->signature->max_batch;
+    if (self->cells && self->cells->by_step)
+        take_cells_as_blocks(self);
     free(self->reason);
     self->reason = NULL;
     return TT_OK;

@@ -53,7 +53,9 @@ typedef void tt_served_model_unused_fn(void *context, struct tt_served_model *mo
 struct tt_served_cells {
     struct tt_cells *cells;     /* owned */
     struct tt_cell_slots slots; /* the scheduler's */
-    bool by_cell;               /* its policy works by cells; else by whole sequences */
+    bool by_cell;               /* its policy works by cells; else by sequences, */
+    bool by_step; /* L6: which it takes cell by cell: each type is a recurrent block */
+    int32_t output_quantiles[TT_QUANTILES]; /* by step: nothing is known but the most */
 };
 
 struct tt_served_model {

@@ -37,6 +37,13 @@ def make_models(folder):
     settings = (models / "chain64" / "tutti.pbtxt").read_text()
     window = 'policy { name: "window" option { key: "same_length" value: "off" } }\n'
     (padded / "tutti.pbtxt").write_text(settings + "\n" + window)
+    # L6: and preempted, caught up with and merged, cell by cell.
+    for name in "chain64", "seq2seq64":
+        lazy = models / ("lazy_" + name)
+        lazy.mkdir()
+        (lazy / "1").symlink_to(models / name / "1")
+        settings = (models / name / "tutti.pbtxt").read_text()
+        (lazy / "tutti.pbtxt").write_text(settings + '\npolicy { name: "lazy" }\n')
     return models
 
 
@@ -69,7 +76,14 @@ def random_tree(draw):
     return {"tokens": tokens, "left": left, "right": right}
 
 
-KINDS = {"chain64": random_tokens, "seq2seq64": random_tokens, "tree64": random_tree, "padded64": random_tokens}
+KINDS = {
+    "chain64": random_tokens,
+    "seq2seq64": random_tokens,
+    "tree64": random_tree,
+    "padded64": random_tokens,
+    "lazy_chain64": random_tokens,
+    "lazy_seq2seq64": random_tokens,
+}
 
 
 def infer(client, model, tensors):
@@ -109,7 +123,7 @@ class Cells(unittest.TestCase):
             self.assertEqual(status, 200, answer)
             alone.append(answer["outputs"])
         for (model, tensors), outputs in zip(asked, alone):
-            if model == "seq2seq64":
+            if model.endswith("seq2seq64"):
                 words = outputs[0]["data"]
                 self.assertNotIn(EOS, words[:-1])
                 self.assertTrue(words[-1] == EOS or len(words) == len(tensors["tokens"]) + 10)
@@ -135,6 +149,13 @@ class Cells(unittest.TestCase):
         for thread in threads:
             thread.join()
         self.assertEqual(wrong, [])
+        trace = json.loads(get(self.server.address, "/v2/debug/trace")[2])
+        for model in "lazy_chain64", "lazy_seq2seq64":
+            batches = [e["args"] for e in trace["traceEvents"] if e["ph"] == "X" and e["name"] == model]
+            outcomes = collections.Counter(batch["outcome"] for batch in batches if "outcome" in batch)
+            self.assertGreater(outcomes["preempted"], 0, outcomes)
+            self.assertGreater(outcomes["parted"], 0, outcomes)
+            self.assertTrue(any(batch.get("rows", 1) > 1 for batch in batches), outcomes)
 
     def vanish(self, model, tensors):
         """A client that goes without its answer."""

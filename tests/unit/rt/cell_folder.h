@@ -138,6 +138,7 @@ static inline void make_cell_models(void) {
     static const char serial[] = " policy { name: 'serial' }",
                       window[] = " policy { name: 'window' option { key: 'same_length' "
                                  "value: 'off' } option { key: 'max_delay' value: '1ms' } }",
+                      lazy[] = " policy { name: 'lazy' }",
                       narrow[] = " policy { name: 'cellular' option { key: 'max_tasks' value: '1' "
                                  "} }";
     const struct tt_text none = {0};
@@ -147,6 +148,8 @@ static inline void make_cell_models(void) {
     make_cells("chain_serial", "lstm", recurrent_cell(1, false), NULL, none, both);
     snprintf(both, sizeof(both), "%s%s", CHAIN_CELLS, window);
     make_cells("chain_window", "lstm", recurrent_cell(1, false), NULL, none, both);
+    snprintf(both, sizeof(both), "%s%s", CHAIN_CELLS, lazy);
+    make_cells("chain_lazy", "lstm", recurrent_cell(1, false), NULL, none, both);
     make_cells("seq2seq", "encoder", recurrent_cell(2, false), "decoder", recurrent_cell(3, true),
                SEQ2SEQ_CELLS);
     snprintf(both, sizeof(both), "%s%s", SEQ2SEQ_CELLS, narrow);
@@ -154,6 +157,9 @@ static inline void make_cell_models(void) {
                recurrent_cell(3, true), both);
     snprintf(both, sizeof(both), "%s%s", SEQ2SEQ_CELLS, window);
     make_cells("seq2seq_window", "encoder", recurrent_cell(2, false), "decoder",
+               recurrent_cell(3, true), both);
+    snprintf(both, sizeof(both), "%s%s", SEQ2SEQ_CELLS, lazy);
+    make_cells("seq2seq_lazy", "encoder", recurrent_cell(2, false), "decoder",
                recurrent_cell(3, true), both);
     make_cells("tree", "leaf", leaf_cell(4), "inner", inner_cell(5), TREE_CELLS);
     snprintf(both, sizeof(both), "%s%s", TREE_CELLS, serial);

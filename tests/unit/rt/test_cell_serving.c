@@ -209,11 +209,11 @@ static void test_same_as_alone(void **state) {
     static const struct {
         const char *alone;
         bool trees;
-        const char *together[3];
+        const char *together[4];
     } cases[] = {
-        {"chain_serial", false, {"chain", "chain_window", "chain"}},
-        {"seq2seq", false, {"seq2seq", "seq2seq_window", "seq2seq_narrow"}},
-        {"tree", true, {"tree", "tree", "tree"}},
+        {"chain_serial", false, {"chain", "chain_window", "chain_lazy", "chain"}},
+        {"seq2seq", false, {"seq2seq", "seq2seq_window", "seq2seq_lazy", "seq2seq_narrow"}},
+        {"tree", true, {"tree", "tree", "tree", "tree"}},
     };
     struct tt_prng random;
     tt_prng_init(&random, seed_of_run(), 0);
@@ -223,7 +223,7 @@ static void test_same_as_alone(void **state) {
         client_open(&client, executors);
         for (size_t k = 0; k < TT_COUNT(cases); k++) {
             ask_alone(&client, cases[k].alone, cases[k].trees, alone, &random);
-            for (int i = 0; i < 3; i++)
+            for (int i = 0; i < 4; i++)
                 expect_same(&client, cases[k].together[i], alone, &random);
         }
         client_close(&client);
@@ -265,8 +265,10 @@ static void test_offender_alone(void **state) {
     tt_prng_init(&random, 2, 0);
     make_cell_models();
     client_open(&client, 2);
-    for (int trees = 0; trees < 2; trees++) {
-        const char *name = trees ? "tree" : "chain";
+    static const char *const names[] = {"chain", "tree", "chain_lazy"};
+    for (size_t k = 0; k < TT_COUNT(names); k++) {
+        const char *name = names[k];
+        bool trees = k == 1;
         ask_alone(&client, name, trees, alone, &random);
         memcpy(asks, alone, sizeof(asks));
         for (int i = 0; i < REQUESTS; i++) {
@@ -347,11 +349,50 @@ static void test_states_stay(void **state) {
     client_close(&client);
 }
 
+static int64_t cells_run(const struct tt_served_model *model) {
+    int64_t sum = 0;
+    for (int32_t t = 0; t < model->cells->cells->type_count; t++)
+        sum += tt_counter_get(&model->stats->cells[t].cells);
+    return sum;
+}
+
+/* L6: under a lazy policy newcomers catch up with who is on the way, in batches as large as may be;
+ * and since those part where one of them is through, not one cell more is run than if all were
+ * alone. */
+static void test_lazy_pads_nothing(void **state) {
+    (void)state;
+    static struct ask alone[REQUESTS], asks[REQUESTS];
+    static const char *const names[] = {"chain_lazy", "seq2seq_lazy"};
+    struct tt_prng random;
+    tt_prng_init(&random, seed_of_run(), 0);
+    make_cell_models();
+    struct client client;
+    client_open(&client, 1);
+    for (size_t k = 0; k < TT_COUNT(names); k++) {
+        struct tt_served_model *model = find(&client, names[k]);
+        const struct tt_model_stats *stats = model->stats;
+        ask_alone(&client, names[k], false, alone, &random);
+        assert_int_equal(tt_counter_get(&stats->batches), REQUESTS); /* no boundary without news */
+        assert_int_equal(tt_counter_get(&stats->rows), REQUESTS);
+        int64_t least = cells_run(model);
+        memcpy(asks, alone, sizeof(asks));
+        for (int i = 0; i < REQUESTS; i++)
+            send(&client, model, &asks[i]);
+        wait_until(&client, 0);
+        for (int i = 0; i < REQUESTS; i++)
+            assert_memory_equal(asks[i].bytes, alone[i].bytes, alone[i].size_bytes);
+        assert_int_equal(cells_run(model), 2 * least);
+        assert_true(tt_counter_get(&stats->by_size[model->step_model.max_batch].count) > 0);
+    }
+    client_close(&client);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_same_as_alone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_ends, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_offender_alone, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_lazy_pads_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_wrong_policies, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_states_stay, set_up, tear_down),
