@@ -65,6 +65,16 @@ static json_t *figures(const struct tt_measure_model *model, double window_s) {
         (json_int_t)model->aborted);
 }
 
+/* L2: an SLO that even a request by itself misses is served as well as can be, and said. 0: no such
+ * thing; else how long it takes. */
+static int64_t hopeless_ns(const struct tt_scenario_model *model) {
+    const struct tt_step_model *step_model = &model->step_model;
+    if (!step_model->whole)
+        return 0;
+    int64_t alone_ns = tt_profile_latency(step_model->whole, 1, model->length);
+    return step_model->slo_ns < alone_ns ? alone_ns : 0;
+}
+
 json_t *tt_report_json(const struct tt_scenario *scenario, const char *title,
                        const struct tt_scenario_result *result) {
     const struct tt_measure *measure = &result->measure;
@@ -77,6 +87,8 @@ json_t *tt_report_json(const struct tt_scenario *scenario, const char *title,
         json_t *model = figures(&measure->models[m], window_s);
         if (model)
             json_object_set_new(model, "name", json_string(scenario->models[m].name));
+        if (model && hopeless_ns(&scenario->models[m]) > 0)
+            json_object_set_new(model, "slo_is_hopeless", json_true());
         json_array_append_new(models, model);
     }
     for (int32_t e = 0; executors && e < measure->executor_count; e++)
@@ -148,6 +160,15 @@ void tt_report_table(const struct tt_scenario *scenario, const char *title,
         table_row(out, scenario->models[m].name, &measure->models[m], window_s, width);
     table_row(out, scenario->model_count > 1 ? "all" : scenario->models[0].name, &total, window_s,
               width);
+    for (int32_t m = 0; m < scenario->model_count; m++) {
+        const struct tt_scenario_model *model = &scenario->models[m];
+        if (hopeless_ns(model) > 0)
+            tt_text_printf(out,
+                           "warning: model '%s': the SLO of %g ms is below l(1) = %g ms, so that "
+                           "no request can meet it\n",
+                           model->name, (double)model->step_model.slo_ns / 1e6,
+                           (double)hopeless_ns(model) / 1e6);
+    }
     if (total.failed || total.cancelled || total.aborted)
         tt_text_printf(out, "failed %lld, cancelled %lld, executions aborted %lld\n",
                        (long long)total.failed, (long long)total.cancelled,

@@ -193,9 +193,6 @@ static void nonsense_is_told_with_its_line(void **state) {
     assert_refused(DEVICE MODEL LOAD "policy { name: 'nope' }", "bad.pbtxt:4: no policy is called");
     assert_refused(DEVICE MODEL "load { rate: -1 }", "bad.pbtxt:3: rate is -1");
     assert_refused(DEVICE "model { name: 'M' }\n" LOAD, "bad.pbtxt:2: model 'M' has no profile");
-    assert_refused(
-        DEVICE "model { name: 'M' slo_ms: 5 profile { linear { alpha_ms: 1 beta_ms: 5 } } }\n" LOAD,
-        "bad.pbtxt:2: model 'M': the SLO of 5 ms is below l(1) = 6 ms");
     /* L3: how far a recurrent block goes must be known, and how long each of its steps takes. */
     assert_refused(DEVICE "model { name: 'M' step { name: 'e' kind: ENCODER "
                           "profile { linear { beta_ms: 1 } } } }\n" LOAD,

@@ -106,12 +106,46 @@ static void goodput_is_flat_beyond_its_peak(void **state) {
     }
 }
 
+/* L2: an SLO below l(1) is served, counted and warned of, whatever the policy. */
+static void a_hopeless_slo_is_told(void **state) {
+    (void)state;
+    for (int32_t p = 0; p < tt_policy_count(); p++) {
+        struct tt_message why = {""};
+        struct tt_experiment experiment;
+        struct tt_scenario scenario;
+        struct tt_scenario_result result;
+        const char *path = "experiments/symphony/table2-resnet50.pbtxt";
+        assert_int_equal(tt_experiment_open(&experiment, path, &why), TT_OK);
+        assert_int_equal(tt_experiment_set(&experiment, "policy", tt_policy_at(p)->name, &why),
+                         TT_OK);
+        experiment.message->model[0]->slo_ms = 1;
+        experiment.message->duration_s = 1.5;
+        experiment.message->load->rate = 1000;
+        if (tt_experiment_build(&experiment, &scenario, &why) ||
+            tt_scenario_run(&scenario, false, NULL, NULL, &result, &why))
+            fail_msg("%s: %s", tt_policy_at(p)->name, why.text);
+        assert_int_equal(result.measure.models[0].ok, 0);
+        struct tt_text text = {0};
+        tt_report_table(&scenario, "", &result, &text);
+        assert_non_null(strstr(text.bytes, "the SLO of 1 ms is below l(1) = "));
+        json_t *json = tt_report_json(&scenario, "", &result);
+        json_t *model = json_array_get(json_object_get(json, "models"), 0);
+        assert_true(json_is_true(json_object_get(model, "slo_is_hopeless")));
+        json_decref(json);
+        tt_text_fini(&text);
+        tt_measure_fini(&result.measure);
+        tt_scenario_fini(&scenario);
+        tt_experiment_close(&experiment);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(advice_is_what_its_formulas_say),
         cmocka_unit_test(advice_follows_the_load),
         cmocka_unit_test(followed_advice_ends_the_overload),
         cmocka_unit_test(goodput_is_flat_beyond_its_peak),
+        cmocka_unit_test(a_hopeless_slo_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
