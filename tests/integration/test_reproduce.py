@@ -43,6 +43,16 @@ class Reproduce(unittest.TestCase):
         self.assertEqual(facts["figure-10"]["ours"], 1, facts["figure-10"])
         self.assertEqual(facts["latency-transformer"]["note"].count(" / "), 7)
 
+    def test_batchmaker_holds(self):
+        answer = run("batchmaker", "--quick", "--json")
+        self.assertEqual(answer.returncode, 0, answer.stdout + answer.stderr)
+        facts = {fact["id"]: fact for fact in json.loads(answer.stdout)["facts"]}
+        for name in ("figure-5", "figure-5-minimum", "figure-5-five-tasks", "figure-5-graphs"):
+            self.assertEqual(facts[name]["ours"], 1, facts[name])
+        for name in ("lstm-p90-half", "seq2seq-p90", "tree-p90"):
+            self.assertEqual(facts[name]["status"], "holds", facts[name])
+            self.assertLess(facts[name]["ours"], 1, facts[name])
+
     def test_what_is_claimed_of_one_gpu_holds(self):
         for system, only in (("e2bird", "*"), ("dvabatch", "mean-low-zero-*"), ("dvabatch", "pairs-1")):
             answer = run(system, "--quick", "--json", "--only", only)
