@@ -1,8 +1,9 @@
 /* A domain's tasks of models of cells, between the mechanism and the engine: what each member reads
  * and writes when a task starts, and what follows for its requests when it is back.
  *
- * Works by cells (C4: several tasks queued, each of one cell of each member) and by whole sequences
- * (C7: all of them together, to the longest) alike. The scheduler's. */
+ * Works by cells (C4: several tasks queued, each of one cell of each member) and by sequences
+ * (C7: all of them together, to the longest; L6: as far as nobody parts or is asked to stop, each
+ * from where it stands) alike. The scheduler's. */
 #ifndef TT_RT_CELL_TASKS_H
 #define TT_RT_CELL_TASKS_H
 
