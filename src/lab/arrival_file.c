@@ -90,17 +90,31 @@ static enum tt_err optional(struct reading *r, enum column column, int64_t minim
 static enum tt_err read_tree(struct reading *r, const struct tt_arrival_file_model *model,
                              const char **out_tree) {
     const char *text = r->csv.fields[r->at[TREE]];
-    if (!model->tree_model)
+    if (model->tree == TT_TREE_NONE)
         return tt_fail(TT_ERR_INVALID, r->why,
                        "%s:%lld: a tree for model '%s', which has no tree cells; leave it empty",
                        r->csv.path, (long long)r->csv.line, model->name);
     struct tt_cell_graph *graph;
-    enum tt_err err = tt_sim_cells_text(&r->unfold, model->tree_model, text, &graph, r->why);
+    enum tt_err err = tt_sim_cells_text(&r->unfold, model->step_model, text, &graph, r->why);
     if (err)
         return tt_fail_in(err, r->why, "%s:%lld: tree", r->csv.path, (long long)r->csv.line);
     tt_cell_graph_free(graph);
     *out_tree = strdup(text);
     return *out_tree ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, r->why, "%s: out of memory", r->csv.path);
+}
+
+/* Nobody's input is longer than a graph of cells can be, whether the policy works by cells or not.
+ */
+static enum tt_err check_length(const struct reading *r, const struct tt_arrival_file_model *model,
+                                int64_t length) {
+    int64_t cells = tt_sim_cells_count(model->step_model, model->tree, (int32_t)length);
+    if (cells <= TT_CELL_GRAPH_MAX_CELLS)
+        return TT_OK;
+    return tt_fail(TT_ERR_INVALID, r->why,
+                   "%s:%lld: input_length %lld makes %lld cells of model '%s'; at most %d are "
+                   "possible",
+                   r->csv.path, (long long)r->csv.line, (long long)length, (long long)cells,
+                   model->name, TT_CELL_GRAPH_MAX_CELLS);
 }
 
 static enum tt_err read_row(struct reading *r, struct tt_sim_arrival *out) {
@@ -117,6 +131,8 @@ static enum tt_err read_row(struct reading *r, struct tt_sim_arrival *out) {
     err = optional(r, ROWS, 1, model->max_batch, model->rows, &rows);
     if (!err)
         err = optional(r, INPUT_LENGTH, 0, INT32_MAX, model->length, &length);
+    if (!err)
+        err = check_length(r, model, length);
     if (!err)
         err = optional(r, OUTPUT_LENGTH, 0, INT32_MAX, model->output_length, &output_length);
     if (!err)

@@ -11,7 +11,8 @@ struct tt_arrival_file_model {
     int64_t slo_ns;                      /* TT_NEVER: none */
     int32_t rows, length, output_length; /* where the file does not say */
     int32_t max_batch, step_count;
-    const struct tt_step_model *tree_model; /* its requests are trees; NULL: they are not */
+    const struct tt_step_model *step_model;
+    enum tt_tree tree; /* the shape of its requests, where they are trees */
 };
 
 struct tt_arrival_file {

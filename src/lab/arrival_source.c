@@ -8,15 +8,15 @@ static enum tt_err open_file(struct tt_arrival_source *self, const struct tt_sce
     if (!models)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     for (int32_t m = 0; m < s->model_count; m++)
-        models[m] = (struct tt_arrival_file_model){
-            .name = s->models[m].name,
-            .slo_ns = s->models[m].step_model.slo_ns,
-            .rows = s->models[m].rows,
-            .length = s->models[m].length,
-            .output_length = s->models[m].output_length,
-            .max_batch = s->models[m].step_model.max_batch,
-            .step_count = s->models[m].step_model.step_count,
-            .tree_model = s->models[m].tree == TT_TREE_NONE ? NULL : &s->models[m].step_model};
+        models[m] = (struct tt_arrival_file_model){.name = s->models[m].name,
+                                                   .slo_ns = s->models[m].step_model.slo_ns,
+                                                   .rows = s->models[m].rows,
+                                                   .length = s->models[m].length,
+                                                   .output_length = s->models[m].output_length,
+                                                   .max_batch = s->models[m].step_model.max_batch,
+                                                   .step_count = s->models[m].step_model.step_count,
+                                                   .step_model = &s->models[m].step_model,
+                                                   .tree = s->models[m].tree};
     enum tt_err err =
         tt_arrival_file_read(s->arrivals_path, models, s->model_count, &self->file, why);
     free(models);

@@ -285,6 +285,19 @@ static enum tt_err make_steps(struct building *b, struct tt_scenario_model *mode
     return err;
 }
 
+/* The longest request must be a graph of cells. */
+static enum tt_err check_cells(const struct building *b, const struct tt_scenario_model *model,
+                               const Tutti__ExperimentModel *given) {
+    int32_t longest = model->lengths ? model->lengths->input[TT_QUANTILES - 1] : given->length;
+    int64_t cells = tt_sim_cells_count(&model->step_model, model->tree, longest);
+    if (cells <= TT_CELL_GRAPH_MAX_CELLS)
+        return TT_OK;
+    return tt_experiment_wrong(b->experiment, given, NULL, b->why,
+                               "model '%s': its longest requests are of %lld cells; at most %d "
+                               "are possible",
+                               given->name, (long long)cells, TT_CELL_GRAPH_MAX_CELLS);
+}
+
 static enum tt_err set_profiles(struct building *b, struct tt_scenario_model *model,
                                 const Tutti__ExperimentModel *given) {
     bool has_file = given->profile_file && given->profile_file[0];
@@ -307,6 +320,8 @@ static enum tt_err set_profiles(struct building *b, struct tt_scenario_model *mo
         model->step_model.whole = whole; /* the model's, whatever follows */
         err = set_lengths(b, model, given);
     }
+    if (!err)
+        err = check_cells(b, model, given);
     if (err)
         return err;
     if (!whole) {

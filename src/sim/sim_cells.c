@@ -39,6 +39,31 @@ static int32_t longest_output(const struct tt_step_model *model) {
     return longest > 0 ? longest : 1;
 }
 
+/* How often a request of the length runs the step. */
+static int32_t times_run(const struct tt_step_model *model, int32_t step, int32_t length) {
+    switch (model->steps[step].kind) {
+    case TT_STEP_ENCODER: return length > 0 ? length : 1;
+    case TT_STEP_DECODER: return longest_output(model);
+    case TT_STEP_STATIC: return 1;
+    }
+    return 1;
+}
+
+/* The steps that run as one from `step` on: the number of the last. */
+static int32_t last_of(const struct tt_step_model *model, int32_t step) {
+    struct tt_step_block block = tt_step_block_of(model, step);
+    return block.first < 0 ? step : block.last;
+}
+
+int64_t tt_sim_cells_count(const struct tt_step_model *model, enum tt_tree shape, int32_t length) {
+    if (shape != TT_TREE_NONE)
+        return length > 0 ? 2 * (int64_t)length - 1 : 1;
+    int64_t count = 0;
+    for (int32_t step = 0; step < model->step_count; step = last_of(model, step) + 1)
+        count += times_run(model, step, length);
+    return count;
+}
+
 enum tt_err tt_sim_cells_steps(struct tt_sim_cells *self, const struct tt_step_model *model,
                                int32_t length, struct tt_cell_graph **out_graph,
                                struct tt_message *why) {
@@ -46,21 +71,15 @@ enum tt_err tt_sim_cells_steps(struct tt_sim_cells *self, const struct tt_step_m
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d cells", model->step_count);
     int32_t count = 0;
     for (int32_t step = 0; step < model->step_count;) {
-        struct tt_step_block block = tt_step_block_of(model, step);
-        int32_t last = block.first < 0 ? step : block.last;
-        enum tt_step_kind kind = model->steps[step].kind;
-        int32_t repeat = 1;
-        if (kind == TT_STEP_ENCODER && length > 0)
-            repeat = length;
-        else if (kind == TT_STEP_DECODER)
-            repeat = longest_output(model);
+        int32_t last = last_of(model, step);
         self->sources[count] = count - 1;
-        self->specs[count] = (struct tt_cell_spec){.first_step = step,
-                                                   .last_step = last,
-                                                   .repeat = repeat,
-                                                   .open_ended = kind == TT_STEP_DECODER,
-                                                   .source_count = count > 0,
-                                                   .sources = &self->sources[count]};
+        self->specs[count] =
+            (struct tt_cell_spec){.first_step = step,
+                                  .last_step = last,
+                                  .repeat = times_run(model, step, length),
+                                  .open_ended = model->steps[step].kind == TT_STEP_DECODER,
+                                  .source_count = count > 0,
+                                  .sources = &self->sources[count]};
         count++;
         step = last + 1;
     }

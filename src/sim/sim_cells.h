@@ -26,6 +26,9 @@ struct tt_sim_cells {
 };
 
 void tt_sim_cells_fini(struct tt_sim_cells *self);
+/* How many cells a request of the length takes, open ends at their longest; more than
+ * TT_CELL_GRAPH_MAX_CELLS make no graph. */
+int64_t tt_sim_cells_count(const struct tt_step_model *model, enum tt_tree shape, int32_t length);
 /* Errors: those of tt_cell_graph_new. */
 TT_MUST_CHECK enum tt_err tt_sim_cells_steps(struct tt_sim_cells *self,
                                              const struct tt_step_model *model, int32_t length,

@@ -174,6 +174,36 @@ class NaiveCellular(unittest.TestCase):
         self.assertEqual(found, naive.simulate([model], requests, naive.Rules(), 2))
 
 
+class WhatIsRefused(unittest.TestCase):
+    def refused(self, experiment, row, says):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "arrivals.csv")
+            path.write_text("at_ns,model,input_length,tree\n" + row + "\n")
+            command = [PROGRAM, "experiment", ROOT / "experiments" / "batchmaker" / experiment, "--arrivals", path]
+            answer = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=60)
+        self.assertEqual(answer.returncode, 2, answer.stderr)
+        self.assertIn(f"arrivals.csv:2: {says}", answer.stderr)
+
+    def test_trees_that_are_none(self):
+        for tree, says in (
+            ("(()", "tree: '(()' is not one tree; right is one node, such as '(()(()()))'"),
+            ("()()", "tree: '()()' is not one tree"),
+            ("(()))", "tree: the node that ends at character 4 has 1 children; none (a leaf) or two are right"),
+            ("(()()()", "tree: '(()()()' is not one tree"),
+            ("(a b c)", "tree: the node that ends at character 7 has 3 children"),
+            ("(a b))", "tree: the ')' at character 6 closes nothing"),
+        ):
+            self.refused("tree.pbtxt", f"0,TreeLSTM,,{tree}", says)
+
+    def test_a_tree_for_who_has_none(self):
+        self.refused("figure5.pbtxt", "0,LSTM,2,(()())", "a tree for model 'LSTM', which has no tree cells; leave it empty")
+
+    def test_more_cells_than_a_graph_can_have(self):
+        self.refused("figure5.pbtxt", "0,LSTM,1048577,", "input_length 1048577 makes 1048577 cells of model 'LSTM'; at most 1048576")
+        self.refused("tree.pbtxt", "0,TreeLSTM,600000,", "input_length 600000 makes 1199999 cells of model 'TreeLSTM'")
+        self.refused("seq2seq.pbtxt", "0,Seq2Seq,2147483647,", "input_length 2147483647 makes ")
+
+
 class Figure5(unittest.TestCase):
     """One unit is 1 ms; four at most in a batch. Members of each unit's batch, from 1 on as in the figure."""
 
