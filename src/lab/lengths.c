@@ -31,6 +31,10 @@ static enum tt_err read_tail(struct reading *r, struct tt_lengths *lengths, doub
     if (lengths->tail_count == TT_LENGTHS_MAX_TAIL)
         return tt_fail(TT_ERR_INVALID, why, "%s:%lld: more than %d rows between 99 and 100",
                        r->csv.path, (long long)r->csv.line, TT_LENGTHS_MAX_TAIL);
+    if (!r->seen[99])
+        return tt_fail(TT_ERR_INVALID, why,
+                       "%s:%lld: rows between 99 and 100 come after that of 99", r->csv.path,
+                       (long long)r->csv.line);
     struct tt_length_point point = {(uint64_t)(percentile * 4294967296.0),
                                     {lengths->input[99], lengths->output[99]}};
     const struct tt_length_point *last =
@@ -77,6 +81,19 @@ static enum tt_err read_row(struct reading *r, struct tt_lengths *lengths, struc
     return TT_OK;
 }
 
+/* The longest of all is no shorter than those before it. */
+static enum tt_err check_tail(const struct reading *r, const struct tt_lengths *lengths,
+                              struct tt_message *why) {
+    if (lengths->tail_count == 0)
+        return TT_OK;
+    const int32_t *last = lengths->tail[lengths->tail_count - 1].lengths;
+    if (last[0] <= lengths->input[TT_QUANTILES - 1] && last[1] <= lengths->output[TT_QUANTILES - 1])
+        return TT_OK;
+    return tt_fail(TT_ERR_INVALID, why,
+                   "%s: a row between 99 and 100 is above percentile 100; percentiles must ascend",
+                   r->csv.path);
+}
+
 static enum tt_err read_rows(struct reading *r, struct tt_lengths *lengths,
                              struct tt_message *why) {
     bool more = true;
@@ -92,7 +109,7 @@ static enum tt_err read_rows(struct reading *r, struct tt_lengths *lengths,
             return tt_fail(TT_ERR_INVALID, why,
                            "%s: percentile %d is missing; all of 0, 1, .. 100 are needed",
                            r->csv.path, p);
-    return TT_OK;
+    return check_tail(r, lengths, why);
 }
 
 enum tt_err tt_lengths_read(const char *path, const char *input, const char *output,

@@ -185,6 +185,16 @@ static void measures_are_read_and_divided(void **state) {
     assert_true(value_of(HEAD "ours { experiment: \"example.pbtxt\" measure: BAD_RATE } "
                               "holds { tolerance: 1 } }",
                          NULL) == 0);
+    /* Batches of 1, 2 and 2: they take 1, 2.5, 2, 3.5 and 3 ms, of which nine in ten are at most
+     * the longest; alone it is 1. */
+    double p90 = value_of(HEAD "ours { experiment: \"example.pbtxt\" measure: LATENCY_P90_MS } "
+                               "holds { tolerance: 1 } }",
+                          NULL);
+    assert_true(fabs(p90 - 3.5) < 0.05);
+    p90 = value_of(HEAD "ours { experiment: \"example.pbtxt\" set: \"interval_us=2000\" "
+                        "measure: LATENCY_P90_MS } holds { tolerance: 1 } }",
+                   NULL);
+    assert_true(fabs(p90 - 1) < 0.02);
     struct tt_text note;
     tt_text_init(&note);
     /* In the same time three good answers instead of five. */

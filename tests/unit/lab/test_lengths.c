@@ -62,6 +62,52 @@ static void test_lengths_are_read_and_drawn(void **state) {
     assert_int_equal(lengths.output[100], 110);
 }
 
+static void put_tail(const char *tail) {
+    struct tt_text text;
+    struct tt_message why;
+    tt_text_init(&text);
+    tt_text_puts(&text, "percentile,in,out\n");
+    for (int32_t p = 0; p < 100; p++)
+        tt_text_printf(&text, "%d,50,70\n", p);
+    tt_text_puts(&text, tail);
+    assert_int_equal(tt_text_write_file(PLACE, &text, &why), TT_OK);
+    tt_text_fini(&text);
+}
+
+/* Between 99 and 100 draws follow the rows that are there: of the last percent half are at most
+ * 60, 90 of 100 at most 100, none more than 330. */
+static void test_the_last_percent_is_drawn_by_its_rows(void **state) {
+    (void)state;
+    struct tt_lengths lengths = {0};
+    struct tt_message why = {""};
+    put_tail("99.5,60,80\n99.9,100,90\n100,330,400\n");
+    assert_int_equal(tt_lengths_read(PLACE, "in", "out", &lengths, &why), TT_OK);
+    assert_int_equal(lengths.tail_count, 2);
+    struct tt_prng prng;
+    tt_prng_init(&prng, 3, 3);
+    enum { DRAWS = 2000000 };
+    int32_t above[4] = {0}, longest = 0; /* than 50, 60, 100, 215 (halfway to 330) */
+    const int32_t marks[] = {50, 60, 100, 215};
+    for (int32_t i = 0; i < DRAWS; i++) {
+        int32_t input, output;
+        tt_lengths_draw(&lengths, &prng, &input, &output);
+        assert_in_range(input, 50, 330);
+        assert_true(input <= 60 ? output <= 80 : output > 79);
+        for (int32_t m = 0; m < 4; m++)
+            above[m] += input > marks[m];
+        longest = input > longest ? input : longest;
+    }
+    assert_in_range(above[0], DRAWS / 1000 * 9, DRAWS / 100);
+    assert_in_range(above[1], DRAWS / 1000 * 4, DRAWS / 1000 * 5);
+    assert_in_range(above[2], DRAWS / 10000 * 9, DRAWS / 10000 * 11);
+    assert_in_range(above[3], DRAWS / 10000 * 4, DRAWS / 10000 * 6);
+    assert_in_range(longest, 320, 330);
+    /* A table without such rows has no tail, whatever was read before. */
+    put_tail("100,330,400\n");
+    assert_int_equal(tt_lengths_read(PLACE, "in", "out", &lengths, &why), TT_OK);
+    assert_int_equal(lengths.tail_count, 0);
+}
+
 static void refused_lengths(const char *says) {
     struct tt_lengths lengths = {0};
     struct tt_message why = {""};
@@ -82,6 +128,21 @@ static void test_wrong_lengths_are_refused(void **state) {
     refused_lengths("percentile 100 is missing");
     put("percentile,in\n0,many\n");
     refused_lengths(":2:");
+    put_tail("99.5,40,80\n100,330,400\n");
+    refused_lengths(":102: rows between 99 and 100 must ascend");
+    put_tail("99.5,60,80\n99.4,70,80\n100,330,400\n");
+    refused_lengths(":103: rows between 99 and 100 must ascend");
+    put_tail("99.5,331,80\n100,330,400\n");
+    refused_lengths("a row between 99 and 100 is above percentile 100");
+    put("percentile,in\n0,5\n99.5,6\n");
+    refused_lengths(":3: rows between 99 and 100 come after that of 99");
+    struct tt_text many;
+    tt_text_init(&many);
+    for (int32_t i = 0; i <= TT_LENGTHS_MAX_TAIL; i++)
+        tt_text_printf(&many, "99.%02d,60,80\n", i + 1);
+    put_tail(tt_text_string(&many));
+    tt_text_fini(&many);
+    refused_lengths(":118: more than 16 rows between 99 and 100");
 }
 
 static void test_steps_are_read(void **state) {
@@ -157,6 +218,7 @@ static void test_recurrent_models_need_lengths(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lengths_are_read_and_drawn),
+        cmocka_unit_test(test_the_last_percent_is_drawn_by_its_rows),
         cmocka_unit_test(test_wrong_lengths_are_refused),
         cmocka_unit_test(test_steps_are_read),
         cmocka_unit_test(test_wrong_steps_are_refused),
