@@ -2,7 +2,8 @@
 
   none      every request by itself (policy `serial`)
   arrival   up to 8 as they came, padded to the longest (policy `window`)
-  lengths   up to 8 whose lengths are of one class of WIDTH, padded inside it (policy `diversity`, input: on)
+  lengths   up to 8 whose lengths are of one class of WIDTH, padded inside it (policy `diversity`,
+            input: pays)
 
 One server holds the same model three times. A backlog of 256 sentences comes at once; what counts is the processor time
 that the server spends on all of them, which other work on the machine disturbs least: one over it is the throughput that
@@ -35,7 +36,7 @@ WAYS = {
     "none": 'policy { name: "serial" option { key: "drop" value: "none" } }',
     "arrival": 'policy { name: "window" option { key: "same_length" value: "off" } '
     'option { key: "drop" value: "none" } }',
-    "lengths": 'policy { name: "diversity" option { key: "input" value: "on" } '
+    "lengths": 'policy { name: "diversity" option { key: "input" value: "pays" } '
     'option { key: "width" value: "%(width)d" } option { key: "window" value: "0ms" } '
     'option { key: "bs_max" value: "8" } }',
 }
@@ -49,7 +50,7 @@ def arguments():
     parser.add_argument("--width", type=int, default=2, help="lengths of a class (2)")
     parser.add_argument("--only", choices=["sentences", "queries", "simulate"], help="one part alone")
     parser.add_argument("--simulate", action="store_true", help="also latencies under load, in virtual time")
-    parser.add_argument("--rates", default="20,40,60,80,100,110,120,130,140", help="requests per second")
+    parser.add_argument("--rates", default="10,15,20,25,30,40,50,60,70,80,90,100", help="requests per second")
     return parser.parse_args()
 
 

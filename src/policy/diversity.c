@@ -10,6 +10,7 @@
 enum { BS_MAX, PAIRS, WINDOW, COMP_WAIT, STRETCH, SPLIT, INPUT, WIDTH, BESIDE, DROP, OPTION_COUNT };
 enum { MOST_ACTIVE = 1024, NOT_GIVEN = -1, PENDING = -1 };
 enum { STRETCH_ON, STRETCH_OFF, STRETCH_PAYS };
+enum { INPUT_OFF, INPUT_ON, INPUT_PAYS };
 
 static const struct tt_option_spec options[OPTION_COUNT] = {
     [BS_MAX] = {.key = "bs_max",
@@ -51,8 +52,9 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
                        "from its size"},
     [INPUT] = {.key = "input",
                .type = TT_OPTION_CHOICE,
-               .choices = "off|on",
-               .help = "input diversity: only inputs of similar length share a batch"},
+               .choices = "off|on|pays",
+               .help = "input diversity: only inputs of similar length share a batch; pays: where "
+                       "the profile says that all who wait end sooner, all in all"},
     [WIDTH] = {.key = "width",
                .type = TT_OPTION_INTEGER,
                .minimum = 0,
@@ -77,7 +79,7 @@ struct tt_policy {
     int32_t executor_count;
     int32_t bs_max, pairs, width;
     int64_t window_ns, comp_wait_ns;
-    bool stretches, asks_profile, splits, input, asks_room;
+    bool stretches, asks_profile, splits, input, asks_gain, asks_room;
 };
 
 /* ---- stages ---- */
@@ -230,19 +232,40 @@ static int32_t search_limit(const struct tt_policy *self, int32_t model) {
     return self->input ? 4 * most_rows(self, model) + 64 : INT32_MAX;
 }
 
+/* Do all end sooner, all in all, if the request joins the part, past those that `passed` tells? */
+static bool join_pays(const struct tt_policy *self, const struct tt_part *part,
+                      const struct tt_request *request, struct tt_join_case passed) {
+    passed.model = model_of(self, request->model);
+    passed.held = part->rows;
+    passed.held_length = length_of(part);
+    passed.coming = request->rows;
+    passed.coming_length = request->length;
+    passed.behind_rows =
+        self->queues.fifos[request->model].rows - passed.passed_rows - request->rows;
+    return tt_join_pays(&passed);
+}
+
 /* Moves pending requests of the oldest one's class into the part, up to `most` rows. */
 static void fill(struct tt_policy *self, int32_t model, int32_t part, int32_t most) {
     struct tt_batch_table *table = &self->tables[model];
     struct tt_fifo *fifo = &self->queues.fifos[model];
     int32_t class = class_of(self, tt_fifo_first(fifo));
+    struct tt_join_case passed = {0};
     struct tt_request *next;
     int32_t looked = 0, enough = search_limit(self, model);
     for (struct tt_request *r = tt_fifo_first(fifo);
          r && tt_batch_table_room(table) > 0 && looked < enough; r = next, looked++) {
         next = tt_fifo_next(fifo, r);
-        if (class_of(self, r) != class)
+        if (class_of(self, r) != class) {
+            passed.passed_rows += r->rows;
+            if (self->asks_gain)
+                passed.passed_ns +=
+                    tt_profile_latency(model_of(self, model)->whole, r->rows, r->length);
             continue;
-        if (table->parts[part].rows > 0 && table->parts[part].rows + r->rows > most)
+        }
+        const struct tt_part *held = &table->parts[part];
+        if (held->rows > 0 &&
+            (held->rows + r->rows > most || (self->asks_gain && !join_pays(self, held, r, passed))))
             break;
         tt_queues_take(&self->queues, r);
         tt_batch_table_add(table, part, r);
@@ -522,7 +545,8 @@ static enum tt_err diversity_create(const struct tt_policy_kind *kind,
     self->stretches = values[STRETCH] != STRETCH_OFF;
     self->asks_profile = values[STRETCH] == STRETCH_PAYS;
     self->splits = values[SPLIT] == 0;
-    self->input = values[INPUT] != 0;
+    self->input = values[INPUT] != INPUT_OFF;
+    self->asks_gain = values[INPUT] == INPUT_PAYS;
     self->asks_room = values[BESIDE] != 0;
     self->width = (int32_t)values[WIDTH];
     *out_policy = self;

@@ -157,6 +157,31 @@ static void figure_3_input_diversity(void **state) {
     tt_profile_free(profile);
 }
 
+/* D5: a batch of two takes twice one's time. With nobody behind the second waits in vain for the
+ * first, and the profile says so: T and 2 T instead of 2 T and 2 T. */
+static void input_diversity_where_it_pays(void **state) {
+    (void)state;
+    struct tt_profile *profile = profile_of(by_row, 0, 1);
+    struct tt_step step = {.name = "all", .profile = profile};
+    struct tt_step_model model = {.name = "m",
+                                  .step_count = 1,
+                                  .steps = &step,
+                                  .whole = profile,
+                                  .slo_ns = TT_NEVER,
+                                  .max_batch = 4};
+    int64_t one = tt_profile_latency(profile, 1, 0);
+    assert_int_equal(tt_profile_latency(profile, 2, 0), 2 * one);
+    for (int pays = 0; pays < 2; pays++) {
+        struct tt_option options[] = {{"window", "0"}, {"input", pays ? "pays" : "on"}};
+        struct world world = {.options = options, .option_count = 2, .executors = 1};
+        arrive(&world, 0, 2);
+        arrive(&world, 0, 2);
+        run(&world, &model);
+        assert_int_equal(sum_of(&world), pays ? 3 * one : 4 * one);
+    }
+    tt_profile_free(profile);
+}
+
 /* D6: case II: A takes up to four rows in one T, B, C and D a quarter of T for each row: behind A
  * the batch is split into single queries, 2.875 T on average instead of 4 T. */
 static void figure_3_operator_diversity(void **state) {
@@ -266,6 +291,7 @@ static void random_worlds_lose_nothing(void **state) {
                                       .max_batch = 16};
         for (int32_t s = 0; s < model.step_count; s++)
             steps[s] = (struct tt_step){.name = "s", .profile = profiles[tt_prng_below(&prng, 3)]};
+        static const char *const inputs[] = {"off", "off", "on", "pays"};
         char pairs[8], bs_max[8];
         snprintf(pairs, sizeof(pairs), "%d", 1 + (int)tt_prng_below(&prng, 3));
         snprintf(bs_max, sizeof(bs_max), "%d", 1 + (int)tt_prng_below(&prng, 16));
@@ -273,7 +299,7 @@ static void random_worlds_lose_nothing(void **state) {
                                       {"bs_max", bs_max},
                                       {"split", tt_prng_below(&prng, 2) ? "on" : "off"},
                                       {"stretch", tt_prng_below(&prng, 2) ? "on" : "off"},
-                                      {"input", tt_prng_below(&prng, 3) ? "off" : "on"},
+                                      {"input", inputs[tt_prng_below(&prng, 4)]},
                                       {"window", tt_prng_below(&prng, 2) ? "0" : "2ms"},
                                       {"drop", tt_prng_below(&prng, 3) ? "none" : "deadline"}};
         static struct world world;
@@ -308,6 +334,7 @@ static void random_worlds_lose_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(figure_3_input_diversity),
+        cmocka_unit_test(input_diversity_where_it_pays),
         cmocka_unit_test(figure_3_operator_diversity),
         cmocka_unit_test(figure_3_load_diversity),
         cmocka_unit_test(early_exits_leave_at_the_boundary),

@@ -1,0 +1,96 @@
+"""What stages cost, in instructions: a served sentence encoder (minilm), whole and cut, under valgrind.
+
+The server answers FEW requests in one run and MANY in another; the difference of what cachegrind counts in the whole
+process, by the requests between, is what one request takes, from the socket to the socket, decisions at the boundaries
+included. The cut and the profile are made beforehand, outside valgrind, which would take minutes over them. Valgrind knows no
+AVX-512: ONNX Runtime takes its AVX2 kernels there, whole and cut alike.
+
+    scripts/test_python.sh bench/slicing.py [--stages 4,8] [--few N] [--many N] [--length N] [--cache DIR]
+"""
+import argparse
+import json
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+VALGRIND = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tutti", default=str(ROOT / "build" / "tutti"), help="the program (build/tutti)")
+    parser.add_argument("--cache", default=str(ROOT / ".deps" / "models"), help="where minilm's download is kept")
+    parser.add_argument("--stages", default="4", help="numbers of stages, with commas between (4)")
+    parser.add_argument("--length", type=int, default=16, help="tokens of the sentence (16)")
+    parser.add_argument("--few", type=int, default=2)
+    parser.add_argument("--many", type=int, default=12)
+    return parser.parse_args()
+
+
+def make_model(options, folder, stages):
+    """A repository of its own, with cut and profile; `stages` 0: whole."""
+    models = folder / ("stages-%d" % stages)
+    maker = [sys.executable, "-B", ROOT / "scripts" / "make_models.py", "--out", models, "--only", "minilm"]
+    subprocess.run(maker + ["--cache", options.cache], check=True, capture_output=True)
+    settings = 'slo_us: 60000000\npolicy { name: "diversity" option { key: "window" value: "0ms" } }\n'
+    settings += "length { pad: true }\n" + ("stages { count: %d }\n" % stages if stages else "")
+    (models / "minilm" / "tutti.pbtxt").write_text(settings)
+    profile = [options.tutti, "profile", models / "minilm", "--max-batch", "1", "--runs", "5"]
+    subprocess.run(profile + ["--lengths", str(options.length)], check=True, capture_output=True)
+    return models
+
+
+def count(options, models, requests):
+    """Instructions of a server that answers so many."""
+    command = [options.tutti, "serve", "--model-repository", models, "--http-port", "0", "--executors", "1"]
+    server = subprocess.Popen([str(w) for w in VALGRIND + command], stderr=subprocess.PIPE, text=True)
+    ids = [101] + [2000 + i for i in range(options.length - 2)] + [102]
+    inputs = [
+        {"name": name, "datatype": "INT64", "shape": [1, len(ids)], "data": data}
+        for name, data in (("input_ids", ids), ("attention_mask", [1] * len(ids)))
+    ]
+    said, url = [], None
+    try:
+        for line in server.stderr:
+            said.append(line)
+            url = re.search(r"http://127\.0\.0\.1:\d+", line)
+            if url:
+                break
+        if not url:
+            sys.exit("".join(said))
+        for _ in range(requests):
+            asked = urllib.request.Request(url[0] + "/v2/models/minilm/infer", json.dumps({"inputs": inputs}).encode())
+            urllib.request.urlopen(asked, timeout=300).read()
+        server.send_signal(signal.SIGTERM)
+        said += server.stderr.readlines()
+        server.wait(60)
+    finally:
+        if server.poll() is None:
+            server.kill()
+    return int(re.search(r"I\s+refs:\s+([\d,]+)", "".join(said))[1].replace(",", ""))
+
+
+def main():
+    options = arguments()
+    if not shutil.which("valgrind"):
+        sys.exit("valgrind is not installed")
+    with tempfile.TemporaryDirectory() as scratch:
+        whole = None
+        for stages in [0] + [int(number) for number in options.stages.split(",")]:
+            models = make_model(options, pathlib.Path(scratch), stages)
+            few, many = (count(options, models, requests) for requests in (options.few, options.many))
+            each = (many - few) / (options.many - options.few)
+            whole = whole or each
+            told = "%d stages" % stages if stages else "whole"
+            print("%-9s %8.3f million instructions per request, %+.2f %%" % (told, each / 1e6, 100 * (each / whole - 1)))
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
