@@ -1,11 +1,11 @@
 """What stages cost, in instructions: a served sentence encoder (minilm), whole and cut, under valgrind.
 
-The server answers FEW requests in one run and MANY in another; the difference of what cachegrind counts in the whole
-process, by the requests between, is what one request takes, from the socket to the socket, decisions at the boundaries
-included. The cut and the profile are made beforehand, outside valgrind, which would take minutes over them. Valgrind knows no
-AVX-512: ONNX Runtime takes its AVX2 kernels there, whole and cut alike. A request takes seconds. All runs go at once.
+What callgrind counts in the whole process while it answers some requests, after a first one, is what they take, from the
+socket to the socket, decisions at the boundaries included. The cut and the profile are made beforehand, outside valgrind,
+which would take minutes over them. Valgrind knows no AVX-512: ONNX Runtime takes its AVX2 kernels there, whole and cut
+alike. A request takes seconds. All runs go at once.
 
-    scripts/test_python.sh bench/slicing.py [--stages 4,8] [--few N] [--many N] [--length N] [--cache DIR]
+    scripts/test_python.sh bench/slicing.py [--stages 4,8] [--requests N] [--length N] [--cache DIR]
 """
 import argparse
 import concurrent.futures
@@ -20,7 +20,7 @@ import tempfile
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-VALGRIND = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
+VALGRIND = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "--callgrind-out-file=/dev/null"]
 
 
 def arguments():
@@ -29,8 +29,7 @@ def arguments():
     parser.add_argument("--cache", default=str(ROOT / ".deps" / "models"), help="where minilm's download is kept")
     parser.add_argument("--stages", default="4", help="numbers of stages, with commas between (4)")
     parser.add_argument("--length", type=int, default=8, help="tokens of the sentence (8)")
-    parser.add_argument("--few", type=int, default=1)
-    parser.add_argument("--many", type=int, default=3)
+    parser.add_argument("--requests", type=int, default=3, help="that are counted (3)")
     return parser.parse_args()
 
 
@@ -47,8 +46,8 @@ def make_model(options, folder, stages):
     return models
 
 
-def count(options, models, requests):
-    """Instructions of a server that answers so many."""
+def count(options, models):
+    """Instructions per request."""
     command = [options.tutti, "serve", "--model-repository", models, "--http-port", "0", "--executors", "1"]
     server = subprocess.Popen([str(w) for w in VALGRIND + command], stderr=subprocess.PIPE, text=True)
     ids = [101] + [2000 + i for i in range(options.length - 2)] + [102]
@@ -65,7 +64,10 @@ def count(options, models, requests):
                 break
         if not url:
             sys.exit("".join(said))
-        for _ in range(requests):
+        for turn in range(1 + options.requests):
+            if turn == 1:
+                control = ["callgrind_control", "-i", "on", str(server.pid)]
+                subprocess.run(control, check=True, capture_output=True)
             asked = urllib.request.Request(url[0] + "/v2/models/minilm/infer", json.dumps({"inputs": inputs}).encode())
             urllib.request.urlopen(asked, timeout=300).read()
         server.send_signal(signal.SIGTERM)
@@ -74,7 +76,7 @@ def count(options, models, requests):
     finally:
         if server.poll() is None:
             server.kill()
-    return int(re.search(r"I\s+refs:\s+([\d,]+)", "".join(said))[1].replace(",", ""))
+    return int(re.search(r"Collected : (\d+)", "".join(said))[1]) / options.requests
 
 
 def main():
@@ -86,10 +88,10 @@ def main():
         runs = []
         for stages in kinds:
             models = make_model(options, pathlib.Path(scratch), stages)
-            runs.append([pool.submit(count, options, models, n) for n in (options.few, options.many)])
+            runs.append(pool.submit(count, options, models))
         whole = None
-        for stages, (few, many) in zip(kinds, runs):
-            each = (many.result() - few.result()) / (options.many - options.few)
+        for stages, run in zip(kinds, runs):
+            each = run.result()
             whole = whole or each
             told = "%d stages" % stages if stages else "whole"
             print("%-9s %8.3f million instructions per request, %+.2f %%" % (told, each / 1e6, 100 * (each / whole - 1)))
