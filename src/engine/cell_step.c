@@ -47,6 +47,40 @@ static const struct tt_cell_plan *plan_of(const struct tt_cell_batch *batch) {
     return &batch->model->cells->plans[batch->type];
 }
 
+/* C6: the first of the slots that the cells read as their first source, those that move where they
+ * move to, if these are adjacent; else -1. */
+static int32_t first_read(const struct tt_cell_batch *batch) {
+    int32_t first = -1;
+    for (int32_t i = 0; i < batch->count; i++) {
+        const struct tt_engine_cell *cell = &batch->cells[i];
+        int32_t slot = cell->moves_in ? cell->seat : cell->sources[0];
+        if (i == 0)
+            first = slot;
+        if (slot < 0 || slot != first + i)
+            return -1;
+    }
+    return first;
+}
+
+/* The rows as one, where they lie, after a few were moved there. */
+static const void *move_few(const struct tt_cell_batch *batch, const struct tt_cell_input *input,
+                            int32_t first) {
+    const struct tt_cell_tensor *tensor = &batch->model->cells->tensors[input->state];
+    size_t moved = 0;
+    for (int32_t i = 0; i < batch->count; i++) {
+        const struct tt_engine_cell *cell = &batch->cells[i];
+        if (!cell->moves_in)
+            continue;
+        int32_t source = cell->sources[0];
+        memcpy(tt_cell_row(tensor, cell->seat),
+               source < 0 ? input->initial : tt_cell_row(tensor, source), input->row_bytes);
+        moved += input->row_bytes;
+    }
+    batch->task->gathered_bytes += (int64_t)moved;
+    batch->task->spared_bytes += (int64_t)(input->row_bytes * (size_t)batch->count - moved);
+    return tt_cell_row(tensor, first);
+}
+
 /* Where the rows of a state input lie: in slots, or in the initial row. */
 static void find_states(const struct tt_cell_batch *batch, const struct tt_cell_input *input) {
     const struct tt_ort_cells *cells = batch->model->cells;
@@ -106,18 +140,25 @@ static enum tt_err bind(const struct tt_cell_batch *batch, enum tt_dtype dtype,
     return tt_ort_value_new(batch->model->library, dtype, &view, out_value, why);
 }
 
+static enum tt_err find_rows(const struct tt_cell_batch *batch, const struct tt_cell_input *input,
+                             struct tt_message *why) {
+    if (input->state < 0)
+        return find_elements(batch, input, why);
+    find_states(batch, input);
+    return TT_OK;
+}
+
 static enum tt_err bind_inputs(const struct tt_cell_batch *batch, struct tt_message *why) {
     const struct tt_cell_plan *plan = plan_of(batch);
+    int32_t first = first_read(batch);
     for (int32_t i = 0; i < plan->input_count; i++) {
         const struct tt_cell_input *input = &plan->inputs[i];
-        enum tt_err err = TT_OK;
-        if (input->state >= 0)
-            find_states(batch, input);
-        else
-            err = find_elements(batch, input, why);
+        bool is_range = first >= 0 && input->state >= 0 && input->source == 0 && !input->lacking;
+        enum tt_err err = is_range ? TT_OK : find_rows(batch, input, why);
         if (err)
             return err;
-        const void *bytes = as_one(batch, input, &batch->desk->inputs[i]);
+        const void *bytes = is_range ? move_few(batch, input, first)
+                                     : as_one(batch, input, &batch->desk->inputs[i]);
         if (!bytes)
             return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a batch of cells");
         OrtValue *value = NULL;
@@ -130,9 +171,14 @@ static enum tt_err bind_inputs(const struct tt_cell_batch *batch, struct tt_mess
     return TT_OK;
 }
 
+static int32_t written(const struct tt_engine_cell *cell) {
+    return cell->moves_out ? cell->exit : cell->slot;
+}
+
 static bool slots_adjacent(const struct tt_cell_batch *batch) {
+    int32_t first = written(&batch->cells[0]);
     for (int32_t i = 1; i < batch->count; i++)
-        if (batch->cells[i].slot != batch->cells[0].slot + i)
+        if (written(&batch->cells[i]) != first + i)
             return false;
     return true;
 }
@@ -144,7 +190,7 @@ static enum tt_err bind_outputs(const struct tt_cell_batch *batch, bool in_place
         const struct tt_cell_tensor *tensor =
             &batch->model->cells->tensors[plan->outputs[o].tensor];
         size_t bytes = tensor->row_bytes * (size_t)batch->count;
-        void *to = in_place ? tt_cell_row(tensor, batch->cells[0].slot)
+        void *to = in_place ? tt_cell_row(tensor, written(&batch->cells[0]))
                             : ensure_bytes(&batch->desk->outputs[o], bytes);
         if (!to)
             return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a batch of cells");
@@ -165,8 +211,13 @@ static void put_down(const struct tt_cell_batch *batch, bool in_place) {
         const struct tt_cell_output *output = &plan->outputs[o];
         const struct tt_cell_tensor *tensor = &cells->tensors[output->tensor];
         const char *from = batch->desk->outputs[o].bytes;
-        for (int32_t i = 0; !in_place && i < batch->count; i++) {
-            memcpy(tt_cell_row(tensor, batch->cells[i].slot), from + tensor->row_bytes * (size_t)i,
+        for (int32_t i = 0; i < batch->count; i++) {
+            const struct tt_engine_cell *cell = &batch->cells[i];
+            if (in_place && !cell->moves_out)
+                continue;
+            memcpy(tt_cell_row(tensor, cell->slot),
+                   in_place ? tt_cell_row(tensor, cell->exit)
+                            : from + tensor->row_bytes * (size_t)i,
                    tensor->row_bytes);
             batch->task->gathered_bytes += (int64_t)tensor->row_bytes;
         }

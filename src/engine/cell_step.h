@@ -1,8 +1,9 @@
 /* Runs cells of one type as one batch: one call of the type's session.
  *
- * Each state input is bound where it lies when the cells' sources are adjacent slots in batch order
- * (or all of them begin), else gathered; elements of the requests are always gathered. Outputs are
- * written in place where the cells' own slots are adjacent, else copied there. Nothing else is
+ * Each state input is bound where it lies when the slots that the cells read are adjacent in batch
+ * order, after those few were copied there of which the task says so (engine.h: `seat`), or when
+ * all of them begin; else it is gathered. Elements of the requests are always gathered. Outputs are
+ * written in place where the cells' slots are adjacent, else copied there. Nothing else is
  * copied, and in steady state nothing is allocated. */
 #ifndef TT_ENGINE_CELL_STEP_H
 #define TT_ENGINE_CELL_STEP_H

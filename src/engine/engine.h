@@ -79,6 +79,13 @@ struct tt_engine_cell {
     int32_t element;                     /* of the inputs: the one that it reads, where it does */
     int32_t slot;                        /* that it writes; no other cell of the task reads it */
     int32_t sources[TT_ENGINE_MAX_SOURCES]; /* slots that it reads, [arity]; -1: as it begins */
+    /* C6: how slots become adjacent that would not be. `moves_in`: the first source is copied to
+     * `seat` and read there. `moves_out`: what it makes is written to `exit`, and from there copied
+     * to `slot`. Nobody else has to do with these two until the task is back, but tasks behind it
+     * on its executor. */
+    bool moves_in, moves_out;
+    int32_t seat, exit;
+    int32_t number; /* the caller's */
     /* Set at completion: */
     enum tt_err err;
     struct tt_message *why; /* where to write the sentence; may be NULL */

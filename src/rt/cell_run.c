@@ -118,8 +118,22 @@ void tt_cell_run_place(const struct tt_task_item *item, int32_t *out_spec, int32
     *out_repeat = is_chain ? item->cell : 0;
 }
 
+int32_t tt_cell_run_source(const struct tt_cell_run *self, const struct tt_task_item *item,
+                           int32_t *out_row) {
+    int32_t spec, repeat;
+    tt_cell_run_place(item, &spec, &repeat);
+    if (repeat == 0) {
+        const struct tt_cell_spec *told = &self->unfolded->specs[spec];
+        if (told->source_count == 0)
+            return -1;
+        spec = told->sources[0];
+    }
+    *out_row = self->specs[spec].row;
+    return self->specs[spec].slot;
+}
+
 void tt_cell_run_submit(struct tt_cell_run *self, const struct tt_task_item *item, int32_t slot,
-                        struct tt_engine_cell *out_cell) {
+                        int32_t row, struct tt_engine_cell *out_cell) {
     int32_t spec, repeat;
     tt_cell_run_place(item, &spec, &repeat);
     struct tt_cell_run_spec *state = &self->specs[spec];
@@ -129,6 +143,7 @@ void tt_cell_run_submit(struct tt_cell_run *self, const struct tt_task_item *ite
     out_cell->element = tt_unfold_element(self->unfolded, spec, repeat);
     out_cell->slot = slot;
     out_cell->emitted = 0;
+    out_cell->moves_in = out_cell->moves_out = false;
     int32_t arity = self->model->cells->cells->types[told->first_step].arity;
     for (int32_t q = 0; q < arity; q++) {
         if (repeat > 0)
@@ -139,6 +154,7 @@ void tt_cell_run_submit(struct tt_cell_run *self, const struct tt_task_item *ite
     tt_assert(repeat == state->submitted);
     state->submitted++;
     state->slot = slot;
+    state->row = row;
 }
 
 /* What the cell read has one reader less. */

@@ -26,6 +26,7 @@ struct tt_infer;
 struct tt_cell_run_spec {
     int32_t slot;      /* of its last cell (so far, or where it ended); -1: none, or given back */
     int32_t readers;   /* cells of other specs that have still to read it */
+    int32_t row;       /* of the batch, in which it was computed; -1: it is elsewhere now */
     int32_t submitted; /* how many of its repeats were */
     int32_t end;       /* the repeat with which an open-ended chain ended; -1: not yet */
 };
@@ -62,9 +63,14 @@ bool tt_cell_run_reserve(struct tt_cell_run *self, int32_t depth);
 
 /* Which cell the item is: a spec, and a repeat of it. */
 void tt_cell_run_place(const struct tt_task_item *item, int32_t *out_spec, int32_t *out_repeat);
-/* The item's cell is submitted and will write `slot`: what it reads, and where. */
+/* What the item's cell, which is submitted next, reads as its first source: a slot and the row of
+ * the batch that wrote it. -1: it begins, and out_row is untouched. */
+int32_t tt_cell_run_source(const struct tt_cell_run *self, const struct tt_task_item *item,
+                           int32_t *out_row);
+/* The item's cell is submitted and will write `slot`, in the given row of its batch (-1: what it
+ * makes does not stay there): what it reads, and where. */
 void tt_cell_run_submit(struct tt_cell_run *self, const struct tt_task_item *item, int32_t slot,
-                        struct tt_engine_cell *out_cell);
+                        int32_t row, struct tt_engine_cell *out_cell);
 /* The cell is back: keeps what it emitted, and gives back what nobody reads any more. Returns what
  * it means for its request. */
 enum tt_fate tt_cell_run_done(struct tt_cell_run *self, const struct tt_task_item *item,

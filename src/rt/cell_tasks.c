@@ -18,7 +18,9 @@ enum tt_err tt_cell_tasks_init(struct tt_cell_tasks *self, int32_t task_count, i
         .sequences = calloc(count, sizeof(*self->sequences)),
         .whys = calloc(count, sizeof(*self->whys)),
         .slots = calloc((size_t)max_batch * SEQUENCE_SLOTS, sizeof(*self->slots))};
-    return self->cells && self->sequences && self->whys && self->slots ? TT_OK : TT_ERR_NO_MEMORY;
+    enum tt_err err = tt_cell_seats_init(&self->seats, max_batch);
+    return !err && self->cells && self->sequences && self->whys && self->slots ? TT_OK
+                                                                               : TT_ERR_NO_MEMORY;
 }
 
 void tt_cell_tasks_fini(struct tt_cell_tasks *self) {
@@ -26,26 +28,73 @@ void tt_cell_tasks_fini(struct tt_cell_tasks *self) {
     free(self->sequences);
     free(self->whys);
     free(self->slots);
+    tt_cell_seats_fini(&self->seats);
     *self = (struct tt_cell_tasks){0};
 }
 
 /* ---- starting ---- */
 
-static void start_cells(struct tt_cell_tasks *self, ptrdiff_t first, struct tt_cell_slots *slots,
+static struct tt_cell_run *run_of(const struct tt_task_item *item) {
+    const struct tt_infer *infer = item->request->user;
+    return infer->cell_run;
+}
+
+/* C6: the oldest that has a state says where the batch was. Returns the first slot of those that
+ * the rows read; -1: they are not adjacent, which in a tree is left to chance. */
+static int32_t seat(struct tt_cell_tasks *self, struct tt_served_model *model,
+                    const struct tt_task *task) {
+    struct tt_cell_slots *slots = &model->cells->slots;
+    bool is_chain = model->cells->cells->types[task->first_step].arity == 1;
+    int32_t base = -1;
+    for (int32_t i = 0; is_chain && i < task->count; i++) {
+        int32_t row;
+        int32_t source = tt_cell_run_source(run_of(&task->items[i]), &task->items[i], &row);
+        self->seats.sources[i] = source;
+        if (source >= 0 && base < 0 && row >= 0 && source >= row)
+            base = source - row;
+    }
+    if (base >= 0)
+        return tt_cell_seats_keep(&self->seats, slots, base, task->count) ? base : -1;
+    for (int32_t i = 0; i < task->count; i++)
+        self->seats.items[i] = i;
+    return -1;
+}
+
+/* Is it known that the chain has no cell behind this one? */
+static bool is_last(const struct tt_task_item *item) {
+    const struct tt_cell_subgraph *subgraph = item->subgraph;
+    return subgraph->is_chain && !subgraph->open_ended && item->cell == subgraph->count - 1;
+}
+
+static void start_cells(struct tt_cell_tasks *self, ptrdiff_t first, struct tt_served_model *model,
                         const struct tt_task *task, struct tt_engine_task *engine_task) {
     engine_task->cells = self->cells + first;
+    int32_t base = seat(self, model, task);
+    struct tt_cell_slots *slots = &model->cells->slots;
     tt_cell_slots_take(slots, task->count, self->slots);
-    for (int32_t i = 0; i < task->count; i++) {
-        const struct tt_infer *infer = task->items[i].request->user;
-        tt_cell_run_submit(infer->cell_run, &task->items[i], self->slots[i],
-                           &engine_task->cells[i]);
-        engine_task->cells[i].why = &self->whys[first + i];
+    for (int32_t row = 0; row < task->count; row++) {
+        struct tt_engine_cell *cell = &engine_task->cells[row];
+        int32_t i = self->seats.items[row], slot = self->slots[row];
+        const struct tt_task_item *item = &task->items[i];
+        bool moves_out = task->count > 1 && is_last(item) && tt_cell_seats_borrow(slots, 1);
+        if (moves_out) {
+            tt_cell_slots_take(slots, 1, &slot);
+            tt_cell_slots_orphan(slots, self->slots[row]);
+        }
+        tt_cell_run_submit(run_of(item), item, slot, moves_out ? -1 : row, cell);
+        cell->number = i;
+        cell->moves_in = base >= 0 && self->seats.sources[i] != base + row;
+        cell->moves_out = moves_out;
+        cell->seat = base + row;
+        cell->exit = self->slots[row];
+        cell->why = &self->whys[first + row];
     }
 }
 
 static void start_sequences(struct tt_cell_tasks *self, ptrdiff_t first,
-                            struct tt_cell_slots *slots, const struct tt_task *task,
+                            struct tt_served_model *model, const struct tt_task *task,
                             struct tt_engine_task *engine_task) {
+    struct tt_cell_slots *slots = &model->cells->slots;
     engine_task->sequences = self->sequences + first;
     engine_task->parting = task->walk == TT_WALK_PARTING;
     int32_t *taken[SEQUENCE_SLOTS];
@@ -80,14 +129,13 @@ static void start_sequences(struct tt_cell_tasks *self, ptrdiff_t first,
 void tt_cell_tasks_start(struct tt_cell_tasks *self, int32_t index, struct tt_served_model *model,
                          const struct tt_task *task, struct tt_engine_task *engine_task) {
     ptrdiff_t first = (ptrdiff_t)index * self->max_batch;
-    struct tt_cell_slots *slots = &model->cells->slots;
     engine_task->member_count = task->count;
     engine_task->members = NULL;
     engine_task->length = 0;
     if (model->cells->by_cell)
-        start_cells(self, first, slots, task, engine_task);
+        start_cells(self, first, model, task, engine_task);
     else
-        start_sequences(self, first, slots, task, engine_task);
+        start_sequences(self, first, model, task, engine_task);
 }
 
 /* ---- back ---- */
@@ -100,9 +148,17 @@ void tt_cell_tasks_note_times(struct tt_infer *infer, int64_t started_at, int64_
     infer->infer_ns = computed_at - started_at;
 }
 
-static void finish_cell(struct tt_task_item *item, const struct tt_engine_task *engine_task,
+static void finish_cell(struct tt_task *task, const struct tt_engine_task *engine_task,
                         const struct tt_engine_cell *cell) {
     struct tt_cell_run *run = cell->user;
+    struct tt_task_item *item = &task->items[cell->number];
+    struct tt_cell_slots *slots = &run->model->cells->slots;
+    if (cell->moves_in) {
+        tt_cell_slots_give(slots, cell->seat);
+        tt_cell_slots_unreserve(slots, 1);
+    }
+    if (cell->moves_out)
+        tt_cell_slots_end_orphan(slots, cell->exit);
     item->fate = tt_cell_run_done(run, item, cell);
     if (run->started_at == 0)
         run->started_at = engine_task->started_at;
@@ -179,13 +235,39 @@ static void count(struct tt_model_stats *stats, const struct tt_task *task,
                                           engine_task->input_ns - engine_task->infer_ns);
 }
 
+enum { FETCH_AHEAD = 8 };
+
+/* The run has thrown all of this out of the nearer caches: the misses are to overlap, of what is
+ * known now, and of what can be known only when that has come. */
+static void fetch(const struct tt_task *task, const struct tt_engine_task *engine_task, int32_t i) {
+    if (i + FETCH_AHEAD < engine_task->member_count) {
+        const struct tt_engine_cell *cell = &engine_task->cells[i + FETCH_AHEAD];
+        const struct tt_task_item *item = &task->items[cell->number];
+        __builtin_prefetch(cell->user);
+        __builtin_prefetch((const char *)cell->user + 64);
+        __builtin_prefetch(item->request);
+        __builtin_prefetch((const char *)item->request + 64);
+        __builtin_prefetch(item->subgraph);
+    }
+    if (i + FETCH_AHEAD / 2 < engine_task->member_count) {
+        const struct tt_cell_run *run = engine_task->cells[i + FETCH_AHEAD / 2].user;
+        __builtin_prefetch(run->unfolded);
+        __builtin_prefetch(run->graph);
+        __builtin_prefetch(run->inputs);
+        if (run->infer)
+            __builtin_prefetch(&run->infer->cell_run);
+    }
+}
+
 void tt_cell_tasks_finished(struct tt_served_model *model, struct tt_task *task,
                             struct tt_engine_task *engine_task) {
     if (engine_task->outcome != TT_ENGINE_ABORTED)
         count(model->stats, task, engine_task);
     for (int32_t i = 0; i < task->count; i++) {
         if (engine_task->cells)
-            finish_cell(&task->items[i], engine_task, &engine_task->cells[i]);
+            fetch(task, engine_task, i);
+        if (engine_task->cells)
+            finish_cell(task, engine_task, &engine_task->cells[i]);
         else
             finish_sequence(model, &task->items[i], engine_task, &engine_task->sequences[i]);
     }

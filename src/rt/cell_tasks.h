@@ -9,6 +9,7 @@
 
 #include "core/task.h"
 #include "rt/cell_run.h"
+#include "rt/cell_seats.h"
 
 /* For each of a domain's tasks room for as many members as a task may have. */
 struct tt_cell_tasks {
@@ -17,6 +18,7 @@ struct tt_cell_tasks {
     struct tt_engine_sequence *sequences;
     struct tt_message *whys;
     int32_t *slots; /* [3 * max_batch] of the task at hand */
+    struct tt_cell_seats seats;
 };
 
 TT_MUST_CHECK enum tt_err tt_cell_tasks_init(struct tt_cell_tasks *self, int32_t task_count,

@@ -1,0 +1,60 @@
+#include "rt/cell_seats.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum tt_err tt_cell_seats_init(struct tt_cell_seats *self, int32_t max_batch) {
+    size_t bytes = (size_t)max_batch * sizeof(int32_t);
+    *self = (struct tt_cell_seats){
+        .sources = malloc(bytes), .items = malloc(bytes), .movers = malloc(bytes)};
+    return self->sources && self->items && self->movers ? TT_OK : TT_ERR_NO_MEMORY;
+}
+
+void tt_cell_seats_fini(struct tt_cell_seats *self) {
+    free(self->sources);
+    free(self->items);
+    free(self->movers);
+    *self = (struct tt_cell_seats){0};
+}
+
+/* Who reads in the range stays where it is; returns how many do not. */
+static int32_t seat_who_stays(struct tt_cell_seats *self, int32_t base, int32_t count) {
+    memset(self->items, 0xff, (size_t)count * sizeof(*self->items)); /* -1 each */
+    int32_t movers = 0;
+    for (int32_t i = 0; i < count; i++) {
+        int32_t row = self->sources[i] - base;
+        if (self->sources[i] >= base && row < count && self->items[row] < 0)
+            self->items[row] = i;
+        else
+            self->movers[movers++] = i;
+    }
+    return movers;
+}
+
+bool tt_cell_seats_borrow(struct tt_cell_slots *slots, int32_t count) {
+    return slots->reserved + count <= slots->capacity / 2 && tt_cell_slots_reserve(slots, count);
+}
+
+bool tt_cell_seats_keep(struct tt_cell_seats *self, struct tt_cell_slots *slots, int32_t base,
+                        int32_t count) {
+    tt_assert(base >= 0);
+    int32_t movers = seat_who_stays(self, base, count), orphans = 0;
+    bool keeps = base <= slots->capacity - count;
+    for (int32_t row = 0; keeps && movers > 0 && row < count; row++) {
+        bool is_orphan = false;
+        keeps = self->items[row] >= 0 || tt_cell_slots_is_open(slots, base + row, &is_orphan);
+        orphans += is_orphan;
+    }
+    if (!keeps || !tt_cell_seats_borrow(slots, movers - orphans)) {
+        for (int32_t i = 0; i < count; i++)
+            self->items[i] = i;
+        return false;
+    }
+    for (int32_t row = 0; movers > 0; row++) {
+        if (self->items[row] >= 0)
+            continue;
+        tt_cell_slots_take_one(slots, base + row);
+        self->items[row] = self->movers[--movers];
+    }
+    return true;
+}
