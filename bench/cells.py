@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Cellular batching against padding and bucketing, on the real engine (C6, C7): the same cells, the same requests.
+"""Policy `cellular` against `padded` with several widths, on the real engine (C6, C7): the same cells and requests.
 
     bench/cells.py                      h = 256, at 50, 70 and 90 % of what bucketing can do
     bench/cells.py --size 1024 --seconds 8
@@ -24,7 +24,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LONGEST = 330
-WIDTHS = {"padded": None, "width 10": 10, "width 20": 20, "width 40": 40}
+WIDTHS = {"padded": 0, "width 10": 10, "width 20": 20, "width 40": 40}
 
 
 def parse_arguments():
@@ -53,22 +53,12 @@ def write_lengths(path):
     return statistics.mean(lengths)
 
 
-def classes(width):
-    ends = list(range(width, LONGEST, width)) + [LONGEST]
-    while len(ends) > 32:  # as many as there may be: the longest share one
-        del ends[-2]
-    return "".join(" classes: %d" % end for end in ends)
-
-
 def settings(cells, variant):
     """tutti.pbtxt of the variant: the model's cells, and who decides."""
     if variant == "cellular":
         return cells + 'policy { name: "cellular" }\n'
-    width = WIDTHS[variant]
-    window = 'policy { name: "window" option { key: "same_length" value: "%s" } option { key: "drop" value: "none" } }\n'
-    if width is None:
-        return cells + window % "off"
-    return cells + "length { pad: true%s }\n" % classes(width) + window % "on"
+    option = 'option { key: "width" value: "%d" }' % WIDTHS[variant]
+    return cells + 'length { pad: true }\npolicy { name: "padded" %s }\n' % option
 
 
 class Server:
