@@ -47,9 +47,9 @@ void tt_cell_slots_unreserve(struct tt_cell_slots *self, int32_t count) {
     self->reserved -= count;
 }
 
-/* The first slot from `at` on whose being free is `wanted`; capacity: none. */
-static int32_t next(const struct tt_cell_slots *self, int32_t at, bool wanted) {
-    while (at < self->capacity) {
+/* The first slot from `at` on, before `end`, whose being free is `wanted`; `end`: none. */
+static int32_t next(const struct tt_cell_slots *self, int32_t at, int32_t end, bool wanted) {
+    while (at < end) {
         uint64_t word = self->free[at / WORD_BITS];
         word = (wanted ? word : ~word) >> (at % WORD_BITS);
         if (word) {
@@ -58,7 +58,7 @@ static int32_t next(const struct tt_cell_slots *self, int32_t at, bool wanted) {
         }
         at += WORD_BITS - at % WORD_BITS;
     }
-    return at < self->capacity ? at : self->capacity;
+    return at < end ? at : end;
 }
 
 static void mark(struct tt_cell_slots *self, int32_t slot) {
@@ -71,19 +71,21 @@ void tt_cell_slots_take(struct tt_cell_slots *self, int32_t count, int32_t *out_
     while (self->free[self->first_free_word] == 0)
         self->first_free_word++; /* there is a free one */
     int32_t lowest = self->first_free_word * WORD_BITS;
-    int32_t first = next(self, lowest, true);
+    int32_t first = next(self, lowest, self->capacity, true);
     while (first < self->capacity) {
-        int32_t end = next(self, first, false);
+        /* No farther than it matters: the last free run is most of the pool. */
+        int32_t most = count < self->capacity - first ? first + count : self->capacity;
+        int32_t end = next(self, first, most, false);
         if (end - first >= count)
             break;
-        first = next(self, end, true);
+        first = next(self, end, self->capacity, true);
     }
     bool is_range = first < self->capacity;
-    int32_t slot = is_range ? first : next(self, lowest, true);
+    int32_t slot = is_range ? first : next(self, lowest, self->capacity, true);
     for (int32_t i = 0; i < count; i++) {
         out_slots[i] = slot;
         mark(self, slot);
-        slot = is_range ? slot + 1 : next(self, slot, true);
+        slot = is_range ? slot + 1 : next(self, slot, self->capacity, true);
     }
     self->in_use += count;
 }
