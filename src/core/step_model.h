@@ -27,6 +27,7 @@ struct tt_step {
     const char *name; /* borrowed; for traces */
     const struct tt_profile *profile;
     enum tt_step_kind kind;
+    int32_t min_rows; /* by cells: fewer are not submitted behind another task at once; 0: any */
 };
 
 enum { TT_QUEUE_MAX_LEVELS = 32 }; /* of priority, 1 .. */

@@ -54,6 +54,7 @@ static struct tt_cell_type *types_new(const struct tt_mechanism *domain, int32_t
         type->model = model;
         type->first_step = step;
         type->last_step = block.first < 0 ? step : block.last;
+        type->min_rows = known->steps[step].min_rows;
         type->max_rows = tt_step_max_rows(known, step, type->last_step);
         type->held_rows = held_rows + (size_t)step * executors;
         tt_list_init(&type->queue);

@@ -14,12 +14,12 @@
 struct tt_cell_type {
     struct tt_list_node link; /* among those with ready cells, here or held */
     int32_t model, first_step, last_step;
-    int32_t max_rows;     /* of a task */
-    struct tt_list queue; /* subgraphs with ready cells and none in flight */
-    int64_t ready_rows;   /* theirs */
-    int64_t *held_rows;   /* [executor_capacity]: ready ones of those held there */
-    int32_t subgraphs;    /* in the queue or held */
-    int32_t running;      /* tasks in flight */
+    int32_t min_rows, max_rows; /* of a visit's follow-up task; of any task */
+    struct tt_list queue;       /* subgraphs with ready cells and none in flight */
+    int64_t ready_rows;         /* theirs */
+    int64_t *held_rows;         /* [executor_capacity]: ready ones of those held there */
+    int32_t subgraphs;          /* in the queue or held */
+    int32_t running;            /* tasks in flight */
 };
 
 struct tt_cell_queues {

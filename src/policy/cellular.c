@@ -114,7 +114,8 @@ static struct tt_cell_type *choose_type(const struct tt_policy *self, int32_t ex
 static void submit(struct tt_policy *self, int64_t now, struct tt_mechanism *actions,
                    int32_t executor, struct tt_cell_type *type) {
     for (int64_t i = 0; i < self->max_tasks && tt_mechanism_has_room(actions, executor); i++) {
-        int64_t min_rows = i == 0 ? 1 : tt_instant_min(self->min_batch, type->max_rows);
+        int64_t least = tt_instant_max(self->min_batch, type->min_rows);
+        int64_t min_rows = i == 0 ? 1 : tt_instant_min(least, type->max_rows);
         const struct tt_task *task =
             tt_cell_queues_run(&self->cells, actions, type, executor, (int32_t)min_rows, now);
         if (!task)

@@ -172,6 +172,8 @@ enum tt_err tt_served_model_loaded(struct tt_served_model *self,
     self->step_model.steps = self->steps;
     self->step_model.whole = take_profile;
     self->step_model.max_batch = self->signature->max_batch;
+    for (int32_t s = 0; self->cells && s < step_count; s++)
+        self->steps[s].min_rows = self->cells->cells->types[s].min_batch;
     if (self->cells && self->cells->by_step)
         take_cells_as_blocks(self);
     free(self->reason);

@@ -25,6 +25,7 @@ struct step_world_model {
     int32_t output; /* what all quantiles say of the output's length; 0: no decoder */
     int32_t output_limit;
     bool padded;
+    int32_t min_rows; /* of every step, by cells */
 };
 
 struct step_world_entry { /* one step that ran */
@@ -118,8 +119,10 @@ static inline void step_world_make(struct step_world *self, int32_t m) {
             break;
         alpha += from->alpha[s];
         beta += from->beta[s];
-        self->steps[m][s] = (struct tt_step){
-            .name = "step", .profile = self->profiles[m][s], .kind = from->kinds[s]};
+        self->steps[m][s] = (struct tt_step){.name = "step",
+                                             .profile = self->profiles[m][s],
+                                             .kind = from->kinds[s],
+                                             .min_rows = from->min_rows};
     }
     for (int32_t p = 0; p < TT_QUANTILES; p++)
         self->quantiles[m][p] = p == TT_QUANTILES - 1 && from->output_limit > from->output

@@ -109,8 +109,10 @@ static void ready_cells_pinned_elsewhere_do_not_count(void **state) {
 static void follow_up_tasks_below_the_minimum_are_not_submitted(void **state) {
     (void)state;
     static const struct tt_option two[] = {{"max_tasks", "3"}, {"min_batch", "2"}};
-    for (int variant = 0; variant < 2; variant++) {
-        struct step_world world = world_of(1, 4, 1, two, variant ? 2 : 1);
+    /* None, the policy's, the type's own. */
+    for (int variant = 0; variant < 3; variant++) {
+        struct step_world world = world_of(1, 4, 1, two, variant == 1 ? 2 : 1);
+        world.models[0].min_rows = variant == 2 ? 2 : 0;
         arrives(&world, 0, 3, 0);
         arrives(&world, 0, 1, 0);
         arrives(&world, 5, 2, 0);
