@@ -39,15 +39,19 @@ static enum tt_err read_tail(struct reading *r, struct tt_lengths *lengths, doub
                                     {lengths->input[99], lengths->output[99]}};
     const struct tt_length_point *last =
         lengths->tail_count > 0 ? &lengths->tail[lengths->tail_count - 1] : NULL;
+    if (last && point.percentile <= last->percentile)
+        return tt_fail(TT_ERR_INVALID, why, "%s:%lld: rows between 99 and 100 must ascend",
+                       r->csv.path, (long long)r->csv.line);
     for (int32_t i = 0; i < 2; i++) {
-        double value = point.lengths[i];
-        enum tt_err err =
-            r->column[i] < 0 ? TT_OK : tt_csv_number(&r->csv, r->column[i], 0, 1e6, &value, why);
+        if (r->column[i] < 0)
+            continue;
+        double value;
+        enum tt_err err = tt_csv_number(&r->csv, r->column[i], 0, 1e6, &value, why);
         if (err)
             return err;
         point.lengths[i] = value < 1 ? 1 : (int32_t)(value + 0.5);
         int32_t least = last ? last->lengths[i] : i == 0 ? lengths->input[99] : lengths->output[99];
-        if (point.lengths[i] < least || (last && point.percentile <= last->percentile))
+        if (point.lengths[i] < least)
             return tt_fail(TT_ERR_INVALID, why, "%s:%lld: rows between 99 and 100 must ascend",
                            r->csv.path, (long long)r->csv.line);
     }

@@ -106,6 +106,11 @@ static void test_the_last_percent_is_drawn_by_its_rows(void **state) {
     put_tail("100,330,400\n");
     assert_int_equal(tt_lengths_read(PLACE, "in", "out", &lengths, &why), TT_OK);
     assert_int_equal(lengths.tail_count, 0);
+    /* What has no column keeps what it was, in the tail, too. */
+    struct tt_lengths silent = {0};
+    put_tail("99.5,60,80\n100,330,400\n");
+    assert_int_equal(tt_lengths_read(PLACE, "in", "", &silent, &why), TT_OK);
+    assert_int_equal(silent.tail[0].lengths[1], 0);
 }
 
 static void refused_lengths(const char *says) {
