@@ -13,10 +13,10 @@ enum tt_err tt_cell_slots_init(struct tt_cell_slots *self, int32_t capacity) {
     tt_assert(capacity >= 1);
     *self = (struct tt_cell_slots){.capacity = capacity};
     self->free = malloc((size_t)word_count(self) * sizeof(*self->free));
-    self->orphans = calloc((size_t)word_count(self), sizeof(*self->orphans));
-    if (!self->free || !self->orphans) {
+    self->orphan_of = calloc((size_t)capacity, sizeof(*self->orphan_of));
+    if (!self->free || !self->orphan_of) {
         free(self->free);
-        free(self->orphans);
+        free(self->orphan_of);
         return TT_ERR_NO_MEMORY;
     }
     memset(self->free, 0xff, (size_t)word_count(self) * sizeof(*self->free));
@@ -30,7 +30,7 @@ void tt_cell_slots_fini(struct tt_cell_slots *self) {
     tt_assert(self->in_use == 0);
     tt_assert(self->reserved == 0);
     free(self->free);
-    free(self->orphans);
+    free(self->orphan_of);
     *self = (struct tt_cell_slots){0};
 }
 
@@ -90,41 +90,38 @@ void tt_cell_slots_take(struct tt_cell_slots *self, int32_t count, int32_t *out_
     self->in_use += count;
 }
 
-static bool has(const uint64_t *bits, int32_t slot) {
-    return bits[slot / WORD_BITS] >> (slot % WORD_BITS) & 1;
+static bool is_free(const struct tt_cell_slots *self, int32_t slot) {
+    return self->free[slot / WORD_BITS] >> (slot % WORD_BITS) & 1;
 }
 
-static void toggle(uint64_t *bits, int32_t slot) {
-    bits[slot / WORD_BITS] ^= UINT64_C(1) << (slot % WORD_BITS);
-}
-
-bool tt_cell_slots_is_open(const struct tt_cell_slots *self, int32_t slot, bool *out_is_orphan) {
+bool tt_cell_slots_is_open(const struct tt_cell_slots *self, int32_t slot, int32_t executor,
+                           bool *out_is_orphan) {
     tt_assert(slot >= 0);
     tt_assert(slot < self->capacity);
-    *out_is_orphan = has(self->orphans, slot);
-    return *out_is_orphan || has(self->free, slot);
+    *out_is_orphan = self->orphan_of[slot] == executor + 1;
+    return *out_is_orphan || is_free(self, slot);
 }
 
 void tt_cell_slots_take_one(struct tt_cell_slots *self, int32_t slot) {
-    if (has(self->orphans, slot)) {
-        toggle(self->orphans, slot);
+    if (self->orphan_of[slot]) {
+        self->orphan_of[slot] = 0;
         return;
     }
     tt_assert(self->reserved > self->in_use);
-    tt_assert(has(self->free, slot));
+    tt_assert(is_free(self, slot));
     mark(self, slot);
     self->in_use++;
 }
 
-void tt_cell_slots_orphan(struct tt_cell_slots *self, int32_t slot) {
-    tt_assert(!has(self->free, slot) && !has(self->orphans, slot));
-    toggle(self->orphans, slot);
+void tt_cell_slots_orphan(struct tt_cell_slots *self, int32_t slot, int32_t executor) {
+    tt_assert(!is_free(self, slot) && self->orphan_of[slot] == 0);
+    self->orphan_of[slot] = executor + 1;
 }
 
 void tt_cell_slots_end_orphan(struct tt_cell_slots *self, int32_t slot) {
-    if (!has(self->orphans, slot))
+    if (!self->orphan_of[slot])
         return;
-    toggle(self->orphans, slot);
+    self->orphan_of[slot] = 0;
     tt_cell_slots_give(self, slot);
     tt_cell_slots_unreserve(self, 1);
 }

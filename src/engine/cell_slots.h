@@ -7,7 +7,8 @@
  * used last, and memory is touched only as far as cells are alive.
  *
  * An orphan is a slot that a task in flight still writes, but of which everybody to read it has
- * other copies. Who comes behind that task on the same executor may take it as it is.
+ * other copies. Who comes behind that task on the same executor may take it as it is; on another
+ * one nothing keeps the two in order.
  *
  * Requests reserve beforehand as many as they can come to hold at once, so that a task never finds
  * too few. One thread owns it. It allocates nothing after init. */
@@ -24,7 +25,7 @@ struct tt_cell_slots {
     int32_t in_use, reserved;
     int32_t first_free_word; /* no word before it has a free slot */
     uint64_t *free;          /* a bit per slot */
-    uint64_t *orphans;       /* the same */
+    int32_t *orphan_of;      /* [capacity]: 1 + the executor that writes it yet; 0: no orphan */
 };
 
 TT_MUST_CHECK enum tt_err tt_cell_slots_init(struct tt_cell_slots *self, int32_t capacity);
@@ -35,13 +36,14 @@ void tt_cell_slots_unreserve(struct tt_cell_slots *self, int32_t count);
 /* `count` reserved slots into out_slots: adjacent and ascending if there are such; else the lowest,
  * ascending. */
 void tt_cell_slots_take(struct tt_cell_slots *self, int32_t count, int32_t *out_slots);
-/* Could it be taken, being free or an orphan? */
-bool tt_cell_slots_is_open(const struct tt_cell_slots *self, int32_t slot, bool *out_is_orphan);
+/* Could a task of the executor take it, being free or an orphan of that executor's? */
+bool tt_cell_slots_is_open(const struct tt_cell_slots *self, int32_t slot, int32_t executor,
+                           bool *out_is_orphan);
 /* This one, which is open. If it is free it is reserved like the others, else its promise goes with
  * it. */
 void tt_cell_slots_take_one(struct tt_cell_slots *self, int32_t slot);
-/* The slot is in use, but whoever is to write it needs it no longer. */
-void tt_cell_slots_orphan(struct tt_cell_slots *self, int32_t slot);
+/* The slot is in use, but whoever is to write it, on this executor, needs it no longer. */
+void tt_cell_slots_orphan(struct tt_cell_slots *self, int32_t slot, int32_t executor);
 /* It has been written: gives it back, and the promise, unless somebody took it meanwhile. */
 void tt_cell_slots_end_orphan(struct tt_cell_slots *self, int32_t slot);
 void tt_cell_slots_give(struct tt_cell_slots *self, int32_t slot);

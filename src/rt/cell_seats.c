@@ -35,14 +35,15 @@ bool tt_cell_seats_borrow(struct tt_cell_slots *slots, int32_t count) {
     return slots->reserved + count <= slots->capacity / 2 && tt_cell_slots_reserve(slots, count);
 }
 
-bool tt_cell_seats_keep(struct tt_cell_seats *self, struct tt_cell_slots *slots, int32_t base,
-                        int32_t count) {
+bool tt_cell_seats_keep(struct tt_cell_seats *self, struct tt_cell_slots *slots, int32_t executor,
+                        int32_t base, int32_t count) {
     tt_assert(base >= 0);
     int32_t movers = seat_who_stays(self, base, count), orphans = 0;
     bool keeps = base <= slots->capacity - count;
     for (int32_t row = 0; keeps && movers > 0 && row < count; row++) {
         bool is_orphan = false;
-        keeps = self->items[row] >= 0 || tt_cell_slots_is_open(slots, base + row, &is_orphan);
+        keeps =
+            self->items[row] >= 0 || tt_cell_slots_is_open(slots, base + row, executor, &is_orphan);
         orphans += is_orphan;
     }
     if (!keeps || !tt_cell_seats_borrow(slots, movers - orphans)) {

@@ -27,9 +27,10 @@ TT_MUST_CHECK enum tt_err tt_cell_seats_init(struct tt_cell_seats *self, int32_t
 void tt_cell_seats_fini(struct tt_cell_seats *self); /* also after a failed init */
 /* Reserves that many, to be given back soon. False: slots are too scarce for that. */
 bool tt_cell_seats_borrow(struct tt_cell_slots *slots, int32_t count);
-/* `sources` of `count` items are filled in; fills `items`. True: row r reads slot `base` + r, which
- * is borrowed where that is not its item's source. False: in the items' order, nothing borrowed. */
-bool tt_cell_seats_keep(struct tt_cell_seats *self, struct tt_cell_slots *slots, int32_t base,
-                        int32_t count);
+/* `sources` of `count` items, which the executor is to compute, are filled in; fills `items`. True:
+ * row r reads slot `base` + r, which is borrowed where that is not its item's source. False: in the
+ * items' order, nothing borrowed. */
+bool tt_cell_seats_keep(struct tt_cell_seats *self, struct tt_cell_slots *slots, int32_t executor,
+                        int32_t base, int32_t count);
 
 #endif

@@ -39,20 +39,14 @@ static struct tt_cell_run *run_of(const struct tt_task_item *item) {
     return infer->cell_run;
 }
 
-/* A slot that one leaves may be written only behind whoever reads it: one executor keeps that
- * order, several do not. */
-static bool keeps_rows(const struct tt_served_model *model) {
-    return model->engine_model->engine->executor_count == 1;
-}
-
 /* C6: the oldest that has a state says where the batch was. Returns the first slot of those that
  * the rows read; -1: they are not adjacent, which in a tree is left to chance. */
 static int32_t seat(struct tt_cell_tasks *self, struct tt_served_model *model,
                     const struct tt_task *task) {
     struct tt_cell_slots *slots = &model->cells->slots;
-    bool keeps = keeps_rows(model) && model->cells->cells->types[task->first_step].arity == 1;
+    bool is_chain = model->cells->cells->types[task->first_step].arity == 1;
     int32_t base = -1;
-    for (int32_t i = 0; keeps && i < task->count; i++) {
+    for (int32_t i = 0; is_chain && i < task->count; i++) {
         int32_t row;
         int32_t source = tt_cell_run_source(run_of(&task->items[i]), &task->items[i], &row);
         self->seats.sources[i] = source;
@@ -60,7 +54,8 @@ static int32_t seat(struct tt_cell_tasks *self, struct tt_served_model *model,
             base = source - row;
     }
     if (base >= 0)
-        return tt_cell_seats_keep(&self->seats, slots, base, task->count) ? base : -1;
+        return tt_cell_seats_keep(&self->seats, slots, task->executor, base, task->count) ? base
+                                                                                          : -1;
     for (int32_t i = 0; i < task->count; i++)
         self->seats.items[i] = i;
     return -1;
@@ -82,11 +77,10 @@ static void start_cells(struct tt_cell_tasks *self, ptrdiff_t first, struct tt_s
         struct tt_engine_cell *cell = &engine_task->cells[row];
         int32_t i = self->seats.items[row], slot = self->slots[row];
         const struct tt_task_item *item = &task->items[i];
-        bool moves_out =
-            keeps_rows(model) && task->count > 1 && is_last(item) && tt_cell_seats_borrow(slots, 1);
+        bool moves_out = task->count > 1 && is_last(item) && tt_cell_seats_borrow(slots, 1);
         if (moves_out) {
             tt_cell_slots_take(slots, 1, &slot);
-            tt_cell_slots_orphan(slots, self->slots[row]);
+            tt_cell_slots_orphan(slots, self->slots[row], task->executor);
         }
         tt_cell_run_submit(run_of(item), item, slot, moves_out ? -1 : row, cell);
         cell->number = i;

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-enum { CAPACITY = 64, MOST = 8 };
+enum { CAPACITY = 64, MOST = 8, EXECUTOR = 1 };
 
 struct fixture {
     struct tt_cell_slots slots;
@@ -31,7 +31,7 @@ static void fixture_fini(struct fixture *self, int32_t reserved) {
 
 static bool keep(struct fixture *self, int32_t base, int32_t count, const int32_t *sources) {
     memcpy(self->seats.sources, sources, (size_t)count * sizeof(*sources));
-    return tt_cell_seats_keep(&self->seats, &self->slots, base, count);
+    return tt_cell_seats_keep(&self->seats, &self->slots, EXECUTOR, base, count);
 }
 
 static void expect_items(const struct fixture *self, int32_t count, const int32_t *items) {
@@ -83,16 +83,34 @@ static void test_orphan_taken(void **state) {
     fixture_init(&f, 3);
     int32_t slots[3];
     tt_cell_slots_take(&f.slots, 3, slots);
-    tt_cell_slots_orphan(&f.slots, 1);
+    tt_cell_slots_orphan(&f.slots, 1, EXECUTOR);
     assert_true(keep(&f, 0, 3, (int32_t[]){2, -1, 0}));
     expect_items(&f, 3, (int32_t[]){2, 1, 0});
     assert_int_equal(f.slots.reserved, 3);
     tt_cell_slots_end_orphan(&f.slots, 1); /* the writer is back: not its slot any more */
     assert_int_equal(f.slots.in_use, 3);
-    tt_cell_slots_orphan(&f.slots, 1); /* one that nobody takes */
+    tt_cell_slots_orphan(&f.slots, 1, EXECUTOR); /* one that nobody takes */
     tt_cell_slots_end_orphan(&f.slots, 1);
     assert_int_equal(f.slots.in_use, 2);
     assert_int_equal(f.slots.reserved, 2);
+    tt_cell_slots_give(&f.slots, 0);
+    tt_cell_slots_give(&f.slots, 2);
+    fixture_fini(&f, 2);
+}
+
+/* Another executor writes it yet, before or after whatever this one does there: hands off. */
+static void test_orphan_of_another_executor(void **state) {
+    (void)state;
+    struct fixture f;
+    fixture_init(&f, 3);
+    int32_t slots[3];
+    tt_cell_slots_take(&f.slots, 3, slots);
+    tt_cell_slots_orphan(&f.slots, 1, EXECUTOR + 1);
+    assert_false(keep(&f, 0, 3, (int32_t[]){2, -1, 0}));
+    expect_items(&f, 3, (int32_t[]){0, 1, 2});
+    assert_int_equal(f.slots.reserved, 3);
+    tt_cell_slots_end_orphan(&f.slots, 1);
+    assert_int_equal(f.slots.in_use, 2);
     tt_cell_slots_give(&f.slots, 0);
     tt_cell_slots_give(&f.slots, 2);
     fixture_fini(&f, 2);
@@ -131,8 +149,8 @@ static void test_scarce(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gap_filled),   cmocka_unit_test(test_gap_needed),
-        cmocka_unit_test(test_orphan_taken), cmocka_unit_test(test_same_source),
-        cmocka_unit_test(test_scarce),
+        cmocka_unit_test(test_orphan_taken), cmocka_unit_test(test_orphan_of_another_executor),
+        cmocka_unit_test(test_same_source),  cmocka_unit_test(test_scarce),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
