@@ -201,18 +201,12 @@ static enum tt_err take_options(struct tt_policy *self, const struct tt_policy_s
     return TT_OK;
 }
 
-static enum tt_err cellular_create(const struct tt_policy_kind *kind,
-                                   const struct tt_policy_setup *setup,
+static enum tt_err cellular_create(const struct tt_policy_setup *setup, const int64_t *values,
                                    struct tt_policy **out_policy, struct tt_message *why) {
-    int64_t values[OPTION_COUNT];
-    enum tt_err err = tt_options_parse(kind->options, kind->option_count, setup->options,
-                                       setup->option_count, values, why);
-    if (err)
-        return err;
     struct tt_policy *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    err = take_options(self, setup, values, why);
+    enum tt_err err = take_options(self, setup, values, why);
     if (!err)
         err = tt_queues_init(&self->queues, setup, TT_FIFO_DEADLINE, values[DROP] != 0, why);
     if (!err) {
@@ -222,11 +216,7 @@ static enum tt_err cellular_create(const struct tt_policy_kind *kind,
             err = tt_fail(err, why, "out of memory");
     }
     if (err) {
-        if (self->queues.domain)
-            tt_queues_fini(&self->queues);
-        if (self->cells.domain)
-            tt_cell_queues_fini(&self->cells);
-        free(self);
+        cellular_free(self);
         return err;
     }
     *out_policy = self;

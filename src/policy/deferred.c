@@ -276,14 +276,8 @@ static const struct tt_option_spec deferred_options[] = {
                      "one ran: clients that wait for their answers are all there then"},
 };
 
-static enum tt_err parse_ours(const struct tt_option *given, int32_t count,
-                              struct tt_deferred_options *out_options, struct tt_message *why) {
-    int64_t v[TT_COUNT(deferred_options)];
-    enum tt_err err = tt_options_parse(deferred_options, (int32_t)TT_COUNT(deferred_options), given,
-                                       count, v, why);
-    if (err)
-        return err;
-    *out_options = (struct tt_deferred_options){
+static struct tt_deferred_options ours(const int64_t *v) {
+    return (struct tt_deferred_options){
         .floor = (enum tt_deferred_floor)v[FLOOR],
         .defer = (enum tt_deferred_defer)v[DEFER],
         .key = (enum tt_deferred_key)v[KEY],
@@ -299,7 +293,6 @@ static enum tt_err parse_ours(const struct tt_option *given, int32_t count,
         .beta_permille = v[BETA],
         .credit_step_ns = v[CREDIT_STEP],
     };
-    return TT_OK;
 }
 
 /* What the published rules share. `delay` and `share` are for `timeout` alone. */
@@ -329,48 +322,62 @@ static const struct tt_option_spec timeout_options[] = {
                "how long a head waits for company, of its own time to the deadline; 0: `delay`"},
 };
 
-static enum tt_err parse_plain(const struct tt_policy_kind *kind, const struct tt_option *given,
-                               int32_t count, struct tt_deferred_options *out_options,
-                               struct tt_message *why) {
+static struct tt_deferred_options published(enum tt_deferred_defer defer, const int64_t *v) {
     static const enum tt_deferred_floor floors[] = {TT_FLOOR_OFF, TT_FLOOR_BMAX,
                                                     TT_FLOOR_STAGGERED};
-    int64_t v[TT_COUNT(timeout_options)] = {0};
-    enum tt_err err = tt_options_parse(kind->options, kind->option_count, given, count, v, why);
-    if (err)
-        return err;
-    *out_options = (struct tt_deferred_options){
+    bool waits = defer == TT_DEFER_TIMEOUT;
+    return (struct tt_deferred_options){
         .floor = floors[v[DROP]],
-        .defer = kind == &tt_eager_kind      ? TT_DEFER_NONE
-                 : kind == &tt_symphony_kind ? TT_DEFER_FULL
-                                             : TT_DEFER_TIMEOUT,
+        .defer = defer,
         .key = TT_KEY_LATEST,
         .reform_at_latest = v[PLAIN_REFORM] == ON,
-        .delay_ns = v[DELAY],
-        .delay_permille = v[SHARE],
+        .delay_ns = waits ? v[DELAY] : 0,
+        .delay_permille = waits ? v[SHARE] : 0,
     };
-    return TT_OK;
 }
 
 enum tt_err tt_deferred_options_parse(const struct tt_policy_kind *kind,
                                       const struct tt_option *given, int32_t count,
                                       struct tt_deferred_options *out_options,
                                       struct tt_message *why) {
-    if (kind == &tt_deferred_kind)
-        return parse_ours(given, count, out_options, why);
-    if (kind->ops == &deferred_ops)
-        return parse_plain(kind, given, count, out_options, why);
-    return tt_fail(TT_ERR_UNSUPPORTED, why,
-                   "policy %s does not split into halves; deferred, eager, symphony and timeout do",
-                   kind->name);
+    if (kind->ops != &deferred_ops)
+        return tt_fail(
+            TT_ERR_UNSUPPORTED, why,
+            "policy %s does not split into halves; deferred, eager, symphony and timeout do",
+            kind->name);
+    int64_t v[TT_MAX_OPTIONS];
+    enum tt_err err = tt_options_parse(kind->options, kind->option_count, given, count, v, why);
+    if (err)
+        return err;
+    *out_options = kind == &tt_deferred_kind   ? ours(v)
+                   : kind == &tt_eager_kind    ? published(TT_DEFER_NONE, v)
+                   : kind == &tt_symphony_kind ? published(TT_DEFER_FULL, v)
+                                               : published(TT_DEFER_TIMEOUT, v);
+    return TT_OK;
 }
 
-static enum tt_err deferred_create(const struct tt_policy_kind *kind,
-                                   const struct tt_policy_setup *setup,
+static enum tt_err deferred_create(const struct tt_policy_setup *setup, const int64_t *values,
                                    struct tt_policy **out_policy, struct tt_message *why) {
-    struct tt_deferred_options options;
-    enum tt_err err =
-        tt_deferred_options_parse(kind, setup->options, setup->option_count, &options, why);
-    return err ? err : deferred_new(setup, &options, out_policy, why);
+    struct tt_deferred_options options = ours(values);
+    return deferred_new(setup, &options, out_policy, why);
+}
+
+static enum tt_err eager_create(const struct tt_policy_setup *setup, const int64_t *values,
+                                struct tt_policy **out_policy, struct tt_message *why) {
+    struct tt_deferred_options options = published(TT_DEFER_NONE, values);
+    return deferred_new(setup, &options, out_policy, why);
+}
+
+static enum tt_err symphony_create(const struct tt_policy_setup *setup, const int64_t *values,
+                                   struct tt_policy **out_policy, struct tt_message *why) {
+    struct tt_deferred_options options = published(TT_DEFER_FULL, values);
+    return deferred_new(setup, &options, out_policy, why);
+}
+
+static enum tt_err timeout_create(const struct tt_policy_setup *setup, const int64_t *values,
+                                  struct tt_policy **out_policy, struct tt_message *why) {
+    struct tt_deferred_options options = published(TT_DEFER_TIMEOUT, values);
+    return deferred_new(setup, &options, out_policy, why);
 }
 
 const struct tt_policy_kind tt_deferred_kind = {
@@ -386,7 +393,7 @@ const struct tt_policy_kind tt_eager_kind = {
     .summary = "the largest batch that fits, whenever an executor is free",
     .options = plain_options,
     .option_count = (int32_t)TT_COUNT(plain_options),
-    .create = deferred_create,
+    .create = eager_create,
     .ops = &deferred_ops,
 };
 const struct tt_policy_kind tt_symphony_kind = {
@@ -394,7 +401,7 @@ const struct tt_policy_kind tt_symphony_kind = {
     .summary = "Symphony's rule as published: not before frontrun, not after latest",
     .options = plain_options,
     .option_count = (int32_t)TT_COUNT(plain_options),
-    .create = deferred_create,
+    .create = symphony_create,
     .ops = &deferred_ops,
 };
 const struct tt_policy_kind tt_timeout_kind = {
@@ -402,6 +409,6 @@ const struct tt_policy_kind tt_timeout_kind = {
     .summary = "the largest batch that fits, once its head has waited for `delay`",
     .options = timeout_options,
     .option_count = (int32_t)TT_COUNT(timeout_options),
-    .create = deferred_create,
+    .create = timeout_create,
     .ops = &deferred_ops,
 };

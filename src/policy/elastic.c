@@ -462,18 +462,12 @@ static void sort_workers(struct tt_policy *self) {
     self->smallest = workers_of(self, smallest);
 }
 
-static enum tt_err elastic_create(const struct tt_policy_kind *kind,
-                                  const struct tt_policy_setup *setup,
+static enum tt_err elastic_create(const struct tt_policy_setup *setup, const int64_t *values,
                                   struct tt_policy **out_policy, struct tt_message *why) {
-    int64_t values[OPTION_COUNT];
-    enum tt_err err = tt_options_parse(kind->options, kind->option_count, setup->options,
-                                       setup->option_count, values, why);
-    if (err)
-        return err;
     struct tt_policy *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    err = read_workers(self, setup, why);
+    enum tt_err err = read_workers(self, setup, why);
     if (err) {
         free(self);
         return err;

@@ -398,19 +398,13 @@ static enum tt_err lanes_init(struct tt_policy *self, const struct tt_mechanism 
     return err;
 }
 
-static enum tt_err lazy_create(const struct tt_policy_kind *kind,
-                               const struct tt_policy_setup *setup, struct tt_policy **out_policy,
-                               struct tt_message *why) {
-    int64_t values[OPTION_COUNT];
-    enum tt_err err = tt_options_parse(kind->options, kind->option_count, setup->options,
-                                       setup->option_count, values, why);
-    if (err)
-        return err;
+static enum tt_err lazy_create(const struct tt_policy_setup *setup, const int64_t *values,
+                               struct tt_policy **out_policy, struct tt_message *why) {
     struct tt_policy *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     const struct tt_mechanism *domain = setup->domain;
-    err = tt_queues_init(&self->queues, setup, TT_FIFO_ARRIVAL, values[DROP] != 0, why);
+    enum tt_err err = tt_queues_init(&self->queues, setup, TT_FIFO_ARRIVAL, values[DROP] != 0, why);
     self->queues.domain = domain;
     if (!err && lanes_init(self, domain) != TT_OK)
         err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for the stacks of %d executors",

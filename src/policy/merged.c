@@ -182,8 +182,7 @@ static void merged_check(const struct tt_policy *self) {
 static void merged_free(struct tt_policy *take_self) {
     const struct tt_mechanism *domain = take_self->queues.domain;
     for (int32_t e = 0; take_self->lanes && e < domain->executor_capacity; e++)
-        if (take_self->lanes[e].cells.domain)
-            tt_cell_queues_fini(&take_self->lanes[e].cells);
+        tt_cell_queues_fini(&take_self->lanes[e].cells);
     free(take_self->lanes);
     tt_queues_fini(&take_self->queues);
     free(take_self);
@@ -199,29 +198,20 @@ static enum tt_err lanes_init(struct tt_policy *self, const struct tt_mechanism 
     return err;
 }
 
-static enum tt_err merged_create(const struct tt_policy_kind *kind,
-                                 const struct tt_policy_setup *setup, struct tt_policy **out_policy,
-                                 struct tt_message *why) {
-    int64_t values[OPTION_COUNT];
-    enum tt_err err = tt_options_parse(kind->options, kind->option_count, setup->options,
-                                       setup->option_count, values, why);
-    if (err)
-        return err;
+static enum tt_err merged_create(const struct tt_policy_setup *setup, const int64_t *values,
+                                 struct tt_policy **out_policy, struct tt_message *why) {
     struct tt_policy *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     self->max_requests = values[MAX_REQUESTS];
     self->merge_cell_ns = values[MERGE_CELL];
-    err = tt_queues_init(&self->queues, setup, TT_FIFO_PRIORITY, false, why);
-    if (err) {
-        free(self);
-        return err;
-    }
-    err = lanes_init(self, setup->domain);
+    enum tt_err err = tt_queues_init(&self->queues, setup, TT_FIFO_PRIORITY, false, why);
+    if (!err && lanes_init(self, setup->domain) != TT_OK)
+        err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for the graphs of %d executors",
+                      setup->domain->executor_capacity);
     if (err) {
         merged_free(self);
-        return tt_fail(err, why, "out of memory for the graphs of %d executors",
-                       setup->domain->executor_capacity);
+        return err;
     }
     *out_policy = self;
     return TT_OK;

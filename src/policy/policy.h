@@ -81,8 +81,8 @@ struct tt_policy_kind {
     const char *summary; /* one line for people */
     const struct tt_option_spec *options;
     int32_t option_count;
-    TT_MUST_CHECK enum tt_err (*create)(const struct tt_policy_kind *kind,
-                                        const struct tt_policy_setup *setup,
+    /* values[option_count]: the setup's options, or what stands for those that are not given. */
+    TT_MUST_CHECK enum tt_err (*create)(const struct tt_policy_setup *setup, const int64_t *values,
                                         struct tt_policy **out_policy, struct tt_message *why);
     const struct tt_policy_ops *ops;
 };

@@ -51,7 +51,11 @@ enum tt_err tt_policy_create(struct tt_mechanism *mechanism, const char *name,
         return err;
     }
     struct tt_policy *policy;
-    enum tt_err err = kind->create(kind, setup, &policy, why);
+    int64_t values[TT_MAX_OPTIONS];
+    enum tt_err err = tt_options_parse(kind->options, kind->option_count, setup->options,
+                                       setup->option_count, values, why);
+    if (!err)
+        err = kind->create(setup, values, &policy, why);
     if (err)
         return tt_fail_in(err, why, "policy %s", name);
     tt_mechanism_attach(mechanism, kind->ops, policy);

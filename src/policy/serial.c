@@ -68,18 +68,12 @@ static void serial_free(struct tt_policy *take_self) {
     free(take_self);
 }
 
-static enum tt_err serial_create(const struct tt_policy_kind *kind,
-                                 const struct tt_policy_setup *setup, struct tt_policy **out_policy,
-                                 struct tt_message *why) {
-    int64_t values[OPTION_COUNT];
-    enum tt_err err = tt_options_parse(kind->options, kind->option_count, setup->options,
-                                       setup->option_count, values, why);
-    if (err)
-        return err;
+static enum tt_err serial_create(const struct tt_policy_setup *setup, const int64_t *values,
+                                 struct tt_policy **out_policy, struct tt_message *why) {
     struct tt_policy *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    err = tt_queues_init(&self->queues, setup, TT_FIFO_ARRIVAL, values[DROP] != 0, why);
+    enum tt_err err = tt_queues_init(&self->queues, setup, TT_FIFO_ARRIVAL, values[DROP] != 0, why);
     if (err) {
         free(self);
         return err;

@@ -227,14 +227,8 @@ static void shepherd_free(struct tt_policy *take_self) {
     free(take_self);
 }
 
-static enum tt_err shepherd_create(const struct tt_policy_kind *kind,
-                                   const struct tt_policy_setup *setup,
+static enum tt_err shepherd_create(const struct tt_policy_setup *setup, const int64_t *values,
                                    struct tt_policy **out_policy, struct tt_message *why) {
-    int64_t values[OPTION_COUNT];
-    enum tt_err err = tt_options_parse(kind->options, kind->option_count, setup->options,
-                                       setup->option_count, values, why);
-    if (err)
-        return err;
     int32_t models = setup->domain->model_capacity, executors = setup->domain->executor_capacity;
     struct tt_policy *self = calloc(1, sizeof(*self));
     if (!self)
