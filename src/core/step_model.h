@@ -86,6 +86,12 @@ static inline struct tt_step_block tt_step_block_of(const struct tt_step_model *
     return block;
 }
 
+/* The last of the steps that run as one from `step` on: of its block, or itself. */
+static inline int32_t tt_step_last_of(const struct tt_step_model *self, int32_t step) {
+    struct tt_step_block block = tt_step_block_of(self, step);
+    return block.first < 0 ? step : block.last;
+}
+
 /* The most rows of one cell's batch: a row of steps that runs as one (core/cell_graph.h), which may
  * take more or fewer than the whole model does. */
 static inline int32_t tt_step_max_rows(const struct tt_step_model *self, int32_t first_step,

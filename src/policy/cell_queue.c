@@ -50,10 +50,9 @@ static struct tt_cell_type *types_new(const struct tt_mechanism *domain, int32_t
     int64_t *held_rows = (int64_t *)(types + steps);
     for (int32_t step = 0; types && step < known->step_count; step++) {
         struct tt_cell_type *type = &types[step];
-        struct tt_step_block block = tt_step_block_of(known, step);
         type->model = model;
         type->first_step = step;
-        type->last_step = block.first < 0 ? step : block.last;
+        type->last_step = tt_step_last_of(known, step);
         type->min_rows = known->steps[step].min_rows;
         type->max_rows = tt_step_max_rows(known, step, type->last_step);
         type->held_rows = held_rows + (size_t)step * executors;

@@ -219,21 +219,12 @@ static void finish_sequence(struct tt_served_model *model, struct tt_task_item *
 static void count(struct tt_model_stats *stats, const struct tt_task *task,
                   const struct tt_engine_task *engine_task) {
     struct tt_cell_stats *cells = &stats->cells[task->first_step];
-    tt_counter_add(&stats->batches, 1);
-    tt_counter_add(&stats->batch_buckets[tt_batch_bucket(task->rows)], 1);
-    tt_counter_add(&stats->gathered_bytes, engine_task->gathered_bytes);
+    tt_model_stats_count_batch(stats, task->rows, engine_task);
     tt_counter_add(&cells->tasks, 1);
     tt_counter_add(&cells->cells, engine_task->cell_count);
     tt_counter_add(&cells->gathered_bytes, engine_task->gathered_bytes);
     tt_counter_add(&cells->spared_bytes, engine_task->spared_bytes);
     tt_counter_add(&cells->batch_buckets[tt_batch_bucket(task->rows)], 1);
-    struct tt_batch_stats *batch =
-        &stats->by_size[task->rows < TT_STATS_MAX_BATCH ? task->rows : TT_STATS_MAX_BATCH];
-    tt_counter_add(&batch->count, 1);
-    tt_counter_add(&batch->input_ns, engine_task->input_ns);
-    tt_counter_add(&batch->infer_ns, engine_task->infer_ns);
-    tt_counter_add(&batch->output_ns, engine_task->finished_at - engine_task->started_at -
-                                          engine_task->input_ns - engine_task->infer_ns);
 }
 
 enum { FETCH_AHEAD = 8 };

@@ -574,17 +574,8 @@ static void count_batch(struct tt_served_model *model, const struct tt_task *tas
         tt_counter_add(&stats->left_early, leaves);
         tt_counter_add(&stats->skipped, member->skips);
     }
-    tt_counter_add(&stats->batches, 1);
     tt_counter_add(&stats->rows, rows);
-    tt_counter_add(&stats->batch_buckets[tt_batch_bucket(task->rows)], 1);
-    tt_counter_add(&stats->gathered_bytes, engine_task->gathered_bytes);
-    struct tt_batch_stats *batch =
-        &stats->by_size[task->rows < TT_STATS_MAX_BATCH ? task->rows : TT_STATS_MAX_BATCH];
-    tt_counter_add(&batch->count, 1);
-    tt_counter_add(&batch->input_ns, engine_task->input_ns);
-    tt_counter_add(&batch->infer_ns, engine_task->infer_ns);
-    tt_counter_add(&batch->output_ns, engine_task->finished_at - engine_task->started_at -
-                                          engine_task->input_ns - engine_task->infer_ns);
+    tt_model_stats_count_batch(stats, task->rows, engine_task);
 }
 
 /* Do the inputs differ beside the rows? */

@@ -25,6 +25,20 @@ int32_t tt_batch_bucket(int32_t rows) {
     return bucket;
 }
 
+void tt_model_stats_count_batch(struct tt_model_stats *self, int32_t rows,
+                                const struct tt_engine_task *task) {
+    tt_counter_add(&self->batches, 1);
+    tt_counter_add(&self->batch_buckets[tt_batch_bucket(rows)], 1);
+    tt_counter_add(&self->gathered_bytes, task->gathered_bytes);
+    struct tt_batch_stats *batch =
+        &self->by_size[rows < TT_STATS_MAX_BATCH ? rows : TT_STATS_MAX_BATCH];
+    tt_counter_add(&batch->count, 1);
+    tt_counter_add(&batch->input_ns, task->input_ns);
+    tt_counter_add(&batch->infer_ns, task->infer_ns);
+    tt_counter_add(&batch->output_ns,
+                   task->finished_at - task->started_at - task->input_ns - task->infer_ns);
+}
+
 struct tt_model_stats *tt_model_stats_new(void) {
     struct tt_model_stats *self = calloc(1, sizeof(*self));
     if (!self)

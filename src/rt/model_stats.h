@@ -11,6 +11,7 @@
 #include "base/counter.h"
 #include "base/err.h"
 #include "base/refcount.h"
+#include "engine/engine.h"
 
 enum {
     TT_DURATION_BUCKETS = 16,
@@ -79,6 +80,10 @@ struct tt_model_stats {
 
 /* Which bucket a batch of so many rows falls in. */
 int32_t tt_batch_bucket(int32_t rows);
+
+/* One batch of so many rows, and what the engine says of it. */
+void tt_model_stats_count_batch(struct tt_model_stats *self, int32_t rows,
+                                const struct tt_engine_task *task);
 
 /* With one reference, the caller's; NULL when memory is out. */
 struct tt_model_stats *tt_model_stats_new(void);

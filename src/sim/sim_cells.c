@@ -49,17 +49,11 @@ static int32_t times_run(const struct tt_step_model *model, int32_t step, int32_
     return 1;
 }
 
-/* The steps that run as one from `step` on: the number of the last. */
-static int32_t last_of(const struct tt_step_model *model, int32_t step) {
-    struct tt_step_block block = tt_step_block_of(model, step);
-    return block.first < 0 ? step : block.last;
-}
-
 int64_t tt_sim_cells_count(const struct tt_step_model *model, enum tt_tree shape, int32_t length) {
     if (shape != TT_TREE_NONE)
         return length > 0 ? 2 * (int64_t)length - 1 : 1;
     int64_t count = 0;
-    for (int32_t step = 0; step < model->step_count; step = last_of(model, step) + 1)
+    for (int32_t step = 0; step < model->step_count; step = tt_step_last_of(model, step) + 1)
         count += times_run(model, step, length);
     return count;
 }
@@ -71,7 +65,7 @@ enum tt_err tt_sim_cells_steps(struct tt_sim_cells *self, const struct tt_step_m
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d cells", model->step_count);
     int32_t count = 0;
     for (int32_t step = 0; step < model->step_count;) {
-        int32_t last = last_of(model, step);
+        int32_t last = tt_step_last_of(model, step);
         self->sources[count] = count - 1;
         self->specs[count] =
             (struct tt_cell_spec){.first_step = step,
