@@ -141,6 +141,12 @@ static enum tt_err read_row(struct reading *r, struct tt_sim_arrival *out) {
         err = optional(r, PRIORITY, 0, INT32_MAX, 0, &priority);
     if (!err)
         err = optional(r, EXIT_STEP, 0, model->step_count - 1, -1, &exit_step);
+    if (!err && exit_step >= 0 && model->tree != TT_TREE_NONE)
+        err =
+            tt_fail(TT_ERR_INVALID, r->why,
+                    "%s:%lld: exit_step %lld: the requests of %s are trees, which are not left at "
+                    "a step; it must be empty",
+                    r->csv.path, (long long)r->csv.line, (long long)exit_step, model->name);
     if (!err)
         err = optional(r, CANCEL_AT, a.at, TT_NEVER - 1, TT_NEVER, &a.cancel_at);
     if (!err && r->at[TREE] >= 0 && r->csv.fields[r->at[TREE]][0] != '\0')

@@ -269,7 +269,7 @@ static void arrive(struct carrying *self, const struct tt_recorded_event *event)
     int64_t number = m->arrivals;
     if (m->ops->released) {
         enum tt_err err =
-            tt_sim_cells_steps(&self->unfold, model, told.length, &told.graph, self->why);
+            tt_sim_cells_steps(&self->unfold, model, told.length, -1, &told.graph, self->why);
         if (err) {
             fail(self, err);
             return;

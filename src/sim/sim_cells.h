@@ -29,10 +29,11 @@ void tt_sim_cells_fini(struct tt_sim_cells *self);
 /* How many cells a request of the length takes, open ends at their longest; more than
  * TT_CELL_GRAPH_MAX_CELLS make no graph. */
 int64_t tt_sim_cells_count(const struct tt_step_model *model, enum tt_tree shape, int32_t length);
-/* Errors: those of tt_cell_graph_new. */
+/* A request that leaves at `exit_step` has no cells behind the first that runs this step; -1: it
+ * walks all. Errors: those of tt_cell_graph_new. */
 TT_MUST_CHECK enum tt_err tt_sim_cells_steps(struct tt_sim_cells *self,
                                              const struct tt_step_model *model, int32_t length,
-                                             struct tt_cell_graph **out_graph,
+                                             int32_t exit_step, struct tt_cell_graph **out_graph,
                                              struct tt_message *why);
 TT_MUST_CHECK enum tt_err tt_sim_cells_tree(struct tt_sim_cells *self,
                                             const struct tt_step_model *model, enum tt_tree shape,

@@ -375,7 +375,8 @@ static struct tt_cell_graph *unfold(struct tt_simulation *self,
     if (arrival->tree)
         err = tt_sim_cells_text(&self->unfold, model->step_model, arrival->tree, &graph, NULL);
     else if (model->tree == TT_TREE_NONE)
-        err = tt_sim_cells_steps(&self->unfold, model->step_model, arrival->length, &graph, NULL);
+        err = tt_sim_cells_steps(&self->unfold, model->step_model, arrival->length,
+                                 arrival->exit_step, &graph, NULL);
     else
         err = tt_sim_cells_tree(&self->unfold, model->step_model, model->tree, arrival->length,
                                 self->seed + (uint64_t)number, &graph, NULL);
@@ -413,7 +414,7 @@ static void admit(struct tt_simulation *self, const struct tt_sim_arrival *arriv
                              .started_at = -1,
                              .exit_step = arrival->exit_step,
                              .output_length = arrival->output_length};
-    if (arrival->exit_step >= 0)
+    if (arrival->exit_step >= 0 && !told.graph) /* a graph of cells ends there as it is */
         self->any_exit = true;
     if (self->pooled)
         tt_input_pool_arrived(&self->pool, self->now, request,
