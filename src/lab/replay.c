@@ -509,6 +509,7 @@ static enum tt_err make_domain(struct carrying *self, struct tt_message *why) {
     struct tt_policy_setup setup = {.domain = &self->mechanism,
                                     .d_ctrl_ns = domain->d_ctrl_ns,
                                     .d_data_ns = domain->d_data_ns,
+                                    .lateness_ns = domain->lateness_ns,
                                     .options = domain->options,
                                     .option_count = domain->option_count};
     return tt_policy_create(&self->mechanism, domain->policy, &setup, why);

@@ -203,6 +203,7 @@ static enum tt_err deferred_new(const struct tt_policy_setup *setup,
     int32_t executors = setup->domain->executor_capacity;
     options->d_ctrl_ns = setup->d_ctrl_ns;
     options->d_data_ns = setup->d_data_ns;
+    options->lateness_ns = setup->lateness_ns;
     struct tt_policy *self = calloc(1, sizeof(*self));
     if (self) {
         self->domain = setup->domain;

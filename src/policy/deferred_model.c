@@ -303,7 +303,7 @@ static int64_t deferred_start(const struct tt_deferred_model *self,
                               int32_t size) {
     const struct tt_deferred_options *o = &self->options;
     int64_t a = head->arrived_at;
-    int64_t frontrun = head->deadline_at - q->latency[size + 1];
+    int64_t frontrun = head->deadline_at - q->latency[size + 1] - o->lateness_ns;
     switch (o->defer) {
     case TT_DEFER_NONE: break;
     case TT_DEFER_TIMEOUT: return a + timeout_of(o, head);

@@ -14,10 +14,12 @@
  *   4. latest = d - l(size); exec by the `defer` rule:
  *        none     t
  *        timeout  max(t, a + delay)
- *        full     max(t, frontrun), frontrun = d - l(size + 1) (S2) partial  max(t, a + min(s -
- * min(gap_factor gap, slack_limit s), beta_limit beta)), s = max(0, frontrun - a) and t when the
- * batch cannot grow (more wait than fit, or the model's largest batch is reached), or when there is
- * no deadline;
+ *        full     max(t, frontrun), frontrun = d - l(size + 1) (S2)
+ *        partial  max(t, a + min(s - min(gap_factor gap, slack_limit s), beta_limit beta)),
+ *                 s = max(0, frontrun - a)
+ *      and t when the batch cannot grow (more wait than fit, or the model's largest batch is
+ *      reached), or when there is no deadline. In real time frontrun is the setup's lateness_ns
+ *      earlier: between it and latest lies l(size + 1) - l(size) alone, often next to nothing;
  *   5. key = latest - credit (or d - credit with key = deadline).
  *
  * It is formed anew at arrivals, grants, the head's deadline, and, with reform_at_latest, when
@@ -89,7 +91,7 @@ struct tt_deferred_options {
     int64_t gap_permille, slack_permille;
     int64_t beta_permille; /* 0: no limit */
     int64_t credit_step_ns;
-    int64_t d_ctrl_ns, d_data_ns;
+    int64_t d_ctrl_ns, d_data_ns, lateness_ns; /* struct tt_policy_setup */
 };
 
 enum { TT_DEFERRED_AHEAD = 8 }; /* places between a ticket and the one it points ahead to */

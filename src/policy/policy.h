@@ -72,6 +72,7 @@ struct tt_policy_setup {
     const struct tt_mechanism *domain; /* models[] and executors[] to read; borrowed for life */
     int64_t d_ctrl_ns;                 /* S4: a message to an executor takes this, */
     int64_t d_data_ns;                 /* and each row's input this */
+    int64_t lateness_ns; /* a decision may come so long after next_at; 0 in virtual time */
     const struct tt_option *options;
     int32_t option_count;
 };

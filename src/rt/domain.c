@@ -313,8 +313,10 @@ static enum tt_err observe(struct tt_domain *self, const struct tt_domain_option
                        "what policy '%s' decides is not recorded: serve without --record, or this "
                        "model by another policy",
                        self->policy);
-    struct tt_record_domain record = {
-        .policy = self->policy, .option_count = options->option_count, .limits = *limits};
+    struct tt_record_domain record = {.policy = self->policy,
+                                      .option_count = options->option_count,
+                                      .limits = *limits,
+                                      .lateness_ns = options->limits->lateness_us * TT_US};
     for (int32_t i = 0; i < options->option_count; i++)
         record.options[i] = options->options[i];
     return tt_recorder_add(options->recorder, &self->mechanism, &record, &self->recording, why);
@@ -360,8 +362,10 @@ static enum tt_err domain_fill(struct tt_domain *self, const struct tt_domain_op
     enum tt_err err = tt_mechanism_init(&self->mechanism, &mechanism, &carrier, why);
     if (err)
         return err;
-    struct tt_policy_setup setup = {
-        .domain = &self->mechanism, .options = self->options, .option_count = self->option_count};
+    struct tt_policy_setup setup = {.domain = &self->mechanism,
+                                    .lateness_ns = options->limits->lateness_us * TT_US,
+                                    .options = self->options,
+                                    .option_count = self->option_count};
     err = TT_ERR_UNSUPPORTED;
     if (options->scheduler_threads > 0) {
         struct tt_threaded_policy_options threads = {.threads = options->scheduler_threads,

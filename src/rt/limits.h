@@ -25,6 +25,7 @@ struct tt_limits {
     int64_t model_requests; /* in flight, per model version */
     int64_t queue_bytes;    /* of all inputs of requests in flight, together */
     int64_t run_here_us; /* a run that is always shorter needs no executor's thread; 0: every run */
+    int64_t lateness_us; /* struct tt_policy_setup: how late a decision may come */
     int64_t idle_timeout_ms, header_timeout_ms, body_timeout_ms, write_timeout_ms;
 };
 

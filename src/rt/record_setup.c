@@ -9,7 +9,7 @@
 /* Fields that are not recorded would make replays differ for no visible reason. */
 _Static_assert(sizeof(void *) != 8 || sizeof(struct tt_step_model) == 96,
                "a new field of tt_step_model: record it here and in proto/recording.proto");
-_Static_assert(sizeof(void *) != 8 || sizeof(struct tt_policy_setup) == 40,
+_Static_assert(sizeof(void *) != 8 || sizeof(struct tt_policy_setup) == 48,
                "a new field of tt_policy_setup: record it here and in proto/recording.proto");
 
 enum {
@@ -330,6 +330,7 @@ void *tt_record_domain_pack(const struct tt_record_domain *domain, size_t head_b
     m.request_limit = domain->limits.request_limit;
     m.d_ctrl_ns = domain->d_ctrl_ns;
     m.d_data_ns = domain->d_data_ns;
+    m.lateness_ns = domain->lateness_ns;
     m.has_rules = domain->limits.has_rules;
     return pack(&m.base, head_bytes, out_bytes);
 }
@@ -345,6 +346,7 @@ static enum tt_err fill_domain(struct tt_record_domain *self, const Tutti__Recor
         !within(m->max_batch, 1, TT_PROFILE_MAX_BATCH) || !within(m->depth, 1, MOST_DEPTH) ||
         !within(m->request_limit, 1, MOST_REQUESTS) || !within(m->d_ctrl_ns, 0, MOST_NS) ||
         !within(m->d_data_ns, 0, MOST_NS / TT_PROFILE_MAX_BATCH) ||
+        !within(m->lateness_ns, 0, MOST_NS) ||
         (int64_t)m->executor_capacity * m->depth * m->max_batch > 1 << 26)
         return tt_fail(TT_ERR_INVALID, why, "a domain's limits are out of range");
     if (m->n_option > TT_MAX_OPTIONS)
@@ -366,6 +368,7 @@ static enum tt_err fill_domain(struct tt_record_domain *self, const Tutti__Recor
                                                  .has_rules = m->has_rules};
     self->d_ctrl_ns = m->d_ctrl_ns;
     self->d_data_ns = m->d_data_ns;
+    self->lateness_ns = m->lateness_ns;
     return good ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
 }
 

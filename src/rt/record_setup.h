@@ -11,7 +11,7 @@ struct tt_record_domain {
     struct tt_option options[TT_MAX_OPTIONS]; /* owned strings where it was read */
     int32_t option_count;
     struct tt_mechanism_options limits; /* but request_reserve */
-    int64_t d_ctrl_ns, d_data_ns;
+    int64_t d_ctrl_ns, d_data_ns, lateness_ns;
 };
 
 struct tt_record_model {

@@ -29,6 +29,7 @@ struct recorded_world {
     int64_t at, left, mean_ns;
     int64_t ended[TT_ENDING_CANCELLED + 1], executions;
     struct tt_sim_options setup;
+    int64_t lateness_ns; /* of the policy's setup */
 };
 
 static inline int64_t world_draw(struct recorded_world *w, int64_t below) {
@@ -80,6 +81,7 @@ static inline enum tt_err world_policy(void *context, struct tt_mechanism *mecha
     struct tt_policy_setup setup = {.domain = mechanism,
                                     .d_ctrl_ns = w->setup.d_ctrl_ns,
                                     .d_data_ns = w->setup.d_data_ns,
+                                    .lateness_ns = w->lateness_ns,
                                     .options = w->options,
                                     .option_count = w->option_count};
     enum tt_err err = tt_policy_create(mechanism, w->policy, &setup, why);
@@ -95,7 +97,8 @@ static inline enum tt_err world_policy(void *context, struct tt_mechanism *mecha
                    .request_limit = mechanism->requests.limit,
                    .has_rules = true},
         .d_ctrl_ns = setup.d_ctrl_ns,
-        .d_data_ns = setup.d_data_ns};
+        .d_data_ns = setup.d_data_ns,
+        .lateness_ns = setup.lateness_ns};
     for (int32_t i = 0; i < w->option_count; i++)
         domain.options[i] = w->options[i];
     struct tt_recorder_stream *stream;
@@ -163,6 +166,7 @@ static inline void recorded_world_run(struct recorded_world *w, uint64_t seed, i
     struct tt_sim_device devices[3] = {{.executors = 1},
                                        {.executors = 1, .busy_until_at = world_draw(w, TT_S)},
                                        {.executors = 1 + (int32_t)world_draw(w, 2)}};
+    w->lateness_ns = world_draw(w, 2) * TT_MS;
     w->setup = (struct tt_sim_options){
         .models = models,
         .model_count = WORLD_MODELS,

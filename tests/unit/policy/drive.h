@@ -44,7 +44,7 @@ struct drive_setup {
     const char *policy;
     const struct tt_option *options;
     int32_t option_count;
-    int64_t d_ctrl_ns, d_data_ns;
+    int64_t d_ctrl_ns, d_data_ns, lateness_ns;
     int64_t abort_ns;
     const struct drive_change *changes; /* in order of time */
     int32_t change_count;
@@ -242,6 +242,7 @@ static inline void drive_open(struct drive *self, const struct drive_setup *setu
     struct tt_policy_setup policy = {.domain = &self->mechanism,
                                      .d_ctrl_ns = setup->d_ctrl_ns,
                                      .d_data_ns = setup->d_data_ns,
+                                     .lateness_ns = setup->lateness_ns,
                                      .options = setup->options,
                                      .option_count = setup->option_count};
     if (tt_policy_create(&self->mechanism, setup->policy, &policy, &why)) {

@@ -204,6 +204,26 @@ static void test_message_is_sent_ahead(void **state) {
     drive_close(&drive);
 }
 
+/* ---- where decisions may come late, a batch that waits does not wait to the last instant ---- */
+
+static void test_room_is_left_for_late_decisions(void **state) {
+    (void)state;
+    struct drive_setup setup = {
+        .models = &example, .model_count = 1, .executors = 1, .policy = "symphony", .check = true};
+    int64_t started_at[2];
+    for (int32_t late = 0; late < 2; late++) {
+        setup.lateness_ns = late * 700 * TT_US;
+        struct drive drive;
+        drive_open(&drive, &setup);
+        drive_arrival(&drive, 0, 0);
+        drive_run(&drive, TT_S);
+        started_at[late] = drive.tasks[0].start_at;
+        assert_int_equal(drive_bad(&drive), 0);
+        drive_close(&drive);
+    }
+    assert_int_equal(started_at[0] - started_at[1], 700 * TT_US);
+}
+
 /* ---- executors and models come and go ---- */
 
 static void test_draining_executor_gets_nothing(void **state) {
@@ -506,6 +526,7 @@ int main(void) {
         cmocka_unit_test(test_timeout_as_a_share_of_the_slo),
         cmocka_unit_test(test_full_batch_does_not_wait),
         cmocka_unit_test(test_message_is_sent_ahead),
+        cmocka_unit_test(test_room_is_left_for_late_decisions),
         cmocka_unit_test(test_draining_executor_gets_nothing),
         cmocka_unit_test(test_inexact_devices),
         cmocka_unit_test(test_sustainable_floor),
