@@ -21,17 +21,21 @@ void tt_latest_write(struct tt_latest *self, const void *value, int32_t bytes) {
     tt_perturb();
 }
 
-bool tt_latest_read(const struct tt_latest *self, void *out_value, int32_t bytes) {
+uint64_t tt_latest_take(const struct tt_latest *self, void *out_value, int32_t bytes) {
     uint64_t words[TT_LATEST_WORDS];
     uint64_t version = atomic_load_explicit(&self->version, memory_order_acquire);
     if (version == 0 || (version & 1))
-        return false;
+        return 0;
     for (int32_t i = 0; i < bytes / 8; i++) {
         words[i] = atomic_load_explicit(&self->words[i], memory_order_acquire);
         tt_perturb();
     }
     if (atomic_load_explicit(&self->version, memory_order_relaxed) != version)
-        return false;
+        return 0;
     memcpy(out_value, words, (size_t)bytes);
-    return true;
+    return version;
+}
+
+bool tt_latest_read(const struct tt_latest *self, void *out_value, int32_t bytes) {
+    return tt_latest_take(self, out_value, bytes) != 0;
 }

@@ -28,6 +28,8 @@ void tt_latest_write(struct tt_latest *self, const void *value, int32_t bytes);
 /* The newest value; false, and nothing written, when there is none yet or one is just being
  * written. Any thread. */
 bool tt_latest_read(const struct tt_latest *self, void *out_value, int32_t bytes);
+/* The same; returns which value it was, as tt_latest_version counts (two for each), 0 for none. */
+uint64_t tt_latest_take(const struct tt_latest *self, void *out_value, int32_t bytes);
 /* Grows with every write: has anything changed since this was asked last? */
 static inline uint64_t tt_latest_version(const struct tt_latest *self) {
     return atomic_load_explicit(&self->version, memory_order_acquire);

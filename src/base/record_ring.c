@@ -19,7 +19,7 @@ enum tt_err tt_record_ring_init(struct tt_record_ring *self, int32_t capacity,
     self->records = records;
     self->capacity = slots;
     self->record_bytes = (uint32_t)record_bytes;
-    self->head_seen = self->tail_seen = 0;
+    self->head_seen = self->tail_seen = self->added = 0;
     atomic_init(&self->tail, 0);
     atomic_init(&self->head, 0);
     return TT_OK;
@@ -60,13 +60,30 @@ void tt_record_ring_commit(struct tt_record_ring *self, int32_t count) {
     tt_perturb();
 }
 
+bool tt_record_ring_add(struct tt_record_ring *self, const void *record) {
+    uint32_t end = atomic_load_explicit(&self->tail, memory_order_relaxed) + self->added;
+    if (end - self->head_seen == self->capacity) {
+        tt_perturb();
+        self->head_seen = atomic_load_explicit(&self->head, memory_order_acquire);
+        if (end - self->head_seen == self->capacity)
+            return false;
+    }
+    memcpy(slot(self, end), record, self->record_bytes);
+    self->added++;
+    return true;
+}
+
+void tt_record_ring_publish(struct tt_record_ring *self) {
+    uint32_t added = self->added;
+    self->added = 0;
+    if (added > 0)
+        tt_record_ring_commit(self, (int32_t)added);
+}
+
 bool tt_record_ring_push(struct tt_record_ring *self, const void *record) {
-    int32_t count;
-    void *room = tt_record_ring_room(self, &count);
-    if (count == 0)
+    if (!tt_record_ring_add(self, record))
         return false;
-    memcpy(room, record, self->record_bytes);
-    tt_record_ring_commit(self, 1);
+    tt_record_ring_publish(self);
     return true;
 }
 
@@ -80,6 +97,19 @@ const void *tt_record_ring_peek(struct tt_record_ring *self, int32_t *out_count)
     uint32_t head = atomic_load_explicit(&self->head, memory_order_relaxed);
     *out_count = side_by_side(self, head, self->tail_seen - head);
     return slot(self, head);
+}
+
+int32_t tt_record_ring_seen(const struct tt_record_ring *self) {
+    return (int32_t)(self->tail_seen - atomic_load_explicit(&self->head, memory_order_relaxed));
+}
+
+bool tt_record_ring_look_for(struct tt_record_ring *self, int32_t count) {
+    uint32_t head = atomic_load_explicit(&self->head, memory_order_relaxed);
+    uint32_t tail = atomic_load_explicit(&self->tail, memory_order_acquire);
+    if (count < 0 || tail - head < (uint32_t)count)
+        return false;
+    self->tail_seen = head + (uint32_t)count;
+    return true;
 }
 
 void tt_record_ring_take(struct tt_record_ring *self, int32_t count) {

@@ -21,6 +21,7 @@ struct tt_record_ring {
     /* The two ends on cache lines of their own, as in base/ring.h. */
     _Alignas(64) _Atomic uint32_t tail; /* committed so far */
     uint32_t head_seen;
+    uint32_t added;                     /* written behind the tail, not committed */
     _Alignas(64) _Atomic uint32_t head; /* taken so far */
     uint32_t tail_seen;
 };
@@ -38,6 +39,10 @@ void tt_record_ring_commit(struct tt_record_ring *self, int32_t count);
 /* Producer: one record, copied in. False: full. */
 TT_MUST_CHECK bool tt_record_ring_push(struct tt_record_ring *self, const void *record);
 
+/* Producer: the same, but the consumer sees it only with the next push or publish. */
+TT_MUST_CHECK bool tt_record_ring_add(struct tt_record_ring *self, const void *record);
+void tt_record_ring_publish(struct tt_record_ring *self);
+
 /* Consumer: takes note of what has been committed so far; false: nothing. A consumer that reads its
  * clock after this and peeks later knows that all it finds was there at that instant. */
 bool tt_record_ring_look(struct tt_record_ring *self);
@@ -45,6 +50,10 @@ bool tt_record_ring_look(struct tt_record_ring *self);
  * *out_count of them (0: none left; more may follow at the ring's beginning, which the next call
  * shows once these are taken). */
 const void *tt_record_ring_peek(struct tt_record_ring *self, int32_t *out_count);
+/* Consumer. How many records of the last look are still there. */
+int32_t tt_record_ring_seen(const struct tt_record_ring *self);
+/* Consumer: as a look that finds just so many. False: there are fewer, and nothing is changed. */
+bool tt_record_ring_look_for(struct tt_record_ring *self, int32_t count);
 /* Frees the first `count` records of the peek. */
 void tt_record_ring_take(struct tt_record_ring *self, int32_t count);
 

@@ -140,26 +140,32 @@ static void tell_limits(const struct tt_replay *replay) {
 }
 
 static json_t *domain_json(const struct tt_replay *replay) {
-    json_t *out =
-        json_pack("{s:i,s:s,s:s,s:i,s:i,s:I,s:I,s:I,s:f,s:b,s:I,s:I,s:b}", "domain", replay->stream,
-                  "policy", replay->domain->policy, "program", replay->domain->program,
-                  "model_count", replay->model_count, "executors", replay->executors, "requests",
-                  (json_int_t)replay->arrival_count, "events", (json_int_t)replay->events,
-                  "decisions", (json_int_t)replay->decisions, "span_s", span_s(replay), "identical",
-                  !replay->differs, "lost_events", (json_int_t)replay->lost, "left_out_events",
-                  (json_int_t)replay->left_out, "cut", replay->cut);
+    json_t *out = json_pack(
+        "{s:i,s:s,s:s,s:i,s:i,s:I,s:I,s:I,s:I,s:i,s:f,s:b,s:I,s:I,s:b}", "domain", replay->stream,
+        "policy", replay->domain->policy, "program", replay->domain->program, "model_count",
+        replay->model_count, "executors", replay->executors, "requests",
+        (json_int_t)replay->arrival_count, "events", (json_int_t)replay->events, "decisions",
+        (json_int_t)replay->decisions, "turns", (json_int_t)replay->turns, "scheduler_threads",
+        replay->domain->scheduler_threads, "span_s", span_s(replay), "identical", !replay->differs,
+        "lost_events", (json_int_t)replay->lost, "left_out_events", (json_int_t)replay->left_out,
+        "cut", replay->cut);
     if (replay->differs)
         json_object_set_new(out, "difference", json_string(replay->difference.text));
     return out;
 }
 
 static void print_domain(const struct tt_replay *replay) {
+    char turns[80] = "";
+    if (replay->domain->scheduler_threads > 0)
+        snprintf(turns, sizeof(turns), "%lld turns of %d scheduler thread%s, ",
+                 (long long)replay->turns, replay->domain->scheduler_threads,
+                 replay->domain->scheduler_threads == 1 ? "" : "s");
     printf("domain %d: policy %s, %d model%s, %d executor%s, %.3f s: %lld requests, %lld events, "
-           "%lld decisions%s\n",
+           "%s%lld decisions%s\n",
            replay->stream, replay->domain->policy, replay->model_count,
            replay->model_count == 1 ? "" : "s", replay->executors,
            replay->executors == 1 ? "" : "s", span_s(replay), (long long)replay->arrival_count,
-           (long long)replay->events, (long long)replay->decisions,
+           (long long)replay->events, turns, (long long)replay->decisions,
            replay->differs ? ", the next one differs" : ", all identical");
 }
 
@@ -257,17 +263,17 @@ static enum tt_err replay_domain(const struct tt_recording *recording, int32_t s
 static enum tt_err replay_all(const struct tt_recording *recording, const struct arguments *a,
                               bool *out_differs, struct tt_message *why) {
     int32_t first = a->domain >= 0 ? (int32_t)a->domain : 0;
-    int32_t end = a->domain >= 0 ? first + 1 : recording->stream_count;
-    if (first >= recording->stream_count)
+    int32_t end = a->domain >= 0 ? first + 1 : recording->domain_count;
+    if (first >= recording->domain_count)
         return tt_fail(TT_ERR_INVALID, why,
                        "%s: it has %d domains, numbered from 0; there is no %d", recording->name,
-                       recording->stream_count, first);
+                       recording->domain_count, first);
     if (end - first > 1 && (a->tasks || a->outcomes || a->html))
         return tt_fail(
             TT_ERR_INVALID, why,
             "--tasks, --outcomes and --html are of one domain, and %s has %d: choose one "
             "with --domain",
-            recording->name, recording->stream_count);
+            recording->name, recording->domain_count);
     json_t *all = json_array();
     enum tt_err err = TT_OK;
     for (int32_t stream = first; !err && stream < end && !tt_interrupted; stream++)

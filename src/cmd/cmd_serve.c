@@ -283,11 +283,6 @@ static int check_flags(struct flags *flags) {
                                    NULL);
     if (flags->record_bytes && !flags->record)
         return tt_arguments_refuse("serve", "--record-max-bytes goes with --record", NULL);
-    if (flags->record && flags->control.scheduler_threads > 0)
-        return tt_arguments_refuse("serve",
-                                   "--record does not go with --scheduler-threads: what threads "
-                                   "decide depends on when, and would not replay",
-                                   NULL);
     flags->control.load = flags->loads;
     flags->control.repositories = flags->repositories;
     flags->asked_connections = flags->limits.connections;

@@ -3,6 +3,7 @@
 #include "base/instant.h"
 #include "lab/live_requests.h"
 #include "lab/replay_text.h"
+#include "lab/replay_threads.h"
 #include "sim/sim_cells.h"
 
 #include <stdlib.h>
@@ -21,6 +22,7 @@ struct carrying {
     struct tt_mechanism mechanism;
     int32_t *model_of; /* [model_capacity]: in replay->models; -1: none */
     struct tt_live_requests live;
+    struct tt_replay_threads *threads; /* NULL: it was scheduled on none of its own */
     struct tt_sim_cells unfold;
     int64_t decide_serial; /* the event whose answers are compared */
     size_t decide_offset;
@@ -91,12 +93,30 @@ static void differ(struct carrying *self, const struct tt_recorded_event *record
     self->over = true;
 }
 
+/* Have the domain's threads gone as far as they can? Then so has it. */
+static void heed_threads(struct carrying *self) {
+    const struct tt_replay_threads_state *state =
+        self->threads && !self->over ? tt_replay_threads_state(self->threads) : NULL;
+    struct tt_replay *replay = self->replay;
+    if (!state || !state->over)
+        return;
+    self->over = true;
+    replay->lost = state->lost;
+    replay->cut = state->cut;
+    replay->differs = state->differs;
+    if (state->differs)
+        (void)tt_fail(TT_ERR_INVALID, &replay->difference, "domain %d: %s", replay->stream,
+                      state->why.text);
+    if (state->err)
+        fail(self, tt_fail(state->err, self->why, "%s", state->why.text));
+}
+
 /* What the recording has for the answer that was just made; NULL: it cannot be compared. */
 static const struct tt_recorded_event *recorded_answer(struct carrying *self) {
     if (self->over)
         return NULL;
     const struct tt_recorded_event *event = look(self);
-    if (!event && !self->recording->complete)
+    if (!event && (!self->recording->complete || self->recording->limited))
         self->over = true; /* the rest of the decision was cut off */
     return self->over ? NULL : event;
 }
@@ -441,6 +461,7 @@ static void decide(struct carrying *self, int64_t serial, size_t offset, int64_t
     self->decide_serial = serial;
     self->decide_offset = offset;
     tt_mechanism_decide(&self->mechanism, now);
+    heed_threads(self);
     const struct tt_recorded_event *event = self->over ? NULL : look(self);
     if (self->over || !event || !is_answer(event))
         return;
@@ -472,6 +493,7 @@ static void carry_out(struct carrying *self) {
     case TT_RECORD_DECIDE: decide(self, event->serial, event->offset, event->now); break;
     default: break;
     }
+    heed_threads(self);
     if (self->check && !self->over && event_kind == TT_RECORD_DECIDE)
         tt_mechanism_check(&self->mechanism);
 }
@@ -479,10 +501,11 @@ static void carry_out(struct carrying *self) {
 /* ---- the whole ---- */
 
 /* How many models ever come, and how many events there are: one pass ahead. */
-static enum tt_err count_ahead(const struct tt_recording *recording, int32_t stream,
+static enum tt_err count_ahead(const struct tt_recording *recording, int32_t domain,
                                int32_t *out_models, int64_t *out_events, struct tt_message *why) {
     struct tt_recording_cursor cursor;
-    enum tt_err err = tt_recording_cursor_init(&cursor, recording, stream, why);
+    enum tt_err err = tt_recording_cursor_init(&cursor, recording,
+                                               tt_recording_domain_stream(recording, domain), why);
     const struct tt_recorded_event *event = NULL;
     *out_models = 0;
     *out_events = 0;
@@ -512,7 +535,11 @@ static enum tt_err make_domain(struct carrying *self, struct tt_message *why) {
                                     .lateness_ns = domain->lateness_ns,
                                     .options = domain->options,
                                     .option_count = domain->option_count};
-    return tt_policy_create(&self->mechanism, domain->policy, &setup, why);
+    if (domain->scheduler_threads == 0)
+        return tt_policy_create(&self->mechanism, domain->policy, &setup, why);
+    return tt_replay_threads_new(self->recording,
+                                 tt_recording_domain_stream(self->recording, replay->stream),
+                                 domain, &self->mechanism, &self->threads, why);
 }
 
 static enum tt_err prepare(struct carrying *self, int64_t *out_events, struct tt_message *why) {
@@ -520,7 +547,9 @@ static enum tt_err prepare(struct carrying *self, int64_t *out_events, struct tt
     int32_t models;
     enum tt_err err = count_ahead(self->recording, replay->stream, &models, out_events, why);
     if (!err)
-        err = tt_recording_cursor_init(&self->cursor, self->recording, replay->stream, why);
+        err = tt_recording_cursor_init(&self->cursor, self->recording,
+                                       tt_recording_domain_stream(self->recording, replay->stream),
+                                       why);
     if (err)
         return err;
     const struct tt_recorded_event *event;
@@ -555,6 +584,7 @@ static enum tt_err prepare(struct carrying *self, int64_t *out_events, struct tt
 static void carrying_fini(struct carrying *self) {
     /* The mechanism must not find requests that live in it half told of: it is only freed. */
     tt_policy_destroy(&self->mechanism);
+    tt_replay_threads_free(self->threads);
     tt_mechanism_fini(&self->mechanism);
     tt_sim_cells_fini(&self->unfold);
     tt_recording_cursor_fini(&self->cursor);
@@ -576,11 +606,17 @@ enum tt_err tt_replay_run(const struct tt_recording *recording, int32_t stream, 
             break;
         }
     }
+    if (!err && !self.over && self.ended && self.threads) {
+        tt_replay_threads_finish(self.threads);
+        heed_threads(&self);
+    }
     err = err ? err : self.err;
-    replay.cut = self.ended && !recording->complete;
+    replay.cut |= self.ended && !recording->complete;
+    replay.turns = self.threads ? tt_replay_threads_state(self.threads)->turns : 0;
+    replay.events += replay.turns;
     if (replay.executors > 0) /* of the capacity */
         replay.measure.executor_count = replay.measure.device_count = replay.executors;
-    replay.left_out = replay.lost > 0 ? all_events - replay.events - 1 : 0;
+    replay.left_out = replay.lost > 0 ? all_events - (replay.events - replay.turns) - 1 : 0;
     carrying_fini(&self);
     if (err) {
         tt_replay_fini(&replay);

@@ -300,6 +300,29 @@ static void ended(void *context, int64_t now, struct tt_request *request, enum t
 
 /* ---- making ---- */
 
+/* What its scheduler's threads find of each other's goes into streams of their own. */
+static enum tt_err record_parties(struct tt_domain *self, struct tt_recorder *recorder,
+                                  struct tt_message *why) {
+    struct tt_policy *policy = self->mechanism.policy;
+    struct tt_record_party party = {.parties = tt_threaded_policy_parties(policy),
+                                    .models = self->mechanism.model_capacity,
+                                    .executors = self->mechanism.executor_capacity};
+    struct tt_tape **tapes = calloc((size_t)party.parties, sizeof(struct tt_tape *));
+    self->party_recordings = calloc((size_t)party.parties, sizeof(struct tt_recorder_stream *));
+    enum tt_err err = tapes && self->party_recordings
+                          ? TT_OK
+                          : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a domain");
+    for (; !err && party.party < party.parties; party.party++) {
+        err = tt_recorder_add_party(recorder, self->recording, &party,
+                                    &self->party_recordings[party.party], &tapes[party.party], why);
+        self->party_count += !err;
+    }
+    if (!err)
+        tt_threaded_policy_use_tapes(policy, tapes);
+    free(tapes);
+    return err;
+}
+
 /* Who listens, from before the first event on. */
 static enum tt_err observe(struct tt_domain *self, const struct tt_domain_options *options,
                            const struct tt_mechanism_options *limits, struct tt_message *why) {
@@ -316,10 +339,13 @@ static enum tt_err observe(struct tt_domain *self, const struct tt_domain_option
     struct tt_record_domain record = {.policy = self->policy,
                                       .option_count = options->option_count,
                                       .limits = *limits,
-                                      .lateness_ns = options->limits->lateness_us * TT_US};
+                                      .lateness_ns = options->limits->lateness_us * TT_US,
+                                      .scheduler_threads =
+                                          self->is_threaded ? options->scheduler_threads : 0};
     for (int32_t i = 0; i < options->option_count; i++)
         record.options[i] = options->options[i];
-    return tt_recorder_add(options->recorder, &self->mechanism, &record, &self->recording, why);
+    err = tt_recorder_add(options->recorder, &self->mechanism, &record, &self->recording, why);
+    return err || !self->is_threaded ? err : record_parties(self, options->recorder, why);
 }
 
 static enum tt_err domain_fill(struct tt_domain *self, const struct tt_domain_options *options,
@@ -378,7 +404,11 @@ static enum tt_err domain_fill(struct tt_domain *self, const struct tt_domain_op
     }
     if (err == TT_ERR_UNSUPPORTED)
         err = tt_policy_create(&self->mechanism, options->policy, &setup, why);
-    return err ? err : observe(self, options, &mechanism, why);
+    if (!err)
+        err = observe(self, options, &mechanism, why);
+    if (!err && self->is_threaded)
+        err = tt_threaded_policy_start(self->mechanism.policy, why);
+    return err;
 }
 
 enum tt_err tt_domain_new(const struct tt_domain_options *options, struct tt_domain **out_domain,
@@ -425,6 +455,9 @@ void tt_domain_free(struct tt_domain *take_domain) {
     free(take_domain->policy);
     tt_domain_meter_fini(&take_domain->meter);
     tt_recorder_leave(take_domain->recording);
+    for (int32_t p = 0; p < take_domain->party_count; p++)
+        tt_recorder_leave(take_domain->party_recordings[p]);
+    free(take_domain->party_recordings);
     tt_trace_leave(take_domain->tap);
     free(take_domain);
 }

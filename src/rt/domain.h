@@ -53,8 +53,10 @@ struct tt_domain {
     int64_t next_at;                 /* as of when it last decided */
     struct tt_domain_meter meter;
     struct tt_pace pace;
-    struct tt_recorder_stream *recording; /* NULL: nobody records */
-    struct tt_trace_tap *tap;             /* NULL: no trace is kept */
+    struct tt_recorder_stream *recording;         /* NULL: nobody records */
+    struct tt_recorder_stream **party_recordings; /* [party_count], if it is threaded */
+    int32_t party_count;
+    struct tt_trace_tap *tap; /* NULL: no trace is kept */
     struct tt_domain *next;
 };
 

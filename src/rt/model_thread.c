@@ -224,6 +224,7 @@ static void batch_ended(struct tt_model_thread *self, struct tt_multicore_batch 
 static bool take_events(struct tt_model_thread *self) {
     bool any = false;
     int32_t count;
+    tt_tape_take(self->tape, &self->events, INT32_MAX, TT_PARTY_RANK);
     const struct tt_multicore_event *events;
     while (events = tt_record_ring_peek(&self->events, &count), count > 0) {
         for (int32_t i = 0; i < count; i++) {
@@ -241,6 +242,13 @@ static bool take_events(struct tt_model_thread *self) {
     return any;
 }
 
+static void publish_load(struct tt_model_thread *self, int32_t model,
+                         const struct tt_deferred_load *load) {
+    tt_tape_write(self->tape, self->model_count + model, &self->registers->loads[model], load,
+                  sizeof(*load));
+    tt_dirty_set_add(&self->loads_changed, model / 64, UINT64_C(1) << (model % 64));
+}
+
 static void remove_model(struct tt_model_thread *self, int32_t model) {
     struct tt_deferred_queue *q = &self->half.queues[model];
     struct tt_list_node *node;
@@ -252,8 +260,7 @@ static void remove_model(struct tt_model_thread *self, int32_t model) {
     tt_deferred_model_remove(&self->half, model);
     mark(self, model); /* its empty candidate takes the last one away */
     struct tt_deferred_load none = {.model = model};
-    tt_latest_write(&self->registers->loads[model], &none, sizeof(none));
-    tt_dirty_set_add(&self->loads_changed, model / 64, UINT64_C(1) << (model % 64));
+    publish_load(self, model, &none);
     int64_t gone = model;
     bool pushed = tt_record_ring_push(&self->removed, &gone);
     tt_assert(pushed); /* who removes waits for it */
@@ -276,6 +283,7 @@ static bool take_requests(struct tt_model_thread *self) {
     for (int32_t port = 0; port < self->port_count; port++) {
         int32_t count;
         const struct tt_multicore_request *requests;
+        tt_tape_take(self->tape, &self->inbox[port], room, TT_PARTY_DOMAIN);
         while (room > 0 &&
                (requests = tt_record_ring_peek(&self->inbox[port], &count), count > 0)) {
             count = count < room ? count : room;
@@ -310,7 +318,11 @@ static bool take_requests(struct tt_model_thread *self) {
 static void publish(struct tt_model_thread *self, int32_t model) {
     struct tt_deferred_candidate candidate;
     tt_deferred_model_form(&self->half, model, self->now, &candidate);
-    tt_latest_write(&self->registers->candidates[model], &candidate, sizeof(candidate));
+    tt_tape_write(self->tape, model, &self->registers->candidates[model], &candidate,
+                  sizeof(candidate));
+    tt_tape_made(self->tape, candidate.size);
+    tt_tape_made(self->tape, candidate.exec_at);
+    tt_tape_made(self->tape, candidate.key);
     int32_t word = model / 64;
     self->news[word] |= UINT64_C(1) << (model % 64);
     self->news_low = word < self->news_low ? word : self->news_low;
@@ -336,6 +348,14 @@ static void tell(struct tt_model_thread *self) {
     self->news_due_at = TT_NEVER;
 }
 
+/* What the client is told of a request that is not run. */
+static void drop(struct tt_model_thread *self, const struct tt_multicore_request *request,
+                 enum tt_drop_reason reason) {
+    tt_tape_made(self->tape, request->arrived_at);
+    tt_tape_made(self->tape, reason);
+    self->client.dropped(self->client.context, self->index, self->now, request, reason);
+}
+
 static void give_up(struct tt_model_thread *self) {
     struct tt_list_node *node;
     while ((node = tt_list_first(&self->half.dropped))) {
@@ -343,8 +363,7 @@ static void give_up(struct tt_model_thread *self) {
         struct tt_multicore_request request = request_of(ticket);
         tt_list_remove(node);
         self->queued--;
-        self->client.dropped(self->client.context, self->index, self->now, &request,
-                             (enum tt_drop_reason)ticket->drop_reason);
+        drop(self, &request, (enum tt_drop_reason)ticket->drop_reason);
         ticket_give(self, ticket);
     }
 }
@@ -367,6 +386,7 @@ static struct tt_multicore_batch *fill_batch(struct tt_model_thread *self, struc
          node = next) {
         struct tt_ticket *ticket = tt_ticket_at(node);
         next = node->next;
+        tt_tape_made(self->tape, ticket->number);
         batch->requests[count++] = request_of(ticket);
         rows += ticket->rows;
         length = ticket->length > length ? ticket->length : length;
@@ -413,31 +433,34 @@ static bool measure(struct tt_model_thread *self) {
     for (int32_t m = self->index; m < self->model_count; m += self->thread_count) {
         struct tt_deferred_load load;
         tt_deferred_model_measure(&self->half, m, elapsed_ns, &load);
-        tt_latest_write(&self->registers->loads[m], &load, sizeof(load));
-        tt_dirty_set_add(&self->loads_changed, m / 64, UINT64_C(1) << (m % 64));
+        publish_load(self, m, &load);
     }
     tt_bell_ring(self->rank_bell, self->now + self->rest_ns);
     return true;
 }
 
-static void heed_fleet(struct tt_model_thread *self) {
-    uint64_t version = tt_latest_version(&self->registers->fleet);
-    struct tt_deferred_fleet fleet;
-    if (version == self->fleet_version ||
-        !tt_latest_read(&self->registers->fleet, &fleet, sizeof(fleet)))
-        return;
-    self->fleet_version = version;
-    tt_deferred_model_fleet(&self->half, &fleet);
+/* Does the fleet's register have news? */
+static bool read_fleet(struct tt_model_thread *self, struct tt_deferred_fleet *out_fleet,
+                       uint64_t *out_version) {
+    *out_version = tt_latest_version(&self->registers->fleet);
+    return tt_tape_number(self->tape, *out_version != self->fleet_version, 1) &&
+           tt_tape_read(self->tape, 2 * self->model_count, &self->registers->fleet, TT_PARTY_RANK,
+                        out_fleet, sizeof(*out_fleet));
 }
 
-bool tt_model_thread_turn(struct tt_model_thread *self, int64_t now) {
-    self->now = now = tt_instant_max(self->now, now); /* a clock that goes back stands still */
-    self->stats.turns++;
+static bool turn(struct tt_model_thread *self) {
+    int64_t now = self->now;
+    struct tt_deferred_fleet fleet;
+    uint64_t version;
+    bool fleet_has_news = read_fleet(self, &fleet, &version);
     bool worked = take_events(self);
     worked = take_requests(self) || worked;
     if (measure(self))
         return true;
-    heed_fleet(self);
+    if (fleet_has_news) {
+        self->fleet_version = version;
+        tt_deferred_model_fleet(&self->half, &fleet);
+    }
     worked = worked || self->changed_count > 0 || self->grant_count > 0;
     for (int32_t i = 0; i < self->changed_count; i++) {
         self->is_changed[self->changed[i]] = false;
@@ -454,6 +477,17 @@ bool tt_model_thread_turn(struct tt_model_thread *self, int64_t now) {
         answer(self, &self->grants[i], self->planned_at[i]);
     self->grant_count = 0;
     tell(self);
+    return worked;
+}
+
+bool tt_model_thread_turn(struct tt_model_thread *self, int64_t now) {
+    self->now = tt_instant_max(self->now, now); /* a clock that goes back stands still */
+    self->stats.turns++;
+    if (tt_tape_plays(self->tape))
+        self->intake_room = LOOK_REQUESTS;
+    tt_tape_begin(self->tape);
+    bool worked = turn(self);
+    tt_tape_end(self->tape, self->now);
     return worked;
 }
 

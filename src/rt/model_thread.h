@@ -11,10 +11,11 @@
  * a batch, on its way -> told to the client, once: ended, or dropped with a reason. A lost batch's
  * requests are queued again with their old arrivals and deadlines.
  *
- * A turn is pure but for the client it tells: it reads no clock and never waits, so the one-thread
- * scheduler, tests in virtual time and threads (rt/multicore.h) drive it alike. Turns in which 100
- * ms begin only measure and report the load: the fleet's answer, if it is quick, holds for the
- * forming that follows. */
+ * A turn is pure but for the client it tells: it reads no clock, never waits, and has heard all
+ * that it hears before it says anything, so the one-thread scheduler, tests in virtual time and
+ * threads (rt/multicore.h) drive it alike. Turns in which 100 ms begin only measure and report the
+ * load: the fleet's answer, if it is quick, holds for the forming that follows. What a turn finds
+ * of the other threads' goes over its tape, if it has one (rt/tape.h). */
 #ifndef TT_RT_MODEL_THREAD_H
 #define TT_RT_MODEL_THREAD_H
 
@@ -25,6 +26,7 @@
 #include "base/record_ring.h"
 #include "policy/deferred_model.h"
 #include "rt/multicore_messages.h"
+#include "rt/tape.h"
 
 /* Who is told what became of the requests; called on the model's thread. */
 struct tt_multicore_client {
@@ -59,6 +61,7 @@ struct tt_model_thread {
     int32_t index, thread_count, model_count;
     struct tt_deferred_model half;
     struct tt_multicore_client client;
+    struct tt_tape *tape; /* borrowed; NULL: nobody records */
 
     struct tt_record_ring *inbox; /* [port_count]: requests */
     int32_t port_count;

@@ -157,6 +157,14 @@ int32_t tt_multicore_submit(struct tt_multicore *self, int32_t port, int64_t now
     return done;
 }
 
+/* Lets the model thread go on. False: it is played, and goes no further. */
+static bool wait_for(struct tt_multicore *self, int32_t thread, struct tt_parker *parker) {
+    if (self->player)
+        return self->player->demand(self->player, TT_PARTY_MODELS + thread);
+    tt_parker_sleep(parker, tt_clock_now() + 20 * TT_US);
+    return true;
+}
+
 static void command(struct tt_multicore *self, int32_t port, int64_t now, int32_t model,
                     enum tt_multicore_command what, const struct tt_step_model *step_model) {
     struct tt_multicore_request record = {.id = (uintptr_t)step_model,
@@ -166,7 +174,8 @@ static void command(struct tt_multicore *self, int32_t port, int64_t now, int32_
     struct tt_parker parker;
     tt_parker_init(&parker);
     while (tt_multicore_submit(self, port, now, &record, 1) == 0)
-        tt_parker_sleep(&parker, tt_clock_now() + 20 * TT_US);
+        if (!wait_for(self, model % self->thread_count, &parker))
+            return;
     tt_bell_ring(&self->model_threads[model % self->thread_count].bell, TT_BELL_AT_ONCE);
 }
 
@@ -177,17 +186,35 @@ void tt_multicore_add_model(struct tt_multicore *self, int32_t port, int64_t now
 
 void tt_multicore_remove_model(struct tt_multicore *self, int32_t port, int64_t now,
                                int32_t model) {
-    struct tt_record_ring *removed = &self->model_threads[model % self->thread_count].removed;
+    int32_t thread = model % self->thread_count;
+    struct tt_record_ring *removed = &self->model_threads[thread].removed;
     struct tt_parker parker;
     tt_parker_init(&parker);
-    tt_assert(self->started);
+    tt_assert(self->started || self->player);
     command(self, port, now, model, TT_MULTICORE_REMOVE, NULL);
     while (!tt_record_ring_look(removed))
-        tt_parker_sleep(&parker, tt_clock_now() + 20 * TT_US);
+        if (!wait_for(self, thread, &parker))
+            return;
     tt_record_ring_take(removed, 1);
 }
 
 /* ---- turns and threads ---- */
+
+void tt_multicore_use_tapes(struct tt_multicore *self, struct tt_tape *const *tapes) {
+    tt_assert(!self->started);
+    for (int32_t t = 0; t < self->thread_count; t++)
+        self->model_threads[t].tape = tapes[TT_PARTY_MODELS + t];
+    self->rank_thread.tape = tapes[TT_PARTY_RANK];
+    self->player = tapes[TT_PARTY_RANK]->player;
+}
+
+void tt_multicore_play_turn(struct tt_multicore *self, int32_t party, int64_t now) {
+    tt_assert(self->player != NULL);
+    if (party == TT_PARTY_RANK)
+        tt_rank_thread_turn(&self->rank_thread, now);
+    else
+        tt_model_thread_turn(&self->model_threads[party - TT_PARTY_MODELS], now);
+}
 
 static int64_t models_next_at(const struct tt_multicore *self) {
     int64_t next_at = TT_NEVER;

@@ -58,7 +58,8 @@ struct tt_multicore_options {
 };
 
 struct tt_multicore {
-    int32_t thread_count; /* model threads as objects, >= 1 */
+    struct tt_tape_player *player; /* NULL: it runs in real time */
+    int32_t thread_count;          /* model threads as objects, >= 1 */
     bool one_thread, started;
     int32_t port_count;
     int64_t rest_ns, spin_ns;
@@ -95,6 +96,16 @@ int32_t tt_multicore_submit(struct tt_multicore *self, int32_t port, int64_t now
 void tt_multicore_add_model(struct tt_multicore *self, int32_t port, int64_t now, int32_t model,
                             const struct tt_step_model *step_model);
 void tt_multicore_remove_model(struct tt_multicore *self, int32_t port, int64_t now, int32_t model);
+
+/* Before the start: what the threads find goes over these tapes [tt_multicore_parties], borrowed
+ * for life; the first, the domain's, is not looked at. With tapes that play, each turn is asked
+ * for; there is no start, and one port. */
+static inline int32_t tt_multicore_parties(const struct tt_multicore *self) {
+    return TT_PARTY_MODELS + self->thread_count;
+}
+void tt_multicore_use_tapes(struct tt_multicore *self, struct tt_tape *const *tapes);
+/* The party's next turn, off its tape. */
+void tt_multicore_play_turn(struct tt_multicore *self, int32_t party, int64_t now);
 
 /* Starts the threads, or in tests leave that out and call: everything that happens at `now`;
  * returns when to call again even if nothing comes (only without threads). */

@@ -9,8 +9,10 @@
 
 struct tt_multicore_devices {
     void *context;
-    /* Runs the batch on its executor, which is idle. */
+    /* Runs the batch on its executor, which is idle; or when the turn is over, `begun`, which may
+     * be NULL. */
     void (*begin)(void *context, int64_t now, struct tt_multicore_batch *batch);
+    void (*begun)(void *context);
     /* A batch that has ended by now, with started_at and ended_at set; NULL: no more. */
     struct tt_multicore_batch *(*ended)(void *context, int64_t now);
     /* When to ask again even if nobody rings; TT_NEVER. */

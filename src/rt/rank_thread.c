@@ -50,8 +50,8 @@ void tt_rank_thread_fini(struct tt_rank_thread *self) {
 
 static void send(struct tt_rank_thread *self, int32_t thread,
                  const struct tt_multicore_event *event) {
-    bool pushed = tt_record_ring_push(&self->model_threads[thread]->events, event);
-    tt_assert(pushed); /* model_thread.c: never more than fit */
+    bool added = tt_record_ring_add(&self->model_threads[thread]->events, event);
+    tt_assert(added); /* model_thread.c: never more than fit */
     self->told[thread] = true;
 }
 
@@ -68,6 +68,7 @@ static void settle(struct tt_rank_thread *self, int32_t executor) {
 
 static bool take_changes(struct tt_rank_thread *self) {
     int32_t count;
+    tt_tape_take(self->tape, &self->changes, INT32_MAX, TT_PARTY_DOMAIN);
     const struct tt_multicore_change *changes = tt_record_ring_peek(&self->changes, &count);
     for (int32_t i = 0; i < count; i++) {
         int32_t executor = changes[i].executor;
@@ -85,10 +86,22 @@ static bool take_changes(struct tt_rank_thread *self) {
     return count > 0;
 }
 
+static struct tt_multicore_batch *next_ended(struct tt_rank_thread *self) {
+    bool plays = tt_tape_plays(self->tape);
+    if (plays && !tt_tape_number(self->tape, 0, 1))
+        return NULL;
+    struct tt_multicore_batch *batch = self->devices.ended(self->devices.context, self->now);
+    if (plays)
+        tt_tape_expect(self->tape, batch != NULL, "it took the end of a batch that had not ended");
+    else
+        tt_tape_number(self->tape, batch != NULL, 1);
+    return batch;
+}
+
 static bool take_ended(struct tt_rank_thread *self) {
     struct tt_multicore_batch *batch;
     bool any = false;
-    while ((batch = self->devices.ended(self->devices.context, self->now))) {
+    while ((batch = next_ended(self))) {
         struct tt_multicore_event event = {.kind = TT_MULTICORE_ENDED, .batch = batch};
         int32_t executor = batch->executor;
         int64_t ended_at = tt_instant_min(batch->ended_at, self->now);
@@ -102,9 +115,27 @@ static bool take_ended(struct tt_rank_thread *self) {
 
 /* ---- what the model threads say ---- */
 
+/* Of the registers of a model. */
+static int32_t writer_of(const struct tt_rank_thread *self, int32_t model) {
+    return TT_PARTY_MODELS + model % self->thread_count;
+}
+
+/* Takes the numbers in the set to `ids`, and returns how many: with a tape, what it says. */
+static int32_t take_set(struct tt_rank_thread *self, struct tt_dirty_set *set) {
+    int32_t models = self->half.model_count;
+    int32_t found = tt_dirty_set_take(set, self->ids);
+    if (!self->tape)
+        return found;
+    int32_t count = (int32_t)tt_tape_number(self->tape, found, models);
+    for (int32_t i = 0; i < count; i++)
+        self->ids[i] = (int32_t)tt_tape_number(self->tape, self->ids[i], models - 1);
+    return count;
+}
+
 static void read_candidate(struct tt_rank_thread *self, int32_t model) {
     struct tt_deferred_candidate candidate;
-    if (!tt_latest_read(&self->registers->candidates[model], &candidate, sizeof(candidate)))
+    if (!tt_tape_read(self->tape, model, &self->registers->candidates[model],
+                      writer_of(self, model), &candidate, sizeof(candidate)))
         return; /* just being written: its number comes again */
     if ((int32_t)(candidate.generation - self->generation[model]) <= 0)
         return;
@@ -140,6 +171,7 @@ static bool take_answers(struct tt_rank_thread *self) {
         struct tt_record_ring *ring = &self->model_threads[t]->answers;
         int32_t count;
         const struct tt_multicore_answer *answers;
+        tt_tape_take(self->tape, ring, INT32_MAX, TT_PARTY_MODELS + t);
         while (answers = tt_record_ring_peek(ring, &count), count > 0) {
             for (int32_t i = 0; i < count; i++)
                 take_answer(self, &answers[i]);
@@ -153,7 +185,7 @@ static bool take_answers(struct tt_rank_thread *self) {
 static bool take_candidates(struct tt_rank_thread *self) {
     bool any = false;
     for (int32_t t = 0; t < self->thread_count; t++) {
-        int32_t count = tt_dirty_set_take(&self->model_threads[t]->candidates_changed, self->ids);
+        int32_t count = take_set(self, &self->model_threads[t]->candidates_changed);
         for (int32_t i = 0; i < count; i++) {
             if (self->granted[self->ids[i]] > 0)
                 self->unread[self->ids[i]] = true;
@@ -167,12 +199,15 @@ static bool take_candidates(struct tt_rank_thread *self) {
 
 /* True when loads had changed: the fleet's answer is in its register. */
 static bool take_loads(struct tt_rank_thread *self) {
+    int32_t models = self->half.model_count;
     bool any = false;
     for (int32_t t = 0; t < self->thread_count; t++) {
-        int32_t count = tt_dirty_set_take(&self->model_threads[t]->loads_changed, self->ids);
+        int32_t count = take_set(self, &self->model_threads[t]->loads_changed);
         for (int32_t i = 0; i < count; i++) {
             struct tt_deferred_load load;
-            if (tt_latest_read(&self->registers->loads[self->ids[i]], &load, sizeof(load)))
+            int32_t model = self->ids[i];
+            if (tt_tape_read(self->tape, models + model, &self->registers->loads[model],
+                             writer_of(self, model), &load, sizeof(load)))
                 tt_deferred_rank_load(&self->half, &load);
         }
         any = any || count > 0;
@@ -181,7 +216,8 @@ static bool take_loads(struct tt_rank_thread *self) {
         return false;
     struct tt_deferred_fleet fleet;
     tt_deferred_rank_fleet(&self->half, &fleet);
-    tt_latest_write(&self->registers->fleet, &fleet, sizeof(fleet));
+    tt_tape_write(self->tape, 2 * models, &self->registers->fleet, &fleet, sizeof(fleet));
+    tt_tape_made(self->tape, fleet.psi_ppm);
     return true;
 }
 
@@ -200,6 +236,9 @@ static bool grant_all(struct tt_rank_thread *self) {
         self->granted[grant->model]++;
         self->unanswered++;
         self->stats.grants++;
+        tt_tape_made(self->tape, grant->model);
+        tt_tape_made(self->tape, grant->executor);
+        tt_tape_made(self->tape, grant->free_at);
         send(self, grant->model % self->thread_count, &event);
         any = true;
         candidate.left -= candidate.size;
@@ -210,11 +249,16 @@ static bool grant_all(struct tt_rank_thread *self) {
     return any;
 }
 
-static void wake_told(struct tt_rank_thread *self) {
+/* Only now do others see what it did: a turn whose beginning could move somebody to what its end
+ * finds could not be played back by itself (rt/tape.h). */
+static void speak(struct tt_rank_thread *self) {
+    if (self->devices.begun)
+        self->devices.begun(self->devices.context);
     for (int32_t t = 0; t < self->thread_count; t++)
         if (self->told[t]) {
             self->told[t] = false;
             self->said = true;
+            tt_record_ring_publish(&self->model_threads[t]->events);
             tt_bell_ring(&self->model_threads[t]->bell, self->now + self->rest_ns);
         }
 }
@@ -232,9 +276,7 @@ bool tt_rank_thread_look(struct tt_rank_thread *self) {
     return something;
 }
 
-bool tt_rank_thread_turn(struct tt_rank_thread *self, int64_t now) {
-    self->now = now = tt_instant_max(self->now, now);
-    self->stats.turns++;
+static bool turn(struct tt_rank_thread *self) {
     bool worked = take_changes(self);
     worked = take_ended(self) || worked;
     worked = take_answers(self) || worked;
@@ -243,7 +285,16 @@ bool tt_rank_thread_turn(struct tt_rank_thread *self, int64_t now) {
     worked = self->said || worked;
     if (!self->said)
         worked = grant_all(self) || worked;
-    wake_told(self);
+    speak(self);
+    return worked;
+}
+
+bool tt_rank_thread_turn(struct tt_rank_thread *self, int64_t now) {
+    self->now = tt_instant_max(self->now, now);
+    self->stats.turns++;
+    tt_tape_begin(self->tape);
+    bool worked = turn(self);
+    tt_tape_end(self->tape, self->now);
     return worked;
 }
 

@@ -12,8 +12,9 @@
  * thread, as does a batch that arrives for it; one that comes back while a grant for it is still
  * unanswered is taken in after the answer.
  *
- * Like a model thread's, a turn reads no clock and never waits. O(log models + log executors) per
- * event. */
+ * Like a model thread's, a turn reads no clock, never waits, and hears all that it hears before it
+ * says anything. O(log models + log executors) per
+ * event. What a turn finds of the other threads' goes over its tape, if it has one (rt/tape.h). */
 #ifndef TT_RT_RANK_THREAD_H
 #define TT_RT_RANK_THREAD_H
 
@@ -30,6 +31,7 @@ struct tt_rank_thread {
     struct tt_deferred_rank half;
     struct tt_multicore_devices devices;
     struct tt_multicore_registers *registers;
+    struct tt_tape *tape;                   /* borrowed; NULL: nobody records */
     struct tt_model_thread **model_threads; /* [thread_count] */
     int32_t thread_count;
     bool one_grant;

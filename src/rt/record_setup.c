@@ -17,6 +17,8 @@ enum {
     MOST_CAPACITY = 65536,
     MOST_REQUESTS = 1 << 26,
     MOST_DEPTH = 1024,
+    MOST_THREADS = 64,
+    MOST_THREADED_REQUESTS = 1 << 24,
     MOST_ROUNDS = 1 << 20,
 };
 #define MOST_NS (TT_NEVER / 1024) /* policies add and multiply durations by small numbers */
@@ -332,6 +334,7 @@ void *tt_record_domain_pack(const struct tt_record_domain *domain, size_t head_b
     m.d_data_ns = domain->d_data_ns;
     m.lateness_ns = domain->lateness_ns;
     m.has_rules = domain->limits.has_rules;
+    m.scheduler_threads = domain->scheduler_threads;
     return pack(&m.base, head_bytes, out_bytes);
 }
 
@@ -349,6 +352,11 @@ static enum tt_err fill_domain(struct tt_record_domain *self, const Tutti__Recor
         !within(m->lateness_ns, 0, MOST_NS) ||
         (int64_t)m->executor_capacity * m->depth * m->max_batch > 1 << 26)
         return tt_fail(TT_ERR_INVALID, why, "a domain's limits are out of range");
+    if (!within(m->scheduler_threads, 0, MOST_THREADS) ||
+        (m->scheduler_threads > 0 && (m->request_limit > MOST_THREADED_REQUESTS ||
+                                      m->executor_capacity * (int64_t)m->max_batch > 1 << 20)))
+        return tt_fail(TT_ERR_INVALID, why,
+                       "a domain's limits are out of range for one scheduled on threads");
     if (m->n_option > TT_MAX_OPTIONS)
         return tt_fail(TT_ERR_INVALID, why, "a policy has %zu options", m->n_option);
     self->program = copy(m->program);
@@ -369,6 +377,7 @@ static enum tt_err fill_domain(struct tt_record_domain *self, const Tutti__Recor
     self->d_ctrl_ns = m->d_ctrl_ns;
     self->d_data_ns = m->d_data_ns;
     self->lateness_ns = m->lateness_ns;
+    self->scheduler_threads = m->scheduler_threads;
     return good ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
 }
 

@@ -12,6 +12,7 @@ struct tt_record_domain {
     int32_t option_count;
     struct tt_mechanism_options limits; /* but request_reserve */
     int64_t d_ctrl_ns, d_data_ns, lateness_ns;
+    int32_t scheduler_threads; /* of its own; 0: none */
 };
 
 struct tt_record_model {

@@ -247,7 +247,48 @@ enum tt_err tt_record_stream_init(struct tt_record_stream *self,
     return TT_OK;
 }
 
+/* ---- parties ---- */
+
+/* A turn is over. Its numbers stand where an event's message goes. */
+static void turned(void *context, int64_t now, const uint8_t *bytes, size_t count) {
+    struct tt_record_stream *self = context;
+    uint8_t *head = self->scratch + GAP_BYTES;
+    uint8_t size[TT_VARINT_BYTES];
+    size_t size_bytes = (size_t)(tt_varint_put(size, count) - size);
+    size_t head_bytes = (size_t)(begin(self, TT_RECORD_TURN, now) - head);
+    uint8_t *event = self->tape.bytes - size_bytes - head_bytes;
+    memmove(event, head, head_bytes);
+    memcpy(event + head_bytes, size, size_bytes);
+    put(self, event, bytes + count, now);
+}
+
+enum tt_err tt_record_stream_init_party(struct tt_record_stream *self,
+                                        const struct tt_record_party *party,
+                                        const struct tt_record_sink *sink, struct tt_message *why) {
+    *self = (struct tt_record_stream){.sink = *sink};
+    size_t registers = (size_t)tt_tape_registers(party->models);
+    size_t capacity = tt_tape_turn_bytes(party->models, party->executors, party->parties);
+    self->scratch = malloc(GAP_BYTES + HEAD_BYTES + capacity);
+    self->tape.seen = calloc(registers, sizeof(*self->tape.seen));
+    if (!self->scratch || !self->tape.seen) {
+        tt_record_stream_fini(self);
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a recording");
+    }
+    self->tape.party = party->party;
+    self->tape.bytes = self->scratch + GAP_BYTES + HEAD_BYTES;
+    self->tape.capacity = capacity;
+    self->tape.turned = turned;
+    self->tape.context = self;
+    uint8_t *to = begin(self, TT_RECORD_THREAD, 0);
+    to = tt_varint_put(to, party->domain);
+    to = tt_varint_put(to, (uint64_t)party->party);
+    put_scratch(self, tt_varint_put(to, (uint64_t)party->parties), 0);
+    return TT_OK;
+}
+
 void tt_record_stream_fini(struct tt_record_stream *self) {
+    free(self->tape.seen);
+    self->tape.seen = NULL;
     free(self->scratch);
     self->scratch = NULL;
 }

@@ -4,7 +4,9 @@
  * It runs on the thread that carries the domain: nothing is allocated (but when a model comes), no
  * call goes to the system. A sink that has no room says so; the event is then lost, losses are
  * counted, and the next event that finds room is preceded by a GAP that says how many are missing.
- */
+ *
+ * Or the turns of one thread that schedules the domain: what goes over its tape (rt/tape.h), on
+ * that thread, in the same form. */
 #ifndef TT_RT_RECORD_STREAM_H
 #define TT_RT_RECORD_STREAM_H
 
@@ -12,6 +14,7 @@
 #include "core/observer.h"
 #include "rt/record_setup.h"
 #include "rt/recording.h"
+#include "rt/tape.h"
 
 #include <stdbool.h>
 
@@ -30,6 +33,14 @@ struct tt_record_stream {
     uint8_t *scratch;    /* an event as it is composed */
     int32_t max_batch;
     struct tt_counter lost; /* in all; any thread may read */
+    struct tt_tape tape;    /* of a party */
+};
+
+/* Whose turns a stream has. */
+struct tt_record_party {
+    uint32_t domain; /* stream of its domain */
+    int32_t party, parties;
+    int32_t models, executors; /* how many the domain takes */
 };
 
 /* Puts the domain's description; after this the observer is ready for tt_mechanism_observe. Errors:
@@ -38,6 +49,11 @@ TT_MUST_CHECK enum tt_err tt_record_stream_init(struct tt_record_stream *self,
                                                 const struct tt_record_domain *domain,
                                                 const struct tt_record_sink *sink,
                                                 struct tt_message *why);
+/* The same for a party: `tape` is ready to record. */
+TT_MUST_CHECK enum tt_err tt_record_stream_init_party(struct tt_record_stream *self,
+                                                      const struct tt_record_party *party,
+                                                      const struct tt_record_sink *sink,
+                                                      struct tt_message *why);
 void tt_record_stream_fini(struct tt_record_stream *self);
 
 #endif

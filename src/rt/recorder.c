@@ -157,7 +157,7 @@ static int keep_limit(struct tt_recorder *self, size_t count) {
     if (self->full || self->most_bytes == 0 ||
         bytes + (int64_t)count + 2 * TT_RECORDING_BLOCK_BYTES <= self->most_bytes)
         return 0;
-    int failed = write_block(self, TT_RECORDING_END_STREAM, (struct tt_byte_piece[2]){{0}, {0}});
+    int failed = write_block(self, TT_RECORDING_LIMIT_STREAM, (struct tt_byte_piece[2]){{0}, {0}});
     if (failed)
         return failed;
     self->full = true;
@@ -306,22 +306,29 @@ static bool put(void *context, const void *bytes, size_t count) {
     return tt_byte_ring_put(&stream->ring, bytes, count);
 }
 
-enum tt_err tt_recorder_add(struct tt_recorder *self, struct tt_mechanism *mechanism,
-                            const struct tt_record_domain *domain,
-                            struct tt_recorder_stream **out_stream, struct tt_message *why) {
+/* Room for one more, whose encoder is not made yet. */
+static enum tt_err new_stream(struct tt_recorder *self, struct tt_recorder_stream **out_stream,
+                              struct tt_message *why) {
     if (self->stream_count == TT_RECORDING_MAX_STREAMS)
-        return tt_fail(TT_ERR_BUSY, why, "a recording holds at most %d domains",
+        return tt_fail(TT_ERR_BUSY, why, "a recording holds at most %d domains and threads",
                        TT_RECORDING_MAX_STREAMS);
     struct tt_recorder_stream *stream = aligned_alloc(64, sizeof(*stream));
     if (!stream)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a recording");
     memset(stream, 0, sizeof(*stream));
     enum tt_err err = tt_byte_ring_init(&stream->ring, self->ring_bytes);
-    struct tt_record_domain full = *domain;
-    full.program = self->program;
-    struct tt_record_sink sink = {.context = stream, .put = put};
-    if (!err)
-        err = tt_record_stream_init(&stream->encoder, &full, &sink, why);
+    if (err) {
+        free(stream);
+        return tt_fail(err, why, "out of memory for a recording");
+    }
+    *out_stream = stream;
+    return TT_OK;
+}
+
+/* Its encoder was made, or `err`. From now on what it puts is written. */
+static enum tt_err list_stream(struct tt_recorder *self, struct tt_recorder_stream *take_stream,
+                               enum tt_err err, struct tt_message *why) {
+    struct tt_recorder_stream *stream = take_stream;
     if (!err && stream->encoder.gap > 0) { /* the ring does not even hold the description */
         tt_record_stream_fini(&stream->encoder);
         err = TT_ERR_NO_MEMORY;
@@ -336,8 +343,45 @@ enum tt_err tt_recorder_add(struct tt_recorder *self, struct tt_mechanism *mecha
     *self->last = stream;
     self->last = &stream->next;
     tt_lock_give(&self->lock);
+    return TT_OK;
+}
+
+enum tt_err tt_recorder_add(struct tt_recorder *self, struct tt_mechanism *mechanism,
+                            const struct tt_record_domain *domain,
+                            struct tt_recorder_stream **out_stream, struct tt_message *why) {
+    struct tt_recorder_stream *stream;
+    enum tt_err err = new_stream(self, &stream, why);
+    if (err)
+        return err;
+    struct tt_record_domain full = *domain;
+    full.program = self->program;
+    struct tt_record_sink sink = {.context = stream, .put = put};
+    err = tt_record_stream_init(&stream->encoder, &full, &sink, why);
+    err = list_stream(self, stream, err, why);
+    if (err)
+        return err;
     tt_mechanism_observe(mechanism, &stream->encoder.observer);
     *out_stream = stream;
+    return TT_OK;
+}
+
+enum tt_err tt_recorder_add_party(struct tt_recorder *self, const struct tt_recorder_stream *domain,
+                                  const struct tt_record_party *party,
+                                  struct tt_recorder_stream **out_stream, struct tt_tape **out_tape,
+                                  struct tt_message *why) {
+    struct tt_recorder_stream *stream;
+    enum tt_err err = new_stream(self, &stream, why);
+    if (err)
+        return err;
+    struct tt_record_party full = *party;
+    full.domain = domain->number;
+    struct tt_record_sink sink = {.context = stream, .put = put};
+    err = tt_record_stream_init_party(&stream->encoder, &full, &sink, why);
+    err = list_stream(self, stream, err, why);
+    if (err)
+        return err;
+    *out_stream = stream;
+    *out_tape = &stream->encoder.tape;
     return TT_OK;
 }
 

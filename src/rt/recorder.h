@@ -16,6 +16,7 @@
 #include "base/log_settings.h"
 #include "core/observer.h"
 #include "rt/record_setup.h"
+#include "rt/record_stream.h"
 
 enum { TT_RECORDER_RING_BYTES = 4 << 20 };
 
@@ -30,7 +31,7 @@ struct tt_recorder_options {
 };
 
 struct tt_recorder;
-struct tt_recorder_stream; /* of one domain */
+struct tt_recorder_stream; /* of one domain, or of a thread that schedules one */
 
 /* Makes the file and starts the thread. Errors: IO (with the path), NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_recorder_open(const struct tt_recorder_options *options,
@@ -42,6 +43,15 @@ TT_MUST_CHECK enum tt_err tt_recorder_add(struct tt_recorder *self, struct tt_me
                                           const struct tt_record_domain *domain,
                                           struct tt_recorder_stream **out_stream,
                                           struct tt_message *why);
+/* The stream of a party to the scheduling of `domain` (rt/tape.h), for as many models and executors
+ * as it takes. The tape is the stream's, and is to be used from one thread. Errors as
+ * tt_recorder_add.
+ */
+TT_MUST_CHECK enum tt_err tt_recorder_add_party(struct tt_recorder *self,
+                                                const struct tt_recorder_stream *domain,
+                                                const struct tt_record_party *party,
+                                                struct tt_recorder_stream **out_stream,
+                                                struct tt_tape **out_tape, struct tt_message *why);
 /* The mechanism is gone: when what it told is written, its ring is given back. NULL-safe. Whoever
  * does not leave stays until the close. */
 void tt_recorder_leave(struct tt_recorder_stream *stream);

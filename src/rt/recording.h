@@ -6,9 +6,11 @@
  * thread of its own) are interleaved by blocks. Checksums stand per block: a torn or damaged block
  * is noticed before anything in it is believed. An event is a byte of kind, the time since the
  * domain's event before it, and its fields, all numbers as little-endian base-128 varints ("zigzag"
- * where they may be negative). Requests are named by how many arrivals ago they came, which is one
- * or two bytes. What policies decide by (models with their profiles, the policy and its options)
- * stands in the story where it was told, as the messages of proto/recording.proto. */
+ * where they may be negative). A domain that is scheduled on threads has a stream of its own for
+ * what each of them found, turn by turn (rt/tape.h). Requests are named by how many arrivals ago
+ * they came, which is one or two bytes. What policies decide by (models with their profiles, the
+ * policy and its options) stands in the story where it was told, as the messages of
+ * proto/recording.proto. */
 #ifndef TT_RT_RECORDING_H
 #define TT_RT_RECORDING_H
 
@@ -19,9 +21,12 @@
 #define TT_RECORDING_MAGIC "TUTTIREC"
 #define TT_RECORDING_BLOCK_MARK UINT32_C(0x4b4c4254) /* "TBLK" */
 #define TT_RECORDING_END_STREAM UINT32_C(0xffffffff)
+/* In its place where the file ended at its limit while serving went on. */
+#define TT_RECORDING_LIMIT_STREAM UINT32_C(0xfffffffe)
 
 enum {
-    TT_RECORDING_VERSION = 1,
+    TT_RECORDING_VERSION = 2,
+    TT_RECORDING_OLDEST_VERSION = 1, /* later ones only have more kinds of events */
     /* magic[8], u32 version, u32 zero, i64 unix time ns, i64 monotonic time ns, u32 zero, u32 crc
      */
     TT_RECORDING_HEADER_BYTES = 40,
@@ -58,6 +63,10 @@ enum tt_record_kind {
     TT_RECORD_YIELD = 12, /* executor */
     TT_RECORD_ABORT = 13, /* executor */
     TT_RECORD_GAP = 14,   /* how many events are missing here */
+    /* stream of the domain, party (enum tt_tape_party), how many parties; the first event of the
+     * stream of a party, which has TURN and GAP beside it */
+    TT_RECORD_THREAD = 15,
+    TT_RECORD_TURN = 16, /* size, the numbers of the party's tape */
 };
 
 /* Of a block: the first twelve bytes of its head, and its payload. */

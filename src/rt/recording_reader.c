@@ -32,10 +32,12 @@ static enum tt_err read_header(struct tt_recording *self, struct tt_message *why
         return wrong(self, 0, why, "this is not a recording (tutti serve --record writes them)");
     if (self->size_bytes < TT_RECORDING_HEADER_BYTES)
         return wrong(self, self->size_bytes, why, "the file ends within its header");
-    if (tt_get_u32(bytes + 8) != TT_RECORDING_VERSION)
+    uint32_t version = tt_get_u32(bytes + 8);
+    if (version < TT_RECORDING_OLDEST_VERSION || version > TT_RECORDING_VERSION)
         return tt_fail(TT_ERR_INVALID, why,
-                       "%s: offset 8: a recording of version %u; this program reads version %d",
-                       self->name, tt_get_u32(bytes + 8), TT_RECORDING_VERSION);
+                       "%s: offset 8: a recording of version %u; this program reads versions %d to "
+                       "%d",
+                       self->name, version, TT_RECORDING_OLDEST_VERSION, TT_RECORDING_VERSION);
     if (crc32(0, bytes, TT_RECORDING_HEADER_BYTES - 4) !=
         tt_get_u32(bytes + TT_RECORDING_HEADER_BYTES - 4))
         return wrong(self, 0, why, "the header is damaged (its checksum does not hold)");
@@ -58,12 +60,17 @@ static enum tt_err check_block(struct tt_recording *self, size_t at, size_t payl
         tt_get_u32(block + 12))
         return wrong(self, at, why, "the block is damaged (its checksum does not hold)");
     uint32_t stream = tt_get_u32(block + 4);
-    if (stream == TT_RECORDING_END_STREAM && payload == 0)
+    if (stream >= TT_RECORDING_LIMIT_STREAM && payload == 0) {
         self->complete = true;
-    else if (stream >= TT_RECORDING_MAX_STREAMS || stream > (uint32_t)self->stream_count)
+        self->limited = stream == TT_RECORDING_LIMIT_STREAM;
+    } else if (stream >= TT_RECORDING_MAX_STREAMS || stream > (uint32_t)self->stream_count)
         return wrong(self, at, why, "the block is of a domain that has not been introduced");
-    else if (stream == (uint32_t)self->stream_count)
+    else if (stream == (uint32_t)self->stream_count) {
+        self->of_thread[stream] =
+            payload > 0 && block[TT_RECORDING_BLOCK_BYTES] == TT_RECORD_THREAD;
+        self->domain_count += !self->of_thread[stream];
         self->stream_count++;
+    }
     return TT_OK;
 }
 
@@ -94,14 +101,17 @@ static enum tt_err read_blocks(struct tt_recording *self, struct tt_message *why
 
 enum tt_err tt_recording_open_memory(const void *bytes, size_t size_bytes, const char *name,
                                      struct tt_recording *out_recording, struct tt_message *why) {
-    struct tt_recording self = {.bytes = bytes, .size_bytes = size_bytes, .name = strdup(name)};
-    if (!self.name)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    enum tt_err err = read_header(&self, why);
+    struct tt_recording self = {.bytes = bytes,
+                                .size_bytes = size_bytes,
+                                .name = strdup(name),
+                                .of_thread = calloc(TT_RECORDING_MAX_STREAMS, sizeof(bool))};
+    enum tt_err err = self.name && self.of_thread ? read_header(&self, why)
+                                                  : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     if (!err)
         err = read_blocks(&self, why);
     if (err) {
         free(self.name);
+        free(self.of_thread);
         return err;
     }
     *out_recording = self;
@@ -150,7 +160,16 @@ void tt_recording_close(struct tt_recording *self) {
     if (self->mapped && self->size_bytes > 0)
         munmap((void *)self->bytes, self->size_bytes);
     free(self->name);
+    free(self->of_thread);
     *self = (struct tt_recording){0};
+}
+
+int32_t tt_recording_domain_stream(const struct tt_recording *self, int32_t domain) {
+    int32_t stream = 0;
+    tt_assert(domain >= 0 && domain < self->domain_count);
+    for (;; stream++)
+        if (!self->of_thread[stream] && domain-- == 0)
+            return stream;
 }
 
 /* ---- a domain's events ---- */
@@ -330,9 +349,29 @@ static void read_fields(struct tt_recording_cursor *self, struct tt_recorded_eve
         return;
     case TT_RECORD_YIELD:
     case TT_RECORD_ABORT: event->index = small(self, 0, INT32_MAX, "executor"); return;
+    case TT_RECORD_THREAD:
+        event->index = small(self, 0, TT_RECORDING_MAX_STREAMS - 1, "domain");
+        event->party = small(self, 0, INT32_MAX, "party");
+        event->count = small(self, 1, INT32_MAX, "number of parties");
+        return;
+    case TT_RECORD_TURN: read_message(self, event); return;
     case TT_RECORD_GAP: event->lost = within(self, 1, FARTHEST, "number of lost events"); return;
     }
     self->bad = "kind";
+}
+
+/* A stream begins with what it is of; that of a thread has turns and gaps, others have all but
+ * turns. */
+static void check_place(struct tt_recording_cursor *self, const struct tt_recorded_event *event) {
+    bool of_thread = self->recording->of_thread[self->stream];
+    if (event->serial == 0) {
+        if (event->kind != (of_thread ? TT_RECORD_THREAD : TT_RECORD_DOMAIN))
+            self->bad = "place of the domain's description";
+    } else if (event->kind == TT_RECORD_DOMAIN || event->kind == TT_RECORD_THREAD) {
+        self->bad = "place of the domain's description";
+    } else if (event->kind != TT_RECORD_GAP && (event->kind == TT_RECORD_TURN) != of_thread) {
+        self->bad = "place, in a stream of the other sort";
+    }
 }
 
 /* To the next block of this domain that has events. False: no more. */
@@ -369,11 +408,11 @@ enum tt_err tt_recording_next(struct tt_recording_cursor *self,
         self->bad = "time";
     if (!self->bad)
         read_fields(self, event);
-    if (!self->bad && (event->kind == TT_RECORD_DOMAIN) != (event->serial == 0))
-        self->bad = "place of the domain's description";
+    if (!self->bad)
+        check_place(self, event);
     if (self->bad)
         return tt_fail(TT_ERR_INVALID, why,
-                       "%s: offset %zu: event %lld of domain %u is malformed: its %s",
+                       "%s: offset %zu: event %lld of stream %u is malformed: its %s",
                        self->recording->name, event->offset, (long long)event->serial, self->stream,
                        self->bad);
     self->now = event->now;

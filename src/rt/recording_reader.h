@@ -17,10 +17,13 @@
 struct tt_recording {
     const uint8_t *bytes;
     size_t size_bytes;
-    size_t end_bytes;              /* whole blocks up to here */
-    bool complete;                 /* it ends with the end mark */
-    bool mapped;                   /* by tt_recording_open */
-    int32_t stream_count;          /* domains are numbered from 0 */
+    size_t end_bytes; /* whole blocks up to here */
+    bool complete;    /* it ends with the end mark */
+    bool limited;     /* complete, but serving went on: it had reached its limit */
+    bool mapped;      /* by tt_recording_open */
+    int32_t stream_count;
+    bool *of_thread;               /* [TT_RECORDING_MAX_STREAMS] */
+    int32_t domain_count;          /* the others */
     int64_t unix_ns, monotonic_ns; /* when it began, on both clocks */
     char *name;
 };
@@ -34,6 +37,8 @@ TT_MUST_CHECK enum tt_err tt_recording_open_memory(const void *bytes, size_t siz
                                                    struct tt_recording *out_recording,
                                                    struct tt_message *why);
 void tt_recording_close(struct tt_recording *self);
+/* Domains are numbered from 0, among themselves. */
+int32_t tt_recording_domain_stream(const struct tt_recording *self, int32_t domain);
 
 struct tt_recorded_fate {
     int32_t item;
@@ -43,7 +48,7 @@ struct tt_recorded_fate {
 
 struct tt_recorded_event {
     enum tt_record_kind kind;
-    int64_t serial; /* within its domain, from 0 */
+    int64_t serial; /* within its stream, from 0 */
     size_t offset;  /* in the file */
     int64_t now;
     int64_t number;            /* ARRIVED, READY, CANCELLED, DROP: the request's */
@@ -52,7 +57,7 @@ struct tt_recorded_event {
     int32_t index;             /* MODEL, EXECUTOR, YIELD, ABORT, FINISHED and RUN (executor) */
     enum tt_change change;
     int32_t device;
-    const void *message; /* DOMAIN, MODEL added */
+    const void *message; /* DOMAIN, MODEL added, TURN */
     size_t message_bytes;
     enum tt_outcome outcome; /* FINISHED */
     int32_t last_step_done;
@@ -66,6 +71,7 @@ struct tt_recorded_event {
     const int64_t *numbers;
     enum tt_drop_reason reason; /* DROP */
     int64_t lost;               /* GAP */
+    int32_t party;              /* THREAD: of `count`, of the domain in stream `index` */
 };
 
 struct tt_recording_cursor {

@@ -15,7 +15,9 @@ struct tt_policy {
     const struct tt_mechanism *domain;
     struct tt_threaded_policy_options options;
     struct tt_multicore *multicore;
+    struct tt_tape *tape;                /* the domain's; NULL: nobody records */
     struct tt_record_ring begun;         /* batch pointers, from the rank thread */
+    bool has_begun;                      /* its: some are not published */
     struct tt_record_ring ended;         /* back to it */
     struct tt_record_ring *dropped;      /* [model thread] */
     int32_t dropped_count;               /* rings made */
@@ -35,7 +37,7 @@ static struct tt_request *waiting(const struct tt_mechanism *domain, uint64_t id
 
 static void push(struct tt_record_ring *ring, const void *record) {
     bool pushed = tt_record_ring_push(ring, record);
-    tt_assert(pushed); /* an executor has one batch, a request is dropped once */
+    tt_assert(pushed); /* an executor has one batch */
 }
 
 /* ---- the devices, on the rank thread ---- */
@@ -43,7 +45,17 @@ static void push(struct tt_record_ring *ring, const void *record) {
 static void begin(void *context, int64_t now, struct tt_multicore_batch *batch) {
     (void)now;
     struct tt_policy *self = context;
-    push(&self->begun, &batch);
+    bool added = tt_record_ring_add(&self->begun, &batch);
+    tt_assert(added); /* an executor has one batch */
+    self->has_begun = true;
+}
+
+static void begun(void *context) {
+    struct tt_policy *self = context;
+    if (!self->has_begun)
+        return;
+    self->has_begun = false;
+    tt_record_ring_publish(&self->begun);
     self->options.wake(self->options.wake_context);
 }
 
@@ -92,7 +104,9 @@ static void client_dropped(void *context, int32_t thread, int64_t now,
     if (reason == TT_DROP_NONE)
         return; /* cancelled: it has left */
     struct dropped dropped = {request->id, reason};
-    push(&self->dropped[thread], &dropped);
+    bool pushed = tt_record_ring_push(&self->dropped[thread], &dropped);
+    tt_assert(pushed || tt_tape_plays(self->tape)); /* a request is dropped once */
+    tt_tape_expect(self->tape, pushed, "more requests were dropped than the domain can hold");
     self->options.wake(self->options.wake_context);
 }
 
@@ -110,8 +124,13 @@ static void hand_in(struct tt_policy *self, int64_t now, const struct tt_request
         record.rows = TT_MULTICORE_COMMAND;
         record.length = TT_MULTICORE_CANCEL;
     }
-    int32_t taken = tt_multicore_submit(self->multicore, 0, now, &record, 1);
-    tt_assert(taken == 1); /* the ring holds all requests and their cancellations */
+    while (tt_multicore_submit(self->multicore, 0, now, &record, 1) == 0) {
+        /* The ring holds all requests and their cancellations. */
+        tt_assert(tt_tape_plays(self->tape));
+        int32_t thread = request->model % self->dropped_count;
+        if (!self->tape->player->demand(self->tape->player, TT_PARTY_MODELS + thread))
+            return;
+    }
 }
 
 static void arrived(struct tt_policy *self, int64_t now, struct tt_request *request) {
@@ -168,7 +187,6 @@ static void run(struct tt_policy *self, int64_t now, struct tt_multicore_batch *
 
 static void drop(struct tt_record_ring *ring, struct tt_mechanism *actions) {
     int32_t count;
-    tt_record_ring_look(ring);
     for (;;) {
         const struct dropped *dropped = tt_record_ring_peek(ring, &count);
         if (count == 0)
@@ -182,11 +200,25 @@ static void drop(struct tt_record_ring *ring, struct tt_mechanism *actions) {
     }
 }
 
+/* Takes note of what the threads have decided so far. */
+static void look(struct tt_policy *self, int64_t now) {
+    tt_tape_begin(self->tape);
+    for (int32_t t = 0; t < self->dropped_count; t++) {
+        tt_record_ring_look(&self->dropped[t]);
+        tt_tape_take(self->tape, &self->dropped[t], INT32_MAX, TT_PARTY_MODELS + t);
+    }
+    tt_record_ring_look(&self->begun);
+    tt_tape_take(self->tape, &self->begun, INT32_MAX, TT_PARTY_RANK);
+    tt_tape_end(self->tape, now);
+}
+
 static void decide(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
+    look(self, now);
+    if (tt_tape_is_over(self->tape))
+        return;
     for (int32_t t = 0; t < self->dropped_count; t++)
         drop(&self->dropped[t], actions);
     int32_t count;
-    tt_record_ring_look(&self->begun);
     for (;;) {
         struct tt_multicore_batch *const *batches = tt_record_ring_peek(&self->begun, &count);
         if (count == 0)
@@ -215,8 +247,11 @@ static void model_changed(struct tt_policy *self, int64_t now, int32_t model,
 static void executor_changed(struct tt_policy *self, int64_t now, int32_t executor,
                              enum tt_change change) {
     (void)now;
-    bool told = tt_multicore_change(self->multicore, executor, change == TT_CHANGE_ADDED);
-    tt_assert(told); /* a domain has fewer executors than the ring takes */
+    while (!tt_multicore_change(self->multicore, executor, change == TT_CHANGE_ADDED)) {
+        tt_assert(tt_tape_plays(self->tape)); /* a domain has fewer executors than the ring takes */
+        if (!self->tape->player->demand(self->tape->player, TT_PARTY_RANK))
+            return;
+    }
 }
 
 static void check(const struct tt_policy *self) {
@@ -269,8 +304,8 @@ static enum tt_err allocate(struct tt_policy *self, int32_t threads) {
     return TT_OK;
 }
 
-static enum tt_err start(struct tt_policy *self, const struct tt_deferred_options *policy,
-                         struct tt_message *why) {
+static enum tt_err make(struct tt_policy *self, const struct tt_deferred_options *policy,
+                        struct tt_message *why) {
     int32_t models = self->options.threads - 1;
     int32_t threads = models > 0 ? models : 1;
     if (allocate(self, threads))
@@ -287,13 +322,13 @@ static enum tt_err start(struct tt_policy *self, const struct tt_deferred_option
         .policy = policy,
         .devices = {.context = self,
                     .begin = begin,
+                    .begun = begun,
                     .ended = device_ended,
                     .next_at = device_next_at,
                     .look = device_look,
                     .lose = device_lose},
         .client = {.context = self, .ended = client_ended, .dropped = client_dropped}};
-    enum tt_err err = tt_multicore_new(&options, &self->multicore, why);
-    return err ? err : tt_multicore_start(self->multicore, why);
+    return tt_multicore_new(&options, &self->multicore, why);
 }
 
 enum tt_err tt_threaded_policy_create(struct tt_mechanism *mechanism, const char *name,
@@ -313,11 +348,28 @@ enum tt_err tt_threaded_policy_create(struct tt_mechanism *mechanism, const char
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a scheduler's threads");
     *self = (struct tt_policy){.domain = setup->domain, .options = *options};
-    err = start(self, &policy, why);
+    err = make(self, &policy, why);
     if (err) {
         policy_free(self);
         return err;
     }
     tt_mechanism_attach(mechanism, &ops, self);
     return TT_OK;
+}
+
+int32_t tt_threaded_policy_parties(const struct tt_policy *self) {
+    return tt_multicore_parties(self->multicore);
+}
+
+void tt_threaded_policy_use_tapes(struct tt_policy *self, struct tt_tape *const *tapes) {
+    self->tape = tapes[TT_PARTY_DOMAIN];
+    tt_multicore_use_tapes(self->multicore, tapes);
+}
+
+void tt_threaded_policy_play_turn(struct tt_policy *self, int32_t party, int64_t now) {
+    tt_multicore_play_turn(self->multicore, party, now);
+}
+
+enum tt_err tt_threaded_policy_start(struct tt_policy *self, struct tt_message *why) {
+    return tt_multicore_start(self->multicore, why);
 }

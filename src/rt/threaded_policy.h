@@ -14,6 +14,7 @@
 #define TT_RT_THREADED_POLICY_H
 
 #include "policy/policy.h"
+#include "rt/tape.h"
 
 struct tt_threaded_policy_options {
     int32_t threads;       /* 1: one for all; more: one of them ranks */
@@ -24,11 +25,20 @@ struct tt_threaded_policy_options {
     void *wake_context;
 };
 
-/* Makes it for the named policy, starts its threads and attaches it; tt_policy_destroy ends it.
- * UNSUPPORTED: the policy does not split into halves (policy/deferred.h). */
+/* Makes it for the named policy and attaches it; it decides nothing before it is started.
+ * tt_policy_destroy ends it. UNSUPPORTED: the policy does not split into halves
+ * (policy/deferred.h). */
 TT_MUST_CHECK enum tt_err
 tt_threaded_policy_create(struct tt_mechanism *mechanism, const char *name,
                           const struct tt_policy_setup *setup,
                           const struct tt_threaded_policy_options *options, struct tt_message *why);
+/* What it and its threads find goes over these tapes, one for each party, borrowed for life
+ * (rt/tape.h). Before the start, or, when the tapes play, in its place. */
+int32_t tt_threaded_policy_parties(const struct tt_policy *self);
+void tt_threaded_policy_use_tapes(struct tt_policy *self, struct tt_tape *const *tapes);
+/* The tapes play: the party's next turn (not the domain's, which is the mechanism's decide). */
+void tt_threaded_policy_play_turn(struct tt_policy *self, int32_t party, int64_t now);
+/* Starts the threads. Errors: IO. */
+TT_MUST_CHECK enum tt_err tt_threaded_policy_start(struct tt_policy *self, struct tt_message *why);
 
 #endif

@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct tt_recording recording;
     enum tt_err err =
         tt_recording_open_memory(bytes, TT_RECORDING_HEADER_BYTES + size, "fuzz", &recording, &why);
-    for (int32_t stream = 0; !err && stream < recording.stream_count; stream++) {
+    for (int32_t stream = 0; !err && stream < recording.domain_count; stream++) {
         struct tt_replay replay;
         if (tt_replay_run(&recording, stream, true, NULL, &replay, &why) != TT_OK)
             continue;

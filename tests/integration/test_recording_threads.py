@@ -1,0 +1,275 @@
+#!/usr/bin/env python3
+"""`tutti serve --record` with `--scheduler-threads`: under load with deadlines, replayed to the same decisions and under
+other policies; and recordings of threads that were cut, ended at a limit, or tell something else than what was."""
+import importlib.util
+import json
+import pathlib
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+import zlib
+
+sys.dont_write_bytecode = True
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "python"))
+
+from plain_client import PROGRAM, Server, ask, get, load, make_two_models  # noqa: E402
+
+if importlib.util.find_spec("onnx") is None:
+    print("skipped: this Python lacks onnx")
+    sys.exit(77)
+
+HEADER, BLOCK, END = 40, 16, 0xFFFFFFFE
+RUN, THREAD, TURN = 10, 15, 16
+
+
+def replay(*arguments):
+    return subprocess.run(
+        [PROGRAM, "replay", *map(str, arguments)], capture_output=True, text=True, timeout=120
+    )
+
+
+def make_models(folder):
+    """mlp (window: on the server's thread), and quick and second in one domain of the deferred family."""
+    models = make_two_models(folder)
+    shutil.copytree(models / "quick", models / "second")
+    return models
+
+
+def blocks(content):
+    """Where each block's payload is, and of which stream."""
+    at = HEADER
+    while at < len(content):
+        _, stream, size, _ = struct.unpack_from("<4I", content, at)
+        yield stream, at + BLOCK, size
+        at += BLOCK + size
+
+
+def varint(content, at):
+    value = shift = 0
+    while True:
+        byte = content[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return value, at
+
+
+def thread_streams(content):
+    """Stream numbers by party: 0 the domain's part, 1 the rank thread, then the model threads."""
+    found = {}
+    for stream, at, size in blocks(content):
+        if size and content[at] == THREAD and stream not in found.values():
+            _, at = varint(content, at + 1)
+            _, at = varint(content, at)
+            found[varint(content, at)[0]] = stream
+    return found
+
+
+def turns(content, stream):
+    """(where its numbers begin, how many bytes they are) of each turn of a thread's stream."""
+    first = True
+    for of, at, size in blocks(content):
+        end = at + size
+        while of == stream and at < end:
+            kind = content[at]
+            _, at = varint(content, at + 1)
+            if kind == THREAD:
+                assert first
+                for _ in range(3):
+                    _, at = varint(content, at)
+            else:
+                assert kind == TURN, kind
+                count, at = varint(content, at)
+                yield at, count
+                at += count
+            first = False
+
+
+def with_checksums(content):
+    for _, at, size in blocks(bytes(content)):
+        crc = zlib.crc32(content[at : at + size], zlib.crc32(content[at - BLOCK : at - 4]))
+        struct.pack_into("<I", content, at - 4, crc)
+    return content
+
+
+class Threads(unittest.TestCase):
+    threads = 2
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
+        cls.models = make_models(cls.folder)
+        cls.flags = ["--scheduler-threads", str(cls.threads), "--record"]
+        cls.recording = cls.folder / "whole.rec"
+        server = Server(cls.models, *cls.flags, cls.recording)
+        cls.codes = load(server.address, ("quick", "second", "mlp"), 9, 80)
+        cls.exit_code = server.end(signal.SIGTERM)
+        cls.said = server.said()
+        cls.content = cls.recording.read_bytes()
+
+    def test_identical_decisions(self):
+        self.assertEqual(self.exit_code, 0, self.said)
+        self.assertGreater(self.codes.count(200), 100)
+        self.assertGreater(len(set(self.codes)), 1)  # some were late
+        answer = replay(self.recording)
+        self.assertEqual((answer.returncode, answer.stderr), (0, ""))
+        lines = answer.stdout.splitlines()
+        self.assertEqual(len(lines), 2)
+        for line in lines:
+            self.assertIn("all identical", line)
+        self.assertEqual(sum("turns of" in line for line in lines), 1)
+        self.assertEqual(replay(self.recording, "--check").returncode, 0)
+
+    def test_the_figures_are_what_clients_saw(self):
+        report = json.loads(replay(self.recording, "--json").stdout)
+        self.assertTrue(report["identical"] and report["complete"])
+        threaded = [domain for domain in report["domains"] if domain["scheduler_threads"]]
+        self.assertEqual([d["scheduler_threads"] for d in threaded], [self.threads])
+        self.assertGreater(threaded[0]["turns"], 100)
+        totals = [domain["recorded"]["total"] for domain in report["domains"]]
+        served = sum(total["ok"] + total["late"] for total in totals)
+        self.assertGreaterEqual(served, self.codes.count(200))
+        self.assertGreaterEqual(sum(total["arrived"] for total in totals), len(self.codes))
+
+    def test_other_policies(self):
+        for policy in ("eager", "window", "recorded"):
+            answer = replay(self.recording, "--policy", policy, "--json")
+            self.assertEqual(answer.returncode, 0, answer.stderr)
+            for domain in json.loads(answer.stdout)["domains"]:
+                simulated, recorded = domain["simulated"], domain["recorded"]
+                self.assertEqual(simulated["total"]["arrived"], recorded["total"]["arrived"])
+                self.assertGreater(simulated["total"]["ok"], 0)
+
+    def altered(self, name, change):
+        """A replay of the recording with bytes changed, and its checksums put right."""
+        content = bytearray(self.content)
+        change(content)
+        path = self.folder / name
+        path.write_bytes(with_checksums(content))
+        return replay(path)
+
+    def assert_differs(self, answer, *says):
+        self.assertEqual(answer.returncode, 1, answer.stdout + answer.stderr)
+        self.assertIn("the next one differs", answer.stdout)
+        for words in says:
+            self.assertIn(words, answer.stderr)
+
+    def test_another_decision_is_noticed(self):
+        """The checksum at the end of a turn in the middle of each party's story."""
+        names = {1: "the rank thread", 2: "model thread 0"}
+        streams = thread_streams(self.content)
+        for party, name in names.items():
+            middle = list(turns(self.content, streams[party]))
+            at, count = middle[len(middle) // 2]
+
+            def change(content):
+                content[at + count - 1] ^= 1
+
+            self.assert_differs(self.altered("decision.rec", change), name, "what it decided")
+
+    def test_another_order_is_noticed(self):
+        """A turn of a model thread that found no request any more where it had found one."""
+        stream = thread_streams(self.content)[2]
+        found = [at for at, _ in turns(self.content, stream) if self.content[at + 1] == 1]
+        self.assertGreater(len(found), 20)
+
+        def change(content):
+            content[found[len(found) // 2] + 1] = 0
+
+        self.assert_differs(self.altered("order.rec", change), "model thread 0 differs")
+
+    def test_another_taking_is_noticed(self):
+        """The domain took a batch in a later decision than it did."""
+        stream = thread_streams(self.content)[0]
+        taken = [at + n - 2 for at, n in turns(self.content, stream) if self.content[at + n - 2] == 1]
+        self.assertGreater(len(taken), 20)
+
+        def change(content):
+            content[taken[len(taken) // 2]] = 0
+
+        self.assert_differs(self.altered("taking.rec", change))
+
+    def test_what_cannot_be(self):
+        """Threads that are not there, or twice, or whose numbers are out of range: one line, and no more."""
+        streams = thread_streams(self.content)
+        first = {}
+        for stream, at, size in blocks(self.content):
+            first.setdefault(stream, at)
+
+        def renumber(content):
+            content[first[streams[2]] + 3] = 1  # a second rank thread
+
+        def unknown(content):
+            content[first[streams[2]] + 3] = 9
+
+        def gone(content):
+            content[first[streams[2]] + 2] = 77  # of another domain
+
+        for change in (renumber, unknown, gone):
+            answer = self.altered("impossible.rec", change)
+            self.assertEqual(answer.returncode, 2, answer.stdout + answer.stderr)
+            self.assertRegex(answer.stderr, "offset [0-9]+: a thread that")
+        at, _ = list(turns(self.content, streams[1]))[20]
+
+        def many(content):
+            content[at] = 0x7F  # changes of executors
+
+        self.assert_differs(self.altered("many.rec", many), "others took of it")
+
+    def test_cut_anywhere(self):
+        for part in range(1, 40):
+            path = self.folder / "cut.rec"
+            path.write_bytes(self.content[: HEADER + (len(self.content) - HEADER) * part // 40])
+            answer = replay(path, "--check")
+            self.assertEqual(answer.returncode, 0, answer.stderr)
+            self.assertIn("the file was cut", answer.stderr)
+
+    def test_a_limit(self):
+        path = self.folder / "limit.rec"
+        server = Server(self.models, *self.flags, path, "--record-max-bytes", "12000")
+        load(server.address, ("quick", "second"), 4, 100)
+        self.assertEqual(server.end(signal.SIGTERM), 0)
+        self.assertIn("it ends here", server.said())
+        answer = replay(path, "--check")
+        self.assertEqual((answer.returncode, answer.stderr), (0, ""))
+        stream, _, size = list(blocks(path.read_bytes()))[-1]
+        self.assertEqual((stream, size), (END, 0))
+
+    def test_models_that_come_and_go(self):
+        path = self.folder / "control.rec"
+        modes = ["--model-control-mode", "explicit", "--load-model", "quick"]
+        server = Server(self.models, *self.flags, path, *modes)
+        post = "/v2/repository/models/second/"
+        for _ in range(3):
+            self.assertEqual(get(server.address, post + "load", "POST")[0], 200)
+            self.assertEqual(ask(server.address, "second", 5), [200] * 5)
+            self.assertEqual(get(server.address, post + "unload", "POST")[0], 200)
+            self.assertEqual(ask(server.address, "quick", 5), [200] * 5)
+        self.assertEqual(server.end(signal.SIGTERM), 0, server.said())
+        answer = replay(path, "--check", "--json")
+        self.assertEqual((answer.returncode, answer.stderr), (0, ""))
+        self.assertEqual(sum(d["requests"] for d in json.loads(answer.stdout)["domains"]), 30)
+
+
+class OneThread(Threads):
+    """One thread for all parties: its turns follow each other, the recording is the same."""
+
+    threads = 1
+
+
+class ThreeThreads(Threads):
+    """Two model threads, each with a model."""
+
+    threads = 3
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)
