@@ -1,8 +1,10 @@
 /* threaded */
 /* A real server under load, recorded, replays to the same decisions: emulated devices, several
  * models under several policies (one of which aborts what runs), two client threads, deadlines,
- * cancellations, shapes that collide. */
+ * cancellations, shapes that collide; also with the deferred ones scheduled on threads that are
+ * held up at random. */
 #include "base/clock.h"
+#include "base/perturb.h"
 #include "base/prng.h"
 #include "lab/replay.h"
 #include "unit/rt/serving_bench.h"
@@ -72,13 +74,15 @@ static void add_models(struct load loads[THREADS]) {
     }
 }
 
-static void serve(struct load loads[THREADS], uint64_t seed, struct tt_recorder *recorder) {
+static void serve(struct load loads[THREADS], uint64_t seed, struct tt_recorder *recorder,
+                  int32_t scheduler_threads) {
     serving_bench_open(&bench);
+    tt_serving_use_threads(bench.serving, scheduler_threads);
     tt_serving_record(bench.serving, recorder);
     add_models(loads);
     serving_bench_start(&bench);
     pthread_t threads[THREADS];
-    int64_t until_at = tt_clock_now() + TT_S;
+    int64_t until_at = tt_clock_now() + (scheduler_threads ? TT_S / 3 : TT_S);
     for (int32_t i = 0; i < THREADS; i++) {
         tt_prng_init(&loads[i].prng, seed + (uint64_t)i, 0);
         loads[i].until_at = until_at;
@@ -132,9 +136,7 @@ static void compare(const struct tt_replay *replay, const struct counted counted
     }
 }
 
-static void a_server_under_load_replays(void **state) {
-    (void)state;
-    uint64_t seed = (uint64_t)tt_clock_now();
+static void served_replays(uint64_t seed, int32_t scheduler_threads) {
     print_message("seed %llu\n", (unsigned long long)seed);
     struct tt_recorder_options options = {.path = path, .program = "test", .ring_bytes = 64 << 20};
     struct tt_recorder *recorder;
@@ -142,18 +144,20 @@ static void a_server_under_load_replays(void **state) {
     assert_int_equal(tt_recorder_open(&options, &recorder, &why), TT_OK);
     struct load loads[THREADS] = {0};
     struct counted counted[MODELS];
-    serve(loads, seed, recorder);
+    serve(loads, seed, recorder, scheduler_threads);
     count(&loads[0], counted);
     serving_bench_close(&bench);
     assert_int_equal(tt_recorder_close(recorder, &why), TT_OK);
     struct tt_recording recording;
     assert_int_equal(tt_recording_open(path, &recording, &why), TT_OK);
     assert_true(recording.complete);
-    assert_int_equal(recording.stream_count, 4);
-    int64_t requests = 0, decisions = 0;
-    for (int32_t stream = 0; stream < recording.stream_count; stream++) {
+    assert_int_equal(recording.domain_count, 4);
+    int32_t parties = scheduler_threads > 1 ? scheduler_threads + 1 : 3 * scheduler_threads;
+    assert_int_equal(recording.stream_count, 4 + parties);
+    int64_t requests = 0, decisions = 0, turns = 0;
+    for (int32_t domain = 0; domain < recording.domain_count; domain++) {
         struct tt_replay replay;
-        enum tt_err err = tt_replay_run(&recording, stream, true, NULL, &replay, &why);
+        enum tt_err err = tt_replay_run(&recording, domain, true, NULL, &replay, &why);
         if (err)
             print_message("%s\n", why.text);
         assert_int_equal(err, TT_OK);
@@ -163,18 +167,42 @@ static void a_server_under_load_replays(void **state) {
         assert_int_equal(replay.lost, 0);
         compare(&replay, counted, &requests);
         decisions += replay.decisions;
+        turns += replay.turns;
         tt_replay_fini(&replay);
     }
     assert_int_equal(requests, loads[0].submitted + loads[1].submitted);
     assert_true(decisions > 100);
-    print_message("%lld requests, %lld decisions, %zu bytes\n", (long long)requests,
-                  (long long)decisions, recording.size_bytes);
+    assert_int_equal(turns > 100, scheduler_threads > 0);
+    print_message("%lld requests, %lld decisions, %lld turns, %zu bytes\n", (long long)requests,
+                  (long long)decisions, (long long)turns, recording.size_bytes);
     tt_recording_close(&recording);
     unlink(path);
 }
 
+static void a_server_under_load_replays(void **state) {
+    (void)state;
+    served_replays((uint64_t)tt_clock_now(), 0);
+}
+
+static void one_with_scheduler_threads_replays(void **state) {
+    (void)state;
+    for (int32_t threads = 1; threads <= 4; threads++)
+        served_replays((uint64_t)tt_clock_now(), threads);
+}
+
+static void one_whose_threads_are_held_up_replays(void **state) {
+    (void)state;
+    uint64_t seed = (uint64_t)tt_clock_now();
+    tt_perturb_set(20);
+    for (int32_t threads = 1; threads <= 4; threads++)
+        served_replays(seed, threads);
+    tt_perturb_set(0);
+}
+
 int main(void) {
     snprintf(path, sizeof(path), "/tmp/tutti-test-record-%d", (int)getpid());
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_server_under_load_replays)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_server_under_load_replays),
+                                       cmocka_unit_test(one_with_scheduler_threads_replays),
+                                       cmocka_unit_test(one_whose_threads_are_held_up_replays)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
