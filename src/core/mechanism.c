@@ -227,7 +227,7 @@ enum tt_err tt_mechanism_arrived(struct tt_mechanism *self, int64_t now,
     request->graph = arrival->graph;
     request->slot = -1;
     request->state = TT_REQUEST_QUEUED;
-    NOTIFY(self, .kind = TT_EVENT_ARRIVED, .request = request);
+    NOTIFY(self, .kind = TT_EVENT_ARRIVED, .request = request, .arrival = arrival);
     if (model->rules && !admit(self, now, request))
         return TT_OK;
     if (out_request) /* before the policy has it: from here on it may end at any time */

@@ -132,6 +132,10 @@ struct tt_arrival {
      * still the caller's. */
     struct tt_cell_graph *graph;
     void *user;
+    /* What the request's cells are, for who records it (core/observer.h); good during the call. 0:
+     * it is not of cells, or the carrier does not say. */
+    int32_t spec_count;
+    const struct tt_cell_spec *specs;
 };
 /* BUSY: the domain's limit of requests is reached; nothing happened. A request that a rule refuses
  * has ended before this returns; *out_request is not written then. */

@@ -13,7 +13,7 @@
 
 enum tt_event_kind {
     /* What the carrier told; the policy hears of it after the observers. */
-    TT_EVENT_ARRIVED, /* request */
+    TT_EVENT_ARRIVED, /* request, and the arrival that it was */
     TT_EVENT_REFUSED, /* arrival; the domain's limit was reached, the policy does not hear of it */
     TT_EVENT_READY,   /* request */
     TT_EVENT_CANCELLED, /* request; queued, or running and marked */

@@ -4,11 +4,13 @@
 #include "lab/live_requests.h"
 #include "lab/replay_text.h"
 #include "lab/replay_threads.h"
-#include "sim/sim_cells.h"
 
 #include <stdlib.h>
 
-enum { EVENTS_PER_LOOK = 65536 }; /* how often `stop` is looked at */
+enum {
+    EVENTS_PER_LOOK = 65536, /* how often `stop` is looked at */
+    MOST_ROWS = 1 << 30,     /* of all cells of a request */
+};
 
 /* A replay under way. */
 struct carrying {
@@ -23,7 +25,6 @@ struct carrying {
     int32_t *model_of; /* [model_capacity]: in replay->models; -1: none */
     struct tt_live_requests live;
     struct tt_replay_threads *threads; /* NULL: it was scheduled on none of its own */
-    struct tt_sim_cells unfold;
     int64_t decide_serial; /* the event whose answers are compared */
     size_t decide_offset;
     enum tt_err err;
@@ -132,10 +133,12 @@ static bool same_run(const struct tt_recorded_event *event, const struct tt_task
         event->model != task->model || event->first_step != task->first_step ||
         event->last_step != task->last_step || event->repeat != task->repeat ||
         event->walk != task->walk || event->length != task->length ||
-        event->start_at != task->start_at || event->count != task->count)
+        event->start_at != task->start_at || event->count != task->count ||
+        (event->subgraphs != NULL) != (task->items[0].subgraph != NULL))
         return false;
     for (int32_t i = 0; i < task->count; i++)
-        if (event->numbers[i] != tt_request_arrival(task->items[i].request))
+        if (event->numbers[i] != tt_request_arrival(task->items[i].request) ||
+            (event->subgraphs && event->subgraphs[i] != tt_record_subgraph(&task->items[i])))
             return false;
     return true;
 }
@@ -261,6 +264,47 @@ static struct tt_sim_arrival *keep_arrival(struct carrying *self, int64_t now,
     return kept;
 }
 
+/* Do the steps of every cell run as one, as the policy will take them? */
+static bool are_types(const struct tt_step_model *model, const struct tt_arrival *arrival) {
+    for (int32_t i = 0; i < arrival->spec_count; i++) {
+        const struct tt_cell_spec *spec = &arrival->specs[i];
+        if (spec->first_step >= model->step_count)
+            return false;
+        struct tt_step_block block = tt_step_block_of(model, spec->first_step);
+        if (spec->last_step != (block.first < 0 ? spec->first_step : block.last))
+            return false;
+    }
+    return true;
+}
+
+/* The graph of the arrival's cells. False: it cannot be one. */
+static bool make_graph(struct carrying *self, const struct tt_recorded_event *event,
+                       struct tt_cell_graph **out_graph) {
+    const struct tt_arrival *arrival = &event->arrival;
+    const struct tt_step_model *model = self->mechanism.models[arrival->model];
+    if (arrival->spec_count == 0) {
+        impossible(self, event, "a request without its cells, under a policy that works by them");
+        return false;
+    }
+    if (!are_types(model, arrival)) {
+        impossible(self, event, "a cell of steps that do not run as one in its model");
+        return false;
+    }
+    struct tt_message why;
+    enum tt_err err =
+        tt_cell_graph_new(arrival->specs, arrival->spec_count, model->step_count, out_graph, &why);
+    if (err == TT_ERR_NO_MEMORY)
+        fail(self, tt_fail(err, self->why, "%s", why.text));
+    else if (err)
+        impossible(self, event, why.text);
+    else if ((int64_t)(*out_graph)->cell_count * arrival->rows > MOST_ROWS) {
+        impossible(self, event, "a request of more rows in all than a policy can count");
+        tt_cell_graph_free(*out_graph);
+        err = TT_ERR_INVALID;
+    }
+    return !err;
+}
+
 static void arrive(struct carrying *self, const struct tt_recorded_event *event) {
     struct tt_mechanism *m = &self->mechanism;
     const struct tt_arrival *arrival = &event->arrival;
@@ -287,14 +331,10 @@ static void arrive(struct carrying *self, const struct tt_recorded_event *event)
     struct tt_arrival told = *arrival; /* the event is gone when the policy is told */
     struct tt_request *request = NULL; /* stays so where a rule ends it at once */
     int64_t number = m->arrivals;
-    if (m->ops->released) {
-        enum tt_err err =
-            tt_sim_cells_steps(&self->unfold, model, told.length, -1, &told.graph, self->why);
-        if (err) {
-            fail(self, err);
-            return;
-        }
-    }
+    told.specs = NULL;
+    told.spec_count = 0;
+    if (m->ops->released && !make_graph(self, event, &told.graph))
+        return;
     if (tt_mechanism_arrived(m, event->now, &told, &request) != TT_OK) {
         tt_cell_graph_free(told.graph);
         if (!refused)
@@ -338,9 +378,19 @@ static bool set_fates(const struct carrying *self, const struct tt_recorded_even
         item->round = fate->round;
         const struct tt_live_request *known =
             tt_live_requests_find(&self->live, tt_request_arrival(item->request));
-        if (fate->fate == TT_FATE_LEAVES && known)
+        if (fate->fate == TT_FATE_LEAVES && known && !item->subgraph)
             self->replay->arrivals[known->arrival].exit_step = event->last_step_done;
     }
+    return true;
+}
+
+/* A task of cells runs to its end, and none of them goes to another step. */
+static bool may_end_so(const struct tt_recorded_event *event, const struct tt_task *task) {
+    if (event->outcome != TT_OUTCOME_DONE && event->outcome != TT_OUTCOME_FAILED)
+        return false;
+    for (int32_t i = 0; i < task->count; i++)
+        if (task->items[i].fate == TT_FATE_JUMPS)
+            return false;
     return true;
 }
 
@@ -374,7 +424,8 @@ static void finish(struct carrying *self, const struct tt_recorded_event *event)
     int32_t done = event->last_step_done;
     if (done < -1 || done > task->last_step ||
         (event->outcome == TT_OUTCOME_DONE && done != task->last_step) ||
-        !set_fates(self, event, task)) {
+        !set_fates(self, event, task) ||
+        (task->items[0].subgraph && !may_end_so(event, task))) {
         impossible(self, event, "a task ended in a way that it cannot");
         return;
     }
@@ -400,6 +451,12 @@ static void add_model(struct carrying *self, const struct tt_recorded_event *eve
         impossible(self, event, "a model with a larger batch than its domain allows");
         return;
     }
+    for (int32_t s = 0; self->mechanism.ops->released && s < model->step_model.step_count; s++)
+        if (model->step_model.steps[s].profile->max_batch > replay->domain->limits.max_batch) {
+            tt_record_model_free(model);
+            impossible(self, event, "a type of cells with a larger batch than its domain allows");
+            return;
+        }
     if (model->step_model.rules && !replay->domain->limits.has_rules) {
         tt_record_model_free(model);
         impossible(self, event, "a model with queue rules in a domain without");
@@ -586,7 +643,6 @@ static void carrying_fini(struct carrying *self) {
     tt_policy_destroy(&self->mechanism);
     tt_replay_threads_free(self->threads);
     tt_mechanism_fini(&self->mechanism);
-    tt_sim_cells_fini(&self->unfold);
     tt_recording_cursor_fini(&self->cursor);
     tt_live_requests_fini(&self->live);
     free(self->model_of);

@@ -21,14 +21,29 @@ static void put_number(struct tt_text *out, int32_t index, int32_t count, int64_
         tt_text_puts(out, " ...");
 }
 
+static void put_cell(struct tt_text *out, int32_t index, int32_t count, int64_t number,
+                     int32_t subgraph) {
+    if (index == 0)
+        tt_text_printf(out, ", %d cell%s of (request/subgraph)", count, count == 1 ? "" : "s");
+    if (index < SHOWN_REQUESTS)
+        tt_text_printf(out, " %lld/%d", (long long)number, subgraph);
+    else if (index == SHOWN_REQUESTS)
+        tt_text_puts(out, " ...");
+}
+
 void tt_replay_text_run(struct tt_text *out, const struct tt_task *task) {
     put_head(out, task->executor, task->model, task->first_step, task->last_step, task->repeat,
              task->length);
     if (task->start_at > task->dispatched_at)
         tt_text_printf(out, ", not before %+lld ns",
                        (long long)(task->start_at - task->dispatched_at));
-    for (int32_t i = 0; i < task->count; i++)
-        put_number(out, i, task->count, tt_request_arrival(task->items[i].request));
+    for (int32_t i = 0; i < task->count; i++) {
+        int64_t number = tt_request_arrival(task->items[i].request);
+        if (task->items[i].subgraph)
+            put_cell(out, i, task->count, number, tt_record_subgraph(&task->items[i]));
+        else
+            put_number(out, i, task->count, number);
+    }
 }
 
 void tt_replay_text_drop(struct tt_text *out, int64_t number, enum tt_drop_reason reason) {
@@ -43,7 +58,10 @@ void tt_replay_text_event(struct tt_text *out, const struct tt_recorded_event *e
         if (event->start_at > event->now)
             tt_text_printf(out, ", not before %+lld ns", (long long)(event->start_at - event->now));
         for (int32_t i = 0; i < event->count; i++)
-            put_number(out, i, event->count, event->numbers[i]);
+            if (event->subgraphs)
+                put_cell(out, i, event->count, event->numbers[i], event->subgraphs[i]);
+            else
+                put_number(out, i, event->count, event->numbers[i]);
         break;
     case TT_RECORD_DROP: tt_replay_text_drop(out, event->number, event->reason); break;
     case TT_RECORD_YIELD: tt_text_printf(out, "YIELD executor %d", event->index); break;

@@ -331,11 +331,6 @@ static enum tt_err observe(struct tt_domain *self, const struct tt_domain_option
         err = tt_trace_add(options->trace, &self->mechanism, self->policy, &self->tap, why);
     if (err || !options->recorder)
         return err;
-    if (self->mechanism.ops->released)
-        return tt_fail(TT_ERR_UNSUPPORTED, why,
-                       "what policy '%s' decides is not recorded: serve without --record, or this "
-                       "model by another policy",
-                       self->policy);
     struct tt_record_domain record = {.policy = self->policy,
                                       .option_count = options->option_count,
                                       .limits = *limits,
@@ -529,8 +524,12 @@ void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_infer *infe
                                  .length = infer->length,
                                  .priority = infer->priority,
                                  .deadline_at = infer->deadline_at,
-                                 .graph = infer->cell_run ? infer->cell_run->graph : NULL,
                                  .user = infer};
+    if (infer->cell_run) {
+        arrival.graph = infer->cell_run->graph;
+        arrival.spec_count = infer->cell_run->unfolded->spec_count;
+        arrival.specs = infer->cell_run->unfolded->specs;
+    }
     self->has_news = true;
     tt_counter_add(&model->stats->accepted, 1);
     infer->is_computed = false;

@@ -9,6 +9,8 @@
 /* Fields that are not recorded would make replays differ for no visible reason. */
 _Static_assert(sizeof(void *) != 8 || sizeof(struct tt_step_model) == 96,
                "a new field of tt_step_model: record it here and in proto/recording.proto");
+_Static_assert(sizeof(void *) != 8 || sizeof(struct tt_step) == 24,
+               "a new field of tt_step: record it here and in proto/recording.proto");
 _Static_assert(sizeof(void *) != 8 || sizeof(struct tt_policy_setup) == 48,
                "a new field of tt_policy_setup: record it here and in proto/recording.proto");
 
@@ -122,6 +124,7 @@ void *tt_record_model_pack(const struct tt_step_model *model, size_t head_bytes,
         messages[i].name = (char *)(model->steps[i].name ? model->steps[i].name : "");
         messages[i].kind = (int32_t)model->steps[i].kind;
         messages[i].profile = &profiles[i].message;
+        messages[i].min_rows = model->steps[i].min_rows;
         pointers[i] = &messages[i];
     }
     Tutti__RecordedQueueRule *rules = calloc((size_t)model->rule_count + 1, sizeof(*rules));
@@ -195,9 +198,11 @@ static enum tt_err check_model(const Tutti__RecordedModel *m, struct tt_message 
             return tt_fail(TT_ERR_INVALID, why, "model '%s': preferred batches must ascend",
                            m->name);
     for (size_t i = 0; i < m->n_step; i++)
-        if (m->step[i]->kind < TT_STEP_STATIC || m->step[i]->kind > TT_STEP_DECODER)
-            return tt_fail(TT_ERR_INVALID, why, "model '%s': no step is of kind %d", m->name,
-                           m->step[i]->kind);
+        if (m->step[i]->kind < TT_STEP_STATIC || m->step[i]->kind > TT_STEP_DECODER ||
+            m->step[i]->min_rows < 0)
+            return tt_fail(TT_ERR_INVALID, why,
+                           "model '%s': no step is of kind %d, or asks for %d rows", m->name,
+                           m->step[i]->kind, m->step[i]->min_rows);
     for (size_t i = 0; i < m->n_rule; i++)
         if (m->rule[i]->timeout_ns < 0 || m->rule[i]->timeout_ns > MOST_NS ||
             m->rule[i]->max_count < 0 || m->n_rule > TT_QUEUE_MAX_LEVELS + 1)
@@ -248,8 +253,10 @@ static enum tt_err fill_model(struct tt_record_model *self, const Tutti__Recorde
         err = read_profile(from->profile, &profile, why);
         if (err)
             return tt_fail_in(err, why, "model '%s'", m->name);
-        steps[model->step_count] = (struct tt_step){
-            .name = copy(from->name), .profile = profile, .kind = (enum tt_step_kind)from->kind};
+        steps[model->step_count] = (struct tt_step){.name = copy(from->name),
+                                                    .profile = profile,
+                                                    .kind = (enum tt_step_kind)from->kind,
+                                                    .min_rows = from->min_rows};
         most = profile->max_batch < most ? profile->max_batch : most;
     }
     if (m->whole) {

@@ -1,12 +1,13 @@
 #include "rt/record_stream.h"
 
 #include "base/instant.h"
+#include "rt/record_cells.h"
 
 #include <stdlib.h>
 
 /* See the assertions of record_setup.c. */
-_Static_assert(sizeof(void *) != 8 || sizeof(struct tt_arrival) == 40,
-               "a new field of tt_arrival: record it here"); /* but for the graph of cells */
+_Static_assert(sizeof(void *) != 8 || sizeof(struct tt_arrival) == 56,
+               "a new field of tt_arrival: record it here"); /* the graph is as its specs say */
 
 /* The file holds these numbers; a change of one is a new version of the format. */
 _Static_assert(TT_OUTCOME_DONE == 0 && TT_OUTCOME_PREEMPTED == 1 && TT_OUTCOME_PARTED == 2 &&
@@ -35,6 +36,11 @@ static uint8_t *begin(const struct tt_record_stream *self, enum tt_record_kind k
     return tt_varint_put(to, (uint64_t)(now - self->last_at));
 }
 
+static void lose(struct tt_record_stream *self) {
+    self->gap++;
+    tt_counter_add(&self->lost, 1);
+}
+
 /* Puts [event, end), before which GAP_BYTES are free. False: lost. */
 static bool put(struct tt_record_stream *self, uint8_t *event, const uint8_t *end, int64_t now) {
     uint8_t *from = event;
@@ -45,8 +51,7 @@ static bool put(struct tt_record_stream *self, uint8_t *event, const uint8_t *en
         memcpy(from, gap, length);
     }
     if (!self->sink.put(self->sink.context, from, (size_t)(end - from))) {
-        self->gap++;
-        tt_counter_add(&self->lost, 1);
+        lose(self);
         return false;
     }
     self->gap = 0;
@@ -76,16 +81,48 @@ static uint8_t *put_arrival(uint8_t *to, int64_t now, const struct tt_arrival *a
     return tt_varint_put(to, 1 + tt_zigzag(arrival->deadline_at - now));
 }
 
-static void arrived(struct tt_record_stream *self, int64_t now, const struct tt_request *request) {
-    struct tt_arrival arrival = {.model = request->model,
-                                 .rows = request->rows,
-                                 .length = request->length,
-                                 .priority = request->priority,
-                                 .deadline_at = request->deadline_at};
-    uint8_t *to = begin(self, TT_RECORD_ARRIVED, now);
-    to = tt_varint_put(to, (uint64_t)(request->number - self->next_number));
-    if (put_scratch(self, put_arrival(to, now, &arrival), now))
-        self->next_number = request->number + 1;
+/* The request's cells, behind the arrival that ends at `to`, where they have room. */
+static uint8_t *put_cells(uint8_t *to, const struct tt_arrival *arrival) {
+    return arrival->spec_count ? tt_record_cells_put(to, arrival->specs, arrival->spec_count) : to;
+}
+
+/* Is there room for the arrival in the scratch? Else, without memory, the event is lost. */
+static bool reserve(struct tt_record_stream *self, const struct tt_arrival *arrival) {
+    size_t bytes = GAP_BYTES + HEAD_BYTES;
+    if (arrival->spec_count)
+        bytes += tt_record_cells_bound(arrival->specs, arrival->spec_count);
+    if (bytes <= self->scratch_bytes)
+        return true;
+    uint8_t *grown = realloc(self->scratch, 2 * bytes);
+    if (!grown) {
+        lose(self);
+        return false;
+    }
+    self->scratch = grown;
+    self->scratch_bytes = 2 * bytes;
+    return true;
+}
+
+static void arrived(struct tt_record_stream *self, const struct tt_event *event) {
+    const struct tt_arrival *arrival = event->arrival;
+    int64_t now = event->now, number = event->request->number;
+    if (!reserve(self, arrival))
+        return;
+    uint8_t *to =
+        begin(self, arrival->spec_count ? TT_RECORD_ARRIVED_CELLS : TT_RECORD_ARRIVED, now);
+    to = tt_varint_put(to, (uint64_t)(number - self->next_number));
+    if (put_scratch(self, put_cells(put_arrival(to, now, arrival), arrival), now))
+        self->next_number = number + 1;
+}
+
+static void refused(struct tt_record_stream *self, const struct tt_event *event) {
+    const struct tt_arrival *arrival = event->arrival;
+    int64_t now = event->now;
+    if (!reserve(self, arrival))
+        return;
+    uint8_t *to =
+        begin(self, arrival->spec_count ? TT_RECORD_REFUSED_CELLS : TT_RECORD_REFUSED, now);
+    put_scratch(self, put_cells(put_arrival(to, now, arrival), arrival), now);
 }
 
 static void told_of(struct tt_record_stream *self, enum tt_record_kind kind,
@@ -131,8 +168,42 @@ static void finished(struct tt_record_stream *self, int64_t now, const struct tt
     put_scratch(self, to, now);
 }
 
+/* The subgraph of which all cells of the task are; -1: they are of several. */
+static int32_t subgraph_of_all(const struct tt_task *task) {
+    int32_t first = tt_record_subgraph(&task->items[0]);
+    for (int32_t i = 1; i < task->count; i++)
+        if (tt_record_subgraph(&task->items[i]) != first)
+            return -1;
+    return first;
+}
+
+static void run_cells(struct tt_record_stream *self, int64_t now, const struct tt_task *task) {
+    int32_t of_all = subgraph_of_all(task);
+    uint8_t *to = begin(self, TT_RECORD_RUN_CELLS, now);
+    to = tt_varint_put(to, (uint64_t)task->executor);
+    to = tt_varint_put(to, (uint64_t)task->model);
+    to = tt_varint_put(to, (uint64_t)task->first_step);
+    to = tt_varint_put(to, (uint64_t)task->last_step);
+    to = tt_varint_put(to, tt_zigzag(task->start_at - now));
+    to = tt_varint_put(to, (uint64_t)of_all + 1);
+    to = tt_varint_put(to, (uint64_t)task->count);
+    int64_t expected = self->next_number - 1;
+    for (int32_t i = 0; i < task->count; i++) {
+        int64_t number = tt_request_arrival(task->items[i].request);
+        to = tt_varint_put(to, tt_zigzag(expected - number));
+        expected = number + 1;
+        if (of_all < 0)
+            to = tt_varint_put(to, (uint64_t)tt_record_subgraph(&task->items[i]));
+    }
+    put_scratch(self, to, now);
+}
+
 static void run(struct tt_record_stream *self, int64_t now, const struct tt_task *task) {
     tt_assert(task->count <= self->max_batch);
+    if (task->items[0].subgraph) {
+        run_cells(self, now, task);
+        return;
+    }
     uint8_t *to = begin(self, TT_RECORD_RUN, now);
     to = tt_varint_put(to, (uint64_t)task->executor);
     to = tt_varint_put(to, (uint64_t)task->model);
@@ -202,13 +273,8 @@ static void stops(struct tt_record_stream *self, enum tt_record_kind kind,
 static void observe(struct tt_observer *observer, const struct tt_event *event) {
     struct tt_record_stream *self = TT_CONTAINER_OF(observer, struct tt_record_stream, observer);
     switch (event->kind) {
-    case TT_EVENT_ARRIVED: arrived(self, event->now, event->request); break;
-    case TT_EVENT_REFUSED:
-        put_scratch(
-            self,
-            put_arrival(begin(self, TT_RECORD_REFUSED, event->now), event->now, event->arrival),
-            event->now);
-        break;
+    case TT_EVENT_ARRIVED: arrived(self, event); break;
+    case TT_EVENT_REFUSED: refused(self, event); break;
     case TT_EVENT_READY: told_of(self, TT_RECORD_READY, event); break;
     case TT_EVENT_CANCELLED: told_of(self, TT_RECORD_CANCELLED, event); break;
     case TT_EVENT_FINISHED: finished(self, event->now, event->task); break;
@@ -231,7 +297,8 @@ enum tt_err tt_record_stream_init(struct tt_record_stream *self,
     *self = (struct tt_record_stream){
         .observer = {.observe = observe}, .sink = *sink, .max_batch = domain->limits.max_batch};
     size_t items = (size_t)domain->limits.max_batch * 4 * TT_VARINT_BYTES, count = 0;
-    self->scratch = malloc(GAP_BYTES + HEAD_BYTES + items);
+    self->scratch_bytes = GAP_BYTES + HEAD_BYTES + items;
+    self->scratch = malloc(self->scratch_bytes);
     uint8_t *bytes = tt_record_domain_pack(domain, GAP_BYTES + HEAD_BYTES, &count);
     if (self->scratch && bytes) {
         uint8_t *head = self->scratch + GAP_BYTES;

@@ -1,8 +1,8 @@
 /* One domain's events as bytes: an observer that writes each event in the form of rt/recording.h
  * and hands it, whole, to a sink.
  *
- * It runs on the thread that carries the domain: nothing is allocated (but when a model comes), no
- * call goes to the system. A sink that has no room says so; the event is then lost, losses are
+ * It runs on the thread that carries the domain: nothing is allocated (but when a model comes, or a
+ * request of more cells than any before), no call goes to the system. A sink that has no room says so; the event is then lost, losses are
  * counted, and the next event that finds room is preceded by a GAP that says how many are missing.
  *
  * Or the turns of one thread that schedules the domain: what goes over its tape (rt/tape.h), on
@@ -31,6 +31,7 @@ struct tt_record_stream {
     int64_t next_number; /* of the arrival that comes next, as far as was put */
     int64_t gap;         /* events lost since the last that was put */
     uint8_t *scratch;    /* an event as it is composed */
+    size_t scratch_bytes;
     int32_t max_batch;
     struct tt_counter lost; /* in all; any thread may read */
     struct tt_tape tape;    /* of a party */

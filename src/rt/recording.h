@@ -67,6 +67,12 @@ enum tt_record_kind {
      * stream of a party, which has TURN and GAP beside it */
     TT_RECORD_THREAD = 15,
     TT_RECORD_TURN = 16, /* size, the numbers of the party's tape */
+    /* As ARRIVED and as REFUSED, then the request's cells (rt/record_cells.h). */
+    TT_RECORD_ARRIVED_CELLS = 20,
+    TT_RECORD_REFUSED_CELLS = 21,
+    /* executor, model, first step, last step, z (start_at - now), 1 + the subgraph of which all of
+     * its cells are or 0, how many; per cell its request as in RUN, behind 0 its subgraph */
+    TT_RECORD_RUN_CELLS = 22,
 };
 
 /* Of a block: the first twelve bytes of its head, and its payload. */

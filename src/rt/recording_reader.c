@@ -182,8 +182,9 @@ enum tt_err tt_recording_cursor_init(struct tt_recording_cursor *self,
                                          .stream = (uint32_t)stream,
                                          .next_block = TT_RECORDING_HEADER_BYTES};
     self->numbers = calloc(TT_PROFILE_MAX_BATCH, sizeof(*self->numbers));
+    self->subgraphs = calloc(TT_PROFILE_MAX_BATCH, sizeof(*self->subgraphs));
     self->fates = calloc(TT_PROFILE_MAX_BATCH, sizeof(*self->fates));
-    if (!self->numbers || !self->fates) {
+    if (!self->numbers || !self->subgraphs || !self->fates) {
         tt_recording_cursor_fini(self);
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     }
@@ -192,7 +193,10 @@ enum tt_err tt_recording_cursor_init(struct tt_recording_cursor *self,
 
 void tt_recording_cursor_fini(struct tt_recording_cursor *self) {
     free(self->numbers);
+    free(self->subgraphs);
     free(self->fates);
+    tt_record_cells_fini(&self->cells);
+    self->subgraphs = NULL;
     self->numbers = NULL;
     self->fates = NULL;
 }
@@ -303,6 +307,42 @@ static void read_run(struct tt_recording_cursor *self, struct tt_recorded_event 
     event->numbers = self->numbers;
 }
 
+static void read_run_cells(struct tt_recording_cursor *self, struct tt_recorded_event *event) {
+    event->index = small(self, 0, INT32_MAX, "executor");
+    event->model = small(self, 0, INT32_MAX, "model");
+    event->first_step = small(self, 0, INT32_MAX, "first step");
+    event->last_step = small(self, 0, INT32_MAX, "last step");
+    event->repeat = 1;
+    event->walk = TT_WALK_ONCE;
+    event->start_at = event->now + around(self, FARTHEST, "start_at");
+    int32_t of_all = small(self, 0, TT_CELL_GRAPH_MAX_CELLS, "subgraph") - 1;
+    event->count = small(self, 1, TT_PROFILE_MAX_BATCH, "number of cells");
+    int64_t expected = self->next_number - 1;
+    for (int32_t i = 0; i < event->count && !self->bad; i++) {
+        self->numbers[i] = expected - around(self, FARTHEST, "request");
+        if (self->numbers[i] < 0 || self->numbers[i] > FARTHEST)
+            self->bad = "request";
+        expected = self->numbers[i] + 1;
+        self->subgraphs[i] =
+            of_all < 0 ? small(self, 0, TT_CELL_GRAPH_MAX_CELLS, "subgraph") : of_all;
+    }
+    event->numbers = self->numbers;
+    event->subgraphs = self->subgraphs;
+}
+
+static void read_cells(struct tt_recording_cursor *self, struct tt_recorded_event *event) {
+    if (self->bad)
+        return;
+    event->cells = self->at;
+    const char *what;
+    enum tt_err err = tt_record_cells_get(&self->cells, &self->at, self->end, &what);
+    if (err)
+        self->bad = err == TT_ERR_NO_MEMORY ? "number of cells, for which there is no memory" : what;
+    event->cells_bytes = (size_t)(self->at - event->cells);
+    event->arrival.spec_count = self->cells.count;
+    event->arrival.specs = self->cells.specs;
+}
+
 static void read_message(struct tt_recording_cursor *self, struct tt_recorded_event *event) {
     event->message_bytes = (size_t)within(self, 0, self->end - self->at, "size of the message");
     if (!self->bad && event->message_bytes > (size_t)(self->end - self->at))
@@ -317,13 +357,22 @@ static void read_fields(struct tt_recording_cursor *self, struct tt_recorded_eve
     switch (event->kind) {
     case TT_RECORD_DOMAIN: read_message(self, event); return;
     case TT_RECORD_ARRIVED:
+    case TT_RECORD_ARRIVED_CELLS:
         event->number = self->next_number + within(self, 0, FARTHEST, "request");
         if (event->number > FARTHEST)
             self->bad = "request";
         read_arrival(self, event);
+        if (event->kind == TT_RECORD_ARRIVED_CELLS)
+            read_cells(self, event);
+        event->kind = TT_RECORD_ARRIVED;
         self->next_number = event->number + 1;
         return;
     case TT_RECORD_REFUSED: read_arrival(self, event); return;
+    case TT_RECORD_REFUSED_CELLS:
+        read_arrival(self, event);
+        read_cells(self, event);
+        event->kind = TT_RECORD_REFUSED;
+        return;
     case TT_RECORD_READY:
         event->number = request_by_age(self);
         event->slot = (int32_t)around(self, INT32_MAX / 2, "slot");
@@ -343,6 +392,10 @@ static void read_fields(struct tt_recording_cursor *self, struct tt_recorded_eve
         return;
     case TT_RECORD_DECIDE: return;
     case TT_RECORD_RUN: read_run(self, event); return;
+    case TT_RECORD_RUN_CELLS:
+        read_run_cells(self, event);
+        event->kind = TT_RECORD_RUN;
+        return;
     case TT_RECORD_DROP:
         event->number = request_by_age(self);
         event->reason = (enum tt_drop_reason)small(self, 0, TT_DROP_WITHDRAWN, "reason");

@@ -10,6 +10,7 @@
 #define TT_RT_RECORDING_READER_H
 
 #include "core/policy_ops.h"
+#include "rt/record_cells.h"
 #include "rt/recording.h"
 
 #include <stdbool.h>
@@ -46,6 +47,7 @@ struct tt_recorded_fate {
     int32_t jump, round;
 };
 
+/* Those of cells are of the kinds ARRIVED, REFUSED and RUN here. */
 struct tt_recorded_event {
     enum tt_record_kind kind;
     int64_t serial; /* within its stream, from 0 */
@@ -53,7 +55,10 @@ struct tt_recorded_event {
     int64_t now;
     int64_t number;            /* ARRIVED, READY, CANCELLED, DROP: the request's */
     int32_t slot;              /* READY: where its input lies; -1: in no slot */
-    struct tt_arrival arrival; /* ARRIVED, REFUSED */
+    /* ARRIVED, REFUSED: with its specs where it is of cells, also as they stand in the file */
+    struct tt_arrival arrival;
+    const uint8_t *cells;
+    size_t cells_bytes;
     int32_t index;             /* MODEL, EXECUTOR, YIELD, ABORT, FINISHED and RUN (executor) */
     enum tt_change change;
     int32_t device;
@@ -69,6 +74,7 @@ struct tt_recorded_event {
     int64_t start_at;
     int32_t count;
     const int64_t *numbers;
+    const int32_t *subgraphs; /* of a task of cells: [count]; else NULL */
     enum tt_drop_reason reason; /* DROP */
     int64_t lost;               /* GAP */
     int32_t party;              /* THREAD: of `count`, of the domain in stream `index` */
@@ -81,6 +87,8 @@ struct tt_recording_cursor {
     const uint8_t *at, *end; /* within a block */
     int64_t now, next_number, serial;
     int64_t *numbers;
+    int32_t *subgraphs;
+    struct tt_record_cells cells;
     struct tt_recorded_fate *fates;
     const char *bad; /* what of the event is wrong */
     struct tt_recorded_event event;

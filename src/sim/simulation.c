@@ -398,6 +398,10 @@ static void admit(struct tt_simulation *self, const struct tt_sim_arrival *arriv
                               .priority = arrival->priority,
                               .deadline_at = arrival->deadline_at,
                               .graph = unfold(self, arrival, number)};
+    if (told.graph) {
+        told.spec_count = told.graph->spec_count;
+        told.specs = self->unfold.specs;
+    }
     struct tt_request *request = NULL;
     bool fits = !self->pooled || arrival->rows <= self->pool.rings[arrival->model].capacity;
     self->admitting = true;
