@@ -170,8 +170,8 @@ static void print_domain(const struct tt_replay *replay) {
 }
 
 /* The figures of what was, in the form of an experiment's. */
-static enum tt_err report_recorded(const struct tt_replay *replay, const struct arguments *a,
-                                   json_t *out, struct tt_message *why) {
+static enum tt_err report_recorded(struct tt_replay *replay, const struct arguments *a, json_t *out,
+                                   struct tt_message *why) {
     struct tt_scenario scenario;
     enum tt_err err = tt_replay_scenario(replay, NULL, NULL, 0, &scenario, why);
     if (err)
@@ -223,7 +223,7 @@ static enum tt_err run_scenario(const struct tt_scenario *scenario, const struct
     return TT_OK;
 }
 
-static enum tt_err simulate(const struct tt_replay *replay, const struct arguments *a, json_t *out,
+static enum tt_err simulate(struct tt_replay *replay, const struct arguments *a, json_t *out,
                             struct tt_message *why) {
     struct tt_scenario scenario;
     const char *policy = strcmp(a->policy, "recorded") == 0 ? NULL : a->policy;

@@ -86,3 +86,9 @@ bool tt_arrival_source_next(void *context, struct tt_sim_arrival *out_arrival) {
     return self->arrivals ? tt_arrivals_next(self->arrivals, out_arrival)
                           : tt_arrival_file_next(&self->file, out_arrival);
 }
+
+bool tt_arrival_source_given(void *context, int64_t number, struct tt_sim_given *out_given) {
+    const struct tt_arrival_source *self = context;
+    return self->kept && self->kept->given &&
+           self->kept->given(self->kept->given_context, number, out_given);
+}

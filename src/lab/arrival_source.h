@@ -20,5 +20,6 @@ TT_MUST_CHECK enum tt_err tt_arrival_source_open(struct tt_arrival_source *self,
 void tt_arrival_source_close(struct tt_arrival_source *self);
 /* As a simulation's source. */
 bool tt_arrival_source_next(void *self, struct tt_sim_arrival *out_arrival);
+bool tt_arrival_source_given(void *self, int64_t number, struct tt_sim_given *out_given);
 
 #endif

@@ -2,15 +2,13 @@
 
 #include "base/instant.h"
 #include "lab/live_requests.h"
+#include "lab/replay_models.h"
 #include "lab/replay_text.h"
 #include "lab/replay_threads.h"
 
 #include <stdlib.h>
 
-enum {
-    EVENTS_PER_LOOK = 65536, /* how often `stop` is looked at */
-    MOST_ROWS = 1 << 30,     /* of all cells of a request */
-};
+enum { EVENTS_PER_LOOK = 65536 }; /* how often `stop` is looked at */
 
 /* A replay under way. */
 struct carrying {
@@ -264,44 +262,32 @@ static struct tt_sim_arrival *keep_arrival(struct carrying *self, int64_t now,
     return kept;
 }
 
-/* Do the steps of every cell run as one, as the policy will take them? */
-static bool are_types(const struct tt_step_model *model, const struct tt_arrival *arrival) {
-    for (int32_t i = 0; i < arrival->spec_count; i++) {
-        const struct tt_cell_spec *spec = &arrival->specs[i];
-        if (spec->first_step >= model->step_count)
-            return false;
-        struct tt_step_block block = tt_step_block_of(model, spec->first_step);
-        if (spec->last_step != (block.first < 0 ? spec->first_step : block.last))
-            return false;
-    }
-    return true;
-}
-
-/* The graph of the arrival's cells. False: it cannot be one. */
-static bool make_graph(struct carrying *self, const struct tt_recorded_event *event,
+/* What the request is made of, if it is of cells; the graph where the policy works by them. False:
+ * it cannot be. */
+static bool take_cells(struct carrying *self, const struct tt_recorded_event *event,
                        struct tt_cell_graph **out_graph) {
+    struct tt_replay *replay = self->replay;
     const struct tt_arrival *arrival = &event->arrival;
     const struct tt_step_model *model = self->mechanism.models[arrival->model];
-    if (arrival->spec_count == 0) {
+    bool by_cells = self->mechanism.ops->released != NULL;
+    if (arrival->spec_count == 0 && by_cells)
         impossible(self, event, "a request without its cells, under a policy that works by them");
-        return false;
-    }
-    if (!are_types(model, arrival)) {
-        impossible(self, event, "a cell of steps that do not run as one in its model");
-        return false;
-    }
+    if (arrival->spec_count == 0)
+        return !by_cells;
     struct tt_message why;
-    enum tt_err err =
-        tt_cell_graph_new(arrival->specs, arrival->spec_count, model->step_count, out_graph, &why);
-    if (err == TT_ERR_NO_MEMORY)
-        fail(self, tt_fail(err, self->why, "%s", why.text));
-    else if (err)
+    struct tt_cell_graph *graph = NULL;
+    enum tt_err err = tt_replay_cells_graph(model, arrival, &graph, &why);
+    if (err == TT_ERR_INVALID)
         impossible(self, event, why.text);
-    else if ((int64_t)(*out_graph)->cell_count * arrival->rows > MOST_ROWS) {
-        impossible(self, event, "a request of more rows in all than a policy can count");
-        tt_cell_graph_free(*out_graph);
-        err = TT_ERR_INVALID;
-    }
+    if (!err)
+        err = tt_replay_cells_add(&replay->cells, replay->arrival_count - 1,
+                                  self->model_of[arrival->model], model->step_count, event);
+    if (err == TT_ERR_NO_MEMORY)
+        fail(self, tt_fail(err, self->why, "out of memory"));
+    if (!err && by_cells)
+        *out_graph = graph;
+    else
+        tt_cell_graph_free(graph);
     return !err;
 }
 
@@ -331,9 +317,7 @@ static void arrive(struct carrying *self, const struct tt_recorded_event *event)
     struct tt_arrival told = *arrival; /* the event is gone when the policy is told */
     struct tt_request *request = NULL; /* stays so where a rule ends it at once */
     int64_t number = m->arrivals;
-    told.specs = NULL;
-    told.spec_count = 0;
-    if (m->ops->released && !make_graph(self, event, &told.graph))
+    if (!take_cells(self, event, &told.graph))
         return;
     if (tt_mechanism_arrived(m, event->now, &told, &request) != TT_OK) {
         tt_cell_graph_free(told.graph);
@@ -394,6 +378,26 @@ static bool may_end_so(const struct tt_recorded_event *event, const struct tt_ta
     return true;
 }
 
+/* What the task tells of where its requests' open-ended chains end. */
+static void note_ends(struct carrying *self, const struct tt_task *task) {
+    struct tt_replay_cells *cells = &self->replay->cells;
+    if (cells->end_count == 0 || task->outcome == TT_OUTCOME_FAILED ||
+        task->outcome == TT_OUTCOME_ABORTED)
+        return;
+    for (int32_t i = 0; i < task->count; i++) {
+        const struct tt_task_item *item = &task->items[i];
+        const struct tt_live_request *known =
+            tt_live_requests_find(&self->live, tt_request_arrival(item->request));
+        if (!known || item->fate == TT_FATE_FAILS)
+            continue;
+        if (item->subgraph)
+            tt_replay_cells_done(cells, known->arrival, item, item->fate == TT_FATE_LEAVES);
+        else if (task->last_step_done >= task->first_step)
+            tt_replay_cells_rounds(cells, known->arrival, task->last_step_done, item->round,
+                                   item->fate == TT_FATE_GOES_ON);
+    }
+}
+
 static void measure_task(struct carrying *self, const struct tt_task *task) {
     if (task->started_at < 0 || task->ended_at < task->started_at)
         return;
@@ -424,8 +428,7 @@ static void finish(struct carrying *self, const struct tt_recorded_event *event)
     int32_t done = event->last_step_done;
     if (done < -1 || done > task->last_step ||
         (event->outcome == TT_OUTCOME_DONE && done != task->last_step) ||
-        !set_fates(self, event, task) ||
-        (task->items[0].subgraph && !may_end_so(event, task))) {
+        !set_fates(self, event, task) || (task->items[0].subgraph && !may_end_so(event, task))) {
         impossible(self, event, "a task ended in a way that it cannot");
         return;
     }
@@ -433,6 +436,7 @@ static void finish(struct carrying *self, const struct tt_recorded_event *event)
     task->last_step_done = done;
     task->started_at = event->started_at;
     task->ended_at = event->ended_at;
+    note_ends(self, task);
     measure_task(self, task);
     tt_mechanism_finished(m, event->now, task);
 }
@@ -450,6 +454,14 @@ static void add_model(struct carrying *self, const struct tt_recorded_event *eve
         tt_record_model_free(model);
         impossible(self, event, "a model with a larger batch than its domain allows");
         return;
+    }
+    if (!self->mechanism.ops->released) {
+        err = tt_replay_models_widen(model, self->why);
+        if (err) {
+            tt_record_model_free(model);
+            fail(self, err);
+            return;
+        }
     }
     for (int32_t s = 0; self->mechanism.ops->released && s < model->step_model.step_count; s++)
         if (model->step_model.steps[s].profile->max_batch > replay->domain->limits.max_batch) {
@@ -670,6 +682,9 @@ enum tt_err tt_replay_run(const struct tt_recording *recording, int32_t stream, 
     replay.cut |= self.ended && !recording->complete;
     replay.turns = self.threads ? tt_replay_threads_state(self.threads)->turns : 0;
     replay.events += replay.turns;
+    for (int64_t i = 0; i < replay.arrival_count; i++)
+        replay.arrivals[i].output_length = tt_replay_cells_output(&replay.cells, i);
+    replay.unknown_ends = tt_replay_cells_unknown(&replay.cells);
     if (replay.executors > 0) /* of the capacity */
         replay.measure.executor_count = replay.measure.device_count = replay.executors;
     replay.left_out = replay.lost > 0 ? all_events - (replay.events - replay.turns) - 1 : 0;
@@ -690,5 +705,6 @@ void tt_replay_fini(struct tt_replay *self) {
     free(self->models);
     free(self->appeared_at);
     free(self->arrivals);
+    tt_replay_cells_fini(&self->cells);
     *self = (struct tt_replay){0};
 }

@@ -11,6 +11,7 @@
 #ifndef TT_LAB_REPLAY_H
 #define TT_LAB_REPLAY_H
 
+#include "lab/replay_cells.h"
 #include "lab/scenario.h"
 #include "rt/record_setup.h"
 #include "rt/recording_reader.h"
@@ -37,6 +38,8 @@ struct tt_replay {
     struct tt_measure measure;
     struct tt_sim_arrival *arrivals;
     int64_t arrival_count, arrival_capacity;
+    struct tt_replay_cells cells; /* of those arrivals */
+    int64_t unknown_ends;         /* arrivals of which the end was not found, see there */
 };
 
 /* Replays a domain of the recording. `check`: every invariant after every decision. `stop` may be
@@ -49,8 +52,9 @@ void tt_replay_fini(struct tt_replay *self);
 
 /* The recorded arrivals as a scenario under another policy: the models' recorded profiles, every
  * executor a device of its own, the recorded cancellations. `policy` NULL: the recorded one.
- * Borrows the arrivals and the models' profiles: the replay outlives it. */
-TT_MUST_CHECK enum tt_err tt_replay_scenario(const struct tt_replay *self, const char *policy,
+ * Borrows the arrivals, their cells and the models' profiles: the replay outlives it, and what is
+ * made of one is run by one thread at a time. UNSUPPORTED: the policy cannot run such requests. */
+TT_MUST_CHECK enum tt_err tt_replay_scenario(struct tt_replay *self, const char *policy,
                                              const struct tt_option *options, int32_t option_count,
                                              struct tt_scenario *out_scenario,
                                              struct tt_message *why);

@@ -3,6 +3,8 @@
 
 #include "base/instant.h"
 #include "base/text.h"
+#include "core/policy_ops.h"
+#include "lab/replay_models.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +25,10 @@ static char *model_name(const struct tt_replay *replay, int32_t index) {
     return copy;
 }
 
+static bool given(void *context, int64_t number, struct tt_sim_given *out_given) {
+    return tt_replay_cells_given(context, number, out_given);
+}
+
 static bool fill_model(struct tt_scenario_model *out, const struct tt_replay *replay,
                        int32_t index) {
     const struct tt_step_model *from = &replay->models[index]->step_model;
@@ -32,6 +38,19 @@ static bool fill_model(struct tt_scenario_model *out, const struct tt_replay *re
     out->weight = 1;
     out->rows = 1;
     return out->name != NULL;
+}
+
+/* What arrives is made of the recorded cells; where the policy works by steps, what its models'
+ * requests are must be such, too. */
+static enum tt_err fit_policy(struct tt_scenario *out, struct tt_replay *replay,
+                              struct tt_message *why) {
+    const struct tt_policy_kind *kind = tt_policy_find(out->policy);
+    out->given = given;
+    out->given_context = &replay->cells;
+    enum tt_err err = TT_OK;
+    for (int32_t m = 0; !err && m < out->model_count && kind && !kind->ops->released; m++)
+        err = tt_replay_models_by_steps(&out->models[m], m, &replay->cells, why);
+    return err;
 }
 
 static bool fill_policy(struct tt_scenario *out, const char *policy,
@@ -48,7 +67,7 @@ static bool fill_policy(struct tt_scenario *out, const char *policy,
     return good;
 }
 
-enum tt_err tt_replay_scenario(const struct tt_replay *self, const char *policy,
+enum tt_err tt_replay_scenario(struct tt_replay *self, const char *policy,
                                const struct tt_option *options, int32_t option_count,
                                struct tt_scenario *out_scenario, struct tt_message *why) {
     if (self->arrival_count == 0 || self->executors == 0)
@@ -79,6 +98,11 @@ enum tt_err tt_replay_scenario(const struct tt_replay *self, const char *policy,
     if (!good) {
         tt_scenario_fini(&scenario);
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    }
+    enum tt_err err = fit_policy(&scenario, self, why);
+    if (err) {
+        tt_scenario_fini(&scenario);
+        return err;
     }
     *out_scenario = scenario;
     return TT_OK;

@@ -30,6 +30,7 @@ void tt_scenario_fini(struct tt_scenario *self) {
             free((char *)model->steps[s].name);
         free(model->profiles);
         free(model->steps);
+        free(model->quantiles);
         free(model->preferred);
         free(model->lengths);
         free(model->name);
@@ -171,25 +172,26 @@ static void walk(struct run *run, struct tt_simulation *simulation,
 static enum tt_err simulate(struct run *run, bool check, const volatile sig_atomic_t *stop,
                             struct tt_scenario_result *result, struct tt_message *why) {
     const struct tt_scenario *s = run->scenario;
-    struct tt_sim_options options = {
-        .models = run->models,
-        .model_count = s->model_count,
-        .devices = s->devices,
-        .device_count = s->device_count,
-        .depth = s->depth,
-        .d_ctrl_ns = s->d_ctrl_ns,
-        .d_data_ns = s->d_data_ns,
-        .abort_ns = s->abort_ns,
-        .jitter_permille = s->jitter_permille,
-        .seed = s->seed,
-        .check = check,
-        .source = {.context = &run->source, .next = tt_arrival_source_next},
-        .observer = {.context = run,
-                     .ended = on_ended,
-                     .step_started = on_step_started,
-                     .step_ended = on_step_ended},
-        .create_policy = create_policy,
-        .create_context = run};
+    struct tt_sim_options options = {.models = run->models,
+                                     .model_count = s->model_count,
+                                     .devices = s->devices,
+                                     .device_count = s->device_count,
+                                     .depth = s->depth,
+                                     .d_ctrl_ns = s->d_ctrl_ns,
+                                     .d_data_ns = s->d_data_ns,
+                                     .abort_ns = s->abort_ns,
+                                     .jitter_permille = s->jitter_permille,
+                                     .seed = s->seed,
+                                     .check = check,
+                                     .source = {.context = &run->source,
+                                                .next = tt_arrival_source_next,
+                                                .given = tt_arrival_source_given},
+                                     .observer = {.context = run,
+                                                  .ended = on_ended,
+                                                  .step_started = on_step_started,
+                                                  .step_ended = on_step_ended},
+                                     .create_policy = create_policy,
+                                     .create_context = run};
     struct tt_simulation *simulation;
     enum tt_err err = tt_simulation_new(&options, &simulation, why);
     if (err)

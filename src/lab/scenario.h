@@ -33,6 +33,7 @@ struct tt_scenario_model {
     char *source; /* its name in the repository; NULL: it is not from there */
     struct tt_step_model step_model;
     struct tt_step *steps;
+    int32_t *quantiles;           /* the step model's; NULL: borrowed */
     struct tt_profile **profiles; /* of the steps; NULL: borrowed, and so is the whole's */
     int32_t *preferred;
     int64_t weight;
@@ -63,6 +64,9 @@ struct tt_scenario {
     char *arrivals_path;                   /* instead of the above; NULL: none */
     const struct tt_sim_arrival *arrivals; /* the same from memory, borrowed; NULL: none */
     int64_t arrival_count;
+    /* What of these is made of given cells, as a simulation's source; NULL: none. */
+    bool (*given)(void *context, int64_t number, struct tt_sim_given *out_given);
+    void *given_context;
     char *policy;
     char **option_texts; /* key, value, key, value ... */
     int32_t option_count;

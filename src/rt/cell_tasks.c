@@ -202,6 +202,7 @@ static void finish_sequence(struct tt_served_model *model, struct tt_task_item *
         run->emitted = run->answer.count;
         run->state = sequence->state;
         if (sequence->err || (sequence->through && is_last)) {
+            item->round = run->emitted; /* how long it became, for who records it */
             answer_sequence(model, item, sequence);
             run->state = -1;
         } else if (!sequence->through) { /* another round of the chain (core/walk.h) */

@@ -1,5 +1,6 @@
 /* A request's cells in a recording (docs/FORMATS.md): the specs that core/cell_graph.h makes a
- * graph of, a byte for a tree's leaf, three for an inner node, a few for a chain however long it is.
+ * graph of, a byte for a tree's leaf, three for an inner node, a few for a chain however long it
+ * is.
  *
  * Put by whoever records, on the scheduler's thread, into memory of tt_record_cells_bound bytes.
  * Read back into an object whose memory is kept from request to request. What is read may lie: it

@@ -246,7 +246,6 @@ static enum tt_err fill_model(struct tt_record_model *self, const Tutti__Recorde
         preferred[i] = m->preferred[i];
     for (size_t i = 0; i < m->n_output_quantile; i++)
         quantiles[i] = m->output_quantile[i];
-    int32_t most = TT_PROFILE_MAX_BATCH;
     for (; (size_t)model->step_count < m->n_step; model->step_count++) {
         const Tutti__RecordedStep *from = m->step[model->step_count];
         struct tt_profile *profile;
@@ -257,7 +256,6 @@ static enum tt_err fill_model(struct tt_record_model *self, const Tutti__Recorde
                                                     .profile = profile,
                                                     .kind = (enum tt_step_kind)from->kind,
                                                     .min_rows = from->min_rows};
-        most = profile->max_batch < most ? profile->max_batch : most;
     }
     if (m->whole) {
         struct tt_profile *whole;
@@ -265,14 +263,13 @@ static enum tt_err fill_model(struct tt_record_model *self, const Tutti__Recorde
         if (err)
             return tt_fail_in(err, why, "model '%s'", m->name);
         model->whole = whole;
-        most = whole->max_batch < most ? whole->max_batch : most;
     } else {
         model->whole = steps[0].profile;
     }
-    if (m->max_batch < 1 || m->max_batch > most)
+    if (m->max_batch < 1 || m->max_batch > model->whole->max_batch)
         return tt_fail(TT_ERR_INVALID, why,
-                       "model '%s' has a maximum batch of %d, its profiles have one of %d", m->name,
-                       m->max_batch, most);
+                       "model '%s' has a maximum batch of %d, its profile one of %d", m->name,
+                       m->max_batch, model->whole->max_batch);
     return TT_OK;
 }
 

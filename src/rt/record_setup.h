@@ -24,7 +24,8 @@ struct tt_record_model {
 void *tt_record_domain_pack(const struct tt_record_domain *domain, size_t head_bytes,
                             size_t *out_bytes);
 void *tt_record_model_pack(const struct tt_step_model *model, size_t head_bytes, size_t *out_bytes);
-/* INVALID: not such a message, or nothing that a mechanism would take. */
+/* INVALID: not such a message, or nothing that a mechanism would take. A model's steps may take
+ * fewer rows than the model (types of cells do). */
 TT_MUST_CHECK enum tt_err tt_record_domain_read(const void *bytes, size_t count,
                                                 struct tt_record_domain **out_domain,
                                                 struct tt_message *why);

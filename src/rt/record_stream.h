@@ -2,8 +2,9 @@
  * and hands it, whole, to a sink.
  *
  * It runs on the thread that carries the domain: nothing is allocated (but when a model comes, or a
- * request of more cells than any before), no call goes to the system. A sink that has no room says so; the event is then lost, losses are
- * counted, and the next event that finds room is preceded by a GAP that says how many are missing.
+ * request of more cells than any before), no call goes to the system. A sink that has no room says
+ * so; the event is then lost, losses are counted, and the next event that finds room is preceded by
+ * a GAP that says how many are missing.
  *
  * Or the turns of one thread that schedules the domain: what goes over its tape (rt/tape.h), on
  * that thread, in the same form. */

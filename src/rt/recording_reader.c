@@ -337,7 +337,8 @@ static void read_cells(struct tt_recording_cursor *self, struct tt_recorded_even
     const char *what;
     enum tt_err err = tt_record_cells_get(&self->cells, &self->at, self->end, &what);
     if (err)
-        self->bad = err == TT_ERR_NO_MEMORY ? "number of cells, for which there is no memory" : what;
+        self->bad =
+            err == TT_ERR_NO_MEMORY ? "number of cells, for which there is no memory" : what;
     event->cells_bytes = (size_t)(self->at - event->cells);
     event->arrival.spec_count = self->cells.count;
     event->arrival.specs = self->cells.specs;

@@ -53,13 +53,13 @@ struct tt_recorded_event {
     int64_t serial; /* within its stream, from 0 */
     size_t offset;  /* in the file */
     int64_t now;
-    int64_t number;            /* ARRIVED, READY, CANCELLED, DROP: the request's */
-    int32_t slot;              /* READY: where its input lies; -1: in no slot */
+    int64_t number; /* ARRIVED, READY, CANCELLED, DROP: the request's */
+    int32_t slot;   /* READY: where its input lies; -1: in no slot */
     /* ARRIVED, REFUSED: with its specs where it is of cells, also as they stand in the file */
     struct tt_arrival arrival;
     const uint8_t *cells;
     size_t cells_bytes;
-    int32_t index;             /* MODEL, EXECUTOR, YIELD, ABORT, FINISHED and RUN (executor) */
+    int32_t index; /* MODEL, EXECUTOR, YIELD, ABORT, FINISHED and RUN (executor) */
     enum tt_change change;
     int32_t device;
     const void *message; /* DOMAIN, MODEL added, TURN */
@@ -74,7 +74,7 @@ struct tt_recorded_event {
     int64_t start_at;
     int32_t count;
     const int64_t *numbers;
-    const int32_t *subgraphs; /* of a task of cells: [count]; else NULL */
+    const int32_t *subgraphs;   /* of a task of cells: [count]; else NULL */
     enum tt_drop_reason reason; /* DROP */
     int64_t lost;               /* GAP */
     int32_t party;              /* THREAD: of `count`, of the domain in stream `index` */

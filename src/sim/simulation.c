@@ -10,6 +10,7 @@
 #include "sim/step_work.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     DEFAULT_REQUEST_LIMIT = 4 << 20,
@@ -46,6 +47,7 @@ struct sim_request {
     int64_t started_at;
     int32_t exit_step;
     int32_t output_length;
+    int32_t *ends; /* of given cells, by spec; NULL: as long as the output */
 };
 
 struct tt_simulation {
@@ -184,7 +186,11 @@ static void find_ends(struct tt_simulation *self, struct tt_task *task) {
     for (int32_t i = 0; i < task->count; i++) {
         struct tt_task_item *item = &task->items[i];
         item->fate = TT_FATE_GOES_ON;
-        if (item->subgraph->open_ended && item->cell + 1 == rounds_of(self, item->request, kind))
+        if (!item->subgraph->open_ended)
+            continue;
+        const int32_t *ends = self->requests[item->request->handle.index].ends;
+        int32_t rounds = ends ? ends[item->subgraph->spec] : rounds_of(self, item->request, kind);
+        if (item->cell + 1 == rounds)
             item->fate = TT_FATE_LEAVES;
     }
 }
@@ -301,8 +307,10 @@ static void on_abort(void *context, int64_t now, int32_t number) {
 }
 
 static void on_gone(void *context, struct tt_request *request) {
-    (void)context;
+    struct tt_simulation *self = context;
     tt_cell_graph_free(request->graph);
+    free(self->requests[request->handle.index].ends);
+    self->requests[request->handle.index].ends = NULL;
 }
 
 static void on_ended(void *context, int64_t now, struct tt_request *request, enum tt_ending ending,
@@ -360,19 +368,35 @@ static void grow_requests(struct tt_simulation *self, int64_t index) {
         capacity *= 2;
     struct sim_request *requests = realloc(self->requests, (size_t)capacity * sizeof(*requests));
     tt_assert(requests != NULL);
+    memset(requests + self->request_capacity, 0,
+           (size_t)(capacity - self->request_capacity) * sizeof(*requests));
     self->requests = requests;
     self->request_capacity = capacity;
 }
 
-/* NULL where the policy does not work by cells. */
-static struct tt_cell_graph *unfold(struct tt_simulation *self,
-                                    const struct tt_sim_arrival *arrival, int64_t number) {
-    struct tt_cell_graph *graph = NULL;
+static int32_t *copy_ends(const struct tt_sim_given *given) {
+    if (!given->ends)
+        return NULL;
+    int32_t *ends = malloc((size_t)given->spec_count * sizeof(*ends));
+    tt_assert(ends != NULL);
+    memcpy(ends, given->ends, (size_t)given->spec_count * sizeof(*ends));
+    return ends;
+}
+
+/* The graph and, for who records it, what it is made of; nothing where the policy does not work by
+ * cells. Returns the ends of given chains, the caller's. */
+static int32_t *unfold(struct tt_simulation *self, const struct tt_sim_arrival *arrival,
+                       int64_t number, struct tt_arrival *out_told) {
     if (!self->mechanism.ops->released)
-        return graph;
+        return NULL;
     const struct tt_sim_model *model = &self->models[arrival->model];
+    struct tt_cell_graph *graph = NULL;
+    struct tt_sim_given given = {0};
     enum tt_err err;
-    if (arrival->tree)
+    if (self->source.given && self->source.given(self->source.context, number, &given))
+        err = tt_cell_graph_new(given.specs, given.spec_count, model->step_model->step_count,
+                                &graph, NULL);
+    else if (arrival->tree)
         err = tt_sim_cells_text(&self->unfold, model->step_model, arrival->tree, &graph, NULL);
     else if (model->tree == TT_TREE_NONE)
         err = tt_sim_cells_steps(&self->unfold, model->step_model, arrival->length,
@@ -381,7 +405,10 @@ static struct tt_cell_graph *unfold(struct tt_simulation *self,
         err = tt_sim_cells_tree(&self->unfold, model->step_model, model->tree, arrival->length,
                                 self->seed + (uint64_t)number, &graph, NULL);
     tt_assert(err == TT_OK);
-    return graph;
+    out_told->graph = graph;
+    out_told->spec_count = graph->spec_count;
+    out_told->specs = given.specs ? given.specs : self->unfold.specs;
+    return copy_ends(&given);
 }
 
 /* The arrival enters the domain, or is turned away. */
@@ -396,12 +423,8 @@ static void admit(struct tt_simulation *self, const struct tt_sim_arrival *arriv
                               .rows = arrival->rows,
                               .length = arrival->length,
                               .priority = arrival->priority,
-                              .deadline_at = arrival->deadline_at,
-                              .graph = unfold(self, arrival, number)};
-    if (told.graph) {
-        told.spec_count = told.graph->spec_count;
-        told.specs = self->unfold.specs;
-    }
+                              .deadline_at = arrival->deadline_at};
+    int32_t *ends = unfold(self, arrival, number, &told);
     struct tt_request *request = NULL;
     bool fits = !self->pooled || arrival->rows <= self->pool.rings[arrival->model].capacity;
     self->admitting = true;
@@ -411,13 +434,16 @@ static void admit(struct tt_simulation *self, const struct tt_sim_arrival *arriv
         turn_away(self, arrival, number);
     }
     self->admitting = false;
-    if (!request)
+    if (!request) {
+        free(ends);
         return;
+    }
     self->requests[request->handle.index] =
         (struct sim_request){.number = number,
                              .started_at = -1,
                              .exit_step = arrival->exit_step,
-                             .output_length = arrival->output_length};
+                             .output_length = arrival->output_length,
+                             .ends = ends};
     if (arrival->exit_step >= 0 && !told.graph) /* a graph of cells ends there as it is */
         self->any_exit = true;
     if (self->pooled)

@@ -45,8 +45,19 @@ struct tt_sim_arrival {
                          until the request has left; NULL: none */
 };
 
+/* What a request is made of where that is not for its model to say. */
+struct tt_sim_given {
+    int32_t spec_count;
+    const struct tt_cell_spec *specs; /* good ones (core/cell_graph.h) */
+    const int32_t *ends; /* [spec_count]: after which repeat what is open-ended really ends; NULL:
+                            nothing is */
+};
+
 struct tt_sim_source {
     void *context;
+    /* Of the request with the number, for policies that work by cells; good until the next call.
+     * False: as its model says. NULL: so do all. */
+    bool (*given)(void *context, int64_t number, struct tt_sim_given *out_given);
     /* The next request in order of time; false: no more. */
     bool (*next)(void *context, struct tt_sim_arrival *out_arrival);
 };

@@ -28,7 +28,7 @@ static uint8_t *with_checksums(const uint8_t *data, size_t size) {
     return bytes;
 }
 
-static void simulate(const struct tt_replay *replay) {
+static void simulate(struct tt_replay *replay) {
     struct tt_scenario scenario;
     struct tt_message why;
     if (replay->differs || tt_replay_scenario(replay, NULL, NULL, 0, &scenario, &why) != TT_OK)
