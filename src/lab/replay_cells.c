@@ -202,10 +202,8 @@ int64_t tt_replay_cells_unknown(const struct tt_replay_cells *self) {
     return unknown;
 }
 
-static int32_t end_at(int32_t noted) {
-    int32_t known = noted < 0 ? -noted : noted;
-    return known > 0 ? known : 1;
-}
+/* It did not end with any cell that was done: with the next one at the earliest. */
+static int32_t end_at(int32_t noted) { return noted > 0 ? noted : 1 - noted; }
 
 bool tt_replay_cells_given(struct tt_replay_cells *self, int64_t arrival,
                            struct tt_sim_given *out_given) {

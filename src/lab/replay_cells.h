@@ -4,8 +4,8 @@
  * Life of a request here: added with its arrival (its cells stay where they are in the recording),
  * its chains' ends noted as cells come back, then read by simulations of other policies: what a
  * request is, and where it ends, does not depend on who decides. Of a request that left before its
- * end was found (cancelled, dropped, failed, cut off) that much is known as was computed, and it is
- * taken to end there; `unknown` counts them.
+ * end was found (cancelled, dropped, failed, cut off) that much is known as was computed: it is
+ * taken to end with the cell after that. `unknown` counts them.
  *
  * Policies that run whole sequences can be simulated where a model's requests are rows: one chain
  * of cells per step, each reading the one before. Then its steps are recurrent blocks: closed
