@@ -206,36 +206,5 @@ class Replay(unittest.TestCase):
         self.assertIn("/no/such/place/f", answer.stderr)
 
 
-class Cells(unittest.TestCase):
-    """What is decided by cells is in no recording: such a model does not serve beside one, and others do."""
-
-    def test_cells_and_whole_sequences(self):
-        with tempfile.TemporaryDirectory() as folder:
-            models = pathlib.Path(folder) / "models"
-            maker = [sys.executable, ROOT / "scripts" / "make_models.py", "--out", models]
-            subprocess.run(maker + ["--only", "chain64"], check=True, capture_output=True)
-            padded = models / "padded64"
-            padded.mkdir()
-            (padded / "1").symlink_to(models / "chain64" / "1")
-            window = 'policy { name: "window" option { key: "same_length" value: "off" } }'
-            settings = (models / "chain64" / "tutti.pbtxt").read_text()
-            (padded / "tutti.pbtxt").write_text(settings + "\n" + window + "\n")
-            recording = pathlib.Path(folder) / "cells.rec"
-            server = Server(models, "--record", recording)
-            ready = [
-                get(server.address, f"/v2/models/{name}/ready")[0] for name in ("chain64", "padded64")
-            ]
-            tensor = {"name": "tokens", "datatype": "INT64", "shape": [1, 3], "data": [5, 6, 7]}
-            body = json.dumps({"inputs": [tensor]})
-            code = get(server.address, "/v2/models/padded64/infer", "POST", body)[0]
-            self.assertEqual(server.end(signal.SIGTERM), 0)
-            self.assertNotEqual(ready[0], 200)
-            self.assertEqual((ready[1], code), (200, 200), server.said())
-            self.assertIn("what policy 'cellular' decides is not recorded", server.said())
-            answer = replay(recording)
-            self.assertEqual(answer.returncode, 0, answer.stderr)
-            self.assertIn("all identical", answer.stdout)
-
-
 if __name__ == "__main__":
     unittest.main(verbosity=1)
