@@ -141,14 +141,14 @@ static void tell_limits(const struct tt_replay *replay) {
 
 static json_t *domain_json(const struct tt_replay *replay) {
     json_t *out = json_pack(
-        "{s:i,s:s,s:s,s:i,s:i,s:I,s:I,s:I,s:I,s:i,s:f,s:b,s:I,s:I,s:b}", "domain", replay->stream,
+        "{s:i,s:s,s:s,s:i,s:i,s:I,s:I,s:I,s:I,s:i,s:f,s:b,s:I,s:I,s:I,s:b}", "domain", replay->stream,
         "policy", replay->domain->policy, "program", replay->domain->program, "model_count",
         replay->model_count, "executors", replay->executors, "requests",
         (json_int_t)replay->arrival_count, "events", (json_int_t)replay->events, "decisions",
         (json_int_t)replay->decisions, "turns", (json_int_t)replay->turns, "scheduler_threads",
         replay->domain->scheduler_threads, "span_s", span_s(replay), "identical", !replay->differs,
         "lost_events", (json_int_t)replay->lost, "left_out_events", (json_int_t)replay->left_out,
-        "cut", replay->cut);
+        "unknown_ends", (json_int_t)replay->unknown_ends, "cut", replay->cut);
     if (replay->differs)
         json_object_set_new(out, "difference", json_string(replay->difference.text));
     return out;
@@ -223,6 +223,15 @@ static enum tt_err run_scenario(const struct tt_scenario *scenario, const struct
     return TT_OK;
 }
 
+/* What the simulation has to guess. */
+static void tell_guesses(const struct tt_replay *replay) {
+    if (replay->unknown_ends > 0)
+        fprintf(stderr,
+                "tutti replay: domain %d: %lld requests left before the end of their output was "
+                "found; simulated, they end with the cell after the last that was computed\n",
+                replay->stream, (long long)replay->unknown_ends);
+}
+
 static enum tt_err simulate(struct tt_replay *replay, const struct arguments *a, json_t *out,
                             struct tt_message *why) {
     struct tt_scenario scenario;
@@ -231,6 +240,7 @@ static enum tt_err simulate(struct tt_replay *replay, const struct arguments *a,
         tt_replay_scenario(replay, policy, a->options, a->option_count, &scenario, why);
     if (err)
         return err;
+    tell_guesses(replay);
     err = run_scenario(&scenario, a, out, why);
     tt_scenario_fini(&scenario);
     return err;
