@@ -27,8 +27,7 @@ static bool are_types(const struct tt_step_model *model, const struct tt_arrival
         const struct tt_cell_spec *spec = &arrival->specs[i];
         if (spec->first_step >= model->step_count)
             return false;
-        struct tt_step_block block = tt_step_block_of(model, spec->first_step);
-        int32_t last_step = block.first < 0 ? spec->first_step : block.last;
+        int32_t last_step = tt_step_last_of(model, spec->first_step);
         if (spec->last_step != last_step ||
             arrival->rows > tt_step_max_rows(model, spec->first_step, last_step))
             return false;
