@@ -141,9 +141,9 @@ static void tell_limits(const struct tt_replay *replay) {
 
 static json_t *domain_json(const struct tt_replay *replay) {
     json_t *out = json_pack(
-        "{s:i,s:s,s:s,s:i,s:i,s:I,s:I,s:I,s:I,s:i,s:f,s:b,s:I,s:I,s:I,s:b}", "domain", replay->stream,
-        "policy", replay->domain->policy, "program", replay->domain->program, "model_count",
-        replay->model_count, "executors", replay->executors, "requests",
+        "{s:i,s:s,s:s,s:i,s:i,s:I,s:I,s:I,s:I,s:i,s:f,s:b,s:I,s:I,s:I,s:b}", "domain",
+        replay->stream, "policy", replay->domain->policy, "program", replay->domain->program,
+        "model_count", replay->model_count, "executors", replay->executors, "requests",
         (json_int_t)replay->arrival_count, "events", (json_int_t)replay->events, "decisions",
         (json_int_t)replay->decisions, "turns", (json_int_t)replay->turns, "scheduler_threads",
         replay->domain->scheduler_threads, "span_s", span_s(replay), "identical", !replay->differs,

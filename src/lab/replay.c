@@ -23,7 +23,7 @@ struct carrying {
     int32_t *model_of; /* [model_capacity]: in replay->models; -1: none */
     struct tt_live_requests live;
     struct tt_replay_threads *threads; /* NULL: it was scheduled on none of its own */
-    int64_t decide_serial; /* the event whose answers are compared */
+    int64_t decide_serial;             /* the event whose answers are compared */
     size_t decide_offset;
     enum tt_err err;
     struct tt_message *why;

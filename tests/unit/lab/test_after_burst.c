@@ -114,7 +114,7 @@ static void run(const struct burst *burst, const char *policy, uint64_t seed, st
                                      .devices = devices,
                                      .device_count = DEVICES,
                                      .depth = 2,
-                                     .source = {self, next_arrival},
+                                     .source = {.context = self, .next = next_arrival},
                                      .observer = {.context = self, .ended = ended},
                                      .create_policy = create_policy,
                                      .create_context = (void *)(uintptr_t)policy};

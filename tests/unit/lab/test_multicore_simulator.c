@@ -74,7 +74,7 @@ static void simulate(struct expected *self, const struct world *world, const cha
         .devices = devices,
         .device_count = executors,
         .depth = 2,
-        .source = {self, next_arrival},
+        .source = {.context = self, .next = next_arrival},
         .observer = {.context = self, .ended = sim_ended, .step_started = step_started},
         .create_policy = create_policy,
         .create_context = (void *)(uintptr_t)policy};

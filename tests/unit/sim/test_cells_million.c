@@ -253,7 +253,7 @@ static int64_t run_chunk(const struct subject *subject, uint64_t seed, struct kn
                                      .depth = DEPTH,
                                      .jitter_permille = 100,
                                      .seed = seed,
-                                     .source = {self, next},
+                                     .source = {.context = self, .next = next},
                                      .observer = {self, ended, started, step_over},
                                      .create_policy = create,
                                      .create_context = self};

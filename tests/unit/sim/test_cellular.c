@@ -197,7 +197,7 @@ static struct flood flooded(int32_t burst, const struct tt_option *options, int3
                                  .device_count = 1,
                                  .depth = 5,
                                  .check = true,
-                                 .source = {&flood, flood_next},
+                                 .source = {.context = &flood, .next = flood_next},
                                  .observer = {.context = &flood, .ended = flood_ended},
                                  .create_policy = step_world_create,
                                  .create_context = &world};

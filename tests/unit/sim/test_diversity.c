@@ -83,7 +83,7 @@ static void run(struct world *self, const struct tt_step_model *model) {
         .device_count = 1,
         .depth = 1,
         .check = true,
-        .source = {self, next_arrival},
+        .source = {.context = self, .next = next_arrival},
         .observer = {.context = self, .ended = on_ended, .step_started = on_step},
         .create_policy = create,
         .create_context = self};
