@@ -598,12 +598,7 @@ static enum tt_err make_domain(struct carrying *self, struct tt_message *why) {
     enum tt_err err = tt_mechanism_init(&self->mechanism, &domain->limits, &carrier, why);
     if (err)
         return err;
-    struct tt_policy_setup setup = {.domain = &self->mechanism,
-                                    .d_ctrl_ns = domain->d_ctrl_ns,
-                                    .d_data_ns = domain->d_data_ns,
-                                    .lateness_ns = domain->lateness_ns,
-                                    .options = domain->options,
-                                    .option_count = domain->option_count};
+    struct tt_policy_setup setup = tt_record_domain_setup(domain, &self->mechanism);
     if (domain->scheduler_threads == 0)
         return tt_policy_create(&self->mechanism, domain->policy, &setup, why);
     return tt_replay_threads_new(self->recording,

@@ -222,9 +222,7 @@ static void wake(void *context) { (void)context; /* whoever waits asks */ }
 /* The policy on threads, none of which runs, and a tape for each of them and for the domain. */
 static enum tt_err make_policy(struct tt_replay_threads *self,
                                const struct tt_record_domain *domain, struct tt_message *why) {
-    struct tt_policy_setup setup = {.domain = self->mechanism,
-                                    .options = domain->options,
-                                    .option_count = domain->option_count};
+    struct tt_policy_setup setup = tt_record_domain_setup(domain, self->mechanism);
     struct tt_threaded_policy_options options = {.threads = domain->scheduler_threads,
                                                  .max_batch = domain->limits.max_batch,
                                                  .request_limit = domain->limits.request_limit,

@@ -402,6 +402,16 @@ enum tt_err tt_record_domain_read(const void *bytes, size_t count,
     return TT_OK;
 }
 
+struct tt_policy_setup tt_record_domain_setup(const struct tt_record_domain *domain,
+                                              const struct tt_mechanism *mechanism) {
+    return (struct tt_policy_setup){.domain = mechanism,
+                                    .d_ctrl_ns = domain->d_ctrl_ns,
+                                    .d_data_ns = domain->d_data_ns,
+                                    .lateness_ns = domain->lateness_ns,
+                                    .options = domain->options,
+                                    .option_count = domain->option_count};
+}
+
 void tt_record_domain_free(struct tt_record_domain *take_domain) {
     if (!take_domain)
         return;

@@ -29,6 +29,9 @@ void *tt_record_model_pack(const struct tt_step_model *model, size_t head_bytes,
 TT_MUST_CHECK enum tt_err tt_record_domain_read(const void *bytes, size_t count,
                                                 struct tt_record_domain **out_domain,
                                                 struct tt_message *why);
+/* What its policy was made with, for another mechanism; borrows the options. */
+struct tt_policy_setup tt_record_domain_setup(const struct tt_record_domain *domain,
+                                              const struct tt_mechanism *mechanism);
 void tt_record_domain_free(struct tt_record_domain *take_domain);
 TT_MUST_CHECK enum tt_err tt_record_model_read(const void *bytes, size_t count,
                                                struct tt_record_model **out_model,

@@ -170,7 +170,7 @@ static void run(struct world *w, struct tt_sim_options options) {
     }
     options.depth = options.depth ? options.depth : 1;
     options.check = true;
-    options.source = (struct tt_sim_source){w, source_next};
+    options.source = (struct tt_sim_source){.context = w, .next = source_next};
     options.observer = (struct tt_sim_observer){w, log_ended, log_started, log_stopped};
     options.create_policy = create;
     options.create_context = w;
