@@ -2,6 +2,7 @@
 
 #include "base/instant.h"
 #include "core/observer.h"
+#include "core/slot_quota.h"
 #include "core/waiting.h"
 
 #include <stdlib.h>
@@ -44,9 +45,10 @@ enum tt_err tt_mechanism_init(struct tt_mechanism *self, const struct tt_mechani
                                   .now = INT64_MIN};
     self->models = calloc((size_t)options->model_capacity, sizeof(*self->models));
     self->model_requests = calloc((size_t)options->model_capacity, sizeof(*self->model_requests));
+    self->kept_rows = calloc((size_t)options->model_capacity, sizeof(*self->kept_rows));
     self->executors = calloc((size_t)options->executor_capacity, sizeof(*self->executors));
     tt_list_init(&self->late);
-    bool made = self->models && self->model_requests && self->executors;
+    bool made = self->models && self->model_requests && self->kept_rows && self->executors;
     enum tt_err err = made ? TT_OK : TT_ERR_NO_MEMORY;
     for (int32_t i = 0; !err && i < options->executor_capacity; i++)
         err = executor_init(&self->executors[i], options);
@@ -84,6 +86,7 @@ void tt_mechanism_fini(struct tt_mechanism *self) {
     free(self->executors);
     free(self->models);
     free(self->model_requests);
+    free(self->kept_rows);
     free(self->waiting);
     tt_heap_fini(&self->latest);
     tt_backlog_fini(&self->backlog);
@@ -150,6 +153,7 @@ static void let_go(struct tt_mechanism *self, struct tt_request *request) {
     if (request->graph)
         self->carrier.gone(self->carrier.context, request);
     self->model_requests[request->model]--;
+    tt_slot_quota_give(self, request);
     tt_request_pool_give(&self->requests, request);
 }
 
@@ -577,6 +581,8 @@ void tt_mechanism_run_commit(struct tt_mechanism *self, int64_t start_at) {
     for (int32_t i = 0; task->items[0].subgraph && i < task->count; i++)
         tt_cell_subgraph_submitted(task->items[i].request->graph, task->items[i].subgraph,
                                    task->items[i].cell);
+    if (task->last_step < self->models[task->model]->step_count - 1)
+        tt_slot_quota_take(self, task);
     self->building = NULL;
     task->state = TT_TASK_QUEUED;
     task->number = self->runs++;
@@ -611,6 +617,7 @@ static void stop_oldest(struct tt_mechanism *self, int32_t executor) {
 
 void tt_mechanism_yield(struct tt_mechanism *self, int32_t executor) {
     stop_oldest(self, executor);
+    tt_slot_quota_take(self, tt_mechanism_oldest(self, executor));
     NOTIFY(self, .kind = TT_EVENT_YIELD, .index = executor);
     self->carrier.yield(self->carrier.context, self->now, executor);
 }

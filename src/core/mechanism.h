@@ -23,9 +23,10 @@
  *
  * The rules: a task has room on its executor; its requests are QUEUED, of one model, at its first
  * step, each in one task only, their rows within the maximum batch; or its cells are ready, of one
- * type, and their subgraphs in flight nowhere else; a dropped request is QUEUED, or by cells; YIELD
- * and ABORT address a busy executor, once per task, ABORT not where its cells are counted on;
- * every request leaves exactly once. */
+ * type, and their subgraphs in flight nowhere else; who may come to be between two steps finds
+ * slots there (core/slot_quota.h); a dropped request is QUEUED, or by cells; YIELD and ABORT address
+ * a busy executor, once per task, ABORT not where its cells are counted on; every request leaves
+ * exactly once. */
 #ifndef TT_CORE_MECHANISM_H
 #define TT_CORE_MECHANISM_H
 
@@ -87,6 +88,7 @@ struct tt_mechanism {
     int32_t model_capacity, executor_capacity;
     const struct tt_step_model **models; /* [model_capacity]; NULL: no such model now */
     int32_t *model_requests;             /* [model_capacity]: how many of each are here */
+    int32_t *kept_rows;                  /* [model_capacity]: of those that keep slots */
     struct tt_executor *executors;       /* [executor_capacity] */
     struct tt_request_pool requests;
     struct tt_backlog backlog; /* with rules */
@@ -173,6 +175,12 @@ static inline bool tt_mechanism_has_room(const struct tt_mechanism *self, int32_
     const struct tt_executor *e = &self->executors[executor];
     return e->state == TT_EXECUTOR_UP && e->queued < e->depth;
 }
+/* D2: rows of the model that may go between its steps beside those that are there, if the first
+ * request to go has `rows` rows; INT32_MAX where its slots are not limited. What a RUN that ends
+ * before the last step, or a YIELD, may ask for. */
+int32_t tt_mechanism_slot_room(const struct tt_mechanism *self, int32_t model, int32_t rows);
+/* How many it would ask for: rows of the task's requests that keep no slots yet. */
+int32_t tt_mechanism_slots_lacking(const struct tt_task *task);
 /* RUN in three moves: begin, add each request in batch order, commit. */
 struct tt_task *tt_mechanism_run_begin(struct tt_mechanism *self, int32_t executor, int32_t model,
                                        int32_t first_step, int32_t last_step);

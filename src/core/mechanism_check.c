@@ -1,5 +1,26 @@
 #include "core/policy_ops.h"
 
+/* D2: who keeps slots is here, and all who stand between two steps do. */
+static void check_kept_rows(const struct tt_mechanism *self) {
+    for (int32_t m = 0; m < self->model_capacity; m++) {
+        const struct tt_step_model *model = self->models[m];
+        tt_assert(self->kept_rows[m] == 0 || (model && model->slots > 0));
+        if (!model || model->slots == 0)
+            continue;
+        int32_t rows = 0, keepers = 0;
+        for (int32_t i = 0; i < self->requests.chunk_count * TT_REQUEST_CHUNK; i++) {
+            const struct tt_request *r = tt_request_pool_at(&self->requests, (uint32_t)i);
+            if (r->state == TT_REQUEST_FREE || r->model != m || r->graph)
+                continue;
+            tt_assert(r->keeps_slots || r->state != TT_REQUEST_QUEUED || r->step == 0);
+            rows += r->keeps_slots ? r->rows : 0;
+            keepers += r->keeps_slots;
+        }
+        tt_assert(rows == self->kept_rows[m]);
+        tt_assert(rows <= model->slots || keepers == 1);
+    }
+}
+
 void tt_mechanism_check(const struct tt_mechanism *self) {
     int64_t gone = 0;
     for (int32_t i = 0; i <= TT_ENDING_CANCELLED; i++)
@@ -13,6 +34,7 @@ void tt_mechanism_check(const struct tt_mechanism *self) {
         here += self->model_requests[m];
     }
     tt_assert(here == self->requests.in_use);
+    check_kept_rows(self);
     if (self->waiting) {
         int64_t waiting = 0;
         for (int32_t i = 0; i < self->model_capacity * (TT_QUEUE_MAX_LEVELS + 1); i++) {

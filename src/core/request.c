@@ -75,6 +75,7 @@ struct tt_request *tt_request_pool_take(struct tt_request_pool *self) {
     request->task = NULL;
     request->graph = NULL;
     request->cells_in_flight = 0;
+    request->keeps_slots = false;
     request->user = NULL;
     self->in_use++;
     return request;

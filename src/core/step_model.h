@@ -53,6 +53,9 @@ struct tt_step_model {
     /* Inputs are padded to the longest of the batch that runs the first step; from then on only
      * batches that were padded alike can be joined. False: any lengths can. */
     bool padded;
+    /* D2: rows of requests that may be between two steps at once, for what is left of them there
+     * needs memory; 0: any number. A single request may always be. */
+    int32_t slots;
     /* With DECODER steps: of the outputs seen when the model was profiled, p percent had at most
      * output_quantiles[p] elements; ascending, [TT_QUANTILES]. No output has more than the last.
      * NULL without. */

@@ -146,6 +146,7 @@ struct tt_engine_task {
      * them apart has run all the time. */
     int64_t input_ns, infer_ns;
     int64_t gathered_bytes; /* copied to make the batch contiguous, padding included */
+    int64_t spilled_bytes;  /* of those, activations for which there were no slots */
     int64_t spared_bytes;   /* C6: of cells' states that were read where they lay */
     int64_t cell_count;     /* that ran, those in vain too */
 };

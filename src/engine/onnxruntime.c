@@ -406,3 +406,8 @@ enum tt_err tt_ort_engine_load_cells(struct tt_engine *engine,
 int32_t tt_ort_engine_cell_slots(const struct tt_engine_model *model) {
     return model_of(model)->cells->slot_count;
 }
+
+int32_t tt_ort_engine_slots(const struct tt_engine_model *model) {
+    const struct tt_ort_model *self = model_of(model);
+    return self->step_count > 1 && !self->cells ? self->slots.slot_count : 0;
+}

@@ -86,7 +86,9 @@ struct tt_ort_slices_options {
     const char *name;      /* for messages; NULL: the directory */
     const char *directory; /* that tt_slices_write made */
     int32_t max_batch;     /* >= 1; of no matter where the model is not batched */
-    int32_t slot_count;    /* rows that may wait between tasks in the pool; 0: 4 full batches */
+    int32_t slot_count;    /* rows that may wait between tasks in the pool; 0: >= 64, and as many
+                              full batches as there are stages and one, or executors, >= 4 */
+    int32_t executors;     /* that will run it, as far as known; for the usual slot_count */
     int32_t own_arenas;    /* E3: this many executors have an arena each for what they compute in,
                               and sessions of their own with it; 0: all share one */
     int32_t exit_count;
@@ -98,6 +100,10 @@ TT_MUST_CHECK enum tt_err tt_ort_engine_load_slices(struct tt_engine *engine,
                                                     const struct tt_ort_slices_options *options,
                                                     struct tt_engine_model **out_model,
                                                     struct tt_message *why);
+
+/* How many rows' activations there is memory for between the steps of a model that was cut; 0 where
+ * there is one step. Beyond that they are kept all the same, in memory of their own. */
+int32_t tt_ort_engine_slots(const struct tt_engine_model *model);
 
 struct tt_cells;
 

@@ -270,7 +270,7 @@ static enum tt_err send_on(struct tt_ort_run *run, int32_t index, struct tt_mess
             if (run->desk->courses.of_member[i] != index)
                 continue;
             err = tt_slots_put((struct tt_slots *)&model->slots, member->state, give->tensor, &part,
-                               &run->task->gathered_bytes);
+                               run->task);
             if (err)
                 err =
                     tt_fail(err, why, "out of memory for '%s'", model->tensors[give->tensor].name);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEAST_SLOTS = 64, SLOTS_PER_BATCH_ROW = 4 };
+enum { LEAST_SLOTS = 64, LEAST_BATCHES = 4 };
 
 /* ---- whole graphs ---- */
 
@@ -253,6 +253,16 @@ static enum tt_err load_stages(struct tt_ort_model *self,
     return err;
 }
 
+/* A full batch in each stage and one between them, and one on each executor. */
+static int32_t usual_slots(const struct tt_ort_model *self,
+                           const struct tt_ort_slices_options *options) {
+    int32_t batches = self->step_count + 1;
+    batches = batches > options->executors ? batches : options->executors;
+    batches = batches > LEAST_BATCHES ? batches : LEAST_BATCHES;
+    int32_t slots = self->signature.max_batch * batches;
+    return slots > LEAST_SLOTS ? slots : LEAST_SLOTS;
+}
+
 enum tt_err tt_ort_model_new_sliced(const struct tt_ort_library *library,
                                     const struct tt_ort_slices_options *options,
                                     struct tt_ort_model **out_model, struct tt_message *why) {
@@ -270,12 +280,8 @@ enum tt_err tt_ort_model_new_sliced(const struct tt_ort_library *library,
     err = load_stages(self, options, why);
     if (!err)
         err = tt_ort_exits_load(self, options->exits, options->exit_count, why);
-    int32_t slots = options->slot_count;
-    if (slots == 0) {
-        slots = self->signature.max_batch * SLOTS_PER_BATCH_ROW;
-        slots = slots > LEAST_SLOTS ? slots : LEAST_SLOTS;
-    }
-    tt_slots_init(&self->slots, self->signature.batched, self->tensor_count, slots);
+    tt_slots_init(&self->slots, self->signature.batched, self->tensor_count,
+                  options->slot_count ? options->slot_count : usual_slots(self, options));
     if (err) {
         tt_ort_model_free(self);
         return err;

@@ -209,7 +209,7 @@ static enum tt_err put_down(struct tt_ort_run *run, int32_t tensor, struct tt_me
         if (leaves(run, i))
             continue;
         err = tt_slots_put((struct tt_slots *)&model->slots, run->members[i]->state, tensor, &part,
-                           &run->task->gathered_bytes);
+                           run->task);
     }
     return err ? tt_fail(err, why, "out of memory for '%s' between two stages", carried->name)
                : TT_OK;

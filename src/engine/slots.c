@@ -190,7 +190,6 @@ static char *home_of(struct tt_slots *self, struct tt_engine_state *state, int32
     tt_lock_take(&self->lock);
     if (state->pool)
         home = pool_bytes(self, state->pool, tensor, row_bytes);
-    self->overflowed += home == NULL;
     tt_lock_give(&self->lock);
     if (home)
         return home + row_bytes * (size_t)state->first_slot;
@@ -200,13 +199,14 @@ static char *home_of(struct tt_slots *self, struct tt_engine_state *state, int32
 }
 
 enum tt_err tt_slots_put(struct tt_slots *self, struct tt_engine_state *state, int32_t tensor,
-                         const struct tt_tensor_view *view, int64_t *moved_bytes) {
+                         const struct tt_tensor_view *view, struct tt_engine_task *task) {
     char *home = home_of(self, state, tensor, view->size_bytes);
     if (!home)
         return TT_ERR_NO_MEMORY;
     if (home != view->bytes && view->size_bytes) {
         memcpy(home, view->bytes, view->size_bytes);
-        *moved_bytes += (int64_t)view->size_bytes;
+        task->gathered_bytes += (int64_t)view->size_bytes;
+        task->spilled_bytes += home == state->own[tensor] ? (int64_t)view->size_bytes : 0;
     }
     state->views[tensor] = *view;
     state->views[tensor].bytes = home;

@@ -10,10 +10,12 @@
  * Life of a request's state: `tt_slots_take` with its first task that ends half-way; each tensor is
  * put there once, by the step that makes it (`tt_slots_place` gives the address beforehand where a
  * whole batch lies adjacent, so that the step writes it in place; `tt_slots_put` copies); read by
- * later tasks through `tt_slots_view`; given back with `tt_slots_release`, on any thread. A request
- * for which no adjacent slots are left, or whose tensor has another size than its pool's, keeps it
- * in memory of its own: it is slower, never lost. Memory is touched when first used, and pages of
- * slots never used cost nothing.
+ * later tasks through `tt_slots_view`; given back with `tt_slots_release`, on any thread. How many
+ * rows may have a state at once is not kept here but where tasks are made (core/slot_quota.h): who
+ * would be too many waits there. So slots lack only for a request of several rows that finds no
+ * adjacent ones, or of more rows than there are, and within a task whose members part; these, and a
+ * tensor that has another size than its pool's, lie in memory of the request's own: slower, never
+ * lost, and counted. Memory is touched when first used, and pages of slots never used cost nothing.
  *
  * It never looks at what is in the tensors. */
 #ifndef TT_ENGINE_SLOTS_H
@@ -41,7 +43,6 @@ struct tt_slots {
     int32_t pool_count;
     struct tt_slot_pool pools[TT_SLOTS_MAX_POOLS];
     struct tt_engine_state *free;
-    int64_t overflowed; /* tensors that had to have memory of their own */
 };
 
 struct tt_engine_state {
@@ -68,10 +69,10 @@ TT_MUST_CHECK enum tt_err tt_slots_take(struct tt_slots *self,
 void *tt_slots_place(struct tt_slots *self, struct tt_engine_member *const *members, int32_t count,
                      int32_t tensor, size_t row_bytes);
 /* The member's rows of the tensor are these: copied, unless they lie in their slot already. Adds to
- * `moved_bytes` what was copied. Errors: NO_MEMORY. */
+ * the task what was copied, and what of it to memory of the request's own. Errors: NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_slots_put(struct tt_slots *self, struct tt_engine_state *state,
                                        int32_t tensor, const struct tt_tensor_view *view,
-                                       int64_t *moved_bytes);
+                                       struct tt_engine_task *task);
 static inline const struct tt_tensor_view *tt_slots_view(const struct tt_engine_state *state,
                                                          int32_t tensor) {
     return &state->views[tensor];

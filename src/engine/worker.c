@@ -11,6 +11,7 @@ static void run_task(struct tt_worker *self, struct tt_engine_task *task) {
     self->ops->arm(self);
     tt_lock_give(&self->lock);
     task->gathered_bytes = 0;
+    task->spilled_bytes = 0;
     task->spared_bytes = 0;
     task->cell_count = 0;
     task->input_ns = 0;

@@ -130,6 +130,7 @@ static enum tt_err load_emulated(struct tt_live_models *self, int32_t m, struct 
         return err;
     }
     struct tt_served_model *served = self->models[m];
+    served->step_model.slots = model->step_model.slots;
     err = tt_served_model_loaded(served, loaded, whole, NULL);
     if (err)
         return tt_fail(err, why, "out of memory for model %s", model->name);

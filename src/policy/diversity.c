@@ -133,6 +133,21 @@ static int32_t most_rows(const struct tt_policy *self, int32_t model) {
     return self->bs_max < allowed ? self->bs_max : allowed;
 }
 
+/* D2: so many of the pending rows may begin as find slots between the stages; the oldest request
+ * always may where nobody is there. */
+static int32_t slot_room(const struct tt_policy *self, int32_t model) {
+    const struct tt_request *head = tt_fifo_first(&self->queues.fifos[model]);
+    if (!head || self->tables[model].stage_count == 1)
+        return INT32_MAX;
+    return tt_mechanism_slot_room(self->queues.domain, model, head->rows);
+}
+
+/* How many of the pending rows may begin as one batch, beside `there` that are in it. */
+static int32_t most_coming(const struct tt_policy *self, int32_t model, int32_t there) {
+    int32_t most = most_rows(self, model) - there, room = slot_room(self, model);
+    return room < most ? room : most;
+}
+
 /* ---- events ---- */
 
 static void diversity_arrived(struct tt_policy *self, int64_t now, struct tt_request *request) {
@@ -297,23 +312,24 @@ static bool may_stretch(const struct tt_policy *self, int64_t now, int32_t model
     if (!self->stretches || self->input || !head || !tt_batch_table_may_stretch(table, part))
         return false;
     int64_t wait_ns = self->comp_wait_ns;
-    int32_t most = most_rows(self, model), stage = p->stage;
+    int32_t coming = most_coming(self, model, p->rows), stage = p->stage;
     if (wait_ns == NOT_GIVEN)
-        wait_ns = tt_profile_latency(model_of(self, model)->whole, most, length_of(p));
+        wait_ns =
+            tt_profile_latency(model_of(self, model)->whole, most_rows(self, model), length_of(p));
     /* A buffer for the newcomers in front, and one where they meet. */
-    if (now - batch->created_at > wait_ns || p->rows + head->rows > most ||
+    if (now - batch->created_at > wait_ns || head->rows > coming ||
         !tt_batch_table_has_buffer(table, 0) || table->buffers[stage] >= table->pair_count ||
         tt_batch_table_room(table) == 0 || idle_for(self, model, 0) < 0 ||
         will_split(self, model, stage + 1, p->rows, length_of(p)))
         return false;
-    return !self->asks_profile || pays(self, model, p, most - p->rows);
+    return !self->asks_profile || pays(self, model, p, coming);
 }
 
 static void go_on(struct tt_policy *self, int64_t now, int32_t model, int32_t part) {
     struct tt_batch_table *table = &self->tables[model];
     const struct tt_part *p = &table->parts[part];
     if (may_stretch(self, now, model, part)) {
-        int32_t room = most_rows(self, model) - p->rows;
+        int32_t room = most_coming(self, model, p->rows);
         fill(self, model, tt_batch_table_stretch(table, part), room);
     } else if (table->batches[p->batch].held >= 0) {
         tt_batch_table_push(table, part); /* catching up */
@@ -372,7 +388,7 @@ static int64_t window_of(const struct tt_policy *self, int32_t model, int32_t le
 static int64_t due_at(const struct tt_policy *self, int32_t model) {
     const struct tt_fifo *fifo = &self->queues.fifos[model];
     const struct tt_request *head = tt_fifo_first(fifo);
-    int32_t most = most_rows(self, model);
+    int32_t most = most_coming(self, model, 0);
     if (!head)
         return TT_NEVER;
     if (!self->input && fifo->rows >= most)
@@ -394,7 +410,7 @@ static int64_t due_at(const struct tt_policy *self, int32_t model) {
 static bool beside_pays(const struct tt_policy *self, int32_t model) {
     const struct tt_mechanism *domain = self->queues.domain;
     const struct tt_fifo *fifo = &self->queues.fifos[model];
-    int32_t most = most_rows(self, model), running = 0;
+    int32_t most = most_coming(self, model, 0), running = 0;
     int64_t demand = 0;
     for (int32_t e = 0; e < self->executor_count; e++) {
         const struct tt_task *task = tt_mechanism_oldest(domain, e);
@@ -415,7 +431,7 @@ static int32_t may_begin(const struct tt_policy *self, int32_t model) {
     const struct tt_batch_table *table = &self->tables[model];
     const struct tt_request *head = tt_fifo_first(&self->queues.fifos[model]);
     if (!head || table->queues[0].first >= 0 || !tt_batch_table_has_buffer(table, 0) ||
-        tt_batch_table_room(table) == 0)
+        tt_batch_table_room(table) == 0 || head->rows > slot_room(self, model))
         return -1;
     bool full = table->active_rows > 0 && table->active_rows + head->rows > most_rows(self, model);
     if ((self->input && full) || (self->asks_room && !beside_pays(self, model)))
@@ -428,7 +444,7 @@ static void begin(struct tt_policy *self, int64_t now, struct tt_mechanism *acti
     struct tt_batch_table *table = &self->tables[model];
     int32_t executor;
     while ((executor = may_begin(self, model)) >= 0 && due_at(self, model) <= now) {
-        int32_t most = most_rows(self, model) - (self->input ? table->active_rows : 0);
+        int32_t most = most_coming(self, model, self->input ? table->active_rows : 0);
         int32_t part = tt_batch_table_new(table, now);
         fill(self, model, part, most);
         run(self, actions, executor, model, part);

@@ -19,11 +19,36 @@ bool tt_lazy_door_alike(const struct tt_lazy_door *self, const struct tt_lazy_en
                                 : top->padded == below->padded && top->padded > 0;
 }
 
+/* D2: how many rows find slots between the steps of the top entry's model, besides those of the
+ * entry itself, which wants some if it is to stop for others; < 0: not even that. */
+static int32_t slot_room(const struct tt_lazy_door *self, const struct tt_lazy_stack *stack,
+                         const struct tt_lazy_run *run) {
+    const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
+    if (!top || model_of(self, top->model)->slots == 0)
+        return INT32_MAX;
+    return tt_mechanism_slot_room(self->queues->domain, top->model, 0) -
+           (run->running ? tt_lazy_stack_slots_lacking(stack) : 0);
+}
+
+/* Rows of the head's model on the stack, those who come with it included: who begins with an entry
+ * that is under way stands between two steps where they meet. */
+static int32_t most_rows(const struct tt_lazy_door *self, const struct tt_lazy_stack *stack,
+                         const struct tt_lazy_run *run, const struct tt_request *head) {
+    const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
+    int32_t most = tt_lazy_door_most_rows(self, head->model);
+    if (!top || top->model != head->model || head->step > 0 ||
+        (top->place.step == 0 && !run->running))
+        return most;
+    int32_t room = slot_room(self, stack, run), there = stack->rows_of_model[head->model];
+    return room < most - there ? there + (room > 0 ? room : 0) : most;
+}
+
 static struct tt_lazy_group no_group(const struct tt_lazy_door *self,
-                                     const struct tt_request *head) {
+                                     const struct tt_lazy_stack *stack,
+                                     const struct tt_lazy_run *run, const struct tt_request *head) {
     return (struct tt_lazy_group){
         .model = head->model,
-        .most_rows = tt_lazy_door_most_rows(self, head->model),
+        .most_rows = most_rows(self, stack, run, head),
         .place = {.step = head->step, .round = INT32_MAX},
         .veto = {.key = TT_NEVER, .until_at = TT_NEVER},
     };
@@ -109,8 +134,9 @@ static struct tt_lazy_group lengthened(const struct tt_lazy_door *self, struct t
 static struct tt_lazy_group head_alone(const struct tt_lazy_door *self,
                                        const struct tt_lazy_stack *stack, struct tt_lazy_run *run,
                                        const struct tt_request *head, int64_t now) {
-    struct tt_lazy_group group = no_group(self, head);
-    if (!has_room(stack, head->model, group.most_rows, head->rows, 1) ||
+    struct tt_lazy_group group = no_group(self, stack, run, head);
+    if (slot_room(self, stack, run) < 0 ||
+        !has_room(stack, head->model, group.most_rows, head->rows, 1) ||
         !has_length(self, stack, run, head) || !has_turn(self, stack, head))
         return group;
     int64_t alone_ns = tt_lazy_slack_alone(&self->slack, head);
@@ -125,7 +151,7 @@ struct tt_lazy_group tt_lazy_door_admits(const struct tt_lazy_door *self,
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
     struct tt_lazy_group first = head_alone(self, stack, run, head, now);
     if (first.count == 0 || (top && !may_come(self, stack, run, &first, now)))
-        return no_group(self, head);
+        return no_group(self, stack, run, head);
     const struct tt_request *next = tt_fifo_next(&self->queues->fifos[head->model], head);
     struct tt_lazy_group group =
         next ? lengthened(self, stack, run, first, next, false, now) : first;
@@ -133,7 +159,7 @@ struct tt_lazy_group tt_lazy_door_admits(const struct tt_lazy_door *self,
         return group;
     if (group.count > 1 && !may_come(self, stack, run, &group, now))
         group = lengthened(self, stack, run, first, next, true, now);
-    return !pays(self, stack, run, &group, now, NULL) ? no_group(self, head) : group;
+    return !pays(self, stack, run, &group, now, NULL) ? no_group(self, stack, run, head) : group;
 }
 
 /* Of the heads of all queues but the top entry's model's the one that needs least, or the oldest.

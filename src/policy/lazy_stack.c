@@ -29,6 +29,16 @@ static void touch(struct tt_lazy_stack *self, int32_t index) {
         self->surveyed = index;
 }
 
+int32_t tt_lazy_stack_slots_lacking(const struct tt_lazy_stack *self) {
+    const struct tt_lazy_entry *top = tt_lazy_stack_top(self);
+    int32_t rows = 0;
+    for (int32_t i = 0; i < top->count; i++) {
+        const struct tt_request *request = self->members[top->first + i].request;
+        rows += request->keeps_slots ? 0 : request->rows;
+    }
+    return rows;
+}
+
 void tt_lazy_stack_push(struct tt_lazy_stack *self, int32_t model, int32_t step) {
     tt_assert(self->depth < self->capacity);
     self->entries[self->depth++] = (struct tt_lazy_entry){

@@ -62,6 +62,8 @@ void tt_lazy_stack_fini(struct tt_lazy_stack *self);
 static inline struct tt_lazy_entry *tt_lazy_stack_top(const struct tt_lazy_stack *self) {
     return self->depth ? &self->entries[self->depth - 1] : NULL;
 }
+/* D2: rows of the top entry whose requests keep no slots yet. */
+int32_t tt_lazy_stack_slots_lacking(const struct tt_lazy_stack *self);
 /* A new entry on top, without members yet; _add appends to the top one. */
 void tt_lazy_stack_push(struct tt_lazy_stack *self, int32_t model, int32_t step);
 void tt_lazy_stack_add(struct tt_lazy_stack *self, const struct tt_lazy_member *member);

@@ -472,6 +472,7 @@ void tt_domain_add_model(struct tt_domain *self, int64_t now, struct tt_served_m
         tt_input_ring_show(model->inputs, &model->stats->input_slots_used);
         tt_counter_set(&model->stats->input_slots, model->inputs->slots.capacity);
     }
+    tt_counter_set(&model->stats->stage_slots, model->step_model.slots);
     tt_mechanism_add_model(&self->mechanism, now, index, &model->step_model);
 }
 

@@ -46,12 +46,27 @@ static void runs(int64_t now, const struct tt_task *task) {
     }
 }
 
+/* D2: rows of the request's model between steps, `less` those that are about to go. */
+static void note_slots(const struct tt_mechanism *domain, const struct tt_request *request,
+                       int32_t less) {
+    tt_counter_set(&infer_of(request)->lane->model->stats->stage_slots_used,
+                   domain->kept_rows[request->model] - less);
+}
+
 static void observe(struct tt_observer *observer, const struct tt_event *event) {
     struct tt_domain_meter *self = TT_CONTAINER_OF(observer, struct tt_domain_meter, observer);
     if (event->kind == TT_EVENT_ARRIVED) {
-        begins_to_wait(infer_of(event->request));
+        const struct tt_request *request = event->request;
+        struct tt_infer *infer = infer_of(request);
+        begins_to_wait(infer);
+        if (tt_mechanism_slot_room(event->domain, request->model, request->rows) < request->rows)
+            tt_counter_add(&infer->lane->model->stats->stage_held_back, 1);
     } else if (event->kind == TT_EVENT_RUN) {
         runs(event->now, event->task);
+        note_slots(event->domain, event->task->items[0].request, 0);
+    } else if (event->kind == TT_EVENT_YIELD) {
+        note_slots(event->domain,
+                   tt_mechanism_oldest(event->domain, event->index)->items[0].request, 0);
     } else if (event->kind == TT_EVENT_FINISHED && event->task->started_at >= 0) {
         tt_counter_add(&self->busy_ns[event->task->executor],
                        event->task->ended_at - event->task->started_at);
@@ -59,6 +74,8 @@ static void observe(struct tt_observer *observer, const struct tt_event *event) 
         struct tt_infer *infer = infer_of(event->request);
         if (tt_list_linked(&infer->waiting))
             waits_no_longer(infer);
+        if (event->request->keeps_slots)
+            note_slots(event->domain, event->request, event->request->rows);
         if (event->ending == TT_ENDING_DONE)
             tt_duration_histogram_add(&infer->lane->model->stats->answering,
                                       event->now - infer->submitted_at);

@@ -311,6 +311,7 @@ static enum tt_err load_engine_model(struct tt_loader *self,
                                          .directory = directory,
                                          .max_batch = max_batch > 0 ? max_batch : 1,
                                          .slot_count = stages->slots,
+                                         .executors = executors,
                                          .own_arenas = stages->own_arenas ? executors : 0};
     struct tt_model_exits exits;
     err = tt_model_exits_init(&exits, model->settings, path, why);
@@ -563,6 +564,8 @@ static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository
     err = tt_served_model_loaded(served, profiles.loaded, whole, steps);
     if (err)
         return tt_fail(err, why, "out of memory");
+    if (!is_emulated && !version->cells)
+        served->step_model.slots = tt_ort_engine_slots(profiles.loaded);
     warn_of_objective(self, served);
     err = tt_served_model_narrow(served, told, why);
     if (!err)

@@ -30,6 +30,7 @@ void tt_model_stats_count_batch(struct tt_model_stats *self, int32_t rows,
     tt_counter_add(&self->batches, 1);
     tt_counter_add(&self->batch_buckets[tt_batch_bucket(rows)], 1);
     tt_counter_add(&self->gathered_bytes, task->gathered_bytes);
+    tt_counter_add(&self->spilled_bytes, task->spilled_bytes);
     struct tt_batch_stats *batch =
         &self->by_size[rows < TT_STATS_MAX_BATCH ? rows : TT_STATS_MAX_BATCH];
     tt_counter_add(&batch->count, 1);

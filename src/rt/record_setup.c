@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Fields that are not recorded would make replays differ for no visible reason. */
-_Static_assert(sizeof(void *) != 8 || sizeof(struct tt_step_model) == 96,
+_Static_assert(sizeof(void *) != 8 || sizeof(struct tt_step_model) == 104,
                "a new field of tt_step_model: record it here and in proto/recording.proto");
 _Static_assert(sizeof(void *) != 8 || sizeof(struct tt_step) == 24,
                "a new field of tt_step: record it here and in proto/recording.proto");
@@ -152,6 +152,7 @@ void *tt_record_model_pack(const struct tt_step_model *model, size_t head_bytes,
     m.max_batch = model->max_batch;
     m.window_ns = model->window_ns;
     m.padded = model->padded;
+    m.slots = model->slots;
     m.n_preferred = (size_t)model->preferred_count;
     m.preferred = (int32_t *)model->preferred;
     m.n_output_quantile = model->output_quantiles ? TT_QUANTILES : 0;
@@ -193,6 +194,8 @@ static enum tt_err check_model(const Tutti__RecordedModel *m, struct tt_message 
         m->window_ns > MOST_NS)
         return tt_fail(TT_ERR_INVALID, why, "model '%s' has an SLO or window out of range",
                        m->name);
+    if (m->slots < 0)
+        return tt_fail(TT_ERR_INVALID, why, "model '%s' has %d slots", m->name, m->slots);
     for (size_t i = 0; i < m->n_preferred; i++)
         if (m->preferred[i] < 1 || (i > 0 && m->preferred[i] <= m->preferred[i - 1]))
             return tt_fail(TT_ERR_INVALID, why, "model '%s': preferred batches must ascend",
@@ -227,6 +230,7 @@ static enum tt_err fill_model(struct tt_record_model *self, const Tutti__Recorde
                                     .slo_ns = m->slo_ns,
                                     .max_batch = m->max_batch,
                                     .padded = m->padded,
+                                    .slots = m->slots,
                                     .output_quantiles = quantiles,
                                     .window_ns = m->window_ns,
                                     .preferred_count = (int32_t)m->n_preferred,

@@ -44,6 +44,10 @@ static int64_t skipped(const struct tt_model_stats *s) { return get(&s->skipped)
 static int64_t gathered(const struct tt_model_stats *s) { return get(&s->gathered_bytes); }
 static int64_t input_slots(const struct tt_model_stats *s) { return get(&s->input_slots); }
 static int64_t slots_used(const struct tt_model_stats *s) { return get(&s->input_slots_used); }
+static int64_t stage_slots(const struct tt_model_stats *s) { return get(&s->stage_slots); }
+static int64_t stage_used(const struct tt_model_stats *s) { return get(&s->stage_slots_used); }
+static int64_t stage_held(const struct tt_model_stats *s) { return get(&s->stage_held_back); }
+static int64_t spilled(const struct tt_model_stats *s) { return get(&s->spilled_bytes); }
 static int64_t held_back(const struct tt_model_stats *s) { return get(&s->held_back); }
 
 static const struct family families[] = {
@@ -84,6 +88,14 @@ static const struct family families[] = {
     {"tutti_input_slots_used", "Slots of that ring that are not free", "gauge", slots_used},
     {"tutti_input_held_back_total", "Requests that came when no slot of that ring was free",
      "counter", held_back},
+    {"tutti_stage_slots", "Rows that may be between stages at once, 0 where the model has one",
+     "gauge", stage_slots},
+    {"tutti_stage_slots_used", "Rows that are, or may come to be, between stages now", "gauge",
+     stage_used},
+    {"tutti_stage_held_back_total", "Requests that came when no more rows could be there",
+     "counter", stage_held},
+    {"tutti_stage_spilled_bytes_total", "Activations for which the pool had no adjacent slots",
+     "counter", spilled},
 };
 
 static void labels(struct tt_text *page, const struct tt_catalogue_entry *model) {

@@ -25,6 +25,7 @@ struct drive_model {
     int64_t alpha_ns, beta_ns, slo_ns;
     int32_t max_batch; /* 0: 512 */
     int32_t steps;     /* 0: 1; the whole is cut into equal steps */
+    int32_t slots;     /* rows between them; 0: any number */
 };
 
 /* At `at` an executor or a model that is up drains, one that drains and is empty goes, one that is
@@ -212,6 +213,7 @@ static inline void drive_make_model(struct drive *self, int32_t m, const struct 
     self->models[m] = (struct tt_step_model){.name = "model",
                                              .step_count = steps,
                                              .steps = row,
+                                             .slots = from->slots,
                                              .whole = self->profiles[2 * m],
                                              .slo_ns = from->slo_ns,
                                              .max_batch = max_batch};

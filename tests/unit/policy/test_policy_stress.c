@@ -20,7 +20,8 @@ static struct drive_model random_model(struct tt_prng *prng) {
                                 .slo_ns = 2 * (4 * alpha + beta) +
                                           (int64_t)tt_prng_below(prng, 20) * TT_MS,
                                 .max_batch = 1 + (int32_t)tt_prng_below(prng, 24),
-                                .steps = 1 << tt_prng_below(prng, 3)};
+                                .steps = 1 << tt_prng_below(prng, 3),
+                                .slots = (int32_t)tt_prng_below(prng, 9)};
 }
 
 static int64_t add_arrivals(struct drive *drive, struct tt_prng *prng, int64_t at, int32_t count) {
