@@ -24,9 +24,9 @@
  * The rules: a task has room on its executor; its requests are QUEUED, of one model, at its first
  * step, each in one task only, their rows within the maximum batch; or its cells are ready, of one
  * type, and their subgraphs in flight nowhere else; who may come to be between two steps finds
- * slots there (core/slot_quota.h); a dropped request is QUEUED, or by cells; YIELD and ABORT address
- * a busy executor, once per task, ABORT not where its cells are counted on; every request leaves
- * exactly once. */
+ * slots there (core/slot_quota.h); a dropped request is QUEUED, or by cells; YIELD and ABORT
+ * address a busy executor, once per task, ABORT not where its cells are counted on; every request
+ * leaves exactly once. */
 #ifndef TT_CORE_MECHANISM_H
 #define TT_CORE_MECHANISM_H
 

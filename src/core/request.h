@@ -54,7 +54,7 @@ struct tt_request {
     struct tt_cell_graph *graph; /* the carrier's; NULL: by steps */
     int32_t cells_in_flight;
     bool keeps_slots; /* it is, or may come to be, between two steps (core/slot_quota.h) */
-    void *user; /* the carrier's */
+    void *user;       /* the carrier's */
 };
 
 /* The number of its arrival, also once it is late. */

@@ -142,9 +142,9 @@ static void run_top(struct tt_policy *self, struct tt_mechanism *actions, int32_
     const struct tt_lazy_times *times = &self->times[top->model];
     int32_t end = step_count(self, top->model);
     /* Who would find no slots where they meet goes through without stopping there. */
-    bool meets = will_merge(self, stack) &&
-                 tt_lazy_stack_slots_lacking(stack) <=
-                     tt_mechanism_slot_room(self->queues.domain, top->model, 0);
+    bool meets =
+        will_merge(self, stack) && tt_lazy_stack_slots_lacking(stack) <=
+                                       tt_mechanism_slot_room(self->queues.domain, top->model, 0);
     int32_t to = meets ? (top - 1)->place.step : end;
     if (top->place.step == 0)
         top->padded = padding(self, stack, meets);

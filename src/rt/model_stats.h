@@ -65,11 +65,11 @@ struct tt_model_stats {
     struct tt_counter failed_ns; /* from submission to the end, over all that did not succeed */
     struct tt_counter gathered_bytes;
     struct tt_counter input_slots,
-        input_slots_used;                   /* of the ring of inputs, now; 0: it has none */
-    struct tt_counter held_back;            /* requests that came when no slot of it was free */
+        input_slots_used;        /* of the ring of inputs, now; 0: it has none */
+    struct tt_counter held_back; /* requests that came when no slot of it was free */
     struct tt_counter stage_slots, stage_slots_used; /* rows between steps: at most; now */
-    struct tt_counter stage_held_back; /* requests that came when no more could be there */
-    struct tt_counter spilled_bytes;   /* activations that found no slots of the pool */
+    struct tt_counter stage_held_back;      /* requests that came when no more could be there */
+    struct tt_counter spilled_bytes;        /* activations that found no slots of the pool */
     struct tt_counter waiting;              /* for their first run, now */
     struct tt_counter waiting_since;        /* when the oldest of them came; 0: nobody waits */
     struct tt_duration_histogram answering; /* from submission to the end, of the succeeded */

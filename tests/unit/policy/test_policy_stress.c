@@ -137,6 +137,8 @@ static void every_variant_keeps_the_books(void **state) {
         {"window", {{"max_delay", "3ms"}, {"order", "round_robin"}, {"drop", "deadline"}}, 3},
         {"window", {{"max_delay", "5ms"}, {"same_length", "on"}, {"max_batch", "4"}}, 3},
         {"window", {{"static", "on"}, {"max_delay", "20ms"}}, 2},
+        {"diversity", {{"input", "pays"}, {"width", "1"}, {"window", "2ms"}}, 3},
+        {"diversity", {{"stretch", "pays"}, {"beside", "pays"}, {"window", "3ms"}}, 3},
         {"clockwork", {{"reading", "batch_of_one"}}, 1},
         {"lazy", {{"slack", "curves"}, {"patience", "1"}}, 2},
         {"lazy",

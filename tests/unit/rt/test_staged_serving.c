@@ -218,6 +218,12 @@ static void serve_under(const struct subject *served, const char *policy, const 
     assert_string_equal(client.why, "");
     assert_int_equal(client.wrong, 0);
     assert_true(client.ok > ROUNDS);
+    const struct tt_model_stats *stats = staged->stats;
+    assert_int_equal(tt_counter_get(&stats->stage_slots), staged->step_model.slots);
+    assert_int_equal(tt_counter_get(&stats->stage_slots_used), 0);
+    bool was_full = tt_counter_get(&stats->stage_held_back) > 0;
+    if (staged->step_model.slots <= MOST_ROWS && strcmp(policy, "lazy") != 0)
+        assert_true(was_full == (strcmp(policy, "diversity") == 0));
     client_close(&client);
     tt_control_close(loaded); /* which asserts that no slot is left behind */
     for (int32_t kind = 0; kind < KINDS; kind++)
@@ -236,6 +242,18 @@ static void test_diversity_over_stages(void **state) {
     serve_under(&resnet, "diversity", "count: 4", NULL);
 }
 
+/* D2: the pool holds one row, or less than a batch: requests wait for slots, those of more rows
+ * than there are for all of them; whole graphs want none. */
+static void test_pool_smaller_than_a_batch(void **state) {
+    (void)state;
+    static const char *const policies[] = {"diversity", "lazy", "window"};
+    for (size_t i = 0; i < TT_COUNT(policies); i++) {
+        print_message("%s\n", policies[i]);
+        serve_under(&resnet, policies[i], "count: 4 slots: 1", NULL);
+        serve_under(&resnet, policies[i], "per_node: true slots: 3", NULL);
+    }
+}
+
 /* D8: some leave, or skip a stage; under policies that run stage by stage and under some that run
  * all stages in one go. */
 static void test_early_exits(void **state) {
@@ -249,6 +267,50 @@ static void test_early_exits(void **state) {
                     "exit { after_stage: 0 graph: \"exit.onnx\" condition: \"content\" go_to: 2 "
                     "give { tensor: \"t15\" from: \"t7\" } }");
     }
+}
+
+/* D2: who finds no slots is not lost, and no more wait than the limit of requests says: all others
+ * hear at once that it is reached. */
+static void test_full_pool_says_busy(void **state) {
+    (void)state;
+    enum { LIMIT = 8 };
+    subject = &resnet;
+    struct tt_message why;
+    assert_int_equal(tt_machine_scratch(root, sizeof(root), &why), TT_OK);
+    make_model("staged", "policy { name: \"diversity\" } stages { count: 4 slots: 1 }");
+    const char *const roots[] = {root};
+    struct tt_control_options options = {
+        .repositories = roots, .repository_count = 1, .loader = {.executors = 2, .say = say}};
+    struct tt_control *loaded = NULL;
+    struct tt_limits limits;
+    tt_limits_default(&limits);
+    limits.model_requests = LIMIT;
+    options.limits = &limits;
+    if (tt_control_open(&options, &loaded, &why))
+        fail_msg("%s", why.text);
+    struct client client;
+    client_open(&client, tt_control_serving(loaded));
+    struct tt_served_model *staged = find(&client, "staged");
+    int32_t sent = 0;
+    for (int32_t round = 0; round < ROUNDS; round++) {
+        for (int32_t i = 0; i < 2 * BURST; i++, sent++)
+            send(&client, staged, (round + i) % KINDS);
+        client_wait(&client, round % 9);
+    }
+    client_wait(&client, 0);
+    int32_t busy = client.by_error[-TT_ERR_BUSY];
+    print_message("%d sent, %d equal, %d told to come again: %s\n", sent, client.ok, busy,
+                  client.why);
+    assert_int_equal(client.by_error[0] + busy, sent);
+    assert_int_equal(client.wrong, 0);
+    assert_true(client.by_error[0] > ROUNDS && busy > ROUNDS);
+    assert_non_null(strstr(client.why, "has 8 requests in flight, its limit"));
+    assert_true(tt_served_model_retry_after_s(staged) >= 1);
+    client_close(&client);
+    tt_control_close(loaded);
+    for (int32_t kind = 0; kind < KINDS; kind++)
+        tt_text_fini(&expected[kind]);
+    tt_machine_remove(root);
 }
 
 static struct tt_infer *send_ids(struct client *client, struct tt_served_model *model, int32_t kind,
@@ -352,6 +414,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lazy_over_stages),
         cmocka_unit_test(test_diversity_over_stages),
+        cmocka_unit_test(test_pool_smaller_than_a_batch),
+        cmocka_unit_test(test_full_pool_says_busy),
         cmocka_unit_test(test_early_exits),
         cmocka_unit_test(test_exit_refused),
         cmocka_unit_test(test_failing_stages_give_back),

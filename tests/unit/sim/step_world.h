@@ -26,6 +26,7 @@ struct step_world_model {
     int32_t output_limit;
     bool padded;
     int32_t min_rows; /* of every step, by cells */
+    int32_t slots;
 };
 
 struct step_world_entry { /* one step that ran */
@@ -136,6 +137,7 @@ static inline void step_world_make(struct step_world *self, int32_t m) {
                                .slo_ns = from->slo_ns,
                                .max_batch = from->max_batch,
                                .padded = from->padded,
+                               .slots = from->slots,
                                .output_quantiles = from->output ? self->quantiles[m] : NULL};
 }
 

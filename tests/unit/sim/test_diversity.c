@@ -269,6 +269,58 @@ static void early_exits_leave_at_the_boundary(void **state) {
     tt_profile_free(whole);
 }
 
+/* D2: with one slot for four stages the second request begins when the first has left; with two
+ * they follow each other, and the third begins when the first has left. */
+static void who_finds_no_slot_waits(void **state) {
+    (void)state;
+    struct tt_profile *step = profile_of(one_unit, 0, 0.25), *whole = profile_of(four_units, 0, 1);
+    struct tt_step steps[] = {{"A", step, 0}, {"B", step, 0}, {"C", step, 0}, {"D", step, 0}};
+    static const int64_t last[] = {6, 12, 8};
+    for (int32_t slots = 0; slots <= 2; slots++) {
+        struct tt_step_model model = {.name = "m",
+                                      .step_count = 4,
+                                      .steps = steps,
+                                      .whole = whole,
+                                      .slo_ns = TT_NEVER,
+                                      .max_batch = 4,
+                                      .slots = slots};
+        struct tt_option options[] = {{"bs_max", "1"}, {"stretch", "off"}};
+        struct world world = {.options = options, .option_count = 2, .executors = 4};
+        for (int i = 0; i < 3; i++)
+            arrive(&world, 0, 0);
+        run(&world, &model);
+        assert_int_equal(world.latency[0], 4 * T);
+        assert_int_equal(world.latency[2], last[slots] * T);
+    }
+    tt_profile_free(step);
+    tt_profile_free(whole);
+}
+
+/* D2, D7: a batch is stretched only by so many as find slots beside it. */
+static void a_stretch_takes_slots(void **state) {
+    (void)state;
+    struct tt_profile *step = profile_of(one_unit, 0, 1), *whole = profile_of(four_units, 0, 1);
+    struct tt_step steps[] = {{"A", step, 0}, {"B", step, 0}, {"C", step, 0}, {"D", step, 0}};
+    struct tt_step_model model = {.name = "m",
+                                  .step_count = 4,
+                                  .steps = steps,
+                                  .whole = whole,
+                                  .slo_ns = TT_NEVER,
+                                  .max_batch = 4,
+                                  .slots = 2};
+    struct world world = {.executors = 4};
+    for (int i = 0; i < 4; i++)
+        arrive(&world, i ? T / 2 : 0, 0);
+    run(&world, &model);
+    assert_int_equal(world.starts[1].rows, 1); /* the second catches up, */
+    assert_int_equal(world.starts[2].rows, 2); /* goes on with the first, */
+    assert_int_equal(world.latency[1], world.latency[0] - T / 2);
+    assert_int_equal(world.latency[2], world.latency[3]); /* and the others come when both left */
+    assert_int_equal(world.latency[3], 9 * T - T / 2);
+    tt_profile_free(step);
+    tt_profile_free(whole);
+}
+
 /* Whatever happens, the books balance after every instant (the simulation checks) and all requests
  * leave: with 1 .. 5 stages, 1 .. 6 executors, any options, exits and cancellations. */
 static void random_worlds_lose_nothing(void **state) {
@@ -288,7 +340,8 @@ static void random_worlds_lose_nothing(void **state) {
                                       .steps = steps,
                                       .whole = profiles[tt_prng_below(&prng, 3)],
                                       .slo_ns = TT_NEVER,
-                                      .max_batch = 16};
+                                      .max_batch = 16,
+                                      .slots = (int32_t)tt_prng_below(&prng, 24)};
         for (int32_t s = 0; s < model.step_count; s++)
             steps[s] = (struct tt_step){.name = "s", .profile = profiles[tt_prng_below(&prng, 3)]};
         static const char *const inputs[] = {"off", "off", "on", "pays"};
@@ -338,6 +391,8 @@ int main(void) {
         cmocka_unit_test(figure_3_operator_diversity),
         cmocka_unit_test(figure_3_load_diversity),
         cmocka_unit_test(early_exits_leave_at_the_boundary),
+        cmocka_unit_test(who_finds_no_slot_waits),
+        cmocka_unit_test(a_stretch_takes_slots),
         cmocka_unit_test(random_worlds_lose_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -275,6 +275,31 @@ static void test_max_batch_bounds_the_stack(void **state) {
     step_world_close(&w);
 }
 
+/* D2: who finds no slot beside those that are under way does not preempt them; of two slots the
+ * third request has none, of one even the first, which therefore runs through. */
+static void test_slots_bound_who_meets(void **state) {
+    (void)state;
+    static const struct expected_step two[] = {
+        {0, 1000, 0, "1"},    {1000, 2000, 0, "2"}, {2000, 3000, 1, "1 2"}, {3000, 4000, 2, "1 2"},
+        {4000, 5000, 0, "3"}, {5000, 6000, 1, "3"}, {6000, 7000, 2, "3"}};
+    static const struct expected_step one[] = {{0, 1000, 0, "1"},      {1000, 2000, 1, "1"},
+                                               {2000, 3000, 2, "1"},   {3000, 4000, 0, "2 3"},
+                                               {4000, 5000, 1, "2 3"}, {5000, 6000, 2, "2 3"}};
+    for (int32_t slots = 1; slots <= 2; slots++) {
+        struct step_world w = {.executors = 1, .policy = "lazy"};
+        even_model(&w, 0, 3, 100 * SECOND);
+        w.models[0].slots = slots;
+        step_world_arrival(&w, 0, 0);
+        step_world_arrival(&w, 500, 0);
+        step_world_arrival(&w, 600, 0);
+        step_world_open(&w);
+        step_world_run(&w);
+        expect_log(&w, slots == 2 ? two : one,
+                   slots == 2 ? (int32_t)TT_COUNT(two) : (int32_t)TT_COUNT(one));
+        step_world_close(&w);
+    }
+}
+
 /* L5: a short request of another model preempts, a long one waits; the check covers both. */
 static void test_models_share_an_executor(void **state) {
     (void)state;
@@ -424,6 +449,7 @@ int main(void) {
         cmocka_unit_test(test_merges_at_another_timestep),
         cmocka_unit_test(test_graph_batches_pad),
         cmocka_unit_test(test_max_batch_bounds_the_stack),
+        cmocka_unit_test(test_slots_bound_who_meets),
         cmocka_unit_test(test_models_share_an_executor),
         cmocka_unit_test(test_cancellation_in_the_stack),
         cmocka_unit_test(test_padded_inputs),
