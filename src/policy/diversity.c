@@ -3,6 +3,7 @@
 #include "base/instant.h"
 #include "policy/batch_table.h"
 #include "policy/fifo.h"
+#include "policy/joining.h"
 #include "policy/sharing_gain.h"
 
 #include <stdlib.h>
@@ -54,7 +55,7 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
                .type = TT_OPTION_CHOICE,
                .choices = "off|on|pays",
                .help = "input diversity: only inputs of similar length share a batch; pays: where "
-                       "the profile says that all who wait end sooner, all in all"},
+                       "the profile says that nobody waits too long for it"},
     [WIDTH] = {.key = "width",
                .type = TT_OPTION_INTEGER,
                .minimum = 0,
@@ -247,17 +248,15 @@ static int32_t search_limit(const struct tt_policy *self, int32_t model) {
     return self->input ? 4 * most_rows(self, model) + 64 : INT32_MAX;
 }
 
-/* Do all end sooner, all in all, if the request joins the part, past those that `passed` tells? */
-static bool join_pays(const struct tt_policy *self, const struct tt_part *part,
-                      const struct tt_request *request, struct tt_join_case passed) {
-    passed.model = model_of(self, request->model);
-    passed.held = part->rows;
-    passed.held_length = length_of(part);
-    passed.coming = request->rows;
-    passed.coming_length = request->length;
-    passed.behind_rows =
-        self->queues.fifos[request->model].rows - passed.passed_rows - request->rows;
-    return tt_join_pays(&passed);
+/* Begins to ask who may join, with everybody whom `fill` may come by. */
+static void survey(const struct tt_policy *self, int32_t model, struct tt_joining *out_joining) {
+    const struct tt_fifo *fifo = &self->queues.fifos[model];
+    int32_t looked = 0, enough = search_limit(self, model);
+    tt_joining_begin(out_joining, model_of(self, model), self->queues.domain->now);
+    for (const struct tt_request *r = tt_fifo_first(fifo); r && looked < enough; looked++) {
+        tt_joining_expect(out_joining, r);
+        r = tt_fifo_next(fifo, r);
+    }
 }
 
 /* Moves pending requests of the oldest one's class into the part, up to `most` rows. */
@@ -265,23 +264,23 @@ static void fill(struct tt_policy *self, int32_t model, int32_t part, int32_t mo
     struct tt_batch_table *table = &self->tables[model];
     struct tt_fifo *fifo = &self->queues.fifos[model];
     int32_t class = class_of(self, tt_fifo_first(fifo));
-    struct tt_join_case passed = {0};
+    struct tt_joining joining;
+    if (self->asks_gain)
+        survey(self, model, &joining);
     struct tt_request *next;
     int32_t looked = 0, enough = search_limit(self, model);
     for (struct tt_request *r = tt_fifo_first(fifo);
          r && tt_batch_table_room(table) > 0 && looked < enough; r = next, looked++) {
         next = tt_fifo_next(fifo, r);
-        if (class_of(self, r) != class) {
-            passed.passed_rows += r->rows;
-            if (self->asks_gain)
-                passed.passed_ns +=
-                    tt_profile_latency(model_of(self, model)->whole, r->rows, r->length);
-            continue;
-        }
-        const struct tt_part *held = &table->parts[part];
-        if (held->rows > 0 &&
-            (held->rows + r->rows > most || (self->asks_gain && !join_pays(self, held, r, passed))))
+        int32_t held = table->parts[part].rows;
+        bool is_alike = class_of(self, r) == class;
+        if (is_alike && held > 0 &&
+            (held + r->rows > most || (self->asks_gain && !tt_joining_pays(&joining, r))))
             break;
+        if (self->asks_gain)
+            (is_alike ? tt_joining_join : tt_joining_pass)(&joining, r);
+        if (!is_alike)
+            continue;
         tt_queues_take(&self->queues, r);
         tt_batch_table_add(table, part, r);
     }

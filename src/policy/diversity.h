@@ -34,8 +34,9 @@
  * profile each time (sharing_gain.h); with both, no load of the reproduction is served worse than
  * by batching without a window, while the letter is on devices that are full at small batches.
  * Likewise a batch of like lengths has its first wait for its last, and those between for both:
- * with `input: pays` a request joins only where all who wait end sooner for it, all in all, which
- * is seldom under little load, and whenever the queue is long and the batch saves anything.
+ * with `input: pays` a request joins only where the squares of latencies of all who wait add up to
+ * less for it (joining.h), which is seldom under little load, and whenever the queue is long and
+ * the batch saves anything.
  *
  * Options: `bs_max` (64, at most the model's), `pairs` (2), `window` (0; with `input: on` the first
  * stage's duration at bs_max), `comp_wait` (not given: the whole model's latency at bs_max),

@@ -48,18 +48,6 @@ bool tt_stretch_pays(const struct tt_stretch_case *self) {
     return (__int128)(catch_up_ns + together_ns) * rows <= apart;
 }
 
-bool tt_join_pays(const struct tt_join_case *self) {
-    const struct tt_profile *whole = self->model->whole;
-    int32_t length =
-        self->held_length > self->coming_length ? self->held_length : self->coming_length;
-    int64_t more_ns = tt_profile_latency(whole, self->held + self->coming, length) -
-                      tt_profile_latency(whole, self->held, self->held_length);
-    int64_t saved_ns = tt_profile_latency(whole, self->coming, self->coming_length) - more_ns;
-    __int128 gained = (__int128)self->coming * (self->passed_ns + saved_ns) +
-                      (__int128)self->behind_rows * saved_ns;
-    return gained >= (__int128)more_ns * (self->held + self->passed_rows);
-}
-
 bool tt_beside_pays(int32_t running, int64_t running_demand_ppm, int32_t demand_ppm) {
     int64_t before = running_demand_ppm, after = before + demand_ppm;
     if (before < TT_DEMAND_WHOLE)

@@ -8,11 +8,6 @@
  * the two share the device by their mean demands, core/device.h) or after it. Neither future counts
  * who comes later.
  *
- * Does it pay that a request joins a batch that is being made, past those of other lengths who came
- * between (struct tt_join_case)? Joined, the batch takes longer, and all that it holds and passes
- * wait for that; apart, the newcomer runs when its turn comes, and with it all behind it end later
- * by what the device has to do twice.
- *
  * Does it pay to begin beside others? With n batches that demand D of the device together and a new
  * one that demands d, all of about one length: beside, the n + 1 end at max(1, D + d); after, the n
  * end at max(1, D) and the new one 1 later.
@@ -33,16 +28,7 @@ struct tt_stretch_case {
     bool beside;
 };
 
-struct tt_join_case {
-    const struct tt_step_model *model;
-    int32_t held, held_length; /* the batch as it is, in rows */
-    int32_t coming, coming_length;
-    int64_t passed_rows, passed_ns; /* who waits between; how long they take, each alone */
-    int64_t behind_rows;            /* who waits behind the newcomer */
-};
-
 /* Equal sums: it does, since the device has less to do. */
-bool tt_join_pays(const struct tt_join_case *self);
 bool tt_stretch_pays(const struct tt_stretch_case *self);
 /* Demands in millionths. Nothing runs: it does. */
 bool tt_beside_pays(int32_t running, int64_t running_demand_ppm, int32_t demand_ppm);

@@ -1,4 +1,4 @@
-/* D5, D7: what sharing gains, against the device model that it reckons with. */
+/* D7: what sharing gains, against the device model that it reckons with. */
 #include "core/device.h"
 #include "core/profile.h"
 #include "policy/sharing_gain.h"
@@ -108,46 +108,6 @@ static void test_the_rule_agrees_with_the_device(void **state) {
             }
 }
 
-/* Rows that wait, each `takes_ns`, one after the other from `at`: the sum of their ends. */
-static int64_t ends_in_turn(int64_t *at, int64_t takes_ns, int32_t rows) {
-    int64_t sum = 0;
-    for (int32_t i = 0; i < rows; i++)
-        sum += *at += takes_ns;
-    return sum;
-}
-
-/* D5: the rule's two futures, played: the batch, whom it passes, the newcomer, who is behind. */
-static void test_joining_past_others_agrees_with_both_futures(void **state) {
-    (void)state;
-    int32_t paid = 0, cases = 0;
-    for (int32_t beta = 0; beta <= 4000; beta += 250)
-        for (int32_t held = 1; held <= 5; held++)
-            for (int32_t passed = 0; passed <= 6; passed += 2)
-                for (int32_t behind = 0; behind <= 40; behind += 5) {
-                    struct tt_step_model model;
-                    struct tt_step steps[STEPS];
-                    make_model(&model, steps, 1000, beta, TT_DEMAND_WHOLE);
-                    int64_t alone_ns = 1000 + beta, joined_ns = 1000 * (held + 1) + beta;
-                    int64_t at = joined_ns;
-                    int64_t joined = at * (held + 1) + ends_in_turn(&at, 1500, passed);
-                    joined += ends_in_turn(&at, alone_ns, behind);
-                    at = 1000 * held + beta;
-                    int64_t apart = at * held + ends_in_turn(&at, 1500, passed);
-                    apart += ends_in_turn(&at, alone_ns, 1 + behind);
-                    const struct tt_join_case join = {.model = &model,
-                                                      .held = held,
-                                                      .coming = 1,
-                                                      .passed_rows = passed,
-                                                      .passed_ns = 1500 * passed,
-                                                      .behind_rows = behind};
-                    assert_int_equal(tt_join_pays(&join), joined <= apart);
-                    paid += joined <= apart;
-                    cases++;
-                    drop_model(&model);
-                }
-    assert_in_range(paid, cases / 20, cases - cases / 20);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_latency_that_does_not_grow_is_worth_a_stretch),
@@ -155,7 +115,6 @@ int main(void) {
         cmocka_unit_test(test_nobody_waits_for_others_where_the_device_has_room),
         cmocka_unit_test(test_a_batch_begins_beside_others_while_that_pays),
         cmocka_unit_test(test_the_rule_agrees_with_the_device),
-        cmocka_unit_test(test_joining_past_others_agrees_with_both_futures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
