@@ -15,14 +15,15 @@ enum column {
     DEADLINE,
     PRIORITY,
     EXIT_STEP,
+    EXIT_TO,
     TREE,
     CANCEL_AT,
     COLUMNS
 };
 
 static const char *const column_names[COLUMNS] = {
-    "at_ns",       "model",    "input_length", "output_length", "rows",
-    "deadline_ns", "priority", "exit_step",    "tree",          "cancel_at_ns"};
+    "at_ns",    "model",     "input_length", "output_length", "rows",        "deadline_ns",
+    "priority", "exit_step", "exit_to",      "tree",          "cancel_at_ns"};
 
 struct reading {
     struct tt_csv csv;
@@ -50,8 +51,8 @@ static enum tt_err find_columns(struct reading *r) {
         if (!known)
             return tt_fail(TT_ERR_INVALID, r->why,
                            "%s:%lld: unknown column '%s'; there are at_ns, model, input_length, "
-                           "output_length, rows, deadline_ns, priority, exit_step, tree, "
-                           "cancel_at_ns",
+                           "output_length, rows, deadline_ns, priority, exit_step, exit_to, "
+                           "tree, cancel_at_ns",
                            r->csv.path, (long long)r->csv.line, r->csv.columns[i]);
         if (tt_csv_column(&r->csv, r->csv.columns[i]) != i)
             return tt_fail(TT_ERR_INVALID, r->why, "%s:%lld: column '%s' is there twice",
@@ -117,9 +118,27 @@ static enum tt_err check_length(const struct reading *r, const struct tt_arrival
                    model->name, TT_CELL_GRAPH_MAX_CELLS);
 }
 
+/* D8: some steps lie between, and none is walked more than once. */
+static enum tt_err check_skip(const struct reading *r, const struct tt_arrival_file_model *model,
+                              int64_t exit_step, int64_t exit_to) {
+    if (exit_step < 0 || exit_to < exit_step + 2)
+        return tt_fail(
+            TT_ERR_INVALID, r->why,
+            "%s:%lld: exit_to is %lld and exit_step %lld; a request goes on behind some "
+            "steps where exit_to is at least exit_step + 2, and leaves where it is empty",
+            r->csv.path, (long long)r->csv.line, (long long)exit_to, (long long)exit_step);
+    for (int32_t s = 0; s < model->step_count; s++)
+        if (model->step_model->steps[s].kind != TT_STEP_STATIC)
+            return tt_fail(TT_ERR_INVALID, r->why,
+                           "%s:%lld: exit_to: model '%s' has recurrent steps; requests of static "
+                           "ones alone may skip some",
+                           r->csv.path, (long long)r->csv.line, model->name);
+    return TT_OK;
+}
+
 static enum tt_err read_row(struct reading *r, struct tt_sim_arrival *out) {
     struct tt_sim_arrival a = {0};
-    int64_t rows, length, output_length, priority, exit_step;
+    int64_t rows, length, output_length, priority, exit_step, exit_to;
     enum tt_err err = tt_csv_integer(&r->csv, r->at[AT], 0, TT_NEVER / 4, &a.at, r->why);
     if (!err)
         err = find_model(r, &a.model);
@@ -148,6 +167,10 @@ static enum tt_err read_row(struct reading *r, struct tt_sim_arrival *out) {
                     "a step; it must be empty",
                     r->csv.path, (long long)r->csv.line, (long long)exit_step, model->name);
     if (!err)
+        err = optional(r, EXIT_TO, 1, model->step_count - 1, 0, &exit_to);
+    if (!err && exit_to > 0)
+        err = check_skip(r, model, exit_step, exit_to);
+    if (!err)
         err = optional(r, CANCEL_AT, a.at, TT_NEVER - 1, TT_NEVER, &a.cancel_at);
     if (!err && r->at[TREE] >= 0 && r->csv.fields[r->at[TREE]][0] != '\0')
         err = read_tree(r, model, &a.tree);
@@ -158,6 +181,7 @@ static enum tt_err read_row(struct reading *r, struct tt_sim_arrival *out) {
     a.output_length = (int32_t)output_length;
     a.priority = (int32_t)priority;
     a.exit_step = (int32_t)exit_step;
+    a.exit_to = (int32_t)exit_to;
     *out = a;
     return TT_OK;
 }

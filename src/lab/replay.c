@@ -348,6 +348,18 @@ static void tell_of(struct carrying *self, const struct tt_recorded_event *event
 }
 
 /* The fates of the task's items as they were told. False: they cannot be. */
+/* D8: what is known of it for those who would serve it otherwise: it left, or passed over steps. */
+static void note_exit(struct tt_sim_arrival *arrival, const struct tt_step_model *model,
+                      const struct tt_recorded_fate *fate, int32_t last_step_done) {
+    bool skips = fate->fate == TT_FATE_JUMPS && fate->jump > last_step_done + 1 &&
+                 fate->jump < model->step_count && last_step_done >= 0 &&
+                 tt_step_block_of(model, last_step_done).first < 0;
+    if (fate->fate != TT_FATE_LEAVES && !skips)
+        return;
+    arrival->exit_step = last_step_done;
+    arrival->exit_to = skips ? fate->jump : 0;
+}
+
 static bool set_fates(const struct carrying *self, const struct tt_recorded_event *event,
                       struct tt_task *task) {
     if (event->fate_count > task->count)
@@ -362,8 +374,9 @@ static bool set_fates(const struct carrying *self, const struct tt_recorded_even
         item->round = fate->round;
         const struct tt_live_request *known =
             tt_live_requests_find(&self->live, tt_request_arrival(item->request));
-        if (fate->fate == TT_FATE_LEAVES && known && !item->subgraph)
-            self->replay->arrivals[known->arrival].exit_step = event->last_step_done;
+        if (known && !item->subgraph)
+            note_exit(&self->replay->arrivals[known->arrival], self->mechanism.models[task->model],
+                      fate, event->last_step_done);
     }
     return true;
 }

@@ -59,25 +59,25 @@ int64_t tt_sim_cells_count(const struct tt_step_model *model, enum tt_tree shape
 }
 
 enum tt_err tt_sim_cells_steps(struct tt_sim_cells *self, const struct tt_step_model *model,
-                               int32_t length, int32_t exit_step, struct tt_cell_graph **out_graph,
-                               struct tt_message *why) {
+                               int32_t length, struct tt_sim_exit exit,
+                               struct tt_cell_graph **out_graph, struct tt_message *why) {
     if (!reserve(self, model->step_count))
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d cells", model->step_count);
     int32_t count = 0;
-    bool leaves = false;
-    for (int32_t step = 0; step < model->step_count && !leaves;) {
+    for (int32_t step = 0; step < model->step_count;) {
         int32_t last = tt_step_last_of(model, step);
-        leaves = exit_step >= 0 && exit_step <= last;
+        bool exits = exit.step >= step && exit.step <= last, leaves = exits && exit.to == 0;
         self->sources[count] = count - 1;
-        self->specs[count] = (struct tt_cell_spec){
-            .first_step = step,
-            .last_step = last,
-            .repeat = leaves ? 1 : times_run(model, step, length),
-            .open_ended = !leaves && model->steps[step].kind == TT_STEP_DECODER,
-            .source_count = count > 0,
-            .sources = &self->sources[count]};
+        self->specs[count] =
+            (struct tt_cell_spec){.first_step = step,
+                                  .last_step = last,
+                                  .repeat = leaves ? 1 : times_run(model, step, length),
+                                  .open_ended =
+                                      !leaves && model->steps[step].kind == TT_STEP_DECODER,
+                                  .source_count = count > 0,
+                                  .sources = &self->sources[count]};
         count++;
-        step = last + 1;
+        step = leaves ? model->step_count : exits ? exit.to : last + 1;
     }
     return tt_cell_graph_new(self->specs, count, model->step_count, out_graph, why);
 }

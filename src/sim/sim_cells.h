@@ -18,6 +18,12 @@ enum tt_tree {
     TT_TREE_RANDOM,   /* drawn like parse trees */
 };
 
+/* Behind the first cell that runs `step` (-1: none does) the request leaves, or goes on at `to`
+ * where that is not 0. */
+struct tt_sim_exit {
+    int32_t step, to;
+};
+
 struct tt_sim_cells {
     struct tt_cell_spec *specs;
     int32_t *sources;
@@ -29,11 +35,11 @@ void tt_sim_cells_fini(struct tt_sim_cells *self);
 /* How many cells a request of the length takes, open ends at their longest; more than
  * TT_CELL_GRAPH_MAX_CELLS make no graph. */
 int64_t tt_sim_cells_count(const struct tt_step_model *model, enum tt_tree shape, int32_t length);
-/* A request that leaves at `exit_step` has no cells behind the first that runs this step; -1: it
- * walks all. Errors: those of tt_cell_graph_new. */
+/* Errors: those of tt_cell_graph_new. */
 TT_MUST_CHECK enum tt_err tt_sim_cells_steps(struct tt_sim_cells *self,
                                              const struct tt_step_model *model, int32_t length,
-                                             int32_t exit_step, struct tt_cell_graph **out_graph,
+                                             struct tt_sim_exit exit,
+                                             struct tt_cell_graph **out_graph,
                                              struct tt_message *why);
 TT_MUST_CHECK enum tt_err tt_sim_cells_tree(struct tt_sim_cells *self,
                                             const struct tt_step_model *model, enum tt_tree shape,

@@ -45,7 +45,7 @@ struct sim_executor {
 struct sim_request {
     int64_t number;
     int64_t started_at;
-    int32_t exit_step;
+    int32_t exit_step, exit_to;
     int32_t output_length;
     int32_t *ends; /* of given cells, by spec; NULL: as long as the output */
 };
@@ -195,6 +195,20 @@ static void find_ends(struct tt_simulation *self, struct tt_task *task) {
     }
 }
 
+/* D8: where the request goes from the end of the task. */
+static void take_exit(const struct tt_simulation *self, const struct tt_task *task,
+                      struct tt_task_item *item) {
+    const struct sim_request *request = &self->requests[item->request->handle.index];
+    if (request->exit_step < 0 || task->last_step_done < request->exit_step)
+        return;
+    if (request->exit_to == 0) {
+        item->fate = TT_FATE_LEAVES;
+    } else if (task->last_step_done + 1 < request->exit_to) {
+        item->fate = TT_FATE_JUMPS;
+        item->jump = request->exit_to;
+    }
+}
+
 static void finish(struct tt_simulation *self, int32_t number, enum tt_outcome outcome) {
     struct sim_executor *executor = &self->executors[number];
     struct tt_task *task = tt_mechanism_oldest(&self->mechanism, number);
@@ -208,11 +222,8 @@ static void finish(struct tt_simulation *self, int32_t number, enum tt_outcome o
         struct tt_walk_lengths lengths = lengths_of(self);
         tt_walk_settle(&executor->walk, task, &lengths);
     }
-    for (int32_t i = 0; self->any_exit && i < task->count; i++) {
-        int32_t exit_step = self->requests[task->items[i].request->handle.index].exit_step;
-        if (exit_step >= 0 && task->last_step_done >= exit_step && outcome != TT_OUTCOME_ABORTED)
-            task->items[i].fate = TT_FATE_LEAVES;
-    }
+    for (int32_t i = 0; self->any_exit && outcome != TT_OUTCOME_ABORTED && i < task->count; i++)
+        take_exit(self, task, &task->items[i]);
     tt_mechanism_finished(&self->mechanism, self->now, task);
     self->told = true;
     self->events++;
@@ -400,7 +411,8 @@ static int32_t *unfold(struct tt_simulation *self, const struct tt_sim_arrival *
         err = tt_sim_cells_text(&self->unfold, model->step_model, arrival->tree, &graph, NULL);
     else if (model->tree == TT_TREE_NONE)
         err = tt_sim_cells_steps(&self->unfold, model->step_model, arrival->length,
-                                 arrival->exit_step, &graph, NULL);
+                                 (struct tt_sim_exit){arrival->exit_step, arrival->exit_to}, &graph,
+                                 NULL);
     else
         err = tt_sim_cells_tree(&self->unfold, model->step_model, model->tree, arrival->length,
                                 self->seed + (uint64_t)number, &graph, NULL);
@@ -442,9 +454,10 @@ static void admit(struct tt_simulation *self, const struct tt_sim_arrival *arriv
         (struct sim_request){.number = number,
                              .started_at = -1,
                              .exit_step = arrival->exit_step,
+                             .exit_to = arrival->exit_to,
                              .output_length = arrival->output_length,
                              .ends = ends};
-    if (arrival->exit_step >= 0 && !told.graph) /* a graph of cells ends there as it is */
+    if (arrival->exit_step >= 0 && !told.graph) /* a graph of cells has its course in itself */
         self->any_exit = true;
     if (self->pooled)
         tt_input_pool_arrived(&self->pool, self->now, request,

@@ -39,8 +39,9 @@ struct tt_sim_arrival {
     int32_t length;
     int32_t output_length;
     int32_t priority;
-    int32_t
-        exit_step; /* leaves at the end of the task in which this step ran; -1: walks all steps */
+    /* D8: at the end of the task in which this step ran it leaves (-1: it walks all steps); or goes
+     * on at step `exit_to`, if that is more than 0 and not behind it already. */
+    int32_t exit_step, exit_to;
     const char *tree; /* written down (sim/sim_cells.h), instead of the model's shape; borrowed
                          until the request has left; NULL: none */
 };

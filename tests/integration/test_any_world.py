@@ -127,7 +127,8 @@ class Model:
         often = {"static": 1, "encoder": request["length"], "decoder": max(1, request["output"])}
         runs = [often[kind] for kind, _ in self.steps]
         leaves = len(runs) if request["exit"] is None else request["exit"] + 1
-        return runs[:leaves] + [0] * (len(runs) - leaves)
+        goes_on = request["goes_on"] or len(runs)
+        return [often if k < leaves or k >= goes_on else 0 for k, often in enumerate(runs)]
 
 
 class World:
@@ -158,6 +159,8 @@ class World:
             if self.policy == "elastic":
                 rows = 1
             can_leave = model.shape == "stages" and prng.random() < 0.3
+            leaves = prng.randrange(len(model.steps)) if can_leave else None
+            skips = can_leave and leaves + 2 < len(model.steps) and prng.random() < 0.5
             self.requests.append(
                 {
                     "number": number,
@@ -168,7 +171,8 @@ class World:
                     "output": prng.randrange(0, LONGEST_OUTPUT + 1) if model.is_recurrent else 0,
                     "deadline": at + prng.randrange(1, 20000) * US if prng.random() < 0.5 else None,
                     "priority": prng.choice((0, 0, 1, 2)),
-                    "exit": prng.randrange(len(model.steps)) if can_leave else None,
+                    "exit": leaves,
+                    "goes_on": prng.randrange(leaves + 2, len(model.steps)) if skips else None,
                     "cancel": at + prng.randrange(6000) * US if prng.random() < 0.1 else None,
                 }
             )
@@ -180,10 +184,10 @@ class World:
         text += f'load {{ file: "arrivals.csv" }}\npolicy {{ name: "{self.policy}" {options}}}\n'
         self.path = pathlib.Path(self.folder, "any.pbtxt")
         self.path.write_text(text)
-        rows = "at_ns,model,input_length,output_length,rows,deadline_ns,priority,exit_step,cancel_at_ns\n"
+        rows = "at_ns,model,input_length,output_length,rows,deadline_ns,priority,exit_step,exit_to,cancel_at_ns\n"
         for r in self.requests:
             given = (r["at"], r["model"].name, r["length"] or None, r["output"] if r["model"].is_recurrent else None, r["rows"])
-            given += (r["deadline"], r["priority"], r["exit"], r["cancel"])
+            given += (r["deadline"], r["priority"], r["exit"], r["goes_on"], r["cancel"])
             rows += ",".join("" if value is None else str(value) for value in given) + "\n"
         pathlib.Path(self.folder, "arrivals.csv").write_text(rows)
 

@@ -59,6 +59,8 @@ static inline bool world_next(void *context, struct tt_sim_arrival *out) {
         out->cancel_at = w->at + world_draw(w, 30 * TT_MS);
     if (world_draw(w, 8) == 0)
         out->exit_step = (int32_t)world_draw(w, m->step_count);
+    if (out->exit_step >= 0 && out->exit_step < m->step_count - 2 && !m->output_quantiles)
+        out->exit_to = world_draw(w, 2) ? out->exit_step + 2 : 0;
     return true;
 }
 

@@ -239,6 +239,14 @@ static void nonsense_is_told_with_its_line(void **state) {
     assert_refused(with_file, "bad.csv:3: at_ns 4 comes after 5");
     write_file(OUT("bad.csv"), "model,at_ns,rows\nM,5,0\n");
     assert_refused(with_file, "bad.csv:2: rows is '0'");
+    write_file(OUT("bad.csv"), "model,at_ns,exit_step,exit_to\nM,5,0,1\n");
+    assert_refused(with_file, "bad.csv:2: exit_to is '1'");
+    write_file(OUT("bad.csv"), "model,at_ns,exit_step,exit_to\nS,5,1,2\n");
+    assert_refused(DEVICE
+                   "model { name: \"S\" step { profile { linear { beta_ms: 1 } } } step { "
+                   "profile { linear { beta_ms: 1 } } } step { profile { linear { beta_ms: 1 "
+                   "} } } }\nload { file: 'test_experiment_bad.csv' }",
+                   "bad.csv:2: exit_to is 2 and exit_step 1; a request goes on behind some steps");
     write_file(OUT("bad.csv"), "model,at_ns\nM,5,7\n");
     assert_refused(with_file, "bad.csv:2: 3 fields");
 }

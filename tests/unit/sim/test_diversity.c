@@ -269,6 +269,33 @@ static void early_exits_leave_at_the_boundary(void **state) {
     tt_profile_free(whole);
 }
 
+/* D8: who skips B and C overtakes: the two are in D while the others are in B. */
+static void who_skips_stages_goes_on_behind_them(void **state) {
+    (void)state;
+    struct tt_profile *step = profile_of(one_unit, 0, 0.25), *whole = profile_of(four_units, 0, 1);
+    struct tt_step steps[] = {{"A", step, 0}, {"B", step, 0}, {"C", step, 0}, {"D", step, 0}};
+    struct tt_step_model model = {.name = "m",
+                                  .step_count = 4,
+                                  .steps = steps,
+                                  .whole = whole,
+                                  .slo_ns = TT_NEVER,
+                                  .max_batch = 4,
+                                  .slots = 4};
+    struct world world = {.executors = 4};
+    for (int i = 0; i < 4; i++)
+        arrive(&world, 0, 0);
+    world.arrivals[1].exit_step = world.arrivals[2].exit_step = 0;
+    world.arrivals[1].exit_to = world.arrivals[2].exit_to = 3;
+    run(&world, &model);
+    assert_int_equal(world.latency[0], 4 * T);
+    assert_int_equal(world.latency[1], 2 * T);
+    assert_int_equal(world.latency[3], 4 * T);
+    /* Each of the two has a part of its own, and D one executor: */
+    assert_int_equal(world.latency[2], 3 * T);
+    tt_profile_free(step);
+    tt_profile_free(whole);
+}
+
 /* D2: with one slot for four stages the second request begins when the first has left; with two
  * they follow each other, and the third begins when the first has left. */
 static void who_finds_no_slot_waits(void **state) {
@@ -368,6 +395,8 @@ static void random_worlds_lose_nothing(void **state) {
             arrival->rows = tt_prng_below(&prng, 5) ? 1 : 1 + (int32_t)tt_prng_below(&prng, 4);
             if (tt_prng_below(&prng, 4) == 0)
                 arrival->exit_step = (int32_t)tt_prng_below(&prng, (uint64_t)model.step_count);
+            if (arrival->exit_step >= 0 && arrival->exit_step < model.step_count - 2)
+                arrival->exit_to = tt_prng_below(&prng, 2) ? arrival->exit_step + 2 : 0;
             if (tt_prng_below(&prng, 8) == 0)
                 arrival->cancel_at = at + (int64_t)tt_prng_below(&prng, 40 * T);
             if (tt_prng_below(&prng, 2) == 0)
@@ -391,6 +420,7 @@ int main(void) {
         cmocka_unit_test(figure_3_operator_diversity),
         cmocka_unit_test(figure_3_load_diversity),
         cmocka_unit_test(early_exits_leave_at_the_boundary),
+        cmocka_unit_test(who_skips_stages_goes_on_behind_them),
         cmocka_unit_test(who_finds_no_slot_waits),
         cmocka_unit_test(a_stretch_takes_slots),
         cmocka_unit_test(random_worlds_lose_nothing),

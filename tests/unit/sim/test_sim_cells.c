@@ -139,7 +139,7 @@ static void steps_are_a_row_of_chains(void **state) {
         .step_count = 5, .steps = steps, .output_quantiles = quantiles};
     struct tt_sim_cells cells = {0};
     struct tt_cell_graph *graph;
-    assert_int_equal(tt_sim_cells_steps(&cells, &model, 4, -1, &graph, NULL), TT_OK);
+    assert_int_equal(tt_sim_cells_steps(&cells, &model, 4, (struct tt_sim_exit){-1, 0}, &graph, NULL), TT_OK);
     assert_int_equal(graph->subgraph_count, 4);
     const int32_t counts[] = {1, 4, 1, 7}, first[] = {0, 1, 3, 4}, last[] = {0, 2, 3, 4};
     for (int32_t i = 0; i < 4; i++) {
@@ -153,10 +153,12 @@ static void steps_are_a_row_of_chains(void **state) {
 
     /* Who leaves has one cell more than those that do not run its step. */
     const struct {
-        int32_t exit_step, subgraphs, cells;
-    } leavers[] = {{0, 1, 1}, {1, 2, 2}, {2, 2, 2}, {3, 3, 6}, {4, 4, 7}};
+        struct tt_sim_exit exit;
+        int32_t subgraphs, cells;
+    } leavers[] = {{{0, 0}, 1, 1}, {{1, 0}, 2, 2}, {{2, 0}, 2, 2}, {{3, 0}, 3, 6},
+                   {{4, 0}, 4, 7}, {{0, 3}, 3, 9}, {{0, 4}, 2, 8}};
     for (size_t i = 0; i < TT_COUNT(leavers); i++) {
-        assert_int_equal(tt_sim_cells_steps(&cells, &model, 4, leavers[i].exit_step, &graph, NULL),
+        assert_int_equal(tt_sim_cells_steps(&cells, &model, 4, leavers[i].exit, &graph, NULL),
                          TT_OK);
         assert_int_equal(graph->subgraph_count, leavers[i].subgraphs);
         assert_int_equal(graph->cell_count, leavers[i].cells);
