@@ -68,14 +68,13 @@ enum tt_err tt_sim_cells_steps(struct tt_sim_cells *self, const struct tt_step_m
         int32_t last = tt_step_last_of(model, step);
         bool exits = exit.step >= step && exit.step <= last, leaves = exits && exit.to == 0;
         self->sources[count] = count - 1;
-        self->specs[count] =
-            (struct tt_cell_spec){.first_step = step,
-                                  .last_step = last,
-                                  .repeat = leaves ? 1 : times_run(model, step, length),
-                                  .open_ended =
-                                      !leaves && model->steps[step].kind == TT_STEP_DECODER,
-                                  .source_count = count > 0,
-                                  .sources = &self->sources[count]};
+        self->specs[count] = (struct tt_cell_spec){
+            .first_step = step,
+            .last_step = last,
+            .repeat = leaves ? 1 : times_run(model, step, length),
+            .open_ended = !leaves && model->steps[step].kind == TT_STEP_DECODER,
+            .source_count = count > 0,
+            .sources = &self->sources[count]};
         count++;
         step = leaves ? model->step_count : exits ? exit.to : last + 1;
     }

@@ -139,7 +139,8 @@ static void steps_are_a_row_of_chains(void **state) {
         .step_count = 5, .steps = steps, .output_quantiles = quantiles};
     struct tt_sim_cells cells = {0};
     struct tt_cell_graph *graph;
-    assert_int_equal(tt_sim_cells_steps(&cells, &model, 4, (struct tt_sim_exit){-1, 0}, &graph, NULL), TT_OK);
+    assert_int_equal(
+        tt_sim_cells_steps(&cells, &model, 4, (struct tt_sim_exit){-1, 0}, &graph, NULL), TT_OK);
     assert_int_equal(graph->subgraph_count, 4);
     const int32_t counts[] = {1, 4, 1, 7}, first[] = {0, 1, 3, 4}, last[] = {0, 2, 3, 4};
     for (int32_t i = 0; i < 4; i++) {
