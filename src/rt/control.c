@@ -26,6 +26,7 @@ struct tt_control {
         *retiring; /* by `next`: shown until the next catalogue, ours to let go */
     bool publish_failed;
     int32_t ready_count, model_count;
+    int32_t leaving_count; /* retired and not unloaded yet */
     /* From other threads */
     struct tt_lock lock;
     struct tt_model_command *commands; /* the newest first */
@@ -63,6 +64,7 @@ static void retire(struct tt_control *self, struct tt_version_entry *version) {
     struct tt_served_model *model = version->model;
     version->model = NULL;
     version->leaving_count++;
+    self->leaving_count++;
     model->next = self->retiring;
     self->retiring = model;
 }
@@ -82,12 +84,17 @@ static void publish(struct tt_control *self) {
     self->retiring = NULL;
 }
 
-/* Frees what nobody holds any more. */
-static void reap(struct tt_control *self) {
+static struct tt_served_model *take_unused(struct tt_control *self) {
     tt_lock_take(&self->lock);
     struct tt_served_model *unused = self->unused;
     self->unused = NULL;
     tt_lock_give(&self->lock);
+    return unused;
+}
+
+/* Frees what nobody holds any more. */
+static void reap(struct tt_control *self) {
+    struct tt_served_model *unused = take_unused(self);
     bool changed = false;
     for (struct tt_served_model *model = unused, *next; model; model = next) {
         next = model->next;
@@ -96,6 +103,7 @@ static void reap(struct tt_control *self) {
         say(self, TT_LOG_INFO, "model %s version %s: %s", model->name, model->version,
             version->model ? "its predecessor is unloaded" : "unloaded");
         tt_loader_unload(self->loader, model);
+        self->leaving_count--;
         if (--version->leaving_count == 0 && version->state == TT_MODEL_UNLOADING) {
             tt_version_entry_set(version, TT_MODEL_UNAVAILABLE, "unloaded");
             changed = true;
@@ -517,6 +525,19 @@ struct tt_serving *tt_control_serving(struct tt_control *self) {
 int32_t tt_control_ready_count(const struct tt_control *self) { return self->ready_count; }
 int32_t tt_control_model_count(const struct tt_control *self) { return self->model_count; }
 
+/* All requests have their answers, but cells of those that ended early may still run. */
+static void await_leaving(struct tt_control *self) {
+    while (self->leaving_count > 0) {
+        for (struct tt_served_model *model = take_unused(self), *next; model; model = next) {
+            next = model->next;
+            tt_loader_unload(self->loader, model);
+            self->leaving_count--;
+        }
+        if (self->leaving_count > 0)
+            tt_parker_park(&self->parker, TT_NEVER);
+    }
+}
+
 void tt_control_close(struct tt_control *take_self) {
     if (!take_self)
         return;
@@ -534,10 +555,7 @@ void tt_control_close(struct tt_control *take_self) {
             next = model->next;
             tt_served_model_unref(model);
         }
-        for (struct tt_served_model *model = take_self->unused, *next; model; model = next) {
-            next = model->next;
-            tt_loader_unload(take_self->loader, model);
-        }
+        await_leaving(take_self);
     }
     tt_loader_close(take_self->loader);
     tt_serving_close(take_self->serving);

@@ -329,6 +329,27 @@ static void test_refused(void **state) {
     client_close(&client);
 }
 
+/* Who takes the server down waits for cells that run in vain. */
+static void test_closed_while_cells_run(void **state) {
+    (void)state;
+    static struct ask asks[REQUESTS];
+    make_cell_models();
+    for (int round = 0; round < 10; round++) {
+        struct client client;
+        client_open(&client, 2);
+        struct tt_served_model *model = find(&client, "chain");
+        for (int i = 0; i < REQUESTS; i++) {
+            asks[i].length = 60;
+            send(&client, model, &asks[i]);
+        }
+        for (int i = 0; i < REQUESTS; i++)
+            if (asks[i].infer)
+                tt_infer_cancel(asks[i].infer);
+        wait_until(&client, 0);
+        client_close(&client);
+    }
+}
+
 /* C6: while nobody joins or leaves, no state is copied; when somebody does, it is counted. */
 static void test_states_stay(void **state) {
     (void)state;
@@ -395,6 +416,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_lazy_pads_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_wrong_policies, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_closed_while_cells_run, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_states_stay, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
