@@ -1,7 +1,6 @@
 #include "engine/cell_step.h"
 
 #include "base/clock.h"
-#include "engine/ort_tensor.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +12,9 @@ void tt_cell_desk_fini(struct tt_cell_desk *self) {
         tt_gather_buffer_fini(&self->inputs[i]);
         tt_gather_buffer_fini(&self->outputs[i]);
     }
+    tt_ort_values_fini(&self->values);
     free(self->rows);
+    free(self->movers);
     free(self->cells);
     *self = (struct tt_cell_desk){0};
 }
@@ -22,9 +23,13 @@ static bool ensure_rows(struct tt_cell_desk *self, int32_t count) {
     if (count <= self->row_capacity)
         return true;
     const char **rows = realloc(self->rows, (size_t)count * 2 * sizeof(*rows));
-    if (!rows)
+    if (rows)
+        self->rows = rows;
+    int32_t *movers = realloc(self->movers, (size_t)count * 2 * sizeof(*movers));
+    if (movers)
+        self->movers = movers;
+    if (!rows || !movers)
         return false;
-    self->rows = rows;
     self->row_capacity = count * 2;
     return true;
 }
@@ -47,28 +52,44 @@ static const struct tt_cell_plan *plan_of(const struct tt_cell_batch *batch) {
     return &batch->model->cells->plans[batch->type];
 }
 
-/* C6: the first of the slots that the cells read as their first source, those that move where they
- * move to, if these are adjacent; else -1. */
-static int32_t first_read(const struct tt_cell_batch *batch) {
-    int32_t first = -1;
+/* C6: where the cells' rows lie. */
+struct places {
+    int32_t read;        /* the first of the slots that they read as their first source, those that
+                            move where they move to, if these are adjacent; else -1 */
+    int32_t written;     /* so the slots that they write, those that move out their exits */
+    int32_t mover_count; /* of desk->movers: cells that move in or out */
+};
+
+static struct places places_of(const struct tt_cell_batch *batch) {
+    struct places places = {0};
+    bool reads_range = true, writes_range = true;
     for (int32_t i = 0; i < batch->count; i++) {
         const struct tt_engine_cell *cell = &batch->cells[i];
-        int32_t slot = cell->moves_in ? cell->seat : cell->sources[0];
-        if (i == 0)
-            first = slot;
-        if (slot < 0 || slot != first + i)
-            return -1;
+        int32_t read = cell->moves_in ? cell->seat : cell->sources[0];
+        int32_t written = cell->moves_out ? cell->exit : cell->slot;
+        if (i == 0) {
+            places.read = read;
+            places.written = written;
+        }
+        reads_range &= read == places.read + i;
+        writes_range &= written == places.written + i;
+        batch->desk->movers[places.mover_count] = i;
+        places.mover_count += cell->moves_in | cell->moves_out;
     }
-    return first;
+    if (!reads_range || places.read < 0)
+        places.read = -1;
+    if (!writes_range)
+        places.written = -1;
+    return places;
 }
 
 /* The rows as one, where they lie, after a few were moved there. */
 static const void *move_few(const struct tt_cell_batch *batch, const struct tt_cell_input *input,
-                            int32_t first) {
+                            const struct places *places) {
     const struct tt_cell_tensor *tensor = &batch->model->cells->tensors[input->state];
     size_t moved = 0;
-    for (int32_t i = 0; i < batch->count; i++) {
-        const struct tt_engine_cell *cell = &batch->cells[i];
+    for (int32_t m = 0; m < places->mover_count; m++) {
+        const struct tt_engine_cell *cell = &batch->cells[batch->desk->movers[m]];
         if (!cell->moves_in)
             continue;
         int32_t source = cell->sources[0];
@@ -78,7 +99,7 @@ static const void *move_few(const struct tt_cell_batch *batch, const struct tt_c
     }
     batch->task->gathered_bytes += (int64_t)moved;
     batch->task->spared_bytes += (int64_t)(input->row_bytes * (size_t)batch->count - moved);
-    return tt_cell_row(tensor, first);
+    return tt_cell_row(tensor, places->read);
 }
 
 /* Where the rows of a state input lie: in slots, or in the initial row. */
@@ -137,7 +158,8 @@ static enum tt_err bind(const struct tt_cell_batch *batch, enum tt_dtype dtype,
                         OrtValue **out_value, struct tt_message *why) {
     struct tt_tensor_view view = {.bytes = bytes, .size_bytes = size_bytes, .shape = *shape};
     view.shape.dims[0] = batch->count;
-    return tt_ort_value_new(batch->model->library, dtype, &view, out_value, why);
+    return tt_ort_values_find(&batch->desk->values, batch->model->library, dtype, &view, out_value,
+                              why);
 }
 
 static enum tt_err find_rows(const struct tt_cell_batch *batch, const struct tt_cell_input *input,
@@ -148,16 +170,17 @@ static enum tt_err find_rows(const struct tt_cell_batch *batch, const struct tt_
     return TT_OK;
 }
 
-static enum tt_err bind_inputs(const struct tt_cell_batch *batch, struct tt_message *why) {
+static enum tt_err bind_inputs(const struct tt_cell_batch *batch, const struct places *places,
+                               struct tt_message *why) {
     const struct tt_cell_plan *plan = plan_of(batch);
-    int32_t first = first_read(batch);
     for (int32_t i = 0; i < plan->input_count; i++) {
         const struct tt_cell_input *input = &plan->inputs[i];
-        bool is_range = first >= 0 && input->state >= 0 && input->source == 0 && !input->lacking;
+        bool is_range =
+            places->read >= 0 && input->state >= 0 && input->source == 0 && !input->lacking;
         enum tt_err err = is_range ? TT_OK : find_rows(batch, input, why);
         if (err)
             return err;
-        const void *bytes = is_range ? move_few(batch, input, first)
+        const void *bytes = is_range ? move_few(batch, input, places)
                                      : as_one(batch, input, &batch->desk->inputs[i]);
         if (!bytes)
             return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a batch of cells");
@@ -171,27 +194,15 @@ static enum tt_err bind_inputs(const struct tt_cell_batch *batch, struct tt_mess
     return TT_OK;
 }
 
-static int32_t written(const struct tt_engine_cell *cell) {
-    return cell->moves_out ? cell->exit : cell->slot;
-}
-
-static bool slots_adjacent(const struct tt_cell_batch *batch) {
-    int32_t first = written(&batch->cells[0]);
-    for (int32_t i = 1; i < batch->count; i++)
-        if (written(&batch->cells[i]) != first + i)
-            return false;
-    return true;
-}
-
-static enum tt_err bind_outputs(const struct tt_cell_batch *batch, bool in_place,
+static enum tt_err bind_outputs(const struct tt_cell_batch *batch, const struct places *places,
                                 struct tt_message *why) {
     const struct tt_cell_plan *plan = plan_of(batch);
     for (int32_t o = 0; o < plan->output_count; o++) {
         const struct tt_cell_tensor *tensor =
             &batch->model->cells->tensors[plan->outputs[o].tensor];
         size_t bytes = tensor->row_bytes * (size_t)batch->count;
-        void *to = in_place ? tt_cell_row(tensor, written(&batch->cells[0]))
-                            : ensure_bytes(&batch->desk->outputs[o], bytes);
+        void *to = places->written >= 0 ? tt_cell_row(tensor, places->written)
+                                        : ensure_bytes(&batch->desk->outputs[o], bytes);
         if (!to)
             return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a batch of cells");
         enum tt_err err = bind(batch, tensor->dtype, &tensor->shape, to, bytes,
@@ -204,45 +215,41 @@ static enum tt_err bind_outputs(const struct tt_cell_batch *batch, bool in_place
 
 /* ---- putting down ---- */
 
-static void put_down(const struct tt_cell_batch *batch, bool in_place) {
+/* From where the run wrote them: in place but for those that move out, or elsewhere. */
+static void put_down_output(const struct tt_cell_batch *batch, const struct places *places,
+                            const struct tt_cell_tensor *tensor, const char *elsewhere) {
+    bool in_place = places->written >= 0;
+    int32_t count = in_place ? places->mover_count : batch->count;
+    for (int32_t k = 0; k < count; k++) {
+        int32_t i = in_place ? batch->desk->movers[k] : k;
+        const struct tt_engine_cell *cell = &batch->cells[i];
+        if (in_place && !cell->moves_out)
+            continue;
+        memcpy(tt_cell_row(tensor, cell->slot),
+               in_place ? tt_cell_row(tensor, cell->exit)
+                        : elsewhere + tensor->row_bytes * (size_t)i,
+               tensor->row_bytes);
+        batch->task->gathered_bytes += (int64_t)tensor->row_bytes;
+    }
+}
+
+static void put_down(const struct tt_cell_batch *batch, const struct places *places) {
     const struct tt_ort_cells *cells = batch->model->cells;
     const struct tt_cell_plan *plan = plan_of(batch);
     for (int32_t o = 0; o < plan->output_count; o++) {
         const struct tt_cell_output *output = &plan->outputs[o];
         const struct tt_cell_tensor *tensor = &cells->tensors[output->tensor];
-        const char *from = batch->desk->outputs[o].bytes;
-        for (int32_t i = 0; i < batch->count; i++) {
-            const struct tt_engine_cell *cell = &batch->cells[i];
-            if (in_place && !cell->moves_out)
-                continue;
-            memcpy(tt_cell_row(tensor, cell->slot),
-                   in_place ? tt_cell_row(tensor, cell->exit)
-                            : from + tensor->row_bytes * (size_t)i,
-                   tensor->row_bytes);
-            batch->task->gathered_bytes += (int64_t)tensor->row_bytes;
-        }
+        put_down_output(batch, places, tensor, batch->desk->outputs[o].bytes);
         for (int32_t c = 0; c < output->copy_count; c++)
             for (int32_t i = 0; i < batch->count; i++)
                 memcpy(tt_cell_row(&cells->tensors[output->copies[c]], batch->cells[i].slot),
                        tt_cell_row(tensor, batch->cells[i].slot), tensor->row_bytes);
     }
-    for (int32_t i = 0; i < batch->count; i++) {
+    for (int32_t i = 0; i < batch->count; i++)
         cells->type_of[batch->cells[i].slot] = (uint8_t)batch->type;
-        if (plan->emits_integer)
-            batch->cells[i].emitted =
-                tt_cell_integer(&cells->tensors[plan->emit], batch->cells[i].slot);
-    }
-}
-
-static void release_values(const struct tt_cell_batch *batch) {
-    const OrtApi *api = batch->model->library->api;
-    const struct tt_cell_plan *plan = plan_of(batch);
-    for (int32_t i = 0; i < plan->input_count; i++)
-        if (batch->desk->bound_inputs[i])
-            api->ReleaseValue((OrtValue *)batch->desk->bound_inputs[i]);
-    for (int32_t o = 0; o < plan->output_count; o++)
-        if (batch->desk->bound_outputs[o])
-            api->ReleaseValue(batch->desk->bound_outputs[o]);
+    for (int32_t i = 0; plan->emits_integer && i < batch->count; i++)
+        batch->cells[i].emitted =
+            tt_cell_integer(&cells->tensors[plan->emit], batch->cells[i].slot);
 }
 
 enum tt_err tt_cell_step_run(struct tt_cell_batch *batch, struct tt_message *why) {
@@ -250,15 +257,13 @@ enum tt_err tt_cell_step_run(struct tt_cell_batch *batch, struct tt_message *why
     const struct tt_ort_step *step = &batch->model->steps[batch->type];
     struct tt_cell_desk *desk = batch->desk;
     tt_assert(batch->count <= plan_of(batch)->max_batch);
-    memset(desk->bound_inputs, 0, sizeof(desk->bound_inputs));
-    memset(desk->bound_outputs, 0, sizeof(desk->bound_outputs));
     if (!ensure_rows(desk, batch->count))
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a batch of cells");
-    bool in_place = slots_adjacent(batch);
     int64_t began_at = tt_clock_now();
-    enum tt_err err = bind_inputs(batch, why);
+    struct places places = places_of(batch);
+    enum tt_err err = bind_inputs(batch, &places, why);
     if (!err)
-        err = bind_outputs(batch, in_place, why);
+        err = bind_outputs(batch, &places, why);
     int64_t bound_at = tt_clock_now();
     if (!err)
         err = tt_ort_check(library,
@@ -271,8 +276,8 @@ enum tt_err tt_cell_step_run(struct tt_cell_batch *batch, struct tt_message *why
     batch->task->infer_ns += tt_clock_now() - bound_at;
     batch->task->cell_count += batch->count;
     if (!err)
-        put_down(batch, in_place);
-    release_values(batch);
+        put_down(batch, &places);
+    tt_ort_values_settle(&desk->values);
     return err;
 }
 

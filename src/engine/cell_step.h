@@ -10,13 +10,16 @@
 
 #include "engine/cell_model.h"
 #include "engine/gather.h"
+#include "engine/ort_values.h"
 
 /* An executor's memory, kept from task to task. All zero in the beginning. */
 struct tt_cell_desk {
     struct tt_gather_buffer inputs[TT_MAX_TENSORS], outputs[TT_MAX_TENSORS];
     const OrtValue *bound_inputs[TT_MAX_TENSORS];
     OrtValue *bound_outputs[TT_MAX_TENSORS];
+    struct tt_ort_values values;
     const char **rows;            /* of the input at hand */
+    int32_t *movers;              /* of the batch at hand: cells that move in or out */
     struct tt_engine_cell *cells; /* of a walk at hand */
     int32_t row_capacity, cell_capacity;
 };
