@@ -240,28 +240,17 @@ enum tt_err tt_cell_graph_new(const struct tt_cell_spec *specs, int32_t spec_cou
 
 void tt_cell_graph_free(struct tt_cell_graph *take_graph) { free(take_graph); }
 
-int32_t tt_cell_subgraph_take(struct tt_cell_graph *self, struct tt_cell_subgraph *subgraph) {
-    tt_assert(subgraph->waits_for == 0 && !subgraph->over);
-    tt_assert(subgraph->ready > 0);
-    subgraph->ready--;
-    int32_t cell = subgraph->submitted++;
-    if (subgraph->is_chain)
-        return cell;
-    cell = subgraph->first_ready;
-    subgraph->first_ready = self->cells[cell].next_ready;
+int32_t tt_cell_subgraph_take_spec(struct tt_cell_graph *self, struct tt_cell_subgraph *subgraph) {
+    int32_t spec = subgraph->first_ready;
+    subgraph->first_ready = self->cells[spec].next_ready;
     if (subgraph->first_ready < 0)
         subgraph->last_ready = -1;
-    return cell;
+    return spec;
 }
 
-void tt_cell_subgraph_submitted(struct tt_cell_graph *self, struct tt_cell_subgraph *subgraph,
-                                int32_t cell) {
-    if (subgraph->is_chain) {
-        tt_assert(subgraph->ready == 0 && subgraph->submitted == cell + 1);
-        subgraph->ready = subgraph->submitted < subgraph->count;
-        return;
-    }
-    const struct tt_cell *done = &self->cells[cell];
+void tt_cell_subgraph_spec_submitted(struct tt_cell_graph *self, struct tt_cell_subgraph *subgraph,
+                                     int32_t spec) {
+    const struct tt_cell *done = &self->cells[spec];
     for (int32_t i = 0; i < done->reader_count; i++) {
         int32_t reader = self->readers[done->first_reader + i];
         if (--self->cells[reader].waits == 0)

@@ -67,6 +67,7 @@ struct tt_cell {
 };
 
 struct tt_cell_graph {
+    void *user; /* the carrier's */
     int32_t subgraph_count, over_count;
     int32_t cell_count; /* in all, open-ended chains at their longest */
     int32_t spec_count;
@@ -86,11 +87,29 @@ void tt_cell_graph_free(struct tt_cell_graph *take_graph);
 
 /* ---- the mechanism's ---- */
 
+/* Of a subgraph that is no chain. */
+int32_t tt_cell_subgraph_take_spec(struct tt_cell_graph *self, struct tt_cell_subgraph *subgraph);
+void tt_cell_subgraph_spec_submitted(struct tt_cell_graph *self, struct tt_cell_subgraph *subgraph,
+                                     int32_t spec);
 /* Takes the next ready cell: in a chain the number of the repeat, else the number of its spec. */
-int32_t tt_cell_subgraph_take(struct tt_cell_graph *self, struct tt_cell_subgraph *subgraph);
+static inline int32_t tt_cell_subgraph_take(struct tt_cell_graph *self,
+                                            struct tt_cell_subgraph *subgraph) {
+    tt_assert(subgraph->waits_for == 0 && !subgraph->over);
+    tt_assert(subgraph->ready > 0);
+    subgraph->ready--;
+    int32_t repeat = subgraph->submitted++;
+    return subgraph->is_chain ? repeat : tt_cell_subgraph_take_spec(self, subgraph);
+}
 /* The cell was submitted: what reads it within its subgraph may follow. */
-void tt_cell_subgraph_submitted(struct tt_cell_graph *self, struct tt_cell_subgraph *subgraph,
-                                int32_t cell);
+static inline void tt_cell_subgraph_submitted(struct tt_cell_graph *self,
+                                              struct tt_cell_subgraph *subgraph, int32_t cell) {
+    if (!subgraph->is_chain) {
+        tt_cell_subgraph_spec_submitted(self, subgraph, cell);
+        return;
+    }
+    tt_assert(subgraph->ready == 0 && subgraph->submitted == cell + 1);
+    subgraph->ready = subgraph->submitted < subgraph->count;
+}
 /* The subgraph is over; calls `released` for each that waited for nothing else. */
 void tt_cell_subgraph_over(struct tt_cell_graph *self, struct tt_cell_subgraph *subgraph,
                            void (*released)(void *context, struct tt_cell_subgraph *subgraph),

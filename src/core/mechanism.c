@@ -542,7 +542,9 @@ void tt_mechanism_run_add(struct tt_mechanism *self, struct tt_request *request)
     task->rows += request->rows;
     tt_assert(task->rows <= self->models[task->model]->max_batch);
     tt_waiting_end(self, request);
-    task->items[task->count++] = (struct tt_task_item){.request = request};
+    task->items[task->count++] =
+        (struct tt_task_item){.request = request, .begins = !request->begun};
+    request->begun = true;
     request->state = TT_REQUEST_RUNNING;
     request->task = task;
 }
@@ -558,19 +560,29 @@ void tt_mechanism_run_add_cell(struct tt_mechanism *self, struct tt_cell_subgrap
     tt_assert(subgraph->executor < 0 || subgraph->executor == task->executor);
     tt_assert(task->count < task->capacity);
     task->rows += request->rows;
-    tt_assert(task->rows <=
-              tt_step_max_rows(self->models[task->model], task->first_step, task->last_step));
     tt_waiting_end(self, request);
-    task->walk = TT_WALK_ONCE;
     task->items[task->count++] = (struct tt_task_item){
         .request = request,
         .subgraph = subgraph,
         .cell = tt_cell_subgraph_take(request->graph, subgraph),
+        .begins = !request->begun,
     };
+    request->begun = true;
     subgraph->executor = task->executor;
     subgraph->in_flight++;
     request->cells_in_flight++;
     request->state = TT_REQUEST_RUNNING;
+}
+
+/* All are in the task: now what reads them may follow, in the next one. */
+static void submit_cells(const struct tt_mechanism *self, struct tt_task *task) {
+    tt_assert(task->rows <=
+              tt_step_max_rows(self->models[task->model], task->first_step, task->last_step));
+    task->walk = TT_WALK_ONCE;
+    for (int32_t i = 0; i < task->count; i++) {
+        const struct tt_task_item *item = &task->items[i];
+        tt_cell_subgraph_submitted(item->request->graph, item->subgraph, item->cell);
+    }
 }
 
 void tt_mechanism_run_commit(struct tt_mechanism *self, int64_t start_at) {
@@ -578,9 +590,8 @@ void tt_mechanism_run_commit(struct tt_mechanism *self, int64_t start_at) {
     tt_assert(task != NULL);
     tt_assert(task->count > 0);
     tt_assert(task->repeat >= 1);
-    for (int32_t i = 0; task->items[0].subgraph && i < task->count; i++)
-        tt_cell_subgraph_submitted(task->items[i].request->graph, task->items[i].subgraph,
-                                   task->items[i].cell);
+    if (task->items[0].subgraph)
+        submit_cells(self, task);
     if (task->last_step < self->models[task->model]->step_count - 1)
         tt_slot_quota_take(self, task);
     self->building = NULL;

@@ -72,6 +72,7 @@ struct tt_request *tt_request_pool_take(struct tt_request_pool *self) {
     request->is_ready = false;
     request->waits = false;
     request->told = false;
+    request->begun = false;
     request->task = NULL;
     request->graph = NULL;
     request->cells_in_flight = 0;

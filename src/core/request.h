@@ -53,6 +53,7 @@ struct tt_request {
     /* By cells (core/cell_graph.h): then it is RUNNING while any of them is in a task. */
     struct tt_cell_graph *graph; /* the carrier's; NULL: by steps */
     int32_t cells_in_flight;
+    bool begun;       /* it was in a task */
     bool keeps_slots; /* it is, or may come to be, between two steps (core/slot_quota.h) */
     void *user;       /* the carrier's */
 };

@@ -61,8 +61,10 @@ struct tt_task_item {
      * says that this open-ended chain ends with this cell. */
     struct tt_cell_subgraph *subgraph;
     int32_t cell; /* in a chain the number of the repeat, from 0, else the number of its spec */
-    bool ends;    /* the mechanism's: the request left because of this item, */
-    bool last;    /* and nothing of it is in flight after this one */
+    /* The mechanism's: */
+    bool begins; /* nothing of the request was in a task before */
+    bool ends;   /* the request left because of this item, */
+    bool last;   /* and nothing of it is in flight after this one */
 };
 
 struct tt_task {

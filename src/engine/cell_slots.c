@@ -65,6 +65,16 @@ static void mark(struct tt_cell_slots *self, int32_t slot) {
     self->free[slot / WORD_BITS] &= ~(UINT64_C(1) << (slot % WORD_BITS));
 }
 
+/* So all of [first, end). */
+static void mark_range(struct tt_cell_slots *self, int32_t first, int32_t end) {
+    for (int32_t at = first, next_word; at < end; at = next_word) {
+        next_word = (at / WORD_BITS + 1) * WORD_BITS;
+        uint64_t from = UINT64_MAX << (at % WORD_BITS);
+        uint64_t up_to = end < next_word ? ~(UINT64_MAX << (end % WORD_BITS)) : UINT64_MAX;
+        self->free[at / WORD_BITS] &= ~(from & up_to);
+    }
+}
+
 void tt_cell_slots_take(struct tt_cell_slots *self, int32_t count, int32_t *out_slots) {
     tt_assert(count >= 1);
     tt_assert(count <= self->reserved - self->in_use);
@@ -80,12 +90,17 @@ void tt_cell_slots_take(struct tt_cell_slots *self, int32_t count, int32_t *out_
             break;
         first = next(self, end, self->capacity, true);
     }
-    bool is_range = first < self->capacity;
-    int32_t slot = is_range ? first : next(self, lowest, self->capacity, true);
-    for (int32_t i = 0; i < count; i++) {
-        out_slots[i] = slot;
-        mark(self, slot);
-        slot = is_range ? slot + 1 : next(self, slot, self->capacity, true);
+    if (first < self->capacity) {
+        mark_range(self, first, first + count);
+        for (int32_t i = 0; i < count; i++)
+            out_slots[i] = first + i;
+    } else {
+        int32_t slot = next(self, lowest, self->capacity, true);
+        for (int32_t i = 0; i < count; i++) {
+            out_slots[i] = slot;
+            mark(self, slot);
+            slot = next(self, slot, self->capacity, true);
+        }
     }
     self->in_use += count;
 }
@@ -124,15 +139,4 @@ void tt_cell_slots_end_orphan(struct tt_cell_slots *self, int32_t slot) {
     self->orphan_of[slot] = 0;
     tt_cell_slots_give(self, slot);
     tt_cell_slots_unreserve(self, 1);
-}
-
-void tt_cell_slots_give(struct tt_cell_slots *self, int32_t slot) {
-    tt_assert(slot >= 0);
-    tt_assert(slot < self->capacity);
-    uint64_t bit = UINT64_C(1) << (slot % WORD_BITS);
-    int32_t word = slot / WORD_BITS;
-    tt_assert((self->free[word] & bit) == 0);
-    self->free[word] |= bit;
-    self->first_free_word = word < self->first_free_word ? word : self->first_free_word;
-    self->in_use--;
 }

@@ -24,7 +24,7 @@ struct tt_cell_slots {
     int32_t capacity;
     int32_t in_use, reserved;
     int32_t first_free_word; /* no word before it has a free slot */
-    uint64_t *free;          /* a bit per slot */
+    uint64_t *free;          /* a bit per slot, 64 a word */
     int32_t *orphan_of;      /* [capacity]: 1 + the executor that writes it yet; 0: no orphan */
 };
 
@@ -46,6 +46,16 @@ void tt_cell_slots_take_one(struct tt_cell_slots *self, int32_t slot);
 void tt_cell_slots_orphan(struct tt_cell_slots *self, int32_t slot, int32_t executor);
 /* It has been written: gives it back, and the promise, unless somebody took it meanwhile. */
 void tt_cell_slots_end_orphan(struct tt_cell_slots *self, int32_t slot);
-void tt_cell_slots_give(struct tt_cell_slots *self, int32_t slot);
+static inline void tt_cell_slots_give(struct tt_cell_slots *self, int32_t slot) {
+    tt_assert(slot >= 0);
+    tt_assert(slot < self->capacity);
+    uint32_t word = (uint32_t)slot / 64;
+    uint64_t bit = UINT64_C(1) << ((uint32_t)slot % 64);
+    tt_assert((self->free[word] & bit) == 0);
+    self->free[word] |= bit;
+    self->in_use--;
+    if ((int32_t)word < self->first_free_word)
+        self->first_free_word = (int32_t)word;
+}
 
 #endif

@@ -33,6 +33,9 @@ struct tt_unfold_elements {
     int32_t first;
     int32_t stride; /* 1, or -1: from behind; 0: a single cell, or one that reads nothing */
 };
+static inline int32_t tt_unfold_elements_at(const struct tt_unfold_elements *self, int32_t repeat) {
+    return self->first + repeat * self->stride;
+}
 
 struct tt_unfolded {
     int32_t spec_count;
@@ -52,7 +55,7 @@ void tt_unfold_free(struct tt_unfolded *take_unfolded);
 /* The element that a cell reads; cell: the number of the repeat. */
 static inline int32_t tt_unfold_element(const struct tt_unfolded *self, int32_t spec,
                                         int32_t repeat) {
-    return self->elements[spec].first + repeat * self->elements[spec].stride;
+    return tt_unfold_elements_at(&self->elements[spec], repeat);
 }
 
 #endif

@@ -27,27 +27,22 @@ enum tt_err tt_cell_queues_init(struct tt_cell_queues *self, const struct tt_mec
     *self = (struct tt_cell_queues){.domain = domain};
     tt_list_init(&self->active);
     self->types = calloc((size_t)domain->model_capacity, sizeof(struct tt_cell_type *));
-    self->held = calloc((size_t)domain->executor_capacity, sizeof(*self->held));
-    if (!self->types || !self->held)
-        return TT_ERR_NO_MEMORY;
-    for (int32_t e = 0; e < domain->executor_capacity; e++)
-        tt_list_init(&self->held[e]);
-    return TT_OK;
+    return self->types ? TT_OK : TT_ERR_NO_MEMORY;
 }
 
 void tt_cell_queues_fini(struct tt_cell_queues *self) {
     for (int32_t m = 0; self->types && m < self->domain->model_capacity; m++)
         free(self->types[m]);
     free(self->types);
-    free(self->held);
     *self = (struct tt_cell_queues){0};
 }
 
 static struct tt_cell_type *types_new(const struct tt_mechanism *domain, int32_t model) {
     const struct tt_step_model *known = domain->models[model];
     size_t steps = (size_t)known->step_count, executors = (size_t)domain->executor_capacity;
-    struct tt_cell_type *types = calloc(1, steps * (sizeof(*types) + executors * sizeof(int64_t)));
-    int64_t *held_rows = (int64_t *)(types + steps);
+    struct tt_cell_type *types =
+        calloc(1, steps * (sizeof(*types) + executors * sizeof(*types->held)));
+    struct tt_cell_holding *held = (struct tt_cell_holding *)(types + steps);
     for (int32_t step = 0; types && step < known->step_count; step++) {
         struct tt_cell_type *type = &types[step];
         type->model = model;
@@ -55,8 +50,10 @@ static struct tt_cell_type *types_new(const struct tt_mechanism *domain, int32_t
         type->last_step = tt_step_last_of(known, step);
         type->min_rows = known->steps[step].min_rows;
         type->max_rows = tt_step_max_rows(known, step, type->last_step);
-        type->held_rows = held_rows + (size_t)step * executors;
+        type->held = held + (size_t)step * executors;
         tt_list_init(&type->queue);
+        for (size_t e = 0; e < executors; e++)
+            tt_list_init(&type->held[e].subgraphs);
     }
     return types;
 }
@@ -73,18 +70,13 @@ void tt_cell_queues_model_changed(struct tt_cell_queues *self, int32_t model,
 }
 
 static int64_t *rows_at(struct tt_cell_type *type, int32_t place) {
-    return place == IN_QUEUE ? &type->ready_rows : &type->held_rows[place];
+    return place == IN_QUEUE ? &type->ready_rows : &type->held[place].rows;
 }
 
-/* Counts what is ready of the subgraph, which stands at its place. */
-static void count(struct tt_cell_type *type, struct tt_cell_subgraph *subgraph) {
-    subgraph->counted = subgraph->ready * subgraph->request->rows;
-    *rows_at(type, subgraph->place) += subgraph->counted;
-}
-
-static void uncount(struct tt_cell_type *type, struct tt_cell_subgraph *subgraph) {
-    *rows_at(type, subgraph->place) -= subgraph->counted;
-    subgraph->counted = 0;
+/* Of the subgraph, which stands at its place, so many rows count as ready. */
+static void count(struct tt_cell_type *type, struct tt_cell_subgraph *subgraph, int32_t rows) {
+    *rows_at(type, subgraph->place) += rows - subgraph->counted;
+    subgraph->counted = rows;
 }
 
 /* Stands in the queue, or with an executor, before `position`. */
@@ -92,14 +84,14 @@ static void put(struct tt_cell_queues *self, struct tt_cell_type *type, int32_t 
                 struct tt_list_node *position, struct tt_cell_subgraph *subgraph) {
     subgraph->place = place;
     tt_list_insert_before(position, &subgraph->link);
-    count(type, subgraph);
+    count(type, subgraph, subgraph->ready * subgraph->request->rows);
     if (type->subgraphs++ == 0)
         tt_list_push_back(&self->active, &type->link);
 }
 
 static void take(struct tt_cell_type *type, struct tt_cell_subgraph *subgraph) {
     tt_list_remove(&subgraph->link);
-    uncount(type, subgraph);
+    count(type, subgraph, 0);
     if (--type->subgraphs == 0)
         tt_list_remove(&type->link);
 }
@@ -121,25 +113,12 @@ void tt_cell_queues_forget(struct tt_cell_queues *self, const struct tt_request 
             take(type_of(self, &graph->subgraphs[i]), &graph->subgraphs[i]);
 }
 
-/* The next one held, from `node` on, that is of the type and has ready cells. */
-static struct tt_list_node *next_held(const struct tt_cell_queues *self, const struct tt_list *held,
-                                      struct tt_list_node *node, const struct tt_cell_type *type) {
-    while (node != &held->head &&
-           (type_of(self, subgraph_at(node)) != type || subgraph_at(node)->ready == 0))
-        node = node->next;
-    return node;
-}
-
-const struct tt_cell_subgraph *tt_cell_queues_first(const struct tt_cell_queues *self,
-                                                    const struct tt_cell_type *type,
-                                                    int32_t executor) {
-    const struct tt_list *held = &self->held[executor];
-    struct tt_list_node *mine = next_held(self, held, held->head.next, type);
-    struct tt_list_node *theirs = tt_list_first(&type->queue);
-    tt_assert(mine != &held->head || theirs);
-    if (mine == &held->head)
-        return subgraph_at(theirs);
-    bool is_mine = !theirs || before(subgraph_at(mine), subgraph_at(theirs));
+const struct tt_cell_subgraph *tt_cell_type_first(const struct tt_cell_type *self,
+                                                  int32_t executor) {
+    struct tt_list_node *mine = tt_list_first(&self->held[executor].subgraphs);
+    struct tt_list_node *theirs = tt_list_first(&self->queue);
+    tt_assert(mine || theirs);
+    bool is_mine = mine && (!theirs || before(subgraph_at(mine), subgraph_at(theirs)));
     return subgraph_at(is_mine ? mine : theirs);
 }
 
@@ -155,37 +134,28 @@ static bool add_ready(struct tt_mechanism *actions, const struct tt_task *task, 
     return true;
 }
 
-/* Puts a subgraph of the queue among those held, not before `place`. */
-static void hold(struct tt_cell_queues *self, struct tt_cell_type *type, int32_t executor,
-                 struct tt_list_node **place, struct tt_cell_subgraph *subgraph) {
-    const struct tt_list *held = &self->held[executor];
-    while (*place != &held->head && before(subgraph_at(*place), subgraph))
-        *place = (*place)->next;
-    take(type, subgraph);
-    put(self, type, executor, *place, subgraph);
-}
-
 /* The task is full of ready cells, those of subgraphs held there and in the queue merged in order;
  * all that have any in it are held there now. */
 static void fill(struct tt_cell_queues *self, struct tt_mechanism *actions,
                  struct tt_cell_type *type, const struct tt_task *task) {
-    const struct tt_list *held = &self->held[task->executor];
-    struct tt_list_node *mine = next_held(self, held, held->head.next, type);
-    struct tt_list_node *theirs = type->queue.head.next, *place = held->head.next;
+    const struct tt_list *held = &type->held[task->executor].subgraphs;
+    struct tt_list_node *mine = held->head.next, *theirs = type->queue.head.next;
     for (bool fits = true; fits;) {
         bool has_mine = mine != &held->head, has_theirs = theirs != &type->queue.head;
         if (!has_mine && !has_theirs)
             return;
-        if (has_mine && (!has_theirs || before(subgraph_at(mine), subgraph_at(theirs)))) {
-            fits = add_ready(actions, task, type->max_rows, subgraph_at(mine));
-            mine = next_held(self, held, mine->next, type);
-            continue;
+        struct tt_cell_subgraph *subgraph = subgraph_at(has_mine ? mine : theirs);
+        bool is_mine = has_mine && (!has_theirs || before(subgraph, subgraph_at(theirs)));
+        if (is_mine) {
+            mine = mine->next;
+        } else {
+            subgraph = subgraph_at(theirs);
+            if (task->rows + subgraph->request->rows > type->max_rows)
+                return;
+            theirs = theirs->next;
+            take(type, subgraph);
+            put(self, type, task->executor, mine, subgraph); /* all before `mine` come before it */
         }
-        struct tt_cell_subgraph *subgraph = subgraph_at(theirs);
-        if (task->rows + subgraph->request->rows > type->max_rows)
-            return;
-        theirs = theirs->next;
-        hold(self, type, task->executor, &place, subgraph);
         fits = add_ready(actions, task, type->max_rows, subgraph);
     }
 }
@@ -204,9 +174,8 @@ const struct tt_task *tt_cell_queues_run(struct tt_cell_queues *self, struct tt_
         struct tt_cell_subgraph *subgraph = task->items[i].subgraph;
         if (i > 0 && subgraph == task->items[i - 1].subgraph)
             continue;
-        uncount(type, subgraph);
         if (subgraph->ready > 0)
-            count(type, subgraph);
+            count(type, subgraph, subgraph->ready * subgraph->request->rows);
         else
             take(type, subgraph); /* all of it is submitted */
     }
@@ -243,8 +212,10 @@ void tt_cell_queues_finished(struct tt_cell_queues *self, const struct tt_task *
     }
 }
 
-static void check_list(const struct tt_list *list, int32_t place) {
+/* The rows that count as ready there; adds to `subgraphs` how many they are of. */
+static int64_t check_list(const struct tt_list *list, int32_t place, int32_t *subgraphs) {
     const struct tt_cell_subgraph *previous = NULL;
+    int64_t rows = 0;
     for (struct tt_list_node *node = list->head.next; node != &list->head; node = node->next) {
         const struct tt_cell_subgraph *subgraph = subgraph_at(node);
         tt_assert(subgraph->place == place && subgraph->executor == place);
@@ -253,32 +224,25 @@ static void check_list(const struct tt_list *list, int32_t place) {
         tt_assert(!subgraph->over && !subgraph->request->told);
         tt_assert(subgraph->counted == subgraph->ready * subgraph->request->rows);
         previous = subgraph;
+        rows += subgraph->counted;
+        ++*subgraphs;
     }
+    return rows;
 }
 
 static void check_type(const struct tt_cell_queues *self, const struct tt_cell_type *type) {
-    int64_t rows = 0;
     int32_t subgraphs = 0;
-    check_list(&type->queue, IN_QUEUE);
-    for (struct tt_list_node *node = type->queue.head.next; node != &type->queue.head;
-         node = node->next, subgraphs++)
-        rows += subgraph_at(node)->counted;
+    int64_t rows = check_list(&type->queue, IN_QUEUE, &subgraphs);
     tt_assert(rows == type->ready_rows);
     for (int32_t e = 0; e < self->domain->executor_capacity; e++) {
-        const struct tt_list *held = &self->held[e];
-        rows = 0;
-        for (struct tt_list_node *node = next_held(self, held, held->head.next, type);
-             node != &held->head; node = next_held(self, held, node->next, type), subgraphs++)
-            rows += subgraph_at(node)->counted;
-        tt_assert(rows == type->held_rows[e]);
+        rows = check_list(&type->held[e].subgraphs, e, &subgraphs);
+        tt_assert(rows == type->held[e].rows);
     }
     tt_assert(subgraphs == type->subgraphs && type->running >= 0);
     tt_assert(tt_list_linked(&type->link) == (subgraphs > 0));
 }
 
 void tt_cell_queues_check(const struct tt_cell_queues *self) {
-    for (int32_t e = 0; e < self->domain->executor_capacity; e++)
-        check_list(&self->held[e], e);
     for (int32_t m = 0; m < self->domain->model_capacity; m++)
         for (int32_t s = 0; self->types[m] && s < self->domain->models[m]->step_count; s++)
             check_type(self, &self->types[m][s]);

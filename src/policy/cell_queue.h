@@ -17,17 +17,19 @@ struct tt_cell_type {
     int32_t min_rows, max_rows; /* of a visit's follow-up task; of any task */
     struct tt_list queue;       /* subgraphs with ready cells and none in flight */
     int64_t ready_rows;         /* theirs */
-    int64_t *held_rows;         /* [executor_capacity]: ready ones of those held there */
-    int32_t subgraphs;          /* in the queue or held */
-    int32_t running;            /* tasks in flight */
+    struct tt_cell_holding {
+        struct tt_list subgraphs; /* with cells in flight there, and more ready ones when they were
+                                     put there */
+        int64_t rows;             /* their ready ones */
+    } * held;                     /* [executor_capacity] */
+    int32_t subgraphs;            /* in the queue or held */
+    int32_t running;              /* tasks in flight */
 };
 
 struct tt_cell_queues {
     const struct tt_mechanism *domain;
     struct tt_cell_type **types; /* [model_capacity]: one per step; NULL: no such model */
     struct tt_list active;       /* types with subgraphs */
-    struct tt_list *held; /* [executor_capacity]: subgraphs with cells in flight there, and more
-                             ready ones when they were put there; of any type */
     int64_t released;
 };
 
@@ -42,12 +44,11 @@ void tt_cell_queues_put(struct tt_cell_queues *self, struct tt_cell_subgraph *su
 void tt_cell_queues_forget(struct tt_cell_queues *self, const struct tt_request *request);
 /* The rows of the type's cells that the executor could run now. */
 static inline int64_t tt_cell_type_rows(const struct tt_cell_type *self, int32_t executor) {
-    return self->ready_rows + self->held_rows[executor];
+    return self->ready_rows + self->held[executor].rows;
 }
-/* The subgraph of which they would be the first; there is one. O(subgraphs held there). */
-const struct tt_cell_subgraph *tt_cell_queues_first(const struct tt_cell_queues *self,
-                                                    const struct tt_cell_type *type,
-                                                    int32_t executor);
+/* The subgraph of which they would be the first; there is one. */
+const struct tt_cell_subgraph *tt_cell_type_first(const struct tt_cell_type *self,
+                                                  int32_t executor);
 /* Builds and commits a task on the executor, which has room: ready cells in the queue's order up to
  * the type's largest batch. NULL: there are none, or fewer than `min_rows`, and nothing was done.
  */

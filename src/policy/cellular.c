@@ -87,8 +87,8 @@ static bool goes_before(const struct tt_policy *self, int32_t executor,
     int32_t criterion_a = criterion(a, executor), criterion_b = criterion(b, executor);
     if (criterion_a != criterion_b)
         return criterion_a < criterion_b;
-    const struct tt_cell_subgraph *first_a = tt_cell_queues_first(&self->cells, a, executor);
-    const struct tt_cell_subgraph *first_b = tt_cell_queues_first(&self->cells, b, executor);
+    const struct tt_cell_subgraph *first_a = tt_cell_type_first(a, executor);
+    const struct tt_cell_subgraph *first_b = tt_cell_type_first(b, executor);
     int64_t deadline_a = first_a->request->deadline_at, deadline_b = first_b->request->deadline_at;
     if (self->choose == CHOOSE_SLACK && deadline_a != deadline_b)
         return deadline_a < deadline_b;
@@ -121,7 +121,7 @@ static void submit(struct tt_policy *self, int64_t now, struct tt_mechanism *act
         if (!task)
             break;
         for (int32_t k = 0; k < task->count; k++)
-            if (tt_list_linked(&task->items[k].request->link)) /* this is its first */
+            if (task->items[k].begins)
                 tt_queues_take(&self->queues, task->items[k].request);
     }
     if (self->queues.domain->executors[executor].queued > self->queues.ahead)

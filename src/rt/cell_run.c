@@ -31,7 +31,8 @@ static void fill(struct tt_cell_run *self, const struct tt_tensor_view *inputs, 
         bytes += round_up(inputs[i].size_bytes);
     }
     for (int32_t s = 0; s < unfolded->spec_count; s++)
-        self->specs[s] = (struct tt_cell_run_spec){.slot = -1, .end = -1};
+        self->specs[s] =
+            (struct tt_cell_run_spec){.slot = -1, .end = -1, .elements = unfolded->elements[s]};
     for (int32_t s = 0; s < unfolded->spec_count; s++) {
         const struct tt_cell_spec *spec = &unfolded->specs[s];
         self->repeats[spec->first_step] = spec->repeat;
@@ -61,6 +62,7 @@ enum tt_err tt_cell_run_new(struct tt_served_model *model, const struct tt_tenso
     struct tt_cell_run *self = (struct tt_cell_run *)memory;
     *self = (struct tt_cell_run){.model = tt_served_model_ref(model),
                                  .unfolded = unfolded,
+                                 .emits = unfolded->output_length > 0,
                                  .inputs = (struct tt_tensor_view *)(memory + views),
                                  .repeats = (int32_t *)(memory + repeats),
                                  .state = -1};
@@ -72,6 +74,8 @@ enum tt_err tt_cell_run_new(struct tt_served_model *model, const struct tt_tenso
         tt_cell_run_free(self);
         return err;
     }
+    if (self->graph)
+        self->graph->user = self;
     *out_run = self;
     return TT_OK;
 }
@@ -112,12 +116,6 @@ bool tt_cell_run_reserve(struct tt_cell_run *self, int32_t depth) {
 
 /* ---- by cells ---- */
 
-void tt_cell_run_place(const struct tt_task_item *item, int32_t *out_spec, int32_t *out_repeat) {
-    bool is_chain = item->subgraph->is_chain;
-    *out_spec = is_chain ? item->subgraph->spec : item->cell;
-    *out_repeat = is_chain ? item->cell : 0;
-}
-
 int32_t tt_cell_run_source(const struct tt_cell_run *self, const struct tt_task_item *item,
                            int32_t *out_row) {
     int32_t spec, repeat;
@@ -132,25 +130,26 @@ int32_t tt_cell_run_source(const struct tt_cell_run *self, const struct tt_task_
     return self->specs[spec].slot;
 }
 
+/* The slot of source `q` of a spec's first cell. */
+static int32_t read_first(const struct tt_cell_run *self, const struct tt_cell_spec *told,
+                          int32_t q) {
+    return q < told->source_count ? self->specs[told->sources[q]].slot : -1;
+}
+
 void tt_cell_run_submit(struct tt_cell_run *self, const struct tt_task_item *item, int32_t slot,
                         int32_t row, struct tt_engine_cell *out_cell) {
     int32_t spec, repeat;
     tt_cell_run_place(item, &spec, &repeat);
     struct tt_cell_run_spec *state = &self->specs[spec];
-    const struct tt_cell_spec *told = &self->unfolded->specs[spec];
     out_cell->inputs = self->inputs;
     out_cell->user = self;
-    out_cell->element = tt_unfold_element(self->unfolded, spec, repeat);
+    out_cell->element = tt_unfold_elements_at(&state->elements, repeat);
     out_cell->slot = slot;
     out_cell->emitted = 0;
-    out_cell->moves_in = out_cell->moves_out = false;
-    int32_t arity = self->model->cells->cells->types[told->first_step].arity;
-    for (int32_t q = 0; q < arity; q++) {
-        if (repeat > 0)
-            out_cell->sources[q] = q == 0 ? state->slot : -1;
-        else
-            out_cell->sources[q] = q < told->source_count ? self->specs[told->sources[q]].slot : -1;
-    }
+    const struct tt_cell_spec *told = repeat == 0 ? &self->unfolded->specs[spec] : NULL;
+    int32_t arity = self->model->cells->cells->types[item->subgraph->first_step].arity;
+    for (int32_t q = 0; q < arity; q++)
+        out_cell->sources[q] = told ? read_first(self, told, q) : q == 0 ? state->slot : -1;
     tt_assert(repeat == state->submitted);
     state->submitted++;
     state->slot = slot;
@@ -189,10 +188,9 @@ enum tt_fate tt_cell_run_done(struct tt_cell_run *self, const struct tt_task_ite
     }
     if (cell->err)
         return TT_FATE_FAILS;
-    const struct tt_unfolded *unfolded = self->unfolded;
-    if (unfolded->output_length > 0 && spec == unfolded->answer_spec && self->infer &&
+    if (self->emits && spec == self->unfolded->answer_spec && self->infer &&
         tt_cell_answer_emit(&self->answer, self->model->engine_model, cell->slot,
-                            unfolded->output_length))
+                            self->unfolded->output_length))
         return TT_FATE_FAILS;
     bool ends =
         item->subgraph->open_ended && tt_cells_is_end(self->model->cells->cells, cell->emitted);

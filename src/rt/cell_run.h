@@ -29,20 +29,23 @@ struct tt_cell_run_spec {
     int32_t row;       /* of the batch, in which it was computed; -1: it is elsewhere now */
     int32_t submitted; /* how many of its repeats were */
     int32_t end;       /* the repeat with which an open-ended chain ended; -1: not yet */
+    struct tt_unfold_elements elements; /* that its cells read */
 };
 
 struct tt_cell_run {
-    struct tt_infer *infer;        /* NULL once it has its answer: what comes back is in vain */
-    struct tt_served_model *model; /* a reference */
     struct tt_unfolded *unfolded;
-    struct tt_cell_graph *graph;   /* NULL: its policy does not work by cells */
-    struct tt_tensor_view *inputs; /* a copy */
     /* For who runs it as a sequence: cells of each type, [step_count]; and between two tasks (L6)
      * the slot where its state lies, -1: none has run, and how many of the answer's rows count. */
     int32_t *repeats;
     int32_t state, emitted;
     struct tt_cell_answer answer;
-    int32_t reserved;                /* slots */
+    int32_t reserved; /* slots */
+    /* From here on, all that every cell has to do with, in few cache lines. */
+    bool emits;                      /* cells of its answer do */
+    struct tt_infer *infer;          /* NULL once it has its answer: what comes back is in vain */
+    struct tt_served_model *model;   /* a reference */
+    struct tt_cell_graph *graph;     /* whose user it is; NULL: its policy does not work by cells */
+    struct tt_tensor_view *inputs;   /* a copy */
     int64_t started_at, computed_at; /* of its first cell and its last; started_at 0: none yet */
     struct tt_cell_run_spec specs[];
 };
@@ -61,8 +64,17 @@ bool tt_cell_run_reserve(struct tt_cell_run *self, int32_t depth);
 
 /* ---- by cells ---- */
 
+/* Of a task's item, whose request has not ended. */
+static inline struct tt_cell_run *tt_cell_run_of(const struct tt_task_item *item) {
+    return item->request->graph->user;
+}
 /* Which cell the item is: a spec, and a repeat of it. */
-void tt_cell_run_place(const struct tt_task_item *item, int32_t *out_spec, int32_t *out_repeat);
+static inline void tt_cell_run_place(const struct tt_task_item *item, int32_t *out_spec,
+                                     int32_t *out_repeat) {
+    bool is_chain = item->subgraph->is_chain;
+    *out_spec = is_chain ? item->subgraph->spec : item->cell;
+    *out_repeat = is_chain ? item->cell : 0;
+}
 /* What the item's cell, which is submitted next, reads as its first source: a slot and the row of
  * the batch that wrote it. -1: it begins, and out_row is untouched. */
 int32_t tt_cell_run_source(const struct tt_cell_run *self, const struct tt_task_item *item,

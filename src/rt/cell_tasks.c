@@ -34,11 +34,6 @@ void tt_cell_tasks_fini(struct tt_cell_tasks *self) {
 
 /* ---- starting ---- */
 
-static struct tt_cell_run *run_of(const struct tt_task_item *item) {
-    const struct tt_infer *infer = item->request->user;
-    return infer->cell_run;
-}
-
 /* C6: the oldest that has a state says where the batch was. Returns the first slot of those that
  * the rows read; -1: they are not adjacent, which in a tree is left to chance. */
 static int32_t seat(struct tt_cell_tasks *self, struct tt_served_model *model,
@@ -48,7 +43,8 @@ static int32_t seat(struct tt_cell_tasks *self, struct tt_served_model *model,
     int32_t base = -1;
     for (int32_t i = 0; is_chain && i < task->count; i++) {
         int32_t row;
-        int32_t source = tt_cell_run_source(run_of(&task->items[i]), &task->items[i], &row);
+        const struct tt_task_item *item = &task->items[i];
+        int32_t source = tt_cell_run_source(tt_cell_run_of(item), item, &row);
         self->seats.sources[i] = source;
         if (source >= 0 && base < 0 && row >= 0 && source >= row)
             base = source - row;
@@ -64,7 +60,7 @@ static int32_t seat(struct tt_cell_tasks *self, struct tt_served_model *model,
 /* Is it known that the chain has no cell behind this one? */
 static bool is_last(const struct tt_task_item *item) {
     const struct tt_cell_subgraph *subgraph = item->subgraph;
-    return subgraph->is_chain && !subgraph->open_ended && item->cell == subgraph->count - 1;
+    return item->cell == subgraph->count - 1 && subgraph->is_chain && !subgraph->open_ended;
 }
 
 static void start_cells(struct tt_cell_tasks *self, ptrdiff_t first, struct tt_served_model *model,
@@ -82,7 +78,7 @@ static void start_cells(struct tt_cell_tasks *self, ptrdiff_t first, struct tt_s
             tt_cell_slots_take(slots, 1, &slot);
             tt_cell_slots_orphan(slots, self->slots[row], task->executor);
         }
-        tt_cell_run_submit(run_of(item), item, slot, moves_out ? -1 : row, cell);
+        tt_cell_run_submit(tt_cell_run_of(item), item, slot, moves_out ? -1 : row, cell);
         cell->number = i;
         cell->moves_in = base >= 0 && self->seats.sources[i] != base + row;
         cell->moves_out = moves_out;
@@ -230,25 +226,18 @@ static void count(struct tt_model_stats *stats, const struct tt_task *task,
 
 enum { FETCH_AHEAD = 8 };
 
-/* The run has thrown all of this out of the nearer caches: the misses are to overlap, of what is
- * known now, and of what can be known only when that has come. */
+/* The run has thrown all of this out of the nearer caches: the misses are to overlap. */
 static void fetch(const struct tt_task *task, const struct tt_engine_task *engine_task, int32_t i) {
     if (i + FETCH_AHEAD < engine_task->member_count) {
         const struct tt_engine_cell *cell = &engine_task->cells[i + FETCH_AHEAD];
         const struct tt_task_item *item = &task->items[cell->number];
-        __builtin_prefetch(cell->user);
-        __builtin_prefetch((const char *)cell->user + 64);
+        const struct tt_cell_run *run = cell->user;
+        __builtin_prefetch(&run->emits);
+        __builtin_prefetch(run->specs);
         __builtin_prefetch(item->request);
         __builtin_prefetch((const char *)item->request + 64);
         __builtin_prefetch(item->subgraph);
-    }
-    if (i + FETCH_AHEAD / 2 < engine_task->member_count) {
-        const struct tt_cell_run *run = engine_task->cells[i + FETCH_AHEAD / 2].user;
-        __builtin_prefetch(run->unfolded);
-        __builtin_prefetch(run->graph);
-        __builtin_prefetch(run->inputs);
-        if (run->infer)
-            __builtin_prefetch(&run->infer->cell_run);
+        __builtin_prefetch((const char *)item->subgraph + 64);
     }
 }
 

@@ -256,14 +256,14 @@ static enum tt_err answer_by_cells(struct tt_infer *infer) {
 static void leave_to_cells(struct tt_request *request, struct tt_infer *infer) {
     if (!request->graph)
         return;
-    request->user = infer->cell_run;
+    request->user = NULL;
     infer->cell_run->infer = NULL;
     infer->cell_run = NULL;
 }
 
 static void gone(void *context, struct tt_request *request) {
     (void)context;
-    tt_cell_run_free(request->user);
+    tt_cell_run_free(request->graph->user);
 }
 
 static void ended(void *context, int64_t now, struct tt_request *request, enum tt_ending ending,

@@ -34,10 +34,9 @@ static void waits_no_longer(struct tt_infer *infer) {
 
 static void runs(int64_t now, const struct tt_task *task) {
     for (int32_t i = 0; i < task->count; i++) {
-        const struct tt_request *request = task->items[i].request;
-        struct tt_infer *infer = infer_of(request);
-        if (!tt_list_linked(&infer->waiting))
-            continue; /* not its first run */
+        if (!task->items[i].begins)
+            continue;
+        struct tt_infer *infer = infer_of(task->items[i].request);
         waits_no_longer(infer);
         struct tt_model_stats *stats = infer->lane->model->stats;
         tt_duration_histogram_add(&stats->queueing, now - infer->submitted_at);

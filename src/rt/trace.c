@@ -77,11 +77,9 @@ static void finished(struct tt_trace_tap *self, const struct tt_task *task) {
 
 /* By cells: the batch that a request joined first. */
 static void started(struct tt_trace_tap *self, const struct tt_task *task) {
-    for (int32_t i = 0; task->items[0].subgraph && i < task->count; i++) {
-        int64_t *first = &self->first_runs[task->items[i].request->handle.index];
-        if (*first < 0)
-            *first = task->number;
-    }
+    for (int32_t i = 0; task->items[0].subgraph && i < task->count; i++)
+        if (task->items[i].begins)
+            self->first_runs[task->items[i].request->handle.index] = task->number;
 }
 
 static int32_t batches_behind_first(const struct tt_trace_tap *self,
