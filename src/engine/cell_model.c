@@ -1,6 +1,6 @@
 #include "engine/cell_model.h"
 
-#include "engine/ort_session.h"
+#include "engine/ort_shared.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -239,14 +239,7 @@ void tt_ort_cells_free(struct tt_ort_cells *take_cells) {
 static enum tt_err make_session(const struct tt_ort_library *library,
                                 const struct tt_cell_type *type, const struct tt_cell_plan *plan,
                                 struct tt_ort_step *step, struct tt_message *why) {
-    OrtSessionOptions *options;
-    enum tt_err err = tt_ort_session_options_new(library, TT_ORT_OPTIMIZE_ALL, &options, why);
-    if (err)
-        return err;
-    err = tt_ort_check(
-        library, library->api->CreateSession(library->env, type->path, options, &step->session),
-        why);
-    library->api->ReleaseSessionOptions(options);
+    enum tt_err err = tt_ort_shared_take(library, type->digest, type->path, &step->session, why);
     step->input_names = calloc((size_t)plan->input_count + 1, sizeof(*step->input_names));
     step->output_names = calloc((size_t)plan->output_count + 1, sizeof(*step->output_names));
     if (!err && (!step->input_names || !step->output_names))

@@ -2,6 +2,7 @@
 
 #include "base/lock.h"
 #include "base/text.h"
+#include "engine/ort_shared.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -194,10 +195,15 @@ enum tt_err tt_ort_library_open(const struct tt_ort_library_options *options,
     setenv("ORT_DISABLE_TELEMETRY", "1", 1);
     options = options ? options : &none;
     struct tt_ort_library *self = calloc(1, sizeof(*self));
-    if (!self) {
+    struct tt_ort_shared *shared = calloc(1, sizeof(*shared));
+    if (!self || !shared) {
+        free(self);
+        free(shared);
         claim(false);
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     }
+    tt_ort_shared_init(shared);
+    self->shared = shared;
     self->log = options->log;
     self->log_context = options->log_context;
     enum tt_err err = open_library(options, self, why);
@@ -212,6 +218,8 @@ enum tt_err tt_ort_library_open(const struct tt_ort_library_options *options,
 void tt_ort_library_close(struct tt_ort_library *take_library) {
     if (!take_library)
         return;
+    tt_ort_shared_fini(take_library->shared);
+    free(take_library->shared);
     if (take_library->cpu_memory)
         take_library->api->ReleaseMemoryInfo(take_library->cpu_memory);
     if (take_library->env)

@@ -33,12 +33,15 @@ struct tt_ort_library_options {
     void *log_context;
 };
 
+struct tt_ort_shared;
+
 struct tt_ort_library {
     const OrtApi *api;
     const char *version; /* "1.31.1" */
     char path[4096];     /* what was opened */
     OrtEnv *env;
     OrtMemoryInfo *cpu_memory;
+    struct tt_ort_shared *shared; /* sessions (engine/ort_shared.h) */
     tt_ort_log_fn *log;
     void *log_context;
 };

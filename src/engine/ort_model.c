@@ -2,6 +2,7 @@
 
 #include "engine/cell_model.h"
 #include "engine/ort_session.h"
+#include "engine/ort_shared.h"
 #include "engine/ort_tensor.h"
 
 #include <malloc.h>
@@ -296,7 +297,9 @@ void tt_ort_model_free(struct tt_ort_model *take_model) {
     const OrtApi *api = take_model->library->api;
     for (int32_t s = 0; s < take_model->step_count; s++) {
         struct tt_ort_step *step = &take_model->steps[s];
-        if (step->session)
+        if (step->session && take_model->cells)
+            tt_ort_shared_give(take_model->library, step->session);
+        else if (step->session)
             api->ReleaseSession(step->session);
         for (int32_t i = 0; step->own && i < take_model->own_count; i++)
             if (step->own[i])

@@ -19,8 +19,9 @@
 #include "model/slices.h"
 
 struct tt_ort_step {
-    OrtSession *session; /* of all executors; or NULL, and each has: */
-    OrtSession **own;    /* [own_count] of the model; executor e runs number e, modulo that */
+    OrtSession
+        *session; /* of all executors (of cells: shared, ort_shared.h); or NULL, and each has: */
+    OrtSession **own; /* [own_count] of the model; executor e runs number e, modulo that */
     int32_t input_count, output_count;
     int32_t *inputs, *outputs; /* tensors */
     const char **input_names, **output_names;

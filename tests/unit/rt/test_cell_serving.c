@@ -5,8 +5,10 @@
 #include "unit/rt/cell_folder.h"
 
 #include "base/prng.h"
+#include "engine/ort_model.h"
 #include "rt/control.h"
 #include "rt/infer.h"
+#include "rt/model_command.h"
 
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -40,10 +42,11 @@ static void wake(void *context) {
         abort();
 }
 
-static void client_open(struct client *self, int32_t executors) {
+static void client_open_as(struct client *self, int32_t executors, enum tt_control_mode mode) {
     struct tt_control_options options = {
         .repositories = roots,
         .repository_count = 1,
+        .mode = mode,
         .loader = {.executors = executors, .say = say, .say_context = &said}};
     struct tt_message why = {{0}};
     self->waiting = 0;
@@ -51,6 +54,10 @@ static void client_open(struct client *self, int32_t executors) {
     if (tt_control_open(&options, &self->control, &why) ||
         tt_port_open(tt_control_serving(self->control), wake, self, &self->port, &why))
         fail_msg("%s", why.text);
+}
+
+static void client_open(struct client *self, int32_t executors) {
+    client_open_as(self, executors, TT_CONTROL_NONE);
 }
 
 static void client_close(struct client *self) {
@@ -329,6 +336,70 @@ static void test_refused(void **state) {
     client_close(&client);
 }
 
+static void on_command(void *context, struct tt_model_command *command) {
+    struct client *self = context;
+    if (command->err)
+        fail_msg("%s", command->why.text);
+    tt_model_command_free(command);
+    self->waiting--;
+}
+
+/* Submits it; `done` counts as one that is waited for. */
+static void command(struct client *self, const char *name, bool is_load) {
+    struct tt_model_command *command;
+    assert_int_equal(tt_model_command_new(name, is_load, &command), TT_OK);
+    self->waiting++;
+    tt_model_command_submit(self->port, command, on_command, self);
+}
+
+static const OrtSession *session_of(struct client *self, const char *name) {
+    const struct tt_engine_model *model = find(self, name)->engine_model;
+    return TT_CONTAINER_OF(model, struct tt_ort_model, model)->steps[0].session;
+}
+
+/* C1: one session for models of one cell, whatever their policies, as long as one of them is there;
+ * each comes and goes while others run it. */
+static void test_shared_session(void **state) {
+    (void)state;
+    static struct ask alone[REQUESTS], asks[REQUESTS];
+    static const char *const names[] = {"chain", "chain_twin", "chain_lazy"};
+    struct tt_prng random;
+    struct client client;
+    tt_prng_init(&random, seed_of_run(), 0);
+    make_cell_models();
+    make_cells("chain_twin", "lstm", recurrent_cell(1, false), NULL, (struct tt_text){0},
+               CHAIN_CELLS);
+    make_cells("chain_other", "lstm", recurrent_cell(6, false), NULL, (struct tt_text){0},
+               CHAIN_CELLS);
+    client_open_as(&client, 2, TT_CONTROL_EXPLICIT);
+    command(&client, "chain", true);
+    command(&client, "chain_other", true);
+    wait_until(&client, 0);
+    ask_alone(&client, "chain", false, alone, &random);
+    for (int round = 0; round < 6; round++) {
+        const char *stays = names[round % 3], *comes = names[(round + 1) % 3];
+        command(&client, comes, true);
+        wait_until(&client, 0);
+        assert_ptr_equal(session_of(&client, stays), session_of(&client, comes));
+        assert_ptr_not_equal(session_of(&client, stays), session_of(&client, "chain_other"));
+        memcpy(asks, alone, sizeof(asks));
+        for (int i = 0; i < REQUESTS; i++) {
+            send(&client, find(&client, i % 2 ? stays : comes), &asks[i]);
+            if (i == REQUESTS / 2)
+                command(&client, stays, false); /* after this the other one only */
+            if (i >= REQUESTS / 2)
+                stays = comes;
+        }
+        wait_until(&client, 0);
+        for (int i = 0; i < REQUESTS; i++) {
+            if (asks[i].err)
+                fail_msg("%s", asks[i].why);
+            assert_memory_equal(asks[i].bytes, alone[i].bytes, alone[i].size_bytes);
+        }
+    }
+    client_close(&client);
+}
+
 /* Who takes the server down waits for cells that run in vain. */
 static void test_closed_while_cells_run(void **state) {
     (void)state;
@@ -416,6 +487,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_lazy_pads_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_wrong_policies, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_shared_session, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_closed_while_cells_run, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_states_stay, set_up, tear_down),
     };
