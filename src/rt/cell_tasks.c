@@ -69,21 +69,23 @@ static void start_cells(struct tt_cell_tasks *self, ptrdiff_t first, struct tt_s
     int32_t base = seat(self, model, task);
     struct tt_cell_slots *slots = &model->cells->slots;
     tt_cell_slots_take(slots, task->count, self->slots);
+    const int32_t *items = self->seats.items, *sources = self->seats.sources;
+    const int32_t *exits = self->slots;
     for (int32_t row = 0; row < task->count; row++) {
-        struct tt_engine_cell *cell = &engine_task->cells[row];
-        int32_t i = self->seats.items[row], slot = self->slots[row];
+        struct tt_engine_cell *cell = &self->cells[first + row];
+        int32_t i = items[row], slot = exits[row];
         const struct tt_task_item *item = &task->items[i];
         bool moves_out = task->count > 1 && is_last(item) && tt_cell_seats_borrow(slots, 1);
         if (moves_out) {
             tt_cell_slots_take(slots, 1, &slot);
-            tt_cell_slots_orphan(slots, self->slots[row], task->executor);
+            tt_cell_slots_orphan(slots, exits[row], task->executor);
         }
         tt_cell_run_submit(tt_cell_run_of(item), item, slot, moves_out ? -1 : row, cell);
         cell->number = i;
-        cell->moves_in = base >= 0 && self->seats.sources[i] != base + row;
+        cell->moves_in = base >= 0 && sources[i] != base + row;
         cell->moves_out = moves_out;
         cell->seat = base + row;
-        cell->exit = self->slots[row];
+        cell->exit = exits[row];
         cell->why = &self->whys[first + row];
     }
 }
