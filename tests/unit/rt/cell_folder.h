@@ -133,37 +133,61 @@ static inline void make_cells(const char *name, const char *first, struct tt_tex
     " state { output: 'c_out' input: 'left_c' input: 'right_c' } }"                                \
     "unfold { kind: TREE max_length: 127 answer: 'h_out' }"
 
-/* Each beside the same one under another policy: what `alone` answers, all must. */
-static inline void make_cell_models(void) {
-    static const char serial[] = " policy { name: 'serial' }",
-                      window[] = " policy { name: 'window' option { key: 'same_length' "
-                                 "value: 'off' } option { key: 'max_delay' value: '1ms' } }",
-                      lazy[] = " policy { name: 'lazy' }",
-                      narrow[] = " policy { name: 'cellular' option { key: 'max_tasks' value: '1' "
-                                 "} }";
-    const struct tt_text none = {0};
-    make_cells("chain", "lstm", recurrent_cell(1, false), NULL, none, CHAIN_CELLS);
+enum cell_kind { CHAIN, SEQ2SEQ, TREE };
+
+/* The cells under a policy of their own, and where `config` (config.pbtxt) is written, as it says;
+ * what `alone` answers, all must. */
+static inline void make_cells_under(const char *name, enum cell_kind kind, const char *policy,
+                                    const char *config) {
+    static const char *const cells[] = {CHAIN_CELLS, SEQ2SEQ_CELLS, TREE_CELLS};
     char both[2048];
-    snprintf(both, sizeof(both), "%s%s", CHAIN_CELLS, serial);
-    make_cells("chain_serial", "lstm", recurrent_cell(1, false), NULL, none, both);
-    snprintf(both, sizeof(both), "%s%s", CHAIN_CELLS, window);
-    make_cells("chain_window", "lstm", recurrent_cell(1, false), NULL, none, both);
-    snprintf(both, sizeof(both), "%s%s", CHAIN_CELLS, lazy);
-    make_cells("chain_lazy", "lstm", recurrent_cell(1, false), NULL, none, both);
-    make_cells("seq2seq", "encoder", recurrent_cell(2, false), "decoder", recurrent_cell(3, true),
-               SEQ2SEQ_CELLS);
-    snprintf(both, sizeof(both), "%s%s", SEQ2SEQ_CELLS, narrow);
-    make_cells("seq2seq_narrow", "encoder", recurrent_cell(2, false), "decoder",
-               recurrent_cell(3, true), both);
-    snprintf(both, sizeof(both), "%s%s", SEQ2SEQ_CELLS, window);
-    make_cells("seq2seq_window", "encoder", recurrent_cell(2, false), "decoder",
-               recurrent_cell(3, true), both);
-    snprintf(both, sizeof(both), "%s%s", SEQ2SEQ_CELLS, lazy);
-    make_cells("seq2seq_lazy", "encoder", recurrent_cell(2, false), "decoder",
-               recurrent_cell(3, true), both);
-    make_cells("tree", "leaf", leaf_cell(4), "inner", inner_cell(5), TREE_CELLS);
-    snprintf(both, sizeof(both), "%s%s", TREE_CELLS, serial);
-    make_cells("tree_serial", "leaf", leaf_cell(4), "inner", inner_cell(5), both);
+    snprintf(both, sizeof(both), "%s %s", cells[kind], policy);
+    if (kind == CHAIN)
+        make_cells(name, "lstm", recurrent_cell(1, false), NULL, (struct tt_text){0}, both);
+    else if (kind == SEQ2SEQ)
+        make_cells(name, "encoder", recurrent_cell(2, false), "decoder", recurrent_cell(3, true),
+                   both);
+    else
+        make_cells(name, "leaf", leaf_cell(4), "inner", inner_cell(5), both);
+    if (config)
+        write_bytes(name, "config.pbtxt", config, strlen(config));
+}
+
+/* Each beside the same one under other policies. */
+static inline void make_cell_models(void) {
+    static const char serial[] = "policy { name: 'serial' }",
+                      window[] = "policy { name: 'window' option { key: 'same_length' "
+                                 "value: 'off' } option { key: 'max_delay' value: '1ms' } }",
+                      padded[] = "length { pad: true } policy { name: 'padded' option { key: "
+                                 "'width' value: '5' } }",
+                      lazy[] = "policy { name: 'lazy' }",
+                      narrow[] = "policy { name: 'cellular' option { key: 'max_tasks' value: '1' "
+                                 "} }",
+                      merged[] = "policy { name: 'merged' option { key: 'max_requests' value: "
+                                 "'5' } }",
+                      two[] = "instance_group { count: 2 kind: KIND_CPU }";
+    make_cells_under("chain", CHAIN, "", NULL);
+    make_cells_under("chain_serial", CHAIN, serial, NULL);
+    make_cells_under("chain_window", CHAIN, window, NULL);
+    make_cells_under("chain_padded", CHAIN, padded, NULL);
+    make_cells_under("chain_lazy", CHAIN, lazy, NULL);
+    make_cells_under("chain_merged", CHAIN, merged, NULL);
+    make_cells_under("chain_two", CHAIN, "", two);
+    make_cells_under("chain_padded_two", CHAIN, padded, two);
+    make_cells_under("seq2seq", SEQ2SEQ, "", NULL);
+    make_cells_under("seq2seq_narrow", SEQ2SEQ, narrow, NULL);
+    make_cells_under("seq2seq_window", SEQ2SEQ, window, NULL);
+    make_cells_under("seq2seq_padded", SEQ2SEQ, padded, NULL);
+    make_cells_under("seq2seq_lazy", SEQ2SEQ, lazy, NULL);
+    make_cells_under("seq2seq_merged", SEQ2SEQ, merged, NULL);
+    make_cells_under("seq2seq_two", SEQ2SEQ, "", two);
+    make_cells_under("seq2seq_padded_two", SEQ2SEQ, padded, two);
+    make_cells_under("tree", TREE, "", NULL);
+    make_cells_under("tree_serial", TREE, serial, NULL);
+    make_cells_under("tree_merged", TREE, merged, NULL);
+    make_cells_under("tree_merged_all", TREE, "policy { name: 'merged' }", NULL);
+    make_cells_under("tree_merged_two", TREE, merged, two);
+    make_cells_under("tree_two", TREE, "", two);
 }
 
 #endif

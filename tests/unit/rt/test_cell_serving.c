@@ -1,5 +1,5 @@
 /* threaded */
-/* C1, C3, C5, C6: models of cells, served: whatever joins and leaves a batch when, every answer is
+/* C1, C3, C5, C6, C7: models of cells, served: whatever joins and leaves a batch when, every answer is
  * bit for bit what the request gets alone. That no slot is lost is asserted when a model is
  * unloaded. */
 #include "unit/rt/cell_folder.h"
@@ -216,11 +216,20 @@ static void test_same_as_alone(void **state) {
     static const struct {
         const char *alone;
         bool trees;
-        const char *together[4];
+        const char *together[8];
     } cases[] = {
-        {"chain_serial", false, {"chain", "chain_window", "chain_lazy", "chain"}},
-        {"seq2seq", false, {"seq2seq", "seq2seq_window", "seq2seq_lazy", "seq2seq_narrow"}},
-        {"tree", true, {"tree", "tree", "tree", "tree"}},
+        {"chain_serial",
+         false,
+         {"chain", "chain_window", "chain_padded", "chain_lazy", "chain_merged", "chain",
+          "chain_two", "chain_padded_two"}},
+        {"seq2seq",
+         false,
+         {"seq2seq", "seq2seq_window", "seq2seq_padded", "seq2seq_lazy", "seq2seq_merged",
+          "seq2seq_narrow", "seq2seq_two", "seq2seq_padded_two"}},
+        {"tree",
+         true,
+         {"tree", "tree_merged", "tree_merged_all", "tree", "tree_merged", "tree_two",
+          "tree_merged_two", "tree_two"}},
     };
     struct tt_prng random;
     tt_prng_init(&random, seed_of_run(), 0);
@@ -230,7 +239,7 @@ static void test_same_as_alone(void **state) {
         client_open(&client, executors);
         for (size_t k = 0; k < TT_COUNT(cases); k++) {
             ask_alone(&client, cases[k].alone, cases[k].trees, alone, &random);
-            for (int i = 0; i < 4; i++)
+            for (size_t i = 0; i < TT_COUNT(cases[k].together); i++)
                 expect_same(&client, cases[k].together[i], alone, &random);
         }
         client_close(&client);
@@ -272,10 +281,11 @@ static void test_offender_alone(void **state) {
     tt_prng_init(&random, 2, 0);
     make_cell_models();
     client_open(&client, 2);
-    static const char *const names[] = {"chain", "tree", "chain_lazy"};
+    static const char *const names[] = {"chain",        "tree",        "chain_lazy",
+                                        "chain_padded", "tree_merged", "tree_merged_two"};
     for (size_t k = 0; k < TT_COUNT(names); k++) {
         const char *name = names[k];
-        bool trees = k == 1;
+        bool trees = strncmp(name, "tree", 4) == 0;
         ask_alone(&client, name, trees, alone, &random);
         memcpy(asks, alone, sizeof(asks));
         for (int i = 0; i < REQUESTS; i++) {
@@ -479,12 +489,36 @@ static void test_lazy_pads_nothing(void **state) {
     client_close(&client);
 }
 
+/* C7: cells of merged requests share batches, and only those of one set do. */
+static void test_merged_in_sets(void **state) {
+    (void)state;
+    static struct ask alone[REQUESTS], asks[REQUESTS];
+    struct tt_prng random;
+    tt_prng_init(&random, seed_of_run(), 0);
+    make_cell_models();
+    struct client client;
+    client_open(&client, 1);
+    ask_alone(&client, "tree", true, alone, &random);
+    struct tt_served_model *model = find(&client, "tree_merged");
+    const struct tt_cell_stats *leaf = &model->stats->cells[0], *inner = leaf + 1;
+    memcpy(asks, alone, sizeof(asks));
+    for (int i = 0; i < REQUESTS; i++)
+        send(&client, model, &asks[i]);
+    wait_until(&client, 0);
+    for (int i = 0; i < REQUESTS; i++)
+        assert_memory_equal(asks[i].bytes, alone[i].bytes, alone[i].size_bytes);
+    assert_true(tt_counter_get(&leaf->tasks) >= REQUESTS / 5);
+    assert_true(tt_counter_get(&inner->cells) > 2 * tt_counter_get(&inner->tasks));
+    client_close(&client);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_same_as_alone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_ends, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_offender_alone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_lazy_pads_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_merged_in_sets, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_wrong_policies, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_shared_session, set_up, tear_down),
