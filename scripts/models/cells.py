@@ -283,7 +283,8 @@ def build_bidirectional(size, vocabulary):
 
 class Attention:
     """A transformer that reads one word per cell. Its state is what it has read: keys and values of
-    all layers up to `longest` words, and how many there are."""
+    each layer up to `longest` words, and how many there are. All of it is read and written anew with
+    every cell; keys lie as the product with a query reads them, [head, d, word]."""
 
     def __init__(self, size, vocabulary, layers, heads, longest):
         rng = _random(24)
@@ -309,20 +310,26 @@ class Attention:
         zeros = g.weight(name + ".shift", np.zeros(self.size, np.float32))
         return g.op("LayerNormalization", x, ones, zeros, axis=-1)
 
-    def _attend(self, g, x, layer, keys, values, here, seen):
-        """x and the caches of one layer -> what attention adds to x, and the new caches."""
+    def _attend(self, g, x, layer, key_at, value_at, seen):
+        """What attention adds to x; takes and gives the layer's two states."""
         name = "layer%d" % layer
         h, d = self.heads, self.size // self.heads
+        shapes = {"keys%d": ["N", h, d, self.longest], "values%d": ["N", h, self.longest, d]}
+        for state, shape in shapes.items():
+            g.input(state % layer, "FP32", shape)
+            g.output(state % layer + "_out", "FP32", shape)
         qkv = g.op("MatMul", self._normal(g, x, name + ".before"),
                    g.weight(name + ".qkv", self.weights[layer]["qkv"]))
         parts = [name + ".q", name + ".k", name + ".v"]
         g.op("Split", qkv, outs=parts, axis=1)
-        one = g.constant([0, h, 1, d], np.int64)
-        q, k, v = (g.op("Reshape", part, one) for part in parts)
-        keys = g.op("Where", here, k, keys, out=name + ".keys")  # [N, h, longest, d]
-        values = g.op("Where", here, v, values, out=name + ".values")
-        scores = g.op("MatMul", q, g.op("Transpose", keys, perm=[0, 1, 3, 2]))
-        scores = g.op("Mul", scores, g.constant(d**-0.5, np.float32))
+        row, column = ([0, h, 1, d], [0, h, d, 1])
+        q, k, v = (g.op("Reshape", part, g.constant(shape, np.int64))
+                   for part, shape in zip(parts, (row, column, row)))
+        keys = g.op("ScatterElements", "keys%d" % layer, key_at, k, axis=3,
+                    out="keys%d_out" % layer)
+        values = g.op("ScatterElements", "values%d" % layer, value_at, v, axis=2,
+                      out="values%d_out" % layer)
+        scores = g.op("Mul", g.op("MatMul", q, keys), g.constant(d**-0.5, np.float32))
         scores = g.op("Where", seen, scores, g.constant(-1e30, np.float32))
         mixed = g.op("MatMul", g.op("Softmax", scores, axis=-1), values)  # [N, h, 1, d]
         flat = g.op("Reshape", mixed, g.constant([0, self.size], np.int64))
@@ -338,31 +345,21 @@ class Attention:
     def body(self, g, token):
         """Everything up to the last layer, and the new state; returns the last layer's output."""
         h, d = self.heads, self.size // self.heads
-        cache_shape = ["N", 2 * self.layers, h, self.longest, d]
-        cache = g.input("cache", "FP32", cache_shape)
         place = g.input("place", "INT64", ["N"])
         wide = g.op("Unsqueeze", place, g.constant([1, 2, 3], np.int64))  # [N, 1, 1, 1]
+        key_at, value_at = (g.op("Expand", wide, g.constant(shape, np.int64))
+                            for shape in ([1, h, d, 1], [1, h, 1, d]))
         count = np.arange(self.longest, dtype=np.int64)
-        here = g.op("Equal", g.constant(count.reshape(1, 1, -1, 1), np.int64), wide)
         seen = g.op("LessOrEqual", g.constant(count.reshape(1, 1, 1, -1), np.int64), wide)
         x = g.op(
             "Add",
             g.op("Gather", g.weight("words", self.words), token),
             g.op("Gather", g.weight("places", self.places), place),
         )
-        old = ["old.%d" % i for i in range(2 * self.layers)]
-        g.op("Split", cache, outs=old, axis=1)
-        flat = [g.op("Squeeze", name, g.constant([1], np.int64)) for name in old]
-        new = []
         for layer in range(self.layers):
-            keys, values = flat[2 * layer], flat[2 * layer + 1]
-            x = g.op("Add", x, self._attend(g, x, layer, keys, values, here, seen))
+            x = g.op("Add", x, self._attend(g, x, layer, key_at, value_at, seen))
             x = g.op("Add", x, self._think(g, x, layer))
-            new += ["layer%d.keys" % layer, "layer%d.values" % layer]
-        new = [g.op("Unsqueeze", name, g.constant([1], np.int64)) for name in new]
-        g.op("Concat", *new, out="cache_out", axis=1)
         g.op("Add", place, g.constant([1], np.int64), out="place_out")
-        g.output("cache_out", "FP32", cache_shape)
         g.output("place_out", "INT64", ["N"])
         return x
 
@@ -503,10 +500,10 @@ def _bidirectional(size, vocabulary, max_batch):
 
 
 def _decoder(size, vocabulary, layers, heads, longest, max_batch):
-    shared = (
-        '  state { output: "cache_out" input: "cache" }\n'
-        '  state { output: "place_out" input: "place" }\n'
-        '  state { output: "budget_out" input: "budget" }\n'
+    names = [kind % layer for layer in range(layers) for kind in ("keys%d", "values%d")]
+    shared = "".join(
+        '  state { output: "%s_out" input: "%s" }\n' % (name, name)
+        for name in names + ["place", "budget"]
     )
     word = '  state { output: "word" input: "previous" initial: %d }\n' % GO
     half = longest // 2  # so that the prompt and the answer fit the cache

@@ -78,15 +78,17 @@ enum tt_err tt_cell_profile_whole(const struct tt_cells *cells, struct tt_profil
 
 /* ---- measuring ---- */
 
-/* One batch of a type: its states are where a batch before left them, or as they begin. */
+/* One batch of a type: its states are where a batch before left them, or, as often as a request of
+ * the greatest length has them so, as they begin: a cell may know no places beyond (a cache). */
 static enum tt_err run_cells(struct measuring *m, int32_t type, int32_t batch, int32_t run,
                              struct tt_message *why) {
     int32_t from = run % 2 ? batch : 0;
+    bool begins = run % m->cells->max_length == 0;
     for (int32_t i = 0; i < batch; i++) {
         m->cell[i] = (struct tt_engine_cell){
             .inputs = m->zeros.views, .slot = batch - from + i, .why = &m->failures[i]};
         for (int32_t q = 0; q < m->cells->types[type].arity; q++)
-            m->cell[i].sources[q] = run == 0 ? -1 : from + i;
+            m->cell[i].sources[q] = begins ? -1 : from + i;
     }
     struct tt_engine_task task = {.model = m->model,
                                   .first_step = type,

@@ -88,11 +88,9 @@ class Reference:
         return np.array([words])
 
     def decoder64(self, tokens):
-        kept = {
-            "cache": self.read.zeros("cache", np.float32),
-            "place": np.zeros(1, np.int64),
-            "budget": np.zeros(1, np.float32),
-        }
+        names = ["keys0", "values0", "keys1", "values1"]
+        kept = {name: self.read.zeros(name, np.float32) for name in names}
+        kept.update(place=np.zeros(1, np.int64), budget=np.zeros(1, np.float32))
 
         def step(cell, **word):
             out = cell(**kept, **word)
@@ -257,6 +255,17 @@ class CellsTest(unittest.TestCase):
         for arrays in ({"tokens": []}, {"tokens": [], "left": [], "right": []}):
             status, body = self.ask("tree64" if "left" in arrays else "chain64", arrays)
             self.assertEqual(status, 400, body)
+
+    def test_a_cache_is_never_measured_beyond_its_last_place(self):
+        """It has 64, and each cell takes the next one; measuring runs more of them than that."""
+        with tempfile.TemporaryDirectory() as folder:
+            model = pathlib.Path(folder) / "decoder64"
+            shutil.copytree(self.models / "decoder64", model)
+            done = subprocess.run(
+                [PROGRAM, "profile", model, "--runs", "150"], capture_output=True, text=True, timeout=300
+            )
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn('name: "write"', (model / "profile.pbtxt").read_text())
 
     def test_the_example_client(self):
         cases = [

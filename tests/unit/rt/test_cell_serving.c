@@ -1,6 +1,6 @@
 /* threaded */
-/* C1, C3, C5, C6, C7: models of cells, served: whatever joins and leaves a batch when, every answer is
- * bit for bit what the request gets alone. That no slot is lost is asserted when a model is
+/* C1, C3, C5, C6, C7: models of cells, served: whatever joins and leaves a batch when, every answer
+ * is bit for bit what the request gets alone. That no slot is lost is asserted when a model is
  * unloaded. */
 #include "unit/rt/cell_folder.h"
 
@@ -234,6 +234,7 @@ static void test_same_as_alone(void **state) {
     struct tt_prng random;
     tt_prng_init(&random, seed_of_run(), 0);
     make_cell_models();
+    make_cell_baselines();
     for (int32_t executors = 1; executors <= 2; executors++) {
         struct client client;
         client_open(&client, executors);
@@ -280,6 +281,7 @@ static void test_offender_alone(void **state) {
     struct tt_prng random;
     tt_prng_init(&random, 2, 0);
     make_cell_models();
+    make_cell_baselines();
     client_open(&client, 2);
     static const char *const names[] = {"chain",        "tree",        "chain_lazy",
                                         "chain_padded", "tree_merged", "tree_merged_two"};
@@ -496,6 +498,7 @@ static void test_merged_in_sets(void **state) {
     struct tt_prng random;
     tt_prng_init(&random, seed_of_run(), 0);
     make_cell_models();
+    make_cell_baselines();
     struct client client;
     client_open(&client, 1);
     ask_alone(&client, "tree", true, alone, &random);
