@@ -168,7 +168,15 @@ static void cellular_executor_changed(struct tt_policy *self, int64_t now, int32
     tt_queues_executor_changed(&self->queues, executor, change);
 }
 
+/* A visit is due with `ahead` of them left, and adds to these. */
+static int32_t cellular_most_tasks(const struct tt_policy *self) {
+    return (int32_t)(self->queues.ahead + self->max_tasks);
+}
+
 static void cellular_check(const struct tt_policy *self) {
+    const struct tt_mechanism *domain = self->queues.domain;
+    for (int32_t e = 0; e < domain->executor_capacity; e++)
+        tt_assert(domain->executors[e].queued <= cellular_most_tasks(self));
     tt_queues_check(&self->queues);
     tt_cell_queues_check(&self->cells);
 }
@@ -230,6 +238,7 @@ static const struct tt_policy_ops ops = {
     .finished = cellular_finished,
     .cancelled = cellular_cancelled,
     .decide = cellular_decide,
+    .most_tasks = cellular_most_tasks,
     .next_at = cellular_next_at,
     .model_changed = cellular_model_changed,
     .executor_changed = cellular_executor_changed,

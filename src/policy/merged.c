@@ -166,11 +166,17 @@ static void merged_executor_changed(struct tt_policy *self, int64_t now, int32_t
         spill(self, &self->lanes[executor]);
 }
 
+static int32_t merged_most_tasks(const struct tt_policy *self) {
+    (void)self;
+    return 1; /* the next level needs what this one makes */
+}
+
 static void merged_check(const struct tt_policy *self) {
     tt_queues_check(&self->queues);
     for (int32_t e = 0; e < self->queues.domain->executor_capacity; e++) {
         const struct lane *lane = &self->lanes[e];
         int32_t members = 0;
+        tt_assert(self->queues.domain->executors[e].queued <= merged_most_tasks(self));
         for (struct tt_list_node *node = lane->merged.head.next; node != &lane->merged.head;
              node = node->next, members++)
             tt_assert(TT_CONTAINER_OF(node, struct tt_request, link)->policy_word == e + 1);
@@ -224,6 +230,7 @@ static const struct tt_policy_ops ops = {
     .finished = merged_finished,
     .cancelled = merged_cancelled,
     .decide = merged_decide,
+    .most_tasks = merged_most_tasks,
     .next_at = merged_next_at,
     .model_changed = merged_model_changed,
     .executor_changed = merged_executor_changed,

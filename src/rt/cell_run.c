@@ -99,13 +99,21 @@ void tt_cell_run_free(struct tt_cell_run *take_run) {
     tt_served_model_unref(model);
 }
 
-bool tt_cell_run_reserve(struct tt_cell_run *self, int32_t depth) {
-    int32_t count = 0;
-    for (int32_t s = 0; s < self->unfolded->spec_count; s++) {
-        /* Of a chain each task in flight writes one, and the first of them reads one. */
+/* Of a chain each task in flight writes one, and the first of them reads one. */
+static int32_t most_slots(int32_t repeat, int32_t most_tasks) {
+    return repeat > 1 ? (repeat < most_tasks ? repeat : most_tasks) + 1 : 1;
+}
+
+bool tt_cell_run_reserve(struct tt_cell_run *self, int32_t most_tasks) {
+    int32_t count = 0, longest = 0, specs = self->unfolded->spec_count;
+    for (int32_t s = 0; s < specs; s++) {
         int32_t repeat = self->unfolded->specs[s].repeat;
-        count += self->graph && repeat > 1 ? (repeat < depth ? repeat : depth) + 1 : 1;
+        count += most_slots(repeat, most_tasks);
+        longest = repeat > longest ? repeat : longest;
     }
+    /* A decoder begins when its encoder has nothing in flight, and reads where that ended. */
+    if (self->model->cells->cells->kind == TT_UNFOLD_SEQ2SEQ && specs > 1)
+        count = (longest < most_tasks ? longest : most_tasks) + 1;
     if (!self->graph)
         count = (int32_t)TT_COUNT(((struct tt_engine_sequence *)NULL)->slots);
     if (!tt_cell_slots_reserve(&self->model->cells->slots, count))

@@ -58,9 +58,9 @@ TT_MUST_CHECK enum tt_err tt_cell_run_new(struct tt_served_model *model,
 /* Gives back the slots that it holds. The scheduler's, or whoever's it is before submission.
  * NULL-safe. */
 void tt_cell_run_free(struct tt_cell_run *take_run);
-/* Reserves slots for all that it can come to hold when up to `depth` tasks are queued. False: there
- * are not so many. */
-bool tt_cell_run_reserve(struct tt_cell_run *self, int32_t depth);
+/* Reserves slots for all that it can come to hold when up to `most_tasks` are on an executor.
+ * False: there are not so many. */
+bool tt_cell_run_reserve(struct tt_cell_run *self, int32_t most_tasks);
 
 /* ---- by cells ---- */
 

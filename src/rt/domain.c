@@ -510,6 +510,13 @@ static void reject(struct tt_served_model *model, struct tt_infer *infer, enum t
     infer_ends(infer, err);
 }
 
+/* On an executor at once, of a policy by cells. */
+static int32_t most_tasks(const struct tt_domain *self) {
+    const struct tt_policy_ops *ops = self->mechanism.ops;
+    int32_t most = ops->most_tasks ? ops->most_tasks(self->mechanism.policy) : self->depth;
+    return most < self->depth ? most : self->depth;
+}
+
 static void ready(struct tt_domain *self, int64_t now, struct tt_infer *infer) {
     self->has_news = true;
     const struct tt_served_model *model = infer->lane->model;
@@ -549,7 +556,7 @@ void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_infer *infe
                        model->name, here));
         return;
     }
-    if (model->cells && !tt_cell_run_reserve(infer->cell_run, self->depth)) {
+    if (model->cells && !tt_cell_run_reserve(infer->cell_run, most_tasks(self))) {
         reject(model, infer,
                tt_fail(TT_ERR_BUSY, &infer->why,
                        "request to model '%s' refused: those in flight may come to need all of its "

@@ -114,6 +114,22 @@ static inline void make_cells(const char *name, const char *first, struct tt_tex
     write_bytes(name, "tutti.pbtxt", tutti, strlen(tutti));
 }
 
+enum { LARGE_STATE = 1 << 18 };
+
+/* A state of a MiB, to which each word adds one number, and that number. */
+static inline struct tt_text large_cell(uint64_t seed) {
+    struct tiny_maker m;
+    tiny_maker_begin(&m, seed);
+    tiny_onnx_input(&m.model, "word", TINY_INT64, TINY_DIMS(-1));
+    tiny_onnx_input(&m.model, "h", TINY_FLOAT, TINY_DIMS(-1, LARGE_STATE));
+    tiny_onnx_output(&m.model, "h_out", TINY_FLOAT, TINY_DIMS(-1, LARGE_STATE));
+    tiny_onnx_output(&m.model, "last", TINY_FLOAT, TINY_DIMS(-1, 1));
+    const char *table = tiny_weight(&m, TINY_DIMS(WORDS, 1));
+    tiny_op(&m, "Gather", "last", table, "word", NULL, NULL);
+    tiny_op(&m, "Add", "h_out", "h", "last", NULL, NULL);
+    return tiny_onnx_end(&m.model);
+}
+
 #define CHAIN_CELLS                                                                                \
     "cell { file: 'lstm.onnx' max_batch: 8 read { input: 'word' from: 'words' }"                   \
     " state { output: 'h_out' input: 'h' } state { output: 'c_out' input: 'c' } }"                 \

@@ -453,6 +453,31 @@ static void test_states_stay(void **state) {
     client_close(&client);
 }
 
+/* C6: a request keeps slots for as many tasks as its policy ever has on an executor, not for as
+ * many as an executor could take. Of a GiB of states of a MiB 80 requests at once find theirs. */
+static void test_large_states(void **state) {
+    (void)state;
+    enum { AT_ONCE = 80 };
+    static struct ask asks[AT_ONCE];
+    static const char cells[] =
+        "cell { file: 'large.onnx' max_batch: 4 read { input: 'word' from: 'words' }"
+        " state { output: 'h_out' input: 'h' } }"
+        "unfold { kind: CHAIN max_length: 64 answer: 'last' }";
+    make_cells("large", "large", large_cell(6), NULL, (struct tt_text){0}, cells);
+    struct client client;
+    client_open(&client, 1);
+    struct tt_served_model *model = find(&client, "large");
+    for (int i = 0; i < AT_ONCE; i++) {
+        asks[i].length = 17;
+        send(&client, model, &asks[i]);
+    }
+    wait_until(&client, 0);
+    for (int i = 0; i < AT_ONCE; i++)
+        if (asks[i].err)
+            fail_msg("request %d: %s", i, asks[i].why);
+    client_close(&client);
+}
+
 static int64_t cells_run(const struct tt_served_model *model) {
     int64_t sum = 0;
     for (int32_t t = 0; t < model->cells->cells->type_count; t++)
@@ -527,6 +552,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_shared_session, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_closed_while_cells_run, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_states_stay, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_large_states, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
