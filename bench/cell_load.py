@@ -1,0 +1,86 @@
+"""What the benchmarks of cells share: a load on a running server, and what it did there (bench/decoder.py, bench/trees.py)."""
+import csv
+import json
+import pathlib
+import re
+import statistics
+import subprocess
+import urllib.request
+
+
+def fetch(url, content=None):
+    with urllib.request.urlopen(url, content and content.encode(), timeout=60) as answer:
+        return answer.read().decode()
+
+
+def body(tensors):
+    """An infer request: {name: [integer, ...]}, one row."""
+    inputs = [
+        {"name": name, "shape": [1, len(values)], "datatype": "INT64", "data": values}
+        for name, values in tensors.items()
+    ]
+    return json.dumps({"inputs": inputs})
+
+
+def counters(server):
+    """Cells and tasks by type, requests, and nanoseconds that they have waited for their first cell."""
+    page = fetch(server.address + "/metrics")
+    found = {}
+    for kind, cell, value in re.findall(r'^tutti_(cells|cell_tasks)_total\{.*cell="(\w+)"\} (\d+)', page, re.M):
+        found["%s %s" % (kind, cell)] = int(value)
+    (stats,) = json.loads(fetch(server.address + "/v2/models/stats"))["model_stats"]
+    found["requests"] = int(stats["inference_stats"]["queue"]["count"])
+    found["waited_ns"] = int(stats["inference_stats"]["queue"]["ns"])
+    return found
+
+
+def percentile(values, share):
+    values = sorted(values)
+    return values[min(len(values) - 1, int(len(values) * share))]
+
+
+def ratio(rounds, pick):
+    return statistics.median(pick(one) for one in rounds)
+
+
+class Load:
+    """The requests of a file (infer requests, one a line, in turn) on a server, and what came of it."""
+
+    def __init__(self, program, server, model, requests, seconds, flags):
+        path = pathlib.Path(str(requests) + ".csv")
+        command = [program, "load", server.address, "--model", model, "--input-file", requests, "--csv", path]
+        command += ["--json", "--give-up-ms", "60000", "--duration", seconds, *flags]
+        before, cpu = counters(server), server.cpu_seconds()
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+        if not done.stdout:
+            raise RuntimeError("tutti load: " + done.stderr)
+        self.cpu_s = server.cpu_seconds() - cpu
+        after = counters(server)
+        self.counters = {key: after[key] - before.get(key, 0) for key in after}
+        self.refused = json.loads(done.stdout)["total"]["rejected"]
+        with open(path) as file:
+            answered = [row for row in csv.DictReader(file) if row["outcome"] == "ok"]
+        # Which of the requests each was is its number modulo theirs.
+        self.numbers = [int(row["request"]) for row in answered]
+        self.latencies_ms = [(int(row["ended_ns"]) - int(row["intended_ns"])) / 1e6 for row in answered]
+        self.lasted_s = max(int(row["ended_ns"]) for row in answered) / 1e9
+
+    def width(self, cell):
+        """Cells of the type per task of it."""
+        return self.counters["cells " + cell] / max(1, self.counters["cell_tasks " + cell])
+
+    def rows(self):
+        """Cells per task, of all types."""
+        tasks = sum(value for key, value in self.counters.items() if key.startswith("cell_tasks "))
+        return tasks and self.cells() / tasks
+
+    def requests_per_task(self):
+        """Of policies that run whole requests: each task is a batch of them."""
+        tasks = sum(value for key, value in self.counters.items() if key.startswith("cell_tasks "))
+        return tasks and self.counters["requests"] / tasks
+
+    def cells(self):
+        return sum(value for key, value in self.counters.items() if key.startswith("cells "))
+
+    def wait_ms(self):
+        return self.counters["waited_ns"] / max(1, self.counters["requests"]) / 1e6
