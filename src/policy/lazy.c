@@ -260,12 +260,7 @@ static void lazy_finished(struct tt_policy *self, int64_t now, const struct tt_t
     struct tt_lazy_stack *stack = &lane->stack;
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
     tt_assert(lane->run.running && top->count == task->count);
-    for (int32_t i = 0; i < task->count; i++) {
-        struct tt_lazy_member *member = &stack->members[top->first + i];
-        tt_assert(member->request == task->items[i].request);
-        if (member->request->state != TT_REQUEST_QUEUED)
-            member->request = NULL;
-    }
+    tt_assert(stack->members[top->first].request == task->items[0].request);
     tt_lazy_stack_settle(stack);
     self->yielding -= lane->yielding;
     lane->yielding = false;

@@ -12,16 +12,19 @@ static struct tt_lazy_veto nobody(void) {
     return (struct tt_lazy_veto){.key = TT_NEVER, .until_at = TT_NEVER};
 }
 
-/* The vote of a request that was issued at `issued_at`, needs `alone_ns` by itself and has stood
+/* When the request would refuse: the smaller, the sooner. TT_NEVER: it does not. */
+static int64_t vote_key(const struct tt_lazy_slack *self, const struct tt_request *request,
+                        int64_t issued_at) {
+    bool published = self->form == TT_LAZY_PUBLISHED && request->deadline_at != TT_NEVER;
+    return published ? request->deadline_at - issued_at : request->deadline_at;
+}
+
+/* The vote of a request with this key (not TT_NEVER) that needs `alone_ns` by itself and has stood
  * still since `as_of` (TT_NEVER: it still does). */
 static struct tt_lazy_veto vote(const struct tt_lazy_slack *self, const struct tt_request *request,
-                                int64_t issued_at, int64_t alone_ns, int64_t as_of, int64_t now) {
-    if (request->deadline_at == TT_NEVER)
-        return nobody();
+                                int64_t key, int64_t alone_ns, int64_t as_of, int64_t now) {
     int64_t latest_at = request->deadline_at - alone_ns; /* to go on, and be in time */
-    struct tt_lazy_veto veto = {.key = request->deadline_at, .until_at = TT_NEVER};
-    if (self->form == TT_LAZY_PUBLISHED)
-        veto.key -= issued_at;
+    struct tt_lazy_veto veto = {.key = key, .until_at = TT_NEVER};
     if (self->all_vote)
         return veto;
     if (as_of != TT_NEVER)
@@ -45,21 +48,45 @@ struct tt_lazy_group tt_lazy_slack_grown(const struct tt_lazy_slack *self,
     if (request->round < grown.place.round)
         grown.place.round = request->round;
     grown.alone_ns += alone_ns;
-    struct tt_lazy_veto own = vote(self, request, now, alone_ns, TT_NEVER, now);
-    grown.veto = first_of(grown.veto, own);
+    int64_t key = vote_key(self, request, now);
+    if (key < grown.veto.key)
+        grown.veto = first_of(grown.veto, vote(self, request, key, alone_ns, TT_NEVER, now));
     return grown;
 }
 
-/* What each of the entry's members still needs by itself. */
-static void take_times(const struct tt_lazy_slack *self, struct tt_lazy_stack *stack,
-                       struct tt_lazy_entry *entry) {
-    entry->timed = true;
-    entry->alone_ns = 0;
+/* What those of the entry's members still need by themselves who would stand at the step `to`, with
+ * as many rounds behind them as they have (`there`: as they do), or none. Sum; `there`: noted. */
+static int64_t sum_alone(const struct tt_lazy_slack *self, const struct tt_lazy_stack *stack,
+                         const struct tt_lazy_entry *entry, int32_t to, bool there) {
+    const struct tt_lazy_times *times = &self->times[entry->model];
+    struct tt_lazy_line line = {.rows = -1};
+    int64_t sum_ns = 0;
     for (int32_t i = 0; i < entry->count; i++) {
         struct tt_lazy_member *member = &stack->members[entry->first + i];
-        member->alone_ns = tt_lazy_slack_alone(self, member->request);
-        entry->alone_ns += member->alone_ns;
+        const struct tt_request *request = member->request;
+        if (!tt_lazy_line_is_for(&line, request->rows, request->length))
+            line = tt_lazy_times_line(times, request->rows, request->length, to);
+        int64_t alone_ns =
+            tt_lazy_line_rest(times, &line, request->length, there ? request->round : 0);
+        if (there)
+            member->alone_ns = alone_ns;
+        sum_ns += alone_ns;
     }
+    return sum_ns;
+}
+
+/* The first of the entry's members that may refuse. */
+static struct tt_lazy_veto votes(const struct tt_lazy_slack *self,
+                                 const struct tt_lazy_stack *stack,
+                                 const struct tt_lazy_entry *entry, int64_t as_of, int64_t now) {
+    struct tt_lazy_veto first = nobody();
+    for (int32_t i = 0; i < entry->count; i++) {
+        const struct tt_lazy_member *member = &stack->members[entry->first + i];
+        int64_t key = vote_key(self, member->request, member->issued_at);
+        if (key < first.key)
+            first = first_of(first, vote(self, member->request, key, member->alone_ns, as_of, now));
+    }
+    return first;
 }
 
 /* Brings votes and totals up to date. */
@@ -72,15 +99,9 @@ static void survey(const struct tt_lazy_slack *self, struct tt_lazy_stack *stack
         struct tt_lazy_entry *entry = &stack->entries[e];
         bool runs = run->running && e == stack->depth - 1;
         if (!entry->timed)
-            take_times(self, stack, entry);
-        entry->veto = nobody();
-        for (int32_t i = 0; i < entry->count; i++) {
-            const struct tt_lazy_member *member = &stack->members[entry->first + i];
-            struct tt_lazy_veto own =
-                vote(self, member->request, member->issued_at, member->alone_ns,
-                     runs ? run->started_at : TT_NEVER, now);
-            entry->veto = first_of(entry->veto, own);
-        }
+            entry->alone_ns = sum_alone(self, stack, entry, entry->place.step, true);
+        entry->timed = true;
+        entry->veto = votes(self, stack, entry, runs ? run->started_at : TT_NEVER, now);
         entry->total_alone_ns = entry->alone_ns;
         entry->total_full_ns = entry->full_ns;
         entry->total_veto = entry->veto;
@@ -105,13 +126,8 @@ static int64_t consumed(const struct tt_lazy_slack *self, const struct tt_lazy_s
     if (run->consumed_ns >= 0)
         return run->consumed_ns;
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
-    const struct tt_lazy_times *times = &self->times[top->model];
-    struct tt_lazy_place to = {.step = run->to};
-    run->consumed_ns = top->alone_ns;
-    for (int32_t i = 0; run->to < times->step_count && i < top->count; i++) {
-        const struct tt_request *request = stack->members[top->first + i].request;
-        run->consumed_ns -= tt_lazy_times_rest(times, request->rows, request->length, to);
-    }
+    bool to_end = run->to == self->times[top->model].step_count;
+    run->consumed_ns = top->alone_ns - (to_end ? 0 : sum_alone(self, stack, top, run->to, false));
     return run->consumed_ns;
 }
 

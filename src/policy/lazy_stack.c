@@ -92,74 +92,74 @@ static void recount(struct tt_lazy_stack *self, struct tt_lazy_entry *entry) {
         take_note(entry, &self->members[entry->first + i]);
 }
 
-/* The largest step at which one of the scratch members from `first` on stands; -1: none is left. */
-static int32_t last_step(const struct tt_lazy_stack *self, int32_t count) {
-    int32_t step = -1;
-    for (int32_t i = 0; i < count; i++) {
-        const struct tt_request *request = self->scratch[i].request;
-        if (request && request->step > step)
-            step = request->step;
-    }
-    return step;
-}
-
-/* Do all who stay stand at one step? Then into *out_step. False too when nobody stays. */
-static bool stay_together(const struct tt_lazy_stack *self, const struct tt_lazy_entry *entry,
-                          int32_t *out_step) {
-    int32_t step = -1;
-    for (int32_t i = 0; i < entry->count; i++) {
-        const struct tt_request *request = self->members[entry->first + i].request;
-        if (request && step >= 0 && request->step != step)
-            return false;
-        if (request)
-            step = request->step;
-    }
-    *out_step = step;
-    return step >= 0;
-}
-
-/* The top entry without those who leave, at its new step. */
-static void close_up(struct tt_lazy_stack *self, int32_t step) {
+/* The top entry without those who left: closes the gaps and sums up who stays. True: all of them
+ * stand at one step, which is the entry's now. Else the entry's step is the largest at which one
+ * stands. */
+static bool close_up(struct tt_lazy_stack *self) {
     struct tt_lazy_entry *top = tt_lazy_stack_top(self);
-    struct tt_lazy_entry closed = {.model = top->model,
-                                   .first = top->first,
-                                   .padded = top->padded,
-                                   .place = {.step = step, .round = INT32_MAX}};
+    struct tt_lazy_member *members = &self->members[top->first];
+    int32_t count = 0, length = 0, step = -1, round = INT32_MAX;
+    bool together = true;
     for (int32_t i = 0; i < top->count; i++) {
-        const struct tt_lazy_member *member = &self->members[top->first + i];
-        if (!member->request)
+        const struct tt_request *request = members[i].request;
+        if (request->state != TT_REQUEST_QUEUED) {
+            top->rows -= request->rows;
+            top->full_ns -= members[i].full_ns;
+            self->rows_of_model[top->model] -= request->rows;
             continue;
-        take_note(&closed, member);
-        if (closed.count++ < i)
-            self->members[closed.first + closed.count - 1] = *member;
+        }
+        if (request->step != step) {
+            together = together && count == 0;
+            step = request->step > step ? request->step : step;
+        }
+        length = request->length > length ? request->length : length;
+        round = request->round < round ? request->round : round;
+        if (count++ < i)
+            members[count - 1] = members[i];
     }
-    self->rows_of_model[top->model] -= top->rows - closed.rows;
-    self->count = closed.first + closed.count;
-    *top = closed;
+    top->count = count;
+    top->length = length;
+    top->place = (struct tt_lazy_place){.step = step, .round = round};
+    top->timed = false;
+    self->count = top->first + count;
+    return together;
 }
 
-void tt_lazy_stack_settle(struct tt_lazy_stack *self) {
-    int32_t step;
-    touch(self, self->depth - 1);
-    if (stay_together(self, tt_lazy_stack_top(self), &step)) {
-        close_up(self, step);
-        return;
-    }
+/* An entry for every step at which the top one's members stand, the largest first. */
+static void part(struct tt_lazy_stack *self) {
     const struct tt_lazy_entry old = self->entries[--self->depth];
     memcpy(self->scratch, &self->members[old.first], (size_t)old.count * sizeof(*self->scratch));
     self->count = old.first;
-    self->rows_of_model[old.model] -= old.rows;
-    while ((step = last_step(self, old.count)) >= 0) {
+    int32_t others = old.count, step = old.place.step;
+    while (others > 0) {
         tt_lazy_stack_push(self, old.model, step);
-        tt_lazy_stack_top(self)->padded = old.padded;
-        for (int32_t i = 0; i < old.count; i++) {
-            struct tt_lazy_member *member = &self->scratch[i];
-            if (!member->request || member->request->step != step)
+        struct tt_lazy_entry *top = tt_lazy_stack_top(self);
+        top->padded = old.padded;
+        int32_t before = others, next = -1;
+        others = 0;
+        for (int32_t i = 0; i < before; i++) {
+            const struct tt_lazy_member *member = &self->scratch[i];
+            if (member->request->step == step) {
+                self->members[self->count++] = *member;
+                take_note(top, member);
                 continue;
-            tt_lazy_stack_add(self, member);
-            member->request = NULL;
+            }
+            next = member->request->step > next ? member->request->step : next;
+            if (others++ < i)
+                self->scratch[others - 1] = *member;
         }
+        top->count = before - others;
+        step = next;
     }
+}
+
+void tt_lazy_stack_settle(struct tt_lazy_stack *self) {
+    touch(self, self->depth - 1);
+    bool together = close_up(self);
+    if (tt_lazy_stack_top(self)->count == 0)
+        self->depth--;
+    else if (!together)
+        part(self);
 }
 
 bool tt_lazy_stack_remove(struct tt_lazy_stack *self, const struct tt_request *request) {

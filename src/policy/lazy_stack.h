@@ -16,7 +16,7 @@
 #include "policy/lazy_times.h"
 
 struct tt_lazy_member {
-    struct tt_request *request; /* NULL: it leaves */
+    struct tt_request *request;
     int64_t full_ns;            /* what it needed by itself when it came in */
     int64_t alone_ns;           /* what it still needs, at the last boundary; where timed */
     int64_t issued_at;          /* when it came in */
@@ -69,8 +69,8 @@ void tt_lazy_stack_push(struct tt_lazy_stack *self, int32_t model, int32_t step)
 void tt_lazy_stack_add(struct tt_lazy_stack *self, const struct tt_lazy_member *member);
 /* The two topmost entries become one. They are of one model and at one step. */
 void tt_lazy_stack_merge(struct tt_lazy_stack *self);
-/* After the top entry ran: drops the members that have no request any more, and makes an entry for
- * every step at which those who stay now stand. */
+/* After the top entry ran: forgets the members that do not wait for their next step (they ended),
+ * and makes an entry for every step at which those who do stand now. */
 void tt_lazy_stack_settle(struct tt_lazy_stack *self);
 /* Takes out one request, wherever it stands; false: it is not here. */
 bool tt_lazy_stack_remove(struct tt_lazy_stack *self, const struct tt_request *request);

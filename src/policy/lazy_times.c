@@ -120,18 +120,32 @@ static inline int64_t rounds_left(const struct tt_lazy_times *self, const struct
     return length - round > 1 ? length - round : 1;
 }
 
+static inline struct tt_lazy_line line_at(const struct tt_lazy_times *self,
+                                          const struct tt_lazy_sum *sums, int32_t step) {
+    if (step == self->step_count)
+        return (struct tt_lazy_line){.kind = TT_STEP_STATIC};
+    const struct tt_lazy_row *row = &self->rows[step];
+    return (struct tt_lazy_line){
+        .fixed_ns = sums[step].fixed_ns,
+        .per_input_ns = sums[step].per_input_ns,
+        .round_ns = sums[row->last + 1].before_ns - sums[row->first].before_ns,
+        .kind = row->kind,
+    };
+}
+
+struct tt_lazy_line tt_lazy_times_line(const struct tt_lazy_times *self, int32_t rows,
+                                       int32_t length, int32_t step) {
+    struct tt_lazy_line line = line_at(self, sums_of(self, rows, length), step);
+    line.rows = rows;
+    line.length = self->lengths->length_count == 1 ? 0 : length;
+    return line;
+}
+
 /* From `place` to the end. */
 static inline int64_t rest(const struct tt_lazy_times *self, const struct tt_lazy_sum *sums,
                            int32_t length, struct tt_lazy_place place) {
-    if (place.step == self->step_count)
-        return 0;
-    const struct tt_lazy_row *row = &self->rows[place.step];
-    const struct tt_lazy_sum *at = &sums[place.step];
-    int64_t rest_ns = at->fixed_ns + at->per_input_ns * (length > 1 ? length : 1);
-    if (row->kind == TT_STEP_STATIC)
-        return rest_ns;
-    int64_t round_ns = sums[row->last + 1].before_ns - sums[row->first].before_ns;
-    return rest_ns + (rounds_left(self, row, length, place.round) - 1) * round_ns;
+    struct tt_lazy_line line = line_at(self, sums, place.step);
+    return tt_lazy_line_rest(self, &line, length, place.round);
 }
 
 int64_t tt_lazy_times_span(const struct tt_lazy_times *self, int32_t rows, int32_t length,
