@@ -55,10 +55,17 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
               .help = "what becomes of a waiting request that cannot meet its deadline any more"},
 };
 
+/* The door was shut to the head of the running model's queue, and is until then. */
+struct refusal {
+    const struct tt_request *head; /* NULL: to nobody */
+    int64_t number, until_at;
+};
+
 /* An executor and what it has under way. */
 struct lane {
     struct tt_lazy_stack stack;
     struct tt_lazy_run run; /* of the top entry */
+    struct refusal refusal; /* while that task runs */
     bool yielding;
     int64_t retry_at;
 };
@@ -158,6 +165,7 @@ static void run_top(struct tt_policy *self, struct tt_mechanism *actions, int32_
         tt_mechanism_run_add(actions, stack->members[top->first + i].request);
     int64_t span_ns = tt_lazy_times_span(times, top->rows, top->length, top->place, to);
     lane->run.running = true;
+    lane->refusal.head = NULL;
     lane->run.predicted_ns = tt_instant_max(span_ns, 1);
     lane->run.started_at = now + self->queues.d_ctrl_ns + self->queues.d_data_ns * top->rows;
     tt_heap_remove(&self->queues.idle, executor);
@@ -192,6 +200,23 @@ static bool can_stop(const struct tt_policy *self, const struct tt_lazy_entry *t
     return top->place.step < last || model->steps[last].kind != TT_STEP_STATIC;
 }
 
+/* Is the running task to make room for the head? If not, retry_at is when to ask again. */
+static bool opens(const struct tt_policy *self, struct lane *lane, const struct tt_request *head,
+                  bool own, int64_t now) {
+    const struct refusal *last = &lane->refusal;
+    int64_t at = TT_NEVER;
+    bool known = own && last->head == head && last->number == head->number && now < last->until_at;
+    if (!known && tt_lazy_door_opens(&self->door, &lane->stack, &lane->run, head, now, &at))
+        return true;
+    if (known)
+        at = last->until_at;
+    else if (own && tt_lazy_door_stays_shut(&self->door))
+        lane->refusal =
+            (struct refusal){.head = head, .number = head->number, .until_at = at};
+    lane->retry_at = tt_instant_min(lane->retry_at, at);
+    return false;
+}
+
 /* While a task runs: is it to make room? */
 static void look(struct tt_policy *self, struct tt_mechanism *actions, int32_t executor,
                  int64_t now) {
@@ -201,8 +226,7 @@ static void look(struct tt_policy *self, struct tt_mechanism *actions, int32_t e
         return;
     for (int32_t turn = 0; turn < 2; turn++) {
         const struct tt_request *head = tt_lazy_door_candidate(&self->door, &lane->stack, turn);
-        if (!head ||
-            !tt_lazy_door_opens(&self->door, &lane->stack, &lane->run, head, now, &lane->retry_at))
+        if (!head || !opens(self, lane, head, turn == 0, now))
             continue;
         lane->yielding = true;
         self->yielding++;
@@ -280,6 +304,7 @@ static void lazy_cancelled(struct tt_policy *self, int64_t now, struct tt_reques
     struct lane *lane = &self->lanes[request->policy_word];
     bool found = tt_lazy_stack_remove(&lane->stack, request);
     tt_assert(found);
+    lane->refusal.head = NULL;
 }
 
 static int32_t predicted_output(const struct tt_policy *self, const struct tt_step_model *model) {

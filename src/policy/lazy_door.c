@@ -144,7 +144,7 @@ static struct tt_lazy_group head_alone(const struct tt_lazy_door *self,
 }
 
 /* What a group asks for grows with it: when not even the head may, nobody may; when the largest
- * may, all may. */
+ * may, all may. (By the profile's curves a larger one may even ask for less.) */
 struct tt_lazy_group tt_lazy_door_admits(const struct tt_lazy_door *self,
                                          struct tt_lazy_stack *stack, struct tt_lazy_run *run,
                                          const struct tt_request *head, int64_t now) {
@@ -153,11 +153,13 @@ struct tt_lazy_group tt_lazy_door_admits(const struct tt_lazy_door *self,
     if (first.count == 0 || (top && !may_come(self, stack, run, &first, now)))
         return no_group(self, stack, run, head);
     const struct tt_request *next = tt_fifo_next(&self->queues->fifos[head->model], head);
-    struct tt_lazy_group group =
-        next ? lengthened(self, stack, run, first, next, false, now) : first;
     if (!top)
-        return group;
-    if (group.count > 1 && !may_come(self, stack, run, &group, now))
+        return lengthened(self, stack, run, first, next, false, now);
+    /* Where sums decide, as far as all prefixes may come is as far as any may: a long queue is not
+     * walked to its end for nothing. */
+    bool sums = self->slack.form != TT_LAZY_CURVES && top->model == head->model;
+    struct tt_lazy_group group = lengthened(self, stack, run, first, next, sums, now);
+    if (!sums && group.count > 1 && !may_come(self, stack, run, &group, now))
         group = lengthened(self, stack, run, first, next, true, now);
     return !pays(self, stack, run, &group, now, NULL) ? no_group(self, stack, run, head) : group;
 }
@@ -214,6 +216,11 @@ static bool everybody_pays(const struct tt_lazy_door *self, const struct tt_lazy
         group.count = group.count > 1 ? group.count : 1;
     }
     return pays(self, stack, run, &group, now, out_at);
+}
+
+bool tt_lazy_door_stays_shut(const struct tt_lazy_door *self) {
+    return self->slack.form != TT_LAZY_CURVES && self->worth.patience_permille == 0 &&
+           self->worth.foreign != TT_LAZY_TURNS;
 }
 
 bool tt_lazy_door_opens(const struct tt_lazy_door *self, struct tt_lazy_stack *stack,
