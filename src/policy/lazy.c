@@ -170,7 +170,7 @@ static void run_top(struct tt_policy *self, struct tt_mechanism *actions, int32_
     lane->run.started_at = now + self->queues.d_ctrl_ns + self->queues.d_data_ns * top->rows;
     tt_heap_remove(&self->queues.idle, executor);
     tt_mechanism_run_commit(actions, lane->run.started_at);
-    tt_lazy_slack_started(stack);
+    tt_lazy_slack_started(stack, &lane->run);
 }
 
 /* At a boundary: merge, let in who may, run. */
@@ -178,7 +178,7 @@ static void begin(struct tt_policy *self, struct tt_mechanism *actions, int32_t 
                   int64_t now) {
     struct lane *lane = &self->lanes[executor];
     merge(self, lane);
-    for (int32_t turn = 0; turn < 2; turn++) {
+    for (int32_t turn = 0; turn < 2 && self->queues.heads.count > 0; turn++) {
         const struct tt_request *head = tt_lazy_door_candidate(&self->door, &lane->stack, turn);
         if (!head)
             continue;
@@ -211,8 +211,7 @@ static bool opens(const struct tt_policy *self, struct lane *lane, const struct 
     if (known)
         at = last->until_at;
     else if (own && tt_lazy_door_stays_shut(&self->door))
-        lane->refusal =
-            (struct refusal){.head = head, .number = head->number, .until_at = at};
+        lane->refusal = (struct refusal){.head = head, .number = head->number, .until_at = at};
     lane->retry_at = tt_instant_min(lane->retry_at, at);
     return false;
 }

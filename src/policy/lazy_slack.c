@@ -54,23 +54,28 @@ struct tt_lazy_group tt_lazy_slack_grown(const struct tt_lazy_slack *self,
     return grown;
 }
 
-/* What those of the entry's members still need by themselves who would stand at the step `to`, with
- * as many rounds behind them as they have (`there`: as they do), or none. Sum; `there`: noted. */
+/* What the entry's members still need by themselves from the step `to` on: from where they stand,
+ * which is noted, or (not `there`) once they come by there. Sum. */
 static int64_t sum_alone(const struct tt_lazy_slack *self, const struct tt_lazy_stack *stack,
                          const struct tt_lazy_entry *entry, int32_t to, bool there) {
     const struct tt_lazy_times *times = &self->times[entry->model];
-    struct tt_lazy_line line = {.rows = -1};
+    struct tt_lazy_member *members = &stack->members[entry->first];
     int64_t sum_ns = 0;
-    for (int32_t i = 0; i < entry->count; i++) {
-        struct tt_lazy_member *member = &stack->members[entry->first + i];
-        const struct tt_request *request = member->request;
-        if (!tt_lazy_line_is_for(&line, request->rows, request->length))
-            line = tt_lazy_times_line(times, request->rows, request->length, to);
-        int64_t alone_ns =
-            tt_lazy_line_rest(times, &line, request->length, there ? request->round : 0);
-        if (there)
-            member->alone_ns = alone_ns;
-        sum_ns += alone_ns;
+    int32_t i = 0, count = entry->count;
+    while (i < count) {
+        const struct tt_request *request = members[i].request;
+        int32_t rows = request->rows, length = request->length;
+        const struct tt_lazy_line line = tt_lazy_times_line(times, rows, length, to);
+        do {
+            int32_t round = there ? request->round : 0;
+            int64_t alone_ns = tt_lazy_line_rest(&line, request->length, round);
+            if (there)
+                members[i].alone_ns = alone_ns;
+            sum_ns += alone_ns;
+            if (++i == count)
+                break;
+            request = members[i].request;
+        } while (request->rows == rows && (line.any_length || request->length == length));
     }
     return sum_ns;
 }
@@ -113,11 +118,17 @@ static void survey(const struct tt_lazy_slack *self, struct tt_lazy_stack *stack
         entry->total_veto = first_of(below->total_veto, entry->veto);
     }
     stack->surveyed = stack->depth;
+    stack->surveyed_at = now;
 }
 
-void tt_lazy_slack_started(struct tt_lazy_stack *stack) {
-    if (stack->surveyed > stack->depth - 1)
-        stack->surveyed = stack->depth - 1;
+void tt_lazy_slack_started(struct tt_lazy_stack *stack, const struct tt_lazy_run *run) {
+    struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
+    if (stack->surveyed == stack->depth && stack->surveyed_at == run->started_at) {
+        top->veto.until_at = TT_NEVER; /* who is not lost now is not until the next boundary */
+        top->total_veto = stack->depth > 1 ? first_of((top - 1)->total_veto, top->veto) : top->veto;
+    } else if (stack->surveyed == stack->depth) {
+        stack->surveyed--;
+    }
 }
 
 /* What the running members need alone until their task ends. The stack has been surveyed. */

@@ -55,7 +55,7 @@ struct tt_lazy_group tt_lazy_slack_grown(const struct tt_lazy_slack *self,
                                          const struct tt_request *request, int64_t alone_ns,
                                          int64_t now);
 /* The top entry starts to run: its members do not stand still any more. */
-void tt_lazy_slack_started(struct tt_lazy_stack *stack);
+void tt_lazy_slack_started(struct tt_lazy_stack *stack, const struct tt_lazy_run *run);
 /* May the group come in now? The stack is not empty. */
 bool tt_lazy_slack_allows(const struct tt_lazy_slack *self, struct tt_lazy_stack *stack,
                           struct tt_lazy_run *run, const struct tt_lazy_group *group, int64_t now);

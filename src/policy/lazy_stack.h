@@ -17,9 +17,9 @@
 
 struct tt_lazy_member {
     struct tt_request *request;
-    int64_t full_ns;            /* what it needed by itself when it came in */
-    int64_t alone_ns;           /* what it still needs, at the last boundary; where timed */
-    int64_t issued_at;          /* when it came in */
+    int64_t full_ns;   /* what it needed by itself when it came in */
+    int64_t alone_ns;  /* what it still needs, at the last boundary; where timed */
+    int64_t issued_at; /* when it came in */
 };
 
 /* Who may be hurt first: the smallest key among those that are not lost, and until when that one
@@ -51,7 +51,8 @@ struct tt_lazy_stack {
     struct tt_lazy_member *scratch; /* [capacity] */
     int32_t *rows_of_model;         /* [models]: rows in all entries of each */
     int32_t capacity, depth, count;
-    int32_t surveyed; /* entries, from the bottom, whose votes and totals are up to date */
+    int32_t surveyed;    /* entries, from the bottom, whose votes and totals are up to date */
+    int64_t surveyed_at; /* when that was last made sure of */
 };
 
 TT_MUST_CHECK enum tt_err tt_lazy_stack_init(struct tt_lazy_stack *self, int32_t capacity,

@@ -123,21 +123,23 @@ static inline int64_t rounds_left(const struct tt_lazy_times *self, const struct
 static inline struct tt_lazy_line line_at(const struct tt_lazy_times *self,
                                           const struct tt_lazy_sum *sums, int32_t step) {
     if (step == self->step_count)
-        return (struct tt_lazy_line){.kind = TT_STEP_STATIC};
+        return (struct tt_lazy_line){0};
     const struct tt_lazy_row *row = &self->rows[step];
-    return (struct tt_lazy_line){
-        .fixed_ns = sums[step].fixed_ns,
-        .per_input_ns = sums[step].per_input_ns,
-        .round_ns = sums[row->last + 1].before_ns - sums[row->first].before_ns,
-        .kind = row->kind,
-    };
+    struct tt_lazy_line line = {.fixed_ns = sums[step].fixed_ns,
+                                .per_input_ns = sums[step].per_input_ns};
+    if (row->kind != TT_STEP_STATIC)
+        line.round_ns = sums[row->last + 1].before_ns - sums[row->first].before_ns;
+    if (row->kind == TT_STEP_DECODER) {
+        line.left = self->left;
+        line.left_count = self->left_count;
+    }
+    return line;
 }
 
 struct tt_lazy_line tt_lazy_times_line(const struct tt_lazy_times *self, int32_t rows,
                                        int32_t length, int32_t step) {
     struct tt_lazy_line line = line_at(self, sums_of(self, rows, length), step);
-    line.rows = rows;
-    line.length = self->lengths->length_count == 1 ? 0 : length;
+    line.any_length = self->lengths->length_count == 1;
     return line;
 }
 
@@ -145,7 +147,7 @@ struct tt_lazy_line tt_lazy_times_line(const struct tt_lazy_times *self, int32_t
 static inline int64_t rest(const struct tt_lazy_times *self, const struct tt_lazy_sum *sums,
                            int32_t length, struct tt_lazy_place place) {
     struct tt_lazy_line line = line_at(self, sums, place.step);
-    return tt_lazy_line_rest(self, &line, length, place.round);
+    return tt_lazy_line_rest(&line, length, place.round);
 }
 
 int64_t tt_lazy_times_span(const struct tt_lazy_times *self, int32_t rows, int32_t length,

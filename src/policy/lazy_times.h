@@ -55,32 +55,27 @@ int64_t tt_lazy_times_span(const struct tt_lazy_times *self, int32_t rows, int32
 /* From `place` to its end. */
 int64_t tt_lazy_times_rest(const struct tt_lazy_times *self, int32_t rows, int32_t length,
                            struct tt_lazy_place place);
-/* Many requests at one step, one after the other: what of the answer does not depend on how long
- * they are and how far they have come. */
+/* What is the same for all requests at one step that have as many rows: what they still need is
+ * then a matter of how long they are and how many rounds they have behind them. */
 struct tt_lazy_line {
-    int64_t fixed_ns, per_input_ns, round_ns;
-    enum tt_step_kind kind; /* of the step */
-    int32_t rows, length;   /* who it is for; length 0: whatever theirs is */
+    int64_t fixed_ns, per_input_ns;
+    int64_t round_ns;    /* of the step's block; 0: a static step */
+    const int32_t *left; /* rounds left after so many; NULL: as many as their length says */
+    int32_t left_count;
+    bool any_length; /* else it is for requests of one length only */
 };
 /* For requests of so many rows and of this length at `step`, which may be the end. */
 struct tt_lazy_line tt_lazy_times_line(const struct tt_lazy_times *self, int32_t rows,
                                        int32_t length, int32_t step);
-static inline bool tt_lazy_line_is_for(const struct tt_lazy_line *self, int32_t rows,
-                                       int32_t length) {
-    return self->rows == rows && (self->length == 0 || self->length == length);
-}
 /* From the line's step, with so many rounds behind, to the end. */
-static inline int64_t tt_lazy_line_rest(const struct tt_lazy_times *times,
-                                        const struct tt_lazy_line *self, int32_t length,
+static inline int64_t tt_lazy_line_rest(const struct tt_lazy_line *self, int32_t length,
                                         int32_t round) {
     int64_t elements = length > 1 ? length : 1;
-    int64_t rest_ns = self->fixed_ns + self->per_input_ns * elements;
-    if (self->kind == TT_STEP_STATIC)
-        return rest_ns;
-    int64_t left = length - round;
-    if (self->kind == TT_STEP_DECODER)
-        left = round < times->left_count ? times->left[round] : 1;
-    return rest_ns + (left > 1 ? left - 1 : 0) * self->round_ns;
+    int32_t left = length - round;
+    if (self->left)
+        left = round < self->left_count ? self->left[round] : 1;
+    return self->fixed_ns + self->per_input_ns * elements +
+           (left > 1 ? left - 1 : 0) * self->round_ns;
 }
 /* Where a batch that left `place` `elapsed_ns` ago stands at the next boundary, and in
  * *out_after_ns how long after `place` that is. At the end: step_count. */
