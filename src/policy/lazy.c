@@ -161,8 +161,9 @@ static void run_top(struct tt_policy *self, struct tt_mechanism *actions, int32_
     task->length = top->padded;
     lane->run.consumed_ns = -1;
     lane->run.to = to;
-    for (int32_t i = 0; i < top->count; i++)
-        tt_mechanism_run_add(actions, stack->members[top->first + i].request);
+    const struct tt_lazy_member *members = &stack->members[top->first];
+    for (int32_t i = 0, count = top->count; i < count; i++)
+        tt_mechanism_run_add(actions, members[i].request);
     int64_t span_ns = tt_lazy_times_span(times, top->rows, top->length, top->place, to);
     lane->run.running = true;
     lane->refusal.head = NULL;
@@ -173,12 +174,20 @@ static void run_top(struct tt_policy *self, struct tt_mechanism *actions, int32_
     tt_lazy_slack_started(stack, &lane->run);
 }
 
+/* How often to look for somebody to let in: first whose model is on top, then others. */
+static int32_t turns(const struct tt_policy *self, const struct lane *lane) {
+    const struct tt_heap *heads = &self->queues.heads;
+    if (heads->count != 1 || lane->stack.depth == 0)
+        return heads->count > 0 ? 2 : 0;
+    return heads->entries[0].id == tt_lazy_stack_top(&lane->stack)->model ? 1 : 2;
+}
+
 /* At a boundary: merge, let in who may, run. */
 static void begin(struct tt_policy *self, struct tt_mechanism *actions, int32_t executor,
                   int64_t now) {
     struct lane *lane = &self->lanes[executor];
     merge(self, lane);
-    for (int32_t turn = 0; turn < 2 && self->queues.heads.count > 0; turn++) {
+    for (int32_t turn = 0; turn < turns(self, lane); turn++) {
         const struct tt_request *head = tt_lazy_door_candidate(&self->door, &lane->stack, turn);
         if (!head)
             continue;
@@ -223,7 +232,7 @@ static void look(struct tt_policy *self, struct tt_mechanism *actions, int32_t e
     const struct tt_lazy_entry *top = tt_lazy_stack_top(&lane->stack);
     if (self->yielding > 0 || !can_stop(self, top))
         return;
-    for (int32_t turn = 0; turn < 2; turn++) {
+    for (int32_t turn = 0, count = turns(self, lane); turn < count; turn++) {
         const struct tt_request *head = tt_lazy_door_candidate(&self->door, &lane->stack, turn);
         if (!head || !opens(self, lane, head, turn == 0, now))
             continue;
