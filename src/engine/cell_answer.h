@@ -1,5 +1,5 @@
-/* What a request by cells answers, while it is computed: the rows that its cells emitted so far (a
- * decoder's words), and in the end the outputs of its last cell.
+/* What a request by cells answers on ONNX Runtime, while it is computed: the rows that its cells
+ * emitted so far (a decoder's words), and in the end the outputs of its last cell.
  *
  * Life: all zero; `tt_cell_answer_emit` for each cell of the answer in order, `_finish` with the
  * slot of the last; then the outputs are a result of their own and the slot may be given back. One

@@ -1,6 +1,8 @@
 #include "engine/cell_walk.h"
 
+#include "base/clock.h"
 #include "engine/cell_answer.h"
+#include "engine/engine_task.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -85,6 +87,7 @@ static void settle_round(struct walk *self, int32_t type, int32_t round) {
 /* The walk goes no further with this type, after `rounds` cells of it: where everybody stands. */
 static void leave_type(struct walk *self, int32_t type, int32_t rounds) {
     self->task->last_step_done = type;
+    tt_engine_task_rounds_ended(self->task, type, tt_clock_now(), rounds);
     for (int32_t i = 0; i < self->task->member_count; i++) {
         struct tt_engine_sequence *sequence = &self->task->sequences[i];
         sequence->round = sequence->through ? 0 : sequence->round + rounds;

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/prng.h"
 #include "core/profile.h"
+#include "engine/emulated_cells.h"
 #include "engine/emulated_device.h"
 #include "engine/engine_result.h"
 #include "engine/engine_task.h"
@@ -40,6 +41,7 @@ struct emulated_model {
     void *latency_context;
     tt_emulated_demand_fn *demand_ppm;
     int64_t input_bytes, output_bytes;
+    struct tt_emulated_cells cells; /* options.cells NULL: a model of one graph */
     struct tt_signature signature;
 };
 
@@ -51,8 +53,8 @@ static struct emulated_worker *worker_of(struct tt_worker *worker) {
     return TT_CONTAINER_OF(worker, struct emulated_worker, worker);
 }
 
-static const struct emulated_model *model_of(const struct tt_engine_model *model) {
-    return TT_CONTAINER_OF(model, const struct emulated_model, model);
+static struct emulated_model *model_of(const struct tt_engine_model *model) {
+    return TT_CONTAINER_OF((struct tt_engine_model *)model, struct emulated_model, model);
 }
 
 static bool specs_agree(const struct tt_tensor_spec *a, const struct tt_tensor_spec *b) {
@@ -174,9 +176,9 @@ static int64_t with_jitter(struct emulated_worker *self, int64_t work_ns) {
 
 /* One step from *at on, and when it ended. False where the task was aborted. */
 static bool compute(struct emulated_worker *self, const struct emulated_model *model, int32_t step,
-                    int32_t length, int64_t *at) {
-    int32_t rows = self->roll.rows;
-    int64_t work_ns = model->latency_ns(model->latency_context, rows, length, step, step);
+                    int32_t rows, int32_t length, int64_t extra_ns, int64_t *at) {
+    int64_t work_ns =
+        extra_ns + model->latency_ns(model->latency_context, rows, length, step, step);
     int32_t demand_ppm = model->demand_ppm
                              ? model->demand_ppm(model->latency_context, rows, length, step)
                              : TT_DEMAND_WHOLE;
@@ -203,10 +205,14 @@ static bool copy(struct emulated_worker *self, struct tt_copy_engine *engine, in
     return wait_until(self, *at);
 }
 
-static void give_up(struct emulated_worker *self, struct tt_engine_task *task) {
+static void recover(struct emulated_worker *self) {
     int64_t until_at = tt_clock_now() + self->abort_ns;
     while (self->abort_ns > 0 && tt_clock_now() < until_at)
         tt_parker_park(&self->worker.parker, until_at);
+}
+
+static void give_up(struct emulated_worker *self, struct tt_engine_task *task) {
+    recover(self);
     tt_engine_task_give_up(task);
 }
 
@@ -219,7 +225,7 @@ static void run_steps(struct emulated_worker *self, struct tt_engine_task *task,
         return;
     }
     for (int32_t step = task->first_step; step <= task->last_step; step++) {
-        if (!compute(self, model, step, length, &at)) {
+        if (!compute(self, model, step, self->roll.rows, length, 0, &at)) {
             give_up(self, task);
             return;
         }
@@ -238,12 +244,40 @@ static void run_steps(struct emulated_worker *self, struct tt_engine_task *task,
         give_up(self, task);
 }
 
+/* A task of cells, on its way. */
+struct cell_time {
+    struct emulated_worker *self;
+    const struct emulated_model *model;
+    int64_t at;
+};
+
+static bool pass(void *context, int32_t type, int32_t rows, int64_t extra_ns, int64_t *out_at) {
+    struct cell_time *time = context;
+    bool done = compute(time->self, time->model, type, rows, 0, extra_ns, &time->at);
+    *out_at = time->at;
+    return done;
+}
+
+static void run_cells(struct emulated_worker *self, struct emulated_model *model,
+                      struct tt_engine_task *task) {
+    struct cell_time time = {.self = self, .model = model, .at = task->started_at};
+    struct tt_emulated_clock clock = {
+        .worker = &self->worker, .pass = pass, .context = &time, .asked = tt_worker_asked};
+    tt_emulated_cells_run(&model->cells, task, &clock);
+    if (task->outcome == TT_ENGINE_ABORTED)
+        recover(self);
+}
+
 static void emulated_run(struct tt_worker *worker, struct tt_engine_task *task) {
     struct emulated_worker *self = worker_of(worker);
-    const struct emulated_model *model = model_of(task->model);
+    struct emulated_model *model = model_of(task->model);
     tt_assert(task->first_step >= 0);
     tt_assert(task->first_step <= task->last_step);
     tt_assert(task->last_step < model->step_count);
+    if (model->cells.options.cells) {
+        run_cells(self, model, task);
+        return;
+    }
     task->outcome = TT_ENGINE_DONE;
     task->last_step_done = task->first_step - 1;
     tt_engine_task_begin(task, &model->signature, &self->roll);
@@ -300,8 +334,11 @@ static void emulated_state_release(struct tt_engine_state *take_state) {
 }
 
 static void emulated_unload(struct tt_engine_model *take_model) {
-    if (take_model)
-        free(TT_CONTAINER_OF(take_model, struct emulated_model, model));
+    if (!take_model)
+        return;
+    struct emulated_model *self = model_of(take_model);
+    tt_emulated_cells_fini(&self->cells);
+    free(self);
 }
 
 static void emulated_close(struct tt_engine *take_engine) {
@@ -332,6 +369,8 @@ static const struct tt_engine_ops ops = {
     .unload = emulated_unload,
     .output = tt_engine_result_output,
     .result_release = tt_engine_result_release,
+    .cell_emit = tt_emulated_cells_emit,
+    .cell_finish = tt_emulated_cells_finish,
     .state_release = emulated_state_release,
     .close = emulated_close,
 };
@@ -420,6 +459,11 @@ enum tt_err tt_emulated_engine_load(struct tt_engine *engine,
     struct emulated_model *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for an emulated model");
+    if (options->cells.cells && tt_emulated_cells_init(&self->cells, &options->cells) != TT_OK) {
+        free(self);
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d slots of cells",
+                       options->cells.slot_count);
+    }
     self->model.engine = engine;
     self->step_count = options->step_count;
     self->latency_ns = options->latency_ns;

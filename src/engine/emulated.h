@@ -5,6 +5,8 @@
  * each batch size; a task waits that long on the monotonic clock, step by step, and can be stopped
  * between steps (yield) or anywhere (abort). Executors of one device slow each other down as the
  * simulator's do (core/device.h). Members are checked and gathered as on a real device.
+ * A model of cells goes cell by cell, or by sequences whose rounds take as long as the step's
+ * profile says for so many of them (engine/emulated_cells.h).
  * When a model's last step is done, its outputs are a copy of input 0 where output and input agree
  * in type and shape, else zeros (BYTES: empty strings). */
 #ifndef TT_ENGINE_EMULATED_H
@@ -46,6 +48,16 @@ typedef int64_t tt_emulated_latency_fn(void *context, int32_t rows, int32_t leng
 /* The share of its device that a step keeps busy, in millionths; as above. */
 typedef int32_t tt_emulated_demand_fn(void *context, int32_t rows, int32_t length, int32_t step);
 
+struct tt_cells;
+
+/* Of a model of cells (model/cells.h: plain): a step per type. */
+struct tt_emulated_cells_options {
+    const struct tt_cells *cells; /* borrowed; NULL: a model of one graph */
+    int32_t slot_count;
+    /* C6: what a task by cells takes besides its cells, and for each row where it gathers. */
+    int64_t task_ns, gather_row_ns;
+};
+
 struct tt_emulated_model_options {
     const struct tt_signature *signature; /* copied */
     int32_t step_count;                   /* >= 1 */
@@ -54,6 +66,7 @@ struct tt_emulated_model_options {
     tt_emulated_demand_fn *demand_ppm; /* NULL: the whole device */
     int64_t input_bytes,
         output_bytes; /* of one row: copied before the first step, after the last */
+    struct tt_emulated_cells_options cells;
 };
 
 /* Errors: INVALID, NO_MEMORY. */

@@ -138,6 +138,7 @@ struct tt_engine_task {
      * `step_ends_capacity` go without, and so do those of a batch that was run again one by one. */
     int64_t *step_ends;
     int32_t step_ends_capacity;
+    int32_t *step_rounds; /* and how often it ran, of sequences; as many as step_ends; or NULL */
     /* Set at completion: */
     enum tt_engine_outcome outcome;
     int32_t last_step_done;
@@ -178,6 +179,13 @@ struct tt_engine_ops {
     void (*output)(const struct tt_engine_result *result, int32_t index, int32_t first_row,
                    int32_t rows, struct tt_tensor_view *out_view);
     void (*result_release)(struct tt_engine_result *take_result); /* one reference */
+    /* Of models of cells, when a cell is back, NULL where the engine has none: the outputs that lie
+     * in `slot` are the next of the answer (`most` cells will emit, at least 1), or its last: a
+     * result of one row, one reference. Errors: NO_MEMORY. */
+    enum tt_err (*cell_emit)(struct tt_cell_answer *answer, const struct tt_engine_model *model,
+                             int32_t slot, int32_t most);
+    enum tt_err (*cell_finish)(struct tt_cell_answer *answer, const struct tt_engine_model *model,
+                               int32_t slot, struct tt_engine_result **out_result);
     /* Any thread; NULL-safe; no task of the request may be queued or running. */
     void (*state_release)(struct tt_engine_state *take_state);
     void (*close)(struct tt_engine *take_engine); /* nothing may be queued, no model loaded */

@@ -22,6 +22,13 @@ static inline void tt_engine_task_step_ended(struct tt_engine_task *task, int32_
     if (step - task->first_step < task->step_ends_capacity)
         task->step_ends[step - task->first_step] = at;
 }
+/* The same of sequences: with the last of so many rounds of its type. */
+static inline void tt_engine_task_rounds_ended(struct tt_engine_task *task, int32_t step,
+                                               int64_t at, int32_t rounds) {
+    tt_engine_task_step_ended(task, step, at);
+    if (task->step_rounds && step - task->first_step < task->step_ends_capacity)
+        task->step_rounds[step - task->first_step] = rounds;
+}
 /* The task ends as aborted: results are dropped, and who has no error of its own says CANCELLED. */
 void tt_engine_task_give_up(struct tt_engine_task *task);
 /* The same error and sentence for these members. */

@@ -1,5 +1,6 @@
 #include "engine/onnxruntime.h"
 
+#include "engine/cell_answer.h"
 #include "engine/cell_walk.h"
 #include "engine/engine_result.h"
 #include "engine/engine_task.h"
@@ -316,6 +317,8 @@ static const struct tt_engine_ops ops = {
     .unload = ort_unload,
     .output = tt_engine_result_output,
     .result_release = tt_engine_result_release,
+    .cell_emit = tt_cell_answer_emit,
+    .cell_finish = tt_cell_answer_finish,
     .state_release = tt_slots_release,
     .close = ort_close,
 };

@@ -30,6 +30,19 @@ static enum tt_err check_timing(const struct tt_experiment *self,
     return TT_OK;
 }
 
+/* No step is walked more than once; or each is a chain of cells: an encoder, perhaps a decoder. */
+static bool are_chains(const struct tt_step_model *model) {
+    int32_t encoders = 0, decoders = 0;
+    for (int32_t s = 0; s < model->step_count; s++) {
+        encoders += model->steps[s].kind == TT_STEP_ENCODER;
+        decoders += model->steps[s].kind == TT_STEP_DECODER;
+    }
+    if (encoders + decoders == 0)
+        return true;
+    return encoders == 1 && model->steps[0].kind == TT_STEP_ENCODER &&
+           model->step_count == encoders + decoders && decoders <= 1;
+}
+
 static enum tt_err check_models(const struct tt_experiment *self,
                                 const struct tt_scenario *scenario, struct tt_message *why) {
     const Tutti__Experiment *message = self->message;
@@ -51,12 +64,12 @@ static enum tt_err check_models(const struct tt_experiment *self,
                                        "model '%s' is a tree of cells, which is simulated only; "
                                        "run it in the simulated world",
                                        model->name);
-        for (int32_t s = 0; s < model->step_model.step_count; s++)
-            if (model->steps[s].kind != TT_STEP_STATIC)
-                return tt_experiment_wrong(self, message, "model", why,
-                                           "model '%s': step '%s' is recurrent, which is simulated "
-                                           "only; run it in the simulated world",
-                                           model->name, model->steps[s].name);
+        if (!are_chains(&model->step_model))
+            return tt_experiment_wrong(self, message, "model", why,
+                                       "model '%s': of recurrent steps the %s world runs one "
+                                       "encoder, or an encoder and then a decoder, and nothing "
+                                       "besides; run it in the simulated world",
+                                       model->name, world);
         if (scenario->world == TT_WORLD_REAL && !model->source)
             return tt_experiment_wrong(self, message, "model", why,
                                        "model '%s' has a profile of its own; in the real world "

@@ -89,3 +89,10 @@ void tt_live_inputs_fill(const struct tt_live_inputs *self, struct tt_infer *inf
         }
     }
 }
+
+void tt_live_inputs_fill_with(struct tt_infer *infer, int32_t value) {
+    size_t size_bytes;
+    char *to = tt_infer_input(infer, 0, &size_bytes);
+    for (size_t at = 0; at + sizeof(value) <= size_bytes; at += sizeof(value))
+        memcpy(to + at, &value, sizeof(value));
+}

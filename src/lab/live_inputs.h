@@ -31,7 +31,9 @@ void tt_live_inputs_fini(struct tt_live_inputs *self);
 TT_MUST_CHECK enum tt_err tt_live_inputs_shape(struct tt_live_inputs *self, int32_t rows,
                                                int32_t length, struct tt_infer_shape *shapes,
                                                size_t *sizes_bytes, struct tt_message *why);
-/* Fills a request that was begun with those shapes. */
+/* Fills a request that was begun with those shapes; _with: each element of its one INT32 input is
+ * the value. */
+void tt_live_inputs_fill_with(struct tt_infer *infer, int32_t value);
 void tt_live_inputs_fill(const struct tt_live_inputs *self, struct tt_infer *infer, int32_t rows,
                          uint64_t number);
 

@@ -1,6 +1,7 @@
 #include "lab/live_models.h"
 
 #include "base/instant.h"
+#include "core/cell_graph.h"
 #include "engine/emulated.h"
 #include "rt/calibrate.h"
 #include "rt/domain.h"
@@ -11,6 +12,8 @@
 
 enum {
     MOST_REQUESTS = 1 << 18, /* at once */
+    MOST_ELEMENTS = TT_CELL_GRAPH_MAX_CELLS,
+    CELL_SLOTS = 1 << 18, /* of an emulated model of cells: as many as a real one has at most */
     WARM_RUNS = 3,
 };
 
@@ -25,7 +28,9 @@ static enum tt_err describe(struct tt_live_models *self, struct tt_message *why)
     self->models = calloc(models, sizeof(struct tt_served_model *));
     self->repositories = calloc(models, sizeof(struct tt_repository *));
     self->inputs = calloc(models, sizeof(*self->inputs));
-    if (!self->devices || !self->models || !self->repositories || !self->inputs)
+    self->says_lengths = calloc(models, sizeof(*self->says_lengths));
+    if (!self->devices || !self->models || !self->repositories || !self->inputs ||
+        !self->says_lengths)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     int32_t executor = 0;
     for (int32_t d = 0; d < s->device_count; d++)
@@ -55,6 +60,13 @@ static enum tt_err open_serving(struct tt_live_models *self, struct tt_message *
     limits.queue_bytes = INT64_C(4) << 30;
     tt_serving_set_limits(self->serving, &limits);
     return TT_OK;
+}
+
+bool tt_live_models_is_recurrent(const struct tt_scenario_model *model) {
+    for (int32_t s = 0; s < model->step_model.step_count; s++)
+        if (model->steps[s].kind != TT_STEP_STATIC)
+            return true;
+    return false;
 }
 
 /* The longest input that is foreseen. */
@@ -107,6 +119,39 @@ static enum tt_err new_emulated(const struct tt_scenario_model *model,
     return err ? tt_fail(err, why, "out of memory for model %s", model->name) : TT_OK;
 }
 
+/* S11, C2: a recurrent model is one of cells, a type per step. The served model's, also on failure
+ * further on. */
+static enum tt_err emulate_cells(const struct tt_live_models *self, int32_t m,
+                                 struct tt_emulated_model_options *load, struct tt_message *why) {
+    const struct tt_scenario_model *model = &self->scenario->models[m];
+    const struct tt_step_model *steps = &model->step_model;
+    struct tt_cells_plain plain = {
+        .type_count = steps->step_count,
+        .max_length = MOST_ELEMENTS,
+        .max_output = steps->output_quantiles ? steps->output_quantiles[TT_QUANTILES - 1] : 0};
+    for (int32_t t = 0; t < plain.type_count; t++) {
+        plain.names[t] = steps->steps[t].name;
+        plain.max_batch[t] = steps->steps[t].profile->max_batch;
+        plain.min_batch[t] = steps->steps[t].min_rows;
+    }
+    struct tt_served_cells *cells = calloc(1, sizeof(*cells));
+    if (!cells)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for model %s", model->name);
+    self->models[m]->cells = cells;
+    self->says_lengths[m] = true;
+    if (tt_cells_new_plain(&plain, &cells->cells) || tt_cell_slots_init(&cells->slots, CELL_SLOTS))
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for the cells of model %s",
+                       model->name);
+    cells->by_cell = tt_domain_works_by_cells(self->policy.name);
+    load->signature = &cells->cells->signature;
+    load->cells =
+        (struct tt_emulated_cells_options){.cells = cells->cells,
+                                           .slot_count = CELL_SLOTS,
+                                           .task_ns = model->cell_rates.task_ns,
+                                           .gather_row_ns = model->cell_rates.gather_row_ns};
+    return TT_OK;
+}
+
 static enum tt_err load_emulated(struct tt_live_models *self, int32_t m, struct tt_message *why) {
     const struct tt_scenario_model *model = &self->scenario->models[m];
     struct tt_signature signature = emulated_signature(model);
@@ -120,6 +165,8 @@ static enum tt_err load_emulated(struct tt_live_models *self, int32_t m, struct 
     struct tt_engine_model *loaded;
     struct tt_profile *whole;
     enum tt_err err = new_emulated(model, &self->models[m], why);
+    if (!err && tt_live_models_is_recurrent(model))
+        err = emulate_cells(self, m, &load, why);
     if (!err)
         err = tt_emulated_engine_load(self->engine, &load, &loaded, why);
     if (err)
@@ -137,6 +184,8 @@ static enum tt_err load_emulated(struct tt_live_models *self, int32_t m, struct 
     /* Policies see the very steps that the simulator shows them. */
     served->step_model.steps = model->step_model.steps;
     served->step_model.whole = model->step_model.whole;
+    served->step_model.max_batch = model->step_model.max_batch;
+    served->step_model.output_quantiles = model->step_model.output_quantiles;
     err = tt_serving_place(self->serving, served, &self->policy, self->engine, self->executor_count,
                            &self->next_executor, why);
     if (!err)
@@ -330,6 +379,7 @@ void tt_live_models_close(struct tt_live_models *self) {
     free(self->models);
     free(self->repositories);
     free(self->inputs);
+    free(self->says_lengths);
     free(self->devices);
     *self = (struct tt_live_models){0};
 }

@@ -21,6 +21,7 @@ struct tt_live_models {
     struct tt_repository **repositories; /* REAL: of each model; [model_count] */
     struct tt_served_model **models;     /* [model_count] */
     struct tt_live_inputs *inputs;       /* [model_count] */
+    bool *says_lengths; /* [model_count]: requests say how long their output is (emulated cells) */
     struct tt_domain *domain;
     struct tt_serving_policy policy;
     struct tt_option options[TT_MAX_OPTIONS];
@@ -30,6 +31,8 @@ struct tt_live_models {
     const struct tt_scenario_outputs *outputs;
 };
 
+/* Does it have steps that are walked more than once? Then it runs as a model of cells. */
+bool tt_live_models_is_recurrent(const struct tt_scenario_model *model);
 /* Errors: what a policy says of its options, what a model cannot do, those of loading. `outputs`
  * hears lines for people; `stop` (may be NULL) ends it with CANCELLED between two models. */
 TT_MUST_CHECK enum tt_err tt_live_models_open(struct tt_live_models *self,

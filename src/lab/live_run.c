@@ -130,8 +130,11 @@ static enum tt_err send(struct player *self, struct tt_message *why) {
         forget(self, live);
         return tt_fail_in(err, why, "request %lld", (long long)live->number);
     }
-    tt_live_inputs_fill(inputs, live->infer, arrival->rows,
-                        (uint64_t)live->number + self->run->scenario->seed);
+    if (self->world.says_lengths[arrival->model])
+        tt_live_inputs_fill_with(live->infer, arrival->output_length);
+    else
+        tt_live_inputs_fill(inputs, live->infer, arrival->rows,
+                            (uint64_t)live->number + self->run->scenario->seed);
     now = tt_clock_now();
     if (arrival->at >= self->run->scenario->warm_up_ns)
         tt_histogram_add(&self->lag_ns, since(self, now) - arrival->at);

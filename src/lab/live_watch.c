@@ -16,8 +16,10 @@ struct tt_live_spread tt_live_spread_of(const struct tt_histogram *histogram) {
     return spread;
 }
 
+/* NULL: it is none of the run's, or its end was told. */
 static struct tt_live_request *live_of(const struct tt_request *request) {
-    return tt_domain_infer_of(request)->context;
+    const struct tt_infer *infer = tt_domain_infer_of(request);
+    return infer ? infer->context : NULL;
 }
 
 /* ---- how requests end ---- */
@@ -49,45 +51,54 @@ void tt_live_watch_refused(struct tt_live_watch *self, int64_t now, struct tt_li
 
 /* ---- what ran ---- */
 
-/* A copy whose instants count from the beginning of the run. False: it is none of the run's. */
+/* A copy whose instants count from the beginning of the run, without cells that ran in vain. False:
+ * nobody of the run is in it. */
 static bool copy_task(struct tt_live_watch *self, const struct tt_task *task) {
     self->task = *task;
     self->task.items = self->items;
+    self->task.count = 0;
     tt_assert(task->count <= self->capacity);
     for (int32_t i = 0; i < task->count; i++) {
         const struct tt_request *request = task->items[i].request;
         const struct tt_live_request *live = live_of(request);
         if (!live)
-            return false;
-        self->items[i] = task->items[i];
-        self->items[i].request = &self->requests[i];
-        self->requests[i] = *request;
-        self->requests[i].arrived_at = live->arrival.at;
-        self->requests[i].deadline_at = live->arrival.deadline_at;
-        self->numbers[i] = live->number;
+            continue;
+        int32_t at = self->task.count++;
+        self->items[at] = task->items[i];
+        self->items[at].request = &self->requests[at];
+        self->requests[at] = *request;
+        self->requests[at].arrived_at = live->arrival.at;
+        self->requests[at].deadline_at = live->arrival.deadline_at;
+        self->numbers[at] = live->number;
     }
-    return task->count > 0;
+    return self->task.count > 0;
 }
 
-static void tell_step(struct tt_live_watch *self, int32_t step, int64_t from_at, int64_t to_at) {
-    self->sink->step_started(self->sink->context, from_at - self->epoch_at, &self->task, step,
-                             self->numbers);
+/* So often in a row, each as long as the others. */
+static void tell_step(struct tt_live_watch *self, int32_t step, int32_t rounds, int64_t from_at,
+                      int64_t to_at) {
     bool aborted = self->task.outcome == TT_OUTCOME_ABORTED;
-    self->sink->step_ended(self->sink->context, to_at - self->epoch_at, &self->task,
-                           aborted ? -1 : step);
+    for (int32_t r = 0; r < rounds; r++) {
+        int64_t begin_at = from_at + (to_at - from_at) * r / rounds;
+        int64_t end_at = from_at + (to_at - from_at) * (r + 1) / rounds;
+        self->sink->step_started(self->sink->context, begin_at - self->epoch_at, &self->task, step,
+                                 self->numbers);
+        self->sink->step_ended(self->sink->context, end_at - self->epoch_at, &self->task,
+                               aborted ? -1 : step);
+    }
 }
 
 static void tell_steps(struct tt_live_watch *self, const struct tt_task *task) {
     int64_t from_at = task->started_at;
     if (task->outcome == TT_OUTCOME_ABORTED) {
-        tell_step(self, task->first_step, from_at, task->ended_at);
+        tell_step(self, task->first_step, 1, from_at, task->ended_at);
         return;
     }
     for (int32_t step = task->first_step; step <= task->last_step_done; step++) {
         int64_t to_at = tt_domain_step_ended_at(task, step);
         if (step == task->last_step_done || to_at > task->ended_at || to_at < from_at)
             to_at = step == task->last_step_done ? task->ended_at : from_at;
-        tell_step(self, step, from_at, to_at);
+        tell_step(self, step, tt_domain_step_rounds(task, step), from_at, to_at);
         from_at = to_at;
     }
 }
@@ -97,12 +108,15 @@ static int64_t predicted_ns(const struct tt_live_watch *self, const struct tt_ta
     int32_t length = task->length;
     for (int32_t i = 0; i < task->count; i++)
         length = length > task->items[i].request->length ? length : task->items[i].request->length;
-    if (task->first_step == 0 && task->last_step_done == model->step_count - 1)
-        return tt_profile_latency(model->whole, task->rows, length);
+    bool whole = task->first_step == 0 && task->last_step_done == model->step_count - 1 &&
+                 !task->items[0].subgraph && model->steps[0].kind == TT_STEP_STATIC;
     int64_t sum_ns = 0;
-    for (int32_t step = task->first_step; step <= task->last_step_done; step++)
-        sum_ns += tt_profile_latency(model->steps[step].profile, task->rows, length);
-    return sum_ns;
+    for (int32_t step = task->first_step; step <= task->last_step_done; step++) {
+        int32_t rounds = tt_domain_step_rounds(task, step);
+        sum_ns += tt_profile_latency(model->steps[step].profile, task->rows, length) * rounds;
+        whole = whole && rounds == 1;
+    }
+    return whole ? tt_profile_latency(model->whole, task->rows, length) : sum_ns;
 }
 
 static void measure_task(struct tt_live_watch *self, const struct tt_task *task) {
@@ -121,6 +135,8 @@ static void finished(struct tt_live_watch *self, const struct tt_task *task) {
         return;
     for (int32_t i = 0; i < task->count; i++) {
         struct tt_live_request *live = live_of(task->items[i].request);
+        if (!live)
+            continue;
         if (live->started_at < 0)
             live->started_at = task->started_at - self->epoch_at;
         live->last_ended_at = task->ended_at - self->epoch_at;

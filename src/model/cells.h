@@ -101,6 +101,19 @@ TT_MUST_CHECK enum tt_err tt_cells_open(const struct tt_model_settings *settings
                                         const char *model_directory, const char *version_directory,
                                         struct tt_cells **out_cells, struct tt_findings *findings);
 void tt_cells_close(struct tt_cells *take_cells);
+/* Cells without files, for devices that take their time and compute nothing (engine/emulated.h): a
+ * chain of one type, or the chains of an encoder and a decoder. A request is one input `lengths`,
+ * INT32 [1, n]: an element per cell of the first chain, each of which says how many cells the
+ * second one will turn out to have. Its end is <eos>, as that of a real decoder. */
+struct tt_cells_plain {
+    int32_t type_count; /* 1, 2 */
+    const char *names[2];
+    int32_t max_batch[2], min_batch[2];
+    int32_t max_length, max_output;
+};
+/* The strings are copied. Errors: NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_cells_new_plain(const struct tt_cells_plain *plain,
+                                             struct tt_cells **out_cells);
 /* The inputs and outputs as if they were those of one ONNX file, for a configuration to be
  * completed from. */
 void tt_cells_present(const struct tt_cells *self, struct tt_onnx_file *out_file);

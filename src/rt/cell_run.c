@@ -124,6 +124,10 @@ bool tt_cell_run_reserve(struct tt_cell_run *self, int32_t most_tasks) {
 
 /* ---- by cells ---- */
 
+static const struct tt_engine_ops *ops_of(const struct tt_cell_run *self) {
+    return self->model->engine_model->engine->ops;
+}
+
 int32_t tt_cell_run_source(const struct tt_cell_run *self, const struct tt_task_item *item,
                            int32_t *out_row) {
     int32_t spec, repeat;
@@ -197,8 +201,8 @@ enum tt_fate tt_cell_run_done(struct tt_cell_run *self, const struct tt_task_ite
     if (cell->err)
         return TT_FATE_FAILS;
     if (self->emits && spec == self->unfolded->answer_spec && self->infer &&
-        tt_cell_answer_emit(&self->answer, self->model->engine_model, cell->slot,
-                            self->unfolded->output_length))
+        ops_of(self)->cell_emit(&self->answer, self->model->engine_model, cell->slot,
+                                self->unfolded->output_length))
         return TT_FATE_FAILS;
     bool ends =
         item->subgraph->open_ended && tt_cells_is_end(self->model->cells->cells, cell->emitted);
@@ -210,6 +214,6 @@ enum tt_fate tt_cell_run_done(struct tt_cell_run *self, const struct tt_task_ite
 }
 
 enum tt_err tt_cell_run_answer(struct tt_cell_run *self, struct tt_engine_result **out_result) {
-    return tt_cell_answer_finish(&self->answer, self->model->engine_model,
-                                 self->specs[self->unfolded->answer_spec].slot, out_result);
+    return ops_of(self)->cell_finish(&self->answer, self->model->engine_model,
+                                     self->specs[self->unfolded->answer_spec].slot, out_result);
 }

@@ -177,8 +177,8 @@ static void answer_sequence(struct tt_served_model *model, struct tt_task_item *
     infer->err = sequence->err;
     if (sequence->err)
         tt_fail(sequence->err, &infer->why, "%s", sequence->why->text);
-    else if (tt_cell_answer_finish(&run->answer, model->engine_model, sequence->state,
-                                   &infer->result))
+    else if (model->engine_model->engine->ops->cell_finish(&run->answer, model->engine_model,
+                                                           sequence->state, &infer->result))
         infer->err = tt_fail(TT_ERR_NO_MEMORY, &infer->why, "out of memory");
     if (infer->err)
         item->fate = TT_FATE_FAILS;

@@ -108,9 +108,12 @@ static void start(void *context, int64_t now, struct tt_task *task) {
         .members = members,
         .user = self,
         .step_ends = self->step_ends + (slot - self->tasks) * (ptrdiff_t)TT_DOMAIN_STEP_ENDS,
-        .step_ends_capacity = TT_DOMAIN_STEP_ENDS};
-    for (int32_t i = 0; i <= task->last_step - task->first_step && i < TT_DOMAIN_STEP_ENDS; i++)
+        .step_ends_capacity = TT_DOMAIN_STEP_ENDS,
+        .step_rounds = self->step_rounds + (slot - self->tasks) * (ptrdiff_t)TT_DOMAIN_STEP_ENDS};
+    for (int32_t i = 0; i <= task->last_step - task->first_step && i < TT_DOMAIN_STEP_ENDS; i++) {
         slot->engine_task.step_ends[i] = TT_NEVER;
+        slot->engine_task.step_rounds[i] = 1;
+    }
     task->user = slot;
     if (model->cells)
         tt_cell_tasks_start(&self->cell_tasks, (int32_t)(slot - self->tasks), model, task,
@@ -349,6 +352,7 @@ static enum tt_err domain_fill(struct tt_domain *self, const struct tt_domain_op
     self->tasks = calloc((size_t)tasks, sizeof(*self->tasks));
     self->members = calloc((size_t)tasks * (size_t)options->max_batch, sizeof(*self->members));
     self->step_ends = calloc((size_t)tasks, TT_DOMAIN_STEP_ENDS * sizeof(*self->step_ends));
+    self->step_rounds = calloc((size_t)tasks, TT_DOMAIN_STEP_ENDS * sizeof(*self->step_rounds));
     self->done = calloc((size_t)options->executor_count, sizeof(*self->done));
     self->models = calloc((size_t)options->model_capacity, sizeof(struct tt_served_model *));
     self->policy = strdup(options->policy);
@@ -359,8 +363,8 @@ static enum tt_err domain_fill(struct tt_domain *self, const struct tt_domain_op
             return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a domain");
     }
     enum tt_err failed = tt_cell_tasks_init(&self->cell_tasks, tasks, options->max_batch);
-    if (failed || !self->tasks || !self->members || !self->step_ends || !self->done ||
-        !self->models || !self->policy)
+    if (failed || !self->tasks || !self->members || !self->step_ends || !self->step_rounds ||
+        !self->done || !self->models || !self->policy)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a domain");
     for (; self->executor_count < options->executor_count; self->executor_count++) {
         enum tt_err err = tt_ring_init(&self->done[self->executor_count], self->depth + 1);
@@ -440,6 +444,7 @@ void tt_domain_free(struct tt_domain *take_domain) {
     free(take_domain->tasks);
     free(take_domain->members);
     free(take_domain->step_ends);
+    free(take_domain->step_rounds);
     tt_cell_tasks_fini(&take_domain->cell_tasks);
     free(take_domain->done);
     free(take_domain->models);
@@ -708,6 +713,12 @@ int64_t tt_domain_step_ended_at(const struct tt_task *task, int32_t step) {
     int32_t index = step - task->first_step;
     return index >= 0 && index < TT_DOMAIN_STEP_ENDS ? slot->engine_task.step_ends[index]
                                                      : TT_NEVER;
+}
+
+int32_t tt_domain_step_rounds(const struct tt_task *task, int32_t step) {
+    const struct tt_domain_task *slot = task->user;
+    int32_t index = step - task->first_step;
+    return index >= 0 && index < TT_DOMAIN_STEP_ENDS ? slot->engine_task.step_rounds[index] : 1;
 }
 
 void tt_domain_collect(struct tt_domain *self, int64_t now) {

@@ -41,7 +41,8 @@ struct tt_domain {
     int32_t depth;
     struct tt_domain_task *tasks; /* [executor_count * depth] */
     struct tt_engine_member *members;
-    int64_t *step_ends; /* [executor_count * depth][TT_DOMAIN_STEP_ENDS] */
+    int64_t *step_ends;   /* [executor_count * depth][TT_DOMAIN_STEP_ENDS] */
+    int32_t *step_rounds; /* the same */
     struct tt_cell_tasks cell_tasks;
     struct tt_ring *done; /* per executor: struct tt_engine_task * */
     int32_t model_count;
@@ -117,9 +118,12 @@ int64_t tt_domain_hand_over(struct tt_list *decided, int64_t spent_ns);
 /* For observers of TT_EVENT_FINISHED: when step `step` (first_step .. last_step_done) of the task
  * ended; TT_NEVER: it is not known. */
 int64_t tt_domain_step_ended_at(const struct tt_task *task, int32_t step);
-/* The request behind one that an observer hears of. */
+/* And how often it ran by then: the rounds of sequences, 1 of anything else. */
+int32_t tt_domain_step_rounds(const struct tt_task *task, int32_t step);
+/* The request behind one that an observer hears of; NULL: its end was told, and cells of it are
+ * still coming back. */
 static inline struct tt_infer *tt_domain_infer_of(const struct tt_request *request) {
-    return request->user;
+    return request->told ? NULL : request->user;
 }
 /* An executor of the engine finished a task: to the domain's ring. Executor's thread. */
 void tt_domain_done(struct tt_domain *self, struct tt_engine_task *task);

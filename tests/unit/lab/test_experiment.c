@@ -223,8 +223,9 @@ static void nonsense_is_told_with_its_line(void **state) {
     assert_refused("device { count: 300 }\n" MODEL LOAD "world: EMULATED", "300 executors");
     assert_refused(
         "device { count: 1 }\nmodel { name: \"m\" length: 4 slo_ms: 100 step { name: \"e\" "
+        "kind: ENCODER profile { linear { beta_ms: 1 } } } step { name: \"f\" "
         "kind: ENCODER profile { linear { beta_ms: 1 } } } }\n" LOAD "world: EMULATED",
-        "step 'e' is recurrent, which is simulated only");
+        "of recurrent steps the emulated world runs one encoder");
     assert_refused(DEVICE MODEL LOAD "duration_s: -1", "bad.pbtxt:4: duration_s");
     assert_refused(DEVICE MODEL LOAD "warm_up_s: 30", "bad.pbtxt:4: warm_up_s");
     assert_refused(DEVICE MODEL "load { rate: 1 process: GAMMA }", "bad.pbtxt:3: shape is 0");

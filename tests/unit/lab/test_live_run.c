@@ -190,6 +190,61 @@ static void test_steps(void **state) {
     }
 }
 
+#define LENGTHS                                                                                    \
+    "  lengths { file: '" TUTTI_SOURCE_DIR "/data/wmt15-lengths.csv' input: 'wmt15' "              \
+    "output: 'wmt15' } "
+#define CELL(name, kind)                                                                           \
+    "  step { name: '" name "' kind: " kind                                                        \
+    " profile { linear { alpha_ms: 0.002 beta_ms: 0.1 } } }\n"
+#define CHAIN                                                                                      \
+    "model { name: 'chain' slo_ms: 5000 max_batch: 16\n" LENGTHS CELL("cell", "ENCODER") "}\n"
+#define SEQ2SEQ                                                                                    \
+    "model { name: 'seq2seq' slo_ms: 5000 max_batch: 16\n" LENGTHS CELL("encode", "ENCODER")       \
+        CELL("decode", "DECODER") "cell_task_us: 20 cell_gather_us_per_row: 2 }\n"
+
+/* L6, C7: models of cells, by cells and by whole sequences: every request is answered, and they
+ * share batches. */
+static void test_cells(void **state) {
+    (void)state;
+    static const char *const policies[] = {"cellular", "merged", "lazy", "padded", "serial"};
+    for (size_t i = 0; i < TT_COUNT(policies); i++) {
+        char text[4096];
+        snprintf(text, sizeof(text), "%spolicy { name: '%s' }\n",
+                 "device { }\n" CHAIN SEQ2SEQ LOAD("500"), policies[i]);
+        struct heard heard;
+        compare(text, &heard);
+        if (heard.endings[TT_ENDING_DONE] != heard.requests)
+            fail_msg("%s: %d of %d were computed", policies[i], heard.endings[TT_ENDING_DONE],
+                     heard.requests);
+        if ((heard.largest_batch > 1) == (strcmp(policies[i], "serial") == 0))
+            fail_msg("%s: batches of up to %d", policies[i], heard.largest_batch);
+        heard_fini(&heard);
+    }
+}
+
+/* The lengths that the experiment says are those that the device runs: alone on it, each of three
+ * requests is as many cells as in virtual time. */
+static void test_as_many_cells_as_simulated(void **state) {
+    (void)state;
+    static const char *const policies[] = {"cellular", "lazy", "serial"};
+    for (size_t i = 0; i < TT_COUNT(policies); i++) {
+        char text[2048];
+        snprintf(text, sizeof(text),
+                 "device { }\nmodel { name: 's' max_batch: 4 length: 7 output_length: 5\n%s%s}\n"
+                 "seed: 1 duration_s: 10 requests: 3 load { rate: 20 process: UNIFORM }\n"
+                 "policy { name: '%s' }\n",
+                 CELL("encode", "ENCODER"), CELL("decode", "DECODER"), policies[i]);
+        struct tt_scenario_result result;
+        struct heard simulated = run(text, "simulated", NULL, &result);
+        struct heard emulated = run(text, "emulated", NULL, &result);
+        assert_int_equal(simulated.endings[TT_ENDING_DONE], 3);
+        assert_int_equal(emulated.endings[TT_ENDING_DONE], 3);
+        assert_int_equal(simulated.steps - emulated.steps, 0);
+        heard_fini(&simulated);
+        heard_fini(&emulated);
+    }
+}
+
 /* L2: devices that take far longer than their profile says, as a machine that is busy does: once an
  * assertion of the slack predictor did not allow for it. */
 static void test_lazy_on_a_slow_device(void **state) {
@@ -235,6 +290,8 @@ int main(void) {
         cmocka_unit_test(test_every_policy_ends_every_request),
         cmocka_unit_test(test_overload_drops_and_batches),
         cmocka_unit_test(test_steps),
+        cmocka_unit_test(test_cells),
+        cmocka_unit_test(test_as_many_cells_as_simulated),
         cmocka_unit_test(test_lazy_on_a_slow_device),
         cmocka_unit_test(test_who_is_kept_for_ever_is_sent_away),
         cmocka_unit_test(test_stopped_at_once),
