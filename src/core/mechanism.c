@@ -362,8 +362,10 @@ void tt_mechanism_finished(struct tt_mechanism *self, int64_t now, struct tt_tas
     bool by_cells = task->items[0].subgraph != NULL;
     for (int32_t i = 0; by_cells && i < task->count; i++)
         settle_cell(self, task, &task->items[i]);
-    for (int32_t i = 0; !by_cells && i < task->count; i++)
+    for (int32_t i = 0; !by_cells && i < task->count; i++) {
         task->items[i].ending = settle(self, task, &task->items[i]);
+        tt_slot_quota_settle(self, task->items[i].request);
+    }
     self->ops->finished(self->policy, now, task);
     if (by_cells)
         end_cells(self, task);

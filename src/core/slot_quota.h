@@ -19,6 +19,9 @@
 
 /* The requests of the task keep slots from now on, those that have none yet; there is room. */
 void tt_slot_quota_take(struct tt_mechanism *self, const struct tt_task *task);
+/* The request is back from a task, perhaps between two steps: then it keeps slots, though there be
+ * none left (a recurrent block parted without anybody's asking). */
+void tt_slot_quota_settle(struct tt_mechanism *self, struct tt_request *request);
 /* The request leaves. */
 static inline void tt_slot_quota_give(struct tt_mechanism *self, const struct tt_request *request) {
     if (request->keeps_slots)

@@ -375,10 +375,13 @@ static enum tt_err set_details(struct building *b, struct tt_scenario_model *mod
                                    "model '%s': weight is %g; it must be 0 .. 10^6", model->name,
                                    given->weight);
     model->weight = (int64_t)(given->weight * 1e6 + 0.5);
-    if (given->slots < 0)
+    bool recurs = false;
+    for (int32_t s = 0; s < model->step_model.step_count; s++)
+        recurs |= model->steps[s].kind != TT_STEP_STATIC;
+    if (given->slots < 0 || (given->slots > 0 && recurs))
         return tt_experiment_wrong(e, given, "slots", b->why,
                                    "model '%s': slots is %d; it must be 1 or more, or absent for "
-                                   "any number",
+                                   "any number, as it is for models with recurrent steps",
                                    model->name, given->slots);
     model->step_model.slots = given->slots;
     if (!tt_experiment_ns(given->window_ms, TT_MS, &model->step_model.window_ns))

@@ -137,6 +137,7 @@ static inline void world_model(struct recorded_world *w, int32_t m) {
         .slo_ns = 3 * tt_profile_latency(w->profiles[m][3], max_batch < 4 ? max_batch : 4, 10) +
                   world_draw(w, 20) * TT_MS,
         .max_batch = max_batch,
+        .slots = (int32_t)world_draw(w, 12),
         .output_quantiles = recurs ? w->quantiles : NULL,
         .window_ns = world_draw(w, 4) * TT_MS,
         .rule_count = m % 2 ? 3 : 0,
