@@ -342,6 +342,43 @@ class Backlog(FaultCase):
         self.check_http(gone=0)
 
 
+class FullPool(FaultCase):
+    """D2: one row at a time may be between the two stages; a batch takes up to four."""
+
+    flags = ["--executors", "2", "--max-model-requests", "6"]
+
+    def fill(self):
+        config = """max_batch_size: 4
+          input [ { name: "x" data_type: TYPE_FP32 dims: 4 } ]
+          output [ { name: "y" data_type: TYPE_FP32 dims: 4 } ] """
+        self.repository.put("one", {1: slow(layers=40)}, config)
+        settings = 'policy { name: "diversity" } stages { count: 2 slots: 1 }'
+        pathlib.Path(self.repository.path, "one", "tutti.pbtxt").write_text(settings)
+
+    def test_it_holds_back_and_then_says_when_to_come_again(self):
+        answered = {200: 0, 503: 0}
+        for _ in range(5):
+            queue = [self.dial() for _ in range(20)]
+            for waiting in queue:
+                waiting.sendall(request())
+            for waiting in queue:
+                status, headers, answer = hear(waiting.makefile("rb"))
+                answered[status] += 1
+                if status == 503:
+                    self.assertIn("has 6 requests in flight", json.loads(answer)["error"])
+                    self.assertIn(int(headers["Retry-After"]), range(1, 61))
+        print(answered)
+        self.assertGreaterEqual(answered[200], 5)
+        self.assertGreater(answered[503], 0)
+        at = self.check_http(gone=0)
+        label = '{model="one",version="1"}'
+        self.assertEqual(at["nv_inference_request_success" + label], answered[200])
+        self.assertEqual(at["tutti_stage_slots" + label], 1)
+        self.assertEqual(at["tutti_stage_slots_used" + label], 0)
+        self.assertGreater(at["tutti_stage_held_back_total" + label], 0)
+        self.assertEqual(at["tutti_stage_spilled_bytes_total" + label], 0)
+
+
 class Limits(FaultCase):
     flags = (
         "--max-connections 20 --max-header-bytes 1000 --max-header-count 8 --max-body-bytes 5000"
