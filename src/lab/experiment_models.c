@@ -179,9 +179,13 @@ static enum tt_err read_repository(struct building *b, struct tt_scenario_model 
     model->source = strdup(given->name);
     err = model->source ? set_steps(b, model, profile.step_count) : no_memory(b);
     for (int32_t s = 0; !err && s < profile.step_count; s++) {
-        model->profiles[s] = profile.step_count > 1 ? profile.steps[s] : profile.whole;
-        model->steps[s] = (struct tt_step){.name = profile.names[s], .profile = model->profiles[s]};
-        profile.steps[s] = NULL;
+        model->profiles[s] = profile.steps ? profile.steps[s] : profile.whole;
+        model->steps[s] = (struct tt_step){.name = profile.names[s],
+                                           .profile = model->profiles[s],
+                                           .kind = profile.kinds[s],
+                                           .min_rows = profile.min_rows[s]};
+        if (profile.steps)
+            profile.steps[s] = NULL;
         profile.names[s] = NULL;
     }
     if (!err) {

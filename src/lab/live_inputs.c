@@ -1,5 +1,6 @@
 #include "lab/live_inputs.h"
 
+#include "base/prng.h"
 #include "rt/serving.h"
 
 #include <string.h>
@@ -30,6 +31,30 @@ enum tt_err tt_live_inputs_init(struct tt_live_inputs *self, const struct tt_sig
     return err;
 }
 
+/* Words of the vocabulary into input `i`. */
+static void draw_words(struct tt_live_inputs *self, int32_t i, int64_t below) {
+    const struct tt_tensor_view *view = &self->bank.views[i];
+    bool is_wide = self->signature->inputs[i].dtype == TT_DTYPE_INT64;
+    if (!is_wide && self->signature->inputs[i].dtype != TT_DTYPE_INT32)
+        return;
+    size_t width = is_wide ? sizeof(int64_t) : sizeof(int32_t);
+    struct tt_prng prng;
+    tt_prng_init(&prng, 1, (uint64_t)i);
+    for (size_t at = 0; at + width <= view->size_bytes; at += width) {
+        int64_t word = (int64_t)tt_prng_below(&prng, (uint64_t)below);
+        int32_t narrow = (int32_t)word;
+        memcpy((char *)view->bytes + at, is_wide ? (void *)&word : (void *)&narrow, width);
+    }
+}
+
+void tt_live_inputs_speak(struct tt_live_inputs *self, const struct tt_cells *cells) {
+    self->cells = cells;
+    for (int32_t t = 0; t < cells->type_count; t++)
+        for (int32_t r = 0; r < cells->types[t].read_count; r++)
+            if (cells->types[t].reads[r].below > 0)
+                draw_words(self, cells->types[t].reads[r].from, cells->types[t].reads[r].below);
+}
+
 void tt_live_inputs_fini(struct tt_live_inputs *self) {
     tt_specimen_fini(&self->bank);
     *self = (struct tt_live_inputs){0};
@@ -56,6 +81,8 @@ enum tt_err tt_live_inputs_shape(struct tt_live_inputs *self, int32_t rows, int3
             tt_live_inputs_init(&longer, self->signature, 2 * length, self->kind, why);
         if (err)
             return err;
+        if (self->cells)
+            tt_live_inputs_speak(&longer, self->cells);
         tt_live_inputs_fini(self);
         *self = longer;
     }

@@ -8,6 +8,7 @@
 #define TT_LAB_LIVE_INPUTS_H
 
 #include "engine/specimen.h"
+#include "model/cells.h"
 
 struct tt_infer_shape;
 struct tt_infer;
@@ -17,6 +18,7 @@ struct tt_live_inputs {
     enum tt_specimen_kind kind;
     int32_t length; /* of the rows that are made; variable dimensions are so long */
     struct tt_specimen bank;
+    const struct tt_cells *cells; /* borrowed; NULL: any value will do */
 };
 
 /* Does the length of a request change the shape of its inputs? */
@@ -25,6 +27,9 @@ bool tt_live_inputs_vary(const struct tt_signature *signature);
 TT_MUST_CHECK enum tt_err tt_live_inputs_init(struct tt_live_inputs *self,
                                               const struct tt_signature *signature, int32_t length,
                                               enum tt_specimen_kind kind, struct tt_message *why);
+/* Of a model of cells, from now on: where its cells read integers that must exist, they are drawn
+ * from those. */
+void tt_live_inputs_speak(struct tt_live_inputs *self, const struct tt_cells *cells);
 void tt_live_inputs_fini(struct tt_live_inputs *self);
 /* The shapes and (of BYTES inputs) sizes of a request: [input_count] each. Makes longer rows where
  * it is longer than any before. Errors: as _init. */

@@ -231,8 +231,12 @@ static void say(void *context, enum tt_log_level level, const char *line) {
 static void adapt(struct tt_repository_model *entry, const struct tt_scenario_model *model) {
     const struct tt_step_model *steps = &model->step_model;
     struct tt_model_config *config = entry->config;
+    if (steps->output_quantiles) /* L3 */
+        memcpy(entry->settings->output_quantiles, steps->output_quantiles,
+               sizeof(entry->settings->output_quantiles));
     entry->settings->slo_ns = steps->slo_ns == TT_NEVER ? 0 : steps->slo_ns;
-    config->signature.max_batch = steps->max_batch;
+    if (!tt_live_models_is_recurrent(model))
+        config->signature.max_batch = steps->max_batch;
     config->has_groups = false;
     config->batching =
         (struct tt_model_batching){.dynamic = true, .max_delay_ns = steps->window_ns};
@@ -275,6 +279,17 @@ static enum tt_err warm(struct tt_live_models *self, int32_t m, struct tt_messag
     return err ? tt_fail_in(err, why, "model %s", model->name) : TT_OK;
 }
 
+/* The first requests warm it up: they are cells like any others. */
+static enum tt_err prepare_cells(struct tt_live_models *self, int32_t m, struct tt_message *why) {
+    const struct tt_served_model *served = self->models[m];
+    enum tt_err err =
+        tt_live_inputs_init(&self->inputs[m], served->signature,
+                            longest(&self->scenario->models[m]), TT_SPECIMEN_MIXED, why);
+    if (!err)
+        tt_live_inputs_speak(&self->inputs[m], served->cells->cells);
+    return err;
+}
+
 static enum tt_err check_length(const struct tt_scenario *scenario,
                                 const struct tt_scenario_model *model,
                                 const struct tt_served_model *served, struct tt_message *why) {
@@ -309,7 +324,11 @@ static enum tt_err load_real(struct tt_live_models *self, int32_t m, struct tt_m
                        "profile %s",
                        model->name, steps, model->step_model.step_count, entry->directory);
     err = check_length(s, model, self->models[m], why);
-    return err ? err : warm(self, m, why);
+    if (err)
+        return err;
+    /* Sequences: as many as all types take, as in virtual time. */
+    self->models[m]->step_model.max_batch = model->step_model.max_batch;
+    return self->models[m]->cells ? prepare_cells(self, m, why) : warm(self, m, why);
 }
 
 static enum tt_err open_real(struct tt_live_models *self, const volatile sig_atomic_t *stop,

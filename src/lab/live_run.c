@@ -287,9 +287,12 @@ static void wake(void *context) {
 
 /* What the file says of devices that only a simulated one does. */
 static void note_left_out(const struct tt_scenario *s, struct tt_live_figures *figures) {
-    bool copies = false, pool = false, bytes = false;
-    for (int32_t m = 0; m < s->model_count; m++)
+    bool copies = false, pool = false, bytes = false, decodes = false, rates = false;
+    for (int32_t m = 0; m < s->model_count; m++) {
+        decodes |= s->models[m].step_model.output_quantiles != NULL;
+        rates |= s->models[m].cell_rates.task_ns > 0 || s->models[m].cell_rates.gather_row_ns > 0;
         bytes |= s->models[m].input_bytes > 0 || s->models[m].output_bytes > 0;
+    }
     for (int32_t d = 0; d < s->device_count; d++) {
         const struct tt_sim_device *device = &s->devices[d];
         copies |= device->copy_in.fixed_ns > 0 || device->copy_in.bytes_per_s > 0 ||
@@ -300,6 +303,8 @@ static void note_left_out(const struct tt_scenario *s, struct tt_live_figures *f
     add_left_out(figures, real && s->jitter_permille > 0, "jitter");
     add_left_out(figures, real && s->abort_ns > 0, "abort_ms");
     add_left_out(figures, real && copies && bytes, "copies");
+    add_left_out(figures, real && decodes, "lengths of outputs");
+    add_left_out(figures, real && rates, "cell_task_us");
     add_left_out(figures, pool, "pool_slots");
 }
 
@@ -324,6 +329,22 @@ static void finish(struct player *self) {
         show(self, self->epoch_at + tt_instant_max(self->run->scenario->duration_ns, SHOW_NS));
 }
 
+static void count_requests(void *context, int32_t index, const struct tt_domain *domain) {
+    (void)index;
+    *(int32_t *)context += domain->mechanism.requests.in_use;
+}
+
+/* Everybody has an answer; cells beyond an <eos>, or of who was cancelled, may still be running. */
+static void await_cells(struct player *self) {
+    for (;;) {
+        int32_t in_use = 0;
+        tt_scheduler_domains(self->world.serving, count_requests, &in_use);
+        if (in_use == 0)
+            return;
+        (void)tt_parker_sleep(&self->parker, tt_clock_now() + TT_MS);
+    }
+}
+
 /* The world is there and listened to: the run itself. */
 static enum tt_err play_world(struct player *self, struct tt_message *why) {
     const struct tt_live_run *run = self->run;
@@ -344,6 +365,7 @@ static enum tt_err play_world(struct player *self, struct tt_message *why) {
         err = play(self, why);
     cancel_all(self); /* after an error; else there is nobody */
     tt_port_close(self->port);
+    await_cells(self);
     return err;
 }
 

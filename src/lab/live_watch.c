@@ -103,6 +103,14 @@ static void tell_steps(struct tt_live_watch *self, const struct tt_task *task) {
     }
 }
 
+/* More rows than the step takes at once run one such batch after the other (C7). */
+static int64_t step_ns(const struct tt_profile *profile, int32_t rows, int32_t length) {
+    int64_t full = rows / profile->max_batch, sum_ns = 0;
+    if (full > 0)
+        sum_ns = full * tt_profile_latency(profile, profile->max_batch, length);
+    return sum_ns + tt_profile_latency(profile, rows % profile->max_batch, length);
+}
+
 static int64_t predicted_ns(const struct tt_live_watch *self, const struct tt_task *task) {
     const struct tt_step_model *model = self->mechanism->models[task->model];
     int32_t length = task->length;
@@ -113,7 +121,7 @@ static int64_t predicted_ns(const struct tt_live_watch *self, const struct tt_ta
     int64_t sum_ns = 0;
     for (int32_t step = task->first_step; step <= task->last_step_done; step++) {
         int32_t rounds = tt_domain_step_rounds(task, step);
-        sum_ns += tt_profile_latency(model->steps[step].profile, task->rows, length) * rounds;
+        sum_ns += step_ns(model->steps[step].profile, task->rows, length) * rounds;
         whole = whole && rounds == 1;
     }
     return whole ? tt_profile_latency(model->whole, task->rows, length) : sum_ns;

@@ -165,6 +165,8 @@ static void take_limits(struct tt_cells_work *work) {
     self->max_length = unfold->max_length ? unfold->max_length : TT_CELLS_DEFAULT_MAX_LENGTH;
     self->threshold = unfold->threshold;
     self->max_output = unfold->max_output;
+    memcpy(self->output_quantiles, work->settings->output_quantiles,
+           sizeof(self->output_quantiles));
     if (self->max_length < 1 || self->max_length > MOST_LENGTH)
         tt_cells_problem(work, unfold, "max_length", "max_length is %d; 1 to %d are possible",
                          self->max_length, MOST_LENGTH);

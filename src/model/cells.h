@@ -22,6 +22,7 @@
 #ifndef TT_MODEL_CELLS_H
 #define TT_MODEL_CELLS_H
 
+#include "core/step_model.h"
 #include "core/tensor.h"
 #include "model/config.h"
 #include "model/digest.h"
@@ -88,6 +89,8 @@ struct tt_cells {
     int32_t max_cells;  /* of one request */
     int32_t threshold;  /* a decoder emits at most so many more than its input is long, */
     int32_t max_output; /* and never more than this; 0: only `threshold` counts */
+    /* L3: of the lengths of outputs, as tutti.pbtxt says; 0: as long as they can be. */
+    int32_t output_quantiles[TT_QUANTILES];
     int32_t eos_count;
     int64_t eos[TT_CELLS_MAX_EOS];        /* a cell that emits one is the last of its chain */
     int32_t child_count;                  /* of an inner node */

@@ -141,6 +141,38 @@ static void take_exits(const struct tt_model_settings *self, struct tt_findings 
         take_exit(self, message->exit[i], findings);
 }
 
+/* L3: the line from one point to the next, rounded up. */
+static void draw_line(int32_t *quantiles, int32_t from, int32_t to, int32_t first, int32_t last) {
+    int32_t span = to > from ? to - from : 1;
+    for (int32_t p = from; p <= to; p++)
+        quantiles[p] = first + (int32_t)(((int64_t)(last - first) * (p - from) + span - 1) / span);
+}
+
+static void take_output_lengths(struct tt_model_settings *self, struct tt_findings *findings) {
+    const Tutti__ModelUnfold *unfold = self->unfold;
+    int32_t percent = 0, length = 1;
+    for (size_t i = 0; unfold && i < unfold->n_output_length; i++) {
+        const Tutti__OutputLength *point = unfold->output_length[i];
+        bool ascends = point->percent > percent || (i == 0 && point->percent == 0);
+        if (unfold->kind != TUTTI__MODEL_UNFOLD__KIND__SEQ2SEQ) {
+            tt_model_settings_problem(self, findings, point, NULL,
+                                      "output_length is for SEQ2SEQ: other answers are as long as "
+                                      "the request says");
+            return;
+        }
+        if (!ascends || point->percent > TT_QUANTILES - 1 || point->length < length) {
+            tt_model_settings_problem(self, findings, point, NULL,
+                                      "%d percent of the outputs have at most %d elements: "
+                                      "percents ascend up to 100, lengths do not descend from 1",
+                                      point->percent, point->length);
+            return;
+        }
+        draw_line(self->output_quantiles, percent, point->percent, length, point->length);
+        percent = point->percent;
+        length = point->length;
+    }
+}
+
 /* C1, C2: what cells are made of, model/cells.c looks at, with their files at hand. */
 static void take_cells(struct tt_model_settings *self, struct tt_findings *findings) {
     const Tutti__TuttiModel *message = self->message;
@@ -155,6 +187,7 @@ static void take_cells(struct tt_model_settings *self, struct tt_findings *findi
         tt_model_settings_problem(self, findings, message->stages, NULL,
                                   "a model of cells is not cut into stages; leave one of unfold "
                                   "and stages out");
+    take_output_lengths(self, findings);
 }
 
 struct tt_cut_request tt_model_settings_cut(const struct tt_model_settings *self) {

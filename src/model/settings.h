@@ -7,6 +7,7 @@
 #define TT_MODEL_SETTINGS_H
 
 #include "base/err.h"
+#include "core/step_model.h"
 #include "core/tensor.h"
 #include "model/cut.h"
 #include "model/findings.h"
@@ -29,6 +30,8 @@ struct tt_model_settings {
     const Tutti__ModelStages *stages; /* NULL: the model is not cut; borrowed */
     const Tutti__ModelUnfold *unfold; /* NULL: the model is one graph, not cells; borrowed */
     int32_t input_slots;              /* 0: not said */
+    /* L3: so many percent of the outputs have at most so many elements; 0: as many as can be. */
+    int32_t output_quantiles[TT_QUANTILES];
 };
 
 /* As tt_model_config_open: an absent file is fine, an unreadable one a problem with `*out_settings`

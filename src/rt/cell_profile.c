@@ -43,6 +43,21 @@ static int64_t whole_latency(const struct tt_cells *cells, const int64_t *step_n
     return sum;
 }
 
+enum tt_err tt_cell_profile_narrow(const struct tt_cells *cells, struct tt_profile **steps,
+                                   struct tt_message *why) {
+    for (int32_t t = 0; t < cells->type_count; t++) {
+        struct tt_profile *narrow;
+        if (steps[t]->max_batch <= cells->types[t].max_batch)
+            continue;
+        enum tt_err err = tt_profile_new_narrow(steps[t], cells->types[t].max_batch, &narrow, why);
+        if (err)
+            return err;
+        tt_profile_free(steps[t]);
+        steps[t] = narrow;
+    }
+    return TT_OK;
+}
+
 enum tt_err tt_cell_profile_whole(const struct tt_cells *cells, struct tt_profile *const *steps,
                                   struct tt_profile **out_whole, struct tt_message *why) {
     int32_t lengths[MOST_LENGTHS], count = 0, max_batch = cells->signature.max_batch;

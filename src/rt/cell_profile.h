@@ -23,6 +23,10 @@ TT_MUST_CHECK enum tt_err tt_cell_profile_whole(const struct tt_cells *cells,
                                                 struct tt_profile *const *steps,
                                                 struct tt_profile **out_whole,
                                                 struct tt_message *why);
+/* No type's batches are larger than it says: narrows the steps' profiles, in their places. Errors:
+ * NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_cell_profile_narrow(const struct tt_cells *cells,
+                                                 struct tt_profile **steps, struct tt_message *why);
 /* What the cells are, as one digest: of all types. Errors: those of tt_digest_bytes. */
 TT_MUST_CHECK enum tt_err tt_cell_profile_digest(const struct tt_cells *cells,
                                                  char out_digest[TT_DIGEST_BYTES],

@@ -153,28 +153,6 @@ static enum tt_err measure(const struct tt_find_profile_options *options,
     return TT_OK;
 }
 
-/* The same profile for batches up to `max_batch`. */
-static enum tt_err narrow(int32_t max_batch, struct tt_profile **profile, struct tt_message *why) {
-    const struct tt_profile *wide = *profile;
-    if (wide->max_batch <= max_batch)
-        return TT_OK;
-    struct tt_profile_point *points = calloc((size_t)max_batch, sizeof(*points));
-    if (!points)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    for (int32_t b = 1; b <= max_batch; b++)
-        points[b - 1] = (struct tt_profile_point){.batch = b,
-                                                  .latency_ns = tt_profile_latency(wide, b, 0),
-                                                  .demand_ppm = tt_profile_demand(wide, b, 0)};
-    struct tt_profile *narrowed;
-    enum tt_err err = tt_profile_new_points(points, max_batch, max_batch, &narrowed, why);
-    free(points);
-    if (err)
-        return err;
-    tt_profile_free(*profile);
-    *profile = narrowed;
-    return TT_OK;
-}
-
 /* Of cells: no type's batches are larger than it says, and the whole follows from its steps. */
 static enum tt_err find_cells(const struct tt_find_profile_options *options,
                               struct tt_profile **out_whole, struct tt_profile ***out_steps,
@@ -187,8 +165,7 @@ static enum tt_err find_cells(const struct tt_find_profile_options *options,
     whole = NULL;
     if (err)
         return err;
-    for (int32_t s = 0; s < options->cells->type_count; s++)
-        err = err ? err : narrow(options->cells->types[s].max_batch, &steps[s], why);
+    err = tt_cell_profile_narrow(options->cells, steps, why);
     if (!err)
         err = tt_cell_profile_whole(options->cells, steps, &whole, why);
     if (err) {

@@ -136,8 +136,10 @@ static void take_cells_as_blocks(struct tt_served_model *self) {
     const struct tt_cells *cells = by->cells;
     int32_t most = cells->max_length + cells->threshold;
     most = cells->max_output > 0 && cells->max_output < most ? cells->max_output : most;
-    for (int32_t q = 0; q < TT_QUANTILES; q++)
-        by->output_quantiles[q] = most;
+    for (int32_t q = 0; q < TT_QUANTILES; q++) {
+        int32_t told = cells->output_quantiles[q];
+        by->output_quantiles[q] = told > 0 && told < most ? told : most;
+    }
     for (int32_t t = 0; t < cells->type_count; t++) {
         bool decodes = cells->kind == TT_UNFOLD_SEQ2SEQ && t > 0;
         self->steps[t].kind = decodes ? TT_STEP_DECODER : TT_STEP_ENCODER;

@@ -55,7 +55,7 @@ struct tt_served_cells {
     struct tt_cell_slots slots; /* the scheduler's */
     bool by_cell;               /* its policy works by cells; else by sequences, */
     bool by_step; /* L6: which it takes cell by cell: each type is a recurrent block */
-    int32_t output_quantiles[TT_QUANTILES]; /* by step: nothing is known but the most */
+    int32_t output_quantiles[TT_QUANTILES]; /* by step: the cells', or the most that there can be */
 };
 
 struct tt_served_model {

@@ -43,6 +43,17 @@ policy { name: "lazy" }
 """
 
 
+CELLS = """repository: "models"
+seed: 5
+duration_s: 0.4
+device { count: 2 }
+model { name: "chain64" slo_ms: 5000 length: 9 }
+model { name: "seq2seq64" slo_ms: 5000 length: 9 output_length: 8 }
+load { rate: 300 }
+policy { name: "cellular" }
+"""
+
+
 def run(*arguments, timeout=120, cwd=None):
     return subprocess.run(
         [PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=timeout, cwd=cwd
@@ -60,12 +71,12 @@ class Worlds(unittest.TestCase):
         cls.models = pathlib.Path(cls.folder.name, "models")
         subprocess.run(
             [sys.executable, ROOT / "scripts" / "make_models.py", "--out", cls.models]
-            + ["--only", "mlp", "cnn", "identity_any_length"],
+            + ["--only", "mlp", "cnn", "identity_any_length", "chain64", "seq2seq64", "tree64"],
             check=True,
             capture_output=True,
         )
         (cls.models / "cnn" / "tutti.pbtxt").write_text("stages { count: 3 }\n")
-        for model in ("mlp", "cnn"):
+        for model in ("mlp", "cnn", "chain64", "seq2seq64", "tree64"):
             done = run("profile", cls.models / model, "--runs", "3", "--max-batch", "16")
             assert done.returncode == 0, done.stderr
             # As measured, but for the times: a machine that stood still just then must not overload what is simulated.
@@ -157,6 +168,25 @@ class Worlds(unittest.TestCase):
         )
         text = text.replace("slo_ms", 'lengths { file: "lengths.csv" input: "input" } slo_ms')
         self.assert_same_requests(text)
+
+    def test_cells(self):
+        """Chains and sequence to sequence models of cells, by cells and by sequences."""
+        for policy in ("lazy", "cellular", "padded"):
+            with self.subTest(policy):
+                self.assert_same_requests(CELLS.replace("cellular", policy))
+        path = self.write(CELLS)
+        done = run("experiment", path, "--world", "real", "--rate", "3000", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = json.loads(done.stdout)
+        self.assertGreater(report["total"]["batch"]["mean"], 1)
+        self.assertIn("lengths of outputs", report["live"]["left_out"])
+
+    def test_cells_that_are_refused(self):
+        text = CELLS.replace("chain64", "tree64").replace("real", "simulated")
+        self.refused(text, "unfolds requests into a tree")
+        self.refused(CELLS.replace("length: 9", "max_batch: 8 length: 9"), "leave it out")
+        self.refused(CELLS.replace("output_length: 8", ""), "say how long its outputs are")
+        self.refused(CELLS.replace("cellular", "diversity"), "cellular and lazy", arguments=("--world", "real"))
 
     def test_pictures_alone(self):
         picture = pathlib.Path(self.folder.name, "picture.svg")
