@@ -67,6 +67,46 @@ static void batch_sizes(const struct page *page, const struct tt_catalogue_entry
     tt_text_printf(page->text, "} %lld\n", (long long)cumulative);
 }
 
+static bool emits(const struct tt_catalogue_entry *model) {
+    return model->stats && model->model && model->model->cells &&
+           model->model->cells->cells->kind == TT_UNFOLD_SEQ2SEQ;
+}
+
+static void output_lengths(const struct page *page, const struct tt_catalogue_entry *model) {
+    const struct tt_length_histogram *outputs = &model->stats->outputs;
+    int64_t cumulative = 0;
+    for (int32_t i = 0; i < TT_OUTPUT_BUCKETS; i++) {
+        cumulative += tt_counter_get(&outputs->counts[i]);
+        tt_text_puts(page->text, "tutti_output_length_bucket");
+        page->labels(page->text, model);
+        if (i < TT_OUTPUT_BUCKETS - 1)
+            tt_text_printf(page->text, ",le=\"%d\"} %lld\n", tt_length_histogram_bound(i),
+                           (long long)cumulative);
+        else
+            tt_text_printf(page->text, ",le=\"+Inf\"} %lld\n", (long long)cumulative);
+    }
+    tt_text_puts(page->text, "tutti_output_length_sum");
+    page->labels(page->text, model);
+    tt_text_printf(page->text, "} %lld\n", (long long)tt_counter_get(&outputs->sum));
+    tt_text_puts(page->text, "tutti_output_length_count");
+    page->labels(page->text, model);
+    tt_text_printf(page->text, "} %lld\n", (long long)cumulative);
+}
+
+/* L3 */
+static void all_output_lengths(const struct page *page, const struct tt_catalogue *catalogue) {
+    bool any = false;
+    for (int32_t m = 0; m < catalogue->count; m++)
+        any |= emits(&catalogue->entries[m]);
+    if (!any)
+        return;
+    tt_text_puts(page->text, "# HELP tutti_output_length Elements that answers turned out to have\n"
+                             "# TYPE tutti_output_length histogram\n");
+    for (int32_t m = 0; m < catalogue->count; m++)
+        if (emits(&catalogue->entries[m]))
+            output_lengths(page, &catalogue->entries[m]);
+}
+
 void tt_cell_metrics(const struct tt_catalogue *catalogue, struct tt_text *page,
                      void (*labels)(struct tt_text *page, const struct tt_catalogue_entry *model)) {
     const struct page writing = {.text = page, .labels = labels};
@@ -85,4 +125,5 @@ void tt_cell_metrics(const struct tt_catalogue *catalogue, struct tt_text *page,
             for (int32_t t = 0; t < model->model->cells->cells->type_count; t++)
                 batch_sizes(&writing, model, t);
     }
+    all_output_lengths(&writing, catalogue);
 }

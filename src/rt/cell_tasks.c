@@ -175,15 +175,18 @@ static void answer_sequence(struct tt_served_model *model, struct tt_task_item *
     struct tt_infer *infer = run->infer;
     tt_cell_tasks_note_times(infer, run->started_at, run->computed_at);
     infer->err = sequence->err;
+    int32_t emitted = run->answer.count;
     if (sequence->err)
         tt_fail(sequence->err, &infer->why, "%s", sequence->why->text);
     else if (model->engine_model->engine->ops->cell_finish(&run->answer, model->engine_model,
                                                            sequence->state, &infer->result))
         infer->err = tt_fail(TT_ERR_NO_MEMORY, &infer->why, "out of memory");
-    if (infer->err)
+    if (infer->err) {
         item->fate = TT_FATE_FAILS;
-    else
-        tt_counter_add(&model->stats->rows, 1);
+        return;
+    }
+    tt_counter_add(&model->stats->rows, 1);
+    tt_length_histogram_add(&model->stats->outputs, emitted);
 }
 
 /* Of its slots it keeps the one where its state lies, until its answer has been made. */

@@ -248,7 +248,9 @@ static void advise(struct tt_domain *self, struct tt_served_model *model) {
 
 /* By cells: its last cell is done. */
 static enum tt_err answer_by_cells(struct tt_infer *infer) {
-    tt_counter_add(&infer->lane->model->stats->rows, 1);
+    struct tt_model_stats *stats = infer->lane->model->stats;
+    tt_counter_add(&stats->rows, 1);
+    tt_length_histogram_add(&stats->outputs, infer->cell_run->answer.count);
     tt_cell_tasks_note_times(infer, infer->cell_run->started_at, infer->cell_run->computed_at);
     infer->err = tt_cell_run_answer(infer->cell_run, &infer->result);
     return infer->err ? tt_fail(infer->err, &infer->why, "out of memory for an answer") : TT_OK;

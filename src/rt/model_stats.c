@@ -18,6 +18,23 @@ void tt_duration_histogram_add(struct tt_duration_histogram *self, int64_t ns) {
     tt_counter_add(&self->sum_ns, ns);
 }
 
+int32_t tt_length_histogram_bound(int32_t bucket) {
+    if (bucket < 8)
+        return bucket + 1;
+    int32_t octave = (bucket - 8) / 4, quarter = (bucket - 8) % 4 + 1;
+    return (8 << octave) + ((2 << octave) * quarter);
+}
+
+void tt_length_histogram_add(struct tt_length_histogram *self, int32_t length) {
+    if (length < 1)
+        return;
+    int32_t bucket = 0;
+    while (bucket < TT_OUTPUT_BUCKETS - 1 && length > tt_length_histogram_bound(bucket))
+        bucket++;
+    tt_counter_add(&self->counts[bucket], 1);
+    tt_counter_add(&self->sum, length);
+}
+
 int32_t tt_batch_bucket(int32_t rows) {
     int32_t bucket = 0;
     while (bucket < TT_BATCH_BUCKETS - 1 && rows > 1 << bucket)

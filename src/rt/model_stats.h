@@ -19,6 +19,15 @@ enum {
     TT_STATS_MAX_BATCH = 1024,
 };
 
+/* Of outputs that are as long as they turn out: to 8 each length, from there four to an octave, to
+ * 4096; the last: longer. */
+enum { TT_OUTPUT_BUCKETS = 8 + 4 * 9 + 1 };
+
+struct tt_length_histogram {
+    struct tt_counter counts[TT_OUTPUT_BUCKETS]; /* not cumulative */
+    struct tt_counter sum;
+};
+
 /* How often a duration (or what is left of one: it may be negative) was at most so long. */
 struct tt_duration_histogram {
     struct tt_counter counts[TT_DURATION_BUCKETS]; /* not cumulative; the last: longer than all */
@@ -79,11 +88,16 @@ struct tt_model_stats {
     struct tt_counter last_at;              /* instant of the last success; 0: none */
     struct tt_batch_stats *by_size;         /* [TT_STATS_MAX_BATCH + 1], by rows */
     struct tt_cell_stats cells[TT_STATS_MAX_CELLS]; /* by type; all 0 where there are no cells */
+    struct tt_length_histogram outputs;             /* L3: elements that answers of cells emitted */
 };
 
 /* Which bucket a batch of so many rows falls in. */
 int32_t tt_batch_bucket(int32_t rows);
 
+/* An answer of so many elements; none, and nothing happens. */
+void tt_length_histogram_add(struct tt_length_histogram *self, int32_t length);
+/* The longest that falls in the bucket, which is not the last one. */
+int32_t tt_length_histogram_bound(int32_t bucket);
 /* One batch of so many rows, and what the engine says of it. */
 void tt_model_stats_count_batch(struct tt_model_stats *self, int32_t rows,
                                 const struct tt_engine_task *task);

@@ -180,6 +180,29 @@ class Cells(unittest.TestCase):
             self.assertEqual(status, 400, (tensors, answer))
             self.assertIn(place, answer["error"])
 
+    def output_lengths(self, model):
+        page = get(self.server.address, "/metrics")[2].decode()
+        labels = r'\{model="%s",version="1"(?:,le="(\S+)")?\} (\d+)$' % model
+        found = re.findall(r"^tutti_output_length_(\w+)" + labels, page, re.M)
+        buckets = {bound: int(value) for kind, bound, value in found if kind == "bucket"}
+        return buckets, {kind: int(value) for kind, bound, value in found if not bound}
+
+    def test_metrics_show_how_long_outputs_are(self):
+        draw, client = random.Random(9), self.client()
+        for model in "seq2seq64", "lazy_seq2seq64":
+            buckets_before, before = self.output_lengths(model)
+            lengths = []
+            for _ in range(5):
+                answer = infer(client, model, random_tokens(draw))[1]
+                lengths.append(answer["outputs"][0]["shape"][1])
+            buckets, after = self.output_lengths(model)
+            self.assertEqual(after["count"] - before["count"], 5)
+            self.assertEqual(after["sum"] - before["sum"], sum(lengths))
+            for bound in ("4", "8", "12", "40", "4096"):
+                expected = sum(length <= int(bound) for length in lengths)
+                self.assertEqual(buckets[bound] - buckets_before[bound], expected, bound)
+        self.assertEqual(self.output_lengths("chain64"), ({}, {}))
+
     def test_metrics_and_trace_show_the_cells(self):
         draw = random.Random(7)
         clients = [self.client() for _ in range(8)]

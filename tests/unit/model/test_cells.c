@@ -73,6 +73,25 @@ static void test_what_is_emitted_is_a_row_of_answers(void **state) {
     tt_cells_close(cells);
 }
 
+/* L3 */
+static void test_how_long_outputs_are(void **state) {
+    (void)state;
+    put_cell_files();
+    struct tt_cells *cells = open_cells(SEQ2SEQ "unfold { kind: SEQ2SEQ eos: 2 "
+                                                "output_length { percent: 50 length: 11 } "
+                                                "output_length { percent: 90 length: 31 } }");
+    assert_int_equal(cells->output_quantiles[0], 1);
+    assert_int_equal(cells->output_quantiles[10], 3);
+    assert_int_equal(cells->output_quantiles[50], 11);
+    assert_int_equal(cells->output_quantiles[51], 12); /* 11.5 */
+    assert_int_equal(cells->output_quantiles[90], 31);
+    assert_int_equal(cells->output_quantiles[91], 0); /* as many as can be */
+    tt_cells_close(cells);
+    cells = open_cells(SEQ2SEQ "unfold { kind: SEQ2SEQ eos: 2 }");
+    assert_int_equal(cells->output_quantiles[50], 0);
+    tt_cells_close(cells);
+}
+
 static void test_a_tree_asks_for_its_children(void **state) {
     (void)state;
     put_cell_files();
@@ -154,6 +173,14 @@ static void test_problems_name_the_place(void **state) {
     } cases[] = {
         {CHAIN, "cells need unfold"},
         {"unfold { }", "unfold needs cells"},
+        {CHAIN "unfold { output_length { percent: 50 length: 3 } }", "is for SEQ2SEQ"},
+        {SEQ2SEQ "unfold { kind: SEQ2SEQ output_length { percent: 50 length: 9 } "
+                 "output_length { percent: 40 length: 10 } }",
+         "percents ascend"},
+        {SEQ2SEQ "unfold { kind: SEQ2SEQ output_length { percent: 50 length: 9 } "
+                 "output_length { percent: 60 length: 8 } }",
+         "do not descend"},
+        {SEQ2SEQ "unfold { kind: SEQ2SEQ output_length { percent: 101 length: 9 } }", "up to 100"},
         {CHAIN "unfold { } stages { count: 2 }", "not cut into stages"},
         {"cell { " READ STATES "} unfold { }", "name of its ONNX file"},
         {"cell { file: '../lstm.onnx' } unfold { }", "without directories"},
@@ -324,6 +351,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_everything_is_the_answer_where_nothing_is_written,
                                         make_cell_home, remove_cell_home),
         cmocka_unit_test_setup_teardown(test_what_is_emitted_is_a_row_of_answers, make_cell_home,
+                                        remove_cell_home),
+        cmocka_unit_test_setup_teardown(test_how_long_outputs_are, make_cell_home,
                                         remove_cell_home),
         cmocka_unit_test_setup_teardown(test_a_tree_asks_for_its_children, make_cell_home,
                                         remove_cell_home),
