@@ -23,10 +23,11 @@ def body(tensors):
 
 
 def counters(server):
-    """Cells and tasks by type, requests, and nanoseconds that they have waited for their first cell."""
+    """By type cells, tasks and bytes copied to make batches; requests, and nanoseconds that they have waited for their
+    first cell."""
     page = fetch(server.address + "/metrics")
     found = {}
-    for kind, cell, value in re.findall(r'^tutti_(cells|cell_tasks)_total\{.*cell="(\w+)"\} (\d+)', page, re.M):
+    for kind, cell, value in re.findall(r'^tutti_(cells|cell_tasks|cell_gathered_bytes)_total\{.*cell="(\w+)"\} (\d+)', page, re.M):
         found["%s %s" % (kind, cell)] = int(value)
     (stats,) = json.loads(fetch(server.address + "/v2/models/stats"))["model_stats"]
     found["requests"] = int(stats["inference_stats"]["queue"]["count"])
@@ -71,16 +72,15 @@ class Load:
 
     def rows(self):
         """Cells per task, of all types."""
-        tasks = sum(value for key, value in self.counters.items() if key.startswith("cell_tasks "))
-        return tasks and self.cells() / tasks
+        return self.sum("cells") / max(1, self.sum("cell_tasks"))
 
     def requests_per_task(self):
         """Of policies that run whole requests: each task is a batch of them."""
-        tasks = sum(value for key, value in self.counters.items() if key.startswith("cell_tasks "))
-        return tasks and self.counters["requests"] / tasks
+        return self.counters["requests"] / max(1, self.sum("cell_tasks"))
 
-    def cells(self):
-        return sum(value for key, value in self.counters.items() if key.startswith("cells "))
+    def sum(self, kind):
+        """Of all types: `cells`, `cell_tasks`, `cell_gathered_bytes`."""
+        return sum(value for key, value in self.counters.items() if key.startswith(kind + " "))
 
     def wait_ms(self):
         return self.counters["waited_ns"] / max(1, self.counters["requests"]) / 1e6

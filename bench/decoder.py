@@ -12,7 +12,7 @@ slot. Weights are generated, and how long an answer is its prompt decides: each 
   static      policy `padded`, one bucket: up to 16 that wait run until the longest of them has said <eos>
   alone       policy `serial`: every request by itself
 
-A server per policy, all alive, one executor each; turns alternate, A B C A B C. First the peak of a closed loop of 16
+A server per policy, all alive, one executor each; turns alternate, A B C A B C. First the peak of a closed loop of 32
 clients, then Poisson loads. Latencies are of all rounds together, ratios the
 medians of those within each round. Words are those of answers; the server sends an answer when its last word is there, so
 there is no time to the first word on the wire: what is given is the mean time until a request's first cell began. Needs a
@@ -41,7 +41,7 @@ POLICIES = {
     "static": 'length { pad: true }\npolicy { name: "padded" option { key: "width" value: "0" } }\n',
     "alone": 'policy { name: "serial" option { key: "drop" value: "none" } }\n',
 }
-BATCH = 16
+CLIENTS = 32  # twice the largest batch: static finds as many waiting as it can take
 
 
 def parse_arguments():
@@ -50,7 +50,7 @@ def parse_arguments():
     parser.add_argument("--size", type=int, default=256, choices=sorted(CACHE_PLACES))
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--rounds", type=int, default=4)
-    parser.add_argument("--rates", help="requests per second (4,8,12,16,20; with 64 places 100,200,400,600,800)")
+    parser.add_argument("--rates", help="requests per second (4,8,12,16,20; with 64 places 100,200,400,600,800); empty: the peak alone")
     parser.add_argument("--prompts", type=int, default=192, help="different requests")
     parser.add_argument("--mean", type=float, help="words of a prompt (24; with 64 places 10)")
     parser.add_argument("--max-tasks", type=int, default=2, help="of cellular: tasks at a visit (2)")
@@ -108,7 +108,7 @@ def answer_lengths(server, name, prompts):
 # ---- measuring ----
 
 
-def figures(way, load, work):
+def figures(way, load, work, size):
     """`work`: of each request the words that are read and written."""
     done = [work[number % len(work)] for number in load.numbers]
     words, read = sum(word for _, word in done), sum(word for word, _ in done)
@@ -119,22 +119,23 @@ def figures(way, load, work):
         "word_ms": [took / word for took, (_, word) in zip(load.latencies_ms, done)],
         "wait_ms": load.wait_ms(),
         "rows": load.rows() if way == "continuous" else load.requests_per_task(),
-        "used": (words + read) / max(1, load.cells()),
+        "used": (words + read) / max(1, load.sum("cells")),
+        "copied_per_cell": load.sum("cell_gathered_bytes") / CACHE_BYTES[size] / max(1, load.sum("cells")),
         "refused": load.refused,
     }
 
 
-def measure_round(options, servers, name, folder, work, rates):
+def measure_round(options, servers, name, folder, work, rates, seed):
     one = {"peaks": {}, "loads": {rate: {} for rate in rates}}
     for way, server in servers.items():
-        flags = ["--concurrency", str(BATCH), "--connections", str(BATCH)]
+        flags = ["--concurrency", str(CLIENTS), "--connections", str(CLIENTS)]
         load = Load(options.tutti, server, name, folder / "requests", options.seconds, flags)
-        one["peaks"][way] = figures(way, load, work)
+        one["peaks"][way] = figures(way, load, work, options.size)
     for rate in rates:
         for way, server in servers.items():
-            flags = ["--rate", str(rate), "--process", "poisson"]
+            flags = ["--rate", str(rate), "--process", "poisson", "--seed", str(seed)]
             load = Load(options.tutti, server, name, folder / "requests", options.seconds, flags)
-            one["loads"][rate][way] = figures(way, load, work)
+            one["loads"][rate][way] = figures(way, load, work, options.size)
     return one
 
 
@@ -142,11 +143,11 @@ def measure_round(options, servers, name, folder, work, rates):
 
 
 def print_peaks(rounds):
-    print("peak, closed loop of %d clients: words per second, of the server's processor time, x static's" % BATCH)
+    print("peak, closed loop of %d clients: words per second, of the server's processor time, x static's" % CLIENTS)
     for way in POLICIES:
         mine = [one["peaks"][way] for one in rounds]
         print(
-            "  %-11s %6.0f /s %6.0f /cpu s  %.2f x %.2f x /cpu   batches of %.1f; used %.0f %% of the cells"
+            "  %-11s %6.0f /s %6.0f /cpu s  %.2f x %.2f x /cpu   batches of %.1f; used %.0f %% of the cells; caches copied per cell %.3f"
             % (
                 way,
                 statistics.median(m["words_per_s"] for m in mine),
@@ -155,6 +156,7 @@ def print_peaks(rounds):
                 ratio(rounds, lambda one: one["peaks"][way]["words_per_cpu_s"] / one["peaks"]["static"]["words_per_cpu_s"]),
                 statistics.median(m["rows"] for m in mine),
                 100 * statistics.median(m["used"] for m in mine),
+                statistics.median(m["copied_per_cell"] for m in mine),
             )
         )
 
@@ -222,7 +224,7 @@ def tell_work(options, work):
 def main():
     options = parse_arguments()
     standard = {64: "100,200,400,600,800", 256: "4,8,12,16,20"}[options.size]
-    rates = [int(word) for word in (options.rates or standard).split(",")]
+    rates = [int(word) for word in (standard if options.rates is None else options.rates).split(",") if word]
     rounds, servers = [], {}
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
@@ -235,14 +237,14 @@ def main():
             work = [(len(p), n) for p, n in zip(prompts, answer_lengths(servers["alone"], name, prompts))]
             tell_work(options, work)
             for number in range(options.rounds):
-                rounds.append(measure_round(options, servers, name, folder, work, rates))
+                rounds.append(measure_round(options, servers, name, folder, work, rates, number + 1))
                 print("round %d" % (number + 1), file=sys.stderr, flush=True)
         finally:
             for server in servers.values():
                 server.stop()
     print_peaks(rounds)
     print_loads(rounds, rates)
-    if options.svg:
+    if options.svg and rates:
         draw(options.svg, options, rounds, rates)
     if options.output:
         pathlib.Path(options.output).write_text(json.dumps(rounds, indent=1))

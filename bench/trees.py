@@ -44,7 +44,7 @@ def parse_arguments():
     parser.add_argument("--size", type=int, default=256, choices=sorted(WORDS))
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--loads", default="30,50,70", help="percent of merged's peak")
+    parser.add_argument("--loads", default="30,50,70", help="percent of merged's peak; empty: the peak alone")
     parser.add_argument("--clients", type=int, default=64, help="of the closed loop")
     parser.add_argument("--output", help="everything that was measured, as JSON")
     return parser.parse_args()
@@ -89,7 +89,7 @@ def figures(load):
     }
 
 
-def measure_round(options, servers, name, folder, loads):
+def measure_round(options, servers, name, folder, loads, seed):
     one = {"peaks": {}, "loads": {percent: {} for percent in loads}}
 
     def run(server, *flags):
@@ -101,7 +101,7 @@ def measure_round(options, servers, name, folder, loads):
     for percent in loads:
         rate = one["peaks"]["merged"]["per_cpu_s"] * percent / 100
         for way, server in servers.items():
-            one["loads"][percent][way] = run(server, "--rate", "%.1f" % rate)
+            one["loads"][percent][way] = run(server, "--rate", "%.1f" % rate, "--seed", str(seed))
     return one
 
 
@@ -145,7 +145,7 @@ def tell(rounds, options, loads):
 
 def main():
     options = parse_arguments()
-    loads = [int(word) for word in options.loads.split(",")]
+    loads = [int(word) for word in options.loads.split(",") if word]
     rounds, servers, rng = [], {}, random.Random(5)
     trees = [draw_tree(rng, WORDS[options.size]) for _ in range(512)]
     with tempfile.TemporaryDirectory() as folder:
@@ -156,7 +156,7 @@ def main():
             for way in POLICIES:
                 servers[way] = Server(options.tutti, folder / way.replace(" ", "_"))
             for number in range(options.rounds):
-                rounds.append(measure_round(options, servers, name, folder, loads))
+                rounds.append(measure_round(options, servers, name, folder, loads, number + 1))
                 print("round %d" % (number + 1), file=sys.stderr, flush=True)
         finally:
             for server in servers.values():
