@@ -230,14 +230,17 @@ def main():
         folder = pathlib.Path(folder)
         name = make_models(folder, options)
         prompts = draw_requests(options)
-        (folder / "requests").write_text("".join(body({"tokens": prompt}) + "\n" for prompt in prompts))
         try:
             for way in POLICIES:
                 servers[way] = Server(options.tutti, folder / way)
             work = [(len(p), n) for p, n in zip(prompts, answer_lengths(servers["alone"], name, prompts))]
             tell_work(options, work)
             for number in range(options.rounds):
-                rounds.append(measure_round(options, servers, name, folder, work, rates, number + 1))
+                # Another part of them each time: a slow load comes to the first few only.
+                at = number * len(prompts) // options.rounds
+                prompts_now, work_now = prompts[at:] + prompts[:at], work[at:] + work[:at]
+                (folder / "requests").write_text("".join(body({"tokens": p}) + "\n" for p in prompts_now))
+                rounds.append(measure_round(options, servers, name, folder, work_now, rates, number + 1))
                 print("round %d" % (number + 1), file=sys.stderr, flush=True)
         finally:
             for server in servers.values():

@@ -151,11 +151,12 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         name = make_models(folder, options)
-        (folder / "requests").write_text("".join(body(tree) + "\n" for tree in trees))
         try:
             for way in POLICIES:
                 servers[way] = Server(options.tutti, folder / way.replace(" ", "_"))
             for number in range(options.rounds):
+                at = number * len(trees) // options.rounds
+                (folder / "requests").write_text("".join(body(tree) + "\n" for tree in trees[at:] + trees[:at]))
                 rounds.append(measure_round(options, servers, name, folder, loads, number + 1))
                 print("round %d" % (number + 1), file=sys.stderr, flush=True)
         finally:
