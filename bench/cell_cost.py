@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""What the server does for a batch of cells beside computing them: instructions and processor time per part, by width.
+
+    ninja -C build tutti tutti_ort_clock
+    bench/cell_cost.py MODEL            a folder that scripts/make_models.py made, of one kind of cell: chain256
+
+For each width W a server with batches of at most W serves a closed loop of 3 W clients over HTTP, with policy
+`cellular`: all batches are full, and requests of 1 to 47 cells join and leave (or up to --longest: fewer answers per
+batch). Instructions are counted by callgrind
+with an ONNX Runtime whose `Run` computes nothing (bench/ort_clock.c). The time is the processor time of the executor's
+thread between one real Run and the next, and of the scheduler's thread: all but what connections' threads do, the mean
+over all batches, the least of some servers. The lines a + b * cells are fitted.
+"""
+import argparse
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import callgrind
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+WIDTHS = (1, 4, 16, 57)
+
+# Name, functions that belong to it, functions that are called from there and counted elsewhere.
+PARTS = [
+    ("decide: policy and mechanism", ("tt_domain_decide",), ("tt_cell_tasks_start",)),
+    ("decide: slots, what each cell reads", ("tt_cell_tasks_start",), ()),
+    ("run: values, gather, put down", ("ort_run",), ()),
+    ("back: what each cell made", ("tt_cell_tasks_finished",), ()),
+    ("back: policy and mechanism", ("tt_domain_collect",), ("tt_cell_tasks_finished", "ended", "gone")),
+    ("requests: arrival, answer", ("tt_domain_submit", "ended", "gone"), ()),
+    ("turns", ("work",), ("tt_domain_decide", "tt_domain_collect", "tt_domain_submit")),
+]
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model")
+    parser.add_argument("--tutti", default=str(ROOT / "build" / "tutti"))
+    parser.add_argument("--clock", default=str(ROOT / "build" / "libtutti_ort_clock.so"))
+    parser.add_argument("--onnxruntime", default=str(ROOT / ".deps" / "lib" / "libonnxruntime.so"))
+    parser.add_argument("--widths", type=lambda text: [int(w) for w in text.split(",")], default=WIDTHS)
+    parser.add_argument("--longest", type=int, default=47, help="cells of a request")
+    parser.add_argument("--seconds", type=float, default=2, help="of each load")
+    parser.add_argument("--repeat", type=int, default=5, help="servers whose time is taken; 0: none")
+    return parser.parse_args()
+
+
+def make_repository(options, folder, width):
+    """The model with batches of at most `width`, and its profile."""
+    source = pathlib.Path(options.model).resolve()
+    model = folder / str(width) / source.name
+    model.mkdir(parents=True)
+    (model / "1").symlink_to(source / "1")
+    settings = re.sub(r"max_batch: \d+", "max_batch: %d" % width, (source / "tutti.pbtxt").read_text())
+    (model / "tutti.pbtxt").write_text(settings + '\npolicy { name: "cellular" }\n')
+    subprocess.run([options.tutti, "profile", str(model), "--runs", "10"], check=True, capture_output=True)
+    return model.parent
+
+
+class Server:
+    def __init__(self, options, repository, prefix=(), **environment):
+        environment = dict(
+            os.environ, TUTTI_ONNXRUNTIME=options.clock, ORT_CLOCK_LIBRARY=options.onnxruntime, **environment
+        )
+        command = [*prefix, options.tutti, "serve", "--model-repository", str(repository), "--http-port", "0"]
+        command += ["--executors", "1"]
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+        lines = []
+        while not (found := re.search(r"serving 1 of 1 models at (http://\S+)", lines[-1] if lines else "")):
+            lines.append(self.process.stderr.readline())
+            if not lines[-1]:
+                sys.exit("the server did not come:\n" + "".join(lines))
+        self.address = found.group(1)
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.stderr.read()
+        self.process.wait()
+
+
+def start_load(options, server, width, lengths):
+    command = [options.tutti, "load", server.address, "--model", pathlib.Path(options.model).resolve().name]
+    command += ["--length", "@%s" % lengths, "--concurrency", str(3 * width), "--connections", str(3 * width)]
+    command += ["--give-up-ms", "60000", "--duration", str(options.seconds + 2), "--json"]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def count(options, repository, width, folder):
+    """Callgrind's profile of some seconds of full batches."""
+    output = folder / ("callgrind.%d" % width)
+    tool = ("valgrind", "-q", "--tool=callgrind", "--instr-atstart=no", "--callgrind-out-file=%s" % output)
+    server = Server(options, repository, tool, ORT_CLOCK_SKIP="5000")
+    load = start_load(options, server, width, folder / "lengths")
+    for wait_s, state in ((1, "on"), (options.seconds, "off")):
+        time.sleep(wait_s)
+        subprocess.run(
+            ["callgrind_control", "-i", state, str(server.process.pid)], check=True, capture_output=True
+        )
+    load.wait()
+    server.stop()
+    return callgrind.Profile(output)
+
+
+def scheduler_ns(process):
+    """Processor time of the scheduler's own thread so far."""
+    for thread in pathlib.Path("/proc/%d/task" % process.pid).iterdir():
+        if (thread / "comm").read_text().strip() == "tutti-sched":
+            return int((thread / "schedstat").read_text().split()[0])
+    return 0
+
+
+def clock(options, repository, width, folder):
+    """The least ns per batch outside of Run of some servers, and then in Run, and how many batches."""
+    best = None
+    for _ in range(options.repeat):
+        output = folder / "clock"
+        server = Server(options, repository, ORT_CLOCK_OUTPUT=str(output))
+        start_load(options, server, width, folder / "lengths").wait()
+        scheduler = scheduler_ns(server.process)
+        server.stop()
+        rows = [tuple(map(int, line.split())) for line in output.read_text().splitlines()]
+        batches = sum(row[1] for row in rows)
+        _, calls, run_ns, between_ns = next(row for row in rows if row[0] == width)
+        found = (between_ns + scheduler // batches, run_ns, calls / batches)
+        best = min(best or found, found)
+    return best
+
+
+def fit(points):
+    """a, b of the line a + b * x with the least squares of relative errors."""
+    if len(points) < 2:
+        return points[0][1], 0
+    w = [(1 / y**2, x, y) for x, y in points]
+    s, sx, sy = sum(k for k, _, _ in w), sum(k * x for k, x, _ in w), sum(k * y for k, _, y in w)
+    sxx, sxy = sum(k * x * x for k, x, _ in w), sum(k * x * y for k, x, y in w)
+    b = (s * sxy - sx * sy) / (s * sxx - sx * sx)
+    return (sy - b * sx) / s, b
+
+
+def main():
+    options = parse_arguments()
+    instructions = {name: [] for name, _, _ in PARTS}
+    totals, times = [], []
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        (folder / "lengths").write_text("".join("%d\n" % length for length in range(1, options.longest + 1)))
+        for width in options.widths:
+            repository = make_repository(options, folder, width)
+            profile = count(options, repository, width, folder)
+            batches = profile.calls["tt_cell_step_run"]
+            cells = profile.calls["tt_cell_run_submit"] / batches
+            for part, functions, without in PARTS:
+                cost = profile.cost(*functions) - profile.cost(*without)
+                instructions[part].append((cells, cost / batches))
+            totals.append((cells, sum(points[-1][1] for points in instructions.values())))
+            print("%d batches of %.1f cells" % (batches, cells), file=sys.stderr, flush=True)
+            if options.repeat:
+                beside_ns, run_ns, full = clock(options, repository, width, folder)
+                times.append((width, beside_ns))
+                print(
+                    "  %d ns beside %d ns in Run; %.0f %% of all batches are full" % (beside_ns, run_ns, 100 * full),
+                    file=sys.stderr,
+                    flush=True,
+                )
+    print("| instructions per batch of | %s | line |" % " | ".join("%.1f" % cells for cells, _ in totals))
+    print("|%s" % ("---|" * (len(totals) + 2)))
+    for part, points in [*instructions.items(), ("all", totals), ("ns of processor time", times)]:
+        if points:
+            row = " | ".join("%d" % cost for _, cost in points)
+            print("| %s | %s | %.0f + %.1f per cell |" % (part, row, *fit(points)))
+
+
+if __name__ == "__main__":
+    main()

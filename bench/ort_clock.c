@@ -1,0 +1,131 @@
+/* An ONNX Runtime that is the real one, but for `Run`: it keeps how much processor time the calling
+ * thread spends in it, and how much between two calls of it, which on an executor's thread is all
+ * that the server does beside computing. So a server can be measured as it is:
+ *
+ *     ninja -C build tutti_ort_clock
+ *     TUTTI_ONNXRUNTIME=build/libtutti_ort_clock.so ORT_CLOCK_LIBRARY=.deps/lib/libonnxruntime.so \
+ *     ORT_CLOCK_OUTPUT=file tutti serve ...
+ *
+ * When the process ends it writes a line per width of a batch (rows of the first input): the width,
+ * how many calls, and the mean ns in Run, and between the call before and this one. With
+ * ORT_CLOCK_SKIP=US Run computes nothing but sleeps so many microseconds: what is left is the cost
+ * of everything else, for tools that count instructions. */
+#include <dlfcn.h>
+#include <onnxruntime_c_api.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { MOST_ROWS = 1024, MOST_RANK = 8 };
+
+struct width {
+    int64_t calls, run_ns, between_ns;
+};
+
+static const OrtApi *real;
+static OrtApi api;
+static OrtApiBase base;
+static const OrtApiBase *real_base;
+static int64_t skip_us;                                  /* 0: it computes */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards: */
+static struct width widths[MOST_ROWS + 1];
+static int64_t clock_ns;               /* that reading the clock takes */
+static _Thread_local int64_t ended_at; /* of this thread's last Run; 0: none */
+
+static int64_t thread_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static int64_t rows_of(const OrtValue *value) {
+    OrtTensorTypeAndShapeInfo *info;
+    int64_t dims[MOST_RANK] = {0};
+    size_t rank = 0;
+    if (real->GetTensorTypeAndShape(value, &info) || real->GetDimensionsCount(info, &rank) ||
+        rank > MOST_RANK || real->GetDimensions(info, dims, rank))
+        abort();
+    real->ReleaseTensorTypeAndShapeInfo(info);
+    return dims[0] <= MOST_ROWS ? dims[0] : 0;
+}
+
+static void note(int64_t rows, int64_t run_ns, int64_t between_ns) {
+    pthread_mutex_lock(&lock);
+    widths[rows].calls++;
+    widths[rows].run_ns += run_ns;
+    widths[rows].between_ns += between_ns;
+    pthread_mutex_unlock(&lock);
+}
+
+static OrtStatus *ORT_API_CALL run(OrtSession *session, const OrtRunOptions *options,
+                                   const char *const *input_names, const OrtValue *const *inputs,
+                                   size_t input_count, const char *const *output_names,
+                                   size_t output_count, OrtValue **outputs) {
+    if (skip_us > 0) {
+        nanosleep(&(struct timespec){.tv_nsec = skip_us * 1000}, NULL);
+        return NULL;
+    }
+    int64_t began_at = thread_now();
+    OrtStatus *status = real->Run(session, options, input_names, inputs, input_count, output_names,
+                                  output_count, outputs);
+    int64_t run_ns = thread_now() - began_at - clock_ns;
+    if (ended_at > 0 && input_count > 0)
+        note(rows_of(inputs[0]), run_ns, began_at - ended_at - clock_ns);
+    ended_at = thread_now();
+    return status;
+}
+
+static int64_t time_clock(void) {
+    int64_t least_ns = INT64_MAX;
+    for (int i = 0; i < 1000; i++) {
+        int64_t before = thread_now();
+        int64_t took_ns = thread_now() - before;
+        least_ns = took_ns < least_ns ? took_ns : least_ns;
+    }
+    return least_ns;
+}
+
+static const OrtApi *ORT_API_CALL get_api(uint32_t version) {
+    real = real_base->GetApi(version);
+    if (!real)
+        return NULL;
+    api = *real;
+    api.Run = run;
+    return &api;
+}
+
+const OrtApiBase *ORT_API_CALL OrtGetApiBase(void) {
+    const char *path = getenv("ORT_CLOCK_LIBRARY");
+    void *library = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE) : NULL;
+    void *symbol = library ? dlsym(library, "OrtGetApiBase") : NULL;
+    if (!symbol) {
+        fprintf(stderr, "ort_clock: ORT_CLOCK_LIBRARY must name a libonnxruntime.so\n");
+        exit(2);
+    }
+    const OrtApiBase *(*get_base)(void);
+    memcpy(&get_base, &symbol, sizeof(get_base)); /* C has no cast from object to function */
+    real_base = get_base();
+    base = *real_base;
+    base.GetApi = get_api;
+    const char *us = getenv("ORT_CLOCK_SKIP");
+    skip_us = us ? strtoll(us, NULL, 10) : 0;
+    clock_ns = time_clock();
+    return &base;
+}
+
+__attribute__((destructor)) static void write_widths(void) {
+    const char *path = getenv("ORT_CLOCK_OUTPUT");
+    FILE *file = path ? fopen(path, "w") : NULL;
+    for (int rows = 0; file && rows <= MOST_ROWS; rows++) {
+        const struct width *width = &widths[rows];
+        if (width->calls)
+            fprintf(file, "%d %lld %lld %lld\n", rows, (long long)width->calls,
+                    (long long)(width->run_ns / width->calls),
+                    (long long)(width->between_ns / width->calls));
+    }
+    if (file)
+        fclose(file);
+}
