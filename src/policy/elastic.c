@@ -50,26 +50,32 @@ struct range {
     bool cut; /* something lies behind its end */
     int64_t rows;
     struct tt_request *last;
+    int64_t enough; /* so many rows in the queue are news */
 };
 
 struct tt_policy {
     struct tt_queues queues; /* of requests whose input is there */
     struct range *ranges;    /* [model_capacity] */
+    /* Something happened since the last decision that another could make more of. Most of what
+     * happens does not count: that a request arrives, whose input is still to come, or that a queue
+     * which has not `enough` grows. */
+    bool news;
+    bool enhanced, only_waiting;
+    bool told; /* the configurations, which are in the first row of planned then, for all models */
+    int32_t running; /* rows */
+    int32_t max_inf;
+    /* [model_capacity * TOTALS]: the workers that count at loads of 2^k to 2^(k + 1) - 1 rows; the
+     * last of a row, at all loads above too. */
+    uint64_t *planned;
+    /* Sets of workers, a bit for each place in by_size: so a decision that finds nobody costs next
+     * to nothing, and most do. */
+    uint64_t idle;
+    uint64_t up_to[TT_ELASTIC_SIZES]; /* of at most 2^k rows */
+    uint64_t smallest;                /* the first of size 1 and of 2: for loads below all plans */
     int32_t worker_count;
     int32_t sizes[MAX_WORKERS];   /* of each executor */
     int32_t by_size[MAX_WORKERS]; /* executors, largest size first, then smallest id */
     int32_t place[MAX_WORKERS];   /* of each executor in by_size */
-    /* Sets of workers, a bit for each place: so a decision that finds nobody costs next to nothing,
-     * and most do. */
-    uint64_t idle;
-    uint64_t up_to[TT_ELASTIC_SIZES]; /* of at most 2^k rows */
-    uint64_t smallest;                /* the first of size 1 and of 2: for loads below all plans */
-    int32_t running;                  /* rows */
-    int32_t max_inf;
-    bool enhanced, only_waiting;
-    bool told; /* the configurations, which are in the first row of plans then, for all models */
-    struct tt_elastic_choice *plans; /* [model_capacity * TOTALS], by log2 of the total */
-    uint64_t *planned;               /* the same: their workers */
 };
 
 static void elastic_arrived(struct tt_policy *self, int64_t now, struct tt_request *request) {
@@ -119,15 +125,23 @@ static void shorten(struct tt_policy *self, const struct tt_batch *batch) {
     range->known = range->known && range->rows > 0;
 }
 
+/* Something else happened to the model's queue. */
+static void forget(struct tt_policy *self, int32_t model) {
+    self->ranges[model].known = false;
+    self->news = true;
+}
+
 static void elastic_ready(struct tt_policy *self, int64_t now, struct tt_request *request) {
     (void)now;
     struct tt_fifo *fifo = &self->queues.fifos[request->model];
     struct range *range = &self->ranges[request->model];
     tt_queues_put(&self->queues, request);
-    if (range->known && !tt_fifo_next(fifo, request))
+    if (range->known && !tt_fifo_next(fifo, request)) {
+        bool was_cut = range->cut;
         extend(range, request);
-    else
-        range->known = false;
+        self->news = self->news || fifo->rows >= range->enough || range->cut != was_cut;
+    } else
+        forget(self, request->model);
 }
 
 /* The executor may have become idle, or busy. */
@@ -144,9 +158,10 @@ static void elastic_finished(struct tt_policy *self, int64_t now, const struct t
     self->running -= task->rows;
     tt_queues_finished(&self->queues, task);
     note_idle(self, task->executor);
+    self->news = true;
     for (int32_t i = 0; i < task->count; i++)
         if (task->items[i].request->state == TT_REQUEST_QUEUED)
-            self->ranges[task->model].known = false; /* it is back, at the head */
+            forget(self, task->model); /* it is back, at the head */
 }
 
 static void elastic_cancelled(struct tt_policy *self, int64_t now, struct tt_request *request) {
@@ -154,14 +169,14 @@ static void elastic_cancelled(struct tt_policy *self, int64_t now, struct tt_req
     if (!tt_list_linked(&request->link))
         return;
     tt_queues_take(&self->queues, request);
-    self->ranges[request->model].known = false;
+    forget(self, request->model);
 }
 
 /* Heads that cannot make it any more leave. */
 static void drop_lost(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
     int32_t model;
     while ((model = tt_queues_drop_one(&self->queues, now, actions)) >= 0)
-        self->ranges[model].known = false;
+        forget(self, model);
 }
 
 /* The next range of at most `size` rows, at least the first request. */
@@ -193,10 +208,14 @@ static int32_t log2_of(int32_t value) { return 31 - __builtin_clz((uint32_t)valu
 static uint64_t configuration(const struct tt_policy *self, int32_t model, int64_t load) {
     int32_t k = load < TT_ELASTIC_MAX_TOTAL ? log2_of((int32_t)load) : TOTALS - 1;
     int64_t row = self->told ? 0 : model;
-    for (; k >= LEAST_TOTAL; k--)
-        if (self->plans[row * TOTALS + k].total > 0)
-            return self->planned[row * TOTALS + k];
-    return self->smallest;
+    return self->planned[row * TOTALS + k];
+}
+
+/* Loads without a plan go by that of the next smaller one, the smallest by two workers. */
+static void fill_plans(struct tt_policy *self, uint64_t planned[TOTALS]) {
+    for (int32_t k = 0; k < TOTALS; k++)
+        if (planned[k] == 0)
+            planned[k] = k > 0 ? planned[k - 1] : self->smallest;
 }
 
 /* The first counts[k] workers of each size 2^k. */
@@ -210,14 +229,10 @@ static uint64_t workers_of(const struct tt_policy *self, const int32_t counts[TT
     return workers;
 }
 
-/* Those that may take a range of `rows` rows, or the front of it, that begins with a request of
- * `first` rows. */
-static uint64_t fitting(const struct tt_policy *self, int32_t rows, int32_t first) {
-    int32_t most = log2_of(rows), least = first > 1 ? log2_of(first - 1) + 1 : 0;
-    if (least >= TT_ELASTIC_SIZES)
-        return 0;
-    uint64_t fit = self->up_to[most < TT_ELASTIC_SIZES ? most : TT_ELASTIC_SIZES - 1];
-    return least > 0 ? fit & ~self->up_to[least - 1] : fit;
+/* Those of at most `rows` rows. */
+static uint64_t within(const struct tt_policy *self, int32_t rows) {
+    int32_t k = log2_of(rows);
+    return self->up_to[k < TT_ELASTIC_SIZES ? k : TT_ELASTIC_SIZES - 1];
 }
 
 /* ---- deciding ---- */
@@ -251,53 +266,105 @@ static bool run_anyhow(struct tt_policy *self, struct tt_mechanism *actions, int
     return true;
 }
 
-/* One range, or the part of it that may run: whether all of that runs now. */
-static bool assign_range(struct tt_policy *self, struct tt_mechanism *actions, int32_t model,
-                         int32_t rows, uint64_t counted) {
-    const struct tt_fifo *fifo = &self->queues.fifos[model];
-    int32_t most = self->queues.domain->models[model]->max_batch;
-    while (rows > 0) {
-        uint64_t may = self->idle & counted &
-                       fitting(self, rows < most ? rows : most, tt_fifo_first(fifo)->rows);
-        if (may == 0)
-            return false;
-        int32_t worker = self->by_size[__builtin_ctzll(may)];
-        struct tt_batch batch = next_batch(fifo, model, self->sizes[worker]);
-        rows -= batch.rows;
-        run(self, actions, worker, &batch);
-    }
-    return true;
+/* What of a model's queue the next workers are chosen for. */
+struct offer {
+    int32_t room, rows; /* rows that may still run, and those of the first range, at most so many */
+    bool cut;           /* something lies behind its end */
+    int64_t load;
+    uint64_t counted; /* the workers for that load */
+};
+
+static struct offer look(struct tt_policy *self, int32_t model) {
+    struct offer offer = {.room = self->max_inf - self->running, .counted = UINT64_MAX};
+    offer.rows = range_rows(self, model, offer.room, &offer.cut);
+    offer.load = self->queues.fifos[model].rows + (self->only_waiting ? 0 : self->running);
+    if (offer.cut)
+        offer.load = offer.rows;
+    if (self->enhanced)
+        offer.counted = configuration(self, model, offer.load);
+    return offer;
 }
 
-/* E4: algorithm 1, and with a plan (E5) algorithm 2, for one model. */
-static void assign(struct tt_policy *self, struct tt_mechanism *actions, int32_t model) {
+/* One range, or the part of it that may run; what is left of the offer does not run now. */
+static void assign_range(struct tt_policy *self, struct tt_mechanism *actions, int32_t model,
+                         struct offer *offer) {
     const struct tt_fifo *fifo = &self->queues.fifos[model];
-    bool goes_on = true;
-    while (goes_on && fifo->count > 0 && self->running < self->max_inf) {
-        bool cut;
-        int32_t room = self->max_inf - self->running;
-        int32_t rows = range_rows(self, model, room, &cut);
-        uint64_t counted = UINT64_MAX;
-        if (self->enhanced)
-            counted = configuration(
-                self, model, cut ? rows : fifo->rows + (self->only_waiting ? 0 : self->running));
-        goes_on = assign_range(self, actions, model, rows, counted) && cut;
-        if (self->running == 0)
-            goes_on = run_anyhow(self, actions, model, rows);
+    int32_t most = self->queues.domain->models[model]->max_batch;
+    while (offer->rows > 0) {
+        uint64_t may =
+            self->idle & offer->counted & within(self, offer->rows < most ? offer->rows : most);
+        if (may == 0)
+            return;
+        int32_t first = tt_fifo_first(fifo)->rows;
+        if (first > 1 && (may &= ~within(self, first - 1)) == 0)
+            return;
+        int32_t worker = self->by_size[__builtin_ctzll(may)];
+        struct tt_batch batch = next_batch(fifo, model, self->sizes[worker]);
+        offer->rows -= batch.rows;
+        offer->room -= batch.rows;
+        run(self, actions, worker, &batch);
     }
+}
+
+/* What is left of the offer waits. If nothing happens but that the queue grows: how many rows are
+ * missing until a worker takes them, or others may count. */
+static int64_t missing(const struct tt_policy *self, const struct offer *left) {
+    if (left->cut || left->rows == 0)
+        return INT32_MAX;
+    int64_t rows = INT32_MAX;
+    if (self->enhanced && left->load < TT_ELASTIC_MAX_TOTAL)
+        rows = (2 << log2_of((int32_t)left->load)) - left->load;
+    uint64_t idle = self->idle & left->counted;
+    if (idle == 0)
+        return rows;
+    int32_t smallest = self->sizes[self->by_size[63 - __builtin_clzll(idle)]];
+    if (smallest <= left->rows) /* it is too small, or the model's batches are */
+        return 1;
+    return smallest <= left->room && smallest - left->rows < rows ? smallest - left->rows : rows;
+}
+
+/* E4: algorithm 1, and with a plan (E5) algorithm 2, for one model. Whether doing so again would
+ * hand out nothing, were this the only model. */
+static bool assign(struct tt_policy *self, struct tt_mechanism *actions, int32_t model) {
+    const struct tt_fifo *fifo = &self->queues.fifos[model];
+    int64_t enough = INT64_MAX;
+    bool goes_on = true, settled = true;
+    while (goes_on && fifo->count > 0 && self->running < self->max_inf) {
+        int32_t before = self->running;
+        struct offer offer = look(self, model);
+        assign_range(self, actions, model, &offer);
+        goes_on = offer.cut && offer.rows == 0;
+        if (self->running == 0)
+            goes_on = run_anyhow(self, actions, model, offer.rows);
+        enough = fifo->rows + missing(self, &offer);
+        /* Where the load is not all that is there, it fell with what was handed out. */
+        settled = self->running == before || !self->enhanced || !(offer.cut || self->only_waiting);
+    }
+    self->ranges[model].enough = enough;
+    return settled;
+}
+
+/* Every model with a queue, that with the oldest request first. */
+static void assign_all(struct tt_policy *self, struct tt_mechanism *actions) {
+    const struct tt_queues *queues = &self->queues;
+    const struct tt_heap_entry *oldest = tt_heap_top(&queues->heads);
+    if (!oldest)
+        return;
+    int32_t first = oldest->id, before = self->running;
+    bool only = queues->heads.count == 1;
+    bool settled = assign(self, actions, first);
+    for (int32_t m = 0; queues->heads.count > 0 && m < queues->domain->model_capacity; m++)
+        if (m != first && queues->fifos[m].count > 0)
+            settled &= assign(self, actions, m);
+    /* What of one model runs is of the load of others. */
+    self->news = !settled || (!only && self->enhanced && self->running != before);
 }
 
 static void elastic_decide(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
-    struct tt_queues *queues = &self->queues;
-    drop_lost(self, now, actions);
-    const struct tt_heap_entry *oldest = tt_heap_top(&queues->heads);
-    if (!oldest || !tt_heap_top(&queues->idle))
-        return;
-    int32_t first = oldest->id;
-    assign(self, actions, first);
-    for (int32_t m = 0; queues->heads.count > 0 && m < queues->domain->model_capacity; m++)
-        if (m != first && queues->fifos[m].count > 0)
-            assign(self, actions, m);
+    if (self->queues.drops)
+        drop_lost(self, now, actions);
+    if (self->news && self->idle != 0)
+        assign_all(self, actions);
 }
 
 static int64_t elastic_next_at(const struct tt_policy *self) {
@@ -319,11 +386,14 @@ static void elastic_model_changed(struct tt_policy *self, int64_t now, int32_t m
     int32_t available[TT_ELASTIC_SIZES];
     count_workers(self, available);
     const struct tt_profile *profile = self->queues.domain->models[model]->whole;
+    uint64_t *planned = &self->planned[(int64_t)model * TOTALS];
     for (int32_t k = 0; k < TOTALS; k++) {
-        struct tt_elastic_choice *plan = &self->plans[(int64_t)model * TOTALS + k];
-        *plan = tt_elastic_plan(profile, available, 1 << k);
-        self->planned[(int64_t)model * TOTALS + k] = workers_of(self, plan->counts);
+        struct tt_elastic_choice plan = {0};
+        if (k >= LEAST_TOTAL)
+            plan = tt_elastic_plan(profile, available, 1 << k);
+        planned[k] = workers_of(self, plan.counts);
     }
+    fill_plans(self, planned);
 }
 
 static void elastic_executor_changed(struct tt_policy *self, int64_t now, int32_t executor,
@@ -331,6 +401,7 @@ static void elastic_executor_changed(struct tt_policy *self, int64_t now, int32_
     (void)now;
     tt_queues_executor_changed(&self->queues, executor, change);
     note_idle(self, executor);
+    self->news = true;
 }
 
 static void elastic_check(const struct tt_policy *self) {
@@ -352,7 +423,6 @@ static void elastic_check(const struct tt_policy *self) {
 
 static void elastic_free(struct tt_policy *take_self) {
     tt_queues_fini(&take_self->queues);
-    free(take_self->plans);
     free(take_self->planned);
     free(take_self->ranges);
     free(take_self);
@@ -408,7 +478,7 @@ static enum tt_err read_configuration(struct tt_policy *self, const int32_t *siz
                        "option configurations: a group of %d workers sums to %d; it must be 4, 8, "
                        "16, 32 or %d",
                        count, plan.total, TT_ELASTIC_MAX_TOTAL);
-    if (self->plans[k].total > 0)
+    if (self->planned[k] != 0)
         return tt_fail(TT_ERR_INVALID, why, "option configurations: two groups sum to %d",
                        plan.total);
     int32_t there[TT_ELASTIC_SIZES];
@@ -419,7 +489,6 @@ static enum tt_err read_configuration(struct tt_policy *self, const int32_t *siz
                            "option configurations: the group that sums to %d has %d workers of "
                            "size %d, option workers has %d",
                            plan.total, plan.counts[i], 1 << i, there[i]);
-    self->plans[k] = plan;
     self->planned[k] = workers_of(self, plan.counts);
     return TT_OK;
 }
@@ -443,6 +512,7 @@ static enum tt_err read_configurations(struct tt_policy *self, int64_t group_cou
         if (err)
             return err;
     }
+    fill_plans(self, self->planned);
     return TT_OK;
 }
 
@@ -479,12 +549,11 @@ static enum tt_err elastic_create(const struct tt_policy_setup *setup, const int
     self->max_inf = values[MAX_INF] > 0 ? (int32_t)values[MAX_INF] : sum;
     self->enhanced = values[VARIANT] != 0;
     self->only_waiting = values[LOAD] != 0;
-    self->plans = calloc((size_t)setup->domain->model_capacity * TOTALS, sizeof(*self->plans));
     self->planned = calloc((size_t)setup->domain->model_capacity * TOTALS, sizeof(*self->planned));
     self->ranges = calloc((size_t)setup->domain->model_capacity, sizeof(*self->ranges));
     err = tt_queues_init(&self->queues, setup, TT_FIFO_ARRIVAL, values[DROP] != 0, why);
     int32_t largest = self->sizes[self->by_size[0]];
-    if (!err && (!self->plans || !self->planned || !self->ranges))
+    if (!err && (!self->planned || !self->ranges))
         err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     else if (!err && self->max_inf < largest)
         err =

@@ -31,8 +31,11 @@
  * follow from its profile), `load`, `drop` (heads that cannot finish in time even if
  * they ran alone at once).
  *
- * A decision that hands out nothing costs a few instructions per model with a queue, whatever waits
- * there; one that does, O(rows taken). */
+ * Most decisions can hand out nothing, and the policy knows it: after one that did not, nothing is
+ * news but a worker that fell idle, a queue that lost somebody, and one that grew as far as the
+ * smallest idle worker that counts, or the next load. Without news a decision costs a few
+ * instructions; one that hands out nothing, a few per model with a queue, whatever waits there; one
+ * that does, O(rows taken). */
 #ifndef TT_POLICY_ELASTIC_H
 #define TT_POLICY_ELASTIC_H
 

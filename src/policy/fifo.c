@@ -4,10 +4,6 @@
 
 #include <stdlib.h>
 
-static struct tt_request *request_of(struct tt_list_node *node) {
-    return node ? TT_CONTAINER_OF(node, struct tt_request, link) : NULL;
-}
-
 static bool before(enum tt_fifo_order order, const struct tt_request *a,
                    const struct tt_request *b) {
     if (order == TT_FIFO_PRIORITY && a->priority != b->priority)
@@ -22,22 +18,15 @@ void tt_fifo_init(struct tt_fifo *self, enum tt_fifo_order order) {
     tt_list_init(&self->list);
 }
 
-struct tt_request *tt_fifo_first(const struct tt_fifo *self) {
-    return request_of(tt_list_first(&self->list));
-}
-
-struct tt_request *tt_fifo_next(const struct tt_fifo *self, const struct tt_request *request) {
-    return request_of(tt_list_next(&self->list, &request->link));
-}
-
 void tt_fifo_insert(struct tt_fifo *self, struct tt_request *request) {
     struct tt_list_node *position = &self->list.head;
     struct tt_request *first = tt_fifo_first(self);
     if (first && before(self->order, request, first))
         position = &first->link;
     else
-        while (position->prev != &self->list.head &&
-               before(self->order, request, request_of(position->prev)))
+        while (
+            position->prev != &self->list.head &&
+            before(self->order, request, TT_CONTAINER_OF(position->prev, struct tt_request, link)))
             position = position->prev;
     tt_list_insert_before(position, &request->link);
     self->count++;
@@ -214,16 +203,19 @@ struct tt_batch tt_queues_prefix(const struct tt_queues *self, const struct tt_f
 
 void tt_queues_run(struct tt_queues *self, struct tt_mechanism *actions, int32_t executor,
                    const struct tt_batch *batch) {
-    const struct tt_fifo *fifo = &self->fifos[batch->model];
+    struct tt_fifo *fifo = &self->fifos[batch->model];
+    bool was_head = tt_fifo_first(fifo) == batch->first;
     tt_mechanism_run_begin(actions, executor, batch->model, batch->first->step,
                            self->domain->models[batch->model]->step_count - 1);
     struct tt_request *request = batch->first;
     for (int32_t i = 0; i < batch->count; i++) {
         struct tt_request *next = tt_fifo_next(fifo, request);
-        tt_queues_take(self, request);
+        tt_fifo_remove(fifo, request);
         tt_mechanism_run_add(actions, request);
         request = next;
     }
+    if (was_head)
+        head_changed(self, batch->model);
     tt_heap_remove(&self->idle, executor);
     tt_mechanism_run_commit(actions,
                             actions->now + self->d_ctrl_ns + self->d_data_ns * batch->rows);

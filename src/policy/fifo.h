@@ -35,8 +35,15 @@ void tt_fifo_init(struct tt_fifo *self, enum tt_fifo_order order);
 void tt_fifo_insert(struct tt_fifo *self, struct tt_request *request);
 void tt_fifo_remove(struct tt_fifo *self, struct tt_request *request);
 /* The head, and the one behind `request`; NULL when there is none. */
-struct tt_request *tt_fifo_first(const struct tt_fifo *self);
-struct tt_request *tt_fifo_next(const struct tt_fifo *self, const struct tt_request *request);
+static inline struct tt_request *tt_fifo_first(const struct tt_fifo *self) {
+    struct tt_list_node *node = tt_list_first(&self->list);
+    return node ? TT_CONTAINER_OF(node, struct tt_request, link) : NULL;
+}
+static inline struct tt_request *tt_fifo_next(const struct tt_fifo *self,
+                                              const struct tt_request *request) {
+    struct tt_list_node *node = tt_list_next(&self->list, &request->link);
+    return node ? TT_CONTAINER_OF(node, struct tt_request, link) : NULL;
+}
 /* Order, sums and states; all requests are of `model`. */
 void tt_fifo_check(const struct tt_fifo *self, int32_t model);
 
