@@ -1,6 +1,6 @@
 #include "policy/elastic.h"
 
-#include "policy/elastic_plan.h"
+#include "policy/elastic_workers.h"
 #include "policy/fifo.h"
 
 #include <stdlib.h>
@@ -8,13 +8,13 @@
 
 enum { WORKERS, MAX_INF, VARIANT, CONFIGURATIONS, LOAD, DROP, OPTION_COUNT };
 /* Totals 1, 2, 4 .. TT_ELASTIC_MAX_TOTAL, of which the third is the first with a configuration. */
-enum { MAX_WORKERS = 64, TOTALS = 7, LEAST_TOTAL = 2 };
+enum { TOTALS = 7, LEAST_TOTAL = 2 };
 
 static const struct tt_option_spec options[OPTION_COUNT] = {
     [WORKERS] = {.key = "workers",
                  .type = TT_OPTION_SIZES,
                  .minimum = 1,
-                 .maximum = MAX_WORKERS,
+                 .maximum = TT_ELASTIC_MAX_WORKERS,
                  .help = "batch size of each executor, a power of two; not given: 1, 1, 2, 4, ..."},
     [MAX_INF] = {.key = "max_inf",
                  .type = TT_OPTION_INTEGER,
@@ -67,15 +67,9 @@ struct tt_policy {
     /* [model_capacity * TOTALS]: the workers that count at loads of 2^k to 2^(k + 1) - 1 rows; the
      * last of a row, at all loads above too. */
     uint64_t *planned;
-    /* Sets of workers, a bit for each place in by_size: so a decision that finds nobody costs next
-     * to nothing, and most do. */
     uint64_t idle;
-    uint64_t up_to[TT_ELASTIC_SIZES]; /* of at most 2^k rows */
-    uint64_t smallest;                /* the first of size 1 and of 2: for loads below all plans */
-    int32_t worker_count;
-    int32_t sizes[MAX_WORKERS];   /* of each executor */
-    int32_t by_size[MAX_WORKERS]; /* executors, largest size first, then smallest id */
-    int32_t place[MAX_WORKERS];   /* of each executor in by_size */
+    uint64_t smallest; /* the first of size 1 and of 2, where there are such: for loads below all */
+    struct tt_elastic_workers workers;
 };
 
 static void elastic_arrived(struct tt_policy *self, int64_t now, struct tt_request *request) {
@@ -146,7 +140,7 @@ static void elastic_ready(struct tt_policy *self, int64_t now, struct tt_request
 
 /* The executor may have become idle, or busy. */
 static void note_idle(struct tt_policy *self, int32_t executor) {
-    uint64_t bit = UINT64_C(1) << self->place[executor];
+    uint64_t bit = UINT64_C(1) << self->workers.place[executor];
     if (tt_heap_contains(&self->queues.idle, executor))
         self->idle |= bit;
     else
@@ -202,11 +196,9 @@ static struct tt_batch next_batch(const struct tt_fifo *fifo, int32_t model, int
 
 /* ---- which workers count ---- */
 
-static int32_t log2_of(int32_t value) { return 31 - __builtin_clz((uint32_t)value); }
-
 /* E5: the workers of the configuration for the load. */
 static uint64_t configuration(const struct tt_policy *self, int32_t model, int64_t load) {
-    int32_t k = load < TT_ELASTIC_MAX_TOTAL ? log2_of((int32_t)load) : TOTALS - 1;
+    int32_t k = load < TT_ELASTIC_MAX_TOTAL ? tt_elastic_log2((int32_t)load) : TOTALS - 1;
     int64_t row = self->told ? 0 : model;
     return self->planned[row * TOTALS + k];
 }
@@ -216,23 +208,6 @@ static void fill_plans(struct tt_policy *self, uint64_t planned[TOTALS]) {
     for (int32_t k = 0; k < TOTALS; k++)
         if (planned[k] == 0)
             planned[k] = k > 0 ? planned[k - 1] : self->smallest;
-}
-
-/* The first counts[k] workers of each size 2^k. */
-static uint64_t workers_of(const struct tt_policy *self, const int32_t counts[TT_ELASTIC_SIZES]) {
-    int32_t left[TT_ELASTIC_SIZES];
-    memcpy(left, counts, sizeof(left));
-    uint64_t workers = 0;
-    for (int32_t i = 0; i < self->worker_count; i++)
-        if (left[log2_of(self->sizes[self->by_size[i]])]-- > 0)
-            workers |= UINT64_C(1) << i;
-    return workers;
-}
-
-/* Those of at most `rows` rows. */
-static uint64_t within(const struct tt_policy *self, int32_t rows) {
-    int32_t k = log2_of(rows);
-    return self->up_to[k < TT_ELASTIC_SIZES ? k : TT_ELASTIC_SIZES - 1];
 }
 
 /* ---- deciding ---- */
@@ -251,16 +226,16 @@ static void run(struct tt_policy *self, struct tt_mechanism *actions, int32_t wo
 static bool run_anyhow(struct tt_policy *self, struct tt_mechanism *actions, int32_t model,
                        int32_t rows) {
     int32_t chosen = -1;
-    for (int32_t i = 0; i < self->worker_count; i++) {
-        int32_t worker = self->by_size[i];
+    for (int32_t i = 0; i < self->workers.count; i++) {
+        int32_t worker = self->workers.by_size[i];
         if (tt_heap_contains(&self->queues.idle, worker) &&
-            (chosen < 0 || self->sizes[worker] >= rows))
+            (chosen < 0 || self->workers.sizes[worker] >= rows))
             chosen = worker;
     }
     if (chosen < 0)
         return false;
     int32_t most = self->queues.domain->models[model]->max_batch;
-    int32_t limit = self->sizes[chosen] < most ? self->sizes[chosen] : most;
+    int32_t limit = self->workers.sizes[chosen] < most ? self->workers.sizes[chosen] : most;
     struct tt_batch batch = next_batch(&self->queues.fifos[model], model, limit);
     run(self, actions, chosen, &batch);
     return true;
@@ -285,21 +260,23 @@ static struct offer look(struct tt_policy *self, int32_t model) {
     return offer;
 }
 
+static int32_t min_of(int32_t a, int32_t b) { return a < b ? a : b; }
+
 /* One range, or the part of it that may run; what is left of the offer does not run now. */
 static void assign_range(struct tt_policy *self, struct tt_mechanism *actions, int32_t model,
                          struct offer *offer) {
     const struct tt_fifo *fifo = &self->queues.fifos[model];
     int32_t most = self->queues.domain->models[model]->max_batch;
     while (offer->rows > 0) {
+        int32_t first = tt_fifo_first(fifo)->rows, rows = min_of(offer->rows, most);
+        if (first > rows)
+            return;
         uint64_t may =
-            self->idle & offer->counted & within(self, offer->rows < most ? offer->rows : most);
+            self->idle & tt_elastic_workers_fit(&self->workers, offer->counted, rows, first);
         if (may == 0)
             return;
-        int32_t first = tt_fifo_first(fifo)->rows;
-        if (first > 1 && (may &= ~within(self, first - 1)) == 0)
-            return;
-        int32_t worker = self->by_size[__builtin_ctzll(may)];
-        struct tt_batch batch = next_batch(fifo, model, self->sizes[worker]);
+        int32_t worker = self->workers.by_size[__builtin_ctzll(may)];
+        struct tt_batch batch = next_batch(fifo, model, min_of(self->workers.sizes[worker], rows));
         offer->rows -= batch.rows;
         offer->room -= batch.rows;
         run(self, actions, worker, &batch);
@@ -313,11 +290,11 @@ static int64_t missing(const struct tt_policy *self, const struct offer *left) {
         return INT32_MAX;
     int64_t rows = INT32_MAX;
     if (self->enhanced && left->load < TT_ELASTIC_MAX_TOTAL)
-        rows = (2 << log2_of((int32_t)left->load)) - left->load;
+        rows = (2 << tt_elastic_log2((int32_t)left->load)) - left->load;
     uint64_t idle = self->idle & left->counted;
     if (idle == 0)
         return rows;
-    int32_t smallest = self->sizes[self->by_size[63 - __builtin_clzll(idle)]];
+    int32_t smallest = self->workers.sizes[self->workers.by_size[63 - __builtin_clzll(idle)]];
     if (smallest <= left->rows) /* it is too small, or the model's batches are */
         return 1;
     return smallest <= left->room && smallest - left->rows < rows ? smallest - left->rows : rows;
@@ -371,12 +348,6 @@ static int64_t elastic_next_at(const struct tt_policy *self) {
     return tt_queues_lost_at(&self->queues);
 }
 
-static void count_workers(const struct tt_policy *self, int32_t out_counts[TT_ELASTIC_SIZES]) {
-    memset(out_counts, 0, TT_ELASTIC_SIZES * sizeof(*out_counts));
-    for (int32_t w = 0; w < self->worker_count; w++)
-        out_counts[log2_of(self->sizes[w])]++;
-}
-
 static void elastic_model_changed(struct tt_policy *self, int64_t now, int32_t model,
                                   enum tt_change change) {
     (void)now;
@@ -384,14 +355,14 @@ static void elastic_model_changed(struct tt_policy *self, int64_t now, int32_t m
     if (change != TT_CHANGE_ADDED || !self->enhanced || self->told)
         return;
     int32_t available[TT_ELASTIC_SIZES];
-    count_workers(self, available);
+    tt_elastic_workers_count(&self->workers, available);
     const struct tt_profile *profile = self->queues.domain->models[model]->whole;
     uint64_t *planned = &self->planned[(int64_t)model * TOTALS];
     for (int32_t k = 0; k < TOTALS; k++) {
         struct tt_elastic_choice plan = {0};
         if (k >= LEAST_TOTAL)
             plan = tt_elastic_plan(profile, available, 1 << k);
-        planned[k] = workers_of(self, plan.counts);
+        planned[k] = tt_elastic_workers_first(&self->workers, plan.counts);
     }
     fill_plans(self, planned);
 }
@@ -412,8 +383,9 @@ static void elastic_check(const struct tt_policy *self) {
         if (domain->executors[e].queued > 0)
             running += tt_mechanism_oldest(domain, e)->rows;
     tt_assert(running == self->running);
-    for (int32_t i = 0; i < self->worker_count; i++)
-        tt_assert((self->idle >> i & 1) == tt_heap_contains(&self->queues.idle, self->by_size[i]));
+    for (int32_t i = 0; i < self->workers.count; i++)
+        tt_assert((self->idle >> i & 1) ==
+                  tt_heap_contains(&self->queues.idle, self->workers.by_size[i]));
     for (int32_t m = 0; m < domain->model_capacity; m++) {
         struct range range = find_range(&self->queues.fifos[m]);
         tt_assert(!self->ranges[m].known || self->ranges[m].rows == range.rows);
@@ -430,41 +402,12 @@ static void elastic_free(struct tt_policy *take_self) {
 
 /* ---- making one ---- */
 
-static enum tt_err read_workers(struct tt_policy *self, const struct tt_policy_setup *setup,
-                                struct tt_message *why) {
-    int32_t executors = setup->domain->executor_capacity;
-    int32_t given =
-        tt_options_sizes("workers", setup->options, setup->option_count, self->sizes, MAX_WORKERS);
-    if (executors > MAX_WORKERS || (given > 0 && given != executors))
-        return tt_fail(TT_ERR_INVALID, why,
-                       "option workers: %d sizes for %d executors; it must be a size for each, of "
-                       "at most %d",
-                       given, executors, MAX_WORKERS);
-    self->worker_count = executors;
-    bool any_one = false;
-    for (int32_t w = 0; w < executors; w++) {
-        if (given == 0)
-            self->sizes[w] =
-                w < 2 ? 1 : 1 << (w - 1 < TT_ELASTIC_SIZES ? w - 1 : TT_ELASTIC_SIZES - 1);
-        int32_t size = self->sizes[w];
-        if ((size & (size - 1)) != 0 || size > 1 << (TT_ELASTIC_SIZES - 1))
-            return tt_fail(TT_ERR_INVALID, why, "option workers: %d is not a power of two up to %d",
-                           size, 1 << (TT_ELASTIC_SIZES - 1));
-        any_one |= size == 1;
-    }
-    if (!any_one)
-        return tt_fail(TT_ERR_INVALID, why,
-                       "option workers: there is no worker of size 1, so that a single request "
-                       "would wait for ever; add one");
-    return TT_OK;
-}
-
 /* One group of `configurations`: its workers are there, and sum to a load that has none yet. */
 static enum tt_err read_configuration(struct tt_policy *self, const int32_t *sizes, int32_t count,
                                       struct tt_message *why) {
     struct tt_elastic_choice plan = {.worker_count = count};
     for (int32_t i = 0; i < count; i++) {
-        int32_t k = log2_of(sizes[i]);
+        int32_t k = tt_elastic_log2(sizes[i]);
         if (sizes[i] != 1 << k || k >= TT_ELASTIC_SIZES)
             return tt_fail(TT_ERR_INVALID, why,
                            "option configurations: %d is not a power of two up to %d", sizes[i],
@@ -472,7 +415,7 @@ static enum tt_err read_configuration(struct tt_policy *self, const int32_t *siz
         plan.counts[k]++;
         plan.total += sizes[i];
     }
-    int32_t k = log2_of(plan.total);
+    int32_t k = tt_elastic_log2(plan.total);
     if (plan.total != 1 << k || k < LEAST_TOTAL || k >= TOTALS)
         return tt_fail(TT_ERR_INVALID, why,
                        "option configurations: a group of %d workers sums to %d; it must be 4, 8, "
@@ -482,14 +425,14 @@ static enum tt_err read_configuration(struct tt_policy *self, const int32_t *siz
         return tt_fail(TT_ERR_INVALID, why, "option configurations: two groups sum to %d",
                        plan.total);
     int32_t there[TT_ELASTIC_SIZES];
-    count_workers(self, there);
+    tt_elastic_workers_count(&self->workers, there);
     for (int32_t i = 0; i < TT_ELASTIC_SIZES; i++)
         if (plan.counts[i] > there[i])
             return tt_fail(TT_ERR_INVALID, why,
                            "option configurations: the group that sums to %d has %d workers of "
                            "size %d, option workers has %d",
                            plan.total, plan.counts[i], 1 << i, there[i]);
-    self->planned[k] = workers_of(self, plan.counts);
+    self->planned[k] = tt_elastic_workers_first(&self->workers, plan.counts);
     return TT_OK;
 }
 
@@ -501,13 +444,13 @@ static enum tt_err read_configurations(struct tt_policy *self, int64_t group_cou
                        "option configurations: only variant enhanced follows them");
     self->told = group_count > 0;
     for (int32_t i = 0; i < group_count; i++) {
-        int32_t sizes[MAX_WORKERS];
+        int32_t sizes[TT_ELASTIC_MAX_WORKERS];
         int32_t count = tt_options_group("configurations", setup->options, setup->option_count, i,
-                                         sizes, MAX_WORKERS);
-        if (count > MAX_WORKERS)
+                                         sizes, TT_ELASTIC_MAX_WORKERS);
+        if (count > TT_ELASTIC_MAX_WORKERS)
             return tt_fail(TT_ERR_INVALID, why,
                            "option configurations: a group of %d workers; at most %d", count,
-                           MAX_WORKERS);
+                           TT_ELASTIC_MAX_WORKERS);
         enum tt_err err = read_configuration(self, sizes, count, why);
         if (err)
             return err;
@@ -516,20 +459,11 @@ static enum tt_err read_configurations(struct tt_policy *self, int64_t group_cou
     return TT_OK;
 }
 
-static void sort_workers(struct tt_policy *self) {
-    int32_t count = 0;
-    for (int32_t k = TT_ELASTIC_SIZES - 1; k >= 0; k--)
-        for (int32_t w = 0; w < self->worker_count; w++)
-            if (self->sizes[w] == 1 << k) {
-                self->place[w] = count;
-                self->by_size[count++] = w;
-            }
-    for (int32_t k = 0; k < TT_ELASTIC_SIZES; k++)
-        for (int32_t i = 0; i < count; i++)
-            if (self->sizes[self->by_size[i]] <= 1 << k)
-                self->up_to[k] |= UINT64_C(1) << i;
+/* The first of size 1 and of 2; where neither is there the first of the smallest. */
+static uint64_t smallest_workers(const struct tt_elastic_workers *workers) {
     static const int32_t smallest[TT_ELASTIC_SIZES] = {1, 1};
-    self->smallest = workers_of(self, smallest);
+    uint64_t found = tt_elastic_workers_first(workers, smallest);
+    return found != 0 ? found : workers->nearest[0] & -workers->nearest[0];
 }
 
 static enum tt_err elastic_create(const struct tt_policy_setup *setup, const int64_t *values,
@@ -537,22 +471,22 @@ static enum tt_err elastic_create(const struct tt_policy_setup *setup, const int
     struct tt_policy *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    enum tt_err err = read_workers(self, setup, why);
+    enum tt_err err = tt_elastic_workers_init(&self->workers, setup, why);
     if (err) {
         free(self);
         return err;
     }
-    sort_workers(self);
+    self->smallest = smallest_workers(&self->workers);
     int32_t sum = 0;
-    for (int32_t w = 0; w < self->worker_count; w++)
-        sum += self->sizes[w];
+    for (int32_t w = 0; w < self->workers.count; w++)
+        sum += self->workers.sizes[w];
     self->max_inf = values[MAX_INF] > 0 ? (int32_t)values[MAX_INF] : sum;
     self->enhanced = values[VARIANT] != 0;
     self->only_waiting = values[LOAD] != 0;
     self->planned = calloc((size_t)setup->domain->model_capacity * TOTALS, sizeof(*self->planned));
     self->ranges = calloc((size_t)setup->domain->model_capacity, sizeof(*self->ranges));
     err = tt_queues_init(&self->queues, setup, TT_FIFO_ARRIVAL, values[DROP] != 0, why);
-    int32_t largest = self->sizes[self->by_size[0]];
+    int32_t largest = self->workers.sizes[self->workers.by_size[0]];
     if (!err && (!self->planned || !self->ranges))
         err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     else if (!err && self->max_inf < largest)

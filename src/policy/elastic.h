@@ -19,13 +19,16 @@
  * worker that never fills, so it is rounded down. A range is a run of adjacent slots: the ring's
  * end, or a slot whose request went away, cuts it, and R counts only what is before the cut; in the
  * enhanced variant such a range is a load of its own, since it cannot grow. A request of several
- * rows is not divided: a worker may then run with less than its size. When nothing runs and no
- * worker fits what waits (a request has more rows than any, the small workers are gone), the
- * smallest that can hold it takes it, else the largest. Several models: the model with the oldest
- * request first, then the others by number; ranges are of one model, `max_inf` counts all.
+ * rows is not divided: workers take whole requests up to their size, the smallest worker that holds
+ * the oldest one does not wait until it is full, and a request with more rows than any worker goes
+ * to the largest (elastic_workers.h); if none of a configuration's workers holds the oldest
+ * request, the smallest that do count too. When nothing runs and still something waits (the workers
+ * that would take it are gone, it has more rows than `max_inf`), the smallest that can hold it
+ * takes it, else the largest. Several models: the model with the oldest request first, then the
+ * others by number; ranges are of one model, `max_inf` counts all.
  *
- * Options: `workers` (1,1,2,4,8,16: a size for each executor, by number; one of size 1 must be
- * there, else a single request would wait for ever; not given: 1, 1, 2, 4, ...), `max_inf` (not
+ * Options: `workers` (1,1,2,4,8,16: a size for each executor, by number; not given: 1, 1, 2,
+ * 4, ...; where all requests have 8 rows, sizes below 8 would idle), `max_inf` (not
  * given: the sum of the sizes), `variant`, `configurations` (4;4,4;8,8,16: the workers that count
  * at each load, as a measurement on the device itself found them, for all models; else each model's
  * follow from its profile), `load`, `drop` (heads that cannot finish in time even if

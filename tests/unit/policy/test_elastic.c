@@ -235,6 +235,69 @@ static void rows_are_not_divided(void **state) {
     close_world(&world);
 }
 
+static struct tt_request *ready_rows(struct world *self, int32_t rows) {
+    struct tt_request *request = arrive(self, rows);
+    tt_mechanism_ready(&self->mechanism, self->now, request);
+    return request;
+}
+
+/* A worker must hold a request; the smallest that does takes it even where it does not fill it. */
+static void who_takes_requests_of_several_rows(void **state) {
+    (void)state;
+    struct tt_option options[] = {{"workers", "8,8,16,16,32,32"}};
+    struct world world;
+    struct tt_message why;
+    assert_int_equal(open_world(&world, options, 1, &why), TT_OK);
+    ready_rows(&world, 1);
+    decide(&world);
+    demand_task(&world, 0, 0, 1, 0); /* there is no worker of 1: the smallest */
+    ready_rows(&world, 9);
+    decide(&world);
+    demand_task(&world, 1, 2, 9, 1); /* 8 does not hold it */
+    ready_rows(&world, 40);
+    decide(&world);
+    demand_task(&world, 2, 4, 40, 2); /* none does: the largest */
+    ready_rows(&world, 6);
+    ready_rows(&world, 6);
+    ready_rows(&world, 6);
+    decide(&world);
+    demand_task(&world, 3, 3, 12, 3); /* 18 rows: two fit into 16, the third has no company */
+    demand_task(&world, 4, 1, 6, 5);
+    assert_int_equal(world.task_count, 5);
+    ready_rows(&world, 17);
+    ready_rows(&world, 48); /* 112 rows may run, and 85 do then: no room for it */
+    decide(&world);
+    demand_task(&world, 5, 5, 17, 6);
+    assert_int_equal(world.task_count, 6);
+    for (int32_t e = 0; e < EXECUTORS; e++)
+        if (e != 4 && tt_mechanism_oldest(&world.mechanism, e))
+            finish(&world, e);
+    decide(&world);
+    demand_task(&world, 6, 5, 48, 7);
+    close_world(&world);
+}
+
+/* The configuration for a load may have no worker that holds the oldest request. */
+static void configurations_make_way_for_large_requests(void **state) {
+    (void)state;
+    struct tt_option options[] = {
+        {"workers", "1,1,2,8,8,16"}, {"variant", "enhanced"}, {"configurations", "2,1,1;8"}};
+    struct world world;
+    struct tt_message why;
+    assert_int_equal(open_world(&world, options, 3, &why), TT_OK);
+    ready_rows(&world, 5);
+    decide(&world);
+    demand_task(&world, 0, 3, 5, 0); /* load 5: 2, 1 and 1 count, and none holds it */
+    ready_rows(&world, 2);
+    decide(&world); /* load 7: the worker of 2 does */
+    demand_task(&world, 1, 2, 2, 1);
+    ready_rows(&world, 12); /* load 19: the one of 8 */
+    decide(&world);
+    demand_task(&world, 2, 5, 12, 2);
+    assert_int_equal(world.task_count, 3);
+    close_world(&world);
+}
+
 /* E5: only the configuration's workers take part, and the load decides which that is. */
 static void the_configuration_follows_the_load(void **state) {
     (void)state;
@@ -303,7 +366,6 @@ static void what_cannot_work_is_refused(void **state) {
         struct tt_option option;
         const char *part;
     } bad[] = {
-        {{"workers", "2,2,4,4,8,8"}, "no worker of size 1"},
         {{"workers", "1,2,3,4,8,16"}, "3 is not a power of two"},
         {{"workers", "1,2,4"}, "3 sizes for 6 executors"},
         {{"workers", "1,,4"}, "whole numbers"},
@@ -582,6 +644,107 @@ static void random_worlds_agree_with_the_algorithms(void **state) {
     assert_true(events > 100000);
 }
 
+/* ---- requests of several rows ---- */
+
+/* Who may take the front of a range of `rows` rows that begins with a request of `first`. */
+static bool may_take(const struct random_world *self, int32_t worker, int32_t rows, int32_t first) {
+    int32_t largest = 0, nearest = INT32_MAX, size = self->sizes[worker];
+    for (int32_t w = 0; w < EXECUTORS; w++)
+        if (self->sizes[w] > largest)
+            largest = self->sizes[w];
+    for (int32_t w = 0; w < EXECUTORS; w++)
+        if (self->sizes[w] >= first && self->sizes[w] < nearest)
+            nearest = self->sizes[w];
+    if (first > largest)
+        return size == largest;
+    return size >= first && (size <= rows || size == nearest);
+}
+
+/* Naive: nobody is left who may take what is left, and nobody has taken more than it may. */
+static void decide_and_look(struct random_world *self) {
+    struct world *world = &self->world;
+    world->task_count = 0;
+    decide(world);
+    int32_t running = 0, tasks = 0;
+    bool larger = false; /* than max_inf, which it may be alone */
+    for (int32_t e = 0; e < EXECUTORS; e++) {
+        const struct tt_task *task = tt_mechanism_oldest(&world->mechanism, e);
+        if (!task)
+            continue;
+        assert_true(task->count == 1 || task->rows <= self->sizes[e]);
+        running += task->rows;
+        larger |= task->rows > self->max_inf;
+        tasks++;
+    }
+    assert_true(running <= self->max_inf || (larger && tasks == 1));
+    int32_t waiting = 0;
+    for (int32_t i = 0; i < self->waiting_count; i++)
+        if (self->waiting[i]->state == TT_REQUEST_QUEUED)
+            self->waiting[waiting++] = self->waiting[i];
+    self->waiting_count = waiting;
+    if (waiting == 0)
+        return;
+    assert_true(tasks > 0); /* somebody always runs */
+    int32_t rows = self->waiting[0]->rows, first = rows;
+    for (int32_t i = 1; i < waiting; i++) {
+        const struct tt_request *before = self->waiting[i - 1];
+        if (self->waiting[i]->slot != before->slot + before->rows)
+            break;
+        rows += self->waiting[i]->rows;
+    }
+    if (rows > self->max_inf - running)
+        rows = self->max_inf - running;
+    for (int32_t e = 0; e < EXECUTORS && rows >= first; e++)
+        if (!tt_mechanism_oldest(&world->mechanism, e) && may_take(self, e, rows, first))
+            fail_msg("seed %d, at %d: worker %d idles before %d rows, %d of them the first's",
+                     (int)self->seed, (int)world->now, e, rows, first);
+}
+
+static void random_rows(uint64_t seed) {
+    static const char *const engines[] = {"1,1,2,4,8,16", "4,4,8,8,16,16", "8,8,8,8,8,8",
+                                          "2,32,1,1,1,1"};
+    struct random_world self = {.seed = seed};
+    tt_prng_init(&self.prng, seed, 1);
+    struct tt_option options[] = {
+        {"workers", engines[tt_prng_below(&self.prng, TT_COUNT(engines))]}, {"max_inf", "32"}};
+    struct tt_message why;
+    assert_int_equal(open_world(&self.world, options, 2, &why), TT_OK);
+    assert_int_equal(tt_options_sizes("workers", options, 1, self.sizes, EXECUTORS), EXECUTORS);
+    self.max_inf = 32;
+    assert_int_equal(tt_slot_ring_init(&self.ring, SLOTS), TT_OK);
+    self.world.left = give_back;
+    self.world.context = &self;
+    int32_t most = tt_prng_below(&self.prng, 2) != 0 ? 40 : 9;
+    for (int i = 0; i < 2000 || self.world.mechanism.requests.in_use > 0; i++) {
+        for (int32_t e = 0; e < EXECUTORS; e++)
+            if (tt_mechanism_oldest(&self.world.mechanism, e) && tt_prng_below(&self.prng, 3) == 0)
+                finish(&self.world, e);
+        if (tt_prng_below(&self.prng, 10) == 0 && self.waiting_count > 0) {
+            int32_t which = (int32_t)tt_prng_below(&self.prng, (uint64_t)self.waiting_count);
+            tt_mechanism_cancelled(&self.world.mechanism, self.world.now, self.waiting[which]);
+            take_out(self.waiting, &self.waiting_count, which);
+        }
+        int32_t rows = 1 + (int32_t)tt_prng_below(&self.prng, (uint64_t)most), slot;
+        if (i < 2000 && (slot = tt_slot_ring_take(&self.ring, rows)) >= 0) {
+            struct tt_request *request = arrive(&self.world, rows);
+            request->slot = slot;
+            self.waiting[self.waiting_count++] = request;
+            tt_mechanism_ready(&self.world.mechanism, self.world.now, request);
+        }
+        decide_and_look(&self);
+        assert_true(i < 4000);
+    }
+    assert_int_equal(self.ring.used, 0);
+    tt_slot_ring_fini(&self.ring);
+    close_world(&self.world);
+}
+
+static void nobody_idles_who_may_take_rows(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 40; seed++)
+        random_rows(seed);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(figure_10),
@@ -589,11 +752,14 @@ int main(void) {
         cmocka_unit_test(max_inf_bounds_what_runs),
         cmocka_unit_test(a_cut_range_counts_alone),
         cmocka_unit_test(rows_are_not_divided),
+        cmocka_unit_test(who_takes_requests_of_several_rows),
+        cmocka_unit_test(configurations_make_way_for_large_requests),
         cmocka_unit_test(the_configuration_follows_the_load),
         cmocka_unit_test(plans),
         cmocka_unit_test(what_cannot_work_is_refused),
         cmocka_unit_test(told_configurations_are_followed),
         cmocka_unit_test(random_worlds_agree_with_the_algorithms),
+        cmocka_unit_test(nobody_idles_who_may_take_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
