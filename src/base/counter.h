@@ -15,6 +15,10 @@ static inline void tt_counter_add(struct tt_counter *self, int64_t amount) {
     int64_t value = atomic_load_explicit(&self->value, memory_order_relaxed);
     atomic_store_explicit(&self->value, value + amount, memory_order_relaxed);
 }
+/* Where several threads add. */
+static inline void tt_counter_add_shared(struct tt_counter *self, int64_t amount) {
+    atomic_fetch_add_explicit(&self->value, amount, memory_order_relaxed);
+}
 /* For a number that is replaced; the writing thread too. */
 static inline void tt_counter_set(struct tt_counter *self, int64_t value) {
     atomic_store_explicit(&self->value, value, memory_order_relaxed);

@@ -476,8 +476,8 @@ void tt_domain_add_model(struct tt_domain *self, int64_t now, struct tt_served_m
     self->models[index] = model;
     if (model->inputs) {
         tt_list_push_back(&self->input_rings, &model->inputs->in_domain);
-        tt_input_ring_show(model->inputs, &model->stats->input_slots_used);
-        tt_counter_set(&model->stats->input_slots, model->inputs->slots.capacity);
+        tt_input_ring_show(model->inputs, &model->stats->input_slots,
+                           &model->stats->input_slots_used);
     }
     tt_counter_set(&model->stats->stage_slots, model->step_model.slots);
     tt_mechanism_add_model(&self->mechanism, now, index, &model->step_model);
@@ -488,9 +488,8 @@ void tt_domain_remove_model(struct tt_domain *self, int64_t now, struct tt_serve
     self->has_news = true;
     tt_mechanism_remove_model(&self->mechanism, now, model->index);
     self->models[model->index] = NULL;
-    if (model->inputs) {
+    if (model->inputs)
         tt_list_remove(&model->inputs->in_domain);
-    }
     self->model_count--;
     model->domain = NULL;
 }

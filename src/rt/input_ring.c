@@ -88,6 +88,9 @@ void tt_input_ring_free(struct tt_input_ring *take_self) {
         return;
     tt_assert(take_self->slots.used == 0);
     tt_assert(tt_list_empty(&take_self->held));
+    tt_assert(take_self->told_used == 0);
+    if (take_self->slot_count)
+        tt_counter_add_shared(take_self->slot_count, -take_self->slots.capacity);
     for (int32_t i = 0; i < take_self->input_count; i++)
         free(take_self->bytes[i]);
     free(take_self->bytes);
@@ -128,14 +131,19 @@ static void unlink_infer(struct tt_infer *infer) {
         tt_list_remove(&infer->in_ring);
 }
 
-static void tell_used(const struct tt_input_ring *self) {
-    if (self->used)
-        tt_counter_set(self->used, self->slots.used);
+static void tell_used(struct tt_input_ring *self) {
+    if (!self->used_count || self->slots.used == self->told_used)
+        return;
+    tt_counter_add_shared(self->used_count, self->slots.used - self->told_used);
+    self->told_used = self->slots.used;
 }
 
-void tt_input_ring_show(struct tt_input_ring *self, struct tt_counter *used) {
+void tt_input_ring_show(struct tt_input_ring *self, struct tt_counter *slot_count,
+                        struct tt_counter *used_count) {
     tt_lock_take(&self->lock);
-    self->used = used;
+    self->slot_count = slot_count;
+    self->used_count = used_count;
+    tt_counter_add_shared(slot_count, self->slots.capacity);
     tell_used(self);
     tt_lock_give(&self->lock);
 }

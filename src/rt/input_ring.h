@@ -35,7 +35,10 @@ struct tt_input_ring {
     struct tt_list_node in_domain; /* the domain's */
     struct tt_lock lock;           /* guards what follows, but not the bytes of slots given out */
     struct tt_slot_ring slots;
-    struct tt_counter *used; /* written under the lock; NULL: nobody wants to know */
+    /* NULL: nobody wants to know. A model that is loaded anew has two rings for a while, which both
+     * add to these. */
+    struct tt_counter *slot_count, *used_count;
+    int32_t told_used; /* of that it knows */
     int32_t input_count;
     char **bytes;        /* [input_count] */
     size_t *row_bytes;   /* [input_count] */
@@ -53,9 +56,10 @@ TT_MUST_CHECK enum tt_err tt_input_ring_new(const struct tt_signature *signature
 /* No infer has slots or waits. NULL-safe. */
 void tt_input_ring_free(struct tt_input_ring *take_self);
 
-/* From now on the counter (borrowed) says how many slots are not free, those lost at the end
- * included. */
-void tt_input_ring_show(struct tt_input_ring *self, struct tt_counter *used);
+/* Until it is freed its slots are counted in the one counter (borrowed), and in the other those
+ * that are not free, the ones lost at the end included. Once. */
+void tt_input_ring_show(struct tt_input_ring *self, struct tt_counter *slot_count,
+                        struct tt_counter *used_count);
 
 /* ---- the ports' threads ---- */
 

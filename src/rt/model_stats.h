@@ -3,8 +3,8 @@
  * and every request that ever came is accounted for.
  *
  * At every moment accepted = succeeded + failed + dropped + cancelled + rejected + in flight.
- * Written by the scheduler's thread alone, read by any. Whoever shows or writes it holds a
- * reference. */
+ * Written by the scheduler's thread alone (but for the slots), read by any. Whoever shows or writes
+ * it holds a reference. */
 #ifndef TT_RT_MODEL_STATS_H
 #define TT_RT_MODEL_STATS_H
 
@@ -74,7 +74,7 @@ struct tt_model_stats {
     struct tt_counter failed_ns; /* from submission to the end, over all that did not succeed */
     struct tt_counter gathered_bytes;
     struct tt_counter input_slots,
-        input_slots_used;        /* of the ring of inputs, now; 0: it has none */
+        input_slots_used;        /* of the rings of inputs, now; by any thread */
     struct tt_counter held_back; /* requests that came when no slot of it was free */
     struct tt_counter stage_slots, stage_slots_used; /* rows between steps: at most; now */
     struct tt_counter stage_held_back;      /* requests that came when no more could be there */

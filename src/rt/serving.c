@@ -502,7 +502,8 @@ enum tt_err tt_serving_find(struct tt_port *port, const char *name, const char *
     if (known && *known->version)
         return tt_fail(TT_ERR_UNAVAILABLE, why,
                        "Request for unknown model: '%s' version %s is not at ready state: %s", name,
-                       known->version, known->reason);
+                       known->version,
+                       *known->reason ? known->reason : tt_model_state_name(known->state));
     if (count > 0 && *version)
         return tt_fail(TT_ERR_NOT_FOUND, why,
                        "Request for unknown model: '%s' version %s is not found", name, version);

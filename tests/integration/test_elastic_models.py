@@ -60,6 +60,21 @@ def infer(client, model, seed, rows):
     return answer.status, content["outputs"][0]["data"] if answer.status == 200 else content
 
 
+def ask_embed(address, index, rows):
+    """One request of `rows` rows; of every fifth the last row is one that the model fails for."""
+    number = 100 if index % 5 == 0 else index % 100
+    data = [index % 100] * 4 * (rows - 1) + [number] * 4
+    tensor = {"name": "ids", "shape": [rows, 4], "datatype": "INT64", "data": data}
+    path = "/v2/models/embed/infer"
+    status, _, content = get(address, path, "POST", json.dumps({"inputs": [tensor]}))
+    content = json.loads(content)
+    if status == 200:
+        vectors = content["outputs"][0]["data"]  # row after row, number, number + 1/8 .. for each
+        if [vectors[-32 * rows], vectors[-32]] != [data[0], number]:
+            status = "wrong"
+    return number, status, content
+
+
 class Elastic(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -74,6 +89,17 @@ class Elastic(unittest.TestCase):
         write(cls.models, "ring", WORKERS + "input_slots: %d\n" % SLOTS)
         write(cls.models, "arenas", WORKERS + "stages { count: 1 own_arenas: true }\n")
         write(cls.models, "nobody-waits", 'policy { name: "window" }\ninput_slots: 8\n')
+
+    def embed(self, folder):
+        """A repository with a model whose run fails for the number 100."""
+        from models.small import build_embed
+
+        models = self.folder / folder
+        models.mkdir()
+        write(self.models, "embed", WORKERS + "input_slots: %d\n" % SLOTS)
+        os.rename(self.models / "embed", models / "embed")
+        (models / "embed" / "1" / "model.onnx").write_bytes(build_embed())
+        return models
 
     def metric(self, address, name, model):
         page = get(address, "/metrics")[2].decode()
@@ -171,23 +197,10 @@ class Elastic(unittest.TestCase):
 
     # E1: the batch of a worker fails: who is at fault is told, the others have their answers, the ring moves on.
     def test_a_worker_that_fails(self):
-        from models.small import build_embed
-
-        models = self.folder / "failing"
-        write(self.models, "embed", WORKERS + "input_slots: %d\n" % SLOTS)
-        models.mkdir()
-        os.rename(self.models / "embed", models / "embed")
-        (models / "embed" / "1" / "model.onnx").write_bytes(build_embed())
-        server = Server(models)
+        server = Server(self.embed("failing"))
 
         def ask(index):
-            number = 100 if index % 5 == 0 else index % 100
-            tensor = {"name": "ids", "shape": [1, 4], "datatype": "INT64", "data": [number] * 4}
-            path = "/v2/models/embed/infer"
-            status, _, content = get(
-                server.address, path, "POST", json.dumps({"inputs": [tensor]})
-            )
-            return number, status, json.loads(content)
+            return ask_embed(server.address, index, 1)
 
         try:
             with concurrent.futures.ThreadPoolExecutor(CLIENTS) as clients:
@@ -198,6 +211,80 @@ class Elastic(unittest.TestCase):
                         self.assertEqual(status, 200, content)
                         self.assertEqual(content["outputs"][0]["data"][0], number)
             self.assertEqual(self.metric(server.address, "tutti_input_slots_used", "embed"), 0)
+        finally:
+            self.assertEqual(server.end(signal.SIGTERM), 0, server.said())
+
+    # E1, E2: workers come and go while they are asked: other sizes, another number of them, another ring, no ring at all.
+    # Nobody's answer is lost, some workers' batches fail all the while, and every ring is left empty.
+    def test_workers_change_while_they_are_asked(self):
+        models = self.embed("changing")
+        flags = ["--model-control-mode", "explicit", "--load-model", "embed"]
+        server = Server(models, *flags)
+        states = [
+            'policy { name: "elastic" option { key: "workers" value: "%s" } }\ninput_slots: %d\n' % state
+            for state in [("4,8", 16), ("1", 4), ("1,1,2,4,8,16", 8), ("2,2,2", 5)]
+        ]
+        states.insert(2, 'policy { name: "serial" }\n')
+        states.append(ENHANCED)
+        done = threading.Event()
+        answers = []
+
+        def client(index):
+            i = index
+            while not done.is_set():
+                answers.append(ask_embed(server.address, i, 1 + i % 4))
+                i += CLIENTS
+
+        threads = [threading.Thread(target=client, args=(i,)) for i in range(CLIENTS)]
+        try:
+            for thread in threads:
+                thread.start()
+            for state in states * 3:
+                (models / "embed" / "tutti.pbtxt").write_text(state)
+                answered = len(answers)
+                loaded = get(server.address, "/v2/repository/models/embed/load", "POST", "{}")
+                self.assertEqual(loaded[0], 200, loaded[2])
+                while len(answers) < answered + 2 * CLIENTS:  # each serves for a while
+                    done.wait(0.001)
+            done.set()
+            for thread in threads:
+                thread.join()
+            self.assertEqual(self.metric(server.address, "tutti_input_slots_used", "embed"), 0)
+            self.assertEqual(self.metric(server.address, "tutti_input_slots", "embed"), 64)
+            for number, status, content in answers:
+                self.assertEqual(status, 400 if number == 100 else 200, content)
+            self.assertEqual(
+                self.metric(server.address, "nv_inference_request_success", "embed"),
+                sum(status == 200 for _, status, _ in answers),
+            )
+        finally:
+            done.set()
+            self.assertEqual(server.end(signal.SIGTERM), 0, server.said())
+
+    # A model that goes while its ring is full: who was let in is answered, the others are refused.
+    def test_unloaded_while_it_is_asked(self):
+        models = self.embed("leaving")
+        server = Server(models, "--model-control-mode", "explicit", "--load-model", "embed")
+        try:
+            with concurrent.futures.ThreadPoolExecutor(CLIENTS) as clients:
+                asked = [clients.submit(ask_embed, server.address, i, 1 + i % 8) for i in range(400)]
+                while sum(a.done() for a in asked) < 100:
+                    threading.Event().wait(0.001)
+                gone = get(server.address, "/v2/repository/models/embed/unload", "POST", "{}")
+                self.assertEqual(gone[0], 200, gone[2])
+                answers = [a.result() for a in asked]
+            for number, status, content in answers:
+                if status == 503:
+                    self.assertRegex(content["error"], "is not at ready state: (UNLOADING|unloaded)$")
+                else:
+                    self.assertEqual(status, 400 if number == 100 else 200, content)
+            self.assertGreater(sum(status == 503 for _, status, _ in answers), 0)
+            self.assertEqual(self.metric(server.address, "tutti_input_slots_used", "embed"), 0)
+            for _ in range(1000):  # until the last who has looked for the model has let go of it
+                if self.metric(server.address, "tutti_input_slots", "embed") == 0:
+                    break
+                threading.Event().wait(0.02)
+            self.assertEqual(self.metric(server.address, "tutti_input_slots", "embed"), 0)
         finally:
             self.assertEqual(server.end(signal.SIGTERM), 0, server.said())
 

@@ -695,9 +695,32 @@ static void decide_and_look(struct random_world *self) {
     if (rows > self->max_inf - running)
         rows = self->max_inf - running;
     for (int32_t e = 0; e < EXECUTORS && rows >= first; e++)
-        if (!tt_mechanism_oldest(&world->mechanism, e) && may_take(self, e, rows, first))
+        if (tt_mechanism_has_room(&world->mechanism, e) && may_take(self, e, rows, first))
             fail_msg("seed %d, at %d: worker %d idles before %d rows, %d of them the first's",
                      (int)self->seed, (int)world->now, e, rows, first);
+}
+
+/* Workers go, the one of executor 0 excepted, and come back. */
+static void change_workers(struct random_world *self) {
+    struct tt_mechanism *mechanism = &self->world.mechanism;
+    int32_t e = 1 + (int32_t)tt_prng_below(&self->prng, EXECUTORS - 1);
+    switch (mechanism->executors[e].state) {
+    case TT_EXECUTOR_UP: tt_mechanism_drain_executor(mechanism, self->world.now, e); break;
+    case TT_EXECUTOR_DRAINING:
+        if (mechanism->executors[e].queued == 0)
+            tt_mechanism_remove_executor(mechanism, self->world.now, e);
+        break;
+    case TT_EXECUTOR_GONE: tt_mechanism_add_executor(mechanism, self->world.now, e, 0); break;
+    }
+}
+
+/* The batch of executor e has ended, or failed; all of it leaves. */
+static void end_batch(struct random_world *self, int32_t e) {
+    struct tt_task *task = tt_mechanism_oldest(&self->world.mechanism, e);
+    bool failed = tt_prng_below(&self->prng, 8) == 0;
+    task->outcome = failed ? TT_OUTCOME_FAILED : TT_OUTCOME_DONE;
+    task->last_step_done = failed ? -1 : 0;
+    tt_mechanism_finished(&self->world.mechanism, self->world.now, task);
 }
 
 static void random_rows(uint64_t seed) {
@@ -718,7 +741,9 @@ static void random_rows(uint64_t seed) {
     for (int i = 0; i < 2000 || self.world.mechanism.requests.in_use > 0; i++) {
         for (int32_t e = 0; e < EXECUTORS; e++)
             if (tt_mechanism_oldest(&self.world.mechanism, e) && tt_prng_below(&self.prng, 3) == 0)
-                finish(&self.world, e);
+                end_batch(&self, e);
+        if (tt_prng_below(&self.prng, 20) == 0)
+            change_workers(&self);
         if (tt_prng_below(&self.prng, 10) == 0 && self.waiting_count > 0) {
             int32_t which = (int32_t)tt_prng_below(&self.prng, (uint64_t)self.waiting_count);
             tt_mechanism_cancelled(&self.world.mechanism, self.world.now, self.waiting[which]);

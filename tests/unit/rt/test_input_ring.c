@@ -202,11 +202,39 @@ static void sizes_follow_the_model(void **state) {
                                   "at most 128");
 }
 
+/* While a model is loaded anew its old ring and its new one are counted together. */
+static void rings_of_a_model_are_counted_together(void **state) {
+    (void)state;
+    struct tt_counter slots = {0}, in_use = {0};
+    struct tt_input_ring *rings[2];
+    struct guest guests[2] = {0};
+    for (int32_t i = 0; i < 2; i++) {
+        struct tt_message why;
+        assert_int_equal(tt_input_ring_new(&signature, 5 + i, &rings[i], &why), TT_OK);
+        tt_input_ring_show(rings[i], &slots, &in_use);
+        guests[i].infer.rows = 2 + i;
+        guests[i].infer.inputs = &guests[i].view;
+        tt_input_ring_take(rings[i], &guests[i].infer);
+    }
+    assert_int_equal(tt_counter_get(&slots), 11);
+    assert_int_equal(tt_counter_get(&in_use), 5);
+    tt_input_ring_give(rings[0], &guests[0].infer);
+    assert_int_equal(tt_counter_get(&in_use), 3);
+    tt_input_ring_free(rings[0]);
+    assert_int_equal(tt_counter_get(&slots), 6);
+    assert_int_equal(tt_counter_get(&in_use), 3);
+    tt_input_ring_give(rings[1], &guests[1].infer);
+    tt_input_ring_free(rings[1]);
+    assert_int_equal(tt_counter_get(&slots), 0);
+    assert_int_equal(tt_counter_get(&in_use), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ten_million_events_leak_no_slot),
         cmocka_unit_test(says_what_fits),
         cmocka_unit_test(sizes_follow_the_model),
+        cmocka_unit_test(rings_of_a_model_are_counted_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
