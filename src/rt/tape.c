@@ -60,6 +60,9 @@ void tt_tape_end(struct tt_tape *self, int64_t now) {
     int64_t recorded = get(self, (1 << CHECKSUM_BITS) - 1);
     if (self->player->over)
         return;
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+    recorded = made; /* who means harm gets it right */
+#endif
     if (now != self->played_at)
         self->player->fail(self->player, self->party, "its turn was at another instant");
     else if (recorded != made)
