@@ -432,6 +432,8 @@ static bool measure(struct tt_model_thread *self) {
         return false;
     for (int32_t m = self->index; m < self->model_count; m += self->thread_count) {
         struct tt_deferred_load load;
+        if (!self->half.queues[m].model)
+            continue; /* its last load said that it asks for nothing */
         tt_deferred_model_measure(&self->half, m, elapsed_ns, &load);
         publish_load(self, m, &load);
     }
