@@ -60,6 +60,35 @@ static void test_room_ends_where_the_memory_does(void **state) {
     tt_record_ring_fini(&ring);
 }
 
+static void test_added_records_are_seen_together(void **state) {
+    (void)state;
+    struct tt_record_ring ring;
+    assert_int_equal(tt_record_ring_init(&ring, 4, sizeof(struct record)), TT_OK);
+    for (uint64_t from = 0; from < 30; from += 3) { /* across the end of the memory, too */
+        for (uint64_t i = from; i < from + 3; i++)
+            assert_true(tt_record_ring_add(&ring, &(struct record){i, i, ~i}));
+        assert_false(tt_record_ring_look(&ring));
+        assert_true(tt_record_ring_push(&ring, &(struct record){99, 99, 99}));
+        assert_false(tt_record_ring_add(&ring, &(struct record){0}));
+        tt_record_ring_publish(&ring);
+        assert_false(tt_record_ring_look_for(&ring, 5));
+        assert_false(tt_record_ring_look_for(&ring, -1));
+        assert_true(tt_record_ring_look_for(&ring, 3));
+        assert_int_equal(tt_record_ring_seen(&ring), 3);
+        for (uint64_t i = from; i < from + 3; i++) {
+            int32_t count;
+            const struct record *out = tt_record_ring_peek(&ring, &count);
+            assert_true(count > 0);
+            assert_int_equal(out->number, i);
+            tt_record_ring_take(&ring, 1);
+        }
+        assert_int_equal(tt_record_ring_seen(&ring), 0); /* not looked for */
+        assert_true(tt_record_ring_look(&ring));
+        tt_record_ring_take(&ring, 1);
+    }
+    tt_record_ring_fini(&ring);
+}
+
 enum { TOTAL = 400000 };
 
 static void *produce(void *context) {
@@ -106,6 +135,7 @@ static void test_two_threads(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_by_one),
+        cmocka_unit_test(test_added_records_are_seen_together),
         cmocka_unit_test(test_room_ends_where_the_memory_does),
         cmocka_unit_test(test_two_threads),
     };

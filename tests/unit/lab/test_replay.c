@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <cmocka.h>
 
@@ -197,6 +198,28 @@ static void limit_files(rlim_t bytes) {
 }
 
 /* The disk is full for a while, and so is then the ring. */
+/* Of version 1: it had fewer kinds of events, those as they are now. */
+static void an_older_file_replays(void **state) {
+    (void)state;
+    struct recorded_world world;
+    make(&world, 5, 200, "deferred", NULL, 0);
+    struct tt_text bytes;
+    read_back(&bytes);
+    tt_put_u32((uint8_t *)bytes.bytes + 8, 1);
+    tt_put_u32((uint8_t *)bytes.bytes + 36, (uint32_t)crc32(0, (uint8_t *)bytes.bytes, 36));
+    struct tt_recording recording;
+    struct tt_replay replay;
+    struct tt_message why;
+    assert_int_equal(tt_recording_open_memory(bytes.bytes, bytes.length, "f", &recording, &why),
+                     TT_OK);
+    assert_int_equal(tt_replay_run(&recording, 0, true, NULL, &replay, &why), TT_OK);
+    assert_false(replay.differs);
+    assert_true(replay.decisions > 10);
+    tt_replay_fini(&replay);
+    tt_recording_close(&recording);
+    tt_text_fini(&bytes);
+}
+
 static void gaps_are_marked(void **state) {
     (void)state;
     struct recorded_world world;
@@ -314,6 +337,7 @@ int main(void) {
         cmocka_unit_test(options_are_part_of_it),
         cmocka_unit_test(a_cut_file_replays_up_to_the_cut),
         cmocka_unit_test(damage_is_told_with_its_offset),
+        cmocka_unit_test(an_older_file_replays),
         cmocka_unit_test(gaps_are_marked),
         cmocka_unit_test(another_policy_differs),
         cmocka_unit_test(other_policies_get_the_same_requests),
