@@ -212,8 +212,10 @@ static enum tt_err find_streams(struct tt_replay_threads *self, int32_t domain_s
         else if (self->recording->complete && !self->recording->limited)
             err = wrong(self, self->recording->end_bytes,
                         "a thread that scheduled the domain is not in the recording", why);
-        else
-            self->player.over = self->state.cut = true;
+        else { /* nothing of it was in the file before it ended */
+            self->player.over = true;
+            self->state.cut = !self->recording->complete;
+        }
     return err;
 }
 
