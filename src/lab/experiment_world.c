@@ -47,6 +47,7 @@ static enum tt_err check_models(const struct tt_experiment *self,
                                 const struct tt_scenario *scenario, struct tt_message *why) {
     const Tutti__Experiment *message = self->message;
     const char *world = tt_world_name(scenario->world);
+    bool by_cells = tt_policy_find(scenario->policy)->ops->released != NULL;
     if (scenario->model_count > TT_DOMAIN_MAX_MODELS)
         return tt_experiment_wrong(self, message, "model", why,
                                    "%d models; in the %s world there are at most %d",
@@ -70,6 +71,12 @@ static enum tt_err check_models(const struct tt_experiment *self,
                                        "encoder, or an encoder and then a decoder, and nothing "
                                        "besides; run it in the simulated world",
                                        model->name, world);
+        if (by_cells && model->step_model.steps[0].kind == TT_STEP_STATIC)
+            return tt_experiment_wrong(self, message, "policy", why,
+                                       "policy %s works by cells, and model '%s' has no recurrent "
+                                       "step; its static steps are cells in the simulated world "
+                                       "only",
+                                       scenario->policy, model->name);
         if (scenario->world == TT_WORLD_REAL && !model->source)
             return tt_experiment_wrong(self, message, "model", why,
                                        "model '%s' has a profile of its own; in the real world "

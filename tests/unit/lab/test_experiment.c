@@ -229,6 +229,8 @@ static void nonsense_is_told_with_its_line(void **state) {
     assert_refused(DEVICE "model { name: \"m\" slots: 2 length: 4 step { name: \"e\" kind: ENCODER "
                           "profile { linear { beta_ms: 1 } } } }\n" LOAD,
                    "bad.pbtxt:2: model 'm': slots is 2");
+    assert_refused(DEVICE MODEL LOAD "policy { name: \"cellular\" } world: EMULATED",
+                   "policy cellular works by cells, and model");
     assert_refused(DEVICE MODEL LOAD "duration_s: -1", "bad.pbtxt:4: duration_s");
     assert_refused(DEVICE MODEL LOAD "warm_up_s: 30", "bad.pbtxt:4: warm_up_s");
     assert_refused(DEVICE MODEL "load { rate: 1 process: GAMMA }", "bad.pbtxt:3: shape is 0");
