@@ -152,20 +152,23 @@ static bool run_members(struct ort_worker *self, struct tt_engine_task *task) {
     return true;
 }
 
-/* Nothing is kept of members that have their result; those that ended with the model's last step,
- * or stand behind the task's last one done, are the usual case. */
+/* Nothing is kept of members that have their result. Those that ended with the model's last step
+ * and the task, or stand behind the task's last one done, are the usual case; where a task is
+ * stopped while its members run apart, some have ended before. */
 static void settle(struct ort_worker *self, const struct tt_engine_task *task) {
+    int32_t steps = model_of(task->model)->step_count;
     for (int32_t i = 0; i < self->roll.count; i++) {
         struct tt_engine_member *member = self->roll.members[i];
         if (member->result) {
             tt_slots_release(member->state);
             member->state = NULL;
         }
-        int32_t steps = model_of(task->model)->step_count;
-        bool left = member->result && member->next_step == steps;
-        if (member->err || (!left && member->next_step == task->last_step_done + 1) ||
-            member->next_step > steps)
+        bool usual = member->result ? member->next_step > steps && task->last_step_done == steps - 1
+                                    : member->next_step == task->last_step_done + 1;
+        if (member->err || usual)
             member->next_step = -1;
+        else if (member->next_step > steps)
+            member->next_step = steps;
     }
 }
 
