@@ -9,6 +9,7 @@ import tempfile
 import unittest
 
 PROGRAM = os.environ["TUTTI_PROGRAM"]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 HEAD = """title: "t <1>"
 seed: 1
@@ -37,6 +38,32 @@ class Compare(unittest.TestCase):
             text=True,
             timeout=120,
         )
+
+    def shipped(self, name, rates):
+        """Mean latencies of an experiment that comes along, at these rates and shorter: {(contender, rate): ms}."""
+        text = (ROOT / "experiments" / "compare" / name).read_text().replace("../../data", str(ROOT / "data"))
+        text = re.sub(r'value: \[.*\]', "value: [ %s ]" % ", ".join('"%s"' % rate for rate in rates), text)
+        text = re.sub(r"duration_s: \d+", "duration_s: 31", text)
+        done = self.tutti("compare", text, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return {
+            (at["point"]["contender"], at["point"]["rate"]): at["total"]["latency_ms"]["mean"]
+            for at in json.loads(done.stdout)["points"]
+        }
+
+    def test_continuous_batching_holds_what_static_batching_does_not(self):
+        """C3: what docs/COMPARISON.md says of the decoder."""
+        mean = self.shipped("decoder-one-core.pbtxt", ["8", "24"])
+        self.assertLess(mean["continuous", "8"], mean["static", "8"])
+        self.assertLess(mean["continuous", "24"], mean["to the letter", "24"])
+        for other in ("static", "alone"):
+            self.assertLess(10 * mean["continuous", "24"], mean[other, "24"])
+
+    def test_trees_by_cells_are_no_better_than_merged_on_a_core(self):
+        """C7: what docs/COMPARISON.md says of trees."""
+        mean = self.shipped("trees-one-core.pbtxt", ["1000", "2000"])
+        self.assertLess(10 * mean["merged", "2000"], mean["one by one", "2000"])
+        self.assertAlmostEqual(mean["cellular", "1000"] / mean["merged", "1000"], 1, delta=0.1)
 
     def test_each_point_is_as_when_run_alone(self):
         done = self.tutti("compare", HEAD + SWEEP + SERIAL + WINDOW, "--json")
