@@ -569,8 +569,9 @@ static void test_merged_in_sets(void **state) {
     static struct ask alone[REQUESTS], asks[REQUESTS];
     struct tt_prng random;
     tt_prng_init(&random, seed_of_run(), 0);
-    make_cell_models();
-    make_cell_baselines();
+    make_cells_under("tree", TREE, "", NULL);
+    make_cells_under("tree_merged", TREE,
+                     "policy { name: 'merged' option { key: 'max_requests' value: '5' } }", NULL);
     struct client client;
     client_open(&client, 1);
     ask_alone(&client, "tree", true, alone, &random);
