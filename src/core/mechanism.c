@@ -320,9 +320,10 @@ static void settle_cell(struct tt_mechanism *self, const struct tt_task *task,
         return;
     }
     bool ends = subgraph->open_ended && item->fate == TT_FATE_LEAVES;
-    if (!subgraph->over && (ends || subgraph->done == subgraph->count))
+    bool over = !subgraph->over && (ends || subgraph->done == subgraph->count);
+    if (over)
         tt_cell_subgraph_over(request->graph, subgraph, release, self);
-    if (request->graph->over_count == request->graph->subgraph_count)
+    if (over && request->graph->over_count == request->graph->subgraph_count)
         leave(request, item, TT_ENDING_DONE);
     else if (item->last)
         request->state = TT_REQUEST_QUEUED;
@@ -332,15 +333,14 @@ static void settle_cell(struct tt_mechanism *self, const struct tt_task *task,
  */
 static void end_cells(struct tt_mechanism *self, const struct tt_task *task) {
     for (int32_t i = 0; i < task->count; i++) {
-        struct tt_request *request = task->items[i].request;
-        if (request->state != TT_REQUEST_LEAVING)
-            continue;
-        if (task->items[i].ends) {
-            tell_end(self, request, task->items[i].ending, TT_DROP_NONE);
+        const struct tt_task_item *item = &task->items[i];
+        struct tt_request *request = item->request;
+        if (item->ends) {
+            tell_end(self, request, item->ending, TT_DROP_NONE);
             request->told = true;
             self->told++;
         }
-        if (task->items[i].last) {
+        if (item->last && request->state == TT_REQUEST_LEAVING) {
             self->told--;
             let_go(self, request);
         }

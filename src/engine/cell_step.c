@@ -65,16 +65,18 @@ static struct places places_of(const struct tt_cell_batch *batch) {
     bool reads_range = true, writes_range = true;
     for (int32_t i = 0; i < batch->count; i++) {
         const struct tt_engine_cell *cell = &batch->cells[i];
-        int32_t read = cell->moves_in ? cell->seat : cell->sources[0];
-        int32_t written = cell->moves_out ? cell->exit : cell->slot;
+        int32_t read = cell->sources[0], written = cell->slot;
+        if (cell->moves_in || cell->moves_out) {
+            read = cell->moves_in ? cell->seat : read;
+            written = cell->moves_out ? cell->exit : written;
+            batch->desk->movers[places.mover_count++] = i;
+        }
         if (i == 0) {
             places.read = read;
             places.written = written;
         }
         reads_range &= read == places.read + i;
         writes_range &= written == places.written + i;
-        batch->desk->movers[places.mover_count] = i;
-        places.mover_count += cell->moves_in | cell->moves_out;
     }
     if (!reads_range || places.read < 0)
         places.read = -1;

@@ -75,6 +75,8 @@ static int64_t *rows_at(struct tt_cell_type *type, int32_t place) {
 
 /* Of the subgraph, which stands at its place, so many rows count as ready. */
 static void count(struct tt_cell_type *type, struct tt_cell_subgraph *subgraph, int32_t rows) {
+    if (rows == subgraph->counted)
+        return; /* a chain that goes on */
     *rows_at(type, subgraph->place) += rows - subgraph->counted;
     subgraph->counted = rows;
 }

@@ -142,12 +142,6 @@ int32_t tt_cell_run_source(const struct tt_cell_run *self, const struct tt_task_
     return self->specs[spec].slot;
 }
 
-/* The slot of source `q` of a spec's first cell. */
-static int32_t read_first(const struct tt_cell_run *self, const struct tt_cell_spec *told,
-                          int32_t q) {
-    return q < told->source_count ? self->specs[told->sources[q]].slot : -1;
-}
-
 void tt_cell_run_submit(struct tt_cell_run *self, const struct tt_task_item *item, int32_t slot,
                         int32_t row, struct tt_engine_cell *out_cell) {
     int32_t spec, repeat;
@@ -158,10 +152,12 @@ void tt_cell_run_submit(struct tt_cell_run *self, const struct tt_task_item *ite
     out_cell->element = tt_unfold_elements_at(&state->elements, repeat);
     out_cell->slot = slot;
     out_cell->emitted = 0;
-    const struct tt_cell_spec *told = repeat == 0 ? &self->unfolded->specs[spec] : NULL;
-    int32_t arity = self->model->cells->cells->types[item->subgraph->first_step].arity;
-    for (int32_t q = 0; q < arity; q++)
-        out_cell->sources[q] = told ? read_first(self, told, q) : q == 0 ? state->slot : -1;
+    memset(out_cell->sources, 0xff, sizeof(out_cell->sources)); /* -1 each */
+    const struct tt_cell_spec *told = &self->unfolded->specs[spec];
+    for (int32_t q = 0; repeat == 0 && q < told->source_count; q++)
+        out_cell->sources[q] = self->specs[told->sources[q]].slot;
+    if (repeat > 0)
+        out_cell->sources[0] = state->slot;
     tt_assert(repeat == state->submitted);
     state->submitted++;
     state->slot = slot;
