@@ -14,8 +14,8 @@
  *   - what it emits: an output of which the answer holds one per cell, in a row.
  *
  * The identity of a type (`digest`) is its file (definition and weights, those outside the file
- * too), its shapes and its wiring: cells of equal digest, of one model or of several, may run in
- * one batch and need one copy of the weights.
+ * too), its shapes and its wiring: cells of equal digest, of one model or of several, compute the
+ * same and need one copy of the weights (engine/ort_shared.h). Those of one model share batches.
  *
  * Life of one: made when the repository is read, one per version; clients see its `signature`;
  * immutable until freed. It runs nothing, and knows no request. */
