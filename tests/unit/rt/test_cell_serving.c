@@ -419,7 +419,9 @@ static void test_closed_while_cells_run(void **state) {
     make_cell_models();
     for (int round = 0; round < 10; round++) {
         struct client client;
-        client_open(&client, 2);
+        client_open_as(&client, 2, TT_CONTROL_EXPLICIT);
+        command(&client, "chain", true);
+        wait_until(&client, 0);
         struct tt_served_model *model = find(&client, "chain");
         for (int i = 0; i < REQUESTS; i++) {
             asks[i].length = 60;
