@@ -5,8 +5,9 @@ a GPU has no claim here, nor has this there.
 
 The model (of a repository, its batch at least the largest worker) is served under each policy in turns, A B C ... A B C,
 and asked by `tutti load` (open loop, Poisson) at these shares of the rate that
-NO_Wait answers in closed loop. Printed: the median over the rounds of mean and p99 latency, and of the mean's ratio to
-OPT_Wait of the same round.
+NO_Wait answers in closed loop. Printed, as a Markdown table with what one must know of the run above it: the median over
+the rounds of mean and p99 latency, of the mean's ratio to OPT_Wait of the same round with its range, and the paper's ratio
+on its GPU, networks and loads. How long it will take is said first.
 
   NO_Wait, OPT_Wait   batches strictly one after the other, on one executor, without and with a wait of 5 ms
   Static              the same wait, filled up to the largest batch
@@ -15,14 +16,25 @@ OPT_Wait of the same round.
 """
 import argparse
 import json
+import os
 import pathlib
 import re
 import shutil
 import statistics
 import subprocess
+import sys
 import tempfile
+import time
 
 WAIT = "5ms"
+# Sections 8.2: least and most over six networks; E-Ebird's is that over N-Ebird.
+PUBLISHED = {
+    ("low", "N-Ebird"): "0.29 .. 0.55",
+    ("high", "N-Ebird"): "0.47 .. 0.93",
+    ("high", "E-Ebird"): "0.70 .. 0.95 of N-Ebird",
+}
+HEADER = """| load | system | mean, ms | p99, ms | mean over OPT_Wait of the same round (range) | paper |
+|---|---|---|---|---|---|"""
 
 
 def settings(workers):
@@ -42,23 +54,55 @@ def settings(workers):
 class Server:
     def __init__(self, tutti, models, executors):
         command = [tutti, "serve", "--model-repository", str(models), "--http-port", "0", "--executors", executors]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        said = ""
         for line in self.process.stderr:
-            at = re.search(r"serving 1 of 1 .* at (http://\S+)", line)
-            if at:
-                self.url = at[1]
+            said += line
+            at = re.search(r"serving (\d+) of 1 .* at (http://\S+)", line)
+            if at and at[1] == "1":
+                self.url = at[2]
                 return
-        raise SystemExit("the server did not start")
+            if at:
+                self.process.terminate()
+                break
+        self.process.wait()
+        raise SystemExit("elastic_real.py: the server does not serve the model:\n" + said)
 
     def close(self):
         self.process.terminate()
         self.process.communicate()
 
 
-def load(tutti, url, name, *flags):
-    command = [tutti, "load", url, "--model", name, "--warm-up", "0.5", "--json", *map(str, flags)]
-    report = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+def load(tutti, models, executors, name, *flags):
+    """Serves the models, asks for the one, and says how that was answered."""
+    server = Server(tutti, models, executors)
+    try:
+        command = [tutti, "load", server.url, "--model", name, "--warm-up", "0.5", "--json", *map(str, flags)]
+        answer = subprocess.run(command, capture_output=True, text=True)
+    finally:
+        server.close()
+    if answer.returncode != 0:
+        raise SystemExit("elastic_real.py: %s\n%s" % (" ".join(map(str, command)), answer.stderr))
+    report = json.loads(answer.stdout)
     return report["total"] if "total" in report else report["models"][0]
+
+
+def said_of_machine():
+    """Date, tree, processor and how busy it is."""
+    root = pathlib.Path(__file__).resolve().parents[1]
+    tree = subprocess.run(["git", "-C", root, "describe", "--always", "--dirty"], capture_output=True, text=True)
+    cpu = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
+    return "%s, tree %s, %s, %d processors" % (
+        time.strftime("%Y-%m-%d"), tree.stdout.strip() or "unknown", cpu[1] if cpu else "unknown processor", os.cpu_count())
+
+
+def row(share, system, means, tails, ratios):
+    ratio = "1" if system == "OPT_Wait" else "%.2f (%.2f .. %.2f)" % (
+        statistics.median(ratios), min(ratios), max(ratios))
+    published = PUBLISHED.get(("low" if share < 0.5 else "high", system), "")
+    return "| %.0f %% | %s | %.2f | %.2f | %s | %s |" % (
+        100 * share, system, statistics.median(means), statistics.median(tails), ratio, published)
 
 
 def main():
@@ -72,32 +116,32 @@ def main():
     args = parser.parse_args()
     name = args.model.resolve().name
     systems = settings(args.workers)
+    runs = len(args.load.split(",")) * args.rounds * len(systems)
+    print("takes about %.0f s" % (40 + runs * (args.seconds + 1.5)), file=sys.stderr)
+    load_before = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as scratch:
         models = pathlib.Path(scratch)
-        shutil.copytree(args.model, models / name)
+        ignored = shutil.ignore_patterns("tutti.pbtxt", "*profile.pbtxt", "workers.pbtxt*")
+        shutil.copytree(args.model, models / name, ignore=ignored)  # of whole graphs, and measured here
         subprocess.run([args.tutti, "profile", models / name, "--workers", "4,8,16", "--runs", "5"], check=True)
         (models / name / "tutti.pbtxt").write_text(systems["NO_Wait"][0])
-        server = Server(args.tutti, models, "1")
-        rate = load(args.tutti, server.url, name, "--concurrency", 32, "--duration", args.seconds)["good_per_s"]
-        server.close()
-        print("NO_Wait in closed loop, 32 clients: %.0f r/s" % rate)
+        rate = load(args.tutti, models, "1", name, "--concurrency", 32, "--duration", args.seconds)["good_per_s"]
+        print("%s; load average before: %.1f; %d rounds of %g s, workers %s; NO_Wait in closed loop, 32 clients: %.0f r/s.\n"
+              % (said_of_machine(), load_before, args.rounds, args.seconds, args.workers, rate))
+        print(HEADER, flush=True)
         for share in map(float, args.load.split(",")):
             means, tails, ratios = {s: [] for s in systems}, {s: [] for s in systems}, {s: [] for s in systems}
             for seed in range(args.rounds):
                 for system, (text, executors) in systems.items():
                     (models / name / "tutti.pbtxt").write_text(text)
-                    server = Server(args.tutti, models, executors)
-                    report = load(args.tutti, server.url, name, "--rate", rate * share, "--duration", args.seconds,
-                                  "--seed", seed + 1)
-                    server.close()
+                    report = load(args.tutti, models, executors, name, "--rate", rate * share, "--duration",
+                                  args.seconds, "--seed", seed + 1)
                     means[system].append(report["latency_ms"]["mean"])
                     tails[system].append(report["latency_ms"]["p99"])
                 for system in systems:
                     ratios[system].append(means[system][-1] / means["OPT_Wait"][-1])
             for system in systems:
-                print("| %.0f %% | %s | %.2f | %.2f | %.2f (%.2f .. %.2f) |" % (
-                    100 * share, system, statistics.median(means[system]), statistics.median(tails[system]),
-                    statistics.median(ratios[system]), min(ratios[system]), max(ratios[system])), flush=True)
+                print(row(share, system, means[system], tails[system], ratios[system]), flush=True)
 
 
 if __name__ == "__main__":
