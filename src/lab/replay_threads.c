@@ -75,9 +75,7 @@ static bool load(struct tt_replay_threads *self, int32_t index, bool needed) {
         return false;
     }
     if (event && event->kind == TT_RECORD_TURN) {
-        party->tape.at = event->message;
-        party->tape.end = party->tape.at + event->message_bytes;
-        party->tape.played_at = event->now;
+        tt_tape_load(&party->tape, event->now, event->message, event->message_bytes);
         party->offset = event->offset;
         party->turns++;
         self->state.turns++;

@@ -66,7 +66,7 @@ enum tt_record_kind {
     /* stream of the domain, party (enum tt_tape_party), how many parties; the first event of the
      * stream of a party, which has TURN and GAP beside it */
     TT_RECORD_THREAD = 15,
-    TT_RECORD_TURN = 16, /* size, the numbers of the party's tape */
+    TT_RECORD_TURN = 16, /* size, a checksum and the numbers of the party's tape */
     /* As ARRIVED and as REFUSED, then the request's cells (rt/record_cells.h). */
     TT_RECORD_ARRIVED_CELLS = 20,
     TT_RECORD_REFUSED_CELLS = 21,

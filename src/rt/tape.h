@@ -6,8 +6,9 @@
  * depends on how the threads run beside each other. So that is all that goes on a tape: how many
  * records it took from each ring, which models it found in a set of those that changed, and which
  * version of a register it read. The messages themselves follow again from what the others decided.
- * The domain's part, which takes batches and drops from the threads, has a tape of its own. At the
- * end of a turn stands a checksum of what came out of it.
+ * The domain's part, which takes batches and drops from the threads, has a tape of its own. A turn
+ * begins with a checksum of what came out of it; zeros at its end are left out, so one that found
+ * nothing and decided nothing is empty.
  *
  * Recording, a tape lends its numbers to whoever keeps them at the end of each turn; it belongs to
  * one thread, calls nothing but that, and allocates nothing. Playing, the numbers come back in the
@@ -60,6 +61,7 @@ struct tt_tape {
     /* Playing: what is left of the turn's numbers, and when it was */
     const uint8_t *at, *end;
     int64_t played_at;
+    uint64_t made_then;
 };
 
 /* Registers by number: the models' candidates, their loads, and the fleet. */
@@ -73,6 +75,8 @@ static inline bool tt_tape_is_over(const struct tt_tape *self) {
     return tt_tape_plays(self) && self->player->over;
 }
 
+/* Playing: this is the next turn, borrowed until its end. */
+void tt_tape_load(struct tt_tape *self, int64_t now, const uint8_t *bytes, size_t count);
 void tt_tape_begin(struct tt_tape *self);
 void tt_tape_end(struct tt_tape *self, int64_t now);
 

@@ -72,7 +72,7 @@ def thread_streams(content):
 
 
 def turns(content, stream):
-    """(where its numbers begin, how many bytes they are) of each turn of a thread's stream."""
+    """(where it begins, how many bytes it has) of each turn of a thread's stream: two of a checksum, then numbers."""
     first = True
     for of, at, size in blocks(content):
         end = at + size
@@ -183,15 +183,15 @@ class TwoThreads(Recorded, unittest.TestCase):
             self.assertIn(words, answer.stderr)
 
     def test_another_decision_is_noticed(self):
-        """The checksum at the end of a turn in the middle of each party's story."""
+        """The checksum of a turn in the middle of each thread's story."""
         names = {1: "the rank thread", 2: "model thread 0"}
         streams = thread_streams(self.content)
         for party, name in names.items():
-            middle = list(turns(self.content, streams[party]))
-            at, count = middle[len(middle) // 2]
+            middle = [at for at, count in turns(self.content, streams[party]) if count > 2]
+            at = middle[len(middle) // 2]
 
             def change(content):
-                content[at + count - 1] ^= 1
+                content[at] ^= 1
 
             self.assert_differs(self.altered("decision.rec", change), name, "what it decided")
 
@@ -199,7 +199,8 @@ class TwoThreads(Recorded, unittest.TestCase):
         """A turn of a model thread that found no request any more where it had found one."""
         stream = thread_streams(self.content)[2]
         # No news of the fleet, so many grants and ends, so many requests.
-        found = [at + 2 for at, _ in turns(self.content, stream) if self.content[at : at + 3] == b"\0\0\1"]
+        all_turns = turns(self.content, stream)
+        found = [at + 4 for at, n in all_turns if self.content[at + 2 : at + n] == b"\0\0\1"]
         self.assertGreater(len(found), 20)
 
         def change(content):
@@ -210,7 +211,8 @@ class TwoThreads(Recorded, unittest.TestCase):
     def test_another_taking_is_noticed(self):
         """The domain took a batch in a later decision than it did."""
         stream = thread_streams(self.content)[0]
-        taken = [at + n - 2 for at, n in turns(self.content, stream) if self.content[at + n - 2] == 1]
+        all_turns = turns(self.content, stream)
+        taken = [at + 3 for at, n in all_turns if self.content[at : at + n] == b"\0\0\0\1"]
         self.assertGreater(len(taken), 20)
 
         def change(content):
@@ -238,10 +240,10 @@ class TwoThreads(Recorded, unittest.TestCase):
             answer = self.altered("impossible.rec", change)
             self.assertEqual(answer.returncode, 2, answer.stdout + answer.stderr)
             self.assertRegex(answer.stderr, "offset [0-9]+: a thread that")
-        at, _ = list(turns(self.content, streams[1]))[20]
+        at = [at for at, count in turns(self.content, streams[1]) if count > 2][20]
 
         def many(content):
-            content[at] = 0x7F  # changes of executors
+            content[at + 2] = 0x7F  # changes of executors
 
         self.assert_differs(self.altered("many.rec", many), "others took of it")
 
