@@ -24,7 +24,7 @@ if importlib.util.find_spec("onnx") is None:
     sys.exit(77)
 
 HEADER, BLOCK, END = 40, 16, 0xFFFFFFFE
-RUN, THREAD, TURN = 10, 15, 16
+GAP, THREAD, TURN = 14, 15, 16
 
 
 def replay(*arguments):
@@ -71,13 +71,13 @@ def thread_streams(content):
     return found
 
 
-def turns(content, stream):
-    """(where it begins, how many bytes it has) of each turn of a thread's stream: two of a checksum, then numbers."""
+def turn_events(content, stream):
+    """Of each turn of a thread's stream: where its event is, where its numbers are, and how many bytes these are."""
     first = True
     for of, at, size in blocks(content):
         end = at + size
         while of == stream and at < end:
-            kind = content[at]
+            event, kind = at, content[at]
             _, at = varint(content, at + 1)
             if kind == THREAD:
                 assert first
@@ -86,9 +86,14 @@ def turns(content, stream):
             else:
                 assert kind == TURN, kind
                 count, at = varint(content, at)
-                yield at, count
+                yield event, at, count
                 at += count
             first = False
+
+
+def turns(content, stream):
+    """Only the numbers: two bytes of a checksum come first."""
+    return [(at, count) for _, at, count in turn_events(content, stream)]
 
 
 def with_checksums(content):
@@ -219,6 +224,19 @@ class TwoThreads(Recorded, unittest.TestCase):
             content[taken[len(taken) // 2]] = 0
 
         self.assert_differs(self.altered("taking.rec", change))
+
+    def test_a_gap_ends_it(self):
+        """In the place of a turn: so many were lost. What was decided up to there is compared, and no more."""
+        for party, stream in thread_streams(self.content).items():
+            middle = [event for event, _, count in turn_events(self.content, stream) if count > 0]
+            at = middle[len(middle) // 2]
+
+            def change(content):
+                content[at] = GAP
+
+            answer = self.altered("gap.rec", change)
+            self.assertEqual(answer.returncode, 0, (party, answer.stderr))
+            self.assertRegex(answer.stderr, "domain [01]: [0-9]+ events are missing")
 
     def test_what_cannot_be(self):
         """Threads that are not there, or twice, or whose numbers are out of range: one line, and no more."""

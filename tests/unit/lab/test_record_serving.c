@@ -179,41 +179,6 @@ static void served_replays(uint64_t seed, int32_t scheduler_threads) {
     unlink(path);
 }
 
-/* Rings that are too small for a burst: what was lost is known, and nothing behind it is believed.
- */
-static void what_is_lost_of_a_thread_ends_the_replay(void **state) {
-    (void)state;
-    uint64_t seed = (uint64_t)tt_clock_now();
-    print_message("seed %llu\n", (unsigned long long)seed);
-    struct tt_recorder_options options = {.path = path, .program = "test", .ring_bytes = 2048};
-    struct tt_recorder *recorder;
-    struct tt_message why;
-    assert_int_equal(tt_recorder_open(&options, &recorder, &why), TT_OK);
-    struct load loads[THREADS] = {0};
-    serve(loads, seed, recorder, 3);
-    serving_bench_close(&bench);
-    assert_int_equal(tt_recorder_close(recorder, &why), TT_ERR_IO);
-    assert_non_null(strstr(why.text, "gaps"));
-    struct tt_recording recording;
-    assert_int_equal(tt_recording_open(path, &recording, &why), TT_OK);
-    int32_t lost = 0;
-    for (int32_t domain = 0; domain < recording.domain_count; domain++) {
-        struct tt_replay replay;
-        enum tt_err err = tt_replay_run(&recording, domain, true, NULL, &replay, &why);
-        if (err)
-            print_message("%s\n", why.text);
-        assert_int_equal(err, TT_OK);
-        if (replay.differs)
-            print_message("%s\n", replay.difference.text);
-        assert_false(replay.differs);
-        lost += replay.lost > 0;
-        tt_replay_fini(&replay);
-    }
-    assert_true(lost > 0);
-    tt_recording_close(&recording);
-    unlink(path);
-}
-
 static void a_server_under_load_replays(void **state) {
     (void)state;
     served_replays((uint64_t)tt_clock_now(), 0);
@@ -238,7 +203,6 @@ int main(void) {
     snprintf(path, sizeof(path), "/tmp/tutti-test-record-%d", (int)getpid());
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_server_under_load_replays),
                                        cmocka_unit_test(one_with_scheduler_threads_replays),
-                                       cmocka_unit_test(what_is_lost_of_a_thread_ends_the_replay),
                                        cmocka_unit_test(one_whose_threads_are_held_up_replays)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
