@@ -88,5 +88,8 @@ enum tt_err tt_replay_models_by_steps(struct tt_scenario_model *model, int32_t n
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     told->steps = model->steps;
     told->max_batch = tt_step_max_rows(told, 0, told->step_count - 1);
+    while (told->preferred_count > 0 &&
+           told->preferred[told->preferred_count - 1] > told->max_batch)
+        told->preferred_count--;
     return TT_OK;
 }

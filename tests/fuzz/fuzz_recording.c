@@ -1,7 +1,7 @@
-/* libFuzzer target: any bytes as a recording, replayed under its policy and simulated under it. The
- * input is the file from behind the header; header and checksums are put right, so that the fuzzer
- * gets past them. Anything but a damaged or an impossible story is carried out, with every
- * invariant checked. */
+/* libFuzzer target: any bytes as a recording, replayed under its policy and simulated under it,
+ * requests of cells under others, too. The input is the file from behind the header; header and
+ * checksums are put right, so that the fuzzer gets past them. Anything but a damaged or an
+ * impossible story is carried out, with every invariant checked. */
 #include "lab/replay.h"
 
 #include <stdlib.h>
@@ -28,10 +28,11 @@ static uint8_t *with_checksums(const uint8_t *data, size_t size) {
     return bytes;
 }
 
-static void simulate(struct tt_replay *replay) {
+/* `policy` NULL: the recorded one. */
+static void simulate(struct tt_replay *replay, const char *policy) {
     struct tt_scenario scenario;
     struct tt_message why;
-    if (replay->differs || tt_replay_scenario(replay, NULL, NULL, 0, &scenario, &why) != TT_OK)
+    if (replay->differs || tt_replay_scenario(replay, policy, NULL, 0, &scenario, &why) != TT_OK)
         return;
     struct tt_scenario_result result;
     if (tt_scenario_run(&scenario, true, NULL, NULL, &result, &why) == TT_OK)
@@ -49,7 +50,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         struct tt_replay replay;
         if (tt_replay_run(&recording, stream, true, NULL, &replay, &why) != TT_OK)
             continue;
-        simulate(&replay);
+        simulate(&replay, NULL);
+        if (replay.cells.request_count > 0) {
+            simulate(&replay, "cellular");
+            simulate(&replay, "lazy");
+            simulate(&replay, "padded");
+        }
         tt_replay_fini(&replay);
     }
     if (!err)
