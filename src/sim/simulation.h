@@ -56,11 +56,11 @@ struct tt_sim_given {
 
 struct tt_sim_source {
     void *context;
+    /* The next request in order of time; false: no more. */
+    bool (*next)(void *context, struct tt_sim_arrival *out_arrival);
     /* Of the request with the number, for policies that work by cells; good until the next call.
      * False: as its model says. NULL: so do all. */
     bool (*given)(void *context, int64_t number, struct tt_sim_given *out_given);
-    /* The next request in order of time; false: no more. */
-    bool (*next)(void *context, struct tt_sim_arrival *out_arrival);
 };
 
 /* How a request ended. */
