@@ -1,4 +1,5 @@
 """A server and load on it without any client library: models whose one input is "input", FP32 [1,16]."""
+import atexit
 import http.client
 import json
 import os
@@ -14,7 +15,7 @@ READY = re.compile(r"http://(127\.0\.0\.1:\d+)")
 
 
 def make_two_models(folder):
-    """A repository with mlp (policy window) and quick (the same graph, policy deferred, 50 ms); needs onnx."""
+    """A repository with mlp (policy window) and quick (the same graph, policy deferred, half a second); needs onnx."""
     models = pathlib.Path(folder) / "models"
     maker = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "make_models.py"
     subprocess.run(
@@ -24,7 +25,7 @@ def make_two_models(folder):
     (quick / "1").mkdir(parents=True)
     model = (models / "mlp" / "1" / "model.onnx").read_bytes()
     (quick / "1" / "model.onnx").write_bytes(model)
-    (quick / "tutti.pbtxt").write_text('slo_us: 50000\npolicy { name: "deferred" }\n')
+    (quick / "tutti.pbtxt").write_text('slo_us: 500000\npolicy { name: "deferred" }\n')
     (models / "mlp" / "tutti.pbtxt").write_text('policy { name: "window" }\n')
     (quick / "profile.pbtxt").write_text(
         "point { batch: 1 latency_ns: 200000 } point { batch: 8 latency_ns: 300000 }\n"
@@ -44,6 +45,7 @@ class Server:
             text=True,
             preexec_fn=limits,
         )
+        atexit.register(self.process.kill)  # of a test that failed; what has ended is not touched
         self.address = None
         while self.address is None:
             line = self.process.stderr.readline()
@@ -52,7 +54,7 @@ class Server:
             self.lines.append(line)
             found = READY.search(line)
             self.address = found.group(1) if found else None
-        self.reader = threading.Thread(target=self.read)
+        self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()
 
     def read(self):

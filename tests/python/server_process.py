@@ -1,4 +1,5 @@
 """A server of a test's own."""
+import atexit
 import re
 import signal
 import subprocess
@@ -17,6 +18,7 @@ class Server:
         self.process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace"
         )
+        atexit.register(self.process.kill)  # of a test that failed; what has ended is not touched
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
