@@ -43,8 +43,9 @@ void tt_tape_begin(struct tt_tape *self) {
     if (!self)
         return;
     self->made = 0;
-    self->to = self->bytes + CHECKSUM_BYTES;
-    if (self->player && self->party == TT_PARTY_DOMAIN)
+    if (!self->player)
+        self->to = self->bytes + CHECKSUM_BYTES;
+    else if (self->party == TT_PARTY_DOMAIN)
         self->player->begin(self->player);
 }
 
