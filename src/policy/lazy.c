@@ -150,8 +150,9 @@ static void run_top(struct tt_policy *self, struct tt_mechanism *actions, int32_
     int32_t end = step_count(self, top->model);
     /* Who would find no slots where they meet goes through without stopping there. */
     bool meets =
-        will_merge(self, stack) && tt_lazy_stack_slots_lacking(stack) <=
-                                       tt_mechanism_slot_room(self->queues.domain, top->model, 0);
+        will_merge(self, stack) && (self->queues.domain->models[top->model]->slots == 0 ||
+                                    tt_lazy_stack_slots_lacking(stack) <=
+                                        tt_mechanism_slot_room(self->queues.domain, top->model, 0));
     int32_t to = meets ? (top - 1)->place.step : end;
     if (top->place.step == 0)
         top->padded = padding(self, stack, meets);
@@ -219,7 +220,7 @@ static bool opens(const struct tt_policy *self, struct lane *lane, const struct 
         return true;
     if (known)
         at = last->until_at;
-    else if (own && tt_lazy_door_stays_shut(&self->door))
+    else if (own && tt_lazy_door_stays_shut(&self->door, head->model))
         lane->refusal = (struct refusal){.head = head, .number = head->number, .until_at = at};
     lane->retry_at = tt_instant_min(lane->retry_at, at);
     return false;

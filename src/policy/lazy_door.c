@@ -36,8 +36,8 @@ static int32_t most_rows(const struct tt_lazy_door *self, const struct tt_lazy_s
                          const struct tt_lazy_run *run, const struct tt_request *head) {
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
     int32_t most = tt_lazy_door_most_rows(self, head->model);
-    if (!top || top->model != head->model || head->step > 0 ||
-        (top->place.step == 0 && !run->running))
+    if (model_of(self, head->model)->slots == 0 || !top || top->model != head->model ||
+        head->step > 0 || (top->place.step == 0 && !run->running))
         return most;
     int32_t room = slot_room(self, stack, run), there = stack->rows_of_model[head->model];
     return room < most - there ? there + (room > 0 ? room : 0) : most;
@@ -218,9 +218,9 @@ static bool everybody_pays(const struct tt_lazy_door *self, const struct tt_lazy
     return pays(self, stack, run, &group, now, out_at);
 }
 
-bool tt_lazy_door_stays_shut(const struct tt_lazy_door *self) {
-    return self->slack.form != TT_LAZY_CURVES && self->worth.patience_permille == 0 &&
-           self->worth.foreign != TT_LAZY_TURNS;
+bool tt_lazy_door_stays_shut(const struct tt_lazy_door *self, int32_t model) {
+    return model_of(self, model)->slots == 0 && self->slack.form != TT_LAZY_CURVES &&
+           self->worth.patience_permille == 0 && self->worth.foreign != TT_LAZY_TURNS;
 }
 
 bool tt_lazy_door_opens(const struct tt_lazy_door *self, struct tt_lazy_stack *stack,

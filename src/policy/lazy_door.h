@@ -41,8 +41,10 @@ struct tt_lazy_group tt_lazy_door_admits(const struct tt_lazy_door *self,
                                          struct tt_lazy_stack *stack, struct tt_lazy_run *run,
                                          const struct tt_request *head, int64_t now);
 /* Does a no of _opens to the head of the running model hold until *out_at, whoever else arrives? As
- * long as the stack and the head stay what they are. */
-bool tt_lazy_door_stays_shut(const struct tt_lazy_door *self);
+ * long as the stack and the head stay what they are. (Slots between steps may become free
+ * elsewhere.)
+ */
+bool tt_lazy_door_stays_shut(const struct tt_lazy_door *self, int32_t model);
 /* While a task runs: is it to make room for the head? If not, *out_at is when to ask again, if that
  * comes before what is there. */
 bool tt_lazy_door_opens(const struct tt_lazy_door *self, struct tt_lazy_stack *stack,

@@ -54,10 +54,25 @@ struct tt_lazy_group tt_lazy_slack_grown(const struct tt_lazy_slack *self,
     return grown;
 }
 
-/* What the entry's members still need by themselves from the step `to` on: from where they stand,
- * which is noted, or (not `there`) once they come by there. Sum. */
+/* Of members from `i` on that the line is for, in the last decoder of their model, where nothing
+ * but their round matters. Returns the first that it is not for. */
+static int32_t sum_decoders(const struct tt_lazy_line *line, struct tt_lazy_member *members,
+                            int32_t i, int32_t count, int64_t *sum_ns) {
+    const int32_t *left = line->left;
+    int32_t known = line->left_count, rows = members[i].request->rows;
+    int64_t sum = *sum_ns, round_ns = line->round_ns, ends_ns = line->fixed_ns - round_ns;
+    for (; i < count && members[i].request->rows == rows; i++) {
+        int32_t round = members[i].request->round;
+        members[i].alone_ns = ends_ns + (round < known ? left[round] : 1) * round_ns;
+        sum += members[i].alone_ns;
+    }
+    *sum_ns = sum;
+    return i;
+}
+
+/* What the entry's members still need by themselves, which is noted, and the sum. */
 static int64_t sum_alone(const struct tt_lazy_slack *self, const struct tt_lazy_stack *stack,
-                         const struct tt_lazy_entry *entry, int32_t to, bool there) {
+                         const struct tt_lazy_entry *entry) {
     const struct tt_lazy_times *times = &self->times[entry->model];
     struct tt_lazy_member *members = &stack->members[entry->first];
     int64_t sum_ns = 0;
@@ -65,17 +80,37 @@ static int64_t sum_alone(const struct tt_lazy_slack *self, const struct tt_lazy_
     while (i < count) {
         const struct tt_request *request = members[i].request;
         int32_t rows = request->rows, length = request->length;
-        const struct tt_lazy_line line = tt_lazy_times_line(times, rows, length, to);
+        const struct tt_lazy_line line = tt_lazy_times_line(times, rows, length, entry->place.step);
+        if (line.left && line.any_length && line.per_input_ns == 0) {
+            i = sum_decoders(&line, members, i, count, &sum_ns);
+            continue;
+        }
         do {
-            int32_t round = there ? request->round : 0;
-            int64_t alone_ns = tt_lazy_line_rest(&line, request->length, round);
-            if (there)
-                members[i].alone_ns = alone_ns;
-            sum_ns += alone_ns;
+            members[i].alone_ns = tt_lazy_line_rest(&line, request->length, request->round);
+            sum_ns += members[i].alone_ns;
             if (++i == count)
                 break;
             request = members[i].request;
         } while (request->rows == rows && (line.any_length || request->length == length));
+    }
+    return sum_ns;
+}
+
+/* What they will still need when they come by `to` for the first time. */
+static int64_t sum_from(const struct tt_lazy_slack *self, const struct tt_lazy_stack *stack,
+                        const struct tt_lazy_entry *entry, int32_t to) {
+    const struct tt_lazy_times *times = &self->times[entry->model];
+    struct tt_lazy_line line = {0};
+    int32_t rows = -1, length = -1;
+    int64_t sum_ns = 0;
+    for (int32_t i = 0; to < times->step_count && i < entry->count; i++) {
+        const struct tt_request *request = stack->members[entry->first + i].request;
+        if (request->rows != rows || (request->length != length && !line.any_length)) {
+            rows = request->rows;
+            length = request->length;
+            line = tt_lazy_times_line(times, rows, length, to);
+        }
+        sum_ns += tt_lazy_line_rest(&line, request->length, 0);
     }
     return sum_ns;
 }
@@ -104,7 +139,7 @@ static void survey(const struct tt_lazy_slack *self, struct tt_lazy_stack *stack
         struct tt_lazy_entry *entry = &stack->entries[e];
         bool runs = run->running && e == stack->depth - 1;
         if (!entry->timed)
-            entry->alone_ns = sum_alone(self, stack, entry, entry->place.step, true);
+            entry->alone_ns = sum_alone(self, stack, entry);
         entry->timed = true;
         entry->veto = votes(self, stack, entry, runs ? run->started_at : TT_NEVER, now);
         entry->total_alone_ns = entry->alone_ns;
@@ -137,8 +172,7 @@ static int64_t consumed(const struct tt_lazy_slack *self, const struct tt_lazy_s
     if (run->consumed_ns >= 0)
         return run->consumed_ns;
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
-    bool to_end = run->to == self->times[top->model].step_count;
-    run->consumed_ns = top->alone_ns - (to_end ? 0 : sum_alone(self, stack, top, run->to, false));
+    run->consumed_ns = top->alone_ns - sum_from(self, stack, top, run->to);
     return run->consumed_ns;
 }
 
