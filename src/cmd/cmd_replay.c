@@ -176,15 +176,15 @@ static enum tt_err report_recorded(struct tt_replay *replay, const struct argume
     enum tt_err err = tt_replay_scenario(replay, NULL, NULL, 0, &scenario, why);
     if (err)
         return err;
+    scenario.world = TT_WORLD_RECORDED;
     struct tt_scenario_result was = {.measure = replay->measure, .events = replay->events};
     if (a->json) {
-        json_t *report = tt_report_json(&scenario, "recorded", &was);
-        json_object_set_new(report, "world", json_string("recorded"));
-        json_object_set_new(out, "recorded", report);
+        json_object_set_new(out, "recorded", tt_report_json(&scenario, "recorded", &was));
     } else {
         struct tt_text text;
         tt_text_init(&text);
-        tt_report_table(&scenario, "\nrecorded", &was, &text);
+        tt_text_puts(&text, "\n");
+        tt_report_table(&scenario, "", &was, &text);
         fputs(tt_text_string(&text), stdout);
         tt_text_fini(&text);
     }

@@ -13,7 +13,7 @@ enum {
 };
 
 const char *tt_world_name(enum tt_world world) {
-    static const char *const names[TT_WORLDS] = {"simulated", "emulated", "real"};
+    static const char *const names[] = {"simulated", "emulated", "real", "recorded"};
     return names[world];
 }
 

@@ -23,9 +23,10 @@ enum tt_world {
     TT_WORLD_SIMULATED, /* virtual time */
     TT_WORLD_EMULATED,  /* the real-time loop, devices that wait as long as the profiles say */
     TT_WORLD_REAL,      /* the real-time loop, models of the repository on this machine */
-    TT_WORLDS
+    TT_WORLDS,          /* in which one can be run */
+    TT_WORLD_RECORDED = TT_WORLDS, /* it ran; its figures are at hand */
 };
-/* "simulated" ...; static storage. */
+/* "simulated", "emulated", "real", "recorded"; static storage. */
 const char *tt_world_name(enum tt_world world);
 
 struct tt_scenario_model {
