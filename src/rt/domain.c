@@ -479,7 +479,7 @@ void tt_domain_add_model(struct tt_domain *self, int64_t now, struct tt_served_m
         tt_input_ring_show(model->inputs, &model->stats->input_slots,
                            &model->stats->input_slots_used);
     }
-    tt_counter_set(&model->stats->stage_slots, model->step_model.slots);
+    tt_counter_add(&model->stats->stage_slots, model->step_model.slots);
     tt_mechanism_add_model(&self->mechanism, now, index, &model->step_model);
 }
 
@@ -490,6 +490,8 @@ void tt_domain_remove_model(struct tt_domain *self, int64_t now, struct tt_serve
     self->models[model->index] = NULL;
     if (model->inputs)
         tt_list_remove(&model->inputs->in_domain);
+    tt_assert(model->told_stage_slots == 0);
+    tt_counter_add(&model->stats->stage_slots, -model->step_model.slots);
     self->model_count--;
     model->domain = NULL;
 }

@@ -45,11 +45,14 @@ static void runs(int64_t now, const struct tt_task *task) {
     }
 }
 
-/* D2: rows of the request's model between steps, `less` those that are about to go. */
+/* D2: rows of the request's model between steps, `less` those that are about to go; beside those of
+ * the one that it takes the place of, or that takes its place. */
 static void note_slots(const struct tt_mechanism *domain, const struct tt_request *request,
                        int32_t less) {
-    tt_counter_set(&infer_of(request)->lane->model->stats->stage_slots_used,
-                   domain->kept_rows[request->model] - less);
+    struct tt_served_model *model = infer_of(request)->lane->model;
+    int32_t used = domain->kept_rows[request->model] - less;
+    tt_counter_add(&model->stats->stage_slots_used, used - model->told_stage_slots);
+    model->told_stage_slots = used;
 }
 
 static void observe(struct tt_observer *observer, const struct tt_event *event) {

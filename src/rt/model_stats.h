@@ -3,8 +3,8 @@
  * and every request that ever came is accounted for.
  *
  * At every moment accepted = succeeded + failed + dropped + cancelled + rejected + in flight.
- * Written by the scheduler's thread alone (but for the slots), read by any. Whoever shows or writes
- * it holds a reference. */
+ * Written by the scheduler's thread alone (but for the input slots), read by any. Whoever shows or
+ * writes it holds a reference. */
 #ifndef TT_RT_MODEL_STATS_H
 #define TT_RT_MODEL_STATS_H
 
@@ -76,7 +76,8 @@ struct tt_model_stats {
     struct tt_counter input_slots,
         input_slots_used;        /* of the rings of inputs, now; by any thread */
     struct tt_counter held_back; /* requests that came when no slot of it was free */
-    struct tt_counter stage_slots, stage_slots_used; /* rows between steps: at most; now */
+    struct tt_counter stage_slots, stage_slots_used; /* rows between steps: at most; now; sums, too,
+                                                        while it is loaded anew */
     struct tt_counter stage_held_back;      /* requests that came when no more could be there */
     struct tt_counter spilled_bytes;        /* activations that found no slots of the pool */
     struct tt_counter waiting;              /* for their first run, now */

@@ -346,13 +346,17 @@ class FullPool(FaultCase):
     """D2: one row at a time may be between the two stages; a batch takes up to four."""
 
     flags = ["--executors", "2", "--max-model-requests", "6"]
+    flags += ["--model-control-mode", "explicit", "--load-model", "one"]
 
     def fill(self):
         config = """max_batch_size: 4
           input [ { name: "x" data_type: TYPE_FP32 dims: 4 } ]
           output [ { name: "y" data_type: TYPE_FP32 dims: 4 } ] """
         self.repository.put("one", {1: slow(layers=40)}, config)
-        settings = 'policy { name: "diversity" } stages { count: 2 slots: 1 }'
+        self.give_slots(1)
+
+    def give_slots(self, count):
+        settings = 'policy { name: "diversity" } stages { count: 2 slots: %d }' % count
         pathlib.Path(self.repository.path, "one", "tutti.pbtxt").write_text(settings)
 
     def test_it_holds_back_and_then_says_when_to_come_again(self):
@@ -377,6 +381,27 @@ class FullPool(FaultCase):
         self.assertEqual(at["tutti_stage_slots_used" + label], 0)
         self.assertGreater(at["tutti_stage_held_back_total" + label], 0)
         self.assertEqual(at["tutti_stage_spilled_bytes_total" + label], 0)
+
+    def test_two_pools_of_a_model_that_is_loaded_anew(self):
+        label = '{model="one",version="1"}'
+        for slots in (2, 1, 3):
+            queue = [self.dial() for _ in range(6)]
+            for waiting in queue:
+                waiting.sendall(request())
+            self.give_slots(slots)
+            self.client.load_model("one")
+            for waiting in queue:
+                self.assertIn(hear(waiting.makefile("rb"))[0], (200, 503))
+            self.assertEqual(self.infer("one")[0], 0)
+
+            def is_alone(slots=slots):
+                return self.metrics()["tutti_stage_slots" + label] == slots
+
+            self.wait_until(is_alone, "the old pool is still counted")
+            self.assertEqual(self.metrics()["tutti_stage_slots_used" + label], 0)
+        self.client.unload_model("one")
+        self.wait_until(lambda: self.metrics()["tutti_stage_slots" + label] == 0, "no pool is left")
+        self.check_http(gone=0)
 
 
 class Limits(FaultCase):
