@@ -5,6 +5,7 @@
 #include "lab/replay_models.h"
 #include "lab/replay_text.h"
 #include "lab/replay_threads.h"
+#include "sim/sim_cells.h"
 
 #include <stdlib.h>
 
@@ -304,6 +305,8 @@ static void arrive(struct carrying *self, const struct tt_recorded_event *event)
         impossible(self, event, "a request with more rows than its model takes");
     else if (model->rules && (arrival->priority < 0 || arrival->priority >= model->rule_count))
         impossible(self, event, "a request of a priority for which its model has no rule");
+    else if (tt_sim_cells_count(model, TT_TREE_NONE, arrival->length) > TT_CELL_GRAPH_MAX_CELLS)
+        impossible(self, event, "a request of more cells than there can be");
     else if (!refused && event->number != m->arrivals)
         impossible(self, event, "a request with a number that is not the next");
     else if (refused != (m->requests.in_use == m->requests.limit))

@@ -290,6 +290,68 @@ static void another_policy_differs(void **state) {
     tt_text_fini(&bytes);
 }
 
+static void nothing_to_carry(void *context, int64_t now, struct tt_request *request,
+                             enum tt_ending ending, enum tt_drop_reason reason) {
+    (void)context, (void)now, (void)request, (void)ending, (void)reason;
+}
+
+/* Records one request of the length to a model whose only step runs once per element. */
+static void make_long(int32_t length) {
+    struct tt_message why;
+    struct tt_profile *profile;
+    struct tt_profile_point point = {.batch = 1, .latency_ns = TT_MS};
+    assert_int_equal(tt_profile_new_points(&point, 1, 1, &profile, &why), TT_OK);
+    struct tt_step step = {.name = "s", .profile = profile, .kind = TT_STEP_ENCODER};
+    struct tt_step_model model = {.name = "m",
+                                  .step_count = 1,
+                                  .steps = &step,
+                                  .whole = profile,
+                                  .slo_ns = TT_S,
+                                  .max_batch = 1};
+    struct tt_record_domain domain = {.policy = "serial",
+                                      .limits = {.model_capacity = 1,
+                                                 .executor_capacity = 1,
+                                                 .max_batch = 1,
+                                                 .depth = 1,
+                                                 .request_limit = 1}};
+    struct tt_carrier carrier = {.ended = nothing_to_carry};
+    struct tt_mechanism mechanism;
+    assert_int_equal(tt_mechanism_init(&mechanism, &domain.limits, &carrier, &why), TT_OK);
+    struct tt_policy_setup setup = tt_record_domain_setup(&domain, &mechanism);
+    assert_int_equal(tt_policy_create(&mechanism, "serial", &setup, &why), TT_OK);
+    struct tt_recorder *recorder = record(0);
+    struct tt_recorder_stream *stream;
+    assert_int_equal(tt_recorder_add(recorder, &mechanism, &domain, &stream, &why), TT_OK);
+    tt_mechanism_add_model(&mechanism, 1, 0, &model);
+    struct tt_arrival arrival = {.rows = 1, .length = length, .deadline_at = TT_S};
+    struct tt_request *request;
+    assert_int_equal(tt_mechanism_arrived(&mechanism, 2, &arrival, &request), TT_OK);
+    tt_mechanism_cancelled(&mechanism, 3, request);
+    tt_policy_destroy(&mechanism);
+    tt_mechanism_fini(&mechanism);
+    assert_int_equal(tt_recorder_close(recorder, &why), TT_OK);
+    tt_profile_free(profile);
+}
+
+/* It could not be simulated by cells. */
+static void no_request_has_more_cells_than_a_graph(void **state) {
+    (void)state;
+    for (int32_t beyond = 0; beyond < 2; beyond++) {
+        make_long(TT_CELL_GRAPH_MAX_CELLS + beyond);
+        struct tt_message why;
+        struct tt_recording recording;
+        struct tt_replay replay;
+        assert_int_equal(tt_recording_open(path, &recording, &why), TT_OK);
+        enum tt_err err = tt_replay_run(&recording, 0, true, NULL, &replay, &why);
+        assert_int_equal(err, beyond ? TT_ERR_INVALID : TT_OK);
+        if (err)
+            assert_non_null(strstr(why.text, "a request of more cells than there can be"));
+        else
+            tt_replay_fini(&replay);
+        tt_recording_close(&recording);
+    }
+}
+
 /* ---- what another policy would have done ---- */
 
 static void other_policies_get_the_same_requests(void **state) {
@@ -340,6 +402,7 @@ int main(void) {
         cmocka_unit_test(an_older_file_replays),
         cmocka_unit_test(gaps_are_marked),
         cmocka_unit_test(another_policy_differs),
+        cmocka_unit_test(no_request_has_more_cells_than_a_graph),
         cmocka_unit_test(other_policies_get_the_same_requests),
     };
     return cmocka_run_group_tests(tests, NULL, remove_file);
