@@ -252,7 +252,7 @@ static void model(struct tt_record_stream *self, const struct tt_event *event) {
     if (bytes)
         put_message(self, bytes, count, head, (size_t)(to - head), event->now);
     else
-        self->gap++;
+        lose(self);
     free(bytes);
 }
 
