@@ -698,7 +698,9 @@ enum tt_err tt_replay_run(const struct tt_recording *recording, int32_t stream, 
     replay.unknown_ends = tt_replay_cells_unknown(&replay.cells);
     if (replay.executors > 0) /* of the capacity */
         replay.measure.executor_count = replay.measure.device_count = replay.executors;
-    replay.left_out = replay.lost > 0 ? all_events - (replay.events - replay.turns) - 1 : 0;
+    bool own_gap = self.next && self.next->kind == TT_RECORD_GAP; /* no thread's */
+    if (replay.lost > 0)
+        replay.left_out = all_events - (replay.events - replay.turns) - own_gap;
     carrying_fini(&self);
     if (err) {
         tt_replay_fini(&replay);

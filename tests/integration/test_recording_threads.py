@@ -226,17 +226,19 @@ class TwoThreads(Recorded, unittest.TestCase):
         self.assert_differs(self.altered("taking.rec", change))
 
     def test_a_gap_ends_it(self):
-        """In the place of a turn: so many were lost. What was decided up to there is compared, and no more."""
+        """In the place of a turn, the last one, too: so many were lost. What was decided up to there is compared, and
+        no more."""
         for party, stream in thread_streams(self.content).items():
-            middle = [event for event, _, count in turn_events(self.content, stream) if count > 0]
-            at = middle[len(middle) // 2]
+            found = [event for event, _, count in turn_events(self.content, stream) if count > 0]
+            for at in (found[len(found) // 2], found[-1]):
 
-            def change(content):
-                content[at] = GAP
+                def change(content):
+                    content[at] = GAP
 
-            answer = self.altered("gap.rec", change)
-            self.assertEqual(answer.returncode, 0, (party, answer.stderr))
-            self.assertRegex(answer.stderr, "domain [01]: [0-9]+ events are missing")
+                answer = self.altered("gap.rec", change)
+                self.assertEqual(answer.returncode, 0, (party, answer.stderr))
+                self.assertRegex(answer.stderr, "domain [01]: [0-9]+ events are missing")
+                self.assertRegex(answer.stderr, "it and the [0-9]+ events behind")
 
     def test_what_cannot_be(self):
         """Threads that are not there, or twice, or whose numbers are out of range: one line, and no more."""
