@@ -102,6 +102,8 @@ class Model:
         self.steps = [(kind, self.drawn_times(prng)) for kind in kinds]
         self.slo_ms = prng.choice((1, 5, 30))
         self.is_recurrent = self.shape == "recurrent"
+        has_slots = self.shape == "stages" and policy not in BY_CELLS
+        self.slots = prng.choice((0, 1, 2, self.largest, 2 * self.largest)) if has_slots else 0
 
     def drawn_times(self, prng):
         beta, alpha = prng.randrange(1, 600), prng.choice((0, prng.randrange(1, 150)))
@@ -118,6 +120,7 @@ class Model:
             more = "tree: BALANCED length: 1"
         elif self.is_recurrent:
             more = f"length: 1 output_length: {LONGEST_OUTPUT}"
+        more += f" slots: {self.slots}" if self.slots else ""
         return f'model {{ name: "{self.name}" step_file: "{self.name}.csv" slo_ms: {self.slo_ms} {more} }}\n'
 
     def runs_of(self, request):
@@ -134,7 +137,7 @@ class Model:
 class World:
     def __init__(self, prng, policy, folder):
         self.policy, self.folder = policy, folder
-        self.models = [Model(prng, f"m{k}", policy) for k in range(1 if policy == "elastic" else prng.randrange(1, 4))]
+        self.models = [Model(prng, f"m{k}", policy) for k in range(prng.randrange(1, 4))]
         self.executors = prng.choice((1, 1, 2, 3))
         self.depth = prng.choice((1, 3)) if policy not in BY_CELLS else prng.randrange(3, 8)
         self.options = {key: prng.choice(of) for key, of in OPTIONS[policy].items() if prng.random() < 0.5}
@@ -144,9 +147,7 @@ class World:
         self.write()
 
     def one_device_of_workers(self, prng):
-        sizes = [1] + [prng.choice((1, 2, 4)) for _ in range(self.executors - 1)]
-        self.models[0].largest = max(sizes)
-        self.models[0].steps = [("static", self.models[0].drawn_times(prng))]
+        sizes = [prng.choice((1, 2, 4)) for _ in range(self.executors)]
         self.options["workers"] = ",".join(map(str, sizes))
         self.depth = 1
 
@@ -156,8 +157,6 @@ class World:
             at += prng.choice((0, prng.randrange(pace) * US + 1))
             model = prng.choice(self.models)
             rows = prng.choice((1, 1, 1, prng.randrange(1, model.largest + 1)))
-            if self.policy == "elastic":
-                rows = 1
             can_leave = model.shape == "stages" and prng.random() < 0.3
             leaves = prng.randrange(len(model.steps)) if can_leave else None
             skips = can_leave and leaves + 2 < len(model.steps) and prng.random() < 0.5
@@ -282,6 +281,20 @@ class AnyWorld(unittest.TestCase):
                 for before, after in zip(rows, rows[1:]):
                     self.assertGreaterEqual(after[0], before[1], what)
 
+    def check_slots(self, world, in_rows):
+        """Who waits for its next step does so among no more rows than the model has slots for, or is alone."""
+        changes = defaultdict(list)  # of each model: when, how many requests and rows more
+        for request in world.requests:
+            rows = sorted(in_rows.get(request["number"], []))
+            waits = [(a[1], b[0]) for a, b in zip(rows, rows[1:]) if b[0] > a[1] and b[2] > 0]  # at 0 it begins anew
+            if request["model"].slots and waits:
+                changes[request["model"]] += [(waits[0][0], 1, request["rows"]), (waits[-1][1], -1, -request["rows"])]
+        for model, those in changes.items():
+            there, rows = 0, 0
+            for at, more, more_rows in sorted(those):
+                there, rows = there + more, rows + more_rows
+                self.assertTrue(there <= 1 or rows <= model.slots, f"{rows} rows in {model.slots} slots at {at}")
+
     def check_course(self, world, request, rows, what):
         model = request["model"]
         steps = [step for _, _, step in rows]
@@ -307,7 +320,9 @@ class AnyWorld(unittest.TestCase):
             tasks, outcomes = world.run()
             try:
                 self.check_outcomes(world, outcomes)
-                self.check_requests(world, outcomes, self.check_rows(world, tasks))
+                in_rows = self.check_rows(world, tasks)
+                self.check_requests(world, outcomes, in_rows)
+                self.check_slots(world, in_rows)
             except AssertionError as error:
                 keep = os.environ.get("TUTTI_KEEP")
                 if keep:
