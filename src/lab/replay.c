@@ -350,7 +350,6 @@ static void tell_of(struct carrying *self, const struct tt_recorded_event *event
     tt_mechanism_cancelled(&self->mechanism, event->now, known->request);
 }
 
-/* The fates of the task's items as they were told. False: they cannot be. */
 /* D8: what is known of it for those who would serve it otherwise: it left, or passed over steps. */
 static void note_exit(struct tt_sim_arrival *arrival, const struct tt_step_model *model,
                       const struct tt_recorded_fate *fate, int32_t last_step_done) {
@@ -363,6 +362,7 @@ static void note_exit(struct tt_sim_arrival *arrival, const struct tt_step_model
     arrival->exit_to = skips ? fate->jump : 0;
 }
 
+/* The fates of the task's items as they were told. False: they cannot be. */
 static bool set_fates(const struct carrying *self, const struct tt_recorded_event *event,
                       struct tt_task *task) {
     if (event->fate_count > task->count)
@@ -384,12 +384,18 @@ static bool set_fates(const struct carrying *self, const struct tt_recorded_even
     return true;
 }
 
-/* A task of cells runs to its end, and none of them goes to another step. */
-static bool may_end_so(const struct tt_recorded_event *event, const struct tt_task *task) {
-    if (event->outcome != TT_OUTCOME_DONE && event->outcome != TT_OUTCOME_FAILED)
+/* A task of cells runs to its end, and none of them goes to another step; nor does a request that
+ * threads planned: they know whole graphs, which one may have to run again from the beginning. */
+static bool may_end_so(const struct carrying *self, const struct tt_recorded_event *event,
+                       const struct tt_task *task) {
+    bool by_cells = task->items[0].subgraph != NULL;
+    if (!by_cells && !self->threads)
+        return true;
+    if (event->outcome == TT_OUTCOME_PREEMPTED || event->outcome == TT_OUTCOME_PARTED ||
+        (by_cells && event->outcome == TT_OUTCOME_ABORTED))
         return false;
     for (int32_t i = 0; i < task->count; i++)
-        if (task->items[i].fate == TT_FATE_JUMPS)
+        if (task->items[i].fate == TT_FATE_JUMPS && (by_cells || task->items[i].jump > 0))
             return false;
     return true;
 }
@@ -444,7 +450,7 @@ static void finish(struct carrying *self, const struct tt_recorded_event *event)
     int32_t done = event->last_step_done;
     if (done < -1 || done > task->last_step ||
         (event->outcome == TT_OUTCOME_DONE && done != task->last_step) ||
-        !set_fates(self, event, task) || (task->items[0].subgraph && !may_end_so(event, task))) {
+        !set_fates(self, event, task) || !may_end_so(self, event, task)) {
         impossible(self, event, "a task ended in a way that it cannot");
         return;
     }

@@ -1,0 +1,175 @@
+/* threaded */
+/* The record of a domain scheduled on threads, changed such that a task ends as none can end that
+ * they planned: between two steps. */
+#include "base/clock.h"
+#include "lab/replay.h"
+#include "rt/recorder.h"
+#include "rt/threaded_policy.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { PARTIES = 3 };
+
+static char path[64];
+
+static void start(void *context, int64_t now, struct tt_task *task) {
+    (void)now;
+    *(struct tt_task **)context = task;
+}
+
+static void stop(void *context, int64_t now, int32_t executor) {
+    (void)context, (void)now, (void)executor;
+}
+
+static void ended(void *context, int64_t now, struct tt_request *request, enum tt_ending ending,
+                  enum tt_drop_reason reason) {
+    (void)context, (void)now, (void)request, (void)ending, (void)reason;
+}
+
+static void wake(void *context) { (void)context; }
+
+static void open_recorder(struct tt_recorder **out_recorder) {
+    struct tt_recorder_options options = {.path = path, .program = "test"};
+    struct tt_message why;
+    assert_int_equal(tt_recorder_open(&options, out_recorder, &why), TT_OK);
+}
+
+/* Its policy, all parties recorded, its threads started. */
+static void open_domain(struct tt_recorder *recorder, struct tt_mechanism *mechanism,
+                        const struct tt_carrier *carrier) {
+    struct tt_message why;
+    struct tt_record_domain domain = {.policy = "deferred",
+                                      .limits = {.model_capacity = 1,
+                                                 .executor_capacity = 1,
+                                                 .max_batch = 1,
+                                                 .depth = 1,
+                                                 .request_limit = 4},
+                                      .scheduler_threads = 1};
+    assert_int_equal(tt_mechanism_init(mechanism, &domain.limits, carrier, &why), TT_OK);
+    struct tt_policy_setup setup = tt_record_domain_setup(&domain, mechanism);
+    struct tt_threaded_policy_options options = {
+        .threads = 1, .max_batch = 1, .request_limit = 4, .wake = wake};
+    assert_int_equal(tt_threaded_policy_create(mechanism, "deferred", &setup, &options, &why),
+                     TT_OK);
+    struct tt_recorder_stream *stream, *parties[PARTIES];
+    assert_int_equal(tt_recorder_add(recorder, mechanism, &domain, &stream, &why), TT_OK);
+    struct tt_tape *tapes[PARTIES];
+    assert_int_equal(tt_threaded_policy_parties(mechanism->policy), PARTIES);
+    struct tt_record_party party = {.parties = PARTIES, .models = 1, .executors = 1};
+    for (; party.party < PARTIES; party.party++)
+        assert_int_equal(tt_recorder_add_party(recorder, stream, &party, &parties[party.party],
+                                               &tapes[party.party], &why),
+                         TT_OK);
+    tt_threaded_policy_use_tapes(mechanism->policy, tapes);
+    assert_int_equal(tt_threaded_policy_start(mechanism->policy, &why), TT_OK);
+}
+
+/* One request to a model of two steps runs through both. */
+static void record(void) {
+    struct tt_message why;
+    struct tt_profile *profile;
+    struct tt_profile_point point = {.batch = 1, .latency_ns = TT_US};
+    assert_int_equal(tt_profile_new_points(&point, 1, 1, &profile, &why), TT_OK);
+    struct tt_step steps[2] = {{.name = "a", .profile = profile},
+                               {.name = "b", .profile = profile}};
+    struct tt_step_model model = {.name = "m",
+                                  .step_count = 2,
+                                  .steps = steps,
+                                  .whole = profile,
+                                  .slo_ns = TT_S,
+                                  .max_batch = 1};
+    struct tt_task *running = NULL;
+    struct tt_carrier carrier = {
+        .context = &running, .start = start, .yield = stop, .abort = stop, .ended = ended};
+    struct tt_mechanism mechanism;
+    struct tt_recorder *recorder;
+    open_recorder(&recorder);
+    open_domain(recorder, &mechanism, &carrier);
+    tt_mechanism_add_model(&mechanism, tt_clock_now(), 0, &model);
+    tt_mechanism_add_executor(&mechanism, tt_clock_now(), 0, 0);
+    int64_t now = tt_clock_now();
+    struct tt_arrival arrival = {.rows = 1, .deadline_at = now + 60 * TT_S};
+    struct tt_request *request;
+    assert_int_equal(tt_mechanism_arrived(&mechanism, now, &arrival, &request), TT_OK);
+    while (!running) {
+        usleep(1000);
+        tt_mechanism_decide(&mechanism, tt_clock_now());
+    }
+    now = tt_clock_now();
+    running->outcome = TT_OUTCOME_DONE;
+    running->last_step_done = 1;
+    running->started_at = running->ended_at = now;
+    tt_mechanism_finished(&mechanism, now, running);
+    tt_policy_destroy(&mechanism);
+    tt_mechanism_fini(&mechanism);
+    assert_int_equal(tt_recorder_close(recorder, &why), TT_OK);
+    tt_profile_free(profile);
+}
+
+/* Where the task's outcome is, and behind it its last step, a byte each. */
+static size_t outcome_at(const struct tt_recording *recording, const uint8_t *bytes) {
+    struct tt_message why;
+    struct tt_recording_cursor cursor;
+    const struct tt_recorded_event *event;
+    assert_int_equal(tt_recording_cursor_init(&cursor, recording,
+                                              tt_recording_domain_stream(recording, 0), &why),
+                     TT_OK);
+    do {
+        assert_int_equal(tt_recording_next(&cursor, &event, &why), TT_OK);
+        assert_non_null(event);
+    } while (event->kind != TT_RECORD_FINISHED);
+    const uint8_t *at = bytes + event->offset + 1;
+    uint64_t number;
+    assert_true(tt_varint_get(&at, at + TT_VARINT_BYTES, &number)); /* the time */
+    assert_true(tt_varint_get(&at, at + TT_VARINT_BYTES, &number)); /* the executor */
+    tt_recording_cursor_fini(&cursor);
+    return (size_t)(at - bytes);
+}
+
+static void no_task_of_threads_ends_between_two_steps(void **state) {
+    (void)state;
+    record();
+    struct tt_message why;
+    struct tt_text file;
+    tt_text_init(&file);
+    assert_int_equal(tt_text_read_file(path, 1 << 20, &file, &why), TT_OK);
+    uint8_t *bytes = (uint8_t *)file.bytes;
+    struct tt_recording recording;
+    assert_int_equal(tt_recording_open_memory(bytes, file.length, "file", &recording, &why), TT_OK);
+    uint8_t *at = bytes + outcome_at(&recording, bytes); /* its checksum was believed already */
+    for (int32_t outcome = TT_OUTCOME_DONE; outcome <= TT_OUTCOME_PARTED; outcome++) {
+        struct tt_replay replay;
+        at[0] = (uint8_t)outcome;
+        at[1] = (uint8_t)tt_zigzag(outcome == TT_OUTCOME_DONE);
+        enum tt_err err = tt_replay_run(&recording, 0, true, NULL, &replay, &why);
+        if (err)
+            print_message("%s\n", why.text);
+        assert_int_equal(err, outcome == TT_OUTCOME_DONE ? TT_OK : TT_ERR_INVALID);
+        if (err)
+            assert_non_null(strstr(why.text, "ended in a way that it cannot"));
+        else
+            tt_replay_fini(&replay);
+    }
+    tt_recording_close(&recording);
+    tt_text_fini(&file);
+}
+
+static int remove_file(void **state) {
+    (void)state;
+    unlink(path);
+    return 0;
+}
+
+int main(void) {
+    snprintf(path, sizeof(path), "/tmp/tutti-test-replay-threads-%d", (int)getpid());
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_task_of_threads_ends_between_two_steps),
+    };
+    return cmocka_run_group_tests(tests, NULL, remove_file);
+}
