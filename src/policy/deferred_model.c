@@ -53,6 +53,7 @@ void tt_deferred_model_add(struct tt_deferred_model *self, int32_t model,
     *q = (struct tt_deferred_queue){.model = step_model,
                                     .latency = whole->latency_ns,
                                     .generation = generation,
+                                    .first_generation = generation,
                                     .floor = 1,
                                     .grain = step_model->max_batch,
                                     .hint = 1};

@@ -117,7 +117,8 @@ struct tt_deferred_queue {
     int32_t lots;                /* batches in a row that were as many, and were all there was */
     int64_t quiet_until;         /* who comes before that did not wait for the last batch */
     int32_t length;
-    uint32_t generation;
+    uint32_t generation;       /* of the newest candidate */
+    uint32_t first_generation; /* and of the last before the model came */
     int64_t beta_limit_ns;
     int64_t rate_mhz; /* rows per 1000 s */
     int64_t gather_milli;

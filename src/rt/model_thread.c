@@ -211,12 +211,17 @@ bool tt_model_thread_look(struct tt_model_thread *self, bool urgent_only) {
     return something;
 }
 
+/* Its model may have gone meanwhile, and another one come in its place. */
+static bool is_wanted(const struct tt_model_thread *self, const struct tt_multicore_batch *batch) {
+    const struct tt_deferred_queue *q = &self->half.queues[batch->model];
+    return q->model && (int32_t)(batch->generation - q->first_generation) >= 0;
+}
+
 static void batch_ended(struct tt_model_thread *self, struct tt_multicore_batch *batch) {
-    if (batch->lost)
-        for (int32_t i = 0; i < batch->count; i++)
-            file(self, &batch->requests[i], true);
-    else
+    if (!batch->lost)
         self->client.ended(self->client.context, self->index, self->now, batch);
+    for (int32_t i = 0; batch->lost && is_wanted(self, batch) && i < batch->count; i++)
+        file(self, &batch->requests[i], true);
     batch->next = self->free_batches;
     self->free_batches = batch;
 }
@@ -376,6 +381,7 @@ static struct tt_multicore_batch *fill_batch(struct tt_model_thread *self, struc
     self->free_batches = batch->next;
     batch->thread = self->index;
     batch->model = model;
+    batch->generation = self->half.queues[model].generation;
     batch->executor = dispatched->executor;
     batch->planned_at = planned_at;
     batch->start_at = dispatched->start_at;

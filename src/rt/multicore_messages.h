@@ -46,6 +46,7 @@ struct tt_multicore_batch {
     struct tt_multicore_batch *next; /* while it is in its thread's pool */
     int32_t thread, model, executor;
     int32_t count, rows, length;
+    uint32_t generation;          /* of its model's candidates when it was filled */
     int64_t planned_at;           /* the earliest instant it could start under the plan, */
     int64_t began_at;             /* and when its device had it */
     int64_t start_at, free_at;    /* as the policy expects */
