@@ -15,10 +15,10 @@ struct tt_multicore_devices {
     void (*begun)(void *context);
     /* A batch that has ended by now, with started_at and ended_at set; NULL: no more. */
     struct tt_multicore_batch *(*ended)(void *context, int64_t now);
-    /* When to ask again even if nobody rings; TT_NEVER. */
     /* Is there an ended batch to be taken? Asked before the rank thread sleeps, so that what ends
      * just then is not slept over. NULL: `next_at` says all. */
     bool (*look)(void *context);
+    /* When to ask again even if nobody rings; TT_NEVER. */
     int64_t (*next_at)(void *context);
     /* The executor has gone: its batch, if it has one, will not end. Its `lost` is set and `ended`
      * returns it at once (emulated), or when the engine gives it up. */

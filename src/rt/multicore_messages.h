@@ -1,11 +1,11 @@
 /* What passes between the threads of the multicore scheduler (rt/multicore.h), and nothing else
  * does.
  *
- *   client      -> model thread   request   rings, one per port and thread
- *   model thread -> rank thread   candidate, load   latest-value registers and a set of which
- * changed model thread -> rank thread   answer    a ring: each grant is answered once rank thread
- * -> model thread  event     a ring: grants, and batches that ended rank thread  -> model threads
- * fleet     one latest-value register
+ * - client -> model thread: requests, in rings, one per port and thread;
+ * - model thread -> rank thread: candidates and loads, in latest-value registers, with a set of
+ *   which have changed; and answers, in a ring: each grant is answered once;
+ * - rank thread -> model thread: events, in a ring: grants, and batches that ended;
+ * - rank thread -> all model threads: the fleet, in one latest-value register.
  *
  * A batch is the one thing that is passed by pointer. It is made by a model thread, belongs to the
  * rank thread and its devices from the answer on, and comes back with the event that it ended. */

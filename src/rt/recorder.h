@@ -1,15 +1,15 @@
 /* `tutti serve --record FILE`: every domain's events into one file, beside the serving.
  *
  * Life: opened before the first domain exists; each domain is added before its first event; each
- * gets a ring of bytes into which its own thread puts events (rt/record_stream.h); one thread of
- * the recorder empties the rings every few milliseconds and writes blocks. It is closed after the
- * last domain is gone: then the end mark is written.
+ * gets a ring of bytes into which its own thread puts events (rt/record_stream.h), and so does each
+ * thread that schedules one; one thread of the recorder empties the rings every few milliseconds
+ * and writes blocks. It is closed after the last domain is gone: then the end mark is written.
  *
  * Recording never holds serving up. When the disk is slow, a ring fills and events are lost, which
  * the file says where it happened. When the disk is full or fails, half a block is cut off again,
  * and the block is tried anew every second while events are lost; should it succeed, the recording
- * goes on behind a gap. The scheduler's thread makes no system call and no allocation for it (but
- * one when a model comes), and takes no lock. */
+ * goes on behind a gap. The scheduler's threads make no system call and no allocation for it (but
+ * when a model comes, or a request of more cells than any before), and take no lock. */
 #ifndef TT_RT_RECORDER_H
 #define TT_RT_RECORDER_H
 
@@ -23,7 +23,7 @@ enum { TT_RECORDER_RING_BYTES = 4 << 20 };
 struct tt_recorder_options {
     const char *path;   /* overwritten */
     int64_t most_bytes; /* of the file: it ends there, and can be replayed so far; 0: no limit */
-    size_t ring_bytes;  /* per domain; 0: TT_RECORDER_RING_BYTES */
+    size_t ring_bytes;  /* per stream; 0: TT_RECORDER_RING_BYTES */
     const char *program;
     /* For people: what went wrong, and that it goes on. The recorder's thread; may be NULL. */
     void (*say)(void *context, enum tt_log_level level, const char *line);
