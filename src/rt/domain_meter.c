@@ -8,28 +8,28 @@
 static struct tt_infer *infer_of(const struct tt_request *request) { return request->user; }
 
 /* The oldest of those that wait may have changed. */
-static void note_oldest(struct tt_served_model *model) {
-    struct tt_list_node *node = tt_list_first(&model->waiting);
+static void note_oldest(struct tt_model_stats *stats) {
+    struct tt_list_node *node = tt_list_first(&stats->in_line);
     int64_t since = node ? TT_CONTAINER_OF(node, struct tt_infer, waiting)->submitted_at : 0;
-    tt_counter_set(&model->stats->waiting_since, since);
+    tt_counter_set(&stats->waiting_since, since);
 }
 
 static void begins_to_wait(struct tt_infer *infer) {
-    struct tt_served_model *model = infer->lane->model;
-    bool is_first = tt_list_empty(&model->waiting);
-    tt_list_push_back(&model->waiting, &infer->waiting);
-    tt_counter_add(&model->stats->waiting, 1);
+    struct tt_model_stats *stats = infer->lane->model->stats;
+    bool is_first = tt_list_empty(&stats->in_line);
+    tt_list_push_back(&stats->in_line, &infer->waiting);
+    tt_counter_add(&stats->waiting, 1);
     if (is_first)
-        note_oldest(model);
+        note_oldest(stats);
 }
 
 static void waits_no_longer(struct tt_infer *infer) {
-    struct tt_served_model *model = infer->lane->model;
-    bool was_first = tt_list_first(&model->waiting) == &infer->waiting;
+    struct tt_model_stats *stats = infer->lane->model->stats;
+    bool was_first = tt_list_first(&stats->in_line) == &infer->waiting;
     tt_list_remove(&infer->waiting);
-    tt_counter_add(&model->stats->waiting, -1);
+    tt_counter_add(&stats->waiting, -1);
     if (was_first)
-        note_oldest(model);
+        note_oldest(stats);
 }
 
 static void runs(int64_t now, const struct tt_task *task) {

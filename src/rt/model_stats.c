@@ -66,6 +66,7 @@ struct tt_model_stats *tt_model_stats_new(void) {
         free(self);
         return NULL;
     }
+    tt_list_init(&self->in_line);
     tt_refcount_init(&self->users, 1);
     return self;
 }

@@ -10,6 +10,7 @@
 
 #include "base/counter.h"
 #include "base/err.h"
+#include "base/list.h"
 #include "base/refcount.h"
 #include "engine/engine.h"
 
@@ -78,9 +79,10 @@ struct tt_model_stats {
     struct tt_counter held_back; /* requests that came when no slot of it was free */
     struct tt_counter stage_slots, stage_slots_used; /* rows between steps: at most; now; sums, too,
                                                         while it is loaded anew */
-    struct tt_counter stage_held_back;      /* requests that came when no more could be there */
-    struct tt_counter spilled_bytes;        /* activations that found no slots of the pool */
-    struct tt_counter waiting;              /* for their first run, now */
+    struct tt_counter stage_held_back; /* requests that came when no more could be there */
+    struct tt_counter spilled_bytes;   /* activations that found no slots of the pool */
+    struct tt_list in_line; /* infers that came and have not run, oldest first; the scheduler's */
+    struct tt_counter waiting;              /* how many these are */
     struct tt_counter waiting_since;        /* when the oldest of them came; 0: nobody waits */
     struct tt_duration_histogram answering; /* from submission to the end, of the succeeded */
     struct tt_duration_histogram queueing;  /* from submission until the first run was decided */

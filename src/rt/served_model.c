@@ -42,7 +42,6 @@ enum tt_err tt_served_model_new(const struct tt_served_model_spec *spec,
     for (size_t i = 0; self->rules && i < rule_count; i++)
         self->rules[i].compute_late |= spec->computes_late;
     tt_list_init(&self->in_order);
-    tt_list_init(&self->waiting);
     self->honours_timeout = spec->honours_timeout;
     self->preserve_ordering = spec->preserve_ordering;
     self->input_slots = spec->input_slots;

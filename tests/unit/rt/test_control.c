@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/flag.h"
 #include "rt/control.h"
+#include "rt/infer.h"
 #include "rt/model_command.h"
 
 #include <poll.h>
@@ -248,11 +249,71 @@ static void test_closing_meanwhile(void **state) {
     tt_control_close(control);
 }
 
+static void on_end(void *context, struct tt_infer *infer, enum tt_err err, const char *why) {
+    (void)context;
+    (void)why;
+    tt_assert(err == TT_ERR_CANCELLED);
+    tt_infer_release(infer);
+}
+
+/* A request that nobody joins waits for longer than any test. */
+static struct tt_infer *ask_and_wait(struct caller *self, struct tt_model_stats **out_stats) {
+    struct tt_message why;
+    struct tt_served_model *model;
+    struct tt_infer_shape shape = {0, {2, {1, 2}}};
+    struct tt_infer *infer;
+    size_t none = 0;
+    assert_int_equal(tt_serving_find(self->port, "m", "", &model, &why), TT_OK);
+    *out_stats = tt_model_stats_ref(model->stats);
+    assert_int_equal(tt_infer_begin(self->port, model, &shape, &none, 1, &infer, &why), TT_OK);
+    tt_infer_submit(infer, &(struct tt_infer_options){0}, on_end, NULL);
+    return infer;
+}
+
+/* Until so many wait; since when the oldest does. */
+static int64_t oldest_of(const struct tt_model_stats *stats, int64_t count) {
+    while (tt_counter_get(&stats->waiting) != count)
+        usleep(1000);
+    return tt_counter_get(&stats->waiting_since);
+}
+
+/* Who waits for the version that drains and who waits for the new one stand in one line. */
+static void test_one_line_while_loaded_anew(void **state) {
+    (void)state;
+    static const char settings[] =
+        "policy { name: \"diversity\" option { key: \"window\" value: \"1000s\" } }\n";
+    make_model("m", negate(2), "max_batch_size: 8", settings);
+    struct tt_control *control = open_control(TT_CONTROL_EXPLICIT);
+    struct caller caller;
+    caller_open(&caller, control);
+    assert_int_equal(command(&caller, true, NULL, NULL), TT_OK);
+    struct tt_model_stats *stats, *same;
+    struct tt_infer *first = ask_and_wait(&caller, &stats);
+    int64_t first_at = oldest_of(stats, 1);
+    assert_true(first_at > 0);
+    write_bytes("m", "tutti.pbtxt", settings, strlen(settings) - 1); /* it has changed */
+    assert_int_equal(command(&caller, true, NULL, NULL), TT_OK);
+    struct tt_infer *second = ask_and_wait(&caller, &same);
+    assert_ptr_equal(stats, same);
+    assert_ptr_not_equal(first->lane->model, second->lane->model);
+    assert_int_equal(oldest_of(stats, 2), first_at);
+    tt_infer_cancel(first);
+    int64_t second_at = oldest_of(stats, 1);
+    assert_true(second_at > first_at);
+    tt_infer_cancel(second);
+    assert_int_equal(oldest_of(stats, 0), 0);
+    caller_close(&caller);
+    tt_control_close(control);
+    tt_model_stats_unref(stats);
+    tt_model_stats_unref(same);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_under_load, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_modes_that_refuse, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_closing_meanwhile, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_one_line_while_loaded_anew, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
