@@ -361,7 +361,12 @@ class FullPool(FaultCase):
 
     def test_it_holds_back_and_then_says_when_to_come_again(self):
         answered = {200: 0, 503: 0}
-        for _ in range(5):
+        rounds = 0
+        label = '{model="one",version="1"}'
+        # All that are let in of a round may come in one turn of the scheduler, before any has slots.
+        while rounds < 5 or self.metrics()["tutti_stage_held_back_total" + label] == 0:
+            rounds += 1
+            self.assertLess(rounds, 100, "nobody was held back")
             queue = [self.dial() for _ in range(20)]
             for waiting in queue:
                 waiting.sendall(request())
@@ -375,11 +380,9 @@ class FullPool(FaultCase):
         self.assertGreaterEqual(answered[200], 5)
         self.assertGreater(answered[503], 0)
         at = self.check_http(gone=0)
-        label = '{model="one",version="1"}'
         self.assertEqual(at["nv_inference_request_success" + label], answered[200])
         self.assertEqual(at["tutti_stage_slots" + label], 1)
         self.assertEqual(at["tutti_stage_slots_used" + label], 0)
-        self.assertGreater(at["tutti_stage_held_back_total" + label], 0)
         self.assertEqual(at["tutti_stage_spilled_bytes_total" + label], 0)
 
     def test_two_pools_of_a_model_that_is_loaded_anew(self):
