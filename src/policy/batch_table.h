@@ -3,12 +3,17 @@
  * A *batch* is a row of the table: its number, its size, when it was made, and how many of its rows
  * have completed each stage. What stands in the queues between the stages and what the executors
  * run are *parts* of batches: `rows` rows from `start` on. Most batches have one part. Three
- * operations change that: new      a batch with one part in the queue of the first stage; stretch
- * the batch's part has ended a stage and is not forwarded: it is held, and newcomers join the batch
- * as a second part that begins at the first stage; when that part ends the stage at which the other
- * is held, the two become one and go on; split    a part that ended a stage becomes two (again and
- * again at one boundary), which run one after the other: the younger waits until the elder has left
- * the model. Only the latest batch is stretched, never one that splits or was split.
+ * operations change that.
+ *
+ * new: a batch with one part in the queue of the first stage.
+ *
+ * stretch: the batch's part has ended a stage and is not forwarded: it is held, and newcomers join
+ * the batch as a second part that begins at the first stage; when that part ends the stage at which
+ * the other is held, the two become one and go on.
+ *
+ * split: a part that ended a stage becomes two (again and again at one boundary), which run one
+ * after the other: the younger waits until the elder has left the model. Only the latest batch is
+ * stretched, never one that splits or was split.
  *
  * Life of a part: QUEUED -> RUNNING -> ENDED -> (QUEUED at the next stage | HELD | gone). A queue
  * is first in, first out: a part that waits for its elder holds up those behind it.
