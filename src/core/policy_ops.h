@@ -12,6 +12,7 @@ struct tt_policy_ops {
     /* Of requests of one model, priority and length. */
     bool runs_alone;        /* each by itself */
     bool runs_as_they_came; /* in order of arrival; else perhaps of deadline */
+    bool whole_graphs; /* knows no request between two steps: it runs all of them, or all again */
     /* Mandatory. The request is the policy's until it RUNs or DROPs it, or hears of its end. */
     void (*arrived)(struct tt_policy *self, int64_t now, struct tt_request *request);
     /* Mandatory. Per item the request is QUEUED again (at its new step, the policy's) or LEAVING

@@ -384,12 +384,12 @@ static bool set_fates(const struct carrying *self, const struct tt_recorded_even
     return true;
 }
 
-/* A task of cells runs to its end, and none of them goes to another step; nor does a request that
- * threads planned: they know whole graphs, which one may have to run again from the beginning. */
+/* A task of cells runs to its end, and none of them goes to another step. A whole graph may have to
+ * be run again, from its beginning. */
 static bool may_end_so(const struct carrying *self, const struct tt_recorded_event *event,
                        const struct tt_task *task) {
     bool by_cells = task->items[0].subgraph != NULL;
-    if (!by_cells && !self->threads)
+    if (!by_cells && !self->mechanism.ops->whole_graphs)
         return true;
     if (event->outcome == TT_OUTCOME_PREEMPTED || event->outcome == TT_OUTCOME_PARTED ||
         (by_cells && event->outcome == TT_OUTCOME_ABORTED))

@@ -185,6 +185,7 @@ static void deferred_free(struct tt_policy *take_self) {
 
 static const struct tt_policy_ops deferred_ops = {
     .name = "deferred",
+    .whole_graphs = true,
     .arrived = deferred_arrived,
     .finished = deferred_finished,
     .cancelled = deferred_cancelled,

@@ -276,6 +276,7 @@ static void policy_free(struct tt_policy *take_self) {
 
 static const struct tt_policy_ops ops = {
     .name = "threads",
+    .whole_graphs = true,
     .arrived = arrived,
     .finished = finished,
     .cancelled = cancelled,

@@ -1,6 +1,6 @@
 /* threaded */
-/* The record of a domain scheduled on threads, changed such that a task ends as none can end that
- * they planned: between two steps. */
+/* The record of a domain that runs whole graphs, scheduled on threads or not, changed such that a
+ * task ends as none of it can: between two steps. */
 #include "base/clock.h"
 #include "lab/replay.h"
 #include "rt/recorder.h"
@@ -40,9 +40,9 @@ static void open_recorder(struct tt_recorder **out_recorder) {
     assert_int_equal(tt_recorder_open(&options, out_recorder, &why), TT_OK);
 }
 
-/* Its policy, all parties recorded, its threads started. */
+/* Its policy, all parties recorded, its threads, if it has any, started. */
 static void open_domain(struct tt_recorder *recorder, struct tt_mechanism *mechanism,
-                        const struct tt_carrier *carrier) {
+                        const struct tt_carrier *carrier, int32_t threads) {
     struct tt_message why;
     struct tt_record_domain domain = {.policy = "deferred",
                                       .limits = {.model_capacity = 1,
@@ -50,15 +50,19 @@ static void open_domain(struct tt_recorder *recorder, struct tt_mechanism *mecha
                                                  .max_batch = 1,
                                                  .depth = 1,
                                                  .request_limit = 4},
-                                      .scheduler_threads = 1};
+                                      .scheduler_threads = threads};
     assert_int_equal(tt_mechanism_init(mechanism, &domain.limits, carrier, &why), TT_OK);
     struct tt_policy_setup setup = tt_record_domain_setup(&domain, mechanism);
     struct tt_threaded_policy_options options = {
-        .threads = 1, .max_batch = 1, .request_limit = 4, .wake = wake};
-    assert_int_equal(tt_threaded_policy_create(mechanism, "deferred", &setup, &options, &why),
-                     TT_OK);
+        .threads = threads, .max_batch = 1, .request_limit = 4, .wake = wake};
+    enum tt_err err = threads
+                          ? tt_threaded_policy_create(mechanism, "deferred", &setup, &options, &why)
+                          : tt_policy_create(mechanism, "deferred", &setup, &why);
+    assert_int_equal(err, TT_OK);
     struct tt_recorder_stream *stream, *parties[PARTIES];
     assert_int_equal(tt_recorder_add(recorder, mechanism, &domain, &stream, &why), TT_OK);
+    if (!threads)
+        return;
     struct tt_tape *tapes[PARTIES];
     assert_int_equal(tt_threaded_policy_parties(mechanism->policy), PARTIES);
     struct tt_record_party party = {.parties = PARTIES, .models = 1, .executors = 1};
@@ -71,7 +75,7 @@ static void open_domain(struct tt_recorder *recorder, struct tt_mechanism *mecha
 }
 
 /* One request to a model of two steps runs through both. */
-static void record(void) {
+static void record(int32_t threads) {
     struct tt_message why;
     struct tt_profile *profile;
     struct tt_profile_point point = {.batch = 1, .latency_ns = TT_US};
@@ -90,7 +94,7 @@ static void record(void) {
     struct tt_mechanism mechanism;
     struct tt_recorder *recorder;
     open_recorder(&recorder);
-    open_domain(recorder, &mechanism, &carrier);
+    open_domain(recorder, &mechanism, &carrier, threads);
     tt_mechanism_add_model(&mechanism, tt_clock_now(), 0, &model);
     tt_mechanism_add_executor(&mechanism, tt_clock_now(), 0, 0);
     int64_t now = tt_clock_now();
@@ -132,9 +136,8 @@ static size_t outcome_at(const struct tt_recording *recording, const uint8_t *by
     return (size_t)(at - bytes);
 }
 
-static void no_task_of_threads_ends_between_two_steps(void **state) {
-    (void)state;
-    record();
+static void ends_between_two_steps(int32_t threads) {
+    record(threads);
     struct tt_message why;
     struct tt_text file;
     tt_text_init(&file);
@@ -160,6 +163,12 @@ static void no_task_of_threads_ends_between_two_steps(void **state) {
     tt_text_fini(&file);
 }
 
+static void no_whole_graph_ends_between_two_steps(void **state) {
+    (void)state;
+    ends_between_two_steps(0);
+    ends_between_two_steps(1);
+}
+
 static int remove_file(void **state) {
     (void)state;
     unlink(path);
@@ -169,7 +178,7 @@ static int remove_file(void **state) {
 int main(void) {
     snprintf(path, sizeof(path), "/tmp/tutti-test-replay-threads-%d", (int)getpid());
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_task_of_threads_ends_between_two_steps),
+        cmocka_unit_test(no_whole_graph_ends_between_two_steps),
     };
     return cmocka_run_group_tests(tests, NULL, remove_file);
 }
