@@ -13,12 +13,15 @@
 static const struct figure {
     const char *key, *name, *unit;
     bool more_is_better, judged;
+    bool is_live; /* nobody has it in virtual time */
 } figures[TT_COMPARISON_FIGURES] = {
     [TT_COMPARISON_MEAN_MS] = {"mean_ms", "mean latency", "ms", false, true},
     [TT_COMPARISON_P99_MS] = {"p99_ms", "p99 latency", "ms", false, true},
     [TT_COMPARISON_GOOD_PER_S] = {"good_per_s", "answers in time", "1/s", true, true},
     [TT_COMPARISON_BAD_RATE] = {"bad_rate", "bad rate", "%", false, false},
     [TT_COMPARISON_BATCH] = {"batch", "mean batch", "rows", false, false},
+    [TT_COMPARISON_MEMORY] = {"peak_memory_mib", "peak memory of the process", "MiB", false, false,
+                              true},
 };
 
 /* ---- what is compared ---- */
@@ -138,7 +141,9 @@ static void take_point(struct tt_comparison *self, const json_t *point) {
         [TT_COMPARISON_P99_MS] = json_object_get(latency, "p99"),
         [TT_COMPARISON_GOOD_PER_S] = json_object_get(total, "good_per_s"),
         [TT_COMPARISON_BAD_RATE] = json_object_get(total, "bad_rate"),
-        [TT_COMPARISON_BATCH] = json_object_get(json_object_get(total, "batch"), "mean")};
+        [TT_COMPARISON_BATCH] = json_object_get(json_object_get(total, "batch"), "mean"),
+        [TT_COMPARISON_MEMORY] =
+            json_object_get(json_object_get(point, "live"), "peak_memory_mib")};
     for (int32_t f = 0; f < TT_COMPARISON_FIGURES; f++)
         if (json_is_number(values[f]))
             *at(self, f, contender, value) =
@@ -251,6 +256,8 @@ void tt_comparison_table(const struct tt_comparison *self, struct tt_text *out) 
     if (self->place[0])
         tt_text_printf(out, "%s\n", self->place);
     for (int32_t f = 0; f < TT_COMPARISON_FIGURES; f++) {
+        if (figures[f].is_live && !self->place[0])
+            continue;
         tt_text_printf(out, "\n%s, %s\n%-24s", figures[f].name, figures[f].unit, self->parameter);
         for (int32_t v = 0; v < self->value_count; v++)
             tt_text_printf(out, " %10s", self->value_texts[v]);
@@ -286,6 +293,8 @@ static enum tt_err put_charts(const struct tt_comparison *self, struct tt_text *
     if (!lines)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     for (int32_t f = 0; f < TT_COMPARISON_FIGURES; f++) {
+        if (figures[f].is_live && !self->place[0])
+            continue;
         for (int32_t c = 0; c < self->contender_count; c++)
             lines[c] = (struct tt_chart_line){.name = self->contenders[c],
                                               .x = self->values,

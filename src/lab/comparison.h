@@ -19,6 +19,7 @@ enum tt_comparison_figure {
     TT_COMPARISON_GOOD_PER_S,
     TT_COMPARISON_BAD_RATE,
     TT_COMPARISON_BATCH,
+    TT_COMPARISON_MEMORY, /* in real time only */
     TT_COMPARISON_FIGURES
 };
 

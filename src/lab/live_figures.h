@@ -17,6 +17,8 @@ struct tt_live_figures {
     bool is_live; /* else it was simulated, and nothing below means anything */
     char machine[256], date[24];
     int32_t cores;
+    int64_t peak_memory_bytes; /* most that this process had resident during the run, the models,
+                                  the load and the program itself included; 0: unknown */
     /* The instant at which a request was handed to the server, after the planned one; it is in the
      * latencies, which count from the plan. */
     struct tt_live_spread lag_ns;

@@ -6,11 +6,14 @@ static json_t *spread(const struct tt_live_spread *self, double unit) {
                      (double)self->p99 / unit, "max", (double)self->maximum / unit);
 }
 
+static double mib(int64_t bytes) { return (double)bytes / (1024.0 * 1024.0); }
+
 json_t *tt_live_report_json(const struct tt_live_figures *figures) {
     return json_pack(
-        "{s:s,s:i,s:s,s:o,s:o,s:o,s:o,s:b,s:s,s:s,s:I}", "machine", figures->machine, "cores",
-        figures->cores, "date", figures->date, "generator_lag_ms", spread(&figures->lag_ns, 1e6),
-        "decision_late_ms", spread(&figures->decision_late_ns, 1e6), "start_late_ms",
+        "{s:s,s:i,s:s,s:f,s:o,s:o,s:o,s:o,s:b,s:s,s:s,s:I}", "machine", figures->machine, "cores",
+        figures->cores, "date", figures->date, "peak_memory_mib", mib(figures->peak_memory_bytes),
+        "generator_lag_ms", spread(&figures->lag_ns, 1e6), "decision_late_ms",
+        spread(&figures->decision_late_ns, 1e6), "start_late_ms",
         spread(&figures->start_late_ns, 1e6), "run_over_profile", spread(&figures->run_ppm, 1e6),
         "doubtful", figures->doubtful, "left_out", figures->left_out, "first_failure",
         figures->failure, "left_waiting", (json_int_t)figures->left_waiting);
@@ -40,6 +43,9 @@ void tt_live_report_table(const struct tt_live_figures *figures, struct tt_text 
                        (double)figures->run_ppm.p99 / 1e6);
     if (figures->left_out[0])
         tt_text_printf(out, "simulated only, and not done here: %s\n", figures->left_out);
+    if (figures->peak_memory_bytes > 0)
+        tt_text_printf(out, "at most %.1f MiB resident, with the load and the program itself\n",
+                       mib(figures->peak_memory_bytes));
     if (figures->left_waiting > 0)
         tt_text_printf(out,
                        "%lld requests were cancelled at the end: nothing happened to them any "

@@ -386,9 +386,11 @@ enum tt_err tt_live_run(const struct tt_live_run *run, struct tt_scenario_result
     tt_histogram_init(&self.lag_ns);
     tt_parker_be_punctual();
     describe(&self);
+    tt_machine_forget_peak_memory();
     enum tt_err err = tt_live_models_open(&self.world, run->scenario, run->outputs, run->stop, why);
     if (!err) {
         err = play_world(&self, why);
+        self.figures.peak_memory_bytes = tt_machine_peak_memory();
         tt_live_models_close(&self.world);
     }
     if (!err)

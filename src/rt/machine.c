@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <ftw.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,27 @@ char *tt_machine_date(char *out, size_t capacity) {
     if (strftime(out, capacity, "%Y-%m-%d", gmtime_r(&seconds, &day)) == 0)
         out[0] = '\0';
     return out;
+}
+
+int64_t tt_machine_peak_memory(void) {
+    FILE *file = fopen("/proc/self/status", "re");
+    char line[256];
+    long long kib = 0;
+    while (file && fgets(line, sizeof(line), file))
+        if (sscanf(line, "VmHWM: %lld kB", &kib) == 1)
+            break;
+    if (file)
+        fclose(file);
+    return kib * 1024;
+}
+
+void tt_machine_forget_peak_memory(void) {
+    malloc_trim(0); /* what others left behind is not this one's */
+    FILE *file = fopen("/proc/self/clear_refs", "we");
+    if (!file)
+        return;
+    fputs("5", file); /* proc(5): resets the peak to what is resident now */
+    fclose(file);
 }
 
 enum tt_err tt_machine_scratch(char *out_path, size_t capacity, struct tt_message *why) {

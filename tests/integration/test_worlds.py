@@ -147,6 +147,8 @@ class Worlds(unittest.TestCase):
         live = report["worlds"][2]["live"]
         self.assertGreater(live["cores"], 0)
         self.assertTrue(live["machine"] and live["date"])
+        self.assertGreater(live["peak_memory_mib"], 1)
+        self.assertLess(live["peak_memory_mib"], 100000)
         self.assertEqual(live["generator_lag_ms"]["count"], arrived.pop())
         self.assertIn("doubtful", live)
         text = page.read_text()
