@@ -116,7 +116,7 @@ static const struct tt_recorded_event *recorded_answer(struct carrying *self) {
     if (self->over)
         return NULL;
     const struct tt_recorded_event *event = look(self);
-    if (!event && (!self->recording->complete || self->recording->limited))
+    if (!event && !tt_recording_has_end(self->recording))
         self->over = true; /* the rest of the decision was cut off */
     return self->over ? NULL : event;
 }

@@ -84,7 +84,7 @@ static bool load(struct tt_replay_threads *self, int32_t index, bool needed) {
     if (event) {
         self->state.lost = event->lost;
         self->player.over = true;
-    } else if (!self->recording->complete || self->recording->limited) {
+    } else if (!tt_recording_has_end(self->recording)) {
         self->state.cut = !self->recording->complete;
         self->player.over = true;
     } else if (needed) {
@@ -120,7 +120,7 @@ static bool demand(struct tt_tape_player *player, int32_t index) {
 }
 
 void tt_replay_threads_finish(struct tt_replay_threads *self) {
-    if (!self->recording->complete || self->recording->limited)
+    if (!tt_recording_has_end(self->recording))
         return; /* they may have gone further than what is known of the domain */
     for (int32_t p = TT_PARTY_RANK; p < self->party_count; p++)
         while (!self->player.over && load(self, p, false))
@@ -207,7 +207,7 @@ static enum tt_err find_streams(struct tt_replay_threads *self, int32_t domain_s
     for (int32_t p = 0; !err && p < self->party_count; p++)
         if (self->parties[p].has_cursor)
             continue;
-        else if (self->recording->complete && !self->recording->limited)
+        else if (tt_recording_has_end(self->recording))
             err = wrong(self, self->recording->end_bytes,
                         "a thread that scheduled the domain is not in the recording", why);
         else { /* nothing of it was in the file before it ended */

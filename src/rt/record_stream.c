@@ -81,11 +81,6 @@ static uint8_t *put_arrival(uint8_t *to, int64_t now, const struct tt_arrival *a
     return tt_varint_put(to, 1 + tt_zigzag(arrival->deadline_at - now));
 }
 
-/* The request's cells, behind the arrival that ends at `to`, where they have room. */
-static uint8_t *put_cells(uint8_t *to, const struct tt_arrival *arrival) {
-    return arrival->spec_count ? tt_record_cells_put(to, arrival->specs, arrival->spec_count) : to;
-}
-
 /* Is there room for the arrival in the scratch? Else, without memory, the event is lost. */
 static bool reserve(struct tt_record_stream *self, const struct tt_arrival *arrival) {
     size_t bytes = GAP_BYTES + HEAD_BYTES;
@@ -103,26 +98,22 @@ static bool reserve(struct tt_record_stream *self, const struct tt_arrival *arri
     return true;
 }
 
+/* It came, or was refused; behind the arrival follow its cells, if it is of such. */
 static void arrived(struct tt_record_stream *self, const struct tt_event *event) {
+    static const enum tt_record_kind kinds[2][2] = {{TT_RECORD_ARRIVED, TT_RECORD_ARRIVED_CELLS},
+                                                    {TT_RECORD_REFUSED, TT_RECORD_REFUSED_CELLS}};
     const struct tt_arrival *arrival = event->arrival;
-    int64_t now = event->now, number = event->request->number;
+    bool is_in = event->kind == TT_EVENT_ARRIVED, is_of_cells = arrival->spec_count > 0;
     if (!reserve(self, arrival))
         return;
-    uint8_t *to =
-        begin(self, arrival->spec_count ? TT_RECORD_ARRIVED_CELLS : TT_RECORD_ARRIVED, now);
-    to = tt_varint_put(to, (uint64_t)(number - self->next_number));
-    if (put_scratch(self, put_cells(put_arrival(to, now, arrival), arrival), now))
-        self->next_number = number + 1;
-}
-
-static void refused(struct tt_record_stream *self, const struct tt_event *event) {
-    const struct tt_arrival *arrival = event->arrival;
-    int64_t now = event->now;
-    if (!reserve(self, arrival))
-        return;
-    uint8_t *to =
-        begin(self, arrival->spec_count ? TT_RECORD_REFUSED_CELLS : TT_RECORD_REFUSED, now);
-    put_scratch(self, put_cells(put_arrival(to, now, arrival), arrival), now);
+    uint8_t *to = begin(self, kinds[!is_in][is_of_cells], event->now);
+    if (is_in)
+        to = tt_varint_put(to, (uint64_t)(event->request->number - self->next_number));
+    to = put_arrival(to, event->now, arrival);
+    if (is_of_cells)
+        to = tt_record_cells_put(to, arrival->specs, arrival->spec_count);
+    if (put_scratch(self, to, event->now) && is_in)
+        self->next_number = event->request->number + 1;
 }
 
 static void told_of(struct tt_record_stream *self, enum tt_record_kind kind,
@@ -177,21 +168,30 @@ static int32_t subgraph_of_all(const struct tt_task *task) {
     return first;
 }
 
-static void run_cells(struct tt_record_stream *self, int64_t now, const struct tt_task *task) {
-    int32_t of_all = subgraph_of_all(task);
-    uint8_t *to = begin(self, TT_RECORD_RUN_CELLS, now);
+static uint8_t *put_place(uint8_t *to, const struct tt_task *task) {
     to = tt_varint_put(to, (uint64_t)task->executor);
     to = tt_varint_put(to, (uint64_t)task->model);
     to = tt_varint_put(to, (uint64_t)task->first_step);
-    to = tt_varint_put(to, (uint64_t)task->last_step);
+    return tt_varint_put(to, (uint64_t)task->last_step);
+}
+
+/* Whose the item is, by its distance from `*expected`: members mostly came one after the other. */
+static uint8_t *put_member(uint8_t *to, const struct tt_task_item *item, int64_t *expected) {
+    int64_t number = tt_request_arrival(item->request);
+    to = tt_varint_put(to, tt_zigzag(*expected - number));
+    *expected = number + 1;
+    return to;
+}
+
+static void run_cells(struct tt_record_stream *self, int64_t now, const struct tt_task *task) {
+    int32_t of_all = subgraph_of_all(task);
+    uint8_t *to = put_place(begin(self, TT_RECORD_RUN_CELLS, now), task);
     to = tt_varint_put(to, tt_zigzag(task->start_at - now));
     to = tt_varint_put(to, (uint64_t)of_all + 1);
     to = tt_varint_put(to, (uint64_t)task->count);
     int64_t expected = self->next_number - 1;
     for (int32_t i = 0; i < task->count; i++) {
-        int64_t number = tt_request_arrival(task->items[i].request);
-        to = tt_varint_put(to, tt_zigzag(expected - number));
-        expected = number + 1;
+        to = put_member(to, &task->items[i], &expected);
         if (of_all < 0)
             to = tt_varint_put(to, (uint64_t)tt_record_subgraph(&task->items[i]));
     }
@@ -204,22 +204,15 @@ static void run(struct tt_record_stream *self, int64_t now, const struct tt_task
         run_cells(self, now, task);
         return;
     }
-    uint8_t *to = begin(self, TT_RECORD_RUN, now);
-    to = tt_varint_put(to, (uint64_t)task->executor);
-    to = tt_varint_put(to, (uint64_t)task->model);
-    to = tt_varint_put(to, (uint64_t)task->first_step);
-    to = tt_varint_put(to, (uint64_t)task->last_step);
+    uint8_t *to = put_place(begin(self, TT_RECORD_RUN, now), task);
     to = tt_varint_put(to, (uint64_t)task->repeat);
     to = tt_varint_put(to, (uint64_t)task->walk);
     to = tt_varint_put(to, (uint64_t)task->length);
     to = tt_varint_put(to, tt_zigzag(task->start_at - now));
     to = tt_varint_put(to, (uint64_t)task->count);
     int64_t expected = self->next_number - 1;
-    for (int32_t i = 0; i < task->count; i++) {
-        int64_t number = tt_request_arrival(task->items[i].request);
-        to = tt_varint_put(to, tt_zigzag(expected - number));
-        expected = number + 1; /* members mostly came one after the other */
-    }
+    for (int32_t i = 0; i < task->count; i++)
+        to = put_member(to, &task->items[i], &expected);
     put_scratch(self, to, now);
 }
 
@@ -273,8 +266,8 @@ static void stops(struct tt_record_stream *self, enum tt_record_kind kind,
 static void observe(struct tt_observer *observer, const struct tt_event *event) {
     struct tt_record_stream *self = TT_CONTAINER_OF(observer, struct tt_record_stream, observer);
     switch (event->kind) {
-    case TT_EVENT_ARRIVED: arrived(self, event); break;
-    case TT_EVENT_REFUSED: refused(self, event); break;
+    case TT_EVENT_ARRIVED:
+    case TT_EVENT_REFUSED: arrived(self, event); break;
     case TT_EVENT_READY: told_of(self, TT_RECORD_READY, event); break;
     case TT_EVENT_CANCELLED: told_of(self, TT_RECORD_CANCELLED, event); break;
     case TT_EVENT_FINISHED: finished(self, event->now, event->task); break;

@@ -287,31 +287,35 @@ static void read_finished(struct tt_recording_cursor *self, struct tt_recorded_e
     event->fates = self->fates;
 }
 
-static void read_run(struct tt_recording_cursor *self, struct tt_recorded_event *event) {
+static void read_place(struct tt_recording_cursor *self, struct tt_recorded_event *event) {
     event->index = small(self, 0, INT32_MAX, "executor");
     event->model = small(self, 0, INT32_MAX, "model");
     event->first_step = small(self, 0, INT32_MAX, "first step");
     event->last_step = small(self, 0, INT32_MAX, "last step");
+}
+
+static void read_member(struct tt_recording_cursor *self, int32_t i, int64_t *expected) {
+    self->numbers[i] = *expected - around(self, FARTHEST, "request");
+    if (self->numbers[i] < 0 || self->numbers[i] > FARTHEST)
+        self->bad = "request";
+    *expected = self->numbers[i] + 1;
+}
+
+static void read_run(struct tt_recording_cursor *self, struct tt_recorded_event *event) {
+    read_place(self, event);
     event->repeat = small(self, 1, INT32_MAX, "repeat");
     event->walk = (enum tt_task_walk)small(self, 0, TT_WALK_ONCE, "walk");
     event->length = small(self, 0, INT32_MAX, "length");
     event->start_at = event->now + around(self, FARTHEST, "start_at");
     event->count = small(self, 1, TT_PROFILE_MAX_BATCH, "number of requests");
     int64_t expected = self->next_number - 1;
-    for (int32_t i = 0; i < event->count && !self->bad; i++) {
-        self->numbers[i] = expected - around(self, FARTHEST, "request");
-        if (self->numbers[i] < 0 || self->numbers[i] > FARTHEST)
-            self->bad = "request";
-        expected = self->numbers[i] + 1;
-    }
+    for (int32_t i = 0; i < event->count && !self->bad; i++)
+        read_member(self, i, &expected);
     event->numbers = self->numbers;
 }
 
 static void read_run_cells(struct tt_recording_cursor *self, struct tt_recorded_event *event) {
-    event->index = small(self, 0, INT32_MAX, "executor");
-    event->model = small(self, 0, INT32_MAX, "model");
-    event->first_step = small(self, 0, INT32_MAX, "first step");
-    event->last_step = small(self, 0, INT32_MAX, "last step");
+    read_place(self, event);
     event->repeat = 1;
     event->walk = TT_WALK_ONCE;
     event->start_at = event->now + around(self, FARTHEST, "start_at");
@@ -319,10 +323,7 @@ static void read_run_cells(struct tt_recording_cursor *self, struct tt_recorded_
     event->count = small(self, 1, TT_PROFILE_MAX_BATCH, "number of cells");
     int64_t expected = self->next_number - 1;
     for (int32_t i = 0; i < event->count && !self->bad; i++) {
-        self->numbers[i] = expected - around(self, FARTHEST, "request");
-        if (self->numbers[i] < 0 || self->numbers[i] > FARTHEST)
-            self->bad = "request";
-        expected = self->numbers[i] + 1;
+        read_member(self, i, &expected);
         self->subgraphs[i] =
             of_all < 0 ? small(self, 0, TT_CELL_GRAPH_MAX_CELLS, "subgraph") : of_all;
     }

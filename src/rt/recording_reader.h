@@ -29,6 +29,11 @@ struct tt_recording {
     char *name;
 };
 
+/* It has all that happened until serving ended. */
+static inline bool tt_recording_has_end(const struct tt_recording *self) {
+    return self->complete && !self->limited;
+}
+
 /* Errors: NOT_FOUND, IO, NO_MEMORY; INVALID: "NAME: offset N: what is wrong". */
 TT_MUST_CHECK enum tt_err tt_recording_open(const char *path, struct tt_recording *out_recording,
                                             struct tt_message *why);
