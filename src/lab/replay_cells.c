@@ -1,7 +1,8 @@
 #include "lab/replay_cells.h"
 
+#include "base/array.h"
+
 #include <stdlib.h>
-#include <string.h>
 
 enum { MOST_ROWS = 1 << 30 }; /* of all cells of a request */
 
@@ -55,21 +56,6 @@ enum tt_err tt_replay_cells_graph(const struct tt_step_model *model,
 
 /* ---- what arrived ---- */
 
-/* Room for `count` of `size` bytes; what is new is zero. */
-static bool reserve(void **array, int64_t *capacity, int64_t count, size_t size) {
-    if (count <= *capacity)
-        return true;
-    int64_t wanted = count > 2 * *capacity ? count : 2 * *capacity;
-    wanted = wanted < 256 ? 256 : wanted;
-    char *grown = realloc(*array, (size_t)wanted * size);
-    if (!grown)
-        return false;
-    memset(grown + (size_t)*capacity * size, 0, (size_t)(wanted - *capacity) * size);
-    *array = grown;
-    *capacity = wanted;
-    return true;
-}
-
 /* Is it one chain per step, each reading the one before, and at most one of each kind? (Neighbours
  * of one kind would be one block.) */
 static bool is_row(const struct tt_arrival *arrival, int32_t step_count) {
@@ -87,10 +73,9 @@ static bool is_row(const struct tt_arrival *arrival, int32_t step_count) {
 /* What the request says of its model. */
 static bool note_form(struct tt_replay_cells *self, int32_t number, int32_t step_count,
                       const struct tt_arrival *arrival) {
-    int64_t capacity = self->model_count;
-    if (!reserve((void **)&self->models, &capacity, number + 1, sizeof(*self->models)))
+    if (!tt_array_reserve((void **)&self->models, &self->model_capacity, number + 1,
+                          sizeof(*self->models)))
         return false;
-    self->model_count = (int32_t)capacity;
     struct tt_replay_cells_model *model = &self->models[number];
     if (model->form == TT_REPLAY_GRAPHS)
         return true;
@@ -121,10 +106,10 @@ enum tt_err tt_replay_cells_add(struct tt_replay_cells *self, int64_t arrival, i
     bool open_ended = false;
     for (int32_t i = 0; i < spec_count; i++)
         open_ended |= event->arrival.specs[i].open_ended;
-    if (!reserve((void **)&self->requests, &self->request_capacity, arrival + 1,
-                 sizeof(*self->requests)) ||
-        (open_ended && !reserve((void **)&self->ends, &self->end_capacity,
-                                self->end_count + spec_count, sizeof(*self->ends))) ||
+    if (!tt_array_reserve((void **)&self->requests, &self->request_capacity, arrival + 1,
+                          sizeof(*self->requests)) ||
+        (open_ended && !tt_array_reserve((void **)&self->ends, &self->end_capacity,
+                                         self->end_count + spec_count, sizeof(*self->ends))) ||
         !note_form(self, model, step_count, &event->arrival))
         return TT_ERR_NO_MEMORY;
     self->requests[arrival] =
@@ -184,19 +169,15 @@ static bool read(struct tt_replay_cells *self, int64_t arrival) {
     return tt_record_cells_get(&self->specs, &at, at + request->bytes, &what) == TT_OK;
 }
 
-int64_t tt_replay_cells_unknown(const struct tt_replay_cells *self) {
+int64_t tt_replay_cells_unknown(struct tt_replay_cells *self) {
     int64_t unknown = 0;
     for (int64_t i = 0; i < self->request_count; i++) {
         const int32_t *all = ends_of(self, i);
-        struct tt_record_cells specs = {0};
-        const uint8_t *at = self->requests[i].packed;
-        const char *what;
         bool is_unknown = false;
-        if (all && tt_record_cells_get(&specs, &at, at + self->requests[i].bytes, &what) == TT_OK)
-            for (int32_t s = 0; s < specs.count; s++)
-                is_unknown |= specs.specs[s].open_ended && all[s] <= 0;
+        int32_t count = all && read(self, i) ? self->specs.count : 0;
+        for (int32_t s = 0; s < count && !is_unknown; s++)
+            is_unknown = self->specs.specs[s].open_ended && all[s] <= 0;
         unknown += is_unknown;
-        tt_record_cells_fini(&specs);
     }
     return unknown;
 }
@@ -212,10 +193,9 @@ bool tt_replay_cells_given(struct tt_replay_cells *self, int64_t arrival,
     const int32_t *all = ends_of(self, arrival);
     if (!all)
         return true;
-    int64_t capacity = self->spec_end_capacity;
-    if (!reserve((void **)&self->spec_ends, &capacity, self->specs.count, sizeof(int32_t)))
+    if (!tt_array_reserve((void **)&self->spec_ends, &self->spec_end_capacity, self->specs.count,
+                          sizeof(*self->spec_ends)))
         return false;
-    self->spec_end_capacity = (int32_t)capacity;
     for (int32_t s = 0; s < self->specs.count; s++)
         self->spec_ends[s] = end_at(all[s]);
     out_given->ends = self->spec_ends;
@@ -236,7 +216,7 @@ int32_t tt_replay_cells_output(struct tt_replay_cells *self, int64_t arrival) {
 /* ---- models ---- */
 
 enum tt_replay_form tt_replay_cells_form(const struct tt_replay_cells *self, int32_t model) {
-    return model < self->model_count ? self->models[model].form : TT_REPLAY_NO_CELLS;
+    return model < self->model_capacity ? self->models[model].form : TT_REPLAY_NO_CELLS;
 }
 
 enum tt_step_kind tt_replay_cells_kind(const struct tt_replay_cells *self, int32_t model,
@@ -249,7 +229,7 @@ int32_t tt_replay_cells_longest(const struct tt_replay_cells *self, int32_t mode
 }
 
 void tt_replay_cells_fini(struct tt_replay_cells *self) {
-    for (int32_t m = 0; m < self->model_count; m++)
+    for (int32_t m = 0; m < self->model_capacity; m++)
         free(self->models[m].decodes);
     free(self->requests);
     free(self->ends);

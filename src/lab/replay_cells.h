@@ -25,11 +25,11 @@ struct tt_replay_cells {
     int64_t request_count, request_capacity;
     int32_t *ends; /* of those with open-ended chains, by spec; -n: not found yet, n cells done */
     int64_t end_count, end_capacity;
-    struct tt_replay_cells_model *models; /* [model_count], as far as they had requests */
-    int32_t model_count;
+    struct tt_replay_cells_model *models; /* [model_capacity]: zero, where one had no request */
+    int64_t model_capacity;
     struct tt_record_cells specs; /* of the request looked at last, */
     int32_t *spec_ends;           /* [spec_end_capacity]: and its ends */
-    int32_t spec_end_capacity;
+    int64_t spec_end_capacity;
 };
 
 /* The graph of the arrival's cells, the caller's. Errors: NO_MEMORY; INVALID: they are none that a
@@ -50,7 +50,7 @@ void tt_replay_cells_done(struct tt_replay_cells *self, int64_t arrival,
 void tt_replay_cells_rounds(struct tt_replay_cells *self, int64_t arrival, int32_t step,
                             int32_t rounds, bool ends);
 /* How many requests have chains whose ends were not found. */
-int64_t tt_replay_cells_unknown(const struct tt_replay_cells *self);
+int64_t tt_replay_cells_unknown(struct tt_replay_cells *self);
 /* What the arrival is made of, for a simulation; good until the next call. False: it has no cells.
  */
 bool tt_replay_cells_given(struct tt_replay_cells *self, int64_t arrival,

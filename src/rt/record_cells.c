@@ -1,5 +1,6 @@
 #include "rt/record_cells.h"
 
+#include "base/array.h"
 #include "rt/recording.h"
 
 #include <stdlib.h>
@@ -45,19 +46,6 @@ uint8_t *tt_record_cells_put(uint8_t *to, const struct tt_cell_spec *specs, int3
 
 /* ---- reading ---- */
 
-/* Room for `count` of `size` bytes. */
-static bool reserve(void **array, int32_t *capacity, int32_t count, size_t size) {
-    if (count <= *capacity)
-        return true;
-    int32_t wanted = count > 2 * (int64_t)*capacity ? count : 2 * *capacity;
-    void *grown = realloc(*array, (size_t)wanted * size);
-    if (!grown)
-        return false;
-    *array = grown;
-    *capacity = wanted;
-    return true;
-}
-
 /* A number from low to high. */
 static bool get(const uint8_t **at, const uint8_t *end, int64_t low, int64_t high,
                 int32_t *out_value) {
@@ -73,8 +61,8 @@ static enum tt_err get_sources(struct tt_record_cells *self, struct tt_cell_spec
     int64_t in_all = (int64_t)self->source_count + spec->source_count;
     if (spec->source_count > end - *from || in_all > INT32_MAX / 4) /* each takes a byte */
         return TT_ERR_INVALID;
-    if (!reserve((void **)&self->sources, &self->source_capacity, (int32_t)in_all,
-                 sizeof(*self->sources)))
+    if (!tt_array_reserve((void **)&self->sources, &self->source_capacity, in_all,
+                          sizeof(*self->sources)))
         return TT_ERR_NO_MEMORY;
     for (int32_t k = 0; k < spec->source_count; k++) {
         int32_t distance;
@@ -115,7 +103,7 @@ enum tt_err tt_record_cells_get(struct tt_record_cells *self, const uint8_t **at
     *out_what = "number of cells";
     if (!get(at, end, 1, TT_CELL_GRAPH_MAX_CELLS, &count) || count > end - *at)
         return TT_ERR_INVALID;
-    if (!reserve((void **)&self->specs, &self->capacity, count, sizeof(*self->specs)))
+    if (!tt_array_reserve((void **)&self->specs, &self->capacity, count, sizeof(*self->specs)))
         return TT_ERR_NO_MEMORY;
     self->count = count;
     self->source_count = 0;

@@ -17,7 +17,8 @@
 struct tt_record_cells {
     struct tt_cell_spec *specs; /* their sources are offsets while it is read, then pointers */
     int32_t *sources;
-    int32_t count, capacity, source_count, source_capacity;
+    int32_t count, source_count;
+    int64_t capacity, source_capacity;
 };
 
 /* The number of the item's subgraph within its request. */

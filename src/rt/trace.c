@@ -1,5 +1,6 @@
 #include "rt/trace.h"
 
+#include "base/array.h"
 #include "rt/trace_internal.h"
 
 #include <jansson.h>
@@ -17,18 +18,6 @@ static char *as_json(const char *name) {
     return text;
 }
 
-static bool grow(void **array, int32_t *capacity, int32_t count, size_t width) {
-    if (count < *capacity)
-        return true;
-    int32_t larger = *capacity ? *capacity * 2 : 16;
-    void *grown = realloc(*array, (size_t)larger * width);
-    if (!grown)
-        return false;
-    *array = grown;
-    *capacity = larger;
-    return true;
-}
-
 /* The number of the name, which is kept once; -1: no memory. Under the lock. */
 static int32_t intern(struct tt_trace *self, const char *name) {
     char *text = as_json(name);
@@ -37,8 +26,8 @@ static int32_t intern(struct tt_trace *self, const char *name) {
             free(text);
             return i;
         }
-    if (!text || !grow((void **)&self->names, &self->name_capacity, self->name_count,
-                       sizeof(*self->names))) {
+    if (!text || !tt_array_reserve((void **)&self->names, &self->name_capacity,
+                                   self->name_count + 1, sizeof(*self->names))) {
         free(text);
         return -1;
     }
@@ -194,8 +183,8 @@ static bool enter_domain(struct tt_trace *self, struct tt_trace_tap *tap,
     for (int32_t m = 0; m < model_capacity; m++)
         names[m] = -1;
     int32_t name = intern(self, policy);
-    if (name < 0 || !grow((void **)&self->policies, &self->domain_capacity, self->domain_count,
-                          sizeof(*self->policies)))
+    if (name < 0 || !tt_array_reserve((void **)&self->policies, &self->domain_capacity,
+                                      self->domain_count + 1, sizeof(*self->policies)))
         return false;
     tap->domain = self->domain_count;
     tap->last_run = -1;

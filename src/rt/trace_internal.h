@@ -44,9 +44,11 @@ struct tt_trace {
     struct tt_trace_tap *taps;
     int64_t records;
     char **names; /* as JSON strings, quotes included; of models, then of domains' policies too */
-    int32_t name_count, name_capacity;
+    int32_t name_count;
+    int64_t name_capacity;
     int32_t *policies; /* names, by domain */
-    int32_t domain_count, domain_capacity;
+    int32_t domain_count;
+    int64_t domain_capacity;
 };
 
 #endif
