@@ -4,14 +4,14 @@ import http.client
 import json
 import os
 import pathlib
-import re
 import socket
 import subprocess
 import sys
 import threading
 
+from server_process import READY
+
 PROGRAM = os.environ["TUTTI_PROGRAM"]
-READY = re.compile(r"http://(127\.0\.0\.1:\d+)")
 
 
 def make_two_models(folder):

@@ -161,7 +161,7 @@ def main():
             if code is None:
                 what = "did not come within %g s" % arguments.start_timeout
             give_up(
-                "waiting for `%s serve` to print a line with http://127.0.0.1:PORT: it %s; %s"
+                "waiting for `%s serve` to print `try: curl http://127.0.0.1:PORT`: it %s; %s"
                 % (arguments.tutti, what, server.said())
             )
         os.environ["TUTTI_HTTP"] = server.address
