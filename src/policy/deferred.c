@@ -197,32 +197,6 @@ static const struct tt_policy_ops deferred_ops = {
     .free = deferred_free,
 };
 
-static enum tt_err deferred_new(const struct tt_policy_setup *setup,
-                                struct tt_deferred_options *options, struct tt_policy **out_policy,
-                                struct tt_message *why) {
-    int32_t models = setup->domain->model_capacity;
-    int32_t executors = setup->domain->executor_capacity;
-    options->d_ctrl_ns = setup->d_ctrl_ns;
-    options->d_data_ns = setup->d_data_ns;
-    options->lateness_ns = setup->lateness_ns;
-    struct tt_policy *self = calloc(1, sizeof(*self));
-    if (self) {
-        self->domain = setup->domain;
-        self->changed = calloc((size_t)models, sizeof(*self->changed));
-        self->is_changed = calloc((size_t)models, sizeof(*self->is_changed));
-        bool ahead = setup->d_ctrl_ns > 0 || setup->d_data_ns > 0;
-        if (self->changed && self->is_changed &&
-            !tt_deferred_model_init(&self->model, models, options) &&
-            !tt_deferred_rank_init(&self->rank, models, executors, ahead)) {
-            *out_policy = self;
-            return TT_OK;
-        }
-    }
-    deferred_free(self);
-    return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d models and %d executors", models,
-                   executors);
-}
-
 enum { OFF, ON };
 #define SWITCH "off|on"
 
@@ -338,6 +312,16 @@ static struct tt_deferred_options published(enum tt_deferred_defer defer, const 
     };
 }
 
+static struct tt_deferred_options options_of(const struct tt_policy_kind *kind, const int64_t *v) {
+    if (kind == &tt_deferred_kind)
+        return ours(v);
+    if (kind == &tt_eager_kind)
+        return published(TT_DEFER_NONE, v);
+    if (kind == &tt_symphony_kind)
+        return published(TT_DEFER_FULL, v);
+    return published(TT_DEFER_TIMEOUT, v);
+}
+
 enum tt_err tt_deferred_options_parse(const struct tt_policy_kind *kind,
                                       const struct tt_option *given, int32_t count,
                                       struct tt_deferred_options *out_options,
@@ -351,35 +335,55 @@ enum tt_err tt_deferred_options_parse(const struct tt_policy_kind *kind,
     enum tt_err err = tt_options_parse(kind->options, kind->option_count, given, count, v, why);
     if (err)
         return err;
-    *out_options = kind == &tt_deferred_kind   ? ours(v)
-                   : kind == &tt_eager_kind    ? published(TT_DEFER_NONE, v)
-                   : kind == &tt_symphony_kind ? published(TT_DEFER_FULL, v)
-                                               : published(TT_DEFER_TIMEOUT, v);
+    *out_options = options_of(kind, v);
     return TT_OK;
+}
+
+static enum tt_err deferred_new(const struct tt_policy_kind *kind,
+                                const struct tt_policy_setup *setup, const int64_t *values,
+                                struct tt_policy **out_policy, struct tt_message *why) {
+    int32_t models = setup->domain->model_capacity;
+    int32_t executors = setup->domain->executor_capacity;
+    struct tt_deferred_options options = options_of(kind, values);
+    options.d_ctrl_ns = setup->d_ctrl_ns;
+    options.d_data_ns = setup->d_data_ns;
+    options.lateness_ns = setup->lateness_ns;
+    struct tt_policy *self = calloc(1, sizeof(*self));
+    if (self) {
+        self->domain = setup->domain;
+        self->changed = calloc((size_t)models, sizeof(*self->changed));
+        self->is_changed = calloc((size_t)models, sizeof(*self->is_changed));
+        bool ahead = setup->d_ctrl_ns > 0 || setup->d_data_ns > 0;
+        if (self->changed && self->is_changed &&
+            !tt_deferred_model_init(&self->model, models, &options) &&
+            !tt_deferred_rank_init(&self->rank, models, executors, ahead)) {
+            *out_policy = self;
+            return TT_OK;
+        }
+    }
+    deferred_free(self);
+    return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d models and %d executors", models,
+                   executors);
 }
 
 static enum tt_err deferred_create(const struct tt_policy_setup *setup, const int64_t *values,
                                    struct tt_policy **out_policy, struct tt_message *why) {
-    struct tt_deferred_options options = ours(values);
-    return deferred_new(setup, &options, out_policy, why);
+    return deferred_new(&tt_deferred_kind, setup, values, out_policy, why);
 }
 
 static enum tt_err eager_create(const struct tt_policy_setup *setup, const int64_t *values,
                                 struct tt_policy **out_policy, struct tt_message *why) {
-    struct tt_deferred_options options = published(TT_DEFER_NONE, values);
-    return deferred_new(setup, &options, out_policy, why);
+    return deferred_new(&tt_eager_kind, setup, values, out_policy, why);
 }
 
 static enum tt_err symphony_create(const struct tt_policy_setup *setup, const int64_t *values,
                                    struct tt_policy **out_policy, struct tt_message *why) {
-    struct tt_deferred_options options = published(TT_DEFER_FULL, values);
-    return deferred_new(setup, &options, out_policy, why);
+    return deferred_new(&tt_symphony_kind, setup, values, out_policy, why);
 }
 
 static enum tt_err timeout_create(const struct tt_policy_setup *setup, const int64_t *values,
                                   struct tt_policy **out_policy, struct tt_message *why) {
-    struct tt_deferred_options options = published(TT_DEFER_TIMEOUT, values);
-    return deferred_new(setup, &options, out_policy, why);
+    return deferred_new(&tt_timeout_kind, setup, values, out_policy, why);
 }
 
 const struct tt_policy_kind tt_deferred_kind = {
