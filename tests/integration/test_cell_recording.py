@@ -2,35 +2,29 @@
 """`tutti serve --record` of models of cells (chain, sequence to sequence, tree), and `tutti replay`: to the same
 decisions, under other policies, and of a file that lies."""
 import http.client
-import importlib.util
 import json
 import pathlib
 import random
 import re
 import shutil
 import signal
-import socket
-import struct
-import subprocess
 import sys
 import tempfile
 import threading
 import unittest
-import zlib
 
 sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
-from plain_client import PROGRAM, Server, get  # noqa: E402
+from needs import need  # noqa: E402
 
-if importlib.util.find_spec("onnx") is None:
-    print("skipped: this Python lacks onnx")
-    sys.exit(77)
+need("onnx")
 
 import test_cell_server as cells  # noqa: E402
+from plain_client import Server, get, vanish  # noqa: E402
+from recordings import replay, with_checksums  # noqa: E402
 
-HEADER_BYTES, BLOCK = 40, struct.Struct("<IIII")
 CLIENTS, EACH = 6, 30
 KINDS = dict(cells.KINDS, whole_seq2seq64=cells.random_tokens)
 
@@ -47,21 +41,6 @@ def make_models(folder):
     return models
 
 
-def replay(*arguments):
-    return subprocess.run(
-        [PROGRAM, "replay", *map(str, arguments)], capture_output=True, text=True, timeout=120
-    )
-
-
-def vanish(address, model, tensors):
-    """A client that goes without its answer."""
-    host, port = address.split(":")
-    content = cells.body(tensors).encode()
-    head = "POST /v2/models/%s/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
-    with socket.create_connection((host, int(port))) as client:
-        client.sendall((head % (model, len(content))).encode() + content)
-
-
 def load(address, models, seed):
     """Requests to all of them from several clients, some of which do not wait. Returns how many were answered."""
     answered = []
@@ -72,7 +51,7 @@ def load(address, models, seed):
         for _ in range(EACH):
             model = draw.choice(models)
             if draw.randrange(10) == 0:
-                vanish(address, model, KINDS[model](draw))
+                vanish(address, model, cells.body(KINDS[model](draw)))
             status, answer = cells.infer(client, model, KINDS[model](draw))
             assert status == 200, answer
             answered.append(model)
@@ -175,15 +154,8 @@ class AllKinds(unittest.TestCase):
         value = content.index(b"5", place)
         self.assertLess(value - place, 4)
         content[value] = ord("1")
-        at = HEADER_BYTES
-        while at < len(content):
-            mark, stream, size, _ = BLOCK.unpack_from(content, at)
-            behind = at + BLOCK.size
-            crc = zlib.crc32(content[behind : behind + size], zlib.crc32(content[at : at + 12]))
-            BLOCK.pack_into(content, at, mark, stream, size, crc)
-            at = behind + size
         lying = folder / "lying.rec"
-        lying.write_bytes(content)
+        lying.write_bytes(with_checksums(content))
         answer = replay(lying)
         self.assertEqual(answer.returncode, 1, answer.stderr)
         self.assertIn("the next one differs", answer.stdout)

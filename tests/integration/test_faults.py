@@ -3,7 +3,6 @@
 ten times more load than it can carry, limits that are met. Whatever happens, every request is answered,
 refused with a reason, or its client has gone, and the counters say so."""
 import http.client
-import importlib.util
 import json
 import pathlib
 import random
@@ -18,10 +17,9 @@ sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
-missing = [m for m in ("numpy", "onnx", "tritonclient") if importlib.util.find_spec(m) is None]
-if missing:
-    print("skipped: this Python lacks " + ", ".join(missing))
-    sys.exit(77)
+from needs import need  # noqa: E402
+
+need("numpy", "onnx", "tritonclient")
 
 import numpy as np  # noqa: E402
 from control_case import ControlCase, adder, slow  # noqa: E402

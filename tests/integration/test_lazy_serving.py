@@ -4,7 +4,6 @@ policy lazy. The server's own trace shows a batch preempted at a boundary, newco
 one; and every answer is what the request gets when it is alone."""
 import collections
 import http.client
-import importlib.util
 import json
 import os
 import pathlib
@@ -21,6 +20,7 @@ sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
+from needs import needing  # noqa: E402
 from plain_client import Server, get  # noqa: E402
 
 SEED = int(os.environ.get("TUTTI_TEST_SEED", "8"))
@@ -80,7 +80,7 @@ def ask(client, model, body):
     return json.loads(text)["outputs"][0]["data"]
 
 
-@unittest.skipUnless(importlib.util.find_spec("onnx"), "this Python lacks onnx")
+@needing("onnx")
 class LazyServing(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """`tutti load` against `tutti serve`, and against a server that misbehaves on purpose."""
 import csv
-import importlib.util
 import io
 import json
 import os
@@ -17,7 +16,12 @@ import unittest
 import urllib.request
 import xml.etree.ElementTree as xml
 
+sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "python"))
+
+from needs import needing  # noqa: E402
+
 PROGRAM = os.environ["TUTTI_PROGRAM"]
 OUTCOMES = ("ok", "late", "rejected", "failed", "timed_out", "broken", "cancelled", "unfinished")
 METADATA = {
@@ -507,11 +511,10 @@ class BadRequests(LoadCase):
                 self.assert_refused(server.url, "--model", "echo", says="metadata")
 
 
+@needing("onnx")
 class AgainstTutti(LoadCase):
     @classmethod
     def setUpClass(cls):
-        if importlib.util.find_spec("onnx") is None:
-            raise unittest.SkipTest("this Python lacks onnx")
         cls.models = tempfile.TemporaryDirectory()
         cls.addClassCleanup(cls.models.cleanup)
         subprocess.run(

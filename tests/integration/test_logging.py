@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """What `tutti serve` writes to standard error: its forms and levels, at the start and changed while it runs."""
-import importlib.util
 import json
 import pathlib
 import re
@@ -14,9 +13,9 @@ sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
-if importlib.util.find_spec("onnx") is None:
-    print("skipped: this Python lacks onnx")
-    sys.exit(77)
+from needs import need  # noqa: E402
+
+need("onnx")
 
 from plain_client import PROGRAM, Server, ask, get, infer_body, make_two_models  # noqa: E402
 

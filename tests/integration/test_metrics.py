@@ -15,9 +15,9 @@ sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
-if importlib.util.find_spec("onnx") is None:
-    print("skipped: this Python lacks onnx")
-    sys.exit(77)
+from needs import need  # noqa: E402
+
+need("onnx")
 
 from plain_client import Server, ask, get, load, make_two_models  # noqa: E402
 

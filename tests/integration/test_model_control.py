@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
 """Models that come and go while the program serves: the modes, loading, versions, warm-up, statistics
 and settings, by the unmodified tritonclient and by hand."""
-import http.client
-import importlib.util
 import json
 import os
 import pathlib
@@ -15,10 +13,9 @@ sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
-missing = [m for m in ("numpy", "onnx", "tritonclient") if importlib.util.find_spec(m) is None]
-if missing:
-    print("skipped: this Python lacks " + ", ".join(missing))
-    sys.exit(77)
+from needs import need  # noqa: E402
+
+need("numpy", "onnx", "tritonclient")
 
 import tritonclient.http as triton  # noqa: E402
 from control_case import ControlCase, Repository, adder, slow  # noqa: E402

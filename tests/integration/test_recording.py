@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
 """`tutti serve --record` under load, and `tutti replay` of what it wrote: whole, cut, damaged, short of disk."""
-import importlib.util
 import json
-import os
 import pathlib
 import resource
 import signal
@@ -16,17 +14,11 @@ sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
+from needs import need  # noqa: E402
 from plain_client import PROGRAM, Server, ask, get, load, make_two_models  # noqa: E402
+from recordings import replay  # noqa: E402
 
-if importlib.util.find_spec("onnx") is None:
-    print("skipped: this Python lacks onnx")
-    sys.exit(77)
-
-
-def replay(*arguments):
-    return subprocess.run(
-        [PROGRAM, "replay", *map(str, arguments)], capture_output=True, text=True, timeout=120
-    )
+need("onnx")
 
 
 class Replay(unittest.TestCase):

@@ -1,36 +1,24 @@
 #!/usr/bin/env python3
 """`tutti serve --record` with `--scheduler-threads`: under load with deadlines, replayed to the same decisions and under
 other policies; and recordings of threads that were cut, ended at a limit, or tell something else than what was."""
-import importlib.util
 import json
 import pathlib
 import shutil
 import signal
-import struct
-import subprocess
 import sys
 import tempfile
 import unittest
-import zlib
 
 sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
-from plain_client import PROGRAM, Server, ask, get, load, make_two_models  # noqa: E402
+import recordings  # noqa: E402
+from needs import need  # noqa: E402
+from plain_client import Server, ask, get, load, make_two_models  # noqa: E402
+from recordings import blocks, replay, thread_streams, turn_events, turns  # noqa: E402
 
-if importlib.util.find_spec("onnx") is None:
-    print("skipped: this Python lacks onnx")
-    sys.exit(77)
-
-HEADER, BLOCK, END = 40, 16, 0xFFFFFFFE
-GAP, THREAD, TURN = 14, 15, 16
-
-
-def replay(*arguments):
-    return subprocess.run(
-        [PROGRAM, "replay", *map(str, arguments)], capture_output=True, text=True, timeout=120
-    )
+need("onnx")
 
 
 def make_models(folder):
@@ -38,69 +26,6 @@ def make_models(folder):
     models = make_two_models(folder)
     shutil.copytree(models / "quick", models / "second")
     return models
-
-
-def blocks(content):
-    """Where each block's payload is, and of which stream."""
-    at = HEADER
-    while at < len(content):
-        _, stream, size, _ = struct.unpack_from("<4I", content, at)
-        yield stream, at + BLOCK, size
-        at += BLOCK + size
-
-
-def varint(content, at):
-    value = shift = 0
-    while True:
-        byte = content[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            return value, at
-
-
-def thread_streams(content):
-    """Stream numbers by party: 0 the domain's part, 1 the rank thread, then the model threads."""
-    found = {}
-    for stream, at, size in blocks(content):
-        if size and content[at] == THREAD and stream not in found.values():
-            _, at = varint(content, at + 1)
-            _, at = varint(content, at)
-            found[varint(content, at)[0]] = stream
-    return found
-
-
-def turn_events(content, stream):
-    """Of each turn of a thread's stream: where its event is, where its numbers are, and how many bytes these are."""
-    first = True
-    for of, at, size in blocks(content):
-        end = at + size
-        while of == stream and at < end:
-            event, kind = at, content[at]
-            _, at = varint(content, at + 1)
-            if kind == THREAD:
-                assert first
-                for _ in range(3):
-                    _, at = varint(content, at)
-            else:
-                assert kind == TURN, kind
-                count, at = varint(content, at)
-                yield event, at, count
-                at += count
-            first = False
-
-
-def turns(content, stream):
-    """Only the numbers: two bytes of a checksum come first."""
-    return [(at, count) for _, at, count in turn_events(content, stream)]
-
-
-def with_checksums(content):
-    for _, at, size in blocks(bytes(content)):
-        crc = zlib.crc32(content[at : at + size], zlib.crc32(content[at - BLOCK : at - 4]))
-        struct.pack_into("<I", content, at - 4, crc)
-    return content
 
 
 class Recorded:
@@ -178,7 +103,7 @@ class TwoThreads(Recorded, unittest.TestCase):
         content = bytearray(self.content)
         change(content)
         path = self.folder / name
-        path.write_bytes(with_checksums(content))
+        path.write_bytes(recordings.with_checksums(content))
         return replay(path)
 
     def assert_differs(self, answer, *says):
@@ -233,7 +158,7 @@ class TwoThreads(Recorded, unittest.TestCase):
             for at in (found[len(found) // 2], found[-1]):
 
                 def change(content):
-                    content[at] = GAP
+                    content[at] = recordings.GAP
 
                 answer = self.altered("gap.rec", change)
                 self.assertEqual(answer.returncode, 0, (party, answer.stderr))
@@ -268,9 +193,10 @@ class TwoThreads(Recorded, unittest.TestCase):
         self.assert_differs(self.altered("many.rec", many), "others took of it")
 
     def test_cut_anywhere(self):
+        head = recordings.HEADER_BYTES
         for part in range(1, 16):
             path = self.folder / "cut.rec"
-            path.write_bytes(self.content[: HEADER + (len(self.content) - HEADER) * part // 16])
+            path.write_bytes(self.content[: head + (len(self.content) - head) * part // 16])
             answer = replay(path, "--check")
             self.assertEqual(answer.returncode, 0, answer.stderr)
             self.assertIn("the file was cut", answer.stderr)
@@ -284,7 +210,7 @@ class TwoThreads(Recorded, unittest.TestCase):
         answer = replay(path, "--check")
         self.assertEqual((answer.returncode, answer.stderr), (0, ""))
         stream, _, size = list(blocks(path.read_bytes()))[-1]
-        self.assertEqual((stream, size), (END, 0))
+        self.assertEqual((stream, size), (recordings.END_STREAM, 0))
 
     def test_models_that_come_and_go(self):
         path = self.folder / "control.rec"

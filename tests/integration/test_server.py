@@ -1,20 +1,18 @@
 #!/usr/bin/env python3
 """The unmodified tritonclient against the program (tests/python), on models made for it."""
-import importlib.util
 import os
 import pathlib
 import subprocess
 import sys
 
+sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "python"))
 PROGRAM = pathlib.Path(os.environ["TUTTI_PROGRAM"])
 
-missing = [
-    name for name in ("numpy", "onnx", "tritonclient") if importlib.util.find_spec(name) is None
-]
-if missing:
-    print("skipped: this Python lacks " + ", ".join(missing))
-    sys.exit(77)
+from needs import need  # noqa: E402
+
+need("numpy", "onnx", "tritonclient")
 sys.exit(
     subprocess.call(
         [

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
 """S6: a server whose deferred domains are scheduled on threads of their own, under the tests that ask from many clients
 at once, and stopped under load."""
-import importlib.util
 import os
 import pathlib
 import subprocess
 import sys
 
+sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "python"))
 PROGRAM = pathlib.Path(os.environ["TUTTI_PROGRAM"])
 
-missing = [name for name in ("numpy", "onnx", "tritonclient") if importlib.util.find_spec(name) is None]
-if missing:
-    print("skipped: this Python lacks " + ", ".join(missing))
-    sys.exit(77)
+from needs import need  # noqa: E402
+
+need("numpy", "onnx", "tritonclient")
 runner = str(ROOT / "tests" / "python" / "run_server_tests.py")
 models = str(PROGRAM.parent / "test-models-threads")
 flags = ["--serve-flag=--scheduler-threads", "--serve-flag=3"]

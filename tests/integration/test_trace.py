@@ -2,7 +2,6 @@
 """`tutti experiment --trace` and GET /v2/debug/trace: what Perfetto loads is well formed and says what happened."""
 import collections
 import csv
-import importlib.util
 import json
 import pathlib
 import signal
@@ -15,6 +14,7 @@ sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
+from needs import needing  # noqa: E402
 from plain_client import PROGRAM, Server, get, load, make_two_models  # noqa: E402
 
 EXPERIMENT = """
@@ -129,7 +129,7 @@ class Experiment(unittest.TestCase):
         self.assertIn("--trace", answer.stderr)
 
 
-@unittest.skipUnless(importlib.util.find_spec("onnx"), "this Python lacks onnx")
+@needing("onnx")
 class OfAServer(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

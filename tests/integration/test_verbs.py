@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """Every verb as a person meets it: help, bad requests in one line with exit code 2, good ones with 0."""
-import importlib.util
 import json
 import os
 import pathlib
@@ -10,7 +9,12 @@ import sys
 import tempfile
 import unittest
 
+sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "python"))
+
+from needs import needing  # noqa: E402
+
 PROGRAM = os.environ["TUTTI_PROGRAM"]
 VERBS = ("serve", "models", "profile", "slice", "experiment", "reproduce", "load", "top", "bench")
 MODELS = None
@@ -107,11 +111,10 @@ class BadRequests(unittest.TestCase):
         self.assert_refused("profile", "/tmp", "--link-gb-per-s", "0", says="--link-gb-per-s wants")
 
 
+@needing("onnx")
 class Models(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        if importlib.util.find_spec("onnx") is None:
-            raise unittest.SkipTest("this Python lacks onnx")
         cls.folder = tempfile.TemporaryDirectory()
         cls.models = pathlib.Path(cls.folder.name)
         subprocess.run(

@@ -2,7 +2,6 @@
 """One experiment in virtual time, on emulated devices and on real models: the same requests, each ends once; and what
 cannot be run is refused with what would be right. Nothing here asserts how long anything takes."""
 import csv
-import importlib.util
 import json
 import os
 import pathlib
@@ -14,14 +13,15 @@ import tempfile
 import time
 import unittest
 
+sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "python"))
 PROGRAM = os.environ["TUTTI_PROGRAM"]
 WORLDS = ("simulated", "emulated", "real")
 
-missing = [name for name in ("numpy", "onnx") if importlib.util.find_spec(name) is None]
-if missing:
-    print("skipped: this Python lacks " + ", ".join(missing))
-    sys.exit(77)
+from needs import need  # noqa: E402
+
+need("numpy", "onnx")
 
 MLP = """title: "small <1>"
 repository: "models"

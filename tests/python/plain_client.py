@@ -105,10 +105,10 @@ def ask(address, model, count, timeouts=(None,)):
     return codes
 
 
-def vanish(address, model):
+def vanish(address, model, body=None):
     """A client that sends a request and goes without its answer."""
     host, port = address.split(":")
-    body = infer_body().encode()
+    body = (body or infer_body()).encode()
     head = "POST /v2/models/%s/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
     with socket.create_connection((host, int(port))) as client:
         client.sendall((head % (model, len(body))).encode() + body)

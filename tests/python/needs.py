@@ -1,0 +1,31 @@
+"""What a test needs of the Python that runs it. One that cannot be done here says why and counts as skipped."""
+import importlib.util
+import sys
+import unittest
+
+SKIPPED = 77  # ctest's SKIP_RETURN_CODE
+
+
+def skip(why):
+    """Ends the whole program."""
+    print("skipped: " + why)
+    sys.exit(SKIPPED)
+
+
+def lacking(modules):
+    """What to say of those that are not here; empty where all are."""
+    missing = [name for name in modules if importlib.util.find_spec(name) is None]
+    return "this Python lacks " + ", ".join(missing) if missing else ""
+
+
+def need(*modules):
+    """Ends the whole program where one of them is missing."""
+    why = lacking(modules)
+    if why:
+        skip(why)
+
+
+def needing(*modules):
+    """Decorates a class whose tests are skipped where one of them is missing."""
+    why = lacking(modules)
+    return unittest.skipIf(why, why)
