@@ -6,8 +6,8 @@
 
 #include "base/instant.h"
 #include "base/prng.h"
-#include "rt/recorder.h"
 #include "sim/simulation.h"
+#include "unit/lab/recorded_policy.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,25 +86,7 @@ static inline enum tt_err world_policy(void *context, struct tt_mechanism *mecha
                                     .lateness_ns = w->lateness_ns,
                                     .options = w->options,
                                     .option_count = w->option_count};
-    enum tt_err err = tt_policy_create(mechanism, w->policy, &setup, why);
-    if (err || !w->recorder)
-        return err;
-    struct tt_record_domain domain = {
-        .policy = (char *)w->policy,
-        .option_count = w->option_count,
-        .limits = {.model_capacity = mechanism->model_capacity,
-                   .executor_capacity = mechanism->executor_capacity,
-                   .max_batch = mechanism->executors[0].tasks[0].capacity,
-                   .depth = mechanism->executors[0].depth,
-                   .request_limit = mechanism->requests.limit,
-                   .has_rules = true},
-        .d_ctrl_ns = setup.d_ctrl_ns,
-        .d_data_ns = setup.d_data_ns,
-        .lateness_ns = setup.lateness_ns};
-    for (int32_t i = 0; i < w->option_count; i++)
-        domain.options[i] = w->options[i];
-    struct tt_recorder_stream *stream;
-    return tt_recorder_add(w->recorder, mechanism, &domain, &stream, why);
+    return recorded_policy_create(mechanism, w->policy, &setup, w->recorder, why);
 }
 
 static inline void world_model(struct recorded_world *w, int32_t m) {

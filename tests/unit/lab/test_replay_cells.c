@@ -5,8 +5,8 @@
 #include "base/prng.h"
 #include "base/text.h"
 #include "lab/replay.h"
-#include "rt/recorder.h"
 #include "sim/simulation.h"
+#include "unit/lab/recorded_policy.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -76,22 +76,7 @@ static enum tt_err make_policy(void *context, struct tt_mechanism *mechanism,
     struct world *w = context;
     struct tt_policy_setup setup = {
         .domain = mechanism, .options = w->options, .option_count = w->option_count};
-    enum tt_err err = tt_policy_create(mechanism, w->policy, &setup, why);
-    if (err || !w->recorder)
-        return err;
-    struct tt_record_domain domain = {
-        .policy = (char *)w->policy,
-        .option_count = w->option_count,
-        .limits = {.model_capacity = mechanism->model_capacity,
-                   .executor_capacity = mechanism->executor_capacity,
-                   .max_batch = mechanism->executors[0].tasks[0].capacity,
-                   .depth = mechanism->executors[0].depth,
-                   .request_limit = mechanism->requests.limit,
-                   .has_rules = true}};
-    for (int32_t i = 0; i < w->option_count; i++)
-        domain.options[i] = w->options[i];
-    struct tt_recorder_stream *stream;
-    return tt_recorder_add(w->recorder, mechanism, &domain, &stream, why);
+    return recorded_policy_create(mechanism, w->policy, &setup, w->recorder, why);
 }
 
 static void make_models(struct world *w) {

@@ -5,6 +5,7 @@
 #include "lab/replay.h"
 #include "rt/recorder.h"
 #include "rt/threaded_policy.h"
+#include "unit/rt/lone_carrier.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,20 +18,6 @@
 enum { PARTIES = 3 };
 
 static char path[64];
-
-static void start(void *context, int64_t now, struct tt_task *task) {
-    (void)now;
-    *(struct tt_task **)context = task;
-}
-
-static void stop(void *context, int64_t now, int32_t executor) {
-    (void)context, (void)now, (void)executor;
-}
-
-static void ended(void *context, int64_t now, struct tt_request *request, enum tt_ending ending,
-                  enum tt_drop_reason reason) {
-    (void)context, (void)now, (void)request, (void)ending, (void)reason;
-}
 
 static void wake(void *context) { (void)context; }
 
@@ -89,8 +76,7 @@ static void record(int32_t threads) {
                                   .slo_ns = TT_S,
                                   .max_batch = 1};
     struct tt_task *running = NULL;
-    struct tt_carrier carrier = {
-        .context = &running, .start = start, .yield = stop, .abort = stop, .ended = ended};
+    struct tt_carrier carrier = lone_carrier(&running);
     struct tt_mechanism mechanism;
     struct tt_recorder *recorder;
     open_recorder(&recorder);

@@ -169,6 +169,18 @@ static inline void make_cells_under(const char *name, enum cell_kind kind, const
         write_bytes(name, "config.pbtxt", config, strlen(config));
 }
 
+struct cell_variant {
+    const char *name;
+    enum cell_kind kind;
+    const char *policy, *config;
+};
+
+static inline void make_variants(const struct cell_variant *variants, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        make_cells_under(variants[i].name, variants[i].kind, variants[i].policy,
+                         variants[i].config);
+}
+
 /* Each beside the same one under other policies. */
 static inline void make_cell_models(void) {
     static const char serial[] = "policy { name: 'serial' }",
@@ -177,16 +189,17 @@ static inline void make_cell_models(void) {
                       lazy[] = "policy { name: 'lazy' }",
                       narrow[] = "policy { name: 'cellular' option { key: 'max_tasks' value: '1' "
                                  "} }";
-    make_cells_under("chain", CHAIN, "", NULL);
-    make_cells_under("chain_serial", CHAIN, serial, NULL);
-    make_cells_under("chain_window", CHAIN, window, NULL);
-    make_cells_under("chain_lazy", CHAIN, lazy, NULL);
-    make_cells_under("seq2seq", SEQ2SEQ, "", NULL);
-    make_cells_under("seq2seq_narrow", SEQ2SEQ, narrow, NULL);
-    make_cells_under("seq2seq_window", SEQ2SEQ, window, NULL);
-    make_cells_under("seq2seq_lazy", SEQ2SEQ, lazy, NULL);
-    make_cells_under("tree", TREE, "", NULL);
-    make_cells_under("tree_serial", TREE, serial, NULL);
+    static const struct cell_variant variants[] = {{"chain", CHAIN, "", NULL},
+                                                   {"chain_serial", CHAIN, serial, NULL},
+                                                   {"chain_window", CHAIN, window, NULL},
+                                                   {"chain_lazy", CHAIN, lazy, NULL},
+                                                   {"seq2seq", SEQ2SEQ, "", NULL},
+                                                   {"seq2seq_narrow", SEQ2SEQ, narrow, NULL},
+                                                   {"seq2seq_window", SEQ2SEQ, window, NULL},
+                                                   {"seq2seq_lazy", SEQ2SEQ, lazy, NULL},
+                                                   {"tree", TREE, "", NULL},
+                                                   {"tree_serial", TREE, serial, NULL}};
+    make_variants(variants, TT_COUNT(variants));
 }
 
 /* C7: those of the baselines, and with two executors of the model's own. */
@@ -195,19 +208,21 @@ static inline void make_cell_baselines(void) {
                                  "'width' value: '5' } }",
                       merged[] = "policy { name: 'merged' option { key: 'max_requests' value: "
                                  "'5' } }",
+                      all[] = "policy { name: 'merged' }",
                       two[] = "instance_group { count: 2 kind: KIND_CPU }";
-    make_cells_under("chain_padded", CHAIN, padded, NULL);
-    make_cells_under("chain_merged", CHAIN, merged, NULL);
-    make_cells_under("chain_two", CHAIN, "", two);
-    make_cells_under("chain_padded_two", CHAIN, padded, two);
-    make_cells_under("seq2seq_padded", SEQ2SEQ, padded, NULL);
-    make_cells_under("seq2seq_merged", SEQ2SEQ, merged, NULL);
-    make_cells_under("seq2seq_two", SEQ2SEQ, "", two);
-    make_cells_under("seq2seq_padded_two", SEQ2SEQ, padded, two);
-    make_cells_under("tree_merged", TREE, merged, NULL);
-    make_cells_under("tree_merged_all", TREE, "policy { name: 'merged' }", NULL);
-    make_cells_under("tree_merged_two", TREE, merged, two);
-    make_cells_under("tree_two", TREE, "", two);
+    static const struct cell_variant variants[] = {{"chain_padded", CHAIN, padded, NULL},
+                                                   {"chain_merged", CHAIN, merged, NULL},
+                                                   {"chain_two", CHAIN, "", two},
+                                                   {"chain_padded_two", CHAIN, padded, two},
+                                                   {"seq2seq_padded", SEQ2SEQ, padded, NULL},
+                                                   {"seq2seq_merged", SEQ2SEQ, merged, NULL},
+                                                   {"seq2seq_two", SEQ2SEQ, "", two},
+                                                   {"seq2seq_padded_two", SEQ2SEQ, padded, two},
+                                                   {"tree_merged", TREE, merged, NULL},
+                                                   {"tree_merged_all", TREE, all, NULL},
+                                                   {"tree_merged_two", TREE, merged, two},
+                                                   {"tree_two", TREE, "", two}};
+    make_variants(variants, TT_COUNT(variants));
 }
 
 #endif

@@ -177,16 +177,31 @@ static void ask_alone(struct client *client, const char *alone, bool trees, stru
     }
 }
 
+/* The same requests, without what they got. */
+static void ask_again(struct ask *asks, const struct ask *alone) {
+    memcpy(asks, alone, REQUESTS * sizeof(*asks));
+    for (int i = 0; i < REQUESTS; i++) {
+        memset(asks[i].bytes, 0, sizeof(asks[i].bytes));
+        asks[i].size_bytes = 0;
+    }
+}
+
+static void expect_answer(const char *name, int i, const struct ask *ask, const struct ask *alone) {
+    if (ask->err)
+        fail_msg("%s: request %d: %s", name, i, ask->why);
+    if (ask->size_bytes != alone->size_bytes ||
+        memcmp(ask->bytes, alone->bytes, alone->size_bytes) != 0)
+        fail_msg("%s: request %d is not what it is alone", name, i);
+}
+
 /* Bursts of random sizes, some of whose requests are cancelled on the way. */
 static void expect_same(struct client *client, const char *name, const struct ask *alone,
                         struct tt_prng *random) {
     static struct ask asks[REQUESTS];
     int cancelled = 0;
     struct tt_served_model *model = find(client, name);
-    memcpy(asks, alone, sizeof(asks));
+    ask_again(asks, alone);
     for (int i = 0; i < REQUESTS; i++) {
-        memset(asks[i].bytes, 0, sizeof(asks[i].bytes));
-        asks[i].err = TT_OK;
         send(client, model, &asks[i]);
         if (tt_prng_below(random, 6) == 0) {
             int victim = (int)tt_prng_below(random, (uint64_t)i + 1);
@@ -201,11 +216,7 @@ static void expect_same(struct client *client, const char *name, const struct as
         cancelled += asks[i].err == TT_ERR_CANCELLED;
         if (asks[i].err == TT_ERR_CANCELLED)
             continue;
-        if (asks[i].err)
-            fail_msg("%s: request %d: %s", name, i, asks[i].why);
-        if (asks[i].size_bytes != alone[i].size_bytes ||
-            memcmp(asks[i].bytes, alone[i].bytes, asks[i].size_bytes) != 0)
-            fail_msg("%s: request %d is not what it is alone", name, i);
+        expect_answer(name, i, &asks[i], &alone[i]);
     }
     assert_true(cancelled < REQUESTS / 2);
 }
@@ -289,7 +300,7 @@ static void test_offender_alone(void **state) {
         const char *name = names[k];
         bool trees = strncmp(name, "tree", 4) == 0;
         ask_alone(&client, name, trees, alone, &random);
-        memcpy(asks, alone, sizeof(asks));
+        ask_again(asks, alone);
         for (int i = 0; i < REQUESTS; i++) {
             if (i % 7 == 3)
                 asks[i].words[tt_prng_below(&random, (uint64_t)(asks[i].length + 1) / 2)] = WORDS;
@@ -303,9 +314,7 @@ static void test_offender_alone(void **state) {
                     fail_msg("it is said: %s", asks[i].why);
                 continue;
             }
-            if (asks[i].err)
-                fail_msg("%s", asks[i].why);
-            assert_memory_equal(asks[i].bytes, alone[i].bytes, alone[i].size_bytes);
+            expect_answer(name, i, &asks[i], &alone[i]);
         }
     }
     client_close(&client);
@@ -394,7 +403,7 @@ static void test_shared_session(void **state) {
         wait_until(&client, 0);
         assert_ptr_equal(session_of(&client, stays), session_of(&client, comes));
         assert_ptr_not_equal(session_of(&client, stays), session_of(&client, "chain_other"));
-        memcpy(asks, alone, sizeof(asks));
+        ask_again(asks, alone);
         for (int i = 0; i < REQUESTS; i++) {
             send(&client, find(&client, i % 2 ? stays : comes), &asks[i]);
             if (i == REQUESTS / 2)
@@ -403,11 +412,8 @@ static void test_shared_session(void **state) {
                 stays = comes;
         }
         wait_until(&client, 0);
-        for (int i = 0; i < REQUESTS; i++) {
-            if (asks[i].err)
-                fail_msg("%s", asks[i].why);
-            assert_memory_equal(asks[i].bytes, alone[i].bytes, alone[i].size_bytes);
-        }
+        for (int i = 0; i < REQUESTS; i++)
+            expect_answer("one of chain's twins", i, &asks[i], &alone[i]);
     }
     client_close(&client);
 }
@@ -553,12 +559,12 @@ static void test_lazy_pads_nothing(void **state) {
         assert_int_equal(tt_counter_get(&stats->batches), REQUESTS); /* no boundary without news */
         assert_int_equal(tt_counter_get(&stats->rows), REQUESTS);
         int64_t least = cells_run(model);
-        memcpy(asks, alone, sizeof(asks));
+        ask_again(asks, alone);
         for (int i = 0; i < REQUESTS; i++)
             send(&client, model, &asks[i]);
         wait_until(&client, 0);
         for (int i = 0; i < REQUESTS; i++)
-            assert_memory_equal(asks[i].bytes, alone[i].bytes, alone[i].size_bytes);
+            expect_answer(names[k], i, &asks[i], &alone[i]);
         assert_int_equal(cells_run(model), 2 * least);
         assert_true(tt_counter_get(&stats->by_size[model->step_model.max_batch].count) > 0);
     }
@@ -579,12 +585,12 @@ static void test_merged_in_sets(void **state) {
     ask_alone(&client, "tree", true, alone, &random);
     struct tt_served_model *model = find(&client, "tree_merged");
     const struct tt_cell_stats *leaf = &model->stats->cells[0], *inner = leaf + 1;
-    memcpy(asks, alone, sizeof(asks));
+    ask_again(asks, alone);
     for (int i = 0; i < REQUESTS; i++)
         send(&client, model, &asks[i]);
     wait_until(&client, 0);
     for (int i = 0; i < REQUESTS; i++)
-        assert_memory_equal(asks[i].bytes, alone[i].bytes, alone[i].size_bytes);
+        expect_answer("tree_merged", i, &asks[i], &alone[i]);
     assert_true(tt_counter_get(&leaf->tasks) >= REQUESTS / 5);
     assert_true(tt_counter_get(&inner->cells) > 2 * tt_counter_get(&inner->tasks));
     client_close(&client);

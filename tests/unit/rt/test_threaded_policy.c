@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/flag.h"
 #include "rt/threaded_policy.h"
+#include "unit/rt/lone_carrier.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,20 +13,6 @@
 #include <cmocka.h>
 
 static struct tt_flag planned;
-
-static void start(void *context, int64_t now, struct tt_task *task) {
-    (void)now;
-    *(struct tt_task **)context = task;
-}
-
-static void stop(void *context, int64_t now, int32_t executor) {
-    (void)context, (void)now, (void)executor;
-}
-
-static void ended(void *context, int64_t now, struct tt_request *request, enum tt_ending ending,
-                  enum tt_drop_reason reason) {
-    (void)context, (void)now, (void)request, (void)ending, (void)reason;
-}
 
 static void wake(void *context) {
     (void)context;
@@ -76,8 +63,7 @@ static void a_batch_comes_back_to_a_model_that_went(void **state) {
         {.step_count = 1, .steps = &step, .whole = profile, .slo_ns = TT_S, .max_batch = 1}};
     for (int32_t comes_early = 0; comes_early < 2; comes_early++) {
         struct tt_task *running = NULL;
-        struct tt_carrier carrier = {
-            .context = &running, .start = start, .yield = stop, .abort = stop, .ended = ended};
+        struct tt_carrier carrier = lone_carrier(&running);
         struct tt_mechanism mechanism;
         planned = (struct tt_flag){0};
         open_domain(&mechanism, &carrier);

@@ -127,6 +127,33 @@ static int64_t by_length(int32_t batch, int32_t length) {
 }
 static int64_t four_units(int32_t batch, int32_t length) { return 4 * one_unit(batch, length); }
 
+/* A model of so many stages of one profile, and of another one for all together. */
+struct staged {
+    struct tt_profile *stage, *whole;
+    struct tt_step steps[4];
+    struct tt_step_model model;
+};
+
+static void staged_init(struct staged *self, int32_t count, struct tt_profile *take_stage,
+                        struct tt_profile *take_whole) {
+    static const char *const names[] = {"A", "B", "C", "D"};
+    *self = (struct staged){.stage = take_stage,
+                            .whole = take_whole,
+                            .model = {.name = "m",
+                                      .step_count = count,
+                                      .steps = self->steps,
+                                      .whole = take_whole,
+                                      .slo_ns = TT_NEVER,
+                                      .max_batch = 4}};
+    for (int32_t i = 0; i < count; i++)
+        self->steps[i] = (struct tt_step){.name = names[i], .profile = take_stage};
+}
+
+static void staged_fini(struct staged *self) {
+    tt_profile_free(self->stage);
+    tt_profile_free(self->whole);
+}
+
 static int64_t sum_of(const struct world *self) {
     int64_t sum = 0;
     for (int32_t i = 0; i < self->arrival_count; i++)
@@ -138,97 +165,73 @@ static int64_t sum_of(const struct world *self) {
  * by side 2 T and 4 T: 2.5 T on average. */
 static void figure_3_input_diversity(void **state) {
     (void)state;
-    struct tt_profile *profile = profile_of(by_length, 4, 0.5);
-    struct tt_step step = {.name = "all", .profile = profile};
-    struct tt_step_model model = {.name = "m",
-                                  .step_count = 1,
-                                  .steps = &step,
-                                  .whole = profile,
-                                  .slo_ns = TT_NEVER,
-                                  .max_batch = 4};
+    struct staged m;
+    staged_init(&m, 1, profile_of(by_length, 4, 0.5), profile_of(by_length, 4, 0.5));
     for (int mixed = 0; mixed < 2; mixed++) {
         struct tt_option options[] = {{"window", "0"}, {"input", mixed ? "off" : "on"}};
         struct world world = {.options = options, .option_count = 2, .executors = 2};
         for (int i = 0; i < 4; i++)
             arrive(&world, 0, i < 3 ? 2 : 4);
-        run(&world, &model);
+        run(&world, &m.model);
         assert_int_equal(sum_of(&world), mixed ? 4 * 4 * T : 4 * 5 * T / 2);
     }
-    tt_profile_free(profile);
+    staged_fini(&m);
 }
 
 /* D5: a batch of two takes twice one's time. With nobody behind the second waits in vain for the
  * first, and the profile says so: T and 2 T instead of 2 T and 2 T. */
 static void input_diversity_where_it_pays(void **state) {
     (void)state;
-    struct tt_profile *profile = profile_of(by_row, 0, 1);
-    struct tt_step step = {.name = "all", .profile = profile};
-    struct tt_step_model model = {.name = "m",
-                                  .step_count = 1,
-                                  .steps = &step,
-                                  .whole = profile,
-                                  .slo_ns = TT_NEVER,
-                                  .max_batch = 4};
-    int64_t one = tt_profile_latency(profile, 1, 0);
-    assert_int_equal(tt_profile_latency(profile, 2, 0), 2 * one);
+    struct staged m;
+    staged_init(&m, 1, profile_of(by_row, 0, 1), profile_of(by_row, 0, 1));
+    int64_t one = tt_profile_latency(m.whole, 1, 0);
+    assert_int_equal(tt_profile_latency(m.whole, 2, 0), 2 * one);
     for (int pays = 0; pays < 2; pays++) {
         struct tt_option options[] = {{"window", "0"}, {"input", pays ? "pays" : "on"}};
         struct world world = {.options = options, .option_count = 2, .executors = 1};
         arrive(&world, 0, 2);
         arrive(&world, 0, 2);
-        run(&world, &model);
+        run(&world, &m.model);
         assert_int_equal(sum_of(&world), pays ? 3 * one : 4 * one);
     }
-    tt_profile_free(profile);
+    staged_fini(&m);
 }
 
 /* D6: case II: A takes up to four rows in one T, B, C and D a quarter of T for each row: behind A
  * the batch is split into single queries, 2.875 T on average instead of 4 T. */
 static void figure_3_operator_diversity(void **state) {
     (void)state;
-    struct tt_profile *a = profile_of(one_unit, 0, 1), *b = profile_of(by_row, 0, 1);
-    struct tt_profile *whole = profile_of(four_units, 0, 1);
-    struct tt_step steps[] = {{"A", a, 0}, {"B", b, 0}, {"C", b, 0}, {"D", b, 0}};
-    struct tt_step_model model = {.name = "m",
-                                  .step_count = 4,
-                                  .steps = steps,
-                                  .whole = whole,
-                                  .slo_ns = TT_NEVER,
-                                  .max_batch = 4};
+    struct staged m;
+    staged_init(&m, 4, profile_of(by_row, 0, 1), profile_of(four_units, 0, 1));
+    struct tt_profile *a = profile_of(one_unit, 0, 1);
+    m.steps[0].profile = a;
     for (int whole_batch = 0; whole_batch < 2; whole_batch++) {
         struct tt_option options[] = {{"split", whole_batch ? "off" : "on"}};
         struct world world = {.options = options, .option_count = 1, .executors = 4};
         for (int i = 0; i < 4; i++)
             arrive(&world, 0, 0);
-        run(&world, &model);
+        run(&world, &m.model);
         /* 1.75, 2.5, 3.25 and 4 T */
         assert_int_equal(sum_of(&world), whole_batch ? 16 * T : 23 * T / 2);
         assert_int_equal(world.starts[1].rows, whole_batch ? 4 : 1);
         assert_int_equal(world.starts[1].first, 0);
     }
     tt_profile_free(a);
-    tt_profile_free(b);
-    tt_profile_free(whole);
+    staged_fini(&m);
 }
 
 /* D7: case III: query 1 has waited its window of 4 T and run A alone when 2, 3 and 4 arrive, at 5
  * T: they catch up, and B, C and D run for all four: 5.25 T on average instead of 8 T. */
 static void figure_3_load_diversity(void **state) {
     (void)state;
-    struct tt_profile *step = profile_of(one_unit, 0, 1), *whole = profile_of(four_units, 0, 1);
-    struct tt_step steps[] = {{"A", step, 0}, {"B", step, 0}, {"C", step, 0}, {"D", step, 0}};
-    struct tt_step_model model = {.name = "m",
-                                  .step_count = 4,
-                                  .steps = steps,
-                                  .whole = whole,
-                                  .slo_ns = TT_NEVER,
-                                  .max_batch = 4};
+    struct staged m;
+    staged_init(&m, 4, profile_of(one_unit, 0, 1), profile_of(four_units, 0, 1));
     struct tt_option options[] = {{"window", "4ms"}}; /* T is 1 ms here */
     struct world world = {.options = options, .option_count = 1, .executors = 4};
     arrive(&world, 0, 0);
     for (int i = 0; i < 3; i++)
         arrive(&world, 5 * T, 0);
-    run(&world, &model);
+    run(&world, &m.model);
     assert_int_equal(sum_of(&world), 4 * 21 * T / 4);
     assert_int_equal(world.latency[0], 9 * T);
     static const struct {
@@ -241,111 +244,82 @@ static void figure_3_load_diversity(void **state) {
         assert_int_equal(world.starts[i].step, expected[i].step);
         assert_int_equal(world.starts[i].rows, expected[i].rows);
     }
-    tt_profile_free(step);
-    tt_profile_free(whole);
+    staged_fini(&m);
 }
 
 /* D8: who exits behind B leaves there; the others go on. */
 static void early_exits_leave_at_the_boundary(void **state) {
     (void)state;
-    struct tt_profile *step = profile_of(one_unit, 0, 1), *whole = profile_of(four_units, 0, 1);
-    struct tt_step steps[] = {{"A", step, 0}, {"B", step, 0}, {"C", step, 0}, {"D", step, 0}};
-    struct tt_step_model model = {.name = "m",
-                                  .step_count = 4,
-                                  .steps = steps,
-                                  .whole = whole,
-                                  .slo_ns = TT_NEVER,
-                                  .max_batch = 4};
+    struct staged m;
+    staged_init(&m, 4, profile_of(one_unit, 0, 1), profile_of(four_units, 0, 1));
     struct world world = {.executors = 4};
     for (int i = 0; i < 4; i++)
         arrive(&world, 0, 0);
     world.arrivals[1].exit_step = world.arrivals[2].exit_step = 1;
-    run(&world, &model);
+    run(&world, &m.model);
     assert_int_equal(world.latency[0], 4 * T);
     assert_int_equal(world.latency[1], 2 * T);
     assert_int_equal(world.latency[2], 2 * T);
     assert_int_equal(world.starts[2].rows, 2);
-    tt_profile_free(step);
-    tt_profile_free(whole);
+    staged_fini(&m);
 }
 
 /* D8: who skips B and C overtakes: the two are in D while the others are in B. */
 static void who_skips_stages_goes_on_behind_them(void **state) {
     (void)state;
-    struct tt_profile *step = profile_of(one_unit, 0, 0.25), *whole = profile_of(four_units, 0, 1);
-    struct tt_step steps[] = {{"A", step, 0}, {"B", step, 0}, {"C", step, 0}, {"D", step, 0}};
-    struct tt_step_model model = {.name = "m",
-                                  .step_count = 4,
-                                  .steps = steps,
-                                  .whole = whole,
-                                  .slo_ns = TT_NEVER,
-                                  .max_batch = 4,
-                                  .slots = 4};
+    struct staged m;
+    staged_init(&m, 4, profile_of(one_unit, 0, 0.25), profile_of(four_units, 0, 1));
+    m.model.slots = 4;
     struct world world = {.executors = 4};
     for (int i = 0; i < 4; i++)
         arrive(&world, 0, 0);
     world.arrivals[1].exit_step = world.arrivals[2].exit_step = 0;
     world.arrivals[1].exit_to = world.arrivals[2].exit_to = 3;
-    run(&world, &model);
+    run(&world, &m.model);
     assert_int_equal(world.latency[0], 4 * T);
     assert_int_equal(world.latency[1], 2 * T);
     assert_int_equal(world.latency[3], 4 * T);
     /* Each of the two has a part of its own, and D one executor: */
     assert_int_equal(world.latency[2], 3 * T);
-    tt_profile_free(step);
-    tt_profile_free(whole);
+    staged_fini(&m);
 }
 
 /* D2: with one slot for four stages the second request begins when the first has left; with two
  * they follow each other, and the third begins when the first has left. */
 static void who_finds_no_slot_waits(void **state) {
     (void)state;
-    struct tt_profile *step = profile_of(one_unit, 0, 0.25), *whole = profile_of(four_units, 0, 1);
-    struct tt_step steps[] = {{"A", step, 0}, {"B", step, 0}, {"C", step, 0}, {"D", step, 0}};
+    struct staged m;
+    staged_init(&m, 4, profile_of(one_unit, 0, 0.25), profile_of(four_units, 0, 1));
     static const int64_t last[] = {6, 12, 8};
     for (int32_t slots = 0; slots <= 2; slots++) {
-        struct tt_step_model model = {.name = "m",
-                                      .step_count = 4,
-                                      .steps = steps,
-                                      .whole = whole,
-                                      .slo_ns = TT_NEVER,
-                                      .max_batch = 4,
-                                      .slots = slots};
+        m.model.slots = slots;
         struct tt_option options[] = {{"bs_max", "1"}, {"stretch", "off"}};
         struct world world = {.options = options, .option_count = 2, .executors = 4};
         for (int i = 0; i < 3; i++)
             arrive(&world, 0, 0);
-        run(&world, &model);
+        run(&world, &m.model);
         assert_int_equal(world.latency[0], 4 * T);
         assert_int_equal(world.latency[2], last[slots] * T);
     }
-    tt_profile_free(step);
-    tt_profile_free(whole);
+    staged_fini(&m);
 }
 
 /* D2, D7: a batch is stretched only by so many as find slots beside it. */
 static void a_stretch_takes_slots(void **state) {
     (void)state;
-    struct tt_profile *step = profile_of(one_unit, 0, 1), *whole = profile_of(four_units, 0, 1);
-    struct tt_step steps[] = {{"A", step, 0}, {"B", step, 0}, {"C", step, 0}, {"D", step, 0}};
-    struct tt_step_model model = {.name = "m",
-                                  .step_count = 4,
-                                  .steps = steps,
-                                  .whole = whole,
-                                  .slo_ns = TT_NEVER,
-                                  .max_batch = 4,
-                                  .slots = 2};
+    struct staged m;
+    staged_init(&m, 4, profile_of(one_unit, 0, 1), profile_of(four_units, 0, 1));
+    m.model.slots = 2;
     struct world world = {.executors = 4};
     for (int i = 0; i < 4; i++)
         arrive(&world, i ? T / 2 : 0, 0);
-    run(&world, &model);
+    run(&world, &m.model);
     assert_int_equal(world.starts[1].rows, 1); /* the second catches up, */
     assert_int_equal(world.starts[2].rows, 2); /* goes on with the first, */
     assert_int_equal(world.latency[1], world.latency[0] - T / 2);
     assert_int_equal(world.latency[2], world.latency[3]); /* and the others come when both left */
     assert_int_equal(world.latency[3], 9 * T - T / 2);
-    tt_profile_free(step);
-    tt_profile_free(whole);
+    staged_fini(&m);
 }
 
 /* Whatever happens, the books balance after every instant (the simulation checks) and all requests
