@@ -12,19 +12,16 @@ thread between one real Run and the next, and of the scheduler's thread: all but
 of 20 batches that a tenth of all twenties stays below, the least of some servers. The lines a + b * cells are fitted.
 """
 import argparse
-import os
 import pathlib
 import re
-import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 
 import callgrind
+from own_server import ROOT, Server
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
 WIDTHS = (1, 4, 16, 57)
 
 # Name, functions that belong to it, functions that are called from there and counted elsewhere.
@@ -64,25 +61,10 @@ def make_repository(options, folder, width):
     return model.parent
 
 
-class Server:
-    def __init__(self, options, repository, prefix=(), **environment):
-        environment = dict(
-            os.environ, TUTTI_ONNXRUNTIME=options.clock, ORT_CLOCK_LIBRARY=options.onnxruntime, **environment
-        )
-        command = [*prefix, options.tutti, "serve", "--model-repository", str(repository), "--http-port", "0"]
-        command += ["--executors", "1"]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
-        lines = []
-        while not (found := re.search(r"serving 1 of 1 models at (http://\S+)", lines[-1] if lines else "")):
-            lines.append(self.process.stderr.readline())
-            if not lines[-1]:
-                sys.exit("the server did not come:\n" + "".join(lines))
-        self.address = found.group(1)
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        self.process.stderr.read()
-        self.process.wait()
+def serve(options, repository, under=(), **environment):
+    """A server whose ONNX Runtime is the clock."""
+    clock = {"TUTTI_ONNXRUNTIME": options.clock, "ORT_CLOCK_LIBRARY": options.onnxruntime}
+    return Server(options.tutti, repository, under=under, environment={**clock, **environment})
 
 
 def start_load(options, server, width, lengths):
@@ -96,7 +78,7 @@ def count(options, repository, width, folder):
     """Callgrind's profile of some seconds of full batches."""
     output = folder / ("callgrind.%d" % width)
     tool = ("valgrind", "-q", "--tool=callgrind", "--instr-atstart=no", "--callgrind-out-file=%s" % output)
-    server = Server(options, repository, tool, ORT_CLOCK_SKIP="5000")
+    server = serve(options, repository, tool, ORT_CLOCK_SKIP="5000")
     load = start_load(options, server, width, folder / "lengths")
     for wait_s, state in ((1, "on"), (options.seconds, "off")):
         time.sleep(wait_s)
@@ -121,7 +103,7 @@ def clock(options, repository, width, folder):
     best = None
     for _ in range(options.repeat):
         output = folder / "clock"
-        server = Server(options, repository, ORT_CLOCK_OUTPUT=str(output))
+        server = serve(options, repository, ORT_CLOCK_OUTPUT=str(output))
         start_load(options, server, width, folder / "lengths").wait()
         scheduler = scheduler_ns(server.process)
         server.stop()

@@ -18,8 +18,8 @@ import urllib.request
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import cells  # noqa: E402
+import own_server  # noqa: E402
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
 WIDTH, LEFT, RIGHT, TOP, ROWS_HEIGHT, LANE = 1000, 70, 15, 50, 110, 11
 COLOURS = ["#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377"]
 
@@ -30,7 +30,7 @@ def parse_arguments():
     )
     parser.add_argument("svg")
     parser.add_argument("--trace", help="a file; none: run a server and load it")
-    parser.add_argument("--tutti", default=str(ROOT / "build" / "tutti"))
+    parser.add_argument("--tutti", default=str(own_server.ROOT / "build" / "tutti"))
     parser.add_argument("--rate", type=float, default=450)
     parser.add_argument("--requests", type=int, default=36, help="shown")
     return parser.parse_args()
@@ -41,9 +41,8 @@ def run_server(arguments):
         folder = pathlib.Path(folder)
         lengths = folder / "lengths"
         cells.write_lengths(lengths)
-        maker = [sys.executable, str(ROOT / "scripts" / "make_models.py"), "--out", str(folder / "models")]
-        subprocess.run(maker + ["--only", "chain256"], check=True, capture_output=True)
-        server = cells.Server(arguments.tutti, folder / "models")
+        own_server.make_model("chain256", folder / "models")
+        server = own_server.Server(arguments.tutti, folder / "models")
         try:
             load = [arguments.tutti, "load", server.address, "--model", "chain256", "--length", "@%s" % lengths]
             load += ["--rate", str(arguments.rate), "--duration", "1", "--json"]

@@ -12,17 +12,13 @@ the paper's statistics (mean 24, 99 % below 100, longest 330). Needs a Python wi
 import argparse
 import json
 import math
-import os
 import pathlib
-import re
-import shutil
-import signal
 import statistics
 import subprocess
-import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+from own_server import ROOT, Server, folder_of, make_model, make_ways
+
 LONGEST = 330
 WIDTHS = {"padded": 0, "width 10": 10, "width 20": 20, "width 40": 40}
 
@@ -53,36 +49,12 @@ def write_lengths(path):
     return statistics.mean(lengths)
 
 
-def settings(cells, variant):
-    """tutti.pbtxt of the variant: the model's cells, and who decides."""
+def added_settings(variant):
+    """What the variant adds to the model's cells: who decides."""
     if variant == "cellular":
-        return cells + 'policy { name: "cellular" }\n'
+        return 'policy { name: "cellular" }\n'
     option = 'option { key: "width" value: "%d" }' % WIDTHS[variant]
-    return cells + 'length { pad: true }\npolicy { name: "padded" %s }\n' % option
-
-
-class Server:
-    def __init__(self, program, models):
-        command = [program, "serve", "--model-repository", models, "--http-port", "0", "--executors", "1"]
-        self.process = subprocess.Popen([str(w) for w in command], stderr=subprocess.PIPE, text=True)
-        self.address = None
-        lines = []
-        while not self.address:
-            line = self.process.stderr.readline()
-            if not line:
-                raise RuntimeError("the server did not come:\n" + "".join(lines))
-            lines.append(line)
-            found = re.search(r"serving 1 of 1 models at (http://\S+)", line)
-            self.address = found and found.group(1)
-
-    def cpu_seconds(self):
-        fields = pathlib.Path("/proc/%d/stat" % self.process.pid).read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        self.process.stderr.read()
-        self.process.wait()
+    return 'length { pad: true }\npolicy { name: "padded" %s }\n' % option
 
 
 def load(arguments, server, lengths, flags):
@@ -96,7 +68,7 @@ def load(arguments, server, lengths, flags):
 
 def peak(arguments, variant, models, lengths):
     """Answered per second of a closed loop, and per second of the server's processor time."""
-    server = Server(arguments.tutti, models / variant.replace(" ", "_"))
+    server = Server(arguments.tutti, folder_of(models, variant))
     try:
         load(arguments, server, lengths, ["--concurrency", "16", "--duration", "0.5"])
         before = server.cpu_seconds()
@@ -112,7 +84,7 @@ def peak(arguments, variant, models, lengths):
 
 def latencies(arguments, variant, models, lengths, rates):
     """{percent: {"p50", "p90", "p99"} in ms} at each rate."""
-    server = Server(arguments.tutti, models / variant.replace(" ", "_"))
+    server = Server(arguments.tutti, folder_of(models, variant))
     try:
         load(arguments, server, lengths, ["--concurrency", "16", "--duration", "0.5"])
         found = {}
@@ -125,22 +97,11 @@ def latencies(arguments, variant, models, lengths, rates):
         server.stop()
 
 
-def make_models(folder, size):
-    """A repository per variant, which share the cell's file."""
-    name = "chain%d" % size
-    maker = [sys.executable, str(ROOT / "scripts" / "make_models.py"), "--out", str(folder / "made")]
-    subprocess.run(maker + ["--only", name], check=True, capture_output=True)
-    made = folder / "made" / name
-    cells = (made / "tutti.pbtxt").read_text() + "\n"
-    for variant in ["cellular", *WIDTHS]:
-        model = folder / variant.replace(" ", "_") / name
-        model.mkdir(parents=True)
-        (model / "1").symlink_to(made / "1")
-        (model / "tutti.pbtxt").write_text(settings(cells, variant))
-    profile = [str(ROOT / "build" / "tutti"), "profile", str(folder / "cellular" / name), "--runs", "50"]
-    subprocess.run(profile, check=True, capture_output=True)
-    for variant in WIDTHS:
-        shutil.copy(folder / "cellular" / name / "profile.pbtxt", folder / variant.replace(" ", "_") / name)
+def make_models(folder, arguments):
+    """A repository per variant."""
+    made = make_model("chain%d" % arguments.size, folder / "made")
+    subprocess.run([arguments.tutti, "profile", made, "--runs", "50"], check=True, capture_output=True)
+    make_ways(made, folder, {variant: added_settings(variant) for variant in ["cellular", *WIDTHS]})
 
 
 def median_of(rounds, figure):
@@ -182,7 +143,7 @@ def main():
         folder = pathlib.Path(folder)
         lengths = folder / "lengths"
         mean = write_lengths(lengths)
-        make_models(folder, arguments.size)
+        make_models(folder, arguments)
         print("h = %d, lengths of mean %.1f, %d rounds of %g s" % (
             arguments.size, mean, arguments.rounds, arguments.seconds), flush=True)
         for number in range(arguments.rounds):

@@ -22,7 +22,6 @@ import argparse
 import json
 import pathlib
 import random
-import shutil
 import statistics
 import subprocess
 import sys
@@ -30,7 +29,7 @@ import tempfile
 
 import plot
 from cell_load import Load, body, fetch, percentile, ratio
-from cells import ROOT, Server
+from own_server import ROOT, Server, folder_of, in_turn, make_model, make_ways
 
 sys.path.insert(0, str(ROOT / "scripts"))
 CACHE_PLACES = {64: 64, 256: 256}
@@ -63,22 +62,12 @@ def parse_arguments():
 
 
 def make_models(folder, options):
-    """A repository per policy; all share the cells' files and one profile."""
-    name = "decoder%d" % options.size
-    maker = [sys.executable, "-B", str(ROOT / "scripts" / "make_models.py"), "--out", str(folder / "made")]
-    subprocess.run(maker + ["--only", name], check=True, capture_output=True)
-    made = folder / "made" / name
+    """A repository per policy."""
+    made = make_model("decoder%d" % options.size, folder / "made")
     subprocess.run([options.tutti, "profile", made, "--runs", "20"], check=True, capture_output=True)
-    cells = (made / "tutti.pbtxt").read_text() + "\n"
-    for way, policy in POLICIES.items():
-        model = folder / way / name
-        model.mkdir(parents=True)
-        (model / "1").symlink_to(made / "1")
-        shutil.copy(made / "profile.pbtxt", model)
-        if "%" in policy:
-            policy = policy % {"max_tasks": options.max_tasks}
-        (model / "tutti.pbtxt").write_text(cells + policy)
-    return name
+    given = {"max_tasks": options.max_tasks}
+    make_ways(made, folder, {way: policy % given if "%" in policy else policy for way, policy in POLICIES.items()})
+    return made.name
 
 
 def draw_requests(options):
@@ -232,13 +221,11 @@ def main():
         prompts = draw_requests(options)
         try:
             for way in POLICIES:
-                servers[way] = Server(options.tutti, folder / way)
+                servers[way] = Server(options.tutti, folder_of(folder, way))
             work = [(len(p), n) for p, n in zip(prompts, answer_lengths(servers["alone"], name, prompts))]
             tell_work(options, work)
             for number in range(options.rounds):
-                # Another part of them each time: a slow load comes to the first few only.
-                at = number * len(prompts) // options.rounds
-                prompts_now, work_now = prompts[at:] + prompts[:at], work[at:] + work[:at]
+                prompts_now, work_now = (in_turn(entries, number, options.rounds) for entries in (prompts, work))
                 (folder / "requests").write_text("".join(body({"tokens": p}) + "\n" for p in prompts_now))
                 rounds.append(measure_round(options, servers, name, folder, work_now, rates, number + 1))
                 print("round %d" % (number + 1), file=sys.stderr, flush=True)

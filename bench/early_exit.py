@@ -13,9 +13,6 @@ import http.client
 import json
 import os
 import pathlib
-import re
-import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -24,7 +21,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 import numpy as np  # noqa: E402
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+from own_server import ROOT, Server  # noqa: E402
+
 sys.path.insert(0, str(ROOT / "scripts"))
 from models import digits, repository  # noqa: E402
 
@@ -59,33 +57,6 @@ def make_models(out, cache, layers, chosen):
     return models
 
 
-class Server:
-    def __init__(self, program, models):
-        self.process = subprocess.Popen(
-            [program, "serve", "--model-repository", str(models), "--http-port", "0", "--executors", "1"],
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self.lines = []
-        for line in self.process.stderr:
-            self.lines.append(line)
-            found = re.search(r"http://127\.0\.0\.1:(\d+)", line)
-            if found:
-                self.port = int(found.group(1))
-                break
-        else:
-            sys.exit("".join(self.lines))
-        threading.Thread(target=self.process.stderr.read, daemon=True).start()
-
-    def processor_us(self):
-        tasks = pathlib.Path("/proc/%d/task" % self.process.pid).glob("*/schedstat")
-        return sum(int(task.read_text().split()[0]) for task in tasks) / 1000
-
-    def end(self):
-        self.process.send_signal(signal.SIGTERM)
-        self.process.wait(30)
-
-
 def ask_all(server, model, pixels, passes):
     """[(probabilities' bytes, depth)] by picture, of the last pass."""
     answers = [None] * len(pixels)
@@ -93,7 +64,7 @@ def ask_all(server, model, pixels, passes):
     lock = threading.Lock()
 
     def client():
-        connection = http.client.HTTPConnection("127.0.0.1", server.port)
+        connection = http.client.HTTPConnection(server.address.split("//")[1])
         spec = {"name": "pixels", "shape": [1, digits.PIXELS], "datatype": "FP32"}
         spec["parameters"] = {"binary_data_size": 4 * digits.PIXELS}
         header = json.dumps({"inputs": [spec], "parameters": {"binary_data_output": True}}).encode()
@@ -143,11 +114,11 @@ def main():
             answers, spent = {}, {name: [] for name in models}
             for _ in range(options.rounds):
                 for name in models:
-                    before = server.processor_us()
+                    before = 1e6 * server.cpu_seconds()
                     answers[name] = ask_all(server, name, pixels, options.passes)
-                    spent[name].append((server.processor_us() - before) / len(pixels) / options.passes)
+                    spent[name].append((1e6 * server.cpu_seconds() - before) / len(pixels) / options.passes)
         finally:
-            server.end()
+            server.stop()
     print("%d test pictures; threshold chosen on %d others: %g" % (len(pixels), len(choose[0]), chosen))
     print("| model | accuracy | mean depth of %d | left at 1 2 3 4 | work | processor us |" % digits.BLOCKS)
     print("|---|---|---|---|---|---|")

@@ -26,6 +26,8 @@ import sys
 import tempfile
 import time
 
+from own_server import ROOT, Server
+
 WAIT = "5ms"
 # Sections 8.2: least and most over six networks; E-Ebird's is that over N-Ebird.
 PUBLISHED = {
@@ -51,37 +53,14 @@ def settings(workers):
     }
 
 
-class Server:
-    def __init__(self, tutti, models, executors):
-        command = [tutti, "serve", "--model-repository", str(models), "--http-port", "0", "--executors", executors]
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        said = ""
-        for line in self.process.stderr:
-            said += line
-            at = re.search(r"serving (\d+) of 1 .* at (http://\S+)", line)
-            if at and at[1] == "1":
-                self.url = at[2]
-                return
-            if at:
-                self.process.terminate()
-                break
-        self.process.wait()
-        raise SystemExit("elastic_real.py: the server does not serve the model:\n" + said)
-
-    def close(self):
-        self.process.terminate()
-        self.process.communicate()
-
-
 def load(tutti, models, executors, name, *flags):
     """Serves the models, asks for the one, and says how that was answered."""
-    server = Server(tutti, models, executors)
+    server = Server(tutti, models, executors=executors)
     try:
-        command = [tutti, "load", server.url, "--model", name, "--warm-up", "0.5", "--json", *map(str, flags)]
+        command = [tutti, "load", server.address, "--model", name, "--warm-up", "0.5", "--json", *map(str, flags)]
         answer = subprocess.run(command, capture_output=True, text=True)
     finally:
-        server.close()
+        server.stop()
     if answer.returncode != 0:
         raise SystemExit("elastic_real.py: %s\n%s" % (" ".join(map(str, command)), answer.stderr))
     report = json.loads(answer.stdout)
@@ -90,8 +69,7 @@ def load(tutti, models, executors, name, *flags):
 
 def said_of_machine():
     """Date, tree, processor and how busy it is."""
-    root = pathlib.Path(__file__).resolve().parents[1]
-    tree = subprocess.run(["git", "-C", root, "describe", "--always", "--dirty"], capture_output=True, text=True)
+    tree = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True)
     cpu = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
     return "%s, tree %s, %s, %d processors" % (
         time.strftime("%Y-%m-%d"), tree.stdout.strip() or "unknown", cpu[1] if cpu else "unknown processor", os.cpu_count())

@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 
 from cell_load import percentile
-from cells import ROOT
+from own_server import ROOT
 
 DECODER = ROOT / "experiments" / "compare" / "decoder-one-core.pbtxt"
 

@@ -21,16 +21,14 @@ import csv
 import json
 import pathlib
 import random
-import re
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+from own_server import ROOT, Server, make_model
+
 # Tokens of 3,303 sentences of five papers on serving systems, [CLS] and [SEP] included; longer ones are cut at 96.
 PERCENTILES = [(0, 5), (1, 7), (5, 9), (10, 12), (25, 18), (50, 26), (75, 37), (90, 47), (95, 56), (99, 85), (100, 96)]
 BACKLOG, LARGEST = 256, 8
@@ -73,8 +71,7 @@ def draw_lengths(rng, count):
 
 def make_models(folder, options):
     models = folder / "models"
-    command = [sys.executable, "-B", ROOT / "scripts" / "make_models.py", "--out", models, "--only", "minilm"]
-    subprocess.run(command + ["--cache", options.cache], check=True)
+    make_model("minilm", models, "--cache", options.cache)
     for way, policy in WAYS.items():
         shutil.copytree(models / "minilm", models / way)
         config = (models / way / "config.pbtxt").read_text().replace('"minilm"', '"%s"' % way)
@@ -86,30 +83,6 @@ def make_models(folder, options):
     return models
 
 
-class Server:
-    def __init__(self, program, models):
-        command = [program, "serve", "--model-repository", str(models), "--http-port", "0", "--executors", "1"]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        lines = []
-        for line in self.process.stderr:
-            lines.append(line)
-            found = re.search(r"(http://127\.0\.0\.1:\d+)", line)
-            if found:
-                self.url = found.group(1)
-                break
-        else:
-            sys.exit("".join(lines))
-        threading.Thread(target=self.process.stderr.read, daemon=True).start()
-
-    def processor_s(self):
-        tasks = pathlib.Path("/proc/%d/task" % self.process.pid).glob("*/schedstat")
-        return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
-
-    def end(self):
-        self.process.send_signal(signal.SIGTERM)
-        self.process.wait(60)
-
-
 def spend(options, server, folder, flags, arrivals):
     """Processor seconds that the server spends on the arrivals, [(model, rows is in flags, length)] at once."""
     path = folder / "arrivals.csv"
@@ -118,15 +91,15 @@ def spend(options, server, folder, flags, arrivals):
         for model, length in arrivals:
             file.write("0,%s,%d\n" % (model, length))
     names = sorted({model for model, _ in arrivals})
-    command = [options.tutti, "load", server.url, "--arrivals", path, "--json", "--give-up-ms", "300000"]
+    command = [options.tutti, "load", server.address, "--arrivals", path, "--json", "--give-up-ms", "300000"]
     for name in names:
         command += ["--model", name]
-    before = server.processor_s()
+    before = server.cpu_seconds()
     done = subprocess.run([str(word) for word in command + flags], capture_output=True, text=True)
     if done.returncode:
         sys.exit("tutti load: " + done.stderr)
     report = json.loads(done.stdout)
-    spent = server.processor_s() - before
+    spent = server.cpu_seconds() - before
     answered = report["total"]["ok"] + report["total"]["late"]
     if answered != len(arrivals):
         sys.exit("tutti load: %d of %d answered: %s" % (answered, len(arrivals), report["total"]))
@@ -229,7 +202,7 @@ def main():
             if simulates:
                 measure_profile(options, server, folder, folder / "profile.pbtxt")
         finally:
-            server.end()
+            server.stop()
         if simulates:
             rates = [int(rate) for rate in options.rates.split(",")]
             simulate(options, folder, "sentences", draw_lengths, rates)

@@ -13,13 +13,13 @@ import json
 import pathlib
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import urllib.request
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+from own_server import ROOT, Server, make_model
+
 VALGRIND = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "--callgrind-out-file=/dev/null"]
 
 
@@ -33,11 +33,10 @@ def arguments():
     return parser.parse_args()
 
 
-def make_model(options, folder, stages):
+def make_repository(options, folder, stages):
     """A repository of its own, with cut and profile; `stages` 0: whole."""
     models = folder / ("stages-%d" % stages)
-    maker = [sys.executable, "-B", ROOT / "scripts" / "make_models.py", "--out", models, "--only", "minilm"]
-    subprocess.run(maker + ["--cache", options.cache], check=True, capture_output=True)
+    make_model("minilm", models, "--cache", options.cache)
     settings = 'slo_us: 60000000\npolicy { name: "diversity" option { key: "window" value: "0ms" } }\n'
     settings += "length { pad: true }\n" + ("stages { count: %d }\n" % stages if stages else "")
     (models / "minilm" / "tutti.pbtxt").write_text(settings)
@@ -48,35 +47,24 @@ def make_model(options, folder, stages):
 
 def count(options, models):
     """Instructions per request."""
-    command = [options.tutti, "serve", "--model-repository", models, "--http-port", "0", "--executors", "1"]
-    server = subprocess.Popen([str(w) for w in VALGRIND + command], stderr=subprocess.PIPE, text=True)
     ids = [101] + [2000 + i for i in range(options.length - 2)] + [102]
     inputs = [
         {"name": name, "datatype": "INT64", "shape": [1, len(ids)], "data": data}
         for name, data in (("input_ids", ids), ("attention_mask", [1] * len(ids)))
     ]
-    said, url = [], None
+    server = Server(options.tutti, models, under=VALGRIND)
     try:
-        for line in server.stderr:
-            said.append(line)
-            url = re.search(r"http://127\.0\.0\.1:\d+", line)
-            if url:
-                break
-        if not url:
-            sys.exit("".join(said))
         for turn in range(1 + options.requests):
             if turn == 1:
-                control = ["callgrind_control", "-i", "on", str(server.pid)]
+                control = ["callgrind_control", "-i", "on", str(server.process.pid)]
                 subprocess.run(control, check=True, capture_output=True)
-            asked = urllib.request.Request(url[0] + "/v2/models/minilm/infer", json.dumps({"inputs": inputs}).encode())
+            asked = urllib.request.Request(
+                server.address + "/v2/models/minilm/infer", json.dumps({"inputs": inputs}).encode()
+            )
             urllib.request.urlopen(asked, timeout=300).read()
-        server.send_signal(signal.SIGTERM)
-        said += server.stderr.readlines()
-        server.wait(60)
     finally:
-        if server.poll() is None:
-            server.kill()
-    return int(re.search(r"Collected : (\d+)", "".join(said))[1]) / options.requests
+        server.stop()
+    return int(re.search(r"Collected : (\d+)", server.said())[1]) / options.requests
 
 
 def main():
@@ -87,7 +75,7 @@ def main():
         kinds = [0] + [int(number) for number in options.stages.split(",")]
         runs = []
         for stages in kinds:
-            models = make_model(options, pathlib.Path(scratch), stages)
+            models = make_repository(options, pathlib.Path(scratch), stages)
             runs.append(pool.submit(count, options, models))
         whole = None
         for stages, run in zip(kinds, runs):

@@ -19,14 +19,13 @@ import argparse
 import json
 import pathlib
 import random
-import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 
 from cell_load import Load, body, percentile, ratio
-from cells import ROOT, Server
+from own_server import ROOT, Server, folder_of, in_turn, make_model, make_ways
 
 POLICIES = {
     "cellular": 'policy { name: "cellular" }\n',
@@ -64,18 +63,10 @@ def draw_tree(rng, words):
 
 
 def make_models(folder, options):
-    name = "tree%d" % options.size
-    maker = [sys.executable, "-B", str(ROOT / "scripts" / "make_models.py"), "--out", str(folder / "made")]
-    subprocess.run(maker + ["--only", name], check=True, capture_output=True)
-    made = folder / "made" / name
+    made = make_model("tree%d" % options.size, folder / "made")
     subprocess.run([options.tutti, "profile", made, "--runs", "50"], check=True, capture_output=True)
-    for way, policy in POLICIES.items():
-        model = folder / way.replace(" ", "_") / name
-        model.mkdir(parents=True)
-        (model / "1").symlink_to(made / "1")
-        shutil.copy(made / "profile.pbtxt", model)
-        (model / "tutti.pbtxt").write_text((made / "tutti.pbtxt").read_text() + "\n" + policy)
-    return name
+    make_ways(made, folder, POLICIES)
+    return made.name
 
 
 def figures(load):
@@ -153,10 +144,10 @@ def main():
         name = make_models(folder, options)
         try:
             for way in POLICIES:
-                servers[way] = Server(options.tutti, folder / way.replace(" ", "_"))
+                servers[way] = Server(options.tutti, folder_of(folder, way))
             for number in range(options.rounds):
-                at = number * len(trees) // options.rounds
-                (folder / "requests").write_text("".join(body(tree) + "\n" for tree in trees[at:] + trees[:at]))
+                trees_now = in_turn(trees, number, options.rounds)
+                (folder / "requests").write_text("".join(body(tree) + "\n" for tree in trees_now))
                 rounds.append(measure_round(options, servers, name, folder, loads, number + 1))
                 print("round %d" % (number + 1), file=sys.stderr, flush=True)
         finally:

@@ -21,8 +21,8 @@ import tempfile
 import time
 
 import numpy as np
+from own_server import ROOT, Server
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
 
 from models.onnx_graph import Graph  # noqa: E402
@@ -81,23 +81,13 @@ def resident_mb(pid):
     return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024
 
 
-class Server:
-    def __init__(self, tutti, folder, *flags):
-        command = [tutti, "serve", "--model-repository", str(folder), "--http-port", "0", *flags]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        for line in self.process.stderr:
-            at = re.search(r"serving .* at (http://\S+)", line)
-            if at:
-                self.url = at[1]
-                return
-        raise SystemExit("the server did not start")
-
+class MeasuredServer(Server):
     def ask(self, tutti, batches):
         """Batches of these sizes at once, each several times."""
         for _ in range(2):
             load = [
                 subprocess.Popen(
-                    [tutti, "load", self.url, "--model", "m", "--rows", str(rows), "--concurrency", "1", "--requests",
+                    [tutti, "load", self.address, "--model", "m", "--rows", str(rows), "--concurrency", "1", "--requests",
                      str(REPEATS), "--duration", "600", "--give-up-ms", "600000", "--json"],
                     stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
                 for rows in batches
@@ -106,10 +96,10 @@ class Server:
                 one.communicate()
 
     def close(self):
+        """Megabytes that it has at its end."""
         time.sleep(0.5)
         memory = resident_mb(self.process.pid)
-        self.process.terminate()
-        self.process.communicate()
+        self.stop()
         return memory
 
 
@@ -126,13 +116,13 @@ def main():
         elastic = 'policy { name: "elastic" option { key: "workers" value: "%s" } }\ninput_slots: %d\n' % (
             args.workers, most)
         write_model(folder, args.size, most, elastic)
-        server = Server(args.tutti, folder, "--model-control", "explicit")
+        server = MeasuredServer(args.tutti, folder, "--model-control-mode", "explicit", executors=None)
         nothing = server.close()
         print("a server without models: %.0f MB" % nothing)
         alone = {}
         write_model(folder, args.size, most, 'policy { name: "serial" }\n')
         for rows in sorted(set(workers)):
-            server = Server(args.tutti, folder, "--executors", "1")
+            server = MeasuredServer(args.tutti, folder)
             server.ask(args.tutti, [rows])
             alone[rows] = server.close() - nothing
             print("a worker of %2d alone: %.0f MB" % (rows, alone[rows]), flush=True)
@@ -140,10 +130,10 @@ def main():
         print("naive sum: %.0f MB" % naive)
         stages = "stages { count: 1 %s}\n"
         write_model(folder, args.size, most, elastic + stages % "")
-        Server(args.tutti, folder).close()  # makes the cut, which takes memory that is not the workers'
+        MeasuredServer(args.tutti, folder, executors=None).close()  # makes the cut, which takes memory that is not the workers'
         for name, settings in (("shared", ""), ("cut", stages % ""), ("arenas", stages % "own_arenas: true ")):
             write_model(folder, args.size, most, elastic + settings)
-            server = Server(args.tutti, folder)
+            server = MeasuredServer(args.tutti, folder, executors=None)
             server.ask(args.tutti, workers)
             memory = server.close() - nothing
             print("%s: %.0f MB, %.1f %% less than the naive sum" % (name, memory, 100 * (1 - memory / naive)), flush=True)

@@ -1,0 +1,83 @@
+"""What benchmarks of the server share: models made for them, and a server of their own."""
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+SERVES = re.compile(r"serving (\d+) of (\d+) models at (http://\S+)")
+
+
+def make_model(name, folder, *flags):
+    """A folder of that name with the model and its settings; `flags` of scripts/make_models.py."""
+    maker = [sys.executable, "-B", ROOT / "scripts" / "make_models.py", "--out", folder, "--only", name, *flags]
+    subprocess.run([str(word) for word in maker], check=True, capture_output=True)
+    return folder / name
+
+
+def folder_of(folder, way):
+    return folder / way.replace(" ", "_")
+
+
+def make_ways(made, folder, ways):
+    """A repository per way of serving the model, folder_of(folder, way), which share its files and its profile, if it has
+    one. `ways`: what each adds to the model's settings."""
+    settings = (made / "tutti.pbtxt").read_text() + "\n"
+    for way, added in ways.items():
+        model = folder_of(folder, way) / made.name
+        model.mkdir(parents=True)
+        (model / "1").symlink_to(made / "1")
+        (model / "tutti.pbtxt").write_text(settings + added)
+        if (made / "profile.pbtxt").exists():
+            shutil.copy(made / "profile.pbtxt", model)
+
+
+def in_turn(entries, number, of):
+    """The entries, another part of them first in each of `of` rounds: a slow load comes to the first few only."""
+    at = number * len(entries) // of
+    return entries[at:] + entries[:at]
+
+
+class Server:
+    """`tutti serve` of a repository, all of whose models it serves: at `address`, http://HOST:PORT. `under`: what runs it,
+    such as valgrind; `environment`: what it has beside ours."""
+
+    def __init__(self, program, models, *flags, executors=1, under=(), environment=None):
+        command = [*under, program, "serve", "--model-repository", models, "--http-port", "0", *flags]
+        command += ["--executors", executors] if executors else []
+        self.process = subprocess.Popen(
+            [str(word) for word in command],
+            stderr=subprocess.PIPE,
+            text=True,
+            env=dict(os.environ, **(environment or {})),
+        )
+        self.lines = []
+        for line in self.process.stderr:
+            self.lines.append(line)
+            found = SERVES.search(line)
+            if found:
+                break
+        if not found or found[1] != found[2]:
+            self.process.kill()
+            sys.exit("the server does not serve:\n" + "".join(self.lines))
+        self.address = found[3]
+        # Nobody else empties the pipe: a server that has much to say would wait for that.
+        self.reader = threading.Thread(target=lambda: self.lines.extend(self.process.stderr), daemon=True)
+        self.reader.start()
+
+    def cpu_seconds(self):
+        """Processor time of all its threads so far, of those that have ended, too."""
+        return time.clock_gettime(~self.process.pid << 3 | 2)  # clock_getcpuclockid(3), which Python does not have
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(60)
+        self.reader.join()
+
+    def said(self):
+        return "".join(self.lines)
