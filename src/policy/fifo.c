@@ -1,6 +1,7 @@
 #include "policy/fifo.h"
 
 #include "base/instant.h"
+#include "policy/idle.h"
 
 #include <stdlib.h>
 
@@ -129,9 +130,7 @@ void tt_queues_take(struct tt_queues *self, struct tt_request *request) {
 }
 
 void tt_queues_executor_freed(struct tt_queues *self, int32_t executor) {
-    const struct tt_executor *e = &self->domain->executors[executor];
-    if (e->state == TT_EXECUTOR_UP && e->queued <= self->ahead)
-        tt_heap_set(&self->idle, executor, executor, 0);
+    tt_idle_freed(&self->idle, self->domain, executor, self->ahead);
 }
 
 void tt_queues_finished(struct tt_queues *self, const struct tt_task *task) {
@@ -144,10 +143,7 @@ void tt_queues_finished(struct tt_queues *self, const struct tt_task *task) {
 }
 
 void tt_queues_executor_changed(struct tt_queues *self, int32_t executor, enum tt_change change) {
-    if (change == TT_CHANGE_ADDED)
-        tt_queues_executor_freed(self, executor);
-    else
-        tt_heap_remove(&self->idle, executor);
+    tt_idle_changed(&self->idle, self->domain, executor, self->ahead, change);
 }
 
 void tt_queues_model_changed(const struct tt_queues *self, int32_t model, enum tt_change change) {
@@ -224,7 +220,7 @@ void tt_queues_run(struct tt_queues *self, struct tt_mechanism *actions, int32_t
 void tt_queues_check(const struct tt_queues *self) {
     tt_heap_check(&self->heads);
     tt_heap_check(&self->lost);
-    tt_heap_check(&self->idle);
+    tt_idle_check(&self->idle, self->domain, self->ahead);
     for (int32_t m = 0; m < self->domain->model_capacity; m++) {
         const struct tt_fifo *fifo = &self->fifos[m];
         tt_fifo_check(fifo, m);
@@ -233,10 +229,5 @@ void tt_queues_check(const struct tt_queues *self) {
         tt_assert(!head || tt_heap_key(&self->heads, m) == head->number);
         bool may_be_lost = self->drops && head && head->deadline_at != TT_NEVER;
         tt_assert(tt_heap_contains(&self->lost, m) == may_be_lost);
-    }
-    for (int32_t e = 0; e < self->domain->executor_capacity; e++) {
-        const struct tt_executor *executor = &self->domain->executors[e];
-        bool idle = executor->state == TT_EXECUTOR_UP && executor->queued <= self->ahead;
-        tt_assert(tt_heap_contains(&self->idle, e) == idle);
     }
 }

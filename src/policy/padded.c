@@ -2,6 +2,7 @@
 
 #include "base/instant.h"
 #include "policy/fifo.h"
+#include "policy/idle.h"
 
 #include <stdlib.h>
 
@@ -71,18 +72,12 @@ static void padded_arrived(struct tt_policy *self, int64_t now, struct tt_reques
     put(self, request);
 }
 
-static void freed(struct tt_policy *self, int32_t executor) {
-    const struct tt_executor *e = &self->domain->executors[executor];
-    if (e->state == TT_EXECUTOR_UP && e->queued == 0)
-        tt_heap_set(&self->idle, executor, executor, 0);
-}
-
 static void padded_finished(struct tt_policy *self, int64_t now, const struct tt_task *task) {
     (void)now;
     for (int32_t i = task->count - 1; i >= 0; i--)
         if (task->items[i].request->state == TT_REQUEST_QUEUED)
             put(self, task->items[i].request);
-    freed(self, task->executor);
+    tt_idle_freed(&self->idle, self->domain, task->executor, 0);
 }
 
 static void padded_cancelled(struct tt_policy *self, int64_t now, struct tt_request *request) {
@@ -147,14 +142,11 @@ static int64_t padded_next_at(const struct tt_policy *self) {
 static void padded_executor_changed(struct tt_policy *self, int64_t now, int32_t executor,
                                     enum tt_change change) {
     (void)now;
-    if (change == TT_CHANGE_ADDED)
-        freed(self, executor);
-    else
-        tt_heap_remove(&self->idle, executor);
+    tt_idle_changed(&self->idle, self->domain, executor, 0, change);
 }
 
 static void padded_check(const struct tt_policy *self) {
-    tt_heap_check(&self->idle);
+    tt_idle_check(&self->idle, self->domain, 0);
     for (int32_t b = 0; b < self->bucket_count; b++) {
         bool filled = self->filled[b / 64] >> (b % 64) & 1;
         tt_assert(filled == (self->buckets[b].count > 0));

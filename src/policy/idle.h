@@ -1,0 +1,37 @@
+/* Who is idle: a heap of executors that are up and have no more tasks than `ahead`, by their
+ * number, so that the top is the smallest one. A policy whose task begins on one takes it out
+ * itself (tt_heap_remove); here is when one comes in, and when it goes with its executor. */
+#ifndef TT_POLICY_IDLE_H
+#define TT_POLICY_IDLE_H
+
+#include "base/heap.h"
+#include "core/mechanism.h"
+
+static inline bool tt_idle_is(const struct tt_mechanism *domain, int32_t executor, int64_t ahead) {
+    const struct tt_executor *e = &domain->executors[executor];
+    return e->state == TT_EXECUTOR_UP && e->queued <= ahead;
+}
+
+/* A task of the executor has ended. */
+static inline void tt_idle_freed(struct tt_heap *self, const struct tt_mechanism *domain,
+                                 int32_t executor, int64_t ahead) {
+    if (tt_idle_is(domain, executor, ahead))
+        tt_heap_set(self, executor, executor, 0);
+}
+
+static inline void tt_idle_changed(struct tt_heap *self, const struct tt_mechanism *domain,
+                                   int32_t executor, int64_t ahead, enum tt_change change) {
+    if (change == TT_CHANGE_ADDED)
+        tt_idle_freed(self, domain, executor, ahead);
+    else
+        tt_heap_remove(self, executor);
+}
+
+static inline void tt_idle_check(const struct tt_heap *self, const struct tt_mechanism *domain,
+                                 int64_t ahead) {
+    tt_heap_check(self);
+    for (int32_t e = 0; e < domain->executor_capacity; e++)
+        tt_assert(tt_heap_contains(self, e) == tt_idle_is(domain, e, ahead));
+}
+
+#endif
