@@ -77,10 +77,14 @@ static enum tt_err find_model(struct reading *r, int32_t *out_model) {
     return TT_OK;
 }
 
+static bool is_given(const struct reading *r, enum column column) {
+    return r->at[column] >= 0 && r->csv.fields[r->at[column]][0] != '\0';
+}
+
 /* The field as an integer; `standard` where the column or the value is missing. */
 static enum tt_err optional(struct reading *r, enum column column, int64_t minimum, int64_t maximum,
                             int64_t standard, int64_t *out_value) {
-    if (r->at[column] < 0 || r->csv.fields[r->at[column]][0] == '\0') {
+    if (!is_given(r, column)) {
         *out_value = standard;
         return TT_OK;
     }
@@ -136,9 +140,27 @@ static enum tt_err check_skip(const struct reading *r, const struct tt_arrival_f
     return TT_OK;
 }
 
+/* The step that the request goes on with behind `exit_step`; 0 where it goes on with none. */
+static enum tt_err read_skip(struct reading *r, const struct tt_arrival_file_model *model,
+                             int64_t exit_step, int64_t *out_exit_to) {
+    int64_t exit_to;
+    if (model->step_count < 3 && is_given(r, EXIT_TO))
+        return tt_fail(TT_ERR_INVALID, r->why,
+                       "%s:%lld: exit_to is '%s', but of the %d steps of model '%s' none can be "
+                       "skipped to go on behind it; leave it empty",
+                       r->csv.path, (long long)r->csv.line, r->csv.fields[r->at[EXIT_TO]],
+                       model->step_count, model->name);
+    enum tt_err err = optional(r, EXIT_TO, 1, model->step_count - 1, 0, &exit_to);
+    if (!err && exit_to > 0)
+        err = check_skip(r, model, exit_step, exit_to);
+    if (!err)
+        *out_exit_to = exit_to;
+    return err;
+}
+
 static enum tt_err read_row(struct reading *r, struct tt_sim_arrival *out) {
     struct tt_sim_arrival a = {0};
-    int64_t rows, length, output_length, priority, exit_step, exit_to;
+    int64_t rows, length, output_length, priority, exit_step, exit_to = 0;
     enum tt_err err = tt_csv_integer(&r->csv, r->at[AT], 0, TT_NEVER / 4, &a.at, r->why);
     if (!err)
         err = find_model(r, &a.model);
@@ -167,12 +189,10 @@ static enum tt_err read_row(struct reading *r, struct tt_sim_arrival *out) {
                     "a step; it must be empty",
                     r->csv.path, (long long)r->csv.line, (long long)exit_step, model->name);
     if (!err)
-        err = optional(r, EXIT_TO, 1, model->step_count - 1, 0, &exit_to);
-    if (!err && exit_to > 0)
-        err = check_skip(r, model, exit_step, exit_to);
+        err = read_skip(r, model, exit_step, &exit_to);
     if (!err)
         err = optional(r, CANCEL_AT, a.at, TT_NEVER - 1, TT_NEVER, &a.cancel_at);
-    if (!err && r->at[TREE] >= 0 && r->csv.fields[r->at[TREE]][0] != '\0')
+    if (!err && is_given(r, TREE))
         err = read_tree(r, model, &a.tree);
     if (err)
         return err;
