@@ -11,13 +11,16 @@
  *     cc -shared -fPIC -o mine.so mine.c
  *
  * Rules:
- *  - `unfold` is called from several threads at once with the same state, which therefore it only
- *    reads. It must not keep a pointer to anything that it was given.
- *  - It runs in the server's process. It cannot be interrupted: a sink that has had enough (of
- *    cells, of time) says so by refusing, and the plug-in then returns what the sink said. A
- *    plug-in that calls no sink and never returns holds up a thread of the server.
+ *  - `unfold` may be called from several threads at once with the same state, which it therefore
+ *    only reads. It must not keep a pointer to anything that it was given.
+ *  - It runs in the server's process, on the thread that reads requests, and nobody else's are
+ *    read meanwhile: microseconds are right, milliseconds are felt by every client. It cannot be
+ *    interrupted: a sink that has had enough (of cells, of time) says so by refusing, and the
+ *    plug-in then returns what the sink said. One that calls no sink and never returns stops the
+ *    server.
  *  - Cells are numbered from 0 in the order in which they are added. A cell reads only cells that
  *    were added before it; so there are no cycles. What the last one added leaves is the answer.
+ *  - In C++ the table is a `struct tutti_unfold_plugin`: without `struct` it is the function.
  *
  * The server checks everything that a plug-in says; a mistake fails the request, with a sentence.
  */
