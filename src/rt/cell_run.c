@@ -80,6 +80,18 @@ enum tt_err tt_cell_run_new(struct tt_served_model *model, const struct tt_tenso
     return TT_OK;
 }
 
+/* So many slots more, or fewer, are those of the request; false: there are not so many. */
+static bool promise(struct tt_cell_run *self, int32_t more) {
+    struct tt_cell_slots *slots = &self->model->cells->slots;
+    if (more < 0)
+        tt_cell_slots_unreserve(slots, -more);
+    else if (!tt_cell_slots_reserve(slots, more))
+        return false;
+    self->reserved += more;
+    tt_counter_add(&self->model->stats->cell_slots_promised, more);
+    return true;
+}
+
 void tt_cell_run_free(struct tt_cell_run *take_run) {
     if (!take_run)
         return;
@@ -90,7 +102,7 @@ void tt_cell_run_free(struct tt_cell_run *take_run) {
     if (take_run->state >= 0)
         tt_cell_slots_give(slots, take_run->state);
     if (take_run->reserved)
-        tt_cell_slots_unreserve(slots, take_run->reserved);
+        promise(take_run, -take_run->reserved);
     tt_cell_graph_free(take_run->graph);
     tt_unfold_free(take_run->unfolded);
     tt_cell_answer_fini(&take_run->answer);
@@ -116,10 +128,7 @@ bool tt_cell_run_reserve(struct tt_cell_run *self, int32_t most_tasks) {
         count = (longest < most_tasks ? longest : most_tasks) + 1;
     if (!self->graph)
         count = (int32_t)TT_COUNT(((struct tt_engine_sequence *)NULL)->slots);
-    if (!tt_cell_slots_reserve(&self->model->cells->slots, count))
-        return false;
-    self->reserved = count;
-    return true;
+    return promise(self, count);
 }
 
 /* ---- by cells ---- */

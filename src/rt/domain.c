@@ -464,6 +464,13 @@ void tt_domain_free(struct tt_domain *take_domain) {
     free(take_domain);
 }
 
+/* Those that a model brings, or takes with it. */
+static void show_slots(struct tt_served_model *model, int32_t sign) {
+    tt_counter_add(&model->stats->stage_slots, sign * model->step_model.slots);
+    if (model->cells)
+        tt_counter_add(&model->stats->cell_slots, sign * model->cells->slots.capacity);
+}
+
 void tt_domain_add_model(struct tt_domain *self, int64_t now, struct tt_served_model *model) {
     tt_assert(self->model_count < self->mechanism.model_capacity);
     int32_t index = 0;
@@ -479,7 +486,7 @@ void tt_domain_add_model(struct tt_domain *self, int64_t now, struct tt_served_m
         tt_input_ring_show(model->inputs, &model->stats->input_slots,
                            &model->stats->input_slots_used);
     }
-    tt_counter_add(&model->stats->stage_slots, model->step_model.slots);
+    show_slots(model, 1);
     tt_mechanism_add_model(&self->mechanism, now, index, &model->step_model);
 }
 
@@ -491,7 +498,7 @@ void tt_domain_remove_model(struct tt_domain *self, int64_t now, struct tt_serve
     if (model->inputs)
         tt_list_remove(&model->inputs->in_domain);
     tt_assert(model->told_stage_slots == 0);
-    tt_counter_add(&model->stats->stage_slots, -model->step_model.slots);
+    show_slots(model, -1);
     self->model_count--;
     model->domain = NULL;
 }

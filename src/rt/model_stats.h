@@ -79,6 +79,8 @@ struct tt_model_stats {
     struct tt_counter held_back; /* requests that came when no slot of it was free */
     struct tt_counter stage_slots, stage_slots_used; /* rows between steps: at most; now; sums, too,
                                                         while it is loaded anew */
+    struct tt_counter cell_slots, cell_slots_promised; /* C6: states of cells: at most; of requests
+                                                          in flight; sums likewise */
     struct tt_counter stage_held_back; /* requests that came when no more could be there */
     struct tt_counter spilled_bytes;   /* activations that found no slots of the pool */
     struct tt_list in_line; /* infers that came and have not run, oldest first; the scheduler's */

@@ -47,6 +47,10 @@ static int64_t slots_used(const struct tt_model_stats *s) { return get(&s->input
 static int64_t stage_slots(const struct tt_model_stats *s) { return get(&s->stage_slots); }
 static int64_t stage_used(const struct tt_model_stats *s) { return get(&s->stage_slots_used); }
 static int64_t stage_held(const struct tt_model_stats *s) { return get(&s->stage_held_back); }
+static int64_t cell_slots(const struct tt_model_stats *s) { return get(&s->cell_slots); }
+static int64_t cell_promised(const struct tt_model_stats *s) {
+    return get(&s->cell_slots_promised);
+}
 static int64_t spilled(const struct tt_model_stats *s) { return get(&s->spilled_bytes); }
 static int64_t held_back(const struct tt_model_stats *s) { return get(&s->held_back); }
 
@@ -96,6 +100,10 @@ static const struct family families[] = {
      "counter", stage_held},
     {"tutti_stage_spilled_bytes_total", "Activations for which the pool had no adjacent slots",
      "counter", spilled},
+    {"tutti_cell_slots", "States of cells that there may be at once, 0 where there are no cells",
+     "gauge", cell_slots},
+    {"tutti_cell_slots_promised", "Of these, those that requests in flight may come to need",
+     "gauge", cell_promised},
 };
 
 static void labels(struct tt_text *page, const struct tt_catalogue_entry *model) {

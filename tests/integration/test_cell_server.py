@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 sys.dont_write_bytecode = True
@@ -203,6 +204,41 @@ class Cells(unittest.TestCase):
                 expected = sum(length <= int(bound) for length in lengths)
                 self.assertEqual(buckets[bound] - buckets_before[bound], expected, bound)
         self.assertEqual(self.output_lengths("chain64"), ({}, {}))
+
+    def metrics_of(self, model):
+        page = get(self.server.address, "/metrics")[2].decode()
+        found = re.findall(r'^(\w+)\{model="%s",version="1"[^}]*\} (\d+)$' % model, page, re.M)
+        return collections.Counter({name: int(value) for name, value in found})
+
+    def wait_until(self, model, holds):
+        """The metrics of the moment when that was so."""
+        give_up_at = time.monotonic() + 60
+        while not holds(metrics := self.metrics_of(model)):
+            self.assertLess(time.monotonic(), give_up_at, metrics)
+        return metrics
+
+    def test_who_goes_away_midway_leaves_no_slot_behind(self):
+        many, long = 40, 500
+        for model in "chain64", "lazy_chain64":
+            for _ in range(100):  # until some have begun and not come to their end
+                before = self.metrics_of(model)
+                for _ in range(many):
+                    self.vanish(model, {"tokens": [5] * long})
+                all_came = before["tutti_requests_accepted_total"] + many
+                after = self.wait_until(
+                    model,
+                    lambda now: now["tutti_requests_accepted_total"] == all_came
+                    and now["nv_inference_pending_request_count"] == 0,
+                )
+                gone = after["tutti_requests_cancelled_total"] - before["tutti_requests_cancelled_total"]
+                cells = after["tutti_cells_total"] - before["tutti_cells_total"]
+                if gone > 0 and cells % long != 0:
+                    break
+            self.assertGreater(gone, 0)
+            self.assertLess(cells, many * long)
+            self.assertGreater(after["tutti_cell_slots"], 0)
+            # What had been submitted still runs.
+            self.wait_until(model, lambda now: now["tutti_cell_slots_promised"] == 0)
 
     def test_metrics_and_trace_show_the_cells(self):
         draw = random.Random(7)
