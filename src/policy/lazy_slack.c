@@ -209,8 +209,8 @@ static bool curves_allow(const struct tt_lazy_slack *self, const struct tt_lazy_
         at += tt_lazy_times_span(times, group.rows, group.length, group.place, to);
         if (!merges && at > group.veto.key)
             return false;
-        if (!merges)
-            group = (struct tt_lazy_group){.veto = nobody(), .most_rows = group.most_rows};
+        if (!merges) /* rows of one model on a stack always fit into one batch (lazy_door.h) */
+            group = (struct tt_lazy_group){.veto = nobody(), .most_rows = INT32_MAX};
         bool same_round = merges && group.place.step == place.step;
         group.model = entry->model;
         group.rows += entry->rows;

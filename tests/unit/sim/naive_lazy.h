@@ -257,6 +257,7 @@ static inline bool naive_curves_allow(const struct naive *self, struct naive_lan
             if (clock > key)
                 return false;
             model = entry->model;
+            most = naive_most(self, model);
             rows = own_rows;
             length = own_length;
             key = own_key;
