@@ -37,12 +37,15 @@ static void end_step(struct tt_engine_task *task, int32_t type, int64_t at, int3
 
 /* ---- by cells ---- */
 
-/* C6: do the cells read their states as one range, where those lie? */
-static bool is_in_place(const struct tt_engine_task *task) {
+/* C6: do the cells read their states as one range, where those lie? As the simulator has it, who
+ * begins, and a node of a tree, never does. */
+static bool is_in_place(const struct tt_emulated_cells *self, const struct tt_engine_task *task) {
     int32_t first = task->cells[0].sources[0];
+    if (first < 0 || self->options.cells->types[task->first_step].arity != 1)
+        return false;
     for (int32_t i = 0; i < task->member_count; i++) {
         const struct tt_engine_cell *cell = &task->cells[i];
-        if (cell->moves_in || cell->sources[0] != (first < 0 ? first : first + i))
+        if (cell->moves_in || cell->sources[0] != first + i)
             return false;
     }
     return true;
@@ -53,7 +56,7 @@ static void run_cells(struct tt_emulated_cells *self, struct tt_engine_task *tas
     int32_t type = task->first_step;
     int64_t at, extra_ns = self->options.task_ns;
     tt_assert(task->last_step == type);
-    if (!is_in_place(task)) /* as the simulator counts: whole, whoever had to move */
+    if (!is_in_place(self, task)) /* as the simulator counts: whole, whoever had to move */
         extra_ns += self->options.gather_row_ns * task->member_count;
     if (!clock->pass(clock->context, type, task->member_count, extra_ns, &at)) {
         task->outcome = TT_ENGINE_ABORTED;

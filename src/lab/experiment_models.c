@@ -176,6 +176,18 @@ static enum tt_err read_repository(struct building *b, struct tt_scenario_model 
         struct tt_message inner = *b->why;
         return tt_experiment_wrong(b->experiment, given, "name", b->why, "%s", inner.text);
     }
+    bool has_tree = given->tree != TUTTI__TREE_SHAPE__NO_TREE;
+    if (has_tree != profile.is_tree) {
+        tt_repository_profile_fini(&profile);
+        return has_tree ? tt_experiment_wrong(b->experiment, given, "tree", b->why,
+                                              "model '%s' of the repository takes no trees; leave "
+                                              "tree out",
+                                              given->name)
+                        : tt_experiment_wrong(b->experiment, given, NULL, b->why,
+                                              "model '%s' takes trees: say which, by tree: RANDOM "
+                                              "or tree: BALANCED",
+                                              given->name);
+    }
     model->source = strdup(given->name);
     err = model->source ? set_steps(b, model, profile.step_count) : no_memory(b);
     for (int32_t s = 0; !err && s < profile.step_count; s++) {

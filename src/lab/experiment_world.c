@@ -60,18 +60,19 @@ static enum tt_err check_models(const struct tt_experiment *self,
                                        "%d",
                                        model->name, model->step_model.max_batch, world,
                                        TT_DOMAIN_MAX_BATCH);
-        if (model->tree != TT_TREE_NONE)
-            return tt_experiment_wrong(self, message, "model", why,
-                                       "model '%s' is a tree of cells, which is simulated only; "
-                                       "run it in the simulated world",
-                                       model->name);
+        if (model->tree != TT_TREE_NONE && !by_cells)
+            return tt_experiment_wrong(self, message, "policy", why,
+                                       "the requests of model '%s' are trees: only policies that "
+                                       "work by cells (cellular, merged) run them, %s does not",
+                                       model->name, scenario->policy);
         if (!are_chains(&model->step_model))
             return tt_experiment_wrong(self, message, "model", why,
                                        "model '%s': of recurrent steps the %s world runs one "
                                        "encoder, or an encoder and then a decoder, and nothing "
                                        "besides; run it in the simulated world",
                                        model->name, world);
-        if (by_cells && model->step_model.steps[0].kind == TT_STEP_STATIC)
+        if (by_cells && model->tree == TT_TREE_NONE &&
+            model->step_model.steps[0].kind == TT_STEP_STATIC)
             return tt_experiment_wrong(self, message, "policy", why,
                                        "policy %s works by cells, and model '%s' has no recurrent "
                                        "step; its static steps are cells in the simulated world "

@@ -62,7 +62,9 @@ static enum tt_err open_serving(struct tt_live_models *self, struct tt_message *
     return TT_OK;
 }
 
-bool tt_live_models_is_recurrent(const struct tt_scenario_model *model) {
+bool tt_live_models_is_of_cells(const struct tt_scenario_model *model) {
+    if (model->tree != TT_TREE_NONE)
+        return true;
     for (int32_t s = 0; s < model->step_model.step_count; s++)
         if (model->steps[s].kind != TT_STEP_STATIC)
             return true;
@@ -119,26 +121,23 @@ static enum tt_err new_emulated(const struct tt_scenario_model *model,
     return err ? tt_fail(err, why, "out of memory for model %s", model->name) : TT_OK;
 }
 
-/* S11, C2: a recurrent model is one of cells, a type per step. The served model's, also on failure
- * further on. */
+/* S11, C2: a recurrent model, or one of trees, is one of cells, a type per step. The served
+ * model's, also on failure further on. */
 static enum tt_err emulate_cells(const struct tt_live_models *self, int32_t m,
                                  struct tt_emulated_model_options *load, struct tt_message *why) {
     const struct tt_scenario_model *model = &self->scenario->models[m];
     const struct tt_step_model *steps = &model->step_model;
     struct tt_cells_plain plain = {
-        .type_count = steps->step_count,
+        .step_count = steps->step_count,
+        .steps = steps->steps,
+        .is_tree = model->tree != TT_TREE_NONE,
         .max_length = MOST_ELEMENTS,
         .max_output = steps->output_quantiles ? steps->output_quantiles[TT_QUANTILES - 1] : 0};
-    for (int32_t t = 0; t < plain.type_count; t++) {
-        plain.names[t] = steps->steps[t].name;
-        plain.max_batch[t] = steps->steps[t].profile->max_batch;
-        plain.min_batch[t] = steps->steps[t].min_rows;
-    }
     struct tt_served_cells *cells = calloc(1, sizeof(*cells));
     if (!cells)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for model %s", model->name);
     self->models[m]->cells = cells;
-    self->says_lengths[m] = true;
+    self->says_lengths[m] = !plain.is_tree;
     if (tt_cells_new_plain(&plain, &cells->cells) || tt_cell_slots_init(&cells->slots, CELL_SLOTS))
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for the cells of model %s",
                        model->name);
@@ -165,7 +164,7 @@ static enum tt_err load_emulated(struct tt_live_models *self, int32_t m, struct 
     struct tt_engine_model *loaded;
     struct tt_profile *whole;
     enum tt_err err = new_emulated(model, &self->models[m], why);
-    if (!err && tt_live_models_is_recurrent(model))
+    if (!err && tt_live_models_is_of_cells(model))
         err = emulate_cells(self, m, &load, why);
     if (!err)
         err = tt_emulated_engine_load(self->engine, &load, &loaded, why);
@@ -235,7 +234,7 @@ static void adapt(struct tt_repository_model *entry, const struct tt_scenario_mo
         memcpy(entry->settings->output_quantiles, steps->output_quantiles,
                sizeof(entry->settings->output_quantiles));
     entry->settings->slo_ns = steps->slo_ns == TT_NEVER ? 0 : steps->slo_ns;
-    if (!tt_live_models_is_recurrent(model))
+    if (!tt_live_models_is_of_cells(model))
         config->signature.max_batch = steps->max_batch;
     config->has_groups = false;
     config->batching =
@@ -293,6 +292,13 @@ static enum tt_err prepare_cells(struct tt_live_models *self, int32_t m, struct 
 static enum tt_err check_length(const struct tt_scenario *scenario,
                                 const struct tt_scenario_model *model,
                                 const struct tt_served_model *served, struct tt_message *why) {
+    int64_t elements =
+        model->tree != TT_TREE_NONE ? 2 * (int64_t)longest(model) - 1 : longest(model);
+    if (served->cells && elements > served->cells->cells->max_length)
+        return tt_fail(TT_ERR_INVALID, why,
+                       "model %s: its longest requests have %lld elements, and it takes at most %d "
+                       "(max_length in its tutti.pbtxt)",
+                       model->name, (long long)elements, served->cells->cells->max_length);
     bool known =
         model->length > 0 || model->lengths || scenario->arrivals_path || scenario->arrivals;
     if (known || !tt_live_inputs_vary(served->signature))

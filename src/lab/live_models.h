@@ -31,8 +31,8 @@ struct tt_live_models {
     const struct tt_scenario_outputs *outputs;
 };
 
-/* Does it have steps that are walked more than once? Then it runs as a model of cells. */
-bool tt_live_models_is_recurrent(const struct tt_scenario_model *model);
+/* Does it run as a model of cells? Those whose steps are walked more than once do. */
+bool tt_live_models_is_of_cells(const struct tt_scenario_model *model);
 /* Errors: what a policy says of its options, what a model cannot do, those of loading. `outputs`
  * hears lines for people; `stop` (may be NULL) ends it with CANCELLED between two models. */
 TT_MUST_CHECK enum tt_err tt_live_models_open(struct tt_live_models *self,

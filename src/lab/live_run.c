@@ -4,6 +4,7 @@
 #include "base/flag.h"
 #include "base/parker.h"
 #include "lab/live_models.h"
+#include "lab/live_tree.h"
 #include "lab/live_watch.h"
 #include "rt/domain.h"
 #include "rt/machine.h"
@@ -25,6 +26,7 @@ struct player {
     const struct tt_live_run *run;
     struct tt_live_models world;
     struct tt_live_watch watch;
+    struct tt_live_tree tree; /* of the request at hand, where it is one */
     struct tt_port *port;
     struct tt_parker parker;
     struct tt_flag ending;    /* nothing arrives any more: answers are waited for */
@@ -106,20 +108,47 @@ static int64_t patience(const struct player *self, const struct tt_sim_arrival *
     return left_ns > 0 ? left_ns : 1;
 }
 
-static enum tt_err send(struct player *self, struct tt_message *why) {
+static bool is_tree(const struct player *self) {
+    return self->run->scenario->models[self->next.model].tree != TT_TREE_NONE;
+}
+
+/* Reserves memory for what the next request carries. */
+static enum tt_err begin(struct player *self, struct tt_infer **out_infer, struct tt_message *why) {
     const struct tt_sim_arrival *arrival = &self->next;
     struct tt_live_inputs *inputs = &self->world.inputs[arrival->model];
-    struct tt_served_model *model = self->world.models[arrival->model];
     struct tt_infer_shape shapes[TT_MAX_TENSORS];
     size_t sizes_bytes[TT_MAX_TENSORS];
+    int32_t length = arrival->length;
+    enum tt_err err = TT_OK;
+    if (is_tree(self)) {
+        err = tt_live_tree_draw(&self->tree, self->run->scenario, arrival, self->number, why);
+        length = self->tree.nodes;
+    }
+    if (!err)
+        err = tt_live_inputs_shape(inputs, arrival->rows, length, shapes, sizes_bytes, why);
+    return err ? err
+               : tt_infer_begin(self->port, self->world.models[arrival->model], shapes, sizes_bytes,
+                                inputs->signature->input_count, out_infer, why);
+}
+
+static void fill(struct player *self, struct tt_infer *infer) {
+    const struct tt_sim_arrival *arrival = &self->next;
+    if (self->world.says_lengths[arrival->model]) {
+        tt_live_inputs_fill_with(infer, arrival->output_length);
+        return;
+    }
+    tt_live_inputs_fill(&self->world.inputs[arrival->model], infer, arrival->rows,
+                        (uint64_t)self->number + self->run->scenario->seed);
+    if (is_tree(self))
+        tt_live_tree_fill(&self->tree, self->world.models[arrival->model]->cells->cells, infer);
+}
+
+static enum tt_err send(struct player *self, struct tt_message *why) {
+    const struct tt_sim_arrival *arrival = &self->next;
     struct tt_live_request *live = take_live(self);
     if (!live)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    enum tt_err err =
-        tt_live_inputs_shape(inputs, arrival->rows, arrival->length, shapes, sizes_bytes, why);
-    if (!err)
-        err = tt_infer_begin(self->port, model, shapes, sizes_bytes, inputs->signature->input_count,
-                             &live->infer, why);
+    enum tt_err err = begin(self, &live->infer, why);
     int64_t now = tt_clock_now();
     if (err == TT_ERR_BUSY) {
         tt_live_watch_refused(&self->watch, now, live, TT_ENDING_DROPPED, TT_DROP_QUEUE_FULL);
@@ -130,11 +159,7 @@ static enum tt_err send(struct player *self, struct tt_message *why) {
         forget(self, live);
         return tt_fail_in(err, why, "request %lld", (long long)live->number);
     }
-    if (self->world.says_lengths[arrival->model])
-        tt_live_inputs_fill_with(live->infer, arrival->output_length);
-    else
-        tt_live_inputs_fill(inputs, live->infer, arrival->rows,
-                            (uint64_t)live->number + self->run->scenario->seed);
+    fill(self, live->infer);
     now = tt_clock_now();
     if (arrival->at >= self->run->scenario->warm_up_ns)
         tt_histogram_add(&self->lag_ns, since(self, now) - arrival->at);
@@ -397,6 +422,7 @@ enum tt_err tt_live_run(const struct tt_live_run *run, struct tt_scenario_result
         finish(&self);
     tt_live_watch_fini(&self.watch);
     tt_histogram_fini(&self.lag_ns);
+    tt_live_tree_fini(&self.tree);
     free_all(&self.in_flight);
     free_all(&self.spare);
     return err;

@@ -61,7 +61,10 @@ static enum tt_err take(struct tt_profile_file *file, const struct tt_cells *cel
             file->steps[s] = NULL;
         }
         if (cells) {
-            found.kinds[s] = s > 0 ? TT_STEP_DECODER : TT_STEP_ENCODER;
+            found.is_tree = cells->kind == TT_UNFOLD_TREE;
+            found.kinds[s] = found.is_tree ? TT_STEP_STATIC
+                             : s > 0       ? TT_STEP_DECODER
+                                           : TT_STEP_ENCODER;
             found.min_rows[s] = cells->types[s].min_batch;
         }
     }
@@ -93,11 +96,15 @@ static enum tt_err check_cells(const struct tt_repository_model *model, int32_t 
                        "max_batch is %d, but model '%s' is of cells, and %s says how many of each "
                        "type a batch takes; leave it out",
                        max_batch, model->name, model->settings->file_name);
-    if (cells->kind != TT_UNFOLD_CHAIN && cells->kind != TT_UNFOLD_SEQ2SEQ)
+    if (cells->kind == TT_UNFOLD_PLUGIN)
         return tt_fail(TT_ERR_INVALID, why,
-                       "model '%s' unfolds requests into a tree, or as its plug-in says; of models "
-                       "of cells experiments know chains and SEQ2SEQ",
+                       "model '%s' unfolds requests as its plug-in says; of models of cells "
+                       "experiments know chains, SEQ2SEQ and trees",
                        model->name);
+    if (cells->kind == TT_UNFOLD_TREE && cells->child_count != 2)
+        return tt_fail(TT_ERR_INVALID, why,
+                       "nodes of model '%s' have %d children; experiments draw binary trees",
+                       model->name, cells->child_count);
     if (!has_steps(file, cells))
         return tt_fail(TT_ERR_INVALID, why,
                        "%s has %d steps, and model '%s' has %d types of cells; run: tutti profile "

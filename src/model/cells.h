@@ -107,11 +107,12 @@ void tt_cells_close(struct tt_cells *take_cells);
 /* Cells without files, for devices that take their time and compute nothing (engine/emulated.h): a
  * chain of one type, or the chains of an encoder and a decoder. A request is one input `lengths`,
  * INT32 [1, n]: an element per cell of the first chain, each of which says how many cells the
- * second one will turn out to have. Its end is <eos>, as that of a real decoder. */
+ * second one will turn out to have. Its end is <eos>, as that of a real decoder. Or a binary tree
+ * of leaves and inner nodes: its inputs are `left` and `right`, INT64 [1, nodes]. */
 struct tt_cells_plain {
-    int32_t type_count; /* 1, 2 */
-    const char *names[2];
-    int32_t max_batch[2], min_batch[2];
+    int32_t step_count; /* a type each */
+    const struct tt_step *steps;
+    bool is_tree;
     int32_t max_length, max_output;
 };
 /* The strings are copied. Errors: NO_MEMORY. */

@@ -122,9 +122,8 @@ static int32_t put_drawn(struct tt_sim_cells *self, int32_t first, int32_t count
     return (*at)++;
 }
 
-enum tt_err tt_sim_cells_tree(struct tt_sim_cells *self, const struct tt_step_model *model,
-                              enum tt_tree shape, int32_t leaves, uint64_t seed,
-                              struct tt_cell_graph **out_graph, struct tt_message *why) {
+enum tt_err tt_sim_cells_draw_tree(struct tt_sim_cells *self, enum tt_tree shape, int32_t leaves,
+                                   uint64_t seed, int32_t *out_count, struct tt_message *why) {
     leaves = leaves > 0 ? leaves : 1;
     if (leaves > TT_CELL_GRAPH_MAX_CELLS / 2)
         return tt_fail(TT_ERR_INVALID, why, "a tree of %d leaves; at most %d are allowed", leaves,
@@ -140,7 +139,16 @@ enum tt_err tt_sim_cells_tree(struct tt_sim_cells *self, const struct tt_step_mo
         put_drawn(self, 0, leaves, &at, &prng);
     else
         put_balanced(self, 0, leaves, &at);
-    return tt_cell_graph_new(self->specs, 2 * leaves - 1, model->step_count, out_graph, why);
+    *out_count = 2 * leaves - 1;
+    return TT_OK;
+}
+
+enum tt_err tt_sim_cells_tree(struct tt_sim_cells *self, const struct tt_step_model *model,
+                              enum tt_tree shape, int32_t leaves, uint64_t seed,
+                              struct tt_cell_graph **out_graph, struct tt_message *why) {
+    int32_t count;
+    enum tt_err err = tt_sim_cells_draw_tree(self, shape, leaves, seed, &count, why);
+    return err ? err : tt_cell_graph_new(self->specs, count, model->step_count, out_graph, why);
 }
 
 /* A node that is being read: where in the stack its children begin. */
@@ -171,9 +179,8 @@ static enum tt_err close_node(struct tt_sim_cells *self, int32_t *depth, int32_t
     return TT_OK;
 }
 
-enum tt_err tt_sim_cells_text(struct tt_sim_cells *self, const struct tt_step_model *model,
-                              const char *text, struct tt_cell_graph **out_graph,
-                              struct tt_message *why) {
+enum tt_err tt_sim_cells_read_tree(struct tt_sim_cells *self, const char *text, int32_t *out_count,
+                                   struct tt_message *why) {
     size_t length = strlen(text);
     if (length > TT_CELL_GRAPH_MAX_CELLS || !reserve(self, (int32_t)length + 1))
         return tt_fail(TT_ERR_INVALID, why, "a tree of %zu characters; at most %d are allowed",
@@ -200,5 +207,14 @@ enum tt_err tt_sim_cells_text(struct tt_sim_cells *self, const struct tt_step_mo
     if (depth != 1 || self->stack[0] == OPEN)
         return tt_fail(TT_ERR_INVALID, why,
                        "'%.100s' is not one tree; right is one node, such as '(()(()()))'", text);
-    return tt_cell_graph_new(self->specs, count, model->step_count, out_graph, why);
+    *out_count = count;
+    return TT_OK;
+}
+
+enum tt_err tt_sim_cells_text(struct tt_sim_cells *self, const struct tt_step_model *model,
+                              const char *text, struct tt_cell_graph **out_graph,
+                              struct tt_message *why) {
+    int32_t count;
+    enum tt_err err = tt_sim_cells_read_tree(self, text, &count, why);
+    return err ? err : tt_cell_graph_new(self->specs, count, model->step_count, out_graph, why);
 }

@@ -41,12 +41,19 @@ TT_MUST_CHECK enum tt_err tt_sim_cells_steps(struct tt_sim_cells *self,
                                              struct tt_sim_exit exit,
                                              struct tt_cell_graph **out_graph,
                                              struct tt_message *why);
+/* The nodes of a tree, drawn or read from `text`: in self->specs, [*out_count], until the next
+ * request; the last is the root. INVALID: there is no such tree; the message says where. */
+TT_MUST_CHECK enum tt_err tt_sim_cells_draw_tree(struct tt_sim_cells *self, enum tt_tree shape,
+                                                 int32_t leaves, uint64_t seed, int32_t *out_count,
+                                                 struct tt_message *why);
+TT_MUST_CHECK enum tt_err tt_sim_cells_read_tree(struct tt_sim_cells *self, const char *text,
+                                                 int32_t *out_count, struct tt_message *why);
+/* The same as a graph. Errors: also those of tt_cell_graph_new. */
 TT_MUST_CHECK enum tt_err tt_sim_cells_tree(struct tt_sim_cells *self,
                                             const struct tt_step_model *model, enum tt_tree shape,
                                             int32_t leaves, uint64_t seed,
                                             struct tt_cell_graph **out_graph,
                                             struct tt_message *why);
-/* The tree that is written in `text`. INVALID: it is none; the message says where. */
 TT_MUST_CHECK enum tt_err tt_sim_cells_text(struct tt_sim_cells *self,
                                             const struct tt_step_model *model, const char *text,
                                             struct tt_cell_graph **out_graph,

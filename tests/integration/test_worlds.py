@@ -53,6 +53,15 @@ load { rate: 300 }
 policy { name: "cellular" }
 """
 
+TREES = """repository: "models"
+seed: 5
+duration_s: 0.4
+device { count: 1 }
+model { name: "tree64" slo_ms: 5000 tree: RANDOM length: 9 }
+load { rate: 200 }
+policy { name: "merged" option { key: "max_requests" value: "1" } }
+"""
+
 
 def run(*arguments, timeout=120, cwd=None):
     return subprocess.run(
@@ -183,9 +192,44 @@ class Worlds(unittest.TestCase):
         self.assertGreater(report["total"]["batch"]["mean"], 1)
         self.assertIn("lengths of outputs", report["live"]["left_out"])
 
+    def courses(self, path, world):
+        """Of each request the levels in which it is computed: which step, and how many cells of it at once."""
+        self.outcomes(path, world)
+        found = {}
+        for row in rows_of(pathlib.Path(self.folder.name, world + ".tasks.csv")):
+            members = row["requests"].split()
+            for request in set(members):
+                found.setdefault(request, []).append((row["step"], members.count(request)))
+        return found
+
+    def test_trees(self):
+        """The same trees in all worlds: drawn, and as a file of arrivals writes them down."""
+        for policy in ("merged", "cellular"):
+            with self.subTest(policy):
+                text = TREES if policy == "merged" else re.sub("policy.*", 'policy { name: "cellular" }', TREES)
+                self.assert_same_requests(text)
+        drawn = [self.courses(self.write(TREES), world) for world in WORLDS]
+        self.assertGreater(len({str(course) for course in drawn[0].values()}), 5)
+        self.assertEqual(drawn[0], drawn[1])
+        self.assertEqual(drawn[0], drawn[2])
+        trees = ("(() ())", "((a b) (c (d e)))", "(((a b) c) d)", "word", "")
+        rows = "".join(f"{20000000 * i},tree64,{tree},7\n" for i, tree in enumerate(trees))
+        pathlib.Path(self.folder.name, "trees.csv").write_text("at_ns,model,tree,input_length\n" + rows)
+        path = self.write(TREES.replace("rate: 200", 'file: "trees.csv"').replace("duration_s: 0.4\n", ""))
+        written = [self.courses(path, world) for world in WORLDS]
+        self.assertEqual(written[0]["2"], [("0", 4), ("1", 1), ("1", 1), ("1", 1)])
+        self.assertEqual(written[0]["1"], [("0", 5), ("1", 2), ("1", 1), ("1", 1)])
+        self.assertEqual(written[0], written[1])
+        self.assertEqual(written[0], written[2])
+
     def test_cells_that_are_refused(self):
-        text = CELLS.replace("chain64", "tree64").replace("real", "simulated")
-        self.refused(text, "unfolds requests into a tree")
+        self.refused(TREES.replace("tree: RANDOM", ""), "tree: RANDOM or tree: BALANCED")
+        self.refused(TREES.replace("tree64", "chain64"), "takes no trees")
+        self.refused(TREES.replace("length: 9", ""), "say how long its inputs are")
+        self.refused(TREES.replace("length: 9", "length: 600"), "1199 elements", "1023", arguments=("--world", "real"))
+        for world in WORLDS:
+            lazy = re.sub("policy.*", 'policy { name: "lazy" }', TREES)
+            self.refused(lazy, "cellular", "lazy", arguments=("--world", world))
         self.refused(CELLS.replace("length: 9", "max_batch: 8 length: 9"), "leave it out")
         self.refused(CELLS.replace("output_length: 8", ""), "say how long its outputs are")
         self.refused(CELLS.replace("cellular", "diversity"), "cellular and lazy", arguments=("--world", "real"))
