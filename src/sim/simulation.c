@@ -100,8 +100,8 @@ static int32_t most_output(const struct tt_simulation *self, int32_t model) {
 }
 
 /* What a request will really do in a recurrent block. */
-static int32_t rounds_of(void *context, const struct tt_request *request, enum tt_step_kind kind) {
-    const struct tt_simulation *self = context;
+static int32_t rounds_of(const struct tt_simulation *self, const struct tt_request *request,
+                         enum tt_step_kind kind) {
     int32_t rounds = request->length;
     if (kind == TT_STEP_DECODER) {
         int32_t most = most_output(self, request->model);
@@ -111,8 +111,27 @@ static int32_t rounds_of(void *context, const struct tt_request *request, enum t
     return rounds > 0 ? rounds : 1;
 }
 
-static struct tt_walk_lengths lengths_of(struct tt_simulation *self) {
-    return (struct tt_walk_lengths){.context = self, .rounds = rounds_of};
+/* Those of a task on their way. */
+struct walkers {
+    const struct tt_simulation *self;
+    const struct tt_task *task;
+};
+
+static int32_t rounds_in_all(void *context, int32_t member, enum tt_step_kind kind) {
+    const struct walkers *walkers = context;
+    return rounds_of(walkers->self, walkers->task->items[member].request, kind);
+}
+
+static int32_t rounds_behind(void *context, int32_t member) {
+    const struct walkers *walkers = context;
+    return walkers->task->items[member].request->round;
+}
+
+static struct tt_walk_members members_of(struct walkers *walkers) {
+    return (struct tt_walk_members){.context = walkers,
+                                    .count = walkers->task->count,
+                                    .rounds = rounds_in_all,
+                                    .behind = rounds_behind};
 }
 
 /* Starts the step where the task's walk stands. */
@@ -146,9 +165,14 @@ static void wait_until(struct tt_simulation *self, int32_t executor, enum phase 
 }
 
 static void start_first(struct tt_simulation *self, struct tt_task *task) {
-    struct tt_walk_lengths lengths = lengths_of(self);
-    tt_walk_begin(&self->executors[task->executor].walk, self->models[task->model].step_model, task,
-                  &lengths);
+    struct tt_walk_members members = members_of(&(struct walkers){self, task});
+    struct tt_walk_course course = {.first_step = task->first_step,
+                                    .last_step = task->last_step,
+                                    .repeat = task->repeat,
+                                    .walk = task->walk,
+                                    .length = task->length};
+    tt_walk_begin(&self->executors[task->executor].walk, self->models[task->model].step_model,
+                  &course, &members);
     start_step(self, task);
 }
 
@@ -209,6 +233,20 @@ static void take_exit(const struct tt_simulation *self, const struct tt_task *ta
     }
 }
 
+/* Where the walk has left everybody. */
+static void settle_walk(struct tt_simulation *self, const struct tt_walk *walk,
+                        struct tt_task *task) {
+    struct tt_walk_members members = members_of(&(struct walkers){self, task});
+    for (int32_t i = 0; i < task->count; i++) {
+        struct tt_walk_place place = tt_walk_place_of(walk, &members, i);
+        task->items[i].round = place.round;
+        if (place.step == task->last_step_done + 1)
+            continue;
+        task->items[i].fate = TT_FATE_JUMPS;
+        task->items[i].jump = place.step;
+    }
+}
+
 static void finish(struct tt_simulation *self, int32_t number, enum tt_outcome outcome) {
     struct sim_executor *executor = &self->executors[number];
     struct tt_task *task = tt_mechanism_oldest(&self->mechanism, number);
@@ -219,8 +257,7 @@ static void finish(struct tt_simulation *self, int32_t number, enum tt_outcome o
     if (task->items[0].subgraph) {
         find_ends(self, task);
     } else if (executor->walked && outcome != TT_OUTCOME_ABORTED) {
-        struct tt_walk_lengths lengths = lengths_of(self);
-        tt_walk_settle(&executor->walk, task, &lengths);
+        settle_walk(self, &executor->walk, task);
     }
     for (int32_t i = 0; self->any_exit && outcome != TT_OUTCOME_ABORTED && i < task->count; i++)
         take_exit(self, task, &task->items[i]);
@@ -242,8 +279,8 @@ static void step_ended(struct tt_simulation *self, int32_t number) {
         self->observer.step_ended(self->observer.context, self->now, task, executor->walk.step);
     enum tt_walk_next next = tt_walk_step_done(&executor->walk);
     if (next == TT_WALK_GOES_ON && !executor->yielding) {
-        struct tt_walk_lengths lengths = lengths_of(self);
-        tt_walk_go_on(&executor->walk, &lengths);
+        struct tt_walk_members members = members_of(&(struct walkers){self, task});
+        tt_walk_go_on(&executor->walk, &members);
         start_step(self, task);
         return;
     }

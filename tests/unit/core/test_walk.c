@@ -18,36 +18,37 @@ static const struct tt_step_model model = {
     .name = "model", .step_count = TT_COUNT(steps), .steps = steps};
 
 /* A request's rounds: input length n in `length`, output length m in `priority`. */
-static int32_t rounds(void *context, const struct tt_request *request, enum tt_step_kind kind) {
-    (void)context;
-    return kind == TT_STEP_ENCODER ? request->length : request->priority;
-}
-static const struct tt_walk_lengths lengths = {.rounds = rounds};
-
 struct bench {
     struct tt_request requests[2];
-    struct tt_task_item items[2];
-    struct tt_task task;
+    struct tt_walk_course course;
+    struct tt_walk_members members;
     struct tt_walk walk;
 };
+
+static int32_t rounds(void *context, int32_t member, enum tt_step_kind kind) {
+    const struct bench *b = context;
+    const struct tt_request *request = &b->requests[member];
+    return kind == TT_STEP_ENCODER ? request->length : request->priority;
+}
+
+static int32_t behind_it(void *context, int32_t member) {
+    const struct bench *b = context;
+    return b->requests[member].round;
+}
 
 /* Two requests (n, m) that stand at `step`, with so many rounds behind them. */
 static void set(struct bench *b, enum tt_task_walk walk, int32_t first, int32_t last,
                 const int32_t nm[4], const int32_t behind[2]) {
     memset(b, 0, sizeof(*b));
-    for (int32_t i = 0; i < 2; i++) {
+    for (int32_t i = 0; i < 2; i++)
         b->requests[i] = (struct tt_request){.length = nm[2 * i],
                                              .priority = nm[2 * i + 1],
                                              .step = first,
                                              .round = behind ? behind[i] : 0};
-        b->items[i].request = &b->requests[i];
-    }
-    b->task = (struct tt_task){.first_step = first,
-                               .last_step = last,
-                               .repeat = 1,
-                               .walk = walk,
-                               .count = 2,
-                               .items = b->items};
+    b->course =
+        (struct tt_walk_course){.first_step = first, .last_step = last, .repeat = 1, .walk = walk};
+    b->members =
+        (struct tt_walk_members){.context = b, .count = 2, .rounds = rounds, .behind = behind_it};
 }
 
 /* Walks until it ends, parts, or `stop_after` steps have ended; the steps as digits. */
@@ -55,26 +56,23 @@ static enum tt_walk_next walk(struct bench *b, int32_t stop_after, const char *e
     char seen[64] = "";
     size_t count = 0;
     enum tt_walk_next next;
-    tt_walk_begin(&b->walk, &model, &b->task, &lengths);
+    tt_walk_begin(&b->walk, &model, &b->course, &b->members);
     for (;;) {
         seen[count++] = (char)('0' + b->walk.step);
-        b->task.last_step_done = b->walk.step;
         next = tt_walk_step_done(&b->walk);
         if (next != TT_WALK_GOES_ON || (int32_t)count == stop_after)
             break;
-        tt_walk_go_on(&b->walk, &lengths);
+        tt_walk_go_on(&b->walk, &b->members);
     }
     seen[count] = '\0';
     assert_string_equal(seen, expected);
-    tt_walk_settle(&b->walk, &b->task, &lengths);
     return next;
 }
 
 static void expect(const struct bench *b, int32_t item, int32_t step, int32_t round) {
-    const struct tt_task_item *it = &b->items[item];
-    int32_t next = it->fate == TT_FATE_JUMPS ? it->jump : b->task.last_step_done + 1;
-    assert_int_equal(next, step);
-    assert_int_equal(it->round, round);
+    struct tt_walk_place place = tt_walk_place_of(&b->walk, &b->members, item);
+    assert_int_equal(place.step, step);
+    assert_int_equal(place.round, round);
 }
 
 static void test_together_to_the_longest(void **state) {
@@ -148,7 +146,7 @@ static void test_once(void **state) {
     expect(&b, 0, 4, 2);
     expect(&b, 1, 5, 0);
     set(&b, TT_WALK_ONCE, 4, 4, (int32_t[]){1, 3, 1, 2}, NULL);
-    b.task.repeat = 2;
+    b.course.repeat = 2;
     assert_int_equal(walk(&b, 99, "44"), TT_WALK_ENDS);
     expect(&b, 0, 4, 2);
     expect(&b, 1, 5, 0);
