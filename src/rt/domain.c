@@ -201,8 +201,7 @@ static long long us_of(int64_t ns) { return ns > 0 ? ns / 1000 : 0; }
 /* The sentence and the error of a request that was given up: the protocol's words, then the reason
  * and the numbers. */
 static enum tt_err drop_error(const struct tt_domain *self, const struct tt_request *request,
-                              int64_t now, enum tt_drop_reason reason) {
-    struct tt_infer *infer = request->user;
+                              struct tt_infer *infer, int64_t now, enum tt_drop_reason reason) {
     const struct tt_served_model *model = infer->lane->model;
     const char *name = model->name;
     if (reason == TT_DROP_QUEUE_FULL)
@@ -290,7 +289,7 @@ static void ended(void *context, int64_t now, struct tt_request *request, enum t
     case TT_ENDING_DROPPED:
         tt_counter_add(&model->stats->dropped[reason], 1);
         advise(self, model);
-        infer_ends(infer, drop_error(self, request, now, reason));
+        infer_ends(infer, drop_error(self, request, infer, now, reason));
         break;
     case TT_ENDING_FAILED:
         tt_counter_add(&model->stats->failed, 1);

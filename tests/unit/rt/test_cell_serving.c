@@ -357,6 +357,40 @@ static void test_refused(void **state) {
     client_close(&client);
 }
 
+/* Who is given up is told so, before its first cell and while cells of it run. */
+static void test_given_up(void **state) {
+    (void)state;
+    static struct ask asks[REQUESTS];
+    make_cells_under(
+        "tree", TREE,
+        "slo_us: 1 policy { name: 'cellular' option { key: 'drop' value: 'deadline' } }", NULL);
+    make_cells_under("tree_few", TREE, "",
+                     "dynamic_batching { default_queue_policy { max_queue_size: 1 } }");
+    struct tt_prng random;
+    tt_prng_init(&random, seed_of_run(), 1);
+    struct client client;
+    client_open(&client, 1);
+    static const char *const names[] = {"tree", "tree_few"};
+    for (int m = 0; m < 2; m++) {
+        struct tt_served_model *model = find(&client, names[m]);
+        int32_t dropped = 0;
+        for (int i = 0; i < REQUESTS; i++) {
+            asks[i] = (struct ask){0};
+            random_tree(&random, &asks[i]);
+            send(&client, model, &asks[i]);
+        }
+        wait_until(&client, 0);
+        for (int i = 0; i < REQUESTS; i++) {
+            dropped += asks[i].err != TT_OK;
+            if (asks[i].err)
+                assert_non_null(strstr(asks[i].why, m == 0 ? "dropped (deadline)"
+                                                           : "Exceeds maximum queue size"));
+        }
+        assert_true(dropped > 0);
+    }
+    client_close(&client);
+}
+
 static void on_command(void *context, struct tt_model_command *command) {
     struct client *self = context;
     if (command->err)
@@ -605,6 +639,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_merged_in_sets, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_wrong_policies, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_given_up, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_shared_session, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_closed_while_cells_run, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_states_stay, set_up, tear_down),
