@@ -101,9 +101,12 @@ static void push(struct tt_policy *self, int32_t executor, const struct tt_lazy_
         tt_lazy_waits_remove(&self->door.waits, request);
         tt_queues_take(&self->queues, request);
         request->policy_word = executor;
-        struct tt_lazy_member member = {.request = request, .full_ns = alone_ns, .issued_at = now};
+        struct tt_lazy_member member = {.request = request,
+                                        .full_ns = alone_ns,
+                                        .key = tt_lazy_slack_key(&self->door.slack, request, now)};
         tt_lazy_stack_add(stack, &member);
     }
+    tt_lazy_slack_timed(stack, group);
     tt_lazy_waits_restart(&self->door.waits, group->model, now);
 }
 
@@ -146,7 +149,6 @@ static void run_top(struct tt_policy *self, struct tt_mechanism *actions, int32_
     struct lane *lane = &self->lanes[executor];
     struct tt_lazy_stack *stack = &lane->stack;
     struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
-    const struct tt_lazy_times *times = &self->times[top->model];
     int32_t end = step_count(self, top->model);
     /* Who would find no slots where they meet goes through without stopping there. */
     bool meets =
@@ -160,15 +162,13 @@ static void run_top(struct tt_policy *self, struct tt_mechanism *actions, int32_
         tt_mechanism_run_begin(actions, executor, top->model, top->place.step, to - 1);
     task->walk = TT_WALK_PARTING;
     task->length = top->padded;
-    lane->run.consumed_ns = -1;
+    lane->run.predicted_ns = lane->run.consumed_ns = -1;
     lane->run.to = to;
     const struct tt_lazy_member *members = &stack->members[top->first];
     for (int32_t i = 0, count = top->count; i < count; i++)
         tt_mechanism_run_add(actions, members[i].request);
-    int64_t span_ns = tt_lazy_times_span(times, top->rows, top->length, top->place, to);
     lane->run.running = true;
     lane->refusal.head = NULL;
-    lane->run.predicted_ns = tt_instant_max(span_ns, 1);
     lane->run.started_at = now + self->queues.d_ctrl_ns + self->queues.d_data_ns * top->rows;
     tt_heap_remove(&self->queues.idle, executor);
     tt_mechanism_run_commit(actions, lane->run.started_at);
@@ -183,24 +183,45 @@ static int32_t turns(const struct tt_policy *self, const struct lane *lane) {
     return heads->entries[0].id == tt_lazy_stack_top(&lane->stack)->model ? 1 : 2;
 }
 
+/* The top entry has just begun to run, and a moment ago, at its boundary, the sums did not allow
+ * the head of its model's queue, alone, to come in. Nothing has changed since, so neither is the
+ * task to make room for it. */
+static void keep_shut(const struct tt_policy *self, struct lane *lane,
+                      const struct tt_lazy_group *head_alone, const struct tt_request *head,
+                      int64_t now) {
+    int32_t model = tt_lazy_stack_top(&lane->stack)->model;
+    if (model != head->model || lane->run.started_at != now ||
+        self->queues.domain->models[model]->padded || !tt_lazy_door_stays_shut(&self->door, model))
+        return;
+    int64_t until_at =
+        tt_lazy_slack_retry_at(&self->door.slack, &lane->stack, &lane->run, head_alone, now);
+    lane->refusal = (struct refusal){.head = head, .number = head->number, .until_at = until_at};
+}
+
 /* At a boundary: merge, let in who may, run. */
 static void begin(struct tt_policy *self, struct tt_mechanism *actions, int32_t executor,
                   int64_t now) {
     struct lane *lane = &self->lanes[executor];
+    struct tt_lazy_group groups[2]; /* by turns */
+    const struct tt_request *shut = NULL;
     merge(self, lane);
     for (int32_t turn = 0; turn < turns(self, lane); turn++) {
         const struct tt_request *head = tt_lazy_door_candidate(&self->door, &lane->stack, turn);
         if (!head)
             continue;
-        struct tt_lazy_group group =
-            tt_lazy_door_admits(&self->door, &lane->stack, &lane->run, head, now);
-        if (group.count == 0)
+        if (!tt_lazy_door_admits(&self->door, &lane->stack, &lane->run, head, now, &groups[turn])) {
+            if (turn == 0 && groups[turn].count == 1)
+                shut = head;
             continue;
-        push(self, executor, &group, now);
+        }
+        push(self, executor, &groups[turn], now);
         merge(self, lane); /* with an entry of which no step has run yet */
     }
-    if (lane->stack.depth > 0)
-        run_top(self, actions, executor, now);
+    if (lane->stack.depth == 0)
+        return;
+    run_top(self, actions, executor, now);
+    if (shut)
+        keep_shut(self, lane, &groups[0], shut, now);
 }
 
 /* Is there a boundary inside the way that the top entry has before it? */

@@ -2,13 +2,8 @@
 
 #include "base/instant.h"
 
-static const struct tt_step_model *model_of(const struct tt_lazy_door *self, int32_t model) {
+static inline const struct tt_step_model *model_of(const struct tt_lazy_door *self, int32_t model) {
     return self->queues->domain->models[model];
-}
-
-int32_t tt_lazy_door_most_rows(const struct tt_lazy_door *self, int32_t model) {
-    int32_t allowed = model_of(self, model)->max_batch;
-    return self->max_batch < allowed ? self->max_batch : allowed;
 }
 
 bool tt_lazy_door_alike(const struct tt_lazy_door *self, const struct tt_lazy_entry *top,
@@ -21,8 +16,8 @@ bool tt_lazy_door_alike(const struct tt_lazy_door *self, const struct tt_lazy_en
 
 /* D2: how many rows find slots between the steps of the top entry's model, besides those of the
  * entry itself, which wants some if it is to stop for others; < 0: not even that. */
-static int32_t slot_room(const struct tt_lazy_door *self, const struct tt_lazy_stack *stack,
-                         const struct tt_lazy_run *run) {
+static inline int32_t slot_room(const struct tt_lazy_door *self, const struct tt_lazy_stack *stack,
+                                const struct tt_lazy_run *run) {
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
     if (!top || model_of(self, top->model)->slots == 0)
         return INT32_MAX;
@@ -32,8 +27,8 @@ static int32_t slot_room(const struct tt_lazy_door *self, const struct tt_lazy_s
 
 /* Rows of the head's model on the stack, those who come with it included: who begins with an entry
  * that is under way stands between two steps where they meet. */
-static int32_t most_rows(const struct tt_lazy_door *self, const struct tt_lazy_stack *stack,
-                         const struct tt_lazy_run *run, const struct tt_request *head) {
+static inline int32_t most_rows(const struct tt_lazy_door *self, const struct tt_lazy_stack *stack,
+                                const struct tt_lazy_run *run, const struct tt_request *head) {
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
     int32_t most = tt_lazy_door_most_rows(self, head->model);
     if (model_of(self, head->model)->slots == 0 || !top || top->model != head->model ||
@@ -43,21 +38,10 @@ static int32_t most_rows(const struct tt_lazy_door *self, const struct tt_lazy_s
     return room < most - there ? there + (room > 0 ? room : 0) : most;
 }
 
-static struct tt_lazy_group no_group(const struct tt_lazy_door *self,
-                                     const struct tt_lazy_stack *stack,
-                                     const struct tt_lazy_run *run, const struct tt_request *head) {
-    return (struct tt_lazy_group){
-        .model = head->model,
-        .most_rows = most_rows(self, stack, run, head),
-        .place = {.step = head->step, .round = INT32_MAX},
-        .veto = {.key = TT_NEVER, .until_at = TT_NEVER},
-    };
-}
-
 /* Is there a place for so many rows of the model? Its first request always has one, whatever its
  * rows. */
-static bool has_room(const struct tt_lazy_stack *stack, int32_t model, int32_t most_rows,
-                     int32_t rows, int32_t count) {
+static inline bool has_room(const struct tt_lazy_stack *stack, int32_t model, int32_t most_rows,
+                            int32_t rows, int32_t count) {
     int32_t there = stack->rows_of_model[model];
     if (stack->count + count > stack->capacity)
         return false;
@@ -65,8 +49,8 @@ static bool has_room(const struct tt_lazy_stack *stack, int32_t model, int32_t m
 }
 
 /* L6: where inputs are padded, is it short enough for those that are under way? */
-static bool has_length(const struct tt_lazy_door *self, const struct tt_lazy_stack *stack,
-                       struct tt_lazy_run *run, const struct tt_request *request) {
+static inline bool has_length(const struct tt_lazy_door *self, const struct tt_lazy_stack *stack,
+                              struct tt_lazy_run *run, const struct tt_request *request) {
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
     if (!model_of(self, request->model)->padded || !top || top->model != request->model)
         return true;
@@ -76,11 +60,12 @@ static bool has_length(const struct tt_lazy_door *self, const struct tt_lazy_sta
 }
 
 /* L5: where models take turns, who came after somebody of another model does not go before him. */
-static bool has_turn(const struct tt_lazy_door *self, const struct tt_lazy_stack *stack,
-                     const struct tt_request *request) {
+static inline bool has_turn(const struct tt_lazy_door *self, const struct tt_lazy_stack *stack,
+                            const struct tt_request *request) {
     const struct tt_heap *heads = &self->queues->heads;
-    bool turns = self->worth.foreign == TT_LAZY_TURNS && stack->depth > 0;
-    for (int32_t i = 0; turns && i < heads->count; i++)
+    if (self->worth.foreign != TT_LAZY_TURNS || stack->depth == 0)
+        return true;
+    for (int32_t i = 0; i < heads->count; i++)
         if (heads->entries[i].id != request->model && heads->entries[i].key < request->number)
             return false;
     return true;
@@ -110,64 +95,76 @@ static bool pays(const struct tt_lazy_door *self, const struct tt_lazy_stack *st
     return missing_ns <= 0;
 }
 
-/* The group with those behind it in its queue, from `next` on, as far as there is room; `checked`:
- * and all of whose prefixes may come. */
-static struct tt_lazy_group lengthened(const struct tt_lazy_door *self, struct tt_lazy_stack *stack,
-                                       struct tt_lazy_run *run, struct tt_lazy_group group,
-                                       const struct tt_request *next, bool checked, int64_t now) {
-    const struct tt_fifo *fifo = &self->queues->fifos[group.model];
-    for (const struct tt_request *r = next; r && r->step == group.place.step;
+/* Lengthens the group by those behind it in its queue, from `next` on, as far as there is room;
+ * `checked`: and all of whose prefixes may come. */
+static void lengthen(const struct tt_lazy_door *self, struct tt_lazy_stack *stack,
+                     struct tt_lazy_run *run, struct tt_lazy_group *group,
+                     const struct tt_request *next, bool checked, int64_t now) {
+    const struct tt_fifo *fifo = &self->queues->fifos[group->model];
+    for (const struct tt_request *r = next; r && r->step == group->place.step;
          r = tt_fifo_next(fifo, r)) {
-        if (!has_room(stack, group.model, group.most_rows, group.rows + r->rows, group.count + 1) ||
+        if (!has_room(stack, group->model, group->most_rows, group->rows + r->rows,
+                      group->count + 1) ||
             !has_length(self, stack, run, r) || !has_turn(self, stack, r))
-            break;
-        int64_t alone_ns = tt_lazy_slack_alone(&self->slack, r);
-        struct tt_lazy_group grown = tt_lazy_slack_grown(&self->slack, &group, r, alone_ns, now);
-        if (checked && !may_come(self, stack, run, &grown, now))
-            break;
-        group = grown;
+            return;
+        const struct tt_lazy_group shorter = *group;
+        tt_lazy_slack_grow(&self->slack, group, r, now);
+        if (checked && !may_come(self, stack, run, group, now)) {
+            *group = shorter;
+            return;
+        }
     }
-    return group;
 }
 
 /* The head by itself; empty where there is no room for it. */
 static struct tt_lazy_group head_alone(const struct tt_lazy_door *self,
                                        const struct tt_lazy_stack *stack, struct tt_lazy_run *run,
                                        const struct tt_request *head, int64_t now) {
-    struct tt_lazy_group group = no_group(self, stack, run, head);
-    if (slot_room(self, stack, run) < 0 ||
-        !has_room(stack, head->model, group.most_rows, head->rows, 1) ||
-        !has_length(self, stack, run, head) || !has_turn(self, stack, head))
-        return group;
-    int64_t alone_ns = tt_lazy_slack_alone(&self->slack, head);
-    return tt_lazy_slack_grown(&self->slack, &group, head, alone_ns, now);
+    struct tt_lazy_group group = {
+        .model = head->model,
+        .most_rows = most_rows(self, stack, run, head),
+        .place = {.step = head->step, .round = INT32_MAX},
+        .veto = {.key = TT_NEVER, .until_at = TT_NEVER},
+    };
+    if (slot_room(self, stack, run) >= 0 &&
+        has_room(stack, head->model, group.most_rows, head->rows, 1) &&
+        has_length(self, stack, run, head) && has_turn(self, stack, head))
+        tt_lazy_slack_grow(&self->slack, &group, head, now);
+    return group;
 }
 
 /* What a group asks for grows with it: when not even the head may, nobody may; when the largest
  * may, all may. (By the profile's curves a larger one may even ask for less.) */
-struct tt_lazy_group tt_lazy_door_admits(const struct tt_lazy_door *self,
-                                         struct tt_lazy_stack *stack, struct tt_lazy_run *run,
-                                         const struct tt_request *head, int64_t now) {
+bool tt_lazy_door_admits(const struct tt_lazy_door *self, struct tt_lazy_stack *stack,
+                         struct tt_lazy_run *run, const struct tt_request *head, int64_t now,
+                         struct tt_lazy_group *out_group) {
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
-    struct tt_lazy_group first = head_alone(self, stack, run, head, now);
-    if (first.count == 0 || (top && !may_come(self, stack, run, &first, now)))
-        return no_group(self, stack, run, head);
+    *out_group = head_alone(self, stack, run, head, now);
+    if (out_group->count == 0 || (top && !may_come(self, stack, run, out_group, now)))
+        return false;
     const struct tt_request *next = tt_fifo_next(&self->queues->fifos[head->model], head);
-    if (!top)
-        return lengthened(self, stack, run, first, next, false, now);
+    if (!top) {
+        lengthen(self, stack, run, out_group, next, false, now);
+        return true;
+    }
     /* Where sums decide, as far as all prefixes may come is as far as any may: a long queue is not
      * walked to its end for nothing. */
     bool sums = self->slack.form != TT_LAZY_CURVES && top->model == head->model;
-    struct tt_lazy_group group = lengthened(self, stack, run, first, next, sums, now);
-    if (!sums && group.count > 1 && !may_come(self, stack, run, &group, now))
-        group = lengthened(self, stack, run, first, next, true, now);
-    return !pays(self, stack, run, &group, now, NULL) ? no_group(self, stack, run, head) : group;
+    const struct tt_lazy_group first = *out_group;
+    lengthen(self, stack, run, out_group, next, sums, now);
+    if (!sums && out_group->count > 1 && !may_come(self, stack, run, out_group, now)) {
+        *out_group = first;
+        lengthen(self, stack, run, out_group, next, true, now);
+    }
+    return pays(self, stack, run, out_group, now, NULL);
 }
 
 /* Of the heads of all queues but the top entry's model's the one that needs least, or the oldest.
  */
-static struct tt_request *foreign_head(const struct tt_lazy_door *self,
-                                       const struct tt_lazy_entry *top) {
+struct tt_request *tt_lazy_door_foreign(const struct tt_lazy_door *self,
+                                        const struct tt_lazy_entry *top) {
+    if (self->worth.foreign != TT_LAZY_SHORTER && self->worth.foreign != TT_LAZY_SLACK)
+        return NULL;
     const struct tt_heap *heads = &self->queues->heads;
     struct tt_request *best = NULL;
     int64_t best_ns = 0;
@@ -186,25 +183,13 @@ static struct tt_request *foreign_head(const struct tt_lazy_door *self,
     return best;
 }
 
-struct tt_request *tt_lazy_door_candidate(const struct tt_lazy_door *self,
-                                          const struct tt_lazy_stack *stack, int32_t turn) {
-    const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
-    const struct tt_heap_entry *oldest = tt_heap_top(&self->queues->heads);
-    if (!oldest)
-        return NULL;
-    if (!top)
-        return tt_fifo_first(&self->queues->fifos[oldest->id]);
-    if (turn == 0)
-        return tt_fifo_first(&self->queues->fifos[top->model]);
-    bool preempts = self->worth.foreign == TT_LAZY_SHORTER || self->worth.foreign == TT_LAZY_SLACK;
-    return preempts ? foreign_head(self, top) : NULL;
-}
-
 /* As many of those who wait as there is room for, taken to be like the head. */
 static bool everybody_pays(const struct tt_lazy_door *self, const struct tt_lazy_stack *stack,
                            struct tt_lazy_run *run, const struct tt_lazy_group *head, int64_t now,
                            int64_t *out_at) {
     const struct tt_fifo *fifo = &self->queues->fifos[head->model];
+    if (self->worth.patience_permille == 0)
+        return true;
     int64_t room = head->most_rows - stack->rows_of_model[head->model];
     struct tt_lazy_group group = *head;
     if (fifo->rows <= room) {
@@ -216,11 +201,6 @@ static bool everybody_pays(const struct tt_lazy_door *self, const struct tt_lazy
         group.count = group.count > 1 ? group.count : 1;
     }
     return pays(self, stack, run, &group, now, out_at);
-}
-
-bool tt_lazy_door_stays_shut(const struct tt_lazy_door *self, int32_t model) {
-    return model_of(self, model)->slots == 0 && self->slack.form != TT_LAZY_CURVES &&
-           self->worth.patience_permille == 0 && self->worth.foreign != TT_LAZY_TURNS;
 }
 
 bool tt_lazy_door_opens(const struct tt_lazy_door *self, struct tt_lazy_stack *stack,

@@ -2,21 +2,8 @@
 
 #include "base/instant.h"
 
-int64_t tt_lazy_slack_alone(const struct tt_lazy_slack *self, const struct tt_request *request) {
-    const struct tt_lazy_times *times = &self->times[request->model];
-    struct tt_lazy_place place = {.step = request->step, .round = request->round};
-    return tt_lazy_times_rest(times, request->rows, request->length, place);
-}
-
 static struct tt_lazy_veto nobody(void) {
     return (struct tt_lazy_veto){.key = TT_NEVER, .until_at = TT_NEVER};
-}
-
-/* When the request would refuse: the smaller, the sooner. TT_NEVER: it does not. */
-static int64_t vote_key(const struct tt_lazy_slack *self, const struct tt_request *request,
-                        int64_t issued_at) {
-    bool published = self->form == TT_LAZY_PUBLISHED && request->deadline_at != TT_NEVER;
-    return published ? request->deadline_at - issued_at : request->deadline_at;
 }
 
 /* The vote of a request with this key (not TT_NEVER) that needs `alone_ns` by itself and has stood
@@ -33,84 +20,61 @@ static struct tt_lazy_veto vote(const struct tt_lazy_slack *self, const struct t
     return now > latest_at ? nobody() : veto;
 }
 
-static struct tt_lazy_veto first_of(struct tt_lazy_veto a, struct tt_lazy_veto b) {
+static inline struct tt_lazy_veto first_of(struct tt_lazy_veto a, struct tt_lazy_veto b) {
     return b.key < a.key ? b : a;
 }
 
-struct tt_lazy_group tt_lazy_slack_grown(const struct tt_lazy_slack *self,
-                                         const struct tt_lazy_group *group,
-                                         const struct tt_request *request, int64_t alone_ns,
-                                         int64_t now) {
-    struct tt_lazy_group grown = *group;
-    grown.count++;
-    grown.rows += request->rows;
-    grown.length = request->length > grown.length ? request->length : grown.length;
-    if (request->round < grown.place.round)
-        grown.place.round = request->round;
-    grown.alone_ns += alone_ns;
-    int64_t key = vote_key(self, request, now);
-    if (key < grown.veto.key)
-        grown.veto = first_of(grown.veto, vote(self, request, key, alone_ns, TT_NEVER, now));
-    return grown;
+void tt_lazy_slack_grow(const struct tt_lazy_slack *self, struct tt_lazy_group *group,
+                        const struct tt_request *request, int64_t now) {
+    int64_t alone_ns = tt_lazy_slack_alone(self, request);
+    group->count++;
+    group->rows += request->rows;
+    group->length = request->length > group->length ? request->length : group->length;
+    if (request->round < group->place.round)
+        group->place.round = request->round;
+    group->alone_ns += alone_ns;
+    int64_t key = tt_lazy_slack_key(self, request, now);
+    if (key < group->veto.key)
+        group->veto = first_of(group->veto, vote(self, request, key, alone_ns, TT_NEVER, now));
 }
 
-/* Of members from `i` on that the line is for, in the last decoder of their model, where nothing
- * but their round matters. Returns the first that it is not for. */
-static int32_t sum_decoders(const struct tt_lazy_line *line, struct tt_lazy_member *members,
-                            int32_t i, int32_t count, int64_t *sum_ns) {
-    const int32_t *left = line->left;
-    int32_t known = line->left_count, rows = members[i].request->rows;
-    int64_t sum = *sum_ns, round_ns = line->round_ns, ends_ns = line->fixed_ns - round_ns;
-    for (; i < count && members[i].request->rows == rows; i++) {
-        int32_t round = members[i].request->round;
-        members[i].alone_ns = ends_ns + (round < known ? left[round] : 1) * round_ns;
-        sum += members[i].alone_ns;
-    }
-    *sum_ns = sum;
-    return i;
+/* Rounds of the block in which the entry stands that its members have before them, behind the one
+ * that comes next: the sum. */
+static int64_t more_rounds(const struct tt_lazy_times *times, const struct tt_lazy_member *members,
+                           const struct tt_lazy_entry *entry) {
+    int64_t sum = 0;
+    if (times->rows[entry->place.step].kind == TT_STEP_DECODER)
+        for (int32_t i = 0; i < entry->count; i++)
+            sum += tt_lazy_times_left(times, members[i].request->round);
+    else
+        for (int32_t i = 0; i < entry->count; i++)
+            sum += tt_lazy_elements(members[i].request->length - members[i].request->round);
+    return sum - entry->count;
 }
 
-/* What the entry's members still need by themselves, which is noted, and the sum. */
-static int64_t sum_alone(const struct tt_lazy_slack *self, const struct tt_lazy_stack *stack,
-                         const struct tt_lazy_entry *entry) {
-    const struct tt_lazy_times *times = &self->times[entry->model];
-    struct tt_lazy_member *members = &stack->members[entry->first];
-    int64_t sum_ns = 0;
-    int32_t i = 0, count = entry->count;
-    while (i < count) {
-        const struct tt_request *request = members[i].request;
-        int32_t rows = request->rows, length = request->length;
-        const struct tt_lazy_line line = tt_lazy_times_line(times, rows, length, entry->place.step);
-        if (line.left && line.any_length && line.per_input_ns == 0) {
-            i = sum_decoders(&line, members, i, count, &sum_ns);
-            continue;
-        }
-        do {
-            members[i].alone_ns = tt_lazy_line_rest(&line, request->length, request->round);
-            sum_ns += members[i].alone_ns;
-            if (++i == count)
-                break;
-            request = members[i].request;
-        } while (request->rows == rows && (line.any_length || request->length == length));
-    }
-    return sum_ns;
-}
-
-/* What they will still need when they come by `to` for the first time. */
+/* What the entry's members need by themselves from `step` on, in all: the one at which they stand,
+ * or (`fresh`) one that they will come by for the first time. Where each is one row and lengths do
+ * not matter but as rounds, sums of elements and rounds are all that it takes. */
 static int64_t sum_from(const struct tt_lazy_slack *self, const struct tt_lazy_stack *stack,
-                        const struct tt_lazy_entry *entry, int32_t to) {
+                        const struct tt_lazy_entry *entry, int32_t step, bool fresh) {
     const struct tt_lazy_times *times = &self->times[entry->model];
-    struct tt_lazy_line line = {0};
-    int32_t rows = -1, length = -1;
+    const struct tt_lazy_member *members = &stack->members[entry->first];
     int64_t sum_ns = 0;
-    for (int32_t i = 0; to < times->step_count && i < entry->count; i++) {
-        const struct tt_request *request = stack->members[entry->first + i].request;
-        if (request->rows != rows || (request->length != length && !line.any_length)) {
-            rows = request->rows;
-            length = request->length;
-            line = tt_lazy_times_line(times, rows, length, to);
-        }
-        sum_ns += tt_lazy_line_rest(&line, request->length, 0);
+    if (entry->rows == entry->count && times->one_length) {
+        const struct tt_lazy_sum *at = tt_lazy_times_at(times, 1, 0, step);
+        sum_ns = entry->count * at->fixed_ns + entry->elements * at->per_input_ns;
+        if (at->round_ns == 0)
+            return sum_ns;
+        int64_t more = !fresh ? more_rounds(times, members, entry)
+                       : times->rows[step].kind == TT_STEP_ENCODER
+                           ? entry->elements - entry->count
+                           : (int64_t)entry->count * (tt_lazy_times_left(times, 0) - 1);
+        return sum_ns + more * at->round_ns;
+    }
+    for (int32_t i = 0; i < entry->count; i++) {
+        const struct tt_request *request = members[i].request;
+        struct tt_lazy_place place = {.step = step, .round = fresh ? 0 : request->round};
+        sum_ns += tt_lazy_times_rest(times, request->rows, request->length, place);
     }
     return sum_ns;
 }
@@ -119,51 +83,81 @@ static int64_t sum_from(const struct tt_lazy_slack *self, const struct tt_lazy_s
 static struct tt_lazy_veto votes(const struct tt_lazy_slack *self,
                                  const struct tt_lazy_stack *stack,
                                  const struct tt_lazy_entry *entry, int64_t as_of, int64_t now) {
+    const struct tt_lazy_member *members = &stack->members[entry->first];
     struct tt_lazy_veto first = nobody();
-    for (int32_t i = 0; i < entry->count; i++) {
-        const struct tt_lazy_member *member = &stack->members[entry->first + i];
-        int64_t key = vote_key(self, member->request, member->issued_at);
-        if (key < first.key)
-            first = first_of(first, vote(self, member->request, key, member->alone_ns, as_of, now));
+    for (int32_t i = 0, count = entry->count; i < count; i++) {
+        int64_t key = members[i].key;
+        if (key >= first.key)
+            continue;
+        const struct tt_request *request = members[i].request;
+        first = first_of(first,
+                         vote(self, request, key, tt_lazy_slack_alone(self, request), as_of, now));
     }
     return first;
 }
 
-/* Brings votes and totals up to date. */
-static void survey(const struct tt_lazy_slack *self, struct tt_lazy_stack *stack,
-                   const struct tt_lazy_run *run, int64_t now) {
-    for (int32_t e = 0; e < stack->surveyed; e++)
-        if (stack->entries[e].veto.until_at <= now) /* a vote has lapsed */
-            stack->surveyed = e;
-    for (int32_t e = stack->surveyed; e < stack->depth; e++) {
+/* The entry's totals: its own, and those of the one below. */
+static void add_up(struct tt_lazy_stack *stack, int32_t index) {
+    struct tt_lazy_entry *entry = &stack->entries[index];
+    entry->total_alone_ns = entry->alone_ns;
+    entry->total_full_ns = entry->full_ns;
+    entry->total_veto = entry->veto;
+    entry->total_until_at = entry->veto.until_at;
+    if (index == 0)
+        return;
+    const struct tt_lazy_entry *below = entry - 1;
+    entry->total_alone_ns += below->total_alone_ns;
+    entry->total_full_ns += below->total_full_ns;
+    entry->total_veto = first_of(below->total_veto, entry->veto);
+    entry->total_until_at = tt_instant_min(below->total_until_at, entry->veto.until_at);
+}
+
+/* Votes and totals from entry `from` on. */
+static void survey_from(const struct tt_lazy_slack *self, struct tt_lazy_stack *stack,
+                        const struct tt_lazy_run *run, int32_t from, int64_t now) {
+    for (int32_t e = from; e < stack->depth; e++) {
         struct tt_lazy_entry *entry = &stack->entries[e];
         bool runs = run->running && e == stack->depth - 1;
         if (!entry->timed)
-            entry->alone_ns = sum_alone(self, stack, entry);
+            entry->alone_ns = sum_from(self, stack, entry, entry->place.step, false);
         entry->timed = true;
         entry->veto = votes(self, stack, entry, runs ? run->started_at : TT_NEVER, now);
-        entry->total_alone_ns = entry->alone_ns;
-        entry->total_full_ns = entry->full_ns;
-        entry->total_veto = entry->veto;
-        if (e == 0)
-            continue;
-        const struct tt_lazy_entry *below = entry - 1;
-        entry->total_alone_ns += below->total_alone_ns;
-        entry->total_full_ns += below->total_full_ns;
-        entry->total_veto = first_of(below->total_veto, entry->veto);
+        add_up(stack, e);
     }
     stack->surveyed = stack->depth;
     stack->surveyed_at = now;
 }
 
+/* Brings votes and totals up to date. */
+static inline void survey(const struct tt_lazy_slack *self, struct tt_lazy_stack *stack,
+                          const struct tt_lazy_run *run, int64_t now) {
+    int32_t from = stack->surveyed;
+    while (from > 0 && stack->entries[from - 1].total_until_at <= now) /* a vote has lapsed */
+        from--;
+    if (from < stack->depth)
+        survey_from(self, stack, run, from, now);
+    stack->surveyed_at = now;
+}
+
 void tt_lazy_slack_started(struct tt_lazy_stack *stack, const struct tt_lazy_run *run) {
-    struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
     if (stack->surveyed == stack->depth && stack->surveyed_at == run->started_at) {
-        top->veto.until_at = TT_NEVER; /* who is not lost now is not until the next boundary */
-        top->total_veto = stack->depth > 1 ? first_of((top - 1)->total_veto, top->veto) : top->veto;
+        tt_lazy_stack_top(stack)->veto.until_at =
+            TT_NEVER; /* who is not lost now is not until the next boundary */
+        add_up(stack, stack->depth - 1);
     } else if (stack->surveyed == stack->depth) {
         stack->surveyed--;
     }
+}
+
+/* How long the task takes. */
+static int64_t predicted(const struct tt_lazy_slack *self, const struct tt_lazy_stack *stack,
+                         struct tt_lazy_run *run) {
+    if (run->predicted_ns >= 0)
+        return run->predicted_ns;
+    const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
+    int64_t span_ns =
+        tt_lazy_times_span(&self->times[top->model], top->rows, top->length, top->place, run->to);
+    return run->predicted_ns = tt_instant_max(span_ns, 1);
 }
 
 /* What the running members need alone until their task ends. The stack has been surveyed. */
@@ -172,7 +166,7 @@ static int64_t consumed(const struct tt_lazy_slack *self, const struct tt_lazy_s
     if (run->consumed_ns >= 0)
         return run->consumed_ns;
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
-    run->consumed_ns = top->alone_ns - sum_from(self, stack, top, run->to);
+    run->consumed_ns = top->alone_ns - sum_from(self, stack, top, run->to, true);
     return run->consumed_ns;
 }
 
@@ -181,9 +175,9 @@ static int64_t done_ns(const struct tt_lazy_slack *self, const struct tt_lazy_st
                        struct tt_lazy_run *run, int64_t now) {
     if (!run->running || now <= run->started_at)
         return 0;
-    (void)consumed(self, stack, run);
-    int64_t elapsed_ns = tt_instant_min(now - run->started_at, run->predicted_ns);
-    return (int64_t)((__int128)run->consumed_ns * elapsed_ns / run->predicted_ns);
+    int64_t all_ns = predicted(self, stack, run);
+    int64_t elapsed_ns = tt_instant_min(now - run->started_at, all_ns);
+    return (int64_t)((__int128)consumed(self, stack, run) * elapsed_ns / all_ns);
 }
 
 /* Batches as they would run: `group` on top, merging with what it catches up with. */
@@ -249,18 +243,20 @@ int64_t tt_lazy_slack_retry_at(const struct tt_lazy_slack *self, const struct tt
     int64_t at = tt_instant_min(top->total_veto.until_at, group->veto.until_at);
     if (self->form == TT_LAZY_PUBLISHED || !run->running)
         return at;
-    int64_t gain_ns = consumed(self, stack, run) - run->predicted_ns;
-    if (gain_ns <= 0)
-        return at;
     /* The sum shrinks faster than time passes: the first elapsed x with
      * x * gain / predicted >= excess, rounded as done_ns does. */
     int64_t key = tt_instant_min(top->total_veto.key, group->veto.key);
     int64_t excess_ns = run->started_at + top->total_alone_ns + group->alone_ns - key;
     if (excess_ns <= 0)
         return at; /* a run that has outlasted even what it consumes: it was allowed, and is not */
-    __int128 elapsed_ns = ((__int128)excess_ns * run->predicted_ns + gain_ns - 1) / gain_ns;
     /* At its predicted end too: outputs may outrun the prediction. From there on it only grows. */
-    if (elapsed_ns <= run->predicted_ns && run->started_at + (int64_t)elapsed_ns > now)
-        at = tt_instant_min(at, run->started_at + (int64_t)elapsed_ns);
-    return at;
+    int64_t all_ns = predicted(self, stack, run);
+    if (excess_ns > top->alone_ns - all_ns)
+        return at; /* as much as that it cannot gain, wherever it ends */
+    int64_t gain_ns = consumed(self, stack, run) - all_ns;
+    if (excess_ns > gain_ns)
+        return at;
+    int64_t elapsed_ns = (int64_t)(((__int128)excess_ns * all_ns + gain_ns - 1) / gain_ns);
+    return run->started_at + elapsed_ns > now ? tt_instant_min(at, run->started_at + elapsed_ns)
+                                              : at;
 }

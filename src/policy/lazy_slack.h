@@ -18,6 +18,7 @@
 #ifndef TT_POLICY_LAZY_SLACK_H
 #define TT_POLICY_LAZY_SLACK_H
 
+#include "base/instant.h"
 #include "policy/lazy_stack.h"
 
 enum tt_lazy_slack_form { TT_LAZY_REMAINING, TT_LAZY_PUBLISHED, TT_LAZY_CURVES };
@@ -26,9 +27,10 @@ enum tt_lazy_slack_form { TT_LAZY_REMAINING, TT_LAZY_PUBLISHED, TT_LAZY_CURVES }
 struct tt_lazy_run {
     bool running;
     int64_t started_at;
+    int32_t to; /* it ends before this step */
+    /* -1: nobody has asked yet */
     int64_t predicted_ns; /* how long it takes, > 0 */
-    int32_t to;           /* it ends before this step */
-    int64_t consumed_ns;  /* what its members need alone until its end; -1: nobody has asked yet */
+    int64_t consumed_ns;  /* what its members need alone until its end */
 };
 
 struct tt_lazy_slack {
@@ -48,12 +50,26 @@ struct tt_lazy_group {
 };
 
 /* What the request still needs by itself, from where it stands. */
-int64_t tt_lazy_slack_alone(const struct tt_lazy_slack *self, const struct tt_request *request);
-/* The group with one more member, who needs `alone_ns`. */
-struct tt_lazy_group tt_lazy_slack_grown(const struct tt_lazy_slack *self,
-                                         const struct tt_lazy_group *group,
-                                         const struct tt_request *request, int64_t alone_ns,
-                                         int64_t now);
+static inline int64_t tt_lazy_slack_alone(const struct tt_lazy_slack *self,
+                                          const struct tt_request *request) {
+    struct tt_lazy_place place = {.step = request->step, .round = request->round};
+    return tt_lazy_times_rest(&self->times[request->model], request->rows, request->length, place);
+}
+/* The key of a request that comes in at `issued_at` (struct tt_lazy_member). */
+static inline int64_t tt_lazy_slack_key(const struct tt_lazy_slack *self,
+                                        const struct tt_request *request, int64_t issued_at) {
+    bool published = self->form == TT_LAZY_PUBLISHED && request->deadline_at != TT_NEVER;
+    return published ? request->deadline_at - issued_at : request->deadline_at;
+}
+/* One more member. */
+void tt_lazy_slack_grow(const struct tt_lazy_slack *self, struct tt_lazy_group *group,
+                        const struct tt_request *request, int64_t now);
+/* The group has come in as the top entry: what it needs is known. */
+static inline void tt_lazy_slack_timed(struct tt_lazy_stack *stack,
+                                       const struct tt_lazy_group *group) {
+    tt_lazy_stack_top(stack)->alone_ns = group->alone_ns;
+    tt_lazy_stack_top(stack)->timed = true;
+}
 /* The top entry starts to run: its members do not stand still any more. */
 void tt_lazy_slack_started(struct tt_lazy_stack *stack, const struct tt_lazy_run *run);
 /* May the group come in now? The stack is not empty. */

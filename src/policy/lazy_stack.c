@@ -52,6 +52,7 @@ static void take_note(struct tt_lazy_entry *entry, const struct tt_lazy_member *
     entry->length = request->length > entry->length ? request->length : entry->length;
     if (request->round < entry->place.round)
         entry->place.round = request->round;
+    entry->elements += tt_lazy_elements(request->length);
     entry->full_ns += member->full_ns;
 }
 
@@ -76,6 +77,7 @@ void tt_lazy_stack_merge(struct tt_lazy_stack *self) {
     lower->length = upper->length > lower->length ? upper->length : lower->length;
     if (upper->place.round < lower->place.round)
         lower->place.round = upper->place.round;
+    lower->elements += upper->elements;
     lower->full_ns += upper->full_ns;
     lower->timed = lower->timed && upper->timed;
     lower->alone_ns += upper->alone_ns;
@@ -85,81 +87,99 @@ void tt_lazy_stack_merge(struct tt_lazy_stack *self) {
 
 static void recount(struct tt_lazy_stack *self, struct tt_lazy_entry *entry) {
     entry->rows = entry->length = 0;
-    entry->full_ns = 0;
+    entry->elements = entry->full_ns = 0;
     entry->timed = false;
     entry->place.round = INT32_MAX;
     for (int32_t i = 0; i < entry->count; i++)
         take_note(entry, &self->members[entry->first + i]);
 }
 
-/* The top entry without those who left: closes the gaps and sums up who stays. True: all of them
- * stand at one step, which is the entry's now. Else the entry's step is the largest at which one
- * stands. */
-static bool close_up(struct tt_lazy_stack *self) {
-    struct tt_lazy_entry *top = tt_lazy_stack_top(self);
-    struct tt_lazy_member *members = &self->members[top->first];
-    int32_t count = 0, length = 0, step = -1, round = INT32_MAX;
-    bool together = true;
-    for (int32_t i = 0; i < top->count; i++) {
-        const struct tt_request *request = members[i].request;
-        if (request->state != TT_REQUEST_QUEUED) {
-            top->rows -= request->rows;
-            top->full_ns -= members[i].full_ns;
-            self->rows_of_model[top->model] -= request->rows;
-            continue;
-        }
-        if (request->step != step) {
-            together = together && count == 0;
-            step = request->step > step ? request->step : step;
-        }
-        length = request->length > length ? request->length : length;
-        round = request->round < round ? request->round : round;
-        if (count++ < i)
-            members[count - 1] = members[i];
-    }
-    top->count = count;
-    top->length = length;
-    top->place = (struct tt_lazy_place){.step = step, .round = round};
-    top->timed = false;
-    self->count = top->first + count;
-    return together;
+static int32_t longest(const struct tt_lazy_member *members, int32_t count) {
+    int32_t length = 0;
+    for (int32_t i = 0; i < count; i++)
+        length = members[i].request->length > length ? members[i].request->length : length;
+    return length;
 }
 
-/* An entry for every step at which the top one's members stand, the largest first. */
-static void part(struct tt_lazy_stack *self) {
-    const struct tt_lazy_entry old = self->entries[--self->depth];
-    memcpy(self->scratch, &self->members[old.first], (size_t)old.count * sizeof(*self->scratch));
-    self->count = old.first;
-    int32_t others = old.count, step = old.place.step;
-    while (others > 0) {
-        tt_lazy_stack_push(self, old.model, step);
-        struct tt_lazy_entry *top = tt_lazy_stack_top(self);
-        top->padded = old.padded;
-        int32_t before = others, next = -1;
-        others = 0;
-        for (int32_t i = 0; i < before; i++) {
-            const struct tt_lazy_member *member = &self->scratch[i];
-            if (member->request->step == step) {
-                self->members[self->count++] = *member;
-                take_note(top, member);
-                continue;
-            }
-            next = member->request->step > next ? member->request->step : next;
-            if (others++ < i)
-                self->scratch[others - 1] = *member;
+/* The entry, topmost, of those of its members who stand at one step: at the first one's. Who has
+ * left goes; the others are in `scratch` then. Returns how many. Mostly nobody has moved away, so
+ * who stays is not counted anew. */
+static int32_t sift(struct tt_lazy_stack *self, struct tt_lazy_entry *top) {
+    struct tt_lazy_member *members = &self->members[top->first];
+    int32_t step = members[0].request->step, round = INT32_MAX, count = top->count, i = 0;
+    for (; i < count; i++) {
+        const struct tt_request *request = members[i].request;
+        if (request->state != TT_REQUEST_QUEUED || request->step != step)
+            break;
+        round = request->round < round ? request->round : round;
+    }
+    int32_t staying = i, others = 0, length = top->length;
+    for (; i < count; i++) {
+        const struct tt_lazy_member member = members[i];
+        const struct tt_request *request = member.request;
+        bool stays = request->state == TT_REQUEST_QUEUED;
+        if (stays && staying == 0)
+            step = request->step;
+        if (stays && request->step == step) {
+            round = request->round < round ? request->round : round;
+            members[staying++] = member;
+            continue;
         }
-        top->count = before - others;
-        step = next;
+        top->rows -= request->rows;
+        top->elements -= tt_lazy_elements(request->length);
+        top->full_ns -= member.full_ns;
+        length = request->length == top->length ? 0 : length;
+        if (stays)
+            self->scratch[others++] = member;
+        else
+            self->rows_of_model[top->model] -= request->rows;
+    }
+    top->count = staying;
+    top->length = length > 0 ? length : longest(members, staying);
+    top->place = (struct tt_lazy_place){.step = step, .round = round};
+    top->timed = false;
+    self->count = top->first + staying;
+    return others;
+}
+
+/* The top entry goes below those, down to entry `base`, that stand at smaller steps. */
+static void sink(struct tt_lazy_stack *self, int32_t base) {
+    for (int32_t e = self->depth - 1; e > base; e--) {
+        struct tt_lazy_entry *upper = &self->entries[e], *lower = upper - 1;
+        if (lower->place.step > upper->place.step)
+            return;
+        struct tt_lazy_member *members = &self->members[lower->first];
+        size_t size = sizeof(*members);
+        memcpy(self->scratch, &self->members[upper->first], (size_t)upper->count * size);
+        memmove(&members[upper->count], members, (size_t)lower->count * size);
+        memcpy(members, self->scratch, (size_t)upper->count * size);
+        const struct tt_lazy_entry moved = *upper;
+        *upper = *lower;
+        *lower = moved;
+        lower->first = upper->first;
+        upper->first += lower->count;
     }
 }
 
 void tt_lazy_stack_settle(struct tt_lazy_stack *self) {
-    touch(self, self->depth - 1);
-    bool together = close_up(self);
-    if (tt_lazy_stack_top(self)->count == 0)
+    int32_t base = self->depth - 1;
+    touch(self, base);
+    const struct tt_lazy_entry *old = &self->entries[base];
+    int32_t model = old->model, padded = old->padded;
+    int32_t others = sift(self, &self->entries[base]);
+    if (old->count == 0)
         self->depth--;
-    else if (!together)
-        part(self);
+    while (others > 0) { /* an entry for every step at which somebody stands */
+        tt_lazy_stack_push(self, model, 0);
+        struct tt_lazy_entry *top = tt_lazy_stack_top(self);
+        top->padded = padded;
+        top->count = others;
+        memcpy(&self->members[top->first], self->scratch, (size_t)others * sizeof(*self->scratch));
+        for (int32_t i = 0; i < others; i++)
+            take_note(top, &self->scratch[i]);
+        others = sift(self, top);
+        sink(self, base);
+    }
 }
 
 bool tt_lazy_stack_remove(struct tt_lazy_stack *self, const struct tt_request *request) {
@@ -207,7 +227,7 @@ void tt_lazy_stack_check(const struct tt_lazy_stack *self) {
         tt_assert(entry->first == at);
         tt_assert(entry->count > 0);
         int32_t rows = 0, length = 0, round = INT32_MAX;
-        int64_t alone_ns = 0, full_ns = 0;
+        int64_t elements = 0, full_ns = 0;
         for (int32_t i = 0; i < entry->count; i++, at++) {
             const struct tt_lazy_member *member = &self->members[at];
             tt_assert(member->request->model == entry->model);
@@ -215,13 +235,13 @@ void tt_lazy_stack_check(const struct tt_lazy_stack *self) {
             rows += member->request->rows;
             length = member->request->length > length ? member->request->length : length;
             round = member->request->round < round ? member->request->round : round;
-            alone_ns += member->alone_ns;
+            elements += tt_lazy_elements(member->request->length);
             full_ns += member->full_ns;
         }
         tt_assert(rows == entry->rows && length == entry->length);
         tt_assert(round == entry->place.round);
         tt_assert(full_ns == entry->full_ns);
-        tt_assert(!entry->timed || alone_ns == entry->alone_ns);
+        tt_assert(elements == entry->elements);
     }
     tt_assert(at == self->count);
 }

@@ -8,6 +8,7 @@
  * What its members still need, alone, and, from the bottom up to an entry, what the slack check
  * asks of the whole stack, is filled in by lazy_slack.h when it needs it, and not before: most
  * tasks end without anybody asking. Every change here says for which entries it is to be done anew.
+ * A member is 24 bytes, and of its request a boundary reads one cache line, where it stands now.
  * Everything is allocated at init. It decides nothing and knows no time. */
 #ifndef TT_POLICY_LAZY_STACK_H
 #define TT_POLICY_LAZY_STACK_H
@@ -17,9 +18,8 @@
 
 struct tt_lazy_member {
     struct tt_request *request;
-    int64_t full_ns;   /* what it needed by itself when it came in */
-    int64_t alone_ns;  /* what it still needs, at the last boundary; where timed */
-    int64_t issued_at; /* when it came in */
+    int64_t full_ns; /* what it needed by itself when it came in */
+    int64_t key;     /* when it would refuse newcomers: the smaller, the sooner; TT_NEVER: never */
 };
 
 /* Who may be hurt first: the smallest key among those that are not lost, and until when that one
@@ -36,13 +36,13 @@ struct tt_lazy_entry {
     int32_t length; /* the longest input */
     int32_t padded; /* what all are padded to, once the first step has run; 0: nothing */
     struct tt_lazy_place place; /* the round of the member with the most rounds before it */
-    int64_t full_ns;            /* sum over the members */
-    bool timed;                 /* alone_ns, of the members and their sum here, is known */
-    int64_t alone_ns;
-    struct tt_lazy_veto veto; /* of its members */
+    bool timed;                 /* alone_ns is known */
+    int64_t elements, full_ns, alone_ns; /* sums over the members: of input elements, and times */
+    struct tt_lazy_veto veto;            /* of its members */
     /* From the bottom entry up to this one: */
     int64_t total_alone_ns, total_full_ns;
     struct tt_lazy_veto total_veto;
+    int64_t total_until_at; /* the first veto lapses */
 };
 
 struct tt_lazy_stack {

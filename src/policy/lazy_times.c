@@ -2,20 +2,6 @@
 
 #include <stdlib.h>
 
-static inline struct tt_lazy_sum *line(const struct tt_lazy_times *self, int32_t index,
-                                       int32_t rows) {
-    tt_assert(rows >= 0 && rows < self->line_count);
-    int64_t lines = (int64_t)index * self->line_count + rows;
-    return &self->sums[lines * (self->step_count + 1)];
-}
-
-/* The sums for a batch. */
-static inline const struct tt_lazy_sum *sums_of(const struct tt_lazy_times *self, int32_t rows,
-                                                int32_t length) {
-    bool one = self->lengths->length_count == 1;
-    return line(self, one ? 0 : tt_profile_length_index(self->lengths, length), rows);
-}
-
 static void find_rows(struct tt_lazy_times *self) {
     const struct tt_step_model *model = self->model;
     for (int32_t s = 0; s < model->step_count; s++) {
@@ -25,6 +11,7 @@ static void find_rows(struct tt_lazy_times *self) {
         for (int32_t i = first; i <= s; i++)
             self->rows[i].last = s;
     }
+    self->rows[model->step_count] = (struct tt_lazy_row){.kind = TT_STEP_STATIC};
 }
 
 /* How often a batch that comes to a block walks it, if that does not depend on its input. */
@@ -41,6 +28,8 @@ static void fill_line(const struct tt_lazy_times *self, struct tt_lazy_sum *sums
     for (int32_t s = count - 1; s >= 0; s--) {
         const struct tt_lazy_row *row = &self->rows[s];
         int32_t next = row->last + 1;
+        if (row->kind != TT_STEP_STATIC)
+            sums[s].round_ns = sums[next].before_ns - sums[row->first].before_ns;
         int64_t behind_ns = sums[next].fixed_ns, per_input_ns = sums[next].per_input_ns;
         if (next < count) { /* fixed_ns has one round of the block behind in it */
             const struct tt_lazy_row *other = &self->rows[next];
@@ -66,6 +55,7 @@ static int32_t residual(const int32_t *quantiles, int32_t round) {
 
 static void predict(struct tt_lazy_times *self, int32_t output, bool by_hand) {
     const int32_t *quantiles = by_hand ? NULL : self->model->output_quantiles;
+    self->left[self->left_count] = 1;
     for (int32_t r = 0; r < self->left_count; r++) {
         int32_t left = output - r > 1 ? output - r : 1;
         int32_t mean = quantiles ? residual(quantiles, r) : 1;
@@ -86,10 +76,11 @@ enum tt_err tt_lazy_times_init(struct tt_lazy_times *self, const struct tt_step_
     for (int32_t s = 1; s < model->step_count; s++)
         if (model->steps[s].profile->length_count > self->lengths->length_count)
             self->lengths = model->steps[s].profile;
+    self->one_length = self->lengths->length_count == 1;
     size_t lines = (size_t)self->lengths->length_count * (size_t)self->line_count;
     self->sums = calloc(lines * (size_t)(model->step_count + 1), sizeof(*self->sums));
-    self->rows = calloc((size_t)model->step_count, sizeof(*self->rows));
-    self->left = calloc((size_t)self->left_count, sizeof(*self->left));
+    self->rows = calloc((size_t)model->step_count + 1, sizeof(*self->rows));
+    self->left = calloc((size_t)self->left_count + 1, sizeof(*self->left));
     if (!self->sums || !self->rows || !self->left) {
         tt_lazy_times_fini(self);
         return TT_ERR_NO_MEMORY;
@@ -98,7 +89,9 @@ enum tt_err tt_lazy_times_init(struct tt_lazy_times *self, const struct tt_step_
     find_rows(self);
     for (int32_t i = 0; i < self->lengths->length_count; i++)
         for (int32_t rows = 0; rows <= model->max_batch; rows++)
-            fill_line(self, line(self, i, rows), rows, self->lengths->lengths[i]);
+            fill_line(self,
+                      &self->sums[((int64_t)i * self->line_count + rows) * (model->step_count + 1)],
+                      rows, self->lengths->lengths[i]);
     return TT_OK;
 }
 
@@ -109,60 +102,17 @@ void tt_lazy_times_fini(struct tt_lazy_times *self) {
     *self = (struct tt_lazy_times){0};
 }
 
-/* Rounds that are left of the row where the batch stands, the one it is in included; 1 for static
- * steps. */
-static inline int64_t rounds_left(const struct tt_lazy_times *self, const struct tt_lazy_row *row,
-                                  int32_t length, int32_t round) {
-    if (row->kind == TT_STEP_STATIC)
-        return 1;
-    if (row->kind == TT_STEP_DECODER)
-        return round < self->left_count ? self->left[round] : 1;
-    return length - round > 1 ? length - round : 1;
-}
-
-static inline struct tt_lazy_line line_at(const struct tt_lazy_times *self,
-                                          const struct tt_lazy_sum *sums, int32_t step) {
-    if (step == self->step_count)
-        return (struct tt_lazy_line){0};
-    const struct tt_lazy_row *row = &self->rows[step];
-    struct tt_lazy_line line = {.fixed_ns = sums[step].fixed_ns,
-                                .per_input_ns = sums[step].per_input_ns};
-    if (row->kind != TT_STEP_STATIC)
-        line.round_ns = sums[row->last + 1].before_ns - sums[row->first].before_ns;
-    if (row->kind == TT_STEP_DECODER) {
-        line.left = self->left;
-        line.left_count = self->left_count;
-    }
-    return line;
-}
-
-struct tt_lazy_line tt_lazy_times_line(const struct tt_lazy_times *self, int32_t rows,
-                                       int32_t length, int32_t step) {
-    struct tt_lazy_line line = line_at(self, sums_of(self, rows, length), step);
-    line.any_length = self->lengths->length_count == 1;
-    return line;
-}
-
-/* From `place` to the end. */
-static inline int64_t rest(const struct tt_lazy_times *self, const struct tt_lazy_sum *sums,
-                           int32_t length, struct tt_lazy_place place) {
-    struct tt_lazy_line line = line_at(self, sums, place.step);
-    return tt_lazy_line_rest(&line, length, place.round);
-}
-
 int64_t tt_lazy_times_span(const struct tt_lazy_times *self, int32_t rows, int32_t length,
                            struct tt_lazy_place place, int32_t to) {
-    const struct tt_lazy_sum *sums = sums_of(self, rows, length);
     tt_assert(to >= place.step && to <= self->step_count);
-    if (place.step < self->step_count && to <= self->rows[place.step].last)
+    if (place.step < self->step_count && to <= self->rows[place.step].last) {
+        const struct tt_lazy_sum *sums = tt_lazy_times_at(self, rows, length, 0);
         return sums[to].before_ns - sums[place.step].before_ns; /* without another round */
-    return rest(self, sums, length, place) -
-           rest(self, sums, length, (struct tt_lazy_place){.step = to});
-}
-
-int64_t tt_lazy_times_rest(const struct tt_lazy_times *self, int32_t rows, int32_t length,
-                           struct tt_lazy_place place) {
-    return rest(self, sums_of(self, rows, length), length, place);
+    }
+    int64_t rest_ns = tt_lazy_times_rest(self, rows, length, place);
+    if (to == self->step_count)
+        return rest_ns;
+    return rest_ns - tt_lazy_times_rest(self, rows, length, (struct tt_lazy_place){.step = to});
 }
 
 /* The first step behind `step`, up to `last + 1`, with more than `target` before it. */
@@ -182,12 +132,12 @@ static int32_t boundary_after(const struct tt_lazy_sum *sums, int32_t step, int3
 struct tt_lazy_place tt_lazy_times_reach(const struct tt_lazy_times *self, int32_t rows,
                                          int32_t length, struct tt_lazy_place place,
                                          int64_t elapsed_ns, int64_t *out_after_ns) {
-    const struct tt_lazy_sum *sums = sums_of(self, rows, length);
+    const struct tt_lazy_sum *sums = tt_lazy_times_at(self, rows, length, 0);
     struct tt_lazy_place at = place;
     int64_t past_ns = 0; /* until the batch stood at `at` */
     while (at.step < self->step_count) {
         const struct tt_lazy_row *row = &self->rows[at.step];
-        int64_t left = rounds_left(self, row, length, at.round);
+        int64_t left = tt_lazy_times_rounds(self, at.step, length, at.round);
         int64_t round_ns = sums[row->last + 1].before_ns - sums[row->first].before_ns;
         int64_t first_ns = sums[row->last + 1].before_ns - sums[at.step].before_ns;
         int64_t all_ns = first_ns + (left - 1) * round_ns;

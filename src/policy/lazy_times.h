@@ -26,16 +26,18 @@ struct tt_lazy_sum {
     int64_t before_ns; /* steps 0 .. this - 1, each once */
     int64_t fixed_ns;  /* from here to the end, but for more rounds of the block that it is in, */
     int64_t per_input_ns; /* and for the encoder blocks behind it: so much per input element */
+    int64_t round_ns;     /* of the block that it is in, once; 0: a static step, or the end */
 };
 
 struct tt_lazy_times {
     const struct tt_step_model *model;
     const struct tt_profile *lengths; /* the profile that knows the most input lengths */
     struct tt_lazy_sum *sums;         /* [lengths][max_batch + 1][step_count + 1] */
-    struct tt_lazy_row *rows;         /* [step_count] */
-    int32_t *left;                    /* [left_count]: of an output after so many rounds */
-    int32_t left_count;               /* beyond: its last */
+    struct tt_lazy_row *rows;         /* [step_count + 1]; the end is a static step */
+    int32_t *left;                    /* [left_count + 1]: of an output after so many rounds; */
+    int32_t left_count;               /* then and beyond: its last */
     int32_t step_count, line_count;   /* of the model; lines per length */
+    bool one_length;                  /* the profiles know one input length only */
 };
 
 /* Where a batch stands: at `step`, with `round` rounds of its block behind it. */
@@ -52,30 +54,36 @@ void tt_lazy_times_fini(struct tt_lazy_times *self);
  * step_count: its end). `length`: its longest input. O(1). */
 int64_t tt_lazy_times_span(const struct tt_lazy_times *self, int32_t rows, int32_t length,
                            struct tt_lazy_place place, int32_t to);
+/* The sums for a batch, or requests that have as many rows each, at `step`, which may be the end.
+ */
+static inline const struct tt_lazy_sum *
+tt_lazy_times_at(const struct tt_lazy_times *self, int32_t rows, int32_t length, int32_t step) {
+    tt_assert(rows >= 0 && rows < self->line_count);
+    int64_t index = self->one_length ? 0 : tt_profile_length_index(self->lengths, length);
+    return &self->sums[(index * self->line_count + rows) * (self->step_count + 1) + step];
+}
+/* Elements of an input of this length, as far as they count. */
+static inline int64_t tt_lazy_elements(int32_t length) { return length > 1 ? length : 1; }
+/* Rounds of a decoder that are left after so many, the one that follows included: 1 or more. */
+static inline int32_t tt_lazy_times_left(const struct tt_lazy_times *self, int32_t round) {
+    return self->left[round < self->left_count ? round : self->left_count];
+}
+/* Rounds that are left of the block that `step` is in, the one that it is in included; 1 for static
+ * steps. */
+static inline int64_t tt_lazy_times_rounds(const struct tt_lazy_times *self, int32_t step,
+                                           int32_t length, int32_t round) {
+    enum tt_step_kind kind = self->rows[step].kind;
+    if (kind == TT_STEP_STATIC)
+        return 1;
+    return kind == TT_STEP_DECODER ? tt_lazy_times_left(self, round)
+                                   : tt_lazy_elements(length - round);
+}
 /* From `place` to its end. */
-int64_t tt_lazy_times_rest(const struct tt_lazy_times *self, int32_t rows, int32_t length,
-                           struct tt_lazy_place place);
-/* What is the same for all requests at one step that have as many rows: what they still need is
- * then a matter of how long they are and how many rounds they have behind them. */
-struct tt_lazy_line {
-    int64_t fixed_ns, per_input_ns;
-    int64_t round_ns;    /* of the step's block; 0: a static step */
-    const int32_t *left; /* rounds left after so many; NULL: as many as their length says */
-    int32_t left_count;
-    bool any_length; /* else it is for requests of one length only */
-};
-/* For requests of so many rows and of this length at `step`, which may be the end. */
-struct tt_lazy_line tt_lazy_times_line(const struct tt_lazy_times *self, int32_t rows,
-                                       int32_t length, int32_t step);
-/* From the line's step, with so many rounds behind, to the end. */
-static inline int64_t tt_lazy_line_rest(const struct tt_lazy_line *self, int32_t length,
-                                        int32_t round) {
-    int64_t elements = length > 1 ? length : 1;
-    int32_t left = length - round;
-    if (self->left)
-        left = round < self->left_count ? self->left[round] : 1;
-    return self->fixed_ns + self->per_input_ns * elements +
-           (left > 1 ? left - 1 : 0) * self->round_ns;
+static inline int64_t tt_lazy_times_rest(const struct tt_lazy_times *self, int32_t rows,
+                                         int32_t length, struct tt_lazy_place place) {
+    const struct tt_lazy_sum *at = tt_lazy_times_at(self, rows, length, place.step);
+    int64_t rounds = tt_lazy_times_rounds(self, place.step, length, place.round);
+    return at->fixed_ns + tt_lazy_elements(length) * at->per_input_ns + (rounds - 1) * at->round_ns;
 }
 /* Where a batch that left `place` `elapsed_ns` ago stands at the next boundary, and in
  * *out_after_ns how long after `place` that is. At the end: step_count. */
