@@ -137,7 +137,7 @@ def main():
             repository = make_repository(options, folder, width)
             profile = count(options, repository, width, folder)
             batches = profile.calls["tt_cell_step_run"]
-            cells = profile.calls["tt_cell_run_submit"] / batches
+            cells = profile.calls["tt_mechanism_run_add_cell"] / batches
             for part, functions, without in PARTS:
                 cost = profile.cost(*functions) - profile.cost(*without)
                 instructions[part].append((cells, cost / batches))

@@ -102,16 +102,17 @@ static struct extent measure(const struct tt_cell_spec *specs, int32_t spec_coun
 
 /* The graph and its arrays, in one piece. */
 static struct tt_cell_graph *graph_new(int32_t spec_count, const struct extent *extent) {
+    size_t head = tt_line_up(sizeof(struct tt_cell_graph));
     size_t subgraphs = (size_t)extent->subgraphs * sizeof(struct tt_cell_subgraph);
     size_t cells = extent->has_cells ? (size_t)spec_count * sizeof(struct tt_cell) : 0;
     size_t numbers = (size_t)spec_count + (size_t)extent->followers + (size_t)extent->readers;
     struct tt_cell_graph *self =
-        calloc(1, sizeof(*self) + subgraphs + cells + numbers * sizeof(int32_t));
+        tt_line_alloc(head + subgraphs + cells + numbers * sizeof(int32_t));
     if (!self)
         return NULL;
     self->subgraph_count = extent->subgraphs;
     self->spec_count = spec_count;
-    self->subgraphs = (struct tt_cell_subgraph *)(self + 1);
+    self->subgraphs = (struct tt_cell_subgraph *)((char *)self + head);
     char *after = (char *)self->subgraphs + subgraphs;
     self->cells = extent->has_cells ? (struct tt_cell *)after : NULL;
     self->subgraph_of = (int32_t *)(after + cells);
@@ -275,13 +276,13 @@ void tt_cell_subgraph_over(struct tt_cell_graph *self, struct tt_cell_subgraph *
 
 static void check_subgraph(const struct tt_cell_graph *self,
                            const struct tt_cell_subgraph *subgraph) {
-    tt_assert(subgraph->done >= 0 && subgraph->done <= subgraph->submitted);
-    tt_assert(subgraph->submitted - subgraph->done == subgraph->in_flight);
+    tt_assert(subgraph->in_flight >= 0 && subgraph->in_flight <= subgraph->submitted);
     tt_assert(subgraph->submitted + subgraph->ready <= subgraph->count);
     tt_assert((subgraph->executor >= 0) == (subgraph->in_flight > 0));
     tt_assert(subgraph->waits_for == 0 || subgraph->submitted == 0);
     tt_assert(!subgraph->over || subgraph->ready == 0);
-    tt_assert(!subgraph->over || subgraph->open_ended || subgraph->done == subgraph->count);
+    tt_assert(!subgraph->over || subgraph->open_ended ||
+              tt_cell_subgraph_done(subgraph) == subgraph->count);
     int32_t ready = 0;
     for (int32_t i = subgraph->first_ready; !subgraph->is_chain && i >= 0;
          i = self->cells[i].next_ready) {

@@ -20,9 +20,11 @@
 #define TT_CORE_CELL_GRAPH_H
 
 #include "base/err.h"
+#include "base/line.h"
 #include "base/list.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* What an unfold function writes. */
@@ -39,25 +41,32 @@ enum { TT_CELL_GRAPH_MAX_CELLS = 1 << 20 };
 
 struct tt_request;
 
+/* What each of its cells has to do with is one cache line; between two of them the device has run,
+ * and little of it is in a cache. */
 struct tt_cell_subgraph {
     struct tt_list_node link; /* the policy's, from `released` on */
     int64_t word;             /* the policy's, */
     int32_t place, counted;   /* and so are these */
     struct tt_request *request;
-    int32_t first_step, last_step;
     int32_t count; /* cells in all; open-ended: at most */
-    bool is_chain; /* one spec, each cell reading the one before */
-    bool open_ended;
-    bool over;         /* all done, or its end was found */
-    int32_t waits_for; /* subgraphs that are not over yet */
-    int32_t ready;     /* cells that may be submitted now */
-    int32_t submitted, done;
+    int32_t ready; /* of them may be submitted now */
+    int32_t submitted;
     int32_t in_flight; /* submitted and not back: its pin (C5) holds while there are any */
     int32_t executor;  /* that it is pinned to; -1: none */
+    bool is_chain;     /* one spec, each cell reading the one before */
+    bool open_ended;
+    bool over; /* all done, or its end was found */
+    /* The second line. Of its request, from `released` on: */
+    int32_t model, rows;
+    void *user; /* the graph's */
+    int32_t first_step, last_step;
+    int32_t waits_for; /* subgraphs that are not over yet */
     int32_t spec;      /* the first spec in it; a chain is that one alone */
     int32_t first_ready, last_ready; /* no chain: a queue through cells[].next_ready; -1: empty */
     int32_t first_follower, follower_count; /* of graph->followers */
-};
+} __attribute__((aligned(TT_LINE_BYTES)));
+_Static_assert(sizeof(void *) != 8 || offsetof(struct tt_cell_subgraph, model) == TT_LINE_BYTES,
+               "one cache line");
 
 /* One spec of a subgraph that is not a chain. */
 struct tt_cell {
@@ -91,6 +100,10 @@ void tt_cell_graph_free(struct tt_cell_graph *take_graph);
 int32_t tt_cell_subgraph_take_spec(struct tt_cell_graph *self, struct tt_cell_subgraph *subgraph);
 void tt_cell_subgraph_spec_submitted(struct tt_cell_graph *self, struct tt_cell_subgraph *subgraph,
                                      int32_t spec);
+/* Cells of it that are back. */
+static inline int32_t tt_cell_subgraph_done(const struct tt_cell_subgraph *self) {
+    return self->submitted - self->in_flight;
+}
 /* Takes the next ready cell: in a chain the number of the repeat, else the number of its spec. */
 static inline int32_t tt_cell_subgraph_take(struct tt_cell_graph *self,
                                             struct tt_cell_subgraph *subgraph) {

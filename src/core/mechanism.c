@@ -198,8 +198,13 @@ static void release(void *context, struct tt_cell_subgraph *subgraph) {
 
 static void release_first(struct tt_mechanism *self, struct tt_cell_graph *graph,
                           struct tt_request *request) {
-    for (int32_t i = 0; i < graph->subgraph_count; i++)
-        graph->subgraphs[i].request = request;
+    for (int32_t i = 0; i < graph->subgraph_count; i++) {
+        struct tt_cell_subgraph *subgraph = &graph->subgraphs[i];
+        subgraph->request = request;
+        subgraph->model = request->model;
+        subgraph->rows = request->rows;
+        subgraph->user = graph->user;
+    }
     for (int32_t i = 0; i < graph->subgraph_count; i++)
         if (graph->subgraphs[i].waits_for == 0)
             release(self, &graph->subgraphs[i]);
@@ -309,7 +314,6 @@ static void settle_cell(struct tt_mechanism *self, const struct tt_task *task,
     tt_assert(request->cells_in_flight > 0 && subgraph->in_flight > 0);
     tt_assert(subgraph->executor == task->executor);
     tt_assert(task->outcome == TT_OUTCOME_DONE || task->outcome == TT_OUTCOME_FAILED);
-    subgraph->done++;
     if (--subgraph->in_flight == 0)
         subgraph->executor = -1;
     item->last = --request->cells_in_flight == 0;
@@ -320,7 +324,7 @@ static void settle_cell(struct tt_mechanism *self, const struct tt_task *task,
         return;
     }
     bool ends = subgraph->open_ended && item->fate == TT_FATE_LEAVES;
-    bool over = !subgraph->over && (ends || subgraph->done == subgraph->count);
+    bool over = !subgraph->over && (ends || tt_cell_subgraph_done(subgraph) == subgraph->count);
     if (over)
         tt_cell_subgraph_over(request->graph, subgraph, release, self);
     if (over && request->graph->over_count == request->graph->subgraph_count)
@@ -556,12 +560,12 @@ void tt_mechanism_run_add_cell(struct tt_mechanism *self, struct tt_cell_subgrap
     tt_assert(task != NULL);
     struct tt_request *request = subgraph->request;
     tt_assert(request->state == TT_REQUEST_QUEUED || request->state == TT_REQUEST_RUNNING);
-    tt_assert(request->model == task->model);
+    tt_assert(subgraph->model == task->model);
     tt_assert(subgraph->first_step == task->first_step && subgraph->last_step == task->last_step);
     /* C5: it stays where cells of it are in flight. */
     tt_assert(subgraph->executor < 0 || subgraph->executor == task->executor);
     tt_assert(task->count < task->capacity);
-    task->rows += request->rows;
+    task->rows += subgraph->rows;
     tt_waiting_end(self, request);
     task->items[task->count++] = (struct tt_task_item){
         .request = request,

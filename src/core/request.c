@@ -1,5 +1,7 @@
 #include "core/request.h"
 
+#include "base/line.h"
+
 #include <stdlib.h>
 
 static enum tt_err pool_reserve(struct tt_request_pool *self) {
@@ -12,7 +14,7 @@ static enum tt_err pool_reserve(struct tt_request_pool *self) {
         self->chunks = chunks;
         self->chunk_capacity = capacity;
     }
-    struct tt_request *chunk = calloc(TT_REQUEST_CHUNK, sizeof(*chunk));
+    struct tt_request *chunk = tt_line_alloc(TT_REQUEST_CHUNK * sizeof(*chunk));
     if (!chunk)
         return TT_ERR_NO_MEMORY;
     for (int32_t i = 0; i < TT_REQUEST_CHUNK; i++) {

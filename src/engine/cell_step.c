@@ -1,6 +1,7 @@
 #include "engine/cell_step.h"
 
 #include "base/clock.h"
+#include "base/line.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -65,6 +66,7 @@ static struct places places_of(const struct tt_cell_batch *batch) {
     bool reads_range = true, writes_range = true;
     for (int32_t i = 0; i < batch->count; i++) {
         const struct tt_engine_cell *cell = &batch->cells[i];
+        tt_line_fetch(cell->inputs); /* for find_elements */
         int32_t read = cell->sources[0], written = cell->slot;
         if (cell->moves_in || cell->moves_out) {
             read = cell->moves_in ? cell->seat : read;
@@ -121,14 +123,23 @@ static enum tt_err find_elements(const struct tt_cell_batch *batch,
     const char **rows = batch->desk->rows;
     for (int32_t i = 0; i < batch->count; i++) {
         const struct tt_engine_cell *cell = &batch->cells[i];
-        const struct tt_tensor_view *view = &cell->inputs[input->from];
+        const struct tt_engine_elements *given = &cell->inputs[input->from];
         size_t at = (size_t)cell->element * input->row_bytes;
-        if (cell->element < 0 || at + input->row_bytes > view->size_bytes)
+        if (cell->element < 0 || at + input->row_bytes > given->size_bytes)
             return tt_fail(TT_ERR_INVALID, why, "there is no element %d for input '%s' of a cell",
                            cell->element, input->name);
-        rows[i] = (const char *)view->bytes + at;
+        rows[i] = (const char *)given->bytes + at;
+        tt_line_fetch(rows[i]);
     }
     return TT_OK;
+}
+
+/* Mostly a token. */
+static void copy_row(char *to, const char *from, size_t bytes) {
+    if (bytes == sizeof(int64_t))
+        memcpy(to, from, sizeof(int64_t));
+    else
+        memcpy(to, from, bytes);
 }
 
 /* C6: the rows as one: where they lie, if they are adjacent or all the initial one; else copied. */
@@ -150,7 +161,7 @@ static const void *as_one(const struct tt_cell_batch *batch, const struct tt_cel
     if (!to)
         return NULL;
     for (int32_t i = 0; i < batch->count; i++)
-        memcpy(to + row_bytes * (size_t)i, rows[i], row_bytes);
+        copy_row(to + row_bytes * (size_t)i, rows[i], row_bytes);
     batch->task->gathered_bytes += (int64_t)bytes;
     return to;
 }
@@ -247,8 +258,12 @@ static void put_down(const struct tt_cell_batch *batch, const struct places *pla
                 memcpy(tt_cell_row(&cells->tensors[output->copies[c]], batch->cells[i].slot),
                        tt_cell_row(tensor, batch->cells[i].slot), tensor->row_bytes);
     }
-    for (int32_t i = 0; i < batch->count; i++)
+    if (places->written >= 0)
+        memset(&cells->type_of[places->written], batch->type, (size_t)batch->count);
+    for (int32_t k = 0; k < (places->written >= 0 ? places->mover_count : batch->count); k++) {
+        int32_t i = places->written >= 0 ? batch->desk->movers[k] : k;
         cells->type_of[batch->cells[i].slot] = (uint8_t)batch->type;
+    }
     for (int32_t i = 0; plan->emits_integer && i < batch->count; i++)
         batch->cells[i].emitted =
             tt_cell_integer(&cells->tensors[plan->emit], batch->cells[i].slot);

@@ -24,7 +24,7 @@ static bool is_open(const struct tt_emulated_cells *self, int32_t type) {
 }
 
 /* How many cells the request's open-ended chain has; at least 1. */
-static int32_t output_length(const struct tt_tensor_view *inputs) {
+static int32_t output_length(const struct tt_engine_elements *inputs) {
     int32_t length;
     memcpy(&length, inputs[0].bytes, sizeof(length));
     return length > 1 ? length : 1;

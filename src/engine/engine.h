@@ -69,15 +69,22 @@ struct tt_engine_member {
 
 enum { TT_ENGINE_MAX_SOURCES = 8 };
 
+/* An input of a request to a model of cells: elements behind each other, of the size that the model
+ * says; borrowed. */
+struct tt_engine_elements {
+    const void *bytes;
+    size_t size_bytes;
+};
+
 /* One cell of one request in a task of a model of cells (model/cells.h): the task's one step is the
  * cell's type. A slot is where a cell's outputs stay for those that read it; the caller, who knows
  * which cells are still to come, hands slots out (engine/cell_slots.h). Reading and writing follow
  * the order of submission on one executor; between executors the caller waits for completion. */
 struct tt_engine_cell {
-    const struct tt_tensor_view *inputs; /* the request's, in the model's order; borrowed */
-    void *user;                          /* the caller's */
-    int32_t element;                     /* of the inputs: the one that it reads, where it does */
-    int32_t slot;                        /* that it writes; no other cell of the task reads it */
+    const struct tt_engine_elements *inputs; /* the request's, in the model's order; borrowed */
+    void *user;                              /* the caller's */
+    int32_t element; /* of the inputs: the one that it reads, where it does */
+    int32_t slot;    /* that it writes; no other cell of the task reads it */
     int32_t sources[TT_ENGINE_MAX_SOURCES]; /* slots that it reads, [arity]; -1: as it begins */
     /* C6: how slots become adjacent that would not be. `moves_in`: the first source is copied to
      * `seat` and read there. `moves_out`: what it makes is written to `exit`, and from there copied
@@ -97,7 +104,7 @@ struct tt_engine_cell {
  * on; or, where the members part, the task ends there (L6). A task may begin where earlier ones
  * left its members, whatever batches those were and however many cells each has behind it. */
 struct tt_engine_sequence {
-    const struct tt_tensor_view *inputs; /* as above */
+    const struct tt_engine_elements *inputs; /* as above */
     void *user;
     const int32_t *repeats; /* [step_count]: cells of each type, in a decoder the most; borrowed */
     int32_t slots[3];       /* of its own; the last may be the one that holds `state` */

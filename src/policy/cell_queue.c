@@ -2,7 +2,8 @@
 
 #include <stdlib.h>
 
-/* A subgraph's word is the number of its release, its place the executor that holds it, or: */
+/* A subgraph's word is the number of its release, with TT_REQUEST_LATE where its request is that; its
+ * place is the executor that holds it, or: */
 enum { IN_QUEUE = -1 };
 
 static struct tt_cell_subgraph *subgraph_at(struct tt_list_node *node) {
@@ -13,14 +14,12 @@ static struct tt_cell_subgraph *subgraph_at(struct tt_list_node *node) {
 static bool before(const struct tt_cell_subgraph *a, const struct tt_cell_subgraph *b) {
     if (a->request->priority != b->request->priority)
         return a->request->priority < b->request->priority;
-    int64_t late_a = a->request->number & TT_REQUEST_LATE;
-    int64_t late_b = b->request->number & TT_REQUEST_LATE;
-    return late_a != late_b ? late_a < late_b : a->word < b->word;
+    return a->word < b->word;
 }
 
 static struct tt_cell_type *type_of(const struct tt_cell_queues *self,
                                     const struct tt_cell_subgraph *subgraph) {
-    return &self->types[subgraph->request->model][subgraph->first_step];
+    return &self->types[subgraph->model][subgraph->first_step];
 }
 
 enum tt_err tt_cell_queues_init(struct tt_cell_queues *self, const struct tt_mechanism *domain) {
@@ -86,7 +85,7 @@ static void put(struct tt_cell_queues *self, struct tt_cell_type *type, int32_t 
                 struct tt_list_node *position, struct tt_cell_subgraph *subgraph) {
     subgraph->place = place;
     tt_list_insert_before(position, &subgraph->link);
-    count(type, subgraph, subgraph->ready * subgraph->request->rows);
+    count(type, subgraph, subgraph->ready * subgraph->rows);
     if (type->subgraphs++ == 0)
         tt_list_push_back(&self->active, &type->link);
 }
@@ -101,7 +100,7 @@ static void take(struct tt_cell_type *type, struct tt_cell_subgraph *subgraph) {
 void tt_cell_queues_put(struct tt_cell_queues *self, struct tt_cell_subgraph *subgraph) {
     struct tt_cell_type *type = type_of(self, subgraph);
     tt_assert(type->last_step == subgraph->last_step);
-    subgraph->word = self->released++;
+    subgraph->word = self->released++ | (subgraph->request->number & TT_REQUEST_LATE);
     struct tt_list_node *position = &type->queue.head;
     while (position->prev != &type->queue.head && before(subgraph, subgraph_at(position->prev)))
         position = position->prev;
@@ -127,7 +126,7 @@ const struct tt_cell_subgraph *tt_cell_type_first(const struct tt_cell_type *sel
 /* Takes the subgraph's ready cells into the task, as many as fit. False: it is full. */
 static bool add_ready(struct tt_mechanism *actions, const struct tt_task *task, int32_t max_rows,
                       struct tt_cell_subgraph *subgraph) {
-    int32_t rows = subgraph->request->rows;
+    int32_t rows = subgraph->rows;
     while (subgraph->ready > 0) {
         if (task->rows + rows > max_rows)
             return false;
@@ -152,7 +151,7 @@ static void fill(struct tt_cell_queues *self, struct tt_mechanism *actions,
             mine = mine->next;
         } else {
             subgraph = subgraph_at(theirs);
-            if (task->rows + subgraph->request->rows > type->max_rows)
+            if (task->rows + subgraph->rows > type->max_rows)
                 return;
             theirs = theirs->next;
             take(type, subgraph);
@@ -177,7 +176,7 @@ const struct tt_task *tt_cell_queues_run(struct tt_cell_queues *self, struct tt_
         if (i > 0 && subgraph == task->items[i - 1].subgraph)
             continue;
         if (subgraph->ready > 0)
-            count(type, subgraph, subgraph->ready * subgraph->request->rows);
+            count(type, subgraph, subgraph->ready * subgraph->rows);
         else
             take(type, subgraph); /* all of it is submitted */
     }
@@ -224,7 +223,7 @@ static int64_t check_list(const struct tt_list *list, int32_t place, int32_t *su
         tt_assert(!previous || before(previous, subgraph));
         tt_assert(subgraph->ready > 0 && subgraph->waits_for == 0);
         tt_assert(!subgraph->over && !subgraph->request->told);
-        tt_assert(subgraph->counted == subgraph->ready * subgraph->request->rows);
+        tt_assert(subgraph->counted == subgraph->ready * subgraph->rows);
         previous = subgraph;
         rows += subgraph->counted;
         ++*subgraphs;

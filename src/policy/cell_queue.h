@@ -60,6 +60,10 @@ const struct tt_task *tt_cell_queues_run(struct tt_cell_queues *self, struct tt_
 void tt_cell_queues_finished(struct tt_cell_queues *self, const struct tt_task *task);
 void tt_cell_queues_check(const struct tt_cell_queues *self);
 
+/* Where in the order of all releases its was. */
+static inline int64_t tt_cell_subgraph_released(const struct tt_cell_subgraph *self) {
+    return self->word & ~TT_REQUEST_LATE;
+}
 static inline struct tt_cell_type *tt_cell_type_at(struct tt_list_node *node) {
     return TT_CONTAINER_OF(node, struct tt_cell_type, link);
 }

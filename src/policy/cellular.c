@@ -93,7 +93,9 @@ static bool goes_before(const struct tt_policy *self, int32_t executor,
     if (self->choose == CHOOSE_SLACK && deadline_a != deadline_b)
         return deadline_a < deadline_b;
     int32_t behind_a = steps_behind(self, a), behind_b = steps_behind(self, b);
-    return behind_a != behind_b ? behind_a < behind_b : first_a->word < first_b->word;
+    if (behind_a != behind_b)
+        return behind_a < behind_b;
+    return tt_cell_subgraph_released(first_a) < tt_cell_subgraph_released(first_b);
 }
 
 /* NULL: no type has ready cells for the executor. */

@@ -14,7 +14,8 @@ struct measuring {
     struct tt_engine_model *model;
     const struct tt_cells *cells;
     const struct tt_calibrate_options *options;
-    struct tt_specimen zeros;    /* one element of each input */
+    struct tt_specimen zeros;    /* one element of each input, */
+    struct tt_engine_elements elements[TT_MAX_TENSORS]; /* which cells read */
     struct tt_engine_cell *cell; /* [max_batch] */
     struct tt_message *failures; /* [max_batch] */
     int64_t times[MOST_RUNS];
@@ -101,7 +102,7 @@ static enum tt_err run_cells(struct measuring *m, int32_t type, int32_t batch, i
     bool begins = run % m->cells->max_length == 0;
     for (int32_t i = 0; i < batch; i++) {
         m->cell[i] = (struct tt_engine_cell){
-            .inputs = m->zeros.views, .slot = batch - from + i, .why = &m->failures[i]};
+            .inputs = m->elements, .slot = batch - from + i, .why = &m->failures[i]};
         for (int32_t q = 0; q < m->cells->types[type].arity; q++)
             m->cell[i].sources[q] = begins ? -1 : from + i;
     }
@@ -232,6 +233,9 @@ enum tt_err tt_cell_profile_measure(struct tt_engine_model *model, const struct 
         m->cell && m->failures && m->points
             ? tt_specimen_init(&m->zeros, &cells->signature, 0, 1, 1, TT_SPECIMEN_ZEROS, why)
             : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    for (int32_t i = 0; !err && i < cells->signature.input_count; i++)
+        m->elements[i] =
+            (struct tt_engine_elements){m->zeros.views[i].bytes, m->zeros.views[i].size_bytes};
     if (!err) {
         tt_solo_begin(&m->solo, model->engine);
         err = measure_steps(m, why);

@@ -25,8 +25,7 @@ static void fill(struct tt_cell_run *self, const struct tt_tensor_view *inputs, 
     const struct tt_unfolded *unfolded = self->unfolded;
     int32_t count = self->model->cells->cells->signature.input_count;
     for (int32_t i = 0; i < count; i++) {
-        self->inputs[i] = inputs[i];
-        self->inputs[i].bytes = bytes;
+        self->inputs[i] = (struct tt_engine_elements){bytes, inputs[i].size_bytes};
         memcpy(bytes, inputs[i].bytes, inputs[i].size_bytes);
         bytes += round_up(inputs[i].size_bytes);
     }
@@ -48,13 +47,12 @@ enum tt_err tt_cell_run_new(struct tt_served_model *model, const struct tt_tenso
     enum tt_err err = unfold(cells, inputs, &unfolded, why);
     if (err)
         return err;
-    size_t views =
-        sizeof(struct tt_cell_run) + (size_t)unfolded->spec_count * sizeof(struct tt_cell_run_spec);
-    views = round_up(views);
-    size_t repeats =
-        round_up(views + (size_t)cells->signature.input_count * sizeof(struct tt_tensor_view));
-    size_t bytes = round_up(repeats + (size_t)cells->type_count * sizeof(int32_t));
-    char *memory = malloc(bytes + bytes_of(inputs, cells->signature.input_count) + 1);
+    int32_t input_count = cells->signature.input_count;
+    size_t elements = round_up(offsetof(struct tt_cell_run, specs) +
+                               (size_t)unfolded->spec_count * sizeof(struct tt_cell_run_spec));
+    size_t bytes = round_up(elements + (size_t)input_count * sizeof(struct tt_engine_elements));
+    size_t repeats = bytes + bytes_of(inputs, input_count);
+    char *memory = tt_line_alloc(repeats + (size_t)cells->type_count * sizeof(int32_t));
     if (!memory) {
         tt_unfold_free(unfolded);
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a request's cells");
@@ -63,7 +61,7 @@ enum tt_err tt_cell_run_new(struct tt_served_model *model, const struct tt_tenso
     *self = (struct tt_cell_run){.model = tt_served_model_ref(model),
                                  .unfolded = unfolded,
                                  .emits = unfolded->output_length > 0,
-                                 .inputs = (struct tt_tensor_view *)(memory + views),
+                                 .inputs = (struct tt_engine_elements *)(memory + elements),
                                  .repeats = (int32_t *)(memory + repeats),
                                  .state = -1};
     fill(self, inputs, memory + bytes);
@@ -137,67 +135,22 @@ static const struct tt_engine_ops *ops_of(const struct tt_cell_run *self) {
     return self->model->engine_model->engine->ops;
 }
 
-int32_t tt_cell_run_source(const struct tt_cell_run *self, const struct tt_task_item *item,
-                           int32_t *out_row) {
-    int32_t spec, repeat;
-    tt_cell_run_place(item, &spec, &repeat);
-    if (repeat == 0) {
-        const struct tt_cell_spec *told = &self->unfolded->specs[spec];
-        if (told->source_count == 0)
-            return -1;
-        spec = told->sources[0];
-    }
-    *out_row = self->specs[spec].row;
-    return self->specs[spec].slot;
-}
-
-void tt_cell_run_submit(struct tt_cell_run *self, const struct tt_task_item *item, int32_t slot,
-                        int32_t row, struct tt_engine_cell *out_cell) {
-    int32_t spec, repeat;
-    tt_cell_run_place(item, &spec, &repeat);
-    struct tt_cell_run_spec *state = &self->specs[spec];
-    out_cell->inputs = self->inputs;
-    out_cell->user = self;
-    out_cell->element = tt_unfold_elements_at(&state->elements, repeat);
-    out_cell->slot = slot;
-    out_cell->emitted = 0;
-    memset(out_cell->sources, 0xff, sizeof(out_cell->sources)); /* -1 each */
-    const struct tt_cell_spec *told = &self->unfolded->specs[spec];
-    for (int32_t q = 0; repeat == 0 && q < told->source_count; q++)
-        out_cell->sources[q] = self->specs[told->sources[q]].slot;
-    if (repeat > 0)
-        out_cell->sources[0] = state->slot;
-    tt_assert(repeat == state->submitted);
-    state->submitted++;
-    state->slot = slot;
-    state->row = row;
-}
-
-/* What the cell read has one reader less. */
-static void release_sources(struct tt_cell_run *self, int32_t spec, int32_t repeat,
-                            const struct tt_engine_cell *cell) {
-    struct tt_cell_slots *slots = &self->model->cells->slots;
-    if (repeat > 0) {
-        if (repeat - 1 != self->specs[spec].end) /* where it ended is still to be read */
-            tt_cell_slots_give(slots, cell->sources[0]);
-        return;
-    }
+void tt_cell_run_release_sources(struct tt_cell_run *self, int32_t spec) {
     const struct tt_cell_spec *told = &self->unfolded->specs[spec];
     for (int32_t q = 0; q < told->source_count; q++) {
         struct tt_cell_run_spec *source = &self->specs[told->sources[q]];
         if (--source->readers > 0 || told->sources[q] == self->unfolded->answer_spec)
             continue;
-        tt_cell_slots_give(slots, source->slot);
+        tt_cell_slots_give(&self->model->cells->slots, source->slot);
         source->slot = -1;
     }
 }
 
-enum tt_fate tt_cell_run_done(struct tt_cell_run *self, const struct tt_task_item *item,
-                              const struct tt_engine_cell *cell) {
+enum tt_fate tt_cell_run_settle(struct tt_cell_run *self, const struct tt_task_item *item,
+                                const struct tt_engine_cell *cell) {
     int32_t spec, repeat;
     tt_cell_run_place(item, &spec, &repeat);
     struct tt_cell_run_spec *state = &self->specs[spec];
-    release_sources(self, spec, repeat, cell);
     if (state->end >= 0) { /* beyond the end: nobody will read it but who is beyond it, too */
         if (repeat == state->submitted - 1)
             tt_cell_slots_give(&self->model->cells->slots, cell->slot);

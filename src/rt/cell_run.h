@@ -20,6 +20,8 @@
 #include "model/unfold.h"
 #include "rt/served_model.h"
 
+#include <string.h>
+
 struct tt_infer;
 
 /* One spec's cells. */
@@ -34,21 +36,27 @@ struct tt_cell_run_spec {
 
 struct tt_cell_run {
     struct tt_unfolded *unfolded;
+    struct tt_served_model *model; /* a reference */
+    struct tt_cell_graph *graph;   /* whose user it is; NULL: its policy does not work by cells */
     /* For who runs it as a sequence: cells of each type, [step_count]; and between two tasks (L6)
      * the slot where its state lies, -1: none has run, and how many of the answer's rows count. */
     int32_t *repeats;
     int32_t state, emitted;
     struct tt_cell_answer answer;
     int32_t reserved; /* slots */
-    /* From here on, all that every cell has to do with, in few cache lines. */
-    bool emits;                      /* cells of its answer do */
-    struct tt_infer *infer;          /* NULL once it has its answer: what comes back is in vain */
-    struct tt_served_model *model;   /* a reference */
-    struct tt_cell_graph *graph;     /* whose user it is; NULL: its policy does not work by cells */
-    struct tt_tensor_view *inputs;   /* a copy */
-    int64_t started_at, computed_at; /* of its first cell and its last; started_at 0: none yet */
+    /* What every cell of a chain has to do with is the second cache line, and where its element
+     * lies the third. */
+    struct tt_infer *infer; /* NULL once it has its answer: what comes back is in vain */
+    struct tt_engine_elements *inputs; /* a copy */
+    int64_t started_at, computed_at;   /* of its first cell and its last; started_at 0: none yet */
+    bool emits;                        /* cells of its answer do */
     struct tt_cell_run_spec specs[];
 };
+_Static_assert(sizeof(void *) != 8 || (offsetof(struct tt_cell_run, infer) == TT_LINE_BYTES &&
+                                       offsetof(struct tt_cell_run, specs) +
+                                               sizeof(struct tt_cell_run_spec) ==
+                                           (size_t)2 * TT_LINE_BYTES),
+               "one cache line");
 
 /* Unfolds the inputs, one per input of the model's signature. Any thread. Errors: those of
  * tt_unfold_new. */
@@ -66,7 +74,7 @@ bool tt_cell_run_reserve(struct tt_cell_run *self, int32_t most_tasks);
 
 /* Of a task's item, whose request has not ended. */
 static inline struct tt_cell_run *tt_cell_run_of(const struct tt_task_item *item) {
-    return item->request->graph->user;
+    return item->subgraph->user;
 }
 /* Which cell the item is: a spec, and a repeat of it. */
 static inline void tt_cell_run_place(const struct tt_task_item *item, int32_t *out_spec,
@@ -77,16 +85,68 @@ static inline void tt_cell_run_place(const struct tt_task_item *item, int32_t *o
 }
 /* What the item's cell, which is submitted next, reads as its first source: a slot and the row of
  * the batch that wrote it. -1: it begins, and out_row is untouched. */
-int32_t tt_cell_run_source(const struct tt_cell_run *self, const struct tt_task_item *item,
-                           int32_t *out_row);
+static inline int32_t tt_cell_run_source(const struct tt_cell_run *self,
+                                         const struct tt_task_item *item, int32_t *out_row) {
+    int32_t spec, repeat;
+    tt_cell_run_place(item, &spec, &repeat);
+    if (repeat == 0) {
+        const struct tt_cell_spec *told = &self->unfolded->specs[spec];
+        if (told->source_count == 0)
+            return -1;
+        spec = told->sources[0];
+    }
+    *out_row = self->specs[spec].row;
+    return self->specs[spec].slot;
+}
+/* Of the first cell of a spec: what it reads, where it reads anything. */
+static inline void tt_cell_run_first_sources(const struct tt_cell_run *self, int32_t spec,
+                                             struct tt_engine_cell *out_cell) {
+    const struct tt_cell_spec *told = &self->unfolded->specs[spec];
+    for (int32_t q = 0; q < told->source_count; q++)
+        out_cell->sources[q] = self->specs[told->sources[q]].slot;
+}
 /* The item's cell is submitted and will write `slot`, in the given row of its batch (-1: what it
  * makes does not stay there): what it reads, and where. */
-void tt_cell_run_submit(struct tt_cell_run *self, const struct tt_task_item *item, int32_t slot,
-                        int32_t row, struct tt_engine_cell *out_cell);
-/* The cell is back: keeps what it emitted, and gives back what nobody reads any more. Returns what
- * it means for its request. */
-enum tt_fate tt_cell_run_done(struct tt_cell_run *self, const struct tt_task_item *item,
-                              const struct tt_engine_cell *cell);
+static inline void tt_cell_run_submit(struct tt_cell_run *self, const struct tt_task_item *item,
+                                      int32_t slot, int32_t row, struct tt_engine_cell *out_cell) {
+    int32_t spec, repeat;
+    tt_cell_run_place(item, &spec, &repeat);
+    struct tt_cell_run_spec *state = &self->specs[spec];
+    out_cell->inputs = self->inputs;
+    out_cell->user = self;
+    out_cell->element = tt_unfold_elements_at(&state->elements, repeat);
+    out_cell->slot = slot;
+    out_cell->emitted = 0;
+    memset(out_cell->sources, 0xff, sizeof(out_cell->sources)); /* -1 each */
+    if (repeat > 0)
+        out_cell->sources[0] = state->slot;
+    else
+        tt_cell_run_first_sources(self, spec, out_cell);
+    tt_assert(repeat == state->submitted);
+    state->submitted++;
+    state->slot = slot;
+    state->row = row;
+}
+/* tt_cell_run_done's: the first cell of a spec has read what it does. */
+void tt_cell_run_release_sources(struct tt_cell_run *self, int32_t spec);
+/* And where more follows from the cell than that it is done. */
+enum tt_fate tt_cell_run_settle(struct tt_cell_run *self, const struct tt_task_item *item,
+                                const struct tt_engine_cell *cell);
+/* The cell is back: keeps what it emitted, and gives back what nobody reads any more, to `slots`,
+ * which are its model's. Returns what it means for its request. */
+static inline enum tt_fate tt_cell_run_done(struct tt_cell_run *self, struct tt_cell_slots *slots,
+                                            const struct tt_task_item *item,
+                                            const struct tt_engine_cell *cell) {
+    int32_t spec, repeat;
+    tt_cell_run_place(item, &spec, &repeat);
+    const struct tt_cell_run_spec *state = &self->specs[spec];
+    if (repeat == 0)
+        tt_cell_run_release_sources(self, spec);
+    else if (repeat - 1 != state->end) /* where it ended is still to be read */
+        tt_cell_slots_give(slots, cell->sources[0]);
+    bool is_plain = state->end < 0 && !cell->err && !self->emits && !item->subgraph->open_ended;
+    return is_plain ? TT_FATE_GOES_ON : tt_cell_run_settle(self, item, cell);
+}
 /* Its last cell is done: the outputs. Errors: NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_cell_run_answer(struct tt_cell_run *self,
                                              struct tt_engine_result **out_result);

@@ -147,25 +147,29 @@ void tt_cell_tasks_note_times(struct tt_infer *infer, int64_t started_at, int64_
     infer->infer_ns = computed_at - started_at;
 }
 
-static void finish_cell(struct tt_task *task, const struct tt_engine_task *engine_task,
+static void note_failure(struct tt_infer *infer, const struct tt_engine_cell *cell) {
+    if (infer && !infer->err)
+        infer->err = cell->err ? tt_fail(cell->err, &infer->why, "%s", cell->why->text)
+                               : tt_fail(TT_ERR_NO_MEMORY, &infer->why, "out of memory");
+}
+
+static void finish_cell(struct tt_cell_slots *slots, struct tt_task *task,
+                        const struct tt_engine_task *engine_task,
                         const struct tt_engine_cell *cell) {
     struct tt_cell_run *run = cell->user;
     struct tt_task_item *item = &task->items[cell->number];
-    struct tt_cell_slots *slots = &run->model->cells->slots;
     if (cell->moves_in) {
         tt_cell_slots_give(slots, cell->seat);
         tt_cell_slots_unreserve(slots, 1);
     }
     if (cell->moves_out)
         tt_cell_slots_end_orphan(slots, cell->exit);
-    item->fate = tt_cell_run_done(run, item, cell);
+    item->fate = tt_cell_run_done(run, slots, item, cell);
     if (run->started_at == 0)
         run->started_at = engine_task->started_at;
     run->computed_at = engine_task->finished_at;
-    struct tt_infer *infer = run->infer;
-    if (item->fate == TT_FATE_FAILS && infer && !infer->err)
-        infer->err = cell->err ? tt_fail(cell->err, &infer->why, "%s", cell->why->text)
-                               : tt_fail(TT_ERR_NO_MEMORY, &infer->why, "out of memory");
+    if (item->fate == TT_FATE_FAILS)
+        note_failure(run->infer, cell);
 }
 
 /* It is through with its last chain, or failed. */
@@ -231,18 +235,27 @@ static void count(struct tt_model_stats *stats, const struct tt_task *task,
 
 enum { FETCH_AHEAD = 8 };
 
-/* The run has thrown all of this out of the nearer caches: the misses are to overlap. */
-static void fetch(const struct tt_task *task, const struct tt_engine_task *engine_task, int32_t i) {
-    if (i + FETCH_AHEAD < engine_task->member_count) {
-        const struct tt_engine_cell *cell = &engine_task->cells[i + FETCH_AHEAD];
-        const struct tt_task_item *item = &task->items[cell->number];
-        const struct tt_cell_run *run = cell->user;
-        __builtin_prefetch(&run->emits);
-        __builtin_prefetch(run->specs);
-        __builtin_prefetch(item->request);
-        __builtin_prefetch((const char *)item->request + 64);
-        __builtin_prefetch(item->subgraph);
-        __builtin_prefetch((const char *)item->subgraph + 64);
+/* Lines that are needed until the next task of these cells has started. The run has thrown them out
+ * of the nearer caches: the misses are to overlap. */
+static void fetch(const struct tt_task *task, const struct tt_engine_cell *cell) {
+    const struct tt_task_item *item = &task->items[cell->number];
+    tt_line_fetch(&((const struct tt_cell_run *)cell->user)->infer);
+    tt_line_fetch(&item->request->handle);
+    tt_line_fetch(item->subgraph);
+    tt_line_fetch(&item->subgraph->model);
+}
+
+static void finish_cells(struct tt_cell_slots *slots, struct tt_task *task,
+                         const struct tt_engine_task *engine_task) {
+    const struct tt_engine_cell *cells = engine_task->cells;
+    int32_t count = task->count, fetched = count < FETCH_AHEAD ? count : FETCH_AHEAD;
+    tt_line_fetch_all(task->items, (size_t)count * sizeof(*task->items));
+    for (int32_t i = 0; i < fetched; i++)
+        fetch(task, &cells[i]);
+    for (int32_t i = 0; i < count; i++) {
+        if (i + FETCH_AHEAD < count)
+            fetch(task, &cells[i + FETCH_AHEAD]);
+        finish_cell(slots, task, engine_task, &cells[i]);
     }
 }
 
@@ -250,12 +263,8 @@ void tt_cell_tasks_finished(struct tt_served_model *model, struct tt_task *task,
                             struct tt_engine_task *engine_task) {
     if (engine_task->outcome != TT_ENGINE_ABORTED)
         count(model->stats, task, engine_task);
-    for (int32_t i = 0; i < task->count; i++) {
-        if (engine_task->cells)
-            fetch(task, engine_task, i);
-        if (engine_task->cells)
-            finish_cell(task, engine_task, &engine_task->cells[i]);
-        else
-            finish_sequence(model, &task->items[i], engine_task, &engine_task->sequences[i]);
-    }
+    if (engine_task->cells)
+        finish_cells(&model->cells->slots, task, engine_task);
+    for (int32_t i = 0; engine_task->sequences && i < task->count; i++)
+        finish_sequence(model, &task->items[i], engine_task, &engine_task->sequences[i]);
 }

@@ -52,10 +52,9 @@ static int32_t submit(struct tt_cell_graph *graph, struct tt_cell_subgraph *subg
 /* One cell is back, the last of all that it was; returns how many subgraphs that released. */
 static int32_t complete(struct tt_cell_graph *graph, struct tt_cell_subgraph *subgraph, bool ends) {
     int32_t released = 0;
-    subgraph->done++;
     if (--subgraph->in_flight == 0)
         subgraph->executor = -1;
-    if (!subgraph->over && (ends || subgraph->done == subgraph->count))
+    if (!subgraph->over && (ends || tt_cell_subgraph_done(subgraph) == subgraph->count))
         tt_cell_subgraph_over(graph, subgraph, count_released, &released);
     tt_cell_graph_check(graph);
     return released;
@@ -325,11 +324,10 @@ struct flight {
 static void returns(struct naive *self, struct tt_prng *prng, struct flight flight) {
     struct tt_cell_subgraph *subgraph = flight.subgraph;
     self->done[flight.spec]++;
-    subgraph->done++;
     if (--subgraph->in_flight == 0)
         subgraph->executor = -1;
     bool ends = subgraph->open_ended && tt_prng_below(prng, 3) == 0;
-    if (subgraph->over || (!ends && subgraph->done < subgraph->count))
+    if (subgraph->over || (!ends && tt_cell_subgraph_done(subgraph) < subgraph->count))
         return;
     self->ended[flight.spec] = true;
     tt_cell_subgraph_over(self->graph, subgraph, note_released, self);

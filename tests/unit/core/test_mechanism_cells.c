@@ -385,7 +385,7 @@ static void one_item_fails_alone(void **state) {
     expect(&world, 1, 1, 0);
     assert_int_equal(world.ended[0], 1);
     assert_int_equal(world.endings[0], TT_ENDING_FAILED);
-    assert_int_equal(b->graph->subgraphs[0].done, 1);
+    assert_int_equal(tt_cell_subgraph_done(&b->graph->subgraphs[0]), 1);
     assert_int_equal(b->state, TT_REQUEST_QUEUED);
     close_world(&world);
 }
