@@ -60,8 +60,8 @@ struct tt_cell_subgraph {
     int32_t model, rows;
     void *user; /* the graph's */
     int32_t first_step, last_step;
-    int32_t waits_for; /* subgraphs that are not over yet */
-    int32_t spec;      /* the first spec in it; a chain is that one alone */
+    int32_t waits_for;               /* subgraphs that are not over yet */
+    int32_t spec;                    /* the first spec in it; a chain is that one alone */
     int32_t first_ready, last_ready; /* no chain: a queue through cells[].next_ready; -1: empty */
     int32_t first_follower, follower_count; /* of graph->followers */
 } __attribute__((aligned(TT_LINE_BYTES)));

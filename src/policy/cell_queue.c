@@ -2,8 +2,8 @@
 
 #include <stdlib.h>
 
-/* A subgraph's word is the number of its release, with TT_REQUEST_LATE where its request is that; its
- * place is the executor that holds it, or: */
+/* A subgraph's word is the number of its release, with TT_REQUEST_LATE where its request is that;
+ * its place is the executor that holds it, or: */
 enum { IN_QUEUE = -1 };
 
 static struct tt_cell_subgraph *subgraph_at(struct tt_list_node *node) {

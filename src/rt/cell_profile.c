@@ -14,10 +14,10 @@ struct measuring {
     struct tt_engine_model *model;
     const struct tt_cells *cells;
     const struct tt_calibrate_options *options;
-    struct tt_specimen zeros;    /* one element of each input, */
+    struct tt_specimen zeros;                           /* one element of each input, */
     struct tt_engine_elements elements[TT_MAX_TENSORS]; /* which cells read */
-    struct tt_engine_cell *cell; /* [max_batch] */
-    struct tt_message *failures; /* [max_batch] */
+    struct tt_engine_cell *cell;                        /* [max_batch] */
+    struct tt_message *failures;                        /* [max_batch] */
     int64_t times[MOST_RUNS];
     struct tt_calibration_point *points;
     int32_t count, capacity;

@@ -46,16 +46,16 @@ struct tt_cell_run {
     int32_t reserved; /* slots */
     /* What every cell of a chain has to do with is the second cache line, and where its element
      * lies the third. */
-    struct tt_infer *infer; /* NULL once it has its answer: what comes back is in vain */
+    struct tt_infer *infer;            /* NULL once it has its answer: what comes back is in vain */
     struct tt_engine_elements *inputs; /* a copy */
     int64_t started_at, computed_at;   /* of its first cell and its last; started_at 0: none yet */
     bool emits;                        /* cells of its answer do */
     struct tt_cell_run_spec specs[];
 };
-_Static_assert(sizeof(void *) != 8 || (offsetof(struct tt_cell_run, infer) == TT_LINE_BYTES &&
-                                       offsetof(struct tt_cell_run, specs) +
-                                               sizeof(struct tt_cell_run_spec) ==
-                                           (size_t)2 * TT_LINE_BYTES),
+_Static_assert(sizeof(void *) != 8 ||
+                   (offsetof(struct tt_cell_run, infer) == TT_LINE_BYTES &&
+                    offsetof(struct tt_cell_run, specs) + sizeof(struct tt_cell_run_spec) ==
+                        (size_t)2 * TT_LINE_BYTES),
                "one cache line");
 
 /* Unfolds the inputs, one per input of the model's signature. Any thread. Errors: those of
