@@ -146,10 +146,10 @@ static enum tt_err read_skip(struct reading *r, const struct tt_arrival_file_mod
     int64_t exit_to;
     if (model->step_count < 3 && is_given(r, EXIT_TO))
         return tt_fail(TT_ERR_INVALID, r->why,
-                       "%s:%lld: exit_to is '%s', but of the %d steps of model '%s' none can be "
-                       "skipped to go on behind it; leave it empty",
+                       "%s:%lld: exit_to is '%s', but model '%s' has too few steps (%d) to skip "
+                       "any and go on behind; leave it empty",
                        r->csv.path, (long long)r->csv.line, r->csv.fields[r->at[EXIT_TO]],
-                       model->step_count, model->name);
+                       model->name, model->step_count);
     enum tt_err err = optional(r, EXIT_TO, 1, model->step_count - 1, 0, &exit_to);
     if (!err && exit_to > 0)
         err = check_skip(r, model, exit_step, exit_to);

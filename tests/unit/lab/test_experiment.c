@@ -246,18 +246,14 @@ static void nonsense_is_told_with_its_line(void **state) {
     write_file(OUT("bad.csv"), "model,at_ns,rows\nM,5,0\n");
     assert_refused(with_file, "bad.csv:2: rows is '0'");
     write_file(OUT("bad.csv"), "model,at_ns,exit_step,exit_to\nM,5,0,1\n");
-    assert_refused(
-        with_file,
-        "bad.csv:2: exit_to is '1', but of the 1 steps of model 'M' none can be skipped");
+    assert_refused(with_file, "bad.csv:2: exit_to is '1', but model 'M' has too few steps (1)");
     write_file(OUT("bad.csv"), "model,at_ns,exit_step,exit_to\nM,5,,1\n");
-    assert_refused(
-        with_file,
-        "bad.csv:2: exit_to is '1', but of the 1 steps of model 'M' none can be skipped");
+    assert_refused(with_file, "bad.csv:2: exit_to is '1', but model 'M' has too few steps (1)");
     write_file(OUT("bad.csv"), "model,at_ns,exit_step,exit_to\nS,5,0,1\n");
     assert_refused(
         DEVICE "model { name: \"S\" step { profile { linear { beta_ms: 1 } } } step { "
                "profile { linear { beta_ms: 1 } } } }\nload { file: 'test_experiment_bad.csv' }",
-        "bad.csv:2: exit_to is '1', but of the 2 steps of model 'S' none can be skipped");
+        "bad.csv:2: exit_to is '1', but model 'S' has too few steps (2)");
     write_file(OUT("bad.csv"), "model,at_ns,exit_step,exit_to\nS,5,1,2\n");
     assert_refused(DEVICE
                    "model { name: \"S\" step { profile { linear { beta_ms: 1 } } } step { "
