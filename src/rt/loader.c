@@ -7,9 +7,8 @@
 #include "model/slices.h"
 #include "rt/domain.h"
 #include "rt/find_profile.h"
-#include "rt/find_workers.h"
-#include "rt/input_ring.h"
 #include "rt/model_exits.h"
+#include "rt/placing_check.h"
 #include "rt/slicer.h"
 #include "rt/warm_up.h"
 
@@ -18,20 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_INSTANCES = 256 };
-
-/* One model's policy as it will be placed; the strings are the repository's or literals. */
-struct placing {
-    bool is_imposed; /* not what the model asks for */
-    struct tt_serving_policy policy;
-    struct tt_option options[TT_MAX_OPTIONS];
-    struct tt_worker_options found; /* what some of them are, beside */
-};
-
 /* An engine and the one domain that runs on it. */
 struct site {
     struct tt_engine *engine;
-    struct placing placing; /* the strings are ours */
+    struct tt_placing placing; /* the strings are ours */
     int32_t executors, next_executor;
     int32_t model_count;
     bool is_own; /* of one model, which asked for instances */
@@ -48,135 +37,13 @@ struct tt_loader {
     struct site *sites;
 };
 
-/* ---- policies ---- */
-
-static void add_option(struct placing *placing, const char *key, const char *value) {
-    for (int32_t i = 0; i < placing->policy.option_count; i++)
-        if (strcmp(placing->options[i].key, key) == 0)
-            return; /* the configuration has said it */
-    if (placing->policy.option_count == TT_MAX_OPTIONS)
-        return;
-    placing->options[placing->policy.option_count++] =
-        (struct tt_option){.key = key, .value = value};
-}
-
-/* What the configuration says; else: with an objective `deferred`, with dynamic batching `window`,
- * else `serial`. Inputs that vary and are not padded batch only with their like, which of these
- * `window` can do. */
-static void choose_policy(const struct tt_repository_model *model, struct placing *placing) {
-    const struct tt_model_settings *settings = model->settings;
-    const char *name = settings->policy;
-    if (!*name && settings->unfold)
-        name = "cellular";
-    const Tutti__ModelPolicy *wanted = settings->message->policy;
-    placing->policy.options = placing->options;
-    for (size_t i = 0; wanted && i < wanted->n_option && i < TT_MAX_OPTIONS; i++)
-        placing->options[placing->policy.option_count++] =
-            (struct tt_option){.key = wanted->option[i]->key, .value = wanted->option[i]->value};
-    bool varies = false;
-    const struct tt_signature *signature = &model->config->signature;
-    for (int32_t i = 0; i < signature->input_count; i++)
-        for (int32_t d = signature->batched ? 1 : 0; d < signature->inputs[i].shape.rank; d++)
-            varies |= signature->inputs[i].shape.dims[d] < 0;
-    if (!*name && settings->slo_ns > 0)
-        name = varies && !settings->pad ? "window" : "deferred";
-    else if (!*name)
-        name = model->config->batching.dynamic ? "window" : "serial";
-    placing->policy.name = name;
-    if (strcmp(name, "deferred") == 0)
-        add_option(placing, "closed_loop", "on"); /* clients over HTTP often are */
-    if (strcmp(name, "window") == 0)
-        add_option(placing, "same_length", "on");
-    if (strcmp(name, "window") == 0 || strcmp(name, "serial") == 0)
-        add_option(placing, "drop", "deadline");
-}
-
-static const char *option_of(const struct placing *placing, const char *key) {
-    for (int32_t i = 0; i < placing->policy.option_count; i++)
-        if (strcmp(placing->options[i].key, key) == 0)
-            return placing->options[i].value;
-    return NULL;
-}
-
-/* E5: elastic's enhanced variant goes by what was measured of its workers on this machine. */
-static enum tt_err choose_workers(struct tt_loader *self, const struct tt_repository_model *model,
-                                  const char *path, struct placing *placing,
-                                  struct tt_message *why) {
-    const char *variant = option_of(placing, "variant");
-    if (placing->is_imposed || strcmp(placing->policy.name, "elastic") != 0 || !variant ||
-        strcmp(variant, "enhanced") != 0 || option_of(placing, "configurations"))
-        return TT_OK;
-    struct tt_find_workers_options options = {.model = model,
-                                              .path = path,
-                                              .given = option_of(placing, "workers"),
-                                              .skip_stale = self->options.measure_stale,
-                                              .say = self->options.say,
-                                              .say_context = self->options.say_context};
-    enum tt_err err = tt_find_workers(&options, &placing->found, why);
-    if (err)
-        return err == TT_ERR_NOT_FOUND ? TT_OK : err;
-    add_option(placing, "workers", placing->found.workers);
-    add_option(placing, "configurations", placing->found.configurations);
-    return TT_OK;
-}
-
-/* E2: an executor for each worker that is named; else as many as every domain has. */
-static int32_t executors_of(const struct tt_loader *self, const struct placing *placing) {
-    int32_t sizes[1];
-    int32_t count =
-        strcmp(placing->policy.name, "elastic") == 0
-            ? tt_options_sizes("workers", placing->options, placing->policy.option_count, sizes, 1)
-            : 0;
-    return count > 0 && count <= MOST_INSTANCES ? count : self->options.executors;
-}
-
-/* What whoever opened the loader says. */
-static void impose_policy(const struct tt_serving_policy *policy, struct placing *placing) {
-    placing->is_imposed = true;
-    placing->policy = *policy;
-    placing->policy.options = placing->options;
-    for (int32_t i = 0; i < policy->option_count; i++)
-        placing->options[i] = policy->options[i];
-}
-
-static bool same(const struct placing *a, const struct placing *b) {
-    if (strcmp(a->policy.name, b->policy.name) != 0 ||
-        a->policy.option_count != b->policy.option_count)
-        return false;
-    for (int32_t i = 0; i < a->policy.option_count; i++)
-        if (strcmp(a->options[i].key, b->options[i].key) != 0 ||
-            strcmp(a->options[i].value, b->options[i].value) != 0)
-            return false;
-    return true;
-}
-
 /* ---- sites ---- */
 
 static void site_free(struct site *site) {
     if (site->engine)
         site->engine->ops->close(site->engine);
-    for (int32_t i = 0; i < site->placing.policy.option_count; i++) {
-        free((char *)site->placing.options[i].key);
-        free((char *)site->placing.options[i].value);
-    }
-    free((char *)site->placing.policy.name);
+    tt_placing_fini(&site->placing);
     free(site);
-}
-
-static bool site_copy(struct site *site, const struct placing *from) {
-    struct placing *to = &site->placing;
-    to->policy.options = to->options;
-    to->policy.depth = from->policy.depth;
-    to->policy.devices = from->policy.devices;
-    to->policy.name = strdup(from->policy.name);
-    bool good = to->policy.name != NULL;
-    for (int32_t i = 0; good && i < from->policy.option_count; i++) {
-        to->options[i].key = strdup(from->options[i].key);
-        to->options[i].value = strdup(from->options[i].value);
-        to->policy.option_count++;
-        good = to->options[i].key && to->options[i].value;
-    }
-    return good;
 }
 
 static enum tt_err open_engine(const struct tt_loader *self, bool is_emulated, int32_t executors,
@@ -197,12 +64,12 @@ static enum tt_err open_engine(const struct tt_loader *self, bool is_emulated, i
 
 /* The site for a model that is placed so: one with room, or a new one. `instances` > 0: one for it
  * alone, with so many executors. */
-static enum tt_err find_site(struct tt_loader *self, const struct placing *placing,
+static enum tt_err find_site(struct tt_loader *self, const struct tt_placing *placing,
                              int32_t instances, bool is_emulated, struct site **out_site,
                              struct tt_message *why) {
     for (struct site *site = self->sites; site && instances == 0; site = site->next) {
-        if (!site->is_own && site->is_emulated == is_emulated && same(&site->placing, placing) &&
-            site->model_count < TT_DOMAIN_MAX_MODELS) {
+        if (!site->is_own && site->is_emulated == is_emulated &&
+            tt_placing_same(&site->placing, placing) && site->model_count < TT_DOMAIN_MAX_MODELS) {
             *out_site = site;
             return TT_OK;
         }
@@ -212,11 +79,12 @@ static enum tt_err find_site(struct tt_loader *self, const struct placing *placi
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     site->is_own = instances > 0;
     site->is_emulated = is_emulated;
-    site->executors = instances > 0 ? instances : executors_of(self, placing);
+    site->executors =
+        instances > 0 ? instances : tt_placing_executors(placing, self->options.executors);
     int32_t depth = tt_domain_depth(placing->policy.name, placing->policy.depth);
-    enum tt_err err = site_copy(site, placing) ? open_engine(self, is_emulated, site->executors,
-                                                             depth, &site->engine, why)
-                                               : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    enum tt_err err = tt_placing_copy(placing, &site->placing);
+    err = err ? tt_fail(err, why, "out of memory")
+              : open_engine(self, is_emulated, site->executors, depth, &site->engine, why);
     if (err) {
         site_free(site);
         return err;
@@ -332,7 +200,7 @@ static enum tt_err load_engine_model(struct tt_loader *self,
 
 /* Cells of the version, as the repository reads them, for as long as the model serves. */
 static enum tt_err load_cells(struct tt_loader *self, const struct tt_repository_model *model,
-                              const char *path, const struct placing *placing,
+                              const char *path, const struct tt_placing *placing,
                               struct tt_served_model *served, struct tt_engine_model **out_loaded,
                               struct tt_message *why) {
     struct tt_served_cells *cells = calloc(1, sizeof(*cells));
@@ -364,118 +232,6 @@ static enum tt_err load_cells(struct tt_loader *self, const struct tt_repository
     return TT_OK;
 }
 
-/* Policies that take cells can take all; others run whole sequences, and a tree is none. */
-static enum tt_err check_cells(const struct tt_repository_model *model,
-                               const struct placing *placing, struct tt_message *why) {
-    const char *policy = placing->policy.name;
-    if (tt_domain_works_by_cells(policy)) {
-        if (model->settings->unfold)
-            return TT_OK;
-        return tt_fail(TT_ERR_UNSUPPORTED, why,
-                       "policy '%s' works by cells, and tutti.pbtxt names none", policy);
-    }
-    if (!model->settings->unfold)
-        return TT_OK;
-    if (model->config->message->n_model_warmup > 0)
-        return tt_fail(TT_ERR_UNSUPPORTED, why,
-                       "model_warmup is for models of one graph, not of cells: leave it out");
-    if (model->settings->unfold->kind == TUTTI__MODEL_UNFOLD__KIND__TREE ||
-        model->settings->unfold->kind == TUTTI__MODEL_UNFOLD__KIND__PLUGIN)
-        return tt_fail(TT_ERR_UNSUPPORTED, why,
-                       "policy '%s' runs requests as whole sequences, and this model unfolds them "
-                       "into something else; policy cellular can run it",
-                       policy);
-    if (strcmp(policy, "diversity") != 0)
-        return TT_OK;
-    return tt_fail(TT_ERR_UNSUPPORTED, why,
-                   "policy 'diversity' is for models in stages, and this one is of cells; policies "
-                   "cellular and lazy can run it");
-}
-
-static const char *reshaped(const struct tt_tensor_spec *told, const struct tt_shape *engine,
-                            int32_t count) {
-    for (int32_t i = 0; i < count; i++) {
-        bool same = told[i].shape.rank == engine[i].rank;
-        for (int32_t d = 0; same && d < engine[i].rank; d++)
-            same = told[i].shape.dims[d] == engine[i].dims[d];
-        if (!same)
-            return told[i].name;
-    }
-    return NULL;
-}
-
-static enum tt_err refuse_reshape(const struct tt_model_config *config, struct tt_message *why) {
-    const struct tt_signature *told = &config->signature;
-    const char *name = reshaped(told->inputs, config->engine_inputs, told->input_count);
-    if (!name)
-        name = reshaped(told->outputs, config->engine_outputs, told->output_count);
-    return name ? tt_fail(TT_ERR_UNSUPPORTED, why,
-                          "tensor '%s' has a reshape in config.pbtxt, which is not supported: give "
-                          "the dims that the model itself has",
-                          name)
-                : TT_OK;
-}
-
-/* Batch mates must have one shape. Where shapes vary, only the policies that look at them may
- * batch, unless padding makes them one: it fills dimension 1, nothing else. */
-static enum tt_err check_shapes_mix(const struct tt_served_model *served,
-                                    const struct placing *placing, struct tt_message *why) {
-    const struct tt_signature *signature = served->signature;
-    for (int32_t i = 0; served->pad && i < signature->input_count; i++)
-        for (int32_t d = 2; d < signature->inputs[i].shape.rank; d++)
-            if (signature->inputs[i].shape.dims[d] < 0)
-                return tt_fail(TT_ERR_UNSUPPORTED, why,
-                               "length.pad fills dimension 1 only, but dimension %d of input '%s' "
-                               "varies too; leave `length` out of tutti.pbtxt",
-                               d, signature->inputs[i].name);
-    const char *name = placing->policy.name;
-    if (served->cells)
-        return TT_OK; /* sequences of any lengths go together */
-    if (!served->varies || served->pad || signature->max_batch == 1 || strcmp(name, "serial") == 0)
-        return TT_OK;
-    bool same_length = false;
-    for (int32_t i = 0; i < placing->policy.option_count; i++)
-        same_length |= strcmp(placing->options[i].key, "same_length") == 0 &&
-                       strcmp(placing->options[i].value, "on") == 0;
-    if (same_length)
-        return TT_OK;
-    return tt_fail(
-        TT_ERR_UNSUPPORTED, why,
-        "policy '%s'%s puts requests of any shapes into one batch, but the inputs of this "
-        "model vary; choose policy serial, or window with same_length on, or give "
-        "`length { pad: true }` if zeros after the end do not change its results",
-        name, strcmp(name, "window") == 0 ? " with same_length off" : "");
-}
-
-/* Is a ring of inputs asked for that nobody would wait for, or that cannot be? */
-static enum tt_err check_slots(const struct tt_model_settings *settings,
-                               const struct tt_served_model *served, const struct placing *placing,
-                               struct tt_message *why) {
-    const struct tt_policy_kind *kind = tt_policy_find(placing->policy.name);
-    if (settings->input_slots == 0 || !kind)
-        return TT_OK;
-    if (!kind->ops->ready)
-        return tt_fail(TT_ERR_INVALID, why,
-                       "input_slots: policy %s does not wait for inputs (elastic does); leave it "
-                       "out of tutti.pbtxt",
-                       kind->name);
-    return tt_input_ring_fits(served->signature)
-               ? TT_OK
-               : tt_fail(TT_ERR_INVALID, why,
-                         "input_slots: the model does not batch, or the rows of some input have no "
-                         "fixed size, so that they cannot lie in slots; leave it out");
-}
-
-/* How many instances the configuration asks for; 0: it does not say. */
-static int32_t instances_of(const struct tt_model_config *config) {
-    int32_t count = 0;
-    for (int32_t i = 0; config->has_groups && i < config->group_count; i++) {
-        const struct tt_instance_group *group = &config->groups[i];
-        count += group->count * (group->gpu_count > 0 ? group->gpu_count : 1);
-    }
-    return count < MOST_INSTANCES ? count : MOST_INSTANCES;
-}
-
 static void adopt(struct tt_engine *engine, bool is_emulated, struct tt_engine_model *model) {
     if (is_emulated)
         tt_emulated_engine_adopt(engine, model);
@@ -483,8 +239,9 @@ static void adopt(struct tt_engine *engine, bool is_emulated, struct tt_engine_m
         tt_ort_engine_adopt(engine, model);
 }
 
-static enum tt_err place(struct tt_loader *self, const struct placing *placing, int32_t instances,
-                         struct tt_served_model *served, struct tt_message *why) {
+static enum tt_err place(struct tt_loader *self, const struct tt_placing *placing,
+                         int32_t instances, struct tt_served_model *served,
+                         struct tt_message *why) {
     struct site *site = NULL;
     const struct tt_engine *bench = served->engine_model->engine;
     bool is_emulated = bench == self->emulated_bench;
@@ -524,12 +281,12 @@ static void warn_of_objective(struct tt_loader *self, struct tt_served_model *se
 
 static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository_model *model,
                               const struct tt_repository_version *version,
-                              const struct placing *placing, struct tt_served_model *served,
+                              const struct tt_placing *placing, struct tt_served_model *served,
                               struct tt_message *why) {
     const struct tt_signature *told = &model->config->signature;
     const char *policy = placing->policy.name;
     char stages[1024];
-    int32_t instances = instances_of(model->config);
+    int32_t instances = tt_placing_instances(model->config);
     struct tt_find_profile_options profiles = {
         .model = model,
         .path = version->path,
@@ -541,17 +298,16 @@ static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository
         .say_context = self->options.say_context};
     bool is_emulated = tt_model_config_is_emulated(model->config);
     stages[0] = '\0';
-    enum tt_err err = refuse_reshape(model->config, why);
-    if (!err)
-        err = check_cells(model, placing, why);
+    enum tt_err err = tt_placing_check_model(placing, model, why);
     if (!err && is_emulated)
         err = load_emulated(self, model, served, &profiles.loaded, why);
     else if (!err && version->cells)
         err = load_cells(self, model, version->path, placing, served, &profiles.loaded, why);
     else if (!err)
         err = load_engine_model(self, model, version->path,
-                                instances ? instances : executors_of(self, placing), stages,
-                                sizeof(stages), &profiles.loaded, why);
+                                instances ? instances
+                                          : tt_placing_executors(placing, self->options.executors),
+                                stages, sizeof(stages), &profiles.loaded, why);
     if (err)
         return err;
     profiles.cells = served->cells ? served->cells->cells : NULL;
@@ -569,24 +325,14 @@ static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository
     warn_of_objective(self, served);
     err = tt_served_model_narrow(served, told, why);
     if (!err)
-        err = check_shapes_mix(served, placing, why);
-    if (!err)
-        err = check_slots(model->settings, served, placing, why);
+        err = tt_placing_check_served(placing, served, model->settings, why);
     if (!err)
         err = tt_warm_up(profiles.loaded, model->config->message, model->directory, why);
     return err ? err : place(self, placing, instances, served, why);
 }
 
-/* Does the configuration say that what is late is computed all the same? */
-static bool computes_late(const struct placing *placing) {
-    for (int32_t i = 0; i < placing->policy.option_count; i++)
-        if (strcmp(placing->options[i].key, "drop") == 0)
-            return strcmp(placing->options[i].value, "none") == 0;
-    return false;
-}
-
 static enum tt_err new_served(const struct tt_repository_model *model,
-                              const struct placing *placing, const char *version,
+                              const struct tt_placing *placing, const char *version,
                               const char *config_json, struct tt_model_stats *stats,
                               struct tt_served_model **out_served) {
     const struct tt_model_batching *batching = &model->config->batching;
@@ -606,7 +352,7 @@ static enum tt_err new_served(const struct tt_repository_model *model,
         .priority_count = batching->priority_count,
         .default_priority = batching->default_priority,
         .rules = placing->is_imposed ? NULL : batching->rules, /* who imposes wants it alone */
-        .computes_late = computes_late(placing),
+        .computes_late = tt_placing_has(placing, "drop", "none"),
         .honours_timeout = !batching->has_rules,
         .preserve_ordering = batching->preserve_ordering,
         .input_slots = settings->input_slots,
@@ -624,12 +370,17 @@ enum tt_err tt_loader_load(struct tt_loader *self, const struct tt_repository_mo
     struct tt_text config;
     tt_text_init(&config);
     struct tt_served_model *served;
-    struct placing placing = {0};
+    struct tt_placing placing = {0};
     if (self->options.policy)
-        impose_policy(self->options.policy, &placing);
+        tt_placing_impose(&placing, self->options.policy);
     else
-        choose_policy(model, &placing);
-    enum tt_err err = choose_workers(self, model, model->versions[version].path, &placing, why);
+        tt_placing_choose(&placing, model);
+    struct tt_find_workers_options workers = {.model = model,
+                                              .path = model->versions[version].path,
+                                              .skip_stale = self->options.measure_stale,
+                                              .say = self->options.say,
+                                              .say_context = self->options.say_context};
+    enum tt_err err = tt_placing_find_workers(&placing, &workers, why);
     if (err) {
         tt_text_fini(&config);
         return err;

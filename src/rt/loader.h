@@ -1,6 +1,6 @@
-/* From a model in the repository to a model that serves: chooses its policy, makes its session,
- * measures it where its policy wants to know and nobody has, warms it up, and places it in the
- * domain of its policy.
+/* From a model in the repository to a model that serves: asks how it is placed (rt/placing.h),
+ * makes its session, measures it where its policy wants to know and nobody has, warms it up, and
+ * places it in the domain of its policy.
  *
  * Domains are made as they are needed, each with an engine of its own, and given back with their
  * threads when their last model has gone. Models of one policy (with equal options) share a domain
