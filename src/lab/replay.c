@@ -1,7 +1,9 @@
 #include "lab/replay.h"
 
+#include "base/array.h"
 #include "base/instant.h"
 #include "lab/live_requests.h"
+#include "lab/replay_ends.h"
 #include "lab/replay_models.h"
 #include "lab/replay_text.h"
 #include "lab/replay_threads.h"
@@ -236,16 +238,10 @@ static void on_ended(void *context, int64_t now, struct tt_request *request, enu
 static struct tt_sim_arrival *keep_arrival(struct carrying *self, int64_t now,
                                            const struct tt_arrival *arrival) {
     struct tt_replay *replay = self->replay;
-    if (replay->arrival_count == replay->arrival_capacity) {
-        int64_t capacity = replay->arrival_capacity ? 2 * replay->arrival_capacity : 4096;
-        struct tt_sim_arrival *grown =
-            realloc(replay->arrivals, (size_t)capacity * sizeof(*replay->arrivals));
-        if (!grown) {
-            fail(self, tt_fail(TT_ERR_NO_MEMORY, self->why, "out of memory"));
-            return NULL;
-        }
-        replay->arrivals = grown;
-        replay->arrival_capacity = capacity;
+    if (!tt_array_reserve((void **)&replay->arrivals, &replay->arrival_capacity,
+                          replay->arrival_count + 1, sizeof(*replay->arrivals))) {
+        fail(self, tt_fail(TT_ERR_NO_MEMORY, self->why, "out of memory"));
+        return NULL;
     }
     if (replay->arrival_count == 0)
         replay->base_at = now;
@@ -350,95 +346,6 @@ static void tell_of(struct carrying *self, const struct tt_recorded_event *event
     tt_mechanism_cancelled(&self->mechanism, event->now, known->request);
 }
 
-/* D8: what is known of it for those who would serve it otherwise: it left, or passed over steps. */
-static void note_exit(struct tt_sim_arrival *arrival, const struct tt_step_model *model,
-                      const struct tt_recorded_fate *fate, int32_t last_step_done) {
-    bool skips = fate->fate == TT_FATE_JUMPS && fate->jump > last_step_done + 1 &&
-                 fate->jump < model->step_count && last_step_done >= 0 &&
-                 tt_step_block_of(model, last_step_done).first < 0;
-    if (fate->fate != TT_FATE_LEAVES && !skips)
-        return;
-    arrival->exit_step = last_step_done;
-    arrival->exit_to = skips ? fate->jump : 0;
-}
-
-/* The fates of the task's items as they were told. False: they cannot be. */
-static bool set_fates(const struct carrying *self, const struct tt_recorded_event *event,
-                      struct tt_task *task) {
-    if (event->fate_count > task->count)
-        return false;
-    for (int32_t i = 0; i < event->fate_count; i++) {
-        const struct tt_recorded_fate *fate = &event->fates[i];
-        if (fate->item >= task->count || (fate->fate == TT_FATE_JUMPS && fate->jump < 0))
-            return false;
-        struct tt_task_item *item = &task->items[fate->item];
-        item->fate = fate->fate;
-        item->jump = fate->jump;
-        item->round = fate->round;
-        const struct tt_live_request *known =
-            tt_live_requests_find(&self->live, tt_request_arrival(item->request));
-        if (known && !item->subgraph)
-            note_exit(&self->replay->arrivals[known->arrival], self->mechanism.models[task->model],
-                      fate, event->last_step_done);
-    }
-    return true;
-}
-
-/* A task of cells runs to its end, and none of them goes to another step. A whole graph may have to
- * be run again, from its beginning. */
-static bool may_end_so(const struct carrying *self, const struct tt_recorded_event *event,
-                       const struct tt_task *task) {
-    bool by_cells = task->items[0].subgraph != NULL;
-    if (!by_cells && !self->mechanism.ops->whole_graphs)
-        return true;
-    if (event->outcome == TT_OUTCOME_PREEMPTED || event->outcome == TT_OUTCOME_PARTED ||
-        (by_cells && event->outcome == TT_OUTCOME_ABORTED))
-        return false;
-    for (int32_t i = 0; i < task->count; i++)
-        if (task->items[i].fate == TT_FATE_JUMPS && (by_cells || task->items[i].jump > 0))
-            return false;
-    return true;
-}
-
-/* What the task tells of where its requests' open-ended chains end. */
-static void note_ends(struct carrying *self, const struct tt_task *task) {
-    struct tt_replay_cells *cells = &self->replay->cells;
-    if (cells->end_count == 0 || task->outcome == TT_OUTCOME_FAILED ||
-        task->outcome == TT_OUTCOME_ABORTED)
-        return;
-    for (int32_t i = 0; i < task->count; i++) {
-        const struct tt_task_item *item = &task->items[i];
-        const struct tt_live_request *known =
-            tt_live_requests_find(&self->live, tt_request_arrival(item->request));
-        if (!known || item->fate == TT_FATE_FAILS)
-            continue;
-        if (item->subgraph)
-            tt_replay_cells_done(cells, known->arrival, item, item->fate == TT_FATE_LEAVES);
-        else if (task->last_step_done >= task->first_step)
-            tt_replay_cells_rounds(cells, known->arrival, task->last_step_done, item->round,
-                                   item->fate == TT_FATE_GOES_ON);
-    }
-}
-
-static void measure_task(struct carrying *self, const struct tt_task *task) {
-    if (task->started_at < 0 || task->ended_at < task->started_at)
-        return;
-    struct tt_measure *measure = &self->replay->measure;
-    struct tt_task known = *task; /* under its model's number in the report */
-    known.model = self->model_of[task->model];
-    int64_t base_at = self->replay->base_at;
-    int64_t from = tt_instant_max(task->started_at - base_at, 0);
-    tt_measure_step_started(measure, from, &known);
-    tt_measure_step_ended(measure, tt_instant_max(task->ended_at - base_at, from), &known,
-                          task->outcome == TT_OUTCOME_ABORTED ? -1 : task->last_step_done);
-    for (int32_t i = 0; i < task->count; i++) {
-        struct tt_live_request *request =
-            tt_live_requests_find(&self->live, tt_request_arrival(task->items[i].request));
-        if (request && request->started_at < 0)
-            request->started_at = task->started_at;
-    }
-}
-
 static void finish(struct carrying *self, const struct tt_recorded_event *event) {
     struct tt_mechanism *m = &self->mechanism;
     struct tt_task *task =
@@ -447,19 +354,12 @@ static void finish(struct carrying *self, const struct tt_recorded_event *event)
         impossible(self, event, "an executor that had no task finished one");
         return;
     }
-    int32_t done = event->last_step_done;
-    if (done < -1 || done > task->last_step ||
-        (event->outcome == TT_OUTCOME_DONE && done != task->last_step) ||
-        !set_fates(self, event, task) || !may_end_so(self, event, task)) {
+    struct tt_replay_ends ends = {
+        .replay = self->replay, .mechanism = m, .live = &self->live, .model_of = self->model_of};
+    if (!tt_replay_ends_take(&ends, event, task)) {
         impossible(self, event, "a task ended in a way that it cannot");
         return;
     }
-    task->outcome = event->outcome;
-    task->last_step_done = done;
-    task->started_at = event->started_at;
-    task->ended_at = event->ended_at;
-    note_ends(self, task);
-    measure_task(self, task);
     tt_mechanism_finished(m, event->now, task);
 }
 
@@ -472,28 +372,17 @@ static void add_model(struct carrying *self, const struct tt_recorded_event *eve
              tt_fail_in(err, self->why, "%s: offset %zu", self->recording->name, event->offset));
         return;
     }
-    if (model->step_model.max_batch > replay->domain->limits.max_batch) {
+    bool by_cells = self->mechanism.ops->released != NULL;
+    const char *what = tt_replay_models_refuse(model, &replay->domain->limits, by_cells);
+    if (what) {
         tt_record_model_free(model);
-        impossible(self, event, "a model with a larger batch than its domain allows");
+        impossible(self, event, what);
         return;
     }
-    if (!self->mechanism.ops->released) {
-        err = tt_replay_models_widen(model, self->why);
-        if (err) {
-            tt_record_model_free(model);
-            fail(self, err);
-            return;
-        }
-    }
-    for (int32_t s = 0; self->mechanism.ops->released && s < model->step_model.step_count; s++)
-        if (model->step_model.steps[s].profile->max_batch > replay->domain->limits.max_batch) {
-            tt_record_model_free(model);
-            impossible(self, event, "a type of cells with a larger batch than its domain allows");
-            return;
-        }
-    if (model->step_model.rules && !replay->domain->limits.has_rules) {
+    err = by_cells ? TT_OK : tt_replay_models_widen(model, self->why);
+    if (err) {
         tt_record_model_free(model);
-        impossible(self, event, "a model with queue rules in a domain without");
+        fail(self, err);
         return;
     }
     self->model_of[event->index] = replay->model_count;

@@ -36,6 +36,19 @@ static enum tt_err widen(const struct tt_profile *from, int32_t max_batch,
     return err == TT_ERR_NO_MEMORY ? tt_fail(err, why, "out of memory") : err;
 }
 
+const char *tt_replay_models_refuse(const struct tt_record_model *model,
+                                    const struct tt_mechanism_options *limits, bool by_cells) {
+    const struct tt_step_model *known = &model->step_model;
+    if (known->max_batch > limits->max_batch)
+        return "a model with a larger batch than its domain allows";
+    for (int32_t s = 0; by_cells && s < known->step_count; s++)
+        if (known->steps[s].profile->max_batch > limits->max_batch)
+            return "a type of cells with a larger batch than its domain allows";
+    if (known->rules && !limits->has_rules)
+        return "a model with queue rules in a domain without";
+    return NULL;
+}
+
 enum tt_err tt_replay_models_widen(struct tt_record_model *model, struct tt_message *why) {
     struct tt_step_model *known = &model->step_model;
     struct tt_step *steps = (struct tt_step *)known->steps; /* the recording's: not const */

@@ -12,6 +12,10 @@
 #include "lab/scenario.h"
 #include "rt/record_setup.h"
 
+/* Why the model cannot have come to a domain of these limits, under a policy that works by cells or
+ * not; NULL: it can. */
+const char *tt_replay_models_refuse(const struct tt_record_model *model,
+                                    const struct tt_mechanism_options *limits, bool by_cells);
 /* Widens the model's steps in place. Errors: NO_MEMORY, INVALID. */
 TT_MUST_CHECK enum tt_err tt_replay_models_widen(struct tt_record_model *model,
                                                  struct tt_message *why);
