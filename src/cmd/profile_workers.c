@@ -92,14 +92,6 @@ static bool progress(void *context, int32_t done, int32_t total,
     return !tt_interrupted && !self->err;
 }
 
-static bool varies(const struct tt_signature *signature) {
-    for (int32_t i = 0; i < signature->input_count; i++)
-        for (int32_t d = 1; d < signature->inputs[i].shape.rank; d++)
-            if (signature->inputs[i].shape.dims[d] < 0)
-                return true;
-    return false;
-}
-
 static enum tt_err start_keeping(struct keeper *self, const struct tt_profile_workers *options,
                                  const char *path, int32_t length, struct tt_message *why) {
     enum tt_err err = tt_digest_file(path, self->digest, why);
@@ -206,7 +198,7 @@ enum tt_err tt_profile_workers(const struct tt_profile_workers *options, struct 
     if (!self)
         err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     else
-        err = start_keeping(self, options, path, varies(told) ? length : 0, why);
+        err = start_keeping(self, options, path, tt_signature_varies(told) ? length : 0, why);
     if (!err)
         err = search(self, options, loaded, why);
     options->engine->ops->unload(loaded);

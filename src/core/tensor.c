@@ -65,3 +65,11 @@ bool tt_shape_fits(const struct tt_shape *concrete, const struct tt_shape *spec,
     }
     return true;
 }
+
+bool tt_signature_varies(const struct tt_signature *signature) {
+    for (int32_t i = 0; i < signature->input_count; i++)
+        for (int32_t d = signature->batched ? 1 : 0; d < signature->inputs[i].shape.rank; d++)
+            if (signature->inputs[i].shape.dims[d] < 0)
+                return true;
+    return false;
+}

@@ -63,5 +63,7 @@ char *tt_shape_print(const struct tt_shape *shape, char *out, size_t capacity);
 /* Does a concrete shape fit the spec (-1 matches anything >= 0), dimension 0 free where `batched`?
  */
 bool tt_shape_fits(const struct tt_shape *concrete, const struct tt_shape *spec, bool batched);
+/* Does a dimension of some input vary, beside the rows: may requests have different shapes? */
+bool tt_signature_varies(const struct tt_signature *signature);
 
 #endif

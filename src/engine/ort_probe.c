@@ -340,18 +340,10 @@ static enum tt_err probe_with(struct probe *p, enum tt_specimen_kind kind) {
     return err;
 }
 
-static bool varies(const struct tt_signature *signature) {
-    for (int32_t i = 0; i < signature->input_count; i++)
-        for (int32_t d = 1; d < signature->inputs[i].shape.rank; d++)
-            if (signature->inputs[i].shape.dims[d] < 0)
-                return true;
-    return false;
-}
-
 /* Rows of an odd length meet other ends of the kernels' vectors. A model that does not run with
  * such a length (sides that must be even, say) is not looked at so. */
 static enum tt_err probe_odd_length(struct probe *p, enum tt_specimen_kind kind) {
-    if (!p->options->signature->batched || !varies(p->options->signature) ||
+    if (!p->options->signature->batched || !tt_signature_varies(p->options->signature) ||
         p->options->length <= ODD_LESS)
         return TT_OK;
     struct tt_onnx_tensor *tensors = p->options->graph->tensors;

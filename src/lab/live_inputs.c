@@ -7,14 +7,6 @@
 
 enum { BANK_ROWS = 16 };
 
-bool tt_live_inputs_vary(const struct tt_signature *signature) {
-    for (int32_t i = 0; i < signature->input_count; i++)
-        for (int32_t d = signature->batched ? 1 : 0; d < signature->inputs[i].shape.rank; d++)
-            if (signature->inputs[i].shape.dims[d] < 0)
-                return true;
-    return false;
-}
-
 static int32_t bank_rows(const struct tt_signature *signature) {
     return signature->batched ? BANK_ROWS : 1;
 }

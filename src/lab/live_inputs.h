@@ -21,8 +21,6 @@ struct tt_live_inputs {
     const struct tt_cells *cells; /* borrowed; NULL: any value will do */
 };
 
-/* Does the length of a request change the shape of its inputs? */
-bool tt_live_inputs_vary(const struct tt_signature *signature);
 /* Errors: INVALID (too large), NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_live_inputs_init(struct tt_live_inputs *self,
                                               const struct tt_signature *signature, int32_t length,

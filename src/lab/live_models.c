@@ -301,7 +301,7 @@ static enum tt_err check_length(const struct tt_scenario *scenario,
                        model->name, (long long)elements, served->cells->cells->max_length);
     bool known =
         model->length > 0 || model->lengths || scenario->arrivals_path || scenario->arrivals;
-    if (known || !tt_live_inputs_vary(served->signature))
+    if (known || !tt_signature_varies(served->signature))
         return TT_OK;
     return tt_fail(TT_ERR_INVALID, why,
                    "model %s: its inputs vary in length; say how long they are by length, or by "

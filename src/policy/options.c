@@ -138,6 +138,16 @@ int32_t tt_options_group(const char *key, const struct tt_option *options, int32
     return at ? (int32_t)read_group(at, out_sizes, limit, &end) : 0;
 }
 
+bool tt_options_same(const struct tt_option *a, int32_t a_count, const struct tt_option *b,
+                     int32_t b_count) {
+    if (a_count != b_count)
+        return false;
+    for (int32_t i = 0; i < a_count; i++)
+        if (strcmp(a[i].key, b[i].key) != 0 || strcmp(a[i].value, b[i].value) != 0)
+            return false;
+    return true;
+}
+
 static const char *wanted(const struct tt_option_spec *spec, char *out, size_t capacity) {
     long long low = (long long)spec->minimum, high = (long long)spec->maximum;
     switch (spec->type) {

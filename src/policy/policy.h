@@ -66,6 +66,10 @@ int32_t tt_options_sizes(const char *key, const struct tt_option *options, int32
 int32_t tt_options_group(const char *key, const struct tt_option *options, int32_t option_count,
                          int32_t index, int32_t *out_sizes, int32_t limit);
 
+/* Do both say the same, in the same order? */
+bool tt_options_same(const struct tt_option *a, int32_t a_count, const struct tt_option *b,
+                     int32_t b_count);
+
 /* ---- making one ---- */
 
 struct tt_policy_setup {

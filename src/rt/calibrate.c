@@ -88,14 +88,6 @@ static enum tt_err measure(struct measuring *m, struct tt_calibration_point *poi
     return TT_OK;
 }
 
-static bool varies(const struct tt_signature *signature) {
-    for (int32_t i = 0; i < signature->input_count; i++)
-        for (int32_t d = signature->batched ? 1 : 0; d < signature->inputs[i].shape.rank; d++)
-            if (signature->inputs[i].shape.dims[d] < 0)
-                return true;
-    return false;
-}
-
 static enum tt_err measure_or_recall(struct measuring *m, struct tt_calibration_point *points,
                                      struct tt_message *why) {
     const struct tt_calibrate_options *options = m->options;
@@ -151,7 +143,7 @@ enum tt_err tt_calibrate(struct tt_engine_model *model, const struct tt_calibrat
     doubling[doubling_count++] = options->max_batch;
     const int32_t *batches = options->batches ? options->batches : doubling;
     int32_t batch_count = options->batches ? options->batch_count : doubling_count;
-    bool has_length = varies(model->engine->ops->signature(model));
+    bool has_length = tt_signature_varies(model->engine->ops->signature(model));
     bool asked = options->lengths && options->length_count > 0 && has_length;
     const int32_t *lengths = asked ? options->lengths : has_length ? &usual_length : &no_length;
     int32_t length_count = asked ? options->length_count : 1;

@@ -39,11 +39,7 @@ void tt_placing_choose(struct tt_placing *self, const struct tt_repository_model
     for (size_t i = 0; wanted && i < wanted->n_option && i < TT_MAX_OPTIONS; i++)
         self->options[self->policy.option_count++] =
             (struct tt_option){.key = wanted->option[i]->key, .value = wanted->option[i]->value};
-    bool varies = false;
-    const struct tt_signature *signature = &model->config->signature;
-    for (int32_t i = 0; i < signature->input_count; i++)
-        for (int32_t d = signature->batched ? 1 : 0; d < signature->inputs[i].shape.rank; d++)
-            varies |= signature->inputs[i].shape.dims[d] < 0;
+    bool varies = tt_signature_varies(&model->config->signature);
     if (!*name && settings->slo_ns > 0)
         name = varies && !settings->pad ? "window" : "deferred";
     else if (!*name)
@@ -99,14 +95,8 @@ int32_t tt_placing_instances(const struct tt_model_config *config) {
 }
 
 bool tt_placing_same(const struct tt_placing *a, const struct tt_placing *b) {
-    if (strcmp(a->policy.name, b->policy.name) != 0 ||
-        a->policy.option_count != b->policy.option_count)
-        return false;
-    for (int32_t i = 0; i < a->policy.option_count; i++)
-        if (strcmp(a->options[i].key, b->options[i].key) != 0 ||
-            strcmp(a->options[i].value, b->options[i].value) != 0)
-            return false;
-    return true;
+    return strcmp(a->policy.name, b->policy.name) == 0 &&
+           tt_options_same(a->options, a->policy.option_count, b->options, b->policy.option_count);
 }
 
 enum tt_err tt_placing_copy(const struct tt_placing *from, struct tt_placing *out_copy) {

@@ -104,17 +104,8 @@ void tt_served_model_unref(struct tt_served_model *take_self) {
         tt_served_model_free(take_self);
 }
 
-static bool input_varies(const struct tt_tensor_spec *spec, bool batched) {
-    for (int32_t d = batched ? 1 : 0; d < spec->shape.rank; d++)
-        if (spec->shape.dims[d] < 0)
-            return true;
-    return false;
-}
-
 static void note_varies(struct tt_served_model *self) {
-    self->varies = false;
-    for (int32_t i = 0; i < self->signature->input_count; i++)
-        self->varies |= input_varies(&self->signature->inputs[i], self->signature->batched);
+    self->varies = tt_signature_varies(self->signature);
     self->step_model.padded = self->pad && self->varies;
 }
 

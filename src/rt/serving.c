@@ -258,13 +258,9 @@ void tt_serving_add(struct tt_serving *serving, struct tt_served_model *take_mod
 }
 
 static bool same_policy(const struct tt_domain *domain, const struct tt_serving_policy *policy) {
-    if (strcmp(domain->policy, policy->name) != 0 || domain->option_count != policy->option_count)
-        return false;
-    for (int32_t i = 0; i < policy->option_count; i++)
-        if (strcmp(domain->options[i].key, policy->options[i].key) != 0 ||
-            strcmp(domain->options[i].value, policy->options[i].value) != 0)
-            return false;
-    return true;
+    return strcmp(domain->policy, policy->name) == 0 &&
+           tt_options_same(domain->options, domain->option_count, policy->options,
+                           policy->option_count);
 }
 
 static void wake_serving(void *context) { tt_scheduler_wake(context); }
