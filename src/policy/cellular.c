@@ -77,25 +77,38 @@ static int32_t criterion(const struct tt_cell_type *type, int32_t executor) {
     return type->running == 0 ? 1 : 2;
 }
 
-/* How many steps follow the type's in its model. */
-static int32_t steps_behind(const struct tt_policy *self, const struct tt_cell_type *type) {
-    return self->queues.domain->models[type->model]->step_count - type->last_step;
+/* Negative: `a` goes before `b` by what they meet, and by how urgent they are where that counts. */
+static int32_t compare(const struct tt_policy *self, int32_t executor, const struct tt_cell_type *a,
+                       const struct tt_cell_type *b) {
+    int32_t difference = criterion(a, executor) - criterion(b, executor);
+    if (difference != 0 || self->choose != CHOOSE_SLACK)
+        return difference;
+    int64_t deadline_a = tt_cell_type_first(a, executor)->request->deadline_at;
+    int64_t deadline_b = tt_cell_type_first(b, executor)->request->deadline_at;
+    return (deadline_a > deadline_b) - (deadline_a < deadline_b);
 }
 
+/* A later type of its own model does not go behind it. */
+static bool is_outdone(const struct tt_policy *self, int32_t executor,
+                       const struct tt_cell_type *type) {
+    const struct tt_cell_type *types = self->cells.types[type->model];
+    int32_t step_count = self->queues.domain->models[type->model]->step_count;
+    for (int32_t step = type->last_step + 1; step < step_count; step = types[step].last_step + 1)
+        if (tt_cell_type_rows(&types[step], executor) > 0 &&
+            compare(self, executor, &types[step], type) <= 0)
+            return true;
+    return false;
+}
+
+/* Types of two models: a model's place in the file, or how many types it has, is no reason to keep
+ * the other one's requests waiting. */
 static bool goes_before(const struct tt_policy *self, int32_t executor,
                         const struct tt_cell_type *a, const struct tt_cell_type *b) {
-    int32_t criterion_a = criterion(a, executor), criterion_b = criterion(b, executor);
-    if (criterion_a != criterion_b)
-        return criterion_a < criterion_b;
-    const struct tt_cell_subgraph *first_a = tt_cell_type_first(a, executor);
-    const struct tt_cell_subgraph *first_b = tt_cell_type_first(b, executor);
-    int64_t deadline_a = first_a->request->deadline_at, deadline_b = first_b->request->deadline_at;
-    if (self->choose == CHOOSE_SLACK && deadline_a != deadline_b)
-        return deadline_a < deadline_b;
-    int32_t behind_a = steps_behind(self, a), behind_b = steps_behind(self, b);
-    if (behind_a != behind_b)
-        return behind_a < behind_b;
-    return tt_cell_subgraph_released(first_a) < tt_cell_subgraph_released(first_b);
+    int32_t difference = compare(self, executor, a, b);
+    if (difference != 0)
+        return difference < 0;
+    return tt_cell_type_first(a, executor)->request->number <
+           tt_cell_type_first(b, executor)->request->number;
 }
 
 /* NULL: no type has ready cells for the executor. */
@@ -106,6 +119,8 @@ static struct tt_cell_type *choose_type(const struct tt_policy *self, int32_t ex
         struct tt_cell_type *type = tt_cell_type_at(node);
         if (tt_cell_type_rows(type, executor) == 0)
             continue; /* what is ready of it is held elsewhere */
+        if (is_outdone(self, executor, type))
+            continue;
         if (!best || goes_before(self, executor, type, best))
             best = type;
     }

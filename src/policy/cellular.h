@@ -4,11 +4,12 @@
  * whichever requests, depths or branches of a tree they come from. When an executor has become idle
  * a type is chosen (algorithm 1): (a) one with as many ready cells as its largest batch, else (b)
  * one with ready cells of which no task is in flight anywhere, else (c) any with ready cells; among
- * several the one that comes later in its model (decoder before encoder, internal nodes before
- * leaves), then the one whose oldest subgraph was released first. Of it up to `max_tasks` tasks are
- * submitted at once, each of the cells that the one before made ready and of others in the order of
- * their subgraphs' release; but no follow-up task while fewer than `min_batch` rows are ready, and
- * fewer than fill a batch.
+ * several of one model the one that comes later in it (decoder before encoder, internal nodes
+ * before leaves), among those of different models the one whose first ready request arrived first:
+ * no model's encoders wait until there is nothing to do for another one. Of it up to `max_tasks`
+ * tasks are submitted at once, each of the cells that the one before made ready and of others in
+ * the order of their subgraphs' release; but no follow-up task while fewer than `min_batch` rows
+ * are ready, and fewer than fill a batch.
  *
  * A subgraph stays with the executor that has cells of it in flight (C5). What is ready of it then
  * waits there, and does not count when a type is chosen for another executor. A type's largest

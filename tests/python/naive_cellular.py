@@ -152,17 +152,23 @@ class World:
     def running(self, kind):
         return sum(task.type is kind for queue in self.queues for task in queue)
 
-    def preference(self, kind, worker):
-        first = self.available(kind, worker)[0]
-        urgency = first.request.deadline if self.rules.choose == "slack" else 0
-        return urgency, kind.behind, first.released
+    def first(self, kind, worker):
+        return self.available(kind, worker)[0].request
+
+    def urgency(self, kind, worker):
+        return self.first(kind, worker).deadline if self.rules.choose == "slack" else 0
 
     def schedule(self, worker):
         kinds = [kind for kind in self.types if self.ready_rows(kind, worker) > 0]
         chosen = [kind for kind in kinds if self.ready_rows(kind, worker) >= kind.largest]
         chosen = chosen or [kind for kind in kinds if self.running(kind) == 0]
         chosen = chosen or kinds
-        return min(chosen, key=lambda kind: self.preference(kind, worker)) if chosen else None
+        if not chosen:
+            return None
+        # Within a model the later type; then, between models, the older request.
+        best = [min((kind for kind in chosen if kind.model is model), key=lambda kind: (self.urgency(kind, worker), kind.behind))
+                for model in {kind.model: None for kind in chosen}]
+        return min(best, key=lambda kind: (self.urgency(kind, worker), self.first(kind, worker).number))
 
     def form(self, kind, worker):
         batch, rows = [], 0
