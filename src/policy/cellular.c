@@ -107,8 +107,8 @@ static bool goes_before(const struct tt_policy *self, int32_t executor,
     int32_t difference = compare(self, executor, a, b);
     if (difference != 0)
         return difference < 0;
-    return tt_cell_type_first(a, executor)->request->number <
-           tt_cell_type_first(b, executor)->request->number;
+    return tt_cell_subgraph_released(tt_cell_type_first(a, executor)) <
+           tt_cell_subgraph_released(tt_cell_type_first(b, executor));
 }
 
 /* NULL: no type has ready cells for the executor. */

@@ -5,7 +5,7 @@
  * a type is chosen (algorithm 1): (a) one with as many ready cells as its largest batch, else (b)
  * one with ready cells of which no task is in flight anywhere, else (c) any with ready cells; among
  * several of one model the one that comes later in it (decoder before encoder, internal nodes
- * before leaves), among those of different models the one whose first ready request arrived first:
+ * before leaves), among those of different models the one whose first subgraph was released first:
  * no model's encoders wait until there is nothing to do for another one. Of it up to `max_tasks`
  * tasks are submitted at once, each of the cells that the one before made ready and of others in
  * the order of their subgraphs' release; but no follow-up task while fewer than `min_batch` rows

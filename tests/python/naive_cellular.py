@@ -153,10 +153,10 @@ class World:
         return sum(task.type is kind for queue in self.queues for task in queue)
 
     def first(self, kind, worker):
-        return self.available(kind, worker)[0].request
+        return self.available(kind, worker)[0]
 
     def urgency(self, kind, worker):
-        return self.first(kind, worker).deadline if self.rules.choose == "slack" else 0
+        return self.first(kind, worker).request.deadline if self.rules.choose == "slack" else 0
 
     def schedule(self, worker):
         kinds = [kind for kind in self.types if self.ready_rows(kind, worker) > 0]
@@ -165,10 +165,10 @@ class World:
         chosen = chosen or kinds
         if not chosen:
             return None
-        # Within a model the later type; then, between models, the older request.
+        # Within a model the later type; then, between models, who has waited longer.
         best = [min((kind for kind in chosen if kind.model is model), key=lambda kind: (self.urgency(kind, worker), kind.behind))
                 for model in {kind.model: None for kind in chosen}]
-        return min(best, key=lambda kind: (self.urgency(kind, worker), self.first(kind, worker).number))
+        return min(best, key=lambda kind: (self.urgency(kind, worker), self.first(kind, worker).released))
 
     def form(self, kind, worker):
         batch, rows = [], 0
