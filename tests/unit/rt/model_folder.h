@@ -36,8 +36,8 @@ static void write_bytes(const char *model, const char *file, const void *bytes, 
 }
 
 /* A model directory with version 1 and these files; NULL: not that file. */
-static void make_model(const char *name, struct tt_text take_onnx, const char *config,
-                       const char *tutti) {
+static inline void make_model(const char *name, struct tt_text take_onnx, const char *config,
+                              const char *tutti) {
     make_directory("%s/%s", name);
     make_directory("%s/%s/1", name);
     write_bytes(name, "1/model.onnx", take_onnx.bytes, take_onnx.length);
@@ -48,7 +48,7 @@ static void make_model(const char *name, struct tt_text take_onnx, const char *c
         write_bytes(name, "tutti.pbtxt", tutti, strlen(tutti));
 }
 
-static struct tt_text negate(int64_t dimension) {
+static inline struct tt_text negate(int64_t dimension) {
     return tiny_onnx_unary("Neg", TINY_FLOAT, TINY_DIMS(-1, dimension));
 }
 
