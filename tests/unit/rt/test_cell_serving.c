@@ -475,7 +475,7 @@ static void test_closed_while_cells_run(void **state) {
     }
 }
 
-/* C6: while nobody joins or leaves, no state is copied. (What is, is counted: test_cell_copies.c.) */
+/* C6: while nobody joins or leaves, no state is copied. (What is: test_cell_copies.c.) */
 static void test_states_stay(void **state) {
     (void)state;
     static struct ask asks[4];
