@@ -20,7 +20,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import cells  # noqa: E402
 import own_server  # noqa: E402
 
-WIDTH, LEFT, RIGHT, TOP, ROWS_HEIGHT, LANE = 1000, 70, 15, 50, 110, 11
+WIDTH, LEFT, RIGHT, TOP, ROWS_HEIGHT, LANE = 1000, 70, 30, 50, 110, 11
 COLOURS = ["#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377"]
 
 
@@ -31,7 +31,7 @@ def parse_arguments():
     parser.add_argument("svg")
     parser.add_argument("--trace", help="a file; none: run a server and load it")
     parser.add_argument("--tutti", default=str(own_server.ROOT / "build" / "tutti"))
-    parser.add_argument("--rate", type=float, default=450)
+    parser.add_argument("--rate", type=float, default=900)
     parser.add_argument("--requests", type=int, default=36, help="shown")
     return parser.parse_args()
 
