@@ -134,7 +134,8 @@ struct tt_lazy_place tt_lazy_times_reach(const struct tt_lazy_times *self, int32
                                          int64_t elapsed_ns, int64_t *out_after_ns) {
     const struct tt_lazy_sum *sums = tt_lazy_times_at(self, rows, length, 0);
     struct tt_lazy_place at = place;
-    int64_t past_ns = 0; /* until the batch stood at `at` */
+    int64_t past_ns = 0;          /* until the batch stood at `at` */
+    elapsed_ns -= elapsed_ns > 0; /* from here on: the first boundary later than that */
     while (at.step < self->step_count) {
         const struct tt_lazy_row *row = &self->rows[at.step];
         int64_t left = tt_lazy_times_rounds(self, at.step, length, at.round);

@@ -85,8 +85,9 @@ static inline int64_t tt_lazy_times_rest(const struct tt_lazy_times *self, int32
     int64_t rounds = tt_lazy_times_rounds(self, place.step, length, place.round);
     return at->fixed_ns + tt_lazy_elements(length) * at->per_input_ns + (rounds - 1) * at->round_ns;
 }
-/* Where a batch that left `place` `elapsed_ns` ago stands at the next boundary, and in
- * *out_after_ns how long after `place` that is. At the end: step_count. */
+/* Where a batch that left `place` `elapsed_ns` ago stands at the next boundary (a later one than
+ * `place`; it may be now), and in *out_after_ns how long after `place` that is. At the end:
+ * step_count. */
 struct tt_lazy_place tt_lazy_times_reach(const struct tt_lazy_times *self, int32_t rows,
                                          int32_t length, struct tt_lazy_place place,
                                          int64_t elapsed_ns, int64_t *out_after_ns);

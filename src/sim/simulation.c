@@ -25,6 +25,7 @@ enum phase {
     PHASE_WAITING,
     PHASE_COPYING_IN,
     PHASE_RUNNING,
+    PHASE_BETWEEN, /* two steps of a task: until the instant is over */
     PHASE_COPYING_OUT,
     PHASE_STOPPING
 };
@@ -60,6 +61,8 @@ struct tt_simulation {
     struct tt_heap device_ends; /* devices by when their first running step ends */
     struct tt_heap due;         /* executors that wait, copy or stop, by when that is over */
     struct tt_heap appearing;   /* executors that are not there yet */
+    int32_t *between;           /* [between_count]: executors between two steps of a task */
+    int32_t between_count;
     struct tt_cancel_heap cancels;
     struct tt_input_pool pool;  /* where pooled */
     struct tt_sim_cells unfold; /* where the policy works by cells */
@@ -279,9 +282,8 @@ static void step_ended(struct tt_simulation *self, int32_t number) {
         self->observer.step_ended(self->observer.context, self->now, task, executor->walk.step);
     enum tt_walk_next next = tt_walk_step_done(&executor->walk);
     if (next == TT_WALK_GOES_ON && !executor->yielding) {
-        struct tt_walk_members members = members_of(&(struct walkers){self, task});
-        tt_walk_go_on(&executor->walk, &members);
-        start_step(self, task);
+        executor->phase = PHASE_BETWEEN;
+        self->between[self->between_count++] = number;
         return;
     }
     if (next != TT_WALK_ENDS) {
@@ -299,6 +301,22 @@ static void step_ended(struct tt_simulation *self, int32_t number) {
         finish(self, number, TT_OUTCOME_DONE);
 }
 
+/* From one step of a task to the next. */
+static void go_on(struct tt_simulation *self, int32_t number) {
+    struct tt_task *task = tt_mechanism_oldest(&self->mechanism, number);
+    struct tt_walk_members members = members_of(&(struct walkers){self, task});
+    tt_walk_go_on(&self->executors[number].walk, &members);
+    start_step(self, task);
+}
+
+/* The policy has spoken: who is between two steps, and was not asked to yield, goes on. */
+static void all_go_on(struct tt_simulation *self) {
+    for (int32_t i = 0; i < self->between_count; i++)
+        if (self->executors[self->between[i]].phase == PHASE_BETWEEN)
+            go_on(self, self->between[i]);
+    self->between_count = 0;
+}
+
 static void executor_due(struct tt_simulation *self, int32_t number) {
     struct sim_executor *executor = &self->executors[number];
     switch (executor->phase) {
@@ -311,6 +329,7 @@ static void executor_due(struct tt_simulation *self, int32_t number) {
     case PHASE_COPYING_OUT: finish(self, number, TT_OUTCOME_DONE); break;
     case PHASE_STOPPING: finish(self, number, executor->outcome); break;
     case PHASE_IDLE:
+    case PHASE_BETWEEN:
     case PHASE_RUNNING: tt_assert(!"an executor that is due waits, copies or stops");
     }
 }
@@ -333,14 +352,18 @@ static void on_yield(void *context, int64_t now, int32_t number) {
     struct tt_simulation *self = context;
     struct sim_executor *executor = &self->executors[number];
     executor->yielding = true;
-    /* Nothing of it has run yet: the boundary is here. While outputs are copied it is too late. */
-    if (executor->phase == PHASE_WAITING || executor->phase == PHASE_COPYING_IN)
+    /* It stands between two steps, or nothing of it has run yet: the boundary is here. While
+     * outputs are copied it is too late. */
+    if (executor->phase == PHASE_WAITING || executor->phase == PHASE_COPYING_IN ||
+        executor->phase == PHASE_BETWEEN)
         stop(self, number, TT_OUTCOME_PREEMPTED, now);
 }
 
 static void on_abort(void *context, int64_t now, int32_t number) {
     struct tt_simulation *self = context;
     struct sim_executor *executor = &self->executors[number];
+    if (executor->phase == PHASE_BETWEEN) /* in the middle of its work all the same */
+        go_on(self, number);
     if (executor->phase == PHASE_RUNNING) {
         tt_device_stop(&self->devices[executor->device], now, number);
         refresh_device(self, executor->device);
@@ -611,6 +634,7 @@ bool tt_simulation_run(struct tt_simulation *self, int64_t budget) {
             tt_mechanism_decide(&self->mechanism, self->now);
             self->timer_at = tt_mechanism_next_at(&self->mechanism);
         }
+        all_go_on(self);
         if (self->check) {
             tt_mechanism_check(&self->mechanism);
             if (self->pooled)
@@ -628,7 +652,9 @@ static enum tt_err init_devices(struct tt_simulation *self, const struct tt_sim_
     self->copies_in = calloc(devices, sizeof(*self->copies_in));
     self->copies_out = calloc(devices, sizeof(*self->copies_out));
     self->executors = calloc(executors, sizeof(*self->executors));
-    if (!self->devices || !self->copies_in || !self->copies_out || !self->executors)
+    self->between = calloc(executors, sizeof(*self->between));
+    if (!self->devices || !self->copies_in || !self->copies_out || !self->executors ||
+        !self->between)
         return TT_ERR_NO_MEMORY;
     self->device_count = options->device_count;
     int32_t number = 0;
@@ -765,6 +791,7 @@ void tt_simulation_free(struct tt_simulation *take_simulation) {
     free(self->copies_in);
     free(self->copies_out);
     free(self->executors);
+    free(self->between);
     free(self->models);
     free(self->numbers);
     free(self->requests);

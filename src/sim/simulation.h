@@ -3,8 +3,9 @@
  *
  * One instant. The clock jumps to the next instant at which anything happens. There, in this order:
  * executors appear, completions are told (devices in order of their number), arrivals,
- * cancellations, inputs that are there, and then the policy decides once. What its answers cause at
- * the same instant is told at once afterwards, until nothing new happens there.
+ * cancellations, inputs that are there, and then the policy decides once. Who was between two steps
+ * of a task goes on after that, so a YIELD of that instant still stops it there. What the answers
+ * cause at the same instant is told at once afterwards, until nothing new happens there.
  *
  * Life of a task: RUN -> its message travels (d_ctrl + d_data * rows) while earlier tasks of the
  * executor run -> it starts when the message is there, `start_at` has come and the executor is free

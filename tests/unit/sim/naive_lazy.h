@@ -34,6 +34,7 @@ struct naive_lane {
     struct naive_entry stack[NAIVE_DEPTH];
     int32_t depth;
     bool runs, yields;
+    bool between; /* two steps of its task, as long as the instant lasts: `step` is the next one */
     struct naive_place began; /* where the task took its members up */
     int64_t run_at, predicted, consumed, step_end_at;
     int32_t to, step; /* the task ends before `to`; the step that runs */
@@ -214,14 +215,14 @@ static inline bool naive_sum_allows(const struct naive *self, struct naive_lane 
     return now + sum <= key;
 }
 
-/* When the running entry stands at its next boundary, and where. */
+/* When the running entry stands at its next boundary, which may be now, and where. */
 static inline int64_t naive_reach(const struct naive *self, const struct naive_lane *lane,
                                   const struct naive_entry *entry, int64_t now,
                                   struct naive_place *place) {
     const struct step_world_model *m = &self->world->models[entry->model];
     int64_t clock = lane->run_at;
     int32_t left = -1;
-    for (*place = lane->began; place->step < m->steps && clock <= now;) {
+    for (*place = lane->began; place->step < m->steps && (clock < now || clock == lane->run_at);) {
         clock += naive_latency(m, place->step, naive_rows(self, entry));
         *place = naive_after(self, m, naive_length(self, entry), *place, &left);
     }
@@ -597,8 +598,8 @@ static inline void naive_step_over(struct naive *self, int32_t number, int64_t n
     int32_t next = self->requests[top->members[0]].step;
     if (part || next == lane->to || lane->yields)
         naive_finish(self, number, now);
-    else
-        naive_start_step(self, number, next, now);
+    lane->between = lane->runs;
+    lane->step = next;
 }
 
 static inline bool naive_cancel(struct naive *self, int32_t r, int64_t now) {
@@ -633,6 +634,35 @@ gone:
     return true;
 }
 
+static inline void naive_decide(struct naive *self, int64_t now) {
+    const struct step_world *w = self->world;
+    for (int32_t e = 0; e < w->executors && now >= w->busy_until_at; e++)
+        if (!self->lanes[e].runs)
+            naive_begin(self, e, now);
+    for (int32_t e = 0; e < w->executors; e++) {
+        self->lanes[e].look_at = TT_NEVER;
+        if (self->lanes[e].runs)
+            naive_look(self, e, now);
+    }
+}
+
+/* Whoever is between two steps goes on, or stops there if it was asked to. Did anybody stop? */
+static inline bool naive_go_on(struct naive *self, int64_t now) {
+    bool stopped = false;
+    for (int32_t e = 0; e < self->world->executors; e++) {
+        struct naive_lane *lane = &self->lanes[e];
+        if (!lane->between)
+            continue;
+        lane->between = false;
+        stopped |= lane->yields;
+        if (lane->yields)
+            naive_finish(self, e, now);
+        else
+            naive_start_step(self, e, lane->step, now);
+    }
+    return stopped;
+}
+
 static inline void naive_instant(struct naive *self, int64_t now) {
     const struct step_world *w = self->world;
     bool told = now == w->busy_until_at;
@@ -656,16 +686,10 @@ static inline void naive_instant(struct naive *self, int64_t now) {
     /* What the check says changes with time alone only in the forms that add sums. */
     for (int32_t e = 0; e < w->executors; e++)
         told = told || self->lanes[e].look_at == now;
-    if (!told && (self->form == NAIVE_CURVES || self->patience > 0))
-        return;
-    for (int32_t e = 0; e < w->executors && now >= w->busy_until_at; e++)
-        if (!self->lanes[e].runs)
-            naive_begin(self, e, now);
-    for (int32_t e = 0; e < w->executors; e++) {
-        self->lanes[e].look_at = TT_NEVER;
-        if (self->lanes[e].runs)
-            naive_look(self, e, now);
-    }
+    if (told || (self->form != NAIVE_CURVES && self->patience == 0))
+        naive_decide(self, now);
+    if (naive_go_on(self, now))
+        naive_decide(self, now);
 }
 
 static inline void naive_run(struct naive *self, int64_t until) {

@@ -71,6 +71,13 @@ static void expect_log(const struct step_world *w, const struct expected_step *e
     assert_int_equal(w->log_count, count);
 }
 
+static const struct expected_step figure_10[] = {
+    {2000, 3000, 0, "1"},       {3000, 4000, 1, "1"},       {4000, 5000, 0, "2"},
+    {5000, 6000, 0, "3"},       {6000, 7000, 1, "2 3"},     {7000, 8000, 2, "1 2 3"},
+    {8000, 9000, 3, "1 2 3"},   {9000, 10000, 4, "1 2 3"},  {10000, 11000, 5, "1 2 3"},
+    {11000, 12000, 6, "1 2 3"}, {12000, 13000, 7, "1 2 3"},
+};
+
 /* Figure 10: 8 nodes; the device is busy until 2; Req2 comes during B, Req3 during Req2's A. */
 static void test_figure_10(void **state) {
     (void)state;
@@ -89,13 +96,23 @@ static void test_figure_10(void **state) {
     expect_stack(&w, 7 * SECOND, "C(1 2 3)");
     while (step_world_instant(&w))
         continue;
-    static const struct expected_step steps[] = {
-        {2000, 3000, 0, "1"},       {3000, 4000, 1, "1"},       {4000, 5000, 0, "2"},
-        {5000, 6000, 0, "3"},       {6000, 7000, 1, "2 3"},     {7000, 8000, 2, "1 2 3"},
-        {8000, 9000, 3, "1 2 3"},   {9000, 10000, 4, "1 2 3"},  {10000, 11000, 5, "1 2 3"},
-        {11000, 12000, 6, "1 2 3"}, {12000, 13000, 7, "1 2 3"},
-    };
-    expect_log(&w, steps, TT_COUNT(steps));
+    expect_log(&w, figure_10, TT_COUNT(figure_10));
+    step_world_close(&w);
+}
+
+/* Figure 10 once more, Req2 and Req3 at the very instants at which B and Req2's A end: at one
+ * instant arrivals come before the policy decides, and only then does a task go on to its next
+ * step. */
+static void test_arrivals_at_boundaries(void **state) {
+    (void)state;
+    struct step_world w = {.executors = 1, .policy = "lazy", .busy_until_at = 2 * SECOND};
+    even_model(&w, 0, 8, 30 * SECOND);
+    step_world_arrival(&w, 0, 0);
+    step_world_arrival(&w, 4 * SECOND, 0);
+    step_world_arrival(&w, 5 * SECOND, 0);
+    step_world_open(&w);
+    step_world_run(&w);
+    expect_log(&w, figure_10, TT_COUNT(figure_10));
     step_world_close(&w);
 }
 
@@ -441,6 +458,7 @@ static void test_a_decoder_that_never_ends(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_figure_10),
+        cmocka_unit_test(test_arrivals_at_boundaries),
         cmocka_unit_test(test_figure_8),
         cmocka_unit_test(test_no_slack_no_preemption),
         cmocka_unit_test(test_curves_see_that_batches_are_cheap),
