@@ -14,6 +14,7 @@ static const struct verb {
     {"models", "check a model repository and explain every problem", tt_cmd_models},
     {"profile", "measure a model's latency per batch size", tt_cmd_profile},
     {"slice", "cut a model into stages that answer as the whole does", tt_cmd_slice},
+    {"policies", "what there is to decide with, and the options of each", tt_cmd_policies},
     {"experiment", "run an experiment in virtual time and report", tt_cmd_experiment},
     {"replay", "run what a server recorded again, under its policy or another", tt_cmd_replay},
     {"reproduce", "run a paper's experiments: paper, ours, ratio, why", tt_cmd_reproduce},

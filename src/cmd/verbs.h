@@ -9,6 +9,7 @@ int tt_cmd_serve(int argc, char **argv);
 int tt_cmd_models(int argc, char **argv);
 int tt_cmd_profile(int argc, char **argv);
 int tt_cmd_slice(int argc, char **argv);
+int tt_cmd_policies(int argc, char **argv);
 int tt_cmd_experiment(int argc, char **argv);
 int tt_cmd_replay(int argc, char **argv);
 int tt_cmd_reproduce(int argc, char **argv);

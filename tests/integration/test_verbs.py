@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT / "tests" / "python"))
 from needs import needing  # noqa: E402
 
 PROGRAM = os.environ["TUTTI_PROGRAM"]
-VERBS = ("serve", "models", "profile", "slice", "experiment", "reproduce", "load", "top", "bench")
+VERBS = ("serve", "models", "profile", "slice", "policies", "experiment", "reproduce", "load", "top", "bench")
 MODELS = None
 
 
@@ -38,6 +38,20 @@ class Help(unittest.TestCase):
             answer = run(verb, "--help")
             self.assertEqual(answer.returncode, 0, answer.stderr)
             self.assertIn("Usage: tutti " + verb, answer.stdout)
+
+
+class Policies(unittest.TestCase):
+    def test_every_policy_and_its_options(self):
+        listed = [line.split()[0] for line in run("policies").stdout.splitlines()]
+        self.assertLessEqual({"deferred", "lazy", "cellular", "elastic", "diversity"}, set(listed))
+        answer = run("policies", *listed)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.assertIn("  foreign: shorter|slack|never|turns (shorter)\n", answer.stdout)
+        self.assertIn("  coverage: 0 .. 1 (0.9)\n", answer.stdout)
+        self.assertRegex(answer.stdout, r"(?m)^  max_delay: 0 \.\. 3600s$")
+        refused = run("policies", "lazyy")
+        self.assertEqual((refused.returncode, refused.stdout), (2, ""))
+        self.assertIn("lazyy", refused.stderr)
 
 
 class BadRequests(unittest.TestCase):

@@ -1,0 +1,93 @@
+/* tutti policies: what there is to decide with, and the options of each, as the policies themselves
+ * say it. */
+#include "cmd/arguments.h"
+#include "cmd/outcome.h"
+#include "cmd/verbs.h"
+#include "policy/policy.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char help[] =
+    "Usage: tutti policies [NAME ...]\n"
+    "\n"
+    "Without a name: every policy in a line. With names: the options of each, what they take, and\n"
+    "what holds where they are not given. In files:\n"
+    "  policy { name: \"lazy\" option { key: \"patience\" value: \"1\" } }\n"
+    "\n"
+    "  --help    this text\n";
+
+static void print_duration(int64_t ns) {
+    static const struct {
+        int64_t ns;
+        const char *unit;
+    } units[] = {{1000000000, "s"}, {1000000, "ms"}, {1000, "us"}, {1, "ns"}};
+    size_t u = 0;
+    while (ns % units[u].ns != 0)
+        u++;
+    printf("%" PRId64 "%s", ns / units[u].ns, ns ? units[u].unit : "");
+}
+
+static void print_value(enum tt_option_type type, int64_t value) {
+    if (type == TT_OPTION_DURATION)
+        print_duration(value);
+    else if (type == TT_OPTION_PERMILLE)
+        printf("%g", (double)value / 1000);
+    else
+        printf("%" PRId64, value);
+}
+
+static void print_option(const struct tt_option_spec *spec) {
+    printf("  %s: ", spec->key);
+    switch (spec->type) {
+    case TT_OPTION_CHOICE: {
+        int64_t index = 0;
+        const char *standard = spec->choices;
+        for (; index < spec->standard; index++)
+            standard = strchr(standard, '|') + 1;
+        printf("%s (%.*s)\n", spec->choices, (int)strcspn(standard, "|"), standard);
+        break;
+    }
+    case TT_OPTION_SIZES: printf("sizes, such as 1,2,4\n"); break;
+    case TT_OPTION_GROUPS: printf("groups of sizes, such as 4;2,2\n"); break;
+    case TT_OPTION_INTEGER:
+    case TT_OPTION_DURATION:
+    case TT_OPTION_PERMILLE:
+        print_value(spec->type, spec->minimum);
+        printf(" .. ");
+        print_value(spec->type, spec->maximum);
+        if (spec->standard >= spec->minimum) { /* else what holds then is a matter of its own */
+            printf(" (");
+            print_value(spec->type, spec->standard);
+            printf(")");
+        }
+        printf("\n");
+        break;
+    }
+    printf("      %s\n", spec->help);
+}
+
+static void print_policy(const struct tt_policy_kind *kind) {
+    printf("%s: %s\n", kind->name, kind->summary);
+    for (int32_t i = 0; i < kind->option_count; i++)
+        print_option(&kind->options[i]);
+    if (kind->option_count == 0)
+        printf("  no options\n");
+}
+
+int tt_cmd_policies(int argc, char **argv) {
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--help") == 0) {
+            fputs(help, stdout);
+            return EXIT_DONE;
+        }
+    for (int i = 1; i < argc; i++)
+        if (!tt_policy_find(argv[i]))
+            return tt_arguments_refuse("policies", "no policy is called", argv[i]);
+    for (int i = 1; i < argc; i++)
+        print_policy(tt_policy_find(argv[i]));
+    for (int32_t p = 0; argc == 1 && p < tt_policy_count(); p++)
+        printf("%-10s %s\n", tt_policy_at(p)->name, tt_policy_at(p)->summary);
+    return EXIT_DONE;
+}
