@@ -91,6 +91,7 @@ static void leave_type(struct walk *self, int32_t type, int32_t rounds) {
     for (int32_t i = 0; i < self->task->member_count; i++) {
         struct tt_engine_sequence *sequence = &self->task->sequences[i];
         sequence->round = sequence->through ? 0 : sequence->round + rounds;
+        sequence->next_step = sequence->through ? type + 1 : type;
         sequence->state = sequence->slots[self->now];
         if (!self->task->parting)
             copy_slot(self->batch->model->cells, sequence->state, sequence->slots[KEPT]);

@@ -251,9 +251,10 @@ struct cell_time {
     int64_t at;
 };
 
-static bool pass(void *context, int32_t type, int32_t rows, int64_t extra_ns, int64_t *out_at) {
+static bool pass(void *context, int32_t step, int32_t rows, int32_t length, int64_t extra_ns,
+                 int64_t *out_at) {
     struct cell_time *time = context;
-    bool done = compute(time->self, time->model, type, rows, 0, extra_ns, &time->at);
+    bool done = compute(time->self, time->model, step, rows, length, extra_ns, &time->at);
     *out_at = time->at;
     return done;
 }

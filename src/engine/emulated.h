@@ -5,14 +5,15 @@
  * each batch size; a task waits that long on the monotonic clock, step by step, and can be stopped
  * between steps (yield) or anywhere (abort). Executors of one device slow each other down as the
  * simulator's do (core/device.h). Members are checked and gathered as on a real device.
- * A model of cells goes cell by cell, or by sequences whose rounds take as long as the step's
- * profile says for so many of them (engine/emulated_cells.h).
+ * A model of cells goes cell by cell, or by sequences that walk its steps together, as long as each
+ * step's profile says for so many of them (engine/emulated_cells.h).
  * When a model's last step is done, its outputs are a copy of input 0 where output and input agree
  * in type and shape, else zeros (BYTES: empty strings). */
 #ifndef TT_ENGINE_EMULATED_H
 #define TT_ENGINE_EMULATED_H
 
 #include "core/device.h"
+#include "core/step_model.h"
 #include "engine/engine.h"
 
 /* One device: its executors share its capacity as the demands of their models say. */
@@ -50,9 +51,10 @@ typedef int32_t tt_emulated_demand_fn(void *context, int32_t rows, int32_t lengt
 
 struct tt_cells;
 
-/* Of a model of cells (model/cells.h: plain): a step per type. */
+/* Of a model of cells (model/cells.h: plain): a type per step. */
 struct tt_emulated_cells_options {
-    const struct tt_cells *cells; /* borrowed; NULL: a model of one graph */
+    const struct tt_cells *cells;      /* borrowed; NULL: a model of one graph */
+    const struct tt_step_model *steps; /* borrowed */
     int32_t slot_count;
     /* C6: what a task by cells takes besides its cells, and for each row where it gathers. */
     int64_t task_ns, gather_row_ns;

@@ -1,5 +1,6 @@
 #include "engine/emulated_cells.h"
 
+#include "core/walk.h"
 #include "engine/engine_result.h"
 #include "engine/engine_task.h"
 #include "model/cells.h"
@@ -30,9 +31,22 @@ static int32_t output_length(const struct tt_engine_elements *inputs) {
     return length > 1 ? length : 1;
 }
 
-static void end_step(struct tt_engine_task *task, int32_t type, int64_t at, int32_t rounds) {
-    tt_engine_task_rounds_ended(task, type, at, rounds);
-    task->last_step_done = type;
+/* Of the request's inputs, which are all as long. */
+static int32_t elements_of(const struct tt_emulated_cells *self,
+                           const struct tt_engine_elements *inputs) {
+    enum tt_dtype dtype = self->options.cells->signature.inputs[0].dtype;
+    return (int32_t)(inputs[0].size_bytes / tt_dtype_bytes(dtype));
+}
+
+/* How long the longest input of the task is; of a tree, in leaves. */
+static int32_t longest_of(const struct tt_emulated_cells *self, const struct tt_engine_task *task) {
+    int32_t longest = 0;
+    for (int32_t i = 0; i < task->member_count; i++) {
+        int32_t elements =
+            elements_of(self, task->cells ? task->cells[i].inputs : task->sequences[i].inputs);
+        longest = elements > longest ? elements : longest;
+    }
+    return self->options.cells->kind == TT_UNFOLD_TREE ? (longest + 1) / 2 : longest;
 }
 
 /* ---- by cells ---- */
@@ -51,14 +65,26 @@ static bool is_in_place(const struct tt_emulated_cells *self, const struct tt_en
     return true;
 }
 
+/* The cell's steps, one after the other. False: aborted. */
+static bool pass_cells(const struct tt_emulated_cells *self, struct tt_engine_task *task,
+                       const struct tt_emulated_clock *clock) {
+    int32_t length = longest_of(self, task), steps = 0;
+    int64_t at = 0, extra_ns = self->options.task_ns;
+    if (!is_in_place(self, task)) /* as the simulator counts: whole, whoever had to move */
+        extra_ns += self->options.gather_row_ns * task->member_count;
+    for (int32_t step = task->first_step; step <= task->last_step; step++, steps++) {
+        if (!clock->pass(clock->context, step, task->member_count, length, extra_ns, &at))
+            return false;
+        extra_ns = 0;
+    }
+    tt_engine_task_rounds_ended(task, task->first_step, at, steps);
+    return true;
+}
+
 static void run_cells(struct tt_emulated_cells *self, struct tt_engine_task *task,
                       const struct tt_emulated_clock *clock) {
     int32_t type = task->first_step;
-    int64_t at, extra_ns = self->options.task_ns;
-    tt_assert(task->last_step == type);
-    if (!is_in_place(self, task)) /* as the simulator counts: whole, whoever had to move */
-        extra_ns += self->options.gather_row_ns * task->member_count;
-    if (!clock->pass(clock->context, type, task->member_count, extra_ns, &at)) {
+    if (!pass_cells(self, task, clock)) {
         task->outcome = TT_ENGINE_ABORTED;
         return;
     }
@@ -73,60 +99,82 @@ static void run_cells(struct tt_emulated_cells *self, struct tt_engine_task *tas
         cell->emitted = ends ? self->options.cells->eos[0] : self->options.cells->eos[0] + 1;
     }
     task->cell_count += task->member_count;
-    end_step(task, type, at, 1);
+    task->last_step_done = task->last_step;
 }
 
 /* ---- by sequences ---- */
 
-/* Cells of the type that the sequence has before it where it begins with that type. */
-static int32_t cells_of(const struct tt_emulated_cells *self,
-                        const struct tt_engine_sequence *sequence, int32_t type) {
-    int32_t most = sequence->repeats[type];
-    int32_t length = is_open(self, type) ? output_length(sequence->inputs) : most;
+struct walkers {
+    const struct tt_emulated_cells *self;
+    const struct tt_engine_task *task;
+};
+
+static int32_t rounds_in_all(void *context, int32_t member, enum tt_step_kind kind) {
+    const struct walkers *walkers = context;
+    const struct tt_engine_elements *inputs = walkers->task->sequences[member].inputs;
+    if (kind == TT_STEP_ENCODER)
+        return elements_of(walkers->self, inputs);
+    int32_t most = walkers->self->options.cells->max_output, length = output_length(inputs);
     return length < most ? length : most;
 }
 
-/* How many go on after so many rounds of the type in this task. */
-static int32_t note_through(const struct tt_emulated_cells *self, struct tt_engine_task *task,
-                            int32_t type, int32_t rounds) {
-    int32_t going_on = 0;
-    for (int32_t i = 0; i < task->member_count; i++) {
-        struct tt_engine_sequence *sequence = &task->sequences[i];
-        sequence->through = sequence->round + rounds >= cells_of(self, sequence, type);
-        going_on += !sequence->through;
-    }
-    return going_on;
+static int32_t rounds_behind(void *context, int32_t member) {
+    const struct walkers *walkers = context;
+    return walkers->task->sequences[member].round;
 }
 
-static void leave_type(struct tt_engine_task *task, int32_t rounds) {
+static void settle(const struct tt_walk *walk, const struct tt_walk_members *members,
+                   struct tt_engine_task *task) {
+    task->last_step_done = walk->step;
     for (int32_t i = 0; i < task->member_count; i++) {
         struct tt_engine_sequence *sequence = &task->sequences[i];
-        sequence->round = sequence->through ? 0 : sequence->round + rounds;
+        struct tt_walk_place place = tt_walk_place_of(walk, members, i);
+        sequence->next_step = place.step;
+        sequence->round = place.round;
         sequence->state = sequence->slots[TT_COUNT(sequence->slots) - 1];
     }
 }
 
-static enum tt_engine_outcome run_type(struct tt_emulated_cells *self, struct tt_engine_task *task,
-                                       int32_t type, const struct tt_emulated_clock *clock) {
-    for (int32_t rounds = 1;; rounds++) {
+static enum tt_engine_outcome run_sequences(struct tt_emulated_cells *self,
+                                            struct tt_engine_task *task,
+                                            const struct tt_emulated_clock *clock) {
+    struct walkers walkers = {.self = self, .task = task};
+    struct tt_walk_members members = {.context = &walkers,
+                                      .count = task->member_count,
+                                      .rounds = rounds_in_all,
+                                      .behind = rounds_behind};
+    struct tt_walk_course course = {.first_step = task->first_step,
+                                    .last_step = task->last_step,
+                                    .repeat = 1,
+                                    .walk = task->parting ? TT_WALK_PARTING : TT_WALK_TOGETHER};
+    struct tt_walk walk;
+    tt_walk_begin(&walk, self->options.steps, &course, &members);
+    int32_t length = longest_of(self, task), entry = walk.step, ran = 0; /* since there */
+    for (;;) {
         int64_t at;
-        if (!clock->pass(clock->context, type, task->member_count, 0, &at))
+        if (!clock->pass(clock->context, walk.step, task->member_count, length, 0, &at))
             return TT_ENGINE_ABORTED;
         task->cell_count += task->member_count;
-        int32_t going_on = note_through(self, task, type, rounds);
-        bool over = going_on == 0, parts = task->parting && going_on < task->member_count;
+        ran++;
+        enum tt_walk_next next = tt_walk_step_done(&walk);
         enum tt_worker_stop stop = TT_WORKER_GO;
-        if (!over || type < task->last_step)
+        if (next != TT_WALK_ENDS)
             stop = clock->asked(clock->worker);
         if (stop == TT_WORKER_ABORT)
             return TT_ENGINE_ABORTED;
-        if (!over && !parts && !(task->parting && stop == TT_WORKER_YIELD))
-            continue;
-        leave_type(task, rounds);
-        end_step(task, type, at, rounds);
-        if (!over && parts)
-            return TT_ENGINE_PARTED;
-        return stop == TT_WORKER_YIELD ? TT_ENGINE_PREEMPTED : TT_ENGINE_DONE;
+        bool over = next != TT_WALK_GOES_ON || stop == TT_WORKER_YIELD;
+        if (over || walk.block.first < 0 || walk.next > walk.block.last) {
+            tt_engine_task_rounds_ended(task, entry, at, ran);
+            entry = walk.next;
+            ran = 0;
+        }
+        if (over) {
+            settle(&walk, &members, task);
+            return next == TT_WALK_ENDS    ? TT_ENGINE_DONE
+                   : next == TT_WALK_PARTS ? TT_ENGINE_PARTED
+                                           : TT_ENGINE_PREEMPTED;
+        }
+        tt_walk_go_on(&walk, &members);
     }
 }
 
@@ -146,9 +194,8 @@ void tt_emulated_cells_run(struct tt_emulated_cells *self, struct tt_engine_task
         task->sequences[i].err = TT_OK;
     if (task->cells)
         run_cells(self, task, clock);
-    for (int32_t type = task->first_step;
-         task->sequences && task->outcome == TT_ENGINE_DONE && type <= task->last_step; type++)
-        task->outcome = run_type(self, task, type, clock);
+    else
+        task->outcome = run_sequences(self, task, clock);
     if (task->outcome == TT_ENGINE_ABORTED)
         give_up(task);
 }

@@ -4,7 +4,8 @@
  * gives is how many cells its open-ended chain will turn out to have (model/cells.h: plain). So a
  * chain ends where the request says, and nobody but this device knows beforehand; and whether the
  * cells of a batch lie side by side, or are gathered, follows from the very slots that a real one
- * would read. Tasks by cells and by sequences go as engine.h and engine/cell_walk.h have it. */
+ * would read. Tasks by cells go as engine.h has it, through all steps of a recurrent block where
+ * the cell is one; those by sequences as core/walk.h, but that nobody walks to a padded end. */
 #ifndef TT_ENGINE_EMULATED_CELLS_H
 #define TT_ENGINE_EMULATED_CELLS_H
 
@@ -27,9 +28,10 @@ void tt_emulated_cells_fini(struct tt_emulated_cells *self);
 /* Who lets the time pass. */
 struct tt_emulated_clock {
     struct tt_worker *worker;
-    /* A cell of each of `rows` sequences, and `extra_ns` more; when it ended in *out_at. False: the
-     * task was aborted. */
-    bool (*pass)(void *context, int32_t type, int32_t rows, int64_t extra_ns, int64_t *out_at);
+    /* A step of each of `rows` sequences, the longest of them so long, and `extra_ns` more; when it
+     * ended in *out_at. False: the task was aborted. */
+    bool (*pass)(void *context, int32_t step, int32_t rows, int32_t length, int64_t extra_ns,
+                 int64_t *out_at);
     void *context;
     enum tt_worker_stop (*asked)(struct tt_worker *worker);
 };

@@ -109,12 +109,13 @@ struct tt_engine_sequence {
     const int32_t *repeats; /* [step_count]: cells of each type, in a decoder the most; borrowed */
     int32_t slots[3];       /* of its own; the last may be the one that holds `state` */
     struct tt_cell_answer *answer; /* what it emits goes there, and what its last cell gave */
-    /* Where it stands: cells behind it of the type of first_step, and the slot that its last cell
-     * wrote (-1: none has run). Set anew at completion, but not when aborted; then the round is of
-     * the type of last_step_done, 0 where it is through with that. */
+    /* Where it stands: cells behind it of the type (rounds, of the recurrent block) of first_step,
+     * and the slot that its last cell wrote (-1: none has run). Set anew at completion, but not
+     * when aborted; then the round is that of next_step. */
     int32_t round, state;
-    bool through;
+    bool through; /* with the type at hand: the engine's */
     /* Set at completion: */
+    int32_t next_step; /* where it goes on, if without error; step_count: through with all */
     enum tt_err err;
     struct tt_message *why;
 };
@@ -145,7 +146,10 @@ struct tt_engine_task {
      * `step_ends_capacity` go without, and so do those of a batch that was run again one by one. */
     int64_t *step_ends;
     int32_t step_ends_capacity;
-    int32_t *step_rounds; /* and how often it ran, of sequences; as many as step_ends; or NULL */
+    /* And how often it ran, of sequences; as many as step_ends; or NULL. Of a recurrent block of
+     * several steps the first to run has when the last one ended, and how many ran in all, one
+     * after the other and around; the others have nothing. */
+    int32_t *step_rounds;
     /* Set at completion: */
     enum tt_engine_outcome outcome;
     int32_t last_step_done;

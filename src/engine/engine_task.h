@@ -22,7 +22,7 @@ static inline void tt_engine_task_step_ended(struct tt_engine_task *task, int32_
     if (step - task->first_step < task->step_ends_capacity)
         task->step_ends[step - task->first_step] = at;
 }
-/* The same of sequences: with the last of so many rounds of its type. */
+/* The same of sequences: with the last of so many rounds of its type, or steps of its block. */
 static inline void tt_engine_task_rounds_ended(struct tt_engine_task *task, int32_t step,
                                                int64_t at, int32_t rounds) {
     tt_engine_task_step_ended(task, step, at);

@@ -1,4 +1,5 @@
 #include "lab/experiment_build.h"
+#include "lab/live_models.h"
 #include "rt/domain.h"
 
 enum { MOST_EXECUTORS = 256 }; /* each is a thread */
@@ -30,19 +31,6 @@ static enum tt_err check_timing(const struct tt_experiment *self,
     return TT_OK;
 }
 
-/* No step is walked more than once; or each is a chain of cells: an encoder, perhaps a decoder. */
-static bool are_chains(const struct tt_step_model *model) {
-    int32_t encoders = 0, decoders = 0;
-    for (int32_t s = 0; s < model->step_count; s++) {
-        encoders += model->steps[s].kind == TT_STEP_ENCODER;
-        decoders += model->steps[s].kind == TT_STEP_DECODER;
-    }
-    if (encoders + decoders == 0)
-        return true;
-    return encoders == 1 && model->steps[0].kind == TT_STEP_ENCODER &&
-           model->step_count == encoders + decoders && decoders <= 1;
-}
-
 static enum tt_err check_models(const struct tt_experiment *self,
                                 const struct tt_scenario *scenario, struct tt_message *why) {
     const Tutti__Experiment *message = self->message;
@@ -65,18 +53,16 @@ static enum tt_err check_models(const struct tt_experiment *self,
                                        "the requests of model '%s' are trees: only policies that "
                                        "work by cells (cellular, merged) run them, %s does not",
                                        model->name, scenario->policy);
-        if (!are_chains(&model->step_model))
+        if (model->rows > 1 && tt_live_models_is_of_cells(scenario, model))
             return tt_experiment_wrong(self, message, "model", why,
-                                       "model '%s': of recurrent steps the %s world runs one "
-                                       "encoder, or an encoder and then a decoder, and nothing "
-                                       "besides; run it in the simulated world",
-                                       model->name, world);
-        if (by_cells && model->tree == TT_TREE_NONE &&
-            model->step_model.steps[0].kind == TT_STEP_STATIC)
+                                       "model '%s': rows is %d; requests to cells have one row in "
+                                       "the %s world",
+                                       model->name, model->rows, world);
+        if (scenario->world == TT_WORLD_REAL && by_cells &&
+            !tt_live_models_is_of_cells(scenario, model))
             return tt_experiment_wrong(self, message, "policy", why,
-                                       "policy %s works by cells, and model '%s' has no recurrent "
-                                       "step; its static steps are cells in the simulated world "
-                                       "only",
+                                       "policy %s works by cells, and model '%s' has none; its "
+                                       "static steps are cells in the other worlds only",
                                        scenario->policy, model->name);
         if (scenario->world == TT_WORLD_REAL && !model->source)
             return tt_experiment_wrong(self, message, "model", why,

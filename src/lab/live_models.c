@@ -62,8 +62,11 @@ static enum tt_err open_serving(struct tt_live_models *self, struct tt_message *
     return TT_OK;
 }
 
-bool tt_live_models_is_of_cells(const struct tt_scenario_model *model) {
+bool tt_live_models_is_of_cells(const struct tt_scenario *scenario,
+                                const struct tt_scenario_model *model) {
     if (model->tree != TT_TREE_NONE)
+        return true;
+    if (scenario->world == TT_WORLD_EMULATED && tt_domain_works_by_cells(scenario->policy))
         return true;
     for (int32_t s = 0; s < model->step_model.step_count; s++)
         if (model->steps[s].kind != TT_STEP_STATIC)
@@ -121,7 +124,7 @@ static enum tt_err new_emulated(const struct tt_scenario_model *model,
     return err ? tt_fail(err, why, "out of memory for model %s", model->name) : TT_OK;
 }
 
-/* S11, C2: a recurrent model, or one of trees, is one of cells, a type per step. The served
+/* S11, C2: with recurrent steps, or of trees, it is a model of cells, a type per step. The served
  * model's, also on failure further on. */
 static enum tt_err emulate_cells(const struct tt_live_models *self, int32_t m,
                                  struct tt_emulated_model_options *load, struct tt_message *why) {
@@ -145,6 +148,7 @@ static enum tt_err emulate_cells(const struct tt_live_models *self, int32_t m,
     load->signature = &cells->cells->signature;
     load->cells =
         (struct tt_emulated_cells_options){.cells = cells->cells,
+                                           .steps = steps,
                                            .slot_count = CELL_SLOTS,
                                            .task_ns = model->cell_rates.task_ns,
                                            .gather_row_ns = model->cell_rates.gather_row_ns};
@@ -164,7 +168,7 @@ static enum tt_err load_emulated(struct tt_live_models *self, int32_t m, struct 
     struct tt_engine_model *loaded;
     struct tt_profile *whole;
     enum tt_err err = new_emulated(model, &self->models[m], why);
-    if (!err && tt_live_models_is_of_cells(model))
+    if (!err && tt_live_models_is_of_cells(self->scenario, model))
         err = emulate_cells(self, m, &load, why);
     if (!err)
         err = tt_emulated_engine_load(self->engine, &load, &loaded, why);
@@ -208,7 +212,8 @@ static enum tt_err open_emulated(struct tt_live_models *self, struct tt_message 
                                                  .jitter_permille = s->jitter_permille,
                                                  .seed = s->seed,
                                                  .executor_count = self->executor_count,
-                                                 .queue_depth = self->policy.depth + 1,
+                                                 .queue_depth =
+                                                     tt_domain_depth(s->policy, s->depth) + 1,
                                                  .done = tt_serving_done,
                                                  .done_context = self->serving};
     enum tt_err err = tt_emulated_engine_open(&options, &self->engine, why);
@@ -227,14 +232,15 @@ static void say(void *context, enum tt_log_level level, const char *line) {
 }
 
 /* What the experiment says of the model takes the place of what its own files say. */
-static void adapt(struct tt_repository_model *entry, const struct tt_scenario_model *model) {
+static void adapt(struct tt_repository_model *entry, const struct tt_scenario *scenario,
+                  const struct tt_scenario_model *model) {
     const struct tt_step_model *steps = &model->step_model;
     struct tt_model_config *config = entry->config;
     if (steps->output_quantiles) /* L3 */
         memcpy(entry->settings->output_quantiles, steps->output_quantiles,
                sizeof(entry->settings->output_quantiles));
     entry->settings->slo_ns = steps->slo_ns == TT_NEVER ? 0 : steps->slo_ns;
-    if (!tt_live_models_is_of_cells(model))
+    if (!tt_live_models_is_of_cells(scenario, model))
         config->signature.max_batch = steps->max_batch;
     config->has_groups = false;
     config->batching =
@@ -318,7 +324,7 @@ static enum tt_err load_real(struct tt_live_models *self, int32_t m, struct tt_m
     if (err)
         return err;
     struct tt_repository_model *entry = &self->repositories[m]->models[0];
-    adapt(entry, model);
+    adapt(entry, s, model);
     err =
         tt_loader_load(self->loader, entry, entry->version_count - 1, NULL, &self->models[m], why);
     if (err)

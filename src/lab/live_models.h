@@ -31,8 +31,10 @@ struct tt_live_models {
     const struct tt_scenario_outputs *outputs;
 };
 
-/* Does it run as a model of cells? Those whose steps are walked more than once do. */
-bool tt_live_models_is_of_cells(const struct tt_scenario_model *model);
+/* Does it run as a model of cells? Those whose steps are walked more than once do, and, on emulated
+ * devices, all of them where the policy works by cells. */
+bool tt_live_models_is_of_cells(const struct tt_scenario *scenario,
+                                const struct tt_scenario_model *model);
 /* Errors: what a policy says of its options, what a model cannot do, those of loading. `outputs`
  * hears lines for people; `stop` (may be NULL) ends it with CANCELLED between two models. */
 TT_MUST_CHECK enum tt_err tt_live_models_open(struct tt_live_models *self,

@@ -313,10 +313,13 @@ static void wake(void *context) {
 /* What the file says of devices that only a simulated one does. */
 static void note_left_out(const struct tt_scenario *s, struct tt_live_figures *figures) {
     bool copies = false, pool = false, bytes = false, decodes = false, rates = false;
+    bool cells = false; /* with bytes */
     for (int32_t m = 0; m < s->model_count; m++) {
         decodes |= s->models[m].step_model.output_quantiles != NULL;
         rates |= s->models[m].cell_rates.task_ns > 0 || s->models[m].cell_rates.gather_row_ns > 0;
-        bytes |= s->models[m].input_bytes > 0 || s->models[m].output_bytes > 0;
+        bool has_bytes = s->models[m].input_bytes > 0 || s->models[m].output_bytes > 0;
+        bytes |= has_bytes;
+        cells |= has_bytes && tt_live_models_is_of_cells(s, &s->models[m]);
     }
     for (int32_t d = 0; d < s->device_count; d++) {
         const struct tt_sim_device *device = &s->devices[d];
@@ -327,7 +330,7 @@ static void note_left_out(const struct tt_scenario *s, struct tt_live_figures *f
     bool real = s->world == TT_WORLD_REAL;
     add_left_out(figures, real && s->jitter_permille > 0, "jitter");
     add_left_out(figures, real && s->abort_ns > 0, "abort_ms");
-    add_left_out(figures, real && copies && bytes, "copies");
+    add_left_out(figures, copies && (cells || (real && bytes)), "copies");
     add_left_out(figures, real && decodes, "lengths of outputs");
     add_left_out(figures, real && rates, "cell_task_us");
     add_left_out(figures, pool, "pool_slots");

@@ -27,11 +27,13 @@ static struct tt_live_request *live_of(const struct tt_request *request) {
 static void tell_end(struct tt_live_watch *self, int64_t at, struct tt_live_request *request,
                      enum tt_ending ending, enum tt_drop_reason reason) {
     request->ended = true;
+    /* A turn may have begun a little before what it heard of happened. */
+    int64_t not_before_at = tt_instant_max(request->arrival.at, request->last_ended_at);
     struct tt_sim_ending end = {.number = request->number,
                                 .arrived_at = request->arrival.at,
                                 .deadline_at = request->arrival.deadline_at,
                                 .started_at = request->started_at,
-                                .ended_at = tt_instant_max(at, request->last_ended_at),
+                                .ended_at = tt_instant_max(at, not_before_at),
                                 .model = request->arrival.model,
                                 .ending = ending,
                                 .reason = reason};
@@ -74,35 +76,6 @@ static bool copy_task(struct tt_live_watch *self, const struct tt_task *task) {
     return self->task.count > 0;
 }
 
-/* So often in a row, each as long as the others. */
-static void tell_step(struct tt_live_watch *self, int32_t step, int32_t rounds, int64_t from_at,
-                      int64_t to_at) {
-    bool aborted = self->task.outcome == TT_OUTCOME_ABORTED;
-    for (int32_t r = 0; r < rounds; r++) {
-        int64_t begin_at = from_at + (to_at - from_at) * r / rounds;
-        int64_t end_at = from_at + (to_at - from_at) * (r + 1) / rounds;
-        self->sink->step_started(self->sink->context, begin_at - self->epoch_at, &self->task, step,
-                                 self->numbers);
-        self->sink->step_ended(self->sink->context, end_at - self->epoch_at, &self->task,
-                               aborted ? -1 : step);
-    }
-}
-
-static void tell_steps(struct tt_live_watch *self, const struct tt_task *task) {
-    int64_t from_at = task->started_at;
-    if (task->outcome == TT_OUTCOME_ABORTED) {
-        tell_step(self, task->first_step, 1, from_at, task->ended_at);
-        return;
-    }
-    for (int32_t step = task->first_step; step <= task->last_step_done; step++) {
-        int64_t to_at = tt_domain_step_ended_at(task, step);
-        if (step == task->last_step_done || to_at > task->ended_at || to_at < from_at)
-            to_at = step == task->last_step_done ? task->ended_at : from_at;
-        tell_step(self, step, tt_domain_step_rounds(task, step), from_at, to_at);
-        from_at = to_at;
-    }
-}
-
 /* More rows than the step takes at once run one such batch after the other (C7). */
 static int64_t step_ns(const struct tt_profile *profile, int32_t rows, int32_t length) {
     int64_t full = rows / profile->max_batch, sum_ns = 0;
@@ -111,20 +84,105 @@ static int64_t step_ns(const struct tt_profile *profile, int32_t rows, int32_t l
     return sum_ns + tt_profile_latency(profile, rows % profile->max_batch, length);
 }
 
-static int64_t predicted_ns(const struct tt_live_watch *self, const struct tt_task *task) {
-    const struct tt_step_model *model = self->mechanism->models[task->model];
+/* What of a task is measured as one: a step, `count` times; or so many steps of a recurrent block,
+ * one after the other and around, from `step` on. */
+struct part {
+    int32_t step, count;
+    struct tt_step_block block;
+    int64_t ended_at; /* as it was measured */
+};
+
+static int32_t part_step(const struct part *part, int32_t i) {
+    int32_t around = part->block.last - part->block.first + 1;
+    return part->block.first + (part->step - part->block.first + i) % around;
+}
+
+/* The one that begins with `step`. A step outside of any block, as a sequence's in a policy's eyes
+ * may be, is its own. False: there is none behind the last one. */
+static bool find_part(const struct tt_live_watch *self, const struct tt_task *task, int32_t step,
+                      struct part *out_part) {
+    if (step > task->last_step_done && step > task->first_step)
+        return false;
+    struct tt_step_block block = tt_step_block_of(self->mechanism->models[task->model], step);
+    if (block.first < 0)
+        block = (struct tt_step_block){.first = step, .last = step};
+    *out_part = (struct part){.step = step,
+                              .count = tt_domain_step_rounds(task, step),
+                              .block = block,
+                              .ended_at = tt_domain_step_ended_at(task, step)};
+    return true;
+}
+
+static int64_t part_step_ns(const struct tt_live_watch *self, const struct tt_task *task,
+                            const struct part *part, int32_t i, int32_t length) {
+    const struct tt_step *steps = self->mechanism->models[task->model]->steps;
+    return step_ns(steps[part_step(part, i)].profile, task->rows, length);
+}
+
+static int32_t longest_of(const struct tt_task *task) {
     int32_t length = task->length;
     for (int32_t i = 0; i < task->count; i++)
         length = length > task->items[i].request->length ? length : task->items[i].request->length;
+    return length;
+}
+
+static int64_t predicted_ns(const struct tt_live_watch *self, const struct tt_task *task) {
+    const struct tt_step_model *model = self->mechanism->models[task->model];
+    int32_t length = longest_of(task);
     bool whole = task->first_step == 0 && task->last_step_done == model->step_count - 1 &&
                  !task->items[0].subgraph && model->steps[0].kind == TT_STEP_STATIC;
     int64_t sum_ns = 0;
-    for (int32_t step = task->first_step; step <= task->last_step_done; step++) {
-        int32_t rounds = tt_domain_step_rounds(task, step);
-        sum_ns += step_ns(model->steps[step].profile, task->rows, length) * rounds;
-        whole = whole && rounds == 1;
+    struct part part;
+    for (int32_t step = task->first_step; find_part(self, task, step, &part);
+         step = part.block.last + 1) {
+        for (int32_t i = 0; i < part.count; i++)
+            sum_ns += part_step_ns(self, task, &part, i, length);
+        whole = whole && part.count == 1;
     }
     return whole ? tt_profile_latency(model->whole, task->rows, length) : sum_ns;
+}
+
+static void tell_step(struct tt_live_watch *self, int32_t step, int64_t from_at, int64_t to_at) {
+    bool aborted = self->task.outcome == TT_OUTCOME_ABORTED;
+    self->sink->step_started(self->sink->context, from_at - self->epoch_at, &self->task, step,
+                             self->numbers);
+    self->sink->step_ended(self->sink->context, to_at - self->epoch_at, &self->task,
+                           aborted ? -1 : step);
+}
+
+/* Its steps share the time as their profiles have it. */
+static void tell_part(struct tt_live_watch *self, const struct tt_task *task,
+                      const struct part *part, int64_t from_at, int64_t to_at) {
+    int32_t length = longest_of(task);
+    int64_t all_ns = 0, behind_ns = 0, begin_at = from_at;
+    for (int32_t i = 0; i < part->count; i++)
+        all_ns += part_step_ns(self, task, part, i, length);
+    for (int32_t i = 0; i < part->count; i++) {
+        behind_ns += part_step_ns(self, task, part, i, length);
+        __int128 share_ns = (__int128)(to_at - from_at) * behind_ns;
+        int64_t end_at = from_at + (int64_t)(share_ns / (all_ns > 0 ? all_ns : 1));
+        tell_step(self, part_step(part, i), begin_at, end_at);
+        begin_at = end_at;
+    }
+}
+
+static void tell_steps(struct tt_live_watch *self, const struct tt_task *task) {
+    int64_t from_at = task->started_at;
+    if (task->outcome == TT_OUTCOME_ABORTED) {
+        tell_step(self, task->first_step, from_at, task->ended_at);
+        return;
+    }
+    struct part part, next;
+    bool more = find_part(self, task, task->first_step, &part);
+    while (more) {
+        more = find_part(self, task, part.block.last + 1, &next);
+        int64_t to_at = more ? part.ended_at : task->ended_at;
+        if (to_at > task->ended_at || to_at < from_at)
+            to_at = from_at;
+        tell_part(self, task, &part, from_at, to_at);
+        from_at = to_at;
+        part = next;
+    }
 }
 
 static void measure_task(struct tt_live_watch *self, const struct tt_task *task) {

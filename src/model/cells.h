@@ -62,7 +62,8 @@ struct tt_cell_type {
     int32_t state_count, read_count;
     struct tt_cell_state states[TT_CELLS_MAX_STATES];
     struct tt_cell_read reads[TT_MAX_TENSORS];
-    int32_t emit; /* of the type's outputs; -1: nothing */
+    int32_t emit;           /* of the type's outputs; -1: nothing */
+    enum tt_step_kind kind; /* STEPS: how often it runs */
     /* Per output of the request: which of the type's outputs it is. -1 in [0]: no cell of this type
      * can be the last of a request. */
     int32_t answers[TT_MAX_TENSORS];
@@ -74,6 +75,7 @@ enum tt_unfold_kind {
     TT_UNFOLD_SEQ2SEQ, /* types: encoder, decoder. Answers what the decoder emits */
     TT_UNFOLD_TREE,    /* types: leaf, inner node. A cell per node */
     TT_UNFOLD_PLUGIN,  /* as a shared object says */
+    TT_UNFOLD_STEPS,   /* types: those of a step model. Without files only (tt_cells_new_plain) */
 };
 
 struct tt_unfold_plugin;
@@ -105,15 +107,17 @@ TT_MUST_CHECK enum tt_err tt_cells_open(const struct tt_model_settings *settings
                                         struct tt_cells **out_cells, struct tt_findings *findings);
 void tt_cells_close(struct tt_cells *take_cells);
 /* Cells without files, for devices that take their time and compute nothing (engine/emulated.h): a
- * chain of one type, or the chains of an encoder and a decoder. A request is one input `lengths`,
- * INT32 [1, n]: an element per cell of the first chain, each of which says how many cells the
- * second one will turn out to have. Its end is <eos>, as that of a real decoder. Or a binary tree
- * of leaves and inner nodes: its inputs are `left` and `right`, INT64 [1, nodes]. */
+ * type per step of a step model. Requests walk its steps: a static one is a cell, a recurrent block
+ * one of several steps that is repeated. A request is one input `lengths`, INT32 [1, n]: an element
+ * per round of encoders, each of which says how many rounds decoders will turn out to make. Their
+ * end is <eos>, as that of a real decoder. Or a binary tree of leaves and inner nodes: its inputs
+ * are `left` and `right`, INT64 [1, nodes]. */
 struct tt_cells_plain {
     int32_t step_count; /* a type each */
     const struct tt_step *steps;
     bool is_tree;
-    int32_t max_length, max_output;
+    int32_t max_length;
+    int32_t max_output; /* rounds of decoders */
 };
 /* The strings are copied. Errors: NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_cells_new_plain(const struct tt_cells_plain *plain,

@@ -5,19 +5,17 @@
 
 static void fill_type(struct tt_cell_type *type, const struct tt_cells_plain *plain, int32_t t) {
     const struct tt_step *step = &plain->steps[t];
-    bool decodes = step->kind == TT_STEP_DECODER;
+    type->kind = step->kind;
     type->max_batch = step->profile->max_batch;
     type->min_batch = step->min_rows > 1 ? step->min_rows : 1;
     type->arity = plain->is_tree ? 2 * t : 1;
-    type->readable = decodes || plain->is_tree ? 3 : 1; /* its own kind's states, and the first's */
-    type->emit = decodes ? 0 : -1;
+    type->emit = step->kind == TT_STEP_DECODER ? 0 : -1;
 }
 
-static void present_chains(struct tt_cells *self, const struct tt_cells_plain *plain) {
-    bool decodes = plain->step_count == 2;
-    self->kind = decodes ? TT_UNFOLD_SEQ2SEQ : TT_UNFOLD_CHAIN;
-    self->threshold = self->max_output = decodes ? plain->max_output : 0;
-    self->eos_count = decodes ? 1 : 0;
+static void present_steps(struct tt_cells *self, const struct tt_cells_plain *plain) {
+    self->kind = TT_UNFOLD_STEPS;
+    self->max_output = plain->max_output > 1 ? plain->max_output : 1;
+    self->eos_count = 1;
     self->signature.input_count = 1;
     self->signature.inputs[0] = (struct tt_tensor_spec){"lengths", TT_DTYPE_INT32, {2, {-1, -1}}};
 }
@@ -35,7 +33,8 @@ static void present_tree(struct tt_cells *self) {
 }
 
 enum tt_err tt_cells_new_plain(const struct tt_cells_plain *plain, struct tt_cells **out_cells) {
-    tt_assert(plain->step_count == 1 || plain->step_count == 2);
+    tt_assert(plain->step_count >= 1);
+    tt_assert(!plain->is_tree || plain->step_count == 2);
     struct tt_cells *self = calloc(1, sizeof(*self));
     if (!self)
         return TT_ERR_NO_MEMORY;
@@ -45,7 +44,7 @@ enum tt_err tt_cells_new_plain(const struct tt_cells_plain *plain, struct tt_cel
     if (plain->is_tree)
         present_tree(self);
     else
-        present_chains(self, plain);
+        present_steps(self, plain);
     self->types = calloc((size_t)plain->step_count, sizeof(*self->types));
     for (; self->types && self->type_count < plain->step_count; self->type_count++) {
         struct tt_cell_type *type = &self->types[self->type_count];

@@ -149,6 +149,52 @@ static enum tt_err unfold_seq2seq(const struct tt_cells *cells, int32_t length,
     return TT_OK;
 }
 
+/* ---- steps ---- */
+
+/* The types from `first` on that are walked as one: a recurrent block, or a static one alone. */
+static int32_t last_of_block(const struct tt_cells *cells, int32_t first) {
+    enum tt_step_kind kind = cells->types[first].kind;
+    int32_t last = first;
+    while (kind != TT_STEP_STATIC && last + 1 < cells->type_count &&
+           cells->types[last + 1].kind == kind)
+        last++;
+    return last;
+}
+
+static int32_t rounds_of(const struct tt_cells *cells, int32_t type, int32_t length) {
+    switch (cells->types[type].kind) {
+    case TT_STEP_STATIC: return 1;
+    case TT_STEP_ENCODER: return length;
+    case TT_STEP_DECODER: return cells->max_output;
+    }
+    return 1;
+}
+
+static enum tt_err unfold_steps(const struct tt_cells *cells, int32_t length,
+                                struct tt_unfolded **out_unfolded, struct tt_message *why) {
+    int32_t count = 0, *sources = NULL;
+    for (int32_t type = 0; type < cells->type_count; type = last_of_block(cells, type) + 1)
+        count++;
+    struct tt_unfolded *self = tt_unfolded_new(count, count, &sources, why);
+    if (!self)
+        return TT_ERR_NO_MEMORY;
+    for (int32_t s = 0, type = 0; s < count; s++) {
+        int32_t last = last_of_block(cells, type), rounds = rounds_of(cells, type, length);
+        sources[s] = s - 1;
+        self->specs[s] = (struct tt_cell_spec){
+            .first_step = type,
+            .last_step = last,
+            .repeat = rounds,
+            .open_ended = cells->types[type].kind == TT_STEP_DECODER && rounds > 1,
+            .source_count = s > 0,
+            .sources = &sources[s]};
+        type = last + 1;
+    }
+    self->answer_spec = count - 1;
+    *out_unfolded = self;
+    return TT_OK;
+}
+
 enum tt_err tt_unfold_new(const struct tt_cells *cells, const struct tt_unfold_tensor *tensors,
                           struct tt_unfolded **out_unfolded, struct tt_message *why) {
     int32_t length = 0;
@@ -160,6 +206,7 @@ enum tt_err tt_unfold_new(const struct tt_cells *cells, const struct tt_unfold_t
     case TT_UNFOLD_CHAIN: err = unfold_chain(cells, length, &self, why); break;
     case TT_UNFOLD_SEQ2SEQ: err = unfold_seq2seq(cells, length, &self, why); break;
     case TT_UNFOLD_TREE: err = tt_unfold_as_tree(cells, tensors, length, &self, why); break;
+    case TT_UNFOLD_STEPS: err = unfold_steps(cells, length, &self, why); break;
     case TT_UNFOLD_PLUGIN: err = tt_unfold_plugin_run(cells, tensors, length, &self, why); break;
     }
     if (!err)

@@ -4,7 +4,8 @@
  * which read which) and what whoever runs the cells wants (which element of the tensors each cell
  * reads, which cell is the last). How, says the model: a chain has one cell per element; a sequence
  * to sequence model a chain of encoders and, behind it, an open-ended chain of decoders; a tree a
- * cell per node; and a plug-in does what it likes, within the same limits.
+ * cell per node; steps (without files) what they are in the simulator; and a plug-in does what it
+ * likes, within the same limits.
  *
  * This is where hostile requests are turned away: what comes out is within the model's limits, has
  * no cycles, and reads no token that the vocabulary does not have. Every error but
@@ -39,7 +40,7 @@ static inline int32_t tt_unfold_elements_at(const struct tt_unfold_elements *sel
 
 struct tt_unfolded {
     int32_t spec_count;
-    struct tt_cell_spec *specs;          /* first_step = last_step = the cell's type */
+    struct tt_cell_spec *specs; /* the cell's type is first_step; of STEPS up to last_step */
     struct tt_unfold_elements *elements; /* [spec_count] */
     int32_t answer_spec;   /* what its last cell gives, or all of its cells emit, is the answer */
     int32_t input_length;  /* elements */

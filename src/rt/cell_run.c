@@ -34,7 +34,8 @@ static void fill(struct tt_cell_run *self, const struct tt_tensor_view *inputs, 
             (struct tt_cell_run_spec){.slot = -1, .end = -1, .elements = unfolded->elements[s]};
     for (int32_t s = 0; s < unfolded->spec_count; s++) {
         const struct tt_cell_spec *spec = &unfolded->specs[s];
-        self->repeats[spec->first_step] = spec->repeat;
+        for (int32_t step = spec->first_step; step <= spec->last_step; step++)
+            self->repeats[step] = spec->repeat;
         for (int32_t q = 0; q < spec->source_count; q++)
             self->specs[spec->sources[q]].readers++;
     }
@@ -121,8 +122,10 @@ bool tt_cell_run_reserve(struct tt_cell_run *self, int32_t most_tasks) {
         count += most_slots(repeat, most_tasks);
         longest = repeat > longest ? repeat : longest;
     }
-    /* A decoder begins when its encoder has nothing in flight, and reads where that ended. */
-    if (self->model->cells->cells->kind == TT_UNFOLD_SEQ2SEQ && specs > 1)
+    /* What stands in a row begins when the one before has nothing in flight, and reads where that
+     * ended. */
+    enum tt_unfold_kind kind = self->model->cells->cells->kind;
+    if ((kind == TT_UNFOLD_SEQ2SEQ || kind == TT_UNFOLD_STEPS) && specs > 1)
         count = (longest < most_tasks ? longest : most_tasks) + 1;
     if (!self->graph)
         count = (int32_t)TT_COUNT(((struct tt_engine_sequence *)NULL)->slots);

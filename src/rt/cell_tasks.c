@@ -200,20 +200,19 @@ static void finish_sequence(struct tt_served_model *model, struct tt_task_item *
     struct tt_cell_run *run = sequence->user;
     int32_t step = engine_task->last_step_done;
     if (engine_task->outcome != TT_ENGINE_ABORTED) {
-        bool is_last = step == model->step_model.step_count - 1;
         if (run->started_at == 0)
             run->started_at = engine_task->started_at;
         run->computed_at = engine_task->finished_at;
         run->emitted = run->answer.count;
         run->state = sequence->state;
-        if (sequence->err || (sequence->through && is_last)) {
+        item->round = sequence->round;
+        if (sequence->err || sequence->next_step == model->step_model.step_count) {
             item->round = run->emitted; /* how long it became, for who records it */
             answer_sequence(model, item, sequence);
             run->state = -1;
-        } else if (!sequence->through) { /* another round of the chain (core/walk.h) */
+        } else if (sequence->next_step != step + 1) { /* another round (core/walk.h) */
             item->fate = TT_FATE_JUMPS;
-            item->jump = step;
-            item->round = sequence->round;
+            item->jump = sequence->next_step;
         }
     }
     for (int32_t k = 0; k < SEQUENCE_SLOTS; k++)
@@ -224,8 +223,10 @@ static void finish_sequence(struct tt_served_model *model, struct tt_task_item *
 /* Each task is a batch, of its members; its cells by type. */
 static void count(struct tt_model_stats *stats, const struct tt_task *task,
                   const struct tt_engine_task *engine_task) {
-    struct tt_cell_stats *cells = &stats->cells[task->first_step];
     tt_model_stats_count_batch(stats, task->rows, engine_task);
+    if (task->first_step >= TT_STATS_MAX_CELLS)
+        return; /* none that is served has so many types */
+    struct tt_cell_stats *cells = &stats->cells[task->first_step];
     tt_counter_add(&cells->tasks, 1);
     tt_counter_add(&cells->cells, engine_task->cell_count);
     tt_counter_add(&cells->gathered_bytes, engine_task->gathered_bytes);

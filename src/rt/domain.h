@@ -118,7 +118,8 @@ int64_t tt_domain_hand_over(struct tt_list *decided, int64_t spent_ns);
 /* For observers of TT_EVENT_FINISHED: when step `step` (first_step .. last_step_done) of the task
  * ended; TT_NEVER: it is not known. */
 int64_t tt_domain_step_ended_at(const struct tt_task *task, int32_t step);
-/* And how often it ran by then: the rounds of sequences, 1 of anything else. */
+/* And how often it ran by then: the rounds of sequences, 1 of anything else. Of a recurrent block
+ * of several steps as engine.h has it. */
 int32_t tt_domain_step_rounds(const struct tt_task *task, int32_t step);
 /* The request behind one that an observer hears of; NULL: its end was told, and cells of it are
  * still coming back. */
