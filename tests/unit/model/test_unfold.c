@@ -402,6 +402,54 @@ static void test_three_children(void **state) {
     tt_cells_close(cells);
 }
 
+/* Without files: a cell per static step, one of all its steps per recurrent block; or a tree. */
+static void test_plain(void **state) {
+    (void)state;
+    struct tt_message why;
+    struct tt_profile *profile;
+    assert_int_equal(tt_profile_new_linear(1, 1, 8, &profile, &why), TT_OK);
+    static const enum tt_step_kind kinds[] = {TT_STEP_STATIC,  TT_STEP_ENCODER, TT_STEP_ENCODER,
+                                              TT_STEP_STATIC,  TT_STEP_STATIC,  TT_STEP_DECODER,
+                                              TT_STEP_DECODER, TT_STEP_STATIC};
+    struct tt_step steps[TT_COUNT(kinds)];
+    for (size_t s = 0; s < TT_COUNT(kinds); s++)
+        steps[s] = (struct tt_step){.name = "step", .profile = profile, .kind = kinds[s]};
+    struct tt_cells_plain plain = {
+        .step_count = TT_COUNT(kinds), .steps = steps, .max_length = 100, .max_output = 7};
+    struct tt_cells *cells;
+    assert_int_equal(tt_cells_new_plain(&plain, &cells), TT_OK);
+    const int32_t lengths[] = {2, 2, 2};
+    struct tt_unfold_tensor said = {.bytes = lengths, .shape = {.rank = 2, .dims = {1, 3}}};
+    struct tt_unfolded *unfolded = unfold(cells, &said);
+    static const int32_t expected[][3] = {{0, 0, 1}, {1, 2, 3}, {3, 3, 1},
+                                          {4, 4, 1}, {5, 6, 7}, {7, 7, 1}};
+    assert_int_equal(unfolded->spec_count, TT_COUNT(expected));
+    for (int32_t s = 0; s < unfolded->spec_count; s++) {
+        const struct tt_cell_spec *spec = &unfolded->specs[s];
+        assert_int_equal(spec->first_step, expected[s][0]);
+        assert_int_equal(spec->last_step, expected[s][1]);
+        assert_int_equal(spec->repeat, expected[s][2]);
+        assert_int_equal(spec->open_ended, kinds[spec->first_step] == TT_STEP_DECODER);
+        assert_int_equal(spec->source_count, s > 0);
+        assert_true(s == 0 || spec->sources[0] == s - 1);
+    }
+    assert_int_equal(unfolded->answer_spec, 5);
+    check_graph(cells, unfolded, 14);
+    tt_unfold_free(unfolded);
+    tt_cells_close(cells);
+    plain = (struct tt_cells_plain){
+        .step_count = 2, .steps = steps, .is_tree = true, .max_length = 100};
+    steps[1].kind = TT_STEP_STATIC;
+    assert_int_equal(tt_cells_new_plain(&plain, &cells), TT_OK);
+    const int64_t left[] = {-1, -1, 0}, right[] = {-1, -1, 1};
+    unfolded = unfold(cells, (struct tt_unfold_tensor[]){row(left, 3), row(right, 3)});
+    assert_int_equal(unfolded->answer_spec, 2);
+    check_graph(cells, unfolded, 3);
+    tt_unfold_free(unfolded);
+    tt_cells_close(cells);
+    tt_profile_free(profile);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_chain, make_cell_home, remove_cell_home),
@@ -415,6 +463,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_random_trees, make_cell_home, remove_cell_home),
         cmocka_unit_test_setup_teardown(test_a_deep_tree, make_cell_home, remove_cell_home),
         cmocka_unit_test_setup_teardown(test_three_children, make_cell_home, remove_cell_home),
+        cmocka_unit_test(test_plain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
