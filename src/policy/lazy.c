@@ -175,12 +175,11 @@ static void run_top(struct tt_policy *self, struct tt_mechanism *actions, int32_
     tt_lazy_slack_started(stack, &lane->run);
 }
 
-/* How often to look for somebody to let in: first whose model is on top, then others. */
-static int32_t turns(const struct tt_policy *self, const struct lane *lane) {
+/* Does anybody wait of another model than the top entry's? */
+static bool others_wait(const struct tt_policy *self, const struct lane *lane) {
     const struct tt_heap *heads = &self->queues.heads;
-    if (heads->count != 1 || lane->stack.depth == 0)
-        return heads->count > 0 ? 2 : 0;
-    return heads->entries[0].id == tt_lazy_stack_top(&lane->stack)->model ? 1 : 2;
+    const struct tt_lazy_entry *top = tt_lazy_stack_top(&lane->stack);
+    return top && (heads->count > 1 || (heads->count == 1 && heads->entries[0].id != top->model));
 }
 
 /* The top entry has just begun to run, and a moment ago, at its boundary, the sums did not allow
@@ -205,7 +204,7 @@ static void begin(struct tt_policy *self, struct tt_mechanism *actions, int32_t 
     struct tt_lazy_group groups[2]; /* by turns */
     const struct tt_request *shut = NULL;
     merge(self, lane);
-    for (int32_t turn = 0; turn < turns(self, lane); turn++) {
+    for (int32_t turn = 0; turn < 2 && (turn == 0 || others_wait(self, lane)); turn++) {
         const struct tt_request *head = tt_lazy_door_candidate(&self->door, &lane->stack, turn);
         if (!head)
             continue;
@@ -254,7 +253,7 @@ static void look(struct tt_policy *self, struct tt_mechanism *actions, int32_t e
     const struct tt_lazy_entry *top = tt_lazy_stack_top(&lane->stack);
     if (self->yielding > 0 || !can_stop(self, top))
         return;
-    for (int32_t turn = 0, count = turns(self, lane); turn < count; turn++) {
+    for (int32_t turn = 0; turn < 2 && (turn == 0 || others_wait(self, lane)); turn++) {
         const struct tt_request *head = tt_lazy_door_candidate(&self->door, &lane->stack, turn);
         if (!head || !opens(self, lane, head, turn == 0, now))
             continue;

@@ -2,22 +2,8 @@
 
 #include "base/instant.h"
 
-static struct tt_lazy_veto nobody(void) {
+static inline struct tt_lazy_veto nobody(void) {
     return (struct tt_lazy_veto){.key = TT_NEVER, .until_at = TT_NEVER};
-}
-
-/* The vote of a request with this key (not TT_NEVER) that needs `alone_ns` by itself and has stood
- * still since `as_of` (TT_NEVER: it still does). */
-static struct tt_lazy_veto vote(const struct tt_lazy_slack *self, const struct tt_request *request,
-                                int64_t key, int64_t alone_ns, int64_t as_of, int64_t now) {
-    int64_t latest_at = request->deadline_at - alone_ns; /* to go on, and be in time */
-    struct tt_lazy_veto veto = {.key = key, .until_at = TT_NEVER};
-    if (self->all_vote)
-        return veto;
-    if (as_of != TT_NEVER)
-        return as_of > latest_at ? nobody() : veto;
-    veto.until_at = latest_at + 1;
-    return now > latest_at ? nobody() : veto;
 }
 
 static inline struct tt_lazy_veto first_of(struct tt_lazy_veto a, struct tt_lazy_veto b) {
@@ -34,8 +20,19 @@ void tt_lazy_slack_grow(const struct tt_lazy_slack *self, struct tt_lazy_group *
         group->place.round = request->round;
     group->alone_ns += alone_ns;
     int64_t key = tt_lazy_slack_key(self, request, now);
-    if (key < group->veto.key)
-        group->veto = first_of(group->veto, vote(self, request, key, alone_ns, TT_NEVER, now));
+    int64_t latest_at = request->deadline_at - alone_ns; /* to go on, and be in time */
+    if (key < group->veto.key && (self->all_vote || now <= latest_at)) {
+        group->veto.key = key;
+        group->veto.until_at = self->all_vote ? TT_NEVER : latest_at + 1;
+    }
+}
+
+/* Where each member is one row and lengths do not matter but as elements: the sums for each of them
+ * at `step`. Else NULL. */
+static inline const struct tt_lazy_sum *uniform(const struct tt_lazy_times *times,
+                                                const struct tt_lazy_entry *entry, int32_t step) {
+    bool same = entry->rows == entry->count && times->one_length;
+    return same ? tt_lazy_times_at(times, 1, 0, step) : NULL;
 }
 
 /* Rounds of the block in which the entry stands that its members have before them, behind the one
@@ -53,15 +50,14 @@ static int64_t more_rounds(const struct tt_lazy_times *times, const struct tt_la
 }
 
 /* What the entry's members need by themselves from `step` on, in all: the one at which they stand,
- * or (`fresh`) one that they will come by for the first time. Where each is one row and lengths do
- * not matter but as rounds, sums of elements and rounds are all that it takes. */
+ * or (`fresh`) one that they will come by for the first time. */
 static int64_t sum_from(const struct tt_lazy_slack *self, const struct tt_lazy_stack *stack,
                         const struct tt_lazy_entry *entry, int32_t step, bool fresh) {
     const struct tt_lazy_times *times = &self->times[entry->model];
     const struct tt_lazy_member *members = &stack->members[entry->first];
     int64_t sum_ns = 0;
-    if (entry->rows == entry->count && times->one_length) {
-        const struct tt_lazy_sum *at = tt_lazy_times_at(times, 1, 0, step);
+    const struct tt_lazy_sum *at = uniform(times, entry, step);
+    if (at) {
         sum_ns = entry->count * at->fixed_ns + entry->elements * at->per_input_ns;
         if (at->round_ns == 0)
             return sum_ns;
@@ -79,21 +75,30 @@ static int64_t sum_from(const struct tt_lazy_slack *self, const struct tt_lazy_s
     return sum_ns;
 }
 
-/* The first of the entry's members that may refuse. */
+/* The first of the entry's members that may refuse. They have stood still since `as_of` (TT_NEVER:
+ * they still do). */
 static struct tt_lazy_veto votes(const struct tt_lazy_slack *self,
                                  const struct tt_lazy_stack *stack,
                                  const struct tt_lazy_entry *entry, int64_t as_of, int64_t now) {
+    const struct tt_lazy_times *times = &self->times[entry->model];
     const struct tt_lazy_member *members = &stack->members[entry->first];
-    struct tt_lazy_veto first = nobody();
+    const struct tt_lazy_sum *at = uniform(times, entry, entry->place.step);
+    int64_t lost_before = self->all_vote ? INT64_MIN : as_of != TT_NEVER ? as_of : now;
+    int64_t key = TT_NEVER, latest_at = TT_NEVER;
     for (int32_t i = 0, count = entry->count; i < count; i++) {
-        int64_t key = members[i].key;
-        if (key >= first.key)
+        if (members[i].key >= key)
             continue;
         const struct tt_request *request = members[i].request;
-        first = first_of(first,
-                         vote(self, request, key, tt_lazy_slack_alone(self, request), as_of, now));
+        int64_t alone_ns = at ? tt_lazy_sum_rest(times, at, entry->place.step, request->length,
+                                                 request->round)
+                              : tt_lazy_slack_alone(self, request);
+        if (request->deadline_at - alone_ns < lost_before)
+            continue;
+        key = members[i].key;
+        latest_at = request->deadline_at - alone_ns;
     }
-    return first;
+    bool lapses = key != TT_NEVER && !self->all_vote && as_of == TT_NEVER;
+    return (struct tt_lazy_veto){.key = key, .until_at = lapses ? latest_at + 1 : TT_NEVER};
 }
 
 /* The entry's totals: its own, and those of the one below. */

@@ -101,41 +101,45 @@ static int32_t longest(const struct tt_lazy_member *members, int32_t count) {
     return length;
 }
 
-/* The entry, topmost, of those of its members who stand at one step: at the first one's. Who has
- * left goes; the others are in `scratch` then. Returns how many. Mostly nobody has moved away, so
- * who stays is not counted anew. */
+/* The entry, topmost, of those of its members who stand at one step: at that of the first who is
+ * still here. Who has left goes; the others are in `scratch` then. Returns how many. Mostly nearly
+ * all stay: they are looked at for where they stand, and moved and counted as a whole. */
 static int32_t sift(struct tt_lazy_stack *self, struct tt_lazy_entry *top) {
     struct tt_lazy_member *members = &self->members[top->first];
-    int32_t step = members[0].request->step, round = INT32_MAX, count = top->count, i = 0;
-    for (; i < count; i++) {
-        const struct tt_request *request = members[i].request;
-        if (request->state != TT_REQUEST_QUEUED || request->step != step)
-            break;
-        round = request->round < round ? request->round : round;
-    }
-    int32_t staying = i, others = 0, length = top->length;
-    for (; i < count; i++) {
-        const struct tt_lazy_member member = members[i];
-        const struct tt_request *request = member.request;
-        bool stays = request->state == TT_REQUEST_QUEUED;
-        if (stays && staying == 0)
-            step = request->step;
-        if (stays && request->step == step) {
+    int32_t step = -1, round = INT32_MAX, count = top->count, staying = 0, others = 0;
+    bool longest_left = false;
+    for (int32_t i = 0; i < count; i++) {
+        int32_t from = i;
+        for (; i < count; i++) {
+            const struct tt_request *request = members[i].request;
+            if (request->state != TT_REQUEST_QUEUED || request->step != step)
+                break;
             round = request->round < round ? request->round : round;
-            members[staying++] = member;
+        }
+        if (staying < from && from < i)
+            memmove(&members[staying], &members[from], (size_t)(i - from) * sizeof(*members));
+        staying += i - from;
+        if (i == count)
+            break;
+        const struct tt_request *request = members[i].request;
+        bool here = request->state == TT_REQUEST_QUEUED;
+        if (here && step < 0) {
+            step = request->step;
+            i--; /* now look again */
             continue;
         }
         top->rows -= request->rows;
         top->elements -= tt_lazy_elements(request->length);
-        top->full_ns -= member.full_ns;
-        length = request->length == top->length ? 0 : length;
-        if (stays)
-            self->scratch[others++] = member;
+        top->full_ns -= members[i].full_ns;
+        longest_left = longest_left || request->length == top->length;
+        if (here)
+            self->scratch[others++] = members[i];
         else
             self->rows_of_model[top->model] -= request->rows;
     }
     top->count = staying;
-    top->length = length > 0 ? length : longest(members, staying);
+    if (longest_left)
+        top->length = longest(members, staying);
     top->place = (struct tt_lazy_place){.step = step, .round = round};
     top->timed = false;
     self->count = top->first + staying;

@@ -78,12 +78,18 @@ static inline int64_t tt_lazy_times_rounds(const struct tt_lazy_times *self, int
     return kind == TT_STEP_DECODER ? tt_lazy_times_left(self, round)
                                    : tt_lazy_elements(length - round);
 }
+/* From `step`, where the sums are those of _at, with so many rounds behind, to the end. */
+static inline int64_t tt_lazy_sum_rest(const struct tt_lazy_times *self,
+                                       const struct tt_lazy_sum *at, int32_t step, int32_t length,
+                                       int32_t round) {
+    int64_t rounds = tt_lazy_times_rounds(self, step, length, round);
+    return at->fixed_ns + tt_lazy_elements(length) * at->per_input_ns + (rounds - 1) * at->round_ns;
+}
 /* From `place` to its end. */
 static inline int64_t tt_lazy_times_rest(const struct tt_lazy_times *self, int32_t rows,
                                          int32_t length, struct tt_lazy_place place) {
     const struct tt_lazy_sum *at = tt_lazy_times_at(self, rows, length, place.step);
-    int64_t rounds = tt_lazy_times_rounds(self, place.step, length, place.round);
-    return at->fixed_ns + tt_lazy_elements(length) * at->per_input_ns + (rounds - 1) * at->round_ns;
+    return tt_lazy_sum_rest(self, at, place.step, length, place.round);
 }
 /* Where a batch that left `place` `elapsed_ns` ago stands at the next boundary (a later one than
  * `place`; it may be now), and in *out_after_ns how long after `place` that is. At the end:
