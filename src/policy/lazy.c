@@ -114,7 +114,7 @@ static void push(struct tt_policy *self, int32_t executor, const struct tt_lazy_
 
 /* The entry below stands where the top one is going to come by, and there is room to go on
  * together. */
-static bool will_merge(const struct tt_policy *self, const struct tt_lazy_stack *stack) {
+static inline bool will_merge(const struct tt_policy *self, const struct tt_lazy_stack *stack) {
     if (stack->depth < 2)
         return false;
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack), *below = top - 1;

@@ -2,89 +2,69 @@
 
 #include "base/instant.h"
 
-static inline struct tt_lazy_veto nobody(void) {
-    return (struct tt_lazy_veto){.key = TT_NEVER, .until_at = TT_NEVER};
-}
-
 static inline struct tt_lazy_veto first_of(struct tt_lazy_veto a, struct tt_lazy_veto b) {
     return b.key < a.key ? b : a;
-}
-
-void tt_lazy_slack_grow(const struct tt_lazy_slack *self, struct tt_lazy_group *group,
-                        const struct tt_request *request, int64_t now) {
-    int64_t alone_ns = tt_lazy_slack_alone(self, request);
-    group->count++;
-    group->rows += request->rows;
-    group->length = request->length > group->length ? request->length : group->length;
-    if (request->round < group->place.round)
-        group->place.round = request->round;
-    group->alone_ns += alone_ns;
-    int64_t key = tt_lazy_slack_key(self, request, now);
-    int64_t latest_at = request->deadline_at - alone_ns; /* to go on, and be in time */
-    if (key < group->veto.key && (self->all_vote || now <= latest_at)) {
-        group->veto.key = key;
-        group->veto.until_at = self->all_vote ? TT_NEVER : latest_at + 1;
-    }
 }
 
 /* Where each member is one row and lengths do not matter but as elements: the sums for each of them
  * at `step`. Else NULL. */
 static inline const struct tt_lazy_sum *uniform(const struct tt_lazy_times *times,
                                                 const struct tt_lazy_entry *entry, int32_t step) {
-    bool same = entry->rows == entry->count && times->one_length;
-    return same ? tt_lazy_times_at(times, 1, 0, step) : NULL;
+    return times->one && entry->rows == entry->count ? &times->one[step] : NULL;
 }
 
-/* Rounds of the block in which the entry stands that its members have before them, behind the one
- * that comes next: the sum. */
-static int64_t more_rounds(const struct tt_lazy_times *times, const struct tt_lazy_member *members,
-                           const struct tt_lazy_entry *entry) {
-    int64_t sum = 0;
-    if (times->rows[entry->place.step].kind == TT_STEP_DECODER)
-        for (int32_t i = 0; i < entry->count; i++)
-            sum += tt_lazy_times_left(times, members[i].request->round);
-    else
-        for (int32_t i = 0; i < entry->count; i++)
-            sum += tt_lazy_elements(members[i].request->length - members[i].request->round);
-    return sum - entry->count;
-}
-
-/* What the entry's members need by themselves from `step` on, in all: the one at which they stand,
- * or (`fresh`) one that they will come by for the first time. */
-static int64_t sum_from(const struct tt_lazy_slack *self, const struct tt_lazy_stack *stack,
-                        const struct tt_lazy_entry *entry, int32_t step, bool fresh) {
-    const struct tt_lazy_times *times = &self->times[entry->model];
-    const struct tt_lazy_member *members = &stack->members[entry->first];
+/* What members need by themselves when they come by `step` for the first time, or (`anew` false)
+ * stand there: asking each of them. */
+static int64_t ask_each(const struct tt_lazy_times *times, const struct tt_lazy_member *members,
+                        int32_t count, int32_t step, bool anew) {
     int64_t sum_ns = 0;
-    const struct tt_lazy_sum *at = uniform(times, entry, step);
-    if (at) {
-        sum_ns = entry->count * at->fixed_ns + entry->elements * at->per_input_ns;
-        if (at->round_ns == 0)
-            return sum_ns;
-        int64_t more = !fresh ? more_rounds(times, members, entry)
-                       : times->rows[step].kind == TT_STEP_ENCODER
-                           ? entry->elements - entry->count
-                           : (int64_t)entry->count * (tt_lazy_times_left(times, 0) - 1);
-        return sum_ns + more * at->round_ns;
-    }
-    for (int32_t i = 0; i < entry->count; i++) {
+    for (int32_t i = 0; i < count; i++) {
         const struct tt_request *request = members[i].request;
-        struct tt_lazy_place place = {.step = step, .round = fresh ? 0 : request->round};
+        struct tt_lazy_place place = {.step = step, .round = anew ? 0 : request->round};
         sum_ns += tt_lazy_times_rest(times, request->rows, request->length, place);
     }
     return sum_ns;
 }
 
-/* The first of the entry's members that may refuse. They have stood still since `as_of` (TT_NEVER:
- * they still do). */
-static struct tt_lazy_veto votes(const struct tt_lazy_slack *self,
-                                 const struct tt_lazy_stack *stack,
-                                 const struct tt_lazy_entry *entry, int64_t as_of, int64_t now) {
+/* What the entry's members still need by themselves, in all. `at`: uniform() at its step. */
+static inline int64_t sum_alone(const struct tt_lazy_times *times,
+                                const struct tt_lazy_member *members,
+                                const struct tt_lazy_entry *entry, const struct tt_lazy_sum *at) {
+    int32_t count = entry->count, step = entry->place.step;
+    if (!at)
+        return ask_each(times, members, count, step, false);
+    int64_t rounds = 0;
+    if (times->rows[step].kind == TT_STEP_DECODER)
+        for (int32_t i = 0; i < count; i++)
+            rounds += tt_lazy_times_left(times, members[i].request->round) - 1;
+    else if (times->rows[step].kind == TT_STEP_ENCODER)
+        for (int32_t i = 0; i < count; i++)
+            rounds += tt_lazy_elements(members[i].request->length - members[i].request->round) - 1;
+    return count * at->fixed_ns + entry->elements * at->per_input_ns + rounds * at->round_ns;
+}
+
+/* What they will need when they come by `to` for the first time. */
+static inline int64_t sum_behind(const struct tt_lazy_times *times,
+                                 const struct tt_lazy_member *members,
+                                 const struct tt_lazy_entry *entry, int32_t to) {
+    if (to == times->step_count)
+        return 0;
+    const struct tt_lazy_sum *at = uniform(times, entry, to);
+    if (!at)
+        return ask_each(times, members, entry->count, to, true);
+    int64_t more = times->rows[to].kind == TT_STEP_ENCODER
+                       ? entry->elements - entry->count
+                       : (int64_t)entry->count * (tt_lazy_times_left(times, 0) - 1);
+    return entry->count * at->fixed_ns + entry->elements * at->per_input_ns + more * at->round_ns;
+}
+
+/* The first of the entry's members that may refuse: of those that are not lost at `asked_at`. */
+static inline struct tt_lazy_veto votes(const struct tt_lazy_slack *self,
+                                        const struct tt_lazy_member *members,
+                                        const struct tt_lazy_entry *entry,
+                                        const struct tt_lazy_sum *at, int64_t asked_at) {
     const struct tt_lazy_times *times = &self->times[entry->model];
-    const struct tt_lazy_member *members = &stack->members[entry->first];
-    const struct tt_lazy_sum *at = uniform(times, entry, entry->place.step);
-    int64_t lost_before = self->all_vote ? INT64_MIN : as_of != TT_NEVER ? as_of : now;
-    int64_t key = TT_NEVER, latest_at = TT_NEVER;
+    int64_t key = TT_NEVER, latest_at = TT_NEVER - 1;
     for (int32_t i = 0, count = entry->count; i < count; i++) {
         if (members[i].key >= key)
             continue;
@@ -92,17 +72,16 @@ static struct tt_lazy_veto votes(const struct tt_lazy_slack *self,
         int64_t alone_ns = at ? tt_lazy_sum_rest(times, at, entry->place.step, request->length,
                                                  request->round)
                               : tt_lazy_slack_alone(self, request);
-        if (request->deadline_at - alone_ns < lost_before)
+        if (request->deadline_at - alone_ns < asked_at)
             continue;
         key = members[i].key;
-        latest_at = request->deadline_at - alone_ns;
+        latest_at = request->deadline_at - alone_ns; /* to go on, and be in time */
     }
-    bool lapses = key != TT_NEVER && !self->all_vote && as_of == TT_NEVER;
-    return (struct tt_lazy_veto){.key = key, .until_at = lapses ? latest_at + 1 : TT_NEVER};
+    return (struct tt_lazy_veto){.key = key, .until_at = latest_at + 1};
 }
 
 /* The entry's totals: its own, and those of the one below. */
-static void add_up(struct tt_lazy_stack *stack, int32_t index) {
+static inline void add_up(struct tt_lazy_stack *stack, int32_t index) {
     struct tt_lazy_entry *entry = &stack->entries[index];
     entry->total_alone_ns = entry->alone_ns;
     entry->total_full_ns = entry->full_ns;
@@ -117,20 +96,26 @@ static void add_up(struct tt_lazy_stack *stack, int32_t index) {
     entry->total_until_at = tt_instant_min(below->total_until_at, entry->veto.until_at);
 }
 
-/* Votes and totals from entry `from` on. */
+/* Votes and totals from entry `from` on. Who runs has been under way since the task began, and is
+ * not lost before the next boundary if it was not then; who stands still may be at any time. */
 static void survey_from(const struct tt_lazy_slack *self, struct tt_lazy_stack *stack,
                         const struct tt_lazy_run *run, int32_t from, int64_t now) {
     for (int32_t e = from; e < stack->depth; e++) {
         struct tt_lazy_entry *entry = &stack->entries[e];
+        const struct tt_lazy_member *members = &stack->members[entry->first];
+        const struct tt_lazy_times *times = &self->times[entry->model];
+        const struct tt_lazy_sum *at = uniform(times, entry, entry->place.step);
         bool runs = run->running && e == stack->depth - 1;
+        int64_t asked_at = self->all_vote ? INT64_MIN : runs ? run->started_at : now;
         if (!entry->timed)
-            entry->alone_ns = sum_from(self, stack, entry, entry->place.step, false);
+            entry->alone_ns = sum_alone(times, members, entry, at);
         entry->timed = true;
-        entry->veto = votes(self, stack, entry, runs ? run->started_at : TT_NEVER, now);
+        entry->veto = votes(self, members, entry, at, asked_at);
+        if (self->all_vote || runs)
+            entry->veto.until_at = TT_NEVER;
         add_up(stack, e);
     }
     stack->surveyed = stack->depth;
-    stack->surveyed_at = now;
 }
 
 /* Brings votes and totals up to date. */
@@ -146,8 +131,7 @@ static inline void survey(const struct tt_lazy_slack *self, struct tt_lazy_stack
 
 void tt_lazy_slack_started(struct tt_lazy_stack *stack, const struct tt_lazy_run *run) {
     if (stack->surveyed == stack->depth && stack->surveyed_at == run->started_at) {
-        tt_lazy_stack_top(stack)->veto.until_at =
-            TT_NEVER; /* who is not lost now is not until the next boundary */
+        tt_lazy_stack_top(stack)->veto.until_at = TT_NEVER; /* as in survey_from */
         add_up(stack, stack->depth - 1);
     } else if (stack->surveyed == stack->depth) {
         stack->surveyed--;
@@ -155,7 +139,7 @@ void tt_lazy_slack_started(struct tt_lazy_stack *stack, const struct tt_lazy_run
 }
 
 /* How long the task takes. */
-static int64_t predicted(const struct tt_lazy_slack *self, const struct tt_lazy_stack *stack,
+static inline int64_t predicted(const struct tt_lazy_slack *self, const struct tt_lazy_stack *stack,
                          struct tt_lazy_run *run) {
     if (run->predicted_ns >= 0)
         return run->predicted_ns;
@@ -166,12 +150,14 @@ static int64_t predicted(const struct tt_lazy_slack *self, const struct tt_lazy_
 }
 
 /* What the running members need alone until their task ends. The stack has been surveyed. */
-static int64_t consumed(const struct tt_lazy_slack *self, const struct tt_lazy_stack *stack,
+static inline int64_t consumed(const struct tt_lazy_slack *self, const struct tt_lazy_stack *stack,
                         struct tt_lazy_run *run) {
     if (run->consumed_ns >= 0)
         return run->consumed_ns;
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
-    run->consumed_ns = top->alone_ns - sum_from(self, stack, top, run->to, true);
+    run->consumed_ns =
+        top->alone_ns -
+        sum_behind(&self->times[top->model], &stack->members[top->first], top, run->to);
     return run->consumed_ns;
 }
 
@@ -209,7 +195,8 @@ static bool curves_allow(const struct tt_lazy_slack *self, const struct tt_lazy_
         if (!merges && at > group.veto.key)
             return false;
         if (!merges) /* rows of one model on a stack always fit into one batch (lazy_door.h) */
-            group = (struct tt_lazy_group){.veto = nobody(), .most_rows = INT32_MAX};
+            group = (struct tt_lazy_group){.veto = {.key = TT_NEVER, .until_at = TT_NEVER},
+                                           .most_rows = INT32_MAX};
         bool same_round = merges && group.place.step == place.step;
         group.model = entry->model;
         group.rows += entry->rows;

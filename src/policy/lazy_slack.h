@@ -62,8 +62,22 @@ static inline int64_t tt_lazy_slack_key(const struct tt_lazy_slack *self,
     return published ? request->deadline_at - issued_at : request->deadline_at;
 }
 /* One more member. */
-void tt_lazy_slack_grow(const struct tt_lazy_slack *self, struct tt_lazy_group *group,
-                        const struct tt_request *request, int64_t now);
+static inline void tt_lazy_slack_grow(const struct tt_lazy_slack *self, struct tt_lazy_group *group,
+                                      const struct tt_request *request, int64_t now) {
+    int64_t alone_ns = tt_lazy_slack_alone(self, request);
+    group->count++;
+    group->rows += request->rows;
+    group->length = request->length > group->length ? request->length : group->length;
+    if (request->round < group->place.round)
+        group->place.round = request->round;
+    group->alone_ns += alone_ns;
+    int64_t key = tt_lazy_slack_key(self, request, now);
+    int64_t latest_at = request->deadline_at - alone_ns; /* to go on, and be in time */
+    if (key < group->veto.key && (self->all_vote || now <= latest_at)) {
+        group->veto.key = key;
+        group->veto.until_at = self->all_vote ? TT_NEVER : latest_at + 1;
+    }
+}
 /* The group has come in as the top entry: what it needs is known. */
 static inline void tt_lazy_slack_timed(struct tt_lazy_stack *stack,
                                        const struct tt_lazy_group *group) {

@@ -76,7 +76,6 @@ enum tt_err tt_lazy_times_init(struct tt_lazy_times *self, const struct tt_step_
     for (int32_t s = 1; s < model->step_count; s++)
         if (model->steps[s].profile->length_count > self->lengths->length_count)
             self->lengths = model->steps[s].profile;
-    self->one_length = self->lengths->length_count == 1;
     size_t lines = (size_t)self->lengths->length_count * (size_t)self->line_count;
     self->sums = calloc(lines * (size_t)(model->step_count + 1), sizeof(*self->sums));
     self->rows = calloc((size_t)model->step_count + 1, sizeof(*self->rows));
@@ -85,6 +84,8 @@ enum tt_err tt_lazy_times_init(struct tt_lazy_times *self, const struct tt_step_
         tt_lazy_times_fini(self);
         return TT_ERR_NO_MEMORY;
     }
+    if (self->lengths->length_count == 1)
+        self->one = &self->sums[model->step_count + 1];
     predict(self, output, by_hand);
     find_rows(self);
     for (int32_t i = 0; i < self->lengths->length_count; i++)
@@ -102,17 +103,22 @@ void tt_lazy_times_fini(struct tt_lazy_times *self) {
     *self = (struct tt_lazy_times){0};
 }
 
+const struct tt_lazy_sum *tt_lazy_times_sums(const struct tt_lazy_times *self, int32_t rows,
+                                             int32_t length, int32_t step) {
+    tt_assert(rows >= 0 && rows < self->line_count);
+    int64_t index = self->one ? 0 : tt_profile_length_index(self->lengths, length);
+    return &self->sums[(index * self->line_count + rows) * (self->step_count + 1) + step];
+}
+
 int64_t tt_lazy_times_span(const struct tt_lazy_times *self, int32_t rows, int32_t length,
                            struct tt_lazy_place place, int32_t to) {
     tt_assert(to >= place.step && to <= self->step_count);
-    if (place.step < self->step_count && to <= self->rows[place.step].last) {
-        const struct tt_lazy_sum *sums = tt_lazy_times_at(self, rows, length, 0);
-        return sums[to].before_ns - sums[place.step].before_ns; /* without another round */
-    }
-    int64_t rest_ns = tt_lazy_times_rest(self, rows, length, place);
-    if (to == self->step_count)
-        return rest_ns;
-    return rest_ns - tt_lazy_times_rest(self, rows, length, (struct tt_lazy_place){.step = to});
+    const struct tt_lazy_sum *at = tt_lazy_times_at(self, rows, length, 0);
+    if (place.step < self->step_count && to <= self->rows[place.step].last)
+        return at[to].before_ns - at[place.step].before_ns; /* without another round */
+    int64_t rest_ns = tt_lazy_sum_rest(self, &at[place.step], place.step, length, place.round);
+    return to == self->step_count ? rest_ns
+                                  : rest_ns - tt_lazy_sum_rest(self, &at[to], to, length, 0);
 }
 
 /* The first step behind `step`, up to `last + 1`, with more than `target` before it. */

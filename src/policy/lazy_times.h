@@ -33,11 +33,11 @@ struct tt_lazy_times {
     const struct tt_step_model *model;
     const struct tt_profile *lengths; /* the profile that knows the most input lengths */
     struct tt_lazy_sum *sums;         /* [lengths][max_batch + 1][step_count + 1] */
+    const struct tt_lazy_sum *one;    /* of those, for one row; NULL: there are several lengths */
     struct tt_lazy_row *rows;         /* [step_count + 1]; the end is a static step */
     int32_t *left;                    /* [left_count + 1]: of an output after so many rounds; */
     int32_t left_count;               /* then and beyond: its last */
     int32_t step_count, line_count;   /* of the model; lines per length */
-    bool one_length;                  /* the profiles know one input length only */
 };
 
 /* Where a batch stands: at `step`, with `round` rounds of its block behind it. */
@@ -56,11 +56,14 @@ int64_t tt_lazy_times_span(const struct tt_lazy_times *self, int32_t rows, int32
                            struct tt_lazy_place place, int32_t to);
 /* The sums for a batch, or requests that have as many rows each, at `step`, which may be the end.
  */
-static inline const struct tt_lazy_sum *
-tt_lazy_times_at(const struct tt_lazy_times *self, int32_t rows, int32_t length, int32_t step) {
-    tt_assert(rows >= 0 && rows < self->line_count);
-    int64_t index = self->one_length ? 0 : tt_profile_length_index(self->lengths, length);
-    return &self->sums[(index * self->line_count + rows) * (self->step_count + 1) + step];
+const struct tt_lazy_sum *tt_lazy_times_sums(const struct tt_lazy_times *self, int32_t rows,
+                                             int32_t length, int32_t step);
+static inline const struct tt_lazy_sum *tt_lazy_times_at(const struct tt_lazy_times *self,
+                                                         int32_t rows, int32_t length,
+                                                         int32_t step) {
+    if (rows == 1 && self->one)
+        return &self->one[step]; /* mostly */
+    return tt_lazy_times_sums(self, rows, length, step);
 }
 /* Elements of an input of this length, as far as they count. */
 static inline int64_t tt_lazy_elements(int32_t length) { return length > 1 ? length : 1; }
