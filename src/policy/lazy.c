@@ -97,13 +97,10 @@ static void push(struct tt_policy *self, int32_t executor, const struct tt_lazy_
     tt_lazy_stack_push(stack, group->model, group->place.step);
     for (int32_t i = 0; i < group->count; i++) {
         struct tt_request *request = tt_fifo_first(fifo);
-        int64_t alone_ns = tt_lazy_slack_alone(&self->door.slack, request);
+        struct tt_lazy_member member = tt_lazy_slack_member(&self->door.slack, request, now);
         tt_lazy_waits_remove(&self->door.waits, request);
         tt_queues_take(&self->queues, request);
         request->policy_word = executor;
-        struct tt_lazy_member member = {.request = request,
-                                        .full_ns = alone_ns,
-                                        .key = tt_lazy_slack_key(&self->door.slack, request, now)};
         tt_lazy_stack_add(stack, &member);
     }
     tt_lazy_slack_timed(stack, group);

@@ -20,8 +20,8 @@ static int64_t ask_each(const struct tt_lazy_times *times, const struct tt_lazy_
     int64_t sum_ns = 0;
     for (int32_t i = 0; i < count; i++) {
         const struct tt_request *request = members[i].request;
-        struct tt_lazy_place place = {.step = step, .round = anew ? 0 : request->round};
-        sum_ns += tt_lazy_times_rest(times, request->rows, request->length, place);
+        sum_ns += tt_lazy_sum_rest(times, &members[i].sums[step], step, request->length,
+                                   anew ? 0 : request->round);
     }
     return sum_ns;
 }
@@ -33,14 +33,17 @@ static inline int64_t sum_alone(const struct tt_lazy_times *times,
     int32_t count = entry->count, step = entry->place.step;
     if (!at)
         return ask_each(times, members, count, step, false);
-    int64_t rounds = 0;
+    int64_t rounds = 0; /* that are left of the block */
     if (times->rows[step].kind == TT_STEP_DECODER)
         for (int32_t i = 0; i < count; i++)
-            rounds += tt_lazy_times_left(times, members[i].request->round) - 1;
+            rounds += tt_lazy_times_left(times, members[i].request->round);
     else if (times->rows[step].kind == TT_STEP_ENCODER)
         for (int32_t i = 0; i < count; i++)
-            rounds += tt_lazy_elements(members[i].request->length - members[i].request->round) - 1;
-    return count * at->fixed_ns + entry->elements * at->per_input_ns + rounds * at->round_ns;
+            rounds += tt_lazy_elements(members[i].request->length - members[i].request->round);
+    else
+        rounds = count;
+    return count * at->fixed_ns + entry->elements * at->per_input_ns +
+           (rounds - count) * at->round_ns;
 }
 
 /* What they will need when they come by `to` for the first time. */
@@ -59,19 +62,17 @@ static inline int64_t sum_behind(const struct tt_lazy_times *times,
 }
 
 /* The first of the entry's members that may refuse: of those that are not lost at `asked_at`. */
-static inline struct tt_lazy_veto votes(const struct tt_lazy_slack *self,
+static inline struct tt_lazy_veto votes(const struct tt_lazy_times *times,
                                         const struct tt_lazy_member *members,
-                                        const struct tt_lazy_entry *entry,
-                                        const struct tt_lazy_sum *at, int64_t asked_at) {
-    const struct tt_lazy_times *times = &self->times[entry->model];
+                                        const struct tt_lazy_entry *entry, int64_t asked_at) {
     int64_t key = TT_NEVER, latest_at = TT_NEVER - 1;
+    int32_t step = entry->place.step;
     for (int32_t i = 0, count = entry->count; i < count; i++) {
         if (members[i].key >= key)
             continue;
         const struct tt_request *request = members[i].request;
-        int64_t alone_ns = at ? tt_lazy_sum_rest(times, at, entry->place.step, request->length,
-                                                 request->round)
-                              : tt_lazy_slack_alone(self, request);
+        int64_t alone_ns = tt_lazy_sum_rest(times, &members[i].sums[step], step, request->length,
+                                            request->round);
         if (request->deadline_at - alone_ns < asked_at)
             continue;
         key = members[i].key;
@@ -110,7 +111,7 @@ static void survey_from(const struct tt_lazy_slack *self, struct tt_lazy_stack *
         if (!entry->timed)
             entry->alone_ns = sum_alone(times, members, entry, at);
         entry->timed = true;
-        entry->veto = votes(self, members, entry, at, asked_at);
+        entry->veto = votes(times, members, entry, asked_at);
         if (self->all_vote || runs)
             entry->veto.until_at = TT_NEVER;
         add_up(stack, e);

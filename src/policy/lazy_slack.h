@@ -61,6 +61,19 @@ static inline int64_t tt_lazy_slack_key(const struct tt_lazy_slack *self,
     bool published = self->form == TT_LAZY_PUBLISHED && request->deadline_at != TT_NEVER;
     return published ? request->deadline_at - issued_at : request->deadline_at;
 }
+/* The request, as it comes in now. */
+static inline struct tt_lazy_member tt_lazy_slack_member(const struct tt_lazy_slack *self,
+                                                         struct tt_request *request, int64_t now) {
+    const struct tt_lazy_times *times = &self->times[request->model];
+    const struct tt_lazy_sum *sums = tt_lazy_times_at(times, request->rows, request->length, 0);
+    return (struct tt_lazy_member){
+        .request = request,
+        .full_ns = tt_lazy_sum_rest(times, &sums[request->step], request->step, request->length,
+                                    request->round),
+        .key = tt_lazy_slack_key(self, request, now),
+        .sums = sums,
+    };
+}
 /* One more member. */
 static inline void tt_lazy_slack_grow(const struct tt_lazy_slack *self, struct tt_lazy_group *group,
                                       const struct tt_request *request, int64_t now) {

@@ -8,7 +8,7 @@
  * What its members still need, alone, and, from the bottom up to an entry, what the slack check
  * asks of the whole stack, is filled in by lazy_slack.h when it needs it, and not before: most
  * tasks end without anybody asking. Every change here says for which entries it is to be done anew.
- * A member is 24 bytes, and of its request a boundary reads one cache line, where it stands now.
+ * A member is half a cache line, and of its request a boundary reads one line, where it stands now.
  * Everything is allocated at init. It decides nothing and knows no time. */
 #ifndef TT_POLICY_LAZY_STACK_H
 #define TT_POLICY_LAZY_STACK_H
@@ -20,6 +20,7 @@ struct tt_lazy_member {
     struct tt_request *request;
     int64_t full_ns; /* what it needed by itself when it came in */
     int64_t key;     /* when it would refuse newcomers: the smaller, the sooner; TT_NEVER: never */
+    const struct tt_lazy_sum *sums; /* for a batch of it alone, from step 0 on */
 };
 
 /* Who may be hurt first: the smallest key among those that are not lost, and until when that one
