@@ -116,22 +116,16 @@ static void lengthen(const struct tt_lazy_door *self, struct tt_lazy_stack *stac
     }
 }
 
-/* The head by itself; empty where there is no room for it. */
-static inline struct tt_lazy_group head_alone(const struct tt_lazy_door *self,
-                                              const struct tt_lazy_stack *stack,
-                                              struct tt_lazy_run *run,
-                                              const struct tt_request *head, int64_t now) {
-    struct tt_lazy_group group = {
-        .model = head->model,
-        .most_rows = most_rows(self, stack, run, head),
-        .place = {.step = head->step, .round = INT32_MAX},
-        .veto = {.key = TT_NEVER, .until_at = TT_NEVER},
-    };
-    if (slot_room(self, stack, run) >= 0 &&
-        has_room(stack, head->model, group.most_rows, head->rows, 1) &&
-        has_length(self, stack, run, head) && has_turn(self, stack, head))
-        tt_lazy_slack_grow(&self->slack, &group, head, now);
-    return group;
+/* The head by itself; false: there is no room for it. */
+static bool head_alone(const struct tt_lazy_door *self, const struct tt_lazy_stack *stack,
+                       struct tt_lazy_run *run, const struct tt_request *head, int64_t now,
+                       struct tt_lazy_group *out_group) {
+    int32_t most = most_rows(self, stack, run, head);
+    if (slot_room(self, stack, run) < 0 || !has_room(stack, head->model, most, head->rows, 1) ||
+        !has_length(self, stack, run, head) || !has_turn(self, stack, head))
+        return false;
+    *out_group = tt_lazy_slack_group(&self->slack, head, most, now);
+    return true;
 }
 
 /* What a group asks for grows with it: when not even the head may, nobody may; when the largest
@@ -140,8 +134,9 @@ bool tt_lazy_door_admits(const struct tt_lazy_door *self, struct tt_lazy_stack *
                          struct tt_lazy_run *run, const struct tt_request *head, int64_t now,
                          struct tt_lazy_group *out_group) {
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
-    *out_group = head_alone(self, stack, run, head, now);
-    if (out_group->count == 0 || (top && !may_come(self, stack, run, out_group, now)))
+    out_group->count = 0;
+    if (!head_alone(self, stack, run, head, now, out_group) ||
+        (top && !may_come(self, stack, run, out_group, now)))
         return false;
     const struct tt_request *next = tt_fifo_next(&self->queues->fifos[head->model], head);
     if (!top) {
@@ -208,8 +203,8 @@ bool tt_lazy_door_opens(const struct tt_lazy_door *self, struct tt_lazy_stack *s
                         struct tt_lazy_run *run, const struct tt_request *head, int64_t now,
                         int64_t *out_at) {
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
-    struct tt_lazy_group group = head_alone(self, stack, run, head, now);
-    if (group.count == 0)
+    struct tt_lazy_group group;
+    if (!head_alone(self, stack, run, head, now, &group))
         return false;
     int64_t at = TT_NEVER;
     bool worth = (head->model == top->model ||

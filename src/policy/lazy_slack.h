@@ -74,6 +74,34 @@ static inline struct tt_lazy_member tt_lazy_slack_member(const struct tt_lazy_sl
         .sums = sums,
     };
 }
+/* The vote of a request that would come in, and needs `alone_ns` by itself. */
+static inline struct tt_lazy_veto tt_lazy_slack_vote(const struct tt_lazy_slack *self,
+                                                     const struct tt_request *request,
+                                                     int64_t alone_ns, int64_t now) {
+    int64_t latest_at = request->deadline_at - alone_ns; /* to go on, and be in time */
+    struct tt_lazy_veto veto = {.key = TT_NEVER, .until_at = TT_NEVER};
+    if (request->deadline_at == TT_NEVER || (now > latest_at && !self->all_vote))
+        return veto;
+    veto.key = tt_lazy_slack_key(self, request, now);
+    veto.until_at = self->all_vote ? TT_NEVER : latest_at + 1;
+    return veto;
+}
+/* A group of one. */
+static inline struct tt_lazy_group tt_lazy_slack_group(const struct tt_lazy_slack *self,
+                                                       const struct tt_request *request,
+                                                       int32_t most_rows, int64_t now) {
+    int64_t alone_ns = tt_lazy_slack_alone(self, request);
+    return (struct tt_lazy_group){
+        .model = request->model,
+        .count = 1,
+        .rows = request->rows,
+        .length = request->length,
+        .most_rows = most_rows,
+        .place = {.step = request->step, .round = request->round},
+        .alone_ns = alone_ns,
+        .veto = tt_lazy_slack_vote(self, request, alone_ns, now),
+    };
+}
 /* One more member. */
 static inline void tt_lazy_slack_grow(const struct tt_lazy_slack *self, struct tt_lazy_group *group,
                                       const struct tt_request *request, int64_t now) {
@@ -84,12 +112,9 @@ static inline void tt_lazy_slack_grow(const struct tt_lazy_slack *self, struct t
     if (request->round < group->place.round)
         group->place.round = request->round;
     group->alone_ns += alone_ns;
-    int64_t key = tt_lazy_slack_key(self, request, now);
-    int64_t latest_at = request->deadline_at - alone_ns; /* to go on, and be in time */
-    if (key < group->veto.key && (self->all_vote || now <= latest_at)) {
-        group->veto.key = key;
-        group->veto.until_at = self->all_vote ? TT_NEVER : latest_at + 1;
-    }
+    struct tt_lazy_veto veto = tt_lazy_slack_vote(self, request, alone_ns, now);
+    if (veto.key < group->veto.key)
+        group->veto = veto;
 }
 /* The group has come in as the top entry: what it needs is known. */
 static inline void tt_lazy_slack_timed(struct tt_lazy_stack *stack,
