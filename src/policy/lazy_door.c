@@ -73,7 +73,8 @@ static inline bool has_turn(const struct tt_lazy_door *self, const struct tt_laz
 
 /* May the group join, or preempt, what is on the stack? */
 static inline bool may_come(const struct tt_lazy_door *self, struct tt_lazy_stack *stack,
-                     struct tt_lazy_run *run, const struct tt_lazy_group *group, int64_t now) {
+                            struct tt_lazy_run *run, const struct tt_lazy_group *group,
+                            int64_t now) {
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
     return (top->model == group->model ||
             tt_lazy_worth_preempting(&self->worth, stack, run, group, now)) &&

@@ -71,8 +71,8 @@ static inline struct tt_lazy_veto votes(const struct tt_lazy_times *times,
         if (members[i].key >= key)
             continue;
         const struct tt_request *request = members[i].request;
-        int64_t alone_ns = tt_lazy_sum_rest(times, &members[i].sums[step], step, request->length,
-                                            request->round);
+        int64_t alone_ns =
+            tt_lazy_sum_rest(times, &members[i].sums[step], step, request->length, request->round);
         if (request->deadline_at - alone_ns < asked_at)
             continue;
         key = members[i].key;
@@ -141,7 +141,7 @@ void tt_lazy_slack_started(struct tt_lazy_stack *stack, const struct tt_lazy_run
 
 /* How long the task takes. */
 static inline int64_t predicted(const struct tt_lazy_slack *self, const struct tt_lazy_stack *stack,
-                         struct tt_lazy_run *run) {
+                                struct tt_lazy_run *run) {
     if (run->predicted_ns >= 0)
         return run->predicted_ns;
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
@@ -152,13 +152,12 @@ static inline int64_t predicted(const struct tt_lazy_slack *self, const struct t
 
 /* What the running members need alone until their task ends. The stack has been surveyed. */
 static inline int64_t consumed(const struct tt_lazy_slack *self, const struct tt_lazy_stack *stack,
-                        struct tt_lazy_run *run) {
+                               struct tt_lazy_run *run) {
     if (run->consumed_ns >= 0)
         return run->consumed_ns;
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
-    run->consumed_ns =
-        top->alone_ns -
-        sum_behind(&self->times[top->model], &stack->members[top->first], top, run->to);
+    run->consumed_ns = top->alone_ns - sum_behind(&self->times[top->model],
+                                                  &stack->members[top->first], top, run->to);
     return run->consumed_ns;
 }
 

@@ -146,9 +146,9 @@ static int32_t sift(struct tt_lazy_stack *self, struct tt_lazy_entry *top) {
     return others;
 }
 
-/* The top entry goes below those, down to entry `base`, that stand at smaller steps. */
-static void sink(struct tt_lazy_stack *self, int32_t base) {
-    for (int32_t e = self->depth - 1; e > base; e--) {
+/* Entry `index` goes below those, down to entry `base`, that stand at smaller steps. */
+static void sink(struct tt_lazy_stack *self, int32_t index, int32_t base) {
+    for (int32_t e = index; e > base; e--) {
         struct tt_lazy_entry *upper = &self->entries[e], *lower = upper - 1;
         if (lower->place.step > upper->place.step)
             return;
@@ -182,8 +182,9 @@ void tt_lazy_stack_settle(struct tt_lazy_stack *self) {
         for (int32_t i = 0; i < others; i++)
             take_note(top, &self->scratch[i]);
         others = sift(self, top);
-        sink(self, base);
     }
+    for (int32_t e = base + 1; e < self->depth; e++)
+        sink(self, e, base);
 }
 
 bool tt_lazy_stack_remove(struct tt_lazy_stack *self, const struct tt_request *request) {

@@ -58,9 +58,8 @@ int64_t tt_lazy_times_span(const struct tt_lazy_times *self, int32_t rows, int32
  */
 const struct tt_lazy_sum *tt_lazy_times_sums(const struct tt_lazy_times *self, int32_t rows,
                                              int32_t length, int32_t step);
-static inline const struct tt_lazy_sum *tt_lazy_times_at(const struct tt_lazy_times *self,
-                                                         int32_t rows, int32_t length,
-                                                         int32_t step) {
+static inline const struct tt_lazy_sum *
+tt_lazy_times_at(const struct tt_lazy_times *self, int32_t rows, int32_t length, int32_t step) {
     if (rows == 1 && self->one)
         return &self->one[step]; /* mostly */
     return tt_lazy_times_sums(self, rows, length, step);
