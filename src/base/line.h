@@ -16,9 +16,14 @@ enum { TT_LINE_BYTES = 64 };
 static inline size_t tt_line_up(size_t bytes) {
     return (bytes + TT_LINE_BYTES - 1) & ~(size_t)(TT_LINE_BYTES - 1);
 }
-/* Zeroed bytes at the beginning of a line; NULL: out of memory. To be freed by free(). */
+/* Bytes of any content, from the beginning of a line on; NULL: out of memory. To be freed by free().
+ * Pages of a large piece are there when they are touched. */
+static inline void *tt_line_room(size_t bytes) {
+    return aligned_alloc(TT_LINE_BYTES, tt_line_up(bytes));
+}
+/* So zeroed bytes. */
 static inline void *tt_line_alloc(size_t bytes) {
-    void *made = aligned_alloc(TT_LINE_BYTES, tt_line_up(bytes));
+    void *made = tt_line_room(bytes);
     return made ? memset(made, 0, bytes) : NULL;
 }
 /* The line will be needed soon. Any address is allowed. */

@@ -306,31 +306,39 @@ static void leave(struct tt_request *request, struct tt_task_item *item, enum tt
     item->ending = ending;
 }
 
-/* One cell is back: what follows from it for its subgraph and its request. */
+/* One cell is back, computed or not: what follows from it for its subgraph and its request. */
 static void settle_cell(struct tt_mechanism *self, const struct tt_task *task,
-                        struct tt_task_item *item) {
+                        struct tt_task_item *item, bool failed) {
     struct tt_request *request = item->request;
     struct tt_cell_subgraph *subgraph = item->subgraph;
     tt_assert(request->cells_in_flight > 0 && subgraph->in_flight > 0);
     tt_assert(subgraph->executor == task->executor);
-    tt_assert(task->outcome == TT_OUTCOME_DONE || task->outcome == TT_OUTCOME_FAILED);
     if (--subgraph->in_flight == 0)
         subgraph->executor = -1;
     item->last = --request->cells_in_flight == 0;
     if (request->state == TT_REQUEST_LEAVING)
         return;
-    if (task->outcome == TT_OUTCOME_FAILED || item->fate == TT_FATE_FAILS) {
+    if (failed || item->fate == TT_FATE_FAILS) {
         leave(request, item, TT_ENDING_FAILED);
         return;
     }
     bool ends = subgraph->open_ended && item->fate == TT_FATE_LEAVES;
-    bool over = !subgraph->over && (ends || tt_cell_subgraph_done(subgraph) == subgraph->count);
+    bool all_done = subgraph->in_flight == 0 && subgraph->submitted == subgraph->count;
+    bool over = (ends || all_done) && !subgraph->over;
     if (over)
         tt_cell_subgraph_over(request->graph, subgraph, release, self);
     if (over && request->graph->over_count == request->graph->subgraph_count)
         leave(request, item, TT_ENDING_DONE);
     else if (item->last)
         request->state = TT_REQUEST_QUEUED;
+}
+
+static void settle_cells(struct tt_mechanism *self, struct tt_task *task) {
+    tt_assert(task->outcome == TT_OUTCOME_DONE || task->outcome == TT_OUTCOME_FAILED);
+    bool failed = task->outcome == TT_OUTCOME_FAILED;
+    struct tt_task_item *items = task->items;
+    for (int32_t i = 0, count = task->count; i < count; i++)
+        settle_cell(self, task, &items[i], failed);
 }
 
 /* After the policy has heard of it: who left because of a cell is told so, and goes with its last.
@@ -364,8 +372,8 @@ void tt_mechanism_finished(struct tt_mechanism *self, int64_t now, struct tt_tas
     executor->queued--;
     executor->stopping = false;
     bool by_cells = task->items[0].subgraph != NULL;
-    for (int32_t i = 0; by_cells && i < task->count; i++)
-        settle_cell(self, task, &task->items[i]);
+    if (by_cells)
+        settle_cells(self, task);
     for (int32_t i = 0; !by_cells && i < task->count; i++) {
         task->items[i].ending = settle(self, task, &task->items[i]);
         tt_slot_quota_settle(self, task->items[i].request);
@@ -555,6 +563,12 @@ void tt_mechanism_run_add(struct tt_mechanism *self, struct tt_request *request)
     request->task = task;
 }
 
+/* What a request's first cell means for it. */
+static void begin_cells(struct tt_mechanism *self, struct tt_request *request) {
+    tt_waiting_end(self, request);
+    request->begun = true;
+}
+
 void tt_mechanism_run_add_cell(struct tt_mechanism *self, struct tt_cell_subgraph *subgraph) {
     struct tt_task *task = self->building;
     tt_assert(task != NULL);
@@ -565,19 +579,17 @@ void tt_mechanism_run_add_cell(struct tt_mechanism *self, struct tt_cell_subgrap
     /* C5: it stays where cells of it are in flight. */
     tt_assert(subgraph->executor < 0 || subgraph->executor == task->executor);
     tt_assert(task->count < task->capacity);
+    struct tt_task_item *item = &task->items[task->count++];
+    *item = (struct tt_task_item){
+        .request = request, .subgraph = subgraph, .begins = !request->begun};
     task->rows += subgraph->rows;
-    tt_waiting_end(self, request);
-    task->items[task->count++] = (struct tt_task_item){
-        .request = request,
-        .subgraph = subgraph,
-        .cell = tt_cell_subgraph_take(request->graph, subgraph),
-        .begins = !request->begun,
-    };
-    request->begun = true;
     subgraph->executor = task->executor;
     subgraph->in_flight++;
     request->cells_in_flight++;
     request->state = TT_REQUEST_RUNNING;
+    item->cell = tt_cell_subgraph_take(request->graph, subgraph);
+    if (!request->begun)
+        begin_cells(self, request);
 }
 
 /* All are in the task: now what reads them may follow, in the next one. */
@@ -585,10 +597,9 @@ static void submit_cells(const struct tt_mechanism *self, struct tt_task *task) 
     tt_assert(task->rows <=
               tt_step_max_rows(self->models[task->model], task->first_step, task->last_step));
     task->walk = TT_WALK_ONCE;
-    for (int32_t i = 0; i < task->count; i++) {
-        const struct tt_task_item *item = &task->items[i];
-        tt_cell_subgraph_submitted(item->request->graph, item->subgraph, item->cell);
-    }
+    const struct tt_task_item *items = task->items;
+    for (int32_t i = 0, count = task->count; i < count; i++)
+        tt_cell_subgraph_submitted(items[i].request->graph, items[i].subgraph, items[i].cell);
 }
 
 void tt_mechanism_run_commit(struct tt_mechanism *self, int64_t start_at) {

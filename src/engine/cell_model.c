@@ -77,12 +77,14 @@ static enum tt_err plan_output(struct tt_ort_cells *self, int32_t type, int32_t 
             err = claim(self, output.tensor, &kind->signature.outputs[o], why);
         }
         plan->answers[k] = output.tensor;
+        output.is_told = true;
     }
     if (!err && kind->emit == o && output.tensor < 0) {
         output.tensor = TT_CELLS_MAX_STATES + TT_MAX_TENSORS + type;
         err = claim(self, output.tensor, &kind->signature.outputs[o], why);
     }
     if (kind->emit == o) {
+        output.is_told = true;
         const struct tt_tensor_spec *spec = &kind->signature.outputs[o];
         bool is_integer = spec->dtype == TT_DTYPE_INT32 || spec->dtype == TT_DTYPE_INT64;
         plan->emit = output.tensor;

@@ -41,6 +41,7 @@ struct tt_cell_input {
 struct tt_cell_output {
     const char *name;
     int32_t tensor;
+    bool is_told; /* in the answer, or what the type emits; else only cells read it */
     int32_t copies[TT_CELLS_MAX_STATES]; /* further tensors that are to hold it */
     int32_t copy_count;
 };

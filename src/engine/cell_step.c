@@ -63,9 +63,11 @@ struct places {
 
 static struct places places_of(const struct tt_cell_batch *batch) {
     struct places places = {0};
+    const struct tt_engine_cell *cell = batch->cells;
+    int32_t first_read = 0, first_written = 0, count = batch->count;
     bool reads_range = true, writes_range = true;
-    for (int32_t i = 0; i < batch->count; i++) {
-        const struct tt_engine_cell *cell = &batch->cells[i];
+    tt_line_fetch_all(cell, (size_t)count * sizeof(*cell));
+    for (int32_t i = 0; i < count; i++, cell++) {
         tt_line_fetch(cell->inputs); /* for find_elements */
         int32_t read = cell->sources[0], written = cell->slot;
         if (cell->moves_in || cell->moves_out) {
@@ -74,16 +76,14 @@ static struct places places_of(const struct tt_cell_batch *batch) {
             batch->desk->movers[places.mover_count++] = i;
         }
         if (i == 0) {
-            places.read = read;
-            places.written = written;
+            first_read = read;
+            first_written = written;
         }
-        reads_range &= read == places.read + i;
-        writes_range &= written == places.written + i;
+        reads_range &= read == first_read + i;
+        writes_range &= written == first_written + i;
     }
-    if (!reads_range || places.read < 0)
-        places.read = -1;
-    if (!writes_range)
-        places.written = -1;
+    places.read = reads_range && first_read >= 0 ? first_read : -1;
+    places.written = writes_range ? first_written : -1;
     return places;
 }
 
@@ -121,11 +121,12 @@ static void find_states(const struct tt_cell_batch *batch, const struct tt_cell_
 static enum tt_err find_elements(const struct tt_cell_batch *batch,
                                  const struct tt_cell_input *input, struct tt_message *why) {
     const char **rows = batch->desk->rows;
-    for (int32_t i = 0; i < batch->count; i++) {
-        const struct tt_engine_cell *cell = &batch->cells[i];
+    const struct tt_engine_cell *cell = batch->cells;
+    size_t row_bytes = input->row_bytes;
+    for (int32_t i = 0, count = batch->count; i < count; i++, cell++) {
         const struct tt_engine_elements *given = &cell->inputs[input->from];
-        size_t at = (size_t)cell->element * input->row_bytes;
-        if (cell->element < 0 || at + input->row_bytes > given->size_bytes)
+        size_t at = (size_t)cell->element * row_bytes;
+        if (cell->element < 0 || at + row_bytes > given->size_bytes)
             return tt_fail(TT_ERR_INVALID, why, "there is no element %d for input '%s' of a cell",
                            cell->element, input->name);
         rows[i] = (const char *)given->bytes + at;
@@ -230,13 +231,14 @@ static enum tt_err bind_outputs(const struct tt_cell_batch *batch, const struct 
 
 /* From where the run wrote them: in place but for those that move out, or elsewhere. */
 static void put_down_output(const struct tt_cell_batch *batch, const struct places *places,
-                            const struct tt_cell_tensor *tensor, const char *elsewhere) {
+                            const struct tt_cell_output *output, const char *elsewhere) {
+    const struct tt_cell_tensor *tensor = &batch->model->cells->tensors[output->tensor];
     bool in_place = places->written >= 0;
     int32_t count = in_place ? places->mover_count : batch->count;
     for (int32_t k = 0; k < count; k++) {
         int32_t i = in_place ? batch->desk->movers[k] : k;
         const struct tt_engine_cell *cell = &batch->cells[i];
-        if (in_place && !cell->moves_out)
+        if (in_place && (!cell->moves_out || (!cell->is_read && !output->is_told)))
             continue;
         memcpy(tt_cell_row(tensor, cell->slot),
                in_place ? tt_cell_row(tensor, cell->exit)
@@ -252,7 +254,7 @@ static void put_down(const struct tt_cell_batch *batch, const struct places *pla
     for (int32_t o = 0; o < plan->output_count; o++) {
         const struct tt_cell_output *output = &plan->outputs[o];
         const struct tt_cell_tensor *tensor = &cells->tensors[output->tensor];
-        put_down_output(batch, places, tensor, batch->desk->outputs[o].bytes);
+        put_down_output(batch, places, output, batch->desk->outputs[o].bytes);
         for (int32_t c = 0; c < output->copy_count; c++)
             for (int32_t i = 0; i < batch->count; i++)
                 memcpy(tt_cell_row(&cells->tensors[output->copies[c]], batch->cells[i].slot),
@@ -329,8 +331,6 @@ static void run_part(struct tt_cell_batch *batch) {
         err = tt_cell_step_run(batch, &why);
     if (err)
         run_apart(batch);
-    for (int32_t i = 0; !err && i < batch->count; i++)
-        batch->cells[i].err = TT_OK;
 }
 
 void tt_cell_step_run_each(const struct tt_cell_batch *batch) {

@@ -20,9 +20,10 @@ struct walk {
 static bool ensure_cells(struct tt_cell_desk *self, int32_t count) {
     if (count <= self->cell_capacity)
         return true;
-    struct tt_engine_cell *cells = realloc(self->cells, (size_t)count * 2 * sizeof(*cells));
+    struct tt_engine_cell *cells = tt_line_room((size_t)count * 2 * sizeof(*cells));
     if (!cells)
         return false;
+    free(self->cells); /* of tasks that are over */
     self->cells = cells;
     self->cell_capacity = count * 2;
     return true;

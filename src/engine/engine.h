@@ -27,6 +27,7 @@
 #define TT_ENGINE_ENGINE_H
 
 #include "base/err.h"
+#include "base/line.h"
 #include "core/tensor.h"
 
 #include <stdbool.h>
@@ -83,21 +84,26 @@ struct tt_engine_elements {
 struct tt_engine_cell {
     const struct tt_engine_elements *inputs; /* the request's, in the model's order; borrowed */
     void *user;                              /* the caller's */
+    struct tt_message *why; /* where to write the sentence of an error; may be NULL */
+    int64_t emitted; /* set at completion: the integer that it emitted, if its type does */
     int32_t element; /* of the inputs: the one that it reads, where it does */
     int32_t slot;    /* that it writes; no other cell of the task reads it */
-    int32_t sources[TT_ENGINE_MAX_SOURCES]; /* slots that it reads, [arity]; -1: as it begins */
+    int32_t number, spec; /* the caller's */
+    enum tt_err err;      /* TT_OK; set at completion if it was not computed */
     /* C6: how slots become adjacent that would not be. `moves_in`: the first source is copied to
      * `seat` and read there. `moves_out`: what it makes is written to `exit`, and from there copied
      * to `slot`. Nobody else has to do with these two until the task is back, but tasks behind it
      * on its executor. */
     bool moves_in, moves_out;
-    int32_t seat, exit;
-    int32_t number; /* the caller's */
-    /* Set at completion: */
-    enum tt_err err;
-    struct tt_message *why; /* where to write the sentence; may be NULL */
-    int64_t emitted;        /* the integer that it emitted, if its type does */
-};
+    bool is_read; /* by cells to come; else `slot` is for the answer alone */
+    int32_t seat;
+    int32_t sources[TT_ENGINE_MAX_SOURCES]; /* slots that it reads, [arity]; -1: as it begins */
+    /* Of a chain's cell that stays where it is all that matters is in the first line. */
+    int32_t exit;
+} __attribute__((aligned(TT_LINE_BYTES)));
+_Static_assert(sizeof(void *) != 8 ||
+                   offsetof(struct tt_engine_cell, sources[1]) == TT_LINE_BYTES,
+               "one cache line");
 
 /* A request that goes through its chains in step with the other members (C7): what whole sequences
  * in one batch are. Who is through with a chain waits for the longest, and its rows are computed

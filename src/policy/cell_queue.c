@@ -6,6 +6,9 @@
  * its place is the executor that holds it, or: */
 enum { IN_QUEUE = -1 };
 
+/* Subgraphs on the way back to the queue. */
+enum { FETCH_AHEAD = 8 };
+
 static struct tt_cell_subgraph *subgraph_at(struct tt_list_node *node) {
     return TT_CONTAINER_OF(node, struct tt_cell_subgraph, link);
 }
@@ -171,10 +174,13 @@ const struct tt_task *tt_cell_queues_run(struct tt_cell_queues *self, struct tt_
     fill(self, actions, type, task);
     tt_mechanism_run_commit(actions, start_at);
     type->running++;
-    for (int32_t i = 0; i < task->count; i++) {
-        struct tt_cell_subgraph *subgraph = task->items[i].subgraph;
-        if (i > 0 && subgraph == task->items[i - 1].subgraph)
+    const struct tt_task_item *items = task->items;
+    struct tt_cell_subgraph *before_it = NULL;
+    for (int32_t i = 0, count_in_all = task->count; i < count_in_all; i++) {
+        struct tt_cell_subgraph *subgraph = items[i].subgraph;
+        if (subgraph == before_it)
             continue;
+        before_it = subgraph;
         if (subgraph->ready > 0)
             count(type, subgraph, subgraph->ready * subgraph->rows);
         else
@@ -207,6 +213,8 @@ void tt_cell_queues_finished(struct tt_cell_queues *self, const struct tt_task *
         bool stays = subgraph->in_flight > 0 && subgraph->ready > 0;
         if (stays)
             continue;
+        if (i + FETCH_AHEAD < task->count)
+            tt_line_fetch(&task->items[i + FETCH_AHEAD].subgraph->rows);
         take(type, subgraph);
         if (subgraph->ready > 0) /* else its end was found */
             at = put_back(self, type, at, subgraph);

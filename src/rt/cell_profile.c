@@ -226,7 +226,7 @@ enum tt_err tt_cell_profile_measure(struct tt_engine_model *model, const struct 
     m->cells = cells;
     m->options = options;
     m->capacity = 32 * (cells->type_count + options->length_count);
-    m->cell = calloc(batch, sizeof(*m->cell));
+    m->cell = tt_line_alloc(batch * sizeof(*m->cell));
     m->failures = calloc(batch, sizeof(*m->failures));
     m->points = calloc((size_t)m->capacity, sizeof(*m->points));
     enum tt_err err =

@@ -20,8 +20,6 @@
 #include "model/unfold.h"
 #include "rt/served_model.h"
 
-#include <string.h>
-
 struct tt_infer;
 
 /* One spec's cells. */
@@ -106,9 +104,10 @@ static inline void tt_cell_run_first_sources(const struct tt_cell_run *self, int
         out_cell->sources[q] = self->specs[told->sources[q]].slot;
 }
 /* The item's cell is submitted and will write `slot`, in the given row of its batch (-1: what it
- * makes does not stay there): what it reads, and where. */
+ * makes does not stay there): what it reads, and where. `arity`: its type's. */
 static inline void tt_cell_run_submit(struct tt_cell_run *self, const struct tt_task_item *item,
-                                      int32_t slot, int32_t row, struct tt_engine_cell *out_cell) {
+                                      int32_t arity, int32_t slot, int32_t row,
+                                      struct tt_engine_cell *out_cell) {
     int32_t spec, repeat;
     tt_cell_run_place(item, &spec, &repeat);
     struct tt_cell_run_spec *state = &self->specs[spec];
@@ -116,11 +115,13 @@ static inline void tt_cell_run_submit(struct tt_cell_run *self, const struct tt_
     out_cell->user = self;
     out_cell->element = tt_unfold_elements_at(&state->elements, repeat);
     out_cell->slot = slot;
+    out_cell->spec = spec;
+    out_cell->err = TT_OK;
     out_cell->emitted = 0;
-    memset(out_cell->sources, 0xff, sizeof(out_cell->sources)); /* -1 each */
-    if (repeat > 0)
-        out_cell->sources[0] = state->slot;
-    else
+    out_cell->sources[0] = repeat > 0 ? state->slot : -1;
+    for (int32_t q = 1; q < arity; q++)
+        out_cell->sources[q] = -1;
+    if (repeat == 0)
         tt_cell_run_first_sources(self, spec, out_cell);
     tt_assert(repeat == state->submitted);
     state->submitted++;
@@ -137,11 +138,10 @@ enum tt_fate tt_cell_run_settle(struct tt_cell_run *self, const struct tt_task_i
 static inline enum tt_fate tt_cell_run_done(struct tt_cell_run *self, struct tt_cell_slots *slots,
                                             const struct tt_task_item *item,
                                             const struct tt_engine_cell *cell) {
-    int32_t spec, repeat;
-    tt_cell_run_place(item, &spec, &repeat);
-    const struct tt_cell_run_spec *state = &self->specs[spec];
+    const struct tt_cell_run_spec *state = &self->specs[cell->spec];
+    int32_t repeat = item->subgraph->is_chain ? item->cell : 0;
     if (repeat == 0)
-        tt_cell_run_release_sources(self, spec);
+        tt_cell_run_release_sources(self, cell->spec);
     else if (repeat - 1 != state->end) /* where it ended is still to be read */
         tt_cell_slots_give(slots, cell->sources[0]);
     bool is_plain = state->end < 0 && !cell->err && !self->emits && !item->subgraph->open_ended;

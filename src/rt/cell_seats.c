@@ -19,12 +19,13 @@ void tt_cell_seats_fini(struct tt_cell_seats *self) {
 
 /* Who reads in the range stays where it is; returns how many do not. */
 static int32_t seat_who_stays(struct tt_cell_seats *self, int32_t base, int32_t count) {
-    memset(self->items, 0xff, (size_t)count * sizeof(*self->items)); /* -1 each */
-    int32_t movers = 0;
+    const int32_t *sources = self->sources;
+    int32_t *items = self->items, movers = 0;
+    memset(items, 0xff, (size_t)count * sizeof(*items)); /* -1 each */
     for (int32_t i = 0; i < count; i++) {
-        int32_t row = self->sources[i] - base;
-        if (self->sources[i] >= base && row < count && self->items[row] < 0)
-            self->items[row] = i;
+        uint32_t row = (uint32_t)sources[i] - (uint32_t)base; /* before the range: far beyond it */
+        if (row < (uint32_t)count && items[row] < 0)
+            items[row] = i;
         else
             self->movers[movers++] = i;
     }
@@ -40,10 +41,12 @@ bool tt_cell_seats_keep(struct tt_cell_seats *self, struct tt_cell_slots *slots,
     tt_assert(base >= 0);
     int32_t movers = seat_who_stays(self, base, count), orphans = 0;
     bool keeps = base <= slots->capacity - count;
+    const int32_t *items = self->items;
     for (int32_t row = 0; keeps && movers > 0 && row < count; row++) {
-        bool is_orphan = false;
-        keeps =
-            self->items[row] >= 0 || tt_cell_slots_is_open(slots, base + row, executor, &is_orphan);
+        if (items[row] >= 0)
+            continue;
+        bool is_orphan;
+        keeps = tt_cell_slots_is_open(slots, base + row, executor, &is_orphan);
         orphans += is_orphan;
     }
     if (!keeps || !tt_cell_seats_borrow(slots, movers - orphans)) {

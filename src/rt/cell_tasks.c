@@ -14,7 +14,7 @@ enum tt_err tt_cell_tasks_init(struct tt_cell_tasks *self, int32_t task_count, i
     /* Pages that no batch comes to are never touched. */
     *self = (struct tt_cell_tasks){
         .max_batch = max_batch,
-        .cells = calloc(count, sizeof(*self->cells)),
+        .cells = tt_line_room(count * sizeof(*self->cells)),
         .sequences = calloc(count, sizeof(*self->sequences)),
         .whys = calloc(count, sizeof(*self->whys)),
         .slots = calloc((size_t)max_batch * SEQUENCE_SLOTS, sizeof(*self->slots))};
@@ -36,18 +36,16 @@ void tt_cell_tasks_fini(struct tt_cell_tasks *self) {
 
 /* C6: the oldest that has a state says where the batch was. Returns the first slot of those that
  * the rows read; -1: they are not adjacent, which in a tree is left to chance. */
-static int32_t seat(struct tt_cell_tasks *self, struct tt_served_model *model,
+static int32_t seat(struct tt_cell_tasks *self, struct tt_cell_slots *slots, int32_t arity,
                     const struct tt_task *task) {
-    struct tt_cell_slots *slots = &model->cells->slots;
-    bool is_chain = model->cells->cells->types[task->first_step].arity == 1;
-    int32_t base = -1;
-    for (int32_t i = 0; is_chain && i < task->count; i++) {
-        int32_t row;
-        const struct tt_task_item *item = &task->items[i];
-        int32_t source = tt_cell_run_source(tt_cell_run_of(item), item, &row);
-        self->seats.sources[i] = source;
-        if (source >= 0 && base < 0 && row >= 0 && source >= row)
-            base = source - row;
+    bool is_chain = arity == 1;
+    const struct tt_task_item *items = task->items;
+    int32_t base = -1, *sources = self->seats.sources;
+    for (int32_t i = 0, count = is_chain ? task->count : 0; i < count; i++) {
+        int32_t row = -1;
+        sources[i] = tt_cell_run_source(tt_cell_run_of(&items[i]), &items[i], &row);
+        if (base < 0 && row >= 0 && sources[i] >= row)
+            base = sources[i] - row;
     }
     if (base >= 0)
         return tt_cell_seats_keep(&self->seats, slots, task->executor, base, task->count) ? base
@@ -66,27 +64,33 @@ static bool is_last(const struct tt_task_item *item) {
 static void start_cells(struct tt_cell_tasks *self, ptrdiff_t first, struct tt_served_model *model,
                         const struct tt_task *task, struct tt_engine_task *engine_task) {
     engine_task->cells = self->cells + first;
-    int32_t base = seat(self, model, task);
     struct tt_cell_slots *slots = &model->cells->slots;
+    int32_t arity = model->cells->cells->types[task->first_step].arity;
+    int32_t base = seat(self, slots, arity, task);
     tt_cell_slots_take(slots, task->count, self->slots);
     const int32_t *items = self->seats.items, *sources = self->seats.sources;
     const int32_t *exits = self->slots;
-    for (int32_t row = 0; row < task->count; row++) {
-        struct tt_engine_cell *cell = &self->cells[first + row];
+    const struct tt_task_item *members = task->items;
+    struct tt_engine_cell *cell = engine_task->cells;
+    struct tt_message *why = self->whys + first;
+    for (int32_t row = 0, count = task->count; row < count; row++, cell++, why++) {
         int32_t i = items[row], slot = exits[row];
-        const struct tt_task_item *item = &task->items[i];
-        bool moves_out = task->count > 1 && is_last(item) && tt_cell_seats_borrow(slots, 1);
+        const struct tt_task_item *item = &members[i];
+        bool moves_out = count > 1 && is_last(item) && tt_cell_seats_borrow(slots, 1);
         if (moves_out) {
             tt_cell_slots_take(slots, 1, &slot);
             tt_cell_slots_orphan(slots, exits[row], task->executor);
         }
-        tt_cell_run_submit(tt_cell_run_of(item), item, slot, moves_out ? -1 : row, cell);
+        struct tt_cell_run *run = tt_cell_run_of(item);
+        tt_cell_run_submit(run, item, arity, slot, moves_out ? -1 : row, cell);
         cell->number = i;
         cell->moves_in = base >= 0 && sources[i] != base + row;
         cell->moves_out = moves_out;
+        cell->is_read = !moves_out || run->specs[cell->spec].readers > 0;
         cell->seat = base + row;
-        cell->exit = exits[row];
-        cell->why = &self->whys[first + row];
+        if (moves_out)
+            cell->exit = exits[row];
+        cell->why = why;
     }
 }
 
@@ -243,7 +247,6 @@ static void fetch(const struct tt_task *task, const struct tt_engine_cell *cell)
     tt_line_fetch(&((const struct tt_cell_run *)cell->user)->infer);
     tt_line_fetch(&item->request->handle);
     tt_line_fetch(item->subgraph);
-    tt_line_fetch(&item->subgraph->model);
 }
 
 static void finish_cells(struct tt_cell_slots *slots, struct tt_task *task,
