@@ -536,7 +536,7 @@ struct tt_task *tt_mechanism_run_begin(struct tt_mechanism *self, int32_t execut
     task->walk = TT_WALK_TOGETHER;
     task->length = 0;
     task->rows = task->padded_rows = 0;
-    task->count = 0;
+    task->count = task->begin_count = 0;
     task->user = NULL;
     task->outcome = TT_OUTCOME_DONE;
     task->last_step_done = first_step - 1;
@@ -558,6 +558,7 @@ void tt_mechanism_run_add(struct tt_mechanism *self, struct tt_request *request)
     tt_waiting_end(self, request);
     task->items[task->count++] =
         (struct tt_task_item){.request = request, .begins = !request->begun};
+    task->begin_count += !request->begun;
     request->begun = true;
     request->state = TT_REQUEST_RUNNING;
     request->task = task;
@@ -566,6 +567,7 @@ void tt_mechanism_run_add(struct tt_mechanism *self, struct tt_request *request)
 /* What a request's first cell means for it. */
 static void begin_cells(struct tt_mechanism *self, struct tt_request *request) {
     tt_waiting_end(self, request);
+    self->building->begin_count++;
     request->begun = true;
 }
 

@@ -79,6 +79,7 @@ struct tt_task {
     int32_t padded_rows; /* computed as a batch of this size, filled up with rows of nobody; 0: as
                             many as there are */
     int32_t count, capacity;
+    int32_t begin_count; /* items that begin */
     enum tt_task_state state;
     int64_t dispatched_at; /* when the policy decided */
     int64_t start_at;      /* not before this */
@@ -92,6 +93,14 @@ struct tt_task {
     int64_t started_at, ended_at;
 };
 
+/* The first item that begins; `count` where none does. Who begins mostly stands behind those who
+ * go on, so that is where it looks. */
+static inline int32_t tt_task_first_beginner(const struct tt_task *self) {
+    int32_t at = self->count;
+    for (int32_t left = self->begin_count; left > 0; left -= self->items[at].begins)
+        at--;
+    return at;
+}
 /* What the device computes. */
 static inline int32_t tt_task_computed_rows(const struct tt_task *self) {
     return self->padded_rows > self->rows ? self->padded_rows : self->rows;

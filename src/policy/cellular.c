@@ -137,7 +137,7 @@ static void submit(struct tt_policy *self, int64_t now, struct tt_mechanism *act
             tt_cell_queues_run(&self->cells, actions, type, executor, (int32_t)min_rows, now);
         if (!task)
             break;
-        for (int32_t k = 0; k < task->count; k++)
+        for (int32_t k = tt_task_first_beginner(task); k < task->count; k++)
             if (task->items[k].begins)
                 tt_queues_take(&self->queues, task->items[k].request);
     }

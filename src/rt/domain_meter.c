@@ -33,7 +33,7 @@ static void waits_no_longer(struct tt_infer *infer) {
 }
 
 static void runs(int64_t now, const struct tt_task *task) {
-    for (int32_t i = 0; i < task->count; i++) {
+    for (int32_t i = tt_task_first_beginner(task); i < task->count; i++) {
         if (!task->items[i].begins)
             continue;
         struct tt_infer *infer = infer_of(task->items[i].request);

@@ -66,7 +66,8 @@ static void finished(struct tt_trace_tap *self, const struct tt_task *task) {
 
 /* By cells: the batch that a request joined first. */
 static void started(struct tt_trace_tap *self, const struct tt_task *task) {
-    for (int32_t i = 0; task->items[0].subgraph && i < task->count; i++)
+    int32_t first = task->items[0].subgraph ? tt_task_first_beginner(task) : task->count;
+    for (int32_t i = first; i < task->count; i++)
         if (task->items[i].begins)
             self->first_runs[task->items[i].request->handle.index] = task->number;
 }
