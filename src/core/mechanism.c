@@ -1,6 +1,7 @@
 #include "core/mechanism.h"
 
 #include "base/instant.h"
+#include "base/line.h"
 #include "core/observer.h"
 #include "core/slot_quota.h"
 #include "core/waiting.h"
@@ -566,6 +567,7 @@ void tt_mechanism_run_add(struct tt_mechanism *self, struct tt_request *request)
 
 /* What a request's first cell means for it. */
 static void begin_cells(struct tt_mechanism *self, struct tt_request *request) {
+    tt_line_fetch(request->user); /* observers and the carrier come to it next */
     tt_waiting_end(self, request);
     self->building->begin_count++;
     request->begun = true;

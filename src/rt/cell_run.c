@@ -36,6 +36,8 @@ static void fill(struct tt_cell_run *self, const struct tt_tensor_view *inputs, 
         const struct tt_cell_spec *spec = &unfolded->specs[s];
         for (int32_t step = spec->first_step; step <= spec->last_step; step++)
             self->repeats[step] = spec->repeat;
+        self->reads |= spec->source_count > 0;
+        self->is_plain &= !spec->open_ended;
         for (int32_t q = 0; q < spec->source_count; q++)
             self->specs[spec->sources[q]].readers++;
     }
@@ -62,6 +64,7 @@ enum tt_err tt_cell_run_new(struct tt_served_model *model, const struct tt_tenso
     *self = (struct tt_cell_run){.model = tt_served_model_ref(model),
                                  .unfolded = unfolded,
                                  .emits = unfolded->output_length > 0,
+                                 .is_plain = unfolded->output_length == 0,
                                  .inputs = (struct tt_engine_elements *)(memory + elements),
                                  .repeats = (int32_t *)(memory + repeats),
                                  .state = -1};

@@ -48,6 +48,8 @@ struct tt_cell_run {
     struct tt_engine_elements *inputs; /* a copy */
     int64_t started_at, computed_at;   /* of its first cell and its last; started_at 0: none yet */
     bool emits;                        /* cells of its answer do */
+    bool reads;                        /* one of its specs reads another */
+    bool is_plain; /* neither emits, nor may end early: its cells are done, or fail */
     struct tt_cell_run_spec specs[];
 };
 _Static_assert(sizeof(void *) != 8 ||
@@ -87,6 +89,8 @@ static inline int32_t tt_cell_run_source(const struct tt_cell_run *self,
                                          const struct tt_task_item *item, int32_t *out_row) {
     int32_t spec, repeat;
     tt_cell_run_place(item, &spec, &repeat);
+    if (repeat == 0 && !self->reads)
+        return -1;
     if (repeat == 0) {
         const struct tt_cell_spec *told = &self->unfolded->specs[spec];
         if (told->source_count == 0)
@@ -121,7 +125,7 @@ static inline void tt_cell_run_submit(struct tt_cell_run *self, const struct tt_
     out_cell->sources[0] = repeat > 0 ? state->slot : -1;
     for (int32_t q = 1; q < arity; q++)
         out_cell->sources[q] = -1;
-    if (repeat == 0)
+    if (repeat == 0 && self->reads)
         tt_cell_run_first_sources(self, spec, out_cell);
     tt_assert(repeat == state->submitted);
     state->submitted++;
@@ -140,12 +144,11 @@ static inline enum tt_fate tt_cell_run_done(struct tt_cell_run *self, struct tt_
                                             const struct tt_engine_cell *cell) {
     const struct tt_cell_run_spec *state = &self->specs[cell->spec];
     int32_t repeat = item->subgraph->is_chain ? item->cell : 0;
-    if (repeat == 0)
+    if (repeat == 0 && self->reads)
         tt_cell_run_release_sources(self, cell->spec);
-    else if (repeat - 1 != state->end) /* where it ended is still to be read */
+    else if (repeat > 0 && repeat - 1 != state->end) /* where it ended is still to be read */
         tt_cell_slots_give(slots, cell->sources[0]);
-    bool is_plain = state->end < 0 && !cell->err && !self->emits && !item->subgraph->open_ended;
-    return is_plain ? TT_FATE_GOES_ON : tt_cell_run_settle(self, item, cell);
+    return self->is_plain && !cell->err ? TT_FATE_GOES_ON : tt_cell_run_settle(self, item, cell);
 }
 /* Its last cell is done: the outputs. Errors: NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_cell_run_answer(struct tt_cell_run *self,

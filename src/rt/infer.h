@@ -29,7 +29,12 @@ struct tt_lane;
 struct tt_cell_run;
 
 struct tt_infer {
+    /* First what is looked at when it is first run: the port has written it on another processor. */
     struct tt_lane *lane;
+    struct tt_list_node waiting; /* the scheduler's, until its first run */
+    /* Written by the port before submit, by the scheduler after */
+    int64_t submitted_at, deadline_at;
+    int32_t priority;
     struct tt_infer *next_free;
     int32_t rows;
     int32_t length; /* what its batch mates must share; see tt_infer_begin */
@@ -39,9 +44,6 @@ struct tt_infer {
     bool submitted, finished, cancel_sent, cancel_acknowledged, released;
     tt_infer_done_fn *done;
     void *context;
-    /* Written by the port before submit, by the scheduler after */
-    int64_t submitted_at, deadline_at;
-    int32_t priority;
     struct tt_request *request; /* while the domain has it */
     enum tt_err err;
     struct tt_message why;
@@ -52,7 +54,6 @@ struct tt_infer {
     int64_t started_at, computed_at; /* of its first step and its last */
     int64_t input_ns, infer_ns;      /* of the runs that it was in */
     struct tt_list_node in_ring;     /* the ring's, while it waits for slots */
-    struct tt_list_node waiting;     /* the scheduler's, until its first run */
     struct tt_list_node in_order;    /* the scheduler's, where answers keep the order of requests */
     bool is_computed;
     /* Per input of the signature */
