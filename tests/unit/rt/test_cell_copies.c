@@ -16,7 +16,7 @@ static struct tt_engine *engine;
 static struct tt_cells *cells;
 static struct tt_engine_model *model;
 static int64_t words[ROWS][3] = {{3, 1, 4}, {1, 5, 9}, {2, 6, 5}, {3, 5, 8}};
-static struct tt_tensor_view inputs[ROWS];
+static struct tt_engine_elements inputs[ROWS];
 
 static void open_cells(void) {
     struct tt_model_settings *settings = NULL;
@@ -47,8 +47,7 @@ static int open_all(void **state) {
     if (tt_ort_engine_load_cells(engine, &load, &model, &why))
         fail_msg("%s", why.text);
     for (int i = 0; i < ROWS; i++)
-        inputs[i] = (struct tt_tensor_view){
-            .bytes = words[i], .size_bytes = sizeof(words[i]), .shape = {2, {1, 3}}};
+        inputs[i] = (struct tt_engine_elements){words[i], sizeof(words[i])};
     return err;
 }
 
