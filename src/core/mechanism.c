@@ -584,8 +584,8 @@ void tt_mechanism_run_add_cell(struct tt_mechanism *self, struct tt_cell_subgrap
     tt_assert(subgraph->executor < 0 || subgraph->executor == task->executor);
     tt_assert(task->count < task->capacity);
     struct tt_task_item *item = &task->items[task->count++];
-    *item = (struct tt_task_item){
-        .request = request, .subgraph = subgraph, .begins = !request->begun};
+    *item =
+        (struct tt_task_item){.request = request, .subgraph = subgraph, .begins = !request->begun};
     task->rows += subgraph->rows;
     subgraph->executor = task->executor;
     subgraph->in_flight++;

@@ -85,11 +85,11 @@ struct tt_engine_cell {
     const struct tt_engine_elements *inputs; /* the request's, in the model's order; borrowed */
     void *user;                              /* the caller's */
     struct tt_message *why; /* where to write the sentence of an error; may be NULL */
-    int64_t emitted; /* set at completion: the integer that it emitted, if its type does */
-    int32_t element; /* of the inputs: the one that it reads, where it does */
-    int32_t slot;    /* that it writes; no other cell of the task reads it */
-    int32_t number, spec; /* the caller's */
-    enum tt_err err;      /* TT_OK; set at completion if it was not computed */
+    int64_t emitted;        /* set at completion: the integer that it emitted, if its type does */
+    int32_t element;        /* of the inputs: the one that it reads, where it does */
+    int32_t slot;           /* that it writes; no other cell of the task reads it */
+    int32_t number, spec;   /* the caller's */
+    enum tt_err err;        /* TT_OK; set at completion if it was not computed */
     /* C6: how slots become adjacent that would not be. `moves_in`: the first source is copied to
      * `seat` and read there. `moves_out`: what it makes is written to `exit`, and from there copied
      * to `slot`. Nobody else has to do with these two until the task is back, but tasks behind it
@@ -101,8 +101,7 @@ struct tt_engine_cell {
     /* Of a chain's cell that stays where it is all that matters is in the first line. */
     int32_t exit;
 } __attribute__((aligned(TT_LINE_BYTES)));
-_Static_assert(sizeof(void *) != 8 ||
-                   offsetof(struct tt_engine_cell, sources[1]) == TT_LINE_BYTES,
+_Static_assert(sizeof(void *) != 8 || offsetof(struct tt_engine_cell, sources[1]) == TT_LINE_BYTES,
                "one cache line");
 
 /* A request that goes through its chains in step with the other members (C7): what whole sequences
