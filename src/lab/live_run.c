@@ -354,7 +354,8 @@ static void finish(struct player *self) {
     self->result->simulated_ns = since(self, now);
     self->shown_at = 0;
     if (!self->result->interrupted)
-        show(self, self->epoch_at + tt_instant_max(self->run->scenario->duration_ns, SHOW_NS));
+        show(self, tt_instant_add(self->epoch_at,
+                                  tt_instant_max(self->run->scenario->duration_ns, SHOW_NS)));
 }
 
 static void count_requests(void *context, int32_t index, const struct tt_domain *domain) {
