@@ -222,15 +222,20 @@ static void nonsense_is_told_with_its_line(void **state) {
                    "busy_until_ms is simulated only");
     assert_refused("device { count: 300 }\n" MODEL LOAD "world: EMULATED", "300 executors");
     assert_refused(
-        "device { count: 1 }\nmodel { name: \"m\" length: 4 slo_ms: 100 step { name: \"e\" "
-        "kind: ENCODER profile { linear { beta_ms: 1 } } } step { name: \"f\" "
+        "device { count: 1 }\nmodel { name: \"m\" length: 4 rows: 2 slo_ms: 100 step { name: \"e\" "
         "kind: ENCODER profile { linear { beta_ms: 1 } } } }\n" LOAD "world: EMULATED",
-        "of recurrent steps the emulated world runs one encoder");
+        "requests to cells have one row in the emulated world");
+    assert_refused(
+        "device { count: 1 }\nmodel { name: \"m\" length: 4 tree: RANDOM slo_ms: 100 step { name: "
+        "\"e\" profile { linear { beta_ms: 1 } } } step { name: \"f\" profile { linear { beta_ms: "
+        "1 "
+        "} } } }\n" LOAD "world: EMULATED policy { name: \"serial\" }",
+        "are trees: only policies that work by cells");
     assert_refused(DEVICE "model { name: \"m\" slots: 2 length: 4 step { name: \"e\" kind: ENCODER "
                           "profile { linear { beta_ms: 1 } } } }\n" LOAD,
                    "bad.pbtxt:2: model 'm': slots is 2");
-    assert_refused(DEVICE MODEL LOAD "policy { name: \"cellular\" } world: EMULATED",
-                   "policy cellular works by cells, and model");
+    assert_refused(DEVICE MODEL LOAD "policy { name: \"cellular\" } world: REAL repository: \"x\"",
+                   "policy cellular works by cells, and model 'M' has none");
     assert_refused(DEVICE MODEL LOAD "duration_s: -1", "bad.pbtxt:4: duration_s");
     assert_refused(DEVICE MODEL LOAD "warm_up_s: 30", "bad.pbtxt:4: warm_up_s");
     assert_refused(DEVICE MODEL "load { rate: 1 process: GAMMA }", "bad.pbtxt:3: shape is 0");
