@@ -17,7 +17,7 @@ static inline size_t tt_line_up(size_t bytes) {
     return (bytes + TT_LINE_BYTES - 1) & ~(size_t)(TT_LINE_BYTES - 1);
 }
 /* Bytes of any content, from the beginning of a line on; NULL: out of memory. To be freed by
- * free(). Pages of a large piece are there when they are touched. */
+ * free(). Of a large piece only the pages that are touched take memory. */
 static inline void *tt_line_room(size_t bytes) {
     return aligned_alloc(TT_LINE_BYTES, tt_line_up(bytes));
 }

@@ -29,8 +29,7 @@ struct tt_lane;
 struct tt_cell_run;
 
 struct tt_infer {
-    /* First what is looked at when it is first run: the port has written it on another processor.
-     */
+    /* First what is looked at when it first runs: the port wrote it on another processor. */
     struct tt_lane *lane;
     struct tt_list_node waiting; /* the scheduler's, until its first run */
     /* Written by the port before submit, by the scheduler after */

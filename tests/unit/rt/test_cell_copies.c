@@ -65,7 +65,7 @@ static struct tt_engine_task task_of(struct tt_engine_cell *row, const int32_t *
                                      int32_t to) {
     for (int32_t r = 0; r < ROWS; r++)
         row[r] = (struct tt_engine_cell){
-            .inputs = &inputs[r], .element = r % 3, .slot = to + r, .sources = {sources[r]}};
+            .inputs = &inputs[r], .element = r % 3, .slot = to + r, .sources = {sources[r]}, .is_read = true};
     return (struct tt_engine_task){.model = model, .member_count = ROWS, .cells = row};
 }
 
