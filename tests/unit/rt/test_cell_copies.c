@@ -64,8 +64,11 @@ static int close_all(void **state) {
 static struct tt_engine_task task_of(struct tt_engine_cell *row, const int32_t *sources,
                                      int32_t to) {
     for (int32_t r = 0; r < ROWS; r++)
-        row[r] = (struct tt_engine_cell){
-            .inputs = &inputs[r], .element = r % 3, .slot = to + r, .sources = {sources[r]}, .is_read = true};
+        row[r] = (struct tt_engine_cell){.inputs = &inputs[r],
+                                         .element = r % 3,
+                                         .slot = to + r,
+                                         .sources = {sources[r]},
+                                         .is_read = true};
     return (struct tt_engine_task){.model = model, .member_count = ROWS, .cells = row};
 }
 
@@ -118,6 +121,14 @@ static void test_movers(void **state) {
     row[1].exit = 25;
     row[1].slot = 41;
     assert_bytes(&task, WORDS_OF_ALL + 2 * STATES, (ROWS - 1) * STATES);
+
+    task = task_of(row, FROM(24, 41, 26, 27), 32); /* its last cell: only the answer, h, moves */
+    row[1].moves_in = row[1].moves_out = true;
+    row[1].is_read = false;
+    row[1].seat = 25;
+    row[1].exit = 33;
+    row[1].slot = 42;
+    assert_bytes(&task, WORDS_OF_ALL + STATES + STATES / 2, (ROWS - 1) * STATES);
 }
 
 int main(void) {
