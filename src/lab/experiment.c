@@ -50,15 +50,20 @@ void tt_experiment_close(struct tt_experiment *self) {
 enum tt_err tt_experiment_wrong(const struct tt_experiment *self, const void *message,
                                 const char *field, struct tt_message *why, const char *format,
                                 ...) {
-    struct tt_textproto_place place = {.line = 1};
-    if (message && !(field && tt_textproto_places_find(&self->places, message, field, &place)))
-        (void)tt_textproto_places_find(&self->places, message, NULL, &place);
-    char text[768];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
+    enum tt_err err =
+        tt_textproto_places_wrong(&self->places, self->path, message, field, why, format, args);
     va_end(args);
-    return tt_fail(TT_ERR_INVALID, why, "%s:%d: %s", self->path, place.line, text);
+    return err;
+}
+
+struct tt_goodput_options tt_experiment_goodput(const struct tt_experiment *self) {
+    const Tutti__ExperimentGoodput *goodput = self->message->goodput;
+    return (struct tt_goodput_options){
+        .bad_rate = goodput && goodput->bad_rate > 0 ? goodput->bad_rate : 0.01,
+        .precision = goodput && goodput->precision > 0 ? goodput->precision : 0.005,
+        .from_bound = goodput && goodput->from_bound};
 }
 
 char *tt_experiment_path(const struct tt_experiment *self, const char *name) {

@@ -8,6 +8,7 @@
 #define TT_LAB_EXPERIMENT_H
 
 #include "experiment.pb-c.h"
+#include "lab/goodput.h"
 #include "lab/scenario.h"
 #include "model/textproto.h"
 
@@ -38,6 +39,8 @@ TT_MUST_CHECK enum tt_err tt_experiment_build(const struct tt_experiment *self,
 enum tt_err tt_experiment_wrong(const struct tt_experiment *self, const void *message,
                                 const char *field, struct tt_message *why, const char *format, ...)
     TT_PRINTF(5, 6);
+/* How it wants a search for the goodput to be, and what stands for what it does not say. */
+struct tt_goodput_options tt_experiment_goodput(const struct tt_experiment *self);
 /* A name from the file as one that can be opened: relative to the experiment's folder. Caller
  * frees; NULL: no memory. */
 char *tt_experiment_path(const struct tt_experiment *self, const char *name);

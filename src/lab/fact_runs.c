@@ -112,9 +112,7 @@ static enum tt_err build(const struct tt_facts *facts, const Tutti__FactRun *sai
         return tt_fact_sweep_new(&experiment, &piece->sweep, why);
     err = tt_experiment_build(&experiment, &piece->scenario, why);
     const Tutti__ExperimentGoodput *goodput = experiment.message->goodput;
-    piece->goodput.bad_rate = goodput && goodput->bad_rate > 0 ? goodput->bad_rate : 0.01;
-    piece->goodput.precision = goodput && goodput->precision > 0 ? goodput->precision : 0.005;
-    piece->goodput.from_bound = goodput && goodput->from_bound;
+    piece->goodput = tt_experiment_goodput(&experiment);
     piece->seeds = goodput && goodput->seeds > 0 ? goodput->seeds : 1;
     if (piece->seeds > MAX_SEEDS)
         piece->seeds = MAX_SEEDS;
@@ -336,14 +334,7 @@ static void work(void *context, int32_t index, struct tt_text *result) {
     struct tt_message why;
     enum tt_err err;
     json_t *value = compute(context, index, &err, &why);
-    if (!value)
-        value = json_pack("{s:s,s:i}", "error", err ? why.text : "out of memory", "code",
-                          err ? (int)err : (int)TT_ERR_NO_MEMORY);
-    char *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
-    if (text)
-        tt_text_puts(result, text);
-    free(text);
-    json_decref(value);
+    tt_jobs_answer(value, err, &why, result);
 }
 
 static void done(void *context, int32_t index, const char *result) {

@@ -10,15 +10,12 @@
 
 enum tt_err tt_facts_wrong(const struct tt_facts *self, const void *message, const char *field,
                            struct tt_message *why, const char *format, ...) {
-    struct tt_textproto_place place = {.line = 1};
-    if (message && !(field && tt_textproto_places_find(&self->places, message, field, &place)))
-        (void)tt_textproto_places_find(&self->places, message, NULL, &place);
-    char text[768];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
+    enum tt_err err =
+        tt_textproto_places_wrong(&self->places, self->path, message, field, why, format, args);
     va_end(args);
-    return tt_fail(TT_ERR_INVALID, why, "%s:%d: %s", self->path, place.line, text);
+    return err;
 }
 
 static enum tt_err check_sweep(const struct tt_facts *self, const Tutti__FactSweep *sweep,

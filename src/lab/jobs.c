@@ -138,3 +138,16 @@ enum tt_err tt_jobs_run(const struct tt_jobs *jobs, struct tt_message *why) {
             }
     }
 }
+
+void tt_jobs_answer(json_t *take_value, enum tt_err err, const struct tt_message *why,
+                    struct tt_text *result) {
+    json_t *value = take_value;
+    if (!value)
+        value = json_pack("{s:s,s:i}", "error", err ? why->text : "out of memory", "code",
+                          err ? (int)err : (int)TT_ERR_NO_MEMORY);
+    char *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
+    if (text)
+        tt_text_puts(result, text);
+    free(text);
+    json_decref(value);
+}

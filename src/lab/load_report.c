@@ -3,6 +3,7 @@
 #include "base/instant.h"
 #include "lab/cdf_svg.h"
 #include "lab/html_text.h"
+#include "lab/report.h"
 
 #include <errno.h>
 #include <string.h>
@@ -15,21 +16,14 @@ static double window_s(const struct tt_load_report *self) {
 
 /* --- for programs --- */
 
-static json_t *durations(const struct tt_histogram *h) {
-    return json_pack("{s:f,s:f,s:f,s:f,s:f,s:f}", "mean", ms(tt_histogram_mean(h)), "p50",
-                     ms(tt_histogram_quantile(h, 50, 100)), "p90",
-                     ms(tt_histogram_quantile(h, 90, 100)), "p99",
-                     ms(tt_histogram_quantile(h, 99, 100)), "p999",
-                     ms(tt_histogram_quantile(h, 999, 1000)), "max", ms(h->count ? h->maximum : 0));
-}
-
 static json_t *figures(const struct tt_load_model *model, double seconds) {
     json_t *out = json_pack(
         "{s:I,s:f,s:f,s:f,s:f,s:o,s:o,s:o,s:I,s:I}", "arrived", (json_int_t)model->arrived,
         "bad_rate", tt_load_bad_rate(model), "offered_per_s", (double)model->arrived / seconds,
         "good_per_s", (double)model->outcomes[TT_LOAD_OUTCOME_OK] / seconds, "answered_per_s",
-        (double)model->latency_ns.count / seconds, "latency_ms", durations(&model->latency_ns),
-        "service_ms", durations(&model->service_ns), "lag_ms", durations(&model->lag_ns),
+        (double)model->latency_ns.count / seconds, "latency_ms",
+        tt_report_durations(&model->latency_ns), "service_ms",
+        tt_report_durations(&model->service_ns), "lag_ms", tt_report_durations(&model->lag_ns),
         "sent_bytes", (json_int_t)model->sent_bytes, "received_bytes",
         (json_int_t)model->received_bytes);
     for (int i = 0; out && i < TT_LOAD_OUTCOMES; i++)

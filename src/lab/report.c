@@ -23,7 +23,7 @@ struct tt_advice tt_report_advice(const struct tt_measure *measure) {
 
 static double ms(int64_t ns) { return (double)ns / 1e6; }
 
-static json_t *durations(const struct tt_histogram *h) {
+json_t *tt_report_durations(const struct tt_histogram *h) {
     return json_pack("{s:f,s:f,s:f,s:f,s:f,s:f}", "mean", ms(tt_histogram_mean(h)), "p50",
                      ms(tt_histogram_quantile(h, 50, 100)), "p90",
                      ms(tt_histogram_quantile(h, 90, 100)), "p99",
@@ -59,8 +59,9 @@ static json_t *figures(const struct tt_measure_model *model, double window_s) {
         (json_int_t)model->failed, "cancelled", (json_int_t)model->cancelled, "cut_short",
         (json_int_t)model->cut_short, "bad_rate", tt_measure_bad_rate(model), "offered_per_s",
         (double)model->arrived / window_s, "good_per_s", (double)model->ok / window_s, "latency_ms",
-        durations(&model->latency_ns), "queueing_ms", durations(&model->queueing_ns), "batch",
-        "executions", (json_int_t)model->batch_rows.count, "mean", mean_batch(model), "median",
+        tt_report_durations(&model->latency_ns), "queueing_ms",
+        tt_report_durations(&model->queueing_ns), "batch", "executions",
+        (json_int_t)model->batch_rows.count, "mean", mean_batch(model), "median",
         (json_int_t)tt_histogram_quantile(&model->batch_rows, 1, 2), "aborted",
         (json_int_t)model->aborted);
 }

@@ -19,6 +19,8 @@ struct tt_advice tt_report_advice(const struct tt_measure *measure);
 /* A new reference; NULL: out of memory. */
 json_t *tt_report_json(const struct tt_scenario *scenario, const char *title,
                        const struct tt_scenario_result *result);
+/* Mean, p50, p90, p99, p999 and maximum of what was counted in ns, in ms. */
+json_t *tt_report_durations(const struct tt_histogram *h);
 json_t *tt_report_goodput_json(const struct tt_goodput *goodput);
 void tt_report_table(const struct tt_scenario *scenario, const char *title,
                      const struct tt_scenario_result *result, struct tt_text *out);

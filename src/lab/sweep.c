@@ -192,14 +192,7 @@ static void work(void *context, int32_t job, struct tt_text *result) {
     struct tt_message why;
     enum tt_err err;
     json_t *value = compute(self, self->todo[job], &err, &why);
-    if (!value)
-        value = json_pack("{s:s,s:i}", "error", err ? why.text : "out of memory", "code",
-                          err ? (int)err : (int)TT_ERR_NO_MEMORY);
-    char *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
-    if (text)
-        tt_text_puts(result, text);
-    free(text);
-    json_decref(value);
+    tt_jobs_answer(value, err, &why, result);
 }
 
 static void done(void *context, int32_t job, const char *result) {
@@ -231,9 +224,7 @@ enum tt_err tt_sweep_init(struct tt_sweep *self, struct tt_experiment *experimen
     const Tutti__Experiment *message = experiment->message;
     const Tutti__ExperimentGoodput *goodput = message->goodput;
     *self = (struct tt_sweep){.experiment = experiment, .options = *options};
-    self->search.bad_rate = goodput && goodput->bad_rate > 0 ? goodput->bad_rate : 0.01;
-    self->search.precision = goodput && goodput->precision > 0 ? goodput->precision : 0.005;
-    self->search.from_bound = goodput && goodput->from_bound;
+    self->search = tt_experiment_goodput(experiment);
     self->seeds = options->goodput && goodput && goodput->seeds > 0 ? goodput->seeds : 1;
     self->points = count_points(message);
     if (self->points < 1 || self->seeds > MAX_SEEDS)

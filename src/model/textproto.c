@@ -44,6 +44,17 @@ bool tt_textproto_places_find(const struct tt_textproto_places *self, const void
     return false;
 }
 
+enum tt_err tt_textproto_places_wrong(const struct tt_textproto_places *self, const char *path,
+                                      const void *message, const char *field,
+                                      struct tt_message *why, const char *format, va_list args) {
+    struct tt_textproto_place place = {.line = 1};
+    if (message && !(field && tt_textproto_places_find(self, message, field, &place)))
+        (void)tt_textproto_places_find(self, message, NULL, &place);
+    char text[768];
+    vsnprintf(text, sizeof(text), format, args);
+    return tt_fail(TT_ERR_INVALID, why, "%s:%d: %s", path, place.line, text);
+}
+
 static enum tt_err no_memory(struct reader *self) {
     if (!self->lexer.err)
         self->lexer.err =

@@ -22,6 +22,7 @@
 #include "base/text.h"
 
 #include <protobuf-c/protobuf-c.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -46,6 +47,11 @@ void tt_textproto_places_fini(struct tt_textproto_places *self);
  * root: 1:1). */
 bool tt_textproto_places_find(const struct tt_textproto_places *self, const void *message,
                               const char *field, struct tt_textproto_place *out_place);
+/* INVALID, with "path:line: " before the text, where `field` of `message` stands, or the message
+ * where it was not written; line 1 where `message` is NULL. */
+enum tt_err tt_textproto_places_wrong(const struct tt_textproto_places *self, const char *path,
+                                      const void *message, const char *field,
+                                      struct tt_message *why, const char *format, va_list args);
 
 /* Reads `length` bytes (no NUL needed). `file_name` is only for messages. Errors: INVALID,
  * NO_MEMORY. */

@@ -401,15 +401,11 @@ static void on_command(void *context, struct tt_model_command *command) {
 
 static void take_commands(struct tt_control *self) {
     tt_lock_take(&self->lock);
-    struct tt_model_command *newest = self->commands, *oldest = NULL, *next;
+    struct tt_model_command *newest = self->commands;
     self->commands = NULL;
     tt_lock_give(&self->lock);
-    for (; newest; newest = next) {
-        next = newest->next;
-        newest->next = oldest;
-        oldest = newest;
-    }
-    for (; oldest; oldest = next) {
+    struct tt_model_command *oldest = tt_model_command_oldest_first(newest);
+    for (struct tt_model_command *next; oldest; oldest = next) {
         next = oldest->next;
         oldest->err = carry_out(self, oldest, &oldest->why);
         tt_model_command_finish(oldest);

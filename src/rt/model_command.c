@@ -65,19 +65,25 @@ void tt_command_box_fini(struct tt_command_box *self) {
     tt_lock_fini(&self->lock);
 }
 
-void tt_command_box_drain(struct tt_command_box *self) {
-    if (tt_counter_get(&self->finished_count) == self->told_count)
-        return;
-    tt_lock_take(&self->lock);
-    struct tt_model_command *newest = self->finished, *oldest = NULL, *next;
-    self->finished = NULL;
-    tt_lock_give(&self->lock);
-    for (; newest; newest = next) { /* in the order in which they were finished */
+struct tt_model_command *tt_model_command_oldest_first(struct tt_model_command *newest) {
+    struct tt_model_command *oldest = NULL;
+    for (struct tt_model_command *next; newest; newest = next) {
         next = newest->next;
         newest->next = oldest;
         oldest = newest;
     }
-    for (; oldest; oldest = next) {
+    return oldest;
+}
+
+void tt_command_box_drain(struct tt_command_box *self) {
+    if (tt_counter_get(&self->finished_count) == self->told_count)
+        return;
+    tt_lock_take(&self->lock);
+    struct tt_model_command *newest = self->finished;
+    self->finished = NULL;
+    tt_lock_give(&self->lock);
+    struct tt_model_command *oldest = tt_model_command_oldest_first(newest);
+    for (struct tt_model_command *next; oldest; oldest = next) {
         next = oldest->next;
         self->told_count++;
         self->waiting--;

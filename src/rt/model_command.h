@@ -62,6 +62,8 @@ typedef void tt_model_controller_fn(void *context, struct tt_model_command *comm
 void tt_serving_set_controller(struct tt_serving *serving, tt_model_controller_fn *controller,
                                void *context);
 void tt_model_command_finish(struct tt_model_command *take_command);
+/* Of a list whose newest stands first, the same with its oldest first. */
+struct tt_model_command *tt_model_command_oldest_first(struct tt_model_command *newest);
 
 /* A port's: the commands that are finished and not yet told of. */
 struct tt_command_box {
