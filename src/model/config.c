@@ -282,16 +282,6 @@ void tt_model_config_check(const struct tt_model_config *self, const struct tt_o
     tt_config_compare_tensors(&work);
 }
 
-const char *tt_model_config_parameter(const struct tt_model_config *self, const char *key) {
-    const char *value = NULL;
-    for (size_t i = 0; i < self->message->n_parameters; i++) {
-        const Inference__ModelConfig__ParametersEntry *entry = self->message->parameters[i];
-        if (strcmp(entry->key, key) == 0) /* the last one counts, as in any map */
-            value = entry->value ? entry->value->string_value : "";
-    }
-    return value;
-}
-
 static bool contains(const int64_t *versions, size_t count, int64_t version) {
     for (size_t i = 0; i < count; i++)
         if (versions[i] == version)

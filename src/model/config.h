@@ -105,8 +105,6 @@ TT_MUST_CHECK enum tt_err tt_model_config_emulate(const struct tt_model_config *
 /* Does this other version's file fit, too? */
 void tt_model_config_check(const struct tt_model_config *self, const struct tt_onnx_file *onnx,
                            const char *onnx_path, struct tt_findings *findings);
-/* The value of a parameter { key value } entry, or NULL. */
-const char *tt_model_config_parameter(const struct tt_model_config *self, const char *key);
 /* Of `count` versions found on disk (ascending), drops those that the version policy does not
  * serve; returns how many are left. A specific version that does not exist is a problem. */
 int32_t tt_model_config_choose(const struct tt_model_config *self, int64_t *versions, int32_t count,

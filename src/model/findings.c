@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-void tt_findings_init(struct tt_findings *self) { *self = (struct tt_findings){0}; }
-
 void tt_findings_fini(struct tt_findings *self) {
     for (int32_t i = 0; i < self->count; i++)
         free(self->items[i].sentence);

@@ -24,7 +24,6 @@ struct tt_findings {
     bool failed; /* memory ran out: the list is not complete */
 };
 
-void tt_findings_init(struct tt_findings *self);
 void tt_findings_fini(struct tt_findings *self);
 void tt_findings_add(struct tt_findings *self, enum tt_finding_kind kind, const char *format, ...)
     TT_PRINTF(3, 4);

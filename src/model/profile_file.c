@@ -113,18 +113,6 @@ void tt_profile_file_close(struct tt_profile_file *take_file) {
     free(take_file);
 }
 
-enum tt_err tt_profile_file_read(const char *path, int32_t max_batch,
-                                 struct tt_profile **out_profile, struct tt_message *why) {
-    struct tt_profile_file *file;
-    enum tt_err err = tt_profile_file_open(path, max_batch, &file, why);
-    if (err)
-        return err;
-    *out_profile = file->whole;
-    file->whole = NULL;
-    tt_profile_file_close(file);
-    return TT_OK;
-}
-
 enum tt_err tt_profile_file_check(const Tutti__Profile *message,
                                   const struct tt_profile_subject *subject,
                                   struct tt_message *why) {

@@ -7,13 +7,6 @@
 #include "core/profile.h"
 #include "profile.pb-c.h"
 
-/* Reads `path` into a profile for batches up to `max_batch` (0: what the file says). Errors:
- * NOT_FOUND, IO, INVALID with file:line or the point that is wrong, NO_MEMORY. */
-TT_MUST_CHECK enum tt_err tt_profile_file_read(const char *path, int32_t max_batch,
-                                               struct tt_profile **out_profile,
-                                               struct tt_message *why);
-
-/* The same with everything that the file says beside. */
 struct tt_profile_file {
     Tutti__Profile *message;
     struct tt_profile *whole;
@@ -21,6 +14,8 @@ struct tt_profile_file {
     struct tt_profile **steps;
 };
 
+/* Reads `path` into profiles for batches up to `max_batch` (0: what the file says). Errors:
+ * NOT_FOUND, IO, INVALID with file:line or the point that is wrong, NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_profile_file_open(const char *path, int32_t max_batch,
                                                struct tt_profile_file **out_file,
                                                struct tt_message *why);

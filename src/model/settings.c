@@ -285,11 +285,3 @@ void tt_model_settings_check(const struct tt_model_settings *self,
             self, findings, self->message, "length",
             "no input has a free dimension after the rows, so that no length varies");
 }
-
-const char *tt_model_settings_option(const struct tt_model_settings *self, const char *key) {
-    const Tutti__ModelPolicy *policy = self->message->policy;
-    for (size_t i = 0; policy && i < policy->n_option; i++)
-        if (strcmp(policy->option[i]->key, key) == 0)
-            return policy->option[i]->value;
-    return NULL;
-}

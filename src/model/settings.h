@@ -49,7 +49,5 @@ struct tt_cut_request tt_model_settings_cut(const struct tt_model_settings *self
 void tt_model_settings_problem(const struct tt_model_settings *self, struct tt_findings *findings,
                                const void *message, const char *field, const char *format, ...)
     TT_PRINTF(5, 6);
-/* The value of the policy's option, or NULL. */
-const char *tt_model_settings_option(const struct tt_model_settings *self, const char *key);
 
 #endif

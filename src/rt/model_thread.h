@@ -117,10 +117,6 @@ TT_MUST_CHECK enum tt_err tt_model_thread_init(struct tt_model_thread *self,
                                                const struct tt_model_thread_options *options);
 void tt_model_thread_fini(struct tt_model_thread *self);
 
-static inline bool tt_model_thread_owns(const struct tt_model_thread *self, int32_t model) {
-    return model % self->thread_count == self->index;
-}
-
 /* Takes note of what is in the inbox; to be called before the clock is read for a turn. False:
  * nothing. `urgent_only`: only at what the rank thread sent, requests wait for the next whole look.
  * The turns until then take in a few thousand requests at most, so that neither a grant nor the

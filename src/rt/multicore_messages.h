@@ -31,7 +31,6 @@ _Static_assert(sizeof(struct tt_multicore_request) == 32, "two to a cache line")
 
 enum {
     TT_MULTICORE_MAX_MODELS = 65536,
-    TT_MULTICORE_MAX_ROWS = 65535,
     TT_MULTICORE_COMMAND = 0, /* rows: no request, but a command, which `length` names */
     TT_MULTICORE_GRANTS = 16, /* unanswered ones of a model, at most */
 };

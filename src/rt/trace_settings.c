@@ -1,6 +1,5 @@
 #include "rt/trace_settings.h"
 
-#include "base/counter.h"
 #include "base/lock.h"
 
 #include <stdlib.h>
@@ -19,7 +18,6 @@ struct tt_trace_settings {
     struct tt_lock lock;
     struct tt_trace_setting beginning, all;
     struct own *owns;
-    struct tt_counter generation; /* written under the lock */
 };
 
 enum tt_err tt_trace_settings_new(const struct tt_trace_setting *beginning,
@@ -107,11 +105,6 @@ enum tt_err tt_trace_settings_change(struct tt_trace_settings *self, const char 
             err = TT_ERR_NO_MEMORY;
         }
     }
-    tt_counter_add(&self->generation, 1);
     tt_lock_give(&self->lock);
     return err;
-}
-
-int64_t tt_trace_settings_generation(const struct tt_trace_settings *self) {
-    return tt_counter_get(&self->generation);
 }

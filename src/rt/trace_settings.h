@@ -1,9 +1,9 @@
 /* What is to be traced: settings that clients read and change while the server runs, for all
  * models, and for single ones where they differ.
  *
- * The settings only say; whoever traces reads them: `tt_trace_settings_generation` is cheap (one
- * load) and changes whenever a setting does, so a tracer keeps a copy per model and gets it anew
- * (`_get`, under a lock) when the number is another. Any thread may call anything here. */
+ * The protocol has clients change and ask for them, so they are kept and told. Nobody traces single
+ * requests into a file by them: what the server did with all of them is GET /v2/debug/trace
+ * (rt/trace.h), which needs no setting. Any thread may call anything here. */
 #ifndef TT_RT_TRACE_SETTINGS_H
 #define TT_RT_TRACE_SETTINGS_H
 
@@ -47,6 +47,5 @@ void tt_trace_settings_get(struct tt_trace_settings *self, const char *model,
 TT_MUST_CHECK enum tt_err tt_trace_settings_change(struct tt_trace_settings *self,
                                                    const char *model,
                                                    const struct tt_trace_change *change);
-int64_t tt_trace_settings_generation(const struct tt_trace_settings *self);
 
 #endif

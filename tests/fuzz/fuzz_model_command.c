@@ -11,9 +11,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void read_config(const char *json) {
-    struct tt_findings findings;
+    struct tt_findings findings = {0};
     struct tt_model_config *config = NULL;
-    tt_findings_init(&findings);
     enum tt_err err = tt_model_config_open("fuzz", json, "model", &config, &findings);
     tt_assert(err == TT_OK);
     tt_assert(config != NULL || findings.problem_count > 0);

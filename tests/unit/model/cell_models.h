@@ -99,8 +99,7 @@ static inline struct tt_cells *try_cells(const char *text, struct tt_findings *f
 }
 
 static inline struct tt_cells *open_cells(const char *text) {
-    struct tt_findings findings;
-    tt_findings_init(&findings);
+    struct tt_findings findings = {0};
     struct tt_cells *cells = try_cells(text, &findings);
     if (!cells)
         fail_msg("%s", tt_findings_first_problem(&findings));
@@ -110,8 +109,7 @@ static inline struct tt_cells *open_cells(const char *text) {
 
 /* Some problem says this. */
 static inline void assert_problem(const char *text, const char *expected) {
-    struct tt_findings findings;
-    tt_findings_init(&findings);
+    struct tt_findings findings = {0};
     struct tt_cells *cells = try_cells(text, &findings);
     tt_cells_close(cells); /* it may be the settings that object */
     if (findings.problem_count == 0)

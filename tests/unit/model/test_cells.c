@@ -112,8 +112,7 @@ static void test_the_digest_tells_types_apart(void **state) {
     static const char cell[] = "in:token:7:N in:h:1:N,4 in:c:1:N,4 out:h_out:1:N,4 out:c_out:1:N,4";
     put_cell_file("same.onnx", cell, "lstm");
     put_cell_file("other.onnx", cell, "other weights");
-    struct tt_findings findings;
-    tt_findings_init(&findings);
+    struct tt_findings findings = {0};
     struct tt_cells *cells = try_cells(
         CHAIN "cell { file: 'same.onnx' max_batch: 7 " READ STATES "} "
               "cell { file: 'other.onnx' " READ STATES "} "

@@ -161,12 +161,15 @@ static void test_whole_config(void **state) {
     assert_int_equal(config->batching.rules[2].max_count, 5);
     assert_int_equal(config->groups[0].count, 2);
     assert_int_equal(config->groups[0].kind, TT_INSTANCE_CPU);
-    assert_string_equal(tt_model_config_parameter(config, "a"), "b");
-    assert_null(tt_model_config_parameter(config, "c"));
+    assert_int_equal(config->message->n_parameters, 1);
+    assert_string_equal(config->message->parameters[0]->key, "a");
+    assert_string_equal(config->message->parameters[0]->value->string_value, "b");
     assert_finding(model, "config.pbtxt:10:1: optimization has no effect");
     assert_int_equal(model->settings->slo_ns, 25000000);
     assert_string_equal(model->settings->policy, "deferred");
-    assert_string_equal(tt_model_settings_option(model->settings, "k"), "v");
+    assert_int_equal(model->settings->message->policy->n_option, 1);
+    assert_string_equal(model->settings->message->policy->option[0]->key, "k");
+    assert_string_equal(model->settings->message->policy->option[0]->value, "v");
     assert_string_equal(model->settings->profile, "p.pbtxt");
     tt_repository_free(repository);
 }
