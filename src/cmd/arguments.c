@@ -23,6 +23,14 @@ bool tt_arguments_decimal(const char *text, double low, double high, double *out
     return true;
 }
 
+bool tt_arguments_workers(const char *text, int32_t *out) {
+    int64_t workers;
+    if (!tt_arguments_number(text, 1, TT_ARGUMENTS_MOST_WORKERS, &workers))
+        return false;
+    *out = (int32_t)workers;
+    return true;
+}
+
 int tt_arguments_refuse(const char *verb, const char *sentence, const char *detail) {
     fprintf(stderr, "tutti %s: %s%s%s; see tutti %s --help\n", verb, sentence, detail ? " " : "",
             detail ? detail : "", verb);

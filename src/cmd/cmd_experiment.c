@@ -2,6 +2,7 @@
  */
 #include "base/clock.h"
 #include "base/instant.h"
+#include "cmd/arguments.h"
 #include "cmd/outcome.h"
 #include "cmd/verbs.h"
 #include "lab/experiment.h"
@@ -130,7 +131,7 @@ static bool take_flag(struct arguments *a, int flag) {
     case FLAG_SEED: return add_setting(a, "seed", optarg);
     case FLAG_POLICY: return add_setting(a, "policy", optarg);
     case FLAG_RATE: return add_setting(a, "rate", optarg);
-    case FLAG_WORKERS: a->workers = atoi(optarg); return a->workers > 0;
+    case FLAG_WORKERS: return tt_arguments_workers(optarg, &a->workers);
     case FLAG_SET: {
         char *equals = strchr(optarg, '=');
         if (!equals)
@@ -152,7 +153,8 @@ static int parse(int argc, char **argv, struct arguments *a) {
         }
         if (!take_flag(a, flag)) {
             if (flag != '?')
-                fprintf(stderr, "tutti experiment: the value '%s' makes no sense\n", optarg);
+                fprintf(stderr, "tutti experiment: the value '%s' makes no sense%s\n", optarg,
+                        flag == FLAG_WORKERS ? "; --workers takes 1 .. 64" : "");
             fputs(usage, stderr);
             return EXIT_SENSELESS;
         }

@@ -1,5 +1,6 @@
 /* tutti reproduce SYSTEM: what its paper says beside what comes out here. */
 #include "base/clock.h"
+#include "cmd/arguments.h"
 #include "cmd/outcome.h"
 #include "cmd/verbs.h"
 #include "lab/fact_runs.h"
@@ -73,12 +74,7 @@ static bool take_flag(struct arguments *a, int flag) {
             return false;
         a->only[a->only_count++] = optarg;
         return true;
-    case FLAG_WORKERS: {
-        char *end;
-        long workers = strtol(optarg, &end, 10);
-        a->workers = (int32_t)workers;
-        return end != optarg && *end == '\0' && workers >= 1 && workers <= 64;
-    }
+    case FLAG_WORKERS: return tt_arguments_workers(optarg, &a->workers);
     default: return false;
     }
 }

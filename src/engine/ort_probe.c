@@ -140,26 +140,8 @@ static void free_values(struct probe *p, OrtValue **values) {
 
 static enum tt_err run(struct probe *p, OrtSession *session, const char *const *names,
                        int32_t count, const struct tt_specimen *specimen, OrtValue **out_values) {
-    const struct tt_ort_library *library = p->options->library;
-    const struct tt_signature *signature = p->options->signature;
-    OrtValue *inputs[TT_MAX_TENSORS];
-    const char *input_names[TT_MAX_TENSORS];
-    int32_t bound = 0;
-    enum tt_err err = TT_OK;
-    for (; !err && bound < signature->input_count; bound += !err) {
-        input_names[bound] = signature->inputs[bound].name;
-        err = tt_ort_value_new(library, signature->inputs[bound].dtype, &specimen->views[bound],
-                               &inputs[bound], p->why);
-    }
-    if (!err)
-        err = tt_ort_check(library,
-                           library->api->Run(session, NULL, input_names,
-                                             (const OrtValue *const *)inputs, (size_t)bound, names,
-                                             (size_t)count, out_values),
-                           p->why);
-    for (int32_t i = 0; i < bound; i++)
-        library->api->ReleaseValue(inputs[i]);
-    return err;
+    return tt_ort_session_run(p->options->library, session, p->options->signature, specimen, names,
+                              count, out_values, p->why);
 }
 
 /* All chosen tensors of a run of rows first .. first + rows - 1. */

@@ -1,5 +1,7 @@
 #include "engine/ort_session.h"
 
+#include "engine/ort_tensor.h"
+
 static OrtStatus *configure(const OrtApi *api, enum tt_ort_optimization optimization,
                             OrtSessionOptions *options) {
     static const GraphOptimizationLevel levels[] = {
@@ -44,4 +46,28 @@ enum tt_err tt_ort_session_options_own_arena(const struct tt_ort_library *librar
     if (!status)
         status = library->api->AddSessionConfigEntry(options, "session.use_env_allocators", "0");
     return tt_ort_check(library, status, why);
+}
+
+enum tt_err tt_ort_session_run(const struct tt_ort_library *library, OrtSession *session,
+                               const struct tt_signature *signature,
+                               const struct tt_specimen *specimen, const char *const *names,
+                               int32_t count, OrtValue **out_values, struct tt_message *why) {
+    OrtValue *inputs[TT_MAX_TENSORS];
+    const char *input_names[TT_MAX_TENSORS];
+    int32_t bound = 0;
+    enum tt_err err = TT_OK;
+    for (; !err && bound < signature->input_count; bound += !err) {
+        input_names[bound] = signature->inputs[bound].name;
+        err = tt_ort_value_new(library, signature->inputs[bound].dtype, &specimen->views[bound],
+                               &inputs[bound], why);
+    }
+    if (!err)
+        err = tt_ort_check(library,
+                           library->api->Run(session, NULL, input_names,
+                                             (const OrtValue *const *)inputs, (size_t)bound, names,
+                                             (size_t)count, out_values),
+                           why);
+    for (int32_t i = 0; i < bound; i++)
+        library->api->ReleaseValue(inputs[i]);
+    return err;
 }

@@ -4,6 +4,7 @@
 #define TT_ENGINE_ORT_SESSION_H
 
 #include "engine/onnxruntime.h"
+#include "engine/specimen.h"
 
 /* To be released by the caller. */
 TT_MUST_CHECK enum tt_err tt_ort_session_options_new(const struct tt_ort_library *library,
@@ -15,5 +16,14 @@ TT_MUST_CHECK enum tt_err tt_ort_session_options_new(const struct tt_ort_library
 TT_MUST_CHECK enum tt_err tt_ort_session_options_own_arena(const struct tt_ort_library *library,
                                                            OrtSessionOptions *options,
                                                            struct tt_message *why);
+
+/* Runs the session once on the specimen of its model's inputs, for the outputs of these names; on
+ * an error some of out_values may have been set. */
+TT_MUST_CHECK enum tt_err tt_ort_session_run(const struct tt_ort_library *library,
+                                             OrtSession *session,
+                                             const struct tt_signature *signature,
+                                             const struct tt_specimen *specimen,
+                                             const char *const *names, int32_t count,
+                                             OrtValue **out_values, struct tt_message *why);
 
 #endif

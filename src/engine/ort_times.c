@@ -73,29 +73,15 @@ static enum tt_err run_once(struct times *t, OrtSession *session,
                             const struct tt_specimen *specimen) {
     const struct tt_ort_library *library = t->options->library;
     const struct tt_signature *signature = t->options->signature;
-    OrtValue *inputs[TT_MAX_TENSORS], *outputs[TT_MAX_TENSORS] = {0};
-    const char *input_names[TT_MAX_TENSORS], *output_names[TT_MAX_TENSORS];
-    int32_t bound = 0;
-    enum tt_err err = TT_OK;
-    for (; !err && bound < signature->input_count; bound += !err) {
-        input_names[bound] = signature->inputs[bound].name;
-        err = tt_ort_value_new(library, signature->inputs[bound].dtype, &specimen->views[bound],
-                               &inputs[bound], t->why);
-    }
+    OrtValue *outputs[TT_MAX_TENSORS] = {0};
+    const char *names[TT_MAX_TENSORS];
     for (int32_t i = 0; i < signature->output_count; i++)
-        output_names[i] = signature->outputs[i].name;
-    if (!err)
-        err =
-            tt_ort_check(library,
-                         library->api->Run(session, NULL, input_names,
-                                           (const OrtValue *const *)inputs, (size_t)bound,
-                                           output_names, (size_t)signature->output_count, outputs),
-                         t->why);
+        names[i] = signature->outputs[i].name;
+    enum tt_err err = tt_ort_session_run(library, session, signature, specimen, names,
+                                         signature->output_count, outputs, t->why);
     for (int32_t i = 0; i < signature->output_count; i++)
         if (outputs[i])
             library->api->ReleaseValue(outputs[i]);
-    for (int32_t i = 0; i < bound; i++)
-        library->api->ReleaseValue(inputs[i]);
     return err;
 }
 

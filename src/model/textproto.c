@@ -229,24 +229,20 @@ static enum tt_err read_singular(struct reader *self, ProtobufCMessage *message,
 
 static enum tt_err unknown_field(struct reader *self, const ProtobufCMessageDescriptor *descriptor,
                                  const struct tt_textproto_token *token) {
-    char wrong[128], known[600] = "";
+    char wrong[128];
     snprintf(wrong, sizeof(wrong), "%.*s", (int)(token->length < 100 ? token->length : 100),
              token->at);
-    const char *names[256];
-    size_t count = 0, used = 0;
-    for (unsigned i = 0; i < descriptor->n_fields && count < TT_COUNT(names); i++) {
-        names[count++] = descriptor->fields[i].name;
-        if (used < sizeof(known))
-            used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s", i ? ", " : "",
-                                     descriptor->fields[i].name);
-    }
-    const char *nearest = tt_textproto_nearest(wrong, names, count);
+    struct tt_textproto_names names = {0};
+    for (unsigned i = 0; i < descriptor->n_fields; i++)
+        tt_textproto_names_add(&names, descriptor->fields[i].name);
+    const char *nearest = tt_textproto_nearest(wrong, names.names, names.count);
     if (nearest)
         return tt_textproto_lexer_fail(&self->lexer, token,
                                        "%s has no field '%s'; did you mean '%s'?",
                                        descriptor->short_name, wrong, nearest);
     return tt_textproto_lexer_fail(&self->lexer, token, "%s has no field '%s'; it has: %s",
-                                   descriptor->short_name, wrong, count ? known : "none at all");
+                                   descriptor->short_name, wrong,
+                                   names.count ? names.text : "none at all");
 }
 
 static enum tt_err read_field(struct reader *self, ProtobufCMessage *message, bool *seen) {

@@ -172,26 +172,30 @@ static enum tt_err read_bool(struct tt_textproto_lexer *lexer,
     return TT_OK;
 }
 
+void tt_textproto_names_add(struct tt_textproto_names *self, const char *name) {
+    if (self->count == TT_COUNT(self->names))
+        return;
+    size_t room = self->text_bytes < sizeof(self->text) ? sizeof(self->text) - self->text_bytes : 0;
+    if (room > 0)
+        self->text_bytes += (size_t)snprintf(self->text + self->text_bytes, room, "%s%s",
+                                             self->count > 0 ? ", " : "", name);
+    self->names[self->count++] = name;
+}
+
 static enum tt_err unknown_enum_name(struct tt_textproto_lexer *lexer,
                                      const ProtobufCFieldDescriptor *field, const char *wrong) {
     const ProtobufCEnumDescriptor *descriptor = field->descriptor;
-    const char *names[256];
-    char known[600] = "";
-    size_t count = 0, used = 0;
-    for (unsigned i = 0; i < descriptor->n_values && count < TT_COUNT(names); i++) {
-        names[count++] = descriptor->values[i].name;
-        if (used < sizeof(known))
-            used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s", i ? ", " : "",
-                                     descriptor->values[i].name);
-    }
-    const char *nearest = tt_textproto_nearest(wrong, names, count);
+    struct tt_textproto_names names = {0};
+    for (unsigned i = 0; i < descriptor->n_values; i++)
+        tt_textproto_names_add(&names, descriptor->values[i].name);
+    const char *nearest = tt_textproto_nearest(wrong, names.names, names.count);
     if (nearest)
         return tt_textproto_lexer_fail(lexer, &lexer->token,
                                        "field '%s' cannot be '%s'; did you mean %s?", field->name,
                                        wrong, nearest);
     return tt_textproto_lexer_fail(lexer, &lexer->token,
                                    "field '%s' cannot be '%s'; it is one of: %s", field->name,
-                                   wrong, known);
+                                   wrong, names.text);
 }
 
 static enum tt_err read_enum(struct tt_textproto_lexer *lexer,

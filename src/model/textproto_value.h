@@ -1,5 +1,5 @@
-/* The scalar values of the protobuf text format: numbers, booleans, enums, strings; only
- * textproto.c uses it. */
+/* The scalar values of the protobuf text format: numbers, booleans, enums, strings; and
+ * what is said of names that do not exist. Only textproto.c uses it. */
 #ifndef TT_MODEL_TEXTPROTO_VALUE_H
 #define TT_MODEL_TEXTPROTO_VALUE_H
 
@@ -13,5 +13,14 @@ size_t tt_textproto_value_bytes(ProtobufCType type);
  * moves over it. Strings and bytes are allocated with malloc. */
 enum tt_err tt_textproto_read_scalar(struct tt_textproto_lexer *lexer,
                                      const ProtobufCFieldDescriptor *field, void *out);
+
+/* What might have been meant, for "did you mean" and "it is one of"; all zero in the beginning. */
+struct tt_textproto_names {
+    const char *names[256];
+    size_t count;
+    char text[600]; /* "a, b, c", as far as there is room */
+    size_t text_bytes;
+};
+void tt_textproto_names_add(struct tt_textproto_names *self, const char *name);
 
 #endif

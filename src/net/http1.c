@@ -64,15 +64,19 @@ static int on_extra(llhttp_t *parser, const char *at, size_t length) {
     return count_extra(self_of(parser), length);
 }
 
+/* As much more as there is room for. */
+static void keep(char *to, size_t capacity, size_t *kept, const char *at, size_t length) {
+    size_t taken = length < capacity - *kept ? length : capacity - *kept;
+    memcpy(to + *kept, at, taken);
+    *kept += taken;
+}
+
 static int on_header_field(llhttp_t *parser, const char *at, size_t length) {
     struct tt_http1_request *request = self_of(parser)->request;
     if (in_trailer(request, parser))
         return count_extra(self_of(parser), length);
     /* A name too long for the field is none that is looked for; it must only not look like one. */
-    size_t room = sizeof(request->name) - request->name_length;
-    size_t taken = length < room ? length : room;
-    memcpy(request->name + request->name_length, at, taken);
-    request->name_length += taken;
+    keep(request->name, sizeof(request->name), &request->name_length, at, length);
     return 0;
 }
 
@@ -80,10 +84,7 @@ static int on_header_value(llhttp_t *parser, const char *at, size_t length) {
     struct tt_http1_request *request = self_of(parser)->request;
     if (in_trailer(request, parser))
         return count_extra(self_of(parser), length);
-    size_t room = sizeof(request->value) - request->value_length;
-    size_t taken = length < room ? length : room;
-    memcpy(request->value + request->value_length, at, taken);
-    request->value_length += taken;
+    keep(request->value, sizeof(request->value), &request->value_length, at, length);
     return 0;
 }
 

@@ -45,6 +45,27 @@ static enum tt_err member(struct reader *reader, const char *const names[], int 
     return TT_OK;
 }
 
+/* An object under way. */
+struct members {
+    bool first;
+    unsigned seen;
+};
+
+/* The next member of the object, of those of these names; -1: of another one. False: there is none,
+ * or *out_err. */
+static bool next_member(struct reader *reader, const char *const names[], int count,
+                        struct members *at, int *out_index, enum tt_err *out_err) {
+    bool more = false;
+    char key[32];
+    enum tt_err err = tt_json_next(&reader->json, '}', &at->first, &more);
+    if (!err && more)
+        err = tt_json_key(&reader->json, key, sizeof(key));
+    if (!err && more)
+        err = member(reader, names, count, key, &at->seen, out_index);
+    *out_err = err;
+    return !err && more;
+}
+
 typedef enum tt_err parameter_fn(struct reader *reader, const char *key, void *context,
                                  bool *out_taken);
 
@@ -281,26 +302,15 @@ static enum tt_err read_input(struct reader *reader) {
     draft.data = NULL;
     draft.data_bytes = 0;
     draft.binary_bytes = -1;
-    unsigned seen = 0;
+    struct members at = {.first = true};
     if (reader->request->input_count == TT_MAX_TENSORS)
         return tt_fail(TT_ERR_INVALID, reader->why, "more than %d inputs", TT_MAX_TENSORS);
     enum tt_err err = tt_json_open(json, '{');
-    bool first = true, more = false;
-    while (!err) {
-        err = tt_json_next(json, '}', &first, &more);
-        if (err || !more)
-            break;
-        char key[32];
-        int index = -1;
-        err = tt_json_key(json, key, sizeof(key));
-        if (!err)
-            err = member(reader, input_members, INPUT_MEMBERS, key, &seen, &index);
-        if (!err)
-            err = read_input_member(reader, index, &draft);
-    }
+    for (int index; !err && next_member(reader, input_members, INPUT_MEMBERS, &at, &index, &err);)
+        err = read_input_member(reader, index, &draft);
     struct tt_kserve_input *input = &reader->request->inputs[reader->request->input_count];
     if (!err)
-        err = resolve_input(reader, &draft, seen, input);
+        err = resolve_input(reader, &draft, at.seen, input);
     if (!err)
         err = locate_values(reader, &draft, input);
     if (err)
@@ -352,23 +362,12 @@ static enum tt_err read_output(struct reader *reader) {
     struct tt_json *json = &reader->json;
     struct tt_kserve_output output = {0};
     char name[TT_MAX_NAME_BYTES] = "";
-    unsigned seen = 0;
+    struct members at = {.first = true};
     enum tt_err err = tt_json_open(json, '{');
-    bool first = true, more = false;
-    while (!err) {
-        err = tt_json_next(json, '}', &first, &more);
-        if (err || !more)
-            break;
-        char key[32];
-        int index = -1;
-        err = tt_json_key(json, key, sizeof(key));
-        if (!err)
-            err = member(reader, names, 2, key, &seen, &index);
-        if (!err)
-            err = index == 0   ? tt_json_string_z(json, "name", name, sizeof(name))
-                  : index == 1 ? read_parameters(reader, output_parameter, &output)
-                               : tt_json_skip(json);
-    }
+    for (int index; !err && next_member(reader, names, 2, &at, &index, &err);)
+        err = index == 0   ? tt_json_string_z(json, "name", name, sizeof(name))
+              : index == 1 ? read_parameters(reader, output_parameter, &output)
+                           : tt_json_skip(json);
     if (!err)
         err = resolve_output(reader, name, &output);
     if (err)
@@ -394,20 +393,9 @@ static enum tt_err read_array(struct reader *reader, enum tt_err each(struct rea
 static enum tt_err read_request(struct reader *reader) {
     static const char *const names[] = {"id", "parameters", "inputs", "outputs"};
     struct tt_json *json = &reader->json;
-    unsigned seen = 0;
+    struct members at = {.first = true};
     enum tt_err err = tt_json_open(json, '{');
-    bool first = true, more = false;
-    while (!err) {
-        err = tt_json_next(json, '}', &first, &more);
-        if (err || !more)
-            break;
-        char key[32];
-        int index = -1;
-        err = tt_json_key(json, key, sizeof(key));
-        if (!err)
-            err = member(reader, names, 4, key, &seen, &index);
-        if (err)
-            break;
+    for (int index; !err && next_member(reader, names, 4, &at, &index, &err);) {
         switch (index) {
         case 0: err = read_id(reader); break;
         case 1: err = read_parameters(reader, request_parameter, &reader->request->options); break;

@@ -83,6 +83,13 @@ class Sweep(unittest.TestCase):
         self.assertEqual(self.lines()[:5], lines)
         self.assertEqual(len(self.lines()), 6)
 
+    def test_workers_are_a_whole_number(self):
+        self.write()
+        for workers in ("0", "3x", "65", ""):
+            answer = self.run_it("--workers", workers)
+            self.assertEqual(answer.returncode, 2, workers)
+            self.assertIn("--workers takes 1 .. 64", answer.stderr)
+
     def test_another_experiment_is_refused(self):
         self.write()
         self.assertEqual(self.run_it("--resume", self.state).returncode, 0)
