@@ -1,6 +1,7 @@
 #include "rt/domain.h"
 
 #include "base/instant.h"
+#include "rt/infer_end.h"
 #include "rt/input_ring.h"
 #include "rt/threaded_policy.h"
 
@@ -24,47 +25,6 @@ int32_t tt_domain_depth(const char *policy, int32_t asked) {
     int32_t standard = kind ? tt_policy_standard_depth(kind) : 1;
     int32_t least = standard > TT_DOMAIN_DEPTH ? standard : TT_DOMAIN_DEPTH;
     return asked > least ? asked : least;
-}
-
-/* Where answers keep the order of their requests: those that are computed and stand first go. Who
- * has failed keeps nobody waiting. */
-static void answer_in_order(struct tt_served_model *model) {
-    struct tt_list_node *node;
-    while ((node = tt_list_first(&model->in_order))) {
-        struct tt_infer *first = TT_CONTAINER_OF(node, struct tt_infer, in_order);
-        if (!first->is_computed)
-            return;
-        tt_list_remove(node);
-        tt_infer_finish(first);
-    }
-}
-
-static void infer_ends(struct tt_infer *infer, enum tt_err err) {
-    const struct tt_engine_ops *ops = infer->lane->model->engine_model->engine->ops;
-    if (infer->lane->model->inputs)
-        tt_input_ring_forget(infer->lane->model->inputs, infer); /* it may wait for slots yet */
-    infer->request = NULL;
-    tt_cell_run_free(infer->cell_run);
-    infer->cell_run = NULL;
-    ops->state_release(infer->state); /* it went before its last step, or there is none */
-    infer->state = NULL;
-    if (err) {
-        infer->err = err;
-        if (infer->result)
-            ops->result_release(infer->result);
-        infer->result = NULL;
-    }
-    if (!tt_list_linked(&infer->in_order)) {
-        tt_infer_finish(infer);
-        return;
-    }
-    struct tt_served_model *model = infer->lane->model;
-    infer->is_computed = !err;
-    if (err) {
-        tt_list_remove(&infer->in_order);
-        tt_infer_finish(infer);
-    }
-    answer_in_order(model);
 }
 
 /* ---- the carrier ---- */
@@ -174,71 +134,6 @@ static void abort_executor(void *context, int64_t now, int32_t executor) {
     self->engine->ops->abort(self->engine, oldest(self, executor));
 }
 
-static void count_success(struct tt_served_model *model, const struct tt_infer *infer,
-                          int64_t now) {
-    struct tt_model_stats *stats = model->stats;
-    tt_counter_add(&stats->succeeded, 1);
-    /* A turn's `now` may be a little older than the end of a task that it collects. */
-    int64_t ended_at = now > infer->computed_at ? now : infer->computed_at;
-    tt_counter_add(&stats->late, ended_at > infer->deadline_at);
-    tt_counter_add(&stats->request_ns, ended_at - infer->submitted_at);
-    tt_counter_add(&stats->queue_ns, infer->started_at - infer->submitted_at);
-    tt_counter_add(&stats->compute_ns, ended_at - infer->started_at);
-    tt_counter_add(&stats->input_ns, infer->input_ns);
-    tt_counter_add(&stats->infer_ns, infer->infer_ns);
-    tt_counter_add(&stats->output_ns,
-                   ended_at - infer->started_at - infer->input_ns - infer->infer_ns);
-    tt_counter_set(&stats->last_at, ended_at);
-}
-
-static void count_loss(struct tt_model_stats *stats, const struct tt_infer *infer, int64_t now) {
-    if (now > infer->submitted_at)
-        tt_counter_add(&stats->failed_ns, now - infer->submitted_at);
-}
-
-static long long us_of(int64_t ns) { return ns > 0 ? ns / 1000 : 0; }
-
-/* The sentence and the error of a request that was given up: the protocol's words, then the reason
- * and the numbers. */
-static enum tt_err drop_error(const struct tt_domain *self, const struct tt_request *request,
-                              struct tt_infer *infer, int64_t now, enum tt_drop_reason reason) {
-    const struct tt_served_model *model = infer->lane->model;
-    const char *name = model->name;
-    if (reason == TT_DROP_QUEUE_FULL)
-        return tt_fail(TT_ERR_BUSY, &infer->why,
-                       "Exceeds maximum queue size: model '%s' has %lld requests waiting, its "
-                       "max_queue_size",
-                       name, (long long)model->rules[infer->priority].max_count);
-    if (reason == TT_DROP_WITHDRAWN)
-        return tt_fail(TT_ERR_UNAVAILABLE, &infer->why,
-                       "request to model '%s' dropped: the model is going away", name);
-    long long waited_us = us_of(now - infer->submitted_at);
-    if (infer->deadline_at == TT_NEVER)
-        return tt_fail(TT_ERR_TIMEOUT, &infer->why,
-                       "Request timeout expired: request to model '%s' dropped (%s) after "
-                       "%lld.%03lld ms",
-                       name, tt_drop_reason_name(reason), waited_us / 1000, waited_us % 1000);
-    long long patience_us = us_of(infer->deadline_at - infer->submitted_at);
-    long long alone_us = us_of(tt_profile_latency(model->profile, infer->rows, infer->length));
-    if (!infer->request && reason == TT_DROP_EARLY) { /* when it came */
-        long long ahead_us = us_of(tt_mechanism_ahead_ns(&self->mechanism, request));
-        return tt_fail(TT_ERR_TIMEOUT, &infer->why,
-                       "Request timeout expired: request to model '%s' dropped (%s): it would have "
-                       "missed its deadline of %lld.%03lld ms: those who wait before it take "
-                       "%lld.%03lld ms or more, and computing it %lld.%03lld ms",
-                       name, tt_drop_reason_name(reason), patience_us / 1000, patience_us % 1000,
-                       ahead_us / 1000, ahead_us % 1000, alone_us / 1000, alone_us % 1000);
-    }
-    return tt_fail(TT_ERR_TIMEOUT, &infer->why,
-                   "Request timeout expired: request to model '%s' dropped (%s): it would have "
-                   "missed its deadline of %lld.%03lld ms; it had waited %lld.%03lld ms, and "
-                   "computing it takes %lld.%03lld ms or more; %d requests are in flight in its "
-                   "scheduling domain",
-                   name, tt_drop_reason_name(reason), patience_us / 1000, patience_us % 1000,
-                   waited_us / 1000, waited_us % 1000, alone_us / 1000, alone_us % 1000,
-                   self->mechanism.requests.in_use);
-}
-
 /* What is refused or given up now may come again when what is here has gone. */
 static void advise(struct tt_domain *self, struct tt_served_model *model) {
     int32_t seconds = tt_pace_retry_after_s(&self->pace, self->mechanism.requests.in_use);
@@ -279,25 +174,26 @@ static void ended(void *context, int64_t now, struct tt_request *request, enum t
         ending = TT_ENDING_FAILED;
     leave_to_cells(request, infer);
     if (ending != TT_ENDING_DONE)
-        count_loss(model->stats, infer, now);
+        tt_infer_end_count_loss(infer, now);
     switch (ending) {
     case TT_ENDING_DONE:
         tt_pace_answered(&self->pace, now);
-        count_success(model, infer, now);
-        infer_ends(infer, TT_OK);
+        tt_infer_end_count_answer(infer, now);
+        tt_infer_end(infer, TT_OK);
         break;
     case TT_ENDING_DROPPED:
         tt_counter_add(&model->stats->dropped[reason], 1);
         advise(self, model);
-        infer_ends(infer, drop_error(self, request, infer, now, reason));
+        tt_infer_end(infer,
+                     tt_infer_end_say_dropped(infer, &self->mechanism, request, now, reason));
         break;
     case TT_ENDING_FAILED:
         tt_counter_add(&model->stats->failed, 1);
-        infer_ends(infer, infer->err ? infer->err : TT_ERR_INTERNAL);
+        tt_infer_end(infer, infer->err ? infer->err : TT_ERR_INTERNAL);
         break;
     case TT_ENDING_CANCELLED:
         tt_counter_add(&model->stats->cancelled, 1);
-        infer_ends(infer, tt_fail(TT_ERR_CANCELLED, &infer->why, "request cancelled"));
+        tt_infer_end(infer, tt_fail(TT_ERR_CANCELLED, &infer->why, "request cancelled"));
         break;
     }
 }
@@ -521,7 +417,7 @@ int64_t tt_domain_decide(struct tt_domain *self, int64_t now) {
 static void reject(struct tt_served_model *model, struct tt_infer *infer, enum tt_err err) {
     advise(model->domain, model);
     tt_counter_add(&model->stats->rejected, 1);
-    infer_ends(infer, err);
+    tt_infer_end(infer, err);
 }
 
 /* On an executor at once, of a policy by cells. */
