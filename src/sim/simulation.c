@@ -1,13 +1,8 @@
 #include "sim/simulation.h"
 
-#include "base/heap.h"
 #include "base/instant.h"
-#include "base/prng.h"
 #include "core/policy_ops.h"
-#include "core/walk.h"
-#include "sim/cancel_heap.h"
-#include "sim/input_pool.h"
-#include "sim/step_work.h"
+#include "sim/sim_executors.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,362 +15,7 @@ enum {
  * it. */
 #define DRAIN_LIMIT_NS (3600 * TT_S)
 
-enum phase {
-    PHASE_IDLE,
-    PHASE_WAITING,
-    PHASE_COPYING_IN,
-    PHASE_RUNNING,
-    PHASE_BETWEEN, /* two steps of a task: until the instant is over */
-    PHASE_COPYING_OUT,
-    PHASE_STOPPING
-};
-
-struct sim_executor {
-    int32_t device;
-    enum phase phase;
-    struct tt_walk walk; /* PHASE_RUNNING: where it is */
-    int32_t last_step_done;
-    bool walked; /* a step of the task has ended */
-    bool yielding;
-    enum tt_outcome outcome; /* PHASE_STOPPING */
-    int64_t appears_at;
-    struct tt_cell_cost cell_cost;
-};
-
-/* What only the world knows of a request in the system; found by the index of its handle. */
-struct sim_request {
-    int64_t number;
-    int64_t started_at;
-    int32_t exit_step, exit_to;
-    int32_t output_length;
-    int32_t *ends; /* of given cells, by spec; NULL: as long as the output */
-};
-
-struct tt_simulation {
-    struct tt_mechanism mechanism;
-    struct tt_sim_model *models;
-    struct tt_device *devices;
-    struct tt_copy_engine *copies_in, *copies_out; /* of each device */
-    struct sim_executor *executors;
-    int32_t executor_count, device_count, model_count;
-    struct tt_heap device_ends; /* devices by when their first running step ends */
-    struct tt_heap due;         /* executors that wait, copy or stop, by when that is over */
-    struct tt_heap appearing;   /* executors that are not there yet */
-    int32_t *between;           /* [between_count]: executors between two steps of a task */
-    int32_t between_count;
-    struct tt_cancel_heap cancels;
-    struct tt_input_pool pool;  /* where pooled */
-    struct tt_sim_cells unfold; /* where the policy works by cells */
-    bool pooled;
-    struct sim_request *requests;
-    int64_t request_capacity;
-    int64_t *numbers; /* scratch for the observer */
-    struct tt_sim_source source;
-    struct tt_sim_observer observer;
-    struct tt_sim_arrival next; /* the arrival that comes next, if more */
-    bool admitting;   /* the request that ends now came but now: a rule of its queue refused it */
-    int64_t admitted; /* its number */
-    bool more, any_exit, check, told;
-    int64_t arrived; /* number of the next arrival */
-    int64_t last_arrival_at;
-    int64_t now, timer_at, events;
-    int32_t turns; /* at this instant */
-    int64_t d_ctrl_ns, d_data_ns, abort_ns;
-    int32_t jitter_permille;
-    uint64_t seed;
-    struct tt_prng prng;
-};
-
-/* ---- executing tasks ---- */
-
-static void refresh_device(struct tt_simulation *self, int32_t device) {
-    int64_t at = tt_device_next_at(&self->devices[device]);
-    if (at == TT_NEVER)
-        tt_heap_remove(&self->device_ends, device);
-    else
-        tt_heap_set(&self->device_ends, device, at, device);
-}
-
-/* L3: where the model's decoder is stopped, whatever it still wants to say. */
-static int32_t most_output(const struct tt_simulation *self, int32_t model) {
-    const int32_t *quantiles = self->models[model].step_model->output_quantiles;
-    return quantiles ? quantiles[TT_QUANTILES - 1] : INT32_MAX;
-}
-
-/* What a request will really do in a recurrent block. */
-static int32_t rounds_of(const struct tt_simulation *self, const struct tt_request *request,
-                         enum tt_step_kind kind) {
-    int32_t rounds = request->length;
-    if (kind == TT_STEP_DECODER) {
-        int32_t most = most_output(self, request->model);
-        rounds = self->requests[request->handle.index].output_length;
-        rounds = rounds < most ? rounds : most;
-    }
-    return rounds > 0 ? rounds : 1;
-}
-
-/* Those of a task on their way. */
-struct walkers {
-    const struct tt_simulation *self;
-    const struct tt_task *task;
-};
-
-static int32_t rounds_in_all(void *context, int32_t member, enum tt_step_kind kind) {
-    const struct walkers *walkers = context;
-    return rounds_of(walkers->self, walkers->task->items[member].request, kind);
-}
-
-static int32_t rounds_behind(void *context, int32_t member) {
-    const struct walkers *walkers = context;
-    return walkers->task->items[member].request->round;
-}
-
-static struct tt_walk_members members_of(struct walkers *walkers) {
-    return (struct tt_walk_members){.context = walkers,
-                                    .count = walkers->task->count,
-                                    .rounds = rounds_in_all,
-                                    .behind = rounds_behind};
-}
-
-/* Starts the step where the task's walk stands. */
-static void start_step(struct tt_simulation *self, struct tt_task *task) {
-    struct sim_executor *executor = &self->executors[task->executor];
-    int32_t step = executor->walk.step;
-    const struct tt_profile *profile = self->models[task->model].step_model->steps[step].profile;
-    executor->phase = PHASE_RUNNING;
-    if (task->started_at < 0)
-        task->started_at = self->now;
-    for (int32_t i = 0; i < task->count; i++) {
-        struct sim_request *request = &self->requests[task->items[i].request->handle.index];
-        if (request->started_at < 0)
-            request->started_at = self->now;
-        self->numbers[i] = request->number;
-    }
-    if (self->observer.step_started)
-        self->observer.step_started(self->observer.context, self->now, task, step, self->numbers);
-    int64_t work_ns = tt_step_work(profile, task, self->jitter_permille, &self->prng);
-    if (task->items[0].subgraph && step == task->first_step)
-        work_ns +=
-            tt_cell_cost_begin(&executor->cell_cost, task, &self->models[task->model].cell_rates);
-    tt_device_start(&self->devices[executor->device], self->now, task->executor, work_ns,
-                    tt_step_demand(profile, task));
-    refresh_device(self, executor->device);
-}
-
-static void wait_until(struct tt_simulation *self, int32_t executor, enum phase phase, int64_t at) {
-    self->executors[executor].phase = phase;
-    tt_heap_set(&self->due, executor, at, executor);
-}
-
-static void start_first(struct tt_simulation *self, struct tt_task *task) {
-    struct tt_walk_members members = members_of(&(struct walkers){self, task});
-    struct tt_walk_course course = {.first_step = task->first_step,
-                                    .last_step = task->last_step,
-                                    .repeat = task->repeat,
-                                    .walk = task->walk,
-                                    .length = task->length};
-    tt_walk_begin(&self->executors[task->executor].walk, self->models[task->model].step_model,
-                  &course, &members);
-    start_step(self, task);
-}
-
-/* The task's message is there and its time has come. */
-static void enter(struct tt_simulation *self, struct tt_task *task) {
-    struct sim_executor *executor = &self->executors[task->executor];
-    int64_t bytes = self->models[task->model].input_bytes * tt_task_computed_rows(task);
-    if (bytes > 0 && !self->pooled && task->first_step == 0) {
-        int64_t done_at = tt_copy_engine_add(&self->copies_in[executor->device], self->now, bytes);
-        if (done_at > self->now) {
-            wait_until(self, task->executor, PHASE_COPYING_IN, done_at);
-            return;
-        }
-    }
-    start_first(self, task);
-}
-
-static void begin_oldest(struct tt_simulation *self, int32_t number) {
-    struct sim_executor *executor = &self->executors[number];
-    struct tt_task *task = tt_mechanism_oldest(&self->mechanism, number);
-    executor->yielding = false;
-    executor->walked = false;
-    executor->last_step_done = task->first_step - 1;
-    int64_t delay_ns = self->d_ctrl_ns + self->d_data_ns * task->rows; /* S4 */
-    int64_t at = tt_instant_max(tt_instant_add(task->dispatched_at, delay_ns), task->start_at);
-    if (at > self->now)
-        wait_until(self, number, PHASE_WAITING, at);
-    else
-        enter(self, task);
-}
-
-/* Which of the task's cells are the last of their open-ended chains. */
-static void find_ends(struct tt_simulation *self, struct tt_task *task) {
-    enum tt_step_kind kind = self->models[task->model].step_model->steps[task->first_step].kind;
-    for (int32_t i = 0; i < task->count; i++) {
-        struct tt_task_item *item = &task->items[i];
-        item->fate = TT_FATE_GOES_ON;
-        if (!item->subgraph->open_ended)
-            continue;
-        const int32_t *ends = self->requests[item->request->handle.index].ends;
-        int32_t rounds = ends ? ends[item->subgraph->spec] : rounds_of(self, item->request, kind);
-        if (item->cell + 1 == rounds)
-            item->fate = TT_FATE_LEAVES;
-    }
-}
-
-/* D8: where the request goes from the end of the task. */
-static void take_exit(const struct tt_simulation *self, const struct tt_task *task,
-                      struct tt_task_item *item) {
-    const struct sim_request *request = &self->requests[item->request->handle.index];
-    if (request->exit_step < 0 || task->last_step_done < request->exit_step)
-        return;
-    if (request->exit_to == 0) {
-        item->fate = TT_FATE_LEAVES;
-    } else if (task->last_step_done + 1 < request->exit_to) {
-        item->fate = TT_FATE_JUMPS;
-        item->jump = request->exit_to;
-    }
-}
-
-/* Where the walk has left everybody. */
-static void settle_walk(struct tt_simulation *self, const struct tt_walk *walk,
-                        struct tt_task *task) {
-    struct tt_walk_members members = members_of(&(struct walkers){self, task});
-    for (int32_t i = 0; i < task->count; i++) {
-        struct tt_walk_place place = tt_walk_place_of(walk, &members, i);
-        task->items[i].round = place.round;
-        if (place.step == task->last_step_done + 1)
-            continue;
-        task->items[i].fate = TT_FATE_JUMPS;
-        task->items[i].jump = place.step;
-    }
-}
-
-static void finish(struct tt_simulation *self, int32_t number, enum tt_outcome outcome) {
-    struct sim_executor *executor = &self->executors[number];
-    struct tt_task *task = tt_mechanism_oldest(&self->mechanism, number);
-    executor->phase = PHASE_IDLE;
-    task->outcome = outcome;
-    task->last_step_done =
-        outcome == TT_OUTCOME_ABORTED ? task->first_step - 1 : executor->last_step_done;
-    if (task->items[0].subgraph) {
-        find_ends(self, task);
-    } else if (executor->walked && outcome != TT_OUTCOME_ABORTED) {
-        settle_walk(self, &executor->walk, task);
-    }
-    for (int32_t i = 0; self->any_exit && outcome != TT_OUTCOME_ABORTED && i < task->count; i++)
-        take_exit(self, task, &task->items[i]);
-    tt_mechanism_finished(&self->mechanism, self->now, task);
-    self->told = true;
-    self->events++;
-    if (self->mechanism.executors[number].queued > 0)
-        begin_oldest(self, number);
-}
-
-static void step_ended(struct tt_simulation *self, int32_t number) {
-    struct sim_executor *executor = &self->executors[number];
-    struct tt_task *task = tt_mechanism_oldest(&self->mechanism, number);
-    tt_assert(executor->phase == PHASE_RUNNING);
-    executor->last_step_done = executor->walk.step;
-    executor->walked = true;
-    task->ended_at = self->now;
-    if (self->observer.step_ended)
-        self->observer.step_ended(self->observer.context, self->now, task, executor->walk.step);
-    enum tt_walk_next next = tt_walk_step_done(&executor->walk);
-    if (next == TT_WALK_GOES_ON && !executor->yielding) {
-        executor->phase = PHASE_BETWEEN;
-        self->between[self->between_count++] = number;
-        return;
-    }
-    if (next != TT_WALK_ENDS) {
-        finish(self, number, next == TT_WALK_PARTS ? TT_OUTCOME_PARTED : TT_OUTCOME_PREEMPTED);
-        return;
-    }
-    int64_t bytes = self->models[task->model].output_bytes * tt_task_computed_rows(task);
-    int64_t done_at = self->now;
-    bool ends = task->last_step == self->models[task->model].step_model->step_count - 1;
-    if (bytes > 0 && !self->pooled && ends)
-        done_at = tt_copy_engine_add(&self->copies_out[executor->device], self->now, bytes);
-    if (done_at > self->now)
-        wait_until(self, number, PHASE_COPYING_OUT, done_at);
-    else
-        finish(self, number, TT_OUTCOME_DONE);
-}
-
-/* From one step of a task to the next. */
-static void go_on(struct tt_simulation *self, int32_t number) {
-    struct tt_task *task = tt_mechanism_oldest(&self->mechanism, number);
-    struct tt_walk_members members = members_of(&(struct walkers){self, task});
-    tt_walk_go_on(&self->executors[number].walk, &members);
-    start_step(self, task);
-}
-
-/* The policy has spoken: who is between two steps, and was not asked to yield, goes on. */
-static void all_go_on(struct tt_simulation *self) {
-    for (int32_t i = 0; i < self->between_count; i++)
-        if (self->executors[self->between[i]].phase == PHASE_BETWEEN)
-            go_on(self, self->between[i]);
-    self->between_count = 0;
-}
-
-static void executor_due(struct tt_simulation *self, int32_t number) {
-    struct sim_executor *executor = &self->executors[number];
-    switch (executor->phase) {
-    case PHASE_WAITING: enter(self, tt_mechanism_oldest(&self->mechanism, number)); break;
-    case PHASE_COPYING_IN: {
-        struct tt_task *task = tt_mechanism_oldest(&self->mechanism, number);
-        start_first(self, task);
-        break;
-    }
-    case PHASE_COPYING_OUT: finish(self, number, TT_OUTCOME_DONE); break;
-    case PHASE_STOPPING: finish(self, number, executor->outcome); break;
-    case PHASE_IDLE:
-    case PHASE_BETWEEN:
-    case PHASE_RUNNING: tt_assert(!"an executor that is due waits, copies or stops");
-    }
-}
-
-/* ---- what the mechanism asks of its carrier ---- */
-
-static void on_start(void *context, int64_t now, struct tt_task *task) {
-    struct tt_simulation *self = context;
-    tt_assert(now == self->now);
-    if (self->executors[task->executor].phase == PHASE_IDLE)
-        begin_oldest(self, task->executor);
-}
-
-static void stop(struct tt_simulation *self, int32_t number, enum tt_outcome outcome, int64_t at) {
-    self->executors[number].outcome = outcome;
-    wait_until(self, number, PHASE_STOPPING, at);
-}
-
-static void on_yield(void *context, int64_t now, int32_t number) {
-    struct tt_simulation *self = context;
-    struct sim_executor *executor = &self->executors[number];
-    executor->yielding = true;
-    /* It stands between two steps, or nothing of it has run yet: the boundary is here. While
-     * outputs are copied it is too late. */
-    if (executor->phase == PHASE_WAITING || executor->phase == PHASE_COPYING_IN ||
-        executor->phase == PHASE_BETWEEN)
-        stop(self, number, TT_OUTCOME_PREEMPTED, now);
-}
-
-static void on_abort(void *context, int64_t now, int32_t number) {
-    struct tt_simulation *self = context;
-    struct sim_executor *executor = &self->executors[number];
-    if (executor->phase == PHASE_BETWEEN) /* in the middle of its work all the same */
-        go_on(self, number);
-    if (executor->phase == PHASE_RUNNING) {
-        tt_device_stop(&self->devices[executor->device], now, number);
-        refresh_device(self, executor->device);
-        struct tt_task *task = tt_mechanism_oldest(&self->mechanism, number);
-        task->ended_at = now;
-        if (self->observer.step_ended)
-            self->observer.step_ended(self->observer.context, now, task, -1);
-        stop(self, number, TT_OUTCOME_ABORTED, tt_instant_add(now, self->abort_ns));
-        return;
-    }
-    stop(self, number, TT_OUTCOME_ABORTED, now); /* it had not begun to compute, or has done so */
-}
+/* ---- what the mechanism tells its carrier ---- */
 
 static void on_gone(void *context, struct tt_request *request) {
     struct tt_simulation *self = context;
@@ -397,20 +37,20 @@ static void on_ended(void *context, int64_t now, struct tt_request *request, enu
     }
     if (!self->observer.ended)
         return;
-    const struct sim_request refused = {.number = self->admitted, .started_at = -1};
-    const struct sim_request *known =
+    const struct tt_sim_request refused = {.number = self->admitted, .started_at = -1};
+    const struct tt_sim_request *known =
         self->admitting ? &refused : &self->requests[request->handle.index];
     bool is_done = ending == TT_ENDING_DONE;
-    struct tt_sim_ending report = {.number = known->number,
-                                   .arrived_at = request->arrived_at,
-                                   .deadline_at = request->deadline_at,
-                                   .started_at = known->started_at,
-                                   .ended_at = ended_at,
-                                   .model = request->model,
-                                   .ending = ending,
-                                   .reason = reason,
-                                   .cut_short = is_done && known->output_length >
-                                                               most_output(self, request->model)};
+    struct tt_sim_ending report = {
+        .number = known->number,
+        .arrived_at = request->arrived_at,
+        .deadline_at = request->deadline_at,
+        .started_at = known->started_at,
+        .ended_at = ended_at,
+        .model = request->model,
+        .ending = ending,
+        .reason = reason,
+        .cut_short = is_done && known->output_length > tt_sim_most_output(self, request->model)};
     self->observer.ended(self->observer.context, &report);
 }
 
@@ -437,7 +77,7 @@ static void grow_requests(struct tt_simulation *self, int64_t index) {
     int64_t capacity = self->request_capacity ? self->request_capacity : 1024;
     while (capacity <= index)
         capacity *= 2;
-    struct sim_request *requests = realloc(self->requests, (size_t)capacity * sizeof(*requests));
+    struct tt_sim_request *requests = realloc(self->requests, (size_t)capacity * sizeof(*requests));
     tt_assert(requests != NULL);
     memset(requests + self->request_capacity, 0,
            (size_t)(capacity - self->request_capacity) * sizeof(*requests));
@@ -511,12 +151,12 @@ static void admit(struct tt_simulation *self, const struct tt_sim_arrival *arriv
         return;
     }
     self->requests[request->handle.index] =
-        (struct sim_request){.number = number,
-                             .started_at = -1,
-                             .exit_step = arrival->exit_step,
-                             .exit_to = arrival->exit_to,
-                             .output_length = arrival->output_length,
-                             .ends = ends};
+        (struct tt_sim_request){.number = number,
+                                .started_at = -1,
+                                .exit_step = arrival->exit_step,
+                                .exit_to = arrival->exit_to,
+                                .output_length = arrival->output_length,
+                                .ends = ends};
     if (arrival->exit_step >= 0 && !told.graph) /* a graph of cells has its course in itself */
         self->any_exit = true;
     if (self->pooled)
@@ -547,16 +187,11 @@ static void cancel_due(struct tt_simulation *self) {
     self->told = true;
 }
 
-static int64_t heap_next(const struct tt_heap *heap) {
-    const struct tt_heap_entry *top = tt_heap_top(heap);
-    return top ? top->key : TT_NEVER;
-}
-
 static int64_t next_instant(const struct tt_simulation *self) {
     int64_t at = self->more ? self->next.at : TT_NEVER;
-    at = tt_instant_min(at, heap_next(&self->device_ends));
-    at = tt_instant_min(at, heap_next(&self->due));
-    at = tt_instant_min(at, heap_next(&self->appearing));
+    at = tt_instant_min(at, tt_sim_next_at(&self->device_ends));
+    at = tt_instant_min(at, tt_sim_next_at(&self->due));
+    at = tt_instant_min(at, tt_sim_next_at(&self->appearing));
     at = tt_instant_min(at, tt_cancel_heap_next_at(&self->cancels));
     if (self->pooled)
         at = tt_instant_min(at, tt_input_pool_next_at(&self->pool));
@@ -566,25 +201,7 @@ static int64_t next_instant(const struct tt_simulation *self) {
 
 /* Everything of the instant that does not come from the policy. */
 static void tell(struct tt_simulation *self) {
-    while (heap_next(&self->appearing) <= self->now) {
-        int32_t number = tt_heap_top(&self->appearing)->id;
-        tt_heap_remove(&self->appearing, number);
-        tt_mechanism_add_executor(&self->mechanism, self->now, number,
-                                  self->executors[number].device);
-        self->told = true;
-    }
-    while (heap_next(&self->due) <= self->now) {
-        int32_t number = tt_heap_top(&self->due)->id;
-        tt_heap_remove(&self->due, number);
-        executor_due(self, number);
-    }
-    while (heap_next(&self->device_ends) <= self->now) {
-        int32_t device = tt_heap_top(&self->device_ends)->id;
-        int32_t number = tt_device_take_ended(&self->devices[device], self->now);
-        refresh_device(self, device);
-        if (number >= 0)
-            step_ended(self, number);
-    }
+    tt_sim_executors_tell(self);
     while (self->more && self->next.at <= self->now)
         arrive(self);
     while (tt_cancel_heap_next_at(&self->cancels) <= self->now)
@@ -634,7 +251,7 @@ bool tt_simulation_run(struct tt_simulation *self, int64_t budget) {
             tt_mechanism_decide(&self->mechanism, self->now);
             self->timer_at = tt_mechanism_next_at(&self->mechanism);
         }
-        all_go_on(self);
+        tt_sim_executors_go_on(self);
         if (self->check) {
             tt_mechanism_check(&self->mechanism);
             if (self->pooled)
@@ -666,7 +283,7 @@ static enum tt_err init_devices(struct tt_simulation *self, const struct tt_sim_
         if (err)
             return err;
         for (int32_t e = 0; e < device->executors; e++)
-            self->executors[number++] = (struct sim_executor){
+            self->executors[number++] = (struct tt_sim_executor){
                 .device = d, .appears_at = tt_instant_max(device->busy_until_at, 0)};
     }
     return TT_OK;
@@ -710,9 +327,9 @@ static enum tt_err init_mechanism(struct tt_simulation *self, const struct tt_si
     for (int32_t m = 0; m < options->model_count; m++)
         mechanism.has_rules |= options->models[m].step_model->rules != NULL;
     struct tt_carrier carrier = {.context = self,
-                                 .start = on_start,
-                                 .yield = on_yield,
-                                 .abort = on_abort,
+                                 .start = tt_sim_executor_start,
+                                 .yield = tt_sim_executor_yield,
+                                 .abort = tt_sim_executor_abort,
                                  .ended = on_ended,
                                  .gone = on_gone};
     enum tt_err err = tt_mechanism_init(&self->mechanism, &mechanism, &carrier, why);

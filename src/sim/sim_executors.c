@@ -1,0 +1,312 @@
+#include "sim/sim_executors.h"
+
+#include "base/instant.h"
+#include "sim/step_work.h"
+
+static void refresh_device(struct tt_simulation *self, int32_t device) {
+    int64_t at = tt_device_next_at(&self->devices[device]);
+    if (at == TT_NEVER)
+        tt_heap_remove(&self->device_ends, device);
+    else
+        tt_heap_set(&self->device_ends, device, at, device);
+}
+
+int32_t tt_sim_most_output(const struct tt_simulation *self, int32_t model) {
+    const int32_t *quantiles = self->models[model].step_model->output_quantiles;
+    return quantiles ? quantiles[TT_QUANTILES - 1] : INT32_MAX;
+}
+
+/* What a request will really do in a recurrent block. */
+static int32_t rounds_of(const struct tt_simulation *self, const struct tt_request *request,
+                         enum tt_step_kind kind) {
+    int32_t rounds = request->length;
+    if (kind == TT_STEP_DECODER) {
+        int32_t most = tt_sim_most_output(self, request->model);
+        rounds = self->requests[request->handle.index].output_length;
+        rounds = rounds < most ? rounds : most;
+    }
+    return rounds > 0 ? rounds : 1;
+}
+
+/* Those of a task on their way. */
+struct walkers {
+    const struct tt_simulation *self;
+    const struct tt_task *task;
+};
+
+static int32_t rounds_in_all(void *context, int32_t member, enum tt_step_kind kind) {
+    const struct walkers *walkers = context;
+    return rounds_of(walkers->self, walkers->task->items[member].request, kind);
+}
+
+static int32_t rounds_behind(void *context, int32_t member) {
+    const struct walkers *walkers = context;
+    return walkers->task->items[member].request->round;
+}
+
+static struct tt_walk_members members_of(struct walkers *walkers) {
+    return (struct tt_walk_members){.context = walkers,
+                                    .count = walkers->task->count,
+                                    .rounds = rounds_in_all,
+                                    .behind = rounds_behind};
+}
+
+/* Starts the step where the task's walk stands. */
+static void start_step(struct tt_simulation *self, struct tt_task *task) {
+    struct tt_sim_executor *executor = &self->executors[task->executor];
+    int32_t step = executor->walk.step;
+    const struct tt_profile *profile = self->models[task->model].step_model->steps[step].profile;
+    executor->phase = TT_SIM_RUNNING;
+    if (task->started_at < 0)
+        task->started_at = self->now;
+    for (int32_t i = 0; i < task->count; i++) {
+        struct tt_sim_request *request = &self->requests[task->items[i].request->handle.index];
+        if (request->started_at < 0)
+            request->started_at = self->now;
+        self->numbers[i] = request->number;
+    }
+    if (self->observer.step_started)
+        self->observer.step_started(self->observer.context, self->now, task, step, self->numbers);
+    int64_t work_ns = tt_step_work(profile, task, self->jitter_permille, &self->prng);
+    if (task->items[0].subgraph && step == task->first_step)
+        work_ns +=
+            tt_cell_cost_begin(&executor->cell_cost, task, &self->models[task->model].cell_rates);
+    tt_device_start(&self->devices[executor->device], self->now, task->executor, work_ns,
+                    tt_step_demand(profile, task));
+    refresh_device(self, executor->device);
+}
+
+static void wait_until(struct tt_simulation *self, int32_t executor, enum tt_sim_phase phase,
+                       int64_t at) {
+    self->executors[executor].phase = phase;
+    tt_heap_set(&self->due, executor, at, executor);
+}
+
+static void start_first(struct tt_simulation *self, struct tt_task *task) {
+    struct tt_walk_members members = members_of(&(struct walkers){self, task});
+    struct tt_walk_course course = {.first_step = task->first_step,
+                                    .last_step = task->last_step,
+                                    .repeat = task->repeat,
+                                    .walk = task->walk,
+                                    .length = task->length};
+    tt_walk_begin(&self->executors[task->executor].walk, self->models[task->model].step_model,
+                  &course, &members);
+    start_step(self, task);
+}
+
+/* The task's message is there and its time has come. */
+static void enter(struct tt_simulation *self, struct tt_task *task) {
+    struct tt_sim_executor *executor = &self->executors[task->executor];
+    int64_t bytes = self->models[task->model].input_bytes * tt_task_computed_rows(task);
+    if (bytes > 0 && !self->pooled && task->first_step == 0) {
+        int64_t done_at = tt_copy_engine_add(&self->copies_in[executor->device], self->now, bytes);
+        if (done_at > self->now) {
+            wait_until(self, task->executor, TT_SIM_COPYING_IN, done_at);
+            return;
+        }
+    }
+    start_first(self, task);
+}
+
+static void begin_oldest(struct tt_simulation *self, int32_t number) {
+    struct tt_sim_executor *executor = &self->executors[number];
+    struct tt_task *task = tt_mechanism_oldest(&self->mechanism, number);
+    executor->yielding = false;
+    executor->walked = false;
+    executor->last_step_done = task->first_step - 1;
+    int64_t delay_ns = self->d_ctrl_ns + self->d_data_ns * task->rows; /* S4 */
+    int64_t at = tt_instant_max(tt_instant_add(task->dispatched_at, delay_ns), task->start_at);
+    if (at > self->now)
+        wait_until(self, number, TT_SIM_WAITING, at);
+    else
+        enter(self, task);
+}
+
+/* Which of the task's cells are the last of their open-ended chains. */
+static void find_ends(struct tt_simulation *self, struct tt_task *task) {
+    enum tt_step_kind kind = self->models[task->model].step_model->steps[task->first_step].kind;
+    for (int32_t i = 0; i < task->count; i++) {
+        struct tt_task_item *item = &task->items[i];
+        item->fate = TT_FATE_GOES_ON;
+        if (!item->subgraph->open_ended)
+            continue;
+        const int32_t *ends = self->requests[item->request->handle.index].ends;
+        int32_t rounds = ends ? ends[item->subgraph->spec] : rounds_of(self, item->request, kind);
+        if (item->cell + 1 == rounds)
+            item->fate = TT_FATE_LEAVES;
+    }
+}
+
+/* D8: where the request goes from the end of the task. */
+static void take_exit(const struct tt_simulation *self, const struct tt_task *task,
+                      struct tt_task_item *item) {
+    const struct tt_sim_request *request = &self->requests[item->request->handle.index];
+    if (request->exit_step < 0 || task->last_step_done < request->exit_step)
+        return;
+    if (request->exit_to == 0) {
+        item->fate = TT_FATE_LEAVES;
+    } else if (task->last_step_done + 1 < request->exit_to) {
+        item->fate = TT_FATE_JUMPS;
+        item->jump = request->exit_to;
+    }
+}
+
+/* Where the walk has left everybody. */
+static void settle_walk(struct tt_simulation *self, const struct tt_walk *walk,
+                        struct tt_task *task) {
+    struct tt_walk_members members = members_of(&(struct walkers){self, task});
+    for (int32_t i = 0; i < task->count; i++) {
+        struct tt_walk_place place = tt_walk_place_of(walk, &members, i);
+        task->items[i].round = place.round;
+        if (place.step == task->last_step_done + 1)
+            continue;
+        task->items[i].fate = TT_FATE_JUMPS;
+        task->items[i].jump = place.step;
+    }
+}
+
+static void finish(struct tt_simulation *self, int32_t number, enum tt_outcome outcome) {
+    struct tt_sim_executor *executor = &self->executors[number];
+    struct tt_task *task = tt_mechanism_oldest(&self->mechanism, number);
+    executor->phase = TT_SIM_IDLE;
+    task->outcome = outcome;
+    task->last_step_done =
+        outcome == TT_OUTCOME_ABORTED ? task->first_step - 1 : executor->last_step_done;
+    if (task->items[0].subgraph) {
+        find_ends(self, task);
+    } else if (executor->walked && outcome != TT_OUTCOME_ABORTED) {
+        settle_walk(self, &executor->walk, task);
+    }
+    for (int32_t i = 0; self->any_exit && outcome != TT_OUTCOME_ABORTED && i < task->count; i++)
+        take_exit(self, task, &task->items[i]);
+    tt_mechanism_finished(&self->mechanism, self->now, task);
+    self->told = true;
+    self->events++;
+    if (self->mechanism.executors[number].queued > 0)
+        begin_oldest(self, number);
+}
+
+static void step_ended(struct tt_simulation *self, int32_t number) {
+    struct tt_sim_executor *executor = &self->executors[number];
+    struct tt_task *task = tt_mechanism_oldest(&self->mechanism, number);
+    tt_assert(executor->phase == TT_SIM_RUNNING);
+    executor->last_step_done = executor->walk.step;
+    executor->walked = true;
+    task->ended_at = self->now;
+    if (self->observer.step_ended)
+        self->observer.step_ended(self->observer.context, self->now, task, executor->walk.step);
+    enum tt_walk_next next = tt_walk_step_done(&executor->walk);
+    if (next == TT_WALK_GOES_ON && !executor->yielding) {
+        executor->phase = TT_SIM_BETWEEN;
+        self->between[self->between_count++] = number;
+        return;
+    }
+    if (next != TT_WALK_ENDS) {
+        finish(self, number, next == TT_WALK_PARTS ? TT_OUTCOME_PARTED : TT_OUTCOME_PREEMPTED);
+        return;
+    }
+    int64_t bytes = self->models[task->model].output_bytes * tt_task_computed_rows(task);
+    int64_t done_at = self->now;
+    bool ends = task->last_step == self->models[task->model].step_model->step_count - 1;
+    if (bytes > 0 && !self->pooled && ends)
+        done_at = tt_copy_engine_add(&self->copies_out[executor->device], self->now, bytes);
+    if (done_at > self->now)
+        wait_until(self, number, TT_SIM_COPYING_OUT, done_at);
+    else
+        finish(self, number, TT_OUTCOME_DONE);
+}
+
+/* From one step of a task to the next. */
+static void go_on(struct tt_simulation *self, int32_t number) {
+    struct tt_task *task = tt_mechanism_oldest(&self->mechanism, number);
+    struct tt_walk_members members = members_of(&(struct walkers){self, task});
+    tt_walk_go_on(&self->executors[number].walk, &members);
+    start_step(self, task);
+}
+
+void tt_sim_executors_go_on(struct tt_simulation *self) {
+    for (int32_t i = 0; i < self->between_count; i++)
+        if (self->executors[self->between[i]].phase == TT_SIM_BETWEEN)
+            go_on(self, self->between[i]);
+    self->between_count = 0;
+}
+
+static void executor_due(struct tt_simulation *self, int32_t number) {
+    struct tt_sim_executor *executor = &self->executors[number];
+    switch (executor->phase) {
+    case TT_SIM_WAITING: enter(self, tt_mechanism_oldest(&self->mechanism, number)); break;
+    case TT_SIM_COPYING_IN: {
+        struct tt_task *task = tt_mechanism_oldest(&self->mechanism, number);
+        start_first(self, task);
+        break;
+    }
+    case TT_SIM_COPYING_OUT: finish(self, number, TT_OUTCOME_DONE); break;
+    case TT_SIM_STOPPING: finish(self, number, executor->outcome); break;
+    case TT_SIM_IDLE:
+    case TT_SIM_BETWEEN:
+    case TT_SIM_RUNNING: tt_assert(!"an executor that is due waits, copies or stops");
+    }
+}
+
+void tt_sim_executors_tell(struct tt_simulation *self) {
+    while (tt_sim_next_at(&self->appearing) <= self->now) {
+        int32_t number = tt_heap_top(&self->appearing)->id;
+        tt_heap_remove(&self->appearing, number);
+        tt_mechanism_add_executor(&self->mechanism, self->now, number,
+                                  self->executors[number].device);
+        self->told = true;
+    }
+    while (tt_sim_next_at(&self->due) <= self->now) {
+        int32_t number = tt_heap_top(&self->due)->id;
+        tt_heap_remove(&self->due, number);
+        executor_due(self, number);
+    }
+    while (tt_sim_next_at(&self->device_ends) <= self->now) {
+        int32_t device = tt_heap_top(&self->device_ends)->id;
+        int32_t number = tt_device_take_ended(&self->devices[device], self->now);
+        refresh_device(self, device);
+        if (number >= 0)
+            step_ended(self, number);
+    }
+}
+
+void tt_sim_executor_start(void *context, int64_t now, struct tt_task *task) {
+    struct tt_simulation *self = context;
+    tt_assert(now == self->now);
+    if (self->executors[task->executor].phase == TT_SIM_IDLE)
+        begin_oldest(self, task->executor);
+}
+
+static void stop(struct tt_simulation *self, int32_t number, enum tt_outcome outcome, int64_t at) {
+    self->executors[number].outcome = outcome;
+    wait_until(self, number, TT_SIM_STOPPING, at);
+}
+
+void tt_sim_executor_yield(void *context, int64_t now, int32_t number) {
+    struct tt_simulation *self = context;
+    struct tt_sim_executor *executor = &self->executors[number];
+    executor->yielding = true;
+    /* It stands between two steps, or nothing of it has run yet: the boundary is here. While
+     * outputs are copied it is too late. */
+    if (executor->phase == TT_SIM_WAITING || executor->phase == TT_SIM_COPYING_IN ||
+        executor->phase == TT_SIM_BETWEEN)
+        stop(self, number, TT_OUTCOME_PREEMPTED, now);
+}
+
+void tt_sim_executor_abort(void *context, int64_t now, int32_t number) {
+    struct tt_simulation *self = context;
+    struct tt_sim_executor *executor = &self->executors[number];
+    if (executor->phase == TT_SIM_BETWEEN) /* in the middle of its work all the same */
+        go_on(self, number);
+    if (executor->phase == TT_SIM_RUNNING) {
+        tt_device_stop(&self->devices[executor->device], now, number);
+        refresh_device(self, executor->device);
+        struct tt_task *task = tt_mechanism_oldest(&self->mechanism, number);
+        task->ended_at = now;
+        if (self->observer.step_ended)
+            self->observer.step_ended(self->observer.context, now, task, -1);
+        stop(self, number, TT_OUTCOME_ABORTED, tt_instant_add(now, self->abort_ns));
+        return;
+    }
+    stop(self, number, TT_OUTCOME_ABORTED, now); /* it had not begun to compute, or has done so */
+}
