@@ -20,9 +20,8 @@ static struct tt_engine_elements inputs[ROWS];
 
 static void open_cells(void) {
     struct tt_model_settings *settings = NULL;
-    struct tt_findings findings;
+    struct tt_findings findings = {0};
     char directory[128], path[160];
-    tt_findings_init(&findings);
     make_cells_under("chain", CHAIN, "", NULL);
     snprintf(directory, sizeof(directory), "%s/chain", root);
     snprintf(path, sizeof(path), "%s/tutti.pbtxt", directory);
