@@ -105,6 +105,18 @@ static void all_output_lengths(const struct page *page, const struct tt_catalogu
     for (int32_t m = 0; m < catalogue->count; m++)
         if (emits(&catalogue->entries[m]))
             output_lengths(page, &catalogue->entries[m]);
+    tt_text_puts(page->text,
+                 "# HELP tutti_output_at_limit_total Answers that have all the elements they may\n"
+                 "# TYPE tutti_output_at_limit_total counter\n");
+    for (int32_t m = 0; m < catalogue->count; m++) {
+        const struct tt_catalogue_entry *model = &catalogue->entries[m];
+        if (!emits(model))
+            continue;
+        tt_text_puts(page->text, "tutti_output_at_limit_total");
+        page->labels(page->text, model);
+        tt_text_printf(page->text, "} %lld\n",
+                       (long long)tt_counter_get(&model->stats->outputs.at_limit));
+    }
 }
 
 void tt_cell_metrics(const struct tt_catalogue *catalogue, struct tt_text *page,

@@ -194,7 +194,7 @@ static void answer_sequence(struct tt_served_model *model, struct tt_task_item *
         return;
     }
     tt_counter_add(&model->stats->rows, 1);
-    tt_length_histogram_add(&model->stats->outputs, emitted);
+    tt_length_histogram_add(&model->stats->outputs, emitted, run->unfolded->output_length);
 }
 
 /* Of its slots it keeps the one where its state lies, until its answer has been made. */

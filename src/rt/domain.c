@@ -144,7 +144,8 @@ static void advise(struct tt_domain *self, struct tt_served_model *model) {
 static enum tt_err answer_by_cells(struct tt_infer *infer) {
     struct tt_model_stats *stats = infer->lane->model->stats;
     tt_counter_add(&stats->rows, 1);
-    tt_length_histogram_add(&stats->outputs, infer->cell_run->answer.count);
+    tt_length_histogram_add(&stats->outputs, infer->cell_run->answer.count,
+                            infer->cell_run->unfolded->output_length);
     tt_cell_tasks_note_times(infer, infer->cell_run->started_at, infer->cell_run->computed_at);
     infer->err = tt_cell_run_answer(infer->cell_run, &infer->result);
     return infer->err ? tt_fail(infer->err, &infer->why, "out of memory for an answer") : TT_OK;

@@ -25,7 +25,7 @@ int32_t tt_length_histogram_bound(int32_t bucket) {
     return (8 << octave) + ((2 << octave) * quarter);
 }
 
-void tt_length_histogram_add(struct tt_length_histogram *self, int32_t length) {
+void tt_length_histogram_add(struct tt_length_histogram *self, int32_t length, int32_t most) {
     if (length < 1)
         return;
     int32_t bucket = 0;
@@ -33,6 +33,7 @@ void tt_length_histogram_add(struct tt_length_histogram *self, int32_t length) {
         bucket++;
     tt_counter_add(&self->counts[bucket], 1);
     tt_counter_add(&self->sum, length);
+    tt_counter_add(&self->at_limit, length >= most);
 }
 
 int32_t tt_batch_bucket(int32_t rows) {

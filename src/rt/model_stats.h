@@ -26,7 +26,7 @@ enum { TT_OUTPUT_BUCKETS = 8 + 4 * 9 + 1 };
 
 struct tt_length_histogram {
     struct tt_counter counts[TT_OUTPUT_BUCKETS]; /* not cumulative */
-    struct tt_counter sum;
+    struct tt_counter sum, at_limit;             /* of lengths; how many were the longest allowed */
 };
 
 /* How often a duration (or what is left of one: it may be negative) was at most so long. */
@@ -99,8 +99,9 @@ struct tt_model_stats {
 /* Which bucket a batch of so many rows falls in. */
 int32_t tt_batch_bucket(int32_t rows);
 
-/* An answer of so many elements; none, and nothing happens. */
-void tt_length_histogram_add(struct tt_length_histogram *self, int32_t length);
+/* An answer of so many elements, of the `most` that it might have had; none, and nothing happens.
+ */
+void tt_length_histogram_add(struct tt_length_histogram *self, int32_t length, int32_t most);
 /* The longest that falls in the bucket, which is not the last one. */
 int32_t tt_length_histogram_bound(int32_t bucket);
 /* One batch of so many rows, and what the engine says of it. */

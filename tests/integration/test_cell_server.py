@@ -46,6 +46,12 @@ def make_models(folder):
         (lazy / "1").symlink_to(models / name / "1")
         settings = (models / name / "tutti.pbtxt").read_text()
         (lazy / "tutti.pbtxt").write_text(settings + '\npolicy { name: "lazy" }\n')
+    # L3: and whose decoder is stopped before it has an end of its own.
+    brief = (models / "seq2seq64" / "tutti.pbtxt").read_text().replace("eos: 2", "eos: 2 max_output: 3")
+    for name, policy in ("brief_seq2seq64", ""), ("brief_lazy64", 'policy { name: "lazy" }\n'):
+        (models / name).mkdir()
+        (models / name / "1").symlink_to(models / "seq2seq64" / "1")
+        (models / name / "tutti.pbtxt").write_text(brief + "\n" + policy)
     return models
 
 
@@ -204,6 +210,17 @@ class Cells(unittest.TestCase):
                 expected = sum(length <= int(bound) for length in lengths)
                 self.assertEqual(buckets[bound] - buckets_before[bound], expected, bound)
         self.assertEqual(self.output_lengths("chain64"), ({}, {}))
+
+    def test_metrics_count_outputs_that_were_stopped(self):
+        draw, client = random.Random(10), self.client()
+        for model in "brief_seq2seq64", "brief_lazy64":
+            before, lengths = self.metrics_of(model)["tutti_output_at_limit_total"], []
+            for _ in range(5):
+                answer = infer(client, model, random_tokens(draw))[1]
+                lengths.append(answer["outputs"][0]["shape"][1])
+            counted = self.metrics_of(model)["tutti_output_at_limit_total"] - before
+            self.assertEqual(max(lengths), 3)
+            self.assertEqual(counted, lengths.count(3))
 
     def metrics_of(self, model):
         page = get(self.server.address, "/metrics")[2].decode()
