@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """tutti reproduce: the quick form holds, its outputs agree, and bad requests are refused."""
+import collections
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -102,6 +104,16 @@ class Reproduce(unittest.TestCase):
         table = run("symphony", "--markdown", "--only", "bound-*")
         self.assertEqual(table.returncode, 0)
         self.assertEqual(len(table.stdout.splitlines()), 2 + listing.stdout.count("\nbound-"))
+
+    def test_every_fact_is_in_the_document_once(self):
+        """By its sentence, which is no other fact's."""
+        document = (ROOT / "docs" / "REPRODUCTION.md").read_text()
+        rows = collections.Counter(re.findall(r"^\| (.+?) \| ", document, re.M))
+        for path in sorted((ROOT / "facts").glob("*.pbtxt")):
+            listing = run(path.stem, "--list").stdout
+            said = [line.split(None, 1)[1] for line in listing.splitlines()]
+            self.assertGreater(len(said), 20, path)
+            self.assertEqual([fact for fact in said if rows[fact] != 1], [], path)
 
     def test_sweeps_are_kept(self):
         """A fact over a sweep; what was searched is not searched again."""
