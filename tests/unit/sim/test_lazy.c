@@ -274,6 +274,48 @@ static void test_graph_batches_pad(void **state) {
     step_world_close(&w);
 }
 
+/* L3: the predicted length of an output covers the share of the profiled ones that is asked for,
+ * and may be said by hand. One static step and a decoder, a unit each; 99 outputs of 100 have 3
+ * words, one has 9. By eq. 2 the second request comes in where both of them alone (algorithm 1,
+ * twice) take no more than the SLA of 15 units. */
+static void test_predicted_outputs(void **state) {
+    (void)state;
+    static const struct {
+        struct tt_option how;
+        bool comes_in;
+    } cases[] = {
+        {{"coverage", "90%"}, true},   /* (1 + 4) * 2: 3, but they have 3.06 on average */
+        {{"coverage", "99%"}, true},   /* the same */
+        {{"coverage", "100%"}, false}, /* (1 + 9) * 2 */
+        {{"dec_timesteps", "6"}, true}, {{"dec_timesteps", "7"}, false}, /* (1 + 7) * 2 */
+    };
+    for (size_t i = 0; i < TT_COUNT(cases); i++) {
+        struct tt_option options[] = {{"slack", "published"}, cases[i].how};
+        struct step_world w = {
+            .executors = 1, .policy = "lazy", .options = options, .option_count = 2};
+        even_model(&w, 0, 2, 15 * SECOND);
+        w.models[0].kinds[1] = TT_STEP_DECODER;
+        w.models[0].output = 3;
+        w.models[0].output_limit = 9;
+        step_world_arrival(&w, 0, 0)->output_length = 2;
+        step_world_arrival(&w, 500, 0)->output_length = 2;
+        step_world_open(&w);
+        step_world_run(&w);
+        static const struct expected_step in[] = {{0, 1000, 0, "1"},
+                                                  {1000, 2000, 0, "2"},
+                                                  {2000, 3000, 1, "1 2"},
+                                                  {3000, 4000, 1, "1 2"}};
+        static const struct expected_step out[] = {{0, 1000, 0, "1"},    {1000, 2000, 1, "1"},
+                                                   {2000, 3000, 1, "1"}, {3000, 4000, 0, "2"},
+                                                   {4000, 5000, 1, "2"}, {5000, 6000, 1, "2"}};
+        if (cases[i].comes_in)
+            expect_log(&w, in, TT_COUNT(in));
+        else
+            expect_log(&w, out, TT_COUNT(out));
+        step_world_close(&w);
+    }
+}
+
 /* The largest batch bounds what is on the stack; the rest waits. */
 static void test_max_batch_bounds_the_stack(void **state) {
     (void)state;
@@ -460,6 +502,7 @@ int main(void) {
         cmocka_unit_test(test_figure_10),
         cmocka_unit_test(test_arrivals_at_boundaries),
         cmocka_unit_test(test_figure_8),
+        cmocka_unit_test(test_predicted_outputs),
         cmocka_unit_test(test_no_slack_no_preemption),
         cmocka_unit_test(test_curves_see_that_batches_are_cheap),
         cmocka_unit_test(test_published_counts_whole_graphs),
