@@ -3,6 +3,7 @@
 #include "base/instant.h"
 #include "lab/html_text.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 enum { WIDTH = 1200, LEFT = 60, LANE = 22, STAIRS = 180, MAX_LANES = 64 };
@@ -198,16 +199,18 @@ static struct layout lay_out(struct tt_timeline *self) {
 int64_t tt_timeline_end_at(struct tt_timeline *self) { return lay_out(self).to; }
 
 static void put_axis(const struct layout *line, struct tt_text *out) {
-    double span_ms = (double)(line->to - line->from) / 1e6, step_ms = 1e-3;
+    double from_ms = (double)line->from / 1e6, span_ms = (double)(line->to - line->from) / 1e6;
+    double step_ms = 1e-3;
     while (span_ms / step_ms > 12)
         step_ms *= span_ms / step_ms > 60 ? 10 : span_ms / step_ms > 24 ? 5 : 2;
     int y = line->lanes * line->lane + 14;
-    for (double at_ms = 0; at_ms <= span_ms; at_ms += step_ms) {
-        double x = x_of(line, line->from + (int64_t)(at_ms * 1e6));
+    int64_t first = (int64_t)ceil(from_ms / step_ms);
+    for (int64_t i = first; (double)i * step_ms <= from_ms + span_ms; i++) {
+        double at_ms = (double)i * step_ms, x = x_of(line, (int64_t)llround(at_ms * 1e6));
         tt_text_printf(out,
                        "<line x1='%.1f' x2='%.1f' y1='0' y2='%d' stroke='#ddd'/><text x='%.1f' "
-                       "y='%d' font-size='10' fill='#555'>%g</text>\n",
-                       x, x, y - 10, x + 2, y, (double)line->from / 1e6 + at_ms);
+                       "y='%d' font-size='10' fill='#555'>%.10g%s</text>\n",
+                       x, x, y - 10, x + 2, y, at_ms, i == first ? " ms" : "");
     }
 }
 
