@@ -90,9 +90,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tutti", action="append", help="the program (build/tutti)")
     parser.add_argument("--run", action="append", help="such as gnmt:500 (" + ", ".join(RUNS) + ")")
-    parser.add_argument("--seconds", type=int, default=61, help="simulated")
+    parser.add_argument("--seconds", type=int, default=21, help="simulated")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--repeat", type=int, default=4, help="runs per round")
+    parser.add_argument("--repeat", type=int, default=5, help="runs per round")
     arguments = parser.parse_args()
     for tool in ("perf", "valgrind"):
         if not shutil.which(tool):

@@ -67,15 +67,15 @@ static inline struct tt_lazy_veto votes(const struct tt_lazy_times *times,
                                         const struct tt_lazy_entry *entry, int64_t asked_at) {
     int64_t key = TT_NEVER, latest_at = TT_NEVER - 1;
     int32_t step = entry->place.step;
-    for (int32_t i = 0, count = entry->count; i < count; i++) {
-        if (members[i].key >= key)
+    for (const struct tt_lazy_member *at = members, *end = members + entry->count; at < end; at++) {
+        if (at->key >= key)
             continue;
-        const struct tt_request *request = members[i].request;
+        const struct tt_request *request = at->request;
         int64_t alone_ns =
-            tt_lazy_sum_rest(times, &members[i].sums[step], step, request->length, request->round);
+            tt_lazy_sum_rest(times, &at->sums[step], step, request->length, request->round);
         if (request->deadline_at - alone_ns < asked_at)
             continue;
-        key = members[i].key;
+        key = at->key;
         latest_at = request->deadline_at - alone_ns; /* to go on, and be in time */
     }
     return (struct tt_lazy_veto){.key = key, .until_at = latest_at + 1};
