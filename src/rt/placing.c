@@ -47,6 +47,8 @@ void tt_placing_choose(struct tt_placing *self, const struct tt_repository_model
     self->policy.name = name;
     if (strcmp(name, "deferred") == 0)
         add_option(self, "closed_loop", "on"); /* clients over HTTP often are */
+    if (strcmp(name, "cellular") == 0)
+        add_option(self, "ahead", "1"); /* else decoders keep encoders waiting */
     if (strcmp(name, "window") == 0)
         add_option(self, "same_length", "on");
     if (strcmp(name, "window") == 0 || strcmp(name, "serial") == 0)
