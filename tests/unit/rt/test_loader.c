@@ -3,7 +3,9 @@
 
 #include "base/clock.h"
 #include "rt/control.h"
-#include "unit/engine/tiny_models.h"
+#include "rt/domain.h"
+#include "rt/served_model.h"
+#include "unit/rt/cell_folder.h"
 
 /* x to a = -x and b = |x|. */
 static struct tt_text two_outputs(void) {
@@ -316,6 +318,31 @@ static void test_emulated(void **state) {
     close_all(loaded);
 }
 
+static const struct tt_domain *domain_of(struct tt_control *loaded, const char *name) {
+    struct tt_served_model *model = NULL;
+    struct tt_message why = {{0}};
+    if (find(loaded, name, "", &model, &why))
+        fail_msg("%s", why.text);
+    return model->domain;
+}
+
+/* C4: executors have their next cells before they are idle, unless the settings say otherwise. */
+static void test_cells_go_one_batch_ahead(void **state) {
+    (void)state;
+    static const char letter[] = "policy { name: 'cellular' option { key: 'ahead' value: '0' } }";
+    make_cells_under("standard", CHAIN, "", NULL);
+    make_cells_under("named", CHAIN, "policy { name: 'cellular' }", NULL);
+    make_cells_under("letter", CHAIN, letter, NULL);
+    struct tt_control *loaded = open_loader();
+    const struct tt_domain *standard = domain_of(loaded, "standard");
+    assert_ptr_equal(domain_of(loaded, "named"), standard);
+    assert_ptr_not_equal(domain_of(loaded, "letter"), standard);
+    assert_int_equal(standard->option_count, 1);
+    assert_string_equal(standard->options[0].key, "ahead");
+    assert_string_equal(standard->options[0].value, "1");
+    close_all(loaded);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_good_beside_broken, set_up, tear_down),
@@ -328,6 +355,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_objective_below_one_request, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_repository, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_emulated, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_cells_go_one_batch_ahead, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
