@@ -19,8 +19,9 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
                        "still need alone, equation 2 to the letter, or the profile's batch times"},
     [VOTES] = {.key = "votes",
                .type = TT_OPTION_CHOICE,
-               .choices = "living|all",
-               .help = "whether requests that cannot be in time any more may refuse newcomers"},
+               .choices = "able|living|all",
+               .help = "who may refuse newcomers: requests that could have been in time had they "
+                       "not waited, those of them that still can, or all"},
     [MAX_BATCH] = {.key = "max_batch",
                    .type = TT_OPTION_INTEGER,
                    .minimum = 1,
@@ -465,7 +466,7 @@ static enum tt_err lazy_create(const struct tt_policy_setup *setup, const int64_
     self->door.queues = &self->queues;
     self->door.slack = (struct tt_lazy_slack){.times = self->times,
                                               .form = (enum tt_lazy_slack_form)values[SLACK],
-                                              .all_vote = values[VOTES] == 1};
+                                              .votes = (enum tt_lazy_votes)values[VOTES]};
     self->coverage_permille = values[COVERAGE];
     self->dec_timesteps = (int32_t)values[DEC_TIMESTEPS];
     self->door.max_batch = (int32_t)values[MAX_BATCH];

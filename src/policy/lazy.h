@@ -31,7 +31,7 @@
  * comes after somebody of another model does not join the running batch before him, so that the
  * models take turns with all that waits of each).
  *
- * Other options: `votes` of requests that are lost (`living`: none; `all`), `max_batch`,
+ * Other options: `votes` (who may refuse; lazy_slack.h), `max_batch`,
  * `coverage` (the share of profiled outputs that the predicted output length covers, 90 %) or
  * `dec_timesteps` (that length itself), `drop`.
  *

@@ -107,12 +107,13 @@ static void survey_from(const struct tt_lazy_slack *self, struct tt_lazy_stack *
         const struct tt_lazy_times *times = &self->times[entry->model];
         const struct tt_lazy_sum *at = uniform(times, entry, entry->place.step);
         bool runs = run->running && e == stack->depth - 1;
-        int64_t asked_at = self->all_vote ? INT64_MIN : runs ? run->started_at : now;
+        bool lapses = self->votes == TT_LAZY_VOTES_LIVING;
+        int64_t asked_at = !lapses ? INT64_MIN : runs ? run->started_at : now;
         if (!entry->timed)
             entry->alone_ns = sum_alone(times, members, entry, at);
         entry->timed = true;
         entry->veto = votes(times, members, entry, asked_at);
-        if (self->all_vote || runs)
+        if (!lapses || runs)
             entry->veto.until_at = TT_NEVER;
         add_up(stack, e);
     }

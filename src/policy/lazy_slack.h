@@ -11,7 +11,10 @@
  *   curves     no sum but the profile's times of the very batches: the newcomers alone until they
  *              catch up, merged from there on, entries further down after them. (The paper's
  *              Oracle, where the profile is the truth.)
- * A member that is lost (alone and at once it would still be late) has no vote, unless all vote.
+ * Not all may refuse newcomers (`votes`). Who could never be in time, alone and without waiting,
+ * has no say: a promise that nobody can keep holds up nobody else. Whether those have who are late
+ * by now, because they waited (they are lost: alone and at once they would still be late), is a
+ * choice. Where they have not, one who is late lets in the next, who makes the next one late.
  *
  * What it keeps lies in the stack's entries, and is brought up to date where it is asked. Pure; no
  * allocation. */
@@ -22,6 +25,8 @@
 #include "policy/lazy_stack.h"
 
 enum tt_lazy_slack_form { TT_LAZY_REMAINING, TT_LAZY_PUBLISHED, TT_LAZY_CURVES };
+/* Who may refuse: who could be in time when it came; of these who still can; all. */
+enum tt_lazy_votes { TT_LAZY_VOTES_ABLE, TT_LAZY_VOTES_LIVING, TT_LAZY_VOTES_ALL };
 
 /* The top entry's task, as far as it can be known between boundaries. */
 struct tt_lazy_run {
@@ -36,7 +41,7 @@ struct tt_lazy_run {
 struct tt_lazy_slack {
     const struct tt_lazy_times *times; /* [models] */
     enum tt_lazy_slack_form form;
-    bool all_vote;
+    enum tt_lazy_votes votes;
 };
 
 /* Requests of one model at one step that would come in together. */
@@ -58,8 +63,14 @@ static inline int64_t tt_lazy_slack_alone(const struct tt_lazy_slack *self,
 /* The key of a request that comes in at `issued_at` (struct tt_lazy_member). */
 static inline int64_t tt_lazy_slack_key(const struct tt_lazy_slack *self,
                                         const struct tt_request *request, int64_t issued_at) {
-    bool published = self->form == TT_LAZY_PUBLISHED && request->deadline_at != TT_NEVER;
-    return published ? request->deadline_at - issued_at : request->deadline_at;
+    if (request->deadline_at == TT_NEVER)
+        return TT_NEVER;
+    if (self->votes == TT_LAZY_VOTES_ABLE &&
+        tt_lazy_times_rest(&self->times[request->model], request->rows, request->length,
+                           (struct tt_lazy_place){0}) > request->deadline_at - request->arrived_at)
+        return TT_NEVER;
+    return self->form == TT_LAZY_PUBLISHED ? request->deadline_at - issued_at
+                                           : request->deadline_at;
 }
 /* The request, as it comes in now. */
 static inline struct tt_lazy_member tt_lazy_slack_member(const struct tt_lazy_slack *self,
@@ -78,13 +89,12 @@ static inline struct tt_lazy_member tt_lazy_slack_member(const struct tt_lazy_sl
 static inline struct tt_lazy_veto tt_lazy_slack_vote(const struct tt_lazy_slack *self,
                                                      const struct tt_request *request,
                                                      int64_t alone_ns, int64_t now) {
-    int64_t latest_at = request->deadline_at - alone_ns; /* to go on, and be in time */
-    struct tt_lazy_veto veto = {.key = TT_NEVER, .until_at = TT_NEVER};
-    if (request->deadline_at == TT_NEVER || (now > latest_at && !self->all_vote))
+    struct tt_lazy_veto veto = {tt_lazy_slack_key(self, request, now), TT_NEVER};
+    if (self->votes != TT_LAZY_VOTES_LIVING || veto.key == TT_NEVER)
         return veto;
-    veto.key = tt_lazy_slack_key(self, request, now);
-    veto.until_at = self->all_vote ? TT_NEVER : latest_at + 1;
-    return veto;
+    int64_t latest_at = request->deadline_at - alone_ns; /* to go on, and be in time */
+    return now > latest_at ? (struct tt_lazy_veto){TT_NEVER, TT_NEVER}
+                           : (struct tt_lazy_veto){veto.key, latest_at + 1};
 }
 /* A group of one. */
 static inline struct tt_lazy_group tt_lazy_slack_group(const struct tt_lazy_slack *self,

@@ -49,7 +49,7 @@ OPTIONS = {
     "timeout": {"drop": ("prefix", "target", "staggered"), "delay": ("0us", "400us", "5ms"), "share": ("0", "0.5")},
     "lazy": {
         "slack": ("remaining", "published", "curves"),
-        "votes": ("living", "all"),
+        "votes": ("able", "living", "all"),
         "max_batch": ("1", "4", "64"),
         "dec_timesteps": ("0", "1", "4"),
         "patience": ("0", "0.5", "1"),

@@ -171,7 +171,7 @@ class Sequences(unittest.TestCase):
             folder = pathlib.Path(name)
             models = make_models(name)
             for model in models.iterdir():
-                if model.name not in ("chain64", "seq2seq64"):
+                if model.is_dir() and model.name not in ("chain64", "seq2seq64"):
                     shutil.rmtree(model)
             recording = folder / "rows.rec"
             server = Server(models, "--record", recording)

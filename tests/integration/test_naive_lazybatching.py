@@ -51,16 +51,17 @@ def served(experiment, name, arrivals, options):
 
 
 class NaiveLazyBatching(unittest.TestCase):
-    def compare(self, model, rate, slo_ms, slack, patience=0, max_batch=64):
+    def compare(self, model, rate, slo_ms, slack, patience=0, max_batch=64, votes="able"):
         name = {"gnmt": "GNMT", "transformer": "Transformer", "resnet50": "ResNet-50"}[model]
         german = quantiles("german")
         lengths = (quantiles("english"), german) if model != "resnet50" else ([1] * 101, [1] * 101)
         arrivals = drawn(rate, slo_ms * 1000000, lengths)
         table = ROOT / "data" / f"npu-{model}.csv"
         own = naive.Model.read(table, 64, german if model != "resnet50" else None)
-        rules = naive.Rules(slack=slack, patience=patience, max_batch=max_batch)
+        rules = naive.Rules(slack=slack, patience=patience, max_batch=max_batch, votes=votes)
         expected = [request.ended_at for request in naive.simulate(own, arrivals, rules)]
         options = [f"option.slack={slack}", f"option.patience={patience / 1000}", f"option.max_batch={max_batch}"]
+        options.append(f"option.votes={votes}")
         found = served(f"{model}.pbtxt", name, arrivals, options)
         for request, (ours, theirs) in enumerate(zip(found, expected)):
             self.assertEqual(ours, theirs, f"seed {SEED}: {model} at {rate} r/s, {rules}, request {request}")
@@ -71,12 +72,19 @@ class NaiveLazyBatching(unittest.TestCase):
             self.compare(model, rate, slo_ms, "remaining")
 
     def test_equation_2_to_the_letter(self):
-        self.compare("gnmt", 400, 60, "published")
+        self.compare("gnmt", 400, 60, "published", votes="all")
         self.compare("resnet50", 1500, 20, "published")
 
     def test_the_oracle(self):
         self.compare("gnmt", 700, 60, "curves")
+        self.compare("gnmt", 700, 60, "curves", votes="living")
         self.compare("transformer", 2000, 20, "curves")
+
+    def test_votes(self):
+        """With 14 ms a sentence of many words has no chance, one of few words has."""
+        for votes in "able", "living", "all":
+            self.compare("gnmt", 1000, 14, "remaining", votes=votes)
+            self.compare("gnmt", 400, 14, "published", votes=votes)
 
     def test_patience(self):
         self.compare("gnmt", 1000, 60, "curves", patience=1000)

@@ -106,6 +106,7 @@ class Rules:
     slack: str = "remaining"  # or published, curves
     patience: int = 0  # permille
     max_batch: int = 64
+    votes: str = "able"  # or living, all
 
 
 @dataclasses.dataclass
@@ -165,7 +166,12 @@ class Scheduler:
 
     # Slack, equation 2.
     def voters(self, group, now):
-        """Who is not lost already: (request, the instant at which it will be; NEVER while it runs)."""
+        """Who may refuse, and until when: who had a chance to be in time; or who still has (a task takes it from nobody)."""
+        if self.rules.votes != "living":
+            for r in [r for entry in self.stack for r in entry] + group:
+                if self.rules.votes == "all" or r.at + self.model.span(1, r.length, 0, 0, self.model.steps) <= r.deadline:
+                    yield r, NEVER
+            return
         for entry in self.stack:
             runs = self.running and entry is self.stack[-1]
             for r in entry:

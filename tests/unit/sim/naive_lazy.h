@@ -10,6 +10,7 @@
 
 enum { NAIVE_LANES = 2, NAIVE_DEPTH = 64, NAIVE_LOG = WORLD_LOG };
 enum naive_form { NAIVE_REMAINING, NAIVE_PUBLISHED, NAIVE_CURVES };
+enum naive_votes { NAIVE_ABLE, NAIVE_LIVING, NAIVE_ALL };
 enum naive_foreign { NAIVE_SHORTER, NAIVE_SLACK, NAIVE_NEVER, NAIVE_TURNS };
 enum naive_state { NAIVE_AWAY, NAIVE_WAITS, NAIVE_STACKED, NAIVE_GONE };
 
@@ -46,7 +47,7 @@ struct naive {
     const struct step_world *world;
     enum naive_form form;
     enum naive_foreign foreign;
-    bool all_vote;
+    enum naive_votes votes;
     int32_t max_batch, dec_timesteps;
     int64_t patience; /* permille; above 0 there are no deadlines in the case */
     struct naive_request requests[WORLD_REQUESTS];
@@ -165,6 +166,16 @@ static inline struct naive_entry *naive_top(struct naive_lane *lane) {
 
 /* ---- the slack check ---- */
 
+/* May it refuse, if it would end at `end_at` alone? */
+static inline bool naive_may_refuse(const struct naive *self, int32_t r, int64_t end_at) {
+    const struct tt_sim_arrival *a = &self->world->arrivals[r];
+    const struct step_world_model *m = naive_model(self, r);
+    if (self->votes == NAIVE_LIVING)
+        return end_at <= a->deadline_at;
+    int64_t all = naive_span(self, m, a->rows, a->length, (struct naive_place){0}, m->steps);
+    return self->votes == NAIVE_ALL || a->at + all <= a->deadline_at;
+}
+
 /* The latest end that the members' promises allow (published: the longest sum); lost ones are not
  * asked. `as_of`: since when they have stood still; TT_NEVER: they still do. */
 static inline int64_t naive_key(const struct naive *self, const struct naive_entry *entry,
@@ -176,7 +187,7 @@ static inline int64_t naive_key(const struct naive *self, const struct naive_ent
         int64_t deadline_at = self->world->arrivals[r].deadline_at;
         int64_t alone = running ? q->alone_at_start : naive_alone(self, r);
         int64_t since = running ? as_of : now;
-        if (deadline_at == TT_NEVER || (!self->all_vote && since + alone > deadline_at))
+        if (deadline_at == TT_NEVER || !naive_may_refuse(self, r, since + alone))
             continue;
         int64_t issued_at = q->state == NAIVE_STACKED ? q->issued_at : now;
         int64_t own = self->form == NAIVE_PUBLISHED ? deadline_at - issued_at : deadline_at;

@@ -27,14 +27,15 @@ static void put(struct texts *self, const char *key, const char *value) {
 static void draw_policy(struct tt_prng *prng, struct texts *texts, struct naive *slow) {
     static const char *const forms[] = {"remaining", "published", "curves"};
     static const char *const foreigns[] = {"shorter", "slack", "never"};
+    static const char *const voters[] = {"able", "living", "all"};
     slow->form = (enum naive_form)between(prng, 0, 2);
     slow->foreign = (enum naive_foreign)between(prng, 0, 2);
-    slow->all_vote = between(prng, 0, 3) == 0;
+    slow->votes = (enum naive_votes)between(prng, 0, 2);
     slow->max_batch = between(prng, 1, 10);
     snprintf(texts->batch, sizeof(texts->batch), "%d", slow->max_batch);
     put(texts, "slack", forms[slow->form]);
     put(texts, "foreign", foreigns[slow->foreign]);
-    put(texts, "votes", slow->all_vote ? "all" : "living");
+    put(texts, "votes", voters[slow->votes]);
     put(texts, "max_batch", texts->batch);
     if (between(prng, 0, 2) == 0) {
         slow->patience = 250 * between(prng, 1, 8);
