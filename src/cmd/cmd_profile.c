@@ -124,7 +124,8 @@ static int parse_flags(int argc, char **argv, struct flags *flags) {
         case 'w':
             if (!parse_totals(optarg, flags))
                 return tt_arguments_refuse(
-                    "profile", "--workers wants ascending ones of 4, 8, 16, 32 and 64, not", NULL);
+                    "profile",
+                    "--workers wants ascending ones of 4, 8, 16, 32 and 64, such as 4,16", NULL);
             break;
         case 'o': flags->output = optarg; break;
         case 'g': {

@@ -97,8 +97,9 @@ static inline void add_up(struct tt_lazy_stack *stack, int32_t index) {
     entry->total_until_at = tt_instant_min(below->total_until_at, entry->veto.until_at);
 }
 
-/* Votes and totals from entry `from` on. Who runs has been under way since the task began, and is
- * not lost before the next boundary if it was not then; who stands still may be at any time. */
+/* Votes and totals from entry `from` on. Where who is lost has no vote: who runs has been under way
+ * since the task began, and is not lost before the next boundary if it was not then; who stands
+ * still may be at any time. */
 static void survey_from(const struct tt_lazy_slack *self, struct tt_lazy_stack *stack,
                         const struct tt_lazy_run *run, int32_t from, int64_t now) {
     for (int32_t e = from; e < stack->depth; e++) {
@@ -231,7 +232,7 @@ int64_t tt_lazy_slack_retry_at(const struct tt_lazy_slack *self, const struct tt
                                struct tt_lazy_run *run, const struct tt_lazy_group *group,
                                int64_t now) {
     if (self->form == TT_LAZY_CURVES)
-        return TT_NEVER; /* later only means more to catch up with */
+        return TT_NEVER; /* later mostly means more to catch up with; a boundary asks anew */
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
     int64_t at = tt_instant_min(top->total_veto.until_at, group->veto.until_at);
     if (self->form == TT_LAZY_PUBLISHED || !run->running)

@@ -23,8 +23,8 @@ struct tt_lazy_member {
     const struct tt_lazy_sum *sums; /* for a batch of it alone, from step 0 on */
 };
 
-/* Who may be hurt first: the smallest key among those that are not lost, and until when that one
- * counts. */
+/* Who may be hurt first: the smallest key among those that have a vote (lazy_slack.h), and until
+ * when that one counts. */
 struct tt_lazy_veto {
     int64_t key;
     int64_t until_at;
