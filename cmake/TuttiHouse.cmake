@@ -76,16 +76,13 @@ endfunction()
 
 function(tutti_floor name)
   cmake_parse_arguments(arg "" "" "FLOORS;LIBS" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.c)
-  if(NOT sources)
-    set(sources ${PROJECT_BINARY_DIR}/proto/empty.c) # a floor not yet lived in
-  endif()
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.c)
   add_library(tutti_${name} STATIC ${sources})
   target_include_directories(tutti_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
   if(name STREQUAL model) # what plug-ins see of us
     target_include_directories(tutti_${name} PRIVATE ${PROJECT_SOURCE_DIR}/include)
   endif()
-  if(name STREQUAL rt) # it signs what it writes
+  if(name STREQUAL slicer) # it signs what it writes
     target_compile_definitions(tutti_${name} PRIVATE TUTTI_VERSION="${PROJECT_VERSION}")
   endif()
   list(TRANSFORM arg_FLOORS PREPEND tutti_)

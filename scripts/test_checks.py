@@ -47,32 +47,32 @@ class Layers(unittest.TestCase):
     def test_lower_floor_and_own_floor_are_fine(self):
         self.keeps({
             "src/policy/serial.c": '#include "policy/policy.h"\n#include "core/action.h"\n#include "base/err.h"\n',
-            "src/engine/emulated.c": '#include "model/config.h"\n#include "core/device.h"\n#include <time.h>\n',
-            "src/model/config.c": '#include "model_config.pb-c.h"\n',
-            "src/cmd/main.c": '#include "cluster/role.h"\n#include "net/listener.h"\n',
+            "src/engine/emulated/emulated.c": '#include "model/config/config.h"\n#include "core/device.h"\n#include <time.h>\n',
+            "src/model/config/config.c": '#include "model_config.pb-c.h"\n',
+            "src/cmd/main.c": '#include "net/listener.h"\n',
         })  # fmt: skip
 
     def test_higher_floor(self):
         self.breaks({"src/core/a.c": '\n#include "engine/engine.h"\n'}, "src/core/a.c:2", "only core itself and base")
 
     def test_neighbour_on_the_same_height(self):
-        self.breaks({"src/policy/a.c": '#include "model/config.h"\n'}, "src/policy/a.c:1", "must not include")
-        self.breaks({"src/net/a.c": '#include "lab/report.h"\n'}, "src/net/a.c:1", "must not include")
+        self.breaks({"src/policy/a.c": '#include "model/config/config.h"\n'}, "src/policy/a.c:1", "must not include")
+        self.breaks({"src/net/a.c": '#include "lab/report/report.h"\n'}, "src/net/a.c:1", "must not include")
         self.breaks({"src/sim/a.c": '#include "engine/engine.h"\n'}, "src/sim/a.c:1", "must not include")
 
     def test_the_ground_includes_nothing(self):
         self.breaks({"src/base/a.c": '#include "core/tensor.h"\n'}, "src/base/a.c:1", "only base itself")
 
     def test_include_without_floor(self):
-        self.breaks({"src/core/a.c": '#include "tensor.h"\n'}, "src/core/a.c:1", "names no floor")
-        self.breaks({"src/core/a.c": '#include "../base/err.h"\n'}, "src/core/a.c:1", "names no floor")
+        self.breaks({"src/core/a.c": '#include "tensor.h"\n'}, "src/core/a.c:1", "names no folder")
+        self.breaks({"src/core/a.c": '#include "../base/err.h"\n'}, "src/core/a.c:1", "names no folder")
 
     def test_schema_below_model(self):
         self.breaks({"src/policy/a.c": '#include "profile.pb-c.h"\n'}, "src/policy/a.c:1", "schema")
         self.breaks({"src/core/a.c": '#include "profile.pb-c.h"\n'}, "src/core/a.c:1", "schema")
 
     def test_unknown_floor(self):
-        self.breaks({"src/util/a.c": "int a;\n"}, "src/util/a.c:1", "no floor of the house")
+        self.breaks({"src/util/a.c": "int a;\n"}, "src/util/a.c:1", "stands in no layer")
 
     def test_impure_headers(self):
         for header in ("time.h", "unistd.h", "sys/socket.h", "uv.h", "fcntl.h"):
@@ -90,7 +90,7 @@ class Layers(unittest.TestCase):
         self.breaks({"src/policy/a.c": "static float b;\n"}, "src/policy/a.c:1", "float in policy")
         self.keeps({"src/core/a.c": "/* floats: a summary for people, never decides */\ndouble b;\n"})
         self.keeps({"src/core/a.c": '/* a double-ended queue of float */\nconst char *a = "float";\n'})
-        self.keeps({"src/lab/a.c": "double b;\n"})
+        self.keeps({"src/lab/run/a.c": "double b;\n"})
 
     def test_floats_need_a_reason(self):
         self.breaks({"src/core/a.c": "/* floats: */\ndouble b;\n"}, "src/core/a.c:2", "double in core")
@@ -110,8 +110,8 @@ class Layers(unittest.TestCase):
         self.breaks({"src/core/a.c": text + "void *y(int n) { return malloc(n); }\n"}, "src/core/a.c:4", "malloc in y")
 
     def test_atomics(self):
-        self.breaks({"src/rt/a.c": "#include <stdatomic.h>\n"}, "src/rt/a.c:1", "only in src/base")
-        self.breaks({"src/rt/a.c": "int f(int *a) { return __atomic_load_n(a, 0); }\n"}, "src/rt/a.c:1", "__atomic_load_n")
+        self.breaks({"src/serve/a.c": "#include <stdatomic.h>\n"}, "src/serve/a.c:1", "only in src/base")
+        self.breaks({"src/serve/a.c": "int f(int *a) { return __atomic_load_n(a, 0); }\n"}, "src/serve/a.c:1", "__atomic_load_n")
         self.breaks({"src/net/a.c": "static pthread_mutex_t lock;\n"}, "src/net/a.c:1", "pthread_mutex_t")
         self.breaks({"src/engine/a.h": "struct s {\n    _Atomic int a;\n};\n"}, "src/engine/a.h:2", "_Atomic")
         self.keeps({"src/base/a.c": "#include <stdatomic.h>\nstatic pthread_mutex_t lock;\n"})

@@ -4,8 +4,8 @@
 
 #include "base/instant.h"
 #include "cmd/arguments.h"
-#include "lab/scheduler_bench.h"
-#include "rt/multicore.h"
+#include "lab/bench/scheduler_bench.h"
+#include "multicore/multicore.h"
 
 #include <getopt.h>
 #include <jansson.h>

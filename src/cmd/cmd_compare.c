@@ -2,8 +2,8 @@
 #include "cmd/arguments.h"
 #include "cmd/outcome.h"
 #include "cmd/verbs.h"
-#include "lab/comparison.h"
-#include "lab/sweep.h"
+#include "lab/experiment/sweep.h"
+#include "lab/report/comparison.h"
 
 #include <getopt.h>
 #include <stdio.h>

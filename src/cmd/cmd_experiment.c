@@ -5,12 +5,12 @@
 #include "cmd/arguments.h"
 #include "cmd/outcome.h"
 #include "cmd/verbs.h"
-#include "lab/experiment.h"
-#include "lab/html_goodput.h"
-#include "lab/html_report.h"
-#include "lab/report.h"
-#include "lab/sweep.h"
-#include "lab/worlds.h"
+#include "lab/experiment/experiment.h"
+#include "lab/experiment/sweep.h"
+#include "lab/report/html_goodput.h"
+#include "lab/report/html_report.h"
+#include "lab/report/report.h"
+#include "lab/report/worlds.h"
 
 #include <getopt.h>
 #include <stdio.h>

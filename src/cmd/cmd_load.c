@@ -1,14 +1,14 @@
 /* tutti load URL: sends requests when they are due and reports what came of them. The plan says who
- * is asked what (load_plan.h), the load who comes when and what it counts as (lab/load.h), the
- * client carries it (net/http_client.h); here they meet the clock. */
+ * is asked what (load_plan.h), the load who comes when and what it counts as (lab/load/load.h), the
+ * client carries it (client/http_client.h); here they meet the clock. */
 #include "cmd/outcome.h"
 #include "cmd/verbs.h"
 
 #include "base/clock.h"
 #include "base/instant.h"
+#include "client/http_client.h"
 #include "cmd/load_plan.h"
-#include "lab/load_report.h"
-#include "net/http_client.h"
+#include "lab/report/load_report.h"
 #include "sim/cancel_heap.h"
 
 #include <errno.h>

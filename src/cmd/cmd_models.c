@@ -3,7 +3,7 @@
 #include "cmd/verbs.h"
 
 #include "cmd/arguments.h"
-#include "model/repository.h"
+#include "model/repository/repository.h"
 
 #include <stdio.h>
 #include <stdlib.h>

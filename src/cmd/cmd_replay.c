@@ -3,9 +3,9 @@
 #include "cmd/arguments.h"
 #include "cmd/outcome.h"
 #include "cmd/verbs.h"
-#include "lab/html_report.h"
-#include "lab/replay.h"
-#include "lab/report.h"
+#include "lab/replay/replay.h"
+#include "lab/report/html_report.h"
+#include "lab/report/report.h"
 
 #include <getopt.h>
 #include <signal.h>

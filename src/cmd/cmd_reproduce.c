@@ -3,7 +3,7 @@
 #include "cmd/arguments.h"
 #include "cmd/outcome.h"
 #include "cmd/verbs.h"
-#include "lab/fact_runs.h"
+#include "lab/facts/fact_runs.h"
 
 #include <dirent.h>
 #include <getopt.h>

@@ -4,9 +4,9 @@
 #include "base/instant.h"
 #include "base/log.h"
 #include "cmd/arguments.h"
+#include "control/control.h"
 #include "net/listener.h"
-#include "rt/control.h"
-#include "rt/trace_settings.h"
+#include "serve/trace_settings.h"
 
 #include <errno.h>
 #include <getopt.h>

@@ -3,10 +3,10 @@
 #include "cmd/verbs.h"
 
 #include "cmd/arguments.h"
-#include "model/cut_report.h"
-#include "model/onnx_file.h"
-#include "model/repository.h"
-#include "rt/slicer.h"
+#include "model/onnx/cut_report.h"
+#include "model/onnx/onnx_file.h"
+#include "model/repository/repository.h"
+#include "slicer/slicer.h"
 
 #include <errno.h>
 #include <getopt.h>

@@ -4,9 +4,9 @@
 
 #include "base/clock.h"
 #include "base/instant.h"
+#include "client/http_fetch.h"
 #include "cmd/arguments.h"
 #include "cmd/top_view.h"
-#include "net/http_fetch.h"
 
 #include <errno.h>
 #include <getopt.h>

@@ -3,7 +3,7 @@
 #ifndef TT_CMD_LOAD_FLAGS_H
 #define TT_CMD_LOAD_FLAGS_H
 
-#include "lab/arrivals.h"
+#include "lab/load/arrivals.h"
 
 enum { TT_LOAD_FLAG_ITEMS = 64 };
 

@@ -1,9 +1,9 @@
 #include "cmd/load_plan.h"
 
 #include "base/instant.h"
+#include "client/http_fetch.h"
 #include "cmd/arguments.h"
-#include "lab/experiment.h"
-#include "net/http_fetch.h"
+#include "lab/experiment/experiment.h"
 
 #include <stdio.h>
 #include <stdlib.h>

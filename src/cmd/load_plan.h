@@ -6,10 +6,10 @@
 #ifndef TT_CMD_LOAD_PLAN_H
 #define TT_CMD_LOAD_PLAN_H
 
+#include "client/http_address.h"
+#include "client/kserve_client.h"
 #include "cmd/load_flags.h"
-#include "lab/load.h"
-#include "net/http_address.h"
-#include "net/kserve_client.h"
+#include "lab/load/load.h"
 
 struct tt_load_target {
     char *served; /* its name there */

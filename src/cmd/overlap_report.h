@@ -1,4 +1,5 @@
-/* E6: what `tutti profile` says of overlapping copies with computation (lab/overlap.h, equation 1).
+/* E6: what `tutti profile` says of overlapping copies with computation (lab/experiment/overlap.h,
+ * equation 1).
  *
  * A batch's inputs and outputs are copied as they would be between the host and a device: on this
  * machine from memory to memory, measured here and now, or over a link whose bandwidth the user

@@ -3,11 +3,11 @@
 #include "base/clock.h"
 #include "base/instant.h"
 #include "cmd/outcome.h"
-#include "engine/onnxruntime.h"
-#include "model/digest.h"
-#include "rt/find_workers.h"
-#include "rt/machine.h"
-#include "rt/worker_search.h"
+#include "engine/onnxruntime/onnxruntime.h"
+#include "model/text/digest.h"
+#include "profile/find_workers.h"
+#include "profile/machine.h"
+#include "profile/worker_search.h"
 
 #include <stdio.h>
 #include <stdlib.h>

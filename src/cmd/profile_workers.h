@@ -1,10 +1,10 @@
-/* tutti profile --workers: the search for the best workers (rt/worker_search.h), with a progress
- * bar, resumable, its file signed as a profile is. */
+/* tutti profile --workers: the search for the best workers (profile/worker_search.h), with a
+ * progress bar, resumable, its file signed as a profile is. */
 #ifndef TT_CMD_PROFILE_WORKERS_H
 #define TT_CMD_PROFILE_WORKERS_H
 
 #include "engine/engine.h"
-#include "model/repository.h"
+#include "model/repository/repository.h"
 
 struct tt_profile_workers {
     const struct tt_repository_model *model; /* its newest version */

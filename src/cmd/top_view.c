@@ -1,6 +1,6 @@
 #include "cmd/top_view.h"
 
-#include "net/metrics_page.h"
+#include "client/metrics_page.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -77,10 +77,11 @@ struct tt_engine_elements {
     size_t size_bytes;
 };
 
-/* One cell of one request in a task of a model of cells (model/cells.h): the task's one step is the
- * cell's type. A slot is where a cell's outputs stay for those that read it; the caller, who knows
- * which cells are still to come, hands slots out (engine/cell_slots.h). Reading and writing follow
- * the order of submission on one executor; between executors the caller waits for completion. */
+/* One cell of one request in a task of a model of cells (model/cells/cells.h): the task's one step
+ * is the cell's type. A slot is where a cell's outputs stay for those that read it; the caller, who
+ * knows which cells are still to come, hands slots out (engine/cell_slots.h). Reading and writing
+ * follow the order of submission on one executor; between executors the caller waits for
+ * completion. */
 struct tt_engine_cell {
     const struct tt_engine_elements *inputs; /* the request's, in the model's order; borrowed */
     void *user;                              /* the caller's */

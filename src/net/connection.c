@@ -1,9 +1,9 @@
 #include "net/connection.h"
 
 #include "base/log.h"
-#include "net/content_coding.h"
-#include "net/kserve.h"
-#include "net/kserve_routes.h"
+#include "net/http/content_coding.h"
+#include "net/kserve/kserve.h"
+#include "net/kserve/kserve_routes.h"
 
 #include <stdio.h>
 #include <stdlib.h>

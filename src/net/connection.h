@@ -4,7 +4,7 @@
 #define TT_NET_CONNECTION_H
 
 #include "base/list.h"
-#include "net/http1.h"
+#include "net/http/http1.h"
 #include "net/listener.h"
 
 #include <uv.h>

@@ -17,10 +17,10 @@
 #ifndef TT_NET_LISTENER_H
 #define TT_NET_LISTENER_H
 
-#include "net/http1.h"
-#include "net/http_counts.h"
-#include "rt/limits.h"
-#include "rt/serving.h"
+#include "net/http/http1.h"
+#include "net/http/http_counts.h"
+#include "serve/limits.h"
+#include "serve/serving.h"
 
 struct tt_listener;
 struct tt_log;

@@ -1,26 +1,32 @@
 #include "policy/policy.h"
 
 #include "base/text.h"
-#include "policy/cellular.h"
-#include "policy/clockwork.h"
-#include "policy/deferred.h"
-#include "policy/diversity.h"
-#include "policy/elastic.h"
-#include "policy/lazy.h"
-#include "policy/merged.h"
-#include "policy/nexus.h"
-#include "policy/padded.h"
-#include "policy/serial.h"
-#include "policy/shepherd.h"
-#include "policy/window.h"
 
 #include <string.h>
 
-static const struct tt_policy_kind *const kinds[] = {
-    &tt_cellular_kind, &tt_clockwork_kind, &tt_deferred_kind, &tt_diversity_kind, &tt_eager_kind,
-    &tt_elastic_kind,  &tt_lazy_kind,      &tt_merged_kind,   &tt_nexus_kind,     &tt_padded_kind,
-    &tt_serial_kind,   &tt_shepherd_kind,  &tt_symphony_kind, &tt_timeout_kind,   &tt_window_kind,
-};
+/* Every policy has one line here, in the order of their names. */
+#define TT_POLICY_KINDS(X)                                                                         \
+    X(cellular)                                                                                    \
+    X(clockwork)                                                                                   \
+    X(deferred)                                                                                    \
+    X(diversity)                                                                                   \
+    X(eager)                                                                                       \
+    X(elastic)                                                                                     \
+    X(lazy)                                                                                        \
+    X(merged)                                                                                      \
+    X(nexus)                                                                                       \
+    X(padded)                                                                                      \
+    X(serial)                                                                                      \
+    X(shepherd)                                                                                    \
+    X(symphony)                                                                                    \
+    X(timeout)                                                                                     \
+    X(window)
+
+#define TT_DECLARE_KIND(name) extern const struct tt_policy_kind tt_##name##_kind;
+TT_POLICY_KINDS(TT_DECLARE_KIND)
+
+#define TT_LIST_KIND(name) &tt_##name##_kind,
+static const struct tt_policy_kind *const kinds[] = {TT_POLICY_KINDS(TT_LIST_KIND)};
 
 const struct tt_policy_kind *tt_policy_find(const char *name) {
     for (size_t i = 0; i < TT_COUNT(kinds); i++)

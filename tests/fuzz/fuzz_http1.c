@@ -1,7 +1,7 @@
 /* The HTTP/1.1 parser must survive any bytes, say the same however they are cut, and never give out
  * more than its limits; packed bodies are unpacked and packed again. Build with
  * -fsanitize=fuzzer,address,undefined. */
-#include "net/http1.h"
+#include "net/http/http1.h"
 
 #include <stdlib.h>
 #include <string.h>

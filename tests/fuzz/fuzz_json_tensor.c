@@ -1,7 +1,7 @@
 /* JSON arrays into tensors: any text, any type. What is taken can be written, and reads back to the
  * same bytes. Build with -fsanitize=fuzzer,address,undefined. The first byte chooses the type, the
  * second the number of elements. */
-#include "net/json_tensor.h"
+#include "net/json/json_tensor.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * second where the JSON ends. */
 #include "unit/net/fake_serving.h"
 
-#include "net/kserve.h"
+#include "net/kserve/kserve.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,9 +4,9 @@
  * that breaks it. Build with -fsanitize=fuzzer,address,undefined. */
 #include "unit/net/fake_serving.h"
 
-#include "model/config.h"
-#include "model/json_textproto.h"
-#include "net/kserve_pages.h"
+#include "model/config/config.h"
+#include "model/text/json_textproto.h"
+#include "net/kserve/kserve_pages.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,5 +1,5 @@
 /* libFuzzer target: any bytes as an ONNX file. */
-#include "model/onnx_file.h"
+#include "model/onnx/onnx_file.h"
 
 #include <stdlib.h>
 

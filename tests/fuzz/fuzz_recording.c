@@ -2,7 +2,7 @@
  * requests of cells under others, too. The input is the file from behind the header; header and
  * checksums are put right, so that the fuzzer gets past them. Anything but a damaged or an
  * impossible story is carried out, with every invariant checked. */
-#include "lab/replay.h"
+#include "lab/replay/replay.h"
 
 #include <stdlib.h>
 #include <zlib.h>

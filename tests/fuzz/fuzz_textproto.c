@@ -1,7 +1,7 @@
 /* libFuzzer target: any bytes as config.pbtxt. What reads must survive packing, and printing as
  * JSON. */
-#include "model/message_json.h"
-#include "model/textproto.h"
+#include "model/text/message_json.h"
+#include "model/text/textproto.h"
 #include "model_config.pb-c.h"
 
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include "base/parker.h"
 #include "base/ring.h"
 #include "engine/engine.h"
-#include "engine/ort_library.h"
+#include "engine/onnxruntime/ort_library.h"
 
 #include <stdio.h>
 #include <stdlib.h>

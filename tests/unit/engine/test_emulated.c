@@ -1,5 +1,5 @@
 /* threaded */
-#include "engine/emulated.h"
+#include "engine/emulated/emulated.h"
 #include "unit/engine/engine_bench.h"
 
 #include "base/clock.h"

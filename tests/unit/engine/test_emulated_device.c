@@ -1,6 +1,6 @@
 /* S11: executors of one emulated device share it as the simulator's do, to the nanosecond, however
  * late anybody looks. The clock here is the tests' own. */
-#include "engine/emulated_device.h"
+#include "engine/emulated/emulated_device.h"
 
 #include "base/instant.h"
 #include "core/profile.h"

@@ -2,7 +2,7 @@
  * engine: each folder has a model, inputs and the outputs that must come. What cannot pass is
  * listed here with its reason; anything else that differs is a failure, and so is an entry of the
  * list that is no longer needed. */
-#include "engine/onnxruntime.h"
+#include "engine/onnxruntime/onnxruntime.h"
 #include "unit/engine/engine_bench.h"
 #include "unit/engine/onnx_tensor.h"
 

@@ -1,5 +1,5 @@
 /* threaded */
-#include "engine/onnxruntime.h"
+#include "engine/onnxruntime/onnxruntime.h"
 #include "unit/engine/engine_bench.h"
 #include "unit/engine/tiny_onnx.h"
 

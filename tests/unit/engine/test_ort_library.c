@@ -1,4 +1,4 @@
-#include "engine/ort_library.h"
+#include "engine/onnxruntime/ort_library.h"
 #include "unit/engine/engine_bench.h"
 
 #include <setjmp.h>

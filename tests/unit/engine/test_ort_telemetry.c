@@ -1,7 +1,7 @@
 /* ONNX Runtime reports home by default: it starts a thread, leaves files in the home directory and
  * in /tmp, and looks hosts up. A child process with nothing in its environment against that uses
  * the engine and must show none of it. */
-#include "engine/onnxruntime.h"
+#include "engine/onnxruntime/onnxruntime.h"
 #include "unit/engine/engine_bench.h"
 #include "unit/engine/tiny_onnx.h"
 

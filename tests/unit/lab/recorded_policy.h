@@ -3,7 +3,7 @@
 #define RECORDED_POLICY_H
 
 #include "policy/policy.h"
-#include "rt/recorder.h"
+#include "record/recorder.h"
 
 /* Makes the policy of `setup` for its mechanism, and, unless the recorder is NULL, adds the domain
  * to what is recorded. The mechanism's executors have a task each. */

@@ -1,4 +1,4 @@
-#include "lab/arrivals.h"
+#include "lab/load/arrivals.h"
 
 #include "base/instant.h"
 

@@ -1,7 +1,7 @@
 /* The closed forms beside table 2 of the paper (S, section 3.3). */
-#include "lab/bound.h"
+#include "lab/experiment/bound.h"
 
-#include "lab/experiment.h"
+#include "lab/experiment/experiment.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

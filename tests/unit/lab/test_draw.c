@@ -1,7 +1,7 @@
 /* The variates against theory: moments and quantiles. The tolerances are five standard errors or
  * more, the seeds are fixed and printed, and the integers drawn are the same everywhere, so these
  * cannot fail by chance. */
-#include "lab/draw.h"
+#include "lab/load/draw.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* Experiments as files: the shipped ones, golden schedules, the CSV contract, and what is said
  * about wrong ones. */
-#include "lab/experiment.h"
-#include "lab/goodput.h"
+#include "lab/experiment/experiment.h"
+#include "lab/experiment/goodput.h"
 
 #include "base/text.h"
 

@@ -1,6 +1,6 @@
 /* Facts files: what is refused and how, what is judged how, and worked examples line by line (S1,
  * S5). */
-#include "lab/fact_runs.h"
+#include "lab/facts/fact_runs.h"
 
 #include <math.h>
 #include <setjmp.h>

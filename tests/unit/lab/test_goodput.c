@@ -1,8 +1,8 @@
 /* The search for the goodput: where it begins changes nothing but the number of runs, and runs that
  * are cut short are those that could not have been good. */
-#include "lab/bound.h"
-#include "lab/experiment.h"
-#include "lab/goodput.h"
+#include "lab/experiment/bound.h"
+#include "lab/experiment/experiment.h"
+#include "lab/experiment/goodput.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

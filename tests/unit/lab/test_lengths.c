@@ -1,10 +1,10 @@
 /* Tables of lengths and of steps: what is read, what is drawn, what is refused and how; and models
  * made of them (L3, L6). */
-#include "lab/lengths.h"
+#include "lab/load/lengths.h"
 
 #include "base/text.h"
-#include "lab/experiment.h"
-#include "lab/step_table.h"
+#include "lab/experiment/experiment.h"
+#include "lab/experiment/step_table.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

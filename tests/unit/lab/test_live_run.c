@@ -4,7 +4,7 @@
 /* threaded */
 #include "base/instant.h"
 #include "base/text.h"
-#include "lab/experiment.h"
+#include "lab/experiment/experiment.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* The load's pure half, in virtual time. */
-#include "lab/load.h"
+#include "lab/load/load.h"
 
 #include "base/instant.h"
 

@@ -1,8 +1,8 @@
 /* S6: what the multicore scheduler decides in virtual time is what the simulator decides with the
  * same policy: the same batches on the same executors at the same instants, the same drops. */
-#include "unit/rt/multicore_world.h"
+#include "unit/multicore/multicore_world.h"
 
-#include "lab/scheduler_load.h"
+#include "lab/bench/scheduler_load.h"
 #include "sim/simulation.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* E6: equations 1-5 of E2bird. */
 #include "base/prng.h"
-#include "lab/overlap.h"
+#include "lab/experiment/overlap.h"
 
 #include <math.h>
 #include <setjmp.h>

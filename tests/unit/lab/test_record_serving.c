@@ -6,8 +6,8 @@
 #include "base/clock.h"
 #include "base/perturb.h"
 #include "base/prng.h"
-#include "lab/replay.h"
-#include "unit/rt/serving_bench.h"
+#include "lab/replay/replay.h"
+#include "unit/serve/serving_bench.h"
 
 #include <pthread.h>
 #include <setjmp.h>

@@ -3,7 +3,7 @@
  * recording that was cut, damaged, has gaps, or is of a policy that answers otherwise is told from
  * one that is whole. */
 #include "base/text.h"
-#include "lab/replay.h"
+#include "lab/replay/replay.h"
 #include "unit/lab/recorded_world.h"
 
 #include <setjmp.h>

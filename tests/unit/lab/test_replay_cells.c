@@ -4,7 +4,7 @@
 #include "base/instant.h"
 #include "base/prng.h"
 #include "base/text.h"
-#include "lab/replay.h"
+#include "lab/replay/replay.h"
 #include "sim/simulation.h"
 #include "unit/lab/recorded_policy.h"
 

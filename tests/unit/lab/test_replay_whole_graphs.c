@@ -2,10 +2,10 @@
 /* The record of a domain that runs whole graphs, scheduled on threads or not, changed such that a
  * task ends as none of it can: between two steps. */
 #include "base/clock.h"
-#include "lab/replay.h"
-#include "rt/recorder.h"
-#include "rt/threaded_policy.h"
-#include "unit/rt/lone_carrier.h"
+#include "lab/replay/replay.h"
+#include "multicore/threaded_policy.h"
+#include "record/recorder.h"
+#include "unit/multicore/lone_carrier.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* What reports conclude from a run: the advice about the number of devices. */
-#include "lab/experiment.h"
-#include "lab/report.h"
+#include "lab/experiment/experiment.h"
+#include "lab/report/report.h"
 
 #include <math.h>
 #include <setjmp.h>

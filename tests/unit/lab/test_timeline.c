@@ -1,9 +1,9 @@
 /* The picture of a run of several steps: preemption, catching up and merging can be seen in it
  * (L1: figure 10 of LazyBatching, as shipped). */
-#include "lab/html_report.h"
+#include "lab/report/html_report.h"
 
 #include "base/text.h"
-#include "lab/experiment.h"
+#include "lab/experiment/experiment.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

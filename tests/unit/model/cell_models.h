@@ -3,7 +3,7 @@
 #ifndef TT_TESTS_CELL_MODELS_H
 #define TT_TESTS_CELL_MODELS_H
 
-#include "model/cells.h"
+#include "model/cells/cells.h"
 #include "unit/model/onnx_builder.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* C1: what tutti.pbtxt says of cells, held against their files. */
-#include "model/cells.h"
+#include "model/cells/cells.h"
 
-#include "model/repository.h"
+#include "model/repository/repository.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
-#include "model/json_textproto.h"
+#include "model/text/json_textproto.h"
 
-#include "model/config.h"
-#include "model/message_json.h"
+#include "model/config/config.h"
+#include "model/text/message_json.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* The walker over ONNX files: what it reads, and that no bytes can hurt it. */
-#include "model/onnx_file.h"
+#include "model/onnx/onnx_file.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

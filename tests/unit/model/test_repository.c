@@ -1,6 +1,6 @@
 /* Repositories made in a temporary directory: completion, conflicts, versions, settings, reports.
  */
-#include "model/repository.h"
+#include "model/repository/repository.h"
 
 #include <jansson.h>
 #include <setjmp.h>

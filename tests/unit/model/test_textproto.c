@@ -1,5 +1,5 @@
 /* The text format reader, against hand-made texts, and against protoc as the oracle. */
-#include "model/textproto.h"
+#include "model/text/textproto.h"
 
 #include "base/text.h"
 #include "model_config.pb-c.h"

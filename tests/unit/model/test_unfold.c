@@ -1,5 +1,5 @@
 /* C2: chains, sequence to sequence, and trees; trees against a naive validator. */
-#include "model/unfold.h"
+#include "model/cells/unfold.h"
 
 #include "base/prng.h"
 

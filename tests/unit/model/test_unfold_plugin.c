@@ -1,6 +1,6 @@
 /* C2: plug-ins that do right (examples/unfold/bidirectional.c) and wrong (tests/plugins/faulty.c).
  */
-#include "model/unfold.h"
+#include "model/cells/unfold.h"
 
 #include "base/prng.h"
 

@@ -1,4 +1,4 @@
-/* The interface of rt/serving.h without a scheduler, so that the HTTP side can be tested alone:
+/* The interface of serve/serving.h without a scheduler, so that the HTTP side can be tested alone:
  * models that live in memory and answer in submit (the answer then comes through the port, as
  * always). Include it in exactly one source of a program that does not link rt's own.
  *
@@ -11,9 +11,9 @@
 #ifndef TT_TESTS_FAKE_SERVING_H
 #define TT_TESTS_FAKE_SERVING_H
 
-#include "rt/model_command.h"
-#include "rt/model_stats.h"
-#include "rt/serving.h"
+#include "serve/model_command.h"
+#include "serve/model_stats.h"
+#include "serve/serving.h"
 
 #include <pthread.h>
 #include <stdlib.h>

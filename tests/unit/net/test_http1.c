@@ -1,6 +1,6 @@
 /* The HTTP/1.1 parser: the same events however the bytes are cut, and every smuggling shape
  * refused. */
-#include "net/http1.h"
+#include "net/http/http1.h"
 
 #include "base/prng.h"
 

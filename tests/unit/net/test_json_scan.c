@@ -1,5 +1,5 @@
 /* Names and strings, which most are read by a short way: it must be the same as the long one. */
-#include "net/json_scan.h"
+#include "net/json/json_scan.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

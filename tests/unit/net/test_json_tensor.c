@@ -1,8 +1,8 @@
 /* Tensors in JSON: every type, its range, and that text and memory say the same. */
-#include "net/json_tensor.h"
+#include "net/json/json_tensor.h"
 
 #include "base/prng.h"
-#include "net/json_float.h"
+#include "net/json/json_float.h"
 
 #include <math.h>
 #include <setjmp.h>

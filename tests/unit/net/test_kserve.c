@@ -2,7 +2,7 @@
  * like. */
 #include "fake_serving.h"
 
-#include "net/kserve.h"
+#include "net/kserve/kserve.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,11 +1,12 @@
 /* The deferred family once more, slowly: no timers, no heaps, no cursors. At every instant it
- * recomputes whatever the rules in policy/deferred_model.h and deferred_rank.h name, by scanning
- * everything. Floors are fixed or 1 (rates need longer times than the world can walk). Test-only.
+ * recomputes whatever the rules in policy/deferred/deferred_model.h and deferred_rank.h name, by
+ * scanning everything. Floors are fixed or 1 (rates need longer times than the world can walk).
+ * Test-only.
  */
 #ifndef TT_TEST_NAIVE_DEFERRED_H
 #define TT_TEST_NAIVE_DEFERRED_H
 
-#include "policy/deferred_model.h"
+#include "policy/deferred/deferred_model.h"
 #include "unit/policy/naive_world.h"
 
 struct naive_deferred {

@@ -7,8 +7,8 @@
 #include <cmocka.h>
 
 #include "base/prng.h"
-#include "policy/deferred_model.h"
-#include "policy/deferred_rank.h"
+#include "policy/deferred/deferred_model.h"
+#include "policy/deferred/deferred_rank.h"
 #include "unit/policy/drive.h"
 
 /* ---- S: the example of section 3.3: 3 devices, l(b) = b + 5, SLO 12, R_i at 0.75 (i - 1); 1 unit

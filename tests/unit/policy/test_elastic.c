@@ -2,7 +2,7 @@
 #include "base/instant.h"
 #include "base/prng.h"
 #include "core/slot_ring.h"
-#include "policy/elastic_plan.h"
+#include "policy/elastic/elastic_plan.h"
 #include "policy/policy.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* L1: where the members of the running entry stand afterwards, whatever steps those are: who left
  * is gone, and an entry for each step holds the others, in the order in which they came. */
-#include "policy/lazy_stack.h"
+#include "policy/lazy/lazy_stack.h"
 
 #include "base/prng.h"
 

@@ -1,6 +1,6 @@
 /* S5: the packing, and the sliding-window drop. */
 #include "base/prng.h"
-#include "policy/nexus_plan.h"
+#include "policy/deferred/nexus_plan.h"
 #include "unit/policy/drive.h"
 
 #include <setjmp.h>

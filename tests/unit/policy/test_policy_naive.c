@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/prng.h"
-#include "policy/nexus_plan.h"
+#include "policy/deferred/nexus_plan.h"
 #include "unit/policy/naive_variant.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "policy/lazy.h"
+#include "policy/lazy/lazy.h"
 #include "unit/sim/step_world.h"
 
 #include <string.h>

@@ -10,7 +10,7 @@
  * test_lazy_million [EVENTS [SEED]]: an event is a step, an arrival or an ending. */
 #include "base/instant.h"
 #include "base/prng.h"
-#include "policy/lazy.h"
+#include "policy/lazy/lazy.h"
 #include "sim/simulation.h"
 
 #include <inttypes.h>

@@ -1,0 +1,91 @@
+#include "client/http_address.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static bool is_loopback(const struct sockaddr *address) {
+    if (address->sa_family == AF_INET) {
+        const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
+        return ntohl(v4->sin_addr.s_addr) >> 24 == 127;
+    }
+    const struct in6_addr *v6 = &((const struct sockaddr_in6 *)address)->sin6_addr;
+    return IN6_IS_ADDR_LOOPBACK(v6) || (IN6_IS_ADDR_V4MAPPED(v6) && v6->s6_addr[12] == 127);
+}
+
+/* Cuts `text` into host and port; false: it has not that form. */
+static bool cut(const char *text, size_t length, int32_t default_port,
+                struct tt_http_address *address) {
+    const char *end = text + length, *host = text, *host_end = end, *port = NULL;
+    if (length && *text == '[') {
+        host = text + 1;
+        host_end = memchr(host, ']', length - 1);
+        if (!host_end || (host_end + 1 < end && host_end[1] != ':'))
+            return false;
+        port = host_end + 1 < end ? host_end + 2 : NULL;
+    } else {
+        const char *colon = memchr(text, ':', length);
+        host_end = colon ? colon : end;
+        port = colon ? colon + 1 : NULL;
+    }
+    size_t host_length = (size_t)(host_end - host);
+    if (host_length == 0 || host_length >= sizeof(address->host))
+        return false;
+    memcpy(address->host, host, host_length);
+    address->host[host_length] = '\0';
+    address->port = default_port;
+    if (!port)
+        return true;
+    address->port = 0;
+    for (const char *at = port; at < end; at++) {
+        if (*at < '0' || *at > '9' || address->port > 65535)
+            return false;
+        address->port = address->port * 10 + (*at - '0');
+    }
+    return port < end && address->port >= 1 && address->port <= 65535;
+}
+
+enum tt_err tt_http_address_parse(const char *url, int32_t default_port,
+                                  struct tt_http_address *out_address, struct tt_message *why) {
+    struct tt_http_address address = {.port = default_port};
+    const char *at = url, *scheme = strstr(url, "://");
+    if (scheme) {
+        if (scheme - url != 4 || strncasecmp(url, "http", 4) != 0)
+            return tt_fail(TT_ERR_INVALID, why, "'%s': only http:// is spoken, without TLS", url);
+        at = scheme + 3;
+    }
+    size_t length = strcspn(at, "/?#@");
+    if (at[length] && strcmp(at + length, "/") != 0)
+        return tt_fail(TT_ERR_INVALID, why,
+                       "'%s': a server's address is wanted, as http://127.0.0.1:8000, without path "
+                       "or user",
+                       url);
+    if (!cut(at, length, default_port, &address))
+        return tt_fail(TT_ERR_INVALID, why,
+                       "'%s' is no address of a server; one is http://127.0.0.1:8000", url);
+    char service[16];
+    snprintf(service, sizeof(service), "%d", address.port);
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV}, *found;
+    int problem = getaddrinfo(address.host, service, &hints, &found);
+    if (problem)
+        return tt_fail(TT_ERR_INVALID, why, "the host '%s' is not known: %s", address.host,
+                       gai_strerror(problem));
+    /* The first is taken, IPv4 before IPv6 where a name has both: servers listen there first. */
+    struct addrinfo *chosen = found;
+    for (struct addrinfo *other = found; other; other = other->ai_next)
+        if (chosen->ai_family != AF_INET && other->ai_family == AF_INET)
+            chosen = other;
+    memcpy(&address.socket_address, chosen->ai_addr, chosen->ai_addrlen);
+    address.socket_address_bytes = chosen->ai_addrlen;
+    address.is_loopback = is_loopback(chosen->ai_addr);
+    freeaddrinfo(found);
+    bool colons = strchr(address.host, ':') != NULL;
+    snprintf(address.authority, sizeof(address.authority), colons ? "[%s]:%d" : "%s:%d",
+             address.host, address.port);
+    *out_address = address;
+    return TT_OK;
+}

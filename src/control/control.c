@@ -1,0 +1,561 @@
+#include "control/control.h"
+
+#include "base/clock.h"
+#include "base/flag.h"
+#include "base/instant.h"
+#include "base/lock.h"
+#include "base/parker.h"
+#include "control/model_entry.h"
+#include "control/override_files.h"
+#include "serve/model_command.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RETRY_NS = 100 * 1000 * 1000 }; /* after memory was out for a catalogue */
+
+struct tt_control {
+    struct tt_control_options options;
+    struct tt_serving *serving;
+    struct tt_loader *loader;
+    struct tt_model_entry *entries;
+    struct tt_served_model
+        *retiring; /* by `next`: shown until the next catalogue, ours to let go */
+    bool publish_failed;
+    int32_t ready_count, model_count;
+    int32_t leaving_count; /* retired and not unloaded yet */
+    /* From other threads */
+    struct tt_lock lock;
+    struct tt_model_command *commands; /* the newest first */
+    struct tt_served_model *unused;    /* by `next`: nobody holds them any more */
+    struct tt_parker parker;
+    struct tt_flag stopping;
+    pthread_t thread;
+    bool started;
+};
+
+static void say(struct tt_control *self, enum tt_log_level level, const char *format, ...)
+    TT_PRINTF(3, 4);
+static void say(struct tt_control *self, enum tt_log_level level, const char *format, ...) {
+    char line[1400];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    self->options.loader.say(self->options.loader.say_context, level, line);
+}
+
+/* ---- models that go ---- */
+
+static void on_unused(void *context, struct tt_served_model *model) {
+    struct tt_control *self = context;
+    tt_lock_take(&self->lock);
+    model->next = self->unused;
+    self->unused = model;
+    tt_lock_give(&self->lock);
+    tt_parker_unpark(&self->parker);
+}
+
+/* It is shown until the next catalogue; then it goes, once its requests are answered. */
+static void retire(struct tt_control *self, struct tt_version_entry *version) {
+    struct tt_served_model *model = version->model;
+    version->model = NULL;
+    version->leaving_count++;
+    self->leaving_count++;
+    model->next = self->retiring;
+    self->retiring = model;
+}
+
+/* Shows the books. Where memory is out for that, the old catalogue stays, and what it shows. */
+static void publish(struct tt_control *self) {
+    struct tt_catalogue *catalogue = tt_model_entries_catalogue(self->entries);
+    self->publish_failed = catalogue == NULL;
+    if (!catalogue)
+        return;
+    tt_serving_publish(self->serving, catalogue);
+    for (struct tt_served_model *model = self->retiring, *next; model; model = next) {
+        next = model->next;
+        tt_serving_drain(self->serving, model);
+        tt_served_model_unref(model);
+    }
+    self->retiring = NULL;
+}
+
+static struct tt_served_model *take_unused(struct tt_control *self) {
+    tt_lock_take(&self->lock);
+    struct tt_served_model *unused = self->unused;
+    self->unused = NULL;
+    tt_lock_give(&self->lock);
+    return unused;
+}
+
+/* Frees what nobody holds any more. */
+static void reap(struct tt_control *self) {
+    struct tt_served_model *unused = take_unused(self);
+    bool changed = false;
+    for (struct tt_served_model *model = unused, *next; model; model = next) {
+        next = model->next;
+        struct tt_model_entry *entry = tt_model_entry_get(&self->entries, model->name);
+        struct tt_version_entry *version = tt_version_entry_get(entry, model->version);
+        say(self, TT_LOG_INFO, "model %s version %s: %s", model->name, model->version,
+            version->model ? "its predecessor is unloaded" : "unloaded");
+        tt_loader_unload(self->loader, model);
+        self->leaving_count--;
+        if (--version->leaving_count == 0 && version->state == TT_MODEL_UNLOADING) {
+            tt_version_entry_set(version, TT_MODEL_UNAVAILABLE, "unloaded");
+            changed = true;
+        }
+    }
+    if (changed)
+        publish(self);
+}
+
+/* ---- loading ---- */
+
+/* The versions of one load, before anybody sees them. */
+struct batch {
+    int32_t count;
+    struct tt_served_model *models[TT_REPOSITORY_MAX_VERSIONS];
+};
+
+static void discard(struct tt_control *self, struct batch *batch) {
+    for (int32_t i = 0; i < batch->count; i++)
+        tt_loader_unload(self->loader, batch->models[i]);
+    batch->count = 0;
+}
+
+/* A version that does not serve says why; one that does goes on. */
+static void fail_versions(struct tt_model_entry *entry, const struct tt_repository_model *model,
+                          const char *failed, const char *reason) {
+    char number[32];
+    for (int32_t i = 0; i < model->version_count; i++) {
+        snprintf(number, sizeof(number), "%lld", (long long)model->versions[i].number);
+        struct tt_version_entry *version = tt_version_entry_get(entry, number);
+        if (!version || version->model)
+            continue;
+        if (!failed || strcmp(failed, number) == 0)
+            tt_version_entry_set(version, TT_MODEL_UNAVAILABLE, reason);
+        else
+            tt_version_entry_set(version, TT_MODEL_UNAVAILABLE,
+                                 "not loaded, since another version of it cannot be");
+    }
+    if (model->version_count == 0) { /* nothing but the name is known */
+        struct tt_version_entry *version = tt_version_entry_get(entry, "1");
+        if (version && !version->model)
+            tt_version_entry_set(version, TT_MODEL_UNAVAILABLE, reason);
+    }
+}
+
+static enum tt_err load_versions(struct tt_control *self, struct tt_model_entry *entry,
+                                 const struct tt_repository_model *model, struct batch *batch,
+                                 char *out_failed, size_t capacity, struct tt_message *why) {
+    for (int32_t i = 0; i < model->version_count; i++) {
+        snprintf(out_failed, capacity, "%lld", (long long)model->versions[i].number);
+        struct tt_version_entry *version = tt_version_entry_get(entry, out_failed);
+        enum tt_err err = version ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+        if (!err)
+            err = tt_loader_load(self->loader, model, i, version->stats, &batch->models[i], why);
+        if (err)
+            return err;
+        batch->count = i + 1;
+        if (!version->stats)
+            version->stats = tt_model_stats_ref(batch->models[i]->stats);
+    }
+    return TT_OK;
+}
+
+/* The new ones take over; what served before goes. */
+static void take_over(struct tt_control *self, struct tt_model_entry *entry, struct batch *batch) {
+    for (struct tt_version_entry *version = entry->versions; version; version = version->next) {
+        struct tt_served_model *successor = NULL;
+        for (int32_t i = 0; i < batch->count; i++)
+            if (strcmp(batch->models[i]->version, version->number) == 0)
+                successor = batch->models[i];
+        if (version->model)
+            retire(self, version);
+        version->model = successor;
+        if (successor) {
+            successor->unused = on_unused;
+            successor->unused_context = self;
+            tt_version_entry_set(version, TT_MODEL_READY, "");
+        } else if (version->leaving_count > 0) {
+            tt_version_entry_set(version, TT_MODEL_UNLOADING, "");
+        } else {
+            tt_version_entry_set(version, TT_MODEL_UNAVAILABLE, "unloaded");
+        }
+    }
+}
+
+static void announce(struct tt_control *self, struct tt_model_entry *entry,
+                     const struct tt_repository_model *model) {
+    char number[32];
+    for (int32_t i = 0; i < model->version_count; i++) {
+        snprintf(number, sizeof(number), "%lld", (long long)model->versions[i].number);
+        struct tt_version_entry *version = tt_version_entry_get(entry, number);
+        if (version && !version->model)
+            tt_version_entry_set(version, TT_MODEL_LOADING, "");
+    }
+    publish(self);
+}
+
+static enum tt_err load_read(struct tt_control *self, struct tt_model_entry *entry,
+                             const struct tt_repository_model *model, struct tt_message *why) {
+    struct batch batch = {0};
+    char failed[32] = "";
+    announce(self, entry, model);
+    enum tt_err err =
+        tt_repository_model_ok(model)
+            ? load_versions(self, entry, model, &batch, failed, sizeof(failed), why)
+            : tt_fail(TT_ERR_INVALID, why, "%s", tt_findings_first_problem(&model->findings));
+    if (err) {
+        fail_versions(entry, model, *failed ? failed : NULL, why->text);
+        discard(self, &batch);
+        const char *number = *failed ? failed : entry->versions ? entry->versions->number : "1";
+        say(self, TT_LOG_WARNING, "model %s version %s does not serve: %s", model->name, number,
+            why->text);
+        tt_fail_in(err, why, "load failed for model '%s': version %s is at UNAVAILABLE state",
+                   model->name, number);
+    } else {
+        take_over(self, entry, &batch);
+    }
+    publish(self);
+    return err;
+}
+
+/* The repository that the model lies in; the first where it is in none. INVALID: it is in two. */
+static enum tt_err find_home(const struct tt_control *self, const char *name,
+                             const char **out_repository, uint64_t *out_fingerprint,
+                             struct tt_message *why) {
+    const char *found = NULL;
+    *out_fingerprint = 0;
+    for (int32_t i = 0; i < self->options.repository_count; i++) {
+        const char *path = self->options.repositories[i];
+        uint64_t fingerprint = tt_repository_fingerprint(path, name);
+        if (fingerprint == 0)
+            continue;
+        if (found)
+            return tt_fail(TT_ERR_INVALID, why,
+                           "failed to load '%s': it lies in two model repositories, %s and %s; "
+                           "a name must be in one alone",
+                           name, found, path);
+        found = path;
+        *out_fingerprint = fingerprint;
+    }
+    *out_repository = found ? found : self->options.repositories[0];
+    return TT_OK;
+}
+
+/* 0: it is nowhere. */
+static uint64_t fingerprint_of(const struct tt_control *self, const char *name) {
+    const char *path;
+    uint64_t fingerprint;
+    struct tt_message why;
+    return find_home(self, name, &path, &fingerprint, &why) ? 1 : fingerprint;
+}
+
+static enum tt_err load(struct tt_control *self, const char *name,
+                        const struct tt_model_command *command, struct tt_message *why) {
+    const char *config = command ? command->config_json : NULL;
+    bool has_files = command && command->file_count > 0;
+    if (has_files && !config)
+        return tt_fail(TT_ERR_INVALID, why,
+                       "failed to load '%s': files were given without 'config', which must come "
+                       "with them",
+                       name);
+    char *temporary = NULL;
+    enum tt_err err =
+        command && has_files ? tt_override_files_write(command, &temporary, why) : TT_OK;
+    if (err)
+        return tt_fail_in(err, why, "failed to load '%s'", name);
+    const char *home;
+    uint64_t fingerprint;
+    err = find_home(self, name, &home, &fingerprint, why);
+    if (err) {
+        tt_override_files_remove(temporary);
+        return err;
+    }
+    if (command && config)
+        fingerprint = 0;
+    struct tt_repository *repository;
+    err = tt_repository_scan_model(temporary ? temporary : home, name, config,
+                                   TT_MODEL_DEFAULT_MAX_BATCH, &repository, why);
+    if (err) {
+        if (err == TT_ERR_NOT_FOUND)
+            err = tt_fail(TT_ERR_INTERNAL, why,
+                          "failed to load '%s', failed to poll from model repository: there is no "
+                          "such directory in %s%s",
+                          name, home,
+                          self->options.repository_count > 1 ? " or the other repositories" : "");
+    } else {
+        struct tt_model_entry *entry = tt_model_entry_get(&self->entries, name);
+        if (entry) {
+            entry->is_wanted = true;
+            entry->fingerprint = fingerprint;
+            err = load_read(self, entry, &repository->models[0], why);
+        } else {
+            err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+        }
+        tt_repository_free(repository);
+    }
+    tt_override_files_remove(temporary);
+    return err;
+}
+
+static void unload(struct tt_control *self, struct tt_model_entry *entry) {
+    struct batch none = {0};
+    entry->is_wanted = false;
+    entry->fingerprint = 0;
+    take_over(self, entry, &none);
+    publish(self);
+}
+
+/* ---- what is on disk ---- */
+
+static enum tt_err see(void *context, const char *name, uint64_t fingerprint) {
+    (void)fingerprint;
+    struct tt_control *self = context;
+    struct tt_model_entry *entry = tt_model_entry_get(&self->entries, name);
+    if (!entry)
+        return TT_ERR_NO_MEMORY;
+    entry->is_on_disk = true;
+    return TT_OK;
+}
+
+/* Notes what lies in the repository now. */
+static enum tt_err look(struct tt_control *self, struct tt_message *why) {
+    for (struct tt_model_entry *entry = self->entries; entry; entry = entry->next)
+        entry->is_on_disk = false;
+    enum tt_err err = TT_OK;
+    for (int32_t i = 0; !err && i < self->options.repository_count; i++)
+        err = tt_repository_list(self->options.repositories[i], see, self, why);
+    return err;
+}
+
+/* Follows the disk: loads what came or changed, unloads what went. */
+static void poll(struct tt_control *self) {
+    struct tt_message why;
+    if (look(self, &why)) {
+        say(self, TT_LOG_WARNING, "%s", why.text);
+        return;
+    }
+    for (struct tt_model_entry *entry = self->entries; entry; entry = entry->next) {
+        uint64_t now = fingerprint_of(self, entry->name);
+        if (entry->is_on_disk && now && now != entry->fingerprint) {
+            if (load(self, entry->name, NULL, &why) == TT_ERR_NO_MEMORY)
+                entry->fingerprint = 0; /* the next look tries again */
+        } else if (!entry->is_on_disk && entry->is_wanted) {
+            unload(self, entry);
+        }
+    }
+}
+
+/* ---- commands ---- */
+
+static bool is_loaded(const struct tt_control *self, const struct tt_model_entry *entry) {
+    bool any = false;
+    for (const struct tt_version_entry *version = entry->versions; version;
+         version = version->next) {
+        if (version->state == TT_MODEL_UNAVAILABLE && strcmp(version->reason, "unloaded") != 0)
+            return false;
+        any |= version->model != NULL;
+    }
+    return any && entry->fingerprint && entry->fingerprint == fingerprint_of(self, entry->name);
+}
+
+static enum tt_err carry_out(struct tt_control *self, const struct tt_model_command *command,
+                             struct tt_message *why) {
+    if (self->options.mode != TT_CONTROL_EXPLICIT)
+        return tt_fail(TT_ERR_UNAVAILABLE, why,
+                       "explicit model load / unload is not allowed if polling is enabled%s",
+                       self->options.mode == TT_CONTROL_NONE
+                           ? " or model control is off; start with --model-control-mode explicit"
+                           : "");
+    if (!tt_repository_name_ok(command->name))
+        return tt_fail(TT_ERR_INVALID, why, "'%s' is no name of a model", command->name);
+    struct tt_message ignored;
+    enum tt_err err = look(self, &ignored);
+    (void)err; /* what is to be loaded is looked for again, and missed then */
+    struct tt_model_entry *entry = self->entries;
+    while (entry && strcmp(entry->name, command->name) != 0)
+        entry = entry->next;
+    if (command->is_load)
+        return entry && !command->config_json && command->file_count == 0 && is_loaded(self, entry)
+                   ? TT_OK /* nothing has changed since */
+                   : load(self, command->name, command, why);
+    if (entry && entry->is_wanted)
+        unload(self, entry);
+    return TT_OK;
+}
+
+static void on_command(void *context, struct tt_model_command *command) {
+    struct tt_control *self = context;
+    tt_lock_take(&self->lock);
+    command->next = self->commands;
+    self->commands = command;
+    tt_lock_give(&self->lock);
+    tt_parker_unpark(&self->parker);
+}
+
+static void take_commands(struct tt_control *self) {
+    tt_lock_take(&self->lock);
+    struct tt_model_command *newest = self->commands;
+    self->commands = NULL;
+    tt_lock_give(&self->lock);
+    struct tt_model_command *oldest = tt_model_command_oldest_first(newest);
+    for (struct tt_model_command *next; oldest; oldest = next) {
+        next = oldest->next;
+        oldest->err = carry_out(self, oldest, &oldest->why);
+        tt_model_command_finish(oldest);
+        reap(self);
+    }
+}
+
+static void *control_main(void *context) {
+    struct tt_control *self = context;
+    pthread_setname_np(pthread_self(), "tutti-control");
+    int64_t poll_at = tt_instant_add(tt_clock_now(), self->options.poll_ns);
+    while (!tt_flag_is_raised(&self->stopping)) {
+        reap(self);
+        take_commands(self);
+        if (self->publish_failed)
+            publish(self);
+        int64_t now = tt_clock_now();
+        if (self->options.mode == TT_CONTROL_POLL && now >= poll_at) {
+            poll(self);
+            poll_at = tt_instant_add(tt_clock_now(), self->options.poll_ns);
+        }
+        int64_t until_at = self->options.mode == TT_CONTROL_POLL ? poll_at : TT_NEVER;
+        if (self->publish_failed)
+            until_at = tt_instant_min(until_at, tt_instant_add(now, RETRY_NS));
+        tt_parker_park(&self->parker, until_at);
+    }
+    return NULL;
+}
+
+/* ---- opening and closing ---- */
+
+/* Errors are what keeps the server from starting; a model that fails does not. */
+static enum tt_err load_first(struct tt_control *self, struct tt_message *why) {
+    enum tt_err err = look(self, why);
+    if (err)
+        return err;
+    bool all = self->options.mode != TT_CONTROL_EXPLICIT;
+    for (int32_t i = 0; i < self->options.load_count; i++) {
+        const char *name = self->options.load[i];
+        if (strcmp(name, "*") == 0)
+            all = true;
+        else if (fingerprint_of(self, name) == 0)
+            return tt_fail(TT_ERR_NOT_FOUND, why, "model repository %s: there is no model '%s'",
+                           self->options.repositories[0], name);
+    }
+    struct tt_message reason;
+    for (struct tt_model_entry *entry = self->entries; entry; entry = entry->next) {
+        bool wanted = all;
+        for (int32_t i = 0; i < self->options.load_count; i++)
+            wanted |= strcmp(self->options.load[i], entry->name) == 0;
+        enum tt_err failed = wanted ? load(self, entry->name, NULL, &reason) : TT_OK;
+        if (failed == TT_ERR_NO_MEMORY)
+            entry->fingerprint = 0;
+        if (failed && !entry->versions) /* else it was said with its version */
+            say(self, TT_LOG_WARNING, "%s", reason.text);
+    }
+    publish(self);
+    for (struct tt_model_entry *entry = self->entries; entry; entry = entry->next) {
+        for (struct tt_version_entry *version = entry->versions; version; version = version->next) {
+            self->model_count++;
+            self->ready_count += version->model != NULL;
+        }
+    }
+    return TT_OK;
+}
+
+static enum tt_err open_parts(struct tt_control *self, struct tt_message *why) {
+    enum tt_err err = tt_serving_open(&self->serving, why);
+    if (!err && self->options.limits)
+        tt_serving_set_limits(self->serving, self->options.limits);
+    if (!err)
+        tt_serving_record(self->serving, self->options.recorder);
+    if (!err)
+        tt_serving_use_threads(self->serving, self->options.scheduler_threads);
+    if (!err)
+        err = tt_loader_open(&self->options.loader, self->serving, &self->loader, why);
+    if (!err)
+        err = tt_serving_start(self->serving, why);
+    if (err)
+        return err;
+    tt_serving_set_controller(self->serving, on_command, self);
+    err = load_first(self, why);
+    if (err)
+        return err;
+    int failed = pthread_create(&self->thread, NULL, control_main, self);
+    if (failed)
+        return tt_fail(TT_ERR_IO, why, "cannot start the controller's thread: %s",
+                       strerror(failed));
+    self->started = true;
+    return TT_OK;
+}
+
+enum tt_err tt_control_open(const struct tt_control_options *options,
+                            struct tt_control **out_control, struct tt_message *why) {
+    struct tt_control *self = calloc(1, sizeof(*self));
+    if (!self)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    self->options = *options;
+    tt_lock_init(&self->lock);
+    tt_parker_init(&self->parker);
+    enum tt_err err = open_parts(self, why);
+    if (err) {
+        tt_control_close(self);
+        return err;
+    }
+    *out_control = self;
+    return TT_OK;
+}
+
+struct tt_serving *tt_control_serving(struct tt_control *self) {
+    return self->serving;
+}
+int32_t tt_control_ready_count(const struct tt_control *self) { return self->ready_count; }
+int32_t tt_control_model_count(const struct tt_control *self) { return self->model_count; }
+
+/* All requests have their answers, but cells of those that ended early may still run. */
+static void await_leaving(struct tt_control *self) {
+    while (self->leaving_count > 0) {
+        for (struct tt_served_model *model = take_unused(self), *next; model; model = next) {
+            next = model->next;
+            tt_loader_unload(self->loader, model);
+            self->leaving_count--;
+        }
+        if (self->leaving_count > 0)
+            tt_parker_park(&self->parker, TT_NEVER);
+    }
+}
+
+void tt_control_close(struct tt_control *take_self) {
+    if (!take_self)
+        return;
+    if (take_self->started) {
+        tt_flag_raise(&take_self->stopping);
+        tt_parker_unpark(&take_self->parker);
+        pthread_join(take_self->thread, NULL);
+    }
+    struct batch none = {0};
+    if (take_self->serving && take_self->loader) {
+        tt_serving_publish(take_self->serving, NULL);
+        for (struct tt_model_entry *entry = take_self->entries; entry; entry = entry->next)
+            take_over(take_self, entry, &none);
+        for (struct tt_served_model *model = take_self->retiring, *next; model; model = next) {
+            next = model->next;
+            tt_served_model_unref(model);
+        }
+        await_leaving(take_self);
+    }
+    tt_loader_close(take_self->loader);
+    tt_serving_close(take_self->serving);
+    tt_model_entries_free(take_self->entries);
+    tt_lock_fini(&take_self->lock);
+    free(take_self);
+}

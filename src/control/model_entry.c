@@ -1,0 +1,95 @@
+#include "control/model_entry.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct tt_model_entry *tt_model_entry_get(struct tt_model_entry **list, const char *name) {
+    struct tt_model_entry **at = list;
+    while (*at && strcmp((*at)->name, name) < 0)
+        at = &(*at)->next;
+    if (*at && strcmp((*at)->name, name) == 0)
+        return *at;
+    struct tt_model_entry *entry = calloc(1, sizeof(*entry));
+    char *copy = strdup(name);
+    if (!entry || !copy) {
+        free(entry);
+        free(copy);
+        return NULL;
+    }
+    entry->name = copy;
+    entry->next = *at;
+    *at = entry;
+    return entry;
+}
+
+struct tt_version_entry *tt_version_entry_get(struct tt_model_entry *model, const char *number) {
+    struct tt_version_entry *version = model->versions;
+    while (version && strcmp(version->number, number) != 0)
+        version = version->next;
+    if (version)
+        return version;
+    version = calloc(1, sizeof(*version));
+    if (!version)
+        return NULL;
+    snprintf(version->number, sizeof(version->number), "%s", number);
+    version->next = model->versions;
+    model->versions = version;
+    return version;
+}
+
+void tt_version_entry_set(struct tt_version_entry *self, enum tt_model_state state,
+                          const char *reason) {
+    self->state = state;
+    snprintf(self->reason, sizeof(self->reason), "%s", reason);
+}
+
+void tt_model_entries_free(struct tt_model_entry *take_list) {
+    for (struct tt_model_entry *entry = take_list, *next; entry; entry = next) {
+        next = entry->next;
+        for (struct tt_version_entry *version = entry->versions, *other; version; version = other) {
+            other = version->next;
+            tt_assert(version->model == NULL);
+            tt_model_stats_unref(version->stats);
+            free(version);
+        }
+        free(entry->name);
+        free(entry);
+    }
+}
+
+static enum tt_err add(struct tt_catalogue *catalogue, const struct tt_model_entry *model,
+                       const struct tt_version_entry *version) {
+    struct tt_catalogue_entry entry = {.name = model->name, .version = (char[]){""}};
+    if (version) {
+        entry.version = (char *)version->number;
+        entry.state = version->state;
+        entry.reason = (char *)version->reason;
+        entry.model = version->model;
+        entry.stats = version->stats;
+    }
+    return tt_catalogue_add(catalogue, &entry);
+}
+
+struct tt_catalogue *tt_model_entries_catalogue(const struct tt_model_entry *list) {
+    int32_t count = 0;
+    for (const struct tt_model_entry *model = list; model; model = model->next) {
+        count++;
+        for (const struct tt_version_entry *v = model->versions; v; v = v->next)
+            count++;
+    }
+    struct tt_catalogue *catalogue = tt_catalogue_new(count);
+    enum tt_err err = catalogue ? TT_OK : TT_ERR_NO_MEMORY;
+    for (const struct tt_model_entry *model = list; model && !err; model = model->next) {
+        if (!model->versions && (model->is_on_disk || model->is_wanted))
+            err = add(catalogue, model, NULL);
+        for (const struct tt_version_entry *v = model->versions; v && !err; v = v->next)
+            err = add(catalogue, model, v);
+    }
+    if (err) {
+        tt_catalogue_unref(catalogue);
+        return NULL;
+    }
+    tt_catalogue_seal(catalogue);
+    return catalogue;
+}

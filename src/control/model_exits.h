@@ -1,0 +1,20 @@
+/* D8: the exits that a model's tutti.pbtxt asks for, in the engine's words. */
+#ifndef TT_CONTROL_MODEL_EXITS_H
+#define TT_CONTROL_MODEL_EXITS_H
+
+#include "engine/onnxruntime/onnxruntime.h"
+#include "model/config/settings.h"
+
+struct tt_model_exits {
+    int32_t count;
+    struct tt_ort_exit_options *exits; /* strings are the settings', but for the paths */
+    char **paths;
+};
+
+/* Of settings without problems; graphs lie beside `onnx_path`. Errors: NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_model_exits_init(struct tt_model_exits *self,
+                                              const struct tt_model_settings *settings,
+                                              const char *onnx_path, struct tt_message *why);
+void tt_model_exits_fini(struct tt_model_exits *self);
+
+#endif

@@ -1,0 +1,127 @@
+#include "control/placing.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_INSTANCES = 256 };
+
+const char *tt_placing_option(const struct tt_placing *self, const char *key) {
+    for (int32_t i = 0; i < self->policy.option_count; i++)
+        if (strcmp(self->options[i].key, key) == 0)
+            return self->options[i].value;
+    return NULL;
+}
+
+bool tt_placing_has(const struct tt_placing *self, const char *key, const char *value) {
+    const char *given = tt_placing_option(self, key);
+    return given && strcmp(given, value) == 0;
+}
+
+/* ---- policies ---- */
+
+static void add_option(struct tt_placing *self, const char *key, const char *value) {
+    /* Unless the configuration has said it. */
+    if (tt_placing_option(self, key) || self->policy.option_count == TT_MAX_OPTIONS)
+        return;
+    self->options[self->policy.option_count++] = (struct tt_option){.key = key, .value = value};
+}
+
+/* What the configuration says; else: with an objective `deferred`, with dynamic batching `window`,
+ * else `serial`. Inputs that vary and are not padded batch only with their like, which of these
+ * `window` can do. */
+void tt_placing_choose(struct tt_placing *self, const struct tt_repository_model *model) {
+    const struct tt_model_settings *settings = model->settings;
+    const char *name = settings->policy;
+    if (!*name && settings->unfold)
+        name = "cellular";
+    const Tutti__ModelPolicy *wanted = settings->message->policy;
+    self->policy.options = self->options;
+    for (size_t i = 0; wanted && i < wanted->n_option && i < TT_MAX_OPTIONS; i++)
+        self->options[self->policy.option_count++] =
+            (struct tt_option){.key = wanted->option[i]->key, .value = wanted->option[i]->value};
+    bool varies = tt_signature_varies(&model->config->signature);
+    if (!*name && settings->slo_ns > 0)
+        name = varies && !settings->pad ? "window" : "deferred";
+    else if (!*name)
+        name = model->config->batching.dynamic ? "window" : "serial";
+    self->policy.name = name;
+    if (strcmp(name, "deferred") == 0)
+        add_option(self, "closed_loop", "on"); /* clients over HTTP often are */
+    if (strcmp(name, "cellular") == 0)
+        add_option(self, "ahead", "1"); /* else decoders keep encoders waiting */
+    if (strcmp(name, "window") == 0)
+        add_option(self, "same_length", "on");
+    if (strcmp(name, "window") == 0 || strcmp(name, "serial") == 0)
+        add_option(self, "drop", "deadline");
+}
+
+void tt_placing_impose(struct tt_placing *self, const struct tt_serving_policy *policy) {
+    self->is_imposed = true;
+    self->policy = *policy;
+    self->policy.options = self->options;
+    for (int32_t i = 0; i < policy->option_count; i++)
+        self->options[i] = policy->options[i];
+}
+
+enum tt_err tt_placing_find_workers(struct tt_placing *self,
+                                    const struct tt_find_workers_options *options,
+                                    struct tt_message *why) {
+    if (self->is_imposed || strcmp(self->policy.name, "elastic") != 0 ||
+        !tt_placing_has(self, "variant", "enhanced") || tt_placing_option(self, "configurations"))
+        return TT_OK;
+    struct tt_find_workers_options known = *options;
+    known.given = tt_placing_option(self, "workers");
+    enum tt_err err = tt_find_workers(&known, &self->found, why);
+    if (err)
+        return err == TT_ERR_NOT_FOUND ? TT_OK : err;
+    add_option(self, "workers", self->found.workers);
+    add_option(self, "configurations", self->found.configurations);
+    return TT_OK;
+}
+
+int32_t tt_placing_executors(const struct tt_placing *self, int32_t standard) {
+    if (strcmp(self->policy.name, "elastic") != 0)
+        return standard;
+    int32_t sizes[1];
+    int32_t count = tt_options_sizes("workers", self->options, self->policy.option_count, sizes, 1);
+    return count > 0 && count <= MOST_INSTANCES ? count : standard;
+}
+
+int32_t tt_placing_instances(const struct tt_model_config *config) {
+    int32_t count = 0;
+    for (int32_t i = 0; config->has_groups && i < config->group_count; i++) {
+        const struct tt_instance_group *group = &config->groups[i];
+        count += group->count * (group->gpu_count > 0 ? group->gpu_count : 1);
+    }
+    return count < MOST_INSTANCES ? count : MOST_INSTANCES;
+}
+
+bool tt_placing_same(const struct tt_placing *a, const struct tt_placing *b) {
+    return strcmp(a->policy.name, b->policy.name) == 0 &&
+           tt_options_same(a->options, a->policy.option_count, b->options, b->policy.option_count);
+}
+
+enum tt_err tt_placing_copy(const struct tt_placing *from, struct tt_placing *out_copy) {
+    *out_copy = (struct tt_placing){.is_imposed = from->is_imposed,
+                                    .policy = {.name = strdup(from->policy.name),
+                                               .depth = from->policy.depth,
+                                               .devices = from->policy.devices}};
+    out_copy->policy.options = out_copy->options;
+    bool good = out_copy->policy.name != NULL;
+    for (int32_t i = 0; good && i < from->policy.option_count; i++) {
+        struct tt_option *option = &out_copy->options[out_copy->policy.option_count++];
+        option->key = strdup(from->options[i].key);
+        option->value = strdup(from->options[i].value);
+        good = option->key && option->value;
+    }
+    return good ? TT_OK : TT_ERR_NO_MEMORY;
+}
+
+void tt_placing_fini(struct tt_placing *self) {
+    for (int32_t i = 0; i < self->policy.option_count; i++) {
+        free((char *)self->options[i].key);
+        free((char *)self->options[i].value);
+    }
+    free((char *)self->policy.name);
+    *self = (struct tt_placing){0};
+}

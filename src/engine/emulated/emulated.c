@@ -1,0 +1,483 @@
+#include "engine/emulated/emulated.h"
+
+#include "base/clock.h"
+#include "base/prng.h"
+#include "core/profile.h"
+#include "engine/emulated/emulated_cells.h"
+#include "engine/emulated/emulated_device.h"
+#include "engine/engine_result.h"
+#include "engine/engine_task.h"
+#include "engine/gather.h"
+#include "engine/worker.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct emulated_worker {
+    struct tt_worker worker;
+    struct tt_gather_buffer buffers[TT_MAX_TENSORS];
+    struct tt_tensor_view inputs[TT_MAX_TENSORS]; /* of the running batch */
+    struct tt_engine_roll roll;
+    struct tt_emulated_device *device;
+    int32_t place; /* on it */
+    int64_t abort_ns;
+    int32_t jitter_permille;
+    struct tt_prng prng; /* of the jitter */
+    bool is_punctual;    /* its thread's waits end when they should */
+};
+
+struct emulated_engine {
+    struct tt_engine engine;
+    struct tt_emulated_device *devices;
+    int32_t device_count;
+    int32_t started;
+    struct emulated_worker workers[];
+};
+
+struct emulated_model {
+    struct tt_engine_model model;
+    int32_t step_count;
+    tt_emulated_latency_fn *latency_ns;
+    void *latency_context;
+    tt_emulated_demand_fn *demand_ppm;
+    int64_t input_bytes, output_bytes;
+    struct tt_emulated_cells cells; /* options.cells NULL: a model of one graph */
+    struct tt_signature signature;
+};
+
+static struct emulated_engine *engine_of(struct tt_engine *engine) {
+    return TT_CONTAINER_OF(engine, struct emulated_engine, engine);
+}
+
+static struct emulated_worker *worker_of(struct tt_worker *worker) {
+    return TT_CONTAINER_OF(worker, struct emulated_worker, worker);
+}
+
+static struct emulated_model *model_of(const struct tt_engine_model *model) {
+    return TT_CONTAINER_OF((struct tt_engine_model *)model, struct emulated_model, model);
+}
+
+static bool specs_agree(const struct tt_tensor_spec *a, const struct tt_tensor_spec *b) {
+    return a->dtype == b->dtype && a->shape.rank == b->shape.rank &&
+           memcmp(a->shape.dims, b->shape.dims, (size_t)a->shape.rank * sizeof(a->shape.dims[0])) ==
+               0;
+}
+
+/* An output's shape: the signature's, its variable dimensions as in the first input, else 1. */
+static struct tt_shape output_shape(const struct emulated_worker *self,
+                                    const struct tt_signature *signature, int32_t index) {
+    struct tt_shape shape = signature->outputs[index].shape;
+    for (int32_t i = 0; i < shape.rank; i++) {
+        bool is_rows = signature->batched && i == 0;
+        const struct tt_shape *input = &self->inputs[0].shape;
+        bool has_input = signature->input_count > 0 && i < input->rank;
+        if (is_rows)
+            shape.dims[i] = self->roll.rows;
+        else if (shape.dims[i] < 0)
+            shape.dims[i] = has_input ? input->dims[i] : 1;
+    }
+    return shape;
+}
+
+static enum tt_err fill_output(const struct emulated_worker *self,
+                               const struct tt_signature *signature, int32_t index,
+                               struct tt_engine_result *result) {
+    const struct tt_tensor_spec *spec = &signature->outputs[index];
+    struct tt_engine_output *output = &result->outputs[index];
+    const struct tt_tensor_view *input = &self->inputs[0];
+    bool copies = signature->input_count > 0 && specs_agree(spec, &signature->inputs[0]);
+    bool strings = spec->dtype == TT_DTYPE_BYTES;
+    if (copies) {
+        output->view = *input;
+    } else {
+        output->view.shape = output_shape(self, signature, index);
+        int64_t count = tt_shape_count(&output->view.shape, 0);
+        size_t element_bytes = strings ? 4 : tt_dtype_bytes(spec->dtype);
+        if (count < 0 ||
+            __builtin_mul_overflow((size_t)count, element_bytes, &output->view.size_bytes))
+            return TT_ERR_NO_MEMORY;
+    }
+    output->memory = calloc(output->view.size_bytes ? output->view.size_bytes : 1, 1);
+    if (!output->memory)
+        return TT_ERR_NO_MEMORY;
+    if (copies && input->size_bytes)
+        memcpy(output->memory, input->bytes, input->size_bytes);
+    output->view.bytes = output->memory;
+    return strings && signature->batched ? tt_engine_result_index_rows(result, index) : TT_OK;
+}
+
+static void answer(struct emulated_worker *self, const struct tt_signature *signature) {
+    struct tt_engine_roll *roll = &self->roll;
+    struct tt_engine_result *result =
+        tt_engine_result_new(roll->count, signature->output_count, signature->batched, roll->rows);
+    enum tt_err err = result ? TT_OK : TT_ERR_NO_MEMORY;
+    for (int32_t i = 0; !err && i < signature->output_count; i++)
+        err = fill_output(self, signature, i, result);
+    if (!err) {
+        tt_engine_members_share(roll->members, roll->count, result);
+        return;
+    }
+    tt_engine_result_free(result);
+    struct tt_message why;
+    tt_fail(err, &why, "out of memory for the outputs of a batch of %d rows", roll->rows);
+    tt_engine_members_fail(roll->members, roll->count, err, &why);
+}
+
+static bool bind_inputs(struct emulated_worker *self, struct tt_engine_task *task,
+                        const struct tt_signature *signature) {
+    for (int32_t i = 0; i < signature->input_count; i++) {
+        enum tt_err err =
+            tt_gather_input(signature, i, self->roll.members, self->roll.count, task->length,
+                            &self->buffers[i], &task->gathered_bytes, &self->inputs[i]);
+        if (err) {
+            struct tt_message why;
+            tt_fail(err, &why, "out of memory for input '%s' of a batch",
+                    signature->inputs[i].name);
+            tt_engine_members_fail(self->roll.members, self->roll.count, err, &why);
+            return false;
+        }
+    }
+    return true;
+}
+
+static int32_t length_of(const struct emulated_worker *self, const struct tt_engine_task *task,
+                         const struct tt_signature *signature) {
+    if (task->length > 0)
+        return task->length;
+    bool varies = signature->input_count > 0 && signature->inputs[0].shape.rank >= 2 &&
+                  signature->inputs[0].shape.dims[1] < 0;
+    return varies ? (int32_t)self->inputs[0].shape.dims[1] : 0;
+}
+
+/* False where the task was aborted. */
+static bool wait_until(struct emulated_worker *self, int64_t until_at) {
+    if (!self->is_punctual && !self->worker.is_here) {
+        tt_parker_be_punctual();
+        self->is_punctual = true;
+    }
+    while (tt_worker_asked(&self->worker) != TT_WORKER_ABORT) {
+        if (tt_clock_now() >= until_at)
+            return true;
+        if (!self->worker.is_here) /* else the parker is another thread's; it is not for long */
+            tt_parker_park(&self->worker.parker, until_at);
+    }
+    return false;
+}
+
+/* As the simulator has it: in millionths, uniform on the integers -j .. +j. */
+static int64_t with_jitter(struct emulated_worker *self, int64_t work_ns) {
+    if (self->jitter_permille == 0)
+        return work_ns;
+    uint64_t width = (uint64_t)self->jitter_permille * 2000 + 1;
+    int64_t ppm =
+        (int64_t)tt_prng_below(&self->prng, width) - (int64_t)self->jitter_permille * 1000;
+    return work_ns + (int64_t)((__int128)work_ns * ppm / 1000000);
+}
+
+/* One step from *at on, and when it ended. False where the task was aborted. */
+static bool compute(struct emulated_worker *self, const struct emulated_model *model, int32_t step,
+                    int32_t rows, int32_t length, int64_t extra_ns, int64_t *at) {
+    int64_t work_ns =
+        extra_ns + model->latency_ns(model->latency_context, rows, length, step, step);
+    int32_t demand_ppm = model->demand_ppm
+                             ? model->demand_ppm(model->latency_context, rows, length, step)
+                             : TT_DEMAND_WHOLE;
+    tt_emulated_device_begin(self->device, self->place, &self->worker.parker, *at,
+                             with_jitter(self, work_ns), demand_ppm);
+    while (tt_worker_asked(&self->worker) != TT_WORKER_ABORT) {
+        int64_t until_at;
+        if (tt_emulated_device_ended(self->device, self->place, tt_clock_now(), &until_at)) {
+            *at = until_at;
+            return true;
+        }
+        tt_parker_park(&self->worker.parker, until_at);
+    }
+    tt_emulated_device_stop(self->device, self->place, tt_clock_now());
+    return false;
+}
+
+/* Moves the rows' bytes from *at on. False where the task was aborted. */
+static bool copy(struct emulated_worker *self, struct tt_copy_engine *engine, int64_t row_bytes,
+                 int64_t *at) {
+    if (row_bytes == 0)
+        return true;
+    *at = tt_emulated_device_copy(self->device, engine, *at, row_bytes * self->roll.rows);
+    return wait_until(self, *at);
+}
+
+static void recover(struct emulated_worker *self) {
+    int64_t until_at = tt_clock_now() + self->abort_ns;
+    while (self->abort_ns > 0 && tt_clock_now() < until_at)
+        tt_parker_park(&self->worker.parker, until_at);
+}
+
+static void give_up(struct emulated_worker *self, struct tt_engine_task *task) {
+    recover(self);
+    tt_engine_task_give_up(task);
+}
+
+static void run_steps(struct emulated_worker *self, struct tt_engine_task *task,
+                      const struct emulated_model *model) {
+    int32_t length = length_of(self, task, &model->signature);
+    int64_t at = task->started_at;
+    if (task->first_step == 0 && !copy(self, &self->device->copy_in, model->input_bytes, &at)) {
+        give_up(self, task);
+        return;
+    }
+    for (int32_t step = task->first_step; step <= task->last_step; step++) {
+        if (!compute(self, model, step, self->roll.rows, length, 0, &at)) {
+            give_up(self, task);
+            return;
+        }
+        task->last_step_done = step;
+        tt_engine_task_step_ended(task, step, at);
+        if (step < task->last_step && tt_worker_asked(&self->worker) == TT_WORKER_YIELD) {
+            task->outcome = TT_ENGINE_PREEMPTED;
+            return;
+        }
+    }
+    if (task->last_step != model->step_count - 1)
+        return;
+    if (copy(self, &self->device->copy_out, model->output_bytes, &at))
+        answer(self, &model->signature);
+    else
+        give_up(self, task);
+}
+
+/* A task of cells, on its way. */
+struct cell_time {
+    struct emulated_worker *self;
+    const struct emulated_model *model;
+    int64_t at;
+};
+
+static bool pass(void *context, int32_t step, int32_t rows, int32_t length, int64_t extra_ns,
+                 int64_t *out_at) {
+    struct cell_time *time = context;
+    bool done = compute(time->self, time->model, step, rows, length, extra_ns, &time->at);
+    *out_at = time->at;
+    return done;
+}
+
+static void run_cells(struct emulated_worker *self, struct emulated_model *model,
+                      struct tt_engine_task *task) {
+    struct cell_time time = {.self = self, .model = model, .at = task->started_at};
+    struct tt_emulated_clock clock = {
+        .worker = &self->worker, .pass = pass, .context = &time, .asked = tt_worker_asked};
+    tt_emulated_cells_run(&model->cells, task, &clock);
+    if (task->outcome == TT_ENGINE_ABORTED)
+        recover(self);
+}
+
+static void emulated_run(struct tt_worker *worker, struct tt_engine_task *task) {
+    struct emulated_worker *self = worker_of(worker);
+    struct emulated_model *model = model_of(task->model);
+    tt_assert(task->first_step >= 0);
+    tt_assert(task->first_step <= task->last_step);
+    tt_assert(task->last_step < model->step_count);
+    if (model->cells.options.cells) {
+        run_cells(self, model, task);
+        return;
+    }
+    task->outcome = TT_ENGINE_DONE;
+    task->last_step_done = task->first_step - 1;
+    tt_engine_task_begin(task, &model->signature, &self->roll);
+    if (self->roll.count > 0 && bind_inputs(self, task, &model->signature))
+        run_steps(self, task, model);
+    else
+        task->last_step_done = task->last_step; /* nobody is left to run for */
+}
+
+static void emulated_arm(struct tt_worker *worker) { (void)worker; }
+
+static void emulated_interrupt(struct tt_worker *worker) { tt_parker_unpark(&worker->parker); }
+
+static const struct tt_worker_ops worker_ops = {
+    .run = emulated_run,
+    .arm = emulated_arm,
+    .interrupt = emulated_interrupt,
+};
+
+static struct tt_worker *executor(struct tt_engine *engine, int32_t index) {
+    tt_assert(index >= 0);
+    tt_assert(index < engine->executor_count);
+    return &engine_of(engine)->workers[index].worker;
+}
+
+static void emulated_submit(struct tt_engine *engine, struct tt_engine_task *task) {
+    tt_worker_submit(executor(engine, task->executor), task);
+}
+
+static void emulated_run_here(struct tt_engine *engine, struct tt_engine_task *task) {
+    tt_worker_run_here(executor(engine, task->executor), task);
+}
+
+static void emulated_yield(struct tt_engine *engine, struct tt_engine_task *task) {
+    tt_worker_stop(executor(engine, task->executor), task, TT_WORKER_YIELD);
+}
+
+static void emulated_abort(struct tt_engine *engine, struct tt_engine_task *task) {
+    tt_worker_stop(executor(engine, task->executor), task, TT_WORKER_ABORT);
+}
+
+static int32_t emulated_step_count(const struct tt_engine_model *model) {
+    return model_of(model)->step_count;
+}
+
+static const struct tt_signature *emulated_signature(const struct tt_engine_model *model) {
+    return &model_of(model)->signature;
+}
+
+/* An emulated request is nowhere in between: what it computes comes out of its inputs at the end.
+ */
+static void emulated_state_release(struct tt_engine_state *take_state) {
+    tt_assert(take_state == NULL);
+}
+
+static void emulated_unload(struct tt_engine_model *take_model) {
+    if (!take_model)
+        return;
+    struct emulated_model *self = model_of(take_model);
+    tt_emulated_cells_fini(&self->cells);
+    free(self);
+}
+
+static void emulated_close(struct tt_engine *take_engine) {
+    if (!take_engine)
+        return;
+    struct emulated_engine *self = engine_of(take_engine);
+    for (int32_t i = 0; i < self->started; i++) {
+        struct emulated_worker *worker = &self->workers[i];
+        tt_worker_close(&worker->worker);
+        for (size_t k = 0; k < TT_COUNT(worker->buffers); k++)
+            tt_gather_buffer_fini(&worker->buffers[k]);
+        tt_engine_roll_fini(&worker->roll);
+    }
+    for (int32_t d = 0; d < self->device_count; d++)
+        tt_emulated_device_fini(&self->devices[d]);
+    free(self->devices);
+    free(self);
+}
+
+static const struct tt_engine_ops ops = {
+    .name = "emulated",
+    .submit = emulated_submit,
+    .run_here = emulated_run_here,
+    .yield = emulated_yield,
+    .abort = emulated_abort,
+    .step_count = emulated_step_count,
+    .signature = emulated_signature,
+    .unload = emulated_unload,
+    .output = tt_engine_result_output,
+    .result_release = tt_engine_result_release,
+    .cell_emit = tt_emulated_cells_emit,
+    .cell_finish = tt_emulated_cells_finish,
+    .state_release = emulated_state_release,
+    .close = emulated_close,
+};
+
+static enum tt_err add_device(struct emulated_engine *self, struct tt_emulated_device_options given,
+                              int32_t first_executor, struct tt_message *why) {
+    struct tt_emulated_device *device = &self->devices[self->device_count];
+    if (given.executors < 1 || first_executor + given.executors > self->engine.executor_count)
+        return tt_fail(TT_ERR_INVALID, why,
+                       "device %d has %d executors; the devices' must sum to the engine's %d",
+                       self->device_count, given.executors, self->engine.executor_count);
+    if (tt_emulated_device_init(device, given.executors) != TT_OK)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a device");
+    self->device_count++;
+    device->copy_in = given.copy_in;
+    device->copy_out = given.copy_out;
+    for (int32_t e = 0; e < given.executors; e++) {
+        struct emulated_worker *worker = &self->workers[first_executor + e];
+        worker->device = device;
+        worker->place = e;
+        worker->abort_ns = given.abort_ns;
+    }
+    return TT_OK;
+}
+
+static enum tt_err add_devices(struct emulated_engine *self,
+                               const struct tt_emulated_engine_options *options,
+                               struct tt_message *why) {
+    int32_t count = options->devices ? options->device_count : options->executor_count;
+    self->devices = calloc((size_t)count, sizeof(*self->devices));
+    if (!self->devices)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d devices", count);
+    int32_t executor = 0;
+    for (int32_t d = 0; d < count; d++) {
+        struct tt_emulated_device_options given = {.executors = 1};
+        if (options->devices)
+            given = options->devices[d];
+        enum tt_err err = add_device(self, given, executor, why);
+        if (err)
+            return err;
+        executor += given.executors;
+    }
+    tt_assert(executor == options->executor_count);
+    return TT_OK;
+}
+
+enum tt_err tt_emulated_engine_open(const struct tt_emulated_engine_options *options,
+                                    struct tt_engine **out_engine, struct tt_message *why) {
+    if (options->executor_count < 1 || options->queue_depth < 1)
+        return tt_fail(TT_ERR_INVALID, why,
+                       "an engine of %d executors, %d tasks deep; both must be at least 1",
+                       options->executor_count, options->queue_depth);
+    size_t bytes = sizeof(struct emulated_engine) +
+                   (size_t)options->executor_count * sizeof(struct emulated_worker);
+    size_t alignment = _Alignof(struct emulated_engine);
+    struct emulated_engine *self =
+        aligned_alloc(alignment, (bytes + alignment - 1) & ~(alignment - 1));
+    if (!self)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d executors",
+                       options->executor_count);
+    memset(self, 0, bytes);
+    self->engine =
+        (struct tt_engine){&ops, options->executor_count, options->done, options->done_context};
+    enum tt_err err = add_devices(self, options, why);
+    for (int32_t i = 0; !err && i < options->executor_count; i++) {
+        self->workers[i].jitter_permille = options->jitter_permille;
+        tt_prng_init(&self->workers[i].prng, options->seed, (uint64_t)i);
+        err = tt_worker_open(&self->workers[i].worker, &worker_ops, &self->engine, i,
+                             options->queue_depth, why);
+        self->started += !err;
+    }
+    if (err) {
+        emulated_close(&self->engine);
+        return err;
+    }
+    *out_engine = &self->engine;
+    return TT_OK;
+}
+
+enum tt_err tt_emulated_engine_load(struct tt_engine *engine,
+                                    const struct tt_emulated_model_options *options,
+                                    struct tt_engine_model **out_model, struct tt_message *why) {
+    if (options->step_count < 1)
+        return tt_fail(TT_ERR_INVALID, why, "an emulated model of %d steps; it takes at least 1",
+                       options->step_count);
+    struct emulated_model *self = calloc(1, sizeof(*self));
+    if (!self)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for an emulated model");
+    if (options->cells.cells && tt_emulated_cells_init(&self->cells, &options->cells) != TT_OK) {
+        free(self);
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d slots of cells",
+                       options->cells.slot_count);
+    }
+    self->model.engine = engine;
+    self->step_count = options->step_count;
+    self->latency_ns = options->latency_ns;
+    self->latency_context = options->latency_context;
+    self->demand_ppm = options->demand_ppm;
+    self->input_bytes = options->input_bytes;
+    self->output_bytes = options->output_bytes;
+    self->signature = *options->signature;
+    *out_model = &self->model;
+    return TT_OK;
+}
+
+void tt_emulated_engine_adopt(struct tt_engine *engine, struct tt_engine_model *model) {
+    tt_assert(engine->ops == &ops);
+    model->engine = engine;
+}

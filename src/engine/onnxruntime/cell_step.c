@@ -1,0 +1,344 @@
+#include "engine/onnxruntime/cell_step.h"
+
+#include "base/clock.h"
+#include "base/line.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGNMENT_BYTES = 64 };
+
+void tt_cell_desk_fini(struct tt_cell_desk *self) {
+    for (int32_t i = 0; i < TT_MAX_TENSORS; i++) {
+        tt_gather_buffer_fini(&self->inputs[i]);
+        tt_gather_buffer_fini(&self->outputs[i]);
+    }
+    tt_ort_values_fini(&self->values);
+    free(self->rows);
+    free(self->movers);
+    free(self->cells);
+    *self = (struct tt_cell_desk){0};
+}
+
+static bool ensure_rows(struct tt_cell_desk *self, int32_t count) {
+    if (count <= self->row_capacity)
+        return true;
+    const char **rows = realloc(self->rows, (size_t)count * 2 * sizeof(*rows));
+    if (rows)
+        self->rows = rows;
+    int32_t *movers = realloc(self->movers, (size_t)count * 2 * sizeof(*movers));
+    if (movers)
+        self->movers = movers;
+    if (!rows || !movers)
+        return false;
+    self->row_capacity = count * 2;
+    return true;
+}
+
+static void *ensure_bytes(struct tt_gather_buffer *buffer, size_t bytes) {
+    if (bytes <= buffer->capacity_bytes)
+        return buffer->bytes;
+    size_t capacity = (bytes * 2 + ALIGNMENT_BYTES - 1) & ~(size_t)(ALIGNMENT_BYTES - 1);
+    void *fresh = aligned_alloc(ALIGNMENT_BYTES, capacity);
+    if (!fresh)
+        return NULL;
+    free(buffer->bytes);
+    *buffer = (struct tt_gather_buffer){.bytes = fresh, .capacity_bytes = capacity};
+    return fresh;
+}
+
+/* ---- binding ---- */
+
+static const struct tt_cell_plan *plan_of(const struct tt_cell_batch *batch) {
+    return &batch->model->cells->plans[batch->type];
+}
+
+/* C6: where the cells' rows lie. */
+struct places {
+    int32_t read;        /* the first of the slots that they read as their first source, those that
+                            move where they move to, if these are adjacent; else -1 */
+    int32_t written;     /* so the slots that they write, those that move out their exits */
+    int32_t mover_count; /* of desk->movers: cells that move in or out */
+};
+
+static struct places places_of(const struct tt_cell_batch *batch) {
+    struct places places = {0};
+    const struct tt_engine_cell *cell = batch->cells;
+    int32_t first_read = 0, first_written = 0, count = batch->count;
+    bool reads_range = true, writes_range = true;
+    tt_line_fetch_all(cell, (size_t)count * sizeof(*cell));
+    for (int32_t i = 0; i < count; i++, cell++) {
+        tt_line_fetch(cell->inputs); /* for find_elements */
+        int32_t read = cell->sources[0], written = cell->slot;
+        if (cell->moves_in || cell->moves_out) {
+            read = cell->moves_in ? cell->seat : read;
+            written = cell->moves_out ? cell->exit : written;
+            batch->desk->movers[places.mover_count++] = i;
+        }
+        if (i == 0) {
+            first_read = read;
+            first_written = written;
+        }
+        reads_range &= read == first_read + i;
+        writes_range &= written == first_written + i;
+    }
+    places.read = reads_range && first_read >= 0 ? first_read : -1;
+    places.written = writes_range ? first_written : -1;
+    return places;
+}
+
+/* The rows as one, where they lie, after a few were moved there. */
+static const void *move_few(const struct tt_cell_batch *batch, const struct tt_cell_input *input,
+                            const struct places *places) {
+    const struct tt_cell_tensor *tensor = &batch->model->cells->tensors[input->state];
+    size_t moved = 0;
+    for (int32_t m = 0; m < places->mover_count; m++) {
+        const struct tt_engine_cell *cell = &batch->cells[batch->desk->movers[m]];
+        if (!cell->moves_in)
+            continue;
+        int32_t source = cell->sources[0];
+        memcpy(tt_cell_row(tensor, cell->seat),
+               source < 0 ? input->initial : tt_cell_row(tensor, source), input->row_bytes);
+        moved += input->row_bytes;
+    }
+    batch->task->gathered_bytes += (int64_t)moved;
+    batch->task->spared_bytes += (int64_t)(input->row_bytes * (size_t)batch->count - moved);
+    return tt_cell_row(tensor, places->read);
+}
+
+/* Where the rows of a state input lie: in slots, or in the initial row. */
+static void find_states(const struct tt_cell_batch *batch, const struct tt_cell_input *input) {
+    const struct tt_ort_cells *cells = batch->model->cells;
+    const struct tt_cell_tensor *tensor = &cells->tensors[input->state];
+    const char **rows = batch->desk->rows;
+    for (int32_t i = 0; i < batch->count; i++) {
+        int32_t slot = batch->cells[i].sources[input->source];
+        bool absent = slot < 0 || (input->lacking && (input->lacking >> cells->type_of[slot] & 1));
+        rows[i] = absent ? input->initial : tt_cell_row(tensor, slot);
+    }
+}
+
+static enum tt_err find_elements(const struct tt_cell_batch *batch,
+                                 const struct tt_cell_input *input, struct tt_message *why) {
+    const char **rows = batch->desk->rows;
+    const struct tt_engine_cell *cell = batch->cells;
+    size_t row_bytes = input->row_bytes;
+    for (int32_t i = 0, count = batch->count; i < count; i++, cell++) {
+        const struct tt_engine_elements *given = &cell->inputs[input->from];
+        size_t at = (size_t)cell->element * row_bytes;
+        if (cell->element < 0 || at + row_bytes > given->size_bytes)
+            return tt_fail(TT_ERR_INVALID, why, "there is no element %d for input '%s' of a cell",
+                           cell->element, input->name);
+        rows[i] = (const char *)given->bytes + at;
+        tt_line_fetch(rows[i]);
+    }
+    return TT_OK;
+}
+
+/* Mostly a token. */
+static void copy_row(char *to, const char *from, size_t bytes) {
+    if (bytes == sizeof(int64_t))
+        memcpy(to, from, sizeof(int64_t));
+    else
+        memcpy(to, from, bytes);
+}
+
+/* C6: the rows as one: where they lie, if they are adjacent or all the initial one; else copied. */
+static const void *as_one(const struct tt_cell_batch *batch, const struct tt_cell_input *input,
+                          struct tt_gather_buffer *buffer) {
+    const char *const *rows = batch->desk->rows;
+    size_t row_bytes = input->row_bytes, bytes = row_bytes * (size_t)batch->count;
+    bool fresh = input->initial && rows[0] == input->initial;
+    bool adjacent = !fresh;
+    for (int32_t i = 1; i < batch->count && (fresh || adjacent); i++) {
+        fresh &= rows[i] == input->initial;
+        adjacent &= rows[i] == rows[0] + row_bytes * (size_t)i;
+    }
+    if (fresh || adjacent) {
+        batch->task->spared_bytes += input->initial ? (int64_t)bytes : 0;
+        return rows[0];
+    }
+    char *to = ensure_bytes(buffer, bytes);
+    if (!to)
+        return NULL;
+    for (int32_t i = 0; i < batch->count; i++)
+        copy_row(to + row_bytes * (size_t)i, rows[i], row_bytes);
+    batch->task->gathered_bytes += (int64_t)bytes;
+    return to;
+}
+
+static enum tt_err bind(const struct tt_cell_batch *batch, enum tt_dtype dtype,
+                        const struct tt_shape *shape, const void *bytes, size_t size_bytes,
+                        OrtValue **out_value, struct tt_message *why) {
+    struct tt_tensor_view view = {.bytes = bytes, .size_bytes = size_bytes, .shape = *shape};
+    view.shape.dims[0] = batch->count;
+    return tt_ort_values_find(&batch->desk->values, batch->model->library, dtype, &view, out_value,
+                              why);
+}
+
+static enum tt_err find_rows(const struct tt_cell_batch *batch, const struct tt_cell_input *input,
+                             struct tt_message *why) {
+    if (input->state < 0)
+        return find_elements(batch, input, why);
+    find_states(batch, input);
+    return TT_OK;
+}
+
+static enum tt_err bind_inputs(const struct tt_cell_batch *batch, const struct places *places,
+                               struct tt_message *why) {
+    const struct tt_cell_plan *plan = plan_of(batch);
+    for (int32_t i = 0; i < plan->input_count; i++) {
+        const struct tt_cell_input *input = &plan->inputs[i];
+        bool is_range =
+            places->read >= 0 && input->state >= 0 && input->source == 0 && !input->lacking;
+        enum tt_err err = is_range ? TT_OK : find_rows(batch, input, why);
+        if (err)
+            return err;
+        const void *bytes = is_range ? move_few(batch, input, places)
+                                     : as_one(batch, input, &batch->desk->inputs[i]);
+        if (!bytes)
+            return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a batch of cells");
+        OrtValue *value = NULL;
+        err = bind(batch, input->dtype, &input->shape, bytes,
+                   input->row_bytes * (size_t)batch->count, &value, why);
+        batch->desk->bound_inputs[i] = value;
+        if (err)
+            return err;
+    }
+    return TT_OK;
+}
+
+static enum tt_err bind_outputs(const struct tt_cell_batch *batch, const struct places *places,
+                                struct tt_message *why) {
+    const struct tt_cell_plan *plan = plan_of(batch);
+    for (int32_t o = 0; o < plan->output_count; o++) {
+        const struct tt_cell_tensor *tensor =
+            &batch->model->cells->tensors[plan->outputs[o].tensor];
+        size_t bytes = tensor->row_bytes * (size_t)batch->count;
+        void *to = places->written >= 0 ? tt_cell_row(tensor, places->written)
+                                        : ensure_bytes(&batch->desk->outputs[o], bytes);
+        if (!to)
+            return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a batch of cells");
+        enum tt_err err = bind(batch, tensor->dtype, &tensor->shape, to, bytes,
+                               &batch->desk->bound_outputs[o], why);
+        if (err)
+            return err;
+    }
+    return TT_OK;
+}
+
+/* ---- putting down ---- */
+
+/* From where the run wrote them: in place but for those that move out, or elsewhere. */
+static void put_down_output(const struct tt_cell_batch *batch, const struct places *places,
+                            const struct tt_cell_output *output, const char *elsewhere) {
+    const struct tt_cell_tensor *tensor = &batch->model->cells->tensors[output->tensor];
+    bool in_place = places->written >= 0;
+    int32_t count = in_place ? places->mover_count : batch->count;
+    for (int32_t k = 0; k < count; k++) {
+        int32_t i = in_place ? batch->desk->movers[k] : k;
+        const struct tt_engine_cell *cell = &batch->cells[i];
+        if (in_place && (!cell->moves_out || (!cell->is_read && !output->is_told)))
+            continue;
+        memcpy(tt_cell_row(tensor, cell->slot),
+               in_place ? tt_cell_row(tensor, cell->exit)
+                        : elsewhere + tensor->row_bytes * (size_t)i,
+               tensor->row_bytes);
+        batch->task->gathered_bytes += (int64_t)tensor->row_bytes;
+    }
+}
+
+static void put_down(const struct tt_cell_batch *batch, const struct places *places) {
+    const struct tt_ort_cells *cells = batch->model->cells;
+    const struct tt_cell_plan *plan = plan_of(batch);
+    for (int32_t o = 0; o < plan->output_count; o++) {
+        const struct tt_cell_output *output = &plan->outputs[o];
+        const struct tt_cell_tensor *tensor = &cells->tensors[output->tensor];
+        put_down_output(batch, places, output, batch->desk->outputs[o].bytes);
+        for (int32_t c = 0; c < output->copy_count; c++)
+            for (int32_t i = 0; i < batch->count; i++)
+                memcpy(tt_cell_row(&cells->tensors[output->copies[c]], batch->cells[i].slot),
+                       tt_cell_row(tensor, batch->cells[i].slot), tensor->row_bytes);
+    }
+    if (places->written >= 0)
+        memset(&cells->type_of[places->written], batch->type, (size_t)batch->count);
+    for (int32_t k = 0; k < (places->written >= 0 ? places->mover_count : batch->count); k++) {
+        int32_t i = places->written >= 0 ? batch->desk->movers[k] : k;
+        cells->type_of[batch->cells[i].slot] = (uint8_t)batch->type;
+    }
+    for (int32_t i = 0; plan->emits_integer && i < batch->count; i++)
+        batch->cells[i].emitted =
+            tt_cell_integer(&cells->tensors[plan->emit], batch->cells[i].slot);
+}
+
+enum tt_err tt_cell_step_run(struct tt_cell_batch *batch, struct tt_message *why) {
+    const struct tt_ort_library *library = batch->model->library;
+    const struct tt_ort_step *step = &batch->model->steps[batch->type];
+    struct tt_cell_desk *desk = batch->desk;
+    tt_assert(batch->count <= plan_of(batch)->max_batch);
+    if (!ensure_rows(desk, batch->count))
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a batch of cells");
+    int64_t began_at = tt_clock_now();
+    struct places places = places_of(batch);
+    enum tt_err err = bind_inputs(batch, &places, why);
+    if (!err)
+        err = bind_outputs(batch, &places, why);
+    int64_t bound_at = tt_clock_now();
+    if (!err)
+        err = tt_ort_check(library,
+                           library->api->Run(step->session, batch->run_options, step->input_names,
+                                             desk->bound_inputs, (size_t)step->input_count,
+                                             step->output_names, (size_t)step->output_count,
+                                             desk->bound_outputs),
+                           why);
+    batch->task->input_ns += bound_at - began_at;
+    batch->task->infer_ns += tt_clock_now() - bound_at;
+    batch->task->cell_count += batch->count;
+    if (!err)
+        put_down(batch, &places);
+    tt_ort_values_settle(&desk->values);
+    return err;
+}
+
+/* ---- each ---- */
+
+static void clear_slot(const struct tt_cell_batch *batch, int32_t slot) {
+    const struct tt_ort_cells *cells = batch->model->cells;
+    for (int32_t t = 0; t < cells->tensor_count; t++)
+        if (cells->tensors[t].bytes)
+            memset(tt_cell_row(&cells->tensors[t], slot), 0, cells->tensors[t].row_bytes);
+    cells->type_of[slot] = (uint8_t)batch->type;
+}
+
+static void run_apart(struct tt_cell_batch *batch) {
+    for (int32_t i = 0; i < batch->count; i++) {
+        struct tt_engine_cell *cell = &batch->cells[i];
+        struct tt_cell_batch alone = *batch;
+        alone.cells = cell;
+        alone.count = 1;
+        cell->err = tt_cell_step_run(&alone, cell->why);
+        if (cell->err) {
+            cell->emitted = 0;
+            clear_slot(batch, cell->slot); /* who was queued behind it reads something finite */
+        }
+    }
+}
+
+static void run_part(struct tt_cell_batch *batch) {
+    enum tt_err err = TT_ERR_INTERNAL;
+    struct tt_message why;
+    if (batch->count > 1)
+        err = tt_cell_step_run(batch, &why);
+    if (err)
+        run_apart(batch);
+}
+
+void tt_cell_step_run_each(const struct tt_cell_batch *batch) {
+    int32_t most = plan_of(batch)->max_batch;
+    for (int32_t at = 0; at < batch->count; at += most) {
+        struct tt_cell_batch part = *batch;
+        part.cells += at;
+        part.count = batch->count - at < most ? batch->count - at : most;
+        run_part(&part);
+    }
+}

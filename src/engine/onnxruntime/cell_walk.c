@@ -1,0 +1,145 @@
+#include "engine/onnxruntime/cell_walk.h"
+
+#include "base/clock.h"
+#include "engine/engine_task.h"
+#include "engine/onnxruntime/cell_answer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { NOW, NEXT, KEPT }; /* of a sequence's slots: what was made last, what is made, the end */
+
+struct walk {
+    struct tt_cell_batch *batch;
+    struct tt_engine_task *task;
+    int32_t now;     /* which of the first two slots of everybody holds the last cell's state */
+    bool begun;      /* some cell has run in this task: that is where states lie */
+    int32_t running; /* sequences that are not through with the type at hand */
+};
+
+static bool ensure_cells(struct tt_cell_desk *self, int32_t count) {
+    if (count <= self->cell_capacity)
+        return true;
+    struct tt_engine_cell *cells = tt_line_room((size_t)count * 2 * sizeof(*cells));
+    if (!cells)
+        return false;
+    free(self->cells); /* of tasks that are over */
+    self->cells = cells;
+    self->cell_capacity = count * 2;
+    return true;
+}
+
+static void copy_slot(const struct tt_ort_cells *cells, int32_t to, int32_t from) {
+    for (int32_t t = 0; t < cells->tensor_count; t++)
+        if (cells->tensors[t].bytes)
+            memcpy(tt_cell_row(&cells->tensors[t], to), tt_cell_row(&cells->tensors[t], from),
+                   cells->tensors[t].row_bytes);
+    cells->type_of[to] = cells->type_of[from];
+}
+
+/* One cell of everybody. */
+static void run_round(struct walk *self, int32_t type, int32_t round) {
+    struct tt_cell_batch *batch = self->batch;
+    struct tt_engine_cell *cells = batch->desk->cells;
+    for (int32_t i = 0; i < self->task->member_count; i++) {
+        struct tt_engine_sequence *sequence = &self->task->sequences[i];
+        int32_t last = sequence->repeats[type] - 1, at = sequence->round + round;
+        cells[i] = (struct tt_engine_cell){.inputs = sequence->inputs,
+                                           .element = at < last ? at : last,
+                                           .slot = sequence->slots[!self->now],
+                                           .why = sequence->why};
+        cells[i].sources[0] = self->begun ? sequence->slots[self->now] : sequence->state;
+    }
+    batch->type = type;
+    batch->cells = cells;
+    batch->count = self->task->member_count;
+    tt_cell_step_run_each(batch);
+    self->now = !self->now;
+    self->begun = true;
+}
+
+/* What the round was for everybody who was not through yet. */
+static void settle_round(struct walk *self, int32_t type, int32_t round) {
+    const struct tt_ort_model *model = self->batch->model;
+    const struct tt_cells *cells = model->cells->cells;
+    bool emits = model->cells->plans[type].emit >= 0;
+    for (int32_t i = 0; i < self->task->member_count; i++) {
+        struct tt_engine_sequence *sequence = &self->task->sequences[i];
+        const struct tt_engine_cell *cell = &self->batch->desk->cells[i];
+        if (sequence->through)
+            continue;
+        bool is_last_type = type == model->step_count - 1;
+        if (!sequence->err)
+            sequence->err = cell->err;
+        if (!sequence->err && emits && is_last_type)
+            sequence->err = tt_cell_answer_emit(sequence->answer, &model->model, cell->slot,
+                                                sequence->repeats[type]);
+        sequence->through = sequence->err ||
+                            sequence->round + round == sequence->repeats[type] - 1 ||
+                            (emits && tt_cells_is_end(cells, cell->emitted));
+        if (!sequence->through)
+            continue;
+        self->running--;
+        if (!self->task->parting)
+            copy_slot(model->cells, sequence->slots[KEPT], cell->slot);
+    }
+}
+
+/* The walk goes no further with this type, after `rounds` cells of it: where everybody stands. */
+static void leave_type(struct walk *self, int32_t type, int32_t rounds) {
+    self->task->last_step_done = type;
+    tt_engine_task_rounds_ended(self->task, type, tt_clock_now(), rounds);
+    for (int32_t i = 0; i < self->task->member_count; i++) {
+        struct tt_engine_sequence *sequence = &self->task->sequences[i];
+        sequence->round = sequence->through ? 0 : sequence->round + rounds;
+        sequence->next_step = sequence->through ? type + 1 : type;
+        sequence->state = sequence->slots[self->now];
+        if (!self->task->parting)
+            copy_slot(self->batch->model->cells, sequence->state, sequence->slots[KEPT]);
+    }
+}
+
+static enum tt_engine_outcome run_type(struct walk *self, int32_t type,
+                                       enum tt_worker_stop (*asked)(struct tt_worker *worker),
+                                       struct tt_worker *worker) {
+    struct tt_engine_task *task = self->task;
+    self->running = task->member_count;
+    for (int32_t i = 0; i < task->member_count; i++)
+        task->sequences[i].through = false;
+    for (int32_t round = 0;; round++) {
+        run_round(self, type, round);
+        settle_round(self, type, round);
+        bool over = self->running == 0;
+        enum tt_worker_stop stop = TT_WORKER_GO;
+        if (!over || type < task->last_step)
+            stop = asked(worker);
+        if (stop == TT_WORKER_ABORT)
+            return TT_ENGINE_ABORTED;
+        bool parts = task->parting && self->running < task->member_count;
+        if (!over && !parts && !(task->parting && stop == TT_WORKER_YIELD))
+            continue;
+        leave_type(self, type, round + 1);
+        if (!over && parts)
+            return TT_ENGINE_PARTED;
+        return stop == TT_WORKER_YIELD ? TT_ENGINE_PREEMPTED : TT_ENGINE_DONE;
+    }
+}
+
+enum tt_engine_outcome tt_cell_walk_run(struct tt_cell_batch *batch,
+                                        enum tt_worker_stop (*asked)(struct tt_worker *worker),
+                                        struct tt_worker *worker) {
+    struct tt_engine_task *task = batch->task;
+    struct walk self = {.batch = batch, .task = task};
+    bool room = ensure_cells(batch->desk, task->member_count);
+    for (int32_t i = 0; i < task->member_count; i++)
+        task->sequences[i].err =
+            room ? TT_OK
+                 : tt_fail(TT_ERR_NO_MEMORY, task->sequences[i].why,
+                           "out of memory for a batch of %d", task->member_count);
+    task->last_step_done = task->last_step;
+    enum tt_engine_outcome outcome = TT_ENGINE_DONE;
+    for (int32_t type = task->first_step;
+         room && outcome == TT_ENGINE_DONE && type <= task->last_step; type++)
+        outcome = run_type(&self, type, asked, worker);
+    return outcome;
+}

@@ -1,0 +1,381 @@
+#include "engine/onnxruntime/ort_courses.h"
+
+#include "base/clock.h"
+#include "engine/engine_result.h"
+#include "engine/engine_task.h"
+#include "engine/onnxruntime/ort_tensor.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct tt_ort_model *model_of(const struct tt_ort_run *run) {
+    return TT_CONTAINER_OF(run->task->model, struct tt_ort_model, model);
+}
+
+void tt_ort_courses_fini(struct tt_ort_courses *self) {
+    free(self->of_member);
+    free(self->values);
+    *self = (struct tt_ort_courses){0};
+}
+
+static bool ensure(struct tt_ort_courses *self, int32_t members, int32_t values) {
+    if (members > self->member_capacity) {
+        int32_t *of_member = realloc(self->of_member, (size_t)members * 2 * sizeof(*of_member));
+        if (!of_member)
+            return false;
+        self->of_member = of_member;
+        self->member_capacity = members * 2;
+    }
+    if (values <= self->value_capacity)
+        return true;
+    OrtValue **all = realloc(self->values, (size_t)values * sizeof(OrtValue *));
+    if (!all)
+        return false;
+    size_t fresh = (size_t)(values - self->value_capacity);
+    memset(&all[self->value_capacity], 0, fresh * sizeof(OrtValue *));
+    self->values = all;
+    self->value_capacity = values;
+    return true;
+}
+
+bool tt_ort_courses_any(const struct tt_ort_run *run, int32_t step) {
+    const struct tt_ort_exits *exits = &model_of(run)->exits;
+    for (int32_t i = 0; i < exits->count; i++)
+        if (exits->exits[i].step == step)
+            return true;
+    return false;
+}
+
+void tt_ort_courses_drop(struct tt_ort_run *run) {
+    const struct tt_ort_model *model = model_of(run);
+    OrtValue **values = run->desk->courses.values;
+    int32_t count = run->desk->courses.value_capacity;
+    for (int32_t i = 0; i < count; i++) {
+        if (values[i])
+            model->library->api->ReleaseValue(values[i]);
+        values[i] = NULL;
+    }
+}
+
+/* ---- conditions ---- */
+
+static enum tt_err run_graph(struct tt_ort_run *run, const struct tt_ort_exit *exit,
+                             struct tt_message *why) {
+    const struct tt_ort_model *model = model_of(run);
+    struct tt_ort_desk *desk = run->desk;
+    const struct tt_signature *graph = exit->graph;
+    for (int32_t i = 0; i < graph->input_count; i++) {
+        enum tt_err err = tt_ort_run_bind(run, exit->inputs[i], why);
+        if (err)
+            return err;
+        desk->inputs[i] = desk->values[exit->inputs[i]];
+    }
+    return tt_ort_check(model->library,
+                        model->library->api->Run(
+                            exit->session, desk->run_options, exit->input_names, desk->inputs,
+                            (size_t)graph->input_count, exit->output_names,
+                            (size_t)graph->output_count, &desk->courses.values[exit->first_value]),
+                        why);
+}
+
+static bool is_met(const struct tt_tensor_view *view, enum tt_dtype dtype, int64_t row) {
+    return dtype == TT_DTYPE_BOOL ? ((const bool *)view->bytes)[row]
+                                  : ((const float *)view->bytes)[row] > 0;
+}
+
+/* Those who meet the condition that the graph has worked out, and have no exit yet. */
+static enum tt_err ask_graph(struct tt_ort_run *run, int32_t index, struct tt_message *why) {
+    const struct tt_ort_model *model = model_of(run);
+    const struct tt_ort_exit *exit = &model->exits.exits[index];
+    const struct tt_tensor_spec *spec = &exit->graph->outputs[exit->condition];
+    struct tt_tensor_view view;
+    enum tt_err err = tt_ort_value_view(
+        model->library, spec->dtype, run->desk->courses.values[exit->first_value + exit->condition],
+        &view, why);
+    if (err)
+        return err;
+    bool batched = model->signature.batched;
+    int64_t rows = batched ? run->rows : 1;
+    if (view.size_bytes != (size_t)rows * tt_dtype_bytes(spec->dtype))
+        return tt_fail(TT_ERR_INTERNAL, why,
+                       "the condition '%s' has %zu values for %lld rows; one per row is wanted",
+                       spec->name, view.size_bytes / tt_dtype_bytes(spec->dtype), (long long)rows);
+    int64_t row = 0;
+    for (int32_t i = 0; i < run->count; i++) {
+        bool met = true;
+        int64_t end = row + (batched ? run->members[i]->rows : 1);
+        for (; row < end; row++)
+            met &= is_met(&view, spec->dtype, row);
+        if (met && run->desk->courses.of_member[i] < 0)
+            run->desk->courses.of_member[i] = index;
+    }
+    return TT_OK;
+}
+
+/* How many elements of the tensor's rows are the member's own, and not padding. */
+static int64_t own_elements(const struct tt_ort_run *run, const struct tt_engine_member *member,
+                            int32_t tensor, const struct tt_tensor_view *view,
+                            int64_t row_elements) {
+    const struct tt_ort_model *model = model_of(run);
+    const struct tt_shape *told = &model->tensors[tensor].shape;
+    bool may_pad = run->length > 0 && view->shape.rank > 1 && view->shape.dims[1] == run->length &&
+                   told->rank > 1 && told->dims[1] < 0;
+    for (int32_t i = 0; may_pad && i < model->signature.input_count; i++)
+        if (tt_gather_pads(&model->signature, i, run->length))
+            return row_elements / run->length * member->inputs[i].shape.dims[1];
+    return row_elements;
+}
+
+/* |a - b| < less_than * |b|; the sums in the order of the elements, so that equal rows are equal
+ * in every batch. Not met where something is not a number. */
+static bool moved_less(const float *a, const float *b, int64_t count, double less_than) {
+    double moved = 0, size = 0;
+    for (int64_t i = 0; i < count; i++) {
+        double step = (double)a[i] - (double)b[i];
+        moved += step * step;
+        size += (double)b[i] * (double)b[i];
+    }
+    return sqrt(moved) < less_than * sqrt(size);
+}
+
+static enum tt_err ask_moved(struct tt_ort_run *run, int32_t index, struct tt_message *why) {
+    const struct tt_ort_model *model = model_of(run);
+    const struct tt_ort_exit *exit = &model->exits.exits[index];
+    struct tt_tensor_view now, then;
+    const int32_t tensors[] = {exit->moved, exit->since};
+    for (int32_t i = 0; i < 2; i++) {
+        enum tt_err err = tt_ort_run_bind(run, tensors[i], why);
+        if (!err)
+            err = tt_ort_value_view(model->library, TT_DTYPE_FP32, run->desk->values[tensors[i]],
+                                    i ? &then : &now, why);
+        if (err)
+            return err;
+    }
+    int64_t rows = model->signature.batched ? run->rows : 1;
+    if (now.size_bytes != then.size_bytes || now.size_bytes % ((size_t)rows * sizeof(float)) != 0)
+        return tt_fail(TT_ERR_INTERNAL, why,
+                       "'%s' and '%s' are not of one size, row by row: how far it moved cannot be "
+                       "said",
+                       model->tensors[exit->moved].name, model->tensors[exit->since].name);
+    int64_t row_elements = (int64_t)(now.size_bytes / sizeof(float)) / rows, at = 0;
+    for (int32_t i = 0; i < run->count; i++) {
+        const struct tt_engine_member *member = run->members[i];
+        int64_t own = own_elements(run, member, exit->moved, &now, row_elements);
+        bool met = true;
+        for (int32_t r = 0; r < (model->signature.batched ? member->rows : 1); r++) {
+            met = met && moved_less((const float *)now.bytes + at, (const float *)then.bytes + at,
+                                    own, exit->less_than);
+            at += row_elements;
+        }
+        if (met && run->desk->courses.of_member[i] < 0)
+            run->desk->courses.of_member[i] = index;
+    }
+    return TT_OK;
+}
+
+static int32_t going_by(const struct tt_ort_run *run, int32_t index) {
+    int32_t count = 0;
+    for (int32_t i = 0; i < run->count; i++)
+        count += run->desk->courses.of_member[i] == index;
+    return count;
+}
+
+enum tt_err tt_ort_courses_find(struct tt_ort_run *run, int32_t step, struct tt_message *why) {
+    const struct tt_ort_model *model = model_of(run);
+    struct tt_ort_courses *self = &run->desk->courses;
+    if (!ensure(self, run->count, model->exits.value_count))
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a batch of %d", run->count);
+    for (int32_t i = 0; i < run->count; i++)
+        self->of_member[i] = -1;
+    int64_t began_at = tt_clock_now();
+    enum tt_err err = TT_OK;
+    for (int32_t e = 0; !err && e < model->exits.count; e++) {
+        const struct tt_ort_exit *exit = &model->exits.exits[e];
+        if (exit->step != step)
+            continue;
+        err = exit->condition >= 0 ? run_graph(run, exit, why) : ask_moved(run, e, why);
+        if (!err && exit->condition >= 0)
+            err = ask_graph(run, e, why);
+        else if (!err && exit->session && going_by(run, e) > 0)
+            err = run_graph(run, exit, why);
+        if (err)
+            err = tt_fail_in(err, why, "the exit after stage %d", step);
+    }
+    run->task->infer_ns += tt_clock_now() - began_at;
+    self->parting = self->leaving = 0;
+    for (int32_t i = 0; i < run->count; i++) {
+        if (run->task->together)
+            self->of_member[i] = -1;
+        int32_t e = self->of_member[i];
+        self->parting += e >= 0;
+        self->leaving += e >= 0 && model->exits.exits[e].to == model->step_count;
+    }
+    return err;
+}
+
+/* ---- what they take along ---- */
+
+/* The rows [first, first + rows) of a view of all rows of the run. */
+static struct tt_tensor_view rows_of(const struct tt_ort_run *run, struct tt_tensor_view view,
+                                     int32_t first, int32_t rows) {
+    if (!model_of(run)->signature.batched)
+        return view;
+    size_t row_bytes = view.size_bytes / (size_t)run->rows;
+    view.bytes = (const char *)view.bytes + row_bytes * (size_t)first;
+    view.size_bytes = row_bytes * (size_t)rows;
+    view.shape.dims[0] = rows;
+    return view;
+}
+
+/* All rows of what is given. */
+static enum tt_err view_given(struct tt_ort_run *run, const struct tt_ort_exit *exit,
+                              const struct tt_ort_give *give, struct tt_tensor_view *out_view,
+                              struct tt_message *why) {
+    const struct tt_ort_model *model = model_of(run);
+    enum tt_dtype dtype = model->tensors[give->tensor].dtype;
+    OrtValue *value = NULL;
+    if (give->output >= 0) {
+        value = run->desk->courses.values[exit->first_value + give->output];
+    } else {
+        enum tt_err err = tt_ort_run_bind(run, give->from, why);
+        if (err)
+            return err;
+        value = run->desk->values[give->from];
+    }
+    enum tt_err err = tt_ort_value_view(model->library, dtype, value, out_view, why);
+    if (err)
+        return err;
+    const struct tt_shape *shape = &out_view->shape;
+    if (model->signature.batched && (shape->rank < 1 || shape->dims[0] != run->rows))
+        return tt_fail(TT_ERR_INTERNAL, why,
+                       "what is given as '%s' does not have the batch's %d rows",
+                       model->tensors[give->tensor].name, run->rows);
+    return TT_OK;
+}
+
+/* Who skips steps by this exit gets in its slots what they would have made. */
+static enum tt_err send_on(struct tt_ort_run *run, int32_t index, struct tt_message *why) {
+    const struct tt_ort_model *model = model_of(run);
+    const struct tt_ort_exit *exit = &model->exits.exits[index];
+    for (int32_t g = 0; g < exit->give_count; g++) {
+        const struct tt_ort_give *give = &exit->gives[g];
+        struct tt_tensor_view all;
+        enum tt_err err = view_given(run, exit, give, &all, why);
+        int32_t row = 0;
+        for (int32_t i = 0; !err && i < run->count; i++) {
+            struct tt_engine_member *member = run->members[i];
+            struct tt_tensor_view part = rows_of(run, all, row, member->rows);
+            row += member->rows;
+            if (run->desk->courses.of_member[i] != index)
+                continue;
+            err = tt_slots_put((struct tt_slots *)&model->slots, member->state, give->tensor, &part,
+                               run->task);
+            if (err)
+                err =
+                    tt_fail(err, why, "out of memory for '%s'", model->tensors[give->tensor].name);
+        }
+        if (err)
+            return err;
+    }
+    return TT_OK;
+}
+
+static bool is_given_once(const struct tt_ort_exit *exit, int32_t output) {
+    int32_t count = 0;
+    for (int32_t g = 0; g < exit->give_count; g++)
+        count += exit->gives[g].output == output;
+    return count == 1;
+}
+
+/* The value of an output: taken from the exit's graph where only this is made of it, else a copy,
+ * for others go on with what is there. */
+static enum tt_err take_output(struct tt_ort_run *run, const struct tt_ort_exit *exit,
+                               const struct tt_ort_give *give, OrtValue **out_value,
+                               struct tt_message *why) {
+    const struct tt_ort_model *model = model_of(run);
+    if (give->output >= 0 && is_given_once(exit, give->output)) {
+        OrtValue **made = &run->desk->courses.values[exit->first_value + give->output];
+        *out_value = *made;
+        *made = NULL;
+        return TT_OK;
+    }
+    struct tt_tensor_view view;
+    enum tt_err err = view_given(run, exit, give, &view, why);
+    OrtAllocator *allocator;
+    void *to = NULL;
+    if (!err)
+        err = tt_ort_check(model->library,
+                           model->library->api->GetAllocatorWithDefaultOptions(&allocator), why);
+    if (!err)
+        err = tt_ort_value_alloc(model->library, allocator, model->tensors[give->tensor].dtype,
+                                 &view.shape, out_value, &to, why);
+    if (!err && view.size_bytes)
+        memcpy(to, view.bytes, view.size_bytes);
+    return err;
+}
+
+/* Who leaves by this exit shares a result, of all rows of the run. */
+static enum tt_err answer(struct tt_ort_run *run, int32_t index, struct tt_message *why) {
+    const struct tt_ort_model *model = model_of(run);
+    const struct tt_ort_exit *exit = &model->exits.exits[index];
+    const struct tt_signature *signature = &model->signature;
+    struct tt_engine_result *result = tt_engine_result_new(
+        going_by(run, index), signature->output_count, signature->batched, run->rows);
+    if (!result)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    result->dispose = tt_ort_output_dispose;
+    result->context = model->library;
+    enum tt_err err = TT_OK;
+    for (int32_t i = 0; !err && i < signature->output_count; i++) {
+        const struct tt_ort_give *give = exit->gives;
+        while (give->tensor != model->outputs[i])
+            give++;
+        OrtValue *value = NULL;
+        err = take_output(run, exit, give, &value, why);
+        if (!err)
+            err = tt_ort_output_read(model->library, &signature->outputs[i], i, value, result, why);
+    }
+    if (err) {
+        tt_engine_result_free(result);
+        return err;
+    }
+    int32_t row = 0;
+    for (int32_t i = 0; i < run->count; i++) {
+        struct tt_engine_member *member = run->members[i];
+        if (run->desk->courses.of_member[i] == index) {
+            member->result = result;
+            member->first_row = row;
+        }
+        row += member->rows;
+    }
+    return TT_OK;
+}
+
+static void take_back(struct tt_ort_run *run) {
+    for (int32_t i = 0; i < run->count; i++) {
+        if (run->members[i]->result)
+            tt_engine_result_release(run->members[i]->result);
+        run->members[i]->result = NULL;
+    }
+}
+
+enum tt_err tt_ort_courses_take(struct tt_ort_run *run, struct tt_message *why) {
+    const struct tt_ort_model *model = model_of(run);
+    enum tt_err err = TT_OK;
+    for (int32_t e = 0; !err && e < model->exits.count; e++)
+        if (going_by(run, e) > 0)
+            err = model->exits.exits[e].to == model->step_count ? answer(run, e, why)
+                                                                : send_on(run, e, why);
+    if (err) {
+        take_back(run);
+        return err;
+    }
+    for (int32_t i = 0; i < run->count; i++) {
+        int32_t e = run->desk->courses.of_member[i];
+        int32_t to = e >= 0 ? model->exits.exits[e].to : run->last_step_done + 1;
+        run->members[i]->next_step = to;
+        run->members[i]->skips += e >= 0 && to < model->step_count;
+    }
+    return TT_OK;
+}

@@ -1,0 +1,381 @@
+#include "engine/onnxruntime/ort_probe.h"
+
+#include "base/text.h"
+#include "engine/onnxruntime/ort_session.h"
+#include "engine/onnxruntime/ort_tensor.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_ROWS = 3, ODD_LESS = 3 };
+
+struct probe {
+    const struct tt_ort_probe_options *options;
+    OrtSession *session;
+    int32_t count;      /* of tensors looked at: all that is data */
+    int32_t *tensors;   /* [count] */
+    const char **names; /* [count] */
+    int32_t length;     /* of the pass at hand */
+    bool *rounded;      /* [count] */
+    struct tt_message *why;
+};
+
+static enum tt_err no_memory(struct probe *p) {
+    return tt_fail(TT_ERR_NO_MEMORY, p->why, "out of memory");
+}
+
+/* ---- a session that gives out everything ---- */
+
+static enum tt_err choose_tensors(struct probe *p) {
+    const struct tt_onnx_graph *graph = p->options->graph;
+    size_t most = (size_t)graph->tensor_count + 1;
+    p->tensors = calloc(most, sizeof(*p->tensors));
+    p->names = calloc(most, sizeof(*p->names));
+    p->rounded = calloc(most, sizeof(*p->rounded));
+    if (!p->tensors || !p->names || !p->rounded)
+        return no_memory(p);
+    for (int32_t t = 0; t < graph->tensor_count; t++) {
+        const struct tt_onnx_tensor *tensor = &graph->tensors[t];
+        if (tensor->producer < 0 || (tensor->from_shapes && !tensor->is_output) ||
+            tensor->last_use < 0)
+            continue;
+        p->tensors[p->count] = t;
+        p->names[p->count++] = tensor->name;
+    }
+    return TT_OK;
+}
+
+/* The graph's bytes with the chosen tensors as its outputs; what it was stands again afterwards. */
+static enum tt_err pack_with_outputs(struct probe *p, struct tt_text *out_bytes) {
+    Onnx__Model *model = p->options->graph->model;
+    Onnx__Graph *graph = model->graph;
+    Onnx__Value **given = graph->output;
+    size_t given_count = graph->n_output;
+    Onnx__Value *values = calloc((size_t)p->count + 1, sizeof(*values));
+    graph->output = calloc((size_t)p->count + 1, sizeof(Onnx__Value *));
+    graph->n_output = (size_t)p->count;
+    char *to = NULL;
+    if (values && graph->output) {
+        for (int32_t i = 0; i < p->count; i++) {
+            onnx__value__init(&values[i]);
+            values[i].name = (char *)p->names[i];
+            graph->output[i] = &values[i];
+        }
+        to = tt_text_reserve(out_bytes, onnx__model__get_packed_size(model));
+        if (to)
+            out_bytes->length += onnx__model__pack(model, (uint8_t *)to);
+    }
+    free(graph->output);
+    free(values);
+    graph->output = given;
+    graph->n_output = given_count;
+    return to ? TT_OK : no_memory(p);
+}
+
+static enum tt_err open_session(struct probe *p) {
+    const struct tt_ort_library *library = p->options->library;
+    OrtSessionOptions *session_options = NULL;
+    struct tt_text bytes;
+    tt_text_init(&bytes);
+    enum tt_err err = choose_tensors(p);
+    if (!err)
+        err = pack_with_outputs(p, &bytes);
+    if (!err)
+        err = tt_ort_session_options_new(library, TT_ORT_OPTIMIZE_NONE, &session_options, p->why);
+    if (!err)
+        err =
+            tt_ort_check(library,
+                         library->api->CreateSessionFromArray(
+                             library->env, bytes.bytes, bytes.length, session_options, &p->session),
+                         p->why);
+    if (session_options)
+        library->api->ReleaseSessionOptions(session_options);
+    tt_text_fini(&bytes);
+    return err;
+}
+
+/* What the runtime's inference knows of the tensor's type: which dimensions are fixed. */
+static enum tt_err read_type(struct probe *p, int32_t index) {
+    const OrtApi *api = p->options->library->api;
+    struct tt_onnx_tensor *tensor = &p->options->graph->tensors[p->tensors[index]];
+    OrtTypeInfo *type = NULL;
+    const OrtTensorTypeAndShapeInfo *info = NULL;
+    enum tt_err err =
+        tt_ort_check(p->options->library,
+                     api->SessionGetOutputTypeInfo(p->session, (size_t)index, &type), p->why);
+    if (err)
+        return err;
+    ONNXTensorElementDataType element;
+    size_t rank;
+    OrtStatus *status = api->CastTypeInfoToTensorInfo(type, &info);
+    tensor->dense = !status && info;
+    if (tensor->dense) {
+        status = api->GetTensorElementType(info, &element);
+        if (!status)
+            status = api->GetDimensionsCount(info, &rank);
+        if (!status) {
+            tensor->dtype = tt_onnx_dtype((int32_t)element); /* the API's numbers are the file's */
+            tensor->dense = tensor->dtype != TT_DTYPE_NONE && rank <= TT_MAX_RANK;
+        }
+        if (!status && tensor->dense) {
+            tensor->shape.rank = (int32_t)rank;
+            status = api->GetDimensions(info, tensor->shape.dims, rank);
+        }
+    }
+    err = tt_ort_check(p->options->library, status, p->why);
+    api->ReleaseTypeInfo(type);
+    return err;
+}
+
+/* ---- runs ---- */
+
+static void free_values(struct probe *p, OrtValue **values) {
+    for (int32_t i = 0; values && i < p->count; i++)
+        if (values[i])
+            p->options->library->api->ReleaseValue(values[i]);
+    free(values);
+}
+
+static enum tt_err run(struct probe *p, OrtSession *session, const char *const *names,
+                       int32_t count, const struct tt_specimen *specimen, OrtValue **out_values) {
+    return tt_ort_session_run(p->options->library, session, p->options->signature, specimen, names,
+                              count, out_values, p->why);
+}
+
+/* All chosen tensors of a run of rows first .. first + rows - 1. */
+static enum tt_err run_rows(struct probe *p, int32_t first, int32_t rows,
+                            enum tt_specimen_kind kind, OrtValue ***out_values) {
+    struct tt_specimen specimen;
+    enum tt_err err =
+        tt_specimen_init(&specimen, p->options->signature, first, rows, p->length, kind, p->why);
+    if (err)
+        return err;
+    OrtValue **values = calloc((size_t)p->count + 1, sizeof(OrtValue *));
+    err = values ? run(p, p->session, p->names, p->count, &specimen, values) : no_memory(p);
+    tt_specimen_fini(&specimen);
+    if (err) {
+        free_values(p, values);
+        return err;
+    }
+    *out_values = values;
+    return TT_OK;
+}
+
+/* ---- are rows kept apart? ---- */
+
+/* floats: a figure of arithmetic is compared, nothing is decided by it in time. */
+static double number_at(const void *bytes, enum tt_dtype dtype, size_t index) {
+    uint16_t half;
+    uint32_t bits;
+    float single;
+    double real;
+    switch (dtype) {
+    case TT_DTYPE_FP32: memcpy(&single, (const char *)bytes + index * 4, 4); return (double)single;
+    case TT_DTYPE_FP64: memcpy(&real, (const char *)bytes + index * 8, 8); return real;
+    case TT_DTYPE_BF16:
+        memcpy(&half, (const char *)bytes + index * 2, 2);
+        bits = (uint32_t)half << 16;
+        memcpy(&single, &bits, 4);
+        return (double)single;
+    default: /* FP16 */
+        memcpy(&half, (const char *)bytes + index * 2, 2);
+        real = ldexp((half & 0x3ff) + (half >> 10 & 31 ? 1024 : 0),
+                     (half >> 10 & 31 ? half >> 10 & 31 : 1) - 25);
+        return half >> 15 ? -real : real;
+    }
+}
+
+enum same { SAME_BITS, SAME_ROUNDED, SAME_NOT };
+
+/* Another order of summing makes a millionth of a difference, quantisation by the batch's own range
+ * a hundredth; rows that are mixed up differ by as much as they are. */
+static enum same compare_rows(const void *a, const void *b, size_t bytes, enum tt_dtype dtype) {
+    if (memcmp(a, b, bytes) == 0)
+        return SAME_BITS;
+    bool real = dtype == TT_DTYPE_FP32 || dtype == TT_DTYPE_FP64 || dtype == TT_DTYPE_BF16 ||
+                dtype == TT_DTYPE_FP16;
+    if (!real)
+        return SAME_NOT;
+    size_t count = bytes / tt_dtype_bytes(dtype);
+    double largest = 0, apart = 0;
+    for (size_t i = 0; i < count; i++) {
+        double x = number_at(a, dtype, i), y = number_at(b, dtype, i);
+        if (x == y || (isnan(x) && isnan(y)))
+            continue;
+        largest = fmax(largest, fmax(fabs(x), fabs(y)));
+        apart = isfinite(x - y) ? fmax(apart, fabs(x - y)) : INFINITY;
+    }
+    return apart <= largest / 50 ? SAME_ROUNDED : SAME_NOT;
+}
+
+struct batch {
+    int32_t first, rows;
+    OrtValue **values;
+};
+
+/* Looks at tensor `index` in the batches; batches[0] .. are rows 0, 1, 2 alone, the others are
+ * larger and made of these. */
+static enum tt_err look_at(struct probe *p, int32_t index, const struct batch *batches,
+                           int32_t batch_count) {
+    struct tt_onnx_tensor *tensor = &p->options->graph->tensors[p->tensors[index]];
+    const struct tt_ort_library *library = p->options->library;
+    struct tt_tensor_view alone[MOST_ROWS], view;
+    tensor->rows = TT_ONNX_ROWS_ELSEWHERE;
+    if (!tensor->dense || tensor->dtype == TT_DTYPE_BYTES)
+        return TT_OK;
+    enum tt_err err = TT_OK;
+    for (int32_t k = 0; !err && k < batch_count; k++) {
+        const struct batch *batch = &batches[k];
+        err = tt_ort_value_view(library, tensor->dtype, batch->values[index], &view, p->why);
+        if (err)
+            return err;
+        if (k == 0)
+            tensor->row_bytes = (int64_t)view.size_bytes;
+        if (!p->options->signature->batched)
+            return TT_OK;
+        if (view.shape.rank < 1 || view.shape.dims[0] != batch->rows)
+            return TT_OK;
+        if (k < MOST_ROWS) {
+            alone[k] = view;
+            if (view.size_bytes != alone[0].size_bytes)
+                return TT_OK;
+            continue;
+        }
+        for (int32_t r = 0; r < batch->rows; r++) {
+            const struct tt_tensor_view *single = &alone[batch->first + r];
+            if (view.size_bytes != single->size_bytes * (size_t)batch->rows)
+                return TT_OK;
+            enum same same = compare_rows((const char *)view.bytes + single->size_bytes * (size_t)r,
+                                          single->bytes, single->size_bytes, tensor->dtype);
+            if (same == SAME_NOT)
+                return TT_OK;
+            p->rounded[index] |= same == SAME_ROUNDED;
+        }
+    }
+    tensor->rows = TT_ONNX_ROWS_KEPT;
+    return TT_OK;
+}
+
+/* The node where rows are mixed up on the way to `tensor`: going back through tensors that do not
+ * keep them, the first one whose inputs all do. */
+static int32_t find_mixer(const struct tt_onnx_graph *graph, int32_t tensor) {
+    int32_t node = graph->tensors[tensor].producer;
+    for (;;) {
+        const struct tt_onnx_node *at = &graph->nodes[node];
+        int32_t before = -1;
+        for (int32_t k = 0; k < at->input_count; k++) {
+            const struct tt_onnx_tensor *input = &graph->tensors[at->inputs[k]];
+            if (input->producer >= 0 && !input->from_shapes && input->rows != TT_ONNX_ROWS_KEPT)
+                before = input->producer > before ? input->producer : before;
+        }
+        if (before < 0)
+            return node;
+        node = before;
+    }
+}
+
+static enum tt_err refuse_liar(struct probe *p) {
+    const struct tt_onnx_graph *graph = p->options->graph;
+    for (int32_t i = 0; p->options->signature->batched && i < graph->output_count; i++) {
+        const struct tt_onnx_tensor *output = &graph->tensors[graph->outputs[i]];
+        if (output->rows == TT_ONNX_ROWS_KEPT || output->dtype == TT_DTYPE_BYTES)
+            continue;
+        int32_t mixer = find_mixer(graph, graph->outputs[i]);
+        char node[300];
+        return tt_fail(TT_ERR_INVALID, p->why,
+                       "the model does not batch: %s makes '%s', in which a row is not what it is "
+                       "alone, so that output '%s' is not either; set max_batch_size to 0, or "
+                       "export the model so that dimension 0 stays the batch",
+                       tt_onnx_graph_node_name(graph, mixer, node, sizeof(node)),
+                       graph->nodes[mixer].output_count
+                           ? graph->tensors[graph->nodes[mixer].outputs[0]].name
+                           : "",
+                       output->name);
+    }
+    return TT_OK;
+}
+
+static enum tt_err run_batches(struct probe *p, enum tt_specimen_kind kind, struct batch *batches,
+                               int32_t batch_count) {
+    enum tt_err err = TT_OK;
+    for (int32_t k = 0; !err && k < batch_count; k++) {
+        err = run_rows(p, batches[k].first, batches[k].rows, kind, &batches[k].values);
+        if (err && k >= MOST_ROWS)
+            err = tt_fail_in(err, p->why,
+                             "the model does not batch: it runs with 1 row, but not with %d",
+                             batches[k].rows);
+    }
+    return err;
+}
+
+static enum tt_err probe_with(struct probe *p, enum tt_specimen_kind kind) {
+    /* Three rows alone, two and three together. */
+    struct batch batches[] = {{0, 1}, {1, 1}, {2, 1}, {0, 2}, {1, 2}, {0, 3}};
+    int32_t count = p->options->signature->batched ? (int32_t)TT_COUNT(batches) : 1;
+    enum tt_err err = run_batches(p, kind, batches, count);
+    for (int32_t i = 0; !err && i < p->count; i++)
+        err = look_at(p, i, batches, count);
+    for (int32_t k = 0; k < count; k++)
+        free_values(p, batches[k].values);
+    return err;
+}
+
+/* Rows of an odd length meet other ends of the kernels' vectors. A model that does not run with
+ * such a length (sides that must be even, say) is not looked at so. */
+static enum tt_err probe_odd_length(struct probe *p, enum tt_specimen_kind kind) {
+    if (!p->options->signature->batched || !tt_signature_varies(p->options->signature) ||
+        p->options->length <= ODD_LESS)
+        return TT_OK;
+    struct tt_onnx_tensor *tensors = p->options->graph->tensors;
+    struct tt_onnx_tensor *before = calloc((size_t)p->count + 1, sizeof(*before));
+    if (!before)
+        return no_memory(p);
+    for (int32_t i = 0; i < p->count; i++)
+        before[i] = tensors[p->tensors[i]];
+    p->length = p->options->length - ODD_LESS;
+    bool ran = probe_with(p, kind) == TT_OK;
+    for (int32_t i = 0; i < p->count; i++) {
+        bool kept = tensors[p->tensors[i]].rows == TT_ONNX_ROWS_KEPT;
+        tensors[p->tensors[i]] = before[i];
+        if (ran && !kept)
+            tensors[p->tensors[i]].rows = TT_ONNX_ROWS_ELSEWHERE;
+    }
+    free(before);
+    return TT_OK;
+}
+
+enum tt_err tt_ort_probe(const struct tt_ort_probe_options *options,
+                         struct tt_ort_probe_report *out_report, struct tt_message *why) {
+    struct probe p = {.options = options, .length = options->length, .why = why};
+    struct tt_ort_probe_report report = {.first_rounded = -1};
+    enum tt_err err = open_session(&p);
+    for (int32_t i = 0; !err && i < p.count; i++)
+        err = read_type(&p, i);
+    if (!err) {
+        for (int kind = 0; kind < TT_SPECIMEN_KINDS; kind++) {
+            report.specimen = (enum tt_specimen_kind)kind;
+            err = probe_with(&p, report.specimen);
+            if (!err || err == TT_ERR_NO_MEMORY)
+                break;
+        }
+        if (err)
+            tt_fail_in(err, why, "with made-up inputs");
+    }
+    if (!err)
+        err = probe_odd_length(&p, report.specimen);
+    if (!err)
+        err = refuse_liar(&p);
+    for (int32_t i = 0; !err && i < p.count; i++)
+        if (p.rounded[i] && report.rounded_count++ == 0)
+            report.first_rounded = p.tensors[i];
+    if (p.session)
+        options->library->api->ReleaseSession(p.session);
+    free(p.tensors);
+    free(p.names);
+    free(p.rounded);
+    if (!err)
+        *out_report = report;
+    return err;
+}

@@ -1,0 +1,373 @@
+#include "engine/onnxruntime/ort_steps.h"
+
+#include "base/clock.h"
+#include "engine/engine_result.h"
+#include "engine/engine_task.h"
+#include "engine/onnxruntime/ort_courses.h"
+#include "engine/onnxruntime/ort_tensor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void tt_ort_desk_fini(struct tt_ort_desk *self) {
+    for (int32_t i = 0; i < self->capacity; i++)
+        tt_gather_buffer_fini(&self->buffers[i]);
+    free(self->buffers);
+    free(self->values);
+    free(self->views);
+    free(self->inputs);
+    free(self->outputs);
+    tt_ort_courses_fini(&self->courses);
+    *self = (struct tt_ort_desk){0};
+}
+
+static bool ensure_tensors(struct tt_ort_desk *self, int32_t count) {
+    size_t room = (size_t)count;
+    struct tt_gather_buffer *buffers = realloc(self->buffers, room * sizeof(*buffers));
+    if (!buffers)
+        return false;
+    self->buffers = buffers;
+    OrtValue **values = realloc(self->values, room * sizeof(OrtValue *));
+    if (!values)
+        return false;
+    self->values = values;
+    const OrtValue **inputs = realloc(self->inputs, room * sizeof(OrtValue *));
+    if (!inputs)
+        return false;
+    self->inputs = inputs;
+    OrtValue **outputs = realloc(self->outputs, room * sizeof(OrtValue *));
+    if (!outputs)
+        return false;
+    self->outputs = outputs;
+    size_t fresh = room - (size_t)self->capacity;
+    memset(&buffers[self->capacity], 0, fresh * sizeof(*buffers));
+    memset(&values[self->capacity], 0, fresh * sizeof(OrtValue *));
+    self->capacity = count;
+    return true;
+}
+
+/* Room for a model of so many tensors and a batch of so many members. */
+static bool desk_ensure(struct tt_ort_desk *self, int32_t tensors, int32_t members) {
+    if (tensors > self->capacity && !ensure_tensors(self, tensors))
+        return false;
+    if (members <= self->view_capacity)
+        return true;
+    size_t room = (size_t)members * 2;
+    const struct tt_tensor_view **views = realloc(self->views, room * sizeof(*views));
+    if (!views)
+        return false;
+    self->views = views;
+    self->view_capacity = members * 2;
+    return true;
+}
+
+static const struct tt_ort_model *model_of(const struct tt_ort_run *run) {
+    return TT_CONTAINER_OF(run->task->model, struct tt_ort_model, model);
+}
+
+static void drop_value(const struct tt_ort_run *run, int32_t tensor) {
+    OrtValue **value = &run->desk->values[tensor];
+    if (*value)
+        model_of(run)->library->api->ReleaseValue(*value);
+    *value = NULL;
+}
+
+/* ---- binding ---- */
+
+static enum tt_err gather(struct tt_ort_run *run, int32_t tensor, struct tt_tensor_view *out_view,
+                          struct tt_message *why) {
+    const struct tt_ort_model *model = model_of(run);
+    const struct tt_ort_carried *carried = &model->tensors[tensor];
+    struct tt_ort_desk *desk = run->desk;
+    enum tt_err err;
+    if (carried->producer < 0) {
+        err = tt_gather_input(&model->signature, tensor, run->members, run->count, run->length,
+                              &desk->buffers[tensor], &run->task->gathered_bytes, out_view);
+    } else {
+        for (int32_t i = 0; i < run->count; i++) {
+            desk->views[i] = tt_slots_view(run->members[i]->state, tensor);
+            tt_assert(desk->views[i]->bytes != NULL);
+        }
+        err = tt_gather_views(desk->views, run->count, &desk->buffers[tensor],
+                              &run->task->gathered_bytes, out_view);
+    }
+    if (err == TT_ERR_INVALID)
+        return tt_fail(err, why, "requests whose '%s' differ in shape cannot be in one batch",
+                       carried->name);
+    return err ? tt_fail(err, why, "out of memory for '%s' of a batch", carried->name) : TT_OK;
+}
+
+enum tt_err tt_ort_run_bind(struct tt_ort_run *run, int32_t tensor, struct tt_message *why) {
+    if (run->desk->values[tensor])
+        return TT_OK;
+    const struct tt_ort_model *model = model_of(run);
+    struct tt_tensor_view view;
+    enum tt_err err = gather(run, tensor, &view, why);
+    return err ? err
+               : tt_ort_value_new(model->library, model->tensors[tensor].dtype, &view,
+                                  &run->desk->values[tensor], why);
+}
+
+/* Where the step may write a tensor that outlives the task; else the runtime finds a place. */
+static enum tt_err bind_output(struct tt_ort_run *run, int32_t tensor, struct tt_message *why) {
+    const struct tt_ort_model *model = model_of(run);
+    const struct tt_ort_carried *carried = &model->tensors[tensor];
+    bool outlives = run->last_step < model->step_count - 1 && carried->last_use > run->last_step;
+    if (!outlives || !model->signature.batched || carried->row_count == 0)
+        return TT_OK;
+    size_t row_bytes = (size_t)carried->row_count * tt_dtype_bytes(carried->dtype);
+    struct tt_tensor_view view = {.shape = carried->shape};
+    view.bytes = tt_slots_place((struct tt_slots *)&model->slots, run->members, run->count, tensor,
+                                row_bytes);
+    if (!view.bytes)
+        return TT_OK;
+    view.size_bytes = row_bytes * (size_t)run->rows;
+    view.shape.dims[0] = run->rows;
+    return tt_ort_value_new(model->library, carried->dtype, &view, &run->desk->values[tensor], why);
+}
+
+/* ---- running ---- */
+
+static enum tt_err call_step(struct tt_ort_run *run, int32_t index, struct tt_message *why) {
+    const struct tt_ort_model *model = model_of(run);
+    const struct tt_ort_step *step = &model->steps[index];
+    struct tt_ort_desk *desk = run->desk;
+    enum tt_err err = TT_OK;
+    int64_t began_at = tt_clock_now();
+    for (int32_t i = 0; !err && i < step->input_count; i++) {
+        err = tt_ort_run_bind(run, step->inputs[i], why);
+        desk->inputs[i] = desk->values[step->inputs[i]];
+    }
+    for (int32_t i = 0; !err && i < step->output_count; i++) {
+        err = bind_output(run, step->outputs[i], why);
+        desk->outputs[i] = desk->values[step->outputs[i]];
+    }
+    if (err)
+        return err;
+    int64_t bound_at = tt_clock_now();
+    err =
+        tt_ort_check(model->library,
+                     model->library->api->Run(
+                         tt_ort_step_session(model, index, run->task->executor), desk->run_options,
+                         step->input_names, desk->inputs, (size_t)step->input_count,
+                         step->output_names, (size_t)step->output_count, desk->outputs),
+                     why);
+    /* Summed over the steps, and once more for each member where they run apart. */
+    run->task->input_ns += bound_at - began_at;
+    int64_t ended_at = tt_clock_now();
+    run->task->infer_ns += ended_at - bound_at;
+    tt_engine_task_step_ended(run->task, index, ended_at);
+    for (int32_t i = 0; i < step->output_count; i++)
+        desk->values[step->outputs[i]] = desk->outputs[i];
+    return err;
+}
+
+/* What nobody reads after the step. */
+static void drop_values_after(const struct tt_ort_run *run, int32_t step) {
+    const struct tt_ort_model *model = model_of(run);
+    for (int32_t t = 0; t < model->tensor_count; t++)
+        if (model->tensors[t].last_use <= step)
+            drop_value(run, t);
+}
+
+/* ---- putting down ---- */
+
+/* Does the member leave the model where the run ends? */
+static bool leaves(const struct tt_ort_run *run, int32_t member) {
+    const struct tt_ort_model *model = model_of(run);
+    int32_t exit = run->parts ? run->desk->courses.of_member[member] : -1;
+    return exit >= 0 && model->exits.exits[exit].to == model->step_count;
+}
+
+/* The members' rows of what a step made, which must be as many as theirs. */
+static enum tt_err put_down(struct tt_ort_run *run, int32_t tensor, struct tt_message *why) {
+    const struct tt_ort_model *model = model_of(run);
+    const struct tt_ort_carried *carried = &model->tensors[tensor];
+    struct tt_tensor_view whole;
+    enum tt_err err =
+        tt_ort_value_view(model->library, carried->dtype, run->desk->values[tensor], &whole, why);
+    if (err)
+        return err;
+    int32_t rows = run->rows;
+    char text[256];
+    bool batched = model->signature.batched;
+    if (batched && (whole.shape.rank < 1 || whole.shape.dims[0] != rows))
+        return tt_fail(TT_ERR_INTERNAL, why,
+                       "tensor '%s' has shape %s after a batch of %d rows: the stage that makes it "
+                       "does not keep rows apart",
+                       carried->name, tt_shape_print(&whole.shape, text, sizeof(text)), rows);
+    size_t row_bytes = batched ? whole.size_bytes / (size_t)rows : whole.size_bytes;
+    const char *at = whole.bytes;
+    for (int32_t i = 0; !err && i < run->count; i++) {
+        struct tt_tensor_view part = whole;
+        part.bytes = at;
+        if (batched) {
+            part.size_bytes = row_bytes * (size_t)run->members[i]->rows;
+            part.shape.dims[0] = run->members[i]->rows;
+        }
+        at += part.size_bytes;
+        if (leaves(run, i))
+            continue;
+        err = tt_slots_put((struct tt_slots *)&model->slots, run->members[i]->state, tensor, &part,
+                           run->task);
+    }
+    return err ? tt_fail(err, why, "out of memory for '%s' between two stages", carried->name)
+               : TT_OK;
+}
+
+static enum tt_err put_all_down(struct tt_ort_run *run, struct tt_message *why) {
+    const struct tt_ort_model *model = model_of(run);
+    enum tt_err err =
+        tt_slots_take((struct tt_slots *)&model->slots, run->members, run->count, run->length);
+    if (err)
+        return tt_fail(err, why, "out of memory for a batch between two stages");
+    for (int32_t t = 0; !err && t < model->tensor_count; t++) {
+        const struct tt_ort_carried *carried = &model->tensors[t];
+        bool made_here =
+            carried->producer >= run->first_step && carried->producer <= run->last_step_done;
+        if (made_here && carried->last_use > run->last_step_done)
+            err = put_down(run, t, why);
+    }
+    return err;
+}
+
+/* ---- answering ---- */
+
+/* An output made by an earlier task lies in the members' slots, which are given back: it is copied
+ * for the result. */
+static enum tt_err fetch_output(struct tt_ort_run *run, int32_t tensor, struct tt_message *why) {
+    const struct tt_ort_model *model = model_of(run);
+    struct tt_tensor_view view;
+    enum tt_err err = gather(run, tensor, &view, why);
+    OrtAllocator *allocator;
+    void *to = NULL;
+    const OrtApi *api = model->library->api;
+    if (!err)
+        err = tt_ort_check(model->library, api->GetAllocatorWithDefaultOptions(&allocator), why);
+    if (!err)
+        err = tt_ort_value_alloc(model->library, allocator, model->tensors[tensor].dtype,
+                                 &view.shape, &run->desk->values[tensor], &to, why);
+    if (!err && view.size_bytes)
+        memcpy(to, view.bytes, view.size_bytes);
+    return err;
+}
+
+static enum tt_err answer(struct tt_ort_run *run, struct tt_message *why) {
+    const struct tt_ort_model *model = model_of(run);
+    const struct tt_signature *signature = &model->signature;
+    struct tt_engine_result *result =
+        tt_engine_result_new(run->count, signature->output_count, signature->batched, run->rows);
+    if (!result)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    result->dispose = tt_ort_output_dispose;
+    result->context = model->library;
+    enum tt_err err = TT_OK;
+    for (int32_t i = 0; !err && i < signature->output_count; i++) {
+        int32_t tensor = model->outputs[i];
+        if (model->tensors[tensor].producer < run->first_step)
+            err = fetch_output(run, tensor, why);
+        if (err)
+            break;
+        OrtValue *value = run->desk->values[tensor];
+        run->desk->values[tensor] = NULL;
+        err = tt_ort_output_read(model->library, &signature->outputs[i], i, value, result, why);
+    }
+    if (err) {
+        tt_engine_result_free(result);
+        return err;
+    }
+    tt_engine_members_share(run->members, run->count, result);
+    return TT_OK;
+}
+
+/* What the members' inputs are padded to in this run. */
+static enum tt_err agree_on_length(struct tt_ort_run *run, struct tt_message *why) {
+    run->length = run->task->length;
+    for (int32_t i = 0; i < run->count; i++) {
+        struct tt_engine_member *member = run->members[i];
+        if (run->first_step == 0) { /* whatever it did before does not count */
+            if (member->state && member->state->length != run->length) {
+                tt_slots_release(member->state);
+                member->state = NULL;
+            }
+            continue;
+        }
+        tt_assert(member->state != NULL); /* only who was at the step before may be at this one */
+        if (i > 0 && member->state->length != run->length)
+            return tt_fail(TT_ERR_INVALID, why,
+                           "requests padded to %d and to %d cannot join in the middle of a model",
+                           run->length, member->state->length);
+        run->length = member->state->length;
+    }
+    return TT_OK;
+}
+
+/* D8: where exits stand behind the step: does anybody go elsewhere? */
+static enum tt_err look_at_exits(struct tt_ort_run *run, int32_t step, struct tt_message *why) {
+    if (!tt_ort_courses_any(run, step))
+        return TT_OK;
+    enum tt_err err = tt_ort_courses_find(run, step, why);
+    run->parts = !err && run->desk->courses.parting > 0;
+    return err;
+}
+
+/* One step after the other, to the last one or to where something stops the run. */
+static enum tt_err run_steps(struct tt_ort_run *run, struct tt_message *why) {
+    for (int32_t step = run->first_step; step <= run->last_step; step++) {
+        enum tt_err err = call_step(run, step, why);
+        if (!err)
+            err = look_at_exits(run, step, why);
+        if (err)
+            return err;
+        run->last_step_done = step;
+        if (run->parts || step == run->last_step)
+            break;
+        drop_values_after(run, step);
+        enum tt_worker_stop asked = tt_worker_asked(run->worker);
+        if (asked == TT_WORKER_ABORT)
+            return TT_OK;
+        run->yielded = asked == TT_WORKER_YIELD && run->may_yield;
+        if (run->yielded)
+            break;
+    }
+    run->computed = true;
+    return TT_OK;
+}
+
+static enum tt_err run_all(struct tt_ort_run *run, struct tt_message *why) {
+    const struct tt_ort_model *model = model_of(run);
+    enum tt_err err = agree_on_length(run, why);
+    if (!err && run->last_step < model->step_count - 1 &&
+        tt_slots_take((struct tt_slots *)&model->slots, run->members, run->count, run->length))
+        err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a batch between two stages");
+    if (!err)
+        err = run_steps(run, why);
+    if (err || !run->computed)
+        return err;
+    if (run->last_step_done == model->step_count - 1)
+        err = answer(run, why);
+    else if (!run->parts || run->desk->courses.leaving < run->count)
+        err = put_all_down(run, why);
+    if (!err && run->parts)
+        return tt_ort_courses_take(run, why);
+    bool ended = run->last_step_done == model->step_count - 1;
+    for (int32_t i = 0; !err && i < run->count; i++)
+        run->members[i]->next_step = run->last_step_done + (ended ? 2 : 1);
+    return err;
+}
+
+enum tt_err tt_ort_run(struct tt_ort_run *run, struct tt_message *why) {
+    const struct tt_ort_model *model = model_of(run);
+    run->last_step_done = run->first_step - 1;
+    run->computed = run->parts = run->yielded = false;
+    run->rows = 0;
+    for (int32_t i = 0; i < run->count; i++)
+        run->rows += run->members[i]->rows;
+    if (!desk_ensure(run->desk, model->tensor_count, run->count))
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a batch of %d", run->count);
+    enum tt_err err = run_all(run, why);
+    for (int32_t t = 0; t < model->tensor_count; t++)
+        drop_value(run, t);
+    tt_ort_courses_drop(run);
+    return err;
+}

@@ -1,0 +1,38 @@
+/* What became of the requests that the scheduler's benchmark handed in: a client of the multicore
+ * scheduler that counts.
+ *
+ * Only requests that arrived within the measured window count for the figures; all count for the
+ * promise that each is answered exactly once (`answered`). In time is who ended, on the device's
+ * clock, by its real deadline; the scheduler may have been told an earlier one (margin). Each model
+ * thread counts for itself; the sums are right when the threads have ended. */
+#ifndef TT_LAB_BENCH_SCHEDULER_TALLY_H
+#define TT_LAB_BENCH_SCHEDULER_TALLY_H
+
+#include "base/counter.h"
+#include "multicore/model_thread.h"
+
+struct tt_scheduler_tally_thread {
+    _Alignas(64) struct tt_counter answered;
+    int64_t in_time, late;
+    int64_t dropped[TT_DROP_WITHDRAWN + 1];
+    int64_t device_ns; /* of batches */
+};
+
+struct tt_scheduler_tally {
+    int64_t from_at, to_at; /* the window: from <= arrival < to */
+    int64_t margin_ns;
+    int32_t thread_count;
+    struct tt_scheduler_tally_thread *threads;
+};
+
+TT_MUST_CHECK enum tt_err tt_scheduler_tally_init(struct tt_scheduler_tally *self, int32_t threads,
+                                                  int64_t from_at, int64_t to_at,
+                                                  int64_t margin_ns);
+void tt_scheduler_tally_fini(struct tt_scheduler_tally *self);
+struct tt_multicore_client tt_scheduler_tally_client(struct tt_scheduler_tally *self);
+/* Requests answered so far, the window's or not. Any thread. */
+int64_t tt_scheduler_tally_answered(const struct tt_scheduler_tally *self);
+/* All threads together; nothing runs. */
+struct tt_scheduler_tally_thread tt_scheduler_tally_sum(const struct tt_scheduler_tally *self);
+
+#endif

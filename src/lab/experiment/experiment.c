@@ -1,0 +1,381 @@
+#include "lab/experiment/experiment.h"
+
+#include "base/text.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Everything parsed is allocated by malloc, so strings and arrays of the message may be replaced by
+ * our own. */
+
+enum tt_err tt_experiment_open(struct tt_experiment *self, const char *path,
+                               struct tt_message *why) {
+    struct tt_text text;
+    enum tt_err err = tt_text_read_file(path, TT_TEXTPROTO_MAX_FILE_BYTES, &text, why);
+    if (err)
+        return err;
+    *self = (struct tt_experiment){.path = strdup(path)};
+    const char *slash = strrchr(path, '/');
+    self->folder = slash ? strndup(path, (size_t)(slash - path + 1)) : strdup("");
+    tt_textproto_places_init(&self->places);
+    ProtobufCMessage *message = NULL;
+    if (!self->path || !self->folder)
+        err = tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", path);
+    if (!err)
+        err =
+            tt_textproto_read_places(path, tt_text_string(&text), text.length,
+                                     &tutti__experiment__descriptor, &self->places, &message, why);
+    tt_text_fini(&text);
+    if (err)
+        tt_experiment_close(self);
+    else
+        self->message = (Tutti__Experiment *)message;
+    return err;
+}
+
+void tt_experiment_close(struct tt_experiment *self) {
+    free(self->path);
+    free(self->folder);
+    free(self->arrivals);
+    if (self->message)
+        tutti__experiment__free_unpacked(self->message, NULL);
+    tt_textproto_places_fini(&self->places);
+    *self = (struct tt_experiment){0};
+}
+
+enum tt_err tt_experiment_wrong(const struct tt_experiment *self, const void *message,
+                                const char *field, struct tt_message *why, const char *format,
+                                ...) {
+    va_list args;
+    va_start(args, format);
+    enum tt_err err =
+        tt_textproto_places_wrong(&self->places, self->path, message, field, why, format, args);
+    va_end(args);
+    return err;
+}
+
+struct tt_goodput_options tt_experiment_goodput(const struct tt_experiment *self) {
+    const Tutti__ExperimentGoodput *goodput = self->message->goodput;
+    return (struct tt_goodput_options){
+        .bad_rate = goodput && goodput->bad_rate > 0 ? goodput->bad_rate : 0.01,
+        .precision = goodput && goodput->precision > 0 ? goodput->precision : 0.005,
+        .from_bound = goodput && goodput->from_bound};
+}
+
+char *tt_experiment_path(const struct tt_experiment *self, const char *name) {
+    char *path = NULL;
+    if (asprintf(&path, "%s%s", name[0] == '/' ? "" : self->folder, name) < 0)
+        return NULL;
+    return path;
+}
+
+/* ---- changing single values ---- */
+
+static enum tt_err bad_value(const char *parameter, const char *value, const char *right,
+                             struct tt_message *why) {
+    return tt_fail(TT_ERR_INVALID, why, "%s is '%s'; it must be %s", parameter, value, right);
+}
+
+static bool parse_number(const char *text, double *out) {
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || *end != '\0' || !isfinite(value))
+        return false;
+    *out = value;
+    return true;
+}
+
+static bool replace_string(char **string, const char *value) {
+    char *copy = strdup(value);
+    if (!copy)
+        return false;
+    if (*string != protobuf_c_empty_string)
+        free(*string);
+    *string = copy;
+    return true;
+}
+
+static Tutti__ExperimentLoad *load_of(Tutti__Experiment *message) {
+    if (!message->load && (message->load = malloc(sizeof(*message->load))))
+        tutti__experiment_load__init(message->load);
+    return message->load;
+}
+
+static Tutti__ExperimentNetwork *network_of(Tutti__Experiment *message) {
+    if (!message->network && (message->network = malloc(sizeof(*message->network))))
+        tutti__experiment_network__init(message->network);
+    return message->network;
+}
+
+static Tutti__Popularity *popularity_of(Tutti__ExperimentLoad *load) {
+    if (load && !load->popularity && (load->popularity = malloc(sizeof(*load->popularity))))
+        tutti__popularity__init(load->popularity);
+    return load ? load->popularity : NULL;
+}
+
+static Tutti__ExperimentPolicy *policy_of(Tutti__Experiment *message) {
+    if (!message->policy && (message->policy = malloc(sizeof(*message->policy))))
+        tutti__experiment_policy__init(message->policy);
+    return message->policy;
+}
+
+static void clear_options(Tutti__ExperimentPolicy *policy) {
+    for (size_t i = 0; i < policy->n_option; i++)
+        tutti__experiment_policy_option__free_unpacked(policy->option[i], NULL);
+    free(policy->option);
+    policy->option = NULL;
+    policy->n_option = 0;
+}
+
+/* Another policy: the options written for the old one mean nothing to it. */
+static enum tt_err set_policy(Tutti__Experiment *message, const char *name,
+                              struct tt_message *why) {
+    Tutti__ExperimentPolicy *policy = policy_of(message);
+    if (!policy)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    if (strcmp(policy->name, name) == 0)
+        return TT_OK;
+    clear_options(policy);
+    return replace_string(&policy->name, name) ? TT_OK
+                                               : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+}
+
+static enum tt_err set_option(Tutti__Experiment *message, const char *key, const char *value,
+                              struct tt_message *why) {
+    Tutti__ExperimentPolicy *policy = policy_of(message);
+    if (!policy)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    for (size_t i = 0; i < policy->n_option; i++)
+        if (strcmp(policy->option[i]->key, key) == 0)
+            return replace_string(&policy->option[i]->value, value)
+                       ? TT_OK
+                       : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    Tutti__ExperimentPolicyOption **options =
+        realloc(policy->option, (policy->n_option + 1) * sizeof(*options));
+    if (!options)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    policy->option = options;
+    Tutti__ExperimentPolicyOption *option = malloc(sizeof(*option));
+    if (!option)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    tutti__experiment_policy_option__init(option);
+    policy->option[policy->n_option++] = option;
+    if (!replace_string(&option->key, key) || !replace_string(&option->value, value))
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    return TT_OK;
+}
+
+/* Where a parameter that is one double stands; NULL: it is not one of those (or memory is out). */
+static double *number_field(Tutti__Experiment *message, const char *name) {
+    if (strcmp(name, "duration_s") == 0)
+        return &message->duration_s;
+    if (strcmp(name, "warm_up_s") == 0)
+        return &message->warm_up_s;
+    if (strcmp(name, "slo_scale") == 0)
+        return &message->slo_scale;
+    if (strcmp(name, "jitter") == 0)
+        return &message->jitter;
+    if (strcmp(name, "abort_ms") == 0)
+        return &message->abort_ms;
+    if (strcmp(name, "control_us") == 0)
+        return network_of(message) ? &message->network->control_us : NULL;
+    if (strcmp(name, "data_us_per_row") == 0)
+        return network_of(message) ? &message->network->data_us_per_row : NULL;
+    if (!load_of(message))
+        return NULL;
+    if (strcmp(name, "rate") == 0)
+        return &message->load->rate;
+    if (strcmp(name, "interval_us") == 0)
+        return &message->load->interval_us;
+    if (strcmp(name, "shape") == 0)
+        return &message->load->shape;
+    if (strcmp(name, "zipf") == 0)
+        return popularity_of(message->load) ? &message->load->popularity->zipf : NULL;
+    return NULL;
+}
+
+static void apply_number(Tutti__Experiment *message, const char *name, double number) {
+    if (strcmp(name, "rate") == 0) { /* takes the place of every other way to say how much */
+        message->load->interval_us = 0;
+        for (size_t i = 0; i < message->load->n_segment; i++)
+            tutti__rate_segment__free_unpacked(message->load->segment[i], NULL);
+        message->load->n_segment = 0;
+    }
+    if (strcmp(name, "interval_us") == 0)
+        message->load->rate = 0;
+    if (strcmp(name, "shape") == 0)
+        message->load->process = TUTTI__ARRIVAL_PROCESS__GAMMA;
+    *number_field(message, name) = number;
+}
+
+static bool apply_whole(Tutti__Experiment *message, const char *name, int64_t value) {
+    bool known = true;
+    if (strcmp(name, "seed") == 0) {
+        message->seed = value;
+    } else if (strcmp(name, "requests") == 0) {
+        message->requests = value;
+    } else if (strcmp(name, "devices") == 0) {
+        if (message->n_device > 0)
+            message->device[message->n_device - 1]->count = (int32_t)value;
+    } else if (strcmp(name, "copies") == 0) {
+        for (size_t m = 0; m < message->n_model; m++)
+            message->model[m]->copies = (int32_t)value;
+    } else if (strcmp(name, "executors") == 0) {
+        for (size_t d = 0; d < message->n_device; d++)
+            message->device[d]->executors = (int32_t)value;
+    } else if (strcmp(name, "pool_slots") == 0) {
+        for (size_t d = 0; d < message->n_device; d++)
+            message->device[d]->pool_slots = (int32_t)value;
+    } else if (strcmp(name, "max_batch") == 0) {
+        for (size_t m = 0; m < message->n_model; m++)
+            message->model[m]->max_batch = (int32_t)value;
+        for (size_t t = 0; t < message->n_model_table; t++)
+            message->model_table[t]->max_batch = (int32_t)value;
+    } else {
+        known = false;
+    }
+    return known;
+}
+
+/* What every model given one by one has: its SLO, or the line of its profile. */
+static enum tt_err set_of_models(const Tutti__Experiment *message, const char *name, double number,
+                                 struct tt_message *why) {
+    for (size_t m = 0; m < message->n_model; m++) {
+        Tutti__ExperimentModel *model = message->model[m];
+        Tutti__LinearProfile *line = model->profile ? model->profile->linear : NULL;
+        if (strcmp(name, "slo_ms") == 0)
+            model->slo_ms = number;
+        else if (!line)
+            return tt_fail(TT_ERR_INVALID, why,
+                           "%s needs models with profile { linear { ... } }; '%s' has none", name,
+                           model->name);
+        else if (strcmp(name, "alpha_ms") == 0)
+            line->alpha_ms = number;
+        else
+            line->beta_ms = number;
+    }
+    return TT_OK;
+}
+
+/* Which table, or which column of lengths, the models take that have one. */
+static enum tt_err set_text_of_models(const Tutti__Experiment *message, const char *name,
+                                      const char *value, struct tt_message *why) {
+    bool is_table = strcmp(name, "step_file") == 0, any = false;
+    for (size_t m = 0; m < message->n_model; m++) {
+        Tutti__ExperimentModel *model = message->model[m];
+        char **text = is_table ? &model->step_file : model->lengths ? &model->lengths->input : NULL;
+        if (!text || !(*text)[0])
+            continue;
+        any = true;
+        if (!replace_string(text, value))
+            return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    }
+    return any ? TT_OK
+               : tt_fail(TT_ERR_INVALID, why, "%s: no model has %s to be replaced", name,
+                         is_table ? "a step_file" : "lengths with a column of inputs");
+}
+
+static enum tt_err set_world(Tutti__Experiment *message, const char *name, struct tt_message *why) {
+    char upper[32];
+    size_t length = 0;
+    for (; name[length] && length + 1 < sizeof(upper); length++)
+        upper[length] = (char)toupper((unsigned char)name[length]);
+    upper[length] = '\0';
+    const ProtobufCEnumValue *value =
+        protobuf_c_enum_descriptor_get_value_by_name(&tutti__experiment_world__descriptor, upper);
+    if (!value)
+        return bad_value("world", name, "simulated, emulated or real", why);
+    message->world = (Tutti__ExperimentWorld)value->value;
+    return TT_OK;
+}
+
+/* What one of those to be compared changes. */
+static enum tt_err set_contender(struct tt_experiment *self, const char *name,
+                                 struct tt_message *why) {
+    const Tutti__Experiment *message = self->message;
+    const Tutti__ExperimentContender *contender = NULL;
+    for (size_t i = 0; i < message->n_contender && !contender; i++)
+        if (strcmp(message->contender[i]->name, name) == 0)
+            contender = message->contender[i];
+    if (!contender)
+        return tt_fail(TT_ERR_INVALID, why, "no contender is called '%s'", name);
+    enum tt_err err = TT_OK;
+    for (size_t i = 0; i < contender->n_set && !err; i++) {
+        char *text = strdup(contender->set[i]), *equals = text ? strchr(text, '=') : NULL;
+        if (equals)
+            *equals = '\0';
+        err = !text ? tt_fail(TT_ERR_NO_MEMORY, why, "out of memory")
+              : !equals || strcmp(text, "contender") == 0
+                  ? tt_fail(TT_ERR_INVALID, why, "contender %s: set is '%s'; it must be NAME=VALUE",
+                            name, contender->set[i])
+                  : tt_experiment_set(self, text, equals + 1, why);
+        free(text);
+    }
+    return err;
+}
+
+enum tt_err tt_experiment_set(struct tt_experiment *self, const char *parameter, const char *value,
+                              struct tt_message *why) {
+    Tutti__Experiment *message = self->message;
+    if (strcmp(parameter, "contender") == 0)
+        return set_contender(self, value, why);
+    if (strcmp(parameter, "policy") == 0)
+        return set_policy(message, value, why);
+    if (strncmp(parameter, "option.", 7) == 0 && parameter[7])
+        return set_option(message, parameter + 7, value, why);
+    if (strcmp(parameter, "world") == 0)
+        return set_world(message, value, why);
+    if (strcmp(parameter, "repository") == 0)
+        return replace_string(&message->repository, value)
+                   ? TT_OK
+                   : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    if (strcmp(parameter, "step_file") == 0 || strcmp(parameter, "lengths_input") == 0)
+        return set_text_of_models(message, parameter, value, why);
+    double number;
+    bool is_number = parse_number(value, &number);
+    if (number_field(message, parameter)) {
+        if (!is_number || number < 0)
+            return bad_value(parameter, value, "a number >= 0", why);
+        apply_number(message, parameter, number);
+        return TT_OK;
+    }
+    if (strcmp(parameter, "slo_ms") == 0 || strcmp(parameter, "alpha_ms") == 0 ||
+        strcmp(parameter, "beta_ms") == 0) {
+        if (!is_number || number < 0 || (parameter[0] == 's' && number == 0))
+            return bad_value(parameter, value,
+                             parameter[0] == 's' ? "a number > 0" : "a number >= 0", why);
+        return set_of_models(message, parameter, number, why);
+    }
+    char *end;
+    long long whole = strtoll(value, &end, 10);
+    bool is_whole = end != value && *end == '\0' && whole >= 0;
+    bool wide = strcmp(parameter, "seed") == 0 || strcmp(parameter, "requests") == 0;
+    if (!is_whole || (!wide && (whole < 1 || whole > 100000))) {
+        if (apply_whole(&(Tutti__Experiment)TUTTI__EXPERIMENT__INIT, parameter, 1))
+            return bad_value(parameter, value, wide ? "an integer >= 0" : "an integer 1 .. 100000",
+                             why);
+    } else if (apply_whole(message, parameter, whole)) {
+        return TT_OK;
+    }
+    return tt_fail(
+        TT_ERR_INVALID, why,
+        "no parameter is called '%s'; there are: rate, interval_us, shape, zipf, slo_ms, "
+        "slo_scale, alpha_ms, beta_ms, max_batch, devices, copies, control_us, "
+        "data_us_per_row, jitter, abort_ms, duration_s, warm_up_s, requests, seed, executors, "
+        "pool_slots, step_file, lengths_input, world, repository, policy, option.KEY, contender",
+        parameter);
+}
+
+enum tt_err tt_experiment_set_arrivals(struct tt_experiment *self, const char *path,
+                                       struct tt_message *why) {
+    char *copy = strdup(path);
+    if (!copy)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    free(self->arrivals);
+    self->arrivals = copy;
+    return TT_OK;
+}

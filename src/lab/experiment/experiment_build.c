@@ -1,0 +1,364 @@
+#include "lab/experiment/experiment_build.h"
+
+#include "base/instant.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_DEVICES = 1000000, STANDARD_DURATION_S = 30 };
+
+/* ---- devices ---- */
+
+static bool copy_engine(const Tutti__CopyEngine *given, struct tt_copy_engine *out) {
+    if (!given)
+        return true;
+    if (!(given->gb_per_s >= 0 && given->gb_per_s <= 1e6))
+        return false;
+    out->bytes_per_s = (int64_t)(given->gb_per_s * 1e9 + 0.5);
+    return tt_experiment_ns(given->fixed_us, TT_US, &out->fixed_ns);
+}
+
+static enum tt_err check_device(const struct tt_experiment *self,
+                                const Tutti__ExperimentDevice *given, struct tt_sim_device *out,
+                                struct tt_message *why) {
+    bool count_given = tt_textproto_places_find(&self->places, given, "count", NULL);
+    if (given->count < 0 || given->count > MAX_DEVICES || (count_given && given->count == 0))
+        return tt_experiment_wrong(self, given, "count", why,
+                                   "count is %d; a device block stands for 1 .. %d devices",
+                                   given->count, MAX_DEVICES);
+    if (given->executors < 0 || given->executors > 1024)
+        return tt_experiment_wrong(self, given, "executors", why,
+                                   "executors is %d; it must be 1 .. 1024", given->executors);
+    out->executors = given->executors > 0 ? given->executors : 1;
+    if (given->pool_slots < 0 || given->pool_slots > 1 << 24)
+        return tt_experiment_wrong(self, given, "pool_slots", why,
+                                   "pool_slots is %d; it must be 1 .. 16777216", given->pool_slots);
+    out->pool_slots = given->pool_slots;
+    if (!tt_experiment_ns(given->busy_until_ms, TT_MS, &out->busy_until_at))
+        return tt_experiment_wrong(self, given, "busy_until_ms", why,
+                                   "busy_until_ms is %g; it must be >= 0", given->busy_until_ms);
+    if (!copy_engine(given->copy_in, &out->copy_in) ||
+        !copy_engine(given->copy_out, &out->copy_out))
+        return tt_experiment_wrong(self, given, NULL, why,
+                                   "copy engines: fixed_us and gb_per_s must be >= 0");
+    return TT_OK;
+}
+
+static enum tt_err build_devices(const struct tt_experiment *self, struct tt_scenario *scenario,
+                                 struct tt_message *why) {
+    const Tutti__Experiment *message = self->message;
+    if (message->n_device == 0)
+        return tt_experiment_wrong(self, NULL, NULL, why, "no device; add device { count: 1 }");
+    int64_t count = 0;
+    for (size_t i = 0; i < message->n_device; i++)
+        count += message->device[i]->count > 0 ? message->device[i]->count : 1;
+    scenario->devices =
+        calloc(count <= MAX_DEVICES ? (size_t)count : 1, sizeof(*scenario->devices));
+    if (!scenario->devices)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", self->path);
+    for (size_t i = 0; i < message->n_device; i++) {
+        const Tutti__ExperimentDevice *given = message->device[i];
+        struct tt_sim_device device = {0};
+        enum tt_err err = check_device(self, given, &device, why);
+        if (!err && count > MAX_DEVICES)
+            err =
+                tt_experiment_wrong(self, given, "count", why, "more than %d devices", MAX_DEVICES);
+        if (err)
+            return err;
+        for (int32_t k = 0; k < (given->count > 0 ? given->count : 1); k++)
+            scenario->devices[scenario->device_count++] = device;
+    }
+    return TT_OK;
+}
+
+/* ---- load ---- */
+
+/* Requests per second as millionths; false: not 0, nor 0.001 .. 10^9. */
+static bool rate_of(double rate, int64_t *out_rate) {
+    if (!(rate >= 0 && rate <= 1e9))
+        return false;
+    *out_rate = (int64_t)(rate * (double)TT_RATE_ONE + 0.5);
+    return *out_rate == 0 || *out_rate >= TT_RATE_SMALLEST;
+}
+
+static enum tt_err wrong_rate(const struct tt_experiment *self, const void *message,
+                              const char *field, double rate, struct tt_message *why) {
+    return tt_experiment_wrong(self, message, field, why,
+                               "%s is %g requests per second; it must be 0, or 0.001 .. 10^9",
+                               field, rate);
+}
+
+static enum tt_err build_segments(const struct tt_experiment *self, struct tt_scenario *scenario,
+                                  const Tutti__ExperimentLoad *load, struct tt_message *why) {
+    scenario->segments = calloc(load->n_segment, sizeof(*scenario->segments));
+    if (!scenario->segments)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", self->path);
+    scenario->segment_count = (int32_t)load->n_segment;
+    for (size_t i = 0; i < load->n_segment; i++) {
+        const Tutti__RateSegment *given = load->segment[i];
+        if (!rate_of(given->rate, &scenario->segments[i].rate))
+            return wrong_rate(self, given, "rate", given->rate, why);
+        if (!(given->duration_s > 0) ||
+            !tt_experiment_ns(given->duration_s, TT_S, &scenario->segments[i].duration_ns))
+            return tt_experiment_wrong(self, given, "duration_s", why,
+                                       "duration_s is %g; a segment lasts more than 0 s",
+                                       given->duration_s);
+    }
+    return TT_OK;
+}
+
+static enum tt_err build_steps(const struct tt_experiment *self, struct tt_scenario *scenario,
+                               const Tutti__RateSteps *steps, struct tt_message *why) {
+    if (steps->every < 1)
+        return tt_experiment_wrong(self, steps, "every", why,
+                                   "every is %lld requests; it must be >= 1",
+                                   (long long)steps->every);
+    if (scenario->rate == 0)
+        return tt_experiment_wrong(self, steps, NULL, why,
+                                   "steps need a rate > 0 to start from (load { rate: ... })");
+    if (!rate_of(steps->increment, &scenario->step_rate))
+        return wrong_rate(self, steps, "increment", steps->increment, why);
+    if (!rate_of(steps->maximum, &scenario->step_maximum) ||
+        scenario->step_maximum < scenario->rate)
+        return tt_experiment_wrong(self, steps, "maximum", why,
+                                   "maximum is %g; it must be at least the rate to start from",
+                                   steps->maximum);
+    scenario->step_every = steps->every;
+    return TT_OK;
+}
+
+static enum tt_err build_popularity(const struct tt_experiment *self, struct tt_scenario *scenario,
+                                    const Tutti__Popularity *popularity, struct tt_message *why) {
+    bool given = popularity && popularity->given;
+    double zipf = popularity ? popularity->zipf : 0;
+    if (!(zipf >= 0 && zipf <= 10) || (given && zipf > 0))
+        return tt_experiment_wrong(self, popularity, "zipf", why,
+                                   "zipf is %g; it must be 0 .. 10, and not beside given: true",
+                                   zipf);
+    int32_t count = scenario->model_count;
+    int64_t *weights = calloc((size_t)count, sizeof(*weights));
+    if (!weights)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", self->path);
+    int64_t sum = 0;
+    tt_arrivals_zipf((int64_t)(zipf * 1e6 + 0.5), count, weights);
+    for (int32_t m = 0; m < count; m++) {
+        if (!given)
+            scenario->models[m].weight = weights[m];
+        sum += scenario->models[m].weight;
+    }
+    free(weights);
+    if (sum == 0)
+        return tt_experiment_wrong(self, popularity, "given", why,
+                                   "popularity is given, but no model has a weight > 0");
+    return TT_OK;
+}
+
+static enum tt_err build_process(const struct tt_experiment *self, struct tt_scenario *scenario,
+                                 const Tutti__ExperimentLoad *load, struct tt_message *why) {
+    switch (load->process) {
+    case TUTTI__ARRIVAL_PROCESS__POISSON: scenario->process = TT_PROCESS_POISSON; break;
+    case TUTTI__ARRIVAL_PROCESS__GAMMA: scenario->process = TT_PROCESS_GAMMA; break;
+    case TUTTI__ARRIVAL_PROCESS__UNIFORM: scenario->process = TT_PROCESS_UNIFORM; break;
+    default:
+        return tt_experiment_wrong(self, load, "process", why,
+                                   "the process must be POISSON, GAMMA or UNIFORM");
+    }
+    if (scenario->process != TT_PROCESS_GAMMA) {
+        if (load->shape != 0)
+            return tt_experiment_wrong(self, load, "shape", why,
+                                       "shape is for process: GAMMA only");
+        return TT_OK;
+    }
+    if (!(load->shape >= 0.01 && load->shape <= 1000))
+        return tt_experiment_wrong(self, load, "shape", why,
+                                   "shape is %g; GAMMA needs one of 0.01 .. 1000", load->shape);
+    scenario->shape_ppm = (int64_t)(load->shape * 1e6 + 0.5);
+    return TT_OK;
+}
+
+static enum tt_err build_load(const struct tt_experiment *self, struct tt_scenario *scenario,
+                              struct tt_message *why) {
+    const Tutti__ExperimentLoad *load = self->message->load;
+    const char *file = load ? load->file : "";
+    if (self->arrivals || *file) {
+        scenario->arrivals_path =
+            self->arrivals ? strdup(self->arrivals) : tt_experiment_path(self, file);
+        scenario->duration_ns = TT_NEVER;
+        if (!scenario->arrivals_path)
+            return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", self->path);
+        if (load && *file && (load->rate != 0 || load->n_segment > 0))
+            return tt_experiment_wrong(self, load, "file", why,
+                                       "a file of arrivals takes the place of rate and segments");
+        return TT_OK;
+    }
+    if (!load)
+        return tt_experiment_wrong(self, NULL, NULL, why, "no load; add load { rate: 100 }");
+    int32_t ways = (load->rate != 0) + (load->interval_us != 0) + (load->n_segment > 0);
+    if (ways != 1)
+        return tt_experiment_wrong(
+            self, load, NULL, why,
+            "the load needs exactly one of rate, interval_us, segment, file");
+    if (!rate_of(load->rate, &scenario->rate))
+        return wrong_rate(self, load, "rate", load->rate, why);
+    if (load->interval_us != 0 &&
+        (!tt_experiment_ns(load->interval_us, TT_US, &scenario->interval_ns) ||
+         scenario->interval_ns < 1))
+        return tt_experiment_wrong(self, load, "interval_us", why,
+                                   "interval_us is %g; it must be at least 0.001",
+                                   load->interval_us);
+    enum tt_err err = build_process(self, scenario, load, why);
+    if (!err && load->n_segment > 0)
+        err = build_segments(self, scenario, load, why);
+    if (!err && load->steps)
+        err = build_steps(self, scenario, load->steps, why);
+    return err ? err : build_popularity(self, scenario, load->popularity, why);
+}
+
+/* ---- the rest ---- */
+
+static enum tt_err build_policy(const struct tt_experiment *self, struct tt_scenario *scenario,
+                                struct tt_message *why) {
+    const Tutti__ExperimentPolicy *given = self->message->policy;
+    const char *name = given && given->name[0] ? given->name : "deferred";
+    if (!tt_policy_find(name)) {
+        char names[512] = "";
+        size_t used = 0;
+        for (int32_t i = 0; i < tt_policy_count() && used < sizeof(names); i++)
+            used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", i ? ", " : "",
+                                     tt_policy_at(i)->name);
+        return tt_experiment_wrong(self, given, "name", why,
+                                   "no policy is called '%s'; there are: %s", name, names);
+    }
+    scenario->policy = strdup(name);
+    if (!scenario->policy)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", self->path);
+    size_t count = given ? given->n_option : 0;
+    if (count > TT_MAX_OPTIONS)
+        return tt_experiment_wrong(self, given, "option", why, "%zu options; at most %d", count,
+                                   TT_MAX_OPTIONS);
+    scenario->option_texts = calloc(2 * count + 1, sizeof(*scenario->option_texts));
+    if (!scenario->option_texts)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", self->path);
+    for (size_t i = 0; i < count; i++) {
+        char *key = strdup(given->option[i]->key), *value = strdup(given->option[i]->value);
+        scenario->option_texts[2 * i] = key;
+        scenario->option_texts[2 * i + 1] = value;
+        scenario->option_count++;
+        if (!key || !value)
+            return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", self->path);
+    }
+    const struct tt_policy_kind *kind = tt_policy_find(name);
+    if (scenario->depth == 0)
+        scenario->depth = tt_policy_standard_depth(kind);
+    int64_t values[TT_MAX_OPTIONS];
+    struct tt_option options[TT_MAX_OPTIONS];
+    for (size_t i = 0; i < count; i++)
+        options[i] = (struct tt_option){.key = scenario->option_texts[2 * i],
+                                        .value = scenario->option_texts[2 * i + 1]};
+    struct tt_message inner = {0};
+    if (tt_options_parse(kind->options, kind->option_count, options, (int32_t)count, values,
+                         &inner) != TT_OK)
+        return tt_experiment_wrong(self, given, "option", why, "policy %s: %s", name, inner.text);
+    return TT_OK;
+}
+
+static enum tt_err build_times(const struct tt_experiment *self, struct tt_scenario *scenario,
+                               struct tt_message *why) {
+    const Tutti__Experiment *message = self->message;
+    double duration_s = message->duration_s != 0 ? message->duration_s : STANDARD_DURATION_S;
+    if (!tt_experiment_ns(duration_s, TT_S, &scenario->duration_ns) || scenario->duration_ns < 1)
+        return tt_experiment_wrong(self, message, "duration_s", why,
+                                   "duration_s is %g; it must be > 0 and at most 10^6", duration_s);
+    if (!tt_experiment_ns(message->warm_up_s, TT_S, &scenario->warm_up_ns) ||
+        scenario->warm_up_ns >= scenario->duration_ns)
+        return tt_experiment_wrong(self, message, "warm_up_s", why,
+                                   "warm_up_s is %g; it must be >= 0 and below duration_s (%g)",
+                                   message->warm_up_s, duration_s);
+    if (message->requests < 0)
+        return tt_experiment_wrong(self, message, "requests", why,
+                                   "requests is %lld; it must be >= 0",
+                                   (long long)message->requests);
+    scenario->request_limit = message->requests;
+    if (!tt_experiment_ns(message->abort_ms, TT_MS, &scenario->abort_ns))
+        return tt_experiment_wrong(self, message, "abort_ms", why,
+                                   "abort_ms is %g; it must be >= 0", message->abort_ms);
+    if (!(message->jitter >= 0 && message->jitter < 1))
+        return tt_experiment_wrong(self, message, "jitter", why,
+                                   "jitter is %g; it must be 0 .. 0.999", message->jitter);
+    scenario->jitter_permille = (int32_t)(message->jitter * 1000 + 0.5);
+    const Tutti__ExperimentNetwork *network = message->network;
+    if (network && (!tt_experiment_ns(network->control_us, TT_US, &scenario->d_ctrl_ns) ||
+                    !tt_experiment_ns(network->data_us_per_row, TT_US, &scenario->d_data_ns)))
+        return tt_experiment_wrong(self, network, NULL, why, "network delays must be >= 0");
+    if (message->depth < 0 || message->depth > 1024)
+        return tt_experiment_wrong(self, message, "depth", why, "depth is %d; it must be 1 .. 1024",
+                                   message->depth);
+    scenario->depth = message->depth; /* 0: as the policy needs it */
+    scenario->seed = (uint64_t)message->seed;
+    return TT_OK;
+}
+
+/* E1: the pool of inputs is there for one device and for policies that wait for `ready`. */
+static enum tt_err check_pool(const struct tt_experiment *self, const struct tt_scenario *scenario,
+                              struct tt_message *why) {
+    const Tutti__ExperimentDevice *given = self->message->device[0];
+    for (size_t i = 0; i < self->message->n_device; i++)
+        if (self->message->device[i]->pool_slots > 0)
+            given = self->message->device[i];
+    if (given->pool_slots == 0)
+        return TT_OK;
+    if (scenario->device_count > 1)
+        return tt_experiment_wrong(self, given, "pool_slots", why,
+                                   "a pool of inputs needs a single device; there are %d",
+                                   scenario->device_count);
+    if (!tt_policy_find(scenario->policy)->ops->ready)
+        return tt_experiment_wrong(self, given, "pool_slots", why,
+                                   "policy %s does not wait for inputs; elastic does, or leave "
+                                   "pool_slots out",
+                                   scenario->policy);
+    for (int32_t m = 0; m < scenario->model_count; m++)
+        if (scenario->models[m].rows > given->pool_slots)
+            return tt_experiment_wrong(self, given, "pool_slots", why,
+                                       "pool_slots is %d, but a request of model %s has %d rows",
+                                       given->pool_slots, scenario->models[m].name,
+                                       scenario->models[m].rows);
+    return TT_OK;
+}
+
+static enum tt_world world_of(const Tutti__Experiment *message) {
+    switch (message->world) {
+    case TUTTI__EXPERIMENT_WORLD__EMULATED: return TT_WORLD_EMULATED;
+    case TUTTI__EXPERIMENT_WORLD__REAL: return TT_WORLD_REAL;
+    default: return TT_WORLD_SIMULATED;
+    }
+}
+
+enum tt_err tt_experiment_build(const struct tt_experiment *self, struct tt_scenario *out_scenario,
+                                struct tt_message *why) {
+    struct tt_scenario scenario = {.world = world_of(self->message)};
+    if (self->message->repository[0]) {
+        scenario.repository = tt_experiment_path(self, self->message->repository);
+        if (!scenario.repository)
+            return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", self->path);
+    }
+    enum tt_err err = build_times(self, &scenario, why);
+    if (!err)
+        err = build_devices(self, &scenario, why);
+    if (!err)
+        err = tt_experiment_build_models(self, &scenario, why);
+    if (!err)
+        err = build_load(self, &scenario, why);
+    if (!err)
+        err = build_policy(self, &scenario, why);
+    if (!err)
+        err = check_pool(self, &scenario, why);
+    if (!err)
+        err = tt_experiment_check_world(self, &scenario, why);
+    if (err) {
+        tt_scenario_fini(&scenario);
+        return err;
+    }
+    *out_scenario = scenario;
+    return TT_OK;
+}

@@ -1,0 +1,115 @@
+#include "lab/experiment/goodput.h"
+
+#include "base/instant.h"
+#include "lab/experiment/bound.h"
+
+enum { MAX_RUNS = 200 };
+#define HIGHEST_RATE (INT64_C(1000000000) * TT_RATE_ONE)
+
+struct search {
+    struct tt_scenario scenario; /* a shallow copy whose rate is ours */
+    const struct tt_goodput_options *options;
+    const volatile sig_atomic_t *stop;
+    struct tt_scenario_outputs outputs;
+    bool close; /* the first rate is near: small steps */
+    struct tt_goodput best;
+};
+
+static double worst_of(const struct tt_measure *measure, int64_t *out_fewest) {
+    double worst = 0;
+    int64_t fewest = TT_NEVER;
+    for (int32_t m = 0; m < measure->model_count; m++) {
+        const struct tt_measure_model *model = &measure->models[m];
+        double rate = tt_measure_bad_rate(model);
+        worst = rate > worst ? rate : worst;
+        if (model->arrived > 0)
+            fewest = tt_instant_min(fewest, model->arrived);
+    }
+    *out_fewest = fewest == TT_NEVER ? 0 : fewest;
+    return worst;
+}
+
+static enum tt_err try_rate(struct search *s, int64_t rate, bool *out_good,
+                            struct tt_message *why) {
+    s->scenario.rate = rate;
+    struct tt_scenario_result result;
+    enum tt_err err = tt_scenario_run(&s->scenario, false, &s->outputs, s->stop, &result, why);
+    if (err)
+        return err;
+    s->best.runs++;
+    s->best.interrupted = result.interrupted;
+    int64_t fewest;
+    double worst = worst_of(&result.measure, &fewest);
+    *out_good = !result.interrupted && !result.cut && fewest > 0 && worst <= s->options->bad_rate;
+    if (*out_good) {
+        struct tt_measure_model total;
+        tt_measure_total(&result.measure, &total);
+        s->best.rate = rate;
+        s->best.worst_bad_rate = worst;
+        s->best.total_bad_rate = tt_measure_bad_rate(&total);
+        s->best.requests = total.arrived;
+        s->best.requests_per_model = fewest;
+        s->best.median_batch = (double)tt_histogram_quantile(&total.batch_rows, 1, 2);
+        tt_measure_model_fini(&total);
+    } else if (!result.interrupted) {
+        s->best.bad_rate_rate = rate;
+    }
+    tt_measure_fini(&result.measure);
+    return TT_OK;
+}
+
+/* One rate on either side of the limit. */
+static enum tt_err bracket(struct search *s, int64_t rate, struct tt_message *why) {
+    bool good, first = true, was_good = false;
+    while (s->best.runs < MAX_RUNS && rate >= TT_RATE_SMALLEST && rate <= HIGHEST_RATE) {
+        enum tt_err err = try_rate(s, rate, &good, why);
+        if (err || s->best.interrupted)
+            return err;
+        if (!first && good != was_good)
+            return TT_OK;
+        first = false;
+        was_good = good;
+        if (s->close)
+            rate = good ? rate / 17 * 20 : rate / 20 * 17;
+        else
+            rate = good ? rate * 2 : rate / 2;
+    }
+    return TT_OK;
+}
+
+static int64_t first_rate(struct search *s) {
+    double bound = s->options->from_bound ? tt_bound_of(&s->scenario).staggered_per_s : 0;
+    s->close = bound > 0;
+    if (s->close)
+        return (int64_t)(bound * TT_RATE_ONE);
+    if (s->scenario.interval_ns > 0)
+        return (int64_t)(INT64_C(1000000000000000) / s->scenario.interval_ns);
+    return s->scenario.rate > 0 ? s->scenario.rate : 100 * TT_RATE_ONE;
+}
+
+enum tt_err tt_goodput_search(const struct tt_scenario *scenario,
+                              const struct tt_goodput_options *options,
+                              const volatile sig_atomic_t *stop, struct tt_goodput *out_goodput,
+                              struct tt_message *why) {
+    struct search s = {.scenario = *scenario, .options = options, .stop = stop};
+    if (scenario->arrivals_path || scenario->segment_count > 0 || scenario->step_every > 0)
+        return tt_fail(TT_ERR_INVALID, why,
+                       "a search for the goodput needs a load with one rate, not a file, segments "
+                       "or steps");
+    int64_t rate = first_rate(&s);
+    s.scenario.interval_ns = 0;
+    s.outputs.bad_limit = (int64_t)((double)scenario->request_limit * options->bad_rate);
+    enum tt_err err = bracket(&s, rate, why);
+    while (!err && !s.best.interrupted && s.best.runs < MAX_RUNS && s.best.rate > 0 &&
+           s.best.bad_rate_rate > 0) {
+        int64_t gap = s.best.bad_rate_rate - s.best.rate;
+        if ((double)gap <= options->precision * (double)s.best.bad_rate_rate || gap < 2)
+            break;
+        bool good;
+        err = try_rate(&s, s.best.rate + gap / 2, &good, why);
+    }
+    if (err)
+        return err;
+    *out_goodput = s.best;
+    return TT_OK;
+}

@@ -1,0 +1,148 @@
+#include "lab/experiment/measure.h"
+
+#include "base/instant.h"
+
+#include <stdlib.h>
+
+static void model_init(struct tt_measure_model *self) {
+    *self = (struct tt_measure_model){0};
+    tt_histogram_init(&self->latency_ns);
+    tt_histogram_init(&self->queueing_ns);
+    tt_histogram_init(&self->batch_rows);
+}
+
+void tt_measure_model_fini(struct tt_measure_model *self) {
+    tt_histogram_fini(&self->latency_ns);
+    tt_histogram_fini(&self->queueing_ns);
+    tt_histogram_fini(&self->batch_rows);
+}
+
+enum tt_err tt_measure_init(struct tt_measure *self, int32_t model_count,
+                            const struct tt_sim_device *devices, int32_t device_count) {
+    int32_t executors = 0;
+    for (int32_t d = 0; d < device_count; d++)
+        executors += devices[d].executors;
+    *self = (struct tt_measure){.end_ns = TT_NEVER,
+                                .model_count = model_count,
+                                .executor_count = executors,
+                                .device_count = device_count};
+    self->models = calloc((size_t)model_count, sizeof(*self->models));
+    self->executors = calloc((size_t)executors, sizeof(*self->executors));
+    if (!self->models || !self->executors) {
+        free(self->models);
+        free(self->executors);
+        *self = (struct tt_measure){0};
+        return TT_ERR_NO_MEMORY;
+    }
+    for (int32_t m = 0; m < model_count; m++)
+        model_init(&self->models[m]);
+    for (int32_t d = 0, e = 0; d < device_count; d++)
+        for (int32_t k = 0; k < devices[d].executors; k++)
+            self->executors[e++] = (struct tt_measure_executor){.device = d, .started_at = -1};
+    return TT_OK;
+}
+
+void tt_measure_fini(struct tt_measure *self) {
+    for (int32_t m = 0; m < self->model_count; m++)
+        tt_measure_model_fini(&self->models[m]);
+    free(self->models);
+    free(self->executors);
+    *self = (struct tt_measure){0};
+}
+
+void tt_measure_ended(struct tt_measure *self, const struct tt_sim_ending *ending) {
+    if (ending->ended_at > self->last_at)
+        self->last_at = ending->ended_at;
+    if (ending->arrived_at < self->warm_up_ns)
+        return;
+    struct tt_measure_model *model = &self->models[ending->model];
+    model->arrived++;
+    switch (ending->ending) {
+    case TT_ENDING_DONE:
+        if (ending->ended_at <= ending->deadline_at)
+            model->ok++;
+        else
+            model->late++;
+        tt_histogram_add(&model->latency_ns, ending->ended_at - ending->arrived_at);
+        tt_histogram_add(&model->queueing_ns, ending->started_at - ending->arrived_at);
+        model->cut_short += ending->cut_short;
+        break;
+    case TT_ENDING_DROPPED: model->dropped[ending->reason]++; break;
+    case TT_ENDING_FAILED: model->failed++; break;
+    case TT_ENDING_CANCELLED: model->cancelled++; break;
+    }
+}
+
+void tt_measure_step_started(struct tt_measure *self, int64_t now, const struct tt_task *task) {
+    self->executors[task->executor].started_at = now;
+    if (now >= self->warm_up_ns && now < self->end_ns)
+        tt_histogram_add(&self->models[task->model].batch_rows, task->rows);
+}
+
+void tt_measure_step_ended(struct tt_measure *self, int64_t now, const struct tt_task *task,
+                           int32_t step) {
+    struct tt_measure_executor *executor = &self->executors[task->executor];
+    tt_assert(executor->started_at >= 0);
+    int64_t from = tt_instant_max(executor->started_at, self->warm_up_ns);
+    int64_t to = tt_instant_min(now, self->end_ns);
+    if (to > from)
+        executor->busy_ns += to - from;
+    executor->started_at = -1;
+    if (now > self->last_at)
+        self->last_at = now;
+    if (step < 0 && now >= self->warm_up_ns)
+        self->models[task->model].aborted++;
+}
+
+int64_t tt_measure_bad(const struct tt_measure_model *model) {
+    int64_t bad = model->late + model->failed;
+    for (int32_t i = 0; i < TT_MEASURE_REASONS; i++)
+        bad += model->dropped[i];
+    return bad;
+}
+
+double tt_measure_bad_rate(const struct tt_measure_model *model) {
+    int64_t counted = model->arrived - model->cancelled;
+    return counted > 0 ? (double)tt_measure_bad(model) / (double)counted : 0;
+}
+
+void tt_measure_total(const struct tt_measure *self, struct tt_measure_model *out) {
+    model_init(out);
+    for (int32_t m = 0; m < self->model_count; m++) {
+        const struct tt_measure_model *model = &self->models[m];
+        out->arrived += model->arrived;
+        out->ok += model->ok;
+        out->late += model->late;
+        out->failed += model->failed;
+        out->cancelled += model->cancelled;
+        out->aborted += model->aborted;
+        out->cut_short += model->cut_short;
+        for (int32_t i = 0; i < TT_MEASURE_REASONS; i++)
+            out->dropped[i] += model->dropped[i];
+        tt_histogram_merge(&out->latency_ns, &model->latency_ns);
+        tt_histogram_merge(&out->queueing_ns, &model->queueing_ns);
+        tt_histogram_merge(&out->batch_rows, &model->batch_rows);
+    }
+}
+
+int64_t tt_measure_window_ns(const struct tt_measure *self) {
+    int64_t end_at = self->end_ns == TT_NEVER ? self->last_at : self->end_ns;
+    return tt_instant_max(end_at - self->warm_up_ns, 1);
+}
+
+double tt_measure_utilisation(const struct tt_measure *self) {
+    double busy = 0;
+    for (int32_t e = 0; e < self->executor_count; e++)
+        busy += (double)self->executors[e].busy_ns;
+    return busy / ((double)tt_measure_window_ns(self) * self->executor_count);
+}
+
+int32_t tt_measure_devices_used(const struct tt_measure *self) {
+    int32_t used = 0, last = -1; /* executors of a device stand together */
+    for (int32_t e = 0; e < self->executor_count; e++)
+        if (self->executors[e].busy_ns > 0 && self->executors[e].device != last) {
+            used++;
+            last = self->executors[e].device;
+        }
+    return used;
+}

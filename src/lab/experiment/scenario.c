@@ -1,0 +1,275 @@
+#include "lab/experiment/scenario.h"
+
+#include "base/instant.h"
+#include "lab/experiment/trace_csv.h"
+#include "lab/load/arrival_source.h"
+#include "lab/run/live_run.h"
+
+#include <stdlib.h>
+
+enum {
+    INSTANTS_PER_LOOK = 65536, /* how often `stop` is looked at */
+    INSTANTS_PER_COUNT = 1024  /* and the bad requests, where they are limited */
+};
+
+const char *tt_world_name(enum tt_world world) {
+    static const char *const names[] = {"simulated", "emulated", "real", "recorded"};
+    return names[world];
+}
+
+void tt_scenario_fini(struct tt_scenario *self) {
+    for (int32_t m = 0; self->models && m < self->model_count; m++) {
+        struct tt_scenario_model *model = &self->models[m];
+        bool shared = model->step_model.step_count == 1 && model->profiles &&
+                      model->step_model.whole == model->profiles[0];
+        if (!shared && model->profiles)
+            tt_profile_free((struct tt_profile *)model->step_model.whole);
+        for (int32_t s = 0; model->profiles && s < model->step_model.step_count; s++)
+            tt_profile_free(model->profiles[s]);
+        for (int32_t s = 0; model->steps && s < model->step_model.step_count; s++)
+            free((char *)model->steps[s].name);
+        free(model->profiles);
+        free(model->steps);
+        free(model->quantiles);
+        free(model->preferred);
+        free(model->lengths);
+        free(model->name);
+        free(model->source);
+    }
+    free(self->models);
+    free(self->repository);
+    free(self->devices);
+    free(self->segments);
+    free(self->arrivals_path);
+    free(self->policy);
+    for (int32_t i = 0; self->option_texts && i < 2 * self->option_count; i++)
+        free(self->option_texts[i]);
+    free(self->option_texts);
+    *self = (struct tt_scenario){0};
+}
+
+/* One run and everyone who listens to it. */
+struct run {
+    const struct tt_scenario *scenario;
+    struct tt_measure measure;
+    struct tt_tasks_csv tasks;
+    struct tt_outcomes_csv outcomes;
+    const struct tt_sim_observer *also;
+    struct tt_trace *trace;
+    struct tt_trace_tap *tap; /* NULL: no trace */
+    int64_t bad_limit;
+    struct tt_arrival_source source;
+    const char **names;
+    struct tt_sim_model *models;
+};
+
+static void on_ended(void *context, const struct tt_sim_ending *ending) {
+    struct run *run = context;
+    tt_measure_ended(&run->measure, ending);
+    if (run->outcomes.file)
+        tt_outcomes_csv_ended(&run->outcomes, ending);
+    if (run->also && run->also->ended)
+        run->also->ended(run->also->context, ending);
+}
+
+static void on_step_started(void *context, int64_t now, const struct tt_task *task, int32_t step,
+                            const int64_t *numbers) {
+    struct run *run = context;
+    tt_measure_step_started(&run->measure, now, task);
+    if (run->tasks.file)
+        tt_tasks_csv_started(&run->tasks, now, task, step, numbers);
+    if (run->also && run->also->step_started)
+        run->also->step_started(run->also->context, now, task, step, numbers);
+}
+
+static void on_step_ended(void *context, int64_t now, const struct tt_task *task, int32_t step) {
+    struct run *run = context;
+    tt_measure_step_ended(&run->measure, now, task, step);
+    if (run->tasks.file)
+        tt_tasks_csv_ended(&run->tasks, now, task, step);
+    if (run->also && run->also->step_ended)
+        run->also->step_ended(run->also->context, now, task, step);
+}
+
+static enum tt_err create_policy(void *context, struct tt_mechanism *mechanism,
+                                 struct tt_message *why) {
+    struct run *run = context;
+    const struct tt_scenario *scenario = run->scenario;
+    struct tt_option options[TT_MAX_OPTIONS];
+    tt_assert(scenario->option_count <= TT_MAX_OPTIONS);
+    for (int32_t i = 0; i < scenario->option_count; i++)
+        options[i] = (struct tt_option){.key = scenario->option_texts[2 * i],
+                                        .value = scenario->option_texts[2 * i + 1]};
+    struct tt_policy_setup setup = {.domain = mechanism,
+                                    .d_ctrl_ns = scenario->d_ctrl_ns,
+                                    .d_data_ns = scenario->d_data_ns,
+                                    .options = options,
+                                    .option_count = scenario->option_count};
+    enum tt_err err = tt_policy_create(mechanism, scenario->policy, &setup, why);
+    for (int32_t m = 0; !err && !mechanism->ops->released && m < scenario->model_count; m++)
+        if (scenario->models[m].tree != TT_TREE_NONE)
+            err = tt_fail(TT_ERR_INVALID, why,
+                          "the requests of model '%s' are trees: only policies that work by cells "
+                          "(cellular, merged) run them, %s does not",
+                          scenario->models[m].name, scenario->policy);
+    if (!err && run->trace)
+        err = tt_trace_add(run->trace, mechanism, scenario->policy, &run->tap, why);
+    return err;
+}
+
+static enum tt_err open_run(struct run *run, const struct tt_scenario_outputs *outputs,
+                            struct tt_message *why) {
+    const struct tt_scenario *s = run->scenario;
+    run->names = calloc((size_t)s->model_count, sizeof(*run->names));
+    run->models = calloc((size_t)s->model_count, sizeof(*run->models));
+    if (!run->names || !run->models ||
+        tt_measure_init(&run->measure, s->model_count, s->devices, s->device_count) != TT_OK)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    run->measure.warm_up_ns = s->warm_up_ns;
+    bool until_done = s->arrivals || s->arrivals_path || s->request_limit > 0;
+    run->measure.end_ns = until_done ? TT_NEVER : s->duration_ns;
+    for (int32_t m = 0; m < s->model_count; m++) {
+        run->names[m] = s->models[m].name;
+        run->models[m] = (struct tt_sim_model){.step_model = &s->models[m].step_model,
+                                               .input_bytes = s->models[m].input_bytes,
+                                               .output_bytes = s->models[m].output_bytes,
+                                               .tree = s->models[m].tree,
+                                               .cell_rates = s->models[m].cell_rates};
+    }
+    enum tt_err err = tt_arrival_source_open(&run->source, s, why);
+    if (!err && outputs && outputs->tasks_path)
+        err = tt_tasks_csv_open(&run->tasks, outputs->tasks_path, run->names,
+                                run->measure.executor_count, why);
+    if (!err && outputs && outputs->outcomes_path)
+        err = tt_outcomes_csv_open(&run->outcomes, outputs->outcomes_path, run->names, why);
+    return err;
+}
+
+static bool is_too_bad(const struct run *run) {
+    int64_t bad = 0;
+    for (int32_t m = 0; run->bad_limit > 0 && m < run->measure.model_count; m++)
+        bad += tt_measure_bad(&run->measure.models[m]);
+    return bad > run->bad_limit;
+}
+
+/* To the end, or until somebody has seen enough. */
+static void walk(struct run *run, struct tt_simulation *simulation,
+                 const volatile sig_atomic_t *stop, struct tt_scenario_result *result) {
+    int64_t instants = run->bad_limit > 0 ? INSTANTS_PER_COUNT : INSTANTS_PER_LOOK;
+    while (tt_simulation_run(simulation, instants)) {
+        result->interrupted = stop && *stop;
+        result->cut = !result->interrupted && is_too_bad(run);
+        if (result->interrupted || result->cut) {
+            if (run->measure.end_ns > tt_simulation_now(simulation))
+                run->measure.end_ns = TT_NEVER;
+            break;
+        }
+    }
+    result->events = tt_simulation_events(simulation);
+    result->simulated_ns = tt_simulation_now(simulation);
+}
+
+static enum tt_err simulate(struct run *run, bool check, const volatile sig_atomic_t *stop,
+                            struct tt_scenario_result *result, struct tt_message *why) {
+    const struct tt_scenario *s = run->scenario;
+    struct tt_sim_options options = {.models = run->models,
+                                     .model_count = s->model_count,
+                                     .devices = s->devices,
+                                     .device_count = s->device_count,
+                                     .depth = s->depth,
+                                     .d_ctrl_ns = s->d_ctrl_ns,
+                                     .d_data_ns = s->d_data_ns,
+                                     .abort_ns = s->abort_ns,
+                                     .jitter_permille = s->jitter_permille,
+                                     .seed = s->seed,
+                                     .check = check,
+                                     .source = {.context = &run->source,
+                                                .next = tt_arrival_source_next,
+                                                .given = tt_arrival_source_given},
+                                     .observer = {.context = run,
+                                                  .ended = on_ended,
+                                                  .step_started = on_step_started,
+                                                  .step_ended = on_step_ended},
+                                     .create_policy = create_policy,
+                                     .create_context = run};
+    struct tt_simulation *simulation;
+    enum tt_err err = tt_simulation_new(&options, &simulation, why);
+    if (err)
+        return err;
+    walk(run, simulation, stop, result);
+    tt_simulation_free(simulation);
+    return TT_OK;
+}
+
+/* A generator that falls behind measures itself. */
+static bool is_doubtful(const struct tt_measure *measure, const struct tt_live_spread *lag_ns) {
+    struct tt_measure_model total;
+    tt_measure_total(measure, &total);
+    int64_t mean_ns = tt_histogram_mean(&total.latency_ns);
+    int64_t p99_ns = tt_histogram_quantile(&total.latency_ns, 99, 100);
+    tt_measure_model_fini(&total);
+    return lag_ns->mean > mean_ns / 10 || lag_ns->p99 > p99_ns / 2;
+}
+
+static enum tt_err trace_live(void *context, struct tt_mechanism *mechanism,
+                              struct tt_message *why) {
+    struct run *run = context;
+    return run->trace ? tt_trace_add(run->trace, mechanism, run->scenario->policy, &run->tap, why)
+                      : TT_OK;
+}
+
+static enum tt_err play(struct run *run, bool check, const struct tt_scenario_outputs *outputs,
+                        const volatile sig_atomic_t *stop, struct tt_scenario_result *result,
+                        struct tt_message *why) {
+    struct tt_live_run live = {.scenario = run->scenario,
+                               .outputs = outputs,
+                               .check = check,
+                               .stop = stop,
+                               .sink = {.context = run,
+                                        .ended = on_ended,
+                                        .step_started = on_step_started,
+                                        .step_ended = on_step_ended},
+                               .source = {.context = &run->source, .next = tt_arrival_source_next},
+                               .made = trace_live,
+                               .made_context = run};
+    run->tasks.is_unordered = true;
+    enum tt_err err = tt_live_run(&live, result, why);
+    if (err)
+        return err;
+    bool early = result->interrupted || result->cut;
+    if (early && run->measure.end_ns > result->simulated_ns)
+        run->measure.end_ns = TT_NEVER;
+    result->live.doubtful = is_doubtful(&run->measure, &result->live.lag_ns);
+    return TT_OK;
+}
+
+enum tt_err tt_scenario_run(const struct tt_scenario *self, bool check,
+                            const struct tt_scenario_outputs *outputs,
+                            const volatile sig_atomic_t *stop,
+                            struct tt_scenario_result *out_result, struct tt_message *why) {
+    struct run run = {.scenario = self,
+                      .also = outputs ? &outputs->also : NULL,
+                      .trace = outputs ? outputs->trace : NULL,
+                      .bad_limit = outputs ? outputs->bad_limit : 0};
+    struct tt_scenario_result result = {0};
+    enum tt_err err = open_run(&run, outputs, why);
+    if (!err)
+        err = self->world == TT_WORLD_SIMULATED ? simulate(&run, check, stop, &result, why)
+                                                : play(&run, check, outputs, stop, &result, why);
+    tt_trace_leave(run.tap);
+    struct tt_message *close_why = err ? NULL : why;
+    enum tt_err closed = tt_tasks_csv_close(&run.tasks, close_why);
+    enum tt_err closed_too = tt_outcomes_csv_close(&run.outcomes, closed ? NULL : close_why);
+    if (!err)
+        err = closed ? closed : closed_too;
+    tt_arrival_source_close(&run.source);
+    free(run.names);
+    free(run.models);
+    if (err) {
+        tt_measure_fini(&run.measure);
+        return err;
+    }
+    result.measure = run.measure;
+    *out_result = result;
+    return TT_OK;
+}

@@ -1,0 +1,349 @@
+#include "lab/experiment/sweep.h"
+
+#include "base/text.h"
+#include "lab/experiment/bound.h"
+#include "lab/experiment/jobs.h"
+#include "lab/experiment/sweep_state.h"
+#include "lab/report/report.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_POINTS = 1000000, MAX_SEEDS = 1000 };
+#define MAX_FILE_BYTES ((size_t)1 << 32)
+
+/* ---- which points there are ---- */
+
+static int32_t count_points(const Tutti__Experiment *message) {
+    int64_t points = 1;
+    for (size_t i = 0; i < message->n_sweep && points <= MAX_POINTS; i++)
+        points *= (int64_t)message->sweep[i]->n_value;
+    return points <= MAX_POINTS ? (int32_t)points : -1;
+}
+
+/* The value that sweep `at` has at `point`; the last sweep changes fastest. */
+static const char *value_at(const Tutti__Experiment *message, size_t at, int32_t point) {
+    for (size_t i = message->n_sweep; i-- > at + 1;)
+        point /= (int32_t)message->sweep[i]->n_value;
+    return message->sweep[at]->value[point % (int32_t)message->sweep[at]->n_value];
+}
+
+/* Parameters that move together, "a,b" with the value "1,2", are cut at the commas. */
+static bool next_part(const char **at, char *part, size_t size) {
+    if (!*at)
+        return false;
+    const char *comma = strchr(*at, ',');
+    size_t length = comma ? (size_t)(comma - *at) : strlen(*at);
+    while (length > 0 && **at == ' ') {
+        (*at)++;
+        length--;
+    }
+    if (length >= size)
+        length = size - 1;
+    memcpy(part, *at, length);
+    part[length] = '\0';
+    *at = comma ? comma + 1 : NULL;
+    return true;
+}
+
+static enum tt_err set_together(struct tt_experiment *experiment, const char *parameters,
+                                const char *values, struct tt_message *why) {
+    char parameter[128], value[256];
+    const char *p = parameters, *v = values;
+    while (next_part(&p, parameter, sizeof(parameter))) {
+        if (!next_part(&v, value, sizeof(value)))
+            return tt_fail(TT_ERR_INVALID, why, "'%s' has too few values for '%s'", values,
+                           parameters);
+        enum tt_err err = tt_experiment_set(experiment, parameter, value, why);
+        if (err)
+            return err;
+    }
+    return v ? tt_fail(TT_ERR_INVALID, why, "'%s' has too many values for '%s'", values, parameters)
+             : TT_OK;
+}
+
+static enum tt_err apply_point(const struct tt_sweep *self, int32_t point, struct tt_message *why) {
+    const Tutti__Experiment *message = self->experiment->message;
+    for (size_t i = 0; i < message->n_sweep; i++) {
+        enum tt_err err = set_together(self->experiment, message->sweep[i]->parameter,
+                                       value_at(message, i, point), why);
+        if (err) {
+            struct tt_message inner = *why;
+            (void)tt_experiment_wrong(self->experiment, message->sweep[i], "value", why, "%s",
+                                      inner.text);
+            return err;
+        }
+    }
+    return TT_OK;
+}
+
+json_t *tt_sweep_point_values(const struct tt_sweep *self, int32_t point) {
+    const Tutti__Experiment *message = self->experiment->message;
+    json_t *values = json_object();
+    char parameter[128], value[256];
+    for (size_t i = 0; i < message->n_sweep; i++) {
+        const char *p = message->sweep[i]->parameter, *v = value_at(message, i, point);
+        while (next_part(&p, parameter, sizeof(parameter)) && next_part(&v, value, sizeof(value)))
+            json_object_set_new(values, parameter, json_string(value));
+    }
+    return values;
+}
+
+/* Of a job, in the state file: sorted, so that the order of the sweeps does not matter. */
+static char *key_of(const struct tt_sweep *self, int32_t index) {
+    json_t *key = json_pack("{s:o,s:i}", "point", tt_sweep_point_values(self, index / self->seeds),
+                            "seed", index % self->seeds);
+    char *text = key ? json_dumps(key, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    json_decref(key);
+    return text;
+}
+
+/* ---- what decides the results ---- */
+
+static void hash(uint64_t *to, const void *bytes, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        *to = (*to ^ ((const unsigned char *)bytes)[i]) * UINT64_C(1099511628211);
+}
+
+/* A file that cannot be read decides nothing: building the scenario will complain about it. */
+static void hash_file(uint64_t *to, const char *path) {
+    struct tt_text text;
+    struct tt_message why;
+    if (!path || tt_text_read_file(path, MAX_FILE_BYTES, &text, &why) != TT_OK)
+        return;
+    hash(to, tt_text_string(&text), text.length);
+    tt_text_fini(&text);
+}
+
+static void hash_named(uint64_t *to, const struct tt_experiment *experiment, const char *name) {
+    char *path = name[0] ? tt_experiment_path(experiment, name) : NULL;
+    hash_file(to, path);
+    free(path);
+}
+
+uint64_t tt_sweep_identity(const struct tt_experiment *experiment) {
+    Tutti__Experiment bare = *experiment->message; /* shallow: only its own fields are changed */
+    bare.n_sweep = 0;
+    Tutti__ExperimentGoodput goodput = TUTTI__EXPERIMENT_GOODPUT__INIT;
+    if (bare.goodput)
+        goodput = *bare.goodput;
+    goodput.seeds = 0;
+    bare.goodput = &goodput;
+    uint64_t out = UINT64_C(14695981039346656037);
+    size_t size = tutti__experiment__get_packed_size(&bare);
+    uint8_t *packed = malloc(size + 1);
+    if (packed)
+        hash(&out, packed, tutti__experiment__pack(&bare, packed));
+    free(packed);
+    for (size_t i = 0; i < bare.n_model_table; i++)
+        hash_named(&out, experiment, bare.model_table[i]->file);
+    for (size_t i = 0; i < bare.n_model; i++)
+        hash_named(&out, experiment, bare.model[i]->profile_file);
+    for (size_t i = 0; i < bare.n_model && bare.repository[0]; i++) {
+        char name[4096];
+        snprintf(name, sizeof(name), "%s/%s/profile.pbtxt", bare.repository, bare.model[i]->name);
+        hash_named(&out, experiment, name);
+    }
+    if (experiment->arrivals)
+        hash_file(&out, experiment->arrivals);
+    else if (bare.load)
+        hash_named(&out, experiment, bare.load->file);
+    return out;
+}
+
+/* ---- one job, in a process of its own ---- */
+
+static json_t *compute(const struct tt_sweep *self, int32_t index, enum tt_err *out_err,
+                       struct tt_message *why) {
+    struct tt_scenario scenario;
+    *out_err = apply_point(self, index / self->seeds, why);
+    if (!*out_err)
+        *out_err = tt_experiment_build(self->experiment, &scenario, why);
+    if (*out_err)
+        return NULL;
+    scenario.seed += (uint64_t)(index % self->seeds);
+    json_t *out = NULL;
+    if (self->options.goodput) {
+        struct tt_goodput goodput;
+        *out_err = tt_goodput_search(&scenario, &self->search, self->options.stop, &goodput, why);
+        if (!*out_err)
+            out = tt_report_goodput_json(&goodput);
+        struct tt_bound bound = tt_bound_of(&scenario);
+        if (out && bound.staggered_per_s > 0) {
+            json_object_set_new(out, "staggered_per_s", json_real(bound.staggered_per_s));
+            json_object_set_new(out, "uncoordinated_per_s", json_real(bound.uncoordinated_per_s));
+        }
+    } else {
+        struct tt_scenario_result result;
+        *out_err =
+            tt_scenario_run(&scenario, self->options.check, NULL, self->options.stop, &result, why);
+        if (!*out_err) {
+            out = tt_report_json(&scenario, self->experiment->message->title, &result);
+            tt_measure_fini(&result.measure);
+        }
+    }
+    tt_scenario_fini(&scenario);
+    return out;
+}
+
+static void work(void *context, int32_t job, struct tt_text *result) {
+    const struct tt_sweep *self = context;
+    struct tt_message why;
+    enum tt_err err;
+    json_t *value = compute(self, self->todo[job], &err, &why);
+    tt_jobs_answer(value, err, &why, result);
+}
+
+static void done(void *context, int32_t job, const char *result) {
+    struct tt_sweep *self = context;
+    int32_t index = self->todo[job];
+    json_t *value = json_loads(result, 0, NULL);
+    if (json_integer_value(json_object_get(value, "code")) == TT_ERR_CANCELLED) {
+        json_decref(value); /* stopped before it had anything to say */
+        value = NULL;
+    }
+    self->results[index] = value;
+    self->finished++;
+    bool whole = value && !json_object_get(value, "error") &&
+                 !json_is_true(json_object_get(value, "interrupted"));
+    if (whole && self->state && !self->state_err) {
+        char *key = key_of(self, index);
+        self->state_err = key ? tt_sweep_state_add(self->state, key, value, &self->state_why)
+                              : tt_fail(TT_ERR_NO_MEMORY, &self->state_why, "out of memory");
+        free(key);
+    }
+    if (self->options.progress)
+        self->options.progress(self->options.context, self->finished, self->points * self->seeds);
+}
+
+/* ---- the whole ---- */
+
+enum tt_err tt_sweep_init(struct tt_sweep *self, struct tt_experiment *experiment,
+                          const struct tt_sweep_options *options, struct tt_message *why) {
+    const Tutti__Experiment *message = experiment->message;
+    const Tutti__ExperimentGoodput *goodput = message->goodput;
+    *self = (struct tt_sweep){.experiment = experiment, .options = *options};
+    self->search = tt_experiment_goodput(experiment);
+    self->seeds = options->goodput && goodput && goodput->seeds > 0 ? goodput->seeds : 1;
+    self->points = count_points(message);
+    if (self->points < 1 || self->seeds > MAX_SEEDS)
+        return tt_experiment_wrong(experiment, message, "sweep", why,
+                                   "the sweeps make no point or more than 10^6, or there are more "
+                                   "than 1000 seeds");
+    size_t count = (size_t)self->points * (size_t)self->seeds;
+    self->results = calloc(count, sizeof(*self->results));
+    self->todo = calloc(count, sizeof(*self->todo));
+    if (self->results && self->todo)
+        return TT_OK;
+    tt_sweep_fini(self);
+    return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+}
+
+void tt_sweep_fini(struct tt_sweep *self) {
+    for (int64_t i = 0; self->results && i < (int64_t)self->points * self->seeds; i++)
+        json_decref(self->results[i]);
+    free(self->results);
+    free(self->todo);
+    *self = (struct tt_sweep){0};
+}
+
+static enum tt_err first_error(const struct tt_sweep *self, struct tt_message *why) {
+    bool stopped = self->options.stop && *self->options.stop;
+    for (int32_t i = 0; i < self->points * self->seeds; i++) {
+        const json_t *error = json_object_get(self->results[i], "error");
+        if (error)
+            return tt_fail(
+                (enum tt_err)json_integer_value(json_object_get(self->results[i], "code")), why,
+                "%s", json_string_value(error));
+        if (!self->results[i] && !stopped)
+            return tt_fail(TT_ERR_IO, why, "a worker process died");
+    }
+    return TT_OK;
+}
+
+/* Jobs in real time would measure each other: is there any? */
+static bool takes_time(const Tutti__Experiment *message) {
+    bool takes = message->world != TUTTI__EXPERIMENT_WORLD__SIMULATED;
+    for (size_t i = 0; i < message->n_sweep; i++)
+        takes |= strstr(message->sweep[i]->parameter, "world") != NULL;
+    for (size_t c = 0; c < message->n_contender; c++)
+        for (size_t i = 0; i < message->contender[c]->n_set; i++)
+            takes |= strncmp(message->contender[c]->set[i], "world", 5) == 0;
+    return takes;
+}
+
+static enum tt_err run_rest(struct tt_sweep *self, struct tt_message *why) {
+    int32_t rest = 0;
+    for (int32_t i = 0; i < self->points * self->seeds; i++) {
+        char *key = self->state ? key_of(self, i) : NULL;
+        if (self->state && !key)
+            return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+        json_t *known = self->state ? tt_sweep_state_find(self->state, key) : NULL;
+        free(key);
+        self->results[i] = json_incref(known);
+        if (known)
+            self->finished++;
+        else
+            self->todo[rest++] = i;
+    }
+    struct tt_jobs jobs = {.count = rest,
+                           .workers =
+                               takes_time(self->experiment->message) ? 1 : self->options.workers,
+                           .context = self,
+                           .work = work,
+                           .done = done,
+                           .stop = self->options.stop};
+    enum tt_err err = tt_jobs_run(&jobs, why);
+    if (!err && self->state_err) {
+        *why = self->state_why;
+        err = self->state_err;
+    }
+    return err ? err : first_error(self, why);
+}
+
+enum tt_err tt_sweep_run(struct tt_sweep *self, struct tt_message *why) {
+    struct tt_sweep_state state;
+    if (!self->options.state_path)
+        return run_rest(self, why);
+    enum tt_err err =
+        tt_sweep_state_open(&state, self->options.state_path, tt_sweep_identity(self->experiment),
+                            self->options.goodput ? "goodput" : "run", why);
+    if (err)
+        return err;
+    self->state = &state;
+    err = run_rest(self, why);
+    self->state = NULL;
+    tt_sweep_state_close(&state);
+    return err;
+}
+
+static int compare_goodput(const void *a, const void *b) {
+    double x = json_number_value(json_object_get(*(json_t *const *)a, "goodput_per_s"));
+    double y = json_number_value(json_object_get(*(json_t *const *)b, "goodput_per_s"));
+    return (x > y) - (x < y);
+}
+
+json_t *tt_sweep_point(const struct tt_sweep *self, int32_t point) {
+    json_t *known[MAX_SEEDS];
+    int32_t count = 0;
+    for (int32_t s = 0; s < self->seeds; s++)
+        if (self->results[point * self->seeds + s])
+            known[count++] = self->results[point * self->seeds + s];
+    if (count == 0)
+        return NULL;
+    if (self->options.goodput)
+        qsort(known, (size_t)count, sizeof(*known), compare_goodput);
+    json_t *out = json_copy(known[(count - 1) / 2]);
+    if (!out)
+        return NULL;
+    if (self->options.goodput && count > 1) {
+        json_object_set(out, "goodput_per_s_min", json_object_get(known[0], "goodput_per_s"));
+        json_object_set(out, "goodput_per_s_max",
+                        json_object_get(known[count - 1], "goodput_per_s"));
+    }
+    if (self->options.goodput)
+        json_object_set_new(out, "seeds", json_integer(count));
+    json_object_set_new(out, "point", tt_sweep_point_values(self, point));
+    return out;
+}

@@ -1,0 +1,56 @@
+/* Many runs or searches of one experiment: all combinations of its sweeps, and for searches every
+ * seed, on several cores, resumable.
+ *
+ * Life: _init counts the points; _run computes those that the state file does not know, each in a
+ * process of its own, and notes every finished one there at once; _point joins the seeds of a
+ * point; _fini. What was interrupted is not noted, so the next _run with the same file does it
+ * again. A point's result depends on the experiment only, never on the order or the number of
+ * workers. */
+#ifndef TT_LAB_EXPERIMENT_SWEEP_H
+#define TT_LAB_EXPERIMENT_SWEEP_H
+
+#include "lab/experiment/experiment.h"
+#include "lab/experiment/goodput.h"
+
+#include <jansson.h>
+
+struct tt_sweep_options {
+    bool goodput; /* search instead of run */
+    bool check;   /* every invariant after every event */
+    int32_t workers;
+    const char *state_path; /* NULL: nothing is kept */
+    const volatile sig_atomic_t *stop;
+    /* After each finished job; may be NULL. */
+    void (*progress)(void *context, int32_t finished, int32_t all);
+    void *context;
+};
+
+struct tt_sweep {
+    struct tt_experiment *experiment; /* borrowed; its values are replaced */
+    struct tt_sweep_options options;
+    struct tt_goodput_options search;
+    int32_t points, seeds;
+    json_t **results; /* [points * seeds]; NULL: not known */
+    struct tt_sweep_state *state;
+    int32_t *todo, finished, failed;
+    enum tt_err state_err;
+    struct tt_message state_why;
+};
+
+/* INVALID: the sweeps make no point, or too many, or a list of values does not fit its parameters.
+ */
+TT_MUST_CHECK enum tt_err tt_sweep_init(struct tt_sweep *self, struct tt_experiment *experiment,
+                                        const struct tt_sweep_options *options,
+                                        struct tt_message *why);
+void tt_sweep_fini(struct tt_sweep *self);
+/* OK also when `stop` ended it. Errors: the first point's that makes no sense, the state file's. */
+TT_MUST_CHECK enum tt_err tt_sweep_run(struct tt_sweep *self, struct tt_message *why);
+/* What the sweeps set at a point, from parameter to text; a new reference, NULL: no memory. */
+json_t *tt_sweep_point_values(const struct tt_sweep *self, int32_t point);
+/* A new reference, with "point" beside the figures; of several seeds the median, with the extremes.
+ * NULL: nothing is known of it. */
+json_t *tt_sweep_point(const struct tt_sweep *self, int32_t point);
+/* FNV-1a of what decides the results, the sweeps and the number of seeds left out. */
+uint64_t tt_sweep_identity(const struct tt_experiment *experiment);
+
+#endif

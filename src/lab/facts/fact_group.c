@@ -1,0 +1,69 @@
+#include "lab/facts/fact_group.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OTHER_FILE "experiment="
+
+int32_t tt_fact_group_overs(const Tutti__Fact *fact) {
+    return fact->n_over > 0 ? (int32_t)fact->n_over : 1;
+}
+
+int32_t tt_fact_group_alternatives(const Tutti__FactRun *run) {
+    return run->n_any_of > 0 ? (int32_t)run->n_any_of : 1;
+}
+
+bool tt_fact_group_init(struct tt_fact_group *self, const Tutti__Fact *fact,
+                        const Tutti__FactRun *run) {
+    self->overs = tt_fact_group_overs(fact);
+    self->alternatives = tt_fact_group_alternatives(run);
+    self->pieces = calloc((size_t)self->overs * (size_t)self->alternatives, sizeof(*self->pieces));
+    return self->pieces != NULL;
+}
+
+void tt_fact_group_fini(struct tt_fact_group *self) {
+    free(self->pieces);
+    *self = (struct tt_fact_group){0};
+}
+
+bool tt_fact_group_run(const Tutti__Fact *fact, const Tutti__FactRun *run, int32_t index,
+                       Tutti__FactRun *out_run) {
+    char **set = calloc(run->n_set + 2, sizeof(char *));
+    if (!set)
+        return false;
+    *out_run = *run;
+    out_run->set = set;
+    for (size_t i = 0; i < run->n_set; i++)
+        set[i] = run->set[i];
+    int32_t alternatives = tt_fact_group_alternatives(run);
+    if (run->n_any_of > 0)
+        set[out_run->n_set++] = run->any_of[index % alternatives];
+    if (fact->n_over == 0)
+        return true;
+    char *over = fact->over[index / alternatives];
+    if (strncmp(over, OTHER_FILE, strlen(OTHER_FILE)) == 0)
+        out_run->experiment = over + strlen(OTHER_FILE);
+    else
+        set[out_run->n_set++] = over;
+    return true;
+}
+
+static bool less_is_better(Tutti__FactMeasure measure) {
+    return measure == TUTTI__FACT_MEASURE__LATENCY_MEAN_MS ||
+           measure == TUTTI__FACT_MEASURE__LATENCY_P99_MS ||
+           measure == TUTTI__FACT_MEASURE__LATENCY_P90_MS ||
+           measure == TUTTI__FACT_MEASURE__BAD_RATE;
+}
+
+double tt_fact_group_choose(const Tutti__FactRun *run, const double *values, int32_t count) {
+    double chosen = values[0], sum = 0;
+    for (int32_t i = 0; i < count; i++) {
+        if (isnan(values[i]))
+            return NAN;
+        sum += values[i];
+        bool better = less_is_better(run->measure) ? values[i] < chosen : values[i] > chosen;
+        chosen = better ? values[i] : chosen;
+    }
+    return run->choose == TUTTI__FACT_CHOICE__MEAN ? sum / count : chosen;
+}

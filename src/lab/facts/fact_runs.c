@@ -1,0 +1,481 @@
+#include "lab/facts/fact_runs.h"
+
+#include "base/instant.h"
+#include "lab/experiment/experiment.h"
+#include "lab/experiment/jobs.h"
+#include "lab/facts/fact_devices.h"
+#include "lab/facts/fact_group.h"
+#include "lab/facts/fact_plan.h"
+#include "lab/facts/fact_sweep.h"
+#include "lab/facts/fact_trace.h"
+#include "lab/report/report.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum kind { KIND_SEARCH, KIND_RUN, KIND_DEVICES, KIND_TRACE, KIND_BOUND, KIND_SWEEP, KIND_PLAN };
+enum { MAX_SEEDS = 99, MAX_ALTERNATIVES = 64 };
+
+/* Figures of requests, and therefore better with several seeds and worse when shorter. */
+static bool is_sampled(enum kind kind) { return kind <= KIND_DEVICES; }
+
+/* Something to be run, for one fact or several. */
+struct piece {
+    char *key; /* equal for equal work */
+    enum kind kind;
+    const Tutti__Fact *fact; /* the first that asked; KIND_TRACE: the only one */
+    struct tt_scenario scenario;
+    struct tt_goodput_options goodput;
+    struct tt_fact_sweep *sweep; /* KIND_SWEEP: instead of scenario and seeds */
+    int32_t seeds;
+    json_t *results[MAX_SEEDS]; /* NULL: not known */
+};
+
+struct tt_fact_runs {
+    const struct tt_facts *facts;
+    struct tt_fact_runs_options options;
+    struct piece *pieces;
+    int32_t count, capacity;
+    struct tt_fact_group *ours, *relative_to; /* per fact, its pieces */
+    int32_t *job_piece, *job_seed;
+    int32_t jobs, finished;
+};
+
+static enum kind kind_of(Tutti__FactMeasure measure) {
+    switch (measure) {
+    case TUTTI__FACT_MEASURE__GOODPUT:
+    case TUTTI__FACT_MEASURE__GOODPUT_MEDIAN_BATCH: return KIND_SEARCH;
+    case TUTTI__FACT_MEASURE__DEVICES_NEEDED: return KIND_DEVICES;
+    case TUTTI__FACT_MEASURE__TRACE: return KIND_TRACE;
+    case TUTTI__FACT_MEASURE__SWEEP_GAIN: return KIND_SWEEP;
+    case TUTTI__FACT_MEASURE__STAGGERED_BOUND:
+    case TUTTI__FACT_MEASURE__UNCOORDINATED_BOUND: return KIND_BOUND;
+    case TUTTI__FACT_MEASURE__OVERLAP_TIME_SHARE:
+    case TUTTI__FACT_MEASURE__OVERLAP_GAIN:
+    case TUTTI__FACT_MEASURE__BEST_WORKERS_MS:
+    case TUTTI__FACT_MEASURE__BEST_WORKERS:
+    case TUTTI__FACT_MEASURE__BEST_WORKERS_IN_TURNS_MS:
+    case TUTTI__FACT_MEASURE__BEST_WORKERS_IN_TURNS:
+    case TUTTI__FACT_MEASURE__ONES_OVER_BEST_IN_TURNS: return KIND_PLAN;
+    default: return KIND_RUN;
+    }
+}
+
+/* ---- before anything runs ---- */
+
+static void shorten(struct piece *piece) {
+    piece->seeds = 1;
+    if (piece->goodput.precision < 0.01)
+        piece->goodput.precision = 0.01;
+    struct tt_scenario *s = &piece->scenario;
+    if (s->duration_ns != TT_NEVER && s->duration_ns > s->warm_up_ns)
+        s->duration_ns = s->warm_up_ns + (s->duration_ns - s->warm_up_ns) / 5;
+}
+
+/* `said`: what the file says, for messages; `run`: the same with the changes of one alternative. */
+static enum tt_err open_experiment(const struct tt_facts *facts, const Tutti__FactRun *said,
+                                   const Tutti__FactRun *run, const char *path,
+                                   struct tt_experiment *experiment, struct tt_message *why) {
+    enum tt_err err = tt_experiment_open(experiment, path, why);
+    if (err)
+        return err;
+    for (size_t i = 0; !err && i < run->n_set; i++) {
+        char *name = strdup(run->set[i]), *equals = name ? strchr(name, '=') : NULL;
+        if (!equals) {
+            err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+        } else {
+            *equals = '\0';
+            err = tt_experiment_set(experiment, name, equals + 1, why);
+            if (err == TT_ERR_INVALID) {
+                struct tt_message inner = *why;
+                (void)tt_facts_wrong(facts, said, "set", why, "%s", inner.text);
+            }
+        }
+        free(name);
+    }
+    if (err)
+        tt_experiment_close(experiment);
+    return err;
+}
+
+static enum tt_err build(const struct tt_facts *facts, const Tutti__FactRun *said,
+                         const Tutti__FactRun *run, const char *path, struct piece *piece,
+                         struct tt_message *why) {
+    struct tt_experiment experiment;
+    enum tt_err err = open_experiment(facts, said, run, path, &experiment, why);
+    if (err)
+        return err;
+    if (piece->kind == KIND_SWEEP)
+        return tt_fact_sweep_new(&experiment, &piece->sweep, why);
+    err = tt_experiment_build(&experiment, &piece->scenario, why);
+    const Tutti__ExperimentGoodput *goodput = experiment.message->goodput;
+    piece->goodput = tt_experiment_goodput(&experiment);
+    piece->seeds = goodput && goodput->seeds > 0 ? goodput->seeds : 1;
+    if (piece->seeds > MAX_SEEDS)
+        piece->seeds = MAX_SEEDS;
+    if (!is_sampled(piece->kind))
+        piece->seeds = 1;
+    tt_experiment_close(&experiment);
+    return err;
+}
+
+static enum tt_err check_sweep(const struct tt_fact_runs *self, const Tutti__FactRun *run,
+                               const struct piece *piece, struct tt_message *why) {
+    if (!self->options.sweeps)
+        return tt_facts_wrong(self->facts, run, NULL, why,
+                              "this takes long: --sweeps FOLDER says where to keep what is found");
+    if (access(self->options.sweeps, W_OK | X_OK) != 0)
+        return tt_fail(TT_ERR_INVALID, why, "--sweeps %s: %s; name a folder that can be written",
+                       self->options.sweeps, strerror(errno));
+    if (tt_fact_sweep_count(piece->sweep, run->sweep) == 0)
+        return tt_facts_wrong(self->facts, run->sweep, NULL, why,
+                              "the sweeps of %s have no workload like that under %s and %s",
+                              run->experiment, run->sweep->policy, run->sweep->over);
+    return TT_OK;
+}
+
+/* The piece of work for `run`, an earlier one if it is the same; -1 on error. */
+static int32_t add_piece(struct tt_fact_runs *self, const Tutti__Fact *fact,
+                         const Tutti__FactRun *said, const Tutti__FactRun *run,
+                         enum tt_err *out_err, struct tt_message *why) {
+    struct tt_text key, path;
+    tt_text_init(&key);
+    tt_text_init(&path);
+    enum kind kind = kind_of(run->measure);
+    tt_text_printf(&key, "%d|%s|%s", (int)kind, kind == KIND_TRACE ? fact->id : "",
+                   run->experiment);
+    for (size_t i = 0; i < run->n_set; i++)
+        tt_text_printf(&key, "|%s", run->set[i]);
+    tt_text_printf(&path, "%s%s", run->experiment[0] == '/' ? "" : self->facts->folder,
+                   run->experiment);
+    int32_t at = 0;
+    while (at < self->count && strcmp(self->pieces[at].key, tt_text_string(&key)) != 0)
+        at++;
+    *out_err = TT_OK;
+    if (at == self->count) {
+        tt_assert(at < self->capacity);
+        struct piece *piece = &self->pieces[at];
+        *piece = (struct piece){.kind = kind, .fact = fact, .key = strdup(tt_text_string(&key))};
+        self->count++;
+        *out_err = piece->key ? build(self->facts, said, run, tt_text_string(&path), piece, why)
+                              : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+        if (!*out_err && self->options.quick && is_sampled(kind))
+            shorten(piece);
+    }
+    if (!*out_err && kind == KIND_SWEEP)
+        *out_err = check_sweep(self, run, &self->pieces[at], why);
+    tt_text_fini(&key);
+    tt_text_fini(&path);
+    return *out_err ? -1 : at;
+}
+
+static enum tt_err add_group(struct tt_fact_runs *self, const Tutti__Fact *fact,
+                             const Tutti__FactRun *run, struct tt_fact_group *group,
+                             struct tt_message *why) {
+    if (!tt_fact_group_init(group, fact, run))
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    enum tt_err err = TT_OK;
+    for (int32_t i = 0; !err && i < group->overs * group->alternatives; i++) {
+        Tutti__FactRun one;
+        if (!tt_fact_group_run(fact, run, i, &one))
+            return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+        group->pieces[i] = add_piece(self, fact, run, &one, &err, why);
+        free(one.set);
+    }
+    return err;
+}
+
+/* Most pieces that the chosen facts can need. */
+static size_t count_runs(const struct tt_facts *facts) {
+    size_t count = 0;
+    for (size_t i = 0; i < facts->message->n_fact; i++) {
+        const Tutti__Fact *fact = facts->message->fact[i];
+        int32_t sides = tt_fact_group_alternatives(fact->ours);
+        if (fact->relative_to)
+            sides += tt_fact_group_alternatives(fact->relative_to);
+        count += (size_t)tt_fact_group_overs(fact) * (size_t)sides;
+    }
+    return count;
+}
+
+enum tt_err tt_fact_runs_new(const struct tt_facts *facts, const bool *chosen,
+                             const struct tt_fact_runs_options *options,
+                             struct tt_fact_runs **out_runs, struct tt_message *why) {
+    size_t n = facts->message->n_fact;
+    struct tt_fact_runs *self = calloc(1, sizeof(*self));
+    if (!self)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    self->facts = facts;
+    self->options = *options;
+    self->capacity = (int32_t)count_runs(facts);
+    self->pieces = calloc((size_t)self->capacity, sizeof(*self->pieces));
+    self->ours = calloc(n, sizeof(*self->ours));
+    self->relative_to = calloc(n, sizeof(*self->relative_to));
+    enum tt_err err = self->pieces && self->ours && self->relative_to
+                          ? TT_OK
+                          : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    for (size_t i = 0; !err && i < n; i++) {
+        const Tutti__Fact *fact = facts->message->fact[i];
+        if (!chosen[i])
+            continue;
+        err = add_group(self, fact, fact->ours, &self->ours[i], why);
+        if (!err && fact->relative_to)
+            err = add_group(self, fact, fact->relative_to, &self->relative_to[i], why);
+    }
+    for (int32_t p = 0; !err && p < self->count; p++)
+        self->jobs += self->pieces[p].seeds;
+    if (!err) {
+        self->job_piece = calloc((size_t)self->jobs + 1, sizeof(*self->job_piece));
+        self->job_seed = calloc((size_t)self->jobs + 1, sizeof(*self->job_seed));
+        if (!self->job_piece || !self->job_seed)
+            err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    }
+    int32_t job = 0;
+    for (int32_t p = 0; !err && p < self->count; p++)
+        for (int32_t s = 0; s < self->pieces[p].seeds; s++, job++) {
+            self->job_piece[job] = p;
+            self->job_seed[job] = s;
+        }
+    if (err)
+        tt_fact_runs_free(self);
+    else
+        *out_runs = self;
+    return err;
+}
+
+void tt_fact_runs_free(struct tt_fact_runs *take_runs) {
+    if (!take_runs)
+        return;
+    for (int32_t p = 0; p < take_runs->count; p++) {
+        struct piece *piece = &take_runs->pieces[p];
+        for (int32_t s = 0; s < MAX_SEEDS; s++)
+            json_decref(piece->results[s]);
+        tt_scenario_fini(&piece->scenario);
+        tt_fact_sweep_free(piece->sweep);
+        free(piece->key);
+    }
+    free(take_runs->pieces);
+    for (size_t i = 0; i < take_runs->facts->message->n_fact; i++) {
+        if (take_runs->ours)
+            tt_fact_group_fini(&take_runs->ours[i]);
+        if (take_runs->relative_to)
+            tt_fact_group_fini(&take_runs->relative_to[i]);
+    }
+    free(take_runs->ours);
+    free(take_runs->relative_to);
+    free(take_runs->job_piece);
+    free(take_runs->job_seed);
+    free(take_runs);
+}
+
+/* ---- running ---- */
+
+/* N b / l(b) for the largest b with (over / under) l(b) <= SLO. */
+static double bound(const struct tt_scenario *scenario, int64_t over, int64_t under) {
+    const struct tt_step_model *model = &scenario->models[0].step_model;
+    if (model->slo_ns == TT_NEVER)
+        return NAN;
+    int64_t budget_ns = (int64_t)((__int128)model->slo_ns * under / over);
+    int32_t b = tt_profile_largest_batch(model->whole, budget_ns, 0, model->max_batch);
+    return b == 0 ? 0
+                  : (double)scenario->device_count * b * 1e9 /
+                        (double)tt_profile_latency(model->whole, b, 0);
+}
+
+static json_t *compute(struct tt_fact_runs *self, int32_t job, enum tt_err *out_err,
+                       struct tt_message *why) {
+    struct piece *piece = &self->pieces[self->job_piece[job]];
+    struct tt_scenario scenario = piece->scenario; /* shallow: the seed is ours */
+    scenario.seed += (uint64_t)self->job_seed[job];
+    json_t *out = NULL;
+    *out_err = TT_OK;
+    if (piece->kind == KIND_BOUND) {
+        int64_t n = scenario.device_count;
+        out = json_pack("{s:f,s:f}", "staggered", bound(&scenario, n + 1, n), "uncoordinated",
+                        bound(&scenario, 2, 1));
+    } else if (piece->kind == KIND_PLAN) {
+        out = tt_fact_plan(&scenario);
+    } else if (piece->kind == KIND_SEARCH) {
+        struct tt_goodput goodput;
+        *out_err = tt_goodput_search(&scenario, &piece->goodput, self->options.stop, &goodput, why);
+        if (!*out_err)
+            out = tt_report_goodput_json(&goodput);
+    } else if (piece->kind == KIND_DEVICES) {
+        struct tt_fact_devices devices;
+        *out_err = tt_fact_devices_search(&scenario, piece->goodput.bad_rate, self->options.stop,
+                                          &devices, why);
+        if (!*out_err)
+            out = json_pack("{s:o,s:b}", "devices_needed",
+                            devices.needed > 0 ? json_integer(devices.needed) : json_null(),
+                            "interrupted", devices.interrupted);
+    } else if (piece->kind == KIND_TRACE) {
+        struct tt_text note;
+        tt_text_init(&note);
+        double share;
+        *out_err = tt_fact_trace_run(&scenario, piece->fact->trace, &share, &note, why);
+        if (!*out_err)
+            out = json_pack("{s:f,s:s}", "share", share, "note", tt_text_string(&note));
+        tt_text_fini(&note);
+    } else {
+        struct tt_scenario_result result;
+        *out_err = tt_scenario_run(&scenario, false, NULL, self->options.stop, &result, why);
+        if (!*out_err) {
+            out = tt_report_json(&scenario, "", &result);
+            tt_measure_fini(&result.measure);
+        }
+    }
+    return out;
+}
+
+static void work(void *context, int32_t index, struct tt_text *result) {
+    struct tt_message why;
+    enum tt_err err;
+    json_t *value = compute(context, index, &err, &why);
+    tt_jobs_answer(value, err, &why, result);
+}
+
+static void done(void *context, int32_t index, const char *result) {
+    struct tt_fact_runs *self = context;
+    struct piece *piece = &self->pieces[self->job_piece[index]];
+    piece->results[self->job_seed[index]] = json_loads(result, 0, NULL);
+    self->finished++;
+    if (self->options.progress)
+        self->options.progress(self->finished, self->jobs);
+}
+
+enum tt_err tt_fact_runs_run(struct tt_fact_runs *self, struct tt_message *why) {
+    struct tt_jobs jobs = {.count = self->jobs,
+                           .workers = self->options.workers,
+                           .context = self,
+                           .work = work,
+                           .done = done,
+                           .stop = self->options.stop};
+    enum tt_err err = tt_jobs_run(&jobs, why);
+    bool stopped = self->options.stop && *self->options.stop;
+    for (int32_t j = 0; !err && j < self->jobs; j++) {
+        const struct piece *piece = &self->pieces[self->job_piece[j]];
+        const json_t *result = piece->results[self->job_seed[j]];
+        const json_t *error = json_object_get(result, "error");
+        if (error)
+            err = tt_fail((enum tt_err)json_integer_value(json_object_get(result, "code")), why,
+                          "%s: %s", piece->fact->id, json_string_value(error));
+        else if (!result && !stopped)
+            err = tt_fail(TT_ERR_INTERNAL, why, "%s: a worker process died", piece->fact->id);
+    }
+    struct tt_fact_sweep_options sweeps = {.folder = self->options.sweeps,
+                                           .workers = self->options.workers,
+                                           .stop = self->options.stop,
+                                           .progress = self->options.progress};
+    for (int32_t p = 0; !err && p < self->count; p++)
+        if (self->pieces[p].kind == KIND_SWEEP)
+            err = tt_fact_sweep_run(self->pieces[p].sweep, &sweeps, why);
+    return err;
+}
+
+/* ---- values ---- */
+
+/* Where a measure stands in what its run left: keys, one in another. */
+static const char *const places[][3] = {
+    [TUTTI__FACT_MEASURE__GOODPUT] = {"goodput_per_s"},
+    [TUTTI__FACT_MEASURE__GOODPUT_MEDIAN_BATCH] = {"median_batch"},
+    [TUTTI__FACT_MEASURE__GOOD_PER_S] = {"total", "good_per_s"},
+    [TUTTI__FACT_MEASURE__BAD_RATE] = {"total", "bad_rate"},
+    [TUTTI__FACT_MEASURE__MEDIAN_BATCH] = {"total", "batch", "median"},
+    [TUTTI__FACT_MEASURE__UTILISATION] = {"utilisation"},
+    [TUTTI__FACT_MEASURE__TRACE] = {"share"},
+    [TUTTI__FACT_MEASURE__STAGGERED_BOUND] = {"staggered"},
+    [TUTTI__FACT_MEASURE__UNCOORDINATED_BOUND] = {"uncoordinated"},
+    [TUTTI__FACT_MEASURE__QUEUEING_MEAN_MS] = {"total", "queueing_ms", "mean"},
+    [TUTTI__FACT_MEASURE__QUEUEING_P99_MS] = {"total", "queueing_ms", "p99"},
+    [TUTTI__FACT_MEASURE__QUEUEING_MAX_MS] = {"total", "queueing_ms", "max"},
+    [TUTTI__FACT_MEASURE__DEVICES_USED] = {"devices_used"},
+    [TUTTI__FACT_MEASURE__ADD_DEVICES] = {"advice", "add_devices"},
+    [TUTTI__FACT_MEASURE__RELEASE_DEVICES] = {"advice", "release_devices"},
+    [TUTTI__FACT_MEASURE__DEVICES_NEEDED] = {"devices_needed"},
+    [TUTTI__FACT_MEASURE__LATENCY_MEAN_MS] = {"total", "latency_ms", "mean"},
+    [TUTTI__FACT_MEASURE__LATENCY_P99_MS] = {"total", "latency_ms", "p99"},
+    [TUTTI__FACT_MEASURE__LATENCY_P90_MS] = {"total", "latency_ms", "p90"},
+    [TUTTI__FACT_MEASURE__GOOD_SHARE] = {"total", "bad_rate"},
+    [TUTTI__FACT_MEASURE__OVERLAP_TIME_SHARE] = {"time_share"},
+    [TUTTI__FACT_MEASURE__OVERLAP_GAIN] = {"gain"},
+    [TUTTI__FACT_MEASURE__BEST_WORKERS_MS] = {"workers_ms"},
+    [TUTTI__FACT_MEASURE__BEST_WORKERS] = {"workers"},
+    [TUTTI__FACT_MEASURE__BEST_WORKERS_IN_TURNS_MS] = {"turns_ms"},
+    [TUTTI__FACT_MEASURE__BEST_WORKERS_IN_TURNS] = {"turns"},
+    [TUTTI__FACT_MEASURE__ONES_OVER_BEST_IN_TURNS] = {"ones_over_best"},
+};
+
+static double read_measure(const json_t *result, Tutti__FactMeasure measure) {
+    const json_t *value = result;
+    for (size_t i = 0; i < TT_COUNT(places[0]) && places[measure][i]; i++)
+        value = json_object_get(value, places[measure][i]);
+    bool unfinished = json_is_true(json_object_get(result, "interrupted"));
+    if (!json_is_number(value) || unfinished)
+        return NAN;
+    double number = json_number_value(value);
+    return measure == TUTTI__FACT_MEASURE__GOOD_SHARE ? 1 - number : number;
+}
+
+static int compare_doubles(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Over the seeds the median (the lower one of two); NAN while one is not known. */
+static double value_of(const struct piece *piece, const Tutti__FactRun *run, struct tt_text *note) {
+    if (piece->kind == KIND_SWEEP)
+        return tt_fact_sweep_value(piece->sweep, run->sweep, note);
+    double values[MAX_SEEDS] = {0};
+    for (int32_t s = 0; s < piece->seeds; s++) {
+        values[s] = read_measure(piece->results[s], run->measure);
+        if (isnan(values[s]))
+            return NAN;
+    }
+    qsort(values, (size_t)piece->seeds, sizeof(*values), compare_doubles);
+    double low = values[0], high = values[piece->seeds - 1];
+    if (note && piece->seeds > 1 && high > low)
+        tt_text_printf(note, "%s%d seeds: %.5g .. %.5g", note->length ? "; " : "", piece->seeds,
+                       low, high);
+    const char *trace = json_string_value(json_object_get(piece->results[0], "note"));
+    if (note && trace && trace[0])
+        tt_text_printf(note, "%s%s", note->length ? "; " : "", trace);
+    return values[(piece->seeds - 1) / 2];
+}
+
+/* One side of a fact under its change number `over`. */
+static double side(const struct tt_fact_runs *self, const Tutti__FactRun *run,
+                   const struct tt_fact_group *group, int32_t over, struct tt_text *note) {
+    double values[MAX_ALTERNATIVES];
+    tt_assert(group->alternatives <= MAX_ALTERNATIVES);
+    struct tt_text *own = group->alternatives == 1 && group->overs == 1 ? note : NULL;
+    for (int32_t i = 0; i < group->alternatives; i++) {
+        const struct piece *piece = &self->pieces[group->pieces[over * group->alternatives + i]];
+        values[i] = value_of(piece, run, own);
+    }
+    return tt_fact_group_choose(run, values, group->alternatives);
+}
+
+double tt_fact_runs_value(const struct tt_fact_runs *self, size_t fact, struct tt_text *out_note) {
+    const Tutti__Fact *f = self->facts->message->fact[fact];
+    const struct tt_fact_group *mine = &self->ours[fact], *others = &self->relative_to[fact];
+    if (!mine->pieces)
+        return NAN;
+    double sum = 0;
+    for (int32_t over = 0; over < mine->overs; over++) {
+        double value = side(self, f->ours, mine, over, others->pieces ? NULL : out_note);
+        const char *comma = out_note && out_note->length && over ? ", " : "";
+        if (others->pieces) {
+            double other = side(self, f->relative_to, others, over, NULL);
+            if (out_note && !isnan(value) && !isnan(other))
+                tt_text_printf(out_note, "%s%.5g / %.5g", comma, value, other);
+            value = other != 0 ? value / other : NAN;
+        } else if (out_note && mine->overs > 1) {
+            tt_text_printf(out_note, "%s%.5g", comma, value);
+        }
+        sum += value;
+    }
+    return sum / mine->overs;
+}

@@ -1,0 +1,213 @@
+#include "lab/facts/facts.h"
+
+#include "base/text.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum tt_err tt_facts_wrong(const struct tt_facts *self, const void *message, const char *field,
+                           struct tt_message *why, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    enum tt_err err =
+        tt_textproto_places_wrong(&self->places, self->path, message, field, why, format, args);
+    va_end(args);
+    return err;
+}
+
+static enum tt_err check_sweep(const struct tt_facts *self, const Tutti__FactSweep *sweep,
+                               struct tt_message *why) {
+    if (!sweep->policy[0] || !sweep->over[0])
+        return tt_facts_wrong(self, sweep, NULL, why, "a sweep needs `policy` and `over`");
+    bool share = sweep->statistic == TUTTI__FACT_STATISTIC__SHARE;
+    if (share ? !(sweep->at_least > 0) : sweep->at_least != 0)
+        return tt_facts_wrong(self, sweep, "at_least", why,
+                              "statistic SHARE and `at_least` (> 0) go together");
+    for (size_t i = 0; i < sweep->n_where; i++)
+        if (!strchr(sweep->where[i], '='))
+            return tt_facts_wrong(self, sweep, "where", why,
+                                  "where is '%s'; it must be NAME=VALUE, such as slo_ms=30",
+                                  sweep->where[i]);
+    return TT_OK;
+}
+
+static enum tt_err check_run(const struct tt_facts *self, const Tutti__FactRun *run, bool trace,
+                             struct tt_message *why) {
+    if (run->experiment[0] == '\0')
+        return tt_facts_wrong(self, run, NULL, why, "which experiment? give its file");
+    for (size_t i = 0; i < run->n_set; i++) {
+        const char *equals = strchr(run->set[i], '=');
+        if (!equals || equals == run->set[i])
+            return tt_facts_wrong(self, run, "set", why,
+                                  "set is '%s'; it must be NAME=VALUE, such as policy=eager",
+                                  run->set[i]);
+    }
+    if (run->n_any_of > 64)
+        return tt_facts_wrong(self, run, "any_of", why, "any_of names %zu runs; at most 64",
+                              run->n_any_of);
+    for (size_t i = 0; i < run->n_any_of; i++)
+        if (!strchr(run->any_of[i], '='))
+            return tt_facts_wrong(self, run, "any_of", why,
+                                  "any_of is '%s'; it must be NAME=VALUE, such as rate=100",
+                                  run->any_of[i]);
+    bool is_sweep = run->measure == TUTTI__FACT_MEASURE__SWEEP_GAIN;
+    if (is_sweep != (run->sweep != NULL))
+        return tt_facts_wrong(self, run, "measure", why,
+                              "measure SWEEP_GAIN and `sweep` go together");
+    if (is_sweep)
+        return check_sweep(self, run->sweep, why);
+    if (run->measure == TUTTI__FACT_MEASURE__TRACE && !trace)
+        return tt_facts_wrong(self, run, "measure", why,
+                              "measure TRACE needs the fact's `trace`, and cannot be divided by");
+    return TT_OK;
+}
+
+static bool ascending(const int64_t *numbers, size_t count) {
+    for (size_t i = 1; i < count; i++)
+        if (numbers[i] <= numbers[i - 1])
+            return false;
+    return true;
+}
+
+static enum tt_err check_trace(const struct tt_facts *self, const Tutti__FactTrace *trace,
+                               struct tt_message *why) {
+    if (trace->n_batch == 0 && trace->n_dropped == 0 && !trace->nothing_dropped)
+        return tt_facts_wrong(self, trace, NULL, why, "the trace says nothing");
+    if (trace->nothing_dropped && trace->n_dropped > 0)
+        return tt_facts_wrong(self, trace, "nothing_dropped", why,
+                              "nothing is dropped, and yet requests are named in `dropped`");
+    for (size_t i = 0; i < trace->n_batch; i++) {
+        const Tutti__FactBatch *batch = trace->batch[i];
+        if (batch->last < batch->first || batch->first < trace->first_request)
+            return tt_facts_wrong(self, batch, NULL, why,
+                                  "requests %lld .. %lld are no batch; the first request is %lld",
+                                  (long long)batch->first, (long long)batch->last,
+                                  (long long)trace->first_request);
+        if (!(batch->start_ms >= 0) || !isfinite(batch->start_ms))
+            return tt_facts_wrong(self, batch, "start_ms", why, "start_ms must be >= 0");
+    }
+    if (!ascending(trace->dropped, trace->n_dropped))
+        return tt_facts_wrong(self, trace, "dropped", why,
+                              "dropped requests must stand in ascending order");
+    if (!ascending(trace->missing, trace->n_missing))
+        return tt_facts_wrong(self, trace, "missing", why,
+                              "missing requests must stand in ascending order");
+    return TT_OK;
+}
+
+static enum tt_err check_claim(const struct tt_facts *self, const Tutti__Fact *fact,
+                               struct tt_message *why) {
+    if (!fact->holds == !fact->reported)
+        return tt_facts_wrong(self, fact, NULL, why,
+                              "'%s' needs exactly one of holds { } and reported { }", fact->id);
+    if (fact->reported)
+        return fact->reported->reason[0]
+                   ? TT_OK
+                   : tt_facts_wrong(self, fact->reported, NULL, why, "reported needs its reason");
+    const Tutti__FactHolds *holds = fact->holds;
+    if (!(holds->tolerance >= 0 && holds->at_least >= 0 && holds->at_most >= 0) ||
+        (holds->at_most > 0 && holds->at_most < holds->at_least))
+        return tt_facts_wrong(self, holds, NULL, why,
+                              "tolerance, at_least <= at_most must not be negative");
+    bool bounded = holds->tolerance > 0 || holds->at_least > 0 || holds->at_most > 0;
+    if (!bounded && !fact->trace)
+        return tt_facts_wrong(self, holds, NULL, why,
+                              "holds within what? give tolerance, at_least or at_most");
+    return TT_OK;
+}
+
+static enum tt_err check_fact(const struct tt_facts *self, const Tutti__Fact *fact,
+                              struct tt_message *why) {
+    if (fact->id[0] == '\0' || fact->what[0] == '\0')
+        return tt_facts_wrong(self, fact, NULL, why, "a fact needs its id and what it says");
+    if (tt_facts_find(self, fact->id) != fact)
+        return tt_facts_wrong(self, fact, "id", why, "a fact before is called '%s' too", fact->id);
+    if (!fact->ours)
+        return tt_facts_wrong(self, fact, NULL, why, "'%s' needs `ours`: what to run", fact->id);
+    bool is_trace = fact->ours->measure == TUTTI__FACT_MEASURE__TRACE;
+    if (fact->trace && (!is_trace || fact->relative_to))
+        return tt_facts_wrong(self, fact->trace, NULL, why,
+                              "a trace belongs to measure TRACE, relative to nothing");
+    bool is_needed = !is_trace && fact->holds && fact->holds->tolerance > 0;
+    if (!(fact->published >= 0) || (fact->published == 0 && is_needed))
+        return tt_facts_wrong(self, fact, "published", why, "'%s' needs the published value, > 0",
+                              fact->id);
+    for (size_t i = 0; i < fact->n_over; i++)
+        if (is_trace || !strchr(fact->over[i], '='))
+            return tt_facts_wrong(self, fact, "over", why,
+                                  "over is '%s'; it must be NAME=VALUE, and not of a trace",
+                                  fact->over[i]);
+    enum tt_err err = check_run(self, fact->ours, fact->trace != NULL, why);
+    if (!err && fact->relative_to)
+        err = check_run(self, fact->relative_to, false, why);
+    if (!err && fact->trace)
+        err = check_trace(self, fact->trace, why);
+    return err ? err : check_claim(self, fact, why);
+}
+
+enum tt_err tt_facts_open(struct tt_facts *self, const char *path, struct tt_message *why) {
+    struct tt_text text;
+    enum tt_err err = tt_text_read_file(path, TT_TEXTPROTO_MAX_FILE_BYTES, &text, why);
+    if (err)
+        return err;
+    const char *slash = strrchr(path, '/');
+    struct tt_facts facts = {
+        .path = strdup(path),
+        .folder = slash ? strndup(path, (size_t)(slash - path + 1)) : strdup(""),
+    };
+    tt_textproto_places_init(&facts.places);
+    ProtobufCMessage *message = NULL;
+    if (!facts.path || !facts.folder)
+        err = tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", path);
+    if (!err)
+        err = tt_textproto_read_places(path, tt_text_string(&text), text.length,
+                                       &tutti__facts__descriptor, &facts.places, &message, why);
+    tt_text_fini(&text);
+    facts.message = (Tutti__Facts *)message;
+    if (!err && facts.message->n_fact == 0)
+        err = tt_facts_wrong(&facts, NULL, NULL, why, "there is no fact in it");
+    for (size_t i = 0; !err && i < facts.message->n_fact; i++)
+        err = check_fact(&facts, facts.message->fact[i], why);
+    if (err)
+        tt_facts_close(&facts);
+    else
+        *self = facts;
+    return err;
+}
+
+void tt_facts_close(struct tt_facts *self) {
+    free(self->path);
+    free(self->folder);
+    if (self->message)
+        tutti__facts__free_unpacked(self->message, NULL);
+    tt_textproto_places_fini(&self->places);
+    *self = (struct tt_facts){0};
+}
+
+const Tutti__Fact *tt_facts_find(const struct tt_facts *self, const char *id) {
+    for (size_t i = 0; i < self->message->n_fact; i++)
+        if (strcmp(self->message->fact[i]->id, id) == 0)
+            return self->message->fact[i];
+    return NULL;
+}
+
+enum tt_fact_verdict tt_fact_judge(const Tutti__Fact *fact, double ours, double extra) {
+    if (fact->reported)
+        return TT_FACT_REPORTED;
+    if (!isfinite(ours))
+        return TT_FACT_FAILS;
+    if (fact->trace)
+        return ours == 1 ? TT_FACT_HOLDS : TT_FACT_FAILS;
+    const Tutti__FactHolds *holds = fact->holds;
+    bool in = true;
+    if (holds->tolerance > 0)
+        in = fabs(ours / fact->published - 1) <= holds->tolerance + extra;
+    if (holds->at_least > 0)
+        in = in && ours >= holds->at_least * (1 - extra);
+    if (holds->at_most > 0)
+        in = in && ours <= holds->at_most * (1 + extra);
+    return in ? TT_FACT_HOLDS : TT_FACT_FAILS;
+}

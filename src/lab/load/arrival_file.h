@@ -1,0 +1,32 @@
+/* Arrivals read from a CSV: columns by name, `at_ns` and `model` needed, the others optional
+ * (docs/FORMATS.md). The whole file is read and checked before anything runs, so that a wrong line
+ * is told with its number. */
+#ifndef TT_LAB_LOAD_ARRIVAL_FILE_H
+#define TT_LAB_LOAD_ARRIVAL_FILE_H
+
+#include "sim/simulation.h"
+
+struct tt_arrival_file_model {
+    const char *name;
+    int64_t slo_ns;                      /* TT_NEVER: none */
+    int32_t rows, length, output_length; /* where the file does not say */
+    int32_t max_batch, step_count;
+    const struct tt_step_model *step_model;
+    enum tt_tree tree; /* the shape of its requests, where they are trees */
+};
+
+struct tt_arrival_file {
+    struct tt_sim_arrival *items;
+    int64_t count, capacity;
+    int64_t position; /* of the source */
+};
+
+/* Errors: NOT_FOUND, IO, NO_MEMORY; INVALID with file:line. */
+TT_MUST_CHECK enum tt_err
+tt_arrival_file_read(const char *path, const struct tt_arrival_file_model *models,
+                     int32_t model_count, struct tt_arrival_file *out_file, struct tt_message *why);
+void tt_arrival_file_fini(struct tt_arrival_file *self);
+/* As a simulation's source. */
+bool tt_arrival_file_next(void *self, struct tt_sim_arrival *out_arrival);
+
+#endif

@@ -1,0 +1,66 @@
+/* Load for experiments: one stream of requests per model, drawn one at a time and merged in order
+ * of time (at one instant: smaller model number first).
+ *
+ * A stream's gaps are mean-one variates (exponential, Gamma, or exactly one) turned into time by
+ * the stream's rate. With a changing rate the variate is spent at the rate of each segment it
+ * crosses, so bursts keep their shape relative to the rate. A stream's random numbers depend on the
+ * seed and its model's name only: models that are added, removed or put in another order do not
+ * change the draws of the others. Positions are kept to 2^-20 ns, so rates are exact over any
+ * length. Integers only; O(1) memory per model. */
+#ifndef TT_LAB_LOAD_ARRIVALS_H
+#define TT_LAB_LOAD_ARRIVALS_H
+
+#include "lab/load/draw.h"
+#include "lab/load/lengths.h"
+#include "sim/simulation.h"
+
+enum tt_process { TT_PROCESS_POISSON, TT_PROCESS_GAMMA, TT_PROCESS_UNIFORM };
+
+/* Rates are in millionths of a request per second, over all models; 0: nothing arrives. */
+#define TT_RATE_ONE INT64_C(1000000)
+#define TT_RATE_SMALLEST INT64_C(1000)
+
+struct tt_rate_segment {
+    int64_t duration_ns;
+    int64_t rate;
+};
+
+struct tt_arrivals_model {
+    const char *name;
+    int64_t weight; /* its share of the rate, relative to the sum; 0: no requests */
+    int64_t slo_ns; /* TT_NEVER: no deadline */
+    int32_t rows, length, output_length;
+    const struct tt_lengths
+        *lengths; /* drawn from these instead, by draws of their own; borrowed */
+};
+
+struct tt_arrivals_options {
+    const struct tt_arrivals_model *models;
+    int32_t model_count;
+    enum tt_process process;
+    int64_t shape_ppm;                      /* TT_PROCESS_GAMMA */
+    int64_t rate;                           /* where there are no segments and no interval */
+    int64_t interval_ns;                    /* > 0: the mean gap, instead of the rate */
+    const struct tt_rate_segment *segments; /* borrowed; the last one's rate stays */
+    int32_t segment_count;
+    int64_t step_rate, step_every,
+        step_maximum;    /* step_every > 0: the rate grows with the requests */
+    int64_t duration_ns; /* requests arrive before this */
+    int64_t request_limit;
+    uint64_t seed;
+};
+
+struct tt_arrivals;
+
+TT_MUST_CHECK enum tt_err tt_arrivals_new(const struct tt_arrivals_options *options,
+                                          struct tt_arrivals **out_arrivals,
+                                          struct tt_message *why);
+void tt_arrivals_free(struct tt_arrivals *take_arrivals);
+/* As a simulation's source. */
+bool tt_arrivals_next(void *self, struct tt_sim_arrival *out_arrival);
+
+/* Integer weights (about 2^40 for the first) proportional to i^-s, i = 1 .. count; s in millionths.
+ */
+void tt_arrivals_zipf(int64_t exponent_ppm, int32_t count, int64_t *out_weights);
+
+#endif

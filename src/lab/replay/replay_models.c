@@ -1,0 +1,108 @@
+#include "lab/replay/replay_models.h"
+
+#include "base/instant.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Of a row of the table: batches above its own are several of the largest and what is left. */
+static void widen_row(int64_t *latency, int32_t *demand, const struct tt_profile *from, int32_t row,
+                      int32_t max_batch) {
+    const int64_t *known = from->latency_ns + (ptrdiff_t)row * (from->max_batch + 1);
+    const int32_t *occupied = from->demand_ppm + (ptrdiff_t)row * (from->max_batch + 1);
+    for (int32_t b = 1; b <= max_batch; b++) {
+        int32_t most = from->max_batch;
+        latency[b] = tt_instant_add(b / most * known[most], known[b % most]);
+        demand[b] = occupied[b < most ? b : most];
+    }
+}
+
+static enum tt_err widen(const struct tt_profile *from, int32_t max_batch,
+                         struct tt_profile **out_profile, struct tt_message *why) {
+    size_t row = (size_t)max_batch + 1, cells = row * (size_t)from->length_count;
+    struct tt_profile table = *from;
+    table.max_batch = max_batch;
+    table.latency_ns = calloc(cells, sizeof(*table.latency_ns));
+    table.demand_ppm = calloc(cells, sizeof(*table.demand_ppm));
+    enum tt_err err = TT_ERR_NO_MEMORY;
+    if (table.latency_ns && table.demand_ppm) {
+        for (int32_t l = 0; l < from->length_count; l++)
+            widen_row(table.latency_ns + (size_t)l * row, table.demand_ppm + (size_t)l * row, from,
+                      l, max_batch);
+        err = tt_profile_new_table(&table, out_profile, why);
+    }
+    free(table.latency_ns);
+    free(table.demand_ppm);
+    return err == TT_ERR_NO_MEMORY ? tt_fail(err, why, "out of memory") : err;
+}
+
+const char *tt_replay_models_refuse(const struct tt_record_model *model,
+                                    const struct tt_mechanism_options *limits, bool by_cells) {
+    const struct tt_step_model *known = &model->step_model;
+    if (known->max_batch > limits->max_batch)
+        return "a model with a larger batch than its domain allows";
+    for (int32_t s = 0; by_cells && s < known->step_count; s++)
+        if (known->steps[s].profile->max_batch > limits->max_batch)
+            return "a type of cells with a larger batch than its domain allows";
+    if (known->rules && !limits->has_rules)
+        return "a model with queue rules in a domain without";
+    return NULL;
+}
+
+enum tt_err tt_replay_models_widen(struct tt_record_model *model, struct tt_message *why) {
+    struct tt_step_model *known = &model->step_model;
+    struct tt_step *steps = (struct tt_step *)known->steps; /* the recording's: not const */
+    for (int32_t s = 0; s < known->step_count; s++) {
+        const struct tt_profile *profile = steps[s].profile;
+        if (profile->max_batch >= known->max_batch)
+            continue;
+        struct tt_profile *wide;
+        enum tt_err err = widen(profile, known->max_batch, &wide, why);
+        if (err)
+            return err;
+        tt_profile_free((struct tt_profile *)profile);
+        steps[s].profile = wide;
+    }
+    return TT_OK;
+}
+
+/* What may be expected of an output where nothing else is said: the most there may be. */
+static int32_t *quantiles_of(int32_t longest) {
+    int32_t *quantiles = malloc(TT_QUANTILES * sizeof(*quantiles));
+    for (int32_t q = 0; quantiles && q < TT_QUANTILES; q++)
+        quantiles[q] = longest;
+    return quantiles;
+}
+
+enum tt_err tt_replay_models_by_steps(struct tt_scenario_model *model, int32_t number,
+                                      const struct tt_replay_cells *cells, struct tt_message *why) {
+    enum tt_replay_form form = tt_replay_cells_form(cells, number);
+    if (form == TT_REPLAY_NO_CELLS)
+        return TT_OK;
+    if (form == TT_REPLAY_GRAPHS)
+        return tt_fail(TT_ERR_UNSUPPORTED, why,
+                       "requests to model '%s' are trees, or other graphs of cells: only policies "
+                       "that work by cells (cellular) can run them",
+                       model->name);
+    struct tt_step_model *told = &model->step_model;
+    const struct tt_step *recorded = told->steps;
+    model->steps = calloc((size_t)told->step_count, sizeof(*model->steps));
+    model->quantiles = quantiles_of(tt_replay_cells_longest(cells, number));
+    bool good = model->steps && model->quantiles;
+    for (int32_t s = 0; good && s < told->step_count; s++) {
+        model->steps[s] = recorded[s];
+        model->steps[s].kind = tt_replay_cells_kind(cells, number, s);
+        model->steps[s].name = strdup(recorded[s].name);
+        good = model->steps[s].name != NULL;
+        if (model->steps[s].kind == TT_STEP_DECODER && !told->output_quantiles)
+            told->output_quantiles = model->quantiles;
+    }
+    if (!good)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    told->steps = model->steps;
+    told->max_batch = tt_step_max_rows(told, 0, told->step_count - 1);
+    while (told->preferred_count > 0 &&
+           told->preferred[told->preferred_count - 1] > told->max_batch)
+        told->preferred_count--;
+    return TT_OK;
+}

@@ -1,0 +1,19 @@
+/* Distributions of durations as one SVG picture: a curve each, from 0 to 100 % of what was
+ * measured, over a common axis of milliseconds. The picture stands alone as a file and inside an
+ * HTML page. Floats: nothing decides by them. */
+#ifndef TT_LAB_REPORT_CDF_SVG_H
+#define TT_LAB_REPORT_CDF_SVG_H
+
+#include "base/histogram.h"
+#include "base/text.h"
+
+struct tt_cdf_curve {
+    const struct tt_histogram *histogram; /* of ns */
+    const char *color;
+};
+
+/* Appends <svg>...</svg>; `maximum_ns` is where the axis ends. */
+void tt_cdf_svg_put(const struct tt_cdf_curve *curves, size_t count, int64_t maximum_ns,
+                    struct tt_text *out);
+
+#endif

@@ -1,0 +1,368 @@
+#include "lab/report/comparison.h"
+
+#include "lab/report/html_chart.h"
+#include "lab/report/html_text.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Who is within this of the best is as good. */
+#define AS_GOOD 0.01
+
+static const struct figure {
+    const char *key, *name, *unit;
+    bool more_is_better, judged;
+    bool is_live; /* nobody has it in virtual time */
+} figures[TT_COMPARISON_FIGURES] = {
+    [TT_COMPARISON_MEAN_MS] = {"mean_ms", "mean latency", "ms", false, true},
+    [TT_COMPARISON_P99_MS] = {"p99_ms", "p99 latency", "ms", false, true},
+    [TT_COMPARISON_GOOD_PER_S] = {"good_per_s", "answers in time", "1/s", true, true},
+    [TT_COMPARISON_BAD_RATE] = {"bad_rate", "bad rate", "%", false, false},
+    [TT_COMPARISON_BATCH] = {"batch", "mean batch", "rows", false, false},
+    [TT_COMPARISON_MEMORY] = {"peak_memory_mib", "peak memory of the process", "MiB", false, false,
+                              true},
+};
+
+/* ---- what is compared ---- */
+
+static enum tt_err check_contenders(const struct tt_experiment *experiment,
+                                    struct tt_message *why) {
+    const Tutti__Experiment *message = experiment->message;
+    if (message->n_contender < 2)
+        return tt_experiment_wrong(experiment, NULL, NULL, why,
+                                   "%zu contenders; a comparison needs two or more: contender { "
+                                   "name: \"...\" set: \"policy=...\" }",
+                                   message->n_contender);
+    for (size_t i = 0; i < message->n_contender; i++)
+        for (size_t k = 0; k <= i; k++)
+            if (!message->contender[i]->name[0] || strchr(message->contender[i]->name, ',') ||
+                (k < i && strcmp(message->contender[i]->name, message->contender[k]->name) == 0))
+                return tt_experiment_wrong(experiment, message->contender[i], "name", why,
+                                           "the contender's name '%s' must be there, be unique and "
+                                           "without a comma",
+                                           message->contender[i]->name);
+    if (message->n_sweep != 1 || strchr(message->sweep[0]->parameter, ',') ||
+        message->sweep[0]->n_value < 1)
+        return tt_experiment_wrong(experiment, NULL, NULL, why,
+                                   "a comparison goes along one parameter: sweep { parameter: "
+                                   "\"rate\" value: [ \"100\", \"200\" ] }");
+    for (size_t i = 0; i < message->sweep[0]->n_value; i++) {
+        char *end;
+        const char *text = message->sweep[0]->value[i];
+        if ((strtod(text, &end), end == text || *end))
+            return tt_experiment_wrong(experiment, message->sweep[0], "value", why,
+                                       "'%s' is not a number, and a comparison goes along one",
+                                       text);
+    }
+    return TT_OK;
+}
+
+static Tutti__ExperimentSweep *sweep_of_contenders(const Tutti__Experiment *message) {
+    Tutti__ExperimentSweep *sweep = malloc(sizeof(*sweep));
+    if (!sweep)
+        return NULL;
+    tutti__experiment_sweep__init(sweep);
+    sweep->parameter = strdup("contender");
+    sweep->value = calloc(message->n_contender, sizeof(*sweep->value));
+    bool whole = sweep->parameter && sweep->value;
+    for (size_t i = 0; whole && i < message->n_contender; i++) {
+        sweep->value[sweep->n_value] = strdup(message->contender[i]->name);
+        whole = sweep->value[sweep->n_value] != NULL;
+        sweep->n_value += whole;
+    }
+    if (whole)
+        return sweep;
+    tutti__experiment_sweep__free_unpacked(sweep, NULL);
+    return NULL;
+}
+
+enum tt_err tt_comparison_prepare(struct tt_experiment *experiment, struct tt_message *why) {
+    enum tt_err err = check_contenders(experiment, why);
+    if (err)
+        return err;
+    Tutti__Experiment *message = experiment->message;
+    Tutti__ExperimentSweep *sweep = sweep_of_contenders(message);
+    Tutti__ExperimentSweep **sweeps = realloc(message->sweep, 2 * sizeof(*sweeps));
+    if (sweeps)
+        message->sweep = sweeps;
+    if (!sweep || !sweeps) {
+        if (sweep)
+            tutti__experiment_sweep__free_unpacked(sweep, NULL);
+        return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", experiment->path);
+    }
+    /* The contender comes first: what it sets, the parameter may set anew. */
+    sweeps[1] = sweeps[0];
+    sweeps[0] = sweep;
+    message->n_sweep = 2;
+    return TT_OK;
+}
+
+static double *at(const struct tt_comparison *self, int32_t figure, int32_t contender,
+                  int32_t value) {
+    int32_t row = figure * self->contender_count + contender;
+    return &self->figures[row * self->value_count + value];
+}
+
+static int32_t find(const char *const *texts, int32_t count, const char *text) {
+    for (int32_t i = 0; text && i < count; i++)
+        if (strcmp(texts[i], text) == 0)
+            return i;
+    return -1;
+}
+
+/* What a point in real time says of itself. */
+static void take_live(struct tt_comparison *self, const json_t *point, int32_t contender,
+                      int32_t value) {
+    const json_t *live = json_object_get(point, "live");
+    if (!live)
+        return;
+    self->doubtful[contender * self->value_count + value] =
+        json_is_true(json_object_get(live, "doubtful"));
+    snprintf(self->place, sizeof(self->place), "%s, on %s, %d cores, %s",
+             json_string_value(json_object_get(point, "world")),
+             json_string_value(json_object_get(live, "machine")),
+             (int)json_integer_value(json_object_get(live, "cores")),
+             json_string_value(json_object_get(live, "date")));
+}
+
+static void take_point(struct tt_comparison *self, const json_t *point) {
+    const json_t *place = json_object_get(point, "point"), *total = json_object_get(point, "total");
+    int32_t contender = find(self->contenders, self->contender_count,
+                             json_string_value(json_object_get(place, "contender")));
+    int32_t value = find(self->value_texts, self->value_count,
+                         json_string_value(json_object_get(place, self->parameter)));
+    if (contender < 0 || value < 0)
+        return;
+    take_live(self, point, contender, value);
+    const json_t *latency = json_object_get(total, "latency_ms");
+    const json_t *values[TT_COMPARISON_FIGURES] = {
+        [TT_COMPARISON_MEAN_MS] = json_object_get(latency, "mean"),
+        [TT_COMPARISON_P99_MS] = json_object_get(latency, "p99"),
+        [TT_COMPARISON_GOOD_PER_S] = json_object_get(total, "good_per_s"),
+        [TT_COMPARISON_BAD_RATE] = json_object_get(total, "bad_rate"),
+        [TT_COMPARISON_BATCH] = json_object_get(json_object_get(total, "batch"), "mean"),
+        [TT_COMPARISON_MEMORY] =
+            json_object_get(json_object_get(point, "live"), "peak_memory_mib")};
+    for (int32_t f = 0; f < TT_COMPARISON_FIGURES; f++)
+        if (json_is_number(values[f]))
+            *at(self, f, contender, value) =
+                json_number_value(values[f]) * (f == TT_COMPARISON_BAD_RATE ? 100 : 1);
+}
+
+enum tt_err tt_comparison_init(struct tt_comparison *self, const struct tt_experiment *experiment,
+                               const json_t *points, struct tt_message *why) {
+    const Tutti__Experiment *message = experiment->message;
+    const Tutti__ExperimentSweep *sweep = message->sweep[1];
+    *self = (struct tt_comparison){.title = message->title,
+                                   .parameter = sweep->parameter,
+                                   .contender_count = (int32_t)message->n_contender,
+                                   .value_count = (int32_t)sweep->n_value,
+                                   .value_texts = (const char *const *)sweep->value};
+    size_t count = TT_COMPARISON_FIGURES * message->n_contender * sweep->n_value;
+    self->contenders = calloc(message->n_contender, sizeof(*self->contenders));
+    self->values = calloc(sweep->n_value, sizeof(*self->values));
+    self->figures = calloc(count, sizeof(*self->figures));
+    self->doubtful = calloc(message->n_contender * sweep->n_value, sizeof(*self->doubtful));
+    if (!self->contenders || !self->values || !self->figures || !self->doubtful) {
+        tt_comparison_fini(self);
+        return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", experiment->path);
+    }
+    for (size_t i = 0; i < message->n_contender; i++)
+        self->contenders[i] = message->contender[i]->name;
+    for (size_t i = 0; i < sweep->n_value; i++)
+        self->values[i] = strtod(sweep->value[i], NULL);
+    for (size_t i = 0; i < count; i++)
+        self->figures[i] = NAN;
+    for (size_t m = 0; m < message->n_model; m++)
+        self->slo_ms = fmax(self->slo_ms, message->model[m]->slo_ms);
+    for (size_t i = 0; i < json_array_size(points); i++)
+        take_point(self, json_array_get(points, i));
+    return TT_OK;
+}
+
+void tt_comparison_fini(struct tt_comparison *self) {
+    free(self->contenders);
+    free(self->values);
+    free(self->figures);
+    free(self->doubtful);
+    *self = (struct tt_comparison){0};
+}
+
+/* ---- who is best ---- */
+
+/* Where one contender's figures are not to be believed, nobody can be best. */
+static bool is_doubtful(const struct tt_comparison *self, int32_t value) {
+    for (int32_t c = 0; c < self->contender_count; c++)
+        if (self->doubtful[c * self->value_count + value])
+            return true;
+    return false;
+}
+
+static bool is_best(const struct tt_comparison *self, int32_t figure, int32_t contender,
+                    int32_t value) {
+    double own = *at(self, figure, contender, value);
+    if (!isfinite(own) || is_doubtful(self, value))
+        return false;
+    for (int32_t c = 0; c < self->contender_count; c++) {
+        double other = *at(self, figure, c, value);
+        bool beaten = figures[figure].more_is_better ? other * (1 - AS_GOOD) > own
+                                                     : other * (1 + AS_GOOD) < own;
+        if (isfinite(other) && beaten)
+            return false;
+    }
+    return true;
+}
+
+/* Best, and not everybody is. */
+static bool stands_out(const struct tt_comparison *self, int32_t figure, int32_t contender,
+                       int32_t value) {
+    int32_t others = 0;
+    for (int32_t c = 0; c < self->contender_count; c++)
+        others += !is_best(self, figure, c, value);
+    return others > 0 && is_best(self, figure, contender, value);
+}
+
+static int32_t count_best(const struct tt_comparison *self, int32_t figure, int32_t contender) {
+    int32_t count = 0;
+    for (int32_t v = 0; v < self->value_count; v++)
+        count += stands_out(self, figure, contender, v);
+    return count;
+}
+
+void tt_comparison_words(const struct tt_comparison *self, struct tt_text *out) {
+    for (int32_t c = 0; c < self->contender_count; c++) {
+        tt_text_printf(out, "%s: ", self->contenders[c]);
+        bool any = false;
+        for (int32_t f = 0; f < TT_COMPARISON_FIGURES; f++) {
+            int32_t best = figures[f].judged ? count_best(self, f, c) : 0;
+            if (best == 0)
+                continue;
+            tt_text_printf(out, "%s%s %s at %s", any ? "; " : "",
+                           figures[f].more_is_better ? "most" : "lowest", figures[f].name,
+                           best == self->value_count ? "every " : "");
+            tt_text_puts(out, self->parameter);
+            for (int32_t v = 0; best < self->value_count && v < self->value_count; v++)
+                if (stands_out(self, f, c, v))
+                    tt_text_printf(out, " %s", self->value_texts[v]);
+            any = true;
+        }
+        tt_text_puts(out, any ? ".\n" : "nowhere better than all others.\n");
+    }
+}
+
+void tt_comparison_table(const struct tt_comparison *self, struct tt_text *out) {
+    tt_text_printf(out, "%s\n", self->title[0] ? self->title : "Comparison");
+    if (self->place[0])
+        tt_text_printf(out, "%s\n", self->place);
+    for (int32_t f = 0; f < TT_COMPARISON_FIGURES; f++) {
+        if (figures[f].is_live && !self->place[0])
+            continue;
+        tt_text_printf(out, "\n%s, %s\n%-24s", figures[f].name, figures[f].unit, self->parameter);
+        for (int32_t v = 0; v < self->value_count; v++)
+            tt_text_printf(out, " %10s", self->value_texts[v]);
+        tt_text_puts(out, "\n");
+        for (int32_t c = 0; c < self->contender_count; c++) {
+            tt_text_printf(out, "%-24s", self->contenders[c]);
+            for (int32_t v = 0; v < self->value_count; v++) {
+                double figure = *at(self, f, c, v);
+                bool best = figures[f].judged && is_best(self, f, c, v);
+                bool doubtful = self->doubtful[c * self->value_count + v];
+                if (isfinite(figure))
+                    tt_text_printf(out, " %9.2f%s", figure, doubtful ? "?" : best ? "*" : " ");
+                else
+                    tt_text_printf(out, " %10s", "-");
+            }
+            tt_text_puts(out, "\n");
+        }
+    }
+    tt_text_puts(out, "\n* the best, or within 1 % of it\n");
+    if (self->place[0])
+        tt_text_puts(
+            out,
+            "? the load generator fell behind: not to be believed, and nobody is best there\n");
+    tt_text_puts(out, "\n");
+    tt_comparison_words(self, out);
+}
+
+/* ---- the page ---- */
+
+static enum tt_err put_charts(const struct tt_comparison *self, struct tt_text *page,
+                              struct tt_message *why) {
+    struct tt_chart_line *lines = calloc((size_t)self->contender_count, sizeof(*lines));
+    if (!lines)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    for (int32_t f = 0; f < TT_COMPARISON_FIGURES; f++) {
+        if (figures[f].is_live && !self->place[0])
+            continue;
+        for (int32_t c = 0; c < self->contender_count; c++)
+            lines[c] = (struct tt_chart_line){.name = self->contenders[c],
+                                              .x = self->values,
+                                              .y = at(self, f, c, 0),
+                                              .count = self->value_count};
+        char axis[64];
+        snprintf(axis, sizeof(axis), "%s, %s", figures[f].name, figures[f].unit);
+        bool latency = f == TT_COMPARISON_MEAN_MS || f == TT_COMPARISON_P99_MS;
+        struct tt_chart chart = {.title = figures[f].name,
+                                 .x_title = self->parameter,
+                                 .y_title = axis,
+                                 .lines = lines,
+                                 .line_count = self->contender_count,
+                                 .y_limit = latency ? 2 * self->slo_ms : 0};
+        tt_html_put_chart(&chart, page);
+    }
+    free(lines);
+    return TT_OK;
+}
+
+enum tt_err tt_comparison_html(const struct tt_comparison *self, const char *path,
+                               struct tt_message *why) {
+    struct tt_text page, text;
+    tt_text_init(&page);
+    tt_text_init(&text);
+    tt_text_puts(&page, "<!doctype html><meta charset='utf-8'><title>");
+    tt_html_put_escaped(&page, self->title[0] ? self->title : "Comparison");
+    tt_text_puts(&page, "</title><style>body{font-family:sans-serif;margin:2em}</style>\n<h1>");
+    tt_html_put_escaped(&page, self->title[0] ? self->title : "Comparison");
+    tt_text_puts(&page, "</h1>\n<h2>Who is best where</h2><p style='white-space:pre-line'>");
+    tt_comparison_words(self, &text);
+    tt_html_put_escaped(&page, tt_text_string(&text));
+    tt_text_puts(&page, "</p>\n");
+    if (self->slo_ms > 0)
+        tt_text_printf(&page,
+                       "<p>Latencies above twice the promise (%g ms) are drawn at the edge."
+                       "</p>\n",
+                       2 * self->slo_ms);
+    enum tt_err err = put_charts(self, &page, why);
+    tt_text_fini(&text);
+    tt_text_init(&text);
+    tt_comparison_table(self, &text);
+    tt_text_puts(&page, "<h2>Figures</h2><pre>");
+    tt_html_put_escaped(&page, tt_text_string(&text));
+    tt_text_puts(&page, "</pre>\n");
+    if (!err)
+        err = page.failed ? tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", path)
+                          : tt_text_write_file(path, &page, why);
+    tt_text_fini(&page);
+    tt_text_fini(&text);
+    return err;
+}
+
+json_t *tt_comparison_json(const struct tt_comparison *self, json_t *points) {
+    json_t *best = json_object();
+    for (int32_t f = 0; f < TT_COMPARISON_FIGURES; f++) {
+        if (!figures[f].judged)
+            continue;
+        json_t *by_value = json_object();
+        for (int32_t v = 0; v < self->value_count; v++) {
+            json_t *names = json_array();
+            for (int32_t c = 0; c < self->contender_count; c++)
+                if (is_best(self, f, c, v))
+                    json_array_append_new(names, json_string(self->contenders[c]));
+            json_object_set_new(by_value, self->value_texts[v], names);
+        }
+        json_object_set_new(best, figures[f].key, by_value);
+    }
+    return json_pack("{s:s,s:s,s:o,s:O}", "title", self->title, "parameter", self->parameter,
+                     "best", best, "points", points);
+}

@@ -1,0 +1,60 @@
+/* Several policies on one load, side by side: what `tutti compare` makes of the points of a sweep
+ * over contenders and one parameter.
+ *
+ * It reads the points as tt_sweep_point gives them (each knows its contender and the parameter's
+ * value), and writes them as a table, as a page with charts, and in words: who is best where. It
+ * runs nothing. */
+#ifndef TT_LAB_REPORT_COMPARISON_H
+#define TT_LAB_REPORT_COMPARISON_H
+
+#include "base/text.h"
+#include "lab/experiment/experiment.h"
+
+#include <jansson.h>
+
+/* One quantity of all points. */
+enum tt_comparison_figure {
+    TT_COMPARISON_MEAN_MS,
+    TT_COMPARISON_P99_MS,
+    TT_COMPARISON_GOOD_PER_S,
+    TT_COMPARISON_BAD_RATE,
+    TT_COMPARISON_BATCH,
+    TT_COMPARISON_MEMORY, /* in real time only */
+    TT_COMPARISON_FIGURES
+};
+
+struct tt_comparison {
+    const char *title, *parameter; /* borrowed */
+    const char **contenders;       /* [contender_count]; borrowed from the experiment */
+    int32_t contender_count, value_count;
+    const char *const *value_texts; /* [value_count] */
+    double *values;                 /* of the parameter */
+    double *figures;                /* [figure][contender][value]; NAN: not known */
+    bool *doubtful;                 /* [contender][value]: its load generator fell behind */
+    char place[512];                /* in real time: where and when; "": simulated */
+    double slo_ms;                  /* the largest of the models; 0: none */
+};
+
+/* Checks that the experiment can be compared and adds the sweep over its contenders to it: INVALID
+ * when it has fewer than two, two of one name, or anything but one sweep over one number. */
+TT_MUST_CHECK enum tt_err tt_comparison_prepare(struct tt_experiment *experiment,
+                                                struct tt_message *why);
+/* `points`: an array of sweep points (borrowed for the call). NO_MEMORY. The experiment outlives
+ * it.
+ */
+TT_MUST_CHECK enum tt_err tt_comparison_init(struct tt_comparison *self,
+                                             const struct tt_experiment *experiment,
+                                             const json_t *points, struct tt_message *why);
+void tt_comparison_fini(struct tt_comparison *self);
+
+void tt_comparison_table(const struct tt_comparison *self, struct tt_text *out);
+/* A sentence for each contender: at which values it has the lowest mean and p99, the most good
+ * answers (or shares the best to 1 %), where not everybody has. */
+void tt_comparison_words(const struct tt_comparison *self, struct tt_text *out);
+/* NO_MEMORY, IO. */
+TT_MUST_CHECK enum tt_err tt_comparison_html(const struct tt_comparison *self, const char *path,
+                                             struct tt_message *why);
+/* The points and who is best where, a new reference; NULL: out of memory. */
+json_t *tt_comparison_json(const struct tt_comparison *self, json_t *points);
+
+#endif

@@ -1,0 +1,42 @@
+/* What a load came to, for people (a table, a page with pictures), for programs (JSON, a CSV line
+ * per request), every key and column of which stands in docs/FORMATS.md. */
+#ifndef TT_LAB_REPORT_LOAD_REPORT_H
+#define TT_LAB_REPORT_LOAD_REPORT_H
+
+#include "base/text.h"
+#include "lab/load/load.h"
+
+#include <jansson.h>
+#include <stdio.h>
+
+struct tt_load_report {
+    const struct tt_load *load;
+    const char *title, *url; /* title may be "" */
+    bool interrupted;
+    int64_t connections_opened;
+    double generator_cpu_s; /* processor time of the generator itself */
+};
+
+/* A new reference; NULL: out of memory. */
+json_t *tt_load_report_json(const struct tt_load_report *self);
+void tt_load_report_table(const struct tt_load_report *self, struct tt_text *out);
+/* The latencies' distribution as a picture of its own. */
+void tt_load_report_svg(const struct tt_load_report *self, struct tt_text *out);
+void tt_load_report_html(const struct tt_load_report *self, struct tt_text *out);
+
+/* A line per request, as it ends, warm-up too. */
+struct tt_load_csv {
+    FILE *file; /* NULL: none is written */
+    const char *path;
+};
+
+/* IO. `path` is borrowed until close. */
+TT_MUST_CHECK enum tt_err tt_load_csv_open(struct tt_load_csv *self, const char *path,
+                                           struct tt_message *why);
+void tt_load_csv_put(struct tt_load_csv *self, const struct tt_scenario *scenario,
+                     const struct tt_load_request *request, int64_t sent_at, int64_t ended_at,
+                     enum tt_load_outcome outcome, int32_t status);
+/* IO: not everything could be written. */
+TT_MUST_CHECK enum tt_err tt_load_csv_close(struct tt_load_csv *self, struct tt_message *why);
+
+#endif

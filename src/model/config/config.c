@@ -1,0 +1,363 @@
+#include "model/config/config.h"
+
+#include "model/config/config_internal.h"
+#include "model/text/json_textproto.h"
+#include "model/text/message_json.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void add_finding(struct tt_config_work *work, enum tt_finding_kind kind, const void *message,
+                        const char *field, const char *format, va_list args) {
+    struct tt_message sentence;
+    vsnprintf(sentence.text, sizeof(sentence.text), format, args);
+    const struct tt_model_config *config = work->config;
+    struct tt_textproto_place place;
+    if (tt_textproto_places_find(&config->places, message, field, &place) ||
+        (message != config->message &&
+         tt_textproto_places_find(&config->places, message, NULL, &place)))
+        tt_findings_add(work->findings, kind, "%s:%d:%d: %s", config->file_name, place.line,
+                        place.column, sentence.text);
+    else
+        tt_findings_add(work->findings, kind, "%s: %s",
+                        config->from_file ? config->file_name : work->onnx_path, sentence.text);
+}
+
+void tt_config_problem(struct tt_config_work *work, const void *message, const char *field,
+                       const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    add_finding(work, TT_FINDING_PROBLEM, message, field, format, args);
+    va_end(args);
+}
+
+void tt_config_remark(struct tt_config_work *work, const void *message, const char *field,
+                      const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    add_finding(work, TT_FINDING_REMARK, message, field, format, args);
+    va_end(args);
+}
+
+void tt_config_set_string(struct tt_config_work *work, char **string, const char *value) {
+    char *copy = strdup(value);
+    if (!copy) {
+        work->no_memory = true;
+        return;
+    }
+    if (*string != protobuf_c_empty_string) /* the generated default is not ours to free */
+        free(*string);
+    *string = copy;
+}
+
+/* The text form of what is to be read. */
+static enum tt_err fetch_text(const struct tt_model_config *self, const char *json,
+                              struct tt_text *out_text, struct tt_message *why) {
+    if (!json)
+        return tt_text_read_file(self->file_name, TT_TEXTPROTO_MAX_FILE_BYTES, out_text, why);
+    tt_text_init(out_text);
+    enum tt_err err =
+        tt_json_textproto(json, strlen(json), &inference__model_config__descriptor, out_text, why);
+    if (err)
+        tt_text_fini(out_text);
+    return err ? tt_fail_in(err, why, "%s", self->file_name) : TT_OK;
+}
+
+static enum tt_err read_config_file(struct tt_model_config *self, const char *json,
+                                    struct tt_findings *findings, struct tt_message *why) {
+    struct tt_text text;
+    enum tt_err err = fetch_text(self, json, &text, why);
+    ProtobufCMessage *message = NULL;
+    if (err == TT_ERR_NOT_FOUND) {
+        text = (struct tt_text){0};
+        err = tt_textproto_read(self->file_name, "", 0, &inference__model_config__descriptor,
+                                &message, why);
+    } else if (!err) {
+        self->from_file = true;
+        err = tt_textproto_read_places(self->file_name, tt_text_string(&text), text.length,
+                                       &inference__model_config__descriptor, &self->places,
+                                       &message, why);
+        tt_text_fini(&text);
+    }
+    if (err) {
+        tt_findings_add(findings, TT_FINDING_PROBLEM, "%s", why->text);
+        return err;
+    }
+    self->message = (Inference__ModelConfig *)message;
+    return TT_OK;
+}
+
+enum tt_err tt_model_config_open(const char *path, const char *json, const char *model_name,
+                                 struct tt_model_config **out_config,
+                                 struct tt_findings *findings) {
+    struct tt_model_config *self = calloc(1, sizeof(*self));
+    if (!self)
+        return TT_ERR_NO_MEMORY;
+    tt_textproto_places_init(&self->places);
+    struct tt_message why;
+    self->file_name = strdup(json ? "the load request's config" : path);
+    enum tt_err err =
+        self->file_name ? read_config_file(self, json, findings, &why) : TT_ERR_NO_MEMORY;
+    if (err) {
+        tt_model_config_free(self);
+        if (err == TT_ERR_NO_MEMORY)
+            return err;
+        *out_config = NULL;
+        return TT_OK;
+    }
+    struct tt_config_work work = {.config = self, .findings = findings, .onnx_path = path};
+    if (tt_config_is_empty(self->message->name))
+        tt_config_set_string(&work, &self->message->name, model_name);
+    else if (strcmp(self->message->name, model_name) != 0)
+        tt_config_problem(&work, self->message, "name",
+                          "the name is '%s', but the model's directory is '%s'; make them equal or "
+                          "leave the name out",
+                          self->message->name, model_name);
+    if (tt_config_is_empty(self->message->default_model_filename))
+        tt_config_set_string(&work, &self->message->default_model_filename, "model.onnx");
+    else if (strchr(self->message->default_model_filename, '/'))
+        tt_config_problem(&work, self->message, "default_model_filename",
+                          "'%s' must be a file's name, without directories",
+                          self->message->default_model_filename);
+    if (work.no_memory) {
+        tt_model_config_free(self);
+        return TT_ERR_NO_MEMORY;
+    }
+    *out_config = self;
+    return TT_OK;
+}
+
+void tt_model_config_free(struct tt_model_config *take_config) {
+    if (!take_config)
+        return;
+    if (take_config->message)
+        protobuf_c_message_free_unpacked(&take_config->message->base, NULL);
+    tt_textproto_places_fini(&take_config->places);
+    free(take_config->file_name);
+    free(take_config);
+}
+
+static void complete_backend(struct tt_config_work *work) {
+    Inference__ModelConfig *message = work->config->message;
+    if (tt_model_config_is_emulated(work->config)) {
+        if (tt_config_is_empty(message->platform))
+            tt_config_set_string(work, &message->platform, "emulated");
+        else if (strcmp(message->platform, "emulated") != 0)
+            tt_config_problem(work, message, "platform",
+                              "platform '%s' does not go with backend 'emulated'; leave it out",
+                              message->platform);
+        return;
+    }
+    if (!tt_config_is_empty(message->platform) &&
+        strcmp(message->platform, "onnxruntime_onnx") != 0)
+        tt_config_problem(work, message, "platform",
+                          "platform '%s' cannot be served; Tutti runs ONNX models: "
+                          "\"onnxruntime_onnx\"",
+                          message->platform);
+    else if (tt_config_is_empty(message->platform))
+        tt_config_set_string(work, &message->platform, "onnxruntime_onnx");
+    if (!tt_config_is_empty(message->backend) && strcmp(message->backend, "onnxruntime") != 0)
+        tt_config_problem(
+            work, message, "backend",
+            "backend '%s' cannot be served; Tutti runs ONNX models, \"onnxruntime\", and "
+            "\"emulated\" ones",
+            message->backend);
+    else if (tt_config_is_empty(message->backend))
+        tt_config_set_string(work, &message->backend, "onnxruntime");
+}
+
+/* What a client would miss is refused, what only tunes is remarked upon. */
+static void check_unsupported(struct tt_config_work *work) {
+    const Inference__ModelConfig *message = work->config->message;
+    if (message->model_transaction_policy && message->model_transaction_policy->decoupled)
+        tt_config_problem(
+            work, message->model_transaction_policy, "decoupled",
+            "decoupled models (any number of responses per request) cannot be served");
+    if (message->n_batch_input > 0)
+        tt_config_problem(work, message, "batch_input", "batch_input is not supported");
+    if (message->n_batch_output > 0)
+        tt_config_problem(work, message, "batch_output", "batch_output is not supported");
+    if (message->model_operations && message->model_operations->n_op_library_filename > 0)
+        tt_config_problem(work, message->model_operations, "op_library_filename",
+                          "libraries of custom operators are not loaded");
+    if (message->n_cc_model_filenames > 0)
+        tt_config_problem(work, message, "cc_model_filenames",
+                          "model files per compute capability are not supported");
+    const struct {
+        const char *field;
+        bool set;
+    } ignored[] = {
+        {"optimization", message->optimization != NULL},
+        {"model_repository_agents", message->model_repository_agents != NULL},
+        {"response_cache", message->response_cache && message->response_cache->enable},
+        {"runtime", !tt_config_is_empty(message->runtime)},
+        {"model_metrics", message->model_metrics != NULL},
+        {"metric_tags", message->n_metric_tags > 0},
+    };
+    for (size_t i = 0; i < TT_COUNT(ignored); i++)
+        if (ignored[i].set)
+            tt_config_remark(work, message, ignored[i].field, "%s has no effect in Tutti",
+                             ignored[i].field);
+}
+
+static void complete_max_batch(struct tt_config_work *work, int32_t default_max_batch) {
+    Inference__ModelConfig *message = work->config->message;
+    char reason[512];
+    bool can_batch = tt_config_can_batch(work->onnx, reason, sizeof(reason));
+    bool is_written =
+        tt_textproto_places_find(&work->config->places, message, "max_batch_size", NULL);
+    if (!is_written) {
+        bool whole = tt_config_lists_whole_shape(work);
+        message->max_batch_size = can_batch && !whole ? default_max_batch : 0;
+        return;
+    }
+    if (message->max_batch_size < 0 || message->max_batch_size > TT_MODEL_LIMIT_MAX_BATCH)
+        tt_config_problem(work, message, "max_batch_size",
+                          "max_batch_size is %d; 0 (no batching) to %d are possible",
+                          message->max_batch_size, TT_MODEL_LIMIT_MAX_BATCH);
+    else if (message->max_batch_size > 0 && !can_batch)
+        tt_config_problem(work, message, "max_batch_size",
+                          "max_batch_size is %d, but %s has no batch dimension: %s; write "
+                          "max_batch_size: 0, or export the model with a symbolic first dimension",
+                          message->max_batch_size, work->onnx_path, reason);
+}
+
+static void complete_version_policy(struct tt_config_work *work) {
+    Inference__ModelConfig *message = work->config->message;
+    Inference__ModelVersionPolicy *policy = message->version_policy;
+    if (!policy) {
+        policy = calloc(1, sizeof(*policy));
+        if (!policy) {
+            work->no_memory = true;
+            return;
+        }
+        inference__model_version_policy__init(policy);
+        message->version_policy = policy;
+    }
+    if (policy->policy_choice_case == INFERENCE__MODEL_VERSION_POLICY__POLICY_CHOICE__NOT_SET) {
+        Inference__ModelVersionPolicy__Latest *latest = calloc(1, sizeof(*latest));
+        if (!latest) {
+            work->no_memory = true;
+            return;
+        }
+        inference__model_version_policy__latest__init(latest);
+        policy->latest = latest;
+        policy->policy_choice_case = INFERENCE__MODEL_VERSION_POLICY__POLICY_CHOICE_LATEST;
+    }
+    if (policy->policy_choice_case == INFERENCE__MODEL_VERSION_POLICY__POLICY_CHOICE_LATEST &&
+        policy->latest->num_versions == 0)
+        policy->latest->num_versions = 1;
+}
+
+enum tt_err tt_model_config_complete(struct tt_model_config *self, const struct tt_onnx_file *onnx,
+                                     const char *onnx_path, int32_t default_max_batch,
+                                     struct tt_findings *findings) {
+    struct tt_config_work work = {
+        .config = self, .onnx = onnx, .onnx_path = onnx_path, .findings = findings};
+    int32_t problems_before = findings->problem_count;
+    complete_backend(&work);
+    check_unsupported(&work);
+    complete_version_policy(&work);
+    complete_max_batch(&work, default_max_batch);
+    tt_config_complete_tensors(&work);
+    tt_config_compare_tensors(&work);
+    tt_config_complete_scheduling(&work);
+    tt_config_complete_instances(&work);
+    if (work.no_memory || findings->failed)
+        return TT_ERR_NO_MEMORY;
+    if (findings->problem_count == problems_before)
+        tt_config_derive_signature(&work);
+    return TT_OK;
+}
+
+void tt_model_config_check(const struct tt_model_config *self, const struct tt_onnx_file *onnx,
+                           const char *onnx_path, struct tt_findings *findings) {
+    /* The comparison only reads the configuration. */
+    struct tt_config_work work = {.config = (struct tt_model_config *)self,
+                                  .onnx = onnx,
+                                  .onnx_path = onnx_path,
+                                  .findings = findings};
+    tt_config_compare_tensors(&work);
+}
+
+static bool contains(const int64_t *versions, size_t count, int64_t version) {
+    for (size_t i = 0; i < count; i++)
+        if (versions[i] == version)
+            return true;
+    return false;
+}
+
+int32_t tt_model_config_choose(const struct tt_model_config *self, int64_t *versions, int32_t count,
+                               struct tt_findings *findings) {
+    const Inference__ModelVersionPolicy *policy = self->message->version_policy;
+    uint32_t latest = 1;
+    if (policy && policy->policy_choice_case == INFERENCE__MODEL_VERSION_POLICY__POLICY_CHOICE_ALL)
+        return count;
+    if (policy &&
+        policy->policy_choice_case == INFERENCE__MODEL_VERSION_POLICY__POLICY_CHOICE_SPECIFIC) {
+        const Inference__ModelVersionPolicy__Specific *specific = policy->specific;
+        struct tt_config_work work = {.config = (struct tt_model_config *)self,
+                                      .findings = findings,
+                                      .onnx_path = self->file_name};
+        for (size_t i = 0; i < specific->n_versions; i++)
+            if (!contains(versions, (size_t)count, specific->versions[i]))
+                tt_config_problem(&work, specific, "versions",
+                                  "version %lld is asked for, but there is no directory '%lld'",
+                                  (long long)specific->versions[i],
+                                  (long long)specific->versions[i]);
+        int32_t kept = 0;
+        for (int32_t i = 0; i < count; i++)
+            if (contains(specific->versions, specific->n_versions, versions[i]))
+                versions[kept++] = versions[i];
+        return kept;
+    }
+    if (policy &&
+        policy->policy_choice_case == INFERENCE__MODEL_VERSION_POLICY__POLICY_CHOICE_LATEST &&
+        policy->latest->num_versions > 0)
+        latest = policy->latest->num_versions;
+    if ((uint32_t)count <= latest)
+        return count;
+    memmove(versions, versions + (uint32_t)count - latest, latest * sizeof(*versions));
+    return (int32_t)latest;
+}
+
+enum tt_err tt_model_config_json(const struct tt_model_config *self, struct tt_text *out_json) {
+    json_t *json = tt_message_json(&self->message->base);
+    char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+    if (text)
+        tt_text_puts(out_json, text);
+    free(text);
+    json_decref(json);
+    return text && !out_json->failed ? TT_OK : TT_ERR_NO_MEMORY;
+}
+
+static const enum tt_dtype dtypes[] = {
+    [INFERENCE__DATA_TYPE__TYPE_INVALID] = TT_DTYPE_NONE,
+    [INFERENCE__DATA_TYPE__TYPE_BOOL] = TT_DTYPE_BOOL,
+    [INFERENCE__DATA_TYPE__TYPE_UINT8] = TT_DTYPE_UINT8,
+    [INFERENCE__DATA_TYPE__TYPE_UINT16] = TT_DTYPE_UINT16,
+    [INFERENCE__DATA_TYPE__TYPE_UINT32] = TT_DTYPE_UINT32,
+    [INFERENCE__DATA_TYPE__TYPE_UINT64] = TT_DTYPE_UINT64,
+    [INFERENCE__DATA_TYPE__TYPE_INT8] = TT_DTYPE_INT8,
+    [INFERENCE__DATA_TYPE__TYPE_INT16] = TT_DTYPE_INT16,
+    [INFERENCE__DATA_TYPE__TYPE_INT32] = TT_DTYPE_INT32,
+    [INFERENCE__DATA_TYPE__TYPE_INT64] = TT_DTYPE_INT64,
+    [INFERENCE__DATA_TYPE__TYPE_FP16] = TT_DTYPE_FP16,
+    [INFERENCE__DATA_TYPE__TYPE_FP32] = TT_DTYPE_FP32,
+    [INFERENCE__DATA_TYPE__TYPE_FP64] = TT_DTYPE_FP64,
+    [INFERENCE__DATA_TYPE__TYPE_STRING] = TT_DTYPE_BYTES,
+    [INFERENCE__DATA_TYPE__TYPE_BF16] = TT_DTYPE_BF16,
+};
+
+enum tt_dtype tt_model_config_dtype(Inference__DataType type) {
+    return (size_t)type < TT_COUNT(dtypes) ? dtypes[type] : TT_DTYPE_NONE;
+}
+
+Inference__DataType tt_model_config_type(enum tt_dtype dtype) {
+    for (size_t i = 0; i < TT_COUNT(dtypes); i++)
+        if (dtypes[i] == dtype)
+            return (Inference__DataType)i;
+    return INFERENCE__DATA_TYPE__TYPE_INVALID;
+}

@@ -1,0 +1,36 @@
+/* What the three files that make a configuration share: config.c (life, completion),
+ * config_tensors.c (inputs and outputs), config_scheduling.c (batching, instances). */
+#ifndef TT_MODEL_CONFIG_CONFIG_INTERNAL_H
+#define TT_MODEL_CONFIG_CONFIG_INTERNAL_H
+
+#include "model/config/config.h"
+
+struct tt_config_work {
+    struct tt_model_config *config;
+    const struct tt_onnx_file *onnx;
+    const char *onnx_path;
+    struct tt_findings *findings;
+    bool no_memory;
+};
+
+/* Adds a problem (remark) that begins with file:line:column of `field` in `message` (or of the
+ * message, if the field is not written; or only the file's name). */
+void tt_config_problem(struct tt_config_work *work, const void *message, const char *field,
+                       const char *format, ...) TT_PRINTF(4, 5);
+void tt_config_remark(struct tt_config_work *work, const void *message, const char *field,
+                      const char *format, ...) TT_PRINTF(4, 5);
+/* Replaces an empty proto3 string; an out-of-memory is kept in `work`. */
+void tt_config_set_string(struct tt_config_work *work, char **string, const char *value);
+static inline bool tt_config_is_empty(const char *string) { return !string || !*string; }
+
+/* config_tensors.c */
+bool tt_config_can_batch(const struct tt_onnx_file *onnx, char *reason, size_t capacity);
+bool tt_config_lists_whole_shape(const struct tt_config_work *work);
+void tt_config_complete_tensors(struct tt_config_work *work);
+void tt_config_compare_tensors(struct tt_config_work *work);
+void tt_config_derive_signature(struct tt_config_work *work);
+/* config_scheduling.c */
+void tt_config_complete_scheduling(struct tt_config_work *work);
+void tt_config_complete_instances(struct tt_config_work *work);
+
+#endif

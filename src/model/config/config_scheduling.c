@@ -1,0 +1,196 @@
+#include "base/instant.h"
+#include "model/config/config_internal.h"
+
+#include <stdlib.h>
+
+/* Microseconds as people write them, in nanoseconds; what does not fit is for ever. */
+static int64_t ns_of_us(uint64_t us) {
+    return us > (uint64_t)INT64_MAX / 1000 ? TT_NEVER : (int64_t)us * 1000;
+}
+
+static struct tt_queue_rule rule_of(const Inference__ModelQueuePolicy *policy) {
+    return (struct tt_queue_rule){
+        .timeout_ns = ns_of_us(policy->default_timeout_microseconds),
+        .max_count = policy->max_queue_size,
+        .delay_late =
+            policy->timeout_action == INFERENCE__MODEL_QUEUE_POLICY__TIMEOUT_ACTION__DELAY,
+        .allow_override = policy->allow_timeout_override,
+    };
+}
+
+static int compare_sizes(const void *left, const void *right) {
+    int32_t a = *(const int32_t *)left, b = *(const int32_t *)right;
+    return (a > b) - (a < b);
+}
+
+static void take_preferred(struct tt_config_work *work,
+                           const Inference__ModelDynamicBatching *dynamic) {
+    struct tt_model_batching *batching = &work->config->batching;
+    int32_t max_batch = work->config->message->max_batch_size;
+    if (dynamic->n_preferred_batch_size > TT_MODEL_MAX_PREFERRED) {
+        tt_config_problem(work, dynamic, "preferred_batch_size",
+                          "%zu preferred batch sizes; %d is the most",
+                          dynamic->n_preferred_batch_size, TT_MODEL_MAX_PREFERRED);
+        return;
+    }
+    for (size_t i = 0; i < dynamic->n_preferred_batch_size; i++) {
+        int32_t size = dynamic->preferred_batch_size[i];
+        if (size < 1 || size > max_batch)
+            tt_config_problem(work, dynamic, "preferred_batch_size",
+                              "the preferred batch size %d is not within 1 and max_batch_size "
+                              "(%d)",
+                              size, max_batch);
+        batching->preferred[batching->preferred_count++] = size;
+    }
+    qsort(batching->preferred, (size_t)batching->preferred_count, sizeof(*batching->preferred),
+          compare_sizes);
+}
+
+static void take_priorities(struct tt_config_work *work,
+                            const Inference__ModelDynamicBatching *dynamic) {
+    struct tt_model_batching *batching = &work->config->batching;
+    uint64_t levels = dynamic->priority_levels, normal = dynamic->default_priority_level;
+    if (levels > TT_MODEL_MAX_PRIORITIES) {
+        tt_config_problem(work, dynamic, "priority_levels", "%llu priority levels; %d is the most",
+                          (unsigned long long)levels, TT_MODEL_MAX_PRIORITIES);
+        return;
+    }
+    if ((levels > 0 && (normal < 1 || normal > levels)) || (levels == 0 && normal > 0)) {
+        tt_config_problem(work, dynamic, "default_priority_level",
+                          "default_priority_level is %llu, with %llu priority_levels; it is one "
+                          "of them, from 1",
+                          (unsigned long long)normal, (unsigned long long)levels);
+        return;
+    }
+    batching->priority_count = (int32_t)levels;
+    batching->default_priority = (int32_t)normal;
+    struct tt_queue_rule rule = {0};
+    batching->has_rules = dynamic->default_queue_policy || dynamic->n_priority_queue_policy > 0;
+    if (dynamic->default_queue_policy)
+        rule = rule_of(dynamic->default_queue_policy);
+    for (uint64_t level = 0; level <= levels; level++)
+        batching->rules[level] = rule;
+    for (size_t i = 0; i < dynamic->n_priority_queue_policy; i++) {
+        const Inference__ModelDynamicBatching__PriorityQueuePolicyEntry *entry =
+            dynamic->priority_queue_policy[i];
+        if (entry->key < 1 || entry->key > levels)
+            tt_config_problem(work, entry, "key",
+                              "a queue policy for priority level %llu, with %llu priority_levels",
+                              (unsigned long long)entry->key, (unsigned long long)levels);
+        else if (entry->value)
+            batching->rules[entry->key] = rule_of(entry->value);
+    }
+}
+
+static void take_dynamic(struct tt_config_work *work,
+                         const Inference__ModelDynamicBatching *dynamic) {
+    struct tt_model_batching *batching = &work->config->batching;
+    if (work->config->message->max_batch_size < 1)
+        tt_config_remark(work, work->config->message, "dynamic_batching",
+                         "dynamic_batching has no effect: max_batch_size is 0, so each request "
+                         "runs alone");
+    batching->dynamic = work->config->message->max_batch_size > 0;
+    batching->max_delay_ns = ns_of_us(dynamic->max_queue_delay_microseconds);
+    batching->preserve_ordering = dynamic->preserve_ordering;
+    take_preferred(work, dynamic);
+    take_priorities(work, dynamic);
+}
+
+void tt_config_complete_scheduling(struct tt_config_work *work) {
+    Inference__ModelConfig *message = work->config->message;
+    switch (message->scheduling_choice_case) {
+    case INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE_SEQUENCE_BATCHING:
+        tt_config_problem(work, message, "sequence_batching",
+                          "sequence batching cannot be served; remove it, or serve the model with "
+                          "its state as inputs and outputs");
+        return;
+    case INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE_ENSEMBLE_SCHEDULING:
+        tt_config_problem(work, message, "ensemble_scheduling",
+                          "ensembles cannot be served; join the models into one ONNX file");
+        return;
+    case INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE_DYNAMIC_BATCHING: break;
+    default:
+        if (message->max_batch_size <= 1)
+            return;
+        message->dynamic_batching = calloc(1, sizeof(*message->dynamic_batching));
+        if (!message->dynamic_batching) {
+            work->no_memory = true;
+            return;
+        }
+        inference__model_dynamic_batching__init(message->dynamic_batching);
+        message->scheduling_choice_case =
+            INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE_DYNAMIC_BATCHING;
+    }
+    take_dynamic(work, message->dynamic_batching);
+}
+
+static void add_default_group(struct tt_config_work *work) {
+    Inference__ModelConfig *message = work->config->message;
+    Inference__ModelInstanceGroup **groups = calloc(1, sizeof(*groups));
+    Inference__ModelInstanceGroup *group = calloc(1, sizeof(*group));
+    if (!groups || !group) {
+        free(groups);
+        free(group);
+        work->no_memory = true;
+        return;
+    }
+    inference__model_instance_group__init(group);
+    tt_config_set_string(work, &group->name, message->name);
+    groups[0] = group;
+    message->instance_group = groups;
+    message->n_instance_group = 1;
+}
+
+static void take_group(struct tt_config_work *work, Inference__ModelInstanceGroup *group) {
+    struct tt_model_config *config = work->config;
+    bool on_cpu = group->kind == INFERENCE__MODEL_INSTANCE_GROUP__KIND__KIND_CPU;
+    if (group->count == 0)
+        group->count = 1;
+    if (group->count < 0 || group->count > 1024)
+        tt_config_problem(work, group, "count", "%d instances; 1 to 1024 are possible",
+                          group->count);
+    if (on_cpu && group->n_gpus > 0)
+        tt_config_problem(work, group, "gpus", "a group of KIND_CPU cannot name GPUs");
+    if (group->n_gpus > TT_MODEL_MAX_GPUS) {
+        tt_config_problem(work, group, "gpus", "%zu GPUs; %d is the most", group->n_gpus,
+                          TT_MODEL_MAX_GPUS);
+        return;
+    }
+    if (group->rate_limiter)
+        tt_config_remark(work, group, "rate_limiter", "rate_limiter has no effect in Tutti");
+    if (group->n_secondary_devices > 0)
+        tt_config_remark(work, group, "secondary_devices",
+                         "secondary_devices have no effect in Tutti");
+    if (group->passive) {
+        tt_config_remark(work, group, "passive", "a passive group is not started");
+        return;
+    }
+    struct tt_instance_group *out = &config->groups[config->group_count++];
+    *out = (struct tt_instance_group){
+        .kind = on_cpu                                                           ? TT_INSTANCE_CPU
+                : group->kind == INFERENCE__MODEL_INSTANCE_GROUP__KIND__KIND_GPU ? TT_INSTANCE_GPU
+                                                                                 : TT_INSTANCE_AUTO,
+        .count = group->count,
+        .gpu_count = (int32_t)group->n_gpus,
+    };
+    for (size_t i = 0; i < group->n_gpus; i++) {
+        if (group->gpus[i] < 0)
+            tt_config_problem(work, group, "gpus", "GPU %d; they are numbered from 0",
+                              group->gpus[i]);
+        out->gpus[i] = group->gpus[i];
+    }
+}
+
+void tt_config_complete_instances(struct tt_config_work *work) {
+    Inference__ModelConfig *message = work->config->message;
+    work->config->has_groups = message->n_instance_group > 0;
+    if (message->n_instance_group == 0)
+        add_default_group(work);
+    if (message->n_instance_group > TT_MODEL_MAX_GROUPS) {
+        tt_config_problem(work, message, "instance_group", "%zu instance groups; %d is the most",
+                          message->n_instance_group, TT_MODEL_MAX_GROUPS);
+        return;
+    }
+    for (size_t i = 0; i < message->n_instance_group; i++)
+        take_group(work, message->instance_group[i]);
+}

@@ -1,0 +1,287 @@
+#include "model/config/settings.h"
+
+#include "base/text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void tt_model_settings_problem(const struct tt_model_settings *self, struct tt_findings *findings,
+                               const void *message, const char *field, const char *format, ...) {
+    struct tt_message sentence;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(sentence.text, sizeof(sentence.text), format, args);
+    va_end(args);
+    struct tt_textproto_place place = {1, 1};
+    if (!tt_textproto_places_find(&self->places, message, field, &place))
+        tt_textproto_places_find(&self->places, message, NULL, &place);
+    tt_findings_add(findings, TT_FINDING_PROBLEM, "%s:%d:%d: %s", self->file_name, place.line,
+                    place.column, sentence.text);
+}
+
+static void take_policy(struct tt_model_settings *self, struct tt_findings *findings) {
+    const Tutti__ModelPolicy *policy = self->message->policy;
+    self->policy = policy ? policy->name : "";
+    if (policy && !*policy->name && policy->n_option > 0)
+        tt_model_settings_problem(self, findings, policy, "option",
+                                  "options need the name of their policy");
+    for (size_t i = 0; policy && i < policy->n_option; i++) {
+        const Tutti__ModelPolicyOption *option = policy->option[i];
+        if (!*option->key)
+            tt_model_settings_problem(self, findings, option, NULL, "an option needs a key");
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(policy->option[j]->key, option->key) == 0)
+                tt_model_settings_problem(self, findings, option, "key",
+                                          "option '%s' is given twice", option->key);
+    }
+}
+
+static void take_length(struct tt_model_settings *self, struct tt_findings *findings) {
+    const Tutti__ModelLength *length = self->message->length;
+    if (!length)
+        return;
+    self->pad = length->pad;
+    if (length->n_classes > TT_MODEL_MAX_CLASSES) {
+        tt_model_settings_problem(self, findings, length, "classes",
+                                  "%zu length classes; %d is the most", length->n_classes,
+                                  TT_MODEL_MAX_CLASSES);
+        return;
+    }
+    for (size_t i = 0; i < length->n_classes; i++) {
+        int32_t before = i > 0 ? length->classes[i - 1] : 0;
+        if (length->classes[i] <= before) {
+            tt_model_settings_problem(self, findings, length, "classes",
+                                      "length class %d follows %d; classes are positive and ascend",
+                                      length->classes[i], before);
+            return;
+        }
+        self->classes[self->class_count++] = length->classes[i];
+    }
+    if (length->n_classes > 0 && !length->pad)
+        tt_model_settings_problem(
+            self, findings, length, "classes",
+            "length classes need pad: true, for a request is filled up to its class; if the "
+            "model cannot take that (it has no mask input), leave the classes out");
+}
+
+static void take_stages(struct tt_model_settings *self, struct tt_findings *findings) {
+    const Tutti__ModelStages *stages = self->message->stages;
+    if (!stages)
+        return;
+    int ways = (stages->count != 0) + stages->per_node + stages->by_batch + stages->auto_ +
+               (stages->n_after > 0);
+    if (ways != 1)
+        tt_model_settings_problem(
+            self, findings, stages, NULL,
+            "stages wants one of count, auto, per_node, by_batch and after, and has %d of them",
+            ways);
+    else if (stages->count < 0 || stages->count > TT_CUT_MOST_STAGES)
+        tt_model_settings_problem(self, findings, stages, "count",
+                                  "%d stages; 1 to %d are possible", stages->count,
+                                  TT_CUT_MOST_STAGES);
+    if (stages->slots < 0 || stages->batch < 0 || stages->length < 0)
+        tt_model_settings_problem(self, findings, stages, NULL,
+                                  "slots, batch and length are 0 or more");
+    self->stages = stages;
+}
+
+static void take_slots(struct tt_model_settings *self, struct tt_findings *findings) {
+    self->input_slots = self->message->input_slots;
+    if (self->input_slots < 0 || self->input_slots > 1 << 24)
+        tt_model_settings_problem(
+            self, findings, self->message, "input_slots",
+            "input_slots is %d; it is a number of rows from 1 to 16777216, 0 for the usual",
+            self->input_slots);
+}
+
+static void take_exit(const struct tt_model_settings *self, const Tutti__ModelExit *exit,
+                      struct tt_findings *findings) {
+    const Tutti__ModelMoved *moved = exit->moved;
+    if ((*exit->condition != '\0') == (moved != NULL))
+        tt_model_settings_problem(self, findings, exit, NULL,
+                                  "an exit wants one of condition and moved");
+    if (*exit->condition && !*exit->graph)
+        tt_model_settings_problem(self, findings, exit, "condition",
+                                  "condition '%s' wants the graph whose output it is",
+                                  exit->condition);
+    if (moved && (!*moved->tensor || !*moved->since || !(moved->less_than > 0)))
+        tt_model_settings_problem(
+            self, findings, moved, NULL,
+            "moved wants two tensors, tensor and since, and a less_than above 0");
+    if (exit->after_stage < 0)
+        tt_model_settings_problem(self, findings, exit, "after_stage",
+                                  "stages are counted from 0, not from %d", exit->after_stage);
+    if (exit->go_to != 0 && exit->go_to < exit->after_stage + 2)
+        tt_model_settings_problem(self, findings, exit, "go_to",
+                                  "from stage %d on to stage %d skips none", exit->after_stage,
+                                  exit->go_to);
+    if (exit->n_give > TT_MAX_TENSORS)
+        tt_model_settings_problem(self, findings, exit, "give",
+                                  "it gives %zu tensors; %d are the most", exit->n_give,
+                                  TT_MAX_TENSORS);
+    for (size_t i = 0; i < exit->n_give; i++)
+        if (!*exit->give[i]->tensor || !*exit->give[i]->from)
+            tt_model_settings_problem(self, findings, exit->give[i], NULL,
+                                      "give wants tensor and from");
+}
+
+static void take_exits(const struct tt_model_settings *self, struct tt_findings *findings) {
+    const Tutti__TuttiModel *message = self->message;
+    if (message->n_exit > 0 && !self->stages)
+        tt_model_settings_problem(
+            self, findings, message->exit[0], NULL,
+            "an exit stands between stages, and the model has none: say `stages { ... }`");
+    if (message->n_exit > TT_MODEL_MAX_EXITS)
+        tt_model_settings_problem(self, findings, message->exit[TT_MODEL_MAX_EXITS], NULL,
+                                  "%zu exits; %d are the most", message->n_exit,
+                                  TT_MODEL_MAX_EXITS);
+    for (size_t i = 0; i < message->n_exit; i++)
+        take_exit(self, message->exit[i], findings);
+}
+
+/* L3: the line from one point to the next, rounded up. */
+static void draw_line(int32_t *quantiles, int32_t from, int32_t to, int32_t first, int32_t last) {
+    int32_t span = to > from ? to - from : 1;
+    for (int32_t p = from; p <= to; p++)
+        quantiles[p] = first + (int32_t)(((int64_t)(last - first) * (p - from) + span - 1) / span);
+}
+
+static void take_output_lengths(struct tt_model_settings *self, struct tt_findings *findings) {
+    const Tutti__ModelUnfold *unfold = self->unfold;
+    int32_t percent = 0, length = 1;
+    for (size_t i = 0; unfold && i < unfold->n_output_length; i++) {
+        const Tutti__OutputLength *point = unfold->output_length[i];
+        bool ascends = point->percent > percent || (i == 0 && point->percent == 0);
+        if (unfold->kind != TUTTI__MODEL_UNFOLD__KIND__SEQ2SEQ) {
+            tt_model_settings_problem(self, findings, point, NULL,
+                                      "output_length is for SEQ2SEQ: other answers are as long as "
+                                      "the request says");
+            return;
+        }
+        if (!ascends || point->percent > TT_QUANTILES - 1 || point->length < length) {
+            tt_model_settings_problem(self, findings, point, NULL,
+                                      "%d percent of the outputs have at most %d elements: "
+                                      "percents ascend up to 100, lengths do not descend from 1",
+                                      point->percent, point->length);
+            return;
+        }
+        draw_line(self->output_quantiles, percent, point->percent, length, point->length);
+        percent = point->percent;
+        length = point->length;
+    }
+}
+
+/* C1, C2: what cells are made of, model/cells/cells.c looks at, with their files at hand. */
+static void take_cells(struct tt_model_settings *self, struct tt_findings *findings) {
+    const Tutti__TuttiModel *message = self->message;
+    self->unfold = message->unfold;
+    if (message->n_cell > 0 && !message->unfold)
+        tt_model_settings_problem(self, findings, message->cell[0], NULL,
+                                  "cells need unfold { kind ... }: how a request becomes cells");
+    else if (message->unfold && message->n_cell == 0)
+        tt_model_settings_problem(self, findings, message->unfold, NULL,
+                                  "unfold needs cells: cell { file: \"cell.onnx\" ... }");
+    if (message->unfold && message->stages)
+        tt_model_settings_problem(self, findings, message->stages, NULL,
+                                  "a model of cells is not cut into stages; leave one of unfold "
+                                  "and stages out");
+    take_output_lengths(self, findings);
+}
+
+struct tt_cut_request tt_model_settings_cut(const struct tt_model_settings *self) {
+    const Tutti__ModelStages *stages = self->stages;
+    return (struct tt_cut_request){.how = stages->per_node   ? TT_CUT_PER_NODE
+                                          : stages->by_batch ? TT_CUT_BY_BATCH
+                                          : stages->auto_    ? TT_CUT_AUTO
+                                          : stages->n_after  ? TT_CUT_AT
+                                                             : TT_CUT_STAGES,
+                                   .count = stages->count,
+                                   .names = (const char *const *)stages->after,
+                                   .name_count = (int32_t)stages->n_after};
+}
+
+static enum tt_err read_settings_file(struct tt_model_settings *self, struct tt_findings *findings,
+                                      struct tt_message *why) {
+    struct tt_text text = {0};
+    enum tt_err err = tt_text_read_file(self->file_name, TT_TEXTPROTO_MAX_FILE_BYTES, &text, why);
+    self->from_file = err != TT_ERR_NOT_FOUND;
+    ProtobufCMessage *message = NULL;
+    if (!err || err == TT_ERR_NOT_FOUND)
+        err =
+            tt_textproto_read_places(self->file_name, tt_text_string(&text), text.length,
+                                     &tutti__tutti_model__descriptor, &self->places, &message, why);
+    tt_text_fini(&text);
+    if (err) {
+        tt_findings_add(findings, TT_FINDING_PROBLEM, "%s", why->text);
+        return err;
+    }
+    self->message = (Tutti__TuttiModel *)message;
+    return TT_OK;
+}
+
+enum tt_err tt_model_settings_open(const char *path, struct tt_model_settings **out_settings,
+                                   struct tt_findings *findings) {
+    struct tt_model_settings *self = calloc(1, sizeof(*self));
+    if (!self)
+        return TT_ERR_NO_MEMORY;
+    struct tt_message why;
+    self->file_name = strdup(path);
+    enum tt_err err = self->file_name ? read_settings_file(self, findings, &why) : TT_ERR_NO_MEMORY;
+    if (err) {
+        tt_model_settings_free(self);
+        if (err == TT_ERR_NO_MEMORY)
+            return err;
+        *out_settings = NULL;
+        return TT_OK;
+    }
+    int64_t slo_us = self->message->slo_us;
+    if (slo_us < 0 || slo_us > INT64_MAX / 1000)
+        tt_model_settings_problem(
+            self, findings, self->message, "slo_us",
+            "slo_us is %lld; it is a number of microseconds, 0 for no objective",
+            (long long)slo_us);
+    else
+        self->slo_ns = slo_us * 1000;
+    self->profile = self->message->profile;
+    take_policy(self, findings);
+    take_length(self, findings);
+    take_stages(self, findings);
+    take_slots(self, findings);
+    take_exits(self, findings);
+    take_cells(self, findings);
+    *out_settings = self;
+    return TT_OK;
+}
+
+void tt_model_settings_free(struct tt_model_settings *take_settings) {
+    if (!take_settings)
+        return;
+    if (take_settings->message)
+        protobuf_c_message_free_unpacked(&take_settings->message->base, NULL);
+    tt_textproto_places_fini(&take_settings->places);
+    free(take_settings->file_name);
+    free(take_settings);
+}
+
+void tt_model_settings_check(const struct tt_model_settings *self,
+                             const struct tt_signature *signature, struct tt_findings *findings) {
+    if (!self->pad && self->class_count == 0)
+        return;
+    if (!signature->batched) {
+        tt_model_settings_problem(
+            self, findings, self->message, "length",
+            "lengths need a model with a batch dimension (max_batch_size > 0)");
+        return;
+    }
+    bool has_length = false;
+    for (int32_t i = 0; i < signature->input_count; i++) {
+        const struct tt_shape *shape = &signature->inputs[i].shape;
+        has_length |= shape->rank > 1 && shape->dims[1] < 0;
+    }
+    if (!has_length)
+        tt_model_settings_problem(
+            self, findings, self->message, "length",
+            "no input has a free dimension after the rows, so that no length varies");
+}

@@ -1,0 +1,18 @@
+/* A cut for people: a table of stages and of where else it could be cut, and a picture of the graph
+ * with its stages. */
+#ifndef TT_MODEL_ONNX_CUT_REPORT_H
+#define TT_MODEL_ONNX_CUT_REPORT_H
+
+#include "model/onnx/cut.h"
+
+/* Appends the stages (nodes, time, share), each cut with the tensors that cross it (shape, bytes of
+ * a row), and what cannot be cut, with the tensor in the way. `preferred` may be NULL. */
+void tt_cut_report(const struct tt_onnx_graph *graph, const struct tt_cut_plan *plan,
+                   const int32_t *preferred, struct tt_text *out_text);
+/* Appends an SVG: nodes in layers from top to bottom, a band per stage, an edge per data tensor.
+ * Errors: NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_cut_svg(const struct tt_onnx_graph *graph,
+                                     const struct tt_cut_plan *plan, const char *title,
+                                     struct tt_text *out_svg);
+
+#endif

@@ -1,0 +1,393 @@
+#include "multicore/multicore.h"
+
+#include "base/clock.h"
+#include "base/instant.h"
+#include "base/perturb.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- making ---- */
+
+static enum tt_err make_registers(struct tt_multicore_registers *self, int32_t models) {
+    size_t bytes = sizeof(struct tt_latest) * (size_t)models;
+    self->candidates = aligned_alloc(64, bytes);
+    self->loads = aligned_alloc(64, bytes);
+    if (!self->candidates || !self->loads)
+        return TT_ERR_NO_MEMORY;
+    memset((void *)self->candidates, 0, bytes);
+    memset((void *)self->loads, 0, bytes);
+    return TT_OK;
+}
+
+static enum tt_err make_threads(struct tt_multicore *self,
+                                const struct tt_multicore_options *options) {
+    struct tt_model_thread_options model = {
+        .thread_count = self->thread_count,
+        .model_count = options->model_count,
+        .executor_count = options->executor_count,
+        .port_count = options->port_count,
+        .ring_capacity = options->ring_capacity,
+        .request_limit = (options->request_limit + self->thread_count - 1) / self->thread_count,
+        .policy = options->policy,
+        .models = options->models,
+        .max_batch = options->max_batch,
+        .registers = &self->registers,
+        .rank_bell = &self->rank_thread.bell,
+        .client = options->client,
+        .rest_ns = self->one_thread ? 0 : options->rest_ns};
+    size_t threads = (size_t)self->thread_count;
+    self->model_threads =
+        aligned_alloc(64, (sizeof(*self->model_threads) + 63) / 64 * 64 * threads);
+    self->model_thread_list = calloc(threads, sizeof(struct tt_model_thread *));
+    self->threads = calloc(threads + 1, sizeof(*self->threads));
+    if (!self->model_threads || !self->model_thread_list || !self->threads)
+        return TT_ERR_NO_MEMORY;
+    memset((void *)self->model_threads, 0, sizeof(*self->model_threads) * threads);
+    for (int32_t t = 0; t < self->thread_count; t++) {
+        model.index = t;
+        self->model_thread_list[t] = &self->model_threads[t];
+        enum tt_err err = tt_model_thread_init(&self->model_threads[t], &model);
+        if (err)
+            return err;
+    }
+    struct tt_rank_thread_options rank = {.model_count = options->model_count,
+                                          .executor_count = options->executor_count,
+                                          .devices = options->devices,
+                                          .registers = &self->registers,
+                                          .model_threads = self->model_thread_list,
+                                          .thread_count = self->thread_count,
+                                          .one_grant = self->one_thread,
+                                          .grants_expired = !self->one_thread &&
+                                                            options->policy->reform_at_latest,
+                                          .rest_ns = self->one_thread ? 0 : options->rest_ns};
+    return tt_rank_thread_init(&self->rank_thread, &rank);
+}
+
+enum tt_err tt_multicore_new(const struct tt_multicore_options *options,
+                             struct tt_multicore **out_multicore, struct tt_message *why) {
+    tt_assert(options->model_threads >= 0 && options->model_threads <= TT_MULTICORE_MAX_THREADS);
+    tt_assert(options->port_count >= 1 && options->executor_count >= 1);
+    struct tt_multicore *self = aligned_alloc(64, (sizeof(*self) + 63) / 64 * 64);
+    if (!self)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a scheduler");
+    memset((void *)self, 0, sizeof(*self));
+    self->one_thread = options->model_threads == 0;
+    self->thread_count = self->one_thread ? 1 : options->model_threads;
+    self->port_count = options->port_count;
+    self->rest_ns = options->rest_ns;
+    self->spin_ns = options->spin_ns;
+    if (make_registers(&self->registers, options->model_count) || make_threads(self, options)) {
+        tt_multicore_free(self);
+        return tt_fail(TT_ERR_NO_MEMORY, why,
+                       "out of memory for a scheduler of %d models, %d executors and %d requests",
+                       options->model_count, options->executor_count, options->request_limit);
+    }
+    *out_multicore = self;
+    return TT_OK;
+}
+
+void tt_multicore_free(struct tt_multicore *take_multicore) {
+    if (!take_multicore)
+        return;
+    tt_assert(!take_multicore->started);
+    for (int32_t t = 0; take_multicore->model_threads && t < take_multicore->thread_count; t++)
+        tt_model_thread_fini(&take_multicore->model_threads[t]);
+    tt_rank_thread_fini(&take_multicore->rank_thread);
+    free((void *)take_multicore->registers.candidates);
+    free((void *)take_multicore->registers.loads);
+    free((void *)take_multicore->model_threads);
+    free(take_multicore->model_thread_list);
+    free(take_multicore->threads);
+    free((void *)take_multicore);
+}
+
+/* ---- clients ---- */
+
+bool tt_multicore_change(struct tt_multicore *self, int32_t executor, bool up) {
+    struct tt_multicore_change change = {.executor = executor, .up = up};
+    if (!tt_record_ring_push(&self->rank_thread.changes, &change))
+        return false;
+    tt_multicore_wake_rank(self);
+    return true;
+}
+
+void tt_multicore_wake_rank(struct tt_multicore *self) {
+    tt_bell_ring(self->one_thread ? &self->model_threads[0].bell : &self->rank_thread.bell,
+                 TT_BELL_AT_ONCE);
+}
+
+/* The room that this submit fills in one thread's ring. */
+struct lane {
+    struct tt_multicore_request *room;
+    int32_t room_count, filled;
+};
+
+static bool lane_has_room(struct tt_multicore *self, struct lane *lane, int32_t thread,
+                          int32_t port) {
+    if (lane->filled < lane->room_count)
+        return true;
+    struct tt_record_ring *ring = &self->model_threads[thread].inbox[port];
+    if (lane->filled > 0)
+        tt_record_ring_commit(ring, lane->filled);
+    lane->filled = 0;
+    lane->room = tt_record_ring_room(ring, &lane->room_count);
+    return lane->room_count > 0;
+}
+
+/* S6: requests enter as metadata, in batches. */
+int32_t tt_multicore_submit(struct tt_multicore *self, int32_t port, int64_t now,
+                            const struct tt_multicore_request *requests, int32_t count) {
+    struct lane lanes[TT_MULTICORE_MAX_THREADS];
+    int32_t threads = self->thread_count, done = 0;
+    for (int32_t t = 0; t < threads; t++)
+        lanes[t] = (struct lane){0};
+    for (; done < count; done++) {
+        int32_t t = threads == 1 ? 0 : requests[done].model % threads;
+        if (!lane_has_room(self, &lanes[t], t, port))
+            break;
+        lanes[t].room[lanes[t].filled++] = requests[done];
+    }
+    for (int32_t t = 0; t < threads; t++) {
+        if (lanes[t].filled > 0)
+            tt_record_ring_commit(&self->model_threads[t].inbox[port], lanes[t].filled);
+        if (lanes[t].room)
+            tt_bell_ring(&self->model_threads[t].bell, now + self->rest_ns);
+    }
+    return done;
+}
+
+/* Lets the model thread go on. False: it is played, and goes no further. */
+static bool wait_for(struct tt_multicore *self, int32_t thread, struct tt_parker *parker) {
+    if (self->player)
+        return self->player->demand(self->player, TT_PARTY_MODELS + thread);
+    tt_parker_sleep(parker, tt_clock_now() + 20 * TT_US);
+    return true;
+}
+
+static void command(struct tt_multicore *self, int32_t port, int64_t now, int32_t model,
+                    enum tt_multicore_command what, const struct tt_step_model *step_model) {
+    struct tt_multicore_request record = {.id = (uintptr_t)step_model,
+                                          .model = (uint16_t)model,
+                                          .rows = TT_MULTICORE_COMMAND,
+                                          .length = (int32_t)what};
+    struct tt_parker parker;
+    tt_parker_init(&parker);
+    while (tt_multicore_submit(self, port, now, &record, 1) == 0)
+        if (!wait_for(self, model % self->thread_count, &parker))
+            return;
+    tt_bell_ring(&self->model_threads[model % self->thread_count].bell, TT_BELL_AT_ONCE);
+}
+
+void tt_multicore_add_model(struct tt_multicore *self, int32_t port, int64_t now, int32_t model,
+                            const struct tt_step_model *step_model) {
+    command(self, port, now, model, TT_MULTICORE_ADD, step_model);
+}
+
+void tt_multicore_remove_model(struct tt_multicore *self, int32_t port, int64_t now,
+                               int32_t model) {
+    int32_t thread = model % self->thread_count;
+    struct tt_record_ring *removed = &self->model_threads[thread].removed;
+    struct tt_parker parker;
+    tt_parker_init(&parker);
+    tt_assert(self->started || self->player);
+    command(self, port, now, model, TT_MULTICORE_REMOVE, NULL);
+    while (!tt_record_ring_look(removed))
+        if (!wait_for(self, thread, &parker))
+            return;
+    tt_record_ring_take(removed, 1);
+}
+
+/* ---- turns and threads ---- */
+
+void tt_multicore_use_tapes(struct tt_multicore *self, struct tt_tape *const *tapes) {
+    tt_assert(!self->started);
+    for (int32_t t = 0; t < self->thread_count; t++)
+        self->model_threads[t].tape = tapes[TT_PARTY_MODELS + t];
+    self->rank_thread.tape = tapes[TT_PARTY_RANK];
+    self->player = tapes[TT_PARTY_RANK]->player;
+}
+
+void tt_multicore_play_turn(struct tt_multicore *self, int32_t party, int64_t now) {
+    tt_assert(self->player != NULL);
+    if (party == TT_PARTY_RANK)
+        tt_rank_thread_turn(&self->rank_thread, now);
+    else
+        tt_model_thread_turn(&self->model_threads[party - TT_PARTY_MODELS], now);
+}
+
+static int64_t models_next_at(const struct tt_multicore *self) {
+    int64_t next_at = TT_NEVER;
+    for (int32_t t = 0; t < self->thread_count; t++)
+        next_at = tt_instant_min(next_at, tt_model_thread_next_at(&self->model_threads[t]));
+    return next_at;
+}
+
+/* Turns until nothing is left to do at `now`, with the requests that were looked at before. */
+static int64_t run_instant(struct tt_multicore *self, int64_t now) {
+    int64_t next_at;
+    do {
+        for (int32_t t = 0; t < self->thread_count; t++) {
+            tt_model_thread_look(&self->model_threads[t], true);
+            tt_model_thread_turn(&self->model_threads[t], now);
+        }
+        tt_rank_thread_look(&self->rank_thread);
+        tt_rank_thread_turn(&self->rank_thread, now);
+        next_at = models_next_at(self);
+    } while (self->rank_thread.said || next_at <= now);
+    return tt_instant_min(next_at, tt_rank_thread_next_at(&self->rank_thread));
+}
+
+int64_t tt_multicore_step(struct tt_multicore *self, int64_t now) {
+    for (int32_t t = 0; t < self->thread_count; t++)
+        tt_model_thread_look(&self->model_threads[t], false);
+    return run_instant(self, now);
+}
+
+/* When to sleep until for an instant that matters. */
+static int64_t wake_for(const struct tt_multicore *self, int64_t at) {
+    return at == TT_NEVER ? at : at - self->spin_ns;
+}
+
+static void *model_main(void *context) {
+    struct tt_model_thread *thread = ((void **)context)[0];
+    struct tt_multicore *self = ((void **)context)[1];
+    free(context);
+    tt_parker_be_punctual();
+    while (!tt_flag_is_raised(&self->stopping)) {
+        tt_model_thread_look(thread, false);
+        int64_t now = tt_clock_now();
+        bool worked = tt_model_thread_turn(thread, now);
+        int64_t until_at = wake_for(self, tt_model_thread_next_at(thread));
+        if (worked) /* whatever falls into the rest is done at its end */
+            until_at = now + self->rest_ns;
+        if (until_at <= now || tt_model_thread_has_more(thread))
+            continue;
+        tt_bell_arm(&thread->bell, until_at);
+        if ((!worked && tt_model_thread_look(thread, false)) || tt_flag_is_raised(&self->stopping))
+            tt_bell_disarm(&thread->bell);
+        else
+            tt_bell_wait(&thread->bell, until_at);
+    }
+    return NULL;
+}
+
+static void *rank_main(void *context) {
+    struct tt_multicore *self = context;
+    struct tt_rank_thread *thread = &self->rank_thread;
+    tt_parker_be_punctual();
+    while (!tt_flag_is_raised(&self->stopping)) {
+        tt_rank_thread_look(thread);
+        int64_t now = tt_clock_now();
+        bool worked = tt_rank_thread_turn(thread, now);
+        int64_t until_at = wake_for(self, tt_rank_thread_next_at(thread));
+        if (worked)
+            until_at = now + self->rest_ns;
+        if (until_at <= now)
+            continue;
+        tt_bell_arm(&thread->bell, until_at);
+        if ((!worked && tt_rank_thread_look(thread)) || tt_flag_is_raised(&self->stopping))
+            tt_bell_disarm(&thread->bell);
+        else
+            tt_bell_wait(&thread->bell, until_at);
+    }
+    return NULL;
+}
+
+static void *only_main(void *context) {
+    struct tt_multicore *self = context;
+    struct tt_model_thread *model = &self->model_threads[0];
+    tt_parker_be_punctual();
+    while (!tt_flag_is_raised(&self->stopping)) {
+        tt_model_thread_look(model, false);
+        int64_t now = tt_clock_now();
+        int64_t next_at = run_instant(self, now);
+        bool busy = model->took_requests;
+        int64_t until_at = wake_for(self, next_at);
+        if (busy)
+            until_at = tt_instant_min(until_at, now + self->rest_ns);
+        if (until_at <= now || tt_model_thread_has_more(model))
+            continue;
+        tt_bell_arm(&model->bell, until_at);
+        if (tt_model_thread_look(model, busy) || tt_rank_thread_look(&self->rank_thread) ||
+            tt_flag_is_raised(&self->stopping))
+            tt_bell_disarm(&model->bell);
+        else
+            tt_bell_wait(&model->bell, until_at);
+    }
+    return NULL;
+}
+
+static int start_model(struct tt_multicore *self, int32_t t) {
+    void **context = malloc(2 * sizeof(void *));
+    if (!context)
+        return -1;
+    context[0] = &self->model_threads[t];
+    context[1] = self;
+    int failed = pthread_create(&self->threads[t], NULL, model_main, context);
+    if (failed)
+        free(context);
+    return failed;
+}
+
+static void join(struct tt_multicore *self, int32_t models, bool rank) {
+    tt_flag_raise(&self->stopping);
+    tt_bell_ring(&self->rank_thread.bell, TT_BELL_AT_ONCE);
+    for (int32_t t = 0; t < models; t++) {
+        tt_bell_ring(&self->model_threads[t].bell, TT_BELL_AT_ONCE);
+        pthread_join(self->threads[t], NULL);
+    }
+    if (rank)
+        pthread_join(self->threads[self->thread_count], NULL);
+}
+
+enum tt_err tt_multicore_start(struct tt_multicore *self, struct tt_message *why) {
+    tt_assert(!self->started);
+    int failed = 0;
+    int32_t made = 0;
+    if (self->one_thread) {
+        failed = pthread_create(&self->threads[0], NULL, only_main, self);
+    } else {
+        while (made < self->thread_count && !(failed = start_model(self, made)))
+            made++;
+        if (!failed)
+            failed = pthread_create(&self->threads[self->thread_count], NULL, rank_main, self);
+    }
+    if (failed) {
+        join(self, made, false);
+        return tt_fail(TT_ERR_IO, why, "cannot start a scheduler's thread: %s",
+                       failed > 0 ? strerror(failed) : "out of memory");
+    }
+    self->started = true;
+    return TT_OK;
+}
+
+void tt_multicore_stop(struct tt_multicore *self) {
+    if (!self->started)
+        return;
+    join(self, self->thread_count, !self->one_thread);
+    self->started = false;
+}
+
+/* ---- statistics ---- */
+
+void tt_multicore_measure_from(struct tt_multicore *self, int64_t at) {
+    for (int32_t t = 0; t < self->thread_count; t++)
+        self->model_threads[t].measure_from_at = at;
+    self->rank_thread.measure_from_at = at;
+}
+
+void tt_multicore_cpu(const struct tt_multicore *self, int64_t *out_model_ns,
+                      int64_t *out_rank_ns) {
+    *out_model_ns = *out_rank_ns = 0;
+    for (int32_t t = 0; self->started && t < self->thread_count; t++)
+        *out_model_ns += tt_clock_thread_cpu(self->threads[t]);
+    if (self->started && !self->one_thread)
+        *out_rank_ns = tt_clock_thread_cpu(self->threads[self->thread_count]);
+}
+
+void tt_multicore_check(const struct tt_multicore *self) {
+    for (int32_t t = 0; t < self->thread_count; t++)
+        tt_model_thread_check(&self->model_threads[t]);
+    tt_rank_thread_check(&self->rank_thread);
+}

@@ -1,0 +1,376 @@
+#include "multicore/threaded_policy.h"
+
+#include "base/instant.h"
+#include "multicore/multicore.h"
+#include "policy/deferred/deferred.h"
+
+#include <stdlib.h>
+
+struct dropped {
+    uint64_t id;
+    int64_t reason;
+};
+
+struct tt_policy {
+    const struct tt_mechanism *domain;
+    struct tt_threaded_policy_options options;
+    struct tt_multicore *multicore;
+    struct tt_tape *tape;                /* the domain's; NULL: nobody records */
+    struct tt_record_ring begun;         /* batch pointers, from the rank thread */
+    bool has_begun;                      /* its: some are not published */
+    struct tt_record_ring ended;         /* back to it */
+    struct tt_record_ring *dropped;      /* [model thread] */
+    int32_t dropped_count;               /* rings made */
+    struct tt_multicore_batch **running; /* [executor] */
+};
+
+static uint64_t id_of(const struct tt_request *request) {
+    return (uint64_t)request->handle.index << 32 | request->handle.generation;
+}
+
+/* The request behind an id, if it is still there and waits to be run from the beginning. */
+static struct tt_request *waiting(const struct tt_mechanism *domain, uint64_t id) {
+    struct tt_handle handle = {(uint32_t)(id >> 32), (uint32_t)id};
+    struct tt_request *request = tt_request_pool_find(&domain->requests, handle);
+    return request && request->state == TT_REQUEST_QUEUED ? request : NULL;
+}
+
+static void push(struct tt_record_ring *ring, const void *record) {
+    bool pushed = tt_record_ring_push(ring, record);
+    tt_assert(pushed); /* an executor has one batch */
+}
+
+/* ---- the devices, on the rank thread ---- */
+
+static void begin(void *context, int64_t now, struct tt_multicore_batch *batch) {
+    (void)now;
+    struct tt_policy *self = context;
+    bool added = tt_record_ring_add(&self->begun, &batch);
+    tt_assert(added); /* an executor has one batch */
+    self->has_begun = true;
+}
+
+static void begun(void *context) {
+    struct tt_policy *self = context;
+    if (!self->has_begun)
+        return;
+    self->has_begun = false;
+    tt_record_ring_publish(&self->begun);
+    self->options.wake(self->options.wake_context);
+}
+
+static struct tt_multicore_batch *device_ended(void *context, int64_t now) {
+    (void)now;
+    struct tt_policy *self = context;
+    int32_t count;
+    if (!tt_record_ring_look(&self->ended))
+        return NULL;
+    struct tt_multicore_batch *batch =
+        *(struct tt_multicore_batch *const *)tt_record_ring_peek(&self->ended, &count);
+    tt_record_ring_take(&self->ended, 1);
+    return batch;
+}
+
+static bool device_look(void *context) {
+    struct tt_policy *self = context;
+    return tt_record_ring_look(&self->ended);
+}
+
+static int64_t device_next_at(void *context) {
+    (void)context;
+    return TT_NEVER; /* it is woken */
+}
+
+static void device_lose(void *context, int64_t now, int32_t executor) {
+    (void)context;
+    (void)now;
+    (void)executor; /* what runs there ends by itself */
+}
+
+/* ---- the client, on the model threads ---- */
+
+static void client_ended(void *context, int32_t thread, int64_t now,
+                         const struct tt_multicore_batch *batch) {
+    (void)context;
+    (void)thread;
+    (void)now;
+    (void)batch; /* the mechanism has answered its requests */
+}
+
+static void client_dropped(void *context, int32_t thread, int64_t now,
+                           const struct tt_multicore_request *request, enum tt_drop_reason reason) {
+    (void)now;
+    struct tt_policy *self = context;
+    if (reason == TT_DROP_NONE)
+        return; /* cancelled: it has left */
+    struct dropped dropped = {request->id, reason};
+    bool pushed = tt_record_ring_push(&self->dropped[thread], &dropped);
+    tt_assert(pushed || tt_tape_plays(self->tape)); /* a request is dropped once */
+    tt_tape_expect(self->tape, pushed, "more requests were dropped than the domain can hold");
+    self->options.wake(self->options.wake_context);
+}
+
+/* ---- the policy, on the server's thread ---- */
+
+static void hand_in(struct tt_policy *self, int64_t now, const struct tt_request *request,
+                    bool cancels) {
+    struct tt_multicore_request record = {.arrived_at = request->arrived_at,
+                                          .deadline_at = request->deadline_at,
+                                          .id = id_of(request),
+                                          .model = (uint16_t)request->model,
+                                          .rows = (uint16_t)request->rows,
+                                          .length = request->length};
+    if (cancels) {
+        record.rows = TT_MULTICORE_COMMAND;
+        record.length = TT_MULTICORE_CANCEL;
+    }
+    while (tt_multicore_submit(self->multicore, 0, now, &record, 1) == 0) {
+        /* The ring holds all requests and their cancellations. */
+        tt_assert(tt_tape_plays(self->tape));
+        int32_t thread = request->model % self->dropped_count;
+        if (!self->tape->player->demand(self->tape->player, TT_PARTY_MODELS + thread))
+            return;
+    }
+}
+
+static void arrived(struct tt_policy *self, int64_t now, struct tt_request *request) {
+    tt_assert(request->step == 0); /* whole graphs only */
+    hand_in(self, now, request, false);
+}
+
+static void cancelled(struct tt_policy *self, int64_t now, struct tt_request *request) {
+    hand_in(self, now, request, true);
+}
+
+static void give_back(struct tt_policy *self, int64_t now, struct tt_multicore_batch *batch) {
+    batch->started_at = batch->ended_at = now;
+    push(&self->ended, &batch);
+    tt_multicore_wake_rank(self->multicore);
+}
+
+static void finished(struct tt_policy *self, int64_t now, const struct tt_task *task) {
+    struct tt_multicore_batch *batch = self->running[task->executor];
+    tt_assert(batch != NULL);
+    self->running[task->executor] = NULL;
+    give_back(self, now, batch);
+    for (int32_t i = 0; i < task->count; i++)
+        if (task->items[i].request->state == TT_REQUEST_QUEUED)
+            arrived(self, now, task->items[i].request);
+}
+
+static void run(struct tt_policy *self, int64_t now, struct tt_multicore_batch *batch,
+                struct tt_mechanism *actions) {
+    if (!tt_mechanism_has_room(actions, batch->executor)) {
+        batch->lost = true; /* the executor is going: its requests are queued again */
+        give_back(self, now, batch);
+        return;
+    }
+    struct tt_task *task = NULL;
+    for (int32_t i = 0; i < batch->count; i++) {
+        struct tt_request *request = waiting(actions, batch->requests[i].id);
+        if (!request)
+            continue;
+        if (!task)
+            task = tt_mechanism_run_begin(actions, batch->executor, batch->model, 0,
+                                          actions->models[batch->model]->step_count - 1);
+        if (request->length > task->length)
+            task->length = request->length;
+        tt_mechanism_run_add(actions, request);
+    }
+    if (!task) { /* all have left */
+        give_back(self, now, batch);
+        return;
+    }
+    self->running[batch->executor] = batch;
+    tt_mechanism_run_commit(actions, now);
+}
+
+static void drop(struct tt_record_ring *ring, struct tt_mechanism *actions) {
+    int32_t count;
+    for (;;) {
+        const struct dropped *dropped = tt_record_ring_peek(ring, &count);
+        if (count == 0)
+            return;
+        for (int32_t i = 0; i < count; i++) {
+            struct tt_request *request = waiting(actions, dropped[i].id);
+            if (request)
+                tt_mechanism_drop(actions, request, (enum tt_drop_reason)dropped[i].reason);
+        }
+        tt_record_ring_take(ring, count);
+    }
+}
+
+/* Takes note of what the threads have decided so far. */
+static void look(struct tt_policy *self, int64_t now) {
+    tt_tape_begin(self->tape);
+    for (int32_t t = 0; t < self->dropped_count; t++) {
+        tt_record_ring_look(&self->dropped[t]);
+        tt_tape_take(self->tape, &self->dropped[t], INT32_MAX, TT_PARTY_MODELS + t);
+    }
+    tt_record_ring_look(&self->begun);
+    tt_tape_take(self->tape, &self->begun, INT32_MAX, TT_PARTY_RANK);
+    tt_tape_end(self->tape, now);
+}
+
+static void decide(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
+    look(self, now);
+    if (tt_tape_is_over(self->tape))
+        return;
+    for (int32_t t = 0; t < self->dropped_count; t++)
+        drop(&self->dropped[t], actions);
+    int32_t count;
+    for (;;) {
+        struct tt_multicore_batch *const *batches = tt_record_ring_peek(&self->begun, &count);
+        if (count == 0)
+            return;
+        struct tt_multicore_batch *batch = batches[0];
+        /* Out of the ring first: given back at once, its executor may have the next one in there
+         * before we look again. */
+        tt_record_ring_take(&self->begun, 1);
+        run(self, now, batch, actions);
+    }
+}
+
+static int64_t next_at(const struct tt_policy *self) {
+    (void)self;
+    return TT_NEVER; /* the threads wake the server's */
+}
+
+static void model_changed(struct tt_policy *self, int64_t now, int32_t model,
+                          enum tt_change change) {
+    if (change == TT_CHANGE_ADDED)
+        tt_multicore_add_model(self->multicore, 0, now, model, self->domain->models[model]);
+    else if (change == TT_CHANGE_GONE)
+        tt_multicore_remove_model(self->multicore, 0, now, model);
+}
+
+static void executor_changed(struct tt_policy *self, int64_t now, int32_t executor,
+                             enum tt_change change) {
+    (void)now;
+    while (!tt_multicore_change(self->multicore, executor, change == TT_CHANGE_ADDED)) {
+        tt_assert(tt_tape_plays(self->tape)); /* a domain has fewer executors than the ring takes */
+        if (!self->tape->player->demand(self->tape->player, TT_PARTY_RANK))
+            return;
+    }
+}
+
+static void check(const struct tt_policy *self) {
+    for (int32_t e = 0; e < self->domain->executor_capacity; e++)
+        tt_assert((self->running[e] != NULL) == (self->domain->executors[e].queued > 0));
+}
+
+static void policy_free(struct tt_policy *take_self) {
+    if (!take_self)
+        return;
+    if (take_self->multicore)
+        tt_multicore_stop(take_self->multicore);
+    tt_multicore_free(take_self->multicore);
+    tt_record_ring_fini(&take_self->begun);
+    tt_record_ring_fini(&take_self->ended);
+    for (int32_t t = 0; t < take_self->dropped_count; t++)
+        tt_record_ring_fini(&take_self->dropped[t]);
+    free((void *)take_self->dropped);
+    free(take_self->running);
+    free((void *)take_self);
+}
+
+static const struct tt_policy_ops ops = {
+    .name = "threads",
+    .whole_graphs = true,
+    .arrived = arrived,
+    .finished = finished,
+    .cancelled = cancelled,
+    .decide = decide,
+    .next_at = next_at,
+    .model_changed = model_changed,
+    .executor_changed = executor_changed,
+    .check = check,
+    .free = policy_free,
+};
+
+/* ---- making ---- */
+
+static enum tt_err allocate(struct tt_policy *self, int32_t threads) {
+    int32_t executors = self->domain->executor_capacity;
+    self->running = calloc((size_t)executors, sizeof(struct tt_multicore_batch *));
+    self->dropped = aligned_alloc(64, sizeof(*self->dropped) * (size_t)threads);
+    if (!self->running || !self->dropped ||
+        tt_record_ring_init(&self->begun, executors, sizeof(struct tt_multicore_batch *)) ||
+        tt_record_ring_init(&self->ended, executors, sizeof(struct tt_multicore_batch *)))
+        return TT_ERR_NO_MEMORY;
+    for (; self->dropped_count < threads; self->dropped_count++)
+        if (tt_record_ring_init(&self->dropped[self->dropped_count],
+                                2 * self->options.request_limit, sizeof(struct dropped)))
+            return TT_ERR_NO_MEMORY;
+    return TT_OK;
+}
+
+static enum tt_err make(struct tt_policy *self, const struct tt_deferred_options *policy,
+                        struct tt_message *why) {
+    int32_t models = self->options.threads - 1;
+    int32_t threads = models > 0 ? models : 1;
+    if (allocate(self, threads))
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a scheduler's threads");
+    struct tt_multicore_options options = {
+        .model_threads = models,
+        .model_count = self->domain->model_capacity,
+        .max_batch = self->options.max_batch,
+        .executor_count = self->domain->executor_capacity,
+        .port_count = 1,
+        .ring_capacity = 4 * self->options.request_limit,
+        .request_limit =
+            (int32_t)tt_instant_min((int64_t)2 * self->options.request_limit * threads, INT32_MAX),
+        .policy = policy,
+        .devices = {.context = self,
+                    .begin = begin,
+                    .begun = begun,
+                    .ended = device_ended,
+                    .next_at = device_next_at,
+                    .look = device_look,
+                    .lose = device_lose},
+        .client = {.context = self, .ended = client_ended, .dropped = client_dropped}};
+    return tt_multicore_new(&options, &self->multicore, why);
+}
+
+enum tt_err tt_threaded_policy_create(struct tt_mechanism *mechanism, const char *name,
+                                      const struct tt_policy_setup *setup,
+                                      const struct tt_threaded_policy_options *options,
+                                      struct tt_message *why) {
+    const struct tt_policy_kind *kind = tt_policy_find(name);
+    struct tt_deferred_options policy;
+    if (!kind)
+        return tt_fail(TT_ERR_NOT_FOUND, why, "no policy is called '%s'", name);
+    enum tt_err err =
+        tt_deferred_options_parse(kind, setup->options, setup->option_count, &policy, why);
+    if (err)
+        return err;
+    policy.lateness_ns = setup->lateness_ns;
+    struct tt_policy *self = aligned_alloc(64, (sizeof(*self) + 63) / 64 * 64);
+    if (!self)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a scheduler's threads");
+    *self = (struct tt_policy){.domain = setup->domain, .options = *options};
+    err = make(self, &policy, why);
+    if (err) {
+        policy_free(self);
+        return err;
+    }
+    tt_mechanism_attach(mechanism, &ops, self);
+    return TT_OK;
+}
+
+int32_t tt_threaded_policy_parties(const struct tt_policy *self) {
+    return tt_multicore_parties(self->multicore);
+}
+
+void tt_threaded_policy_use_tapes(struct tt_policy *self, struct tt_tape *const *tapes) {
+    self->tape = tapes[TT_PARTY_DOMAIN];
+    tt_multicore_use_tapes(self->multicore, tapes);
+}
+
+void tt_threaded_policy_play_turn(struct tt_policy *self, int32_t party, int64_t now) {
+    tt_multicore_play_turn(self->multicore, party, now);
+}
+
+enum tt_err tt_threaded_policy_start(struct tt_policy *self, struct tt_message *why) {
+    return tt_multicore_start(self->multicore, why);
+}

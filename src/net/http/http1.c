@@ -1,0 +1,418 @@
+#include "net/http/http1.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* Sets the answer to a bad request and makes llhttp stop. */
+static int refuse(struct tt_http1_request *request, int status, const char *format, ...)
+    TT_PRINTF(3, 4);
+static int refuse(struct tt_http1_request *request, int status, const char *format, ...) {
+    if (!request->problem_status) {
+        va_list args;
+        va_start(args, format);
+        vsnprintf(request->problem, sizeof(request->problem), format, args);
+        va_end(args);
+        request->problem_status = status;
+    }
+    return HPE_USER;
+}
+
+static struct tt_http1 *self_of(llhttp_t *parser) {
+    return TT_CONTAINER_OF(parser, struct tt_http1, parser);
+}
+
+/* --- what llhttp calls --- */
+
+static int on_url(llhttp_t *parser, const char *at, size_t length) {
+    struct tt_http1_request *request = self_of(parser)->request;
+    if (length >= TT_HTTP1_TARGET_BYTES - request->target_length)
+        return refuse(request, 414, "the request's target is longer than %d bytes",
+                      TT_HTTP1_TARGET_BYTES - 1);
+    memcpy(request->target + request->target_length, at, length);
+    request->target_length += length;
+    return 0;
+}
+
+static int on_method(llhttp_t *parser, const char *at, size_t length) {
+    struct tt_http1_request *request = self_of(parser)->request;
+    size_t used = strlen(request->method);
+    if (length >= sizeof(request->method) - used)
+        length = sizeof(request->method) - used - 1;
+    memcpy(request->method + used, at, length);
+    return 0;
+}
+
+static bool in_trailer(const struct tt_http1_request *request, const llhttp_t *parser) {
+    return request->is_chunked && (parser->flags & F_TRAILING);
+}
+
+/* Trailers and chunk extensions mean nothing here; they are only counted, so that they end. */
+static int count_extra(struct tt_http1 *self, size_t length) {
+    struct tt_http1_request *request = self->request;
+    request->extra_bytes += length;
+    if (request->extra_bytes > self->limits->head_bytes)
+        return refuse(request, 431, "chunk extensions and trailers take more than %zu bytes",
+                      self->limits->head_bytes);
+    return 0;
+}
+
+static int on_extra(llhttp_t *parser, const char *at, size_t length) {
+    (void)at;
+    return count_extra(self_of(parser), length);
+}
+
+/* As much more as there is room for. */
+static void keep(char *to, size_t capacity, size_t *kept, const char *at, size_t length) {
+    size_t taken = length < capacity - *kept ? length : capacity - *kept;
+    memcpy(to + *kept, at, taken);
+    *kept += taken;
+}
+
+static int on_header_field(llhttp_t *parser, const char *at, size_t length) {
+    struct tt_http1_request *request = self_of(parser)->request;
+    if (in_trailer(request, parser))
+        return count_extra(self_of(parser), length);
+    /* A name too long for the field is none that is looked for; it must only not look like one. */
+    keep(request->name, sizeof(request->name), &request->name_length, at, length);
+    return 0;
+}
+
+static int on_header_value(llhttp_t *parser, const char *at, size_t length) {
+    struct tt_http1_request *request = self_of(parser)->request;
+    if (in_trailer(request, parser))
+        return count_extra(self_of(parser), length);
+    keep(request->value, sizeof(request->value), &request->value_length, at, length);
+    return 0;
+}
+
+static int64_t parse_count(const char *text) {
+    int64_t value = 0;
+    if (!*text)
+        return -2;
+    for (; *text; text++) {
+        if (*text < '0' || *text > '9' || __builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, *text - '0', &value))
+            return -2;
+    }
+    return value;
+}
+
+/* Those headers that mean something to us. Content-Length, Connection and the framing are llhttp's.
+ */
+static int take_header(struct tt_http1_request *request) {
+    bool whole = request->value_length < sizeof(request->value);
+    request->name[request->name_length < sizeof(request->name) ? request->name_length : 0] = '\0';
+    request->value[whole ? request->value_length : 0] = '\0';
+    char *value = request->value;
+    for (size_t i = whole ? request->value_length : 0;
+         i && (value[i - 1] == ' ' || value[i - 1] == '\t');)
+        value[--i] = '\0';
+    if (strcasecmp(request->name, "Host") == 0) {
+        request->host_count++;
+    } else if (strcasecmp(request->name, "Content-Length") == 0) {
+        request->has_length = true;
+    } else if (strcasecmp(request->name, "Transfer-Encoding") == 0) {
+        if (request->is_chunked || strcasecmp(value, "chunked") != 0)
+            return refuse(request, 400,
+                          "Transfer-Encoding: only \"chunked\", once and alone, is taken");
+        request->is_chunked = true;
+    } else if (strcasecmp(request->name, "Expect") == 0) {
+        if (strcasecmp(value, "100-continue") != 0)
+            return refuse(request, 417, "Expect: only \"100-continue\" can be met");
+        request->expects_continue = true;
+    } else if (strcasecmp(request->name, "Content-Encoding") == 0) {
+        enum tt_coding coding = whole ? tt_coding_parse(value) : TT_CODING_UNKNOWN;
+        if (request->coding != TT_CODING_IDENTITY && coding != TT_CODING_IDENTITY)
+            coding = TT_CODING_UNKNOWN; /* one on the other */
+        request->coding = coding != TT_CODING_IDENTITY ? coding : request->coding;
+    } else if (strcasecmp(request->name, "Accept-Encoding") == 0) {
+        request->accepts = tt_coding_choose(value);
+    } else if (strcasecmp(request->name, "Inference-Header-Content-Length") == 0) {
+        if (request->json_bytes != -1)
+            return refuse(request, 400, "Inference-Header-Content-Length is given twice");
+        request->json_bytes = parse_count(value);
+    }
+    return 0;
+}
+
+static int on_header_value_complete(llhttp_t *parser) {
+    struct tt_http1 *self = self_of(parser);
+    struct tt_http1_request *request = self->request;
+    if (in_trailer(request, parser))
+        return 0;
+    if (++request->header_count > self->limits->header_count)
+        return refuse(request, 431, "more than %d headers", self->limits->header_count);
+    int result = take_header(request);
+    request->name_length = request->value_length = 0;
+    return result;
+}
+
+static int check_head(struct tt_http1 *self) {
+    struct tt_http1_request *request = self->request;
+    llhttp_t *parser = &self->parser;
+    if (parser->http_major != 1 || parser->http_minor > 1)
+        return refuse(request, 505, "HTTP/%d.%d is not spoken here; HTTP/1.1 is",
+                      parser->http_major, parser->http_minor);
+    if (parser->method == HTTP_CONNECT)
+        return refuse(request, 405, "this is no proxy: CONNECT is not taken");
+    if (request->host_count > 1 || (request->host_count == 0 && parser->http_minor == 1))
+        return refuse(request, 400, "an HTTP/1.1 request has exactly one Host header; this has %d",
+                      request->host_count);
+    if (request->is_chunked && (request->has_length || parser->http_minor == 0))
+        return refuse(request, 400,
+                      "Transfer-Encoding does not go with %s: where the request ends is not clear",
+                      request->has_length ? "Content-Length" : "HTTP/1.0");
+    if (request->has_length && parser->content_length > self->limits->body_bytes)
+        return refuse(request, 413, "the body of %llu bytes is over the limit of %zu",
+                      (unsigned long long)parser->content_length, self->limits->body_bytes);
+    bool has_body = request->is_chunked || (request->has_length && parser->content_length > 0);
+    request->expects_continue &= has_body && parser->http_minor == 1;
+    parser->upgrade = 0; /* an offer to change the protocol is passed over, as RFC 9110 allows */
+    return 0;
+}
+
+/* Takes part of what all bodies together may have. */
+static bool take_budget(struct tt_http1 *self, size_t bytes) {
+    struct tt_http1_budget *budget = self->limits->budget;
+    struct tt_http1_request *request = self->request;
+    if (!budget)
+        return true;
+    if (bytes > budget->limit_bytes - budget->used_bytes) {
+        refuse(request, 503,
+               "bodies that are being received take %zu bytes, and with this one more than the "
+               "limit of %zu; try again later",
+               budget->used_bytes, budget->limit_bytes);
+        return false;
+    }
+    budget->used_bytes += bytes;
+    request->budget_bytes += bytes;
+    return true;
+}
+
+static int on_headers_complete(llhttp_t *parser) {
+    struct tt_http1 *self = self_of(parser);
+    struct tt_http1_request *request = self->request;
+    if (check_head(self))
+        return -1;
+    /* An HTTP/1.0 client would have to be told that the connection stays; it is closed instead. */
+    request->keep_alive = parser->http_minor == 1 && llhttp_should_keep_alive(parser);
+    if (request->has_length && !take_budget(self, parser->content_length))
+        return -1;
+    if (request->has_length && parser->content_length > 0 &&
+        !tt_text_reserve(&request->body, parser->content_length)) {
+        refuse(request, 503, "no memory for the body");
+        return -1;
+    }
+    return HPE_PAUSED;
+}
+
+static int on_body(llhttp_t *parser, const char *at, size_t length) {
+    struct tt_http1 *self = self_of(parser);
+    struct tt_http1_request *request = self->request;
+    struct tt_text *body = &request->body;
+    if (length > self->limits->body_bytes - body->length)
+        return refuse(request, 413, "the body is over the limit of %zu bytes",
+                      self->limits->body_bytes);
+    if (request->is_chunked && !take_budget(self, length))
+        return HPE_USER;
+    if (body->bytes && at == body->bytes + body->length) { /* read into its place */
+        body->length += length;
+        return 0;
+    }
+    tt_text_append(body, at, length);
+    return body->failed ? refuse(request, 503, "no memory for the body") : 0;
+}
+
+static int on_message_complete(llhttp_t *parser) {
+    (void)parser;
+    return HPE_PAUSED;
+}
+
+static const llhttp_settings_t settings = {
+    .on_url = on_url,
+    .on_method = on_method,
+    .on_header_field = on_header_field,
+    .on_header_value = on_header_value,
+    .on_header_value_complete = on_header_value_complete,
+    .on_headers_complete = on_headers_complete,
+    .on_chunk_extension_name = on_extra,
+    .on_chunk_extension_value = on_extra,
+    .on_body = on_body,
+    .on_message_complete = on_message_complete,
+};
+
+/* --- the parser --- */
+
+void tt_http1_init(struct tt_http1 *self, const struct tt_http1_limits *limits) {
+    llhttp_init(&self->parser, HTTP_REQUEST, &settings);
+    self->limits = limits;
+    self->request = NULL;
+}
+
+void tt_http1_fini(struct tt_http1 *self) {
+    if (self->request) {
+        if (self->limits->budget)
+            self->limits->budget->used_bytes -= self->request->budget_bytes;
+        tt_text_fini(&self->request->body);
+        free(self->request);
+        self->request = NULL;
+    }
+}
+
+void tt_http1_reset(struct tt_http1 *self) {
+    tt_http1_fini(self);
+    llhttp_init(&self->parser, HTTP_REQUEST, &settings);
+}
+
+bool tt_http1_started(const struct tt_http1 *self) { return self->request != NULL; }
+
+static struct tt_http1_request *request_new(void) {
+    struct tt_http1_request *request = malloc(sizeof(*request));
+    if (!request)
+        return NULL;
+    size_t target_bytes = offsetof(struct tt_http1_request, method); /* long, and not all of it */
+    request->target[0] = '\0';
+    memset((char *)request + target_bytes, 0, sizeof(*request) - target_bytes);
+    request->json_bytes = -1;
+    return request;
+}
+
+static enum tt_http1_event bad(struct tt_http1 *self, llhttp_errno_t error) {
+    struct tt_http1_request *request = self->request;
+    if (error == HPE_PAUSED_H2_UPGRADE)
+        refuse(request, 505, "HTTP/2 is not spoken here; HTTP/1.1 is");
+    else
+        refuse(request, 400, "malformed HTTP/1.1 request: %s",
+               self->parser.reason ? self->parser.reason : llhttp_errno_name(error));
+    return TT_HTTP1_BAD;
+}
+
+static enum tt_http1_event ended_at(struct tt_http1 *self, llhttp_errno_t error, bool in_head) {
+    struct tt_http1_request *request = self->request;
+    if (in_head && request->head_bytes > self->limits->head_bytes) {
+        refuse(request, 431, "request line and headers take more than %zu bytes",
+               self->limits->head_bytes);
+        return TT_HTTP1_BAD;
+    }
+    if (error == HPE_OK)
+        return TT_HTTP1_MORE;
+    if (error != HPE_PAUSED)
+        return bad(self, error);
+    request->target[request->target_length] = '\0';
+    llhttp_resume(&self->parser);
+    return in_head ? TT_HTTP1_HEAD : TT_HTTP1_MESSAGE;
+}
+
+enum tt_http1_event tt_http1_feed(struct tt_http1 *self, const char *bytes, size_t count,
+                                  size_t *out_used) {
+    size_t skipped = 0;
+    if (!self->request) {
+        /* Empty lines before a request line are to be passed over. */
+        while (skipped < count && (bytes[skipped] == '\r' || bytes[skipped] == '\n'))
+            skipped++;
+        *out_used = skipped;
+        if (skipped == count)
+            return TT_HTTP1_MORE;
+        self->request = request_new();
+        if (!self->request)
+            return TT_HTTP1_BAD;
+    }
+    struct tt_http1_request *request = self->request;
+    if (request->problem_status)
+        return TT_HTTP1_BAD;
+    bool in_head = request->head_bytes != SIZE_MAX;
+    llhttp_errno_t error = llhttp_execute(&self->parser, bytes + skipped, count - skipped);
+    *out_used = count;
+    if (error != HPE_OK) {
+        const char *at = llhttp_get_error_pos(&self->parser);
+        *out_used = at >= bytes && at <= bytes + count ? (size_t)(at - bytes) : count;
+    }
+    if (in_head)
+        request->head_bytes += *out_used - skipped;
+    enum tt_http1_event event = ended_at(self, error, in_head);
+    if (event == TT_HTTP1_HEAD)
+        request->head_bytes = SIZE_MAX; /* from here on the body's limits count */
+    return event;
+}
+
+char *tt_http1_body_space(struct tt_http1 *self, size_t *out_bytes) {
+    struct tt_http1_request *request = self->request;
+    if (!request || request->head_bytes != SIZE_MAX || !request->has_length ||
+        request->problem_status || self->parser.content_length == 0)
+        return NULL;
+    *out_bytes = self->parser.content_length; /* llhttp counts it down */
+    return request->body.bytes + request->body.length;
+}
+
+int tt_http1_problem(const struct tt_http1 *self, const char **out_sentence) {
+    if (!self->request) {
+        *out_sentence = "no memory for another request";
+        return 503;
+    }
+    *out_sentence = self->request->problem;
+    return self->request->problem_status;
+}
+
+/* --- answers --- */
+
+enum { HEAD_BYTES = 250 }; /* holds nearly every head */
+
+static const char *reason_phrase(int status) {
+    switch (status) {
+    case 200: return "OK";
+    case 400: return "Bad Request";
+    case 404: return "Not Found";
+    case 405: return "Method Not Allowed";
+    case 408: return "Request Timeout";
+    case 413: return "Content Too Large";
+    case 414: return "URI Too Long";
+    case 415: return "Unsupported Media Type";
+    case 417: return "Expectation Failed";
+    case 431: return "Request Header Fields Too Large";
+    case 500: return "Internal Server Error";
+    case 501: return "Not Implemented";
+    case 503: return "Service Unavailable";
+    case 505: return "HTTP Version Not Supported";
+    default: return "Unknown";
+    }
+}
+
+static void put_number(struct tt_text *text, const char *name, int64_t value) {
+    tt_text_puts(text, name);
+    tt_text_put_integer(text, value);
+    tt_text_append(text, "\r\n", 2);
+}
+
+void tt_http1_write_head(const struct tt_http1_answer *answer, struct tt_text *out_text) {
+    tt_text_reserve(out_text, HEAD_BYTES);
+    tt_text_puts(out_text, "HTTP/1.1 ");
+    tt_text_put_integer(out_text, answer->status);
+    tt_text_append(out_text, " ", 1);
+    tt_text_puts(out_text, reason_phrase(answer->status));
+    if (answer->content_type) {
+        tt_text_puts(out_text, "\r\nContent-Type: ");
+        tt_text_puts(out_text, answer->content_type);
+    }
+    tt_text_append(out_text, "\r\n", 2);
+    if (answer->json_bytes >= 0)
+        put_number(out_text, "Inference-Header-Content-Length: ", answer->json_bytes);
+    if (answer->coding != TT_CODING_IDENTITY) {
+        tt_text_puts(out_text, "Content-Encoding: ");
+        tt_text_puts(out_text, tt_coding_name(answer->coding));
+        tt_text_append(out_text, "\r\n", 2);
+    }
+    if (answer->allow) {
+        tt_text_puts(out_text, "Allow: ");
+        tt_text_puts(out_text, answer->allow);
+        tt_text_append(out_text, "\r\n", 2);
+    }
+    if (answer->retry_after_s)
+        put_number(out_text, "Retry-After: ", answer->retry_after_s);
+    put_number(out_text, "Content-Length: ", (int64_t)answer->content_bytes);
+    if (!answer->keep_alive)
+        tt_text_puts(out_text, "Connection: close\r\n");
+    tt_text_append(out_text, "\r\n", 2);
+}

@@ -1,0 +1,15 @@
+/* What became of connections and requests: requests == answered + gone + in_flight, at every moment
+ * between two events of the loop. */
+#ifndef TT_NET_HTTP_HTTP_COUNTS_H
+#define TT_NET_HTTP_HTTP_COUNTS_H
+
+#include <stdint.h>
+
+struct tt_listener_counts {
+    int64_t accepted; /* connections */
+    int64_t requests;
+    int64_t answered, gone; /* gone: the client left before its answer */
+    int32_t connections, in_flight;
+};
+
+#endif

@@ -1,0 +1,75 @@
+/* A pull scanner over JSON text in memory: no tree, no allocation, no recursion deeper than a fixed
+ * limit.
+ *
+ * The reader of a message walks it in the order in which it stands: `tt_json_open` an object,
+ * `tt_json_next` member after member, `tt_json_key`, then one of the value readers or
+ * `tt_json_skip`. Strings are checked and unescaped into memory that the caller has measured.
+ * Numbers come out as digits and exponent, so that each user converts them once, into its own type.
+ *
+ * Errors are TT_ERR_INVALID with a sentence that names the byte of the text. It never reads past
+ * `end`, and needs no NUL there. */
+#ifndef TT_NET_JSON_JSON_SCAN_H
+#define TT_NET_JSON_JSON_SCAN_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { TT_JSON_MAX_DEPTH = 100, TT_JSON_MAX_NUMBER_BYTES = 1024 };
+
+struct tt_json {
+    const char *start, *at, *end;
+    struct tt_message *why; /* may be NULL */
+    int32_t max_depth;      /* TT_JSON_MAX_DEPTH, unless the reader wants less */
+};
+
+/* value = mantissa * 10^exponent10, where `exact`; else only the text says it. */
+struct tt_json_number {
+    const char *text;
+    size_t length;
+    uint64_t mantissa;
+    int32_t exponent10;
+    bool negative;
+    bool is_integer; /* written without '.' and exponent */
+    bool exact;      /* all digits fit the mantissa */
+};
+
+void tt_json_init(struct tt_json *self, const char *text, size_t length, struct tt_message *why);
+
+/* The next byte that is not white space, or '\0' at the end. */
+char tt_json_peek(struct tt_json *self);
+/* Fails with "expected <what>", saying what stands there. */
+enum tt_err tt_json_expected(struct tt_json *self, const char *what);
+/* Takes `bracket` ('{' or '['). */
+TT_MUST_CHECK enum tt_err tt_json_open(struct tt_json *self, char bracket);
+/* Goes to the next member of an open object or array: takes the ',' (unless `*first`, which it
+ * clears) and says whether there is another; takes `close` ('}' or ']') when there is none. */
+TT_MUST_CHECK enum tt_err tt_json_next(struct tt_json *self, char close, bool *first,
+                                       bool *out_more);
+/* A member's name, unescaped and NUL-terminated, and the ':' after it. A name longer than the
+ * capacity is no name that anyone asks for: it becomes "". */
+TT_MUST_CHECK enum tt_err tt_json_key(struct tt_json *self, char *out_key, size_t capacity);
+
+/* The string that stands next, unescaped to `to` (at least as many bytes as the string has in the
+ * text), or only measured where `to` is NULL. */
+TT_MUST_CHECK enum tt_err tt_json_string(struct tt_json *self, char *to, size_t *out_length);
+/* The same, NUL-terminated; INVALID where it does not fit or holds a NUL. `what` names it in the
+ * sentence. */
+TT_MUST_CHECK enum tt_err tt_json_string_z(struct tt_json *self, const char *what, char *out_string,
+                                           size_t capacity);
+TT_MUST_CHECK enum tt_err tt_json_number(struct tt_json *self, struct tt_json_number *out_number);
+/* An integer in [lowest, highest]. */
+TT_MUST_CHECK enum tt_err tt_json_integer(struct tt_json *self, const char *what, int64_t lowest,
+                                          int64_t highest, int64_t *out_value);
+TT_MUST_CHECK enum tt_err tt_json_bool(struct tt_json *self, const char *what, bool *out_value);
+/* Goes over one value of any kind, checking it. */
+TT_MUST_CHECK enum tt_err tt_json_skip(struct tt_json *self);
+/* Goes over the array that stands next by its brackets and strings alone: as fast as it can, for
+ * text that is read (and checked) by someone else afterwards. */
+TT_MUST_CHECK enum tt_err tt_json_skip_array_unchecked(struct tt_json *self);
+/* Nothing but white space is left. */
+TT_MUST_CHECK enum tt_err tt_json_end(struct tt_json *self);
+
+#endif

@@ -1,0 +1,38 @@
+/* Tensors between JSON arrays and typed memory, with no tree in between.
+ *
+ * Reading: an array, flat or nested in any way that comes to the same order (as clients write it),
+ * goes straight into the tensor's memory. Values are checked against the type: an integer that does
+ * not fit, a fraction for an integer, a number where a string belongs are INVALID with a sentence
+ * that names the byte and the type. Floating point is correctly rounded; what would become infinite
+ * is out of range. BOOL takes true, false, 1 and 0. BYTES elements are JSON strings; in memory each
+ * has 4 bytes of length (little endian) in front. Writing: a flat array; floats as short as reads
+ * back to the same value.
+ *
+ * Neither allocates anything but the growing text that it writes to. */
+#ifndef TT_NET_JSON_JSON_TENSOR_H
+#define TT_NET_JSON_JSON_TENSOR_H
+
+#include "base/text.h"
+#include "core/tensor.h"
+#include "net/json/json_scan.h"
+
+/* Reads the array that stands next: exactly `count` elements into exactly `size_bytes` bytes at
+ * `to`. */
+TT_MUST_CHECK enum tt_err tt_json_tensor_read(struct tt_json *json, enum tt_dtype dtype,
+                                              int64_t count, void *to, size_t size_bytes);
+/* How many bytes an array of `count` strings takes as a BYTES tensor. */
+TT_MUST_CHECK enum tt_err tt_json_tensor_measure(struct tt_json *json, int64_t count,
+                                                 size_t *out_size_bytes);
+/* Checks that a BYTES tensor of `count` elements is made of `size_bytes` bytes, no more and no
+ * less. */
+TT_MUST_CHECK enum tt_err tt_bytes_tensor_check(const void *bytes, size_t size_bytes, int64_t count,
+                                                struct tt_message *why);
+/* Appends `[v,v,...]`. INVALID where JSON has no words for a value (NaN, an infinity, bytes that
+ * are not UTF-8). */
+TT_MUST_CHECK enum tt_err tt_json_tensor_write(enum tt_dtype dtype, int64_t count,
+                                               const void *bytes, size_t size_bytes,
+                                               struct tt_text *out_text, struct tt_message *why);
+/* Appends the string in quotes, escaped. */
+void tt_json_write_string(struct tt_text *out_text, const char *bytes, size_t length);
+
+#endif

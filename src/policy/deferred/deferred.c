@@ -1,0 +1,420 @@
+#include "policy/deferred/deferred.h"
+
+#include "base/instant.h"
+#include "policy/deferred/deferred_rank.h"
+
+#include <stdlib.h>
+
+struct tt_policy {
+    struct tt_deferred_model model;
+    struct tt_deferred_rank rank;
+    const struct tt_mechanism *domain;
+    int32_t *changed; /* models to be formed in the next decision, each once */
+    int32_t changed_count;
+    bool *is_changed;
+};
+
+/* ---- one instant ---- */
+
+static void mark(struct tt_policy *self, int32_t model) {
+    if (self->is_changed[model])
+        return;
+    self->is_changed[model] = true;
+    self->changed[self->changed_count++] = model;
+}
+
+static void publish(struct tt_policy *self, int64_t now, int32_t model) {
+    struct tt_deferred_candidate candidate;
+    tt_deferred_model_form(&self->model, model, now, &candidate);
+    tt_deferred_rank_candidate(&self->rank, now, &candidate);
+}
+
+static void measure(struct tt_policy *self, int64_t now) {
+    int64_t elapsed_ns;
+    if (!tt_deferred_model_tick(&self->model, now, &elapsed_ns))
+        return;
+    for (int32_t m = 0; m < self->model.count; m++) {
+        struct tt_deferred_load load;
+        tt_deferred_model_measure(&self->model, m, elapsed_ns, &load);
+        tt_deferred_rank_load(&self->rank, &load);
+    }
+    struct tt_deferred_fleet fleet;
+    tt_deferred_rank_fleet(&self->rank, &fleet);
+    tt_deferred_model_fleet(&self->model, &fleet);
+}
+
+static void drop_all(struct tt_policy *self, struct tt_mechanism *actions) {
+    struct tt_list_node *node;
+    while ((node = tt_list_first(&self->model.dropped))) {
+        struct tt_request *request = tt_request_of(tt_ticket_at(node));
+        tt_list_remove(node);
+        tt_mechanism_drop(actions, request, (enum tt_drop_reason)request->drop_reason);
+    }
+}
+
+static inline void drop_lost(struct tt_policy *self, struct tt_mechanism *actions) {
+    if (!tt_list_empty(&self->model.dropped))
+        drop_all(self, actions);
+}
+
+static void grant(struct tt_policy *self, int64_t now, const struct tt_deferred_grant *granted,
+                  struct tt_mechanism *actions) {
+    struct tt_list batch;
+    struct tt_deferred_dispatched answer;
+    tt_list_init(&batch);
+    tt_deferred_model_granted(&self->model, now, granted, &batch, &answer);
+    drop_lost(self, actions);
+    if (answer.taken) {
+        int32_t last_step = self->domain->models[granted->model]->step_count - 1;
+        struct tt_task *task =
+            tt_mechanism_run_begin(actions, granted->executor, granted->model, 0, last_step);
+        struct tt_list_node *node;
+        while ((node = tt_list_first(&batch))) {
+            struct tt_request *request = tt_request_of(tt_ticket_at(node));
+            tt_list_remove(node);
+            if (request->length > task->length)
+                task->length = request->length;
+            tt_mechanism_run_add(actions, request);
+        }
+        tt_mechanism_run_commit(actions, answer.start_at);
+    }
+    tt_deferred_rank_dispatched(&self->rank, now, &answer);
+    publish(self, now, granted->model);
+    drop_lost(self, actions);
+}
+
+static void deferred_decide(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
+    measure(self, now);
+    for (int32_t i = 0; i < self->changed_count; i++) {
+        self->is_changed[self->changed[i]] = false;
+        publish(self, now, self->changed[i]);
+    }
+    self->changed_count = 0;
+    int32_t due;
+    while ((due = tt_deferred_model_due(&self->model, now)) >= 0)
+        publish(self, now, due);
+    drop_lost(self, actions);
+    struct tt_deferred_grant granted;
+    while (!tt_deferred_rank_quiet(&self->rank, now) &&
+           tt_deferred_rank_next(&self->rank, now, &granted))
+        grant(self, now, &granted, actions);
+}
+
+static int64_t deferred_next_at(const struct tt_policy *self) {
+    return tt_instant_min(tt_deferred_model_next_at(&self->model),
+                          tt_deferred_rank_next_at(&self->rank));
+}
+
+/* ---- events ---- */
+
+static void deferred_arrived(struct tt_policy *self, int64_t now, struct tt_request *request) {
+    (void)now;
+    tt_assert(request->step == 0); /* whole graphs only */
+    tt_deferred_model_arrived(&self->model, &request->ticket, false);
+    mark(self, request->model);
+}
+
+static void deferred_cancelled(struct tt_policy *self, int64_t now, struct tt_request *request) {
+    (void)now;
+    tt_deferred_model_cancelled(&self->model, &request->ticket);
+    mark(self, request->model);
+}
+
+static void deferred_finished(struct tt_policy *self, int64_t now, const struct tt_task *task) {
+    tt_deferred_rank_finished(&self->rank, now, task->executor);
+    if (task->outcome == TT_OUTCOME_DONE)
+        return;
+    for (int32_t i = 0; i < task->count; i++) {
+        struct tt_request *request = task->items[i].request;
+        if (request->state != TT_REQUEST_QUEUED)
+            continue;
+        tt_deferred_model_arrived(&self->model, &request->ticket, true);
+        mark(self, request->model);
+    }
+}
+
+static void deferred_model_changed(struct tt_policy *self, int64_t now, int32_t model,
+                                   enum tt_change change) {
+    if (change == TT_CHANGE_ADDED) {
+        tt_deferred_model_add(&self->model, model, self->domain->models[model]);
+    } else if (change == TT_CHANGE_GONE) {
+        publish(self, now, model);
+        tt_deferred_model_remove(&self->model, model);
+        /* What it asked of the devices is asked no more. */
+        struct tt_deferred_load none = {.model = model};
+        tt_deferred_rank_load(&self->rank, &none);
+    }
+}
+
+static void deferred_executor_changed(struct tt_policy *self, int64_t now, int32_t executor,
+                                      enum tt_change change) {
+    if (change == TT_CHANGE_ADDED)
+        tt_deferred_rank_add(&self->rank, now, executor, self->domain->executors[executor].depth);
+    else
+        tt_deferred_rank_remove(&self->rank, executor);
+}
+
+static void deferred_check(const struct tt_policy *self) {
+    tt_deferred_model_check(&self->model);
+    tt_deferred_rank_check(&self->rank);
+    tt_assert(self->changed_count == 0 || self->is_changed[self->changed[0]]);
+    for (int32_t m = 0; m < self->model.count; m++) {
+        const struct tt_deferred_queue *q = &self->model.queues[m];
+        const struct tt_deferred_candidate *c = &self->rank.candidates[m];
+        if (!q->model || self->is_changed[m])
+            continue;
+        tt_assert(c->generation == q->generation); /* the rank half knows the newest */
+        tt_assert(c->size <= q->rows - q->skipped_rows);
+        tt_assert((c->size == 0) == (q->count == 0));
+    }
+    for (int32_t i = 0; i < self->domain->executor_capacity; i++)
+        tt_assert(self->rank.executors[i].queued == self->domain->executors[i].queued);
+}
+
+static void deferred_free(struct tt_policy *take_self) {
+    if (!take_self)
+        return;
+    tt_deferred_model_fini(&take_self->model);
+    tt_deferred_rank_fini(&take_self->rank);
+    free(take_self->changed);
+    free(take_self->is_changed);
+    free(take_self);
+}
+
+/* ---- kinds ---- */
+
+static const struct tt_policy_ops deferred_ops = {
+    .name = "deferred",
+    .whole_graphs = true,
+    .arrived = deferred_arrived,
+    .finished = deferred_finished,
+    .cancelled = deferred_cancelled,
+    .decide = deferred_decide,
+    .next_at = deferred_next_at,
+    .model_changed = deferred_model_changed,
+    .executor_changed = deferred_executor_changed,
+    .check = deferred_check,
+    .free = deferred_free,
+};
+
+enum { OFF, ON };
+#define SWITCH "off|on"
+
+enum {
+    FLOOR,
+    TARGET,
+    PSI_CAP,
+    DEFER,
+    GAP,
+    SLACK,
+    BETA,
+    REFORM,
+    CREDIT,
+    CREDIT_STEP,
+    SPLIT,
+    KEY,
+    OVERLOAD,
+    CLOSED_LOOP,
+};
+static const struct tt_option_spec deferred_options[] = {
+    [FLOOR] =
+        {"floor", TT_OPTION_CHOICE, 0, 0, TT_FLOOR_SUSTAINABLE,
+         "off|sustainable|bmax|staggered|fixed",
+         "early drop keeps batches at least this large: not at all, the smallest batch that "
+         "the devices can sustain, what gathers while a head may wait, (1 + 1/N) l(b) <= SLO, "
+         "or `target`"},
+    [TARGET] = {"target", TT_OPTION_INTEGER, 1, TT_PROFILE_MAX_BATCH, 1, NULL,
+                "the batch size of floor fixed"},
+    [PSI_CAP] = {"psi_cap", TT_OPTION_PERMILLE, 0, 1000, 800, NULL,
+                 "largest share of what gathers that the sustainable floor may be"},
+    [DEFER] = {"defer", TT_OPTION_CHOICE, 0, 0, TT_DEFER_PARTIAL, "none|partial|full",
+               "start at once, somewhat before frontrun, or at frontrun"},
+    [GAP] = {"gap_factor", TT_OPTION_PERMILLE, 0, 100000, 3000, NULL,
+             "partial: times between dispatches that a batch starts before frontrun"},
+    [SLACK] = {"slack_limit", TT_OPTION_PERMILLE, 0, 1000, 500, NULL,
+               "partial: largest share of the wait to frontrun that is given up"},
+    [BETA] = {"beta_limit", TT_OPTION_PERMILLE, 0, 100000, 1500, NULL,
+              "partial: longest wait in units of beta; 0: no limit"},
+    [REFORM] = {"reform_at_latest", TT_OPTION_CHOICE, 0, 0, ON, SWITCH,
+                "form a smaller batch when the candidate can no longer start in time"},
+    [CREDIT] = {"credit", TT_OPTION_CHOICE, 0, 0, ON, SWITCH,
+                "models that lose requests go first among candidates"},
+    [CREDIT_STEP] = {"credit_step", TT_OPTION_DURATION, 0, TT_S, 100 * TT_US, NULL,
+                     "how much earlier a lost request makes its model"},
+    [SPLIT] = {"split", TT_OPTION_CHOICE, 0, 0, ON, SWITCH,
+               "share what waits among the executors that are free"},
+    [KEY] = {"key", TT_OPTION_CHOICE, 0, 0, TT_KEY_LATEST, "latest|deadline",
+             "candidates go by their latest start or by their head's deadline"},
+    [OVERLOAD] = {"overload", TT_OPTION_CHOICE, 0, 0, ON, SWITCH,
+                  "when more is asked than the devices can do: full batches at frontrun"},
+    [CLOSED_LOOP] = {"closed_loop", TT_OPTION_CHOICE, 0, 0, OFF, SWITCH,
+                     "start once as many wait as in the last batches, if nobody ever came while "
+                     "one ran: clients that wait for their answers are all there then"},
+};
+
+static struct tt_deferred_options ours(const int64_t *v) {
+    return (struct tt_deferred_options){
+        .floor = (enum tt_deferred_floor)v[FLOOR],
+        .defer = (enum tt_deferred_defer)v[DEFER],
+        .key = (enum tt_deferred_key)v[KEY],
+        .reform_at_latest = v[REFORM] == ON,
+        .credit = v[CREDIT] == ON,
+        .split = v[SPLIT] == ON,
+        .overload = v[OVERLOAD] == ON,
+        .closed_loop = v[CLOSED_LOOP] == ON,
+        .target = (int32_t)v[TARGET],
+        .psi_cap_ppm = v[PSI_CAP] * 1000,
+        .gap_permille = v[GAP],
+        .slack_permille = v[SLACK],
+        .beta_permille = v[BETA],
+        .credit_step_ns = v[CREDIT_STEP],
+    };
+}
+
+/* What the published rules share. `delay` and `share` are for `timeout` alone. */
+enum { DROP, PLAIN_REFORM, DELAY, SHARE };
+#define PLAIN_OPTIONS                                                                              \
+    [DROP] = {"drop",                                                                              \
+              TT_OPTION_CHOICE,                                                                    \
+              0,                                                                                   \
+              0,                                                                                   \
+              0,                                                                                   \
+              "prefix|target|staggered",                                                           \
+              "largest prefix only; or early drop to keep the batch that gathers at the measured " \
+              "rate, or that (1 + 1/N) l(b) <= SLO allows"},                                       \
+    [PLAIN_REFORM] = {"reform_at_latest",                                                          \
+                      TT_OPTION_CHOICE,                                                            \
+                      0,                                                                           \
+                      0,                                                                           \
+                      OFF,                                                                         \
+                      SWITCH,                                                                      \
+                      "form a smaller batch when the candidate can no longer start in time"}
+static const struct tt_option_spec plain_options[] = {PLAIN_OPTIONS};
+static const struct tt_option_spec timeout_options[] = {
+    PLAIN_OPTIONS,
+    [DELAY] = {"delay", TT_OPTION_DURATION, 0, 3600 * TT_S, 5 * TT_MS, NULL,
+               "how long a head waits for company"},
+    [SHARE] = {"share", TT_OPTION_PERMILLE, 0, 1000, 0, NULL,
+               "how long a head waits for company, of its own time to the deadline; 0: `delay`"},
+};
+
+static struct tt_deferred_options published(enum tt_deferred_defer defer, const int64_t *v) {
+    static const enum tt_deferred_floor floors[] = {TT_FLOOR_OFF, TT_FLOOR_BMAX,
+                                                    TT_FLOOR_STAGGERED};
+    bool waits = defer == TT_DEFER_TIMEOUT;
+    return (struct tt_deferred_options){
+        .floor = floors[v[DROP]],
+        .defer = defer,
+        .key = TT_KEY_LATEST,
+        .reform_at_latest = v[PLAIN_REFORM] == ON,
+        .delay_ns = waits ? v[DELAY] : 0,
+        .delay_permille = waits ? v[SHARE] : 0,
+    };
+}
+
+static struct tt_deferred_options options_of(const struct tt_policy_kind *kind, const int64_t *v) {
+    if (kind == &tt_deferred_kind)
+        return ours(v);
+    if (kind == &tt_eager_kind)
+        return published(TT_DEFER_NONE, v);
+    if (kind == &tt_symphony_kind)
+        return published(TT_DEFER_FULL, v);
+    return published(TT_DEFER_TIMEOUT, v);
+}
+
+enum tt_err tt_deferred_options_parse(const struct tt_policy_kind *kind,
+                                      const struct tt_option *given, int32_t count,
+                                      struct tt_deferred_options *out_options,
+                                      struct tt_message *why) {
+    if (kind->ops != &deferred_ops)
+        return tt_fail(
+            TT_ERR_UNSUPPORTED, why,
+            "policy %s does not split into halves; deferred, eager, symphony and timeout do",
+            kind->name);
+    int64_t v[TT_MAX_OPTIONS];
+    enum tt_err err = tt_options_parse(kind->options, kind->option_count, given, count, v, why);
+    if (err)
+        return err;
+    *out_options = options_of(kind, v);
+    return TT_OK;
+}
+
+static enum tt_err deferred_new(const struct tt_policy_kind *kind,
+                                const struct tt_policy_setup *setup, const int64_t *values,
+                                struct tt_policy **out_policy, struct tt_message *why) {
+    int32_t models = setup->domain->model_capacity;
+    int32_t executors = setup->domain->executor_capacity;
+    struct tt_deferred_options options = options_of(kind, values);
+    options.d_ctrl_ns = setup->d_ctrl_ns;
+    options.d_data_ns = setup->d_data_ns;
+    options.lateness_ns = setup->lateness_ns;
+    struct tt_policy *self = calloc(1, sizeof(*self));
+    if (self) {
+        self->domain = setup->domain;
+        self->changed = calloc((size_t)models, sizeof(*self->changed));
+        self->is_changed = calloc((size_t)models, sizeof(*self->is_changed));
+        bool ahead = setup->d_ctrl_ns > 0 || setup->d_data_ns > 0;
+        if (self->changed && self->is_changed &&
+            !tt_deferred_model_init(&self->model, models, &options) &&
+            !tt_deferred_rank_init(&self->rank, models, executors, ahead)) {
+            *out_policy = self;
+            return TT_OK;
+        }
+    }
+    deferred_free(self);
+    return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d models and %d executors", models,
+                   executors);
+}
+
+static enum tt_err deferred_create(const struct tt_policy_setup *setup, const int64_t *values,
+                                   struct tt_policy **out_policy, struct tt_message *why) {
+    return deferred_new(&tt_deferred_kind, setup, values, out_policy, why);
+}
+
+static enum tt_err eager_create(const struct tt_policy_setup *setup, const int64_t *values,
+                                struct tt_policy **out_policy, struct tt_message *why) {
+    return deferred_new(&tt_eager_kind, setup, values, out_policy, why);
+}
+
+static enum tt_err symphony_create(const struct tt_policy_setup *setup, const int64_t *values,
+                                   struct tt_policy **out_policy, struct tt_message *why) {
+    return deferred_new(&tt_symphony_kind, setup, values, out_policy, why);
+}
+
+static enum tt_err timeout_create(const struct tt_policy_setup *setup, const int64_t *values,
+                                  struct tt_policy **out_policy, struct tt_message *why) {
+    return deferred_new(&tt_timeout_kind, setup, values, out_policy, why);
+}
+
+const struct tt_policy_kind tt_deferred_kind = {
+    .name = "deferred",
+    .summary = "batches wait for company, adapted to load and contention (the default)",
+    .options = deferred_options,
+    .option_count = (int32_t)TT_COUNT(deferred_options),
+    .create = deferred_create,
+    .ops = &deferred_ops,
+};
+const struct tt_policy_kind tt_eager_kind = {
+    .name = "eager",
+    .summary = "the largest batch that fits, whenever an executor is free",
+    .options = plain_options,
+    .option_count = (int32_t)TT_COUNT(plain_options),
+    .create = eager_create,
+    .ops = &deferred_ops,
+};
+const struct tt_policy_kind tt_symphony_kind = {
+    .name = "symphony",
+    .summary = "Symphony's rule as published: not before frontrun, not after latest",
+    .options = plain_options,
+    .option_count = (int32_t)TT_COUNT(plain_options),
+    .create = symphony_create,
+    .ops = &deferred_ops,
+};
+const struct tt_policy_kind tt_timeout_kind = {
+    .name = "timeout",
+    .summary = "the largest batch that fits, once its head has waited for `delay`",
+    .options = timeout_options,
+    .option_count = (int32_t)TT_COUNT(timeout_options),
+    .create = timeout_create,
+    .ops = &deferred_ops,
+};

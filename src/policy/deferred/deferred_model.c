@@ -1,0 +1,610 @@
+#include "policy/deferred/deferred_model.h"
+
+#include "base/instant.h"
+#include "core/mechanism.h"
+
+#include <stdlib.h>
+
+enum {
+    PPM = 1000000,
+    WEIGHT_PPM = 95163,
+    TICK_NS = 100000000,
+    MODELS_PER_TICK = 1000,
+    MILLI_ROWS_MAX = 4096000,
+    CREDIT_DROP = 100,
+    CREDIT_LIMIT = 1000,
+    SLACK_MAX_S = 3600,
+    OVERLOAD_FROM_PPM = 1030000,
+    OVERLOAD_SPAN_PPM = 70000,
+    LULL_ROWS = 64, /* promised at least, so that chance is no lull */
+    LULL_RATIO = 2,
+    LOTS = 4, /* equal batches in a row before they are taken for all there is */
+};
+static const int64_t rate_limit_mhz = INT64_C(1000000000000); /* 1e9 rows/s */
+static const int64_t share_limit = INT64_C(100000000000000);  /* 100,000 devices */
+
+enum tt_err tt_deferred_model_init(struct tt_deferred_model *self, int32_t models,
+                                   const struct tt_deferred_options *options) {
+    *self =
+        (struct tt_deferred_model){.options = *options, .count = models, .next_tick_at = INT64_MIN};
+    tt_list_init(&self->dropped);
+    self->queues = calloc((size_t)models, sizeof(*self->queues));
+    if (!self->queues || tt_heap_init(&self->timers, models)) {
+        tt_deferred_model_fini(self);
+        return TT_ERR_NO_MEMORY;
+    }
+    for (int32_t m = 0; m < models; m++)
+        tt_list_init(&self->queues[m].tickets);
+    return TT_OK;
+}
+
+void tt_deferred_model_fini(struct tt_deferred_model *self) {
+    tt_heap_fini(&self->timers);
+    free(self->queues);
+    *self = (struct tt_deferred_model){0};
+}
+
+void tt_deferred_model_add(struct tt_deferred_model *self, int32_t model,
+                           const struct tt_step_model *step_model) {
+    struct tt_deferred_queue *q = &self->queues[model];
+    tt_assert(q->model == NULL && q->count == 0);
+    const struct tt_profile *whole = step_model->whole;
+    uint32_t generation = q->generation; /* goes on: old messages about the number stay old */
+    *q = (struct tt_deferred_queue){.model = step_model,
+                                    .latency = whole->latency_ns,
+                                    .generation = generation,
+                                    .first_generation = generation,
+                                    .floor = 1,
+                                    .grain = step_model->max_batch,
+                                    .hint = 1};
+    tt_list_init(&q->tickets);
+    if (whole->alpha_ns > 0) {
+        int64_t grain = (2 * whole->beta_ns + whole->alpha_ns - 1) / whole->alpha_ns;
+        q->grain = (int32_t)tt_instant_min(grain, step_model->max_batch);
+    }
+    q->beta_limit_ns = TT_NEVER;
+    if (self->options.beta_permille > 0)
+        q->beta_limit_ns = whole->beta_ns * self->options.beta_permille / 1000;
+    if (self->options.floor == TT_FLOOR_FIXED)
+        q->floor = self->options.target < step_model->max_batch ? self->options.target
+                                                                : step_model->max_batch;
+}
+
+void tt_deferred_model_remove(struct tt_deferred_model *self, int32_t model) {
+    tt_assert(self->queues[model].count == 0);
+    tt_heap_remove(&self->timers, model);
+    self->queues[model].model = NULL;
+    self->queues[model].rate_mhz = 0;
+}
+
+/* ---- the queue ---- */
+
+static void unskip(struct tt_deferred_queue *q) {
+    q->skipped = q->skipped_rows = 0;
+    q->cursor = NULL;
+}
+
+static void unlink_ticket(struct tt_deferred_queue *q, struct tt_ticket *ticket) {
+    tt_list_remove(&ticket->link);
+    q->count--;
+    q->rows -= ticket->rows;
+}
+
+static struct tt_ticket *first_kept(struct tt_deferred_queue *q) {
+    return tt_ticket_at(q->cursor ? q->cursor : q->tickets.head.next);
+}
+
+static void settle_length(struct tt_deferred_queue *q, int32_t length) {
+    const struct tt_profile *whole = q->model->whole;
+    if (q->count == 1 || length > q->length)
+        q->length = length;
+    int64_t row = whole->length_count == 1 ? 0 : tt_profile_length_index(whole, q->length);
+    q->latency = whole->latency_ns + row * (whole->max_batch + 1);
+}
+
+static bool due_before(const struct tt_ticket *a, const struct tt_ticket *b) {
+    return a->deadline_at < b->deadline_at ||
+           (a->deadline_at == b->deadline_at && a->number < b->number);
+}
+
+/* S6: each ticket knows where the one some places behind it lies: who walks the queue when it has
+ * left the caches need not wait for line after line. A hint: 0 or stale where order was broken. */
+static void point_ahead(struct tt_deferred_queue *q, struct tt_ticket *ticket, bool is_last) {
+    struct tt_ticket **recent = &q->recent[q->recent_count % TT_DEFERRED_AHEAD];
+    ticket->ahead = 0;
+    if (!is_last) {
+        q->recent_count = 0;
+        return;
+    }
+    if (q->recent_count >= TT_DEFERRED_AHEAD && q->count >= TT_DEFERRED_AHEAD) /* still here */
+        (*recent)->ahead = (int32_t)((intptr_t)ticket - (intptr_t)*recent);
+    *recent = ticket;
+    q->recent_count++;
+}
+
+void tt_deferred_model_arrived(struct tt_deferred_model *self, struct tt_ticket *ticket,
+                               bool comes_back) {
+    struct tt_deferred_queue *q = &self->queues[ticket->model];
+    tt_assert(q->model != NULL);
+    struct tt_list_node *before = &q->tickets.head;
+    if (ticket->deadline_at > q->last_deadline_at) { /* mostly: without a look at the last one */
+        q->last_deadline_at = ticket->deadline_at;
+    } else {
+        while (before->prev != &q->tickets.head && due_before(ticket, tt_ticket_at(before->prev)))
+            before = before->prev;
+    }
+    if (before != &q->tickets.head)
+        unskip(q);
+    tt_list_insert_before(before, &ticket->link);
+    point_ahead(q, ticket, before == &q->tickets.head);
+    q->count++;
+    q->rows += ticket->rows;
+    if (q->model->whole->length_count > 1 || q->count == 1)
+        settle_length(q, ticket->length);
+    if (comes_back)
+        return;
+    if (ticket->arrived_at < q->quiet_until)
+        q->lots = 0;
+    q->arrived_rows += ticket->rows;
+    if (q->credit > -CREDIT_LIMIT)
+        q->credit--;
+}
+
+void tt_deferred_model_cancelled(struct tt_deferred_model *self, struct tt_ticket *ticket) {
+    struct tt_deferred_queue *q = &self->queues[ticket->model];
+    unlink_ticket(q, ticket);
+    unskip(q);
+    q->recent_count = 0; /* it may be one of them */
+}
+
+static void drop_head(struct tt_deferred_model *self, struct tt_deferred_queue *q,
+                      enum tt_drop_reason reason) {
+    struct tt_ticket *head = tt_ticket_at(q->tickets.head.next);
+    if (q->skipped > 0) {
+        q->skipped--;
+        q->skipped_rows -= head->rows;
+    } else {
+        q->cursor = NULL;
+    }
+    unlink_ticket(q, head);
+    q->credit += CREDIT_DROP;
+    if (q->credit > CREDIT_LIMIT)
+        q->credit = CREDIT_LIMIT;
+    head->drop_reason = reason;
+    tt_list_push_back(&self->dropped, &head->link);
+}
+
+/* ---- forming ---- */
+
+static int64_t clamp128(__int128 value, int64_t limit) {
+    return value > limit ? limit : (int64_t)value;
+}
+
+/* Where and when: a batch of b rows starts at max(sent_at + d_data b, free_at). */
+struct moment {
+    int64_t sent_at, free_at, d_data_ns;
+};
+
+static int64_t start_of(const struct moment *t, int32_t rows) {
+    return tt_instant_max(t->sent_at + t->d_data_ns * rows, t->free_at);
+}
+static bool fits(const struct tt_deferred_queue *q, const struct moment *t, int32_t rows,
+                 int64_t deadline_at) {
+    return start_of(t, rows) + q->latency[rows] <= deadline_at;
+}
+
+/* The largest b <= limit that fits, given that 1 does. Sizes change little from one search to the
+ * next. */
+static int32_t largest(struct tt_deferred_queue *q, const struct moment *t, int64_t deadline_at,
+                       int32_t limit) {
+    int32_t low = 1, high = limit + 1; /* low fits, high does not (or may not) */
+    int32_t guess = q->hint < limit ? q->hint : limit;
+    for (int32_t stride = 1; guess > low && guess < high; stride *= 2) {
+        if (fits(q, t, guess, deadline_at)) {
+            low = guess;
+            if (high <= limit)
+                break;
+            guess = guess + stride;
+        } else {
+            high = guess;
+            if (low > 1)
+                break;
+            guess = guess - stride;
+        }
+    }
+    while (high - low > 1) {
+        int32_t middle = low + (high - low) / 2;
+        if (fits(q, t, middle, deadline_at))
+            low = middle;
+        else
+            high = middle;
+    }
+    q->hint = low;
+    return low;
+}
+
+/* Do these few rows belie the rate? */
+static bool is_lull(int64_t rate_mhz, int64_t rows, int64_t elapsed_ns) {
+    int64_t promised = clamp128((__int128)rate_mhz * elapsed_ns / (1000 * TT_S), INT64_MAX);
+    return promised >= LULL_ROWS && rows < promised / LULL_RATIO;
+}
+
+/* For a second or two after a burst rates tell of an overload that is over. */
+static bool overloaded(const struct tt_deferred_model *self, const struct tt_deferred_queue *q) {
+    return self->overload_ppm > 0 && !q->lull;
+}
+
+static void look_for_lull(struct tt_deferred_queue *q, int64_t now) {
+    int64_t elapsed_ns = now - q->looked_at;
+    if (elapsed_ns < q->model->slo_ns / 4)
+        return;
+    q->lull = is_lull(q->rate_mhz, q->arrived_rows - q->looked_rows, elapsed_ns);
+    q->looked_at = now;
+    q->looked_rows = q->arrived_rows;
+}
+
+/* What early drop keeps batches at. */
+static int32_t floor_now(const struct tt_deferred_model *self, const struct tt_deferred_queue *q) {
+    bool from_rates = self->options.floor == TT_FLOOR_SUSTAINABLE;
+    return from_rates && self->overload_ppm > 0 && q->lull ? 1 : q->floor;
+}
+
+/* Skips heads until a batch of the floor could start in time. O(1) amortised: the cursor stays
+ * where it got to, since time and arrivals only skip more, until the floor changes. */
+static void skip_heads(struct tt_deferred_queue *q, const struct moment *t, int32_t floor) {
+    if (floor != q->skipped_for)
+        unskip(q);
+    q->skipped_for = floor;
+    if (floor <= 1 && q->rows == q->count)
+        return; /* the head lives, so it does */
+    for (;;) {
+        struct tt_ticket *head = first_kept(q);
+        int32_t left = q->rows - q->skipped_rows;
+        int32_t need = left < floor ? left : floor;
+        if (need < head->rows)
+            need = head->rows;
+        if (fits(q, t, need, head->deadline_at))
+            return;
+        q->skipped++;
+        q->skipped_rows += head->rows;
+        q->cursor = head->link.next;
+        if (q->skipped == q->count) {
+            unskip(q);
+            return;
+        }
+    }
+}
+
+/* Rows of the longest run of requests from `first` on with at most `limit` rows; at least the first
+ * one's. */
+static int32_t prefix_rows(const struct tt_deferred_queue *q, struct tt_ticket *first,
+                           int32_t limit) {
+    int32_t left = q->rows - q->skipped_rows;
+    if (left <= limit || q->rows == q->count)
+        return left < limit ? left : limit;
+    int32_t sum = first->rows;
+    for (struct tt_list_node *n = first->link.next; n != &q->tickets.head; n = n->next) {
+        if (sum + tt_ticket_at(n)->rows > limit)
+            break;
+        sum += tt_ticket_at(n)->rows;
+    }
+    return sum;
+}
+
+/* S5 */
+static int64_t timeout_of(const struct tt_deferred_options *o, const struct tt_ticket *head) {
+    if (o->delay_permille <= 0 || head->deadline_at == TT_NEVER)
+        return o->delay_ns;
+    int64_t whole = head->deadline_at - head->arrived_at; /* in two parts: products must fit */
+    return whole / 1000 * o->delay_permille + whole % 1000 * o->delay_permille / 1000;
+}
+
+static int64_t deferred_start(const struct tt_deferred_model *self,
+                              const struct tt_deferred_queue *q, const struct tt_ticket *head,
+                              int32_t size) {
+    const struct tt_deferred_options *o = &self->options;
+    int64_t a = head->arrived_at;
+    int64_t frontrun = head->deadline_at - q->latency[size + 1] - o->lateness_ns;
+    switch (o->defer) {
+    case TT_DEFER_NONE: break;
+    case TT_DEFER_TIMEOUT: return a + timeout_of(o, head);
+    case TT_DEFER_FULL: return frontrun;
+    case TT_DEFER_PARTIAL: {
+        int64_t slack = tt_instant_min(tt_instant_max(0, frontrun - a), SLACK_MAX_S * TT_S);
+        int64_t kept =
+            tt_instant_min(self->gap_ns * o->gap_permille / 1000, slack * o->slack_permille / 1000);
+        int64_t wait = tt_instant_min(slack - kept, q->beta_limit_ns);
+        if (overloaded(self, q)) /* the nearer to full overload, the nearer to frontrun */
+            wait += (slack - wait) / 1000 * self->overload_ppm / 1000;
+        return a + wait;
+    }
+    }
+    return INT64_MIN;
+}
+
+/* Steps 1 to 3 of the header's essay: drops and skips heads. The size of the batch behind them; 0
+ * when nothing is left. */
+static int32_t choose(struct tt_deferred_model *self, struct tt_deferred_queue *q,
+                      const struct moment *t) {
+    while (q->count > 0) {
+        const struct tt_ticket *head = tt_ticket_at(q->tickets.head.next);
+        if (fits(q, t, head->rows, head->deadline_at))
+            break;
+        drop_head(self, q, TT_DROP_DEADLINE);
+    }
+    if (q->count == 0) {
+        unskip(q);
+        return 0;
+    }
+    skip_heads(q, t, floor_now(self, q));
+    struct tt_ticket *head = first_kept(q);
+    int32_t left = q->rows - q->skipped_rows;
+    int32_t limit = left < q->model->max_batch ? left : q->model->max_batch;
+    return prefix_rows(q, head, largest(q, t, head->deadline_at, limit));
+}
+
+/* Steps 1 to 5 of the header's essay, as of `t`. */
+/* S1: the longest prefix in time, heads given up early where that keeps a target size. */
+static void form(struct tt_deferred_model *self, struct tt_deferred_queue *q,
+                 const struct moment *t, struct tt_deferred_candidate *out) {
+    const struct tt_deferred_options *o = &self->options;
+    const struct tt_ticket *head = tt_ticket_at(q->tickets.head.next);
+    int32_t size = q->rows;
+    if (self->overload_ppm > 0)
+        look_for_lull(q, t->sent_at);
+    if (q->skipped == 0 && size <= q->model->max_batch && fits(q, t, size, head->deadline_at)) {
+        q->hint = size; /* everything, and so whatever is less, is in time */
+    } else {
+        size = choose(self, q, t);
+        if (size == 0)
+            return;
+        head = first_kept(q);
+    }
+    int32_t left = q->rows - q->skipped_rows;
+    int64_t start_at = start_of(t, size);
+    out->size = size;
+    out->left = left;
+    out->lead_ns = o->d_ctrl_ns + o->d_data_ns * size;
+    out->exec_at = start_at;
+    if (head->deadline_at == TT_NEVER) {
+        out->latest_at = out->key = TT_NEVER;
+        return;
+    }
+    bool all_here = self->options.closed_loop && q->lots >= LOTS && q->count >= q->lot;
+    if (size == left && size < q->model->max_batch && !all_here) /* S2; else it cannot grow */
+        out->exec_at = tt_instant_max(start_at, deferred_start(self, q, head, size));
+    out->latest_at = head->deadline_at - q->latency[size];
+    out->key = o->key == TT_KEY_LATEST ? out->latest_at : head->deadline_at;
+    if (o->credit)
+        out->key -= q->credit * o->credit_step_ns / CREDIT_DROP;
+}
+
+/* When the candidate must be formed anew if nothing happens: when it can no longer be sent in time
+ * (ours), and at the head's deadline (S4's drop timer). */
+static void set_timer(struct tt_deferred_model *self, int32_t model,
+                      const struct tt_deferred_candidate *c) {
+    struct tt_deferred_queue *q = &self->queues[model];
+    int64_t at = TT_NEVER;
+    if (q->count > 0)
+        at = tt_ticket_at(q->tickets.head.next)->deadline_at;
+    if (self->options.reform_at_latest && c->size > 0 && c->latest_at != TT_NEVER)
+        at = tt_instant_min(at, c->latest_at - c->lead_ns + 1);
+    if (c->size > 0 && c->exec_at > c->latest_at) /* a long timeout: what is left runs then */
+        at = tt_instant_min(at, c->exec_at - c->lead_ns);
+    if (at == TT_NEVER)
+        tt_heap_remove(&self->timers, model);
+    else
+        tt_heap_set(&self->timers, model, at, model);
+}
+
+void tt_deferred_model_form(struct tt_deferred_model *self, int32_t model, int64_t now,
+                            struct tt_deferred_candidate *out_candidate) {
+    struct tt_deferred_queue *q = &self->queues[model];
+    *out_candidate = (struct tt_deferred_candidate){.model = model, .generation = ++q->generation};
+    struct moment t = {now + self->options.d_ctrl_ns, INT64_MIN, self->options.d_data_ns};
+    if (q->count > 0)
+        form(self, q, &t, out_candidate);
+    set_timer(self, model, out_candidate);
+}
+
+/* How many rows of the candidate to take when `idle` executors could each take some. */
+static int32_t wanted_rows(const struct tt_deferred_model *self, const struct tt_deferred_queue *q,
+                           int32_t size, int32_t idle) {
+    if (!self->options.split || idle <= 1)
+        return size;
+    int32_t left = q->rows - q->skipped_rows;
+    int32_t want = (left + idle - 1) / idle;
+    int32_t floor = floor_now(self, q);
+    if (want < floor)
+        want = floor;
+    if (want < q->grain)
+        want = q->grain;
+    return want < size ? want : size;
+}
+
+/* The first requests of at most `want` rows, one at least, go to the end of `batch`; their rows. */
+static int32_t take_rows(struct tt_deferred_queue *q, int32_t want, struct tt_list *batch) {
+    struct tt_list_node *last = q->tickets.head.next;
+    int32_t rows = tt_ticket_at(last)->rows, count = 1;
+    while (rows < want && last->next != &q->tickets.head) {
+        __builtin_prefetch((const void *)((intptr_t)last + tt_ticket_at(last)->ahead));
+        int32_t more = tt_ticket_at(last->next)->rows;
+        if (rows + more > want)
+            break;
+        rows += more;
+        last = last->next;
+        count++;
+    }
+    tt_list_move_front(&q->tickets, last, batch);
+    q->count -= count;
+    q->rows -= rows;
+    return rows;
+}
+
+void tt_deferred_model_granted(struct tt_deferred_model *self, int64_t now,
+                               const struct tt_deferred_grant *grant, struct tt_list *batch,
+                               struct tt_deferred_dispatched *out_dispatched) {
+    struct tt_deferred_queue *q = &self->queues[grant->model];
+    struct tt_deferred_candidate c = {.model = grant->model};
+    struct moment t = {now + self->options.d_ctrl_ns, grant->free_at, self->options.d_data_ns};
+    self->gap_ns = grant->gap_ns;
+    if (q->count > 0)
+        form(self, q, &t, &c);
+    *out_dispatched = (struct tt_deferred_dispatched){.executor = grant->executor};
+    bool strict = self->options.defer == TT_DEFER_FULL || self->options.defer == TT_DEFER_TIMEOUT;
+    if (c.size == 0 || (strict && c.exec_at > start_of(&t, c.size))) { /* S2: keep frontrun */
+        unskip(q);
+        return;
+    }
+    int32_t want = wanted_rows(self, q, c.size, grant->idle);
+    while (q->skipped > 0)
+        drop_head(self, q, TT_DROP_EARLY);
+    unskip(q);
+    int32_t waited = q->count;
+    int32_t rows = take_rows(q, want, batch);
+    out_dispatched->taken = true;
+    out_dispatched->start_at = start_of(&t, rows);
+    out_dispatched->free_at = out_dispatched->start_at + q->latency[rows];
+    bool same = q->count == 0 && waited == q->lot;
+    q->lots = same ? q->lots + (q->lots < LOTS) : 0;
+    q->lot = waited - q->count;
+    q->quiet_until = out_dispatched->start_at + q->latency[rows] / 2;
+}
+
+int64_t tt_deferred_model_next_at(const struct tt_deferred_model *self) {
+    const struct tt_heap_entry *top = tt_heap_top(&self->timers);
+    return top ? top->key : TT_NEVER;
+}
+
+/* ---- rates and floors ---- */
+
+bool tt_deferred_model_tick(struct tt_deferred_model *self, int64_t now, int64_t *out_elapsed_ns) {
+    if (now < self->next_tick_at)
+        return false;
+    bool first = self->next_tick_at == INT64_MIN;
+    *out_elapsed_ns = now - self->tick_at;
+    self->tick_at = now;
+    int64_t period_ns = (int64_t)TICK_NS * (1 + (self->count - 1) / MODELS_PER_TICK);
+    self->next_tick_at = (now / period_ns + 1) * period_ns;
+    return !first && *out_elapsed_ns > 0;
+}
+
+/* What gathers while a head waits up to its frontrun, at `rate_mhz` > 0. */
+static int64_t gather_milli(const struct tt_deferred_model *self, const struct tt_deferred_queue *q,
+                            int64_t rate_mhz) {
+    const struct tt_profile *whole = q->model->whole;
+    int64_t wait = q->model->slo_ns - whole->beta_ns - self->options.d_ctrl_ns;
+    int64_t per_row = whole->alpha_ns + self->options.d_data_ns + INT64_C(1000000000000) / rate_mhz;
+    if (wait <= 0)
+        return 1000;
+    int64_t most = tt_instant_min(MILLI_ROWS_MAX, q->model->max_batch * INT64_C(1000));
+    int64_t milli = clamp128((__int128)wait * 1000 / tt_instant_max(1, per_row), most);
+    return tt_instant_max(1000, milli);
+}
+
+void tt_deferred_model_measure(struct tt_deferred_model *self, int32_t model, int64_t elapsed_ns,
+                               struct tt_deferred_load *out_load) {
+    struct tt_deferred_queue *q = &self->queues[model];
+    *out_load = (struct tt_deferred_load){.model = model};
+    if (!q->model)
+        return;
+    int64_t rows = q->arrived_rows - q->measured_rows;
+    int64_t sample = clamp128((__int128)rows * 1000 * TT_S / elapsed_ns, rate_limit_mhz);
+    if (self->overload_ppm > 0 && is_lull(q->rate_mhz, rows, elapsed_ns))
+        q->window_count = 0; /* the burst is over: the average starts anew */
+    int64_t windows = tt_instant_min((elapsed_ns + TICK_NS / 2) / TICK_NS, 100);
+    for (int64_t w = 0; w < tt_instant_max(1, windows); w++) {
+        int64_t weight = WEIGHT_PPM;
+        if (q->window_count < PPM / WEIGHT_PPM)
+            weight = PPM / ++q->window_count;
+        q->rate_mhz += (int64_t)((__int128)(sample - q->rate_mhz) * weight / PPM);
+    }
+    q->measured_rows = q->arrived_rows;
+    q->gather_milli = 1000;
+    const struct tt_profile *whole = q->model->whole;
+    int64_t slo = q->model->slo_ns;
+    if (q->rate_mhz <= 0 || slo <= 0 || slo == TT_NEVER)
+        return;
+    q->gather_milli = gather_milli(self, q, q->rate_mhz);
+    out_load->gather_milli = q->gather_milli;
+    out_load->alpha_share = clamp128((__int128)q->rate_mhz * whole->alpha_ns / 1000, share_limit);
+    out_load->beta_share = clamp128((__int128)q->rate_mhz * whole->beta_ns / 1000, share_limit);
+}
+
+static int32_t floor_of(const struct tt_deferred_model *self, const struct tt_deferred_queue *q,
+                        const struct tt_deferred_fleet *fleet) {
+    int64_t slo = q->model->slo_ns, psi, floor;
+    switch (self->options.floor) {
+    case TT_FLOOR_OFF: return 1;
+    case TT_FLOOR_FIXED: return q->floor;
+    case TT_FLOOR_BMAX: return (int32_t)(q->gather_milli / 1000);
+    case TT_FLOOR_SUSTAINABLE:
+        psi = tt_instant_min(fleet->psi_ppm, self->options.psi_cap_ppm);
+        floor = tt_instant_max(1, (psi * q->gather_milli / PPM + 500) / 1000);
+        if (self->overload_ppm > 0 && q->rate_mhz > 0) {
+            int64_t served = clamp128((__int128)q->rate_mhz * PPM / fleet->need_ppm, q->rate_mhz);
+            int64_t most = gather_milli(self, q, tt_instant_max(1, served)) / 1000;
+            floor += (tt_instant_max(floor, most) - floor) * self->overload_ppm / PPM;
+        }
+        return (int32_t)floor;
+    case TT_FLOOR_STAGGERED:
+        if (slo <= 0 || slo == TT_NEVER || fleet->executors == 0)
+            return 1;
+        return (int32_t)tt_instant_max(
+            1, tt_profile_largest_batch(
+                   q->model->whole,
+                   clamp128((__int128)slo * fleet->executors / (fleet->executors + 1), TT_NEVER),
+                   q->length, q->model->max_batch));
+    }
+    return 1;
+}
+
+void tt_deferred_model_fleet(struct tt_deferred_model *self,
+                             const struct tt_deferred_fleet *fleet) {
+    self->gap_ns = fleet->gap_ns;
+    self->overload_ppm = 0;
+    if (self->options.overload && fleet->need_ppm > OVERLOAD_FROM_PPM)
+        self->overload_ppm =
+            tt_instant_min(PPM, (fleet->need_ppm - OVERLOAD_FROM_PPM) * PPM / OVERLOAD_SPAN_PPM);
+    for (int32_t m = 0; m < self->count; m++) {
+        struct tt_deferred_queue *q = &self->queues[m];
+        if (q->model)
+            q->floor = floor_of(self, q, fleet);
+    }
+}
+
+static void check_queue(const struct tt_deferred_model *self, int32_t m) {
+    const struct tt_deferred_queue *q = &self->queues[m];
+    int32_t count = 0, rows = 0, before = 0, rows_before = 0;
+    bool at_cursor = q->cursor == NULL;
+    const struct tt_ticket *last = NULL;
+    for (struct tt_list_node *n = q->tickets.head.next; n != &q->tickets.head; n = n->next) {
+        const struct tt_ticket *ticket = tt_ticket_at(n);
+        tt_assert(ticket->model == m);
+        tt_assert(!last || due_before(last, ticket));
+        at_cursor = at_cursor || n == q->cursor;
+        if (!at_cursor) {
+            before++;
+            rows_before += ticket->rows;
+        }
+        count++;
+        rows += ticket->rows;
+        last = ticket;
+    }
+    tt_assert(count == q->count && rows == q->rows);
+    tt_assert(at_cursor);
+    tt_assert(before == q->skipped && rows_before == q->skipped_rows);
+    tt_assert(q->floor >= 1);
+    tt_assert(!last || last->deadline_at <= q->last_deadline_at);
+    tt_assert(q->credit >= -CREDIT_LIMIT && q->credit <= CREDIT_LIMIT);
+    tt_assert(count == 0 || tt_ticket_at(q->tickets.head.next)->deadline_at == TT_NEVER ||
+              tt_heap_contains(&self->timers, m));
+}
+
+void tt_deferred_model_check(const struct tt_deferred_model *self) {
+    tt_heap_check(&self->timers);
+    tt_assert(tt_list_empty(&self->dropped));
+    for (int32_t m = 0; m < self->count; m++)
+        if (self->queues[m].model)
+            check_queue(self, m);
+}

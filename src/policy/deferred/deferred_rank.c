@@ -1,0 +1,246 @@
+#include "policy/deferred/deferred_rank.h"
+
+#include "base/instant.h"
+
+#include <stdlib.h>
+
+enum { PPM = 1000000, PAUSE_NS = 100000000, GAP_WEIGHT = 100, SHARE = 1000000000 };
+
+enum tt_err tt_deferred_rank_init(struct tt_deferred_rank *self, int32_t models, int32_t executors,
+                                  bool ahead) {
+    *self = (struct tt_deferred_rank){.model_count = models,
+                                      .executor_count = executors,
+                                      .last_dispatch_at = TT_NEVER,
+                                      .ahead = ahead};
+    self->candidates = calloc((size_t)models, sizeof(*self->candidates));
+    self->loads = calloc((size_t)models, sizeof(*self->loads));
+    self->executors = calloc((size_t)executors, sizeof(*self->executors));
+    if (self->candidates && self->loads && self->executors &&
+        !tt_heap_init(&self->waiting, models) && !tt_heap_init(&self->ready, models) &&
+        !tt_heap_init(&self->free, executors) && !tt_heap_init(&self->soon, executors))
+        return TT_OK;
+    tt_deferred_rank_fini(self);
+    return TT_ERR_NO_MEMORY;
+}
+
+void tt_deferred_rank_fini(struct tt_deferred_rank *self) {
+    tt_heap_fini(&self->waiting);
+    tt_heap_fini(&self->ready);
+    tt_heap_fini(&self->free);
+    tt_heap_fini(&self->soon);
+    free(self->candidates);
+    free(self->loads);
+    free(self->executors);
+    *self = (struct tt_deferred_rank){0};
+}
+
+static int64_t send_at(const struct tt_deferred_candidate *c) { return c->exec_at - c->lead_ns; }
+
+void tt_deferred_rank_candidate(struct tt_deferred_rank *self, int64_t now,
+                                const struct tt_deferred_candidate *candidate) {
+    int32_t m = candidate->model;
+    tt_assert(m >= 0 && m < self->model_count);
+    self->candidates[m] = *candidate;
+    if (candidate->size > 0 && send_at(candidate) <= now) {
+        tt_heap_remove(&self->waiting, m);
+        tt_heap_set(&self->ready, m, candidate->key, m);
+        return;
+    }
+    tt_heap_remove(&self->ready, m);
+    if (candidate->size > 0)
+        tt_heap_set(&self->waiting, m, send_at(candidate), m);
+    else
+        tt_heap_remove(&self->waiting, m);
+}
+
+/* Puts an executor that may take one more task where it belongs. */
+static void offer(struct tt_deferred_rank *self, int64_t now, int32_t executor) {
+    const struct tt_deferred_executor *e = &self->executors[executor];
+    if (!e->up || e->queued >= e->limit)
+        return;
+    if (e->free_at <= now && e->queued == 0) {
+        tt_heap_remove(&self->soon, executor);
+        tt_heap_set(&self->free, executor, executor, 0);
+    } else if (!tt_heap_contains(&self->free, executor)) {
+        tt_heap_set(&self->soon, executor, e->free_at, executor);
+    }
+}
+
+void tt_deferred_rank_dispatched(struct tt_deferred_rank *self, int64_t now,
+                                 const struct tt_deferred_dispatched *dispatched) {
+    struct tt_deferred_executor *e = &self->executors[dispatched->executor];
+    tt_assert(e->granted);
+    e->granted = false;
+    if (dispatched->taken) {
+        e->queued++;
+        e->last_start_at = dispatched->start_at;
+        e->last_span_ns = dispatched->free_at - dispatched->start_at;
+        e->free_at = dispatched->free_at;
+        if (self->last_dispatch_at != TT_NEVER) {
+            /* A pause of the whole fleet says nothing about the time between batches. */
+            int64_t gap = tt_instant_min(now - self->last_dispatch_at, PAUSE_NS);
+            self->gap_fixed += ((gap << 10) - self->gap_fixed) / GAP_WEIGHT;
+        }
+        self->last_dispatch_at = now;
+    }
+    offer(self, now, dispatched->executor);
+}
+
+void tt_deferred_rank_finished(struct tt_deferred_rank *self, int64_t now, int32_t executor) {
+    struct tt_deferred_executor *e = &self->executors[executor];
+    tt_assert(e->queued > 0);
+    e->queued--;
+    e->free_at = now;
+    if (e->queued > 0) /* limit is 2, so the one left is the last one given */
+        e->free_at = tt_instant_max(now, e->last_start_at) + e->last_span_ns;
+    offer(self, now, executor);
+}
+
+void tt_deferred_rank_add(struct tt_deferred_rank *self, int64_t now, int32_t executor,
+                          int32_t depth) {
+    struct tt_deferred_executor *e = &self->executors[executor];
+    tt_assert(!e->up);
+    tt_assert(!e->granted);
+    *e = (struct tt_deferred_executor){
+        .free_at = now, .limit = self->ahead && depth > 1 ? 2 : 1, .up = true};
+    self->up++;
+    offer(self, now, executor);
+}
+
+void tt_deferred_rank_remove(struct tt_deferred_rank *self, int32_t executor) {
+    struct tt_deferred_executor *e = &self->executors[executor];
+    if (!e->up)
+        return;
+    e->up = false;
+    self->up--;
+    tt_heap_remove(&self->free, executor);
+    tt_heap_remove(&self->soon, executor);
+}
+
+/* The next candidate in order of key that is still in time; NULL. */
+static const struct tt_deferred_candidate *first_ready(struct tt_deferred_rank *self, int64_t now) {
+    const struct tt_heap_entry *top;
+    while ((top = tt_heap_top(&self->waiting)) && top->key <= now) {
+        int32_t m = top->id;
+        tt_heap_remove(&self->waiting, m);
+        tt_heap_set(&self->ready, m, self->candidates[m].key, m);
+    }
+    while ((top = tt_heap_top(&self->ready))) {
+        const struct tt_deferred_candidate *c = &self->candidates[top->id];
+        if (now + c->lead_ns <= c->latest_at || self->grants_expired)
+            return c;
+        tt_heap_remove(&self->ready, top->id); /* its model re-forms it, or waits for an arrival */
+    }
+    return NULL;
+}
+
+/* S3: the smallest free device for the open candidate that must start soonest. */
+bool tt_deferred_rank_next(struct tt_deferred_rank *self, int64_t now,
+                           struct tt_deferred_grant *out_grant) {
+    if (self->free.count == 0 && self->soon.count == 0)
+        return false;
+    const struct tt_deferred_candidate *c = first_ready(self, now);
+    if (!c)
+        return false;
+    const struct tt_heap_entry *top;
+    int64_t horizon = tt_instant_min(now + c->lead_ns, c->latest_at);
+    while ((top = tt_heap_top(&self->soon)) && top->key <= horizon) {
+        int32_t id = top->id;
+        tt_heap_remove(&self->soon, id);
+        tt_heap_set(&self->free, id, id, 0);
+    }
+    top = tt_heap_top(&self->free);
+    if (!top)
+        return false;
+    *out_grant = (struct tt_deferred_grant){.model = c->model,
+                                            .generation = c->generation,
+                                            .executor = top->id,
+                                            .idle = self->free.count,
+                                            .free_at = self->executors[top->id].free_at,
+                                            .gap_ns = tt_deferred_rank_gap(self)};
+    self->executors[top->id].granted = true;
+    tt_heap_remove(&self->free, top->id);
+    tt_heap_remove(&self->ready, c->model);
+    return true;
+}
+
+int64_t tt_deferred_rank_next_at(const struct tt_deferred_rank *self) {
+    int64_t at = TT_NEVER;
+    const struct tt_heap_entry *soon = tt_heap_top(&self->soon);
+    if (!soon && self->free.count == 0)
+        return at; /* whoever ends will wake us */
+    const struct tt_heap_entry *top = tt_heap_top(&self->waiting);
+    if (top)
+        at = top->key;
+    top = tt_heap_top(&self->ready);
+    if (top && soon) {
+        const struct tt_deferred_candidate *c = &self->candidates[top->id];
+        int64_t due =
+            soon->key <= c->latest_at ? soon->key - c->lead_ns : c->latest_at - c->lead_ns + 1;
+        at = tt_instant_min(at, due);
+    }
+    return at;
+}
+
+void tt_deferred_rank_load(struct tt_deferred_rank *self, const struct tt_deferred_load *load) {
+    self->loads[load->model] = *load;
+}
+
+/* The share of all devices that the models use with batches of max(1, psi * gather). */
+static int64_t used_share(const struct tt_deferred_rank *self, int64_t psi_ppm) {
+    int64_t sum = 0;
+    for (int32_t m = 0; m < self->model_count; m++) {
+        const struct tt_deferred_load *load = &self->loads[m];
+        if (load->beta_share == 0 && load->alpha_share == 0)
+            continue;
+        int64_t batch_milli = tt_instant_max(1000, psi_ppm * load->gather_milli / PPM);
+        sum += load->alpha_share + load->beta_share * 1000 / batch_milli;
+    }
+    return sum;
+}
+
+void tt_deferred_rank_fleet(const struct tt_deferred_rank *self,
+                            struct tt_deferred_fleet *out_fleet) {
+    int64_t have = (int64_t)self->up * SHARE;
+    int64_t low = 0, high = PPM;
+    int64_t most = used_share(self, PPM);
+    if (used_share(self, 0) <= have)
+        high = 0;
+    else if (most > have)
+        low = PPM;
+    while (high - low > 1) { /* low does not fit, high does */
+        int64_t middle = (low + high) / 2;
+        if (used_share(self, middle) <= have)
+            high = middle;
+        else
+            low = middle;
+    }
+    *out_fleet = (struct tt_deferred_fleet){.executors = self->up,
+                                            .psi_ppm = high,
+                                            .need_ppm = have ? most / (have / PPM) : 0,
+                                            .gap_ns = tt_deferred_rank_gap(self)};
+}
+
+void tt_deferred_rank_check(const struct tt_deferred_rank *self) {
+    tt_heap_check(&self->waiting);
+    tt_heap_check(&self->ready);
+    tt_heap_check(&self->free);
+    tt_heap_check(&self->soon);
+    for (int32_t m = 0; m < self->model_count; m++) {
+        bool waits = tt_heap_contains(&self->waiting, m), ready = tt_heap_contains(&self->ready, m);
+        tt_assert(!(waits && ready));
+        tt_assert(self->candidates[m].size > 0 || !(waits || ready));
+        if (waits)
+            tt_assert(tt_heap_key(&self->waiting, m) == send_at(&self->candidates[m]));
+    }
+    int32_t up = 0;
+    for (int32_t i = 0; i < self->executor_count; i++) {
+        const struct tt_deferred_executor *e = &self->executors[i];
+        bool free = tt_heap_contains(&self->free, i), soon = tt_heap_contains(&self->soon, i);
+        up += e->up;
+        tt_assert(e->queued >= 0 && e->queued <= 2);
+        tt_assert(!(free && soon));
+        tt_assert((free || soon) == (e->up && e->queued < e->limit && !e->granted));
+    }
+    tt_assert(up == self->up);
+}

@@ -1,0 +1,274 @@
+#include "policy/deferred/shepherd.h"
+
+#include "base/instant.h"
+#include "policy/fifo.h"
+
+#include <stdlib.h>
+
+enum { NOBODY = -1 };
+
+/* An executor that was told to stop, and what for. */
+struct claim {
+    int32_t model; /* NOBODY: none */
+    int32_t stopped_rows;
+};
+
+struct tt_policy {
+    struct tt_queues queues;
+    struct tt_heap running; /* executors whose task may be aborted, keyed by its rows */
+    struct claim *claims;   /* [executor_capacity] */
+    bool *promised;         /* [model_capacity]: some claim names the model */
+    int64_t threshold_permille;
+    int64_t abort_cost_ns;
+    bool largest;
+};
+
+enum { THRESHOLD, ABORT_COST, CANDIDATE, OPTION_COUNT };
+
+static const struct tt_option_spec options[OPTION_COUNT] = {
+    [THRESHOLD] = {.key = "threshold",
+                   .type = TT_OPTION_PERMILLE,
+                   .minimum = 1001,
+                   .maximum = 1000000,
+                   .standard = 3000,
+                   .help = "a batch this many times as large aborts a running one"},
+    [ABORT_COST] = {.key = "abort_cost",
+                    .type = TT_OPTION_DURATION,
+                    .minimum = 0,
+                    .maximum = TT_S,
+                    .help = "how long an abort is expected to take"},
+    [CANDIDATE] = {.key = "candidate",
+                   .type = TT_OPTION_CHOICE,
+                   .choices = "prefix|largest",
+                   .help = "a batch begins at the head of the queue, or wherever it gets largest"},
+};
+
+static bool is_large_enough(const struct tt_policy *self, int64_t rows, int64_t running_rows) {
+    return rows * 1000 >= self->threshold_permille * running_rows;
+}
+
+/* The model's longest run that is in time when it starts at `start_at`. */
+static struct tt_batch largest_run(const struct tt_policy *self, int32_t model, int64_t start_at) {
+    const struct tt_fifo *fifo = &self->queues.fifos[model];
+    struct tt_batch best = {.count = 0};
+    for (struct tt_request *r = tt_fifo_first(fifo); r; r = tt_fifo_next(fifo, r)) {
+        struct tt_batch batch = tt_queues_prefix(&self->queues, fifo, r, start_at, INT32_MAX);
+        if (batch.rows > best.rows)
+            best = batch;
+    }
+    return best;
+}
+
+static struct tt_batch candidate_of(const struct tt_policy *self, int32_t model, int64_t start_at) {
+    if (self->largest)
+        return largest_run(self, model, start_at);
+    const struct tt_fifo *fifo = &self->queues.fifos[model];
+    return tt_queues_prefix(&self->queues, fifo, tt_fifo_first(fifo), start_at, INT32_MAX);
+}
+
+static bool is_better(const struct tt_batch *a, const struct tt_batch *b) {
+    if (a->rows != b->rows)
+        return a->rows > b->rows;
+    return a->latest_at != b->latest_at ? a->latest_at < b->latest_at : a->model < b->model;
+}
+
+/* The largest candidate for an idle executor; rows = 0 when no request waits. */
+static struct tt_batch best_to_run(const struct tt_policy *self, int64_t now) {
+    struct tt_batch best = {.rows = 0};
+    for (int32_t i = 0; i < self->queues.heads.count; i++) {
+        struct tt_batch batch = candidate_of(self, self->queues.heads.entries[i].id, now);
+        if (best.rows == 0 || is_better(&batch, &best))
+            best = batch;
+    }
+    return best;
+}
+
+/* The largest candidate that may abort a batch of `running_rows`; rows = 0 when there is none. */
+static struct tt_batch best_to_preempt(const struct tt_policy *self, int64_t now,
+                                       int64_t running_rows) {
+    struct tt_batch best = {.rows = 0};
+    int64_t start_at = now + self->abort_cost_ns;
+    for (int32_t i = 0; i < self->queues.heads.count; i++) {
+        int32_t model = self->queues.heads.entries[i].id;
+        if (self->promised[model] ||
+            !is_large_enough(self, self->queues.fifos[model].rows, running_rows))
+            continue;
+        struct tt_batch batch = candidate_of(self, model, start_at);
+        if (is_large_enough(self, batch.rows, running_rows) &&
+            (best.rows == 0 || is_better(&batch, &best)))
+            best = batch;
+    }
+    return best;
+}
+
+static void forget_claim(struct tt_policy *self, int32_t executor) {
+    struct claim *claim = &self->claims[executor];
+    if (claim->model == NOBODY)
+        return;
+    self->promised[claim->model] = false;
+    claim->model = NOBODY;
+}
+
+static void shepherd_arrived(struct tt_policy *self, int64_t now, struct tt_request *request) {
+    (void)now;
+    tt_queues_put(&self->queues, request);
+}
+
+static void shepherd_finished(struct tt_policy *self, int64_t now, const struct tt_task *task) {
+    (void)now;
+    tt_heap_remove(&self->running, task->executor);
+    tt_queues_finished(&self->queues, task);
+}
+
+static void shepherd_cancelled(struct tt_policy *self, int64_t now, struct tt_request *request) {
+    (void)now;
+    tt_queues_take(&self->queues, request);
+}
+
+/* What an idle executor runs: what it was cleared for, if that still stands, else the largest
+ * candidate. */
+static struct tt_batch choose(struct tt_policy *self, int64_t now, int32_t executor) {
+    struct claim claim = self->claims[executor];
+    forget_claim(self, executor);
+    if (claim.model != NOBODY) {
+        struct tt_batch batch = largest_run(self, claim.model, now);
+        if (batch.rows > 0 && is_large_enough(self, batch.rows, claim.stopped_rows))
+            return batch;
+    }
+    return best_to_run(self, now);
+}
+
+/* Nothing waits: what these executors were cleared for has gone elsewhere. */
+static void forget_idle_claims(struct tt_policy *self) {
+    for (int32_t i = 0; i < self->queues.idle.count; i++)
+        forget_claim(self, self->queues.idle.entries[i].id);
+}
+
+static void preempt(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
+    const struct tt_heap_entry *smallest;
+    while ((smallest = tt_heap_top(&self->running))) {
+        int32_t executor = smallest->id, running_rows = (int32_t)smallest->key;
+        struct tt_batch batch = best_to_preempt(self, now, running_rows);
+        if (batch.rows == 0)
+            return;
+        self->claims[executor] = (struct claim){.model = batch.model, .stopped_rows = running_rows};
+        self->promised[batch.model] = true;
+        tt_heap_remove(&self->running, executor);
+        tt_mechanism_abort(actions, executor);
+    }
+}
+
+static void shepherd_decide(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
+    struct tt_queues *queues = &self->queues;
+    tt_queues_drop_lost(queues, now, actions);
+    const struct tt_heap_entry *idle;
+    while ((idle = tt_heap_top(&queues->idle))) {
+        int32_t executor = idle->id;
+        struct tt_batch batch = choose(self, now, executor);
+        if (batch.rows == 0) {
+            forget_idle_claims(self);
+            return;
+        }
+        tt_queues_run(queues, actions, executor, &batch);
+        tt_heap_set(&self->running, executor, batch.rows, executor);
+        tt_queues_drop_lost(queues, now, actions); /* the new head may be lost already */
+    }
+    preempt(self, now, actions);
+}
+
+static int64_t shepherd_next_at(const struct tt_policy *self) {
+    return tt_queues_lost_at(&self->queues);
+}
+
+static void shepherd_model_changed(struct tt_policy *self, int64_t now, int32_t model,
+                                   enum tt_change change) {
+    (void)now;
+    tt_queues_model_changed(&self->queues, model, change);
+    for (int32_t e = 0; change == TT_CHANGE_GONE && e < self->queues.domain->executor_capacity; e++)
+        if (self->claims[e].model == model)
+            forget_claim(self, e);
+}
+
+static void shepherd_executor_changed(struct tt_policy *self, int64_t now, int32_t executor,
+                                      enum tt_change change) {
+    (void)now;
+    tt_queues_executor_changed(&self->queues, executor, change);
+    if (change != TT_CHANGE_ADDED) {
+        tt_heap_remove(&self->running, executor); /* its place is of no use to anybody */
+        forget_claim(self, executor);
+    }
+}
+
+static void shepherd_check(const struct tt_policy *self) {
+    tt_queues_check(&self->queues);
+    tt_heap_check(&self->running);
+    const struct tt_mechanism *domain = self->queues.domain;
+    int32_t claims = 0, promises = 0;
+    for (int32_t e = 0; e < domain->executor_capacity; e++) {
+        const struct tt_executor *executor = &domain->executors[e];
+        bool claimed = self->claims[e].model != NOBODY;
+        bool busy = executor->state == TT_EXECUTOR_UP && executor->queued > 0;
+        claims += claimed;
+        tt_assert(!claimed || self->promised[self->claims[e].model]);
+        tt_assert(tt_heap_contains(&self->running, e) == (busy && !executor->stopping));
+        if (tt_heap_contains(&self->running, e))
+            tt_assert(tt_heap_key(&self->running, e) == tt_mechanism_oldest(domain, e)->rows);
+    }
+    for (int32_t m = 0; m < domain->model_capacity; m++)
+        promises += self->promised[m];
+    tt_assert(claims == promises); /* a model asks for one abort at a time */
+}
+
+static void shepherd_free(struct tt_policy *take_self) {
+    tt_queues_fini(&take_self->queues);
+    tt_heap_fini(&take_self->running);
+    free(take_self->claims);
+    free(take_self->promised);
+    free(take_self);
+}
+
+static enum tt_err shepherd_create(const struct tt_policy_setup *setup, const int64_t *values,
+                                   struct tt_policy **out_policy, struct tt_message *why) {
+    int32_t models = setup->domain->model_capacity, executors = setup->domain->executor_capacity;
+    struct tt_policy *self = calloc(1, sizeof(*self));
+    if (!self)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    self->claims = calloc((size_t)executors, sizeof(*self->claims));
+    self->promised = calloc((size_t)models, sizeof(*self->promised));
+    if (tt_queues_init(&self->queues, setup, TT_FIFO_DEADLINE, true, why) || !self->claims ||
+        !self->promised || tt_heap_init(&self->running, executors)) {
+        shepherd_free(self);
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d models and %d executors",
+                       models, executors);
+    }
+    for (int32_t e = 0; e < executors; e++)
+        self->claims[e].model = NOBODY;
+    self->threshold_permille = values[THRESHOLD];
+    self->abort_cost_ns = values[ABORT_COST];
+    self->largest = values[CANDIDATE] == 1;
+    *out_policy = self;
+    return TT_OK;
+}
+
+static const struct tt_policy_ops ops = {
+    .name = "shepherd",
+    .arrived = shepherd_arrived,
+    .finished = shepherd_finished,
+    .cancelled = shepherd_cancelled,
+    .decide = shepherd_decide,
+    .next_at = shepherd_next_at,
+    .model_changed = shepherd_model_changed,
+    .executor_changed = shepherd_executor_changed,
+    .check = shepherd_check,
+    .free = shepherd_free,
+};
+
+const struct tt_policy_kind tt_shepherd_kind = {
+    .name = "shepherd",
+    .summary = "the largest candidate when a device is idle; aborts a running batch for one three "
+               "times as large",
+    .options = options,
+    .option_count = OPTION_COUNT,
+    .create = shepherd_create,
+    .ops = &ops,
+};

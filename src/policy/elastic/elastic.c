@@ -1,0 +1,528 @@
+#include "policy/elastic/elastic.h"
+
+#include "policy/elastic/elastic_workers.h"
+#include "policy/fifo.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { WORKERS, MAX_INF, VARIANT, CONFIGURATIONS, LOAD, DROP, OPTION_COUNT };
+/* Totals 1, 2, 4 .. TT_ELASTIC_MAX_TOTAL, of which the third is the first with a configuration. */
+enum { TOTALS = 7, LEAST_TOTAL = 2 };
+
+static const struct tt_option_spec options[OPTION_COUNT] = {
+    [WORKERS] = {.key = "workers",
+                 .type = TT_OPTION_SIZES,
+                 .minimum = 1,
+                 .maximum = TT_ELASTIC_MAX_WORKERS,
+                 .help = "batch size of each executor, a power of two; not given: 1, 1, 2, 4, ..."},
+    [MAX_INF] = {.key = "max_inf",
+                 .type = TT_OPTION_INTEGER,
+                 .minimum = 1,
+                 .maximum = 1 << 20,
+                 .standard = 0,
+                 .help = "most rows that run at once; not given: the sum of the workers' sizes"},
+    [VARIANT] = {.key = "variant",
+                 .type = TT_OPTION_CHOICE,
+                 .choices = "naive|enhanced",
+                 .help = "all workers, or those of the best configuration for the load"},
+    [CONFIGURATIONS] = {.key = "configurations",
+                        .type = TT_OPTION_GROUPS,
+                        .minimum = 1,
+                        .maximum = TOTALS - 2,
+                        .help = "enhanced: the workers that count, for loads of 4, 8, 16, 32 and "
+                                "64 rows, each a group that sums to it, such as 4;4,4;8,8,16; not "
+                                "given: found from the profile"},
+    [LOAD] = {.key = "load",
+              .type = TT_OPTION_CHOICE,
+              .choices = "pending|waiting",
+              .help = "enhanced: the load counts what runs too, or only what waits"},
+    [DROP] = {.key = "drop",
+              .type = TT_OPTION_CHOICE,
+              .choices = "none|deadline",
+              .help = "what becomes of a request that cannot meet its deadline any more"},
+};
+
+/* What of a model's queue lies side by side from the head on. Kept while the queue grows at its end
+ * and shrinks at its head, for a decision must not walk it; looked for anew after anything else. */
+struct range {
+    bool known;
+    bool cut; /* something lies behind its end */
+    int64_t rows;
+    struct tt_request *last;
+    int64_t enough; /* so many rows in the queue are news */
+};
+
+struct tt_policy {
+    struct tt_queues queues; /* of requests whose input is there */
+    struct range *ranges;    /* [model_capacity] */
+    /* Something happened since the last decision that another could make more of. Most of what
+     * happens does not count: that a request arrives, whose input is still to come, or that a queue
+     * which has not `enough` grows. */
+    bool news;
+    bool enhanced, only_waiting;
+    bool told; /* the configurations, which are in the first row of planned then, for all models */
+    int32_t running; /* rows */
+    int32_t max_inf;
+    /* [model_capacity * TOTALS]: the workers that count at loads of 2^k to 2^(k + 1) - 1 rows; the
+     * last of a row, at all loads above too. */
+    uint64_t *planned;
+    uint64_t idle;
+    uint64_t smallest; /* the first of size 1 and of 2, where there are such: for loads below all */
+    struct tt_elastic_workers workers;
+};
+
+static void elastic_arrived(struct tt_policy *self, int64_t now, struct tt_request *request) {
+    (void)self; /* it waits for its input */
+    (void)now;
+    (void)request;
+}
+
+/* ---- ranges ---- */
+
+/* Do the two lie side by side? Where the carrier has no slots everything does. */
+static bool adjacent(const struct tt_request *a, const struct tt_request *b) {
+    return a->step == b->step && (a->slot < 0 || b->slot == a->slot + a->rows);
+}
+
+/* The request stands behind what the range is known of. */
+static void extend(struct range *range, struct tt_request *request) {
+    if (!range->cut && range->last && !adjacent(range->last, request))
+        range->cut = true;
+    if (range->cut)
+        return;
+    range->rows += request->rows;
+    range->last = request;
+}
+
+static struct range find_range(const struct tt_fifo *fifo) {
+    struct range range = {.known = true};
+    for (struct tt_request *r = tt_fifo_first(fifo); r && !range.cut; r = tt_fifo_next(fifo, r))
+        extend(&range, r);
+    return range;
+}
+
+/* The rows of the model's oldest range, as far as `limit`; whether something lies behind its end.
+ */
+static int32_t range_rows(struct tt_policy *self, int32_t model, int32_t limit, bool *out_cut) {
+    struct range *range = &self->ranges[model];
+    if (!range->known)
+        *range = find_range(&self->queues.fifos[model]);
+    *out_cut = range->cut && range->rows < limit;
+    return range->rows < limit ? (int32_t)range->rows : limit;
+}
+
+/* A batch left the model's queue, from the head on. */
+static void shorten(struct tt_policy *self, const struct tt_batch *batch) {
+    struct range *range = &self->ranges[batch->model];
+    range->rows -= batch->rows;
+    range->known = range->known && range->rows > 0;
+}
+
+/* Something else happened to the model's queue. */
+static void forget(struct tt_policy *self, int32_t model) {
+    self->ranges[model].known = false;
+    self->news = true;
+}
+
+static void elastic_ready(struct tt_policy *self, int64_t now, struct tt_request *request) {
+    (void)now;
+    struct tt_fifo *fifo = &self->queues.fifos[request->model];
+    struct range *range = &self->ranges[request->model];
+    tt_queues_put(&self->queues, request);
+    if (range->known && !tt_fifo_next(fifo, request)) {
+        bool was_cut = range->cut;
+        extend(range, request);
+        self->news = self->news || fifo->rows >= range->enough || range->cut != was_cut;
+    } else
+        forget(self, request->model);
+}
+
+/* The executor may have become idle, or busy. */
+static void note_idle(struct tt_policy *self, int32_t executor) {
+    uint64_t bit = UINT64_C(1) << self->workers.place[executor];
+    if (tt_heap_contains(&self->queues.idle, executor))
+        self->idle |= bit;
+    else
+        self->idle &= ~bit;
+}
+
+static void elastic_finished(struct tt_policy *self, int64_t now, const struct tt_task *task) {
+    (void)now;
+    self->running -= task->rows;
+    tt_queues_finished(&self->queues, task);
+    note_idle(self, task->executor);
+    self->news = true;
+    for (int32_t i = 0; i < task->count; i++)
+        if (task->items[i].request->state == TT_REQUEST_QUEUED)
+            forget(self, task->model); /* it is back, at the head */
+}
+
+static void elastic_cancelled(struct tt_policy *self, int64_t now, struct tt_request *request) {
+    (void)now;
+    if (!tt_list_linked(&request->link))
+        return;
+    tt_queues_take(&self->queues, request);
+    forget(self, request->model);
+}
+
+/* Heads that cannot make it any more leave. */
+static void drop_lost(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
+    int32_t model;
+    while ((model = tt_queues_drop_one(&self->queues, now, actions)) >= 0)
+        forget(self, model);
+}
+
+/* The next range of at most `size` rows, at least the first request. */
+static struct tt_batch next_batch(const struct tt_fifo *fifo, int32_t model, int32_t size) {
+    struct tt_request *request = tt_fifo_first(fifo);
+    struct tt_batch batch = {.first = request,
+                             .model = model,
+                             .count = 1,
+                             .rows = request->rows,
+                             .length = request->length,
+                             .deadline_at = request->deadline_at};
+    struct tt_request *next;
+    while ((next = tt_fifo_next(fifo, request)) && adjacent(request, next) &&
+           batch.rows + next->rows <= size) {
+        batch.count++;
+        batch.rows += next->rows;
+        if (next->length > batch.length)
+            batch.length = next->length;
+        request = next;
+    }
+    return batch;
+}
+
+/* ---- which workers count ---- */
+
+/* E5: the workers of the configuration for the load. */
+static uint64_t configuration(const struct tt_policy *self, int32_t model, int64_t load) {
+    int32_t k = load < TT_ELASTIC_MAX_TOTAL ? tt_elastic_log2((int32_t)load) : TOTALS - 1;
+    int64_t row = self->told ? 0 : model;
+    return self->planned[row * TOTALS + k];
+}
+
+/* Loads without a plan go by that of the next smaller one, the smallest by two workers. */
+static void fill_plans(struct tt_policy *self, uint64_t planned[TOTALS]) {
+    for (int32_t k = 0; k < TOTALS; k++)
+        if (planned[k] == 0)
+            planned[k] = k > 0 ? planned[k - 1] : self->smallest;
+}
+
+/* ---- deciding ---- */
+
+static void run(struct tt_policy *self, struct tt_mechanism *actions, int32_t worker,
+                const struct tt_batch *batch) {
+    self->running += batch->rows;
+    shorten(self, batch);
+    tt_queues_run(&self->queues, actions, worker, batch);
+    note_idle(self, worker);
+}
+
+/* Nothing runs and still something waits: no worker that is there fits (the small ones are gone, or
+ * the request has more rows than any). The smallest that can hold the range takes it, else the
+ * largest. */
+static bool run_anyhow(struct tt_policy *self, struct tt_mechanism *actions, int32_t model,
+                       int32_t rows) {
+    int32_t chosen = -1;
+    for (int32_t i = 0; i < self->workers.count; i++) {
+        int32_t worker = self->workers.by_size[i];
+        if (tt_heap_contains(&self->queues.idle, worker) &&
+            (chosen < 0 || self->workers.sizes[worker] >= rows))
+            chosen = worker;
+    }
+    if (chosen < 0)
+        return false;
+    int32_t most = self->queues.domain->models[model]->max_batch;
+    int32_t limit = self->workers.sizes[chosen] < most ? self->workers.sizes[chosen] : most;
+    struct tt_batch batch = next_batch(&self->queues.fifos[model], model, limit);
+    run(self, actions, chosen, &batch);
+    return true;
+}
+
+/* What of a model's queue the next workers are chosen for. */
+struct offer {
+    int32_t room, rows; /* rows that may still run, and those of the first range, at most so many */
+    bool cut;           /* something lies behind its end */
+    int64_t load;
+    uint64_t counted; /* the workers for that load */
+};
+
+static struct offer look(struct tt_policy *self, int32_t model) {
+    struct offer offer = {.room = self->max_inf - self->running, .counted = UINT64_MAX};
+    offer.rows = range_rows(self, model, offer.room, &offer.cut);
+    offer.load = self->queues.fifos[model].rows + (self->only_waiting ? 0 : self->running);
+    if (offer.cut)
+        offer.load = offer.rows;
+    if (self->enhanced)
+        offer.counted = configuration(self, model, offer.load);
+    return offer;
+}
+
+static int32_t min_of(int32_t a, int32_t b) { return a < b ? a : b; }
+
+/* One range, or the part of it that may run; what is left of the offer does not run now. */
+static void assign_range(struct tt_policy *self, struct tt_mechanism *actions, int32_t model,
+                         struct offer *offer) {
+    const struct tt_fifo *fifo = &self->queues.fifos[model];
+    int32_t most = self->queues.domain->models[model]->max_batch;
+    while (offer->rows > 0) {
+        int32_t first = tt_fifo_first(fifo)->rows, rows = min_of(offer->rows, most);
+        if (first > rows)
+            return;
+        uint64_t may =
+            self->idle & tt_elastic_workers_fit(&self->workers, offer->counted, rows, first);
+        if (may == 0)
+            return;
+        int32_t worker = self->workers.by_size[__builtin_ctzll(may)];
+        struct tt_batch batch = next_batch(fifo, model, min_of(self->workers.sizes[worker], rows));
+        offer->rows -= batch.rows;
+        offer->room -= batch.rows;
+        run(self, actions, worker, &batch);
+    }
+}
+
+/* What is left of the offer waits. If nothing happens but that the queue grows: how many rows are
+ * missing until a worker takes them, or others may count. */
+static int64_t missing(const struct tt_policy *self, const struct offer *left) {
+    if (left->cut || left->rows == 0)
+        return INT32_MAX;
+    int64_t rows = INT32_MAX;
+    if (self->enhanced && left->load < TT_ELASTIC_MAX_TOTAL)
+        rows = (2 << tt_elastic_log2((int32_t)left->load)) - left->load;
+    uint64_t idle = self->idle & left->counted;
+    if (idle == 0)
+        return rows;
+    int32_t smallest = self->workers.sizes[self->workers.by_size[63 - __builtin_clzll(idle)]];
+    if (smallest <= left->rows) /* it is too small, or the model's batches are */
+        return 1;
+    return smallest <= left->room && smallest - left->rows < rows ? smallest - left->rows : rows;
+}
+
+/* E4: algorithm 1, and with a plan (E5) algorithm 2, for one model. Whether doing so again would
+ * hand out nothing, were this the only model. */
+static bool assign(struct tt_policy *self, struct tt_mechanism *actions, int32_t model) {
+    const struct tt_fifo *fifo = &self->queues.fifos[model];
+    int64_t enough = INT64_MAX;
+    bool goes_on = true, settled = true;
+    while (goes_on && fifo->count > 0 && self->running < self->max_inf) {
+        int32_t before = self->running;
+        struct offer offer = look(self, model);
+        assign_range(self, actions, model, &offer);
+        goes_on = offer.cut && offer.rows == 0;
+        if (self->running == 0)
+            goes_on = run_anyhow(self, actions, model, offer.rows);
+        enough = fifo->rows + missing(self, &offer);
+        /* Where the load is not all that is there, it fell with what was handed out. */
+        settled = self->running == before || !self->enhanced || !(offer.cut || self->only_waiting);
+    }
+    self->ranges[model].enough = enough;
+    return settled;
+}
+
+/* Every model with a queue, that with the oldest request first. */
+static void assign_all(struct tt_policy *self, struct tt_mechanism *actions) {
+    const struct tt_queues *queues = &self->queues;
+    const struct tt_heap_entry *oldest = tt_heap_top(&queues->heads);
+    if (!oldest)
+        return;
+    int32_t first = oldest->id, before = self->running;
+    bool only = queues->heads.count == 1;
+    bool settled = assign(self, actions, first);
+    for (int32_t m = 0; queues->heads.count > 0 && m < queues->domain->model_capacity; m++)
+        if (m != first && queues->fifos[m].count > 0)
+            settled &= assign(self, actions, m);
+    /* What of one model runs is of the load of others. */
+    self->news = !settled || (!only && self->enhanced && self->running != before);
+}
+
+static void elastic_decide(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
+    if (self->queues.drops)
+        drop_lost(self, now, actions);
+    if (self->news && self->idle != 0)
+        assign_all(self, actions);
+}
+
+static int64_t elastic_next_at(const struct tt_policy *self) {
+    return tt_queues_lost_at(&self->queues);
+}
+
+static void elastic_model_changed(struct tt_policy *self, int64_t now, int32_t model,
+                                  enum tt_change change) {
+    (void)now;
+    tt_queues_model_changed(&self->queues, model, change);
+    if (change != TT_CHANGE_ADDED || !self->enhanced || self->told)
+        return;
+    int32_t available[TT_ELASTIC_SIZES];
+    tt_elastic_workers_count(&self->workers, available);
+    const struct tt_profile *profile = self->queues.domain->models[model]->whole;
+    uint64_t *planned = &self->planned[(int64_t)model * TOTALS];
+    for (int32_t k = 0; k < TOTALS; k++) {
+        struct tt_elastic_choice plan = {0};
+        if (k >= LEAST_TOTAL)
+            plan = tt_elastic_plan(profile, available, 1 << k);
+        planned[k] = tt_elastic_workers_first(&self->workers, plan.counts);
+    }
+    fill_plans(self, planned);
+}
+
+static void elastic_executor_changed(struct tt_policy *self, int64_t now, int32_t executor,
+                                     enum tt_change change) {
+    (void)now;
+    tt_queues_executor_changed(&self->queues, executor, change);
+    note_idle(self, executor);
+    self->news = true;
+}
+
+static void elastic_check(const struct tt_policy *self) {
+    tt_queues_check(&self->queues);
+    const struct tt_mechanism *domain = self->queues.domain;
+    int32_t running = 0;
+    for (int32_t e = 0; e < domain->executor_capacity; e++)
+        if (domain->executors[e].queued > 0)
+            running += tt_mechanism_oldest(domain, e)->rows;
+    tt_assert(running == self->running);
+    for (int32_t i = 0; i < self->workers.count; i++)
+        tt_assert((self->idle >> i & 1) ==
+                  tt_heap_contains(&self->queues.idle, self->workers.by_size[i]));
+    for (int32_t m = 0; m < domain->model_capacity; m++) {
+        struct range range = find_range(&self->queues.fifos[m]);
+        tt_assert(!self->ranges[m].known || self->ranges[m].rows == range.rows);
+        tt_assert(!self->ranges[m].known || self->ranges[m].cut == range.cut);
+    }
+}
+
+static void elastic_free(struct tt_policy *take_self) {
+    tt_queues_fini(&take_self->queues);
+    free(take_self->planned);
+    free(take_self->ranges);
+    free(take_self);
+}
+
+/* ---- making one ---- */
+
+/* One group of `configurations`: its workers are there, and sum to a load that has none yet. */
+static enum tt_err read_configuration(struct tt_policy *self, const int32_t *sizes, int32_t count,
+                                      struct tt_message *why) {
+    struct tt_elastic_choice plan = {.worker_count = count};
+    for (int32_t i = 0; i < count; i++) {
+        int32_t k = tt_elastic_log2(sizes[i]);
+        if (sizes[i] != 1 << k || k >= TT_ELASTIC_SIZES)
+            return tt_fail(TT_ERR_INVALID, why,
+                           "option configurations: %d is not a power of two up to %d", sizes[i],
+                           1 << (TT_ELASTIC_SIZES - 1));
+        plan.counts[k]++;
+        plan.total += sizes[i];
+    }
+    int32_t k = tt_elastic_log2(plan.total);
+    if (plan.total != 1 << k || k < LEAST_TOTAL || k >= TOTALS)
+        return tt_fail(TT_ERR_INVALID, why,
+                       "option configurations: a group of %d workers sums to %d; it must be 4, 8, "
+                       "16, 32 or %d",
+                       count, plan.total, TT_ELASTIC_MAX_TOTAL);
+    if (self->planned[k] != 0)
+        return tt_fail(TT_ERR_INVALID, why, "option configurations: two groups sum to %d",
+                       plan.total);
+    int32_t there[TT_ELASTIC_SIZES];
+    tt_elastic_workers_count(&self->workers, there);
+    for (int32_t i = 0; i < TT_ELASTIC_SIZES; i++)
+        if (plan.counts[i] > there[i])
+            return tt_fail(TT_ERR_INVALID, why,
+                           "option configurations: the group that sums to %d has %d workers of "
+                           "size %d, option workers has %d",
+                           plan.total, plan.counts[i], 1 << i, there[i]);
+    self->planned[k] = tt_elastic_workers_first(&self->workers, plan.counts);
+    return TT_OK;
+}
+
+static enum tt_err read_configurations(struct tt_policy *self, int64_t group_count,
+                                       const struct tt_policy_setup *setup,
+                                       struct tt_message *why) {
+    if (group_count > 0 && !self->enhanced)
+        return tt_fail(TT_ERR_INVALID, why,
+                       "option configurations: only variant enhanced follows them");
+    self->told = group_count > 0;
+    for (int32_t i = 0; i < group_count; i++) {
+        int32_t sizes[TT_ELASTIC_MAX_WORKERS];
+        int32_t count = tt_options_group("configurations", setup->options, setup->option_count, i,
+                                         sizes, TT_ELASTIC_MAX_WORKERS);
+        if (count > TT_ELASTIC_MAX_WORKERS)
+            return tt_fail(TT_ERR_INVALID, why,
+                           "option configurations: a group of %d workers; at most %d", count,
+                           TT_ELASTIC_MAX_WORKERS);
+        enum tt_err err = read_configuration(self, sizes, count, why);
+        if (err)
+            return err;
+    }
+    fill_plans(self, self->planned);
+    return TT_OK;
+}
+
+/* The first of size 1 and of 2; where neither is there the first of the smallest. */
+static uint64_t smallest_workers(const struct tt_elastic_workers *workers) {
+    static const int32_t smallest[TT_ELASTIC_SIZES] = {1, 1};
+    uint64_t found = tt_elastic_workers_first(workers, smallest);
+    return found != 0 ? found : workers->nearest[0] & -workers->nearest[0];
+}
+
+static enum tt_err elastic_create(const struct tt_policy_setup *setup, const int64_t *values,
+                                  struct tt_policy **out_policy, struct tt_message *why) {
+    struct tt_policy *self = calloc(1, sizeof(*self));
+    if (!self)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    enum tt_err err = tt_elastic_workers_init(&self->workers, setup, why);
+    if (err) {
+        free(self);
+        return err;
+    }
+    self->smallest = smallest_workers(&self->workers);
+    int32_t sum = 0;
+    for (int32_t w = 0; w < self->workers.count; w++)
+        sum += self->workers.sizes[w];
+    self->max_inf = values[MAX_INF] > 0 ? (int32_t)values[MAX_INF] : sum;
+    self->enhanced = values[VARIANT] != 0;
+    self->only_waiting = values[LOAD] != 0;
+    self->planned = calloc((size_t)setup->domain->model_capacity * TOTALS, sizeof(*self->planned));
+    self->ranges = calloc((size_t)setup->domain->model_capacity, sizeof(*self->ranges));
+    err = tt_queues_init(&self->queues, setup, TT_FIFO_ARRIVAL, values[DROP] != 0, why);
+    int32_t largest = self->workers.sizes[self->workers.by_size[0]];
+    if (!err && (!self->planned || !self->ranges))
+        err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    else if (!err && self->max_inf < largest)
+        err =
+            tt_fail(TT_ERR_INVALID, why,
+                    "option max_inf is %d, but a worker takes %d at once; it must be at least that",
+                    self->max_inf, largest);
+    if (!err)
+        err = read_configurations(self, values[CONFIGURATIONS], setup, why);
+    if (err) {
+        elastic_free(self);
+        return err;
+    }
+    *out_policy = self;
+    return TT_OK;
+}
+
+static const struct tt_policy_ops ops = {
+    .name = "elastic",
+    .arrived = elastic_arrived,
+    .ready = elastic_ready,
+    .finished = elastic_finished,
+    .cancelled = elastic_cancelled,
+    .decide = elastic_decide,
+    .next_at = elastic_next_at,
+    .model_changed = elastic_model_changed,
+    .executor_changed = elastic_executor_changed,
+    .check = elastic_check,
+    .free = elastic_free,
+};
+
+const struct tt_policy_kind tt_elastic_kind = {
+    .name = "elastic",
+    .summary = "inputs go to the device at once; idle workers of many sizes take ranges of them",
+    .options = options,
+    .option_count = OPTION_COUNT,
+    .create = elastic_create,
+    .ops = &ops,
+};

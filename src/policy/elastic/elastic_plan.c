@@ -1,0 +1,101 @@
+#include "policy/elastic/elastic_plan.h"
+
+#include "base/instant.h"
+#include "core/device.h"
+
+#include <string.h>
+
+int64_t tt_elastic_corun(const struct tt_profile *profile, const int32_t counts[TT_ELASTIC_SIZES]) {
+    struct tt_device_run runs[TT_ELASTIC_MAX_TOTAL];
+    struct tt_device device = {.capacity = TT_ELASTIC_MAX_TOTAL, .runs = runs};
+    int32_t worker = 0;
+    for (int32_t k = TT_ELASTIC_SIZES - 1; k >= 0; k--)
+        for (int32_t i = 0; i < counts[k]; i++)
+            tt_device_start(&device, 0, worker++, tt_profile_latency(profile, 1 << k, 0),
+                            tt_profile_demand(profile, 1 << k, 0));
+    int64_t sum = 0, at;
+    while ((at = tt_device_next_at(&device)) != TT_NEVER)
+        while (tt_device_take_ended(&device, at) >= 0)
+            sum += at;
+    return sum;
+}
+
+struct search {
+    const struct tt_profile *profile;
+    const int32_t *available;
+    struct tt_elastic_choice now, best;
+};
+
+/* Means as fractions: a / b < c / d  <=>  a d < c b. */
+static bool better(const struct tt_elastic_choice *a, const struct tt_elastic_choice *b) {
+    if (b->total == 0)
+        return true;
+    __int128 left = (__int128)a->latency_sum * b->worker_count;
+    __int128 right = (__int128)b->latency_sum * a->worker_count;
+    return left < right || (left == right && a->worker_count < b->worker_count);
+}
+
+/* Decides how many workers of size 2^k, most first, then goes on to the next smaller size. */
+static void choose(struct search *self, int32_t k, int32_t left) {
+    struct tt_elastic_choice *now = &self->now;
+    if (left == 0) {
+        now->tried++;
+        now->latency_sum = tt_elastic_corun(self->profile, now->counts);
+        if (better(now, &self->best))
+            self->best = *now;
+        return;
+    }
+    if (k < 0)
+        return;
+    int32_t most = 1 << k > self->profile->max_batch ? 0 : left >> k;
+    if (most > self->available[k])
+        most = self->available[k];
+    for (int32_t count = most; count >= 0; count--) {
+        now->counts[k] = count;
+        now->worker_count += count;
+        choose(self, k - 1, left - (count << k));
+        now->worker_count -= count;
+    }
+    now->counts[k] = 0;
+}
+
+struct tt_elastic_choice tt_elastic_plan(const struct tt_profile *profile,
+                                         const int32_t available[TT_ELASTIC_SIZES], int32_t total) {
+    tt_assert(total >= 1 && total <= TT_ELASTIC_MAX_TOTAL);
+    struct search search = {.profile = profile, .available = available, .now = {.total = total}};
+    choose(&search, TT_ELASTIC_SIZES - 1, total);
+    search.best.tried = search.now.tried;
+    return search.best;
+}
+
+struct listing {
+    int32_t now[TT_ELASTIC_SIZES];
+    int32_t (*counts)[TT_ELASTIC_SIZES];
+    int32_t count, limit;
+};
+
+static void list(struct listing *self, int32_t k, int32_t left) {
+    if (left == 0) {
+        if (self->count < self->limit)
+            memcpy(self->counts[self->count], self->now, sizeof(self->now));
+        self->count++;
+        return;
+    }
+    if (k < 0)
+        return;
+    for (int32_t count = left >> k; count >= 0; count--) {
+        self->now[k] = count;
+        list(self, k - 1, left - (count << k));
+    }
+    self->now[k] = 0;
+}
+
+int32_t tt_elastic_choices(int32_t total, int32_t largest, int32_t (*out_counts)[TT_ELASTIC_SIZES],
+                           int32_t limit) {
+    tt_assert(total >= 1 && total <= TT_ELASTIC_MAX_TOTAL);
+    tt_assert(largest >= 1 && (largest & (largest - 1)) == 0);
+    int32_t k = __builtin_ctz((unsigned)largest);
+    struct listing listing = {.counts = out_counts, .limit = limit};
+    list(&listing, k < TT_ELASTIC_SIZES ? k : TT_ELASTIC_SIZES - 1, total);
+    return listing.count;
+}

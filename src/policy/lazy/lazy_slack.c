@@ -1,0 +1,256 @@
+#include "policy/lazy/lazy_slack.h"
+
+#include "base/instant.h"
+
+static inline struct tt_lazy_veto first_of(struct tt_lazy_veto a, struct tt_lazy_veto b) {
+    return b.key < a.key ? b : a;
+}
+
+/* Where each member is one row and lengths do not matter but as elements: the sums for each of them
+ * at `step`. Else NULL. */
+static inline const struct tt_lazy_sum *uniform(const struct tt_lazy_times *times,
+                                                const struct tt_lazy_entry *entry, int32_t step) {
+    return times->one && entry->rows == entry->count ? &times->one[step] : NULL;
+}
+
+/* What members need by themselves when they come by `step` for the first time, or (`anew` false)
+ * stand there: asking each of them. */
+static int64_t ask_each(const struct tt_lazy_times *times, const struct tt_lazy_member *members,
+                        int32_t count, int32_t step, bool anew) {
+    int64_t sum_ns = 0;
+    for (int32_t i = 0; i < count; i++) {
+        const struct tt_request *request = members[i].request;
+        sum_ns += tt_lazy_sum_rest(times, &members[i].sums[step], step, request->length,
+                                   anew ? 0 : request->round);
+    }
+    return sum_ns;
+}
+
+/* What the entry's members still need by themselves, in all. `at`: uniform() at its step. */
+static inline int64_t sum_alone(const struct tt_lazy_times *times,
+                                const struct tt_lazy_member *members,
+                                const struct tt_lazy_entry *entry, const struct tt_lazy_sum *at) {
+    int32_t count = entry->count, step = entry->place.step;
+    if (!at)
+        return ask_each(times, members, count, step, false);
+    int64_t rounds = 0; /* that are left of the block */
+    if (times->rows[step].kind == TT_STEP_DECODER)
+        for (int32_t i = 0; i < count; i++)
+            rounds += tt_lazy_times_left(times, members[i].request->round);
+    else if (times->rows[step].kind == TT_STEP_ENCODER)
+        for (int32_t i = 0; i < count; i++)
+            rounds += tt_lazy_elements(members[i].request->length - members[i].request->round);
+    else
+        rounds = count;
+    return count * at->fixed_ns + entry->elements * at->per_input_ns +
+           (rounds - count) * at->round_ns;
+}
+
+/* What they will need when they come by `to` for the first time. */
+static inline int64_t sum_behind(const struct tt_lazy_times *times,
+                                 const struct tt_lazy_member *members,
+                                 const struct tt_lazy_entry *entry, int32_t to) {
+    if (to == times->step_count)
+        return 0;
+    const struct tt_lazy_sum *at = uniform(times, entry, to);
+    if (!at)
+        return ask_each(times, members, entry->count, to, true);
+    int64_t more = times->rows[to].kind == TT_STEP_ENCODER
+                       ? entry->elements - entry->count
+                       : (int64_t)entry->count * (tt_lazy_times_left(times, 0) - 1);
+    return entry->count * at->fixed_ns + entry->elements * at->per_input_ns + more * at->round_ns;
+}
+
+/* The first of the entry's members that may refuse: of those that are not lost at `asked_at`. */
+static inline struct tt_lazy_veto votes(const struct tt_lazy_times *times,
+                                        const struct tt_lazy_member *members,
+                                        const struct tt_lazy_entry *entry, int64_t asked_at) {
+    int64_t key = TT_NEVER, latest_at = TT_NEVER - 1;
+    int32_t step = entry->place.step;
+    for (const struct tt_lazy_member *at = members, *end = members + entry->count; at < end; at++) {
+        if (at->key >= key)
+            continue;
+        const struct tt_request *request = at->request;
+        int64_t alone_ns =
+            tt_lazy_sum_rest(times, &at->sums[step], step, request->length, request->round);
+        if (request->deadline_at - alone_ns < asked_at)
+            continue;
+        key = at->key;
+        latest_at = request->deadline_at - alone_ns; /* to go on, and be in time */
+    }
+    return (struct tt_lazy_veto){.key = key, .until_at = latest_at + 1};
+}
+
+/* The entry's totals: its own, and those of the one below. */
+static inline void add_up(struct tt_lazy_stack *stack, int32_t index) {
+    struct tt_lazy_entry *entry = &stack->entries[index];
+    entry->total_alone_ns = entry->alone_ns;
+    entry->total_full_ns = entry->full_ns;
+    entry->total_veto = entry->veto;
+    entry->total_until_at = entry->veto.until_at;
+    if (index == 0)
+        return;
+    const struct tt_lazy_entry *below = entry - 1;
+    entry->total_alone_ns += below->total_alone_ns;
+    entry->total_full_ns += below->total_full_ns;
+    entry->total_veto = first_of(below->total_veto, entry->veto);
+    entry->total_until_at = tt_instant_min(below->total_until_at, entry->veto.until_at);
+}
+
+/* Votes and totals from entry `from` on. Where who is lost has no vote: who runs has been under way
+ * since the task began, and is not lost before the next boundary if it was not then; who stands
+ * still may be at any time. */
+static void survey_from(const struct tt_lazy_slack *self, struct tt_lazy_stack *stack,
+                        const struct tt_lazy_run *run, int32_t from, int64_t now) {
+    for (int32_t e = from; e < stack->depth; e++) {
+        struct tt_lazy_entry *entry = &stack->entries[e];
+        const struct tt_lazy_member *members = &stack->members[entry->first];
+        const struct tt_lazy_times *times = &self->times[entry->model];
+        const struct tt_lazy_sum *at = uniform(times, entry, entry->place.step);
+        bool runs = run->running && e == stack->depth - 1;
+        bool lapses = self->votes == TT_LAZY_VOTES_LIVING;
+        int64_t asked_at = !lapses ? INT64_MIN : runs ? run->started_at : now;
+        if (!entry->timed)
+            entry->alone_ns = sum_alone(times, members, entry, at);
+        entry->timed = true;
+        entry->veto = votes(times, members, entry, asked_at);
+        if (!lapses || runs)
+            entry->veto.until_at = TT_NEVER;
+        add_up(stack, e);
+    }
+    stack->surveyed = stack->depth;
+}
+
+/* Brings votes and totals up to date. */
+static inline void survey(const struct tt_lazy_slack *self, struct tt_lazy_stack *stack,
+                          const struct tt_lazy_run *run, int64_t now) {
+    int32_t from = stack->surveyed;
+    while (from > 0 && stack->entries[from - 1].total_until_at <= now) /* a vote has lapsed */
+        from--;
+    if (from < stack->depth)
+        survey_from(self, stack, run, from, now);
+    stack->surveyed_at = now;
+}
+
+void tt_lazy_slack_started(struct tt_lazy_stack *stack, const struct tt_lazy_run *run) {
+    if (stack->surveyed == stack->depth && stack->surveyed_at == run->started_at) {
+        tt_lazy_stack_top(stack)->veto.until_at = TT_NEVER; /* as in survey_from */
+        add_up(stack, stack->depth - 1);
+    } else if (stack->surveyed == stack->depth) {
+        stack->surveyed--;
+    }
+}
+
+/* How long the task takes. */
+static inline int64_t predicted(const struct tt_lazy_slack *self, const struct tt_lazy_stack *stack,
+                                struct tt_lazy_run *run) {
+    if (run->predicted_ns >= 0)
+        return run->predicted_ns;
+    const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
+    int64_t span_ns =
+        tt_lazy_times_span(&self->times[top->model], top->rows, top->length, top->place, run->to);
+    return run->predicted_ns = tt_instant_max(span_ns, 1);
+}
+
+/* What the running members need alone until their task ends. The stack has been surveyed. */
+static inline int64_t consumed(const struct tt_lazy_slack *self, const struct tt_lazy_stack *stack,
+                               struct tt_lazy_run *run) {
+    if (run->consumed_ns >= 0)
+        return run->consumed_ns;
+    const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
+    run->consumed_ns = top->alone_ns - sum_behind(&self->times[top->model],
+                                                  &stack->members[top->first], top, run->to);
+    return run->consumed_ns;
+}
+
+/* What the running members have done of what they needed alone. */
+static int64_t done_ns(const struct tt_lazy_slack *self, const struct tt_lazy_stack *stack,
+                       struct tt_lazy_run *run, int64_t now) {
+    if (!run->running || now <= run->started_at)
+        return 0;
+    int64_t all_ns = predicted(self, stack, run);
+    int64_t elapsed_ns = tt_instant_min(now - run->started_at, all_ns);
+    return (int64_t)((__int128)consumed(self, stack, run) * elapsed_ns / all_ns);
+}
+
+/* Batches as they would run: `group` on top, merging with what it catches up with. */
+static bool curves_allow(const struct tt_lazy_slack *self, const struct tt_lazy_stack *stack,
+                         const struct tt_lazy_run *run, const struct tt_lazy_group *newcomers,
+                         int64_t now) {
+    struct tt_lazy_group group = *newcomers;
+    int64_t at = now;
+    for (int32_t e = stack->depth - 1; e >= 0; e--) {
+        const struct tt_lazy_entry *entry = &stack->entries[e];
+        struct tt_lazy_place place = entry->place;
+        if (run->running && e == stack->depth - 1) { /* it stops at its next boundary */
+            int64_t after_ns, elapsed_ns = tt_instant_max(now - run->started_at, 0);
+            place = tt_lazy_times_reach(&self->times[entry->model], entry->rows, entry->length,
+                                        place, elapsed_ns, &after_ns);
+            at = tt_instant_max(now, run->started_at + after_ns);
+        }
+        const struct tt_lazy_times *times = &self->times[group.model];
+        bool merges = entry->model == group.model && place.step >= group.place.step &&
+                      entry->rows + group.rows <= group.most_rows &&
+                      place.step < times->model->step_count;
+        int32_t to = merges ? place.step : times->model->step_count;
+        at += tt_lazy_times_span(times, group.rows, group.length, group.place, to);
+        if (!merges && at > group.veto.key)
+            return false;
+        if (!merges) /* rows of one model on a stack always fit into one batch (lazy_door.h) */
+            group = (struct tt_lazy_group){.veto = {.key = TT_NEVER, .until_at = TT_NEVER},
+                                           .most_rows = INT32_MAX};
+        bool same_round = merges && group.place.step == place.step;
+        group.model = entry->model;
+        group.rows += entry->rows;
+        group.length = entry->length > group.length ? entry->length : group.length;
+        int32_t round = merges ? (same_round ? group.place.round : 0) : place.round;
+        group.place = place;
+        group.place.round = round < place.round ? round : place.round;
+        group.veto = first_of(group.veto, entry->veto);
+    }
+    const struct tt_lazy_times *times = &self->times[group.model];
+    at +=
+        tt_lazy_times_span(times, group.rows, group.length, group.place, times->model->step_count);
+    return at <= group.veto.key;
+}
+
+bool tt_lazy_slack_allows(const struct tt_lazy_slack *self, struct tt_lazy_stack *stack,
+                          struct tt_lazy_run *run, const struct tt_lazy_group *group, int64_t now) {
+    const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
+    survey(self, stack, run, now);
+    if (self->form == TT_LAZY_CURVES)
+        return curves_allow(self, stack, run, group, now);
+    int64_t key = tt_instant_min(top->total_veto.key, group->veto.key);
+    if (key == TT_NEVER)
+        return true;
+    if (self->form == TT_LAZY_PUBLISHED)
+        return top->total_full_ns + group->alone_ns <= key;
+    return now + top->total_alone_ns - done_ns(self, stack, run, now) + group->alone_ns <= key;
+}
+
+int64_t tt_lazy_slack_retry_at(const struct tt_lazy_slack *self, const struct tt_lazy_stack *stack,
+                               struct tt_lazy_run *run, const struct tt_lazy_group *group,
+                               int64_t now) {
+    if (self->form == TT_LAZY_CURVES)
+        return TT_NEVER; /* later mostly means more to catch up with; a boundary asks anew */
+    const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
+    int64_t at = tt_instant_min(top->total_veto.until_at, group->veto.until_at);
+    if (self->form == TT_LAZY_PUBLISHED || !run->running)
+        return at;
+    /* The sum shrinks faster than time passes: the first elapsed x with
+     * x * gain / predicted >= excess, rounded as done_ns does. */
+    int64_t key = tt_instant_min(top->total_veto.key, group->veto.key);
+    int64_t excess_ns = run->started_at + top->total_alone_ns + group->alone_ns - key;
+    if (excess_ns <= 0)
+        return at; /* a run that has outlasted even what it consumes: it was allowed, and is not */
+    /* At its predicted end too: outputs may outrun the prediction. From there on it only grows. */
+    int64_t all_ns = predicted(self, stack, run);
+    if (excess_ns > top->alone_ns - all_ns)
+        return at; /* as much as that it cannot gain, wherever it ends */
+    int64_t gain_ns = consumed(self, stack, run) - all_ns;
+    if (excess_ns > gain_ns)
+        return at;
+    int64_t elapsed_ns = (int64_t)(((__int128)excess_ns * all_ns + gain_ns - 1) / gain_ns);
+    return run->started_at + elapsed_ns > now ? tt_instant_min(at, run->started_at + elapsed_ns)
+                                              : at;
+}

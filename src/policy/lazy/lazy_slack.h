@@ -1,0 +1,146 @@
+/* L2, L5: may these newcomers join without breaking a promise? The slack check of the lazy policy,
+ * for one executor's stack.
+ *
+ * It has three forms:
+ *   remaining  everyone on the stack, of whatever model, and the newcomers end by
+ *              now + the sum of what each would still need alone (eq. 2 with elapsed time and
+ *              remaining work). While a batch runs its part of the sum shrinks evenly over the time
+ *              that its profile says it takes; at a boundary the sum is exact.
+ *   published  eq. 2 to the letter: of each the time until it was first issued, and of all the
+ *              times of whole graphs, however far they have come.
+ *   curves     no sum but the profile's times of the very batches: the newcomers alone until they
+ *              catch up, merged from there on, entries further down after them. (The paper's
+ *              Oracle, where the profile is the truth.)
+ * Not all may refuse newcomers (`votes`). Who could never be in time, alone and without waiting,
+ * has no say: a promise that nobody can keep holds up nobody else. Whether those have who are late
+ * by now, because they waited (they are lost: alone and at once they would still be late), is a
+ * choice. Where they have not, one who is late lets in the next, who makes the next one late.
+ *
+ * What it keeps lies in the stack's entries, and is brought up to date where it is asked. Pure; no
+ * allocation. */
+#ifndef TT_POLICY_LAZY_LAZY_SLACK_H
+#define TT_POLICY_LAZY_LAZY_SLACK_H
+
+#include "base/instant.h"
+#include "policy/lazy/lazy_stack.h"
+
+enum tt_lazy_slack_form { TT_LAZY_REMAINING, TT_LAZY_PUBLISHED, TT_LAZY_CURVES };
+/* Who may refuse: who could be in time when it came; of these who still can; all. */
+enum tt_lazy_votes { TT_LAZY_VOTES_ABLE, TT_LAZY_VOTES_LIVING, TT_LAZY_VOTES_ALL };
+
+/* The top entry's task, as far as it can be known between boundaries. */
+struct tt_lazy_run {
+    bool running;
+    int64_t started_at;
+    int32_t to; /* it ends before this step */
+    /* -1: nobody has asked yet */
+    int64_t predicted_ns; /* how long it takes, > 0 */
+    int64_t consumed_ns;  /* what its members need alone until its end */
+};
+
+struct tt_lazy_slack {
+    const struct tt_lazy_times *times; /* [models] */
+    enum tt_lazy_slack_form form;
+    enum tt_lazy_votes votes;
+};
+
+/* Requests of one model at one step that would come in together. */
+struct tt_lazy_group {
+    int32_t model;
+    int32_t count, rows, length;
+    int32_t most_rows; /* it may share a batch of at most so many */
+    struct tt_lazy_place place;
+    int64_t alone_ns; /* sum */
+    struct tt_lazy_veto veto;
+};
+
+/* What the request still needs by itself, from where it stands. */
+static inline int64_t tt_lazy_slack_alone(const struct tt_lazy_slack *self,
+                                          const struct tt_request *request) {
+    struct tt_lazy_place place = {.step = request->step, .round = request->round};
+    return tt_lazy_times_rest(&self->times[request->model], request->rows, request->length, place);
+}
+/* The key of a request that comes in at `issued_at` (struct tt_lazy_member). */
+static inline int64_t tt_lazy_slack_key(const struct tt_lazy_slack *self,
+                                        const struct tt_request *request, int64_t issued_at) {
+    if (request->deadline_at == TT_NEVER)
+        return TT_NEVER;
+    if (self->votes == TT_LAZY_VOTES_ABLE &&
+        tt_lazy_times_rest(&self->times[request->model], request->rows, request->length,
+                           (struct tt_lazy_place){0}) > request->deadline_at - request->arrived_at)
+        return TT_NEVER;
+    return self->form == TT_LAZY_PUBLISHED ? request->deadline_at - issued_at
+                                           : request->deadline_at;
+}
+/* The request, as it comes in now. */
+static inline struct tt_lazy_member tt_lazy_slack_member(const struct tt_lazy_slack *self,
+                                                         struct tt_request *request, int64_t now) {
+    const struct tt_lazy_times *times = &self->times[request->model];
+    const struct tt_lazy_sum *sums = tt_lazy_times_at(times, request->rows, request->length, 0);
+    return (struct tt_lazy_member){
+        .request = request,
+        .full_ns = tt_lazy_sum_rest(times, &sums[request->step], request->step, request->length,
+                                    request->round),
+        .key = tt_lazy_slack_key(self, request, now),
+        .sums = sums,
+    };
+}
+/* The vote of a request that would come in, and needs `alone_ns` by itself. */
+static inline struct tt_lazy_veto tt_lazy_slack_vote(const struct tt_lazy_slack *self,
+                                                     const struct tt_request *request,
+                                                     int64_t alone_ns, int64_t now) {
+    struct tt_lazy_veto veto = {tt_lazy_slack_key(self, request, now), TT_NEVER};
+    if (self->votes != TT_LAZY_VOTES_LIVING || veto.key == TT_NEVER)
+        return veto;
+    int64_t latest_at = request->deadline_at - alone_ns; /* to go on, and be in time */
+    return now > latest_at ? (struct tt_lazy_veto){TT_NEVER, TT_NEVER}
+                           : (struct tt_lazy_veto){veto.key, latest_at + 1};
+}
+/* A group of one. */
+static inline struct tt_lazy_group tt_lazy_slack_group(const struct tt_lazy_slack *self,
+                                                       const struct tt_request *request,
+                                                       int32_t most_rows, int64_t now) {
+    int64_t alone_ns = tt_lazy_slack_alone(self, request);
+    return (struct tt_lazy_group){
+        .model = request->model,
+        .count = 1,
+        .rows = request->rows,
+        .length = request->length,
+        .most_rows = most_rows,
+        .place = {.step = request->step, .round = request->round},
+        .alone_ns = alone_ns,
+        .veto = tt_lazy_slack_vote(self, request, alone_ns, now),
+    };
+}
+/* One more member. */
+static inline void tt_lazy_slack_grow(const struct tt_lazy_slack *self, struct tt_lazy_group *group,
+                                      const struct tt_request *request, int64_t now) {
+    int64_t alone_ns = tt_lazy_slack_alone(self, request);
+    group->count++;
+    group->rows += request->rows;
+    group->length = request->length > group->length ? request->length : group->length;
+    if (request->round < group->place.round)
+        group->place.round = request->round;
+    group->alone_ns += alone_ns;
+    struct tt_lazy_veto veto = tt_lazy_slack_vote(self, request, alone_ns, now);
+    if (veto.key < group->veto.key)
+        group->veto = veto;
+}
+/* The group has come in as the top entry: what it needs is known. */
+static inline void tt_lazy_slack_timed(struct tt_lazy_stack *stack,
+                                       const struct tt_lazy_group *group) {
+    tt_lazy_stack_top(stack)->alone_ns = group->alone_ns;
+    tt_lazy_stack_top(stack)->timed = true;
+}
+/* The top entry starts to run: its members do not stand still any more. */
+void tt_lazy_slack_started(struct tt_lazy_stack *stack, const struct tt_lazy_run *run);
+/* May the group come in now? The stack is not empty. */
+bool tt_lazy_slack_allows(const struct tt_lazy_slack *self, struct tt_lazy_stack *stack,
+                          struct tt_lazy_run *run, const struct tt_lazy_group *group, int64_t now);
+/* _allows said no at `now`: from when on it might say yes, if nothing happens; TT_NEVER: not before
+ * the task ends. */
+int64_t tt_lazy_slack_retry_at(const struct tt_lazy_slack *self, const struct tt_lazy_stack *stack,
+                               struct tt_lazy_run *run, const struct tt_lazy_group *group,
+                               int64_t now);
+
+#endif

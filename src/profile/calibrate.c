@@ -1,0 +1,172 @@
+#include "profile/calibrate.h"
+
+#include "engine/specimen.h"
+#include "profile/solo.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_RUNS = 1000 };
+
+struct measuring {
+    struct tt_solo solo;
+    struct tt_engine_model *model;
+    const struct tt_calibrate_options *options;
+    int32_t step_count; /* measured one by one; 0: only the whole */
+    int64_t *times;     /* [1 + step_count][MOST_RUNS]: the whole, then the steps */
+};
+
+/* Steps first .. last for the member; what is between tasks stays in it. */
+static enum tt_err run_steps(struct measuring *m, struct tt_engine_member *member, int32_t first,
+                             int32_t last, int64_t *out_ns) {
+    struct tt_engine *engine = m->model->engine;
+    struct tt_engine_task task = {.model = m->model,
+                                  .first_step = first,
+                                  .last_step = last,
+                                  .member_count = 1,
+                                  .members = member,
+                                  .together = true};
+    tt_solo_run(&m->solo, &task);
+    if (member->err) {
+        engine->ops->state_release(member->state);
+        return member->err;
+    }
+    if (member->result)
+        engine->ops->result_release(member->result);
+    *out_ns = task.finished_at - task.started_at;
+    return TT_OK;
+}
+
+/* Run number `run` of the whole, then of each step. */
+static enum tt_err run_once(struct measuring *m, int32_t rows, const struct tt_specimen *zeros,
+                            int32_t run, struct tt_message *why) {
+    struct tt_engine_member member = {.rows = rows, .inputs = zeros->views, .why = why};
+    int32_t last = m->model->engine->ops->step_count(m->model) - 1;
+    enum tt_err err = run_steps(m, &member, 0, last, &m->times[run]);
+    for (int32_t s = 0; !err && s < m->step_count; s++)
+        err = run_steps(m, &member, s, s, &m->times[(s + 1) * MOST_RUNS + run]);
+    return err;
+}
+
+static int compare(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void summarise(struct tt_calibration_point *point, int64_t *times, int32_t count) {
+    qsort(times, (size_t)count, sizeof(*times), compare);
+    point->runs = count;
+    point->median_ns = times[count / 2];
+    point->low_ns = times[count / 10];
+    point->high_ns = times[count - 1 - count / 10];
+}
+
+/* The points of one batch and length. */
+static enum tt_err measure(struct measuring *m, struct tt_calibration_point *points,
+                           struct tt_message *why) {
+    const struct tt_calibrate_options *options = m->options;
+    const struct tt_signature *signature = m->model->engine->ops->signature(m->model);
+    int32_t batch = points[0].batch, length = points[0].length;
+    struct tt_specimen zeros;
+    enum tt_err err = tt_specimen_init(&zeros, signature, 0, batch, length, TT_SPECIMEN_ZEROS, why);
+    if (!err)
+        err = run_once(m, batch, &zeros, 0, why); /* to warm up */
+    int32_t count = 0;
+    int64_t total = 0;
+    while (!err && count < MOST_RUNS &&
+           (count == 0 ||
+            (total < options->most_ns && (count < options->runs || total < options->least_ns)))) {
+        err = run_once(m, batch, &zeros, count, why);
+        if (!err)
+            total += m->times[count++];
+    }
+    tt_specimen_fini(&zeros);
+    if (err)
+        return tt_fail_in(err, why, "batch %d, length %d", batch, length);
+    for (int32_t s = 0; s <= m->step_count; s++)
+        summarise(&points[s], &m->times[s * MOST_RUNS], count);
+    return TT_OK;
+}
+
+static enum tt_err measure_or_recall(struct measuring *m, struct tt_calibration_point *points,
+                                     struct tt_message *why) {
+    const struct tt_calibrate_options *options = m->options;
+    int32_t count = 1 + m->step_count;
+    if (options->recall && options->recall(options->progress_context, points, count))
+        return TT_OK;
+    enum tt_err err = measure(m, points, why);
+    if (!err && options->keep)
+        options->keep(options->progress_context, points, count);
+    return err;
+}
+
+static enum tt_err measure_all(struct measuring *m, const int32_t *batches, int32_t batch_count,
+                               const int32_t *lengths, int32_t length_count,
+                               struct tt_calibration_point *points, struct tt_message *why) {
+    const struct tt_calibrate_options *options = m->options;
+    int32_t total = batch_count * length_count, each = 1 + m->step_count;
+    for (int32_t i = 0; i < total; i++) {
+        struct tt_calibration_point *group = &points[i * each];
+        for (int32_t s = 0; s < each; s++)
+            group[s] = (struct tt_calibration_point){.step = s - 1,
+                                                     .batch = batches[i % batch_count],
+                                                     .length = lengths[i / batch_count]};
+        if (options->progress &&
+            !options->progress(options->progress_context, i, total, group->batch, group->length))
+            return tt_fail(TT_ERR_CANCELLED, why, "interrupted");
+        enum tt_err err = measure_or_recall(m, group, why);
+        if (err)
+            return err;
+    }
+    return TT_OK;
+}
+
+enum tt_err tt_calibrate_run(struct tt_engine_model *model, int32_t rows,
+                             const struct tt_tensor_view *inputs, int64_t *out_ns,
+                             struct tt_message *why) {
+    struct measuring m = {.model = model};
+    struct tt_engine_member member = {.rows = rows, .inputs = inputs, .why = why};
+    tt_solo_begin(&m.solo, model->engine);
+    enum tt_err err = run_steps(&m, &member, 0, model->engine->ops->step_count(model) - 1, out_ns);
+    tt_solo_end(&m.solo);
+    return err;
+}
+
+enum tt_err tt_calibrate(struct tt_engine_model *model, const struct tt_calibrate_options *options,
+                         struct tt_calibration_point **out_points, int32_t *out_count,
+                         struct tt_message *why) {
+    tt_assert(options->max_batch >= 1 && options->max_batch <= 1 << 30);
+    static const int32_t usual_length = 16, no_length = 0;
+    int32_t doubling[32], doubling_count = 0;
+    for (int32_t b = 1; b < options->max_batch; b *= 2)
+        doubling[doubling_count++] = b;
+    doubling[doubling_count++] = options->max_batch;
+    const int32_t *batches = options->batches ? options->batches : doubling;
+    int32_t batch_count = options->batches ? options->batch_count : doubling_count;
+    bool has_length = tt_signature_varies(model->engine->ops->signature(model));
+    bool asked = options->lengths && options->length_count > 0 && has_length;
+    const int32_t *lengths = asked ? options->lengths : has_length ? &usual_length : &no_length;
+    int32_t length_count = asked ? options->length_count : 1;
+    int32_t steps = model->engine->ops->step_count(model);
+    struct measuring m = {.model = model,
+                          .options = options,
+                          .step_count = options->by_step && steps > 1 ? steps : 0};
+    size_t each = (size_t)(1 + m.step_count);
+    struct tt_calibration_point *points =
+        calloc((size_t)batch_count * (size_t)length_count * each, sizeof(*points));
+    m.times = calloc(each * MOST_RUNS, sizeof(*m.times));
+    enum tt_err err = points && m.times ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    if (!err) {
+        tt_solo_begin(&m.solo, model->engine);
+        err = measure_all(&m, batches, batch_count, lengths, length_count, points, why);
+        tt_solo_end(&m.solo);
+    }
+    free(m.times);
+    if (err) {
+        free(points);
+        return err;
+    }
+    *out_points = points;
+    *out_count = batch_count * length_count * (int32_t)each;
+    return TT_OK;
+}

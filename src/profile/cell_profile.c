@@ -1,0 +1,264 @@
+#include "profile/cell_profile.h"
+
+#include "engine/specimen.h"
+#include "profile/solo.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_RUNS = 1000, LENGTHS_PER_OCTAVE = 4, MOST_LENGTHS = 128 };
+
+struct measuring {
+    struct tt_solo solo;
+    struct tt_engine_model *model;
+    const struct tt_cells *cells;
+    const struct tt_calibrate_options *options;
+    struct tt_specimen zeros;                           /* one element of each input, */
+    struct tt_engine_elements elements[TT_MAX_TENSORS]; /* which cells read */
+    struct tt_engine_cell *cell;                        /* [max_batch] */
+    struct tt_message *failures;                        /* [max_batch] */
+    int64_t times[MOST_RUNS];
+    struct tt_calibration_point *points;
+    int32_t count, capacity;
+};
+
+/* ---- whole requests ---- */
+
+/* How often each of the types runs, one after the other, in a request of `length` elements. */
+static int64_t rounds_of(const struct tt_cells *cells, int32_t type, int32_t length) {
+    if (cells->kind == TT_UNFOLD_CHAIN || cells->kind == TT_UNFOLD_SEQ2SEQ)
+        return length;
+    if (type < cells->type_count - 1)
+        return 1; /* leaves */
+    int32_t levels = 1;
+    while (1 << levels < length && levels < 30)
+        levels++;
+    return levels;
+}
+
+static int64_t whole_latency(const struct tt_cells *cells, const int64_t *step_ns, int32_t length) {
+    int64_t sum = 0;
+    for (int32_t t = 0; t < cells->type_count; t++)
+        sum += step_ns[t] * rounds_of(cells, t, length);
+    return sum;
+}
+
+enum tt_err tt_cell_profile_narrow(const struct tt_cells *cells, struct tt_profile **steps,
+                                   struct tt_message *why) {
+    for (int32_t t = 0; t < cells->type_count; t++) {
+        struct tt_profile *narrow;
+        if (steps[t]->max_batch <= cells->types[t].max_batch)
+            continue;
+        enum tt_err err = tt_profile_new_narrow(steps[t], cells->types[t].max_batch, &narrow, why);
+        if (err)
+            return err;
+        tt_profile_free(steps[t]);
+        steps[t] = narrow;
+    }
+    return TT_OK;
+}
+
+enum tt_err tt_cell_profile_whole(const struct tt_cells *cells, struct tt_profile *const *steps,
+                                  struct tt_profile **out_whole, struct tt_message *why) {
+    int32_t lengths[MOST_LENGTHS], count = 0, max_batch = cells->signature.max_batch;
+    for (int64_t at = 1, step = 1; at < cells->max_length && count < MOST_LENGTHS - 1; at += step) {
+        if (at >= 2 * LENGTHS_PER_OCTAVE * step)
+            step *= 2;
+        lengths[count++] = (int32_t)at;
+    }
+    lengths[count++] = cells->max_length;
+    size_t room = (size_t)count * (size_t)max_batch;
+    struct tt_profile_point *points = calloc(room, sizeof(*points));
+    if (!points)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    for (int32_t l = 0; l < count; l++) {
+        for (int32_t b = 1; b <= max_batch; b++) {
+            int64_t step_ns[TT_CELLS_MAX_TYPES];
+            for (int32_t t = 0; t < cells->type_count; t++) {
+                int32_t most = steps[t]->max_batch; /* more run one after the other */
+                int32_t last = b % most;
+                step_ns[t] = b / most * tt_profile_latency(steps[t], most, 0) +
+                             (last ? tt_profile_latency(steps[t], last, 0) : 0);
+            }
+            points[(size_t)l * (size_t)max_batch + (size_t)b - 1] =
+                (struct tt_profile_point){.length = lengths[l],
+                                          .batch = b,
+                                          .latency_ns = whole_latency(cells, step_ns, lengths[l])};
+        }
+    }
+    enum tt_err err = tt_profile_new_points(points, (int32_t)room, max_batch, out_whole, why);
+    free(points);
+    return err;
+}
+
+/* ---- measuring ---- */
+
+/* One batch of a type: its states are where a batch before left them, or, as often as a request of
+ * the greatest length has them so, as they begin: a cell may know no places beyond (a cache). */
+static enum tt_err run_cells(struct measuring *m, int32_t type, int32_t batch, int32_t run,
+                             struct tt_message *why) {
+    int32_t from = run % 2 ? batch : 0;
+    bool begins = run % m->cells->max_length == 0;
+    for (int32_t i = 0; i < batch; i++) {
+        m->cell[i] = (struct tt_engine_cell){
+            .inputs = m->elements, .slot = batch - from + i, .why = &m->failures[i]};
+        for (int32_t q = 0; q < m->cells->types[type].arity; q++)
+            m->cell[i].sources[q] = begins ? -1 : from + i;
+    }
+    struct tt_engine_task task = {.model = m->model,
+                                  .first_step = type,
+                                  .last_step = type,
+                                  .member_count = batch,
+                                  .cells = m->cell};
+    tt_solo_run(&m->solo, &task);
+    if (m->cell[0].err)
+        return tt_fail(m->cell[0].err, why, "cell '%s', batch %d: %s", m->cells->types[type].name,
+                       batch, m->failures[0].text);
+    if (run > 0)
+        m->times[run - 1] = task.finished_at - task.started_at;
+    return TT_OK;
+}
+
+static int compare(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static enum tt_err measure(struct measuring *m, int32_t type, int32_t batch,
+                           struct tt_message *why) {
+    const struct tt_calibrate_options *options = m->options;
+    int32_t count = 0;
+    int64_t total = 0;
+    enum tt_err err = run_cells(m, type, batch, 0, why); /* to warm up */
+    while (!err && count < MOST_RUNS &&
+           (count == 0 ||
+            (total < options->most_ns && (count < options->runs || total < options->least_ns)))) {
+        err = run_cells(m, type, batch, count + 1, why);
+        total += m->times[count++];
+    }
+    if (err)
+        return err;
+    qsort(m->times, (size_t)count, sizeof(m->times[0]), compare);
+    struct tt_calibration_point *point = &m->points[m->count++];
+    *point = (struct tt_calibration_point){.step = type,
+                                           .batch = batch,
+                                           .runs = count,
+                                           .median_ns = m->times[count / 2],
+                                           .low_ns = m->times[count / 10],
+                                           .high_ns = m->times[count - 1 - count / 10]};
+    if (options->keep)
+        options->keep(options->progress_context, point, 1);
+    return TT_OK;
+}
+
+/* 1, 2, 4 ... and the largest; returns the one after `batch`, 0: none. */
+static int32_t next_batch(int32_t batch, int32_t largest) {
+    if (batch >= largest)
+        return 0;
+    return batch * 2 < largest ? batch * 2 : largest;
+}
+
+static int32_t largest_of(const struct measuring *m, int32_t type) {
+    int32_t own = m->cells->types[type].max_batch;
+    return own < m->options->max_batch ? own : m->options->max_batch;
+}
+
+static enum tt_err measure_steps(struct measuring *m, struct tt_message *why) {
+    const struct tt_calibrate_options *options = m->options;
+    int32_t total = 0, done = 0;
+    for (int32_t t = 0; t < m->cells->type_count; t++)
+        for (int32_t b = 1; b > 0; b = next_batch(b, largest_of(m, t)))
+            total++;
+    for (int32_t t = 0; t < m->cells->type_count; t++) {
+        for (int32_t b = 1; b > 0; b = next_batch(b, largest_of(m, t))) {
+            if (options->progress &&
+                !options->progress(options->progress_context, done++, total, b, 0))
+                return tt_fail(TT_ERR_CANCELLED, why, "interrupted");
+            enum tt_err err = measure(m, t, b, why);
+            if (err)
+                return err;
+        }
+    }
+    return TT_OK;
+}
+
+/* The whole at the lengths that were asked for, for batches that all types were measured with. */
+static void add_wholes(struct measuring *m) {
+    const struct tt_calibrate_options *options = m->options;
+    int32_t steps = m->count;
+    for (int32_t l = 0; l < options->length_count; l++) {
+        for (int32_t i = 0; i < steps; i++) {
+            int64_t step_ns[TT_CELLS_MAX_TYPES] = {0};
+            int32_t batch = m->points[i].batch, found = 0;
+            for (int32_t k = 0; k < steps; k++) {
+                if (m->points[k].batch != batch)
+                    continue;
+                step_ns[m->points[k].step] = m->points[k].median_ns;
+                found++;
+            }
+            if (m->points[i].step != 0 || found < m->cells->type_count)
+                continue;
+            struct tt_calibration_point *point = &m->points[m->count++];
+            int64_t ns = whole_latency(m->cells, step_ns, options->lengths[l]);
+            *point = (struct tt_calibration_point){.step = TT_CALIBRATION_WHOLE,
+                                                   .batch = batch,
+                                                   .length = options->lengths[l],
+                                                   .runs = m->points[i].runs,
+                                                   .median_ns = ns,
+                                                   .low_ns = ns,
+                                                   .high_ns = ns};
+            if (options->keep)
+                options->keep(options->progress_context, point, 1);
+        }
+    }
+}
+
+enum tt_err tt_cell_profile_measure(struct tt_engine_model *model, const struct tt_cells *cells,
+                                    const struct tt_calibrate_options *options,
+                                    struct tt_calibration_point **out_points, int32_t *out_count,
+                                    struct tt_message *why) {
+    struct measuring *m = calloc(1, sizeof(*m));
+    size_t batch = (size_t)cells->signature.max_batch;
+    if (!m)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    m->model = model;
+    m->cells = cells;
+    m->options = options;
+    m->capacity = 32 * (cells->type_count + options->length_count);
+    m->cell = tt_line_alloc(batch * sizeof(*m->cell));
+    m->failures = calloc(batch, sizeof(*m->failures));
+    m->points = calloc((size_t)m->capacity, sizeof(*m->points));
+    enum tt_err err =
+        m->cell && m->failures && m->points
+            ? tt_specimen_init(&m->zeros, &cells->signature, 0, 1, 1, TT_SPECIMEN_ZEROS, why)
+            : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    for (int32_t i = 0; !err && i < cells->signature.input_count; i++)
+        m->elements[i] =
+            (struct tt_engine_elements){m->zeros.views[i].bytes, m->zeros.views[i].size_bytes};
+    if (!err) {
+        tt_solo_begin(&m->solo, model->engine);
+        err = measure_steps(m, why);
+        tt_solo_end(&m->solo);
+        tt_specimen_fini(&m->zeros);
+    }
+    if (!err) {
+        add_wholes(m);
+        *out_points = m->points;
+        *out_count = m->count;
+        m->points = NULL;
+    }
+    free(m->points);
+    free(m->failures);
+    free(m->cell);
+    free(m);
+    return err;
+}
+
+enum tt_err tt_cell_profile_digest(const struct tt_cells *cells, char out_digest[TT_DIGEST_BYTES],
+                                   struct tt_message *why) {
+    char all[TT_CELLS_MAX_TYPES * TT_DIGEST_BYTES] = "";
+    for (int32_t t = 0; t < cells->type_count; t++)
+        strcat(all, cells->types[t].digest);
+    return tt_digest_bytes(all, strlen(all), out_digest, why);
+}

@@ -1,0 +1,197 @@
+#include "profile/find_profile.h"
+
+#include "base/instant.h"
+#include "model/text/digest.h"
+#include "profile/calibrate.h"
+#include "profile/cell_profile.h"
+#include "profile/machine.h"
+#include "profile/profile_file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void free_steps(struct tt_profile **take_steps, int32_t count) {
+    for (int32_t s = 0; take_steps && s < count; s++)
+        tt_profile_free(take_steps[s]);
+    free(take_steps);
+}
+
+static int32_t step_count(const struct tt_find_profile_options *options) {
+    return options->loaded->engine->ops->step_count(options->loaded);
+}
+
+static int32_t max_batch(const struct tt_find_profile_options *options) {
+    return options->loaded->engine->ops->signature(options->loaded)->max_batch;
+}
+
+/* ---- from the file ---- */
+
+static enum tt_err check_subject(const struct tt_find_profile_options *options,
+                                 const struct tt_profile_file *file, struct tt_message *why) {
+    if (!*file->message->model_sha256)
+        return TT_OK; /* written by hand, or from a paper: whoever wrote it knows */
+    char digest[TT_DIGEST_BYTES], device[300], processor[256];
+    enum tt_err err = options->cells ? tt_cell_profile_digest(options->cells, digest, why)
+                                     : tt_digest_file(options->path, digest, why);
+    if (err)
+        return err;
+    snprintf(device, sizeof(device), "%s, one thread",
+             tt_machine_processor(processor, sizeof(processor)));
+    struct tt_profile_subject subject = {
+        .model_sha256 = digest, .device = device, .stages = options->stages};
+    return tt_profile_file_check(file->message, &subject, why);
+}
+
+/* The file is of something else, as `why` says: then it does not count, or nothing goes on. */
+static enum tt_err refuse_stale(const struct tt_find_profile_options *options, const char *path,
+                                struct tt_message *why) {
+    struct tt_message reason = *why;
+    if (options->measure_stale) {
+        tt_fail(TT_OK, why, "%s is stale: %s; measuring now", path, reason.text);
+        options->say(options->say_context, TT_LOG_WARNING, why->text);
+        return TT_ERR_NOT_FOUND;
+    }
+    return tt_fail(TT_ERR_INVALID, why,
+                   "%s is stale: %s; run `tutti profile %s`, or serve with --measure-stale", path,
+                   reason.text, options->model->directory);
+}
+
+/* NOT_FOUND: there is none that is good. */
+static enum tt_err read_file(const struct tt_find_profile_options *options,
+                             struct tt_profile **out_whole, struct tt_profile ***out_steps,
+                             struct tt_message *why) {
+    const char *named = options->model->settings->profile;
+    char path[4096];
+    snprintf(path, sizeof(path), "%s/%s", options->model->directory,
+             *named ? named : "profile.pbtxt");
+    struct tt_profile_file *file;
+    enum tt_err err = tt_profile_file_open(path, max_batch(options), &file, why);
+    if (err)
+        return err == TT_ERR_NOT_FOUND && *named ? TT_ERR_INVALID : err;
+    int32_t steps = step_count(options);
+    err = check_subject(options, file, why);
+    if (!err && file->step_count && file->step_count != steps)
+        err = tt_fail(TT_ERR_INVALID, why, "it has %d steps, and the model has %d",
+                      file->step_count, steps);
+    if (!err && !file->step_count && steps > 1 && options->decides)
+        err = tt_fail(TT_ERR_INVALID, why,
+                      "it says nothing of the model's %d stages, by whose times its policy decides",
+                      steps);
+    if (err) {
+        tt_profile_file_close(file);
+        return err == TT_ERR_INVALID ? refuse_stale(options, path, why) : err;
+    }
+    *out_whole = file->whole;
+    *out_steps = file->step_count > 1 || (options->cells && file->step_count) ? file->steps : NULL;
+    file->whole = NULL;
+    if (*out_steps) {
+        file->steps = NULL;
+        file->step_count = 0;
+    }
+    tt_profile_file_close(file);
+    return TT_OK;
+}
+
+/* ---- measured now ---- */
+
+static enum tt_err from_points(const struct tt_calibration_point *points, int32_t count,
+                               int32_t step, int32_t largest, struct tt_profile **out_profile,
+                               struct tt_message *why) {
+    struct tt_profile_point *chosen = calloc((size_t)count, sizeof(*chosen));
+    int32_t found = 0;
+    for (int32_t i = 0; chosen && i < count; i++)
+        if (points[i].step == step)
+            chosen[found++] = (struct tt_profile_point){.length = points[i].length,
+                                                        .batch = points[i].batch,
+                                                        .latency_ns = points[i].median_ns};
+    enum tt_err err = chosen ? tt_profile_new_points(chosen, found, largest, out_profile, why)
+                             : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    free(chosen);
+    return err;
+}
+
+static enum tt_err measure(const struct tt_find_profile_options *options,
+                           struct tt_profile **out_whole, struct tt_profile ***out_steps,
+                           struct tt_message *why) {
+    const struct tt_model_settings *settings = options->model->settings;
+    int32_t largest = max_batch(options), steps = step_count(options);
+    struct tt_calibrate_options calibrate = {.max_batch = largest,
+                                             .lengths =
+                                                 settings->class_count ? settings->classes : NULL,
+                                             .length_count = settings->class_count,
+                                             .runs = 5,
+                                             .least_ns = 5 * TT_MS,
+                                             .most_ns = 100 * TT_MS,
+                                             .by_step = true};
+    struct tt_calibration_point *points;
+    int32_t count;
+    enum tt_err err = options->cells
+                          ? tt_cell_profile_measure(options->loaded, options->cells, &calibrate,
+                                                    &points, &count, why)
+                          : tt_calibrate(options->loaded, &calibrate, &points, &count, why);
+    if (err)
+        return err;
+    struct tt_profile *whole = NULL;
+    struct tt_profile **found = NULL;
+    if (!options->cells)
+        err = from_points(points, count, TT_CALIBRATION_WHOLE, largest, &whole, why);
+    if (!err && (steps > 1 || options->cells)) {
+        found = calloc((size_t)steps, sizeof(struct tt_profile *));
+        err = found ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    }
+    for (int32_t s = 0; !err && found && s < steps; s++)
+        err = from_points(points, count, s, largest, &found[s], why);
+    free(points);
+    if (err) {
+        tt_profile_free(whole);
+        free_steps(found, steps);
+        return err;
+    }
+    *out_whole = whole;
+    *out_steps = found;
+    return TT_OK;
+}
+
+/* Of cells: no type's batches are larger than it says, and the whole follows from its steps. */
+static enum tt_err find_cells(const struct tt_find_profile_options *options,
+                              struct tt_profile **out_whole, struct tt_profile ***out_steps,
+                              struct tt_message *why) {
+    struct tt_profile *whole = NULL, **steps = NULL;
+    enum tt_err err = read_file(options, &whole, &steps, why);
+    if (err == TT_ERR_NOT_FOUND || (!err && !steps))
+        err = measure(options, &whole, &steps, why);
+    tt_profile_free(whole);
+    whole = NULL;
+    if (err)
+        return err;
+    err = tt_cell_profile_narrow(options->cells, steps, why);
+    if (!err)
+        err = tt_cell_profile_whole(options->cells, steps, &whole, why);
+    if (err) {
+        free_steps(steps, options->cells->type_count);
+        return err;
+    }
+    *out_whole = whole;
+    *out_steps = steps;
+    return TT_OK;
+}
+
+enum tt_err tt_find_profile(const struct tt_find_profile_options *options,
+                            struct tt_profile **out_whole, struct tt_profile ***out_steps,
+                            struct tt_message *why) {
+    if (options->cells)
+        return find_cells(options, out_whole, out_steps, why);
+    enum tt_err err = read_file(options, out_whole, out_steps, why);
+    if (err != TT_ERR_NOT_FOUND)
+        return err;
+    *out_steps = NULL;
+    if (options->is_emulated)
+        return tt_fail(TT_ERR_INVALID, why,
+                       "%s: an emulated model takes as long as its profile says, and there is "
+                       "none; write profile.pbtxt, such as: linear { alpha_ms: 0.1 beta_ms: 2 }",
+                       options->model->directory);
+    if (options->decides || options->model->settings->slo_ns != 0)
+        return measure(options, out_whole, out_steps, why);
+    return tt_profile_new_linear(0, 1, max_batch(options), out_whole, why);
+}

@@ -1,0 +1,49 @@
+#include "profile/find_workers.h"
+
+#include "model/text/digest.h"
+#include "profile/machine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+char *tt_workers_device(char *out, size_t capacity) {
+    char processor[256];
+    snprintf(out, capacity, "%s, %ld processors",
+             tt_machine_processor(processor, sizeof(processor)), sysconf(_SC_NPROCESSORS_ONLN));
+    return out;
+}
+
+enum tt_err tt_find_workers(const struct tt_find_workers_options *options,
+                            struct tt_worker_options *out_workers, struct tt_message *why) {
+    char path[4096], digest[TT_DIGEST_BYTES], device[TT_WORKERS_DEVICE_BYTES];
+    snprintf(path, sizeof(path), "%s/workers.pbtxt", options->model->directory);
+    if (access(path, F_OK) != 0)
+        return TT_ERR_NOT_FOUND;
+    enum tt_err err = tt_digest_file(options->path, digest, why);
+    if (err)
+        return err;
+    struct tt_worker_file_origin wanted = {
+        .device = tt_workers_device(device, sizeof(device)), .model_sha256 = digest, .length = -1};
+    struct tt_worker_mix *mixes;
+    int32_t count;
+    err = tt_worker_file_read(path, &wanted, &mixes, &count, why);
+    if (err == TT_ERR_INVALID && options->skip_stale) {
+        options->say(options->say_context, TT_LOG_WARNING, why->text);
+        return TT_ERR_NOT_FOUND;
+    }
+    if (err)
+        return err == TT_ERR_INVALID
+                   ? tt_fail_in(err, why,
+                                "workers (run `tutti profile %s --workers 4,8,16,32` again, or "
+                                "serve with --measure-stale to do without)",
+                                options->model->directory)
+                   : err;
+    bool any = tt_worker_search_options_of(mixes, count, options->given, out_workers);
+    free(mixes);
+    if (any)
+        return TT_OK;
+    return tt_fail(TT_ERR_INVALID, why,
+                   "%s has no choice of 4 rows or more that can be made of workers %s", path,
+                   options->given ? options->given : "at all");
+}

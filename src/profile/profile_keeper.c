@@ -1,0 +1,113 @@
+#include "profile/profile_keeper.h"
+
+#include "model/text/textproto.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void tt_profile_keeper_init(struct tt_profile_keeper *self,
+                            const struct tt_profile_file_origin *origin, const char *path) {
+    *self = (struct tt_profile_keeper){.origin = *origin};
+    if (!path)
+        return;
+    snprintf(self->part, sizeof(self->part), "%s.part", path);
+    ProtobufCMessage *message;
+    struct tt_message why;
+    if (tt_textproto_read_file(self->part, &tutti__profile__descriptor, &message, &why))
+        return; /* nobody was interrupted, or nothing of it can be read */
+    struct tt_profile_subject subject = {.model_sha256 = origin->model_sha256,
+                                         .device = origin->device,
+                                         .stages = origin->stages ? origin->stages : ""};
+    Tutti__Profile *before = (Tutti__Profile *)message;
+    bool same = *before->model_sha256 && tt_profile_file_check(before, &subject, &why) == TT_OK &&
+                before->n_step == (size_t)origin->step_count;
+    if (same)
+        self->before = before;
+    else
+        protobuf_c_message_free_unpacked(message, NULL);
+}
+
+void tt_profile_keeper_fini(struct tt_profile_keeper *self) {
+    if (self->before)
+        protobuf_c_message_free_unpacked(&self->before->base, NULL);
+    free(self->points);
+    *self = (struct tt_profile_keeper){0};
+}
+
+static void add_points(struct tt_profile_keeper *self, const struct tt_calibration_point *points,
+                       int32_t count) {
+    if (self->count + count > self->capacity) {
+        int32_t capacity = (self->count + count) * 2;
+        struct tt_profile_file_point *grown =
+            realloc(self->points, (size_t)capacity * sizeof(*grown));
+        if (!grown) {
+            self->err = tt_fail(TT_ERR_NO_MEMORY, &self->why, "out of memory");
+            return;
+        }
+        self->points = grown;
+        self->capacity = capacity;
+    }
+    for (int32_t i = 0; i < count; i++)
+        self->points[self->count++] =
+            (struct tt_profile_file_point){.step = points[i].step,
+                                           .batch = points[i].batch,
+                                           .length = points[i].length,
+                                           .runs = points[i].runs,
+                                           .latency_ns = points[i].median_ns,
+                                           .low_ns = points[i].low_ns,
+                                           .high_ns = points[i].high_ns};
+}
+
+static bool find(Tutti__ProfilePoint **from, size_t count, struct tt_calibration_point *point) {
+    for (size_t i = 0; i < count; i++)
+        if (from[i]->batch == point->batch && from[i]->length == point->length &&
+            from[i]->runs > 0) {
+            point->runs = from[i]->runs;
+            point->median_ns = from[i]->latency_ns;
+            point->low_ns = from[i]->low_ns;
+            point->high_ns = from[i]->high_ns;
+            return true;
+        }
+    return false;
+}
+
+bool tt_profile_keeper_recall(struct tt_profile_keeper *self, struct tt_calibration_point *points,
+                              int32_t count) {
+    if (!self->before || count > 1 + (int32_t)self->before->n_step)
+        return false;
+    for (int32_t i = 0; i < count; i++) {
+        int32_t step = points[i].step;
+        bool known = step == TT_CALIBRATION_WHOLE
+                         ? find(self->before->point, self->before->n_point, &points[i])
+                         : find(self->before->step[step]->point, self->before->step[step]->n_point,
+                                &points[i]);
+        if (!known)
+            return false;
+    }
+    self->recalled += count;
+    add_points(self, points, count);
+    return true;
+}
+
+void tt_profile_keeper_keep(struct tt_profile_keeper *self,
+                            const struct tt_calibration_point *points, int32_t count) {
+    add_points(self, points, count);
+    if (!*self->part || self->err)
+        return;
+    struct tt_text text;
+    tt_text_init(&text);
+    tt_profile_keeper_print(self, &text);
+    self->err = tt_text_write_file(self->part, &text, &self->why);
+    tt_text_fini(&text);
+}
+
+void tt_profile_keeper_print(const struct tt_profile_keeper *self, struct tt_text *out_text) {
+    tt_profile_file_print(&self->origin, self->points, self->count, out_text);
+}
+
+void tt_profile_keeper_finished(struct tt_profile_keeper *self) {
+    if (*self->part)
+        unlink(self->part);
+}

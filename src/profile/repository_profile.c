@@ -1,0 +1,166 @@
+#include "profile/repository_profile.h"
+
+#include "model/repository/repository.h"
+#include "profile/cell_profile.h"
+#include "profile/profile_file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void tt_repository_profile_fini(struct tt_repository_profile *self) {
+    for (int32_t s = 0; s < self->step_count; s++) {
+        if (self->steps)
+            tt_profile_free(self->steps[s]);
+        if (self->names)
+            free(self->names[s]);
+    }
+    free(self->steps);
+    free(self->names);
+    free(self->kinds);
+    free(self->min_rows);
+    tt_profile_free(self->whole);
+    *self = (struct tt_repository_profile){0};
+}
+
+static enum tt_err check_model(const struct tt_repository_model *model, int32_t max_batch,
+                               struct tt_message *why) {
+    if (!tt_repository_model_ok(model))
+        return tt_fail(TT_ERR_INVALID, why, "model '%s' cannot serve: %s", model->name,
+                       model->version_count ? tt_findings_first_problem(&model->findings)
+                                            : "it has no version");
+    int32_t most = model->config->signature.max_batch;
+    if (max_batch > most)
+        return tt_fail(TT_ERR_INVALID, why,
+                       "max_batch is %d, and model '%s' takes at most %d rows (%s)", max_batch,
+                       model->name, most, model->config->file_name);
+    return TT_OK;
+}
+
+/* Of cells every type has a step in the file, even if it is the only one. */
+static bool has_steps(const struct tt_profile_file *file, const struct tt_cells *cells) {
+    return cells ? file->step_count == cells->type_count : file->step_count > 1;
+}
+
+/* Takes the file's profiles out of it. `cells`: NULL, or what the steps are. */
+static enum tt_err take(struct tt_profile_file *file, const struct tt_cells *cells,
+                        struct tt_repository_profile *out, struct tt_message *why) {
+    bool staged = has_steps(file, cells);
+    struct tt_repository_profile found = {.step_count = staged ? file->step_count : 1};
+    size_t count = (size_t)found.step_count;
+    found.steps = staged ? calloc(count, sizeof(struct tt_profile *)) : NULL;
+    found.names = calloc(count, sizeof(char *));
+    found.kinds = calloc(count, sizeof(*found.kinds));
+    found.min_rows = calloc(count, sizeof(*found.min_rows));
+    bool whole = (found.steps || !staged) && found.names && found.kinds && found.min_rows;
+    for (int32_t s = 0; whole && s < found.step_count; s++) {
+        found.names[s] = strdup(staged ? file->message->step[s]->name : "whole");
+        whole = found.names[s] != NULL;
+        if (staged) {
+            found.steps[s] = file->steps[s];
+            file->steps[s] = NULL;
+        }
+        if (cells) {
+            found.is_tree = cells->kind == TT_UNFOLD_TREE;
+            found.kinds[s] = found.is_tree ? TT_STEP_STATIC
+                             : s > 0       ? TT_STEP_DECODER
+                                           : TT_STEP_ENCODER;
+            found.min_rows[s] = cells->types[s].min_batch;
+        }
+    }
+    if (!whole) {
+        tt_repository_profile_fini(&found);
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    }
+    if (!cells) {
+        found.whole = file->whole;
+        file->whole = NULL;
+    }
+    *out = found;
+    return TT_OK;
+}
+
+/* Its newest version's, NULL: it is one graph. */
+static const struct tt_cells *cells_of(const struct tt_repository_model *model) {
+    return model->version_count ? model->versions[model->version_count - 1].cells : NULL;
+}
+
+static enum tt_err check_cells(const struct tt_repository_model *model, int32_t max_batch,
+                               const struct tt_profile_file *file, const char *path,
+                               struct tt_message *why) {
+    const struct tt_cells *cells = cells_of(model);
+    if (!cells)
+        return TT_OK;
+    if (max_batch > 0)
+        return tt_fail(TT_ERR_INVALID, why,
+                       "max_batch is %d, but model '%s' is of cells, and %s says how many of each "
+                       "type a batch takes; leave it out",
+                       max_batch, model->name, model->settings->file_name);
+    if (cells->kind == TT_UNFOLD_PLUGIN)
+        return tt_fail(TT_ERR_INVALID, why,
+                       "model '%s' unfolds requests as its plug-in says; of models of cells "
+                       "experiments know chains, SEQ2SEQ and trees",
+                       model->name);
+    if (cells->kind == TT_UNFOLD_TREE && cells->child_count != 2)
+        return tt_fail(TT_ERR_INVALID, why,
+                       "nodes of model '%s' have %d children; experiments draw binary trees",
+                       model->name, cells->child_count);
+    if (!has_steps(file, cells))
+        return tt_fail(TT_ERR_INVALID, why,
+                       "%s has %d steps, and model '%s' has %d types of cells; run: tutti profile "
+                       "%s",
+                       path, file->step_count, model->name, cells->type_count, model->directory);
+    return TT_OK;
+}
+
+static enum tt_err read_profile(const struct tt_repository_model *model, int32_t asked,
+                                struct tt_repository_profile *out, struct tt_message *why) {
+    const char *named = model->settings->profile;
+    int32_t max_batch = asked > 0 ? asked : model->config->signature.max_batch;
+    struct tt_repository_profile found = {0};
+    char path[4096];
+    snprintf(path, sizeof(path), "%s/%s", model->directory, *named ? named : "profile.pbtxt");
+    struct tt_profile_file *file;
+    enum tt_err err = tt_profile_file_open(path, max_batch, &file, why);
+    if (err == TT_ERR_NOT_FOUND)
+        return tt_fail(err, why, "model '%s' has no profile (%s); run: tutti profile %s",
+                       model->name, path, model->directory);
+    if (err)
+        return err;
+    if (model->settings->stages && file->step_count == 0)
+        err = tt_fail(TT_ERR_INVALID, why,
+                      "%s says nothing of the stages that %s cuts the model into; run: tutti "
+                      "profile %s",
+                      path, model->settings->file_name, model->directory);
+    if (!err)
+        err = check_cells(model, asked, file, path, why);
+    if (!err)
+        err = take(file, cells_of(model), &found, why);
+    if (!err && cells_of(model))
+        err = tt_cell_profile_narrow(cells_of(model), found.steps, why);
+    if (err)
+        tt_repository_profile_fini(&found);
+    else
+        *out = found;
+    tt_profile_file_close(file);
+    return err;
+}
+
+enum tt_err tt_repository_profile_read(const char *repository, const char *model, int32_t max_batch,
+                                       struct tt_repository_profile *out_profile,
+                                       struct tt_message *why) {
+    struct tt_repository *found;
+    enum tt_err err =
+        tt_repository_scan_model(repository, model, NULL, TT_MODEL_DEFAULT_MAX_BATCH, &found, why);
+    if (err)
+        return err;
+    const struct tt_repository_model *entry = tt_repository_find(found, model);
+    if (!entry)
+        err = tt_fail(TT_ERR_NOT_FOUND, why, "%s has no model '%s'", repository, model);
+    if (!err)
+        err = check_model(entry, max_batch, why);
+    if (!err)
+        err = read_profile(entry, max_batch, out_profile, why);
+    tt_repository_free(found);
+    return err;
+}

@@ -1,0 +1,277 @@
+#include "profile/worker_search.h"
+
+#include "base/clock.h"
+#include "base/instant.h"
+#include "base/lock.h"
+#include "base/parker.h"
+#include "engine/specimen.h"
+#include "policy/elastic/elastic_plan.h"
+#include "policy/policy.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert((int)TT_WORKER_SIZES == (int)TT_ELASTIC_SIZES,
+               "the same sizes on disk as in policies");
+
+enum { MOST_RUNS = 200, MOST_WORKERS = TT_ELASTIC_MAX_TOTAL };
+
+/* Workers that start together, and whoever waits for the last of them. */
+struct crew {
+    struct tt_engine_model *model;
+    const struct tt_worker_search_options *options;
+    struct tt_specimen full[TT_WORKER_SIZES]; /* a batch for each size */
+    struct tt_engine_task tasks[MOST_WORKERS];
+    struct tt_engine_member members[MOST_WORKERS];
+    struct tt_parker parker;
+    struct tt_lock lock;
+    int32_t running; /* under the lock */
+    int64_t means[MOST_RUNS], lasts[MOST_RUNS];
+};
+
+/* On an executor's thread. The wake is the last that it does with our memory: under the lock, which
+ * whoever waits takes before he goes on. */
+static void over(void *context, struct tt_engine_task *task) {
+    (void)task;
+    struct crew *self = context;
+    tt_lock_take(&self->lock);
+    if (--self->running == 0)
+        tt_parker_unpark(&self->parker);
+    tt_lock_give(&self->lock);
+}
+
+static void wait_for_all(struct crew *self) {
+    for (bool all = false; !all;) {
+        tt_parker_park(&self->parker, TT_NEVER);
+        tt_lock_take(&self->lock);
+        all = self->running == 0;
+        tt_lock_give(&self->lock);
+    }
+}
+
+/* The largest first, on the first executors; how many there are. */
+static int32_t muster(struct crew *self, const int32_t counts[TT_WORKER_SIZES],
+                      struct tt_message *why) {
+    int32_t count = 0;
+    int32_t last = self->model->engine->ops->step_count(self->model) - 1;
+    for (int32_t k = TT_WORKER_SIZES - 1; k >= 0; k--)
+        for (int32_t i = 0; i < counts[k]; i++, count++) {
+            self->members[count] = (struct tt_engine_member){
+                .rows = 1 << k, .inputs = self->full[k].views, .why = count == 0 ? why : NULL};
+            self->tasks[count] = (struct tt_engine_task){.model = self->model,
+                                                         .executor = count,
+                                                         .last_step = last,
+                                                         .member_count = 1,
+                                                         .members = &self->members[count]};
+        }
+    return count;
+}
+
+/* One run: run number `run` of means and lasts. */
+static enum tt_err run_once(struct crew *self, const int32_t counts[TT_WORKER_SIZES], int32_t run,
+                            struct tt_message *why) {
+    const struct tt_engine_ops *ops = self->model->engine->ops;
+    int32_t count = muster(self, counts, why);
+    self->running = count;
+    int64_t began_at = tt_clock_now();
+    for (int32_t i = 0; i < count; i++)
+        ops->submit(self->model->engine, &self->tasks[i]);
+    wait_for_all(self);
+    enum tt_err err = TT_OK;
+    int64_t sum = 0, last = 0;
+    for (int32_t i = 0; i < count; i++) {
+        int64_t took = self->tasks[i].finished_at - began_at;
+        sum += took;
+        last = took > last ? took : last;
+        if (self->members[i].err && !err)
+            err = i == 0 ? self->members[i].err
+                         : tt_fail(self->members[i].err, why, "a worker of %d rows failed",
+                                   self->members[i].rows);
+        if (self->members[i].result)
+            ops->result_release(self->members[i].result);
+    }
+    self->means[run] = sum / count;
+    self->lasts[run] = last;
+    return err;
+}
+
+static int compare(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static enum tt_err measure(struct crew *self, struct tt_worker_mix *mix, struct tt_message *why) {
+    const struct tt_worker_search_options *options = self->options;
+    enum tt_err err = run_once(self, mix->counts, 0, why); /* to warm up */
+    int32_t count = 0;
+    int64_t total = 0;
+    while (!err && count < MOST_RUNS &&
+           (count == 0 ||
+            (total < options->most_ns && (count < options->runs || total < options->least_ns)))) {
+        err = run_once(self, mix->counts, count, why);
+        total += self->lasts[count++];
+    }
+    if (err)
+        return err;
+    qsort(self->means, (size_t)count, sizeof(self->means[0]), compare);
+    qsort(self->lasts, (size_t)count, sizeof(self->lasts[0]), compare);
+    mix->runs = count;
+    mix->mean_ns = self->means[count / 2];
+    mix->low_ns = self->means[count / 10];
+    mix->high_ns = self->means[count - 1 - count / 10];
+    mix->last_ns = self->lasts[count / 2];
+    return TT_OK;
+}
+
+static enum tt_err try_all(struct crew *self, int32_t (*choices)[TT_ELASTIC_SIZES], int32_t count,
+                           struct tt_message *why) {
+    const struct tt_worker_search_options *options = self->options;
+    for (int32_t i = 0; i < count; i++) {
+        struct tt_worker_mix mix = {0};
+        memcpy(mix.counts, choices[i], sizeof(mix.counts));
+        if (options->progress && !options->progress(options->context, i, count, mix.counts))
+            return tt_fail(TT_ERR_CANCELLED, why, "interrupted");
+        if (options->recall && options->recall(options->context, &mix))
+            continue;
+        char workers[1024];
+        enum tt_err err = measure(self, &mix, why);
+        if (err)
+            return tt_fail_in(err, why, "workers %s",
+                              tt_worker_mix_print(mix.counts, workers, sizeof(workers)));
+        if (options->keep)
+            options->keep(options->context, &mix);
+    }
+    return TT_OK;
+}
+
+int32_t tt_worker_search_executors(const int32_t *totals, int32_t total_count) {
+    int32_t most = 1;
+    for (int32_t i = 0; i < total_count; i++)
+        most = totals[i] > most ? totals[i] : most;
+    return most;
+}
+
+static int32_t largest_power(int32_t value) { return 1 << (31 - __builtin_clz((unsigned)value)); }
+
+static enum tt_err search(struct crew *self, struct tt_message *why) {
+    const struct tt_worker_search_options *options = self->options;
+    const struct tt_signature *signature = self->model->engine->ops->signature(self->model);
+    int32_t largest =
+        options->largest < signature->max_batch ? options->largest : signature->max_batch;
+    largest = largest_power(largest);
+    enum tt_err err = TT_OK;
+    for (int32_t k = 0; !err && k < TT_WORKER_SIZES && 1 << k <= largest; k++)
+        err = tt_specimen_init(&self->full[k], signature, 0, 1 << k, options->length,
+                               TT_SPECIMEN_ZEROS, why);
+    size_t most = (size_t)TT_ELASTIC_MOST_CHOICES * (size_t)options->total_count;
+    int32_t(*choices)[TT_ELASTIC_SIZES] = calloc(most, sizeof(*choices));
+    if (!err && !choices)
+        err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    int32_t count = 0;
+    for (int32_t i = 0; !err && i < options->total_count; i++)
+        count += tt_elastic_choices(options->totals[i], largest, choices + count,
+                                    TT_ELASTIC_MOST_CHOICES);
+    if (!err)
+        err = try_all(self, choices, count, why);
+    free(choices);
+    for (int32_t k = 0; k < TT_WORKER_SIZES; k++)
+        tt_specimen_fini(&self->full[k]);
+    return err;
+}
+
+enum tt_err tt_worker_search(struct tt_engine_model *model,
+                             const struct tt_worker_search_options *options,
+                             struct tt_message *why) {
+    struct tt_engine *engine = model->engine;
+    tt_assert(engine->executor_count >=
+              tt_worker_search_executors(options->totals, options->total_count));
+    struct crew *self = calloc(1, sizeof(*self));
+    if (!self)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    self->model = model;
+    self->options = options;
+    tt_parker_init(&self->parker);
+    tt_lock_init(&self->lock);
+    tt_engine_done_fn *done = engine->done;
+    void *done_context = engine->done_context;
+    engine->done = over;
+    engine->done_context = self;
+    enum tt_err err = search(self, why);
+    engine->done = done;
+    engine->done_context = done_context;
+    tt_lock_fini(&self->lock);
+    free(self);
+    return err;
+}
+
+/* ---- what follows from it ---- */
+
+static int32_t worker_count(const struct tt_worker_mix *mix) {
+    int32_t count = 0;
+    for (int32_t k = 0; k < TT_WORKER_SIZES; k++)
+        count += mix->counts[k];
+    return count;
+}
+
+static bool can_be_made(const struct tt_worker_mix *mix, const int32_t *available) {
+    for (int32_t k = 0; available && k < TT_WORKER_SIZES; k++)
+        if (mix->counts[k] > available[k])
+            return false;
+    return true;
+}
+
+const struct tt_worker_mix *tt_worker_search_best(const struct tt_worker_mix *mixes, int32_t count,
+                                                  int32_t total,
+                                                  const int32_t available[TT_WORKER_SIZES]) {
+    const struct tt_worker_mix *best = NULL;
+    for (int32_t i = 0; i < count; i++) {
+        const struct tt_worker_mix *mix = &mixes[i];
+        if (tt_worker_mix_total(mix) != total || !can_be_made(mix, available))
+            continue;
+        if (!best || mix->mean_ns < best->mean_ns ||
+            (mix->mean_ns == best->mean_ns && worker_count(mix) < worker_count(best)))
+            best = mix;
+    }
+    return best;
+}
+
+/* The option's value, which may be wrong: sizes that are none of ours make no worker here, and the
+ * policy says so. */
+static void count_given(const char *given, int32_t counts[TT_WORKER_SIZES]) {
+    struct tt_option option = {"workers", given};
+    int32_t sizes[MOST_WORKERS] = {0};
+    int32_t count = tt_options_sizes("workers", &option, 1, sizes, MOST_WORKERS);
+    for (int32_t i = 0; i < count && i < MOST_WORKERS; i++)
+        for (int32_t k = 0; k < TT_WORKER_SIZES; k++)
+            counts[k] += sizes[i] == 1 << k;
+}
+
+bool tt_worker_search_options_of(const struct tt_worker_mix *mixes, int32_t count,
+                                 const char *given, struct tt_worker_options *out_options) {
+    int32_t workers[TT_WORKER_SIZES] = {1, 1};
+    if (given) {
+        memset(workers, 0, sizeof(workers));
+        count_given(given, workers);
+    }
+    size_t used = 0;
+    out_options->configurations[0] = '\0';
+    for (int32_t total = 4; total <= TT_ELASTIC_MAX_TOTAL; total *= 2) {
+        const struct tt_worker_mix *best =
+            tt_worker_search_best(mixes, count, total, given ? workers : NULL);
+        if (!best)
+            continue;
+        char text[256];
+        tt_worker_mix_print(best->counts, text, sizeof(text));
+        used +=
+            (size_t)snprintf(out_options->configurations + used,
+                             sizeof(out_options->configurations) - used, used ? ";%s" : "%s", text);
+        for (int32_t k = 0; !given && k < TT_WORKER_SIZES; k++)
+            workers[k] = best->counts[k] > workers[k] ? best->counts[k] : workers[k];
+    }
+    if (given)
+        snprintf(out_options->workers, sizeof(out_options->workers), "%s", given);
+    else
+        tt_worker_mix_print(workers, out_options->workers, sizeof(out_options->workers));
+    return used > 0;
+}

@@ -1,0 +1,428 @@
+#include "record/recorder.h"
+
+#include "base/byte_ring.h"
+#include "base/clock.h"
+#include "base/flag.h"
+#include "base/lock.h"
+#include "base/parker.h"
+#include "record/record_stream.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#define ROUND_NS (10 * TT_MS) /* the rings are emptied so often */
+#define RETRY_NS TT_S         /* a disk that failed is tried again so often */
+
+struct tt_recorder_stream {
+    struct tt_record_stream encoder;
+    struct tt_byte_ring ring;
+    uint32_t number;
+    struct tt_flag left; /* its domain tells nothing any more */
+    bool given_back;     /* the thread's: ring and encoder are freed */
+    struct tt_recorder_stream *next;
+};
+
+struct tt_recorder {
+    int fd;
+    char *path, *program;
+    size_t ring_bytes;
+    struct tt_lock lock; /* guards the list, to which domains are added */
+    struct tt_recorder_stream *streams, **last;
+    uint32_t stream_count;
+    struct tt_counter bytes; /* whole blocks in the file */
+    int64_t most_bytes;      /* of the file; 0: no limit */
+    bool full;               /* the thread's: it has ended at its limit */
+    bool failing;            /* the thread's */
+    int64_t retry_at;        /* the thread's, while failing */
+    char failure[256];       /* what failed last */
+    int64_t lost_before;     /* told of already */
+    struct tt_parker parker;
+    struct tt_flag stopping;
+    pthread_t thread;
+    void (*say)(void *context, enum tt_log_level level, const char *line);
+    void *say_context;
+};
+
+static void say(const struct tt_recorder *self, const char *line) {
+    if (self->say)
+        self->say(self->say_context, TT_LOG_WARNING, line);
+}
+
+/* ---- the file ---- */
+
+/* All of the pieces at the end of the whole blocks, or an errno, and then none of them. */
+static int write_pieces(struct tt_recorder *self, struct iovec *pieces, int count) {
+    off_t from = (off_t)tt_counter_get(&self->bytes), at = from;
+    while (count > 0) {
+        ssize_t written = pwritev(self->fd, pieces, count, at);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0) {
+            int failed = written < 0 ? errno : ENOSPC;
+            /* Half a block would be read as the end of the recording, and it is. */
+            if (ftruncate(self->fd, from) != 0)
+                return failed;
+            return failed;
+        }
+        at += written;
+        for (; count > 0 && (size_t)written >= pieces[0].iov_len; pieces++, count--)
+            written -= (ssize_t)pieces[0].iov_len;
+        if (count > 0) {
+            pieces[0].iov_base = (uint8_t *)pieces[0].iov_base + written;
+            pieces[0].iov_len -= (size_t)written;
+        }
+    }
+    tt_counter_add(&self->bytes, at - from);
+    return 0;
+}
+
+static int write_header(struct tt_recorder *self) {
+    struct timespec wall;
+    clock_gettime(CLOCK_REALTIME, &wall);
+    uint8_t header[TT_RECORDING_HEADER_BYTES] = {0};
+    memcpy(header, TT_RECORDING_MAGIC, sizeof(TT_RECORDING_MAGIC) - 1);
+    tt_put_u32(header + 8, TT_RECORDING_VERSION);
+    tt_put_u64(header + 16, (uint64_t)((int64_t)wall.tv_sec * TT_S + wall.tv_nsec));
+    tt_put_u64(header + 24, (uint64_t)tt_clock_now());
+    tt_put_u32(header + TT_RECORDING_HEADER_BYTES - 4,
+               (uint32_t)crc32(0, header, TT_RECORDING_HEADER_BYTES - 4));
+    struct iovec piece = {header, sizeof(header)};
+    return write_pieces(self, &piece, 1);
+}
+
+static int write_block(struct tt_recorder *self, uint32_t stream,
+                       const struct tt_byte_piece payload[2]) {
+    uint8_t head[TT_RECORDING_BLOCK_BYTES];
+    tt_put_u32(head, TT_RECORDING_BLOCK_MARK);
+    tt_put_u32(head + 4, stream);
+    tt_put_u32(head + 8, (uint32_t)(payload[0].count + payload[1].count));
+    uLong crc = crc32(0, head, 12);
+    struct iovec pieces[3] = {{head, sizeof(head)}};
+    int count = 1;
+    for (int i = 0; i < 2; i++) {
+        if (payload[i].count == 0)
+            continue;
+        crc = crc32(crc, payload[i].bytes, (uInt)payload[i].count);
+        pieces[count++] = (struct iovec){(void *)payload[i].bytes, payload[i].count};
+    }
+    tt_put_u32(head + 12, (uint32_t)crc);
+    return write_pieces(self, pieces, count);
+}
+
+/* ---- the thread ---- */
+
+static void note_failure(struct tt_recorder *self, int failed) {
+    char line[600];
+    self->retry_at = tt_clock_now() + RETRY_NS;
+    snprintf(self->failure, sizeof(self->failure), "%s", strerror(failed));
+    if (self->failing)
+        return;
+    self->failing = true;
+    snprintf(line, sizeof(line),
+             "recording %s: %s after %" PRId64 " bytes; serving goes on, events are lost until it "
+             "can be written again",
+             self->path, self->failure, tt_counter_get(&self->bytes));
+    say(self, line);
+}
+
+static void note_success(struct tt_recorder *self) {
+    if (self->failing)
+        say(self, "recording goes on");
+    self->failing = false;
+}
+
+static void note_losses(struct tt_recorder *self) {
+    int64_t lost = tt_recorder_stats(self).lost_events;
+    if (lost == self->lost_before)
+        return;
+    char line[600];
+    snprintf(line, sizeof(line), "recording %s: %" PRId64 " events were lost, %" PRId64 " in all",
+             self->path, lost - self->lost_before, lost);
+    self->lost_before = lost;
+    say(self, line);
+}
+
+/* Ends the recording where another block of `count` bytes would take it over its limit. Nothing is
+ * lost of what it holds: it is whole up to there. An errno when the end could not be written. */
+static int keep_limit(struct tt_recorder *self, size_t count) {
+    int64_t bytes = tt_counter_get(&self->bytes);
+    if (self->full || self->most_bytes == 0 ||
+        bytes + (int64_t)count + 2 * TT_RECORDING_BLOCK_BYTES <= self->most_bytes)
+        return 0;
+    int failed = write_block(self, TT_RECORDING_LIMIT_STREAM, (struct tt_byte_piece[2]){{0}, {0}});
+    if (failed)
+        return failed;
+    self->full = true;
+    char line[600];
+    snprintf(line, sizeof(line),
+             "recording %s: it ends here, at %" PRId64 " bytes, its limit; serving goes on",
+             self->path, bytes);
+    say(self, line);
+    return 0;
+}
+
+/* A loss at the very end has no later event to be said before. */
+static int write_last_gap(struct tt_recorder *self, const struct tt_recorder_stream *stream) {
+    if (stream->encoder.gap == 0 || self->full)
+        return 0;
+    uint8_t gap[2 + TT_VARINT_BYTES] = {TT_RECORD_GAP, 0};
+    size_t count = (size_t)(tt_varint_put(gap + 2, (uint64_t)stream->encoder.gap) - gap);
+    struct tt_byte_piece pieces[2] = {{gap, count}, {NULL, 0}};
+    return write_block(self, stream->number, pieces);
+}
+
+static void give_back(struct tt_recorder_stream *stream) {
+    stream->given_back = true;
+    tt_record_stream_fini(&stream->encoder);
+    tt_byte_ring_fini(&stream->ring);
+}
+
+/* Writes what the ring holds. An errno when that failed. */
+static int empty_ring(struct tt_recorder *self, struct tt_recorder_stream *stream,
+                      bool *out_wrote) {
+    if (stream->given_back)
+        return 0;
+    bool left = tt_flag_is_raised(&stream->left); /* before we look: nothing comes after */
+    struct tt_byte_piece pieces[2];
+    size_t count = tt_byte_ring_peek(&stream->ring, pieces);
+    int failed = count > 0 ? keep_limit(self, count) : 0;
+    if (count > 0 && !failed && !self->full)
+        failed = write_block(self, stream->number, pieces);
+    if (failed)
+        return failed;
+    *out_wrote |= count > 0 && !self->full;
+    tt_byte_ring_take(&stream->ring, count);
+    if (left)
+        failed = write_last_gap(self, stream);
+    if (left && !failed)
+        give_back(stream);
+    return failed;
+}
+
+/* True: something was written, and there may be more. */
+static bool empty_rings(struct tt_recorder *self) {
+    tt_lock_take(&self->lock);
+    struct tt_recorder_stream *stream = self->streams;
+    tt_lock_give(&self->lock);
+    bool wrote = false;
+    while (stream) {
+        int failed = empty_ring(self, stream, &wrote);
+        if (failed) {
+            note_failure(self, failed);
+            return false;
+        }
+        tt_lock_take(&self->lock);
+        stream = stream->next;
+        tt_lock_give(&self->lock);
+    }
+    if (wrote)
+        note_success(self);
+    return wrote;
+}
+
+static void *recorder_main(void *context) {
+    struct tt_recorder *self = context;
+    pthread_setname_np(pthread_self(), "tutti-record");
+    int64_t losses_at = 0;
+    while (!tt_flag_is_raised(&self->stopping)) {
+        int64_t now = tt_clock_now();
+        if (!self->failing || now >= self->retry_at)
+            empty_rings(self);
+        if (now >= losses_at) { /* at most a line a second */
+            note_losses(self);
+            losses_at = now + TT_S;
+        }
+        tt_parker_park(&self->parker, now + ROUND_NS);
+    }
+    return NULL;
+}
+
+/* ---- opening and closing ---- */
+
+static void recorder_free(struct tt_recorder *self) {
+    for (struct tt_recorder_stream *stream = self->streams, *next; stream; stream = next) {
+        next = stream->next;
+        if (!stream->given_back)
+            give_back(stream);
+        free(stream);
+    }
+    if (self->fd >= 0)
+        close(self->fd);
+    tt_lock_fini(&self->lock);
+    free(self->path);
+    free(self->program);
+    free(self);
+}
+
+static enum tt_err open_file(struct tt_recorder *self, struct tt_message *why) {
+    self->fd = open(self->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (self->fd < 0)
+        return tt_fail(TT_ERR_IO, why, "cannot record to %s: %s", self->path, strerror(errno));
+    int failed = write_header(self);
+    if (failed)
+        return tt_fail(TT_ERR_IO, why, "cannot record to %s: %s", self->path, strerror(failed));
+    failed = pthread_create(&self->thread, NULL, recorder_main, self);
+    if (failed)
+        return tt_fail(TT_ERR_IO, why, "cannot start the recorder's thread: %s", strerror(failed));
+    return TT_OK;
+}
+
+enum tt_err tt_recorder_open(const struct tt_recorder_options *options,
+                             struct tt_recorder **out_recorder, struct tt_message *why) {
+    struct tt_recorder *self = calloc(1, sizeof(*self));
+    if (!self)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a recording");
+    self->fd = -1;
+    self->path = strdup(options->path);
+    self->program = strdup(options->program ? options->program : "");
+    self->ring_bytes = options->ring_bytes ? options->ring_bytes : TT_RECORDER_RING_BYTES;
+    self->most_bytes = options->most_bytes;
+    self->last = &self->streams;
+    self->say = options->say;
+    self->say_context = options->say_context;
+    tt_lock_init(&self->lock);
+    tt_parker_init(&self->parker);
+    enum tt_err err = self->path && self->program
+                          ? open_file(self, why)
+                          : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a recording");
+    if (err) {
+        recorder_free(self);
+        return err;
+    }
+    *out_recorder = self;
+    return TT_OK;
+}
+
+static bool put(void *context, const void *bytes, size_t count) {
+    struct tt_recorder_stream *stream = context;
+    return tt_byte_ring_put(&stream->ring, bytes, count);
+}
+
+/* Room for one more, whose encoder is not made yet. */
+static enum tt_err new_stream(struct tt_recorder *self, struct tt_recorder_stream **out_stream,
+                              struct tt_message *why) {
+    if (self->stream_count == TT_RECORDING_MAX_STREAMS)
+        return tt_fail(TT_ERR_BUSY, why, "a recording holds at most %d domains and threads",
+                       TT_RECORDING_MAX_STREAMS);
+    struct tt_recorder_stream *stream = aligned_alloc(64, sizeof(*stream));
+    if (!stream)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a recording");
+    memset(stream, 0, sizeof(*stream));
+    enum tt_err err = tt_byte_ring_init(&stream->ring, self->ring_bytes);
+    if (err) {
+        free(stream);
+        return tt_fail(err, why, "out of memory for a recording");
+    }
+    *out_stream = stream;
+    return TT_OK;
+}
+
+/* Its encoder was made, or `err`. From now on what it puts is written. */
+static enum tt_err list_stream(struct tt_recorder *self, struct tt_recorder_stream *take_stream,
+                               enum tt_err err, struct tt_message *why) {
+    struct tt_recorder_stream *stream = take_stream;
+    if (!err && stream->encoder.gap > 0) { /* the ring does not even hold the description */
+        tt_record_stream_fini(&stream->encoder);
+        err = TT_ERR_NO_MEMORY;
+    }
+    if (err) {
+        tt_byte_ring_fini(&stream->ring);
+        free(stream);
+        return tt_fail(err, why, "out of memory for a recording");
+    }
+    tt_lock_take(&self->lock);
+    stream->number = self->stream_count++;
+    *self->last = stream;
+    self->last = &stream->next;
+    tt_lock_give(&self->lock);
+    return TT_OK;
+}
+
+enum tt_err tt_recorder_add(struct tt_recorder *self, struct tt_mechanism *mechanism,
+                            const struct tt_record_domain *domain,
+                            struct tt_recorder_stream **out_stream, struct tt_message *why) {
+    struct tt_recorder_stream *stream;
+    enum tt_err err = new_stream(self, &stream, why);
+    if (err)
+        return err;
+    struct tt_record_domain full = *domain;
+    full.program = self->program;
+    struct tt_record_sink sink = {.context = stream, .put = put};
+    err = tt_record_stream_init(&stream->encoder, &full, &sink, why);
+    err = list_stream(self, stream, err, why);
+    if (err)
+        return err;
+    tt_mechanism_observe(mechanism, &stream->encoder.observer);
+    *out_stream = stream;
+    return TT_OK;
+}
+
+enum tt_err tt_recorder_add_party(struct tt_recorder *self, const struct tt_recorder_stream *domain,
+                                  const struct tt_record_party *party,
+                                  struct tt_recorder_stream **out_stream, struct tt_tape **out_tape,
+                                  struct tt_message *why) {
+    struct tt_recorder_stream *stream;
+    enum tt_err err = new_stream(self, &stream, why);
+    if (err)
+        return err;
+    struct tt_record_party full = *party;
+    full.domain = domain->number;
+    struct tt_record_sink sink = {.context = stream, .put = put};
+    err = tt_record_stream_init_party(&stream->encoder, &full, &sink, why);
+    err = list_stream(self, stream, err, why);
+    if (err)
+        return err;
+    *out_stream = stream;
+    *out_tape = &stream->encoder.tape;
+    return TT_OK;
+}
+
+void tt_recorder_leave(struct tt_recorder_stream *stream) {
+    if (stream)
+        tt_flag_raise(&stream->left);
+}
+
+struct tt_recorder_stats tt_recorder_stats(struct tt_recorder *self) {
+    struct tt_recorder_stats stats = {.bytes = tt_counter_get(&self->bytes)};
+    tt_lock_take(&self->lock);
+    for (struct tt_recorder_stream *stream = self->streams; stream; stream = stream->next)
+        stats.lost_events += tt_counter_get(&stream->encoder.lost);
+    tt_lock_give(&self->lock);
+    return stats;
+}
+
+enum tt_err tt_recorder_close(struct tt_recorder *take_self, struct tt_message *why) {
+    if (!take_self)
+        return TT_OK;
+    struct tt_recorder *self = take_self;
+    tt_flag_raise(&self->stopping);
+    tt_parker_unpark(&self->parker);
+    pthread_join(self->thread, NULL);
+    for (struct tt_recorder_stream *stream = self->streams; stream; stream = stream->next)
+        tt_flag_raise(&stream->left);
+    self->failing = false; /* a last try */
+    empty_rings(self);
+    int failed = 0;
+    if (!self->failing && !self->full)
+        failed = write_block(self, TT_RECORDING_END_STREAM, (struct tt_byte_piece[2]){{0}, {0}});
+    if (failed)
+        note_failure(self, failed);
+    struct tt_recorder_stats stats = tt_recorder_stats(self);
+    enum tt_err err = TT_OK;
+    if (self->failing)
+        err = tt_fail(TT_ERR_IO, why, "the recording %s ends early, at %" PRId64 " bytes: %s",
+                      self->path, stats.bytes, self->failure);
+    else if (stats.lost_events > 0 && !self->full)
+        err = tt_fail(TT_ERR_IO, why, "the recording %s has gaps: %" PRId64 " events were lost",
+                      self->path, stats.lost_events);
+    recorder_free(self);
+    return err;
+}

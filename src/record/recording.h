@@ -1,0 +1,80 @@
+/* The file that `tutti serve --record` writes and `tutti replay` reads: what each domain's policy
+ * was told, when, and what it answered (docs/FORMATS.md has it in words).
+ *
+ * A header, then blocks, then an end mark. A block holds whole events of one domain; the blocks of
+ * a domain, one after the other, are its story, and stories of several domains (each may live on a
+ * thread of its own) are interleaved by blocks. Checksums stand per block: a torn or damaged block
+ * is noticed before anything in it is believed. An event is a byte of kind, the time since the
+ * domain's event before it, and its fields, all numbers as little-endian base-128 varints ("zigzag"
+ * where they may be negative). A domain that is scheduled on threads has a stream of its own for
+ * what each of them found, turn by turn (multicore/tape.h). Requests are named by how many arrivals
+ * ago they came, which is one or two bytes. What policies decide by (models with their profiles,
+ * the policy and its options) stands in the story where it was told, as the messages of
+ * proto/recording.proto. */
+#ifndef TT_RECORD_RECORDING_H
+#define TT_RECORD_RECORDING_H
+
+#include "base/varint.h"
+
+#include <stddef.h>
+
+#define TT_RECORDING_MAGIC "TUTTIREC"
+#define TT_RECORDING_BLOCK_MARK UINT32_C(0x4b4c4254) /* "TBLK" */
+#define TT_RECORDING_END_STREAM UINT32_C(0xffffffff)
+/* In its place where the file ended at its limit while serving went on. */
+#define TT_RECORDING_LIMIT_STREAM UINT32_C(0xfffffffe)
+
+enum {
+    TT_RECORDING_VERSION = 2,
+    TT_RECORDING_OLDEST_VERSION = 1, /* later ones only have more kinds of events */
+    /* magic[8], u32 version, u32 zero, i64 unix time ns, i64 monotonic time ns, u32 zero, u32 crc
+     */
+    TT_RECORDING_HEADER_BYTES = 40,
+    /* u32 mark, u32 stream, u32 payload bytes, u32 crc of the twelve bytes before and the payload
+     */
+    TT_RECORDING_BLOCK_BYTES = 16,
+    TT_RECORDING_MAX_BLOCK_BYTES = 1 << 28,
+    TT_RECORDING_MAX_STREAMS = 4096,
+};
+
+/* The first byte of an event; numbers are for ever. Behind it stand the time since the event before
+ * and these fields ("z": zigzag; an "age": z (number of the next arrival - the request's)). */
+enum tt_record_kind {
+    /* size, RecordedDomain; the first event of every domain */
+    TT_RECORD_DOMAIN = 1,
+    /* numbers skipped (0 but after a gap), then as REFUSED */
+    TT_RECORD_ARRIVED = 2,
+    /* model, rows, length, z priority, deadline: 0 for none, else 1 + z (deadline - now) */
+    TT_RECORD_REFUSED = 3,
+    TT_RECORD_READY = 4,     /* age, z slot (-1: none) */
+    TT_RECORD_CANCELLED = 5, /* age */
+    /* executor, outcome, z last step done, start and end of the run (0: unknown, else 1 + z (now -
+     * at)), how many items did not just go on to the next step; per such: item, fate, z jump,
+     * round */
+    TT_RECORD_FINISHED = 6,
+    TT_RECORD_MODEL = 7,    /* model, change; where added: size, RecordedModel */
+    TT_RECORD_EXECUTOR = 8, /* executor, change, device */
+    TT_RECORD_DECIDE = 9,
+    /* executor, model, first step, last step, repeat, walk, length, z (start_at - now), how many;
+     * per item z (expected - number): the newest request is expected first, then the next one */
+    TT_RECORD_RUN = 10,
+    TT_RECORD_DROP = 11,  /* age, reason */
+    TT_RECORD_YIELD = 12, /* executor */
+    TT_RECORD_ABORT = 13, /* executor */
+    TT_RECORD_GAP = 14,   /* how many events are missing here */
+    /* stream of the domain, party (enum tt_tape_party), how many parties; the first event of the
+     * stream of a party, which has TURN and GAP beside it */
+    TT_RECORD_THREAD = 15,
+    TT_RECORD_TURN = 16, /* size, a checksum and the numbers of the party's tape */
+    /* As ARRIVED and as REFUSED, then the request's cells (record/record_cells.h). */
+    TT_RECORD_ARRIVED_CELLS = 20,
+    TT_RECORD_REFUSED_CELLS = 21,
+    /* executor, model, first step, last step, z (start_at - now), 1 + the subgraph of which all of
+     * its cells are or 0, how many; per cell its request as in RUN, behind 0 its subgraph */
+    TT_RECORD_RUN_CELLS = 22,
+};
+
+/* Of a block: the first twelve bytes of its head, and its payload. */
+uint32_t tt_recording_crc(const uint8_t *head, const void *payload, size_t payload_bytes);
+
+#endif

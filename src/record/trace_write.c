@@ -1,0 +1,257 @@
+/* The trace as Chrome's JSON. A domain is a process; its executors are threads, and the requests of
+ * each model lie on as many threads ("lanes") as were there at once, so that the slices of a thread
+ * never overlap. */
+#include "base/instant.h"
+#include "record/trace_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_LANE = 1000000 }; /* threads below are executors, from 1 */
+
+struct writing {
+    struct tt_trace *trace;
+    struct tt_text *out;
+    struct tt_trace_record *batches, *requests;
+    int64_t batch_count, request_count;
+    int64_t hidden; /* requests for which there was no lane */
+    bool any;       /* an event is there already: a comma is due */
+};
+
+/* ---- collecting ---- */
+
+static int by_domain_and_run(const void *a, const void *b) {
+    const struct tt_trace_record *x = a, *y = b;
+    if (x->domain != y->domain)
+        return x->domain < y->domain ? -1 : 1;
+    return (x->run > y->run) - (x->run < y->run);
+}
+
+/* By domain, then model, then arrival. */
+static int by_lane(const void *a, const void *b) {
+    const struct tt_trace_record *x = a, *y = b;
+    if (x->domain != y->domain)
+        return x->domain < y->domain ? -1 : 1;
+    if (x->name != y->name)
+        return x->name < y->name ? -1 : 1;
+    return (x->number > y->number) - (x->number < y->number);
+}
+
+static enum tt_err collect(struct writing *self, int64_t since_at) {
+    int64_t most = 0;
+    for (struct tt_trace_tap *tap = self->trace->taps; tap; tap = tap->next)
+        most += (int64_t)(tt_recent_end(&tap->recent) - tt_recent_first(&tap->recent));
+    self->batches = malloc((size_t)(most + 1) * sizeof(*self->batches));
+    self->requests = malloc((size_t)(most + 1) * sizeof(*self->requests));
+    if (!self->batches || !self->requests)
+        return TT_ERR_NO_MEMORY;
+    for (struct tt_trace_tap *tap = self->trace->taps; tap; tap = tap->next) {
+        uint64_t end = tt_recent_end(&tap->recent), words[TT_TRACE_RECORD_WORDS];
+        for (uint64_t i = tt_recent_first(&tap->recent); i < end; i++) {
+            struct tt_trace_record record;
+            if (self->batch_count + self->request_count == most)
+                break; /* what came since it was counted */
+            if (!tt_recent_get(&tap->recent, i, words))
+                continue;
+            memcpy(&record, words, sizeof(record));
+            if (record.end_at < since_at || record.name < 0)
+                continue;
+            if (record.kind == TT_TRACE_BATCH)
+                self->batches[self->batch_count++] = record;
+            else
+                self->requests[self->request_count++] = record;
+        }
+    }
+    qsort(self->batches, (size_t)self->batch_count, sizeof(*self->batches), by_domain_and_run);
+    qsort(self->requests, (size_t)self->request_count, sizeof(*self->requests), by_lane);
+    return TT_OK;
+}
+
+/* ---- writing ---- */
+
+static void begin(struct writing *self, const char *phase, int32_t domain, int64_t thread) {
+    tt_text_printf(self->out, "%s\n{\"ph\":\"%s\",\"pid\":%d,\"tid\":%lld", self->any ? "," : "",
+                   phase, domain + 1, (long long)thread);
+    self->any = true;
+}
+
+/* Microseconds, to the nanosecond. */
+static void put_time(struct writing *self, const char *key, int64_t ns) {
+    tt_text_printf(self->out, ",\"%s\":%lld.%03lld", key, (long long)(ns / 1000),
+                   (long long)(ns % 1000));
+}
+
+/* Names the domains of these records, each once. */
+static void name_domains(struct writing *self, const struct tt_trace_record *records, int64_t count,
+                         bool *named) {
+    for (int64_t i = 0; i < count; i++) {
+        int32_t domain = records[i].domain;
+        if (named[domain])
+            continue;
+        named[domain] = true;
+        begin(self, "M", domain, 0);
+        tt_text_printf(self->out,
+                       ",\"name\":\"process_name\",\"args\":{\"name\":\"domain %d: ", domain);
+        /* The policy's name is a JSON string already: the two become one. */
+        tt_text_puts(self->out, self->trace->names[self->trace->policies[domain]] + 1);
+        tt_text_puts(self->out, "}}");
+    }
+}
+
+static void name_thread(struct writing *self, int32_t domain, int64_t thread, const char *prefix,
+                        const char *json_name) {
+    begin(self, "M", domain, thread);
+    tt_text_printf(self->out, ",\"name\":\"thread_name\",\"args\":{\"name\":\"%s", prefix);
+    tt_text_puts(self->out, json_name + 1);
+    tt_text_puts(self->out, "}}");
+    begin(self, "M", domain, thread);
+    tt_text_printf(self->out, ",\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%lld}}",
+                   (long long)thread);
+}
+
+static void write_batch(struct writing *self, const struct tt_trace_record *batch) {
+    static const char *const outcomes[] = {[TT_OUTCOME_DONE] = "done",
+                                           [TT_OUTCOME_PREEMPTED] = "preempted",
+                                           [TT_OUTCOME_PARTED] = "parted",
+                                           [TT_OUTCOME_ABORTED] = "aborted",
+                                           [TT_OUTCOME_FAILED] = "failed"};
+    begin(self, "X", batch->domain, batch->executor + 1);
+    put_time(self, "ts", batch->begin_at);
+    put_time(self, "dur", tt_instant_max(batch->end_at - batch->begin_at, 0));
+    tt_text_printf(self->out,
+                   ",\"cat\":\"batch\",\"name\":%s,\"args\":{\"run\":%lld,\"rows\":%d,"
+                   "\"requests\":%d,\"first_step\":%d,\"last_step_done\":%d,\"outcome\":\"%s\"",
+                   self->trace->names[batch->name], (long long)batch->run, batch->rows,
+                   batch->count, batch->first_step, batch->last_step, outcomes[batch->outcome]);
+    put_time(self, "decided_us_before", tt_instant_max(batch->begin_at - batch->number, 0));
+    tt_text_puts(self->out, "}}");
+}
+
+static void write_batches(struct writing *self) {
+    int32_t domain = -1, named = 0; /* executors 0 .. named - 1 have their names */
+    for (int64_t i = 0; i < self->batch_count; i++) {
+        const struct tt_trace_record *batch = &self->batches[i];
+        if (batch->domain != domain)
+            named = 0;
+        domain = batch->domain;
+        for (; named <= batch->executor; named++) {
+            char text[48];
+            snprintf(text, sizeof(text), "executor %d", named);
+            name_thread(self, domain, named + 1, text, "\"\"");
+        }
+        write_batch(self, batch);
+    }
+}
+
+/* The batch in which the request ended, or, by cells, one that was so many before. */
+static const struct tt_trace_record *
+batch_of(const struct writing *self, const struct tt_trace_record *request, int64_t before) {
+    if (!request->ran)
+        return NULL;
+    struct tt_trace_record key = {.domain = request->domain, .run = request->run - before};
+    return bsearch(&key, self->batches, (size_t)self->batch_count, sizeof(*self->batches),
+                   by_domain_and_run);
+}
+
+static const char *ending_of(const struct tt_trace_record *request) {
+    static const char *const endings[] = {"done", "dropped", "failed", "cancelled"};
+    return endings[request->outcome & 3];
+}
+
+/* An arrow from the request to the batch that it runs in (by cells: joins), or from the one that it
+ * leaves. */
+static void write_flow(struct writing *self, const struct tt_trace_record *request, int64_t thread,
+                       const struct tt_trace_record *batch, int64_t id, bool leaves) {
+    static const char flow[] = ",\"cat\":\"flow\",\"name\":\"%s\",\"id\":%lld%s}";
+    const char *name = leaves ? "leaves" : request->first_step > 0 ? "joins" : "runs in";
+    begin(self, "s", request->domain, leaves ? batch->executor + 1 : thread);
+    put_time(self, "ts", leaves ? batch->begin_at : request->begin_at);
+    tt_text_printf(self->out, flow, name, (long long)id, "");
+    begin(self, "f", request->domain, leaves ? thread : batch->executor + 1);
+    put_time(self, "ts",
+             leaves ? request->end_at : tt_instant_max(batch->begin_at, request->begin_at));
+    tt_text_printf(self->out, flow, name, (long long)id, ",\"bp\":\"e\"");
+}
+
+static void write_request(struct writing *self, const struct tt_trace_record *request,
+                          int64_t thread, int64_t flow) {
+    begin(self, "X", request->domain, thread);
+    put_time(self, "ts", request->begin_at);
+    put_time(self, "dur", request->end_at - request->begin_at);
+    tt_text_printf(self->out,
+                   ",\"cat\":\"request\",\"name\":\"request %lld\",\"args\":{\"model\":%s,"
+                   "\"rows\":%d,\"ending\":\"%s\"",
+                   (long long)request->number, self->trace->names[request->name], request->rows,
+                   ending_of(request));
+    if (request->reason != TT_DROP_NONE)
+        tt_text_printf(self->out, ",\"reason\":\"%s\"",
+                       tt_drop_reason_name((enum tt_drop_reason)request->reason));
+    const struct tt_trace_record *last = batch_of(self, request, 0);
+    const struct tt_trace_record *first = batch_of(self, request, request->first_step);
+    if (last)
+        tt_text_printf(self->out, ",\"run\":%lld", (long long)last->run);
+    if (last && request->first_step > 0)
+        tt_text_printf(self->out, ",\"joined_run\":%lld",
+                       (long long)(request->run - request->first_step));
+    tt_text_puts(self->out, "}}");
+    if (first)
+        write_flow(self, request, thread, first, 2 * flow, false);
+    if (last && request->first_step > 0)
+        write_flow(self, request, thread, last, 2 * flow + 1, true);
+}
+
+static void write_requests(struct writing *self) {
+    int64_t lane_ends[TT_TRACE_LANES];
+    int64_t group = -1; /* of lanes: a model in a domain */
+    int32_t lanes = 0;
+    for (int64_t i = 0; i < self->request_count; i++) {
+        const struct tt_trace_record *request = &self->requests[i], *before = request - 1;
+        if (i == 0 || before->domain != request->domain || before->name != request->name) {
+            group++;
+            lanes = 0;
+        }
+        int32_t lane = 0;
+        while (lane < lanes && lane_ends[lane] > request->begin_at)
+            lane++;
+        if (lane == TT_TRACE_LANES) {
+            self->hidden++;
+            continue;
+        }
+        int64_t thread = FIRST_LANE + group * TT_TRACE_LANES + lane;
+        if (lane == lanes) {
+            name_thread(self, request->domain, thread, "requests of ",
+                        self->trace->names[request->name]);
+            lanes++;
+        }
+        lane_ends[lane] = request->end_at;
+        write_request(self, request, thread, i + 1);
+    }
+}
+
+enum tt_err tt_trace_write(struct tt_trace *self, int64_t since_at, struct tt_text *out_json,
+                           struct tt_message *why) {
+    struct writing writing = {.trace = self, .out = out_json};
+    tt_lock_take(&self->lock);
+    enum tt_err err = collect(&writing, since_at);
+    bool *named = calloc((size_t)self->domain_count + 1, sizeof(*named));
+    err = named ? err : TT_ERR_NO_MEMORY;
+    if (!err) {
+        tt_text_puts(out_json, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
+        name_domains(&writing, writing.batches, writing.batch_count, named);
+        name_domains(&writing, writing.requests, writing.request_count, named);
+        write_batches(&writing);
+        write_requests(&writing);
+        tt_text_printf(out_json,
+                       "\n],\"otherData\":{\"batches\":%lld,\"requests\":%lld,"
+                       "\"requests_without_a_track\":%lld}}\n",
+                       (long long)writing.batch_count, (long long)writing.request_count,
+                       (long long)writing.hidden);
+        err = out_json->failed ? TT_ERR_NO_MEMORY : TT_OK;
+    }
+    tt_lock_give(&self->lock);
+    free(named);
+    free(writing.batches);
+    free(writing.requests);
+    return err ? tt_fail(err, why, "out of memory for a trace") : TT_OK;
+}

@@ -1,0 +1,97 @@
+#include "serve/catalogue.h"
+
+#include "serve/served_model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *tt_model_state_name(enum tt_model_state state) {
+    static const char *const names[] = {[TT_MODEL_KNOWN] = "",
+                                        [TT_MODEL_LOADING] = "LOADING",
+                                        [TT_MODEL_READY] = "READY",
+                                        [TT_MODEL_UNLOADING] = "UNLOADING",
+                                        [TT_MODEL_UNAVAILABLE] = "UNAVAILABLE"};
+    return names[state];
+}
+
+struct tt_catalogue *tt_catalogue_new(int32_t capacity) {
+    struct tt_catalogue *self = calloc(1, sizeof(*self));
+    if (!self)
+        return NULL;
+    self->entries = calloc((size_t)capacity + 1, sizeof(*self->entries));
+    if (!self->entries) {
+        free(self);
+        return NULL;
+    }
+    self->capacity = capacity;
+    tt_refcount_init(&self->users, 1);
+    return self;
+}
+
+enum tt_err tt_catalogue_add(struct tt_catalogue *self, const struct tt_catalogue_entry *entry) {
+    tt_assert(self->count < self->capacity);
+    struct tt_catalogue_entry copy = {.name = strdup(entry->name),
+                                      .version = strdup(entry->version),
+                                      .state = entry->state,
+                                      .reason = strdup(entry->reason ? entry->reason : "")};
+    if (!copy.name || !copy.version || !copy.reason) {
+        free(copy.name);
+        free(copy.version);
+        free(copy.reason);
+        return TT_ERR_NO_MEMORY;
+    }
+    copy.model = entry->model ? tt_served_model_ref(entry->model) : NULL;
+    copy.stats = entry->stats ? tt_model_stats_ref(entry->stats) : NULL;
+    self->entries[self->count++] = copy;
+    return TT_OK;
+}
+
+static int compare(const void *left, const void *right) {
+    const struct tt_catalogue_entry *a = left, *b = right;
+    int order = strcmp(a->name, b->name);
+    if (order != 0)
+        return order;
+    long long x = atoll(a->version), y = atoll(b->version);
+    return (x < y) - (x > y);
+}
+
+void tt_catalogue_seal(struct tt_catalogue *self) {
+    qsort(self->entries, (size_t)self->count, sizeof(*self->entries), compare);
+}
+
+struct tt_catalogue *tt_catalogue_ref(struct tt_catalogue *self) {
+    tt_refcount_ref(&self->users);
+    return self;
+}
+
+void tt_catalogue_unref(struct tt_catalogue *take_self) {
+    if (!take_self || !tt_refcount_unref(&take_self->users))
+        return;
+    for (int32_t i = 0; i < take_self->count; i++) {
+        struct tt_catalogue_entry *entry = &take_self->entries[i];
+        free(entry->name);
+        free(entry->version);
+        free(entry->reason);
+        tt_model_stats_unref(entry->stats);
+        tt_served_model_unref(entry->model);
+    }
+    free(take_self->entries);
+    free(take_self);
+}
+
+const struct tt_catalogue_entry *tt_catalogue_find(const struct tt_catalogue *self,
+                                                   const char *name, int32_t *out_count) {
+    int32_t low = 0, high = self->count;
+    while (low < high) { /* the first entry that is not before the name */
+        int32_t middle = low + (high - low) / 2;
+        if (strcmp(self->entries[middle].name, name) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    int32_t end = low;
+    while (end < self->count && strcmp(self->entries[end].name, name) == 0)
+        end++;
+    *out_count = end - low;
+    return end > low ? &self->entries[low] : NULL;
+}

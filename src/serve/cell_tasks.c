@@ -1,0 +1,274 @@
+#include "serve/cell_tasks.h"
+
+#include "serve/infer.h"
+
+#include <stdlib.h>
+
+enum {
+    SEQUENCE_SLOTS = TT_COUNT(((struct tt_engine_sequence *)NULL)->slots),
+    LAST_SLOT = SEQUENCE_SLOTS - 1
+};
+
+enum tt_err tt_cell_tasks_init(struct tt_cell_tasks *self, int32_t task_count, int32_t max_batch) {
+    size_t count = (size_t)task_count * (size_t)max_batch;
+    /* Pages that no batch comes to are never touched. */
+    *self = (struct tt_cell_tasks){
+        .max_batch = max_batch,
+        .cells = tt_line_room(count * sizeof(*self->cells)),
+        .sequences = calloc(count, sizeof(*self->sequences)),
+        .whys = calloc(count, sizeof(*self->whys)),
+        .slots = calloc((size_t)max_batch * SEQUENCE_SLOTS, sizeof(*self->slots))};
+    enum tt_err err = tt_cell_seats_init(&self->seats, max_batch);
+    return !err && self->cells && self->sequences && self->whys && self->slots ? TT_OK
+                                                                               : TT_ERR_NO_MEMORY;
+}
+
+void tt_cell_tasks_fini(struct tt_cell_tasks *self) {
+    free(self->cells);
+    free(self->sequences);
+    free(self->whys);
+    free(self->slots);
+    tt_cell_seats_fini(&self->seats);
+    *self = (struct tt_cell_tasks){0};
+}
+
+/* ---- starting ---- */
+
+/* C6: the oldest that has a state says where the batch was. Returns the first slot of those that
+ * the rows read; -1: they are not adjacent, which in a tree is left to chance. */
+static int32_t seat(struct tt_cell_tasks *self, struct tt_cell_slots *slots, int32_t arity,
+                    const struct tt_task *task) {
+    bool is_chain = arity == 1;
+    const struct tt_task_item *items = task->items;
+    int32_t base = -1, *sources = self->seats.sources;
+    for (int32_t i = 0, count = is_chain ? task->count : 0; i < count; i++) {
+        int32_t row = -1;
+        sources[i] = tt_cell_run_source(tt_cell_run_of(&items[i]), &items[i], &row);
+        if (base < 0 && row >= 0 && sources[i] >= row)
+            base = sources[i] - row;
+    }
+    if (base >= 0)
+        return tt_cell_seats_keep(&self->seats, slots, task->executor, base, task->count) ? base
+                                                                                          : -1;
+    for (int32_t i = 0; i < task->count; i++)
+        self->seats.items[i] = i;
+    return -1;
+}
+
+/* Is it known that the chain has no cell behind this one? */
+static bool is_last(const struct tt_task_item *item) {
+    const struct tt_cell_subgraph *subgraph = item->subgraph;
+    return item->cell == subgraph->count - 1 && subgraph->is_chain && !subgraph->open_ended;
+}
+
+static void start_cells(struct tt_cell_tasks *self, ptrdiff_t first, struct tt_served_model *model,
+                        const struct tt_task *task, struct tt_engine_task *engine_task) {
+    engine_task->cells = self->cells + first;
+    struct tt_cell_slots *slots = &model->cells->slots;
+    int32_t arity = model->cells->cells->types[task->first_step].arity;
+    int32_t base = seat(self, slots, arity, task);
+    tt_cell_slots_take(slots, task->count, self->slots);
+    const int32_t *items = self->seats.items, *sources = self->seats.sources;
+    const int32_t *exits = self->slots;
+    const struct tt_task_item *members = task->items;
+    struct tt_engine_cell *cell = engine_task->cells;
+    struct tt_message *why = self->whys + first;
+    for (int32_t row = 0, count = task->count; row < count; row++, cell++, why++) {
+        int32_t i = items[row], slot = exits[row];
+        const struct tt_task_item *item = &members[i];
+        bool moves_out = count > 1 && is_last(item) && tt_cell_seats_borrow(slots, 1);
+        if (moves_out) {
+            tt_cell_slots_take(slots, 1, &slot);
+            tt_cell_slots_orphan(slots, exits[row], task->executor);
+        }
+        struct tt_cell_run *run = tt_cell_run_of(item);
+        tt_cell_run_submit(run, item, arity, slot, moves_out ? -1 : row, cell);
+        cell->number = i;
+        cell->moves_in = base >= 0 && sources[i] != base + row;
+        cell->moves_out = moves_out;
+        cell->is_read = !moves_out || run->specs[cell->spec].readers > 0;
+        cell->seat = base + row;
+        if (moves_out)
+            cell->exit = exits[row];
+        cell->why = why;
+    }
+}
+
+static void start_sequences(struct tt_cell_tasks *self, ptrdiff_t first,
+                            struct tt_served_model *model, const struct tt_task *task,
+                            struct tt_engine_task *engine_task) {
+    struct tt_cell_slots *slots = &model->cells->slots;
+    engine_task->sequences = self->sequences + first;
+    engine_task->parting = task->walk == TT_WALK_PARTING;
+    int32_t *taken[SEQUENCE_SLOTS];
+    for (int32_t k = 0; k < LAST_SLOT; k++) {
+        taken[k] = self->slots + (ptrdiff_t)k * task->count;
+        tt_cell_slots_take(slots, task->count, taken[k]);
+    }
+    int32_t begin = 0; /* who have no state yet: others bring the last slot along */
+    for (int32_t i = 0; i < task->count; i++) {
+        const struct tt_infer *infer = task->items[i].request->user;
+        begin += infer->cell_run->state < 0;
+    }
+    taken[LAST_SLOT] = self->slots + (ptrdiff_t)LAST_SLOT * task->count;
+    if (begin > 0)
+        tt_cell_slots_take(slots, begin, taken[LAST_SLOT]);
+    for (int32_t i = 0; i < task->count; i++) {
+        const struct tt_request *request = task->items[i].request;
+        struct tt_cell_run *run = ((struct tt_infer *)request->user)->cell_run;
+        run->answer.count = run->emitted; /* without what an aborted task added */
+        engine_task->sequences[i] = (struct tt_engine_sequence){
+            .inputs = run->inputs,
+            .user = run,
+            .repeats = run->repeats,
+            .slots = {taken[0][i], taken[1][i], run->state < 0 ? *taken[LAST_SLOT]++ : run->state},
+            .answer = &run->answer,
+            .round = request->round,
+            .state = run->state,
+            .why = &self->whys[first + i]};
+    }
+}
+
+void tt_cell_tasks_start(struct tt_cell_tasks *self, int32_t index, struct tt_served_model *model,
+                         const struct tt_task *task, struct tt_engine_task *engine_task) {
+    ptrdiff_t first = (ptrdiff_t)index * self->max_batch;
+    engine_task->member_count = task->count;
+    engine_task->members = NULL;
+    engine_task->length = 0;
+    if (model->cells->by_cell)
+        start_cells(self, first, model, task, engine_task);
+    else
+        start_sequences(self, first, model, task, engine_task);
+}
+
+/* ---- back ---- */
+
+/* From its first cell to its last it is being computed: what of it is what is not known. */
+void tt_cell_tasks_note_times(struct tt_infer *infer, int64_t started_at, int64_t computed_at) {
+    infer->started_at = started_at;
+    infer->computed_at = computed_at;
+    infer->input_ns = 0;
+    infer->infer_ns = computed_at - started_at;
+}
+
+static void note_failure(struct tt_infer *infer, const struct tt_engine_cell *cell) {
+    if (infer && !infer->err)
+        infer->err = cell->err ? tt_fail(cell->err, &infer->why, "%s", cell->why->text)
+                               : tt_fail(TT_ERR_NO_MEMORY, &infer->why, "out of memory");
+}
+
+static void finish_cell(struct tt_cell_slots *slots, struct tt_task *task,
+                        const struct tt_engine_task *engine_task,
+                        const struct tt_engine_cell *cell) {
+    struct tt_cell_run *run = cell->user;
+    struct tt_task_item *item = &task->items[cell->number];
+    if (cell->moves_in) {
+        tt_cell_slots_give(slots, cell->seat);
+        tt_cell_slots_unreserve(slots, 1);
+    }
+    if (cell->moves_out)
+        tt_cell_slots_end_orphan(slots, cell->exit);
+    item->fate = tt_cell_run_done(run, slots, item, cell);
+    if (run->started_at == 0)
+        run->started_at = engine_task->started_at;
+    run->computed_at = engine_task->finished_at;
+    if (item->fate == TT_FATE_FAILS)
+        note_failure(run->infer, cell);
+}
+
+/* It is through with its last chain, or failed. */
+static void answer_sequence(struct tt_served_model *model, struct tt_task_item *item,
+                            const struct tt_engine_sequence *sequence) {
+    struct tt_cell_run *run = sequence->user;
+    struct tt_infer *infer = run->infer;
+    tt_cell_tasks_note_times(infer, run->started_at, run->computed_at);
+    infer->err = sequence->err;
+    int32_t emitted = run->answer.count;
+    if (sequence->err)
+        tt_fail(sequence->err, &infer->why, "%s", sequence->why->text);
+    else if (model->engine_model->engine->ops->cell_finish(&run->answer, model->engine_model,
+                                                           sequence->state, &infer->result))
+        infer->err = tt_fail(TT_ERR_NO_MEMORY, &infer->why, "out of memory");
+    if (infer->err) {
+        item->fate = TT_FATE_FAILS;
+        return;
+    }
+    tt_counter_add(&model->stats->rows, 1);
+    tt_length_histogram_add(&model->stats->outputs, emitted, run->unfolded->output_length);
+}
+
+/* Of its slots it keeps the one where its state lies, until its answer has been made. */
+static void finish_sequence(struct tt_served_model *model, struct tt_task_item *item,
+                            const struct tt_engine_task *engine_task,
+                            const struct tt_engine_sequence *sequence) {
+    struct tt_cell_run *run = sequence->user;
+    int32_t step = engine_task->last_step_done;
+    if (engine_task->outcome != TT_ENGINE_ABORTED) {
+        if (run->started_at == 0)
+            run->started_at = engine_task->started_at;
+        run->computed_at = engine_task->finished_at;
+        run->emitted = run->answer.count;
+        run->state = sequence->state;
+        item->round = sequence->round;
+        if (sequence->err || sequence->next_step == model->step_model.step_count) {
+            item->round = run->emitted; /* how long it became, for who records it */
+            answer_sequence(model, item, sequence);
+            run->state = -1;
+        } else if (sequence->next_step != step + 1) { /* another round (core/walk.h) */
+            item->fate = TT_FATE_JUMPS;
+            item->jump = sequence->next_step;
+        }
+    }
+    for (int32_t k = 0; k < SEQUENCE_SLOTS; k++)
+        if (sequence->slots[k] != run->state)
+            tt_cell_slots_give(&model->cells->slots, sequence->slots[k]);
+}
+
+/* Each task is a batch, of its members; its cells by type. */
+static void count(struct tt_model_stats *stats, const struct tt_task *task,
+                  const struct tt_engine_task *engine_task) {
+    tt_model_stats_count_batch(stats, task->rows, engine_task);
+    if (task->first_step >= TT_STATS_MAX_CELLS)
+        return; /* none that is served has so many types */
+    struct tt_cell_stats *cells = &stats->cells[task->first_step];
+    tt_counter_add(&cells->tasks, 1);
+    tt_counter_add(&cells->cells, engine_task->cell_count);
+    tt_counter_add(&cells->gathered_bytes, engine_task->gathered_bytes);
+    tt_counter_add(&cells->spared_bytes, engine_task->spared_bytes);
+    tt_counter_add(&cells->batch_buckets[tt_batch_bucket(task->rows)], 1);
+}
+
+enum { FETCH_AHEAD = 8 };
+
+/* Lines that are needed until the next task of these cells has started. The run has thrown them out
+ * of the nearer caches: the misses are to overlap. */
+static void fetch(const struct tt_task *task, const struct tt_engine_cell *cell) {
+    const struct tt_task_item *item = &task->items[cell->number];
+    tt_line_fetch(&((const struct tt_cell_run *)cell->user)->infer);
+    tt_line_fetch(&item->request->handle);
+    tt_line_fetch(item->subgraph);
+}
+
+static void finish_cells(struct tt_cell_slots *slots, struct tt_task *task,
+                         const struct tt_engine_task *engine_task) {
+    const struct tt_engine_cell *cells = engine_task->cells;
+    int32_t count = task->count, fetched = count < FETCH_AHEAD ? count : FETCH_AHEAD;
+    tt_line_fetch_all(task->items, (size_t)count * sizeof(*task->items));
+    for (int32_t i = 0; i < fetched; i++)
+        fetch(task, &cells[i]);
+    for (int32_t i = 0; i < count; i++) {
+        if (i + FETCH_AHEAD < count)
+            fetch(task, &cells[i + FETCH_AHEAD]);
+        finish_cell(slots, task, engine_task, &cells[i]);
+    }
+}
+
+void tt_cell_tasks_finished(struct tt_served_model *model, struct tt_task *task,
+                            struct tt_engine_task *engine_task) {
+    if (engine_task->outcome != TT_ENGINE_ABORTED)
+        count(model->stats, task, engine_task);
+    if (engine_task->cells)
+        finish_cells(&model->cells->slots, task, engine_task);
+    for (int32_t i = 0; engine_task->sequences && i < task->count; i++)
+        finish_sequence(model, &task->items[i], engine_task, &engine_task->sequences[i]);
+}

@@ -1,0 +1,37 @@
+/* A domain's tasks of models of cells, between the mechanism and the engine: what each member reads
+ * and writes when a task starts, and what follows for its requests when it is back.
+ *
+ * Works by cells (C4: several tasks queued, each of one cell of each member) and by sequences
+ * (C7: all of them together, to the longest; L6: as far as nobody parts or is asked to stop, each
+ * from where it stands) alike. The scheduler's. */
+#ifndef TT_SERVE_CELL_TASKS_H
+#define TT_SERVE_CELL_TASKS_H
+
+#include "core/task.h"
+#include "serve/cell_run.h"
+#include "serve/cell_seats.h"
+
+/* For each of a domain's tasks room for as many members as a task may have. */
+struct tt_cell_tasks {
+    int32_t max_batch;
+    struct tt_engine_cell *cells;
+    struct tt_engine_sequence *sequences;
+    struct tt_message *whys;
+    int32_t *slots; /* [3 * max_batch] of the task at hand */
+    struct tt_cell_seats seats;
+};
+
+TT_MUST_CHECK enum tt_err tt_cell_tasks_init(struct tt_cell_tasks *self, int32_t task_count,
+                                             int32_t max_batch);
+void tt_cell_tasks_fini(struct tt_cell_tasks *self);
+/* Task number `index` of the domain is to run: takes its slots and fills in the engine's side. */
+void tt_cell_tasks_start(struct tt_cell_tasks *self, int32_t index, struct tt_served_model *model,
+                         const struct tt_task *task, struct tt_engine_task *engine_task);
+/* It is back: sets the items' fates, what happened to their infers, and counts. */
+void tt_cell_tasks_finished(struct tt_served_model *model, struct tt_task *task,
+                            struct tt_engine_task *engine_task);
+
+/* What the request's infer says of when it was computed. */
+void tt_cell_tasks_note_times(struct tt_infer *infer, int64_t started_at, int64_t computed_at);
+
+#endif

@@ -1,0 +1,641 @@
+#include "serve/domain.h"
+
+#include "base/instant.h"
+#include "multicore/threaded_policy.h"
+#include "serve/infer_end.h"
+#include "serve/input_ring.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct tt_domain_task {
+    struct tt_engine_task engine_task;
+    struct tt_task *task;
+    struct tt_tensor_view blank[TT_MAX_TENSORS]; /* of a member that fills the batch up */
+    struct tt_list_node decided;                 /* until it is handed over */
+};
+
+bool tt_domain_works_by_cells(const char *policy) {
+    const struct tt_policy_kind *kind = tt_policy_find(policy);
+    return kind && kind->ops->released;
+}
+
+int32_t tt_domain_depth(const char *policy, int32_t asked) {
+    const struct tt_policy_kind *kind = tt_policy_find(policy);
+    int32_t standard = kind ? tt_policy_standard_depth(kind) : 1;
+    int32_t least = standard > TT_DOMAIN_DEPTH ? standard : TT_DOMAIN_DEPTH;
+    return asked > least ? asked : least;
+}
+
+/* ---- the carrier ---- */
+
+static struct tt_domain_task *slot_of(struct tt_domain *self, const struct tt_task *task) {
+    const struct tt_executor *executor = &self->mechanism.executors[task->executor];
+    return &self->tasks[(ptrdiff_t)task->executor * self->depth + (task - executor->tasks)];
+}
+
+static void start(void *context, int64_t now, struct tt_task *task) {
+    (void)now; /* the engine starts a task as soon as those before it on its executor are done */
+    struct tt_domain *self = context;
+    struct tt_domain_task *slot = slot_of(self, task);
+    struct tt_served_model *model = self->models[task->model];
+    struct tt_engine_member *members =
+        self->members + (slot - self->tasks) * (ptrdiff_t)task->capacity;
+    int32_t length = task->length; /* what the policy pads to, if it says so */
+    for (int32_t i = 0; !model->cells && i < task->count; i++) {
+        struct tt_infer *infer = task->items[i].request->user;
+        members[i] = (struct tt_engine_member){.rows = infer->rows,
+                                               .inputs = infer->inputs,
+                                               .user = infer,
+                                               .state = infer->state,
+                                               .why = &infer->why};
+        length = infer->length > length ? infer->length : length;
+    }
+    int32_t count = task->count;
+    int32_t missing = tt_task_computed_rows(task) - task->rows;
+    if (missing > 0 && count < task->capacity &&
+        tt_blank_rows_member(&model->blank, model->signature, missing, slot->blank,
+                             &members[count]))
+        count++;
+    slot->task = task;
+    slot->engine_task = (struct tt_engine_task){
+        .model = model->engine_model,
+        .executor = self->first_executor + task->executor,
+        .first_step = task->first_step,
+        .last_step = task->last_step,
+        .length = model->pad ? length : 0,
+        .member_count = count,
+        .members = members,
+        .user = self,
+        .step_ends = self->step_ends + (slot - self->tasks) * (ptrdiff_t)TT_DOMAIN_STEP_ENDS,
+        .step_ends_capacity = TT_DOMAIN_STEP_ENDS,
+        .step_rounds = self->step_rounds + (slot - self->tasks) * (ptrdiff_t)TT_DOMAIN_STEP_ENDS};
+    for (int32_t i = 0; i <= task->last_step - task->first_step && i < TT_DOMAIN_STEP_ENDS; i++) {
+        slot->engine_task.step_ends[i] = TT_NEVER;
+        slot->engine_task.step_rounds[i] = 1;
+    }
+    task->user = slot;
+    if (model->cells)
+        tt_cell_tasks_start(&self->cell_tasks, (int32_t)(slot - self->tasks), model, task,
+                            &slot->engine_task);
+    tt_list_push_back(self->decided, &slot->decided);
+}
+
+static void submit(struct tt_domain *self, struct tt_domain_task *slot) {
+    tt_list_remove(&slot->decided);
+    self->engine->ops->submit(self->engine, &slot->engine_task);
+}
+
+/* Is the whole of a model that was always over soon, and does nothing come before it? */
+static bool may_run_here(const struct tt_domain *self, const struct tt_domain_task *slot,
+                         int64_t spent_ns) {
+    const struct tt_task *task = slot->task;
+    const struct tt_served_model *model = self->models[task->model];
+    return self->engine->ops->run_here && !model->varies && task->first_step == 0 &&
+           task->last_step == model->step_model.step_count - 1 &&
+           tt_mechanism_oldest(&self->mechanism, task->executor) == task &&
+           tt_short_runs_expects(&model->short_runs, task->rows) &&
+           spent_ns < tt_short_runs_budget(&model->short_runs, task->rows,
+                                           self->limits->run_here_us * TT_US);
+}
+
+int64_t tt_domain_hand_over(struct tt_list *decided, int64_t spent_ns) {
+    struct tt_domain_task *slot =
+        TT_CONTAINER_OF(tt_list_first(decided), struct tt_domain_task, decided);
+    struct tt_domain *self = slot->engine_task.user;
+    if (!may_run_here(self, slot, spent_ns)) {
+        submit(self, slot);
+        return 0;
+    }
+    tt_list_remove(&slot->decided);
+    tt_counter_add(&self->models[slot->task->model]->stats->ran_here, 1);
+    self->engine->ops->run_here(self->engine, &slot->engine_task);
+    return slot->engine_task.finished_at - slot->engine_task.started_at + 1;
+}
+
+/* The engine task that runs (or is next to run) on the domain's executor. A policy may stop what it
+ * has started in the same breath: then it must be there to be stopped. */
+static struct tt_engine_task *oldest(struct tt_domain *self, int32_t executor) {
+    struct tt_domain_task *slot = tt_mechanism_oldest(&self->mechanism, executor)->user;
+    if (tt_list_linked(&slot->decided))
+        submit(self, slot);
+    return &slot->engine_task;
+}
+
+static void yield_executor(void *context, int64_t now, int32_t executor) {
+    (void)now;
+    struct tt_domain *self = context;
+    self->engine->ops->yield(self->engine, oldest(self, executor));
+}
+
+static void abort_executor(void *context, int64_t now, int32_t executor) {
+    (void)now;
+    struct tt_domain *self = context;
+    self->engine->ops->abort(self->engine, oldest(self, executor));
+}
+
+/* What is refused or given up now may come again when what is here has gone. */
+static void advise(struct tt_domain *self, struct tt_served_model *model) {
+    int32_t seconds = tt_pace_retry_after_s(&self->pace, self->mechanism.requests.in_use);
+    tt_counter_set(&model->stats->retry_after_s, seconds);
+}
+
+/* By cells: its last cell is done. */
+static enum tt_err answer_by_cells(struct tt_infer *infer) {
+    struct tt_model_stats *stats = infer->lane->model->stats;
+    tt_counter_add(&stats->rows, 1);
+    tt_length_histogram_add(&stats->outputs, infer->cell_run->answer.count,
+                            infer->cell_run->unfolded->output_length);
+    tt_cell_tasks_note_times(infer, infer->cell_run->started_at, infer->cell_run->computed_at);
+    infer->err = tt_cell_run_answer(infer->cell_run, &infer->result);
+    return infer->err ? tt_fail(infer->err, &infer->why, "out of memory for an answer") : TT_OK;
+}
+
+/* By cells: some may still be in flight, and what is left of the request is theirs, until it is
+ * gone. */
+static void leave_to_cells(struct tt_request *request, struct tt_infer *infer) {
+    if (!request->graph)
+        return;
+    request->user = NULL;
+    infer->cell_run->infer = NULL;
+    infer->cell_run = NULL;
+}
+
+static void gone(void *context, struct tt_request *request) {
+    (void)context;
+    tt_cell_run_free(request->graph->user);
+}
+
+static void ended(void *context, int64_t now, struct tt_request *request, enum tt_ending ending,
+                  enum tt_drop_reason reason) {
+    struct tt_infer *infer = request->user;
+    struct tt_served_model *model = infer->lane->model;
+    struct tt_domain *self = context;
+    if (ending == TT_ENDING_DONE && request->graph && answer_by_cells(infer))
+        ending = TT_ENDING_FAILED;
+    leave_to_cells(request, infer);
+    if (ending != TT_ENDING_DONE)
+        tt_infer_end_count_loss(infer, now);
+    switch (ending) {
+    case TT_ENDING_DONE:
+        tt_pace_answered(&self->pace, now);
+        tt_infer_end_count_answer(infer, now);
+        tt_infer_end(infer, TT_OK);
+        break;
+    case TT_ENDING_DROPPED:
+        tt_counter_add(&model->stats->dropped[reason], 1);
+        advise(self, model);
+        tt_infer_end(infer,
+                     tt_infer_end_say_dropped(infer, &self->mechanism, request, now, reason));
+        break;
+    case TT_ENDING_FAILED:
+        tt_counter_add(&model->stats->failed, 1);
+        tt_infer_end(infer, infer->err ? infer->err : TT_ERR_INTERNAL);
+        break;
+    case TT_ENDING_CANCELLED:
+        tt_counter_add(&model->stats->cancelled, 1);
+        tt_infer_end(infer, tt_fail(TT_ERR_CANCELLED, &infer->why, "request cancelled"));
+        break;
+    }
+}
+
+/* ---- making ---- */
+
+/* What its scheduler's threads find of each other's goes into streams of their own. */
+static enum tt_err record_parties(struct tt_domain *self, struct tt_recorder *recorder,
+                                  struct tt_message *why) {
+    struct tt_policy *policy = self->mechanism.policy;
+    struct tt_record_party party = {.parties = tt_threaded_policy_parties(policy),
+                                    .models = self->mechanism.model_capacity,
+                                    .executors = self->mechanism.executor_capacity};
+    struct tt_tape **tapes = calloc((size_t)party.parties, sizeof(struct tt_tape *));
+    self->party_recordings = calloc((size_t)party.parties, sizeof(struct tt_recorder_stream *));
+    enum tt_err err = tapes && self->party_recordings
+                          ? TT_OK
+                          : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a domain");
+    for (; !err && party.party < party.parties; party.party++) {
+        err = tt_recorder_add_party(recorder, self->recording, &party,
+                                    &self->party_recordings[party.party], &tapes[party.party], why);
+        self->party_count += !err;
+    }
+    if (!err)
+        tt_threaded_policy_use_tapes(policy, tapes);
+    free(tapes);
+    return err;
+}
+
+/* Who listens, from before the first event on. */
+static enum tt_err observe(struct tt_domain *self, const struct tt_domain_options *options,
+                           const struct tt_mechanism_options *limits, struct tt_message *why) {
+    enum tt_err err = tt_domain_meter_init(&self->meter, &self->mechanism, why);
+    if (!err && options->trace)
+        err = tt_trace_add(options->trace, &self->mechanism, self->policy, &self->tap, why);
+    if (err || !options->recorder)
+        return err;
+    struct tt_record_domain record = {.policy = self->policy,
+                                      .option_count = options->option_count,
+                                      .limits = *limits,
+                                      .lateness_ns = options->limits->lateness_us * TT_US,
+                                      .scheduler_threads =
+                                          self->is_threaded ? options->scheduler_threads : 0};
+    for (int32_t i = 0; i < options->option_count; i++)
+        record.options[i] = options->options[i];
+    err = tt_recorder_add(options->recorder, &self->mechanism, &record, &self->recording, why);
+    return err || !self->is_threaded ? err : record_parties(self, options->recorder, why);
+}
+
+static enum tt_err domain_fill(struct tt_domain *self, const struct tt_domain_options *options,
+                               struct tt_message *why) {
+    int32_t tasks = options->executor_count * self->depth;
+    self->tasks = calloc((size_t)tasks, sizeof(*self->tasks));
+    self->members = calloc((size_t)tasks * (size_t)options->max_batch, sizeof(*self->members));
+    self->step_ends = calloc((size_t)tasks, TT_DOMAIN_STEP_ENDS * sizeof(*self->step_ends));
+    self->step_rounds = calloc((size_t)tasks, TT_DOMAIN_STEP_ENDS * sizeof(*self->step_rounds));
+    self->done = calloc((size_t)options->executor_count, sizeof(*self->done));
+    self->models = calloc((size_t)options->model_capacity, sizeof(struct tt_served_model *));
+    self->policy = strdup(options->policy);
+    for (int32_t i = 0; i < options->option_count; i++, self->option_count++) {
+        self->options[i] = (struct tt_option){.key = strdup(options->options[i].key),
+                                              .value = strdup(options->options[i].value)};
+        if (!self->options[i].key || !self->options[i].value)
+            return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a domain");
+    }
+    enum tt_err failed = tt_cell_tasks_init(&self->cell_tasks, tasks, options->max_batch);
+    if (failed || !self->tasks || !self->members || !self->step_ends || !self->step_rounds ||
+        !self->done || !self->models || !self->policy)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a domain");
+    for (; self->executor_count < options->executor_count; self->executor_count++) {
+        enum tt_err err = tt_ring_init(&self->done[self->executor_count], self->depth + 1);
+        if (err)
+            return tt_fail(err, why, "out of memory for a domain");
+    }
+    struct tt_carrier carrier = {.context = self,
+                                 .start = start,
+                                 .yield = yield_executor,
+                                 .abort = abort_executor,
+                                 .ended = ended,
+                                 .gone = gone};
+    struct tt_mechanism_options mechanism = {.model_capacity = options->model_capacity,
+                                             .executor_capacity = options->executor_count,
+                                             .max_batch = options->max_batch,
+                                             .depth = self->depth,
+                                             .request_limit = (int32_t)options->limits->requests,
+                                             .request_reserve = 1024,
+                                             .has_rules = true};
+    enum tt_err err = tt_mechanism_init(&self->mechanism, &mechanism, &carrier, why);
+    if (err)
+        return err;
+    struct tt_policy_setup setup = {.domain = &self->mechanism,
+                                    .lateness_ns = options->limits->lateness_us * TT_US,
+                                    .options = self->options,
+                                    .option_count = self->option_count};
+    err = TT_ERR_UNSUPPORTED;
+    if (options->scheduler_threads > 0) {
+        struct tt_threaded_policy_options threads = {.threads = options->scheduler_threads,
+                                                     .max_batch = options->max_batch,
+                                                     .request_limit = mechanism.request_limit,
+                                                     .wake = options->wake,
+                                                     .wake_context = options->wake_context};
+        err = tt_threaded_policy_create(&self->mechanism, options->policy, &setup, &threads, why);
+        self->is_threaded = !err;
+    }
+    if (err == TT_ERR_UNSUPPORTED)
+        err = tt_policy_create(&self->mechanism, options->policy, &setup, why);
+    if (!err)
+        err = observe(self, options, &mechanism, why);
+    if (!err && self->is_threaded)
+        err = tt_threaded_policy_start(self->mechanism.policy, why);
+    return err;
+}
+
+enum tt_err tt_domain_new(const struct tt_domain_options *options, struct tt_domain **out_domain,
+                          struct tt_message *why) {
+    struct tt_domain *self = calloc(1, sizeof(*self));
+    if (!self)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a domain");
+    self->engine = options->engine;
+    self->limits = options->limits;
+    self->decided = options->decided;
+    self->has_news = true;
+    self->first_executor = options->first_executor;
+    self->depth = tt_domain_depth(options->policy, options->depth);
+    tt_list_init(&self->input_rings);
+    enum tt_err err = domain_fill(self, options, why);
+    if (err) {
+        tt_domain_free(self);
+        return err;
+    }
+    for (int32_t i = 0; i < self->executor_count; i++)
+        tt_mechanism_add_executor(&self->mechanism, 0, i,
+                                  options->devices ? options->devices[i] : 0);
+    *out_domain = self;
+    return TT_OK;
+}
+
+void tt_domain_free(struct tt_domain *take_domain) {
+    if (!take_domain)
+        return;
+    for (int32_t i = 0; i < take_domain->executor_count; i++)
+        tt_ring_fini(&take_domain->done[i]);
+    tt_policy_destroy(&take_domain->mechanism);
+    tt_mechanism_fini(&take_domain->mechanism);
+    free(take_domain->tasks);
+    free(take_domain->members);
+    free(take_domain->step_ends);
+    free(take_domain->step_rounds);
+    tt_cell_tasks_fini(&take_domain->cell_tasks);
+    free(take_domain->done);
+    free(take_domain->models);
+    for (int32_t i = 0; i <= take_domain->option_count && i < TT_MAX_OPTIONS; i++) {
+        free((char *)take_domain->options[i].key);
+        free((char *)take_domain->options[i].value);
+    }
+    free(take_domain->policy);
+    tt_domain_meter_fini(&take_domain->meter);
+    tt_recorder_leave(take_domain->recording);
+    for (int32_t p = 0; p < take_domain->party_count; p++)
+        tt_recorder_leave(take_domain->party_recordings[p]);
+    free(take_domain->party_recordings);
+    tt_trace_leave(take_domain->tap);
+    free(take_domain);
+}
+
+/* Those that a model brings, or takes with it. */
+static void show_slots(struct tt_served_model *model, int32_t sign) {
+    tt_counter_add(&model->stats->stage_slots, sign * model->step_model.slots);
+    if (model->cells)
+        tt_counter_add(&model->stats->cell_slots, sign * model->cells->slots.capacity);
+}
+
+void tt_domain_add_model(struct tt_domain *self, int64_t now, struct tt_served_model *model) {
+    tt_assert(self->model_count < self->mechanism.model_capacity);
+    int32_t index = 0;
+    while (self->models[index])
+        index++;
+    self->model_count++;
+    self->has_news = true;
+    model->index = index;
+    model->domain = self;
+    self->models[index] = model;
+    if (model->inputs) {
+        tt_list_push_back(&self->input_rings, &model->inputs->in_domain);
+        tt_input_ring_show(model->inputs, &model->stats->input_slots,
+                           &model->stats->input_slots_used);
+    }
+    show_slots(model, 1);
+    tt_mechanism_add_model(&self->mechanism, now, index, &model->step_model);
+}
+
+void tt_domain_remove_model(struct tt_domain *self, int64_t now, struct tt_served_model *model) {
+    tt_assert(self->models[model->index] == model);
+    self->has_news = true;
+    tt_mechanism_remove_model(&self->mechanism, now, model->index);
+    self->models[model->index] = NULL;
+    if (model->inputs)
+        tt_list_remove(&model->inputs->in_domain);
+    tt_assert(model->told_stage_slots == 0);
+    show_slots(model, -1);
+    self->model_count--;
+    model->domain = NULL;
+}
+
+/* ---- what happens ---- */
+
+void tt_domain_drain_model(struct tt_domain *self, int64_t now, struct tt_served_model *model) {
+    self->has_news = true;
+    tt_mechanism_drain_model(&self->mechanism, now, model->index);
+}
+
+int64_t tt_domain_decide(struct tt_domain *self, int64_t now) {
+    if (self->has_news || self->is_threaded || now >= self->next_at) {
+        self->has_news = false;
+        tt_mechanism_decide(&self->mechanism, now);
+        self->next_at = tt_mechanism_next_at(&self->mechanism);
+    }
+    return self->next_at;
+}
+
+static void reject(struct tt_served_model *model, struct tt_infer *infer, enum tt_err err) {
+    advise(model->domain, model);
+    tt_counter_add(&model->stats->rejected, 1);
+    tt_infer_end(infer, err);
+}
+
+/* On an executor at once, of a policy by cells. */
+static int32_t most_tasks(const struct tt_domain *self) {
+    const struct tt_policy_ops *ops = self->mechanism.ops;
+    int32_t most = ops->most_tasks ? ops->most_tasks(self->mechanism.policy) : self->depth;
+    return most < self->depth ? most : self->depth;
+}
+
+static void ready(struct tt_domain *self, int64_t now, struct tt_infer *infer) {
+    self->has_news = true;
+    const struct tt_served_model *model = infer->lane->model;
+    if (model->inputs)
+        infer->request->slot = infer->slot;
+    tt_mechanism_ready(&self->mechanism, now, infer->request);
+}
+
+void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_infer *infer) {
+    struct tt_served_model *model = infer->lane->model;
+    struct tt_arrival arrival = {.model = model->index,
+                                 .rows = infer->rows,
+                                 .length = infer->length,
+                                 .priority = infer->priority,
+                                 .deadline_at = infer->deadline_at,
+                                 .user = infer};
+    if (infer->cell_run) {
+        arrival.graph = infer->cell_run->graph;
+        arrival.spec_count = infer->cell_run->unfolded->spec_count;
+        arrival.specs = infer->cell_run->unfolded->specs;
+    }
+    self->has_news = true;
+    tt_counter_add(&model->stats->accepted, 1);
+    infer->is_computed = false;
+    if (model->preserve_ordering)
+        tt_list_push_back(&model->in_order, &infer->in_order);
+    struct tt_request *request = NULL;
+    if (infer->err) { /* it could not be unfolded */
+        reject(model, infer, infer->err);
+        return;
+    }
+    int32_t here = self->mechanism.model_requests[model->index];
+    if (here >= self->limits->model_requests) {
+        reject(model, infer,
+               tt_fail(TT_ERR_BUSY, &infer->why,
+                       "request to model '%s' refused: it has %d requests in flight, its limit",
+                       model->name, here));
+        return;
+    }
+    if (model->cells && !tt_cell_run_reserve(infer->cell_run, most_tasks(self))) {
+        reject(model, infer,
+               tt_fail(TT_ERR_BUSY, &infer->why,
+                       "request to model '%s' refused: those in flight may come to need all of its "
+                       "%d slots for cells",
+                       model->name, model->cells->slots.capacity));
+        return;
+    }
+    if (tt_mechanism_arrived(&self->mechanism, now, &arrival, &request) != TT_OK) {
+        reject(model, infer,
+               tt_fail(TT_ERR_BUSY, &infer->why,
+                       "request to model '%s' refused: its scheduling domain has %d requests "
+                       "in flight, its limit",
+                       model->name, self->mechanism.requests.in_use));
+        return;
+    }
+    if (!request)
+        return; /* a rule has refused it, and the infer may be its port's already */
+    infer->request = request;
+    /* E1: it lies in host memory, which is where these devices compute; but with a ring it counts
+     * only once it has slots there. */
+    if (!model->inputs || tt_input_ring_arrived(model->inputs, infer))
+        ready(self, now, infer);
+    else
+        tt_counter_add(&model->stats->held_back, 1);
+}
+
+bool tt_domain_awaits_inputs(const struct tt_domain *self) {
+    return self->mechanism.ops->ready != NULL;
+}
+
+void tt_domain_take_inputs(struct tt_domain *self, int64_t now) {
+    const struct tt_list_node *node = tt_list_first(&self->input_rings);
+    for (; node; node = tt_list_next(&self->input_rings, node)) {
+        struct tt_input_ring *ring = TT_CONTAINER_OF(node, struct tt_input_ring, in_domain);
+        struct tt_infer *infer;
+        while ((infer = tt_input_ring_came(ring)))
+            if (infer->request)
+                ready(self, now, infer); /* else it has not arrived, and finds itself there */
+    }
+}
+
+void tt_domain_cancel(struct tt_domain *self, int64_t now, struct tt_infer *infer) {
+    self->has_news = true;
+    if (infer->request && !infer->request->cancelled)
+        tt_mechanism_cancelled(&self->mechanism, now, infer->request);
+}
+
+/* Every task is a batch; its rows are computed when the model's last step is done, or when they
+ * leave early. */
+static void count_batch(struct tt_served_model *model, const struct tt_task *task,
+                        const struct tt_engine_task *engine_task) {
+    struct tt_model_stats *stats = model->stats;
+    bool whole = engine_task->last_step_done == model->step_model.step_count - 1;
+    int32_t rows = whole ? task->rows : 0;
+    for (int32_t i = 0; i < engine_task->member_count; i++) {
+        const struct tt_engine_member *member = &engine_task->members[i];
+        bool leaves = member->next_step == model->step_model.step_count;
+        rows += leaves && !whole ? member->rows : 0;
+        tt_counter_add(&stats->left_early, leaves);
+        tt_counter_add(&stats->skipped, member->skips);
+    }
+    tt_counter_add(&stats->rows, rows);
+    tt_model_stats_count_batch(stats, task->rows, engine_task);
+}
+
+/* Do the inputs differ beside the rows? */
+static bool shapes_differ(const struct tt_infer *a, const struct tt_infer *b) {
+    const struct tt_signature *signature = a->lane->model->signature;
+    for (int32_t i = 0; i < signature->input_count; i++)
+        for (int32_t d = signature->batched ? 1 : 0; d < signature->inputs[i].shape.rank; d++)
+            if (a->inputs[i].shape.dims[d] != b->inputs[i].shape.dims[d])
+                return true;
+    return false;
+}
+
+/* A member that failed only since the number that stands for its shapes is by chance also that of
+ * its batch mates' other shapes: it goes back to the queue. Some mate was computed, or this one
+ * would not have differed from it: every run helps somebody. */
+static bool is_misplaced(const struct tt_served_model *model, const struct tt_engine_task *task,
+                         const struct tt_engine_member *member) {
+    if (!model->varies || model->pad || member->err != TT_ERR_INVALID)
+        return false;
+    for (int32_t i = 0; i < task->member_count; i++)
+        if (task->members[i].err == TT_OK)
+            return shapes_differ(member->user, task->members[i].user);
+    return false;
+}
+
+static void finished(struct tt_domain *self, int64_t now, struct tt_engine_task *engine_task) {
+    struct tt_domain_task *slot = TT_CONTAINER_OF(engine_task, struct tt_domain_task, engine_task);
+    struct tt_task *task = slot->task;
+    struct tt_served_model *model = self->models[task->model];
+    static const enum tt_outcome outcomes[] = {[TT_ENGINE_DONE] = TT_OUTCOME_DONE,
+                                               [TT_ENGINE_ABORTED] = TT_OUTCOME_ABORTED,
+                                               [TT_ENGINE_PREEMPTED] = TT_OUTCOME_PREEMPTED,
+                                               [TT_ENGINE_PARTED] = TT_OUTCOME_PARTED};
+    task->outcome = outcomes[engine_task->outcome];
+    task->last_step_done = engine_task->last_step_done;
+    task->started_at = engine_task->started_at;
+    task->ended_at = engine_task->finished_at;
+    self->has_news = true;
+    if (model->cells)
+        tt_cell_tasks_finished(model, task, engine_task);
+    else if (engine_task->outcome != TT_ENGINE_ABORTED)
+        count_batch(model, task, engine_task);
+    if (!model->cells && task->first_step == 0 &&
+        task->last_step == model->step_model.step_count - 1)
+        tt_short_runs_note(&model->short_runs, task->rows, task->ended_at - task->started_at,
+                           self->limits->run_here_us * TT_US);
+    for (int32_t i = 0; !model->cells && i < task->count; i++) {
+        struct tt_engine_member *member = &engine_task->members[i];
+        struct tt_infer *infer = member->user;
+        tt_assert(task->items[i].request->user == infer);
+        infer->result = member->result;
+        infer->state = member->state;
+        infer->first_row = member->first_row;
+        if (task->first_step == 0) {
+            infer->started_at = engine_task->started_at;
+            infer->input_ns = infer->infer_ns = 0;
+        }
+        infer->input_ns += engine_task->input_ns;
+        infer->infer_ns += engine_task->infer_ns;
+        infer->computed_at = engine_task->finished_at;
+        infer->err = member->err;
+        if (member->next_step >= 0) { /* D8: its condition sent it elsewhere */
+            bool leaves = member->next_step == model->step_model.step_count;
+            task->items[i].fate = leaves ? TT_FATE_LEAVES : TT_FATE_JUMPS;
+            task->items[i].jump = member->next_step;
+        }
+        if (!member->err || engine_task->outcome == TT_ENGINE_ABORTED)
+            continue;
+        task->items[i].fate = TT_FATE_FAILS;
+        if (is_misplaced(model, engine_task, member)) {
+            task->items[i].fate = TT_FATE_JUMPS;
+            task->items[i].jump = task->first_step;
+        }
+    }
+    if (engine_task->member_count > task->count) { /* the rows of nobody */
+        struct tt_engine_member *blank = &engine_task->members[task->count];
+        if (blank->result)
+            self->engine->ops->result_release(blank->result);
+        self->engine->ops->state_release(blank->state);
+    }
+    tt_mechanism_finished(&self->mechanism, now, task);
+}
+
+int64_t tt_domain_step_ended_at(const struct tt_task *task, int32_t step) {
+    const struct tt_domain_task *slot = task->user;
+    int32_t index = step - task->first_step;
+    return index >= 0 && index < TT_DOMAIN_STEP_ENDS ? slot->engine_task.step_ends[index]
+                                                     : TT_NEVER;
+}
+
+int32_t tt_domain_step_rounds(const struct tt_task *task, int32_t step) {
+    const struct tt_domain_task *slot = task->user;
+    int32_t index = step - task->first_step;
+    return index >= 0 && index < TT_DOMAIN_STEP_ENDS ? slot->engine_task.step_rounds[index] : 1;
+}
+
+void tt_domain_collect(struct tt_domain *self, int64_t now) {
+    for (int32_t i = 0; i < self->executor_count; i++) {
+        struct tt_engine_task *engine_task;
+        while ((engine_task = tt_ring_pop(&self->done[i])))
+            finished(self, now, engine_task);
+    }
+}
+
+void tt_domain_done(struct tt_domain *self, struct tt_engine_task *task) {
+    bool pushed = tt_ring_push(&self->done[task->executor - self->first_executor], task);
+    tt_assert(pushed);
+}

@@ -1,0 +1,101 @@
+#include "serve/domain_meter.h"
+
+#include "base/instant.h"
+#include "serve/infer.h"
+
+#include <stdlib.h>
+
+static struct tt_infer *infer_of(const struct tt_request *request) { return request->user; }
+
+/* The oldest of those that wait may have changed. */
+static void note_oldest(struct tt_model_stats *stats) {
+    struct tt_list_node *node = tt_list_first(&stats->in_line);
+    int64_t since = node ? TT_CONTAINER_OF(node, struct tt_infer, waiting)->submitted_at : 0;
+    tt_counter_set(&stats->waiting_since, since);
+}
+
+static void begins_to_wait(struct tt_infer *infer) {
+    struct tt_model_stats *stats = infer->lane->model->stats;
+    bool is_first = tt_list_empty(&stats->in_line);
+    tt_list_push_back(&stats->in_line, &infer->waiting);
+    tt_counter_add(&stats->waiting, 1);
+    if (is_first)
+        note_oldest(stats);
+}
+
+static void waits_no_longer(struct tt_infer *infer) {
+    struct tt_model_stats *stats = infer->lane->model->stats;
+    bool was_first = tt_list_first(&stats->in_line) == &infer->waiting;
+    tt_list_remove(&infer->waiting);
+    tt_counter_add(&stats->waiting, -1);
+    if (was_first)
+        note_oldest(stats);
+}
+
+static void runs(int64_t now, const struct tt_task *task) {
+    for (int32_t i = tt_task_first_beginner(task); i < task->count; i++) {
+        if (!task->items[i].begins)
+            continue;
+        struct tt_infer *infer = infer_of(task->items[i].request);
+        waits_no_longer(infer);
+        struct tt_model_stats *stats = infer->lane->model->stats;
+        tt_duration_histogram_add(&stats->queueing, now - infer->submitted_at);
+        if (infer->deadline_at != TT_NEVER)
+            tt_duration_histogram_add(&stats->slack, infer->deadline_at - now);
+    }
+}
+
+/* D2: rows of the request's model between steps, `less` those that are about to go; beside those of
+ * the one that it takes the place of, or that takes its place. */
+static void note_slots(const struct tt_mechanism *domain, const struct tt_request *request,
+                       int32_t less) {
+    struct tt_served_model *model = infer_of(request)->lane->model;
+    int32_t used = domain->kept_rows[request->model] - less;
+    tt_counter_add(&model->stats->stage_slots_used, used - model->told_stage_slots);
+    model->told_stage_slots = used;
+}
+
+static void observe(struct tt_observer *observer, const struct tt_event *event) {
+    struct tt_domain_meter *self = TT_CONTAINER_OF(observer, struct tt_domain_meter, observer);
+    if (event->kind == TT_EVENT_ARRIVED) {
+        const struct tt_request *request = event->request;
+        struct tt_infer *infer = infer_of(request);
+        begins_to_wait(infer);
+        if (tt_mechanism_slot_room(event->domain, request->model, request->rows) < request->rows)
+            tt_counter_add(&infer->lane->model->stats->stage_held_back, 1);
+    } else if (event->kind == TT_EVENT_RUN) {
+        runs(event->now, event->task);
+        note_slots(event->domain, event->task->items[0].request, 0);
+    } else if (event->kind == TT_EVENT_YIELD) {
+        note_slots(event->domain,
+                   tt_mechanism_oldest(event->domain, event->index)->items[0].request, 0);
+    } else if (event->kind == TT_EVENT_FINISHED && event->task->started_at >= 0) {
+        tt_counter_add(&self->busy_ns[event->task->executor],
+                       event->task->ended_at - event->task->started_at);
+    } else if (event->kind == TT_EVENT_ENDED) {
+        struct tt_infer *infer = infer_of(event->request);
+        if (tt_list_linked(&infer->waiting))
+            waits_no_longer(infer);
+        if (event->request->keeps_slots)
+            note_slots(event->domain, event->request, event->request->rows);
+        if (event->ending == TT_ENDING_DONE)
+            tt_duration_histogram_add(&infer->lane->model->stats->answering,
+                                      event->now - infer->submitted_at);
+    }
+}
+
+enum tt_err tt_domain_meter_init(struct tt_domain_meter *self, struct tt_mechanism *mechanism,
+                                 struct tt_message *why) {
+    self->executor_count = mechanism->executor_capacity;
+    self->busy_ns = calloc((size_t)self->executor_count, sizeof(*self->busy_ns));
+    if (!self->busy_ns)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a domain");
+    self->observer.observe = observe;
+    tt_mechanism_observe(mechanism, &self->observer);
+    return TT_OK;
+}
+
+void tt_domain_meter_fini(struct tt_domain_meter *self) {
+    free(self->busy_ns);
+    self->busy_ns = NULL;
+}

@@ -1,0 +1,25 @@
+/* What is measured of a served domain beside what its carrier counts: who waits and since when,
+ * with how much time to spare requests start, how long answers take, how busy executors are.
+ *
+ * An observer on the domain's thread; it writes counters that the metrics page reads. A request
+ * waits from its arrival until its first run (or its end). */
+#ifndef TT_SERVE_DOMAIN_METER_H
+#define TT_SERVE_DOMAIN_METER_H
+
+#include "base/counter.h"
+#include "core/observer.h"
+
+struct tt_domain_meter {
+    struct tt_observer observer;
+    struct tt_counter *busy_ns; /* [executor_capacity] */
+    int32_t executor_count;
+};
+
+/* Listens from now on; the requests' users are struct tt_infer. Errors: NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_domain_meter_init(struct tt_domain_meter *self,
+                                               struct tt_mechanism *mechanism,
+                                               struct tt_message *why);
+/* Also after a failed init, on zeroed memory. */
+void tt_domain_meter_fini(struct tt_domain_meter *self);
+
+#endif

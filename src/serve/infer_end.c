@@ -1,0 +1,110 @@
+#include "serve/infer_end.h"
+
+#include "base/instant.h"
+#include "serve/cell_run.h"
+#include "serve/input_ring.h"
+#include "serve/served_model.h"
+
+/* Where answers keep the order of their requests: those that are computed and stand first go. Who
+ * has failed keeps nobody waiting. */
+static void answer_in_order(struct tt_served_model *model) {
+    struct tt_list_node *node;
+    while ((node = tt_list_first(&model->in_order))) {
+        struct tt_infer *first = TT_CONTAINER_OF(node, struct tt_infer, in_order);
+        if (!first->is_computed)
+            return;
+        tt_list_remove(node);
+        tt_infer_finish(first);
+    }
+}
+
+void tt_infer_end(struct tt_infer *infer, enum tt_err err) {
+    const struct tt_engine_ops *ops = infer->lane->model->engine_model->engine->ops;
+    if (infer->lane->model->inputs)
+        tt_input_ring_forget(infer->lane->model->inputs, infer); /* it may wait for slots yet */
+    infer->request = NULL;
+    tt_cell_run_free(infer->cell_run);
+    infer->cell_run = NULL;
+    ops->state_release(infer->state); /* it went before its last step, or there is none */
+    infer->state = NULL;
+    if (err) {
+        infer->err = err;
+        if (infer->result)
+            ops->result_release(infer->result);
+        infer->result = NULL;
+    }
+    if (!tt_list_linked(&infer->in_order)) {
+        tt_infer_finish(infer);
+        return;
+    }
+    struct tt_served_model *model = infer->lane->model;
+    infer->is_computed = !err;
+    if (err) {
+        tt_list_remove(&infer->in_order);
+        tt_infer_finish(infer);
+    }
+    answer_in_order(model);
+}
+
+void tt_infer_end_count_answer(const struct tt_infer *infer, int64_t now) {
+    struct tt_model_stats *stats = infer->lane->model->stats;
+    tt_counter_add(&stats->succeeded, 1);
+    /* A turn's `now` may be a little older than the end of a task that it collects. */
+    int64_t ended_at = now > infer->computed_at ? now : infer->computed_at;
+    tt_counter_add(&stats->late, ended_at > infer->deadline_at);
+    tt_counter_add(&stats->request_ns, ended_at - infer->submitted_at);
+    tt_counter_add(&stats->queue_ns, infer->started_at - infer->submitted_at);
+    tt_counter_add(&stats->compute_ns, ended_at - infer->started_at);
+    tt_counter_add(&stats->input_ns, infer->input_ns);
+    tt_counter_add(&stats->infer_ns, infer->infer_ns);
+    tt_counter_add(&stats->output_ns,
+                   ended_at - infer->started_at - infer->input_ns - infer->infer_ns);
+    tt_counter_set(&stats->last_at, ended_at);
+}
+
+void tt_infer_end_count_loss(const struct tt_infer *infer, int64_t now) {
+    if (now > infer->submitted_at)
+        tt_counter_add(&infer->lane->model->stats->failed_ns, now - infer->submitted_at);
+}
+
+static long long us_of(int64_t ns) { return ns > 0 ? ns / 1000 : 0; }
+
+enum tt_err tt_infer_end_say_dropped(struct tt_infer *infer, const struct tt_mechanism *mechanism,
+                                     const struct tt_request *request, int64_t now,
+                                     enum tt_drop_reason reason) {
+    const struct tt_served_model *model = infer->lane->model;
+    const char *name = model->name;
+    if (reason == TT_DROP_QUEUE_FULL)
+        return tt_fail(TT_ERR_BUSY, &infer->why,
+                       "Exceeds maximum queue size: model '%s' has %lld requests waiting, its "
+                       "max_queue_size",
+                       name, (long long)model->rules[infer->priority].max_count);
+    if (reason == TT_DROP_WITHDRAWN)
+        return tt_fail(TT_ERR_UNAVAILABLE, &infer->why,
+                       "request to model '%s' dropped: the model is going away", name);
+    long long waited_us = us_of(now - infer->submitted_at);
+    if (infer->deadline_at == TT_NEVER)
+        return tt_fail(TT_ERR_TIMEOUT, &infer->why,
+                       "Request timeout expired: request to model '%s' dropped (%s) after "
+                       "%lld.%03lld ms",
+                       name, tt_drop_reason_name(reason), waited_us / 1000, waited_us % 1000);
+    long long patience_us = us_of(infer->deadline_at - infer->submitted_at);
+    long long alone_us = us_of(tt_profile_latency(model->profile, infer->rows, infer->length));
+    if (!infer->request && reason == TT_DROP_EARLY) { /* when it came */
+        long long ahead_us = us_of(tt_mechanism_ahead_ns(mechanism, request));
+        return tt_fail(TT_ERR_TIMEOUT, &infer->why,
+                       "Request timeout expired: request to model '%s' dropped (%s): it would have "
+                       "missed its deadline of %lld.%03lld ms: those who wait before it take "
+                       "%lld.%03lld ms or more, and computing it %lld.%03lld ms",
+                       name, tt_drop_reason_name(reason), patience_us / 1000, patience_us % 1000,
+                       ahead_us / 1000, ahead_us % 1000, alone_us / 1000, alone_us % 1000);
+    }
+    return tt_fail(TT_ERR_TIMEOUT, &infer->why,
+                   "Request timeout expired: request to model '%s' dropped (%s): it would have "
+                   "missed its deadline of %lld.%03lld ms; it had waited %lld.%03lld ms, and "
+                   "computing it takes %lld.%03lld ms or more; %d requests are in flight in its "
+                   "scheduling domain",
+                   name, tt_drop_reason_name(reason), patience_us / 1000, patience_us % 1000,
+                   waited_us / 1000, waited_us % 1000, alone_us / 1000, alone_us % 1000,
+                   mechanism->requests.in_use);
+}

@@ -1,0 +1,207 @@
+#include "serve/input_ring.h"
+
+#include "serve/infer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    BATCHES = 4, /* full ones that the ring holds, unless told otherwise */
+    LEAST_SLOTS = 64,
+    USUAL_BYTES = 1 << 30, /* of a ring whose size nobody asked for, but for two batches */
+};
+static const size_t most_bytes = (size_t)8 << 30;
+
+static size_t row_bytes_of(const struct tt_tensor_spec *spec) {
+    int64_t count = tt_shape_count(&spec->shape, 1);
+    size_t bytes;
+    if (spec->shape.rank < 1 || count <= 0 ||
+        __builtin_mul_overflow((size_t)count, tt_dtype_bytes(spec->dtype), &bytes))
+        return 0;
+    return bytes;
+}
+
+bool tt_input_ring_fits(const struct tt_signature *signature) {
+    if (!signature->batched || signature->input_count == 0)
+        return false;
+    for (int32_t i = 0; i < signature->input_count; i++)
+        if (row_bytes_of(&signature->inputs[i]) == 0)
+            return false;
+    return true;
+}
+
+static enum tt_err choose_count(const struct tt_signature *signature, int32_t asked,
+                                int32_t *out_count, struct tt_message *why) {
+    size_t row = 0;
+    for (int32_t i = 0; i < signature->input_count; i++)
+        if (__builtin_add_overflow(row, row_bytes_of(&signature->inputs[i]), &row))
+            row = SIZE_MAX;
+    if (asked > 0) {
+        *out_count = asked;
+        if ((size_t)asked <= most_bytes / row)
+            return TT_OK;
+        return tt_fail(TT_ERR_INVALID, why,
+                       "input_slots: %d slots of %zu bytes are more than 8 GiB; at most %zu", asked,
+                       row, most_bytes / row);
+    }
+    int32_t count = signature->max_batch * BATCHES;
+    count = count > LEAST_SLOTS ? count : LEAST_SLOTS;
+    if ((size_t)count > USUAL_BYTES / row)
+        count = (int32_t)(USUAL_BYTES / row);
+    *out_count = count > 2 * signature->max_batch ? count : 2 * signature->max_batch;
+    return TT_OK;
+}
+
+enum tt_err tt_input_ring_new(const struct tt_signature *signature, int32_t slots,
+                              struct tt_input_ring **out_ring, struct tt_message *why) {
+    tt_assert(tt_input_ring_fits(signature));
+    int32_t count;
+    enum tt_err err = choose_count(signature, slots, &count, why);
+    if (err)
+        return err;
+    struct tt_input_ring *self = calloc(1, sizeof(*self));
+    if (!self)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    tt_lock_init(&self->lock);
+    tt_list_init(&self->held);
+    tt_list_init(&self->came);
+    size_t inputs = (size_t)signature->input_count;
+    self->bytes = calloc(inputs, sizeof(*self->bytes));
+    self->row_bytes = calloc(inputs, sizeof(*self->row_bytes));
+    bool good = self->bytes && self->row_bytes && tt_slot_ring_init(&self->slots, count) == TT_OK;
+    for (size_t i = 0; good && i < inputs; i++) {
+        self->input_count++;
+        self->row_bytes[i] = row_bytes_of(&signature->inputs[i]);
+        /* calloc: what lies in holes is finite. */
+        good = (self->bytes[i] = calloc((size_t)count, self->row_bytes[i]));
+    }
+    if (!good) {
+        tt_input_ring_free(self);
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d slots of inputs", count);
+    }
+    *out_ring = self;
+    return TT_OK;
+}
+
+void tt_input_ring_free(struct tt_input_ring *take_self) {
+    if (!take_self)
+        return;
+    tt_assert(take_self->slots.used == 0);
+    tt_assert(tt_list_empty(&take_self->held));
+    tt_assert(take_self->told_used == 0);
+    if (take_self->slot_count)
+        tt_counter_add_shared(take_self->slot_count, -take_self->slots.capacity);
+    for (int32_t i = 0; i < take_self->input_count; i++)
+        free(take_self->bytes[i]);
+    free(take_self->bytes);
+    free(take_self->row_bytes);
+    tt_slot_ring_fini(&take_self->slots);
+    tt_lock_fini(&take_self->lock);
+    free(take_self);
+}
+
+void *tt_input_ring_at(const struct tt_input_ring *self, const struct tt_infer *infer,
+                       int32_t input) {
+    tt_assert(infer->slot >= 0);
+    return self->bytes[input] + (size_t)infer->slot * self->row_bytes[input];
+}
+
+/* ---- under the lock ---- */
+
+/* Moves those that wait to slots, oldest first, as far as there are some. */
+static void fill(struct tt_input_ring *self) {
+    struct tt_list_node *node;
+    while ((node = tt_list_first(&self->held))) {
+        struct tt_infer *infer = TT_CONTAINER_OF(node, struct tt_infer, in_ring);
+        infer->slot = tt_slot_ring_take(&self->slots, infer->rows);
+        if (infer->slot < 0)
+            return;
+        for (int32_t i = 0; i < self->input_count; i++) {
+            void *to = tt_input_ring_at(self, infer, i);
+            memcpy(to, infer->inputs[i].bytes, infer->inputs[i].size_bytes);
+            infer->inputs[i].bytes = to;
+        }
+        tt_list_remove(node);
+        tt_list_push_back(&self->came, node);
+    }
+}
+
+static void unlink_infer(struct tt_infer *infer) {
+    if (tt_list_linked(&infer->in_ring))
+        tt_list_remove(&infer->in_ring);
+}
+
+static void tell_used(struct tt_input_ring *self) {
+    if (!self->used_count || self->slots.used == self->told_used)
+        return;
+    tt_counter_add_shared(self->used_count, self->slots.used - self->told_used);
+    self->told_used = self->slots.used;
+}
+
+void tt_input_ring_show(struct tt_input_ring *self, struct tt_counter *slot_count,
+                        struct tt_counter *used_count) {
+    tt_lock_take(&self->lock);
+    self->slot_count = slot_count;
+    self->used_count = used_count;
+    tt_counter_add_shared(slot_count, self->slots.capacity);
+    tell_used(self);
+    tt_lock_give(&self->lock);
+}
+
+/* ---- the ports' threads ---- */
+
+void tt_input_ring_take(struct tt_input_ring *self, struct tt_infer *infer) {
+    tt_lock_take(&self->lock);
+    infer->slot = tt_list_empty(&self->held) ? tt_slot_ring_take(&self->slots, infer->rows) : -1;
+    tell_used(self);
+    tt_lock_give(&self->lock);
+}
+
+bool tt_input_ring_wait(struct tt_input_ring *self, struct tt_infer *infer) {
+    tt_lock_take(&self->lock);
+    tt_list_push_back(&self->held, &infer->in_ring);
+    fill(self); /* some may have come back while it was written */
+    tell_used(self);
+    bool news = !tt_list_empty(&self->came);
+    tt_lock_give(&self->lock);
+    return news;
+}
+
+bool tt_input_ring_give(struct tt_input_ring *self, struct tt_infer *infer) {
+    tt_lock_take(&self->lock);
+    tt_assert(!tt_list_linked(&infer->in_ring));
+    if (infer->slot >= 0)
+        tt_slot_ring_release(&self->slots, infer->slot, infer->rows);
+    infer->slot = -1;
+    fill(self);
+    tell_used(self);
+    bool news = !tt_list_empty(&self->came);
+    tt_lock_give(&self->lock);
+    return news;
+}
+
+/* ---- the scheduler ---- */
+
+bool tt_input_ring_arrived(struct tt_input_ring *self, struct tt_infer *infer) {
+    tt_lock_take(&self->lock);
+    bool there = infer->slot >= 0;
+    if (there)
+        unlink_infer(infer); /* it need not be told of again */
+    tt_lock_give(&self->lock);
+    return there;
+}
+
+struct tt_infer *tt_input_ring_came(struct tt_input_ring *self) {
+    tt_lock_take(&self->lock);
+    struct tt_list_node *node = tt_list_first(&self->came);
+    if (node)
+        tt_list_remove(node);
+    tt_lock_give(&self->lock);
+    return node ? TT_CONTAINER_OF(node, struct tt_infer, in_ring) : NULL;
+}
+
+void tt_input_ring_forget(struct tt_input_ring *self, struct tt_infer *infer) {
+    tt_lock_take(&self->lock);
+    unlink_infer(infer);
+    tt_lock_give(&self->lock);
+}

@@ -1,0 +1,47 @@
+/* Every limit of the server, in one place: what a client can make it hold, and for how long.
+ *
+ * Each has a flag of `tutti serve`, a sensible beginning, and a range; `tutti serve --show-limits`
+ * prints them. Whatever is over a limit is refused at once, with a sentence that names it; nothing
+ * grows without one. Whoever keeps a limit reads it here and nowhere else. */
+#ifndef TT_SERVE_LIMITS_H
+#define TT_SERVE_LIMITS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { TT_PORT_IN_FLIGHT_LIMIT = 16384 }; /* the beginning of `requests` */
+
+struct tt_limits {
+    int64_t connections;
+    int64_t
+        header_bytes; /* request line and headers; chunk extensions and trailers as much again */
+    int64_t header_count;
+    int64_t body_bytes;
+    int64_t unpacked_bytes; /* of one compressed body */
+    int64_t receive_bytes;  /* all bodies that are being received, together */
+    int64_t pipeline_bytes; /* read ahead while a request is in flight, per connection */
+    int64_t json_depth;
+    int64_t requests;       /* in flight, in all; and in each scheduling domain */
+    int64_t model_requests; /* in flight, per model version */
+    int64_t queue_bytes;    /* of all inputs of requests in flight, together */
+    int64_t run_here_us; /* a run that is always shorter needs no executor's thread; 0: every run */
+    int64_t lateness_us; /* struct tt_policy_setup: how late a decision may come */
+    int64_t idle_timeout_ms, header_timeout_ms, body_timeout_ms, write_timeout_ms;
+};
+
+struct tt_limit {
+    const char *name; /* of the flag, without the dashes */
+    const char *unit;
+    const char *help;
+    size_t offset; /* of the int64_t in struct tt_limits */
+    int64_t standard, lowest, highest;
+};
+
+int32_t tt_limit_count(void);
+const struct tt_limit *tt_limit_at(int32_t index);
+static inline int64_t *tt_limit_of(struct tt_limits *limits, const struct tt_limit *limit) {
+    return (int64_t *)((char *)limits + limit->offset);
+}
+void tt_limits_default(struct tt_limits *out_limits);
+
+#endif

@@ -1,0 +1,92 @@
+#include "serve/model_command.h"
+
+#include "serve/infer.h"
+#include "serve/scheduler.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum tt_err tt_model_command_new(const char *name, bool is_load,
+                                 struct tt_model_command **out_command) {
+    struct tt_model_command *self = calloc(1, sizeof(*self));
+    if (!self)
+        return TT_ERR_NO_MEMORY;
+    self->name = strdup(name);
+    self->is_load = is_load;
+    if (!self->name) {
+        free(self);
+        return TT_ERR_NO_MEMORY;
+    }
+    *out_command = self;
+    return TT_OK;
+}
+
+void tt_model_command_free(struct tt_model_command *take_command) {
+    if (!take_command)
+        return;
+    for (int32_t i = 0; i < take_command->file_count; i++) {
+        free(take_command->files[i].path);
+        free(take_command->files[i].bytes);
+    }
+    free(take_command->files);
+    free(take_command->config_json);
+    free(take_command->name);
+    free(take_command);
+}
+
+void tt_model_command_submit(struct tt_port *port, struct tt_model_command *take_command,
+                             tt_model_command_done_fn *done, void *context) {
+    take_command->port = port;
+    take_command->done = done;
+    take_command->context = context;
+    port->commands.waiting++;
+    tt_scheduler_control(port->serving, take_command);
+}
+
+void tt_model_command_finish(struct tt_model_command *take_command) {
+    struct tt_port *port = take_command->port;
+    struct tt_command_box *box = &port->commands;
+    /* The bell is rung under the lock: once the port has taken the command out, it may close. */
+    tt_lock_take(&box->lock);
+    take_command->next = box->finished;
+    box->finished = take_command;
+    tt_counter_add(&box->finished_count, 1);
+    port->wake(port->wake_context);
+    tt_lock_give(&box->lock);
+}
+
+void tt_command_box_init(struct tt_command_box *self) {
+    *self = (struct tt_command_box){0};
+    tt_lock_init(&self->lock);
+}
+
+void tt_command_box_fini(struct tt_command_box *self) {
+    tt_assert(self->waiting == 0);
+    tt_lock_fini(&self->lock);
+}
+
+struct tt_model_command *tt_model_command_oldest_first(struct tt_model_command *newest) {
+    struct tt_model_command *oldest = NULL;
+    for (struct tt_model_command *next; newest; newest = next) {
+        next = newest->next;
+        newest->next = oldest;
+        oldest = newest;
+    }
+    return oldest;
+}
+
+void tt_command_box_drain(struct tt_command_box *self) {
+    if (tt_counter_get(&self->finished_count) == self->told_count)
+        return;
+    tt_lock_take(&self->lock);
+    struct tt_model_command *newest = self->finished;
+    self->finished = NULL;
+    tt_lock_give(&self->lock);
+    struct tt_model_command *oldest = tt_model_command_oldest_first(newest);
+    for (struct tt_model_command *next; oldest; oldest = next) {
+        next = oldest->next;
+        self->told_count++;
+        self->waiting--;
+        oldest->done(oldest->context, oldest);
+    }
+}

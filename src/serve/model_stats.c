@@ -1,0 +1,100 @@
+#include "serve/model_stats.h"
+
+#include <stdlib.h>
+
+#define US INT64_C(1000)
+#define MS (1000 * US)
+
+/* Those of Triton's only latency histogram are among them. */
+const int64_t tt_duration_bounds_ns[TT_DURATION_BUCKETS - 1] = {
+    0,       250 * US, 500 * US, 1 * MS,   2 * MS,    5 * MS,    10 * MS,  20 * MS,
+    50 * MS, 100 * MS, 200 * MS, 500 * MS, 1000 * MS, 2000 * MS, 5000 * MS};
+
+void tt_duration_histogram_add(struct tt_duration_histogram *self, int64_t ns) {
+    int32_t bucket = 0;
+    while (bucket < TT_DURATION_BUCKETS - 1 && ns > tt_duration_bounds_ns[bucket])
+        bucket++;
+    tt_counter_add(&self->counts[bucket], 1);
+    tt_counter_add(&self->sum_ns, ns);
+}
+
+int32_t tt_length_histogram_bound(int32_t bucket) {
+    if (bucket < 8)
+        return bucket + 1;
+    int32_t octave = (bucket - 8) / 4, quarter = (bucket - 8) % 4 + 1;
+    return (8 << octave) + ((2 << octave) * quarter);
+}
+
+void tt_length_histogram_add(struct tt_length_histogram *self, int32_t length, int32_t most) {
+    if (length < 1)
+        return;
+    int32_t bucket = 0;
+    while (bucket < TT_OUTPUT_BUCKETS - 1 && length > tt_length_histogram_bound(bucket))
+        bucket++;
+    tt_counter_add(&self->counts[bucket], 1);
+    tt_counter_add(&self->sum, length);
+    tt_counter_add(&self->at_limit, length >= most);
+}
+
+int32_t tt_batch_bucket(int32_t rows) {
+    int32_t bucket = 0;
+    while (bucket < TT_BATCH_BUCKETS - 1 && rows > 1 << bucket)
+        bucket++;
+    return bucket;
+}
+
+void tt_model_stats_count_batch(struct tt_model_stats *self, int32_t rows,
+                                const struct tt_engine_task *task) {
+    tt_counter_add(&self->batches, 1);
+    tt_counter_add(&self->batch_buckets[tt_batch_bucket(rows)], 1);
+    tt_counter_add(&self->gathered_bytes, task->gathered_bytes);
+    tt_counter_add(&self->spilled_bytes, task->spilled_bytes);
+    struct tt_batch_stats *batch =
+        &self->by_size[rows < TT_STATS_MAX_BATCH ? rows : TT_STATS_MAX_BATCH];
+    tt_counter_add(&batch->count, 1);
+    tt_counter_add(&batch->input_ns, task->input_ns);
+    tt_counter_add(&batch->infer_ns, task->infer_ns);
+    tt_counter_add(&batch->output_ns,
+                   task->finished_at - task->started_at - task->input_ns - task->infer_ns);
+}
+
+struct tt_model_stats *tt_model_stats_new(void) {
+    struct tt_model_stats *self = calloc(1, sizeof(*self));
+    if (!self)
+        return NULL;
+    self->by_size = calloc(TT_STATS_MAX_BATCH + 1, sizeof(*self->by_size));
+    if (!self->by_size) {
+        free(self);
+        return NULL;
+    }
+    tt_list_init(&self->in_line);
+    tt_refcount_init(&self->users, 1);
+    return self;
+}
+
+struct tt_model_stats *tt_model_stats_ref(struct tt_model_stats *self) {
+    tt_refcount_ref(&self->users);
+    return self;
+}
+
+void tt_model_stats_unref(struct tt_model_stats *take_self) {
+    if (!take_self || !tt_refcount_unref(&take_self->users))
+        return;
+    free(take_self->by_size);
+    free(take_self);
+}
+
+int64_t tt_model_stats_dropped(const struct tt_model_stats *self) {
+    int64_t sum = 0;
+    for (size_t i = 0; i < TT_COUNT(self->dropped); i++)
+        sum += tt_counter_get(&self->dropped[i]);
+    return sum;
+}
+
+int64_t tt_model_stats_in_flight(const struct tt_model_stats *self) {
+    int64_t gone = tt_counter_get(&self->succeeded) + tt_counter_get(&self->failed) +
+                   tt_model_stats_dropped(self) + tt_counter_get(&self->cancelled) +
+                   tt_counter_get(&self->rejected);
+    int64_t came = tt_counter_get(&self->accepted);
+    return came > gone ? came - gone : 0; /* the scheduler may count on while we read */
+}

@@ -1,0 +1,263 @@
+#include "serve/served_model.h"
+
+#include "serve/input_ring.h"
+#include "serve/serving.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int32_t *copy_numbers(const int32_t *numbers, int32_t count) {
+    int32_t *copy = malloc((size_t)(count ? count : 1) * sizeof(*copy));
+    if (copy && count)
+        memcpy(copy, numbers, (size_t)count * sizeof(*copy));
+    return copy;
+}
+
+enum tt_err tt_served_model_new(const struct tt_served_model_spec *spec,
+                                struct tt_served_model **out_model) {
+    struct tt_served_model *self = calloc(1, sizeof(*self));
+    if (!self)
+        return TT_ERR_NO_MEMORY;
+    self->name = strdup(spec->name);
+    self->version = strdup(spec->version);
+    self->platform = strdup(spec->platform);
+    self->config_json = strdup(spec->config_json);
+    self->reason = strdup("not loaded yet");
+    self->signature = calloc(1, sizeof(*self->signature));
+    self->stats = spec->stats ? tt_model_stats_ref(spec->stats) : tt_model_stats_new();
+    size_t rule_count = (size_t)spec->priority_count + 1;
+    if (spec->rules)
+        self->rules = calloc(rule_count, sizeof(*self->rules));
+    self->preferred = copy_numbers(spec->preferred, spec->preferred_count);
+    self->classes = copy_numbers(spec->classes, spec->class_count);
+    if (!self->name || !self->version || !self->platform || !self->config_json || !self->reason ||
+        !self->signature || !self->preferred || !self->classes || !self->stats ||
+        (spec->rules && !self->rules)) {
+        tt_served_model_free(self);
+        return TT_ERR_NO_MEMORY;
+    }
+    tt_refcount_init(&self->users, 1);
+    if (self->rules)
+        memcpy(self->rules, spec->rules, rule_count * sizeof(*self->rules));
+    for (size_t i = 0; self->rules && i < rule_count; i++)
+        self->rules[i].compute_late |= spec->computes_late;
+    tt_list_init(&self->in_order);
+    self->honours_timeout = spec->honours_timeout;
+    self->preserve_ordering = spec->preserve_ordering;
+    self->input_slots = spec->input_slots;
+    self->class_count = spec->class_count;
+    self->pad = spec->pad;
+    self->priority_count = spec->priority_count;
+    self->default_priority = spec->default_priority;
+    self->step_model = (struct tt_step_model){.name = self->name,
+                                              .slo_ns = spec->slo_ns,
+                                              .window_ns = spec->window_ns,
+                                              .preferred_count = spec->preferred_count,
+                                              .preferred = self->preferred,
+                                              .rule_count = self->rules ? (int32_t)rule_count : 0,
+                                              .rules = self->rules};
+    *out_model = self;
+    return TT_OK;
+}
+
+void tt_served_model_free(struct tt_served_model *take_model) {
+    if (!take_model)
+        return;
+    for (int32_t s = 0; take_model->step_profiles && s < take_model->step_model.step_count; s++)
+        tt_profile_free(take_model->step_profiles[s]);
+    if (take_model->engine_model)
+        take_model->engine_model->engine->ops->unload(take_model->engine_model);
+    if (take_model->cells) {
+        tt_cell_slots_fini(&take_model->cells->slots);
+        tt_cells_close(take_model->cells->cells);
+        free(take_model->cells);
+    }
+    tt_profile_free(take_model->profile);
+    tt_input_ring_free(take_model->inputs);
+    tt_blank_rows_fini(&take_model->blank);
+    free(take_model->step_profiles);
+    free(take_model->steps);
+    free(take_model->name);
+    free(take_model->version);
+    free(take_model->platform);
+    free(take_model->config_json);
+    free(take_model->reason);
+    free(take_model->signature);
+    free(take_model->preferred);
+    free(take_model->classes);
+    free(take_model->rules);
+    tt_model_stats_unref(take_model->stats);
+    free(take_model);
+}
+
+struct tt_served_model *tt_served_model_ref(struct tt_served_model *self) {
+    tt_refcount_ref(&self->users);
+    return self;
+}
+
+void tt_served_model_unref(struct tt_served_model *take_self) {
+    if (!take_self || !tt_refcount_unref(&take_self->users))
+        return;
+    if (take_self->unused)
+        take_self->unused(take_self->unused_context, take_self);
+    else
+        tt_served_model_free(take_self);
+}
+
+static void note_varies(struct tt_served_model *self) {
+    self->varies = tt_signature_varies(self->signature);
+    self->step_model.padded = self->pad && self->varies;
+}
+
+/* What traces call a step; of models of more steps, the later ones have no name of their own. */
+static const char *step_name(int32_t step, int32_t step_count) {
+    static const char *const names[] = {"stage 0",  "stage 1",  "stage 2",  "stage 3",
+                                        "stage 4",  "stage 5",  "stage 6",  "stage 7",
+                                        "stage 8",  "stage 9",  "stage 10", "stage 11",
+                                        "stage 12", "stage 13", "stage 14", "stage 15"};
+    if (step_count == 1)
+        return "whole";
+    return step < (int32_t)TT_COUNT(names) ? names[step] : "stage";
+}
+
+/* L6: a type's cells as rounds of a recurrent block. A batch of sequences must fit all types. */
+static void take_cells_as_blocks(struct tt_served_model *self) {
+    struct tt_served_cells *by = self->cells;
+    const struct tt_cells *cells = by->cells;
+    int32_t most = cells->max_length + cells->threshold;
+    most = cells->max_output > 0 && cells->max_output < most ? cells->max_output : most;
+    for (int32_t q = 0; q < TT_QUANTILES; q++) {
+        int32_t told = cells->output_quantiles[q];
+        by->output_quantiles[q] = told > 0 && told < most ? told : most;
+    }
+    for (int32_t t = 0; t < cells->type_count; t++) {
+        bool decodes = cells->kind == TT_UNFOLD_SEQ2SEQ && t > 0;
+        self->steps[t].kind = decodes ? TT_STEP_DECODER : TT_STEP_ENCODER;
+        self->steps[t].name = cells->types[t].name;
+        if (decodes)
+            self->step_model.output_quantiles = by->output_quantiles;
+    }
+    self->step_model.max_batch = tt_step_max_rows(&self->step_model, 0, cells->type_count - 1);
+}
+
+enum tt_err tt_served_model_loaded(struct tt_served_model *self,
+                                   struct tt_engine_model *take_engine_model,
+                                   struct tt_profile *take_profile,
+                                   struct tt_profile **take_step_profiles) {
+    const struct tt_engine_ops *ops = take_engine_model->engine->ops;
+    int32_t step_count = ops->step_count(take_engine_model);
+    self->engine_model = take_engine_model;
+    self->profile = take_profile;
+    self->step_profiles = take_step_profiles;
+    self->step_model.step_count = step_count;
+    *self->signature = *ops->signature(take_engine_model);
+    for (int32_t i = 0; i < self->signature->output_count; i++)
+        self->shown_outputs[i] = i;
+    note_varies(self);
+    self->steps = calloc((size_t)step_count, sizeof(*self->steps));
+    if (!self->steps)
+        return TT_ERR_NO_MEMORY;
+    for (int32_t s = 0; s < step_count; s++)
+        self->steps[s] =
+            (struct tt_step){.name = step_name(s, step_count),
+                             .profile = take_step_profiles ? take_step_profiles[s] : take_profile};
+    self->step_model.steps = self->steps;
+    self->step_model.whole = take_profile;
+    self->step_model.max_batch = self->signature->max_batch;
+    for (int32_t s = 0; self->cells && s < step_count; s++)
+        self->steps[s].min_rows = self->cells->cells->types[s].min_batch;
+    if (self->cells && self->cells->by_step)
+        take_cells_as_blocks(self);
+    free(self->reason);
+    self->reason = NULL;
+    return TT_OK;
+}
+
+static const struct tt_tensor_spec *find(const struct tt_tensor_spec *specs, int32_t count,
+                                         const char *name) {
+    for (int32_t i = 0; i < count; i++)
+        if (strcmp(specs[i].name, name) == 0)
+            return &specs[i];
+    return NULL;
+}
+
+/* The dimensions that both allow. False: there are none. */
+static bool narrow_shape(struct tt_shape *shape, const struct tt_shape *told, bool batched) {
+    if (shape->rank != told->rank)
+        return false;
+    for (int32_t d = batched ? 1 : 0; d < shape->rank; d++) {
+        if (told->dims[d] >= 0 && shape->dims[d] >= 0 && told->dims[d] != shape->dims[d])
+            return false;
+        if (shape->dims[d] < 0)
+            shape->dims[d] = told->dims[d];
+    }
+    return true;
+}
+
+enum tt_err tt_served_model_narrow(struct tt_served_model *self, const struct tt_signature *told,
+                                   struct tt_message *why) {
+    struct tt_signature *shown = self->signature;
+    char wanted[200], found[200];
+    for (int32_t i = 0; i < shown->input_count; i++) {
+        struct tt_tensor_spec *input = &shown->inputs[i];
+        const struct tt_tensor_spec *spec = find(told->inputs, told->input_count, input->name);
+        if (spec && !narrow_shape(&input->shape, &spec->shape, shown->batched))
+            return tt_fail(TT_ERR_INVALID, why,
+                           "input '%s' has shape %s in the configuration, %s in the model",
+                           input->name, tt_shape_print(&spec->shape, wanted, sizeof(wanted)),
+                           tt_shape_print(&input->shape, found, sizeof(found)));
+    }
+    note_varies(self);
+    if (told->output_count == 0)
+        return TT_OK;
+    const struct tt_signature *all = self->engine_model->engine->ops->signature(self->engine_model);
+    for (int32_t i = 0; i < told->output_count; i++) {
+        const struct tt_tensor_spec *spec =
+            find(all->outputs, all->output_count, told->outputs[i].name);
+        if (!spec)
+            return tt_fail(TT_ERR_INVALID, why, "the model has no output '%s'",
+                           told->outputs[i].name);
+        shown->outputs[i] = *spec;
+        self->shown_outputs[i] = (int32_t)(spec - all->outputs);
+        struct tt_shape shape = spec->shape;
+        /* What the file says of an output's shape need not be all that is known: no error. */
+        if (narrow_shape(&shape, &told->outputs[i].shape, shown->batched))
+            shown->outputs[i].shape = shape;
+    }
+    shown->output_count = told->output_count;
+    return TT_OK;
+}
+
+int32_t tt_served_model_priority(const struct tt_served_model *self, int32_t asked) {
+    if (self->priority_count == 0)
+        return 0;
+    return asked >= 1 && asked <= self->priority_count ? asked : self->default_priority;
+}
+
+void tt_served_model_unavailable(struct tt_served_model *self, const char *reason) {
+    char *copy = strdup(reason);
+    if (!copy)
+        return; /* the old reason stays: still not ready */
+    free(self->reason);
+    self->reason = copy;
+}
+
+const struct tt_signature *tt_served_model_signature(const struct tt_served_model *model) {
+    return model->signature;
+}
+const char *tt_served_model_name(const struct tt_served_model *model) { return model->name; }
+const char *tt_served_model_version(const struct tt_served_model *model) { return model->version; }
+const char *tt_served_model_platform(const struct tt_served_model *model) {
+    return model->platform;
+}
+
+int32_t tt_served_model_retry_after_s(const struct tt_served_model *model) {
+    int64_t told_s = tt_counter_get(&model->stats->retry_after_s);
+    return told_s > 1 ? (int32_t)told_s : 1;
+}
+
+enum tt_err tt_served_model_config_json(const struct tt_served_model *model,
+                                        struct tt_text *out_json) {
+    tt_text_puts(out_json, model->config_json);
+    return out_json->failed ? TT_ERR_NO_MEMORY : TT_OK;
+}

@@ -1,0 +1,522 @@
+#include "slicer/slicer.h"
+
+#include "base/instant.h"
+#include "engine/specimen.h"
+#include "model/onnx/slices.h"
+#include "profile/machine.h"
+#include "profile/solo.h"
+#include "slicer/stage_folders.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    USUAL_LENGTH = 16,
+    TIMED_RUNS = 15,
+    LARGEST_TRIED = 32, /* batch, for what a node prefers */
+    MOST_FILE_BYTES = INT32_MAX,
+};
+
+/* ---- analysis ---- */
+
+static enum tt_err load_whole(struct tt_slicer *self, const char *save, struct tt_message *why) {
+    const struct tt_slicer_options *options = &self->options;
+    struct tt_ort_model_options load = {.name = options->name,
+                                        .path = options->path,
+                                        .batched = options->batched,
+                                        .max_batch = options->batched ? options->max_batch : 1,
+                                        .save_optimized = save};
+    return tt_ort_engine_load(options->engine, &load, &self->whole, why);
+}
+
+static enum tt_err take_apart(struct tt_slicer *self, const char *path, struct tt_message *why) {
+    struct tt_text bytes;
+    tt_text_init(&bytes);
+    enum tt_err err = tt_text_read_file(path, MOST_FILE_BYTES, &bytes, why);
+    if (!err)
+        err = tt_onnx_graph_new(self->options.path, bytes.bytes, bytes.length, &self->graph, why);
+    tt_text_fini(&bytes);
+    return err;
+}
+
+static struct tt_ort_probe_options probe_options(struct tt_slicer *self) {
+    return (struct tt_ort_probe_options){
+        .library = self->options.library,
+        .graph = self->graph,
+        .signature = self->options.engine->ops->signature(self->whole),
+        .length = self->options.length ? self->options.length : USUAL_LENGTH};
+}
+
+static enum tt_err time_nodes(struct tt_slicer *self, struct tt_message *why) {
+    const struct tt_ort_probe_options options = probe_options(self);
+    int32_t rows = self->options.rows ? self->options.rows : 1;
+    int64_t *times_ns = calloc((size_t)self->graph->node_count + 1, sizeof(*times_ns));
+    if (!times_ns)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    enum tt_err err = tt_ort_time_nodes(&options, self->probe.specimen, rows, TIMED_RUNS,
+                                        self->scratch, times_ns, why);
+    for (int32_t i = 0; !err && i < self->graph->node_count; i++)
+        self->graph->nodes[i].time_ns = times_ns[i];
+    free(times_ns);
+    snprintf(self->times, sizeof(self->times),
+             "measured: median of %d runs, batch %d, length %d, one thread", TIMED_RUNS, rows,
+             options.length);
+    return err;
+}
+
+/* D1: per node, the smallest batch whose time per row is within a tenth of the best. */
+static enum tt_err find_preferred(struct tt_slicer *self, struct tt_message *why) {
+    const struct tt_ort_probe_options options = probe_options(self);
+    size_t nodes = (size_t)self->graph->node_count + 1;
+    int32_t most = options.signature->max_batch;
+    most = most < LARGEST_TRIED ? most : LARGEST_TRIED;
+    int64_t *times_ns = calloc(nodes * 8, sizeof(*times_ns));
+    self->preferred = calloc(nodes, sizeof(*self->preferred));
+    enum tt_err err =
+        times_ns && self->preferred ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    int32_t tried = 0;
+    for (int32_t rows = 1; !err && rows <= most; rows *= 2, tried++)
+        err = tt_ort_time_nodes(&options, self->probe.specimen, rows, TIMED_RUNS, self->scratch,
+                                &times_ns[nodes * (size_t)tried], why);
+    for (int32_t i = 0; !err && i < self->graph->node_count; i++) {
+        /* Times per row in LARGEST_TRIED-ths, to stay whole. */
+        int64_t best = INT64_MAX;
+        for (int32_t k = 0; k < tried; k++) {
+            int64_t share = times_ns[nodes * (size_t)k + (size_t)i] * (LARGEST_TRIED >> k);
+            best = share < best ? share : best;
+        }
+        int32_t k = 0;
+        while (times_ns[nodes * (size_t)k + (size_t)i] * (LARGEST_TRIED >> k) > best + best / 10)
+            k++;
+        self->preferred[i] = 1 << k;
+    }
+    free(times_ns);
+    return err;
+}
+
+static enum tt_err choose_count(struct tt_slicer *self, struct tt_message *why);
+
+static enum tt_err analyse(struct tt_slicer *self, struct tt_message *why) {
+    char optimized[300];
+    enum tt_err err = tt_machine_scratch(self->scratch, sizeof(self->scratch), why);
+    if (err)
+        return err;
+    snprintf(optimized, sizeof(optimized), "%s/optimized.onnx", self->scratch);
+    err = load_whole(self, optimized, why);
+    if (!err)
+        err = take_apart(self, optimized, why);
+    if (err)
+        return err;
+    const struct tt_ort_probe_options options = probe_options(self);
+    err = tt_ort_probe(&options, &self->probe, why);
+    if (!err)
+        err = time_nodes(self, why);
+    if (!err && self->options.cut.how == TT_CUT_BY_BATCH)
+        err = find_preferred(self, why);
+    if (err)
+        return err;
+    struct tt_cut_request cut = self->options.cut;
+    cut.batched = self->options.batched;
+    cut.preferred = self->preferred;
+    return cut.how == TT_CUT_AUTO ? choose_count(self, why)
+                                  : tt_cut_choose(self->graph, &cut, &self->plan, why);
+}
+
+enum tt_err tt_slicer_new(const struct tt_slicer_options *options, struct tt_slicer **out_slicer,
+                          struct tt_message *why) {
+    struct tt_slicer *self = calloc(1, sizeof(*self));
+    if (!self)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", options->name);
+    self->options = *options;
+    tt_cut_describe(&options->cut, self->asked, sizeof(self->asked));
+    enum tt_err err = analyse(self, why);
+    if (err) {
+        bool named = strncmp(why->text, options->name, strlen(options->name)) == 0;
+        tt_slicer_free(self);
+        return named ? err : tt_fail_in(err, why, "%s", options->name);
+    }
+    *out_slicer = self;
+    return TT_OK;
+}
+
+void tt_slicer_free(struct tt_slicer *take_slicer) {
+    if (!take_slicer)
+        return;
+    if (take_slicer->whole)
+        take_slicer->options.engine->ops->unload(take_slicer->whole);
+    tt_onnx_graph_free(take_slicer->graph);
+    tt_cut_plan_free(take_slicer->plan);
+    free(take_slicer->preferred);
+    if (*take_slicer->scratch)
+        tt_machine_remove(take_slicer->scratch);
+    free(take_slicer);
+}
+
+/* ---- answers ---- */
+
+/* The bytes of all outputs to `rows` made-up rows, appended. */
+static enum tt_err answers(struct tt_engine_model *model, int32_t rows, int32_t length,
+                           enum tt_specimen_kind kind, struct tt_text *out_bytes,
+                           struct tt_message *why) {
+    struct tt_engine *engine = model->engine;
+    const struct tt_signature *signature = engine->ops->signature(model);
+    struct tt_specimen specimen;
+    enum tt_err err = tt_specimen_init(&specimen, signature, 0, rows, length, kind, why);
+    if (err)
+        return err;
+    struct tt_engine_member member = {.rows = rows, .inputs = specimen.views, .why = why};
+    struct tt_engine_task task = {.model = model,
+                                  .last_step = engine->ops->step_count(model) - 1,
+                                  .member_count = 1,
+                                  .members = &member};
+    struct tt_solo solo;
+    tt_solo_begin(&solo, engine);
+    tt_solo_run(&solo, &task);
+    tt_solo_end(&solo);
+    tt_specimen_fini(&specimen);
+    if (member.err) {
+        engine->ops->state_release(member.state);
+        return member.err;
+    }
+    for (int32_t i = 0; i < signature->output_count; i++) {
+        struct tt_tensor_view view;
+        engine->ops->output(member.result, i, 0, rows, &view);
+        tt_text_append(out_bytes, view.bytes, view.size_bytes);
+    }
+    engine->ops->result_release(member.result);
+    return out_bytes->failed ? tt_fail(TT_ERR_NO_MEMORY, why, "out of memory") : TT_OK;
+}
+
+static enum tt_err compare_at(struct tt_slicer *self, struct tt_engine_model *sliced, int32_t rows,
+                              struct tt_slices_check *check, struct tt_message *why) {
+    struct tt_text whole, stages;
+    tt_text_init(&whole);
+    tt_text_init(&stages);
+    int32_t length = probe_options(self).length;
+    enum tt_err err = answers(self->whole, rows, length, self->probe.specimen, &whole, why);
+    if (!err)
+        err = answers(sliced, rows, length, self->probe.specimen, &stages, why);
+    if (!err && (whole.length != stages.length ||
+                 memcmp(tt_text_string(&whole), tt_text_string(&stages), whole.length) != 0))
+        err =
+            tt_fail(TT_ERR_INTERNAL, why,
+                    "the stages do not answer a batch of %d rows as the whole model does, bit for "
+                    "bit; it cannot be served in stages here",
+                    rows);
+    *check =
+        (struct tt_slices_check){.rows = rows, .length = length, .specimen = self->probe.specimen};
+    if (!err)
+        err = tt_digest_bytes(tt_text_string(&whole), whole.length, check->outputs_sha256, why);
+    tt_text_fini(&whole);
+    tt_text_fini(&stages);
+    return err;
+}
+
+static enum tt_err load_stages(struct tt_slicer *self, const char *directory,
+                               struct tt_engine_model **out_sliced, struct tt_message *why) {
+    const struct tt_slicer_options *options = &self->options;
+    struct tt_ort_slices_options load = {.name = options->name,
+                                         .directory = directory,
+                                         .max_batch = options->batched ? options->max_batch : 1};
+    return tt_ort_engine_load_slices(options->engine, &load, out_sliced, why);
+}
+
+static enum tt_err check_stages(struct tt_slicer *self, const char *directory,
+                                struct tt_message *why) {
+    const struct tt_slicer_options *options = &self->options;
+    struct tt_engine_model *sliced;
+    enum tt_err err = load_stages(self, directory, &sliced, why);
+    if (err)
+        return err;
+    static const int32_t batches[] = {1, 3, 2}; /* the last one is what is noted */
+    struct tt_slices_check check = {0};
+    for (size_t i = 0; !err && i < TT_COUNT(batches); i++)
+        if (batches[i] == 1 || batches[i] <= options->engine->ops->signature(sliced)->max_batch)
+            err = compare_at(self, sliced, batches[i], &check, why);
+    options->engine->ops->unload(sliced);
+    return err ? err : tt_slices_set_check(directory, &check, why);
+}
+
+/* ---- writing ---- */
+
+static void fill_origin(struct tt_slicer *self, char *digest, char *processor,
+                        struct tt_slices_origin *origin) {
+    *origin = (struct tt_slices_origin){.model_sha256 = digest,
+                                        .onnxruntime = self->options.library->version,
+                                        .device = processor,
+                                        .asked = self->asked,
+                                        .made_by = "tutti " TUTTI_VERSION,
+                                        .times = self->times,
+                                        .batched = self->options.batched};
+    origin->signature = *self->options.engine->ops->signature(self->whole);
+}
+
+enum tt_err tt_slicer_write(struct tt_slicer *self, const char *directory, struct tt_message *why) {
+    char digest[TT_DIGEST_BYTES], processor[256], part[4096];
+    struct tt_slices_origin *origin = malloc(sizeof(*origin));
+    enum tt_err err = origin ? tt_digest_file(self->options.path, digest, why)
+                             : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    struct stat status;
+    if (!err && stat(directory, &status) == 0)
+        err = tt_fail(TT_ERR_INVALID, why, "%s is there already", directory);
+    if (err) {
+        free(origin);
+        return err;
+    }
+    fill_origin(self, digest, tt_machine_processor(processor, sizeof(processor)), origin);
+    snprintf(part, sizeof(part), "%s.part-%ld", directory, (long)getpid());
+    err = tt_slices_write(self->graph, self->plan, origin, part, why);
+    if (!err)
+        err = check_stages(self, part, why);
+    /* Somebody else may have made the same in the meantime: then theirs stands. */
+    if (!err && rename(part, directory) != 0 && errno != ENOTEMPTY && errno != EEXIST)
+        err = tt_fail(TT_ERR_IO, why, "%s: %s", directory, strerror(errno));
+    tt_machine_remove(part);
+    free(origin);
+    return err;
+}
+
+/* ---- cost ---- */
+
+static int64_t processor_time(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return now.tv_sec * TT_S + now.tv_nsec;
+}
+
+static enum tt_err timed_run(struct tt_solo *solo, struct tt_engine_model *model,
+                             const struct tt_specimen *specimen, int64_t *out_ns,
+                             struct tt_message *why) {
+    struct tt_engine *engine = model->engine;
+    struct tt_engine_member member = {
+        .rows = specimen->rows, .inputs = specimen->views, .why = why};
+    struct tt_engine_task task = {.model = model,
+                                  .last_step = engine->ops->step_count(model) - 1,
+                                  .member_count = 1,
+                                  .members = &member};
+    int64_t started_at = processor_time();
+    tt_solo_run(solo, &task);
+    *out_ns = processor_time() - started_at;
+    if (member.err)
+        engine->ops->state_release(member.state);
+    else
+        engine->ops->result_release(member.result);
+    return member.err;
+}
+
+static int compare_times(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static int64_t median(int64_t *values, int32_t count) {
+    qsort(values, (size_t)count, sizeof(*values), compare_times);
+    return values[count / 2];
+}
+
+static enum tt_err run_pairs(struct tt_slicer *self, struct tt_engine_model *sliced,
+                             const struct tt_specimen *specimen, int32_t runs, int64_t *times,
+                             struct tt_message *why) {
+    enum { WARM_UP = 2 };
+    struct tt_solo solo;
+    tt_solo_begin(&solo, self->options.engine);
+    enum tt_err err = TT_OK;
+    for (int32_t i = -WARM_UP; !err && i < runs; i++) {
+        int64_t whole_ns, stages_ns = 0;
+        err = timed_run(&solo, self->whole, specimen, &whole_ns, why);
+        if (!err)
+            err = timed_run(&solo, sliced, specimen, &stages_ns, why);
+        if (err || i < 0)
+            continue;
+        times[i] = whole_ns;
+        times[runs + i] = stages_ns;
+        times[2 * runs + i] = stages_ns * 1000000 / (whole_ns > 0 ? whole_ns : 1);
+    }
+    tt_solo_end(&solo);
+    return err;
+}
+
+enum tt_err tt_slicer_cost(struct tt_slicer *self, const char *directory, int32_t rows,
+                           int32_t runs, struct tt_slicer_cost *out_cost, struct tt_message *why) {
+    struct tt_specimen specimen;
+    struct tt_engine_model *sliced;
+    int64_t *times = calloc((size_t)runs * 3, sizeof(*times));
+    if (!times)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    enum tt_err err =
+        tt_specimen_init(&specimen, self->options.engine->ops->signature(self->whole), 0, rows,
+                         probe_options(self).length, self->probe.specimen, why);
+    if (!err) {
+        err = load_stages(self, directory, &sliced, why);
+        if (!err) {
+            err = run_pairs(self, sliced, &specimen, runs, times, why);
+            self->options.engine->ops->unload(sliced);
+        }
+        tt_specimen_fini(&specimen);
+    }
+    if (!err)
+        *out_cost = (struct tt_slicer_cost){.whole_ns = median(times, runs),
+                                            .stages_ns = median(times + runs, runs),
+                                            .ratio_ppm = median(times + 2 * runs, runs)};
+    free(times);
+    return err;
+}
+
+/* D1: how many stages, by what they cost. */
+static enum tt_err choose_count(struct tt_slicer *self, struct tt_message *why) {
+    static const int32_t counts[] = {1, 2, 3, 4, 6, 8, 12, 16};
+    enum { PAIRS = 21, MOST_PPM = 1030000 };
+    struct tt_cut_plan *best = NULL;
+    enum tt_err err = TT_OK;
+    for (size_t i = 0; !err && i < TT_COUNT(counts); i++) {
+        struct tt_cut_request cut = {
+            .how = TT_CUT_AUTO, .batched = self->options.batched, .count = counts[i]};
+        char directory[300];
+        struct tt_slicer_cost cost = {0};
+        snprintf(directory, sizeof(directory), "%s/try-%d", self->scratch, counts[i]);
+        err = tt_cut_choose(self->graph, &cut, &self->plan, why);
+        if (err == TT_ERR_INVALID && best) { /* no more can be had */
+            err = TT_OK;
+            break;
+        }
+        if (!err && best)
+            err = tt_slicer_write(self, directory, why);
+        if (!err && best)
+            err = tt_slicer_cost(self, directory, self->options.rows ? self->options.rows : 1,
+                                 PAIRS, &cost, why);
+        if (!err && cost.ratio_ppm > MOST_PPM)
+            break;
+        tt_cut_plan_free(best);
+        best = self->plan;
+        self->plan = NULL;
+    }
+    tt_cut_plan_free(self->plan);
+    self->plan = best;
+    return err;
+}
+
+/* ---- finding ---- */
+
+/* The name of the folder: of everything that the cut depends on. */
+static enum tt_err folder_name(const struct tt_slicer_options *options, char *out_name,
+                               size_t capacity, struct tt_message *why) {
+    char asked[512], model[TT_DIGEST_BYTES], all[TT_DIGEST_BYTES], processor[256];
+    tt_cut_describe(&options->cut, asked, sizeof(asked));
+    enum tt_err err = tt_digest_file(options->path, model, why);
+    if (err)
+        return err;
+    struct tt_text text;
+    tt_text_init(&text);
+    /* The first line counts up when other stages than before would be made of the same. */
+    tt_text_printf(&text, "1\n%s\n%s\n%s\n%s\n%d %d %d\n", model, options->library->version,
+                   tt_machine_processor(processor, sizeof(processor)), asked, options->batched,
+                   options->length, options->rows);
+    err = text.failed ? tt_fail(TT_ERR_NO_MEMORY, why, "out of memory")
+                      : tt_digest_bytes(text.bytes, text.length, all, why);
+    tt_text_fini(&text);
+    if (!err)
+        snprintf(out_name, capacity, "stages-%.16s", all);
+    return err;
+}
+
+/* Is there a cut in the folder that still answers what it did when it was made? */
+static bool still_good(const struct tt_slicer_options *options, const char *directory) {
+    struct tt_ort_slices_options load = {.directory = directory,
+                                         .max_batch = options->batched ? options->max_batch : 1};
+    struct tt_engine_model *sliced;
+    struct tt_slices *slices;
+    struct tt_message why;
+    if (tt_slices_open(directory, &slices, &why))
+        return false;
+    bool good = slices->manifest->check != NULL;
+    struct tt_text bytes;
+    tt_text_init(&bytes);
+    char digest[TT_DIGEST_BYTES] = "";
+    if (good && tt_ort_engine_load_slices(options->engine, &load, &sliced, &why) == TT_OK) {
+        const Tutti__SliceCheck *check = slices->manifest->check;
+        bool kind_known = check->specimen >= 0 && check->specimen < TT_SPECIMEN_KINDS;
+        good = kind_known && check->rows >= 1 && check->length >= 1 &&
+               answers(sliced, check->rows, check->length, (enum tt_specimen_kind)check->specimen,
+                       &bytes, &why) == TT_OK &&
+               tt_digest_bytes(tt_text_string(&bytes), bytes.length, digest, &why) == TT_OK &&
+               strcmp(digest, check->outputs_sha256) == 0;
+        options->engine->ops->unload(sliced);
+    } else {
+        good = false;
+    }
+    tt_text_fini(&bytes);
+    tt_slices_close(slices);
+    return good;
+}
+
+/* Makes the folder and those above it. */
+static bool make_folders(const char *path) {
+    char at[4096];
+    snprintf(at, sizeof(at), "%s", path);
+    for (char *slash = at + 1; (slash = strchr(slash, '/')); slash++) {
+        *slash = '\0';
+        if (mkdir(at, 0755) != 0 && errno != EEXIST)
+            return false;
+        *slash = '/';
+    }
+    return (mkdir(at, 0755) == 0 || errno == EEXIST) && access(at, W_OK | X_OK) == 0;
+}
+
+/* Where cuts go when the repository cannot be written. */
+static bool user_cache(char *out, size_t capacity) {
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (cache && *cache == '/')
+        snprintf(out, capacity, "%s/tutti", cache);
+    else if (home && *home == '/')
+        snprintf(out, capacity, "%s/.cache/tutti", home);
+    else
+        return false;
+    return true;
+}
+
+enum tt_err tt_slicer_find(const struct tt_slicer_options *options, const char *home,
+                           char *out_directory, size_t capacity, bool *out_made,
+                           struct tt_message *why) {
+    char name[64], places[2][2000] = {"", ""}, directory[4096];
+    enum tt_err err = folder_name(options, name, sizeof(name), why);
+    if (err)
+        return err;
+    snprintf(places[0], sizeof(places[0]), "%s", home);
+    int count = 1 + user_cache(places[1], sizeof(places[1]));
+    for (int i = 0; i < count; i++) {
+        snprintf(directory, sizeof(directory), "%s/%s", places[i], name);
+        if (access(directory, R_OK) == 0 && still_good(options, directory)) {
+            tt_stage_folders_used(directory);
+            snprintf(out_directory, capacity, "%s", directory);
+            if (out_made)
+                *out_made = false;
+            return TT_OK;
+        }
+    }
+    int place = 0;
+    while (place < count && !make_folders(places[place]))
+        place++;
+    if (place == count)
+        return tt_fail(TT_ERR_IO, why, "%s: cannot write the stages of model %s anywhere: %s", home,
+                       options->name, strerror(errno));
+    snprintf(directory, sizeof(directory), "%s/%s", places[place], name);
+    tt_machine_remove(directory); /* one that is no good any more */
+    struct tt_slicer *slicer;
+    err = tt_slicer_new(options, &slicer, why);
+    if (err)
+        return err;
+    err = tt_slicer_write(slicer, directory, why);
+    tt_slicer_free(slicer);
+    if (err)
+        return err;
+    tt_stage_folders_prune(places[place], name, place == 0 ? TT_STAGE_FOLDERS_MOST : 0);
+    snprintf(out_directory, capacity, "%s", directory);
+    if (out_made)
+        *out_made = true;
+    return TT_OK;
+}

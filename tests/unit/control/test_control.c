@@ -1,0 +1,319 @@
+/* threaded */
+/* Models that are loaded anew and unloaded while clients on other threads use them. */
+#include "unit/control/model_folder.h"
+
+#include "base/clock.h"
+#include "base/flag.h"
+#include "control/control.h"
+#include "serve/infer.h"
+#include "serve/model_command.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum { CLIENTS = 2, ROUNDS = 12 };
+
+/* A port with a bell. Failures on other threads abort. */
+struct caller {
+    struct tt_port *port;
+    int bell;
+    int32_t waiting;
+    int64_t ok, refused, wrong;
+    float expected[2]; /* both are right for the input 1 */
+    enum tt_err command_err;
+    char command_why[1024];
+};
+
+static void ring(void *context) {
+    struct caller *self = context;
+    uint64_t one = 1;
+    ssize_t written = write(self->bell, &one, sizeof(one));
+    tt_assert(written == sizeof(one));
+}
+
+static void caller_open(struct caller *self, struct tt_control *control) {
+    struct tt_message why;
+    *self = (struct caller){.bell = eventfd(0, EFD_CLOEXEC), .expected = {-1, 1}};
+    enum tt_err err = tt_port_open(tt_control_serving(control), ring, self, &self->port, &why);
+    tt_assert(err == TT_OK);
+}
+
+static void caller_close(struct caller *self) {
+    tt_port_close(self->port);
+    close(self->bell);
+}
+
+/* One round of answers; what is silent for a minute is broken. */
+static void caller_hear(struct caller *self, int timeout_ms) {
+    struct pollfd bell = {self->bell, POLLIN, 0};
+    if (poll(&bell, 1, timeout_ms) == 1) {
+        uint64_t count;
+        ssize_t got = read(self->bell, &count, sizeof(count));
+        tt_assert(got == sizeof(count));
+    } else {
+        tt_assert(timeout_ms < 60000);
+    }
+    tt_port_drain(self->port);
+}
+
+static void on_answer(void *context, struct tt_infer *infer, enum tt_err err, const char *why) {
+    (void)why;
+    struct caller *self = context;
+    self->waiting--;
+    tt_assert(err == TT_OK);
+    struct tt_tensor_view view;
+    tt_infer_output(infer, 0, &view);
+    tt_assert(view.size_bytes == 2 * sizeof(float));
+    const float *values = view.bytes;
+    bool good = (values[0] == self->expected[0] || values[0] == self->expected[1]) &&
+                values[0] == values[1];
+    self->ok += good;
+    self->wrong += !good;
+    tt_infer_release(infer);
+}
+
+/* False: there is no such model now. */
+static bool caller_ask(struct caller *self, const char *name) {
+    struct tt_message why;
+    struct tt_served_model *model;
+    enum tt_err err = tt_serving_find(self->port, name, "", &model, &why);
+    if (err) {
+        tt_assert(err == TT_ERR_UNAVAILABLE || err == TT_ERR_NOT_FOUND);
+        self->refused++;
+        return false;
+    }
+    struct tt_infer_shape shape = {0, {2, {1, 2}}};
+    size_t none = 0, bytes;
+    struct tt_infer *infer;
+    err = tt_infer_begin(self->port, model, &shape, &none, 1, &infer, &why);
+    tt_assert(err == TT_OK);
+    float *input = tt_infer_input(infer, 0, &bytes);
+    input[0] = input[1] = 1;
+    self->waiting++;
+    tt_infer_submit(infer, &(struct tt_infer_options){0}, on_answer, self);
+    return true;
+}
+
+static struct tt_flag enough;
+
+static void *client_main(void *context) {
+    struct caller *self = context;
+    while (!tt_flag_is_raised(&enough)) {
+        while (self->waiting < 8 && caller_ask(self, "m"))
+            continue;
+        caller_hear(self, self->waiting ? 60000 : 1);
+    }
+    while (self->waiting)
+        caller_hear(self, 60000);
+    return NULL;
+}
+
+static void on_command(void *context, struct tt_model_command *command) {
+    struct caller *self = context;
+    self->waiting--;
+    self->command_err = command->err;
+    snprintf(self->command_why, sizeof(self->command_why), "%s", command->why.text);
+    tt_model_command_free(command);
+}
+
+/* Loads the operator as version `version` of the model, or what lies on disk (NULL); waits. */
+static enum tt_err command(struct caller *self, bool is_load, const char *operator,
+                           const char * path) {
+    struct tt_model_command *command;
+    assert_int_equal(tt_model_command_new("m", is_load, &command), TT_OK);
+    if (operator) {
+        struct tt_text onnx = tiny_onnx_unary(operator, TINY_FLOAT, TINY_DIMS(-1, 2));
+        command->config_json = strdup("{}");
+        command->files = calloc(1, sizeof(*command->files));
+        command->file_count = 1;
+        command->files[0] = (struct tt_model_file){strdup(path), onnx.bytes, onnx.length};
+    }
+    self->waiting++;
+    tt_model_command_submit(self->port, command, on_command, self);
+    while (self->waiting)
+        caller_hear(self, 60000);
+    return self->command_err;
+}
+
+static void say_nothing(void *context, enum tt_log_level level, const char *line) {
+    (void)level;
+    (void)context;
+    (void)line;
+}
+
+static struct tt_control *open_control(enum tt_control_mode mode) {
+    struct tt_control_options options = {.repositories = roots,
+                                         .repository_count = 1,
+                                         .mode = mode,
+                                         .poll_ns = TT_S,
+                                         .loader = {.executors = 2, .say = say_nothing}};
+    struct tt_control *control = NULL;
+    struct tt_message why = {{0}};
+    if (tt_control_open(&options, &control, &why))
+        fail_msg("%s", why.text);
+    return control;
+}
+
+struct sum {
+    int64_t accepted, succeeded, in_flight;
+};
+
+static void add_stats(void *context, const char *name, const char *version,
+                      const struct tt_model_stats *stats) {
+    (void)name;
+    (void)version;
+    struct sum *sum = context;
+    sum->accepted += tt_counter_get(&stats->accepted);
+    sum->succeeded += tt_counter_get(&stats->succeeded);
+    sum->in_flight += tt_model_stats_in_flight(stats);
+}
+
+static void test_under_load(void **state) {
+    (void)state;
+    make_model("m", negate(2), NULL, NULL);
+    struct tt_control *control = open_control(TT_CONTROL_EXPLICIT);
+    struct caller master, callers[CLIENTS];
+    pthread_t threads[CLIENTS];
+    enough = (struct tt_flag){0};
+    caller_open(&master, control);
+    for (int i = 0; i < CLIENTS; i++) {
+        caller_open(&callers[i], control);
+        assert_int_equal(pthread_create(&threads[i], NULL, client_main, &callers[i]), 0);
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        assert_int_equal(command(&master, true, NULL, NULL), TT_OK);
+        assert_int_equal(command(&master, true, "Abs", "1/model.onnx"), TT_OK);
+        assert_int_equal(command(&master, true, "Neg", "2/model.onnx"), TT_OK);
+        assert_int_equal(command(&master, true, "NoSuchOperator", "1/model.onnx"), TT_ERR_INVALID);
+        assert_non_null(strstr(master.command_why, "load failed for model 'm'"));
+        if (round % 3 == 2)
+            assert_int_equal(command(&master, false, NULL, NULL), TT_OK);
+    }
+    assert_int_equal(command(&master, true, NULL, NULL), TT_OK);
+    tt_flag_raise(&enough);
+    int64_t ok = 0;
+    for (int i = 0; i < CLIENTS; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(callers[i].wrong, 0);
+        ok += callers[i].ok;
+        caller_close(&callers[i]);
+    }
+    assert_true(ok > 0);
+    /* Version 2 is unloaded, and shown as such; its counts are kept by it. */
+    assert_int_equal(command(&master, true, "Neg", "2/model.onnx"), TT_OK);
+    struct sum sum = {0};
+    tt_serving_stats(master.port, "m", "", add_stats, &sum);
+    assert_int_equal(command(&master, true, NULL, NULL), TT_OK);
+    tt_serving_stats(master.port, "m", "", add_stats, &sum);
+    assert_int_equal(sum.accepted, ok);
+    assert_int_equal(sum.succeeded, ok);
+    assert_int_equal(sum.in_flight, 0);
+    caller_close(&master);
+    tt_control_close(control);
+}
+
+static void test_modes_that_refuse(void **state) {
+    (void)state;
+    make_model("m", negate(2), NULL, NULL);
+    struct tt_control *control = open_control(TT_CONTROL_NONE);
+    struct caller caller;
+    caller_open(&caller, control);
+    assert_int_equal(command(&caller, true, NULL, NULL), TT_ERR_UNAVAILABLE);
+    assert_int_equal(command(&caller, false, NULL, NULL), TT_ERR_UNAVAILABLE);
+    assert_true(caller_ask(&caller, "m"));
+    while (caller.waiting)
+        caller_hear(&caller, 60000);
+    assert_int_equal(caller.ok, 1);
+    caller_close(&caller);
+    tt_control_close(control);
+}
+
+/* A port that is closed waits for its commands, too. */
+static void test_closing_meanwhile(void **state) {
+    (void)state;
+    make_model("m", negate(2), NULL, NULL);
+    struct tt_control *control = open_control(TT_CONTROL_EXPLICIT);
+    struct caller caller;
+    caller_open(&caller, control);
+    for (int i = 0; i < 5; i++) {
+        struct tt_model_command *one;
+        assert_int_equal(tt_model_command_new("m", i % 2 == 0, &one), TT_OK);
+        caller.waiting++;
+        tt_model_command_submit(caller.port, one, on_command, &caller);
+    }
+    caller_close(&caller);
+    assert_int_equal(caller.waiting, 0);
+    assert_int_equal(caller.command_err, TT_OK);
+    tt_control_close(control);
+}
+
+static void on_end(void *context, struct tt_infer *infer, enum tt_err err, const char *why) {
+    (void)context;
+    (void)why;
+    tt_assert(err == TT_ERR_CANCELLED);
+    tt_infer_release(infer);
+}
+
+/* A request that nobody joins waits for longer than any test. */
+static struct tt_infer *ask_and_wait(struct caller *self, struct tt_model_stats **out_stats) {
+    struct tt_message why;
+    struct tt_served_model *model;
+    struct tt_infer_shape shape = {0, {2, {1, 2}}};
+    struct tt_infer *infer;
+    size_t none = 0;
+    assert_int_equal(tt_serving_find(self->port, "m", "", &model, &why), TT_OK);
+    *out_stats = tt_model_stats_ref(model->stats);
+    assert_int_equal(tt_infer_begin(self->port, model, &shape, &none, 1, &infer, &why), TT_OK);
+    tt_infer_submit(infer, &(struct tt_infer_options){0}, on_end, NULL);
+    return infer;
+}
+
+/* Until so many wait; since when the oldest does. */
+static int64_t oldest_of(const struct tt_model_stats *stats, int64_t count) {
+    while (tt_counter_get(&stats->waiting) != count)
+        usleep(1000);
+    return tt_counter_get(&stats->waiting_since);
+}
+
+/* Who waits for the version that drains and who waits for the new one stand in one line. */
+static void test_one_line_while_loaded_anew(void **state) {
+    (void)state;
+    static const char settings[] =
+        "policy { name: \"diversity\" option { key: \"window\" value: \"1000s\" } }\n";
+    make_model("m", negate(2), "max_batch_size: 8", settings);
+    struct tt_control *control = open_control(TT_CONTROL_EXPLICIT);
+    struct caller caller;
+    caller_open(&caller, control);
+    assert_int_equal(command(&caller, true, NULL, NULL), TT_OK);
+    struct tt_model_stats *stats, *same;
+    struct tt_infer *first = ask_and_wait(&caller, &stats);
+    int64_t first_at = oldest_of(stats, 1);
+    assert_true(first_at > 0);
+    write_bytes("m", "tutti.pbtxt", settings, strlen(settings) - 1); /* it has changed */
+    assert_int_equal(command(&caller, true, NULL, NULL), TT_OK);
+    struct tt_infer *second = ask_and_wait(&caller, &same);
+    assert_ptr_equal(stats, same);
+    assert_ptr_not_equal(first->lane->model, second->lane->model);
+    assert_int_equal(oldest_of(stats, 2), first_at);
+    tt_infer_cancel(first);
+    int64_t second_at = oldest_of(stats, 1);
+    assert_true(second_at > first_at);
+    tt_infer_cancel(second);
+    assert_int_equal(oldest_of(stats, 0), 0);
+    caller_close(&caller);
+    tt_control_close(control);
+    tt_model_stats_unref(stats);
+    tt_model_stats_unref(same);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_under_load, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_modes_that_refuse, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_closing_meanwhile, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_one_line_while_loaded_anew, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,361 @@
+/* threaded */
+#include "unit/control/model_folder.h"
+
+#include "base/clock.h"
+#include "control/control.h"
+#include "serve/domain.h"
+#include "serve/served_model.h"
+#include "unit/control/cell_folder.h"
+
+/* x to a = -x and b = |x|. */
+static struct tt_text two_outputs(void) {
+    struct tiny_onnx model;
+    tiny_onnx_begin(&model);
+    tiny_onnx_input(&model, "x", TINY_FLOAT, TINY_DIMS(-1, 2));
+    tiny_onnx_output(&model, "a", TINY_FLOAT, TINY_DIMS(-1, 2));
+    tiny_onnx_output(&model, "b", TINY_FLOAT, TINY_DIMS(-1, 2));
+    tiny_onnx_node(&model, "Neg", "x", NULL, "a", NULL, 0);
+    tiny_onnx_node(&model, "Abs", "x", NULL, "b", NULL, 0);
+    return tiny_onnx_end(&model);
+}
+
+static struct tt_control *open_loader_with(bool measure_stale) {
+    struct tt_control_options options = {
+        .repositories = roots,
+        .repository_count = 1,
+        .loader = {
+            .executors = 1, .measure_stale = measure_stale, .say = say, .say_context = &said}};
+    struct tt_control *loaded = NULL;
+    struct tt_message why = {{0}};
+    if (tt_control_open(&options, &loaded, &why))
+        fail_msg("%s", why.text);
+    return loaded;
+}
+
+static struct tt_control *open_loader(void) { return open_loader_with(false); }
+
+static void no_wake(void *context) { (void)context; }
+
+static struct tt_port *port;
+
+static enum tt_err find(struct tt_control *loaded, const char *name, const char *version,
+                        struct tt_served_model **out_model, struct tt_message *why) {
+    if (!port)
+        assert_int_equal(tt_port_open(tt_control_serving(loaded), no_wake, NULL, &port, why),
+                         TT_OK);
+    return tt_serving_find(port, name, version, out_model, why);
+}
+
+static void close_all(struct tt_control *loaded) {
+    tt_port_close(port);
+    port = NULL;
+    tt_control_close(loaded);
+}
+
+static void expect_unavailable(struct tt_control *loaded, const char *name, const char *reason) {
+    struct tt_served_model *model;
+    struct tt_message why = {{0}};
+    assert_int_equal(find(loaded, name, "", &model, &why), TT_ERR_UNAVAILABLE);
+    if (!strstr(why.text, reason))
+        fail_msg("'%s' lacks '%s'", why.text, reason);
+    if (!strstr(tt_text_string(&said), reason))
+        fail_msg("nothing was said of '%s'", reason);
+}
+
+static struct tt_served_model *expect_ready(struct tt_control *loaded, const char *name) {
+    struct tt_served_model *model = NULL;
+    struct tt_message why = {{0}};
+    if (find(loaded, name, "", &model, &why))
+        fail_msg("%s", why.text);
+    return model;
+}
+
+static void keep_answer(void *context, struct tt_infer *infer, enum tt_err err, const char *why) {
+    (void)why;
+    assert_int_equal(err, TT_OK);
+    struct tt_tensor_view view;
+    tt_infer_output(infer, 0, &view);
+    assert_int_equal(view.size_bytes, 2 * sizeof(float));
+    memcpy(context, view.bytes, view.size_bytes);
+    tt_infer_release(infer);
+}
+
+/* Sends {1, -2} and gives the first output. Closing the port waits for the answer. */
+static void ask(struct tt_control *loaded, const char *name, float *out_answer) {
+    struct tt_message why;
+    struct tt_served_model *model = expect_ready(loaded, name);
+    struct tt_infer_shape shape = {0, {2, {1, 2}}};
+    size_t none = 0, bytes;
+    struct tt_infer *infer;
+    assert_int_equal(tt_infer_begin(port, model, &shape, &none, 1, &infer, &why), TT_OK);
+    float *input = tt_infer_input(infer, 0, &bytes);
+    assert_int_equal(bytes, 2 * sizeof(float));
+    input[0] = 1;
+    input[1] = -2;
+    tt_infer_submit(infer, &(struct tt_infer_options){0}, keep_answer, out_answer);
+    tt_port_close(port);
+    port = NULL;
+}
+
+static void test_good_beside_broken(void **state) {
+    (void)state;
+    make_model("good", negate(2), NULL, NULL);
+    struct tt_text broken;
+    tt_text_init(&broken);
+    tt_text_puts(&broken, "this is no model");
+    make_model("broken", broken, NULL, NULL);
+    make_model("magic", negate(2), NULL, "policy { name: \"magic\" }");
+    make_model("option", negate(2), NULL,
+               "policy { name: \"serial\" option { key: \"speed\" value: \"high\" } }");
+    struct tt_control *loaded = open_loader();
+    assert_int_equal(tt_control_model_count(loaded), 4);
+    assert_int_equal(tt_control_ready_count(loaded), 1);
+    expect_unavailable(loaded, "broken", "model.onnx");
+    expect_unavailable(loaded, "magic", "no policy is called 'magic'; there are: ");
+    expect_unavailable(loaded, "magic", "window");
+    expect_unavailable(loaded, "option", "speed");
+    struct tt_served_model *model = expect_ready(loaded, "good");
+    struct tt_message why;
+    assert_int_equal(find(loaded, "good", "2", &model, &why), TT_ERR_NOT_FOUND);
+    assert_non_null(strstr(why.text, "'good' version 2"));
+    float answer[2] = {0};
+    ask(loaded, "good", answer);
+    assert_true(answer[0] == -1);
+    assert_true(answer[1] == 2);
+    close_all(loaded);
+}
+
+static void test_shorter_output_list(void **state) {
+    (void)state;
+    make_model("two", two_outputs(),
+               "max_batch_size: 4\n"
+               "output [ { name: \"b\" data_type: TYPE_FP32 dims: [ 2 ] } ]\n",
+               NULL);
+    struct tt_control *loaded = open_loader();
+    struct tt_served_model *model = expect_ready(loaded, "two");
+    assert_int_equal(tt_served_model_signature(model)->output_count, 1);
+    assert_string_equal(tt_served_model_signature(model)->outputs[0].name, "b");
+    float answer[2] = {0};
+    ask(loaded, "two", answer);
+    assert_true(answer[0] == 1);
+    assert_true(answer[1] == 2);
+    close_all(loaded);
+}
+
+/* What varies batches only under policies that look at it, or when padded. */
+static void test_varying_shapes(void **state) {
+    (void)state;
+    make_model("refused", negate(-1), "max_batch_size: 4", "policy { name: \"deferred\" }");
+    make_model("off", negate(-1), "max_batch_size: 4",
+               "policy { name: \"window\" option { key: \"same_length\" value: \"off\" } }");
+    make_model("fallback", negate(-1), "max_batch_size: 4", "slo_us: 50000");
+    make_model("padded", negate(-1), "max_batch_size: 4", "slo_us: 50000 length { pad: true }");
+    make_model("told", negate(-1),
+               "max_batch_size: 4\ninput [ { name: \"x\" data_type: TYPE_FP32 dims: [ 2 ] } ]",
+               "slo_us: 50000");
+    struct tt_control *loaded = open_loader();
+    expect_unavailable(loaded, "refused", "policy 'deferred' puts requests of any shapes");
+    expect_unavailable(loaded, "off", "policy 'window' with same_length off");
+    expect_ready(loaded, "fallback");
+    assert_non_null(strstr(said.bytes, "model fallback version 1: policy window"));
+    expect_ready(loaded, "padded");
+    assert_non_null(strstr(said.bytes, "model padded version 1: policy deferred"));
+    /* The configuration fixes what the graph leaves open, and clients are held to it. */
+    struct tt_served_model *told = expect_ready(loaded, "told");
+    assert_non_null(strstr(said.bytes, "model told version 1: policy deferred"));
+    assert_int_equal(tt_served_model_signature(told)->inputs[0].shape.dims[1], 2);
+    close_all(loaded);
+}
+
+static void test_reshape(void **state) {
+    (void)state;
+    make_model("reshaped", negate(2),
+               "max_batch_size: 4\n"
+               "input [ { name: \"x\" data_type: TYPE_FP32 dims: [ 1, 2 ] "
+               "reshape { shape: [ 2 ] } } ]\n",
+               NULL);
+    struct tt_control *loaded = open_loader();
+    expect_unavailable(loaded, "reshaped", "tensor 'x' has a reshape");
+    close_all(loaded);
+}
+
+/* x to Sin, Neg, Exp, Cos: nothing that the optimiser would join. */
+static struct tt_text chain(void) {
+    struct tiny_maker m;
+    tiny_maker_begin(&m, 1);
+    tiny_onnx_input(&m.model, "x", TINY_FLOAT, TINY_DIMS(-1, 2));
+    tiny_onnx_output(&m.model, "y", TINY_FLOAT, TINY_DIMS(-1, 2));
+    const char *at = "x", *ops[] = {"Sin", "Neg", "Exp", "Cos"};
+    for (int i = 0; i < 4; i++)
+        at = tiny_op(&m, ops[i], i == 3 ? "y" : NULL, at, NULL, NULL, NULL);
+    return tiny_onnx_end(&m.model);
+}
+
+/* D1: what tutti.pbtxt asks for is cut, checked, kept, and answers as the whole does. */
+static void test_stages(void **state) {
+    (void)state;
+    make_model("whole", chain(), NULL, NULL);
+    make_model("staged", chain(), NULL, "stages { count: 3 }");
+    make_model("decides", chain(), "max_batch_size: 4", "slo_us: 50000 stages { per_node: true }");
+    make_model("toomany", chain(), NULL, "stages { count: 9 }");
+    make_model("liar", tiny_liar(), NULL, "stages { count: 2 }");
+    make_model("both", chain(), NULL, "stages { count: 2 per_node: true }");
+    float whole[2] = {0}, staged[2] = {0};
+    for (int turn = 0; turn < 2; turn++) {
+        tt_text_clear(&said);
+        struct tt_control *loaded = open_loader();
+        assert_non_null(strstr(said.bytes, turn ? "model staged: 3 stages, as they were cut before"
+                                                : "model staged: 3 stages, cut now and checked"));
+        expect_unavailable(loaded, "toomany",
+                           "9 stages are asked for, but the graph has at most 4");
+        expect_unavailable(loaded, "liar", "Softmax 'Softmax/over_rows'");
+        expect_unavailable(loaded, "both", "stages wants one of count, auto, per_node, by_batch");
+        ask(loaded, "whole", whole);
+        ask(loaded, "staged", staged);
+        assert_memory_equal(whole, staged, sizeof(whole));
+        memset(staged, 0, sizeof(staged));
+        struct tt_served_model *decides = expect_ready(loaded, "decides");
+        assert_int_equal(decides->step_model.step_count, 4);
+        for (int32_t s = 0; s < 4; s++) /* measured one by one */
+            assert_ptr_not_equal(decides->step_model.steps[s].profile, decides->profile);
+        ask(loaded, "decides", staged);
+        assert_memory_equal(whole, staged, sizeof(whole));
+        close_all(loaded);
+    }
+}
+
+static void test_stale_profile(void **state) {
+    (void)state;
+    make_model("stale", negate(2), NULL, "slo_us: 50000");
+    make_model("byhand", negate(2), NULL, "slo_us: 50000");
+    static const char points[] = "device: \"abacus\" point { batch: 1 latency_ns: 5000 }\n";
+    static const char of_another[] = "model_sha256: \"0123456789abcdef\"\n"
+                                     "device: \"abacus\" point { batch: 1 latency_ns: 5000 }\n";
+    write_bytes("byhand", "profile.pbtxt", points, strlen(points));
+    write_bytes("stale", "profile.pbtxt", of_another, strlen(of_another));
+    struct tt_control *loaded = open_loader();
+    expect_ready(loaded, "byhand");
+    expect_unavailable(loaded, "stale", "it was measured of another model file (0123456789ab");
+    expect_unavailable(loaded, "stale", "or serve with --measure-stale");
+    close_all(loaded);
+    loaded = open_loader_with(true);
+    expect_ready(loaded, "stale");
+    assert_non_null(strstr(said.bytes, "measuring now"));
+    close_all(loaded);
+}
+
+/* L2: where a policy decides by the times of stages, a file that knows the whole model only is no
+ * profile of it; where it does not, it will do. */
+static void test_profile_without_the_stages(void **state) {
+    (void)state;
+    static const char points[] = "device: \"abacus\" point { batch: 1 latency_ns: 5000 }\n";
+    make_model("blind", chain(), NULL, "policy { name: \"lazy\" } stages { per_node: true }");
+    make_model("plain", chain(), NULL, "policy { name: \"window\" } stages { per_node: true }");
+    write_bytes("blind", "profile.pbtxt", points, strlen(points));
+    write_bytes("plain", "profile.pbtxt", points, strlen(points));
+    struct tt_control *loaded = open_loader();
+    expect_ready(loaded, "plain");
+    expect_unavailable(loaded, "blind", "it says nothing of the model's 4 stages");
+    expect_unavailable(loaded, "blind", "tutti profile");
+    close_all(loaded);
+}
+
+/* L2: said when it loads; answered all the same. */
+static void test_objective_below_one_request(void **state) {
+    (void)state;
+    static const char points[] = "device: \"abacus\" point { batch: 1 latency_ns: 900000000 }\n";
+    make_model("hasty", negate(2), NULL, "slo_us: 20 policy { name: \"lazy\" }");
+    write_bytes("hasty", "profile.pbtxt", points, strlen(points));
+    struct tt_control *loaded = open_loader();
+    assert_non_null(strstr(said.bytes, "model hasty version 1: slo_us is 20, and one request alone "
+                                       "takes 900000 us"));
+    float answer[2] = {0};
+    ask(loaded, "hasty", answer);
+    assert_true(answer[0] == -1 && answer[1] == 2);
+    close_all(loaded);
+}
+
+static void test_no_repository(void **state) {
+    (void)state;
+    struct tt_control_options options = {.repositories = (const char *[]){"/nowhere/at/all"},
+                                         .repository_count = 1,
+                                         .loader = {.executors = 1, .say = say}};
+    struct tt_control *loaded = NULL;
+    struct tt_message why = {{0}};
+    assert_int_not_equal(tt_control_open(&options, &loaded, &why), TT_OK);
+    assert_null(loaded);
+    assert_non_null(strstr(why.text, "/nowhere/at/all"));
+}
+
+static const char emulated_config[] = "backend: \"emulated\" max_batch_size: 4\n"
+                                      "input { name: \"x\" data_type: TYPE_FP32 dims: 2 }\n"
+                                      "output { name: \"y\" data_type: TYPE_FP32 dims: 2 }\n";
+
+/* No file, no runtime: it answers with its input once its profile's time is over. */
+static void test_emulated(void **state) {
+    (void)state;
+    static const char *const names[] = {"copies", "timeless", "formless"};
+    for (int32_t i = 0; i < 3; i++) {
+        make_directory("%s/%s", names[i]);
+        make_directory("%s/%s/1", names[i]);
+        const char *config =
+            i == 2 ? "backend: \"emulated\" input { name: \"x\" }" : emulated_config;
+        write_bytes(names[i], "config.pbtxt", config, strlen(config));
+    }
+    static const char profile[] = "linear { beta_ms: 3 }";
+    write_bytes("copies", "profile.pbtxt", profile, strlen(profile));
+    struct tt_control *loaded = open_loader();
+    struct tt_served_model *model = expect_ready(loaded, "copies");
+    assert_string_equal(tt_served_model_platform(model), "emulated");
+    assert_int_equal(tt_served_model_signature(model)->max_batch, 4);
+    float answer[2] = {0};
+    int64_t began_at = tt_clock_now();
+    ask(loaded, "copies", answer);
+    assert_true(tt_clock_now() >= began_at + 3 * TT_MS);
+    assert_true(answer[0] == 1 && answer[1] == -2);
+    expect_unavailable(loaded, "timeless", "an emulated model takes as long as its profile says");
+    expect_unavailable(loaded, "formless", "an emulated model needs inputs and outputs");
+    close_all(loaded);
+}
+
+static const struct tt_domain *domain_of(struct tt_control *loaded, const char *name) {
+    struct tt_served_model *model = NULL;
+    struct tt_message why = {{0}};
+    if (find(loaded, name, "", &model, &why))
+        fail_msg("%s", why.text);
+    return model->domain;
+}
+
+/* C4: executors have their next cells before they are idle, unless the settings say otherwise. */
+static void test_cells_go_one_batch_ahead(void **state) {
+    (void)state;
+    static const char letter[] = "policy { name: 'cellular' option { key: 'ahead' value: '0' } }";
+    make_cells_under("standard", CHAIN, "", NULL);
+    make_cells_under("named", CHAIN, "policy { name: 'cellular' }", NULL);
+    make_cells_under("letter", CHAIN, letter, NULL);
+    struct tt_control *loaded = open_loader();
+    const struct tt_domain *standard = domain_of(loaded, "standard");
+    assert_ptr_equal(domain_of(loaded, "named"), standard);
+    assert_ptr_not_equal(domain_of(loaded, "letter"), standard);
+    assert_int_equal(standard->option_count, 1);
+    assert_string_equal(standard->options[0].key, "ahead");
+    assert_string_equal(standard->options[0].value, "1");
+    close_all(loaded);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_good_beside_broken, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_shorter_output_list, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_varying_shapes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_reshape, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_stages, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_stale_profile, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_profile_without_the_stages, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_objective_below_one_request, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_no_repository, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_emulated, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_cells_go_one_batch_ahead, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,104 @@
+/* threaded */
+/* A batch that the threads have planned comes back as its executor goes: to a model that has gone,
+ * too, or to another one in its place. */
+#include "base/clock.h"
+#include "base/flag.h"
+#include "multicore/threaded_policy.h"
+#include "unit/multicore/lone_carrier.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static struct tt_flag planned;
+
+static void wake(void *context) {
+    (void)context;
+    tt_flag_raise(&planned);
+}
+
+static void open_domain(struct tt_mechanism *mechanism, const struct tt_carrier *carrier) {
+    struct tt_message why;
+    struct tt_mechanism_options limits = {.model_capacity = 1,
+                                          .executor_capacity = 1,
+                                          .max_batch = 2,
+                                          .depth = 1,
+                                          .request_limit = 4};
+    assert_int_equal(tt_mechanism_init(mechanism, &limits, carrier, &why), TT_OK);
+    struct tt_policy_setup setup = {.domain = mechanism};
+    struct tt_threaded_policy_options options = {
+        .threads = 1, .max_batch = 2, .request_limit = 4, .wake = wake};
+    assert_int_equal(tt_threaded_policy_create(mechanism, "deferred", &setup, &options, &why),
+                     TT_OK);
+    assert_int_equal(tt_threaded_policy_start(mechanism->policy, &why), TT_OK);
+}
+
+static struct tt_request *arrive(struct tt_mechanism *mechanism, int32_t rows) {
+    int64_t now = tt_clock_now();
+    struct tt_arrival arrival = {.rows = rows, .deadline_at = now + 60 * TT_S};
+    struct tt_request *request;
+    assert_int_equal(tt_mechanism_arrived(mechanism, now, &arrival, &request), TT_OK);
+    return request;
+}
+
+static void exchange_model(struct tt_mechanism *mechanism, const struct tt_step_model *comes) {
+    tt_mechanism_drain_model(mechanism, tt_clock_now(), 0);
+    tt_mechanism_remove_model(mechanism, tt_clock_now(), 0);
+    if (comes)
+        tt_mechanism_add_model(mechanism, tt_clock_now(), 0, comes);
+}
+
+/* A batch of two rows waits to be run when its request, its model and its executor go. */
+static void a_batch_comes_back_to_a_model_that_went(void **state) {
+    (void)state;
+    struct tt_message why;
+    struct tt_profile *profile;
+    struct tt_profile_point point = {.batch = 1, .latency_ns = TT_US};
+    assert_int_equal(tt_profile_new_points(&point, 1, 2, &profile, &why), TT_OK);
+    struct tt_step step = {.name = "s", .profile = profile};
+    struct tt_step_model models[2] = {
+        {.step_count = 1, .steps = &step, .whole = profile, .slo_ns = TT_S, .max_batch = 2},
+        {.step_count = 1, .steps = &step, .whole = profile, .slo_ns = TT_S, .max_batch = 1}};
+    for (int32_t comes_early = 0; comes_early < 2; comes_early++) {
+        struct tt_task *running = NULL;
+        struct tt_carrier carrier = lone_carrier(&running);
+        struct tt_mechanism mechanism;
+        planned = (struct tt_flag){0};
+        open_domain(&mechanism, &carrier);
+        tt_mechanism_add_model(&mechanism, tt_clock_now(), 0, &models[0]);
+        tt_mechanism_add_executor(&mechanism, tt_clock_now(), 0, 0);
+        struct tt_request *request = arrive(&mechanism, 2);
+        while (!tt_flag_is_raised(&planned))
+            usleep(1000);
+        tt_mechanism_cancelled(&mechanism, tt_clock_now(), request);
+        exchange_model(&mechanism, comes_early ? &models[1] : NULL);
+        tt_mechanism_drain_executor(&mechanism, tt_clock_now(), 0);
+        tt_mechanism_remove_executor(&mechanism, tt_clock_now(), 0);
+        tt_mechanism_decide(&mechanism, tt_clock_now());
+        usleep(20000); /* it has mostly come back before the executor does */
+        if (!comes_early)
+            tt_mechanism_add_model(&mechanism, tt_clock_now(), 0, &models[1]);
+        tt_mechanism_add_executor(&mechanism, tt_clock_now(), 0, 0);
+        request = arrive(&mechanism, 1);
+        while (!running) {
+            usleep(1000);
+            tt_mechanism_decide(&mechanism, tt_clock_now());
+        }
+        assert_int_equal(running->count, 1);
+        assert_ptr_equal(running->items[0].request, request);
+        running->last_step_done = 0;
+        tt_mechanism_finished(&mechanism, tt_clock_now(), running);
+        tt_policy_destroy(&mechanism);
+        tt_mechanism_fini(&mechanism);
+    }
+    tt_profile_free(profile);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_batch_comes_back_to_a_model_that_went),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

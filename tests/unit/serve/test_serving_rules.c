@@ -1,0 +1,149 @@
+/* threaded */
+/* What a configuration's queue policies and preserve_ordering mean to clients. */
+#include "unit/serve/serving_bench.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static struct serving_bench bench;
+static struct client client;
+
+static int set_up(void **state) {
+    (void)state;
+    serving_bench_open(&bench);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    serving_bench_close(&bench);
+    return 0;
+}
+
+static const struct tt_serving_policy zero = {.name = "window"};
+static const struct tt_serving_policy serial = {.name = "serial"};
+
+/* Whose timeout counts: the rule's, a shorter one of the request where the rule hears it; else the
+ * request's own, else the model's objective. */
+static void test_timeout_rules(void **state) {
+    (void)state;
+    static const int64_t latency = 1;
+    static const struct tt_queue_rule deaf = {.timeout_ns = 50 * TT_MS},
+                                      hears = {.timeout_ns = 50 * TT_MS, .allow_override = true},
+                                      only_hears = {.allow_override = true},
+                                      counts = {.max_count = 9};
+    static const struct {
+        const struct tt_queue_rule *rule;
+        bool honours;
+        int64_t asked_ns, expected_ns;
+    } cases[] = {{NULL, true, 0, 7 * TT_S},
+                 {NULL, true, 9 * TT_MS, 9 * TT_MS},
+                 {NULL, true, 9 * TT_S, 9 * TT_S},
+                 {&deaf, false, 9 * TT_MS, 50 * TT_MS},
+                 {&hears, false, 9 * TT_MS, 9 * TT_MS},
+                 {&hears, false, 9 * TT_S, 50 * TT_MS},
+                 {&only_hears, false, 9 * TT_S, 9 * TT_S},
+                 {&counts, false, 9 * TT_MS, 7 * TT_S}};
+    struct tt_served_model *models[TT_COUNT(cases)];
+    char names[TT_COUNT(cases)][2];
+    for (size_t i = 0; i < TT_COUNT(cases); i++) {
+        struct tt_served_model_spec spec = {
+            .name = names[i], .slo_ns = 7 * TT_S, .honours_timeout = cases[i].honours};
+        struct tt_queue_rule none = {0};
+        spec.rules = cases[i].rule ? cases[i].rule : &none;
+        names[i][0] = (char)('a' + i);
+        names[i][1] = '\0';
+        models[i] = serving_bench_add(&bench, &spec, &bench_fixed, &latency, &zero);
+    }
+    serving_bench_start(&bench);
+    client_open(&client, bench.serving);
+    client.keeps = true;
+    for (size_t i = 0; i < TT_COUNT(cases); i++) {
+        struct tt_infer *infer = client_send(&client, models[i], 1, 0, cases[i].asked_ns);
+        client_wait(&client, 0);
+        assert_int_equal(infer->deadline_at - infer->submitted_at, cases[i].expected_ns);
+        tt_infer_release(infer);
+    }
+    client_close(&client);
+}
+
+/* A queue of two behind a busy executor: the rest is refused at once, with the protocol's words. */
+static void test_queue_limit(void **state) {
+    (void)state;
+    static const int64_t latency = 50 * TT_MS;
+    static const struct tt_queue_rule rule = {.max_count = 2};
+    struct tt_served_model_spec spec = {.name = "short", .rules = &rule};
+    struct tt_served_model *model =
+        serving_bench_add(&bench, &spec, &bench_fixed, &latency, &serial);
+    serving_bench_start(&bench);
+    client_open(&client, bench.serving);
+    enum { SENT = 30 };
+    for (int32_t i = 0; i < SENT; i++)
+        client_send(&client, model, 1, 0, 0);
+    client_wait(&client, SENT - 10); /* refusals come while the first ones run */
+    assert_int_equal(client.by_error[-TT_ERR_BUSY], client.errors);
+    assert_non_null(strstr(client.why, "Exceeds maximum queue size"));
+    client_wait(&client, 0);
+    assert_int_equal(client.ok + client.by_error[-TT_ERR_BUSY], SENT);
+    assert_in_range(client.ok, 2, SENT - 1);
+    assert_int_equal(tt_counter_get(&model->stats->dropped[TT_DROP_QUEUE_FULL]),
+                     client.by_error[-TT_ERR_BUSY]);
+    assert_int_equal(bench_gone(model), SENT);
+    client_close(&client);
+}
+
+static int32_t last_answer;
+
+static void note_order(void *context, struct tt_infer *infer, enum tt_err err, const char *why) {
+    (void)why;
+    int32_t *number = context;
+    assert_true(err == TT_OK || err == TT_ERR_CANCELLED);
+    if (err == TT_OK) {
+        assert_true(*number > last_answer);
+        last_answer = *number;
+    }
+    client.waiting--;
+    tt_infer_release(infer);
+}
+
+/* Two executors of different speed finish out of order; the answers do not. */
+static void test_preserve_ordering(void **state) {
+    (void)state;
+    static int64_t latency = 200 * TT_US;
+    struct tt_served_model_spec spec = {.name = "ordered", .preserve_ordering = true};
+    struct tt_served_model *model =
+        serving_bench_add(&bench, &spec, &bench_fixed, &latency, &serial);
+    serving_bench_start(&bench);
+    client_open(&client, bench.serving);
+    enum { SENT = 300 };
+    static int32_t numbers[SENT];
+    last_answer = -1;
+    for (int32_t i = 0; i < SENT; i++) {
+        numbers[i] = i;
+        struct tt_infer_shape shapes[] = {{0, {2, {1 + i % 8, 4}}}, {1, {2, {1 + i % 8, 2}}}};
+        struct tt_infer *infer;
+        struct tt_message why;
+        assert_int_equal(client_begin(&client, model, shapes, 2, 0, &infer, &why), TT_OK);
+        client.waiting++;
+        tt_infer_submit(infer, &(struct tt_infer_options){0}, note_order, &numbers[i]);
+        if (i % 7 == 3)
+            tt_infer_cancel(infer); /* who goes away holds nobody up */
+    }
+    client_wait(&client, 0);
+    assert_true(last_answer >= 0);
+    assert_int_equal(bench_gone(model), SENT);
+    client_close(&client);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_timeout_rules, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_queue_limit, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_preserve_ordering, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
