@@ -27,13 +27,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LINE_BYTES = 64, MOST_ROWS = 1024, MOST_RANK = 8, WINDOW = 20, MOST_WINDOWS = 8192 };
+enum { LINE_BYTES = 64, MAX_ROWS = 1024, MAX_RANK = 8, WINDOW = 20, MAX_WINDOWS = 8192 };
 
 struct width {
     int64_t calls, run_ns, between_ns, waking_ns;
     int64_t window_ns; /* between, since the last full window */
     int32_t window_count;
-    int64_t windows_ns[MOST_WINDOWS];
+    int64_t windows_ns[MAX_WINDOWS];
 };
 
 static const OrtApi *real;
@@ -43,7 +43,7 @@ static const OrtApiBase *real_base;
 static int64_t skip_us;                                  /* 0: it computes */
 static int64_t sweep_bytes;                              /* 0: it computes */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards: */
-static struct width widths[MOST_ROWS + 1];
+static struct width widths[MAX_ROWS + 1];
 static int64_t clock_ns;               /* that reading the clock takes */
 static _Thread_local int64_t ended_at; /* of this thread's last Run; 0: none */
 /* Since then: in writes that wake others; and that with reading the clock around them. */
@@ -57,13 +57,13 @@ static int64_t thread_now(void) {
 
 static int64_t rows_of(const OrtValue *value) {
     OrtTensorTypeAndShapeInfo *info;
-    int64_t dims[MOST_RANK] = {0};
+    int64_t dims[MAX_RANK] = {0};
     size_t rank = 0;
     if (real->GetTensorTypeAndShape(value, &info) || real->GetDimensionsCount(info, &rank) ||
-        rank > MOST_RANK || real->GetDimensions(info, dims, rank))
+        rank > MAX_RANK || real->GetDimensions(info, dims, rank))
         abort();
     real->ReleaseTensorTypeAndShapeInfo(info);
-    return dims[0] <= MOST_ROWS ? dims[0] : 0;
+    return dims[0] <= MAX_ROWS ? dims[0] : 0;
 }
 
 /* Instead of the C library's, where preloaded. */
@@ -88,7 +88,7 @@ static void note(int64_t rows, int64_t run_ns, int64_t between_ns) {
     width->between_ns += between_ns;
     width->window_ns += between_ns;
     if (width->calls % WINDOW == 0) {
-        if (width->window_count < MOST_WINDOWS)
+        if (width->window_count < MAX_WINDOWS)
             width->windows_ns[width->window_count++] = width->window_ns;
         width->window_ns = 0;
     }
@@ -191,7 +191,7 @@ static int64_t calm_ns(struct width *width) {
 __attribute__((destructor)) static void write_widths(void) {
     const char *path = getenv("ORT_CLOCK_OUTPUT");
     FILE *file = path ? fopen(path, "w") : NULL;
-    for (int rows = 0; file && rows <= MOST_ROWS; rows++) {
+    for (int rows = 0; file && rows <= MAX_ROWS; rows++) {
         struct width *width = &widths[rows];
         if (width->calls)
             fprintf(file, "%d %lld %lld %lld %lld %lld\n", rows, (long long)width->calls,

@@ -22,7 +22,7 @@ const char *tt_err_name(enum tt_err err) {
     return "unknown error";
 }
 
-enum tt_err tt_fail(enum tt_err err, struct tt_message *why, const char *format, ...) {
+enum tt_err tt_fail(enum tt_err err, struct tt_error *why, const char *format, ...) {
     if (why) {
         va_list args;
         va_start(args, format);
@@ -32,9 +32,9 @@ enum tt_err tt_fail(enum tt_err err, struct tt_message *why, const char *format,
     return err;
 }
 
-enum tt_err tt_fail_in(enum tt_err err, struct tt_message *why, const char *format, ...) {
+enum tt_err tt_fail_in(enum tt_err err, struct tt_error *why, const char *format, ...) {
     if (why) {
-        struct tt_message inner = *why;
+        struct tt_error inner = *why;
         va_list args;
         va_start(args, format);
         int length = vsnprintf(why->text, sizeof(why->text), format, args);

@@ -5,7 +5,7 @@
  * `tt_assert`, always on. Overload is neither: it is an answer (a DROP action, TT_ERR_BUSY at
  * admission).
  *
- * A function whose failure a person will read about takes a `struct tt_message *why` and writes
+ * A function whose failure a person will read about takes a `struct tt_error *why` and writes
  * there what was wrong, where (file, line, field, tensor), and what would be right. Library code
  * never prints an error that it returns. */
 #ifndef TT_BASE_ERR_H
@@ -31,7 +31,7 @@ enum tt_err {
 #define TT_PRINTF(format_index, first_arg) __attribute__((format(printf, format_index, first_arg)))
 
 /* A sentence for a person. Caller's memory; truncated, never overrun. */
-struct tt_message {
+struct tt_error {
     char text[1024];
 };
 
@@ -40,12 +40,11 @@ const char *tt_err_name(enum tt_err err);
 
 /* Writes the formatted sentence to `why` (which may be NULL) and returns `err`, so that
  * `return tt_fail(TT_ERR_INVALID, why, "...")` is one line. */
-enum tt_err tt_fail(enum tt_err err, struct tt_message *why, const char *format, ...)
-    TT_PRINTF(3, 4);
+enum tt_err tt_fail(enum tt_err err, struct tt_error *why, const char *format, ...) TT_PRINTF(3, 4);
 
 /* Puts formatted text and ": " in front of what `why` says already, as an error climbs; returns
  * `err`. */
-enum tt_err tt_fail_in(enum tt_err err, struct tt_message *why, const char *format, ...)
+enum tt_err tt_fail_in(enum tt_err err, struct tt_error *why, const char *format, ...)
     TT_PRINTF(3, 4);
 
 /* Prints the failed condition with its place and aborts. */

@@ -101,7 +101,7 @@ void tt_text_printf(struct tt_text *self, const char *format, ...) {
 const char *tt_text_string(const struct tt_text *self) { return self->length ? self->bytes : ""; }
 
 enum tt_err tt_text_read_file(const char *path, size_t limit_bytes, struct tt_text *out_text,
-                              struct tt_message *why) {
+                              struct tt_error *why) {
     FILE *file = fopen(path, "rb");
     if (!file)
         return tt_fail(errno == ENOENT ? TT_ERR_NOT_FOUND : TT_ERR_IO, why, "%s: %s", path,
@@ -138,8 +138,7 @@ enum tt_err tt_text_read_file(const char *path, size_t limit_bytes, struct tt_te
     return TT_OK;
 }
 
-enum tt_err tt_text_write_file(const char *path, const struct tt_text *text,
-                               struct tt_message *why) {
+enum tt_err tt_text_write_file(const char *path, const struct tt_text *text, struct tt_error *why) {
     if (text->failed)
         return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory while composing it", path);
     struct tt_text temporary;

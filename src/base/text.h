@@ -34,10 +34,10 @@ size_t tt_text_write_integer(int64_t value, char *out);
 const char *tt_text_string(const struct tt_text *self);
 /* Reads the whole file. Errors: NOT_FOUND, IO, NO_MEMORY; over `limit_bytes`: INVALID. */
 TT_MUST_CHECK enum tt_err tt_text_read_file(const char *path, size_t limit_bytes,
-                                            struct tt_text *out_text, struct tt_message *why);
+                                            struct tt_text *out_text, struct tt_error *why);
 /* Writes `text` to `path` by way of a temporary file beside it, so that readers never see half of
  * it. */
 TT_MUST_CHECK enum tt_err tt_text_write_file(const char *path, const struct tt_text *text,
-                                             struct tt_message *why);
+                                             struct tt_error *why);
 
 #endif

@@ -50,7 +50,7 @@ static bool cut(const char *text, size_t length, int32_t default_port,
 }
 
 enum tt_err tt_http_address_parse(const char *url, int32_t default_port,
-                                  struct tt_http_address *out_address, struct tt_message *why) {
+                                  struct tt_http_address *out_address, struct tt_error *why) {
     struct tt_http_address address = {.port = default_port};
     const char *at = url, *scheme = strstr(url, "://");
     if (scheme) {

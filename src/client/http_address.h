@@ -21,6 +21,6 @@ struct tt_http_address {
  * another scheme, a path, a host that is not known. */
 TT_MUST_CHECK enum tt_err tt_http_address_parse(const char *url, int32_t default_port,
                                                 struct tt_http_address *out_address,
-                                                struct tt_message *why);
+                                                struct tt_error *why);
 
 #endif

@@ -414,7 +414,7 @@ static int wait_events(struct tt_http_client *self, struct epoll_event *events, 
 /* --- the client --- */
 
 enum tt_err tt_http_client_open(const struct tt_http_client_options *options,
-                                struct tt_http_client **out_client, struct tt_message *why) {
+                                struct tt_http_client **out_client, struct tt_error *why) {
     tt_assert(options->connection_limit >= 1);
     tt_assert(options->done != NULL);
     struct tt_http_client *self = malloc(sizeof(*self));

@@ -78,7 +78,7 @@ struct tt_http_client_counts {
 /* IO, NO_MEMORY. Connects nowhere yet. */
 TT_MUST_CHECK enum tt_err tt_http_client_open(const struct tt_http_client_options *options,
                                               struct tt_http_client **out_client,
-                                              struct tt_message *why);
+                                              struct tt_error *why);
 /* Ends every call as WITHDRAWN, by `done`, which must not start others. NULL-safe. */
 void tt_http_client_close(struct tt_http_client *take_self);
 /* `done` is never called from here. */

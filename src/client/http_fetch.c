@@ -15,7 +15,7 @@ static void on_done(void *context, struct tt_http_call *call) {
 
 static enum tt_err judge(const struct tt_http_address *address, const char *path,
                          struct tt_http_call *call, struct tt_text *out_body,
-                         struct tt_message *why) {
+                         struct tt_error *why) {
     const char *where = address->authority;
     switch (call->outcome) {
     case TT_HTTP_ANSWERED: break;
@@ -38,7 +38,7 @@ static enum tt_err judge(const struct tt_http_address *address, const char *path
 }
 
 enum tt_err tt_http_fetch(const struct tt_http_address *address, const char *path, const char *body,
-                          int64_t give_up_ns, struct tt_text *out_body, struct tt_message *why) {
+                          int64_t give_up_ns, struct tt_text *out_body, struct tt_error *why) {
     bool done = false;
     struct tt_http_client *client;
     struct tt_http_client_options options = {.address = address,

@@ -10,6 +10,6 @@
  * away, or status 503; TIMEOUT; INVALID: another status or no HTTP, with what the server says. */
 TT_MUST_CHECK enum tt_err tt_http_fetch(const struct tt_http_address *address, const char *path,
                                         const char *body, int64_t give_up_ns,
-                                        struct tt_text *out_body, struct tt_message *why);
+                                        struct tt_text *out_body, struct tt_error *why);
 
 #endif

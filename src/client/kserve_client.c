@@ -16,7 +16,7 @@ enum {
 /* --- the model --- */
 
 static enum tt_err read_input(const json_t *json, struct tt_tensor_spec *spec,
-                              struct tt_message *why) {
+                              struct tt_error *why) {
     const char *name = json_string_value(json_object_get(json, "name"));
     const char *dtype = json_string_value(json_object_get(json, "datatype"));
     const json_t *shape = json_object_get(json, "shape");
@@ -43,7 +43,7 @@ static enum tt_err read_input(const json_t *json, struct tt_tensor_spec *spec,
 
 enum tt_err tt_kserve_client_model_read(const char *json, size_t size_bytes,
                                         struct tt_kserve_client_model *out_model,
-                                        struct tt_message *why) {
+                                        struct tt_error *why) {
     struct tt_kserve_client_model model = {0};
     json_error_t error;
     json_t *root = json_loadb(json, size_bytes, 0, &error);
@@ -66,7 +66,7 @@ enum tt_err tt_kserve_client_model_read(const char *json, size_t size_bytes,
 }
 
 enum tt_err tt_kserve_client_shape(struct tt_kserve_client_model *self, const char *input,
-                                   const char *dims, struct tt_message *why) {
+                                   const char *dims, struct tt_error *why) {
     struct tt_tensor_spec *spec = NULL;
     for (int32_t i = 0; i < self->input_count && !spec; i++)
         if (strcmp(self->inputs[i].name, input) == 0)
@@ -188,7 +188,7 @@ static void put_binary(struct tt_kserve_client_body *body, size_t size_bytes) {
 }
 
 static enum tt_err finish(struct tt_kserve_client_body *body, enum tt_err err,
-                          struct tt_kserve_client_body *out_body, struct tt_message *why) {
+                          struct tt_kserve_client_body *out_body, struct tt_error *why) {
     if (!err && (body->json.failed || body->binary.failed))
         err = tt_fail(TT_ERR_NO_MEMORY, why, "no memory for the inputs of a request");
     if (err)
@@ -201,7 +201,7 @@ static enum tt_err finish(struct tt_kserve_client_body *body, enum tt_err err,
 enum tt_err tt_kserve_client_body_draw(const struct tt_kserve_client_model *model, int32_t rows,
                                        int64_t length, bool binary, struct tt_prng *prng,
                                        struct tt_kserve_client_body *out_body,
-                                       struct tt_message *why) {
+                                       struct tt_error *why) {
     struct tt_kserve_client_body body;
     tt_text_init(&body.json);
     tt_text_init(&body.binary);
@@ -243,7 +243,7 @@ enum tt_err tt_kserve_client_body_draw(const struct tt_kserve_client_model *mode
 
 /* A written tensor, turned into bytes. */
 static enum tt_err pack(const struct tt_tensor_spec *spec, const char *data, int64_t count,
-                        struct tt_text *out, struct tt_message *why) {
+                        struct tt_text *out, struct tt_error *why) {
     struct tt_json json;
     size_t size_bytes = tt_dtype_bytes(spec->dtype) * (size_t)count;
     enum tt_err err = TT_OK;
@@ -263,7 +263,7 @@ static enum tt_err pack(const struct tt_tensor_spec *spec, const char *data, int
 }
 
 static enum tt_err read_tensor(const json_t *json, bool first, bool binary,
-                               struct tt_kserve_client_body *body, struct tt_message *why) {
+                               struct tt_kserve_client_body *body, struct tt_error *why) {
     struct tt_tensor_spec spec;
     enum tt_err err = read_input(json, &spec, why);
     const json_t *data = json_object_get(json, "data");
@@ -290,7 +290,7 @@ static enum tt_err read_tensor(const json_t *json, bool first, bool binary,
 
 enum tt_err tt_kserve_client_body_read(const char *json, size_t size_bytes, bool binary,
                                        struct tt_kserve_client_body *out_body,
-                                       struct tt_message *why) {
+                                       struct tt_error *why) {
     struct tt_kserve_client_body body;
     tt_text_init(&body.json);
     tt_text_init(&body.binary);

@@ -26,12 +26,12 @@ struct tt_kserve_client_model {
 /* From the text of its metadata. INVALID: not that, or a datatype that is not known here. */
 TT_MUST_CHECK enum tt_err tt_kserve_client_model_read(const char *json, size_t size_bytes,
                                                       struct tt_kserve_client_model *out_model,
-                                                      struct tt_message *why);
+                                                      struct tt_error *why);
 /* Settles the dimensions of an input but the rows: `dims` like "3,224,224". NOT_FOUND: no such
  * input; INVALID: other dimensions than the model's. */
 TT_MUST_CHECK enum tt_err tt_kserve_client_shape(struct tt_kserve_client_model *self,
                                                  const char *input, const char *dims,
-                                                 struct tt_message *why);
+                                                 struct tt_error *why);
 /* The first input that takes the request's length; NULL: none does. */
 const struct tt_tensor_spec *tt_kserve_client_open_input(const struct tt_kserve_client_model *self);
 /* Can a request have several rows? */
@@ -48,14 +48,14 @@ TT_MUST_CHECK enum tt_err tt_kserve_client_body_draw(const struct tt_kserve_clie
                                                      int32_t rows, int64_t length, bool binary,
                                                      struct tt_prng *prng,
                                                      struct tt_kserve_client_body *out_body,
-                                                     struct tt_message *why);
+                                                     struct tt_error *why);
 /* From an infer request as a person writes it, {"inputs": [...]} in JSON; its `outputs` are kept,
  * its `id` and `parameters` are not. With `binary` the tensors are turned into that form. INVALID.
  */
 TT_MUST_CHECK enum tt_err tt_kserve_client_body_read(const char *json, size_t size_bytes,
                                                      bool binary,
                                                      struct tt_kserve_client_body *out_body,
-                                                     struct tt_message *why);
+                                                     struct tt_error *why);
 
 /* Appends "/v2/models/NAME", with what a path may not hold written as %XX. */
 void tt_kserve_client_path(const char *model, struct tt_text *out_text);

@@ -25,7 +25,7 @@ bool tt_arguments_decimal(const char *text, double low, double high, double *out
 
 bool tt_arguments_workers(const char *text, int32_t *out) {
     int64_t workers;
-    if (!tt_arguments_number(text, 1, TT_ARGUMENTS_MOST_WORKERS, &workers))
+    if (!tt_arguments_number(text, 1, TT_ARGUMENTS_MAX_WORKERS, &workers))
         return false;
     *out = (int32_t)workers;
     return true;

@@ -49,11 +49,11 @@ static const char help[] =
     "  --json               the result for programs\n"
     "  --help               this text\n";
 
-enum { MOST_OPTIONS = TT_MAX_OPTIONS, SEARCH_STEPS = 7 };
+enum { MAX_OPTIONS = TT_MAX_OPTIONS, SEARCH_STEPS = 7 };
 
 struct flags {
     struct tt_scheduler_bench bench;
-    struct tt_option options[MOST_OPTIONS];
+    struct tt_option options[MAX_OPTIONS];
     double rate_share; /* of the devices' capacity; 0: not asked */
     bool search, json, margin_given, rest_given, spin_given;
 };
@@ -124,7 +124,7 @@ static bool parse_preset(struct flags *flags, const char *name) {
 
 static bool parse_option(struct flags *flags, char *text) {
     char *equals = strchr(text, '=');
-    if (!equals || flags->bench.option_count == MOST_OPTIONS)
+    if (!equals || flags->bench.option_count == MAX_OPTIONS)
         return false;
     *equals = 0;
     flags->options[flags->bench.option_count++] =
@@ -375,7 +375,7 @@ static void print_table(const struct tt_scheduler_bench *bench,
 /* Doubling up to the first rate that does not hold, then halving the ratio in between. Keeps the
  * best run's result. */
 static enum tt_err search(struct tt_scheduler_bench *bench, double capacity,
-                          struct tt_scheduler_bench_result *out_best, struct tt_message *why) {
+                          struct tt_scheduler_bench_result *out_best, struct tt_error *why) {
     double low = 0, high = capacity, rate = capacity / 16;
     struct tt_scheduler_bench_result best = {0};
     for (int32_t i = 0; i < SEARCH_STEPS && !tt_interrupted; i++) {
@@ -426,7 +426,7 @@ static int judge(const struct flags *flags, const struct tt_scheduler_bench_resu
 }
 
 static int bench_scheduler(struct flags *flags) {
-    struct tt_message why;
+    struct tt_error why;
     struct tt_scheduler_bench_result result;
     double capacity;
     enum tt_err err = tt_scheduler_bench_capacity(&flags->bench, &capacity, &why);

@@ -56,7 +56,7 @@ static int parse(int argc, char **argv, struct arguments *a) {
 }
 
 static enum tt_err show(const struct tt_experiment *experiment, const struct tt_sweep *sweep,
-                        const struct arguments *a, struct tt_message *why) {
+                        const struct arguments *a, struct tt_error *why) {
     json_t *points = json_array();
     for (int32_t point = 0; point < sweep->points; point++) {
         json_t *result = tt_sweep_point(sweep, point);
@@ -86,7 +86,7 @@ static enum tt_err show(const struct tt_experiment *experiment, const struct tt_
 }
 
 static enum tt_err compare(struct tt_experiment *experiment, const struct arguments *a,
-                           struct tt_message *why) {
+                           struct tt_error *why) {
     enum tt_err err = tt_comparison_prepare(experiment, why);
     if (err)
         return err;
@@ -115,7 +115,7 @@ int tt_cmd_compare(int argc, char **argv) {
     if (code >= 0)
         return code;
     tt_outcome_catch_interrupt();
-    struct tt_message why;
+    struct tt_error why;
     struct tt_experiment experiment;
     enum tt_err err = tt_experiment_open(&experiment, a.file, &why);
     if (err)

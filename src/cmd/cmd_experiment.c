@@ -156,13 +156,13 @@ static int parse(int argc, char **argv, struct arguments *a) {
                 fprintf(stderr, "tutti experiment: the value '%s' makes no sense%s\n", optarg,
                         flag == FLAG_WORKERS ? "; --workers takes 1 .. 64" : "");
             fputs(usage, stderr);
-            return EXIT_SENSELESS;
+            return EXIT_USAGE;
         }
     }
     if (optind + 1 != argc) {
         fprintf(stderr, "tutti experiment: %s\n%s",
                 optind == argc ? "which experiment? give its file" : "one file only", usage);
-        return EXIT_SENSELESS;
+        return EXIT_USAGE;
     }
     a->file = argv[optind];
     return -1;
@@ -170,7 +170,7 @@ static int parse(int argc, char **argv, struct arguments *a) {
 
 /* ---- one run ---- */
 
-static enum tt_err write_trace(struct tt_trace *trace, const char *path, struct tt_message *why) {
+static enum tt_err write_trace(struct tt_trace *trace, const char *path, struct tt_error *why) {
     struct tt_text json;
     tt_text_init(&json);
     enum tt_err err = tt_trace_write(trace, 0, &json, why);
@@ -195,7 +195,7 @@ static void say(void *context, const char *line) {
 /* The run, and the files that were asked for besides its figures. */
 static enum tt_err run_scenario(const struct tt_scenario *scenario, const struct arguments *a,
                                 const char *title, struct tt_scenario_result *out_result,
-                                struct tt_message *why) {
+                                struct tt_error *why) {
     struct tt_html_report html;
     struct tt_scenario_outputs outputs = {.tasks_path = a->tasks,
                                           .outcomes_path = a->outcomes,
@@ -228,7 +228,7 @@ static enum tt_err run_scenario(const struct tt_scenario *scenario, const struct
 }
 
 static int run_once(struct tt_experiment *experiment, const struct arguments *a) {
-    struct tt_message why;
+    struct tt_error why;
     struct tt_scenario scenario;
     enum tt_err err = tt_experiment_build(experiment, &scenario, &why);
     if (err)
@@ -265,7 +265,7 @@ static int run_once(struct tt_experiment *experiment, const struct arguments *a)
 static int run_worlds(struct tt_experiment *experiment, const struct arguments *a) {
     struct tt_scenario_outputs outputs = {.progress = tt_outcome_progress, .say = say};
     struct tt_worlds worlds;
-    struct tt_message why;
+    struct tt_error why;
     enum tt_err err = tt_worlds_init(&worlds, experiment, a->worlds, &why);
     if (!err)
         err = tt_worlds_run(&worlds, a->check, &outputs, &tt_interrupted, &why);
@@ -339,7 +339,7 @@ static void print_point(const json_t *result, bool goodput) {
 }
 
 static enum tt_err print_points(const struct tt_sweep *sweep, const struct arguments *a,
-                                struct tt_message *why) {
+                                struct tt_error *why) {
     json_t *all = json_array();
     for (int32_t point = 0; point < sweep->points; point++) {
         json_t *result = tt_sweep_point(sweep, point);
@@ -368,7 +368,7 @@ static int run_many(struct tt_experiment *experiment, const struct arguments *a)
                                        .stop = &tt_interrupted,
                                        .progress = show_progress};
     struct tt_sweep sweep;
-    struct tt_message why;
+    struct tt_error why;
     enum tt_err err = tt_sweep_init(&sweep, experiment, &options, &why);
     if (err)
         return tt_outcome_complain(err, &why);
@@ -389,7 +389,7 @@ int tt_cmd_experiment(int argc, char **argv) {
     if (code >= 0)
         return code;
     tt_outcome_catch_interrupt();
-    struct tt_message why;
+    struct tt_error why;
     struct tt_experiment experiment;
     enum tt_err err = tt_experiment_open(&experiment, a.file, &why);
     if (err)

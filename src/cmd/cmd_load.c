@@ -53,7 +53,7 @@ struct run {
     int64_t connections_opened;
     bool shows_progress;
     enum tt_err err;
-    struct tt_message why;
+    struct tt_error why;
 };
 
 /* --- one request --- */
@@ -264,7 +264,7 @@ static double cpu_seconds(void) {
            (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
-static enum tt_err write_text(const char *path, struct tt_text *take_text, struct tt_message *why) {
+static enum tt_err write_text(const char *path, struct tt_text *take_text, struct tt_error *why) {
     enum tt_err err = take_text->failed ? tt_fail(TT_ERR_NO_MEMORY, why, "no memory for %s", path)
                                         : tt_text_write_file(path, take_text, why);
     tt_text_fini(take_text);
@@ -329,7 +329,7 @@ static int judge(const struct run *run, const struct tt_load_flags *flags) {
     return 0;
 }
 
-static int complain(enum tt_err err, const struct tt_message *why) {
+static int complain(enum tt_err err, const struct tt_error *why) {
     fprintf(stderr, "tutti load: %s\n", why->text);
     bool senseless = err == TT_ERR_INVALID || err == TT_ERR_NOT_FOUND ||
                      err == TT_ERR_UNSUPPORTED || err == TT_ERR_IO;

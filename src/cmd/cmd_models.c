@@ -55,7 +55,7 @@ static int parse_options(int argc, char **argv, struct options *out) {
 
 static int check(const struct options *options) {
     struct tt_repository *repository = NULL;
-    struct tt_message why;
+    struct tt_error why;
     enum tt_err err =
         tt_repository_scan(options->directory, options->default_max_batch, &repository, &why);
     if (err) {

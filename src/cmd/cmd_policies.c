@@ -43,10 +43,10 @@ static void print_option(const struct tt_option_spec *spec) {
     switch (spec->type) {
     case TT_OPTION_CHOICE: {
         int64_t index = 0;
-        const char *standard = spec->choices;
-        for (; index < spec->standard; index++)
-            standard = strchr(standard, '|') + 1;
-        printf("%s (%.*s)\n", spec->choices, (int)strcspn(standard, "|"), standard);
+        const char *default_value = spec->choices;
+        for (; index < spec->default_value; index++)
+            default_value = strchr(default_value, '|') + 1;
+        printf("%s (%.*s)\n", spec->choices, (int)strcspn(default_value, "|"), default_value);
         break;
     }
     case TT_OPTION_SIZES: printf("sizes, such as 1,2,4\n"); break;
@@ -57,9 +57,10 @@ static void print_option(const struct tt_option_spec *spec) {
         print_value(spec->type, spec->minimum);
         printf(" .. ");
         print_value(spec->type, spec->maximum);
-        if (spec->standard >= spec->minimum) { /* else what holds then is a matter of its own */
+        if (spec->default_value >=
+            spec->minimum) { /* else what holds then is a matter of its own */
             printf(" (");
-            print_value(spec->type, spec->standard);
+            print_value(spec->type, spec->default_value);
             printf(")");
         }
         printf("\n");

@@ -51,21 +51,21 @@ static const char help[] =
     "  --onnxruntime FILE  the ONNX Runtime library to load (looked for)\n"
     "  --help              this text\n";
 
-enum { MOST_LENGTHS = 32 };
+enum { MAX_LENGTHS = 32 };
 
 struct flags {
     char *model;
     int64_t max_batch, runs;
-    int32_t lengths[MOST_LENGTHS], length_count;
+    int32_t lengths[MAX_LENGTHS], length_count;
     double link_gb_per_s;
-    int32_t totals[TT_WORKER_SEARCH_MOST_TOTALS], total_count; /* 0: no search for workers */
+    int32_t totals[TT_WORKER_SEARCH_MAX_TOTALS], total_count; /* 0: no search for workers */
     const char *output, *onnxruntime;
 };
 
 static bool parse_totals(char *text, struct flags *flags) {
     for (char *save, *item = strtok_r(text, ",", &save); item; item = strtok_r(NULL, ",", &save)) {
         int64_t total;
-        if (flags->total_count == TT_WORKER_SEARCH_MOST_TOTALS ||
+        if (flags->total_count == TT_WORKER_SEARCH_MAX_TOTALS ||
             !tt_arguments_number(item, 4, 64, &total) || (total & (total - 1)) != 0)
             return false;
         if (flags->total_count && flags->totals[flags->total_count - 1] >= total)
@@ -78,7 +78,7 @@ static bool parse_totals(char *text, struct flags *flags) {
 static bool parse_lengths(char *text, struct flags *flags) {
     for (char *save, *item = strtok_r(text, ",", &save); item; item = strtok_r(NULL, ",", &save)) {
         int64_t length;
-        if (flags->length_count == MOST_LENGTHS || !tt_arguments_number(item, 1, 1 << 20, &length))
+        if (flags->length_count == MAX_LENGTHS || !tt_arguments_number(item, 1, 1 << 20, &length))
             return false;
         if (flags->length_count && flags->lengths[flags->length_count - 1] >= length)
             return false;
@@ -193,7 +193,7 @@ static void keep(void *context, const struct tt_calibration_point *points, int32
 
 static enum tt_err load_stages(struct subject *subject, struct tt_engine *engine,
                                const struct tt_ort_library *library, int32_t max_batch,
-                               struct tt_message *why) {
+                               struct tt_error *why) {
     const Tutti__ModelStages *stages = subject->model->settings->stages;
     struct tt_slicer_options slicer = {.engine = engine,
                                        .library = library,
@@ -229,7 +229,7 @@ static enum tt_err load_stages(struct subject *subject, struct tt_engine *engine
 
 static enum tt_err load_subject(struct subject *subject, struct tt_engine *engine,
                                 const struct tt_ort_library *library, int32_t max_batch,
-                                struct tt_message *why) {
+                                struct tt_error *why) {
     struct tt_ort_model_options load = {.name = subject->model->name,
                                         .path = subject->path,
                                         .batched = subject->model->config->signature.batched,
@@ -324,8 +324,7 @@ static void print_summary(const struct subject *subject, int32_t max_batch) {
     }
 }
 
-static enum tt_err write_profile(struct subject *subject, int32_t max_batch,
-                                 struct tt_message *why) {
+static enum tt_err write_profile(struct subject *subject, int32_t max_batch, struct tt_error *why) {
     struct tt_text text;
     tt_text_init(&text);
     tt_profile_keeper_print(&subject->keeper, &text);
@@ -347,7 +346,7 @@ static enum tt_err write_profile(struct subject *subject, int32_t max_batch,
 }
 
 static enum tt_err measure_subject(struct subject *subject, const struct flags *flags,
-                                   int32_t max_batch, struct tt_message *why) {
+                                   int32_t max_batch, struct tt_error *why) {
     static const int32_t usual[] = {8, 16, 32, 64, 128};
     const struct tt_model_settings *settings = subject->model->settings;
     struct tt_calibrate_options options = {.max_batch = max_batch,
@@ -355,7 +354,7 @@ static enum tt_err measure_subject(struct subject *subject, const struct flags *
                                            .length_count = (int32_t)TT_COUNT(usual),
                                            .runs = (int32_t)flags->runs,
                                            .least_ns = 50 * TT_MS,
-                                           .most_ns = 10 * TT_S,
+                                           .max_ns = 10 * TT_S,
                                            .by_step = true,
                                            .progress = progress,
                                            .recall = recall,
@@ -388,7 +387,7 @@ static enum tt_err measure_subject(struct subject *subject, const struct flags *
 
 static enum tt_err measure(const struct flags *flags, const struct tt_repository_model *model,
                            struct tt_engine *engine, const struct tt_ort_library *library,
-                           struct tt_message *why) {
+                           struct tt_error *why) {
     const struct tt_signature *told = &model->config->signature;
     int32_t max_batch = flags->max_batch ? (int32_t)flags->max_batch : told->max_batch;
     if (max_batch > told->max_batch)
@@ -417,7 +416,7 @@ static enum tt_err measure(const struct flags *flags, const struct tt_repository
 
 static enum tt_err search_workers(const struct flags *flags,
                                   const struct tt_repository_model *model, struct tt_engine *engine,
-                                  struct tt_message *why) {
+                                  struct tt_error *why) {
     struct tt_profile_workers options = {.model = model,
                                          .engine = engine,
                                          .totals = flags->totals,
@@ -435,7 +434,7 @@ static void ignore(void *context, struct tt_engine_task *task) {
 }
 
 static enum tt_err profile(const struct flags *flags, struct tt_repository *repository,
-                           const char *name, struct tt_message *why) {
+                           const char *name, struct tt_error *why) {
     const struct tt_repository_model *model = tt_repository_find(repository, name);
     if (!model)
         return tt_fail(TT_ERR_NOT_FOUND, why, "%s holds no model '%s'", repository->path, name);
@@ -477,7 +476,7 @@ int tt_cmd_profile(int argc, char **argv) {
     }
     snprintf(parent, sizeof(parent), "%s", real);
     snprintf(name, sizeof(name), "%s", real);
-    struct tt_message why;
+    struct tt_error why;
     struct tt_repository *repository;
     enum tt_err err =
         tt_repository_scan(dirname(parent), TT_MODEL_DEFAULT_MAX_BATCH, &repository, &why);

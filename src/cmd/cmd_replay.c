@@ -81,7 +81,7 @@ static int check_policy(const struct arguments *a) {
     if (!kind)
         return refuse("no policy is called", a->policy);
     int64_t values[TT_MAX_OPTIONS];
-    struct tt_message why;
+    struct tt_error why;
     if (tt_options_parse(kind->options, kind->option_count, a->options, a->option_count, values,
                          &why) != TT_OK)
         return refuse(why.text, NULL);
@@ -171,7 +171,7 @@ static void print_domain(const struct tt_replay *replay) {
 
 /* The figures of what was, in the form of an experiment's. */
 static enum tt_err report_recorded(struct tt_replay *replay, const struct arguments *a, json_t *out,
-                                   struct tt_message *why) {
+                                   struct tt_error *why) {
     struct tt_scenario scenario;
     enum tt_err err = tt_replay_scenario(replay, NULL, NULL, 0, &scenario, why);
     if (err)
@@ -193,7 +193,7 @@ static enum tt_err report_recorded(struct tt_replay *replay, const struct argume
 }
 
 static enum tt_err run_scenario(const struct tt_scenario *scenario, const struct arguments *a,
-                                json_t *out, struct tt_message *why) {
+                                json_t *out, struct tt_error *why) {
     struct tt_html_report html;
     struct tt_scenario_outputs outputs = {.tasks_path = a->tasks, .outcomes_path = a->outcomes};
     if (a->html) {
@@ -233,7 +233,7 @@ static void tell_guesses(const struct tt_replay *replay) {
 }
 
 static enum tt_err simulate(struct tt_replay *replay, const struct arguments *a, json_t *out,
-                            struct tt_message *why) {
+                            struct tt_error *why) {
     struct tt_scenario scenario;
     const char *policy = strcmp(a->policy, "recorded") == 0 ? NULL : a->policy;
     enum tt_err err =
@@ -250,7 +250,7 @@ static enum tt_err simulate(struct tt_replay *replay, const struct arguments *a,
 
 static enum tt_err replay_domain(const struct tt_recording *recording, int32_t stream,
                                  const struct arguments *a, json_t *all, bool *out_differs,
-                                 struct tt_message *why) {
+                                 struct tt_error *why) {
     struct tt_replay replay;
     enum tt_err err = tt_replay_run(recording, stream, a->check, &tt_interrupted, &replay, why);
     if (err)
@@ -271,7 +271,7 @@ static enum tt_err replay_domain(const struct tt_recording *recording, int32_t s
 }
 
 static enum tt_err replay_all(const struct tt_recording *recording, const struct arguments *a,
-                              bool *out_differs, struct tt_message *why) {
+                              bool *out_differs, struct tt_error *why) {
     int32_t first = a->domain >= 0 ? (int32_t)a->domain : 0;
     int32_t end = a->domain >= 0 ? first + 1 : recording->domain_count;
     if (first >= recording->domain_count)
@@ -303,7 +303,7 @@ int tt_cmd_replay(int argc, char **argv) {
     if (code >= 0)
         return code;
     tt_outcome_catch_interrupt();
-    struct tt_message why;
+    struct tt_error why;
     struct tt_recording recording;
     enum tt_err err = tt_recording_open(a.file, &recording, &why);
     bool differs = false;

@@ -88,17 +88,17 @@ static int parse(int argc, char **argv, struct arguments *a) {
             return EXIT_DONE;
         }
         if (flag == '?') /* getopt has said why */
-            return EXIT_SENSELESS;
+            return EXIT_USAGE;
         if (!take_flag(a, flag)) {
             fprintf(stderr, "tutti reproduce: the value '%s' makes no sense%s\n", optarg,
                     flag == FLAG_WORKERS ? "; --workers takes 1 .. 64" : "");
-            return EXIT_SENSELESS;
+            return EXIT_USAGE;
         }
     }
     if (optind + 1 != argc) {
         fprintf(stderr, "tutti reproduce: %s; tutti reproduce --help\n",
                 optind == argc ? "which system? such as symphony" : "one system only");
-        return EXIT_SENSELESS;
+        return EXIT_USAGE;
     }
     a->system = argv[optind];
     return -1;
@@ -146,7 +146,7 @@ static void complain_unknown(const char *system, const char *folder) {
 }
 
 static int open_facts(const char *system, struct tt_facts *facts) {
-    struct tt_message why;
+    struct tt_error why;
     bool is_path = strchr(system, '/') || strstr(system, ".pbtxt");
     char *folder = is_path ? NULL : facts_folder(), *path = NULL;
     enum tt_err err = TT_ERR_NOT_FOUND;
@@ -159,7 +159,7 @@ static int open_facts(const char *system, struct tt_facts *facts) {
         err = tt_facts_open(facts, path, &why);
     if (err == TT_ERR_NOT_FOUND && !is_path) {
         complain_unknown(system, folder);
-        code = EXIT_SENSELESS;
+        code = EXIT_USAGE;
     } else if (err) {
         code = tt_outcome_complain(err, &why);
     }
@@ -366,7 +366,7 @@ static int reproduce(const struct arguments *a, const struct tt_facts *facts, co
                                            .sweeps = a->sweeps,
                                            .stop = &tt_interrupted,
                                            .progress = progress};
-    struct tt_message why;
+    struct tt_error why;
     struct tt_fact_runs *runs;
     enum tt_err err = tt_fact_runs_new(facts, chosen, &options, &runs, &why);
     if (err)
@@ -409,7 +409,7 @@ int tt_cmd_reproduce(int argc, char **argv) {
     if (!chosen)
         code = EXIT_FAILED;
     else if (!choose(&a, &facts, chosen))
-        code = EXIT_SENSELESS;
+        code = EXIT_USAGE;
     else if (!a.list)
         code = reproduce(&a, &facts, chosen);
     for (size_t i = 0; code == EXIT_DONE && a.list && i < facts.message->n_fact; i++)

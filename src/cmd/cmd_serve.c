@@ -77,15 +77,15 @@ static void say(void *context, enum tt_log_level level, const char *line) {
     tt_log_write(context, level, NULL, "%s", line);
 }
 
-enum { MOST_LOADS = 256, MOST_REPOSITORIES = 64, MOST_LIMITS = 32, FIRST_LIMIT = 1000 };
+enum { MAX_LOADS = 256, MAX_REPOSITORIES = 64, MAX_LIMITS = 32, FIRST_LIMIT = 1000 };
 
 struct flags {
     struct tt_control_options control;
     struct tt_limits limits;
     int64_t asked_connections; /* before they were held to what the system has */
     bool shows_limits, as_json;
-    const char *loads[MOST_LOADS];
-    const char *repositories[MOST_REPOSITORIES];
+    const char *loads[MAX_LOADS];
+    const char *repositories[MAX_REPOSITORIES];
     struct tt_listener_options listener;
     const char *record; /* NULL: no recording */
     int64_t record_bytes;
@@ -98,7 +98,7 @@ static void show_help(void) {
         const struct tt_limit *limit = tt_limit_at(i);
         char flag[64];
         snprintf(flag, sizeof(flag), "--%s N", limit->name);
-        printf("  %-24s %s (%lld%s%s)\n", flag, limit->help, (long long)limit->standard,
+        printf("  %-24s %s (%lld%s%s)\n", flag, limit->help, (long long)limit->default_value,
                *limit->unit ? " " : "", limit->unit);
     }
 }
@@ -110,8 +110,9 @@ static void show_limits(struct tt_limits *limits, bool as_json) {
         if (as_json)
             printf("%s{\"flag\": \"--%s\", \"value\": %lld, \"unit\": \"%s\", \"standard\": %lld, "
                    "\"lowest\": %lld, \"highest\": %lld, \"meaning\": \"%s\"}",
-                   i ? ",\n " : "[", limit->name, value, limit->unit, (long long)limit->standard,
-                   (long long)limit->lowest, (long long)limit->highest, limit->help);
+                   i ? ",\n " : "[", limit->name, value, limit->unit,
+                   (long long)limit->default_value, (long long)limit->lowest,
+                   (long long)limit->highest, limit->help);
         else
             printf("--%-20s %12lld %-5s  %s\n", limit->name, value, limit->unit, limit->help);
     }
@@ -202,7 +203,7 @@ static int take_flag(struct flags *flags, int flag, const char *name) {
     }
     switch (flag) {
     case 'r':
-        if (control->repository_count == MOST_REPOSITORIES)
+        if (control->repository_count == MAX_REPOSITORIES)
             return tt_arguments_refuse("serve", "more than 64 times --model-repository", NULL);
         flags->repositories[control->repository_count++] = optarg;
         break;
@@ -221,7 +222,7 @@ static int take_flag(struct flags *flags, int flag, const char *name) {
         control->poll_ns = number * TT_S;
         break;
     case 'l':
-        if (control->load_count == MOST_LOADS)
+        if (control->load_count == MAX_LOADS)
             return tt_arguments_refuse("serve", "more than 256 times --load-model", NULL);
         flags->loads[control->load_count++] = optarg;
         break;
@@ -318,8 +319,8 @@ static int parse_flags(int argc, char **argv, struct flags *flags) {
         {"log-error", required_argument, NULL, 'E'},
         {"help", no_argument, NULL, 'h'},
     };
-    struct option options[TT_COUNT(own) + MOST_LIMITS + 1] = {0};
-    tt_assert(tt_limit_count() <= MOST_LIMITS);
+    struct option options[TT_COUNT(own) + MAX_LIMITS + 1] = {0};
+    tt_assert(tt_limit_count() <= MAX_LIMITS);
     memcpy(options, own, sizeof(own));
     for (int32_t i = 0; i < tt_limit_count(); i++)
         options[TT_COUNT(own) + (size_t)i] =
@@ -378,7 +379,7 @@ static void suggest(struct tt_log *log, const struct flags *flags, const char *h
 }
 
 static int serve(struct tt_control *control, const struct flags *flags) {
-    struct tt_message why;
+    struct tt_error why;
     struct tt_listener_options options = flags->listener;
     struct tt_trace_settings *trace;
     if (tt_trace_settings_new(&tt_trace_setting_default, &trace)) {
@@ -413,7 +414,7 @@ static int serve(struct tt_control *control, const struct flags *flags) {
 }
 
 static int open_and_serve(struct flags *flags) {
-    struct tt_message why;
+    struct tt_error why;
     struct tt_control *control;
     enum tt_err err = tt_control_open(&flags->control, &control, &why);
     if (err) {
@@ -433,9 +434,9 @@ int tt_cmd_serve(int argc, char **argv) {
     if (code >= 0)
         return code;
     flags.listener.log = &log;
-    struct tt_message why;
+    struct tt_error why;
     struct tt_recorder_options options = {.path = flags.record,
-                                          .most_bytes = flags.record_bytes,
+                                          .max_bytes = flags.record_bytes,
                                           .program = "tutti " TUTTI_VERSION,
                                           .say = say,
                                           .say_context = &log};

@@ -40,7 +40,7 @@ static const char help[] =
     "  --onnxruntime FILE  the ONNX Runtime library to load (looked for)\n"
     "  --help              this text\n";
 
-enum { MOST_NAMES = 256 };
+enum { MAX_NAMES = 256 };
 
 struct flags {
     const char *model, *out, *svg, *onnxruntime;
@@ -48,7 +48,7 @@ struct flags {
     int64_t batch, length, cost;
     bool has_cut;
     struct tt_cut_request cut;
-    const char *names[MOST_NAMES];
+    const char *names[MAX_NAMES];
 };
 
 /* 0, or the exit code. */
@@ -64,7 +64,7 @@ static int set_cut(struct flags *flags, enum tt_cut_how how) {
 static int take_names(struct flags *flags, char *text) {
     flags->cut.names = flags->names;
     for (char *save, *item = strtok_r(text, ",", &save); item; item = strtok_r(NULL, ",", &save)) {
-        if (flags->cut.name_count == MOST_NAMES)
+        if (flags->cut.name_count == MAX_NAMES)
             return tt_arguments_refuse("slice", "--at takes up to 256 names", NULL);
         flags->names[flags->cut.name_count++] = item;
     }
@@ -155,7 +155,7 @@ static int parse_flags(int argc, char **argv, struct flags *flags) {
 }
 
 static enum tt_err report(const struct flags *flags, const struct tt_slicer *slicer,
-                          struct tt_message *why) {
+                          struct tt_error *why) {
     struct tt_text text;
     tt_text_init(&text);
     enum tt_err err = TT_OK;
@@ -187,7 +187,7 @@ static enum tt_err report(const struct flags *flags, const struct tt_slicer *sli
 }
 
 static enum tt_err compare_cost(const struct flags *flags, struct tt_slicer *slicer,
-                                const char *directory, struct tt_message *why) {
+                                const char *directory, struct tt_error *why) {
     struct tt_slicer_cost cost;
     int32_t rows = flags->batch ? (int32_t)flags->batch : 1;
     enum tt_err err = tt_slicer_cost(slicer, directory, rows, (int32_t)flags->cost, &cost, why);
@@ -201,7 +201,7 @@ static enum tt_err compare_cost(const struct flags *flags, struct tt_slicer *sli
 }
 
 static enum tt_err slice(const struct flags *flags, struct tt_slicer_options *options,
-                         struct tt_message *why) {
+                         struct tt_error *why) {
     options->cut = flags->cut;
     options->rows = (int32_t)flags->batch;
     options->length = (int32_t)flags->length;
@@ -235,7 +235,7 @@ static void ignore(void *context, struct tt_engine_task *task) {
 }
 
 static enum tt_err with_engine(const struct flags *flags, struct tt_slicer_options *options,
-                               struct tt_message *why) {
+                               struct tt_error *why) {
     struct tt_ort_library_options where = {.path = flags->onnxruntime};
     struct tt_ort_library *library;
     enum tt_err err = tt_ort_library_open(&where, &library, why);
@@ -254,7 +254,7 @@ static enum tt_err with_engine(const struct flags *flags, struct tt_slicer_optio
 }
 
 /* Does the bare ONNX file batch? Where every input and output has a variable first dimension. */
-static enum tt_err from_file(const struct flags *flags, const char *path, struct tt_message *why) {
+static enum tt_err from_file(const struct flags *flags, const char *path, struct tt_error *why) {
     struct tt_onnx_file *file;
     enum tt_err err = tt_onnx_file_read(path, &file, why);
     if (err)
@@ -273,7 +273,7 @@ static enum tt_err from_file(const struct flags *flags, const char *path, struct
 }
 
 static enum tt_err from_repository(const struct flags *flags, const char *real,
-                                   struct tt_message *why) {
+                                   struct tt_error *why) {
     char parent[4096], name[4096];
     snprintf(parent, sizeof(parent), "%s", real);
     snprintf(name, sizeof(name), "%s", real);
@@ -314,7 +314,7 @@ int tt_cmd_slice(int argc, char **argv) {
         fprintf(stderr, "tutti slice: %s: %s\n", flags.model, strerror(errno));
         return 2;
     }
-    struct tt_message why;
+    struct tt_error why;
     enum tt_err err = S_ISDIR(status.st_mode) ? from_repository(&flags, real, &why)
                                               : from_file(&flags, real, &why);
     if (!err)

@@ -44,7 +44,7 @@ struct top {
     enum tt_top_order order;
     struct tt_http_address address, metrics_address;
     struct termios before;
-    struct tt_message problem; /* said when the screen is the person's again; "": none */
+    struct tt_error problem; /* said when the screen is the person's again; "": none */
 };
 
 /* --- the terminal --- */
@@ -101,7 +101,7 @@ static bool wait_for_key(struct top *top, int64_t until_at) {
 /* --- looking --- */
 
 static enum tt_err look(struct top *top, struct tt_top_snapshot *out_snapshot,
-                        struct tt_message *why) {
+                        struct tt_error *why) {
     struct tt_text page, index;
     enum tt_err err =
         tt_http_fetch(&top->metrics_address, "/metrics", NULL, GIVE_UP_NS, &page, why);
@@ -163,7 +163,7 @@ static void show(const struct top *top, const struct tt_top_snapshot *before,
 
 /* A server that cannot be reached: while watching, that is what is shown, and it is asked again. */
 static void show_gone(const struct top *top, const struct tt_top_snapshot *before,
-                      const struct tt_top_snapshot *after, const struct tt_message *why) {
+                      const struct tt_top_snapshot *after, const struct tt_error *why) {
     char text[sizeof(why->text) + 32];
     snprintf(text, sizeof(text), "%s; asking again", why->text);
     if (top->on_screen)
@@ -174,7 +174,7 @@ static void show_gone(const struct top *top, const struct tt_top_snapshot *befor
 
 static int watch(struct top *top) {
     struct tt_top_snapshot before = {0}, after = {0};
-    struct tt_message why;
+    struct tt_error why;
     int64_t next_at = tt_clock_now();
     bool has = false, has_both = false;
     int code = 0;
@@ -255,7 +255,7 @@ int tt_cmd_top(int argc, char **argv) {
     int code = parse(argc, argv, &top);
     if (code >= 0)
         return code;
-    struct tt_message why;
+    struct tt_error why;
     enum tt_err err = tt_http_address_parse(top.url, 8000, &top.address, &why);
     top.metrics_address = top.address;
     if (!err && top.metrics_url)

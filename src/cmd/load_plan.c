@@ -10,8 +10,8 @@
 #include <string.h>
 
 enum {
-    STANDARD_RATE = 100,
-    STANDARD_DURATION_S = 10,
+    DEFAULT_RATE = 100,
+    DEFAULT_DURATION_S = 10,
     ENDLESS_S = 1000000,
     BUCKETS = 4096,
     VARIANTS = 8, /* bodies kept of the same model, rows and length */
@@ -48,7 +48,7 @@ static bool is_named(const char *name, const char *item, size_t length) {
 /* --- the scenario --- */
 
 static enum tt_err add_model(struct tt_scenario *scenario, const char *item, int32_t rows,
-                             struct tt_message *why) {
+                             struct tt_error *why) {
     const char *colon = strrchr(item, ':');
     double weight = 1;
     if (colon && !tt_arguments_decimal(colon + 1, 0.000001, 1e6, &weight))
@@ -71,17 +71,17 @@ static enum tt_err add_model(struct tt_scenario *scenario, const char *item, int
 }
 
 static enum tt_err scenario_of_flags(const struct tt_load_flags *flags,
-                                     struct tt_scenario *scenario, struct tt_message *why) {
+                                     struct tt_scenario *scenario, struct tt_error *why) {
     scenario->models = calloc((size_t)flags->models.count, sizeof(*scenario->models));
     enum tt_err err = scenario->models ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     for (int32_t i = 0; !err && i < flags->models.count; i++)
         err = add_model(scenario, flags->models.texts[i], (int32_t)flags->rows, why);
     scenario->process = flags->process;
     scenario->shape_ppm = flags->gamma_shape_ppm;
-    double rate = flags->rate >= 0 ? flags->rate : STANDARD_RATE;
+    double rate = flags->rate >= 0 ? flags->rate : DEFAULT_RATE;
     scenario->rate = (int64_t)(rate * (double)TT_RATE_ONE + 0.5);
     scenario->seed = 1;
-    scenario->duration_ns = (flags->requests >= 0 ? ENDLESS_S : STANDARD_DURATION_S) * TT_S;
+    scenario->duration_ns = (flags->requests >= 0 ? ENDLESS_S : DEFAULT_DURATION_S) * TT_S;
     if (!err && flags->arrivals) {
         scenario->duration_ns = TT_NEVER;
         scenario->arrivals_path = strdup(flags->arrivals);
@@ -92,7 +92,7 @@ static enum tt_err scenario_of_flags(const struct tt_load_flags *flags,
 }
 
 static enum tt_err scenario_of_file(const struct tt_load_flags *flags, char **out_title,
-                                    struct tt_scenario *scenario, struct tt_message *why) {
+                                    struct tt_scenario *scenario, struct tt_error *why) {
     struct tt_experiment experiment;
     enum tt_err err = tt_experiment_open(&experiment, flags->experiment, why);
     if (err)
@@ -112,7 +112,7 @@ static enum tt_err scenario_of_file(const struct tt_load_flags *flags, char **ou
 }
 
 static enum tt_err set_slos(const struct tt_load_flags *flags, struct tt_scenario *scenario,
-                            struct tt_message *why) {
+                            struct tt_error *why) {
     for (int32_t i = 0; i < flags->slos.count; i++) {
         size_t length;
         const char *item = flags->slos.texts[i], *value = value_of(item, &length);
@@ -134,7 +134,7 @@ static enum tt_err set_slos(const struct tt_load_flags *flags, struct tt_scenari
     return TT_OK;
 }
 
-static enum tt_err make_scenario(struct tt_load_plan *self, struct tt_message *why) {
+static enum tt_err make_scenario(struct tt_load_plan *self, struct tt_error *why) {
     const struct tt_load_flags *flags = self->flags;
     struct tt_scenario *scenario = &self->scenario;
     enum tt_err err = flags->experiment ? scenario_of_file(flags, &self->title, scenario, why)
@@ -174,7 +174,7 @@ static const char *served_name(const struct tt_load_flags *flags, const char *na
     return other ? other : name;
 }
 
-static enum tt_err check_maps(const struct tt_load_plan *self, struct tt_message *why) {
+static enum tt_err check_maps(const struct tt_load_plan *self, struct tt_error *why) {
     for (int32_t i = 0; i < self->flags->maps.count; i++) {
         size_t length;
         const char *item = self->flags->maps.texts[i];
@@ -191,7 +191,7 @@ static enum tt_err check_maps(const struct tt_load_plan *self, struct tt_message
 }
 
 static enum tt_err ask_for(struct tt_load_plan *self, struct tt_load_target *target,
-                           struct tt_message *why) {
+                           struct tt_error *why) {
     struct tt_text path, answer;
     tt_text_init(&path);
     tt_kserve_client_path(target->served, &path);
@@ -207,7 +207,7 @@ static enum tt_err ask_for(struct tt_load_plan *self, struct tt_load_target *tar
     return err ? tt_fail_in(err, why, "model '%s'", target->served) : TT_OK;
 }
 
-static enum tt_err make_targets(struct tt_load_plan *self, struct tt_message *why) {
+static enum tt_err make_targets(struct tt_load_plan *self, struct tt_error *why) {
     int32_t count = self->scenario.model_count;
     self->targets = calloc((size_t)count, sizeof(*self->targets));
     if (!self->targets)
@@ -233,7 +233,7 @@ static enum tt_err make_targets(struct tt_load_plan *self, struct tt_message *wh
 
 /* --- what they are asked --- */
 
-static enum tt_err set_shapes(struct tt_load_plan *self, struct tt_message *why) {
+static enum tt_err set_shapes(struct tt_load_plan *self, struct tt_error *why) {
     for (int32_t i = 0; i < self->flags->shapes.count; i++) {
         const char *item = self->flags->shapes.texts[i];
         const char *slash = strchr(item, '/'), *colon = strrchr(item, ':');
@@ -264,7 +264,7 @@ static enum tt_err set_shapes(struct tt_load_plan *self, struct tt_message *why)
 }
 
 static enum tt_err add_given(struct tt_load_target *target, const char *json, size_t size_bytes,
-                             bool binary, struct tt_message *why) {
+                             bool binary, struct tt_error *why) {
     struct tt_kserve_client_body body;
     enum tt_err err = tt_kserve_client_body_read(json, size_bytes, binary, &body, why);
     if (err)
@@ -282,7 +282,7 @@ static enum tt_err add_given(struct tt_load_target *target, const char *json, si
 
 /* One request over several lines, or one a line. */
 static enum tt_err read_given(struct tt_load_target *target, const char *path, bool binary,
-                              struct tt_message *why) {
+                              struct tt_error *why) {
     struct tt_text text;
     enum tt_err err = tt_text_read_file(path, MAX_FILE_BYTES, &text, why);
     if (err)
@@ -306,7 +306,7 @@ static enum tt_err read_given(struct tt_load_target *target, const char *path, b
     return err;
 }
 
-static enum tt_err read_inputs(struct tt_load_plan *self, struct tt_message *why) {
+static enum tt_err read_inputs(struct tt_load_plan *self, struct tt_error *why) {
     const struct tt_load_items *files = &self->flags->input_files;
     for (int32_t i = 0; i < files->count; i++) {
         size_t length;
@@ -328,7 +328,7 @@ static enum tt_err read_inputs(struct tt_load_plan *self, struct tt_message *why
 }
 
 static enum tt_err read_length_file(struct tt_load_plan *self, const char *path,
-                                    struct tt_message *why) {
+                                    struct tt_error *why) {
     struct tt_text text;
     enum tt_err err = tt_text_read_file(path, MAX_FILE_BYTES, &text, why);
     if (err)
@@ -353,7 +353,7 @@ static enum tt_err read_length_file(struct tt_load_plan *self, const char *path,
     return err;
 }
 
-static enum tt_err read_lengths(struct tt_load_plan *self, struct tt_message *why) {
+static enum tt_err read_lengths(struct tt_load_plan *self, struct tt_error *why) {
     const char *text = self->flags->length;
     if (!text)
         return TT_OK;
@@ -372,7 +372,7 @@ static enum tt_err read_lengths(struct tt_load_plan *self, struct tt_message *wh
 }
 
 /* Can every request be made? */
-static enum tt_err check_targets(const struct tt_load_plan *self, struct tt_message *why) {
+static enum tt_err check_targets(const struct tt_load_plan *self, struct tt_error *why) {
     for (int32_t m = 0; m < self->scenario.model_count; m++) {
         const struct tt_load_target *target = &self->targets[m];
         const struct tt_scenario_model *model = &self->scenario.models[m];
@@ -395,7 +395,7 @@ static enum tt_err check_targets(const struct tt_load_plan *self, struct tt_mess
 }
 
 enum tt_err tt_load_plan_open(struct tt_load_plan *self, const struct tt_load_flags *flags,
-                              struct tt_message *why) {
+                              struct tt_error *why) {
     *self = (struct tt_load_plan){.flags = flags};
     enum tt_err err = tt_http_address_parse(flags->url, 8000, &self->address, why);
     if (!err && !self->address.is_loopback && !flags->yes_remote)
@@ -482,8 +482,7 @@ static struct tt_load_body *find_kept(struct tt_load_plan *self, int32_t model, 
 
 enum tt_err tt_load_plan_body(struct tt_load_plan *self, const struct tt_load_request *request,
                               struct tt_kserve_client_body *own,
-                              const struct tt_kserve_client_body **out_body,
-                              struct tt_message *why) {
+                              const struct tt_kserve_client_body **out_body, struct tt_error *why) {
     const struct tt_load_target *target = &self->targets[request->model];
     if (target->given) {
         *out_body = &target->given[request->number % target->given_count];

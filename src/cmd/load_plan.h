@@ -35,7 +35,7 @@ struct tt_load_plan {
  * server. */
 TT_MUST_CHECK enum tt_err tt_load_plan_open(struct tt_load_plan *self,
                                             const struct tt_load_flags *flags,
-                                            struct tt_message *why);
+                                            struct tt_error *why);
 void tt_load_plan_close(struct tt_load_plan *self);
 /* The body of a request, borrowed until close; or where there is no room to keep another, NULL and
  * `own` is filled, to be freed by the caller. */
@@ -43,7 +43,7 @@ TT_MUST_CHECK enum tt_err tt_load_plan_body(struct tt_load_plan *self,
                                             const struct tt_load_request *request,
                                             struct tt_kserve_client_body *own,
                                             const struct tt_kserve_client_body **out_body,
-                                            struct tt_message *why);
+                                            struct tt_error *why);
 /* The `timeout` parameter of a request, microseconds; 0: none. */
 int64_t tt_load_plan_timeout_us(const struct tt_load_plan *self,
                                 const struct tt_load_request *request);

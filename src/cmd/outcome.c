@@ -8,10 +8,10 @@ int tt_outcome_code(enum tt_err err) {
     if (err == TT_ERR_CANCELLED)
         return EXIT_INTERRUPTED;
     bool senseless = err == TT_ERR_INVALID || err == TT_ERR_NOT_FOUND || err == TT_ERR_UNSUPPORTED;
-    return err == TT_OK ? EXIT_DONE : senseless ? EXIT_SENSELESS : EXIT_FAILED;
+    return err == TT_OK ? EXIT_DONE : senseless ? EXIT_USAGE : EXIT_FAILED;
 }
 
-int tt_outcome_complain(enum tt_err err, const struct tt_message *why) {
+int tt_outcome_complain(enum tt_err err, const struct tt_error *why) {
     fprintf(stderr, "%s\n", why->text);
     return tt_outcome_code(err);
 }

@@ -9,13 +9,13 @@
 #include <signal.h>
 #include <stdint.h>
 
-enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_SENSELESS = 2, EXIT_INTERRUPTED = 130 };
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
 
 /* INTERRUPTED where the person has (CANCELLED), SENSELESS where what was asked for makes none
  * (INVALID, NOT_FOUND, UNSUPPORTED), else FAILED. */
 int tt_outcome_code(enum tt_err err);
 /* The sentence on stderr; returns the exit code for it. */
-int tt_outcome_complain(enum tt_err err, const struct tt_message *why);
+int tt_outcome_complain(enum tt_err err, const struct tt_error *why);
 
 /* Not 0 once the handler ran: a signal handler can tell nobody else. */
 extern volatile sig_atomic_t tt_interrupted;

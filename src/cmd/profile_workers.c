@@ -27,7 +27,7 @@ struct keeper {
     int32_t count, capacity, recalled;
     int64_t began_at;
     enum tt_err err; /* the first that writing met */
-    struct tt_message why;
+    struct tt_error why;
 };
 
 static void add(struct keeper *self, const struct tt_worker_mix *mix) {
@@ -44,7 +44,7 @@ static void add(struct keeper *self, const struct tt_worker_mix *mix) {
     self->mixes[self->count++] = *mix;
 }
 
-static enum tt_err write_file(const struct keeper *self, const char *path, struct tt_message *why) {
+static enum tt_err write_file(const struct keeper *self, const char *path, struct tt_error *why) {
     struct tt_text text;
     tt_text_init(&text);
     tt_worker_file_print(&self->origin, self->mixes, self->count, &text);
@@ -93,7 +93,7 @@ static bool progress(void *context, int32_t done, int32_t total,
 }
 
 static enum tt_err start_keeping(struct keeper *self, const struct tt_profile_workers *options,
-                                 const char *path, int32_t length, struct tt_message *why) {
+                                 const char *path, int32_t length, struct tt_error *why) {
     enum tt_err err = tt_digest_file(path, self->digest, why);
     if (err)
         return err;
@@ -111,7 +111,7 @@ static enum tt_err start_keeping(struct keeper *self, const struct tt_profile_wo
     if (strcmp(self->output, "-") == 0)
         return TT_OK;
     snprintf(self->part, sizeof(self->part), "%s.part", self->output);
-    struct tt_message ignored; /* nobody was interrupted, or not in this search */
+    struct tt_error ignored; /* nobody was interrupted, or not in this search */
     if (tt_worker_file_read(self->part, &self->origin, &self->before, &self->before_count,
                             &ignored))
         self->before_count = 0;
@@ -148,7 +148,7 @@ static void print_summary(const struct keeper *self, const struct tt_profile_wor
 }
 
 static enum tt_err search(struct keeper *self, const struct tt_profile_workers *options,
-                          struct tt_engine_model *loaded, struct tt_message *why) {
+                          struct tt_engine_model *loaded, struct tt_error *why) {
     const struct tt_worker_search_options how = {.totals = options->totals,
                                                  .total_count = options->total_count,
                                                  .largest =
@@ -156,7 +156,7 @@ static enum tt_err search(struct keeper *self, const struct tt_profile_workers *
                                                  .length = self->origin.length,
                                                  .runs = options->runs,
                                                  .least_ns = 50 * TT_MS,
-                                                 .most_ns = 2 * TT_S,
+                                                 .max_ns = 2 * TT_S,
                                                  .progress = progress,
                                                  .recall = recall,
                                                  .keep = keep,
@@ -179,7 +179,7 @@ static enum tt_err search(struct keeper *self, const struct tt_profile_workers *
     return err;
 }
 
-enum tt_err tt_profile_workers(const struct tt_profile_workers *options, struct tt_message *why) {
+enum tt_err tt_profile_workers(const struct tt_profile_workers *options, struct tt_error *why) {
     const struct tt_repository_model *model = options->model;
     const struct tt_signature *told = &model->config->signature;
     const char *path = model->versions[model->version_count - 1].path;

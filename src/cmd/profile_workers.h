@@ -18,6 +18,6 @@ struct tt_profile_workers {
 /* Prints a table of the best on stderr. Errors: those of loading and of the search; CANCELLED when
  * interrupted, to be gone on with. */
 TT_MUST_CHECK enum tt_err tt_profile_workers(const struct tt_profile_workers *options,
-                                             struct tt_message *why);
+                                             struct tt_error *why);
 
 #endif

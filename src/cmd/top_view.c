@@ -107,7 +107,7 @@ static enum tt_err take_states(struct tt_top_snapshot *self, const char *index,
 
 enum tt_err tt_top_snapshot_read(const char *page, size_t page_bytes, const char *index,
                                  size_t index_bytes, int64_t at,
-                                 struct tt_top_snapshot *out_snapshot, struct tt_message *why) {
+                                 struct tt_top_snapshot *out_snapshot, struct tt_error *why) {
     struct tt_top_snapshot snapshot = {.at = at};
     struct tt_metrics_page walk;
     struct tt_metric metric;

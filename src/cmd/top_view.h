@@ -52,7 +52,7 @@ void tt_top_snapshot_fini(struct tt_top_snapshot *self);
 TT_MUST_CHECK enum tt_err tt_top_snapshot_read(const char *page, size_t page_bytes,
                                                const char *index, size_t index_bytes, int64_t at,
                                                struct tt_top_snapshot *out_snapshot,
-                                               struct tt_message *why);
+                                               struct tt_error *why);
 
 enum tt_top_order { TT_TOP_BY_NAME, TT_TOP_BY_RATE };
 

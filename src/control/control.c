@@ -151,7 +151,7 @@ static void fail_versions(struct tt_model_entry *entry, const struct tt_reposito
 
 static enum tt_err load_versions(struct tt_control *self, struct tt_model_entry *entry,
                                  const struct tt_repository_model *model, struct batch *batch,
-                                 char *out_failed, size_t capacity, struct tt_message *why) {
+                                 char *out_failed, size_t capacity, struct tt_error *why) {
     for (int32_t i = 0; i < model->version_count; i++) {
         snprintf(out_failed, capacity, "%lld", (long long)model->versions[i].number);
         struct tt_version_entry *version = tt_version_entry_get(entry, out_failed);
@@ -202,7 +202,7 @@ static void announce(struct tt_control *self, struct tt_model_entry *entry,
 }
 
 static enum tt_err load_read(struct tt_control *self, struct tt_model_entry *entry,
-                             const struct tt_repository_model *model, struct tt_message *why) {
+                             const struct tt_repository_model *model, struct tt_error *why) {
     struct batch batch = {0};
     char failed[32] = "";
     announce(self, entry, model);
@@ -228,7 +228,7 @@ static enum tt_err load_read(struct tt_control *self, struct tt_model_entry *ent
 /* The repository that the model lies in; the first where it is in none. INVALID: it is in two. */
 static enum tt_err find_home(const struct tt_control *self, const char *name,
                              const char **out_repository, uint64_t *out_fingerprint,
-                             struct tt_message *why) {
+                             struct tt_error *why) {
     const char *found = NULL;
     *out_fingerprint = 0;
     for (int32_t i = 0; i < self->options.repository_count; i++) {
@@ -252,12 +252,12 @@ static enum tt_err find_home(const struct tt_control *self, const char *name,
 static uint64_t fingerprint_of(const struct tt_control *self, const char *name) {
     const char *path;
     uint64_t fingerprint;
-    struct tt_message why;
+    struct tt_error why;
     return find_home(self, name, &path, &fingerprint, &why) ? 1 : fingerprint;
 }
 
 static enum tt_err load(struct tt_control *self, const char *name,
-                        const struct tt_model_command *command, struct tt_message *why) {
+                        const struct tt_model_command *command, struct tt_error *why) {
     const char *config = command ? command->config_json : NULL;
     bool has_files = command && command->file_count > 0;
     if (has_files && !config)
@@ -325,7 +325,7 @@ static enum tt_err see(void *context, const char *name, uint64_t fingerprint) {
 }
 
 /* Notes what lies in the repository now. */
-static enum tt_err look(struct tt_control *self, struct tt_message *why) {
+static enum tt_err look(struct tt_control *self, struct tt_error *why) {
     for (struct tt_model_entry *entry = self->entries; entry; entry = entry->next)
         entry->is_on_disk = false;
     enum tt_err err = TT_OK;
@@ -336,7 +336,7 @@ static enum tt_err look(struct tt_control *self, struct tt_message *why) {
 
 /* Follows the disk: loads what came or changed, unloads what went. */
 static void poll(struct tt_control *self) {
-    struct tt_message why;
+    struct tt_error why;
     if (look(self, &why)) {
         say(self, TT_LOG_WARNING, "%s", why.text);
         return;
@@ -366,7 +366,7 @@ static bool is_loaded(const struct tt_control *self, const struct tt_model_entry
 }
 
 static enum tt_err carry_out(struct tt_control *self, const struct tt_model_command *command,
-                             struct tt_message *why) {
+                             struct tt_error *why) {
     if (self->options.mode != TT_CONTROL_EXPLICIT)
         return tt_fail(TT_ERR_UNAVAILABLE, why,
                        "explicit model load / unload is not allowed if polling is enabled%s",
@@ -375,7 +375,7 @@ static enum tt_err carry_out(struct tt_control *self, const struct tt_model_comm
                            : "");
     if (!tt_repository_name_ok(command->name))
         return tt_fail(TT_ERR_INVALID, why, "'%s' is no name of a model", command->name);
-    struct tt_message ignored;
+    struct tt_error ignored;
     enum tt_err err = look(self, &ignored);
     (void)err; /* what is to be loaded is looked for again, and missed then */
     struct tt_model_entry *entry = self->entries;
@@ -438,7 +438,7 @@ static void *control_main(void *context) {
 /* ---- opening and closing ---- */
 
 /* Errors are what keeps the server from starting; a model that fails does not. */
-static enum tt_err load_first(struct tt_control *self, struct tt_message *why) {
+static enum tt_err load_first(struct tt_control *self, struct tt_error *why) {
     enum tt_err err = look(self, why);
     if (err)
         return err;
@@ -451,7 +451,7 @@ static enum tt_err load_first(struct tt_control *self, struct tt_message *why) {
             return tt_fail(TT_ERR_NOT_FOUND, why, "model repository %s: there is no model '%s'",
                            self->options.repositories[0], name);
     }
-    struct tt_message reason;
+    struct tt_error reason;
     for (struct tt_model_entry *entry = self->entries; entry; entry = entry->next) {
         bool wanted = all;
         for (int32_t i = 0; i < self->options.load_count; i++)
@@ -472,7 +472,7 @@ static enum tt_err load_first(struct tt_control *self, struct tt_message *why) {
     return TT_OK;
 }
 
-static enum tt_err open_parts(struct tt_control *self, struct tt_message *why) {
+static enum tt_err open_parts(struct tt_control *self, struct tt_error *why) {
     enum tt_err err = tt_serving_open(&self->serving, why);
     if (!err && self->options.limits)
         tt_serving_set_limits(self->serving, self->options.limits);
@@ -499,7 +499,7 @@ static enum tt_err open_parts(struct tt_control *self, struct tt_message *why) {
 }
 
 enum tt_err tt_control_open(const struct tt_control_options *options,
-                            struct tt_control **out_control, struct tt_message *why) {
+                            struct tt_control **out_control, struct tt_error *why) {
     struct tt_control *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");

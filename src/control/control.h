@@ -40,7 +40,7 @@ struct tt_control; /* the server, its library, engines and models */
 /* Errors: NOT_FOUND, IO (the repository), NOT_FOUND (a name to load that is not there), and those
  * of the library. The server is started. */
 TT_MUST_CHECK enum tt_err tt_control_open(const struct tt_control_options *options,
-                                          struct tt_control **out_control, struct tt_message *why);
+                                          struct tt_control **out_control, struct tt_error *why);
 struct tt_serving *tt_control_serving(struct tt_control *self);
 /* Versions that serve, and that were to, when it was opened. */
 int32_t tt_control_ready_count(const struct tt_control *self);

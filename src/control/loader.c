@@ -47,8 +47,7 @@ static void site_free(struct site *site) {
 }
 
 static enum tt_err open_engine(const struct tt_loader *self, bool is_emulated, int32_t executors,
-                               int32_t depth, struct tt_engine **out_engine,
-                               struct tt_message *why) {
+                               int32_t depth, struct tt_engine **out_engine, struct tt_error *why) {
     struct tt_emulated_engine_options emulated = {.executor_count = executors,
                                                   .queue_depth = depth,
                                                   .done = tt_serving_done,
@@ -66,7 +65,7 @@ static enum tt_err open_engine(const struct tt_loader *self, bool is_emulated, i
  * alone, with so many executors. */
 static enum tt_err find_site(struct tt_loader *self, const struct tt_placing *placing,
                              int32_t instances, bool is_emulated, struct site **out_site,
-                             struct tt_message *why) {
+                             struct tt_error *why) {
     for (struct site *site = self->sites; site && instances == 0; site = site->next) {
         if (!site->is_own && site->is_emulated == is_emulated &&
             tt_placing_same(&site->placing, placing) && site->model_count < TT_DOMAIN_MAX_MODELS) {
@@ -120,7 +119,7 @@ static int64_t emulated_latency(void *context, int32_t rows, int32_t length, int
 
 static enum tt_err load_emulated(struct tt_loader *self, const struct tt_repository_model *model,
                                  struct tt_served_model *served,
-                                 struct tt_engine_model **out_loaded, struct tt_message *why) {
+                                 struct tt_engine_model **out_loaded, struct tt_error *why) {
     if (!self->emulated_bench) {
         struct tt_emulated_engine_options bench = {.executor_count = 1, .queue_depth = 1};
         enum tt_err err = tt_emulated_engine_open(&bench, &self->emulated_bench, why);
@@ -147,7 +146,7 @@ static enum tt_err load_emulated(struct tt_loader *self, const struct tt_reposit
 static enum tt_err load_engine_model(struct tt_loader *self,
                                      const struct tt_repository_model *model, const char *path,
                                      int32_t executors, char *out_stages, size_t stages_capacity,
-                                     struct tt_engine_model **out_loaded, struct tt_message *why) {
+                                     struct tt_engine_model **out_loaded, struct tt_error *why) {
     const struct tt_signature *told = &model->config->signature;
     const Tutti__ModelStages *stages = model->settings->stages;
     int32_t max_batch =
@@ -202,7 +201,7 @@ static enum tt_err load_engine_model(struct tt_loader *self,
 static enum tt_err load_cells(struct tt_loader *self, const struct tt_repository_model *model,
                               const char *path, const struct tt_placing *placing,
                               struct tt_served_model *served, struct tt_engine_model **out_loaded,
-                              struct tt_message *why) {
+                              struct tt_error *why) {
     struct tt_served_cells *cells = calloc(1, sizeof(*cells));
     struct tt_findings findings = {0};
     if (!cells)
@@ -240,8 +239,7 @@ static void adopt(struct tt_engine *engine, bool is_emulated, struct tt_engine_m
 }
 
 static enum tt_err place(struct tt_loader *self, const struct tt_placing *placing,
-                         int32_t instances, struct tt_served_model *served,
-                         struct tt_message *why) {
+                         int32_t instances, struct tt_served_model *served, struct tt_error *why) {
     struct site *site = NULL;
     const struct tt_engine *bench = served->engine_model->engine;
     bool is_emulated = bench == self->emulated_bench;
@@ -282,7 +280,7 @@ static void warn_of_objective(struct tt_loader *self, struct tt_served_model *se
 static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository_model *model,
                               const struct tt_repository_version *version,
                               const struct tt_placing *placing, struct tt_served_model *served,
-                              struct tt_message *why) {
+                              struct tt_error *why) {
     const struct tt_signature *told = &model->config->signature;
     const char *policy = placing->policy.name;
     char stages[1024];
@@ -363,7 +361,7 @@ static enum tt_err new_served(const struct tt_repository_model *model,
 
 enum tt_err tt_loader_load(struct tt_loader *self, const struct tt_repository_model *model,
                            int32_t version, struct tt_model_stats *stats,
-                           struct tt_served_model **out_served, struct tt_message *why) {
+                           struct tt_served_model **out_served, struct tt_error *why) {
     tt_assert(tt_repository_model_ok(model));
     char number[32];
     snprintf(number, sizeof(number), "%lld", (long long)model->versions[version].number);
@@ -427,7 +425,7 @@ void tt_loader_unload(struct tt_loader *self, struct tt_served_model *take_serve
 /* ---- opening and closing ---- */
 
 enum tt_err tt_loader_open(const struct tt_loader_options *options, struct tt_serving *serving,
-                           struct tt_loader **out_loader, struct tt_message *why) {
+                           struct tt_loader **out_loader, struct tt_error *why) {
     struct tt_loader *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");

@@ -34,7 +34,7 @@ struct tt_loader;
 /* Errors: those of the library. */
 TT_MUST_CHECK enum tt_err tt_loader_open(const struct tt_loader_options *options,
                                          struct tt_serving *serving, struct tt_loader **out_loader,
-                                         struct tt_message *why);
+                                         struct tt_error *why);
 /* Everything was unloaded before; the server still exists. NULL-safe. */
 void tt_loader_close(struct tt_loader *take_self);
 
@@ -44,8 +44,7 @@ void tt_loader_close(struct tt_loader *take_self);
 TT_MUST_CHECK enum tt_err tt_loader_load(struct tt_loader *self,
                                          const struct tt_repository_model *model, int32_t version,
                                          struct tt_model_stats *stats,
-                                         struct tt_served_model **out_served,
-                                         struct tt_message *why);
+                                         struct tt_served_model **out_served, struct tt_error *why);
 /* Out of its domain and memory; nobody holds a reference. */
 void tt_loader_unload(struct tt_loader *self, struct tt_served_model *take_served);
 

@@ -39,7 +39,7 @@ static bool fill(const Tutti__ModelExit *from, const char *onnx_path, char **out
 
 enum tt_err tt_model_exits_init(struct tt_model_exits *self,
                                 const struct tt_model_settings *settings, const char *onnx_path,
-                                struct tt_message *why) {
+                                struct tt_error *why) {
     const Tutti__TuttiModel *message = settings->message;
     *self = (struct tt_model_exits){
         .exits = calloc(message->n_exit + 1, sizeof(*self->exits)),

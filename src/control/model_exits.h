@@ -14,7 +14,7 @@ struct tt_model_exits {
 /* Of settings without problems; graphs lie beside `onnx_path`. Errors: NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_model_exits_init(struct tt_model_exits *self,
                                               const struct tt_model_settings *settings,
-                                              const char *onnx_path, struct tt_message *why);
+                                              const char *onnx_path, struct tt_error *why);
 void tt_model_exits_fini(struct tt_model_exits *self);
 
 #endif

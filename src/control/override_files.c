@@ -35,7 +35,7 @@ static bool path_ok(const char *path) {
 }
 
 static enum tt_err write_file(const char *base, const struct tt_model_file *file,
-                              struct tt_message *why) {
+                              struct tt_error *why) {
     char *path;
     if (asprintf(&path, "%s/%s", base, file->path) < 0)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
@@ -59,7 +59,7 @@ static enum tt_err write_file(const char *base, const struct tt_model_file *file
 }
 
 enum tt_err tt_override_files_write(const struct tt_model_command *command, char **out_repository,
-                                    struct tt_message *why) {
+                                    struct tt_error *why) {
     for (int32_t i = 0; i < command->file_count; i++)
         if (!path_ok(command->files[i].path))
             return tt_fail(TT_ERR_INVALID, why,

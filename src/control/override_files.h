@@ -9,7 +9,7 @@
  * tt_override_files_remove. INVALID (a path that is not <version>/<name>), IO, NO_MEMORY; nothing
  * is left behind then. */
 TT_MUST_CHECK enum tt_err tt_override_files_write(const struct tt_model_command *command,
-                                                  char **out_repository, struct tt_message *why);
+                                                  char **out_repository, struct tt_error *why);
 void tt_override_files_remove(char *take_repository); /* NULL-safe */
 
 #endif

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_INSTANCES = 256 };
+enum { MAX_INSTANCES = 256 };
 
 const char *tt_placing_option(const struct tt_placing *self, const char *key) {
     for (int32_t i = 0; i < self->policy.option_count; i++)
@@ -65,7 +65,7 @@ void tt_placing_impose(struct tt_placing *self, const struct tt_serving_policy *
 
 enum tt_err tt_placing_find_workers(struct tt_placing *self,
                                     const struct tt_find_workers_options *options,
-                                    struct tt_message *why) {
+                                    struct tt_error *why) {
     if (self->is_imposed || strcmp(self->policy.name, "elastic") != 0 ||
         !tt_placing_has(self, "variant", "enhanced") || tt_placing_option(self, "configurations"))
         return TT_OK;
@@ -79,12 +79,12 @@ enum tt_err tt_placing_find_workers(struct tt_placing *self,
     return TT_OK;
 }
 
-int32_t tt_placing_executors(const struct tt_placing *self, int32_t standard) {
+int32_t tt_placing_executors(const struct tt_placing *self, int32_t default_value) {
     if (strcmp(self->policy.name, "elastic") != 0)
-        return standard;
+        return default_value;
     int32_t sizes[1];
     int32_t count = tt_options_sizes("workers", self->options, self->policy.option_count, sizes, 1);
-    return count > 0 && count <= MOST_INSTANCES ? count : standard;
+    return count > 0 && count <= MAX_INSTANCES ? count : default_value;
 }
 
 int32_t tt_placing_instances(const struct tt_model_config *config) {
@@ -93,7 +93,7 @@ int32_t tt_placing_instances(const struct tt_model_config *config) {
         const struct tt_instance_group *group = &config->groups[i];
         count += group->count * (group->gpu_count > 0 ? group->gpu_count : 1);
     }
-    return count < MOST_INSTANCES ? count : MOST_INSTANCES;
+    return count < MAX_INSTANCES ? count : MAX_INSTANCES;
 }
 
 bool tt_placing_same(const struct tt_placing *a, const struct tt_placing *b) {

@@ -29,12 +29,12 @@ void tt_placing_impose(struct tt_placing *self, const struct tt_serving_policy *
  * them, where that was not done. `options` but for `given`. Errors: those of tt_find_workers. */
 TT_MUST_CHECK enum tt_err tt_placing_find_workers(struct tt_placing *self,
                                                   const struct tt_find_workers_options *options,
-                                                  struct tt_message *why);
+                                                  struct tt_error *why);
 /* As it is written; NULL: not given. */
 const char *tt_placing_option(const struct tt_placing *self, const char *key);
 bool tt_placing_has(const struct tt_placing *self, const char *key, const char *value);
 /* E2: an executor for each worker that is named; else `standard`. */
-int32_t tt_placing_executors(const struct tt_placing *self, int32_t standard);
+int32_t tt_placing_executors(const struct tt_placing *self, int32_t default_value);
 /* How many instances the configuration asks for; 0: it does not say. */
 int32_t tt_placing_instances(const struct tt_model_config *config);
 

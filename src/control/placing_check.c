@@ -7,7 +7,7 @@
 
 /* Policies that take cells can take all; others run whole sequences, and a tree is none. */
 static enum tt_err check_cells(const struct tt_repository_model *model,
-                               const struct tt_placing *placing, struct tt_message *why) {
+                               const struct tt_placing *placing, struct tt_error *why) {
     const char *policy = placing->policy.name;
     if (tt_domain_works_by_cells(policy)) {
         if (model->settings->unfold)
@@ -45,7 +45,7 @@ static const char *reshaped(const struct tt_tensor_spec *told, const struct tt_s
     return NULL;
 }
 
-static enum tt_err refuse_reshape(const struct tt_model_config *config, struct tt_message *why) {
+static enum tt_err refuse_reshape(const struct tt_model_config *config, struct tt_error *why) {
     const struct tt_signature *told = &config->signature;
     const char *name = reshaped(told->inputs, config->engine_inputs, told->input_count);
     if (!name)
@@ -58,8 +58,7 @@ static enum tt_err refuse_reshape(const struct tt_model_config *config, struct t
 }
 
 enum tt_err tt_placing_check_model(const struct tt_placing *self,
-                                   const struct tt_repository_model *model,
-                                   struct tt_message *why) {
+                                   const struct tt_repository_model *model, struct tt_error *why) {
     enum tt_err err = refuse_reshape(model->config, why);
     return err ? err : check_cells(model, self, why);
 }
@@ -67,7 +66,7 @@ enum tt_err tt_placing_check_model(const struct tt_placing *self,
 /* Batch mates must have one shape. Where shapes vary, only the policies that look at them may
  * batch, unless padding makes them one: it fills dimension 1, nothing else. */
 static enum tt_err check_shapes_mix(const struct tt_served_model *served,
-                                    const struct tt_placing *placing, struct tt_message *why) {
+                                    const struct tt_placing *placing, struct tt_error *why) {
     const struct tt_signature *signature = served->signature;
     for (int32_t i = 0; served->pad && i < signature->input_count; i++)
         for (int32_t d = 2; d < signature->inputs[i].shape.rank; d++)
@@ -94,7 +93,7 @@ static enum tt_err check_shapes_mix(const struct tt_served_model *served,
 /* Is a ring of inputs asked for that nobody would wait for, or that cannot be? */
 static enum tt_err check_slots(const struct tt_model_settings *settings,
                                const struct tt_served_model *served,
-                               const struct tt_placing *placing, struct tt_message *why) {
+                               const struct tt_placing *placing, struct tt_error *why) {
     const struct tt_policy_kind *kind = tt_policy_find(placing->policy.name);
     if (settings->input_slots == 0 || !kind)
         return TT_OK;
@@ -113,7 +112,7 @@ static enum tt_err check_slots(const struct tt_model_settings *settings,
 enum tt_err tt_placing_check_served(const struct tt_placing *self,
                                     const struct tt_served_model *served,
                                     const struct tt_model_settings *settings,
-                                    struct tt_message *why) {
+                                    struct tt_error *why) {
     enum tt_err err = check_shapes_mix(served, self, why);
     return err ? err : check_slots(settings, served, self, why);
 }

@@ -11,13 +11,13 @@
  * cells for a model that has none, or one that cannot run this model's. */
 TT_MUST_CHECK enum tt_err tt_placing_check_model(const struct tt_placing *self,
                                                  const struct tt_repository_model *model,
-                                                 struct tt_message *why);
+                                                 struct tt_error *why);
 /* Once it is, its signature narrowed. UNSUPPORTED: requests that the policy would put into one
  * batch have no one shape. INVALID: a ring of inputs that nobody would wait for, or that cannot be.
  */
 TT_MUST_CHECK enum tt_err tt_placing_check_served(const struct tt_placing *self,
                                                   const struct tt_served_model *served,
                                                   const struct tt_model_settings *settings,
-                                                  struct tt_message *why);
+                                                  struct tt_error *why);
 
 #endif

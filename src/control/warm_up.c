@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_FILE_BYTES = 1 << 30, MOST_RUNS = 100000 };
+enum { MAX_FILE_BYTES = 1 << 30, MAX_RUNS = 100000 };
 
 static const Inference__ModelWarmup__Input *find_input(const Inference__ModelWarmup *sample,
                                                        const char *name) {
@@ -21,7 +21,7 @@ static const Inference__ModelWarmup__Input *find_input(const Inference__ModelWar
 static enum tt_err find_shape(const Inference__ModelWarmup *sample,
                               const Inference__ModelWarmup__Input *input,
                               const struct tt_tensor_spec *spec, bool batched,
-                              struct tt_shape *out_shape, struct tt_message *why) {
+                              struct tt_shape *out_shape, struct tt_error *why) {
     struct tt_shape shape = {0};
     if (batched)
         shape.dims[shape.rank++] = sample->batch_size ? sample->batch_size : 1;
@@ -59,13 +59,13 @@ static void fill_random(struct tt_prng *prng, enum tt_dtype dtype, void *bytes, 
 
 static enum tt_err fill_from_file(const char *directory, const char *file,
                                   const struct tt_tensor_spec *spec, char *bytes, size_t size_bytes,
-                                  struct tt_message *why) {
+                                  struct tt_error *why) {
     char path[4096];
     if (strstr(file, "..") ||
         snprintf(path, sizeof(path), "%s/warmup/%s", directory, file) >= (int)sizeof(path))
         return tt_fail(TT_ERR_INVALID, why, "'%s' is no file's name below warmup/", file);
     struct tt_text content;
-    enum tt_err err = tt_text_read_file(path, MOST_FILE_BYTES, &content, why);
+    enum tt_err err = tt_text_read_file(path, MAX_FILE_BYTES, &content, why);
     if (err)
         return err;
     if (content.length != size_bytes)
@@ -80,7 +80,7 @@ static enum tt_err fill_from_file(const char *directory, const char *file,
 static enum tt_err make_input(const Inference__ModelWarmup *sample,
                               const struct tt_tensor_spec *spec, bool batched,
                               const char *directory, struct tt_prng *prng,
-                              struct tt_tensor_view *view, struct tt_message *why) {
+                              struct tt_tensor_view *view, struct tt_error *why) {
     const Inference__ModelWarmup__Input *input = find_input(sample, spec->name);
     if (!input)
         return tt_fail(TT_ERR_INVALID, why, "input '%s' is missing", spec->name);
@@ -109,7 +109,7 @@ static enum tt_err make_input(const Inference__ModelWarmup *sample,
 }
 
 static enum tt_err run_sample(struct tt_engine_model *model, const Inference__ModelWarmup *sample,
-                              const char *directory, struct tt_message *why) {
+                              const char *directory, struct tt_error *why) {
     const struct tt_signature *signature = model->engine->ops->signature(model);
     struct tt_tensor_view inputs[TT_MAX_TENSORS] = {0};
     struct tt_prng prng;
@@ -124,7 +124,7 @@ static enum tt_err run_sample(struct tt_engine_model *model, const Inference__Mo
                          &inputs[i], why);
     uint32_t runs = sample->count ? sample->count : 1;
     int64_t took_ns;
-    for (uint32_t i = 0; !err && i < runs && i < MOST_RUNS; i++)
+    for (uint32_t i = 0; !err && i < runs && i < MAX_RUNS; i++)
         err = tt_calibrate_run(model, rows, inputs, &took_ns, why);
     for (int32_t i = 0; i < TT_MAX_TENSORS; i++)
         free((void *)inputs[i].bytes);
@@ -132,7 +132,7 @@ static enum tt_err run_sample(struct tt_engine_model *model, const Inference__Mo
 }
 
 enum tt_err tt_warm_up(struct tt_engine_model *model, const Inference__ModelConfig *config,
-                       const char *directory, struct tt_message *why) {
+                       const char *directory, struct tt_error *why) {
     for (size_t i = 0; i < config->n_model_warmup; i++) {
         enum tt_err err = run_sample(model, config->model_warmup[i], directory, why);
         if (err)

@@ -12,6 +12,6 @@
  * sentence names the sample. */
 TT_MUST_CHECK enum tt_err tt_warm_up(struct tt_engine_model *model,
                                      const Inference__ModelConfig *config, const char *directory,
-                                     struct tt_message *why);
+                                     struct tt_error *why);
 
 #endif

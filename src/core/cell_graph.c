@@ -14,7 +14,7 @@ static bool same_type(const struct tt_cell_spec *a, const struct tt_cell_spec *b
 }
 
 static enum tt_err check_spec(const struct tt_cell_spec *specs, int32_t at, int32_t step_count,
-                              struct tt_message *why) {
+                              struct tt_error *why) {
     const struct tt_cell_spec *spec = &specs[at];
     if (spec->first_step < 0 || spec->last_step < spec->first_step || spec->last_step >= step_count)
         return tt_fail(TT_ERR_INVALID, why,
@@ -32,7 +32,7 @@ static enum tt_err check_spec(const struct tt_cell_spec *specs, int32_t at, int3
 }
 
 static enum tt_err check_specs(const struct tt_cell_spec *specs, int32_t spec_count,
-                               int32_t step_count, struct tt_message *why) {
+                               int32_t step_count, struct tt_error *why) {
     if (spec_count < 1)
         return tt_fail(TT_ERR_INVALID, why, "a request of no cell; at least one is right");
     int64_t cells = 0;
@@ -208,7 +208,7 @@ static void arm(struct tt_cell_graph *self, const struct tt_cell_spec *specs) {
 
 enum tt_err tt_cell_graph_new(const struct tt_cell_spec *specs, int32_t spec_count,
                               int32_t step_count, struct tt_cell_graph **out_graph,
-                              struct tt_message *why) {
+                              struct tt_error *why) {
     enum tt_err err = check_specs(specs, spec_count, step_count, why);
     if (err)
         return err;

@@ -91,7 +91,7 @@ struct tt_cell_graph {
  * cells; the message says which. `step_count` is the model's. */
 TT_MUST_CHECK enum tt_err tt_cell_graph_new(const struct tt_cell_spec *specs, int32_t spec_count,
                                             int32_t step_count, struct tt_cell_graph **out_graph,
-                                            struct tt_message *why);
+                                            struct tt_error *why);
 void tt_cell_graph_free(struct tt_cell_graph *take_graph);
 
 /* ---- the mechanism's ---- */

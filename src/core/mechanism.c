@@ -37,7 +37,7 @@ static enum tt_err executor_init(struct tt_executor *executor,
 }
 
 enum tt_err tt_mechanism_init(struct tt_mechanism *self, const struct tt_mechanism_options *options,
-                              const struct tt_carrier *carrier, struct tt_message *why) {
+                              const struct tt_carrier *carrier, struct tt_error *why) {
     tt_assert(options->model_capacity > 0 && options->executor_capacity > 0);
     tt_assert(options->max_batch > 0 && options->depth > 0);
     *self = (struct tt_mechanism){.carrier = *carrier,

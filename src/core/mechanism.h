@@ -115,8 +115,7 @@ struct tt_mechanism_options {
 
 TT_MUST_CHECK enum tt_err tt_mechanism_init(struct tt_mechanism *self,
                                             const struct tt_mechanism_options *options,
-                                            const struct tt_carrier *carrier,
-                                            struct tt_message *why);
+                                            const struct tt_carrier *carrier, struct tt_error *why);
 void tt_mechanism_fini(struct tt_mechanism *self);
 /* Gives it its policy (borrowed), once, before anything is told. */
 void tt_mechanism_attach(struct tt_mechanism *self, const struct tt_policy_ops *ops,

@@ -36,7 +36,7 @@ struct tt_policy_ops {
     void (*released)(struct tt_policy *self, int64_t now, struct tt_cell_subgraph *subgraph);
     /* Optional: the most tasks that it ever has on an executor, where its depth allows more. What
      * is kept ready for each of them may then be less. */
-    int32_t (*most_tasks)(const struct tt_policy *self);
+    int32_t (*max_tasks)(const struct tt_policy *self);
     /* Optional. The request's input is on the device. */
     void (*ready)(struct tt_policy *self, int64_t now, struct tt_request *request);
     /* Optional for models (asks nothing of policies that look models up when needed), mandatory for

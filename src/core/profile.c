@@ -22,7 +22,7 @@ static struct tt_profile *profile_new(int32_t max_batch, int32_t length_count) {
 }
 
 enum tt_err tt_profile_new_narrow(const struct tt_profile *wide, int32_t max_batch,
-                                  struct tt_profile **out_profile, struct tt_message *why) {
+                                  struct tt_profile **out_profile, struct tt_error *why) {
     tt_assert(max_batch <= wide->max_batch);
     size_t count = (size_t)max_batch * (size_t)wide->length_count;
     struct tt_profile_point *points = calloc(count, sizeof(*points));
@@ -50,7 +50,7 @@ void tt_profile_free(struct tt_profile *take_profile) {
     free(take_profile);
 }
 
-static enum tt_err check_max_batch(int32_t max_batch, struct tt_message *why) {
+static enum tt_err check_max_batch(int32_t max_batch, struct tt_error *why) {
     if (max_batch >= 1 && max_batch <= TT_PROFILE_MAX_BATCH)
         return TT_OK;
     return tt_fail(TT_ERR_INVALID, why, "the largest batch is %d; it must be 1 .. %d", max_batch,
@@ -58,7 +58,7 @@ static enum tt_err check_max_batch(int32_t max_batch, struct tt_message *why) {
 }
 
 enum tt_err tt_profile_new_linear(int64_t alpha_ns, int64_t beta_ns, int32_t max_batch,
-                                  struct tt_profile **out_profile, struct tt_message *why) {
+                                  struct tt_profile **out_profile, struct tt_error *why) {
     enum tt_err err = check_max_batch(max_batch, why);
     if (err)
         return err;
@@ -144,7 +144,7 @@ static void fit_line(struct tt_profile *self, const struct tt_profile_point *poi
 }
 
 static enum tt_err check_points(const struct tt_profile_point *points, int32_t count,
-                                struct tt_message *why) {
+                                struct tt_error *why) {
     for (int32_t i = 0; i < count; i++) {
         const struct tt_profile_point *p = &points[i];
         if (p->batch < 1 || p->batch > TT_PROFILE_MAX_BATCH || p->latency_ns <= 0 ||
@@ -169,7 +169,7 @@ static enum tt_err check_points(const struct tt_profile_point *points, int32_t c
 
 enum tt_err tt_profile_new_points(const struct tt_profile_point *points, int32_t count,
                                   int32_t max_batch, struct tt_profile **out_profile,
-                                  struct tt_message *why) {
+                                  struct tt_error *why) {
     enum tt_err err = check_max_batch(max_batch, why);
     if (err)
         return err;
@@ -204,7 +204,7 @@ enum tt_err tt_profile_new_points(const struct tt_profile_point *points, int32_t
     return TT_OK;
 }
 
-static enum tt_err check_row(const struct tt_profile *table, int32_t row, struct tt_message *why) {
+static enum tt_err check_row(const struct tt_profile *table, int32_t row, struct tt_error *why) {
     const int64_t *latency = table->latency_ns + (int64_t)row * (table->max_batch + 1);
     if (table->lengths[row] < 0 || (row > 0 && table->lengths[row] <= table->lengths[row - 1]))
         return tt_fail(TT_ERR_INVALID, why, "a profile's lengths must ascend from 0, not %d",
@@ -225,7 +225,7 @@ static enum tt_err check_row(const struct tt_profile *table, int32_t row, struct
 }
 
 enum tt_err tt_profile_new_table(const struct tt_profile *table, struct tt_profile **out_profile,
-                                 struct tt_message *why) {
+                                 struct tt_error *why) {
     enum tt_err err = check_max_batch(table->max_batch, why);
     if (err)
         return err;

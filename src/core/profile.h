@@ -36,22 +36,22 @@ struct tt_profile_point {
  * l(1) <= 0. */
 TT_MUST_CHECK enum tt_err tt_profile_new_linear(int64_t alpha_ns, int64_t beta_ns,
                                                 int32_t max_batch, struct tt_profile **out_profile,
-                                                struct tt_message *why);
+                                                struct tt_error *why);
 /* From measured points, in any order; between two batches the line through them, above the last the
  * last slope. Each length needs the point batch 1. */
 TT_MUST_CHECK enum tt_err tt_profile_new_points(const struct tt_profile_point *points,
                                                 int32_t count, int32_t max_batch,
                                                 struct tt_profile **out_profile,
-                                                struct tt_message *why);
+                                                struct tt_error *why);
 /* A checked copy of a table that was written down elsewhere: lengths ascend, latencies never fall
  * with the batch. INVALID says what is wrong with it. */
 TT_MUST_CHECK enum tt_err tt_profile_new_table(const struct tt_profile *table,
                                                struct tt_profile **out_profile,
-                                               struct tt_message *why);
+                                               struct tt_error *why);
 /* The same for batches up to `max_batch`, which is not more. */
 TT_MUST_CHECK enum tt_err tt_profile_new_narrow(const struct tt_profile *wide, int32_t max_batch,
                                                 struct tt_profile **out_profile,
-                                                struct tt_message *why);
+                                                struct tt_error *why);
 void tt_profile_free(struct tt_profile *take_profile);
 
 /* The row of the table for inputs of `length`: the smallest profiled length that holds it, else the

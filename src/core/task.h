@@ -17,7 +17,7 @@ enum tt_task_state { TT_TASK_FREE, TT_TASK_BUILDING, TT_TASK_QUEUED };
 enum tt_outcome {
     TT_OUTCOME_DONE,      /* every step of the task ran */
     TT_OUTCOME_PREEMPTED, /* stopped at a step boundary on request (YIELD) */
-    TT_OUTCOME_PARTED,    /* stopped where a recurrent block ended for some of its requests only */
+    TT_OUTCOME_DIVERGED,  /* stopped where a recurrent block ended for some of its requests only */
     TT_OUTCOME_ABORTED,   /* stopped on request (ABORT); nothing of it counts */
     TT_OUTCOME_FAILED,    /* the device failed; every request of it fails */
 };
@@ -43,10 +43,10 @@ enum tt_fate {
 /* How a task goes through recurrent blocks (step_model.h) that end within it. Without such a block
  * all are the same. */
 enum tt_task_walk {
-    TT_WALK_TOGETHER, /* each block until the last member is through; all stay to the end (padding)
-                       */
-    TT_WALK_PARTING,  /* each block until the first member is through; there it ends (PARTED) */
-    TT_WALK_ONCE,     /* every step as written, `repeat` times; who has more to do JUMPS back */
+    TT_WALK_TOGETHER,  /* each block until the last member is through; all stay to the end (padding)
+                        */
+    TT_WALK_DIVERGING, /* each block until the first member is through; there it ends (PARTED) */
+    TT_WALK_ONCE,      /* every step as written, `repeat` times; who has more to do JUMPS back */
 };
 
 struct tt_cell_subgraph;

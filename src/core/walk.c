@@ -24,14 +24,14 @@ static void enter(struct tt_walk *self, const struct tt_walk_members *members) {
         self->longest = left > self->longest ? left : self->longest;
     }
     /* Inputs that are padded are walked to their padded end, by those who stay together. */
-    int32_t padded = kind == TT_STEP_ENCODER ? self->course.length - behind : 0;
+    int32_t padded = kind == TT_STEP_ENCODER ? self->route.length - behind : 0;
     self->longest = padded > self->longest ? padded : self->longest;
 }
 
 void tt_walk_begin(struct tt_walk *self, const struct tt_step_model *model,
-                   const struct tt_walk_course *course, const struct tt_walk_members *members) {
+                   const struct tt_walk_route *route, const struct tt_walk_members *members) {
     *self = (struct tt_walk){
-        .model = model, .course = *course, .step = course->first_step, .began_inside = true};
+        .model = model, .route = *route, .step = route->first_step, .began_inside = true};
     enter(self, members);
 }
 
@@ -39,20 +39,20 @@ enum tt_walk_next tt_walk_step_done(struct tt_walk *self) {
     self->next = self->step + 1;
     if (self->step == self->block.last) {
         self->rounds++;
-        enum tt_task_walk walk = self->course.walk;
+        enum tt_task_walk walk = self->route.walk;
         int32_t until = walk == TT_WALK_TOGETHER ? self->longest : self->shortest;
         if (walk != TT_WALK_ONCE && self->rounds < until) {
             self->next = self->block.first;
             return TT_WALK_GOES_ON;
         }
-        if (walk == TT_WALK_PARTING && self->rounds < self->longest)
+        if (walk == TT_WALK_DIVERGING && self->rounds < self->longest)
             return TT_WALK_PARTS;
     }
-    if (self->step != self->course.last_step)
+    if (self->step != self->route.last_step)
         return TT_WALK_GOES_ON;
-    if (++self->repeats == self->course.repeat)
+    if (++self->repeats == self->route.repeat)
         return TT_WALK_ENDS;
-    self->next = self->course.first_step;
+    self->next = self->route.first_step;
     return TT_WALK_GOES_ON;
 }
 

@@ -26,7 +26,7 @@ struct tt_walk_members {
 };
 
 /* As of a task (core/task.h). */
-struct tt_walk_course {
+struct tt_walk_route {
     int32_t first_step, last_step, repeat;
     enum tt_task_walk walk;
     int32_t length; /* inputs are walked to this end; 0: to their own */
@@ -36,7 +36,7 @@ enum tt_walk_next { TT_WALK_GOES_ON, TT_WALK_ENDS, TT_WALK_PARTS };
 
 struct tt_walk {
     const struct tt_step_model *model;
-    struct tt_walk_course course;
+    struct tt_walk_route route;
     int32_t step; /* the one that runs */
     int32_t next; /* after _step_done: the one that follows */
     int32_t repeats;
@@ -53,7 +53,7 @@ struct tt_walk_place {
 };
 
 void tt_walk_begin(struct tt_walk *self, const struct tt_step_model *model,
-                   const struct tt_walk_course *course, const struct tt_walk_members *members);
+                   const struct tt_walk_route *route, const struct tt_walk_members *members);
 enum tt_walk_next tt_walk_step_done(struct tt_walk *self);
 void tt_walk_go_on(struct tt_walk *self, const struct tt_walk_members *members);
 /* After the _step_done of the task's last step, and before any other _go_on. */

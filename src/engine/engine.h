@@ -59,7 +59,7 @@ struct tt_engine_member {
     struct tt_engine_state *state;
     /* Set at completion: */
     enum tt_err err;
-    struct tt_message *why;          /* where to write the sentence; may be NULL */
+    struct tt_error *why;            /* where to write the sentence; may be NULL */
     struct tt_engine_result *result; /* owned by the member: release it; NULL on error */
     int32_t first_row;               /* of this member within the result */
     /* D8: where the request goes on, if not at the step behind the task's last one done: step_count
@@ -85,19 +85,19 @@ struct tt_engine_elements {
 struct tt_engine_cell {
     const struct tt_engine_elements *inputs; /* the request's, in the model's order; borrowed */
     void *user;                              /* the caller's */
-    struct tt_message *why; /* where to write the sentence of an error; may be NULL */
-    int64_t emitted;        /* set at completion: the integer that it emitted, if its type does */
-    int32_t element;        /* of the inputs: the one that it reads, where it does */
-    int32_t slot;           /* that it writes; no other cell of the task reads it */
-    int32_t number, spec;   /* the caller's */
-    enum tt_err err;        /* TT_OK; set at completion if it was not computed */
+    struct tt_error *why; /* where to write the sentence of an error; may be NULL */
+    int64_t emitted;      /* set at completion: the integer that it emitted, if its type does */
+    int32_t element;      /* of the inputs: the one that it reads, where it does */
+    int32_t slot;         /* that it writes; no other cell of the task reads it */
+    int32_t number, spec; /* the caller's */
+    enum tt_err err;      /* TT_OK; set at completion if it was not computed */
     /* C6: how slots become adjacent that would not be. `moves_in`: the first source is copied to
      * `seat` and read there. `moves_out`: what it makes is written to `exit`, and from there copied
      * to `slot`. Nobody else has to do with these two until the task is back, but tasks behind it
      * on its executor. */
     bool moves_in, moves_out;
     bool is_read; /* by cells to come; else `slot` is for the answer alone */
-    int32_t seat;
+    int32_t staging_slot;
     int32_t sources[TT_ENGINE_MAX_SOURCES]; /* slots that it reads, [arity]; -1: as it begins */
     /* Of a chain's cell that stays where it is all that matters is in the first line. */
     int32_t exit;
@@ -123,14 +123,14 @@ struct tt_engine_sequence {
     /* Set at completion: */
     int32_t next_step; /* where it goes on, if without error; step_count: through with all */
     enum tt_err err;
-    struct tt_message *why;
+    struct tt_error *why;
 };
 
 enum tt_engine_outcome {
     TT_ENGINE_DONE,
     TT_ENGINE_ABORTED,
     TT_ENGINE_PREEMPTED,
-    TT_ENGINE_PARTED, /* some sequences are through with the type of last_step_done, others not */
+    TT_ENGINE_DIVERGED, /* some sequences are through with the type of last_step_done, others not */
 };
 
 struct tt_engine_task {
@@ -145,9 +145,9 @@ struct tt_engine_task {
     /* Of a model of cells, instead of members, `member_count` of one of these: */
     struct tt_engine_cell *cells;
     struct tt_engine_sequence *sequences;
-    bool parting; /* sequences: stops where some are through with a chain; else all wait */
-    void *user;   /* the caller's */
-    int32_t stop; /* the engine's: how it was asked to stop, under the executor's lock */
+    bool diverging; /* sequences: stops where some are through with a chain; else all wait */
+    void *user;     /* the caller's */
+    int32_t stop;   /* the engine's: how it was asked to stop, under the executor's lock */
     /* Where to write when each step ended, first_step's first; NULL: nobody asks. Steps beyond
      * `step_ends_capacity` go without, and so do those of a batch that was run again one by one. */
     int64_t *step_ends;

@@ -5,12 +5,12 @@
 
 #include <stdlib.h>
 
-void tt_engine_roll_fini(struct tt_engine_roll *self) {
+void tt_engine_valid_members_fini(struct tt_engine_valid_members *self) {
     free(self->members);
-    *self = (struct tt_engine_roll){0};
+    *self = (struct tt_engine_valid_members){0};
 }
 
-static bool roll_ensure(struct tt_engine_roll *self, int32_t count) {
+static bool roll_ensure(struct tt_engine_valid_members *self, int32_t count) {
     if (count <= self->capacity)
         return true;
     struct tt_engine_member **members =
@@ -23,11 +23,11 @@ static bool roll_ensure(struct tt_engine_roll *self, int32_t count) {
 }
 
 void tt_engine_task_begin(struct tt_engine_task *task, const struct tt_signature *signature,
-                          struct tt_engine_roll *roll) {
+                          struct tt_engine_valid_members *valid) {
     tt_assert(signature->batched || task->member_count == 1);
-    bool room = roll_ensure(roll, task->member_count);
-    roll->count = 0;
-    roll->rows = 0;
+    bool room = roll_ensure(valid, task->member_count);
+    valid->count = 0;
+    valid->rows = 0;
     for (int32_t i = 0; i < task->member_count; i++) {
         struct tt_engine_member *member = &task->members[i];
         member->result = NULL;
@@ -39,11 +39,11 @@ void tt_engine_task_begin(struct tt_engine_task *task, const struct tt_signature
                                   task->member_count);
             continue;
         }
-        const struct tt_engine_member *first = roll->count ? roll->members[0] : member;
+        const struct tt_engine_member *first = valid->count ? valid->members[0] : member;
         member->err = tt_gather_check(signature, member, first, task->length, member->why);
         if (!member->err) {
-            roll->members[roll->count++] = member;
-            roll->rows += member->rows;
+            valid->members[valid->count++] = member;
+            valid->rows += member->rows;
         }
     }
 }
@@ -63,7 +63,7 @@ void tt_engine_task_give_up(struct tt_engine_task *task) {
 }
 
 void tt_engine_members_fail(struct tt_engine_member *const *members, int32_t count, enum tt_err err,
-                            const struct tt_message *why) {
+                            const struct tt_error *why) {
     for (int32_t i = 0; i < count; i++)
         members[i]->err = tt_fail(err, members[i]->why, "%s", why->text);
 }

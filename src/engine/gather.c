@@ -52,7 +52,7 @@ bool tt_gather_skip_strings(const struct tt_tensor_view *view, int64_t count, si
 
 /* Do the bytes hold exactly what the shape says? */
 static enum tt_err check_size(const struct tt_tensor_spec *spec, const struct tt_tensor_view *view,
-                              struct tt_message *why) {
+                              struct tt_error *why) {
     char shape[SHAPE_TEXT_BYTES];
     tt_shape_print(&view->shape, shape, sizeof(shape));
     int64_t count = tt_shape_count(&view->shape, 0);
@@ -90,7 +90,7 @@ static bool same_shape(const struct tt_shape *a, const struct tt_shape *b, bool 
 static enum tt_err check_input(const struct tt_signature *signature, int32_t input,
                                const struct tt_engine_member *member,
                                const struct tt_engine_member *first, int32_t length,
-                               struct tt_message *why) {
+                               struct tt_error *why) {
     const struct tt_tensor_spec *spec = &signature->inputs[input];
     const struct tt_tensor_view *view = &member->inputs[input];
     char got[SHAPE_TEXT_BYTES], wanted[SHAPE_TEXT_BYTES];
@@ -118,7 +118,7 @@ static enum tt_err check_input(const struct tt_signature *signature, int32_t inp
 enum tt_err tt_gather_check(const struct tt_signature *signature,
                             const struct tt_engine_member *member,
                             const struct tt_engine_member *first, int32_t length,
-                            struct tt_message *why) {
+                            struct tt_error *why) {
     if (member->rows < 1)
         return tt_fail(TT_ERR_INVALID, why, "the request has %d rows; there must be at least 1",
                        member->rows);

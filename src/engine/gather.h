@@ -32,7 +32,7 @@ bool tt_gather_pads(const struct tt_signature *signature, int32_t input, int32_t
 TT_MUST_CHECK enum tt_err tt_gather_check(const struct tt_signature *signature,
                                           const struct tt_engine_member *member,
                                           const struct tt_engine_member *first, int32_t length,
-                                          struct tt_message *why);
+                                          struct tt_error *why);
 /* Binds input `input` of `count` >= 1 checked members; the view lives as long as their bytes and
  * the buffer. Adds to `gathered_bytes` what was copied. Errors: NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_gather_input(const struct tt_signature *signature, int32_t input,

@@ -49,7 +49,7 @@ static void *worker_main(void *argument) {
 
 enum tt_err tt_worker_open(struct tt_worker *self, const struct tt_worker_ops *ops,
                            struct tt_engine *engine, int32_t index, int32_t depth,
-                           struct tt_message *why) {
+                           struct tt_error *why) {
     self->ops = ops;
     self->engine = engine;
     self->index = index;

@@ -47,7 +47,7 @@ struct tt_worker {
  * Errors: NO_MEMORY, IO (no thread to be had). */
 TT_MUST_CHECK enum tt_err tt_worker_open(struct tt_worker *self, const struct tt_worker_ops *ops,
                                          struct tt_engine *engine, int32_t index, int32_t depth,
-                                         struct tt_message *why);
+                                         struct tt_error *why);
 /* Ends the thread; nothing may be queued or running. */
 void tt_worker_close(struct tt_worker *self);
 /* Submitting thread. More tasks than `depth` are a bug. */

@@ -229,7 +229,7 @@ static void batch_ended(struct tt_model_thread *self, struct tt_multicore_batch 
 static bool take_events(struct tt_model_thread *self) {
     bool any = false;
     int32_t count;
-    tt_tape_take(self->tape, &self->events, INT32_MAX, TT_PARTY_RANK);
+    tt_turn_log_take(self->turn_log, &self->events, INT32_MAX, TT_PARTY_RANK);
     const struct tt_multicore_event *events;
     while (events = tt_record_ring_peek(&self->events, &count), count > 0) {
         for (int32_t i = 0; i < count; i++) {
@@ -249,8 +249,8 @@ static bool take_events(struct tt_model_thread *self) {
 
 static void publish_load(struct tt_model_thread *self, int32_t model,
                          const struct tt_deferred_load *load) {
-    tt_tape_write(self->tape, self->model_count + model, &self->registers->loads[model], load,
-                  sizeof(*load));
+    tt_turn_log_write(self->turn_log, self->model_count + model, &self->registers->loads[model],
+                      load, sizeof(*load));
     tt_dirty_set_add(&self->loads_changed, model / 64, UINT64_C(1) << (model % 64));
 }
 
@@ -288,7 +288,7 @@ static bool take_requests(struct tt_model_thread *self) {
     for (int32_t port = 0; port < self->port_count; port++) {
         int32_t count;
         const struct tt_multicore_request *requests;
-        tt_tape_take(self->tape, &self->inbox[port], room, TT_PARTY_DOMAIN);
+        tt_turn_log_take(self->turn_log, &self->inbox[port], room, TT_PARTY_DOMAIN);
         while (room > 0 &&
                (requests = tt_record_ring_peek(&self->inbox[port], &count), count > 0)) {
             count = count < room ? count : room;
@@ -323,11 +323,11 @@ static bool take_requests(struct tt_model_thread *self) {
 static void publish(struct tt_model_thread *self, int32_t model) {
     struct tt_deferred_candidate candidate;
     tt_deferred_model_form(&self->half, model, self->now, &candidate);
-    tt_tape_write(self->tape, model, &self->registers->candidates[model], &candidate,
-                  sizeof(candidate));
-    tt_tape_made(self->tape, candidate.size);
-    tt_tape_made(self->tape, candidate.exec_at);
-    tt_tape_made(self->tape, candidate.key);
+    tt_turn_log_write(self->turn_log, model, &self->registers->candidates[model], &candidate,
+                      sizeof(candidate));
+    tt_turn_log_made(self->turn_log, candidate.size);
+    tt_turn_log_made(self->turn_log, candidate.exec_at);
+    tt_turn_log_made(self->turn_log, candidate.key);
     int32_t word = model / 64;
     self->news[word] |= UINT64_C(1) << (model % 64);
     self->news_low = word < self->news_low ? word : self->news_low;
@@ -356,8 +356,8 @@ static void tell(struct tt_model_thread *self) {
 /* What the client is told of a request that is not run. */
 static void drop(struct tt_model_thread *self, const struct tt_multicore_request *request,
                  enum tt_drop_reason reason) {
-    tt_tape_made(self->tape, request->arrived_at);
-    tt_tape_made(self->tape, reason);
+    tt_turn_log_made(self->turn_log, request->arrived_at);
+    tt_turn_log_made(self->turn_log, reason);
     self->client.dropped(self->client.context, self->index, self->now, request, reason);
 }
 
@@ -392,7 +392,7 @@ static struct tt_multicore_batch *fill_batch(struct tt_model_thread *self, struc
          node = next) {
         struct tt_ticket *ticket = tt_ticket_at(node);
         next = node->next;
-        tt_tape_made(self->tape, ticket->number);
+        tt_turn_log_made(self->turn_log, ticket->number);
         batch->requests[count++] = request_of(ticket);
         rows += ticket->rows;
         length = ticket->length > length ? ticket->length : length;
@@ -451,9 +451,9 @@ static bool measure(struct tt_model_thread *self) {
 static bool read_fleet(struct tt_model_thread *self, struct tt_deferred_fleet *out_fleet,
                        uint64_t *out_version) {
     *out_version = tt_latest_version(&self->registers->fleet);
-    return tt_tape_number(self->tape, *out_version != self->fleet_version, 1) &&
-           tt_tape_read(self->tape, 2 * self->model_count, &self->registers->fleet, TT_PARTY_RANK,
-                        out_fleet, sizeof(*out_fleet));
+    return tt_turn_log_number(self->turn_log, *out_version != self->fleet_version, 1) &&
+           tt_turn_log_read(self->turn_log, 2 * self->model_count, &self->registers->fleet,
+                            TT_PARTY_RANK, out_fleet, sizeof(*out_fleet));
 }
 
 static bool turn(struct tt_model_thread *self) {
@@ -491,11 +491,11 @@ static bool turn(struct tt_model_thread *self) {
 bool tt_model_thread_turn(struct tt_model_thread *self, int64_t now) {
     self->now = tt_instant_max(self->now, now); /* a clock that goes back stands still */
     self->stats.turns++;
-    if (tt_tape_plays(self->tape))
+    if (tt_turn_log_plays(self->turn_log))
         self->intake_room = LOOK_REQUESTS;
-    tt_tape_begin(self->tape);
+    tt_turn_log_begin(self->turn_log);
     bool worked = turn(self);
-    tt_tape_end(self->tape, self->now);
+    tt_turn_log_end(self->turn_log, self->now);
     return worked;
 }
 

@@ -15,7 +15,7 @@
  * that it hears before it says anything, so the one-thread scheduler, tests in virtual time and
  * threads (multicore/multicore.h) drive it alike. Turns in which 100 ms begin only measure and
  * report the load: the fleet's answer, if it is quick, holds for the forming that follows. What a
- * turn finds of the other threads' goes over its tape, if it has one (multicore/tape.h). */
+ * turn finds of the other threads' goes over its tape, if it has one (multicore/turn_log.h). */
 #ifndef TT_MULTICORE_MODEL_THREAD_H
 #define TT_MULTICORE_MODEL_THREAD_H
 
@@ -25,7 +25,7 @@
 #include "base/latest.h"
 #include "base/record_ring.h"
 #include "multicore/multicore_messages.h"
-#include "multicore/tape.h"
+#include "multicore/turn_log.h"
 #include "policy/deferred/deferred_model.h"
 
 /* Who is told what became of the requests; called on the model's thread. */
@@ -61,7 +61,7 @@ struct tt_model_thread {
     int32_t index, thread_count, model_count;
     struct tt_deferred_model half;
     struct tt_multicore_client client;
-    struct tt_tape *tape; /* borrowed; NULL: nobody records */
+    struct tt_turn_log *turn_log; /* borrowed; NULL: nobody records */
 
     struct tt_record_ring *inbox; /* [port_count]: requests */
     int32_t port_count;

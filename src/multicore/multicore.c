@@ -65,7 +65,7 @@ static enum tt_err make_threads(struct tt_multicore *self,
 }
 
 enum tt_err tt_multicore_new(const struct tt_multicore_options *options,
-                             struct tt_multicore **out_multicore, struct tt_message *why) {
+                             struct tt_multicore **out_multicore, struct tt_error *why) {
     tt_assert(options->model_threads >= 0 && options->model_threads <= TT_MULTICORE_MAX_THREADS);
     tt_assert(options->port_count >= 1 && options->executor_count >= 1);
     struct tt_multicore *self = aligned_alloc(64, (sizeof(*self) + 63) / 64 * 64);
@@ -200,12 +200,12 @@ void tt_multicore_remove_model(struct tt_multicore *self, int32_t port, int64_t 
 
 /* ---- turns and threads ---- */
 
-void tt_multicore_use_tapes(struct tt_multicore *self, struct tt_tape *const *tapes) {
+void tt_multicore_use_tapes(struct tt_multicore *self, struct tt_turn_log *const *turn_logs) {
     tt_assert(!self->started);
     for (int32_t t = 0; t < self->thread_count; t++)
-        self->model_threads[t].tape = tapes[TT_PARTY_MODELS + t];
-    self->rank_thread.tape = tapes[TT_PARTY_RANK];
-    self->player = tapes[TT_PARTY_RANK]->player;
+        self->model_threads[t].turn_log = turn_logs[TT_PARTY_MODELS + t];
+    self->rank_thread.turn_log = turn_logs[TT_PARTY_RANK];
+    self->player = turn_logs[TT_PARTY_RANK]->player;
 }
 
 void tt_multicore_play_turn(struct tt_multicore *self, int32_t party, int64_t now) {
@@ -341,7 +341,7 @@ static void join(struct tt_multicore *self, int32_t models, bool rank) {
         pthread_join(self->threads[self->thread_count], NULL);
 }
 
-enum tt_err tt_multicore_start(struct tt_multicore *self, struct tt_message *why) {
+enum tt_err tt_multicore_start(struct tt_multicore *self, struct tt_error *why) {
     tt_assert(!self->started);
     int failed = 0;
     int32_t made = 0;

@@ -59,8 +59,8 @@ struct tt_multicore_options {
 };
 
 struct tt_multicore {
-    struct tt_tape_player *player; /* NULL: it runs in real time */
-    int32_t thread_count;          /* model threads as objects, >= 1 */
+    struct tt_turn_log_player *player; /* NULL: it runs in real time */
+    int32_t thread_count;              /* model threads as objects, >= 1 */
     bool one_thread, started;
     int32_t port_count;
     int64_t rest_ns, spin_ns;
@@ -75,7 +75,7 @@ struct tt_multicore {
 
 TT_MUST_CHECK enum tt_err tt_multicore_new(const struct tt_multicore_options *options,
                                            struct tt_multicore **out_multicore,
-                                           struct tt_message *why);
+                                           struct tt_error *why);
 /* Stopped before. Requests still inside are forgotten. NULL-safe. */
 void tt_multicore_free(struct tt_multicore *take_multicore);
 
@@ -104,13 +104,13 @@ void tt_multicore_remove_model(struct tt_multicore *self, int32_t port, int64_t 
 static inline int32_t tt_multicore_parties(const struct tt_multicore *self) {
     return TT_PARTY_MODELS + self->thread_count;
 }
-void tt_multicore_use_tapes(struct tt_multicore *self, struct tt_tape *const *tapes);
+void tt_multicore_use_tapes(struct tt_multicore *self, struct tt_turn_log *const *turn_logs);
 /* The party's next turn, off its tape. */
 void tt_multicore_play_turn(struct tt_multicore *self, int32_t party, int64_t now);
 
 /* Starts the threads, or in tests leave that out and call: everything that happens at `now`;
  * returns when to call again even if nothing comes (only without threads). */
-TT_MUST_CHECK enum tt_err tt_multicore_start(struct tt_multicore *self, struct tt_message *why);
+TT_MUST_CHECK enum tt_err tt_multicore_start(struct tt_multicore *self, struct tt_error *why);
 int64_t tt_multicore_step(struct tt_multicore *self, int64_t now);
 /* Ends and joins the threads. */
 void tt_multicore_stop(struct tt_multicore *self);

@@ -68,7 +68,7 @@ static void settle(struct tt_rank_thread *self, int32_t executor) {
 
 static bool take_changes(struct tt_rank_thread *self) {
     int32_t count;
-    tt_tape_take(self->tape, &self->changes, INT32_MAX, TT_PARTY_DOMAIN);
+    tt_turn_log_take(self->turn_log, &self->changes, INT32_MAX, TT_PARTY_DOMAIN);
     const struct tt_multicore_change *changes = tt_record_ring_peek(&self->changes, &count);
     for (int32_t i = 0; i < count; i++) {
         int32_t executor = changes[i].executor;
@@ -87,14 +87,15 @@ static bool take_changes(struct tt_rank_thread *self) {
 }
 
 static struct tt_multicore_batch *next_ended(struct tt_rank_thread *self) {
-    bool plays = tt_tape_plays(self->tape);
-    if (plays && !tt_tape_number(self->tape, 0, 1))
+    bool plays = tt_turn_log_plays(self->turn_log);
+    if (plays && !tt_turn_log_number(self->turn_log, 0, 1))
         return NULL;
     struct tt_multicore_batch *batch = self->devices.ended(self->devices.context, self->now);
     if (plays)
-        tt_tape_expect(self->tape, batch != NULL, "it took the end of a batch that had not ended");
+        tt_turn_log_expect(self->turn_log, batch != NULL,
+                           "it took the end of a batch that had not ended");
     else
-        tt_tape_number(self->tape, batch != NULL, 1);
+        tt_turn_log_number(self->turn_log, batch != NULL, 1);
     return batch;
 }
 
@@ -124,18 +125,18 @@ static int32_t writer_of(const struct tt_rank_thread *self, int32_t model) {
 static int32_t take_set(struct tt_rank_thread *self, struct tt_dirty_set *set) {
     int32_t models = self->half.model_count;
     int32_t found = tt_dirty_set_take(set, self->ids);
-    if (!self->tape)
+    if (!self->turn_log)
         return found;
-    int32_t count = (int32_t)tt_tape_number(self->tape, found, models);
+    int32_t count = (int32_t)tt_turn_log_number(self->turn_log, found, models);
     for (int32_t i = 0; i < count; i++)
-        self->ids[i] = (int32_t)tt_tape_number(self->tape, self->ids[i], models - 1);
+        self->ids[i] = (int32_t)tt_turn_log_number(self->turn_log, self->ids[i], models - 1);
     return count;
 }
 
 static void read_candidate(struct tt_rank_thread *self, int32_t model) {
     struct tt_deferred_candidate candidate;
-    if (!tt_tape_read(self->tape, model, &self->registers->candidates[model],
-                      writer_of(self, model), &candidate, sizeof(candidate)))
+    if (!tt_turn_log_read(self->turn_log, model, &self->registers->candidates[model],
+                          writer_of(self, model), &candidate, sizeof(candidate)))
         return; /* just being written: its number comes again */
     if ((int32_t)(candidate.generation - self->generation[model]) <= 0)
         return;
@@ -171,7 +172,7 @@ static bool take_answers(struct tt_rank_thread *self) {
         struct tt_record_ring *ring = &self->model_threads[t]->answers;
         int32_t count;
         const struct tt_multicore_answer *answers;
-        tt_tape_take(self->tape, ring, INT32_MAX, TT_PARTY_MODELS + t);
+        tt_turn_log_take(self->turn_log, ring, INT32_MAX, TT_PARTY_MODELS + t);
         while (answers = tt_record_ring_peek(ring, &count), count > 0) {
             for (int32_t i = 0; i < count; i++)
                 take_answer(self, &answers[i]);
@@ -206,8 +207,8 @@ static bool take_loads(struct tt_rank_thread *self) {
         for (int32_t i = 0; i < count; i++) {
             struct tt_deferred_load load;
             int32_t model = self->ids[i];
-            if (tt_tape_read(self->tape, models + model, &self->registers->loads[model],
-                             writer_of(self, model), &load, sizeof(load)))
+            if (tt_turn_log_read(self->turn_log, models + model, &self->registers->loads[model],
+                                 writer_of(self, model), &load, sizeof(load)))
                 tt_deferred_rank_load(&self->half, &load);
         }
         any = any || count > 0;
@@ -216,8 +217,8 @@ static bool take_loads(struct tt_rank_thread *self) {
         return false;
     struct tt_deferred_fleet fleet;
     tt_deferred_rank_fleet(&self->half, &fleet);
-    tt_tape_write(self->tape, 2 * models, &self->registers->fleet, &fleet, sizeof(fleet));
-    tt_tape_made(self->tape, fleet.psi_ppm);
+    tt_turn_log_write(self->turn_log, 2 * models, &self->registers->fleet, &fleet, sizeof(fleet));
+    tt_turn_log_made(self->turn_log, fleet.psi_ppm);
     return true;
 }
 
@@ -236,9 +237,9 @@ static bool grant_all(struct tt_rank_thread *self) {
         self->granted[grant->model]++;
         self->unanswered++;
         self->stats.grants++;
-        tt_tape_made(self->tape, grant->model);
-        tt_tape_made(self->tape, grant->executor);
-        tt_tape_made(self->tape, grant->free_at);
+        tt_turn_log_made(self->turn_log, grant->model);
+        tt_turn_log_made(self->turn_log, grant->executor);
+        tt_turn_log_made(self->turn_log, grant->free_at);
         send(self, grant->model % self->thread_count, &event);
         any = true;
         candidate.left -= candidate.size;
@@ -250,7 +251,7 @@ static bool grant_all(struct tt_rank_thread *self) {
 }
 
 /* Only now do others see what it did: a turn whose beginning could move somebody to what its end
- * finds could not be played back by itself (multicore/tape.h). */
+ * finds could not be played back by itself (multicore/turn_log.h). */
 static void speak(struct tt_rank_thread *self) {
     if (self->devices.begun)
         self->devices.begun(self->devices.context);
@@ -292,9 +293,9 @@ static bool turn(struct tt_rank_thread *self) {
 bool tt_rank_thread_turn(struct tt_rank_thread *self, int64_t now) {
     self->now = tt_instant_max(self->now, now);
     self->stats.turns++;
-    tt_tape_begin(self->tape);
+    tt_turn_log_begin(self->turn_log);
     bool worked = turn(self);
-    tt_tape_end(self->tape, self->now);
+    tt_turn_log_end(self->turn_log, self->now);
     return worked;
 }
 

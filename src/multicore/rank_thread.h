@@ -15,7 +15,7 @@
  * Like a model thread's, a turn reads no clock, never waits, and hears all that it hears before it
  * says anything. O(log models + log executors) per
  * event. What a turn finds of the other threads' goes over its tape, if it has one
- * (multicore/tape.h). */
+ * (multicore/turn_log.h). */
 #ifndef TT_MULTICORE_RANK_THREAD_H
 #define TT_MULTICORE_RANK_THREAD_H
 
@@ -32,7 +32,7 @@ struct tt_rank_thread {
     struct tt_deferred_rank half;
     struct tt_multicore_devices devices;
     struct tt_multicore_registers *registers;
-    struct tt_tape *tape;                   /* borrowed; NULL: nobody records */
+    struct tt_turn_log *turn_log;           /* borrowed; NULL: nobody records */
     struct tt_model_thread **model_threads; /* [thread_count] */
     int32_t thread_count;
     bool one_grant;

@@ -15,7 +15,7 @@ struct tt_policy {
     const struct tt_mechanism *domain;
     struct tt_threaded_policy_options options;
     struct tt_multicore *multicore;
-    struct tt_tape *tape;                /* the domain's; NULL: nobody records */
+    struct tt_turn_log *turn_log;        /* the domain's; NULL: nobody records */
     struct tt_record_ring begun;         /* batch pointers, from the rank thread */
     bool has_begun;                      /* its: some are not published */
     struct tt_record_ring ended;         /* back to it */
@@ -105,8 +105,9 @@ static void client_dropped(void *context, int32_t thread, int64_t now,
         return; /* cancelled: it has left */
     struct dropped dropped = {request->id, reason};
     bool pushed = tt_record_ring_push(&self->dropped[thread], &dropped);
-    tt_assert(pushed || tt_tape_plays(self->tape)); /* a request is dropped once */
-    tt_tape_expect(self->tape, pushed, "more requests were dropped than the domain can hold");
+    tt_assert(pushed || tt_turn_log_plays(self->turn_log)); /* a request is dropped once */
+    tt_turn_log_expect(self->turn_log, pushed,
+                       "more requests were dropped than the domain can hold");
     self->options.wake(self->options.wake_context);
 }
 
@@ -126,9 +127,9 @@ static void hand_in(struct tt_policy *self, int64_t now, const struct tt_request
     }
     while (tt_multicore_submit(self->multicore, 0, now, &record, 1) == 0) {
         /* The ring holds all requests and their cancellations. */
-        tt_assert(tt_tape_plays(self->tape));
+        tt_assert(tt_turn_log_plays(self->turn_log));
         int32_t thread = request->model % self->dropped_count;
-        if (!self->tape->player->demand(self->tape->player, TT_PARTY_MODELS + thread))
+        if (!self->turn_log->player->demand(self->turn_log->player, TT_PARTY_MODELS + thread))
             return;
     }
 }
@@ -202,19 +203,19 @@ static void drop(struct tt_record_ring *ring, struct tt_mechanism *actions) {
 
 /* Takes note of what the threads have decided so far. */
 static void look(struct tt_policy *self, int64_t now) {
-    tt_tape_begin(self->tape);
+    tt_turn_log_begin(self->turn_log);
     for (int32_t t = 0; t < self->dropped_count; t++) {
         tt_record_ring_look(&self->dropped[t]);
-        tt_tape_take(self->tape, &self->dropped[t], INT32_MAX, TT_PARTY_MODELS + t);
+        tt_turn_log_take(self->turn_log, &self->dropped[t], INT32_MAX, TT_PARTY_MODELS + t);
     }
     tt_record_ring_look(&self->begun);
-    tt_tape_take(self->tape, &self->begun, INT32_MAX, TT_PARTY_RANK);
-    tt_tape_end(self->tape, now);
+    tt_turn_log_take(self->turn_log, &self->begun, INT32_MAX, TT_PARTY_RANK);
+    tt_turn_log_end(self->turn_log, now);
 }
 
 static void decide(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
     look(self, now);
-    if (tt_tape_is_over(self->tape))
+    if (tt_turn_log_is_over(self->turn_log))
         return;
     for (int32_t t = 0; t < self->dropped_count; t++)
         drop(&self->dropped[t], actions);
@@ -248,8 +249,9 @@ static void executor_changed(struct tt_policy *self, int64_t now, int32_t execut
                              enum tt_change change) {
     (void)now;
     while (!tt_multicore_change(self->multicore, executor, change == TT_CHANGE_ADDED)) {
-        tt_assert(tt_tape_plays(self->tape)); /* a domain has fewer executors than the ring takes */
-        if (!self->tape->player->demand(self->tape->player, TT_PARTY_RANK))
+        tt_assert(tt_turn_log_plays(
+            self->turn_log)); /* a domain has fewer executors than the ring takes */
+        if (!self->turn_log->player->demand(self->turn_log->player, TT_PARTY_RANK))
             return;
     }
 }
@@ -306,7 +308,7 @@ static enum tt_err allocate(struct tt_policy *self, int32_t threads) {
 }
 
 static enum tt_err make(struct tt_policy *self, const struct tt_deferred_options *policy,
-                        struct tt_message *why) {
+                        struct tt_error *why) {
     int32_t models = self->options.threads - 1;
     int32_t threads = models > 0 ? models : 1;
     if (allocate(self, threads))
@@ -335,7 +337,7 @@ static enum tt_err make(struct tt_policy *self, const struct tt_deferred_options
 enum tt_err tt_threaded_policy_create(struct tt_mechanism *mechanism, const char *name,
                                       const struct tt_policy_setup *setup,
                                       const struct tt_threaded_policy_options *options,
-                                      struct tt_message *why) {
+                                      struct tt_error *why) {
     const struct tt_policy_kind *kind = tt_policy_find(name);
     struct tt_deferred_options policy;
     if (!kind)
@@ -362,15 +364,16 @@ int32_t tt_threaded_policy_parties(const struct tt_policy *self) {
     return tt_multicore_parties(self->multicore);
 }
 
-void tt_threaded_policy_use_tapes(struct tt_policy *self, struct tt_tape *const *tapes) {
-    self->tape = tapes[TT_PARTY_DOMAIN];
-    tt_multicore_use_tapes(self->multicore, tapes);
+void tt_threaded_policy_use_turn_logs(struct tt_policy *self,
+                                      struct tt_turn_log *const *turn_logs) {
+    self->turn_log = turn_logs[TT_PARTY_DOMAIN];
+    tt_multicore_use_tapes(self->multicore, turn_logs);
 }
 
 void tt_threaded_policy_play_turn(struct tt_policy *self, int32_t party, int64_t now) {
     tt_multicore_play_turn(self->multicore, party, now);
 }
 
-enum tt_err tt_threaded_policy_start(struct tt_policy *self, struct tt_message *why) {
+enum tt_err tt_threaded_policy_start(struct tt_policy *self, struct tt_error *why) {
     return tt_multicore_start(self->multicore, why);
 }

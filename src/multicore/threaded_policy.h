@@ -13,7 +13,7 @@
 #ifndef TT_MULTICORE_THREADED_POLICY_H
 #define TT_MULTICORE_THREADED_POLICY_H
 
-#include "multicore/tape.h"
+#include "multicore/turn_log.h"
 #include "policy/policy.h"
 
 struct tt_threaded_policy_options {
@@ -31,14 +31,14 @@ struct tt_threaded_policy_options {
 TT_MUST_CHECK enum tt_err
 tt_threaded_policy_create(struct tt_mechanism *mechanism, const char *name,
                           const struct tt_policy_setup *setup,
-                          const struct tt_threaded_policy_options *options, struct tt_message *why);
+                          const struct tt_threaded_policy_options *options, struct tt_error *why);
 /* What it and its threads find goes over these tapes, one for each party, borrowed for life
- * (multicore/tape.h). Before the start, or, when the tapes play, in its place. */
+ * (multicore/turn_log.h). Before the start, or, when the tapes play, in its place. */
 int32_t tt_threaded_policy_parties(const struct tt_policy *self);
-void tt_threaded_policy_use_tapes(struct tt_policy *self, struct tt_tape *const *tapes);
+void tt_threaded_policy_use_turn_logs(struct tt_policy *self, struct tt_turn_log *const *turn_logs);
 /* The tapes play: the party's next turn (not the domain's, which is the mechanism's decide). */
 void tt_threaded_policy_play_turn(struct tt_policy *self, int32_t party, int64_t now);
 /* Starts the threads. Errors: IO. */
-TT_MUST_CHECK enum tt_err tt_threaded_policy_start(struct tt_policy *self, struct tt_message *why);
+TT_MUST_CHECK enum tt_err tt_threaded_policy_start(struct tt_policy *self, struct tt_error *why);
 
 #endif

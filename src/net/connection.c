@@ -17,7 +17,7 @@ struct tt_exchange {
     struct tt_listener *listener;
     struct tt_connection *connection; /* NULL: the client has gone */
     struct tt_served_model *model;
-    struct tt_infer *infer; /* NULL: answered without one */
+    struct tt_inference *infer; /* NULL: answered without one */
     bool keep_alive, is_head;
     bool is_running; /* somebody else has it: its inference, or its model command */
     struct tt_kserve_request request;
@@ -75,7 +75,7 @@ static struct tt_exchange *exchange_new(struct tt_connection *connection) {
 static void exchange_free(struct tt_exchange *exchange, bool answered) {
     struct tt_listener *listener = exchange->listener;
     if (exchange->infer)
-        tt_infer_release(exchange->infer);
+        tt_inference_release(exchange->infer);
     tt_kserve_request_fini(&exchange->request);
     tt_kserve_answer_fini(&exchange->answer);
     tt_text_fini(&exchange->reply.body);
@@ -112,7 +112,7 @@ void tt_connection_close(struct tt_connection *self) {
         exchange->connection = NULL;
         self->exchange = NULL;
         if (exchange->infer) /* a model command is carried out all the same */
-            tt_infer_cancel(exchange->infer);
+            tt_inference_cancel(exchange->infer);
     }
     uv_close((uv_handle_t *)&self->tcp, on_closed);
 }
@@ -273,7 +273,8 @@ static void send_failure(struct tt_exchange *exchange, enum tt_err err, const ch
     send_reply(exchange);
 }
 
-static void on_inferred(void *context, struct tt_infer *infer, enum tt_err err, const char *why) {
+static void on_inferred(void *context, struct tt_inference *infer, enum tt_err err,
+                        const char *why) {
     struct tt_exchange *exchange = context;
     struct tt_connection *self = exchange->connection;
     exchange->is_running = false;
@@ -281,7 +282,7 @@ static void on_inferred(void *context, struct tt_infer *infer, enum tt_err err, 
         exchange_free(exchange, false);
         return;
     }
-    struct tt_message message;
+    struct tt_error message;
     if (!err) {
         err = tt_kserve_write(&exchange->answer, &exchange->request, exchange->model, infer,
                               &message);
@@ -298,10 +299,10 @@ static void on_inferred(void *context, struct tt_infer *infer, enum tt_err err, 
 
 /* --- requests --- */
 
-static void start_infer(struct tt_exchange *exchange, const struct tt_infer_target *target,
+static void start_infer(struct tt_exchange *exchange, const struct tt_inference_target *target,
                         const struct tt_http1_request *request) {
     struct tt_listener *listener = exchange->listener;
-    struct tt_message why;
+    struct tt_error why;
     enum tt_err err = TT_OK;
     err = tt_serving_find(listener->port, target->model, target->version, &exchange->model, &why);
     if (!err)
@@ -314,7 +315,7 @@ static void start_infer(struct tt_exchange *exchange, const struct tt_infer_targ
     }
     exchange->is_running = true;
     wait_for(exchange->connection, TT_WAIT_FLIGHT);
-    tt_infer_submit(exchange->infer, &exchange->request.options, on_inferred, exchange);
+    tt_inference_submit(exchange->infer, &exchange->request.options, on_inferred, exchange);
 }
 
 static void on_commanded(void *context, struct tt_model_command *command) {
@@ -352,7 +353,7 @@ static bool unpack_body(struct tt_exchange *exchange, struct tt_http1_request *r
         return false;
     }
     struct tt_text unpacked;
-    struct tt_message why;
+    struct tt_error why;
     tt_text_init(&unpacked);
     enum tt_err err = tt_coding_unpack(
         request->coding, request->body.bytes ? request->body.bytes : "", request->body.length,
@@ -379,7 +380,7 @@ static void answer_request(struct tt_exchange *exchange, const struct tt_http1_r
                                      .target = request->target,
                                      .body = request->body.bytes ? request->body.bytes : "",
                                      .body_bytes = request->body.length};
-    struct tt_infer_target target;
+    struct tt_inference_target target;
     struct tt_model_command *command;
     enum tt_route_kind kind = TT_ROUTE_REPLY;
     if (exchange->connection->of_metrics)

@@ -122,7 +122,7 @@ void tt_listener_check_stopped(struct tt_listener *self) {
 }
 
 static enum tt_err bind_to(uv_tcp_t *server, const char *host, int32_t port, int32_t *out_port,
-                           struct tt_message *why) {
+                           struct tt_error *why) {
     char service[16];
     snprintf(service, sizeof(service), "%d", port);
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *found = NULL;
@@ -176,7 +176,7 @@ static void start_handles(struct tt_listener *self) {
 }
 
 enum tt_err tt_listener_open(struct tt_serving *serving, const struct tt_listener_options *options,
-                             struct tt_listener **out_listener, struct tt_message *why) {
+                             struct tt_listener **out_listener, struct tt_error *why) {
     if (options->port < 0 || options->port > 65535)
         return tt_fail(TT_ERR_INVALID, why, "port %d: it must be between 0 (any) and 65535",
                        options->port);

@@ -43,8 +43,7 @@ void tt_listener_options_default(struct tt_listener_options *out_options);
  * borrowed only for the call, but `server_version` until close. */
 TT_MUST_CHECK enum tt_err tt_listener_open(struct tt_serving *serving,
                                            const struct tt_listener_options *options,
-                                           struct tt_listener **out_listener,
-                                           struct tt_message *why);
+                                           struct tt_listener **out_listener, struct tt_error *why);
 int32_t tt_listener_port(const struct tt_listener *self);
 /* Serves on the calling thread until stopped. */
 void tt_listener_run(struct tt_listener *self);

@@ -28,7 +28,7 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
                    .type = TT_OPTION_INTEGER,
                    .minimum = 1,
                    .maximum = 65536,
-                   .standard = 1,
+                   .default_value = 1,
                    .help = "rows below which a visit's follow-up task is not submitted"},
     [AHEAD] = {.key = "ahead",
                .type = TT_OPTION_INTEGER,
@@ -186,14 +186,14 @@ static void cellular_executor_changed(struct tt_policy *self, int64_t now, int32
 }
 
 /* A visit is due with `ahead` of them left, and adds to these. */
-static int32_t cellular_most_tasks(const struct tt_policy *self) {
+static int32_t cellular_max_tasks(const struct tt_policy *self) {
     return (int32_t)(self->queues.ahead + self->max_tasks);
 }
 
 static void cellular_check(const struct tt_policy *self) {
     const struct tt_mechanism *domain = self->queues.domain;
     for (int32_t e = 0; e < domain->executor_capacity; e++)
-        tt_assert(domain->executors[e].queued <= cellular_most_tasks(self));
+        tt_assert(domain->executors[e].queued <= cellular_max_tasks(self));
     tt_queues_check(&self->queues);
     tt_cell_queues_check(&self->cells);
 }
@@ -205,7 +205,7 @@ static void cellular_free(struct tt_policy *take_self) {
 }
 
 static enum tt_err take_options(struct tt_policy *self, const struct tt_policy_setup *setup,
-                                const int64_t *values, struct tt_message *why) {
+                                const int64_t *values, struct tt_error *why) {
     int32_t depth = setup->domain->executors[0].depth;
     self->max_tasks = values[MAX_TASKS];
     if (self->max_tasks == 0)
@@ -227,7 +227,7 @@ static enum tt_err take_options(struct tt_policy *self, const struct tt_policy_s
 }
 
 static enum tt_err cellular_create(const struct tt_policy_setup *setup, const int64_t *values,
-                                   struct tt_policy **out_policy, struct tt_message *why) {
+                                   struct tt_policy **out_policy, struct tt_error *why) {
     struct tt_policy *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
@@ -255,7 +255,7 @@ static const struct tt_policy_ops ops = {
     .finished = cellular_finished,
     .cancelled = cellular_cancelled,
     .decide = cellular_decide,
-    .most_tasks = cellular_most_tasks,
+    .max_tasks = cellular_max_tasks,
     .next_at = cellular_next_at,
     .model_changed = cellular_model_changed,
     .executor_changed = cellular_executor_changed,

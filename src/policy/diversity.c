@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 enum { BS_MAX, PAIRS, WINDOW, COMP_WAIT, STRETCH, SPLIT, INPUT, WIDTH, BESIDE, DROP, OPTION_COUNT };
-enum { MOST_ACTIVE = 1024, NOT_GIVEN = -1, PENDING = -1 };
+enum { MAX_ACTIVE = 1024, NOT_GIVEN = -1, PENDING = -1 };
 enum { STRETCH_ON, STRETCH_OFF, STRETCH_PAYS };
 enum { INPUT_OFF, INPUT_ON, INPUT_PAYS };
 
@@ -18,26 +18,26 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
                 .type = TT_OPTION_INTEGER,
                 .minimum = 1,
                 .maximum = TT_PROFILE_MAX_BATCH,
-                .standard = 64,
+                .default_value = 64,
                 .help = "most rows in a batch, where the model allows more"},
     [PAIRS] = {.key = "pairs",
                .type = TT_OPTION_INTEGER,
                .minimum = 1,
                .maximum = 1024,
-               .standard = 2,
+               .default_value = 2,
                .help = "buffers between two stages; 1 makes the pipeline serial"},
     [WINDOW] = {.key = "window",
                 .type = TT_OPTION_DURATION,
                 .minimum = 0,
                 .maximum = 3600 * TT_S,
-                .standard = NOT_GIVEN,
+                .default_value = NOT_GIVEN,
                 .help = "how long the oldest request waits for a full batch; not given: 0, with "
                         "input: on the first stage's duration at bs_max"},
     [COMP_WAIT] = {.key = "comp_wait",
                    .type = TT_OPTION_DURATION,
                    .minimum = 0,
                    .maximum = 3600 * TT_S,
-                   .standard = NOT_GIVEN,
+                   .default_value = NOT_GIVEN,
                    .help = "a batch older than this is not stretched; not given: the model's "
                            "latency at bs_max"},
     [STRETCH] = {.key = "stretch",
@@ -129,7 +129,7 @@ static int64_t remaining(const struct tt_policy *self, int32_t model, int32_t st
     return sum;
 }
 
-static int32_t most_rows(const struct tt_policy *self, int32_t model) {
+static int32_t max_rows(const struct tt_policy *self, int32_t model) {
     int32_t allowed = model_of(self, model)->max_batch;
     return self->bs_max < allowed ? self->bs_max : allowed;
 }
@@ -144,8 +144,8 @@ static int32_t slot_room(const struct tt_policy *self, int32_t model) {
 }
 
 /* How many of the pending rows may begin as one batch, beside `there` that are in it. */
-static int32_t most_coming(const struct tt_policy *self, int32_t model, int32_t there) {
-    int32_t most = most_rows(self, model) - there, room = slot_room(self, model);
+static int32_t max_coming(const struct tt_policy *self, int32_t model, int32_t there) {
+    int32_t most = max_rows(self, model) - there, room = slot_room(self, model);
     return room < most ? room : most;
 }
 
@@ -245,7 +245,7 @@ static int32_t class_of(const struct tt_policy *self, const struct tt_request *r
  * else so many that a batch fills if its class is one in four, and no decision grows with the
  * queue. */
 static int32_t search_limit(const struct tt_policy *self, int32_t model) {
-    return self->input ? 4 * most_rows(self, model) + 64 : INT32_MAX;
+    return self->input ? 4 * max_rows(self, model) + 64 : INT32_MAX;
 }
 
 /* Begins to ask who may join, with everybody whom `fill` may come by. */
@@ -311,10 +311,10 @@ static bool may_stretch(const struct tt_policy *self, int64_t now, int32_t model
     if (!self->stretches || self->input || !head || !tt_batch_table_may_stretch(table, part))
         return false;
     int64_t wait_ns = self->comp_wait_ns;
-    int32_t coming = most_coming(self, model, p->rows), stage = p->stage;
+    int32_t coming = max_coming(self, model, p->rows), stage = p->stage;
     if (wait_ns == NOT_GIVEN)
         wait_ns =
-            tt_profile_latency(model_of(self, model)->whole, most_rows(self, model), length_of(p));
+            tt_profile_latency(model_of(self, model)->whole, max_rows(self, model), length_of(p));
     /* A buffer for the newcomers in front, and one where they meet. */
     if (now - batch->created_at > wait_ns || head->rows > coming ||
         !tt_batch_table_has_buffer(table, 0) || table->buffers[stage] >= table->pair_count ||
@@ -328,7 +328,7 @@ static void go_on(struct tt_policy *self, int64_t now, int32_t model, int32_t pa
     struct tt_batch_table *table = &self->tables[model];
     const struct tt_part *p = &table->parts[part];
     if (may_stretch(self, now, model, part)) {
-        int32_t room = most_coming(self, model, p->rows);
+        int32_t room = max_coming(self, model, p->rows);
         fill(self, model, tt_batch_table_stretch(table, part), room);
     } else if (table->batches[p->batch].held >= 0) {
         tt_batch_table_push(table, part); /* catching up */
@@ -376,10 +376,10 @@ static int64_t window_of(const struct tt_policy *self, int32_t model, int32_t le
         return self->window_ns;
     if (!self->input)
         return 0;
-    return remaining(self, model, 0, most_rows(self, model), length) -
+    return remaining(self, model, 0, max_rows(self, model), length) -
            (self->tables[model].stage_count == 1
                 ? 0
-                : remaining(self, model, 1, most_rows(self, model), length));
+                : remaining(self, model, 1, max_rows(self, model), length));
 }
 
 /* When the model's pending requests become a batch, as far as that depends on them: INT64_MIN: now.
@@ -387,7 +387,7 @@ static int64_t window_of(const struct tt_policy *self, int32_t model, int32_t le
 static int64_t due_at(const struct tt_policy *self, int32_t model) {
     const struct tt_fifo *fifo = &self->queues.fifos[model];
     const struct tt_request *head = tt_fifo_first(fifo);
-    int32_t most = most_coming(self, model, 0);
+    int32_t most = max_coming(self, model, 0);
     if (!head)
         return TT_NEVER;
     if (!self->input && fifo->rows >= most)
@@ -409,7 +409,7 @@ static int64_t due_at(const struct tt_policy *self, int32_t model) {
 static bool beside_pays(const struct tt_policy *self, int32_t model) {
     const struct tt_mechanism *domain = self->queues.domain;
     const struct tt_fifo *fifo = &self->queues.fifos[model];
-    int32_t most = most_coming(self, model, 0), running = 0;
+    int32_t most = max_coming(self, model, 0), running = 0;
     int64_t demand = 0;
     for (int32_t e = 0; e < self->executor_count; e++) {
         const struct tt_task *task = tt_mechanism_oldest(domain, e);
@@ -432,7 +432,7 @@ static int32_t may_begin(const struct tt_policy *self, int32_t model) {
     if (!head || table->queues[0].first >= 0 || !tt_batch_table_has_buffer(table, 0) ||
         tt_batch_table_room(table) == 0 || head->rows > slot_room(self, model))
         return -1;
-    bool full = table->active_rows > 0 && table->active_rows + head->rows > most_rows(self, model);
+    bool full = table->active_rows > 0 && table->active_rows + head->rows > max_rows(self, model);
     if ((self->input && full) || (self->asks_room && !beside_pays(self, model)))
         return -1;
     return idle_for(self, model, 0);
@@ -443,7 +443,7 @@ static void begin(struct tt_policy *self, int64_t now, struct tt_mechanism *acti
     struct tt_batch_table *table = &self->tables[model];
     int32_t executor;
     while ((executor = may_begin(self, model)) >= 0 && due_at(self, model) <= now) {
-        int32_t most = most_coming(self, model, self->input ? table->active_rows : 0);
+        int32_t most = max_coming(self, model, self->input ? table->active_rows : 0);
         int32_t part = tt_batch_table_new(table, now);
         fill(self, model, part, most);
         run(self, actions, executor, model, part);
@@ -527,12 +527,12 @@ static enum tt_err tables_init(struct tt_policy *self, const struct tt_mechanism
         self->running[e] = -1;
     enum tt_err err = TT_OK;
     for (int32_t m = 0; m < domain->model_capacity && !err; m++)
-        err = tt_batch_table_init(&self->tables[m], MOST_ACTIVE);
+        err = tt_batch_table_init(&self->tables[m], MAX_ACTIVE);
     return err;
 }
 
 static enum tt_err diversity_create(const struct tt_policy_setup *setup, const int64_t *values,
-                                    struct tt_policy **out_policy, struct tt_message *why) {
+                                    struct tt_policy **out_policy, struct tt_error *why) {
     struct tt_policy *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");

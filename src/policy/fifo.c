@@ -57,7 +57,7 @@ void tt_fifo_check(const struct tt_fifo *self, int32_t model) {
 }
 
 enum tt_err tt_queues_init(struct tt_queues *self, const struct tt_policy_setup *setup,
-                           enum tt_fifo_order order, bool drops, struct tt_message *why) {
+                           enum tt_fifo_order order, bool drops, struct tt_error *why) {
     const struct tt_mechanism *domain = setup->domain;
     *self = (struct tt_queues){.domain = domain,
                                .d_ctrl_ns = setup->d_ctrl_ns,

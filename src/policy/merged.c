@@ -27,7 +27,7 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
                       .type = TT_OPTION_INTEGER,
                       .minimum = 1,
                       .maximum = 65536,
-                      .standard = 64,
+                      .default_value = 64,
                       .help = "most requests merged into one graph"},
     [MERGE_CELL] = {.key = "merge_cell",
                     .type = TT_OPTION_DURATION,
@@ -166,7 +166,7 @@ static void merged_executor_changed(struct tt_policy *self, int64_t now, int32_t
         spill(self, &self->lanes[executor]);
 }
 
-static int32_t merged_most_tasks(const struct tt_policy *self) {
+static int32_t merged_max_tasks(const struct tt_policy *self) {
     (void)self;
     return 1; /* the next level needs what this one makes */
 }
@@ -176,7 +176,7 @@ static void merged_check(const struct tt_policy *self) {
     for (int32_t e = 0; e < self->queues.domain->executor_capacity; e++) {
         const struct lane *lane = &self->lanes[e];
         int32_t members = 0;
-        tt_assert(self->queues.domain->executors[e].queued <= merged_most_tasks(self));
+        tt_assert(self->queues.domain->executors[e].queued <= merged_max_tasks(self));
         for (struct tt_list_node *node = lane->merged.head.next; node != &lane->merged.head;
              node = node->next, members++)
             tt_assert(TT_CONTAINER_OF(node, struct tt_request, link)->policy_word == e + 1);
@@ -205,7 +205,7 @@ static enum tt_err lanes_init(struct tt_policy *self, const struct tt_mechanism 
 }
 
 static enum tt_err merged_create(const struct tt_policy_setup *setup, const int64_t *values,
-                                 struct tt_policy **out_policy, struct tt_message *why) {
+                                 struct tt_policy **out_policy, struct tt_error *why) {
     struct tt_policy *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
@@ -230,7 +230,7 @@ static const struct tt_policy_ops ops = {
     .finished = merged_finished,
     .cancelled = merged_cancelled,
     .decide = merged_decide,
-    .most_tasks = merged_most_tasks,
+    .max_tasks = merged_max_tasks,
     .next_at = merged_next_at,
     .model_changed = merged_model_changed,
     .executor_changed = merged_executor_changed,

@@ -177,7 +177,7 @@ static const char *wanted(const struct tt_option_spec *spec, char *out, size_t c
 }
 
 static enum tt_err parse_one(const struct tt_option_spec *spec, const char *value, int64_t *out,
-                             struct tt_message *why) {
+                             struct tt_error *why) {
     bool good = false;
     const char *end;
     switch (spec->type) {
@@ -207,12 +207,12 @@ static enum tt_err parse_one(const struct tt_option_spec *spec, const char *valu
 
 enum tt_err tt_options_parse(const struct tt_option_spec *specs, int32_t spec_count,
                              const struct tt_option *options, int32_t option_count,
-                             int64_t *out_values, struct tt_message *why) {
+                             int64_t *out_values, struct tt_error *why) {
     tt_assert(spec_count <= TT_MAX_OPTIONS);
     bool given[TT_MAX_OPTIONS] = {false};
     int64_t values[TT_MAX_OPTIONS];
     for (int32_t i = 0; i < spec_count; i++)
-        values[i] = specs[i].standard;
+        values[i] = specs[i].default_value;
     for (int32_t k = 0; k < option_count; k++) {
         int32_t i = 0;
         while (i < spec_count && strcmp(specs[i].key, options[k].key) != 0)

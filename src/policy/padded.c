@@ -25,7 +25,7 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
                .type = TT_OPTION_INTEGER,
                .minimum = 0,
                .maximum = 1 << 20,
-               .standard = 10,
+               .default_value = 10,
                .help = "lengths in a bucket; 0: all lengths are in one"},
     [MAX_BATCH] = {.key = "max_batch",
                    .type = TT_OPTION_INTEGER,
@@ -163,7 +163,7 @@ static void padded_free(struct tt_policy *take_self) {
 }
 
 static enum tt_err padded_create(const struct tt_policy_setup *setup, const int64_t *values,
-                                 struct tt_policy **out_policy, struct tt_message *why) {
+                                 struct tt_policy **out_policy, struct tt_error *why) {
     struct tt_policy *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");

@@ -39,7 +39,7 @@ struct tt_option_spec {
     const char *key;
     enum tt_option_type type;
     int64_t minimum, maximum; /* in the unit that it becomes; not for choices */
-    int64_t standard;         /* the value when the option is not given */
+    int64_t default_value;    /* the value when the option is not given */
     const char *choices;      /* "a|b|c" */
     const char *help;
 };
@@ -54,7 +54,7 @@ enum { TT_MAX_OPTIONS = 24 };
  * malformed, out of range; the message names the option, what was found and what would be right. */
 TT_MUST_CHECK enum tt_err tt_options_parse(const struct tt_option_spec *specs, int32_t spec_count,
                                            const struct tt_option *options, int32_t option_count,
-                                           int64_t *out_values, struct tt_message *why);
+                                           int64_t *out_values, struct tt_error *why);
 
 /* The numbers of a SIZES option, as they stand there: into out_sizes[limit]; returns how many, 0
  * when the option is not given. The options have passed tt_options_parse. */
@@ -88,13 +88,13 @@ struct tt_policy_kind {
     int32_t option_count;
     /* values[option_count]: the setup's options, or what stands for those that are not given. */
     TT_MUST_CHECK enum tt_err (*create)(const struct tt_policy_setup *setup, const int64_t *values,
-                                        struct tt_policy **out_policy, struct tt_message *why);
+                                        struct tt_policy **out_policy, struct tt_error *why);
     const struct tt_policy_ops *ops;
 };
 
 /* Tasks that an executor takes at once where nobody says: those that work by cells submit several
  * at a visit. */
-static inline int32_t tt_policy_standard_depth(const struct tt_policy_kind *kind) {
+static inline int32_t tt_policy_default_depth(const struct tt_policy_kind *kind) {
     return kind->ops->released ? 16 : 1;
 }
 
@@ -106,7 +106,7 @@ const struct tt_policy_kind *tt_policy_at(int32_t index);
  * lists the names. */
 TT_MUST_CHECK enum tt_err tt_policy_create(struct tt_mechanism *mechanism, const char *name,
                                            const struct tt_policy_setup *setup,
-                                           struct tt_message *why);
+                                           struct tt_error *why);
 /* Frees what tt_policy_create attached. */
 void tt_policy_destroy(struct tt_mechanism *mechanism);
 

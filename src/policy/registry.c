@@ -43,7 +43,7 @@ const struct tt_policy_kind *tt_policy_at(int32_t index) {
 }
 
 enum tt_err tt_policy_create(struct tt_mechanism *mechanism, const char *name,
-                             const struct tt_policy_setup *setup, struct tt_message *why) {
+                             const struct tt_policy_setup *setup, struct tt_error *why) {
     tt_assert(setup->domain == mechanism);
     const struct tt_policy_kind *kind = tt_policy_find(name);
     if (!kind) {

@@ -69,7 +69,7 @@ static void serial_free(struct tt_policy *take_self) {
 }
 
 static enum tt_err serial_create(const struct tt_policy_setup *setup, const int64_t *values,
-                                 struct tt_policy **out_policy, struct tt_message *why) {
+                                 struct tt_policy **out_policy, struct tt_error *why) {
     struct tt_policy *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");

@@ -15,14 +15,14 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
                    .type = TT_OPTION_DURATION,
                    .minimum = 0,
                    .maximum = 3600 * TT_S,
-                   .standard = DELAY_OF_MODEL,
+                   .default_value = DELAY_OF_MODEL,
                    .help = "how long a request may wait for company; 0 is ZeroBatch; not given: "
                            "the model's own window"},
     [MAX_BATCH] = {.key = "max_batch",
                    .type = TT_OPTION_INTEGER,
                    .minimum = 1,
                    .maximum = TT_PROFILE_MAX_BATCH,
-                   .standard = TT_PROFILE_MAX_BATCH,
+                   .default_value = TT_PROFILE_MAX_BATCH,
                    .help = "most rows in a batch, where the model allows more"},
     [STATIC] = {.key = "static",
                 .type = TT_OPTION_CHOICE,
@@ -80,7 +80,7 @@ static bool may_join(const struct tt_policy *self, const struct tt_request *head
     return request->step == head->step && (!self->same_length || request->length == head->length);
 }
 
-static int32_t most_rows(const struct tt_policy *self, const struct tt_request *head) {
+static int32_t max_rows(const struct tt_policy *self, const struct tt_request *head) {
     int32_t allowed = self->queues.domain->models[head->model]->max_batch;
     int32_t most = self->max_batch < allowed ? self->max_batch : allowed;
     return head->rows > most ? head->rows : most;
@@ -91,7 +91,7 @@ static struct candidate form(const struct tt_policy *self, int32_t m) {
     const struct tt_step_model *model = self->queues.domain->models[m];
     const struct tt_fifo *fifo = &self->queues.fifos[m];
     struct tt_request *head = tt_fifo_first(fifo);
-    int32_t most = most_rows(self, head);
+    int32_t most = max_rows(self, head);
     struct tt_batch all = {.first = head, .model = m, .length = head->length}, preferred = all;
     int64_t oldest_at = TT_NEVER;
     bool full = false;
@@ -202,7 +202,7 @@ static void run(struct tt_policy *self, struct tt_mechanism *actions, int32_t ex
         tt_mechanism_run_begin(actions, executor, batch->model, batch->first->step,
                                queues->domain->models[batch->model]->step_count - 1);
     if (self->pads)
-        task->padded_rows = most_rows(self, batch->first);
+        task->padded_rows = max_rows(self, batch->first);
     struct tt_request *next;
     int32_t left = batch->count;
     for (struct tt_request *r = batch->first; left > 0; r = next) {
@@ -296,7 +296,7 @@ static void window_free(struct tt_policy *take_self) {
 }
 
 static enum tt_err window_create(const struct tt_policy_setup *setup, const int64_t *values,
-                                 struct tt_policy **out_policy, struct tt_message *why) {
+                                 struct tt_policy **out_policy, struct tt_error *why) {
     int32_t models = setup->domain->model_capacity;
     struct tt_policy *self = calloc(1, sizeof(*self));
     if (!self)

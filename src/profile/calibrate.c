@@ -1,15 +1,15 @@
 #include "profile/calibrate.h"
 
-#include "engine/specimen.h"
-#include "profile/solo.h"
+#include "engine/synthetic_input.h"
+#include "profile/blocking_run.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_RUNS = 1000 };
+enum { MAX_RUNS = 1000 };
 
 struct measuring {
-    struct tt_solo solo;
+    struct tt_blocking_run blocking_run;
     struct tt_engine_model *model;
     const struct tt_calibrate_options *options;
     int32_t step_count; /* measured one by one; 0: only the whole */
@@ -26,7 +26,7 @@ static enum tt_err run_steps(struct measuring *m, struct tt_engine_member *membe
                                   .member_count = 1,
                                   .members = member,
                                   .together = true};
-    tt_solo_run(&m->solo, &task);
+    tt_blocking_run_run(&m->blocking_run, &task);
     if (member->err) {
         engine->ops->state_release(member->state);
         return member->err;
@@ -38,13 +38,14 @@ static enum tt_err run_steps(struct measuring *m, struct tt_engine_member *membe
 }
 
 /* Run number `run` of the whole, then of each step. */
-static enum tt_err run_once(struct measuring *m, int32_t rows, const struct tt_specimen *zeros,
-                            int32_t run, struct tt_message *why) {
+static enum tt_err run_once(struct measuring *m, int32_t rows,
+                            const struct tt_synthetic_input *zeros, int32_t run,
+                            struct tt_error *why) {
     struct tt_engine_member member = {.rows = rows, .inputs = zeros->views, .why = why};
     int32_t last = m->model->engine->ops->step_count(m->model) - 1;
     enum tt_err err = run_steps(m, &member, 0, last, &m->times[run]);
     for (int32_t s = 0; !err && s < m->step_count; s++)
-        err = run_steps(m, &member, s, s, &m->times[(s + 1) * MOST_RUNS + run]);
+        err = run_steps(m, &member, s, s, &m->times[(s + 1) * MAX_RUNS + run]);
     return err;
 }
 
@@ -63,33 +64,34 @@ static void summarise(struct tt_calibration_point *point, int64_t *times, int32_
 
 /* The points of one batch and length. */
 static enum tt_err measure(struct measuring *m, struct tt_calibration_point *points,
-                           struct tt_message *why) {
+                           struct tt_error *why) {
     const struct tt_calibrate_options *options = m->options;
     const struct tt_signature *signature = m->model->engine->ops->signature(m->model);
     int32_t batch = points[0].batch, length = points[0].length;
-    struct tt_specimen zeros;
-    enum tt_err err = tt_specimen_init(&zeros, signature, 0, batch, length, TT_SPECIMEN_ZEROS, why);
+    struct tt_synthetic_input zeros;
+    enum tt_err err =
+        tt_synthetic_input_init(&zeros, signature, 0, batch, length, TT_SYNTHETIC_INPUT_ZEROS, why);
     if (!err)
         err = run_once(m, batch, &zeros, 0, why); /* to warm up */
     int32_t count = 0;
     int64_t total = 0;
-    while (!err && count < MOST_RUNS &&
+    while (!err && count < MAX_RUNS &&
            (count == 0 ||
-            (total < options->most_ns && (count < options->runs || total < options->least_ns)))) {
+            (total < options->max_ns && (count < options->runs || total < options->least_ns)))) {
         err = run_once(m, batch, &zeros, count, why);
         if (!err)
             total += m->times[count++];
     }
-    tt_specimen_fini(&zeros);
+    tt_synthetic_input_fini(&zeros);
     if (err)
         return tt_fail_in(err, why, "batch %d, length %d", batch, length);
     for (int32_t s = 0; s <= m->step_count; s++)
-        summarise(&points[s], &m->times[s * MOST_RUNS], count);
+        summarise(&points[s], &m->times[s * MAX_RUNS], count);
     return TT_OK;
 }
 
 static enum tt_err measure_or_recall(struct measuring *m, struct tt_calibration_point *points,
-                                     struct tt_message *why) {
+                                     struct tt_error *why) {
     const struct tt_calibrate_options *options = m->options;
     int32_t count = 1 + m->step_count;
     if (options->recall && options->recall(options->progress_context, points, count))
@@ -102,7 +104,7 @@ static enum tt_err measure_or_recall(struct measuring *m, struct tt_calibration_
 
 static enum tt_err measure_all(struct measuring *m, const int32_t *batches, int32_t batch_count,
                                const int32_t *lengths, int32_t length_count,
-                               struct tt_calibration_point *points, struct tt_message *why) {
+                               struct tt_calibration_point *points, struct tt_error *why) {
     const struct tt_calibrate_options *options = m->options;
     int32_t total = batch_count * length_count, each = 1 + m->step_count;
     for (int32_t i = 0; i < total; i++) {
@@ -123,18 +125,18 @@ static enum tt_err measure_all(struct measuring *m, const int32_t *batches, int3
 
 enum tt_err tt_calibrate_run(struct tt_engine_model *model, int32_t rows,
                              const struct tt_tensor_view *inputs, int64_t *out_ns,
-                             struct tt_message *why) {
+                             struct tt_error *why) {
     struct measuring m = {.model = model};
     struct tt_engine_member member = {.rows = rows, .inputs = inputs, .why = why};
-    tt_solo_begin(&m.solo, model->engine);
+    tt_blocking_run_begin(&m.blocking_run, model->engine);
     enum tt_err err = run_steps(&m, &member, 0, model->engine->ops->step_count(model) - 1, out_ns);
-    tt_solo_end(&m.solo);
+    tt_blocking_run_end(&m.blocking_run);
     return err;
 }
 
 enum tt_err tt_calibrate(struct tt_engine_model *model, const struct tt_calibrate_options *options,
                          struct tt_calibration_point **out_points, int32_t *out_count,
-                         struct tt_message *why) {
+                         struct tt_error *why) {
     tt_assert(options->max_batch >= 1 && options->max_batch <= 1 << 30);
     static const int32_t usual_length = 16, no_length = 0;
     int32_t doubling[32], doubling_count = 0;
@@ -154,12 +156,12 @@ enum tt_err tt_calibrate(struct tt_engine_model *model, const struct tt_calibrat
     size_t each = (size_t)(1 + m.step_count);
     struct tt_calibration_point *points =
         calloc((size_t)batch_count * (size_t)length_count * each, sizeof(*points));
-    m.times = calloc(each * MOST_RUNS, sizeof(*m.times));
+    m.times = calloc(each * MAX_RUNS, sizeof(*m.times));
     enum tt_err err = points && m.times ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     if (!err) {
-        tt_solo_begin(&m.solo, model->engine);
+        tt_blocking_run_begin(&m.blocking_run, model->engine);
         err = measure_all(&m, batches, batch_count, lengths, length_count, points, why);
-        tt_solo_end(&m.solo);
+        tt_blocking_run_end(&m.blocking_run);
     }
     free(m.times);
     if (err) {

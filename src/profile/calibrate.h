@@ -41,7 +41,7 @@ struct tt_calibrate_options {
     int32_t length_count;
     int32_t runs;     /* at least so many per point, after one to warm up */
     int64_t least_ns; /* and at least so long */
-    int64_t most_ns;  /* but no further run once a point took so long */
+    int64_t max_ns;   /* but no further run once a point took so long */
     bool by_step;     /* of a model of several steps: each step too */
     tt_calibrate_progress_fn *progress;
     tt_calibrate_recall_fn *recall;
@@ -53,12 +53,12 @@ struct tt_calibrate_options {
  * Nothing else may use the engine meanwhile. Errors: what the run fails with. */
 TT_MUST_CHECK enum tt_err tt_calibrate_run(struct tt_engine_model *model, int32_t rows,
                                            const struct tt_tensor_view *inputs, int64_t *out_ns,
-                                           struct tt_message *why);
+                                           struct tt_error *why);
 /* `*out_points` is malloc'ed, the caller's, by length, then batch, then step; length 0 in a point:
  * nothing of the inputs varies. */
 TT_MUST_CHECK enum tt_err tt_calibrate(struct tt_engine_model *model,
                                        const struct tt_calibrate_options *options,
                                        struct tt_calibration_point **out_points, int32_t *out_count,
-                                       struct tt_message *why);
+                                       struct tt_error *why);
 
 #endif

@@ -1,24 +1,24 @@
 #include "profile/cell_profile.h"
 
-#include "engine/specimen.h"
-#include "profile/solo.h"
+#include "engine/synthetic_input.h"
+#include "profile/blocking_run.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_RUNS = 1000, LENGTHS_PER_OCTAVE = 4, MOST_LENGTHS = 128 };
+enum { MAX_RUNS = 1000, LENGTHS_PER_OCTAVE = 4, MAX_LENGTHS = 128 };
 
 struct measuring {
-    struct tt_solo solo;
+    struct tt_blocking_run blocking_run;
     struct tt_engine_model *model;
     const struct tt_cells *cells;
     const struct tt_calibrate_options *options;
-    struct tt_specimen zeros;                           /* one element of each input, */
+    struct tt_synthetic_input zeros;                    /* one element of each input, */
     struct tt_engine_elements elements[TT_MAX_TENSORS]; /* which cells read */
     struct tt_engine_cell *cell;                        /* [max_batch] */
-    struct tt_message *failures;                        /* [max_batch] */
-    int64_t times[MOST_RUNS];
+    struct tt_error *failures;                          /* [max_batch] */
+    int64_t times[MAX_RUNS];
     struct tt_calibration_point *points;
     int32_t count, capacity;
 };
@@ -45,7 +45,7 @@ static int64_t whole_latency(const struct tt_cells *cells, const int64_t *step_n
 }
 
 enum tt_err tt_cell_profile_narrow(const struct tt_cells *cells, struct tt_profile **steps,
-                                   struct tt_message *why) {
+                                   struct tt_error *why) {
     for (int32_t t = 0; t < cells->type_count; t++) {
         struct tt_profile *narrow;
         if (steps[t]->max_batch <= cells->types[t].max_batch)
@@ -60,9 +60,9 @@ enum tt_err tt_cell_profile_narrow(const struct tt_cells *cells, struct tt_profi
 }
 
 enum tt_err tt_cell_profile_whole(const struct tt_cells *cells, struct tt_profile *const *steps,
-                                  struct tt_profile **out_whole, struct tt_message *why) {
-    int32_t lengths[MOST_LENGTHS], count = 0, max_batch = cells->signature.max_batch;
-    for (int64_t at = 1, step = 1; at < cells->max_length && count < MOST_LENGTHS - 1; at += step) {
+                                  struct tt_profile **out_whole, struct tt_error *why) {
+    int32_t lengths[MAX_LENGTHS], count = 0, max_batch = cells->signature.max_batch;
+    for (int64_t at = 1, step = 1; at < cells->max_length && count < MAX_LENGTHS - 1; at += step) {
         if (at >= 2 * LENGTHS_PER_OCTAVE * step)
             step *= 2;
         lengths[count++] = (int32_t)at;
@@ -97,7 +97,7 @@ enum tt_err tt_cell_profile_whole(const struct tt_cells *cells, struct tt_profil
 /* One batch of a type: its states are where a batch before left them, or, as often as a request of
  * the greatest length has them so, as they begin: a cell may know no places beyond (a cache). */
 static enum tt_err run_cells(struct measuring *m, int32_t type, int32_t batch, int32_t run,
-                             struct tt_message *why) {
+                             struct tt_error *why) {
     int32_t from = run % 2 ? batch : 0;
     bool begins = run % m->cells->max_length == 0;
     for (int32_t i = 0; i < batch; i++) {
@@ -111,7 +111,7 @@ static enum tt_err run_cells(struct measuring *m, int32_t type, int32_t batch, i
                                   .last_step = type,
                                   .member_count = batch,
                                   .cells = m->cell};
-    tt_solo_run(&m->solo, &task);
+    tt_blocking_run_run(&m->blocking_run, &task);
     if (m->cell[0].err)
         return tt_fail(m->cell[0].err, why, "cell '%s', batch %d: %s", m->cells->types[type].name,
                        batch, m->failures[0].text);
@@ -125,15 +125,14 @@ static int compare(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static enum tt_err measure(struct measuring *m, int32_t type, int32_t batch,
-                           struct tt_message *why) {
+static enum tt_err measure(struct measuring *m, int32_t type, int32_t batch, struct tt_error *why) {
     const struct tt_calibrate_options *options = m->options;
     int32_t count = 0;
     int64_t total = 0;
     enum tt_err err = run_cells(m, type, batch, 0, why); /* to warm up */
-    while (!err && count < MOST_RUNS &&
+    while (!err && count < MAX_RUNS &&
            (count == 0 ||
-            (total < options->most_ns && (count < options->runs || total < options->least_ns)))) {
+            (total < options->max_ns && (count < options->runs || total < options->least_ns)))) {
         err = run_cells(m, type, batch, count + 1, why);
         total += m->times[count++];
     }
@@ -164,7 +163,7 @@ static int32_t largest_of(const struct measuring *m, int32_t type) {
     return own < m->options->max_batch ? own : m->options->max_batch;
 }
 
-static enum tt_err measure_steps(struct measuring *m, struct tt_message *why) {
+static enum tt_err measure_steps(struct measuring *m, struct tt_error *why) {
     const struct tt_calibrate_options *options = m->options;
     int32_t total = 0, done = 0;
     for (int32_t t = 0; t < m->cells->type_count; t++)
@@ -217,7 +216,7 @@ static void add_wholes(struct measuring *m) {
 enum tt_err tt_cell_profile_measure(struct tt_engine_model *model, const struct tt_cells *cells,
                                     const struct tt_calibrate_options *options,
                                     struct tt_calibration_point **out_points, int32_t *out_count,
-                                    struct tt_message *why) {
+                                    struct tt_error *why) {
     struct measuring *m = calloc(1, sizeof(*m));
     size_t batch = (size_t)cells->signature.max_batch;
     if (!m)
@@ -229,18 +228,18 @@ enum tt_err tt_cell_profile_measure(struct tt_engine_model *model, const struct 
     m->cell = tt_line_alloc(batch * sizeof(*m->cell));
     m->failures = calloc(batch, sizeof(*m->failures));
     m->points = calloc((size_t)m->capacity, sizeof(*m->points));
-    enum tt_err err =
-        m->cell && m->failures && m->points
-            ? tt_specimen_init(&m->zeros, &cells->signature, 0, 1, 1, TT_SPECIMEN_ZEROS, why)
-            : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    enum tt_err err = m->cell && m->failures && m->points
+                          ? tt_synthetic_input_init(&m->zeros, &cells->signature, 0, 1, 1,
+                                                    TT_SYNTHETIC_INPUT_ZEROS, why)
+                          : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     for (int32_t i = 0; !err && i < cells->signature.input_count; i++)
         m->elements[i] =
             (struct tt_engine_elements){m->zeros.views[i].bytes, m->zeros.views[i].size_bytes};
     if (!err) {
-        tt_solo_begin(&m->solo, model->engine);
+        tt_blocking_run_begin(&m->blocking_run, model->engine);
         err = measure_steps(m, why);
-        tt_solo_end(&m->solo);
-        tt_specimen_fini(&m->zeros);
+        tt_blocking_run_end(&m->blocking_run);
+        tt_synthetic_input_fini(&m->zeros);
     }
     if (!err) {
         add_wholes(m);
@@ -256,7 +255,7 @@ enum tt_err tt_cell_profile_measure(struct tt_engine_model *model, const struct 
 }
 
 enum tt_err tt_cell_profile_digest(const struct tt_cells *cells, char out_digest[TT_DIGEST_BYTES],
-                                   struct tt_message *why) {
+                                   struct tt_error *why) {
     char all[TT_CELLS_MAX_TYPES * TT_DIGEST_BYTES] = "";
     for (int32_t t = 0; t < cells->type_count; t++)
         strcat(all, cells->types[t].digest);

@@ -17,19 +17,19 @@ TT_MUST_CHECK enum tt_err tt_cell_profile_measure(struct tt_engine_model *model,
                                                   const struct tt_cells *cells,
                                                   const struct tt_calibrate_options *options,
                                                   struct tt_calibration_point **out_points,
-                                                  int32_t *out_count, struct tt_message *why);
+                                                  int32_t *out_count, struct tt_error *why);
 /* The whole's profile, from its steps', for requests of all lengths. */
 TT_MUST_CHECK enum tt_err tt_cell_profile_whole(const struct tt_cells *cells,
                                                 struct tt_profile *const *steps,
                                                 struct tt_profile **out_whole,
-                                                struct tt_message *why);
+                                                struct tt_error *why);
 /* No type's batches are larger than it says: narrows the steps' profiles, in their places. Errors:
  * NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_cell_profile_narrow(const struct tt_cells *cells,
-                                                 struct tt_profile **steps, struct tt_message *why);
+                                                 struct tt_profile **steps, struct tt_error *why);
 /* What the cells are, as one digest: of all types. Errors: those of tt_digest_bytes. */
 TT_MUST_CHECK enum tt_err tt_cell_profile_digest(const struct tt_cells *cells,
                                                  char out_digest[TT_DIGEST_BYTES],
-                                                 struct tt_message *why);
+                                                 struct tt_error *why);
 
 #endif

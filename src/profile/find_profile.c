@@ -28,7 +28,7 @@ static int32_t max_batch(const struct tt_find_profile_options *options) {
 /* ---- from the file ---- */
 
 static enum tt_err check_subject(const struct tt_find_profile_options *options,
-                                 const struct tt_profile_file *file, struct tt_message *why) {
+                                 const struct tt_profile_file *file, struct tt_error *why) {
     if (!*file->message->model_sha256)
         return TT_OK; /* written by hand, or from a paper: whoever wrote it knows */
     char digest[TT_DIGEST_BYTES], device[300], processor[256];
@@ -45,8 +45,8 @@ static enum tt_err check_subject(const struct tt_find_profile_options *options,
 
 /* The file is of something else, as `why` says: then it does not count, or nothing goes on. */
 static enum tt_err refuse_stale(const struct tt_find_profile_options *options, const char *path,
-                                struct tt_message *why) {
-    struct tt_message reason = *why;
+                                struct tt_error *why) {
+    struct tt_error reason = *why;
     if (options->measure_stale) {
         tt_fail(TT_OK, why, "%s is stale: %s; measuring now", path, reason.text);
         options->say(options->say_context, TT_LOG_WARNING, why->text);
@@ -60,7 +60,7 @@ static enum tt_err refuse_stale(const struct tt_find_profile_options *options, c
 /* NOT_FOUND: there is none that is good. */
 static enum tt_err read_file(const struct tt_find_profile_options *options,
                              struct tt_profile **out_whole, struct tt_profile ***out_steps,
-                             struct tt_message *why) {
+                             struct tt_error *why) {
     const char *named = options->model->settings->profile;
     char path[4096];
     snprintf(path, sizeof(path), "%s/%s", options->model->directory,
@@ -97,7 +97,7 @@ static enum tt_err read_file(const struct tt_find_profile_options *options,
 
 static enum tt_err from_points(const struct tt_calibration_point *points, int32_t count,
                                int32_t step, int32_t largest, struct tt_profile **out_profile,
-                               struct tt_message *why) {
+                               struct tt_error *why) {
     struct tt_profile_point *chosen = calloc((size_t)count, sizeof(*chosen));
     int32_t found = 0;
     for (int32_t i = 0; chosen && i < count; i++)
@@ -113,7 +113,7 @@ static enum tt_err from_points(const struct tt_calibration_point *points, int32_
 
 static enum tt_err measure(const struct tt_find_profile_options *options,
                            struct tt_profile **out_whole, struct tt_profile ***out_steps,
-                           struct tt_message *why) {
+                           struct tt_error *why) {
     const struct tt_model_settings *settings = options->model->settings;
     int32_t largest = max_batch(options), steps = step_count(options);
     struct tt_calibrate_options calibrate = {.max_batch = largest,
@@ -122,7 +122,7 @@ static enum tt_err measure(const struct tt_find_profile_options *options,
                                              .length_count = settings->class_count,
                                              .runs = 5,
                                              .least_ns = 5 * TT_MS,
-                                             .most_ns = 100 * TT_MS,
+                                             .max_ns = 100 * TT_MS,
                                              .by_step = true};
     struct tt_calibration_point *points;
     int32_t count;
@@ -156,7 +156,7 @@ static enum tt_err measure(const struct tt_find_profile_options *options,
 /* Of cells: no type's batches are larger than it says, and the whole follows from its steps. */
 static enum tt_err find_cells(const struct tt_find_profile_options *options,
                               struct tt_profile **out_whole, struct tt_profile ***out_steps,
-                              struct tt_message *why) {
+                              struct tt_error *why) {
     struct tt_profile *whole = NULL, **steps = NULL;
     enum tt_err err = read_file(options, &whole, &steps, why);
     if (err == TT_ERR_NOT_FOUND || (!err && !steps))
@@ -179,7 +179,7 @@ static enum tt_err find_cells(const struct tt_find_profile_options *options,
 
 enum tt_err tt_find_profile(const struct tt_find_profile_options *options,
                             struct tt_profile **out_whole, struct tt_profile ***out_steps,
-                            struct tt_message *why) {
+                            struct tt_error *why) {
     if (options->cells)
         return find_cells(options, out_whole, out_steps, why);
     enum tt_err err = read_file(options, out_whole, out_steps, why);

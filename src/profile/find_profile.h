@@ -26,6 +26,6 @@ struct tt_find_profile_options {
  * one: the sentence says it), and those of measuring. */
 TT_MUST_CHECK enum tt_err tt_find_profile(const struct tt_find_profile_options *options,
                                           struct tt_profile **out_whole,
-                                          struct tt_profile ***out_steps, struct tt_message *why);
+                                          struct tt_profile ***out_steps, struct tt_error *why);
 
 #endif

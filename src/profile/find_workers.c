@@ -15,7 +15,7 @@ char *tt_workers_device(char *out, size_t capacity) {
 }
 
 enum tt_err tt_find_workers(const struct tt_find_workers_options *options,
-                            struct tt_worker_options *out_workers, struct tt_message *why) {
+                            struct tt_worker_options *out_workers, struct tt_error *why) {
     char path[4096], digest[TT_DIGEST_BYTES], device[TT_WORKERS_DEVICE_BYTES];
     snprintf(path, sizeof(path), "%s/workers.pbtxt", options->model->directory);
     if (access(path, F_OK) != 0)

@@ -31,6 +31,6 @@ struct tt_find_workers_options {
  * the workers that are given nothing can be made), NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_find_workers(const struct tt_find_workers_options *options,
                                           struct tt_worker_options *out_workers,
-                                          struct tt_message *why);
+                                          struct tt_error *why);
 
 #endif

@@ -56,7 +56,7 @@ void tt_machine_forget_peak_memory(void) {
     fclose(file);
 }
 
-enum tt_err tt_machine_scratch(char *out_path, size_t capacity, struct tt_message *why) {
+enum tt_err tt_machine_scratch(char *out_path, size_t capacity, struct tt_error *why) {
     const char *parent = getenv("TMPDIR");
     char path[4096];
     snprintf(path, sizeof(path), "%s/tutti-XXXXXX", parent && *parent ? parent : "/tmp");

@@ -15,8 +15,7 @@ char *tt_machine_date(char *out, size_t capacity);
 int64_t tt_machine_peak_memory(void);
 void tt_machine_forget_peak_memory(void);
 /* A fresh folder below $TMPDIR, else /tmp. Errors: IO. */
-TT_MUST_CHECK enum tt_err tt_machine_scratch(char *out_path, size_t capacity,
-                                             struct tt_message *why);
+TT_MUST_CHECK enum tt_err tt_machine_scratch(char *out_path, size_t capacity, struct tt_error *why);
 /* The folder with all that is in it; what cannot be removed stays. */
 void tt_machine_remove(const char *folder);
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Milliseconds in a file to ns; the one place where a profile's figure is a float. */
-static enum tt_err to_ns(double ms, const char *field, int64_t *out_ns, struct tt_message *why) {
+static enum tt_err to_ns(double ms, const char *field, int64_t *out_ns, struct tt_error *why) {
     if (!(ms >= 0 && ms <= 1e9))
         return tt_fail(TT_ERR_INVALID, why, "%s is %g; milliseconds from 0 to 1e9 are right", field,
                        ms);
@@ -15,7 +15,7 @@ static enum tt_err to_ns(double ms, const char *field, int64_t *out_ns, struct t
 }
 
 static enum tt_err from_line(const Tutti__LinearProfile *line, int32_t max_batch,
-                             struct tt_profile **out_profile, struct tt_message *why) {
+                             struct tt_profile **out_profile, struct tt_error *why) {
     int64_t alpha_ns = 0, beta_ns = 0;
     enum tt_err err = to_ns(line->alpha_ms, "linear.alpha_ms", &alpha_ns, why);
     if (!err)
@@ -26,7 +26,7 @@ static enum tt_err from_line(const Tutti__LinearProfile *line, int32_t max_batch
 }
 
 static enum tt_err from_points(Tutti__ProfilePoint **from, size_t count, int32_t max_batch,
-                               struct tt_profile **out_profile, struct tt_message *why) {
+                               struct tt_profile **out_profile, struct tt_error *why) {
     struct tt_profile_point *points = calloc(count + 1, sizeof(*points));
     if (!points)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
@@ -57,7 +57,7 @@ static int32_t largest_batch(const Tutti__Profile *message) {
 }
 
 static enum tt_err take_steps(struct tt_profile_file *self, int32_t max_batch,
-                              struct tt_message *why) {
+                              struct tt_error *why) {
     const Tutti__Profile *message = self->message;
     self->steps = calloc(message->n_step + 1, sizeof(struct tt_profile *));
     if (!self->steps)
@@ -73,7 +73,7 @@ static enum tt_err take_steps(struct tt_profile_file *self, int32_t max_batch,
 }
 
 enum tt_err tt_profile_file_open(const char *path, int32_t max_batch,
-                                 struct tt_profile_file **out_file, struct tt_message *why) {
+                                 struct tt_profile_file **out_file, struct tt_error *why) {
     ProtobufCMessage *base;
     enum tt_err err = tt_textproto_read_file(path, &tutti__profile__descriptor, &base, why);
     if (err)
@@ -114,8 +114,7 @@ void tt_profile_file_close(struct tt_profile_file *take_file) {
 }
 
 enum tt_err tt_profile_file_check(const Tutti__Profile *message,
-                                  const struct tt_profile_subject *subject,
-                                  struct tt_message *why) {
+                                  const struct tt_profile_subject *subject, struct tt_error *why) {
     if (!*message->model_sha256)
         return TT_OK;
     if (strcmp(message->model_sha256, subject->model_sha256) != 0)

@@ -18,7 +18,7 @@ struct tt_profile_file {
  * NOT_FOUND, IO, INVALID with file:line or the point that is wrong, NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_profile_file_open(const char *path, int32_t max_batch,
                                                struct tt_profile_file **out_file,
-                                               struct tt_message *why);
+                                               struct tt_error *why);
 void tt_profile_file_close(struct tt_profile_file *take_file);
 
 /* What a profile is measured of; it is stale for anything else. */
@@ -32,7 +32,7 @@ struct tt_profile_subject {
  * file without model_sha256 (written by hand, from a paper) is right for all. */
 TT_MUST_CHECK enum tt_err tt_profile_file_check(const Tutti__Profile *message,
                                                 const struct tt_profile_subject *subject,
-                                                struct tt_message *why);
+                                                struct tt_error *why);
 
 struct tt_profile_file_point {
     int32_t step; /* -1: the whole */

@@ -14,7 +14,7 @@ void tt_profile_keeper_init(struct tt_profile_keeper *self,
         return;
     snprintf(self->part, sizeof(self->part), "%s.part", path);
     ProtobufCMessage *message;
-    struct tt_message why;
+    struct tt_error why;
     if (tt_textproto_read_file(self->part, &tutti__profile__descriptor, &message, &why))
         return; /* nobody was interrupted, or nothing of it can be read */
     struct tt_profile_subject subject = {.model_sha256 = origin->model_sha256,

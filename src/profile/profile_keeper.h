@@ -17,7 +17,7 @@ struct tt_profile_keeper {
     int32_t count, capacity, recalled;
     struct tt_profile_file_point *points;
     enum tt_err err; /* the first that writing met */
-    struct tt_message why;
+    struct tt_error why;
 };
 
 /* `origin`'s strings are the caller's for the keeper's life; `path` NULL: keep nothing. */

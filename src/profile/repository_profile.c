@@ -24,7 +24,7 @@ void tt_repository_profile_fini(struct tt_repository_profile *self) {
 }
 
 static enum tt_err check_model(const struct tt_repository_model *model, int32_t max_batch,
-                               struct tt_message *why) {
+                               struct tt_error *why) {
     if (!tt_repository_model_ok(model))
         return tt_fail(TT_ERR_INVALID, why, "model '%s' cannot serve: %s", model->name,
                        model->version_count ? tt_findings_first_problem(&model->findings)
@@ -44,7 +44,7 @@ static bool has_steps(const struct tt_profile_file *file, const struct tt_cells 
 
 /* Takes the file's profiles out of it. `cells`: NULL, or what the steps are. */
 static enum tt_err take(struct tt_profile_file *file, const struct tt_cells *cells,
-                        struct tt_repository_profile *out, struct tt_message *why) {
+                        struct tt_repository_profile *out, struct tt_error *why) {
     bool staged = has_steps(file, cells);
     struct tt_repository_profile found = {.step_count = staged ? file->step_count : 1};
     size_t count = (size_t)found.step_count;
@@ -87,7 +87,7 @@ static const struct tt_cells *cells_of(const struct tt_repository_model *model) 
 
 static enum tt_err check_cells(const struct tt_repository_model *model, int32_t max_batch,
                                const struct tt_profile_file *file, const char *path,
-                               struct tt_message *why) {
+                               struct tt_error *why) {
     const struct tt_cells *cells = cells_of(model);
     if (!cells)
         return TT_OK;
@@ -114,7 +114,7 @@ static enum tt_err check_cells(const struct tt_repository_model *model, int32_t 
 }
 
 static enum tt_err read_profile(const struct tt_repository_model *model, int32_t asked,
-                                struct tt_repository_profile *out, struct tt_message *why) {
+                                struct tt_repository_profile *out, struct tt_error *why) {
     const char *named = model->settings->profile;
     int32_t max_batch = asked > 0 ? asked : model->config->signature.max_batch;
     struct tt_repository_profile found = {0};
@@ -148,7 +148,7 @@ static enum tt_err read_profile(const struct tt_repository_model *model, int32_t
 
 enum tt_err tt_repository_profile_read(const char *repository, const char *model, int32_t max_batch,
                                        struct tt_repository_profile *out_profile,
-                                       struct tt_message *why) {
+                                       struct tt_error *why) {
     struct tt_repository *found;
     enum tt_err err =
         tt_repository_scan_model(repository, model, NULL, TT_MODEL_DEFAULT_MAX_BATCH, &found, why);

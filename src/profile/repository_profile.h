@@ -25,7 +25,7 @@ struct tt_repository_profile {
 TT_MUST_CHECK enum tt_err tt_repository_profile_read(const char *repository, const char *model,
                                                      int32_t max_batch,
                                                      struct tt_repository_profile *out_profile,
-                                                     struct tt_message *why);
+                                                     struct tt_error *why);
 void tt_repository_profile_fini(struct tt_repository_profile *self);
 
 #endif

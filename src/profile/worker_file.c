@@ -23,8 +23,7 @@ char *tt_worker_mix_print(const int32_t counts[TT_WORKER_SIZES], char *out, size
 }
 
 static enum tt_err check_origin(const Tutti__WorkerSearch *message,
-                                const struct tt_worker_file_origin *wanted,
-                                struct tt_message *why) {
+                                const struct tt_worker_file_origin *wanted, struct tt_error *why) {
     if (strcmp(message->model_sha256, wanted->model_sha256) != 0)
         return tt_fail(TT_ERR_INVALID, why,
                        "it was measured of another model file (%.12s..., this one is %.12s...)",
@@ -39,7 +38,7 @@ static enum tt_err check_origin(const Tutti__WorkerSearch *message,
 }
 
 static enum tt_err read_mix(const Tutti__WorkerMix *from, struct tt_worker_mix *to,
-                            struct tt_message *why) {
+                            struct tt_error *why) {
     *to = (struct tt_worker_mix){.runs = from->runs,
                                  .mean_ns = from->mean_ns,
                                  .low_ns = from->low_ns,
@@ -62,7 +61,7 @@ static enum tt_err read_mix(const Tutti__WorkerMix *from, struct tt_worker_mix *
 }
 
 static enum tt_err read_mixes(const Tutti__WorkerSearch *message, struct tt_worker_mix **out_mixes,
-                              struct tt_message *why) {
+                              struct tt_error *why) {
     struct tt_worker_mix *mixes = calloc(message->n_mix + 1, sizeof(*mixes));
     if (!mixes)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
@@ -79,7 +78,7 @@ static enum tt_err read_mixes(const Tutti__WorkerSearch *message, struct tt_work
 
 enum tt_err tt_worker_file_read(const char *path, const struct tt_worker_file_origin *wanted,
                                 struct tt_worker_mix **out_mixes, int32_t *out_count,
-                                struct tt_message *why) {
+                                struct tt_error *why) {
     ProtobufCMessage *base;
     enum tt_err err = tt_textproto_read_file(path, &tutti__worker_search__descriptor, &base, why);
     if (err)

@@ -35,7 +35,7 @@ struct tt_worker_file_origin {
 TT_MUST_CHECK enum tt_err tt_worker_file_read(const char *path,
                                               const struct tt_worker_file_origin *wanted,
                                               struct tt_worker_mix **out_mixes, int32_t *out_count,
-                                              struct tt_message *why);
+                                              struct tt_error *why);
 /* Appends the file's text. */
 void tt_worker_file_print(const struct tt_worker_file_origin *origin,
                           const struct tt_worker_mix *mixes, int32_t count,

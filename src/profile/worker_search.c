@@ -4,7 +4,7 @@
 #include "base/instant.h"
 #include "base/lock.h"
 #include "base/parker.h"
-#include "engine/specimen.h"
+#include "engine/synthetic_input.h"
 #include "policy/elastic/elastic_plan.h"
 #include "policy/policy.h"
 
@@ -15,19 +15,19 @@
 _Static_assert((int)TT_WORKER_SIZES == (int)TT_ELASTIC_SIZES,
                "the same sizes on disk as in policies");
 
-enum { MOST_RUNS = 200, MOST_WORKERS = TT_ELASTIC_MAX_TOTAL };
+enum { MAX_RUNS = 200, MAX_WORKERS = TT_ELASTIC_MAX_TOTAL };
 
 /* Workers that start together, and whoever waits for the last of them. */
 struct crew {
     struct tt_engine_model *model;
     const struct tt_worker_search_options *options;
-    struct tt_specimen full[TT_WORKER_SIZES]; /* a batch for each size */
-    struct tt_engine_task tasks[MOST_WORKERS];
-    struct tt_engine_member members[MOST_WORKERS];
+    struct tt_synthetic_input full[TT_WORKER_SIZES]; /* a batch for each size */
+    struct tt_engine_task tasks[MAX_WORKERS];
+    struct tt_engine_member members[MAX_WORKERS];
     struct tt_parker parker;
     struct tt_lock lock;
     int32_t running; /* under the lock */
-    int64_t means[MOST_RUNS], lasts[MOST_RUNS];
+    int64_t means[MAX_RUNS], lasts[MAX_RUNS];
 };
 
 /* On an executor's thread. The wake is the last that it does with our memory: under the lock, which
@@ -52,7 +52,7 @@ static void wait_for_all(struct crew *self) {
 
 /* The largest first, on the first executors; how many there are. */
 static int32_t muster(struct crew *self, const int32_t counts[TT_WORKER_SIZES],
-                      struct tt_message *why) {
+                      struct tt_error *why) {
     int32_t count = 0;
     int32_t last = self->model->engine->ops->step_count(self->model) - 1;
     for (int32_t k = TT_WORKER_SIZES - 1; k >= 0; k--)
@@ -70,7 +70,7 @@ static int32_t muster(struct crew *self, const int32_t counts[TT_WORKER_SIZES],
 
 /* One run: run number `run` of means and lasts. */
 static enum tt_err run_once(struct crew *self, const int32_t counts[TT_WORKER_SIZES], int32_t run,
-                            struct tt_message *why) {
+                            struct tt_error *why) {
     const struct tt_engine_ops *ops = self->model->engine->ops;
     int32_t count = muster(self, counts, why);
     self->running = count;
@@ -101,14 +101,14 @@ static int compare(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static enum tt_err measure(struct crew *self, struct tt_worker_mix *mix, struct tt_message *why) {
+static enum tt_err measure(struct crew *self, struct tt_worker_mix *mix, struct tt_error *why) {
     const struct tt_worker_search_options *options = self->options;
     enum tt_err err = run_once(self, mix->counts, 0, why); /* to warm up */
     int32_t count = 0;
     int64_t total = 0;
-    while (!err && count < MOST_RUNS &&
+    while (!err && count < MAX_RUNS &&
            (count == 0 ||
-            (total < options->most_ns && (count < options->runs || total < options->least_ns)))) {
+            (total < options->max_ns && (count < options->runs || total < options->least_ns)))) {
         err = run_once(self, mix->counts, count, why);
         total += self->lasts[count++];
     }
@@ -125,7 +125,7 @@ static enum tt_err measure(struct crew *self, struct tt_worker_mix *mix, struct 
 }
 
 static enum tt_err try_all(struct crew *self, int32_t (*choices)[TT_ELASTIC_SIZES], int32_t count,
-                           struct tt_message *why) {
+                           struct tt_error *why) {
     const struct tt_worker_search_options *options = self->options;
     for (int32_t i = 0; i < count; i++) {
         struct tt_worker_mix mix = {0};
@@ -154,7 +154,7 @@ int32_t tt_worker_search_executors(const int32_t *totals, int32_t total_count) {
 
 static int32_t largest_power(int32_t value) { return 1 << (31 - __builtin_clz((unsigned)value)); }
 
-static enum tt_err search(struct crew *self, struct tt_message *why) {
+static enum tt_err search(struct crew *self, struct tt_error *why) {
     const struct tt_worker_search_options *options = self->options;
     const struct tt_signature *signature = self->model->engine->ops->signature(self->model);
     int32_t largest =
@@ -162,27 +162,26 @@ static enum tt_err search(struct crew *self, struct tt_message *why) {
     largest = largest_power(largest);
     enum tt_err err = TT_OK;
     for (int32_t k = 0; !err && k < TT_WORKER_SIZES && 1 << k <= largest; k++)
-        err = tt_specimen_init(&self->full[k], signature, 0, 1 << k, options->length,
-                               TT_SPECIMEN_ZEROS, why);
-    size_t most = (size_t)TT_ELASTIC_MOST_CHOICES * (size_t)options->total_count;
+        err = tt_synthetic_input_init(&self->full[k], signature, 0, 1 << k, options->length,
+                                      TT_SYNTHETIC_INPUT_ZEROS, why);
+    size_t most = (size_t)TT_ELASTIC_MAX_CHOICES * (size_t)options->total_count;
     int32_t(*choices)[TT_ELASTIC_SIZES] = calloc(most, sizeof(*choices));
     if (!err && !choices)
         err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     int32_t count = 0;
     for (int32_t i = 0; !err && i < options->total_count; i++)
         count += tt_elastic_choices(options->totals[i], largest, choices + count,
-                                    TT_ELASTIC_MOST_CHOICES);
+                                    TT_ELASTIC_MAX_CHOICES);
     if (!err)
         err = try_all(self, choices, count, why);
     free(choices);
     for (int32_t k = 0; k < TT_WORKER_SIZES; k++)
-        tt_specimen_fini(&self->full[k]);
+        tt_synthetic_input_fini(&self->full[k]);
     return err;
 }
 
 enum tt_err tt_worker_search(struct tt_engine_model *model,
-                             const struct tt_worker_search_options *options,
-                             struct tt_message *why) {
+                             const struct tt_worker_search_options *options, struct tt_error *why) {
     struct tt_engine *engine = model->engine;
     tt_assert(engine->executor_count >=
               tt_worker_search_executors(options->totals, options->total_count));
@@ -240,9 +239,9 @@ const struct tt_worker_mix *tt_worker_search_best(const struct tt_worker_mix *mi
  * policy says so. */
 static void count_given(const char *given, int32_t counts[TT_WORKER_SIZES]) {
     struct tt_option option = {"workers", given};
-    int32_t sizes[MOST_WORKERS] = {0};
-    int32_t count = tt_options_sizes("workers", &option, 1, sizes, MOST_WORKERS);
-    for (int32_t i = 0; i < count && i < MOST_WORKERS; i++)
+    int32_t sizes[MAX_WORKERS] = {0};
+    int32_t count = tt_options_sizes("workers", &option, 1, sizes, MAX_WORKERS);
+    for (int32_t i = 0; i < count && i < MAX_WORKERS; i++)
         for (int32_t k = 0; k < TT_WORKER_SIZES; k++)
             counts[k] += sizes[i] == 1 << k;
 }

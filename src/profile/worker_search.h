@@ -16,7 +16,7 @@
 #include "engine/engine.h"
 #include "profile/worker_file.h"
 
-enum { TT_WORKER_SEARCH_MOST_TOTALS = 7 };
+enum { TT_WORKER_SEARCH_MAX_TOTALS = 7 };
 
 struct tt_worker_search_options {
     const int32_t *totals; /* each 1 .. 64 */
@@ -25,7 +25,7 @@ struct tt_worker_search_options {
     int32_t length;   /* what variable dimensions become */
     int32_t runs;     /* at least so many per choice, after one to warm up */
     int64_t least_ns; /* and at least so long */
-    int64_t most_ns;  /* but no further run once a choice took so long */
+    int64_t max_ns;   /* but no further run once a choice took so long */
     /* Before each choice, for a progress bar; false stops: CANCELLED. */
     bool (*progress)(void *context, int32_t done, int32_t total,
                      const int32_t counts[TT_WORKER_SIZES]);
@@ -39,7 +39,7 @@ int32_t tt_worker_search_executors(const int32_t *totals, int32_t total_count);
 /* Errors: CANCELLED, NO_MEMORY, and what a run fails with. */
 TT_MUST_CHECK enum tt_err tt_worker_search(struct tt_engine_model *model,
                                            const struct tt_worker_search_options *options,
-                                           struct tt_message *why);
+                                           struct tt_error *why);
 
 /* The best of the measured choices of that total that can be made of available[k] workers of size
  * 2^k (NULL: of any); NULL: there is none. */

@@ -15,15 +15,15 @@ _Static_assert(sizeof(void *) != 8 || sizeof(struct tt_policy_setup) == 48,
                "a new field of tt_policy_setup: record it here and in proto/recording.proto");
 
 enum {
-    MOST_STEPS = 4096,
-    MOST_CAPACITY = 65536,
-    MOST_REQUESTS = 1 << 26,
-    MOST_DEPTH = 1024,
-    MOST_THREADS = 64,
-    MOST_THREADED_REQUESTS = 1 << 24,
-    MOST_ROUNDS = 1 << 20,
+    MAX_STEPS = 4096,
+    MAX_CAPACITY = 65536,
+    MAX_REQUESTS = 1 << 26,
+    MAX_DEPTH = 1024,
+    MAX_THREADS = 64,
+    MAX_THREADED_REQUESTS = 1 << 24,
+    MAX_ROUNDS = 1 << 20,
 };
-#define MOST_NS (TT_NEVER / 1024) /* policies add and multiply durations by small numbers */
+#define MAX_NS (TT_NEVER / 1024) /* policies add and multiply durations by small numbers */
 
 static void *pack(const ProtobufCMessage *message, size_t head_bytes, size_t *out_bytes) {
     size_t count = protobuf_c_message_get_packed_size(message);
@@ -74,7 +74,7 @@ static bool fill_profile(struct packed_profile *out, const struct tt_profile *pr
 }
 
 static enum tt_err read_profile(const Tutti__RecordedProfile *m, struct tt_profile **out_profile,
-                                struct tt_message *why) {
+                                struct tt_error *why) {
     if (!m || m->max_batch < 1 || m->max_batch > TT_PROFILE_MAX_BATCH || m->n_length < 1 ||
         m->n_length > 4096 || m->n_latency_step_ns != m->n_length * (size_t)m->max_batch ||
         (m->n_demand_ppm != 0 && m->n_demand_ppm != m->n_latency_step_ns))
@@ -87,13 +87,13 @@ static enum tt_err read_profile(const Tutti__RecordedProfile *m, struct tt_profi
         for (size_t b = 1; !err && b < batches; b++, k++) {
             int64_t step = m->latency_step_ns[k], before = latency[row * batches + b - 1];
             demand[row * batches + b] = m->n_demand_ppm ? m->demand_ppm[k] : TT_DEMAND_WHOLE;
-            if (step < 0 || step > MOST_NS - before)
+            if (step < 0 || step > MAX_NS - before)
                 err =
                     tt_fail(TT_ERR_INVALID, why, "a profile's latencies fall or are out of range");
             else
                 latency[row * batches + b] = before + step;
         }
-    if (!err && (m->alpha_ns > MOST_NS / TT_PROFILE_MAX_BATCH || m->beta_ns > MOST_NS))
+    if (!err && (m->alpha_ns > MAX_NS / TT_PROFILE_MAX_BATCH || m->beta_ns > MAX_NS))
         err = tt_fail(TT_ERR_INVALID, why, "a profile's alpha or beta is out of range");
     struct tt_profile table = {.max_batch = m->max_batch,
                                .length_count = (int32_t)m->n_length,
@@ -173,25 +173,25 @@ void *tt_record_model_pack(const struct tt_step_model *model, size_t head_bytes,
 }
 
 /* Where a step decodes, what is known of the outputs' lengths must be there, ascending from 1. */
-static enum tt_err check_quantiles(const Tutti__RecordedModel *m, struct tt_message *why) {
+static enum tt_err check_quantiles(const Tutti__RecordedModel *m, struct tt_error *why) {
     bool decodes = false;
     for (size_t i = 0; i < m->n_step; i++)
         decodes |= m->step[i]->kind == TT_STEP_DECODER;
     bool good = m->n_output_quantile == TT_QUANTILES || (!decodes && m->n_output_quantile == 0);
     for (size_t i = 0; good && i < m->n_output_quantile; i++)
         good = m->output_quantile[i] >= (i ? m->output_quantile[i - 1] : 1) &&
-               m->output_quantile[i] <= MOST_ROUNDS;
+               m->output_quantile[i] <= MAX_ROUNDS;
     return good ? TT_OK
                 : tt_fail(TT_ERR_INVALID, why,
                           "model '%s': the quantiles of its outputs' lengths are wrong", m->name);
 }
 
-static enum tt_err check_model(const Tutti__RecordedModel *m, struct tt_message *why) {
-    if (m->n_step < 1 || m->n_step > MOST_STEPS || (m->n_step > 1 && !m->whole))
+static enum tt_err check_model(const Tutti__RecordedModel *m, struct tt_error *why) {
+    if (m->n_step < 1 || m->n_step > MAX_STEPS || (m->n_step > 1 && !m->whole))
         return tt_fail(TT_ERR_INVALID, why, "model '%s' has %zu steps%s", m->name, m->n_step,
                        m->whole ? "" : " and no profile of all of them");
-    if (m->slo_ns < 0 || (m->slo_ns > MOST_NS && m->slo_ns != TT_NEVER) || m->window_ns < 0 ||
-        m->window_ns > MOST_NS)
+    if (m->slo_ns < 0 || (m->slo_ns > MAX_NS && m->slo_ns != TT_NEVER) || m->window_ns < 0 ||
+        m->window_ns > MAX_NS)
         return tt_fail(TT_ERR_INVALID, why, "model '%s' has an SLO or window out of range",
                        m->name);
     if (m->slots < 0)
@@ -207,7 +207,7 @@ static enum tt_err check_model(const Tutti__RecordedModel *m, struct tt_message 
                            "model '%s': no step is of kind %d, or asks for %d rows", m->name,
                            m->step[i]->kind, m->step[i]->min_rows);
     for (size_t i = 0; i < m->n_rule; i++)
-        if (m->rule[i]->timeout_ns < 0 || m->rule[i]->timeout_ns > MOST_NS ||
+        if (m->rule[i]->timeout_ns < 0 || m->rule[i]->timeout_ns > MAX_NS ||
             m->rule[i]->max_count < 0 || m->n_rule > TT_QUEUE_MAX_LEVELS + 1)
             return tt_fail(TT_ERR_INVALID, why, "model '%s': a queue rule is out of range",
                            m->name);
@@ -215,7 +215,7 @@ static enum tt_err check_model(const Tutti__RecordedModel *m, struct tt_message 
 }
 
 static enum tt_err fill_model(struct tt_record_model *self, const Tutti__RecordedModel *m,
-                              struct tt_message *why) {
+                              struct tt_error *why) {
     enum tt_err err = check_model(m, why);
     if (err)
         return err;
@@ -278,7 +278,7 @@ static enum tt_err fill_model(struct tt_record_model *self, const Tutti__Recorde
 }
 
 enum tt_err tt_record_model_read(const void *bytes, size_t count,
-                                 struct tt_record_model **out_model, struct tt_message *why) {
+                                 struct tt_record_model **out_model, struct tt_error *why) {
     Tutti__RecordedModel *m = tutti__recorded_model__unpack(NULL, count, bytes);
     struct tt_record_model *self = m ? calloc(1, sizeof(*self)) : NULL;
     if (!self) {
@@ -351,17 +351,17 @@ static bool within(int64_t value, int64_t low, int64_t high) {
 }
 
 static enum tt_err fill_domain(struct tt_record_domain *self, const Tutti__RecordedDomain *m,
-                               struct tt_message *why) {
-    if (!within(m->model_capacity, 1, MOST_CAPACITY) ||
-        !within(m->executor_capacity, 1, MOST_CAPACITY) ||
-        !within(m->max_batch, 1, TT_PROFILE_MAX_BATCH) || !within(m->depth, 1, MOST_DEPTH) ||
-        !within(m->request_limit, 1, MOST_REQUESTS) || !within(m->d_ctrl_ns, 0, MOST_NS) ||
-        !within(m->d_data_ns, 0, MOST_NS / TT_PROFILE_MAX_BATCH) ||
-        !within(m->lateness_ns, 0, MOST_NS) ||
+                               struct tt_error *why) {
+    if (!within(m->model_capacity, 1, MAX_CAPACITY) ||
+        !within(m->executor_capacity, 1, MAX_CAPACITY) ||
+        !within(m->max_batch, 1, TT_PROFILE_MAX_BATCH) || !within(m->depth, 1, MAX_DEPTH) ||
+        !within(m->request_limit, 1, MAX_REQUESTS) || !within(m->d_ctrl_ns, 0, MAX_NS) ||
+        !within(m->d_data_ns, 0, MAX_NS / TT_PROFILE_MAX_BATCH) ||
+        !within(m->lateness_ns, 0, MAX_NS) ||
         (int64_t)m->executor_capacity * m->depth * m->max_batch > 1 << 26)
         return tt_fail(TT_ERR_INVALID, why, "a domain's limits are out of range");
-    if (!within(m->scheduler_threads, 0, MOST_THREADS) ||
-        (m->scheduler_threads > 0 && (m->request_limit > MOST_THREADED_REQUESTS ||
+    if (!within(m->scheduler_threads, 0, MAX_THREADS) ||
+        (m->scheduler_threads > 0 && (m->request_limit > MAX_THREADED_REQUESTS ||
                                       m->executor_capacity * (int64_t)m->max_batch > 1 << 20)))
         return tt_fail(TT_ERR_INVALID, why,
                        "a domain's limits are out of range for one scheduled on threads");
@@ -390,7 +390,7 @@ static enum tt_err fill_domain(struct tt_record_domain *self, const Tutti__Recor
 }
 
 enum tt_err tt_record_domain_read(const void *bytes, size_t count,
-                                  struct tt_record_domain **out_domain, struct tt_message *why) {
+                                  struct tt_record_domain **out_domain, struct tt_error *why) {
     Tutti__RecordedDomain *m = tutti__recorded_domain__unpack(NULL, count, bytes);
     if (!m)
         return tt_fail(TT_ERR_INVALID, why, "a domain's description is malformed");

@@ -28,14 +28,14 @@ void *tt_record_model_pack(const struct tt_step_model *model, size_t head_bytes,
  * fewer rows than the model (types of cells do). */
 TT_MUST_CHECK enum tt_err tt_record_domain_read(const void *bytes, size_t count,
                                                 struct tt_record_domain **out_domain,
-                                                struct tt_message *why);
+                                                struct tt_error *why);
 /* What its policy was made with, for another mechanism; borrows the options. */
 struct tt_policy_setup tt_record_domain_setup(const struct tt_record_domain *domain,
                                               const struct tt_mechanism *mechanism);
 void tt_record_domain_free(struct tt_record_domain *take_domain);
 TT_MUST_CHECK enum tt_err tt_record_model_read(const void *bytes, size_t count,
                                                struct tt_record_model **out_model,
-                                               struct tt_message *why);
+                                               struct tt_error *why);
 void tt_record_model_free(struct tt_record_model *take_model);
 
 #endif

@@ -10,13 +10,13 @@ _Static_assert(sizeof(void *) != 8 || sizeof(struct tt_arrival) == 56,
                "a new field of tt_arrival: record it here"); /* the graph is as its specs say */
 
 /* The file holds these numbers; a change of one is a new version of the format. */
-_Static_assert(TT_OUTCOME_DONE == 0 && TT_OUTCOME_PREEMPTED == 1 && TT_OUTCOME_PARTED == 2 &&
+_Static_assert(TT_OUTCOME_DONE == 0 && TT_OUTCOME_PREEMPTED == 1 && TT_OUTCOME_DIVERGED == 2 &&
                    TT_OUTCOME_ABORTED == 3 && TT_OUTCOME_FAILED == 4,
                "recorded");
 _Static_assert(TT_FATE_GOES_ON == 0 && TT_FATE_LEAVES == 1 && TT_FATE_JUMPS == 2 &&
                    TT_FATE_FAILS == 3,
                "recorded");
-_Static_assert(TT_WALK_TOGETHER == 0 && TT_WALK_PARTING == 1 && TT_WALK_ONCE == 2, "recorded");
+_Static_assert(TT_WALK_TOGETHER == 0 && TT_WALK_DIVERGING == 1 && TT_WALK_ONCE == 2, "recorded");
 _Static_assert(TT_DROP_DEADLINE == 1 && TT_DROP_EARLY == 2 && TT_DROP_QUEUE_FULL == 3 &&
                    TT_DROP_WITHDRAWN == 4,
                "recorded");
@@ -286,7 +286,7 @@ static void observe(struct tt_observer *observer, const struct tt_event *event) 
 
 enum tt_err tt_record_stream_init(struct tt_record_stream *self,
                                   const struct tt_record_domain *domain,
-                                  const struct tt_record_sink *sink, struct tt_message *why) {
+                                  const struct tt_record_sink *sink, struct tt_error *why) {
     *self = (struct tt_record_stream){
         .observer = {.observe = observe}, .sink = *sink, .max_batch = domain->limits.max_batch};
     size_t items = (size_t)domain->limits.max_batch * 4 * TT_VARINT_BYTES, count = 0;
@@ -316,7 +316,7 @@ static void turned(void *context, int64_t now, const uint8_t *bytes, size_t coun
     uint8_t size[TT_VARINT_BYTES];
     size_t size_bytes = (size_t)(tt_varint_put(size, count) - size);
     size_t head_bytes = (size_t)(begin(self, TT_RECORD_TURN, now) - head);
-    uint8_t *event = self->tape.bytes - size_bytes - head_bytes;
+    uint8_t *event = self->turn_log.bytes - size_bytes - head_bytes;
     memmove(event, head, head_bytes);
     memcpy(event + head_bytes, size, size_bytes);
     put(self, event, bytes + count, now);
@@ -324,21 +324,21 @@ static void turned(void *context, int64_t now, const uint8_t *bytes, size_t coun
 
 enum tt_err tt_record_stream_init_party(struct tt_record_stream *self,
                                         const struct tt_record_party *party,
-                                        const struct tt_record_sink *sink, struct tt_message *why) {
+                                        const struct tt_record_sink *sink, struct tt_error *why) {
     *self = (struct tt_record_stream){.sink = *sink};
-    size_t registers = (size_t)tt_tape_registers(party->models);
-    size_t capacity = tt_tape_turn_bytes(party->models, party->executors, party->parties);
+    size_t registers = (size_t)tt_turn_log_registers(party->models);
+    size_t capacity = tt_turn_log_turn_bytes(party->models, party->executors, party->parties);
     self->scratch = malloc(GAP_BYTES + HEAD_BYTES + capacity);
-    self->tape.seen = calloc(registers, sizeof(*self->tape.seen));
-    if (!self->scratch || !self->tape.seen) {
+    self->turn_log.seen = calloc(registers, sizeof(*self->turn_log.seen));
+    if (!self->scratch || !self->turn_log.seen) {
         tt_record_stream_fini(self);
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a recording");
     }
-    self->tape.party = party->party;
-    self->tape.bytes = self->scratch + GAP_BYTES + HEAD_BYTES;
-    self->tape.capacity = capacity;
-    self->tape.turned = turned;
-    self->tape.context = self;
+    self->turn_log.party = party->party;
+    self->turn_log.bytes = self->scratch + GAP_BYTES + HEAD_BYTES;
+    self->turn_log.capacity = capacity;
+    self->turn_log.turned = turned;
+    self->turn_log.context = self;
     uint8_t *to = begin(self, TT_RECORD_THREAD, 0);
     to = tt_varint_put(to, party->domain);
     to = tt_varint_put(to, (uint64_t)party->party);
@@ -347,8 +347,8 @@ enum tt_err tt_record_stream_init_party(struct tt_record_stream *self,
 }
 
 void tt_record_stream_fini(struct tt_record_stream *self) {
-    free(self->tape.seen);
-    self->tape.seen = NULL;
+    free(self->turn_log.seen);
+    self->turn_log.seen = NULL;
     free(self->scratch);
     self->scratch = NULL;
 }

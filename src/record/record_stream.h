@@ -6,14 +6,14 @@
  * so; the event is then lost, losses are counted, and the next event that finds room is preceded by
  * a GAP that says how many are missing.
  *
- * Or the turns of one thread that schedules the domain: what goes over its tape (multicore/tape.h),
- * on that thread, in the same form. */
+ * Or the turns of one thread that schedules the domain: what goes over its tape
+ * (multicore/turn_log.h), on that thread, in the same form. */
 #ifndef TT_RECORD_RECORD_STREAM_H
 #define TT_RECORD_RECORD_STREAM_H
 
 #include "base/counter.h"
 #include "core/observer.h"
-#include "multicore/tape.h"
+#include "multicore/turn_log.h"
 #include "record/record_setup.h"
 #include "record/recording.h"
 
@@ -34,8 +34,8 @@ struct tt_record_stream {
     uint8_t *scratch;    /* an event as it is composed */
     size_t scratch_bytes;
     int32_t max_batch;
-    struct tt_counter lost; /* in all; any thread may read */
-    struct tt_tape tape;    /* of a party */
+    struct tt_counter lost;      /* in all; any thread may read */
+    struct tt_turn_log turn_log; /* of a party */
 };
 
 /* Whose turns a stream has. */
@@ -50,12 +50,12 @@ struct tt_record_party {
 TT_MUST_CHECK enum tt_err tt_record_stream_init(struct tt_record_stream *self,
                                                 const struct tt_record_domain *domain,
                                                 const struct tt_record_sink *sink,
-                                                struct tt_message *why);
+                                                struct tt_error *why);
 /* The same for a party: `tape` is ready to record. */
 TT_MUST_CHECK enum tt_err tt_record_stream_init_party(struct tt_record_stream *self,
                                                       const struct tt_record_party *party,
                                                       const struct tt_record_sink *sink,
-                                                      struct tt_message *why);
+                                                      struct tt_error *why);
 void tt_record_stream_fini(struct tt_record_stream *self);
 
 #endif

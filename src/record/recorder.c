@@ -38,7 +38,7 @@ struct tt_recorder {
     struct tt_recorder_stream *streams, **last;
     uint32_t stream_count;
     struct tt_counter bytes; /* whole blocks in the file */
-    int64_t most_bytes;      /* of the file; 0: no limit */
+    int64_t max_bytes;       /* of the file; 0: no limit */
     bool full;               /* the thread's: it has ended at its limit */
     bool failing;            /* the thread's */
     int64_t retry_at;        /* the thread's, while failing */
@@ -154,8 +154,8 @@ static void note_losses(struct tt_recorder *self) {
  * lost of what it holds: it is whole up to there. An errno when the end could not be written. */
 static int keep_limit(struct tt_recorder *self, size_t count) {
     int64_t bytes = tt_counter_get(&self->bytes);
-    if (self->full || self->most_bytes == 0 ||
-        bytes + (int64_t)count + 2 * TT_RECORDING_BLOCK_BYTES <= self->most_bytes)
+    if (self->full || self->max_bytes == 0 ||
+        bytes + (int64_t)count + 2 * TT_RECORDING_BLOCK_BYTES <= self->max_bytes)
         return 0;
     int failed = write_block(self, TT_RECORDING_LIMIT_STREAM, (struct tt_byte_piece[2]){{0}, {0}});
     if (failed)
@@ -262,7 +262,7 @@ static void recorder_free(struct tt_recorder *self) {
     free(self);
 }
 
-static enum tt_err open_file(struct tt_recorder *self, struct tt_message *why) {
+static enum tt_err open_file(struct tt_recorder *self, struct tt_error *why) {
     self->fd = open(self->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (self->fd < 0)
         return tt_fail(TT_ERR_IO, why, "cannot record to %s: %s", self->path, strerror(errno));
@@ -276,7 +276,7 @@ static enum tt_err open_file(struct tt_recorder *self, struct tt_message *why) {
 }
 
 enum tt_err tt_recorder_open(const struct tt_recorder_options *options,
-                             struct tt_recorder **out_recorder, struct tt_message *why) {
+                             struct tt_recorder **out_recorder, struct tt_error *why) {
     struct tt_recorder *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a recording");
@@ -284,7 +284,7 @@ enum tt_err tt_recorder_open(const struct tt_recorder_options *options,
     self->path = strdup(options->path);
     self->program = strdup(options->program ? options->program : "");
     self->ring_bytes = options->ring_bytes ? options->ring_bytes : TT_RECORDER_RING_BYTES;
-    self->most_bytes = options->most_bytes;
+    self->max_bytes = options->max_bytes;
     self->last = &self->streams;
     self->say = options->say;
     self->say_context = options->say_context;
@@ -308,7 +308,7 @@ static bool put(void *context, const void *bytes, size_t count) {
 
 /* Room for one more, whose encoder is not made yet. */
 static enum tt_err new_stream(struct tt_recorder *self, struct tt_recorder_stream **out_stream,
-                              struct tt_message *why) {
+                              struct tt_error *why) {
     if (self->stream_count == TT_RECORDING_MAX_STREAMS)
         return tt_fail(TT_ERR_BUSY, why, "a recording holds at most %d domains and threads",
                        TT_RECORDING_MAX_STREAMS);
@@ -327,7 +327,7 @@ static enum tt_err new_stream(struct tt_recorder *self, struct tt_recorder_strea
 
 /* Its encoder was made, or `err`. From now on what it puts is written. */
 static enum tt_err list_stream(struct tt_recorder *self, struct tt_recorder_stream *take_stream,
-                               enum tt_err err, struct tt_message *why) {
+                               enum tt_err err, struct tt_error *why) {
     struct tt_recorder_stream *stream = take_stream;
     if (!err && stream->encoder.gap > 0) { /* the ring does not even hold the description */
         tt_record_stream_fini(&stream->encoder);
@@ -348,7 +348,7 @@ static enum tt_err list_stream(struct tt_recorder *self, struct tt_recorder_stre
 
 enum tt_err tt_recorder_add(struct tt_recorder *self, struct tt_mechanism *mechanism,
                             const struct tt_record_domain *domain,
-                            struct tt_recorder_stream **out_stream, struct tt_message *why) {
+                            struct tt_recorder_stream **out_stream, struct tt_error *why) {
     struct tt_recorder_stream *stream;
     enum tt_err err = new_stream(self, &stream, why);
     if (err)
@@ -367,8 +367,8 @@ enum tt_err tt_recorder_add(struct tt_recorder *self, struct tt_mechanism *mecha
 
 enum tt_err tt_recorder_add_party(struct tt_recorder *self, const struct tt_recorder_stream *domain,
                                   const struct tt_record_party *party,
-                                  struct tt_recorder_stream **out_stream, struct tt_tape **out_tape,
-                                  struct tt_message *why) {
+                                  struct tt_recorder_stream **out_stream,
+                                  struct tt_turn_log **out_tape, struct tt_error *why) {
     struct tt_recorder_stream *stream;
     enum tt_err err = new_stream(self, &stream, why);
     if (err)
@@ -381,7 +381,7 @@ enum tt_err tt_recorder_add_party(struct tt_recorder *self, const struct tt_reco
     if (err)
         return err;
     *out_stream = stream;
-    *out_tape = &stream->encoder.tape;
+    *out_tape = &stream->encoder.turn_log;
     return TT_OK;
 }
 
@@ -399,7 +399,7 @@ struct tt_recorder_stats tt_recorder_stats(struct tt_recorder *self) {
     return stats;
 }
 
-enum tt_err tt_recorder_close(struct tt_recorder *take_self, struct tt_message *why) {
+enum tt_err tt_recorder_close(struct tt_recorder *take_self, struct tt_error *why) {
     if (!take_self)
         return TT_OK;
     struct tt_recorder *self = take_self;

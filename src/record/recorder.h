@@ -22,9 +22,9 @@
 enum { TT_RECORDER_RING_BYTES = 4 << 20 };
 
 struct tt_recorder_options {
-    const char *path;   /* overwritten */
-    int64_t most_bytes; /* of the file: it ends there, and can be replayed so far; 0: no limit */
-    size_t ring_bytes;  /* per stream; 0: TT_RECORDER_RING_BYTES */
+    const char *path;  /* overwritten */
+    int64_t max_bytes; /* of the file: it ends there, and can be replayed so far; 0: no limit */
+    size_t ring_bytes; /* per stream; 0: TT_RECORDER_RING_BYTES */
     const char *program;
     /* For people: what went wrong, and that it goes on. The recorder's thread; may be NULL. */
     void (*say)(void *context, enum tt_log_level level, const char *line);
@@ -36,29 +36,27 @@ struct tt_recorder_stream; /* of one domain, or of a thread that schedules one *
 
 /* Makes the file and starts the thread. Errors: IO (with the path), NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_recorder_open(const struct tt_recorder_options *options,
-                                           struct tt_recorder **out_recorder,
-                                           struct tt_message *why);
+                                           struct tt_recorder **out_recorder, struct tt_error *why);
 /* Listens to `mechanism` from now on; nothing was told to it yet. `domain->program` is filled in.
  * Errors: NO_MEMORY, BUSY (too many domains). */
 TT_MUST_CHECK enum tt_err tt_recorder_add(struct tt_recorder *self, struct tt_mechanism *mechanism,
                                           const struct tt_record_domain *domain,
                                           struct tt_recorder_stream **out_stream,
-                                          struct tt_message *why);
-/* The stream of a party to the scheduling of `domain` (multicore/tape.h), for as many models and
- * executors as it takes. The tape is the stream's, and is to be used from one thread. Errors as
+                                          struct tt_error *why);
+/* The stream of a party to the scheduling of `domain` (multicore/turn_log.h), for as many models
+ * and executors as it takes. The tape is the stream's, and is to be used from one thread. Errors as
  * tt_recorder_add.
  */
-TT_MUST_CHECK enum tt_err tt_recorder_add_party(struct tt_recorder *self,
-                                                const struct tt_recorder_stream *domain,
-                                                const struct tt_record_party *party,
-                                                struct tt_recorder_stream **out_stream,
-                                                struct tt_tape **out_tape, struct tt_message *why);
+TT_MUST_CHECK enum tt_err
+tt_recorder_add_party(struct tt_recorder *self, const struct tt_recorder_stream *domain,
+                      const struct tt_record_party *party, struct tt_recorder_stream **out_stream,
+                      struct tt_turn_log **out_tape, struct tt_error *why);
 /* The mechanism is gone: when what it told is written, its ring is given back. NULL-safe. Whoever
  * does not leave stays until the close. */
 void tt_recorder_leave(struct tt_recorder_stream *stream);
 /* No domain tells anything any more. Writes the rest. IO: what could not be written in the end, or
  * how many events were lost meanwhile. NULL-safe. */
-TT_MUST_CHECK enum tt_err tt_recorder_close(struct tt_recorder *take_self, struct tt_message *why);
+TT_MUST_CHECK enum tt_err tt_recorder_close(struct tt_recorder *take_self, struct tt_error *why);
 
 struct tt_recorder_stats {
     int64_t bytes, lost_events;

@@ -7,9 +7,9 @@
  * is noticed before anything in it is believed. An event is a byte of kind, the time since the
  * domain's event before it, and its fields, all numbers as little-endian base-128 varints ("zigzag"
  * where they may be negative). A domain that is scheduled on threads has a stream of its own for
- * what each of them found, turn by turn (multicore/tape.h). Requests are named by how many arrivals
- * ago they came, which is one or two bytes. What policies decide by (models with their profiles,
- * the policy and its options) stands in the story where it was told, as the messages of
+ * what each of them found, turn by turn (multicore/turn_log.h). Requests are named by how many
+ * arrivals ago they came, which is one or two bytes. What policies decide by (models with their
+ * profiles, the policy and its options) stands in the story where it was told, as the messages of
  * proto/recording.proto. */
 #ifndef TT_RECORD_RECORDING_H
 #define TT_RECORD_RECORDING_H
@@ -62,8 +62,8 @@ enum tt_record_kind {
     TT_RECORD_YIELD = 12, /* executor */
     TT_RECORD_ABORT = 13, /* executor */
     TT_RECORD_GAP = 14,   /* how many events are missing here */
-    /* stream of the domain, party (enum tt_tape_party), how many parties; the first event of the
-     * stream of a party, which has TURN and GAP beside it */
+    /* stream of the domain, party (enum tt_turn_log_party), how many parties; the first event of
+     * the stream of a party, which has TURN and GAP beside it */
     TT_RECORD_THREAD = 15,
     TT_RECORD_TURN = 16, /* size, a checksum and the numbers of the party's tape */
     /* As ARRIVED and as REFUSED, then the request's cells (record/record_cells.h). */

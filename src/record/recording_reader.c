@@ -19,12 +19,12 @@ uint32_t tt_recording_crc(const uint8_t *head, const void *payload, size_t paylo
     return (uint32_t)crc32(crc32(0, head, 12), payload, (uInt)payload_bytes);
 }
 
-static enum tt_err wrong(const struct tt_recording *self, size_t offset, struct tt_message *why,
+static enum tt_err wrong(const struct tt_recording *self, size_t offset, struct tt_error *why,
                          const char *what) {
     return tt_fail(TT_ERR_INVALID, why, "%s: offset %zu: %s", self->name, offset, what);
 }
 
-static enum tt_err read_header(struct tt_recording *self, struct tt_message *why) {
+static enum tt_err read_header(struct tt_recording *self, struct tt_error *why) {
     const uint8_t *bytes = self->bytes;
     size_t magic = sizeof(TT_RECORDING_MAGIC) - 1;
     size_t seen = self->size_bytes < magic ? self->size_bytes : magic;
@@ -54,7 +54,7 @@ static bool only_zeros(const uint8_t *from, const uint8_t *end) {
 }
 
 static enum tt_err check_block(struct tt_recording *self, size_t at, size_t payload,
-                               struct tt_message *why) {
+                               struct tt_error *why) {
     const uint8_t *block = self->bytes + at;
     if (tt_recording_crc(block, block + TT_RECORDING_BLOCK_BYTES, payload) !=
         tt_get_u32(block + 12))
@@ -74,7 +74,7 @@ static enum tt_err check_block(struct tt_recording *self, size_t at, size_t payl
     return TT_OK;
 }
 
-static enum tt_err read_blocks(struct tt_recording *self, struct tt_message *why) {
+static enum tt_err read_blocks(struct tt_recording *self, struct tt_error *why) {
     size_t at = TT_RECORDING_HEADER_BYTES;
     while (at < self->size_bytes) {
         const uint8_t *block = self->bytes + at;
@@ -100,7 +100,7 @@ static enum tt_err read_blocks(struct tt_recording *self, struct tt_message *why
 }
 
 enum tt_err tt_recording_open_memory(const void *bytes, size_t size_bytes, const char *name,
-                                     struct tt_recording *out_recording, struct tt_message *why) {
+                                     struct tt_recording *out_recording, struct tt_error *why) {
     struct tt_recording self = {.bytes = bytes,
                                 .size_bytes = size_bytes,
                                 .name = strdup(name),
@@ -119,7 +119,7 @@ enum tt_err tt_recording_open_memory(const void *bytes, size_t size_bytes, const
 }
 
 static enum tt_err map(int fd, const char *path, const void **out_bytes, size_t *out_size,
-                       struct tt_message *why) {
+                       struct tt_error *why) {
     struct stat status;
     if (fstat(fd, &status) != 0)
         return tt_fail(TT_ERR_IO, why, "%s: %s", path, strerror(errno));
@@ -137,7 +137,7 @@ static enum tt_err map(int fd, const char *path, const void **out_bytes, size_t 
 }
 
 enum tt_err tt_recording_open(const char *path, struct tt_recording *out_recording,
-                              struct tt_message *why) {
+                              struct tt_error *why) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return tt_fail(errno == ENOENT ? TT_ERR_NOT_FOUND : TT_ERR_IO, why, "%s: %s", path,
@@ -176,7 +176,7 @@ int32_t tt_recording_domain_stream(const struct tt_recording *self, int32_t doma
 
 enum tt_err tt_recording_cursor_init(struct tt_recording_cursor *self,
                                      const struct tt_recording *recording, int32_t stream,
-                                     struct tt_message *why) {
+                                     struct tt_error *why) {
     tt_assert(stream >= 0 && stream < recording->stream_count);
     *self = (struct tt_recording_cursor){.recording = recording,
                                          .stream = (uint32_t)stream,
@@ -447,7 +447,7 @@ static bool enter_block(struct tt_recording_cursor *self) {
 }
 
 enum tt_err tt_recording_next(struct tt_recording_cursor *self,
-                              const struct tt_recorded_event **out_event, struct tt_message *why) {
+                              const struct tt_recorded_event **out_event, struct tt_error *why) {
     if (!enter_block(self)) {
         *out_event = NULL;
         return TT_OK;

@@ -36,12 +36,12 @@ static inline bool tt_recording_has_end(const struct tt_recording *self) {
 
 /* Errors: NOT_FOUND, IO, NO_MEMORY; INVALID: "NAME: offset N: what is wrong". */
 TT_MUST_CHECK enum tt_err tt_recording_open(const char *path, struct tt_recording *out_recording,
-                                            struct tt_message *why);
+                                            struct tt_error *why);
 /* The same from memory (borrowed for life). */
 TT_MUST_CHECK enum tt_err tt_recording_open_memory(const void *bytes, size_t size_bytes,
                                                    const char *name,
                                                    struct tt_recording *out_recording,
-                                                   struct tt_message *why);
+                                                   struct tt_error *why);
 void tt_recording_close(struct tt_recording *self);
 /* Domains are numbered from 0, among themselves. */
 int32_t tt_recording_domain_stream(const struct tt_recording *self, int32_t domain);
@@ -101,11 +101,11 @@ struct tt_recording_cursor {
 
 TT_MUST_CHECK enum tt_err tt_recording_cursor_init(struct tt_recording_cursor *self,
                                                    const struct tt_recording *recording,
-                                                   int32_t stream, struct tt_message *why);
+                                                   int32_t stream, struct tt_error *why);
 void tt_recording_cursor_fini(struct tt_recording_cursor *self);
 /* The next event, borrowed until the next call; NULL at the end. */
 TT_MUST_CHECK enum tt_err tt_recording_next(struct tt_recording_cursor *self,
                                             const struct tt_recorded_event **out_event,
-                                            struct tt_message *why);
+                                            struct tt_error *why);
 
 #endif

@@ -115,7 +115,7 @@ static void observe(struct tt_observer *observer, const struct tt_event *event) 
 
 /* ---- making ---- */
 
-enum tt_err tt_trace_new(int64_t records, struct tt_trace **out_trace, struct tt_message *why) {
+enum tt_err tt_trace_new(int64_t records, struct tt_trace **out_trace, struct tt_error *why) {
     struct tt_trace *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a trace");
@@ -196,7 +196,7 @@ static bool enter_domain(struct tt_trace *self, struct tt_trace_tap *tap,
 }
 
 enum tt_err tt_trace_add(struct tt_trace *self, struct tt_mechanism *mechanism, const char *policy,
-                         struct tt_trace_tap **out_tap, struct tt_message *why) {
+                         struct tt_trace_tap **out_tap, struct tt_error *why) {
     tt_lock_take(&self->lock);
     struct tt_trace_tap *tap = take_tap(self);
     bool made = tap && enter_domain(self, tap, mechanism, policy);

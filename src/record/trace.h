@@ -23,19 +23,19 @@ struct tt_trace_tap;
 
 /* `records`: per domain, batches and requests together. Errors: NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_trace_new(int64_t records, struct tt_trace **out_trace,
-                                       struct tt_message *why);
+                                       struct tt_error *why);
 /* Every tap has been left. NULL-safe. */
 void tt_trace_free(struct tt_trace *take_trace);
 /* Listens to the domain from now on; nothing was told to it yet. Any thread. Errors: NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_trace_add(struct tt_trace *self, struct tt_mechanism *mechanism,
                                        const char *policy, struct tt_trace_tap **out_tap,
-                                       struct tt_message *why);
+                                       struct tt_error *why);
 /* The domain tells nothing any more. NULL-safe. */
 void tt_trace_leave(struct tt_trace_tap *tap);
 
 /* Appends what ended at `since_at` or later, as Chrome trace JSON (docs/FORMATS.md). Any thread.
  * Errors: NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_trace_write(struct tt_trace *self, int64_t since_at,
-                                         struct tt_text *out_json, struct tt_message *why);
+                                         struct tt_text *out_json, struct tt_error *why);
 
 #endif

@@ -113,7 +113,7 @@ static void name_thread(struct writing *self, int32_t domain, int64_t thread, co
 static void write_batch(struct writing *self, const struct tt_trace_record *batch) {
     static const char *const outcomes[] = {[TT_OUTCOME_DONE] = "done",
                                            [TT_OUTCOME_PREEMPTED] = "preempted",
-                                           [TT_OUTCOME_PARTED] = "parted",
+                                           [TT_OUTCOME_DIVERGED] = "parted",
                                            [TT_OUTCOME_ABORTED] = "aborted",
                                            [TT_OUTCOME_FAILED] = "failed"};
     begin(self, "X", batch->domain, batch->executor + 1);
@@ -230,7 +230,7 @@ static void write_requests(struct writing *self) {
 }
 
 enum tt_err tt_trace_write(struct tt_trace *self, int64_t since_at, struct tt_text *out_json,
-                           struct tt_message *why) {
+                           struct tt_error *why) {
     struct writing writing = {.trace = self, .out = out_json};
     tt_lock_take(&self->lock);
     enum tt_err err = collect(&writing, since_at);

@@ -14,7 +14,7 @@ static size_t bytes_of(const struct tt_tensor_view *inputs, int32_t count) {
 }
 
 static enum tt_err unfold(const struct tt_cells *cells, const struct tt_tensor_view *inputs,
-                          struct tt_unfolded **out_unfolded, struct tt_message *why) {
+                          struct tt_unfolded **out_unfolded, struct tt_error *why) {
     struct tt_unfold_tensor tensors[TT_MAX_TENSORS];
     for (int32_t i = 0; i < cells->signature.input_count; i++)
         tensors[i] = (struct tt_unfold_tensor){.bytes = inputs[i].bytes, .shape = inputs[i].shape};
@@ -44,7 +44,7 @@ static void fill(struct tt_cell_run *self, const struct tt_tensor_view *inputs, 
 }
 
 enum tt_err tt_cell_run_new(struct tt_served_model *model, const struct tt_tensor_view *inputs,
-                            struct tt_cell_run **out_run, struct tt_message *why) {
+                            struct tt_cell_run **out_run, struct tt_error *why) {
     const struct tt_cells *cells = model->cells->cells;
     struct tt_unfolded *unfolded;
     enum tt_err err = unfold(cells, inputs, &unfolded, why);
@@ -114,22 +114,22 @@ void tt_cell_run_free(struct tt_cell_run *take_run) {
 }
 
 /* Of a chain each task in flight writes one, and the first of them reads one. */
-static int32_t most_slots(int32_t repeat, int32_t most_tasks) {
-    return repeat > 1 ? (repeat < most_tasks ? repeat : most_tasks) + 1 : 1;
+static int32_t max_slots(int32_t repeat, int32_t max_tasks) {
+    return repeat > 1 ? (repeat < max_tasks ? repeat : max_tasks) + 1 : 1;
 }
 
-bool tt_cell_run_reserve(struct tt_cell_run *self, int32_t most_tasks) {
+bool tt_cell_run_reserve(struct tt_cell_run *self, int32_t max_tasks) {
     int32_t count = 0, longest = 0, specs = self->unfolded->spec_count;
     for (int32_t s = 0; s < specs; s++) {
         int32_t repeat = self->unfolded->specs[s].repeat;
-        count += most_slots(repeat, most_tasks);
+        count += max_slots(repeat, max_tasks);
         longest = repeat > longest ? repeat : longest;
     }
     /* What stands in a row begins when the one before has nothing in flight, and reads where that
      * ended. */
     enum tt_unfold_kind kind = self->model->cells->cells->kind;
     if ((kind == TT_UNFOLD_SEQ2SEQ || kind == TT_UNFOLD_STEPS) && specs > 1)
-        count = (longest < most_tasks ? longest : most_tasks) + 1;
+        count = (longest < max_tasks ? longest : max_tasks) + 1;
     if (!self->graph)
         count = (int32_t)TT_COUNT(((struct tt_engine_sequence *)NULL)->slots);
     return promise(self, count);

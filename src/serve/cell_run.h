@@ -20,7 +20,7 @@
 #include "model/cells/unfold.h"
 #include "serve/served_model.h"
 
-struct tt_infer;
+struct tt_inference;
 
 /* One spec's cells. */
 struct tt_cell_run_spec {
@@ -44,7 +44,7 @@ struct tt_cell_run {
     int32_t reserved; /* slots */
     /* What every cell of a chain has to do with is the second cache line, and where its element
      * lies the third. */
-    struct tt_infer *infer;            /* NULL once it has its answer: what comes back is in vain */
+    struct tt_inference *infer;        /* NULL once it has its answer: what comes back is in vain */
     struct tt_engine_elements *inputs; /* a copy */
     int64_t started_at, computed_at;   /* of its first cell and its last; started_at 0: none yet */
     bool emits;                        /* cells of its answer do */
@@ -62,13 +62,13 @@ _Static_assert(sizeof(void *) != 8 ||
  * tt_unfold_new. */
 TT_MUST_CHECK enum tt_err tt_cell_run_new(struct tt_served_model *model,
                                           const struct tt_tensor_view *inputs,
-                                          struct tt_cell_run **out_run, struct tt_message *why);
+                                          struct tt_cell_run **out_run, struct tt_error *why);
 /* Gives back the slots that it holds. The scheduler's, or whoever's it is before submission.
  * NULL-safe. */
 void tt_cell_run_free(struct tt_cell_run *take_run);
 /* Reserves slots for all that it can come to hold when up to `most_tasks` are on an executor.
  * False: there are not so many. */
-bool tt_cell_run_reserve(struct tt_cell_run *self, int32_t most_tasks);
+bool tt_cell_run_reserve(struct tt_cell_run *self, int32_t max_tasks);
 
 /* ---- by cells ---- */
 

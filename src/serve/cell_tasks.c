@@ -1,6 +1,6 @@
 #include "serve/cell_tasks.h"
 
-#include "serve/infer.h"
+#include "serve/inference.h"
 
 #include <stdlib.h>
 
@@ -18,7 +18,7 @@ enum tt_err tt_cell_tasks_init(struct tt_cell_tasks *self, int32_t task_count, i
         .sequences = calloc(count, sizeof(*self->sequences)),
         .whys = calloc(count, sizeof(*self->whys)),
         .slots = calloc((size_t)max_batch * SEQUENCE_SLOTS, sizeof(*self->slots))};
-    enum tt_err err = tt_cell_seats_init(&self->seats, max_batch);
+    enum tt_err err = tt_cell_row_assignment_init(&self->assignment, max_batch);
     return !err && self->cells && self->sequences && self->whys && self->slots ? TT_OK
                                                                                : TT_ERR_NO_MEMORY;
 }
@@ -28,7 +28,7 @@ void tt_cell_tasks_fini(struct tt_cell_tasks *self) {
     free(self->sequences);
     free(self->whys);
     free(self->slots);
-    tt_cell_seats_fini(&self->seats);
+    tt_cell_row_assignment_fini(&self->assignment);
     *self = (struct tt_cell_tasks){0};
 }
 
@@ -36,11 +36,11 @@ void tt_cell_tasks_fini(struct tt_cell_tasks *self) {
 
 /* C6: the oldest that has a state says where the batch was. Returns the first slot of those that
  * the rows read; -1: they are not adjacent, which in a tree is left to chance. */
-static int32_t seat(struct tt_cell_tasks *self, struct tt_cell_slots *slots, int32_t arity,
-                    const struct tt_task *task) {
+static int32_t staging_slot(struct tt_cell_tasks *self, struct tt_cell_slots *slots, int32_t arity,
+                            const struct tt_task *task) {
     bool is_chain = arity == 1;
     const struct tt_task_item *items = task->items;
-    int32_t base = -1, *sources = self->seats.sources;
+    int32_t base = -1, *sources = self->assignment.sources;
     for (int32_t i = 0, count = is_chain ? task->count : 0; i < count; i++) {
         int32_t row = -1;
         sources[i] = tt_cell_run_source(tt_cell_run_of(&items[i]), &items[i], &row);
@@ -48,10 +48,12 @@ static int32_t seat(struct tt_cell_tasks *self, struct tt_cell_slots *slots, int
             base = sources[i] - row;
     }
     if (base >= 0)
-        return tt_cell_seats_keep(&self->seats, slots, task->executor, base, task->count) ? base
-                                                                                          : -1;
+        return tt_cell_row_assignment_keep(&self->assignment, slots, task->executor, base,
+                                           task->count)
+                   ? base
+                   : -1;
     for (int32_t i = 0; i < task->count; i++)
-        self->seats.items[i] = i;
+        self->assignment.items[i] = i;
     return -1;
 }
 
@@ -66,17 +68,17 @@ static void start_cells(struct tt_cell_tasks *self, ptrdiff_t first, struct tt_s
     engine_task->cells = self->cells + first;
     struct tt_cell_slots *slots = &model->cells->slots;
     int32_t arity = model->cells->cells->types[task->first_step].arity;
-    int32_t base = seat(self, slots, arity, task);
+    int32_t base = staging_slot(self, slots, arity, task);
     tt_cell_slots_take(slots, task->count, self->slots);
-    const int32_t *items = self->seats.items, *sources = self->seats.sources;
+    const int32_t *items = self->assignment.items, *sources = self->assignment.sources;
     const int32_t *exits = self->slots;
     const struct tt_task_item *members = task->items;
     struct tt_engine_cell *cell = engine_task->cells;
-    struct tt_message *why = self->whys + first;
+    struct tt_error *why = self->whys + first;
     for (int32_t row = 0, count = task->count; row < count; row++, cell++, why++) {
         int32_t i = items[row], slot = exits[row];
         const struct tt_task_item *item = &members[i];
-        bool moves_out = count > 1 && is_last(item) && tt_cell_seats_borrow(slots, 1);
+        bool moves_out = count > 1 && is_last(item) && tt_cell_row_assignment_borrow(slots, 1);
         if (moves_out) {
             tt_cell_slots_take(slots, 1, &slot);
             tt_cell_slots_orphan(slots, exits[row], task->executor);
@@ -87,7 +89,7 @@ static void start_cells(struct tt_cell_tasks *self, ptrdiff_t first, struct tt_s
         cell->moves_in = base >= 0 && sources[i] != base + row;
         cell->moves_out = moves_out;
         cell->is_read = !moves_out || run->specs[cell->spec].readers > 0;
-        cell->seat = base + row;
+        cell->staging_slot = base + row;
         if (moves_out)
             cell->exit = exits[row];
         cell->why = why;
@@ -99,7 +101,7 @@ static void start_sequences(struct tt_cell_tasks *self, ptrdiff_t first,
                             struct tt_engine_task *engine_task) {
     struct tt_cell_slots *slots = &model->cells->slots;
     engine_task->sequences = self->sequences + first;
-    engine_task->parting = task->walk == TT_WALK_PARTING;
+    engine_task->diverging = task->walk == TT_WALK_DIVERGING;
     int32_t *taken[SEQUENCE_SLOTS];
     for (int32_t k = 0; k < LAST_SLOT; k++) {
         taken[k] = self->slots + (ptrdiff_t)k * task->count;
@@ -107,7 +109,7 @@ static void start_sequences(struct tt_cell_tasks *self, ptrdiff_t first,
     }
     int32_t begin = 0; /* who have no state yet: others bring the last slot along */
     for (int32_t i = 0; i < task->count; i++) {
-        const struct tt_infer *infer = task->items[i].request->user;
+        const struct tt_inference *infer = task->items[i].request->user;
         begin += infer->cell_run->state < 0;
     }
     taken[LAST_SLOT] = self->slots + (ptrdiff_t)LAST_SLOT * task->count;
@@ -115,7 +117,7 @@ static void start_sequences(struct tt_cell_tasks *self, ptrdiff_t first,
         tt_cell_slots_take(slots, begin, taken[LAST_SLOT]);
     for (int32_t i = 0; i < task->count; i++) {
         const struct tt_request *request = task->items[i].request;
-        struct tt_cell_run *run = ((struct tt_infer *)request->user)->cell_run;
+        struct tt_cell_run *run = ((struct tt_inference *)request->user)->cell_run;
         run->answer.count = run->emitted; /* without what an aborted task added */
         engine_task->sequences[i] = (struct tt_engine_sequence){
             .inputs = run->inputs,
@@ -144,14 +146,14 @@ void tt_cell_tasks_start(struct tt_cell_tasks *self, int32_t index, struct tt_se
 /* ---- back ---- */
 
 /* From its first cell to its last it is being computed: what of it is what is not known. */
-void tt_cell_tasks_note_times(struct tt_infer *infer, int64_t started_at, int64_t computed_at) {
+void tt_cell_tasks_note_times(struct tt_inference *infer, int64_t started_at, int64_t computed_at) {
     infer->started_at = started_at;
     infer->computed_at = computed_at;
     infer->input_ns = 0;
     infer->infer_ns = computed_at - started_at;
 }
 
-static void note_failure(struct tt_infer *infer, const struct tt_engine_cell *cell) {
+static void note_failure(struct tt_inference *infer, const struct tt_engine_cell *cell) {
     if (infer && !infer->err)
         infer->err = cell->err ? tt_fail(cell->err, &infer->why, "%s", cell->why->text)
                                : tt_fail(TT_ERR_NO_MEMORY, &infer->why, "out of memory");
@@ -163,7 +165,7 @@ static void finish_cell(struct tt_cell_slots *slots, struct tt_task *task,
     struct tt_cell_run *run = cell->user;
     struct tt_task_item *item = &task->items[cell->number];
     if (cell->moves_in) {
-        tt_cell_slots_give(slots, cell->seat);
+        tt_cell_slots_give(slots, cell->staging_slot);
         tt_cell_slots_unreserve(slots, 1);
     }
     if (cell->moves_out)
@@ -180,7 +182,7 @@ static void finish_cell(struct tt_cell_slots *slots, struct tt_task *task,
 static void answer_sequence(struct tt_served_model *model, struct tt_task_item *item,
                             const struct tt_engine_sequence *sequence) {
     struct tt_cell_run *run = sequence->user;
-    struct tt_infer *infer = run->infer;
+    struct tt_inference *infer = run->infer;
     tt_cell_tasks_note_times(infer, run->started_at, run->computed_at);
     infer->err = sequence->err;
     int32_t emitted = run->answer.count;

@@ -8,17 +8,17 @@
 #define TT_SERVE_CELL_TASKS_H
 
 #include "core/task.h"
+#include "serve/cell_row_assignment.h"
 #include "serve/cell_run.h"
-#include "serve/cell_seats.h"
 
 /* For each of a domain's tasks room for as many members as a task may have. */
 struct tt_cell_tasks {
     int32_t max_batch;
     struct tt_engine_cell *cells;
     struct tt_engine_sequence *sequences;
-    struct tt_message *whys;
+    struct tt_error *whys;
     int32_t *slots; /* [3 * max_batch] of the task at hand */
-    struct tt_cell_seats seats;
+    struct tt_cell_row_assignment assignment;
 };
 
 TT_MUST_CHECK enum tt_err tt_cell_tasks_init(struct tt_cell_tasks *self, int32_t task_count,
@@ -32,6 +32,6 @@ void tt_cell_tasks_finished(struct tt_served_model *model, struct tt_task *task,
                             struct tt_engine_task *engine_task);
 
 /* What the request's infer says of when it was computed. */
-void tt_cell_tasks_note_times(struct tt_infer *infer, int64_t started_at, int64_t computed_at);
+void tt_cell_tasks_note_times(struct tt_inference *infer, int64_t started_at, int64_t computed_at);
 
 #endif

@@ -2,7 +2,7 @@
 
 #include "base/instant.h"
 #include "multicore/threaded_policy.h"
-#include "serve/infer_end.h"
+#include "serve/inference_end.h"
 #include "serve/input_ring.h"
 
 #include <stdlib.h>
@@ -22,8 +22,8 @@ bool tt_domain_works_by_cells(const char *policy) {
 
 int32_t tt_domain_depth(const char *policy, int32_t asked) {
     const struct tt_policy_kind *kind = tt_policy_find(policy);
-    int32_t standard = kind ? tt_policy_standard_depth(kind) : 1;
-    int32_t least = standard > TT_DOMAIN_DEPTH ? standard : TT_DOMAIN_DEPTH;
+    int32_t default_value = kind ? tt_policy_default_depth(kind) : 1;
+    int32_t least = default_value > TT_DOMAIN_DEPTH ? default_value : TT_DOMAIN_DEPTH;
     return asked > least ? asked : least;
 }
 
@@ -43,7 +43,7 @@ static void start(void *context, int64_t now, struct tt_task *task) {
         self->members + (slot - self->tasks) * (ptrdiff_t)task->capacity;
     int32_t length = task->length; /* what the policy pads to, if it says so */
     for (int32_t i = 0; !model->cells && i < task->count; i++) {
-        struct tt_infer *infer = task->items[i].request->user;
+        struct tt_inference *infer = task->items[i].request->user;
         members[i] = (struct tt_engine_member){.rows = infer->rows,
                                                .inputs = infer->inputs,
                                                .user = infer,
@@ -141,7 +141,7 @@ static void advise(struct tt_domain *self, struct tt_served_model *model) {
 }
 
 /* By cells: its last cell is done. */
-static enum tt_err answer_by_cells(struct tt_infer *infer) {
+static enum tt_err answer_by_cells(struct tt_inference *infer) {
     struct tt_model_stats *stats = infer->lane->model->stats;
     tt_counter_add(&stats->rows, 1);
     tt_length_histogram_add(&stats->outputs, infer->cell_run->answer.count,
@@ -153,7 +153,7 @@ static enum tt_err answer_by_cells(struct tt_infer *infer) {
 
 /* By cells: some may still be in flight, and what is left of the request is theirs, until it is
  * gone. */
-static void leave_to_cells(struct tt_request *request, struct tt_infer *infer) {
+static void leave_to_cells(struct tt_request *request, struct tt_inference *infer) {
     if (!request->graph)
         return;
     request->user = NULL;
@@ -168,33 +168,33 @@ static void gone(void *context, struct tt_request *request) {
 
 static void ended(void *context, int64_t now, struct tt_request *request, enum tt_ending ending,
                   enum tt_drop_reason reason) {
-    struct tt_infer *infer = request->user;
+    struct tt_inference *infer = request->user;
     struct tt_served_model *model = infer->lane->model;
     struct tt_domain *self = context;
     if (ending == TT_ENDING_DONE && request->graph && answer_by_cells(infer))
         ending = TT_ENDING_FAILED;
     leave_to_cells(request, infer);
     if (ending != TT_ENDING_DONE)
-        tt_infer_end_count_loss(infer, now);
+        tt_inference_end_count_loss(infer, now);
     switch (ending) {
     case TT_ENDING_DONE:
         tt_pace_answered(&self->pace, now);
-        tt_infer_end_count_answer(infer, now);
-        tt_infer_end(infer, TT_OK);
+        tt_inference_end_count_answer(infer, now);
+        tt_inference_end(infer, TT_OK);
         break;
     case TT_ENDING_DROPPED:
         tt_counter_add(&model->stats->dropped[reason], 1);
         advise(self, model);
-        tt_infer_end(infer,
-                     tt_infer_end_say_dropped(infer, &self->mechanism, request, now, reason));
+        tt_inference_end(
+            infer, tt_inference_end_say_dropped(infer, &self->mechanism, request, now, reason));
         break;
     case TT_ENDING_FAILED:
         tt_counter_add(&model->stats->failed, 1);
-        tt_infer_end(infer, infer->err ? infer->err : TT_ERR_INTERNAL);
+        tt_inference_end(infer, infer->err ? infer->err : TT_ERR_INTERNAL);
         break;
     case TT_ENDING_CANCELLED:
         tt_counter_add(&model->stats->cancelled, 1);
-        tt_infer_end(infer, tt_fail(TT_ERR_CANCELLED, &infer->why, "request cancelled"));
+        tt_inference_end(infer, tt_fail(TT_ERR_CANCELLED, &infer->why, "request cancelled"));
         break;
     }
 }
@@ -203,30 +203,31 @@ static void ended(void *context, int64_t now, struct tt_request *request, enum t
 
 /* What its scheduler's threads find of each other's goes into streams of their own. */
 static enum tt_err record_parties(struct tt_domain *self, struct tt_recorder *recorder,
-                                  struct tt_message *why) {
+                                  struct tt_error *why) {
     struct tt_policy *policy = self->mechanism.policy;
     struct tt_record_party party = {.parties = tt_threaded_policy_parties(policy),
                                     .models = self->mechanism.model_capacity,
                                     .executors = self->mechanism.executor_capacity};
-    struct tt_tape **tapes = calloc((size_t)party.parties, sizeof(struct tt_tape *));
+    struct tt_turn_log **turn_logs = calloc((size_t)party.parties, sizeof(struct tt_turn_log *));
     self->party_recordings = calloc((size_t)party.parties, sizeof(struct tt_recorder_stream *));
-    enum tt_err err = tapes && self->party_recordings
+    enum tt_err err = turn_logs && self->party_recordings
                           ? TT_OK
                           : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a domain");
     for (; !err && party.party < party.parties; party.party++) {
         err = tt_recorder_add_party(recorder, self->recording, &party,
-                                    &self->party_recordings[party.party], &tapes[party.party], why);
+                                    &self->party_recordings[party.party], &turn_logs[party.party],
+                                    why);
         self->party_count += !err;
     }
     if (!err)
-        tt_threaded_policy_use_tapes(policy, tapes);
-    free(tapes);
+        tt_threaded_policy_use_turn_logs(policy, turn_logs);
+    free(turn_logs);
     return err;
 }
 
 /* Who listens, from before the first event on. */
 static enum tt_err observe(struct tt_domain *self, const struct tt_domain_options *options,
-                           const struct tt_mechanism_options *limits, struct tt_message *why) {
+                           const struct tt_mechanism_options *limits, struct tt_error *why) {
     enum tt_err err = tt_domain_meter_init(&self->meter, &self->mechanism, why);
     if (!err && options->trace)
         err = tt_trace_add(options->trace, &self->mechanism, self->policy, &self->tap, why);
@@ -245,7 +246,7 @@ static enum tt_err observe(struct tt_domain *self, const struct tt_domain_option
 }
 
 static enum tt_err domain_fill(struct tt_domain *self, const struct tt_domain_options *options,
-                               struct tt_message *why) {
+                               struct tt_error *why) {
     int32_t tasks = options->executor_count * self->depth;
     self->tasks = calloc((size_t)tasks, sizeof(*self->tasks));
     self->members = calloc((size_t)tasks * (size_t)options->max_batch, sizeof(*self->members));
@@ -309,7 +310,7 @@ static enum tt_err domain_fill(struct tt_domain *self, const struct tt_domain_op
 }
 
 enum tt_err tt_domain_new(const struct tt_domain_options *options, struct tt_domain **out_domain,
-                          struct tt_message *why) {
+                          struct tt_error *why) {
     struct tt_domain *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a domain");
@@ -415,20 +416,20 @@ int64_t tt_domain_decide(struct tt_domain *self, int64_t now) {
     return self->next_at;
 }
 
-static void reject(struct tt_served_model *model, struct tt_infer *infer, enum tt_err err) {
+static void reject(struct tt_served_model *model, struct tt_inference *infer, enum tt_err err) {
     advise(model->domain, model);
     tt_counter_add(&model->stats->rejected, 1);
-    tt_infer_end(infer, err);
+    tt_inference_end(infer, err);
 }
 
 /* On an executor at once, of a policy by cells. */
-static int32_t most_tasks(const struct tt_domain *self) {
+static int32_t max_tasks(const struct tt_domain *self) {
     const struct tt_policy_ops *ops = self->mechanism.ops;
-    int32_t most = ops->most_tasks ? ops->most_tasks(self->mechanism.policy) : self->depth;
+    int32_t most = ops->max_tasks ? ops->max_tasks(self->mechanism.policy) : self->depth;
     return most < self->depth ? most : self->depth;
 }
 
-static void ready(struct tt_domain *self, int64_t now, struct tt_infer *infer) {
+static void ready(struct tt_domain *self, int64_t now, struct tt_inference *infer) {
     self->has_news = true;
     const struct tt_served_model *model = infer->lane->model;
     if (model->inputs)
@@ -436,7 +437,7 @@ static void ready(struct tt_domain *self, int64_t now, struct tt_infer *infer) {
     tt_mechanism_ready(&self->mechanism, now, infer->request);
 }
 
-void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_infer *infer) {
+void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_inference *infer) {
     struct tt_served_model *model = infer->lane->model;
     struct tt_arrival arrival = {.model = model->index,
                                  .rows = infer->rows,
@@ -467,7 +468,7 @@ void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_infer *infe
                        model->name, here));
         return;
     }
-    if (model->cells && !tt_cell_run_reserve(infer->cell_run, most_tasks(self))) {
+    if (model->cells && !tt_cell_run_reserve(infer->cell_run, max_tasks(self))) {
         reject(model, infer,
                tt_fail(TT_ERR_BUSY, &infer->why,
                        "request to model '%s' refused: those in flight may come to need all of its "
@@ -502,14 +503,14 @@ void tt_domain_take_inputs(struct tt_domain *self, int64_t now) {
     const struct tt_list_node *node = tt_list_first(&self->input_rings);
     for (; node; node = tt_list_next(&self->input_rings, node)) {
         struct tt_input_ring *ring = TT_CONTAINER_OF(node, struct tt_input_ring, in_domain);
-        struct tt_infer *infer;
+        struct tt_inference *infer;
         while ((infer = tt_input_ring_came(ring)))
             if (infer->request)
                 ready(self, now, infer); /* else it has not arrived, and finds itself there */
     }
 }
 
-void tt_domain_cancel(struct tt_domain *self, int64_t now, struct tt_infer *infer) {
+void tt_domain_cancel(struct tt_domain *self, int64_t now, struct tt_inference *infer) {
     self->has_news = true;
     if (infer->request && !infer->request->cancelled)
         tt_mechanism_cancelled(&self->mechanism, now, infer->request);
@@ -534,7 +535,7 @@ static void count_batch(struct tt_served_model *model, const struct tt_task *tas
 }
 
 /* Do the inputs differ beside the rows? */
-static bool shapes_differ(const struct tt_infer *a, const struct tt_infer *b) {
+static bool shapes_differ(const struct tt_inference *a, const struct tt_inference *b) {
     const struct tt_signature *signature = a->lane->model->signature;
     for (int32_t i = 0; i < signature->input_count; i++)
         for (int32_t d = signature->batched ? 1 : 0; d < signature->inputs[i].shape.rank; d++)
@@ -563,7 +564,7 @@ static void finished(struct tt_domain *self, int64_t now, struct tt_engine_task 
     static const enum tt_outcome outcomes[] = {[TT_ENGINE_DONE] = TT_OUTCOME_DONE,
                                                [TT_ENGINE_ABORTED] = TT_OUTCOME_ABORTED,
                                                [TT_ENGINE_PREEMPTED] = TT_OUTCOME_PREEMPTED,
-                                               [TT_ENGINE_PARTED] = TT_OUTCOME_PARTED};
+                                               [TT_ENGINE_DIVERGED] = TT_OUTCOME_DIVERGED};
     task->outcome = outcomes[engine_task->outcome];
     task->last_step_done = engine_task->last_step_done;
     task->started_at = engine_task->started_at;
@@ -579,7 +580,7 @@ static void finished(struct tt_domain *self, int64_t now, struct tt_engine_task 
                            self->limits->run_here_us * TT_US);
     for (int32_t i = 0; !model->cells && i < task->count; i++) {
         struct tt_engine_member *member = &engine_task->members[i];
-        struct tt_infer *infer = member->user;
+        struct tt_inference *infer = member->user;
         tt_assert(task->items[i].request->user == infer);
         infer->result = member->result;
         infer->state = member->state;

@@ -15,7 +15,7 @@
 #include "record/trace.h"
 #include "serve/cell_tasks.h"
 #include "serve/domain_meter.h"
-#include "serve/infer.h"
+#include "serve/inference.h"
 #include "serve/pace.h"
 
 enum {
@@ -88,7 +88,7 @@ bool tt_domain_works_by_cells(const char *policy);
  */
 int32_t tt_domain_depth(const char *policy, int32_t asked);
 TT_MUST_CHECK enum tt_err tt_domain_new(const struct tt_domain_options *options,
-                                        struct tt_domain **out_domain, struct tt_message *why);
+                                        struct tt_domain **out_domain, struct tt_error *why);
 void tt_domain_free(struct tt_domain *take_domain);
 /* Takes the (loaded) model in. */
 void tt_domain_add_model(struct tt_domain *self, int64_t now, struct tt_served_model *model);
@@ -101,8 +101,8 @@ bool tt_domain_awaits_inputs(const struct tt_domain *self);
 void tt_domain_take_inputs(struct tt_domain *self, int64_t now);
 
 /* From a port's ring. */
-void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_infer *infer);
-void tt_domain_cancel(struct tt_domain *self, int64_t now, struct tt_infer *infer);
+void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_inference *infer);
+void tt_domain_cancel(struct tt_domain *self, int64_t now, struct tt_inference *infer);
 /* No new requests of the model are to be expected. */
 void tt_domain_drain_model(struct tt_domain *self, int64_t now, struct tt_served_model *model);
 /* Takes in what executors finished. */
@@ -123,7 +123,7 @@ int64_t tt_domain_step_ended_at(const struct tt_task *task, int32_t step);
 int32_t tt_domain_step_rounds(const struct tt_task *task, int32_t step);
 /* The request behind one that an observer hears of; NULL: its end was told, and cells of it are
  * still coming back. */
-static inline struct tt_infer *tt_domain_infer_of(const struct tt_request *request) {
+static inline struct tt_inference *tt_domain_infer_of(const struct tt_request *request) {
     return request->told ? NULL : request->user;
 }
 /* An executor of the engine finished a task: to the domain's ring. Executor's thread. */

@@ -1,20 +1,20 @@
 #include "serve/domain_meter.h"
 
 #include "base/instant.h"
-#include "serve/infer.h"
+#include "serve/inference.h"
 
 #include <stdlib.h>
 
-static struct tt_infer *infer_of(const struct tt_request *request) { return request->user; }
+static struct tt_inference *infer_of(const struct tt_request *request) { return request->user; }
 
 /* The oldest of those that wait may have changed. */
 static void note_oldest(struct tt_model_stats *stats) {
     struct tt_list_node *node = tt_list_first(&stats->in_line);
-    int64_t since = node ? TT_CONTAINER_OF(node, struct tt_infer, waiting)->submitted_at : 0;
+    int64_t since = node ? TT_CONTAINER_OF(node, struct tt_inference, waiting)->submitted_at : 0;
     tt_counter_set(&stats->waiting_since, since);
 }
 
-static void begins_to_wait(struct tt_infer *infer) {
+static void begins_to_wait(struct tt_inference *infer) {
     struct tt_model_stats *stats = infer->lane->model->stats;
     bool is_first = tt_list_empty(&stats->in_line);
     tt_list_push_back(&stats->in_line, &infer->waiting);
@@ -23,7 +23,7 @@ static void begins_to_wait(struct tt_infer *infer) {
         note_oldest(stats);
 }
 
-static void waits_no_longer(struct tt_infer *infer) {
+static void waits_no_longer(struct tt_inference *infer) {
     struct tt_model_stats *stats = infer->lane->model->stats;
     bool was_first = tt_list_first(&stats->in_line) == &infer->waiting;
     tt_list_remove(&infer->waiting);
@@ -36,7 +36,7 @@ static void runs(int64_t now, const struct tt_task *task) {
     for (int32_t i = tt_task_first_beginner(task); i < task->count; i++) {
         if (!task->items[i].begins)
             continue;
-        struct tt_infer *infer = infer_of(task->items[i].request);
+        struct tt_inference *infer = infer_of(task->items[i].request);
         waits_no_longer(infer);
         struct tt_model_stats *stats = infer->lane->model->stats;
         tt_duration_histogram_add(&stats->queueing, now - infer->submitted_at);
@@ -59,7 +59,7 @@ static void observe(struct tt_observer *observer, const struct tt_event *event) 
     struct tt_domain_meter *self = TT_CONTAINER_OF(observer, struct tt_domain_meter, observer);
     if (event->kind == TT_EVENT_ARRIVED) {
         const struct tt_request *request = event->request;
-        struct tt_infer *infer = infer_of(request);
+        struct tt_inference *infer = infer_of(request);
         begins_to_wait(infer);
         if (tt_mechanism_slot_room(event->domain, request->model, request->rows) < request->rows)
             tt_counter_add(&infer->lane->model->stats->stage_held_back, 1);
@@ -73,7 +73,7 @@ static void observe(struct tt_observer *observer, const struct tt_event *event) 
         tt_counter_add(&self->busy_ns[event->task->executor],
                        event->task->ended_at - event->task->started_at);
     } else if (event->kind == TT_EVENT_ENDED) {
-        struct tt_infer *infer = infer_of(event->request);
+        struct tt_inference *infer = infer_of(event->request);
         if (tt_list_linked(&infer->waiting))
             waits_no_longer(infer);
         if (event->request->keeps_slots)
@@ -85,7 +85,7 @@ static void observe(struct tt_observer *observer, const struct tt_event *event) 
 }
 
 enum tt_err tt_domain_meter_init(struct tt_domain_meter *self, struct tt_mechanism *mechanism,
-                                 struct tt_message *why) {
+                                 struct tt_error *why) {
     self->executor_count = mechanism->executor_capacity;
     self->busy_ns = calloc((size_t)self->executor_count, sizeof(*self->busy_ns));
     if (!self->busy_ns)

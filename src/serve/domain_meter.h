@@ -15,10 +15,10 @@ struct tt_domain_meter {
     int32_t executor_count;
 };
 
-/* Listens from now on; the requests' users are struct tt_infer. Errors: NO_MEMORY. */
+/* Listens from now on; the requests' users are struct tt_inference. Errors: NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_domain_meter_init(struct tt_domain_meter *self,
                                                struct tt_mechanism *mechanism,
-                                               struct tt_message *why);
+                                               struct tt_error *why);
 /* Also after a failed init, on zeroed memory. */
 void tt_domain_meter_fini(struct tt_domain_meter *self);
 

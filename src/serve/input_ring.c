@@ -1,6 +1,6 @@
 #include "serve/input_ring.h"
 
-#include "serve/infer.h"
+#include "serve/inference.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@ enum {
     LEAST_SLOTS = 64,
     USUAL_BYTES = 1 << 30, /* of a ring whose size nobody asked for, but for two batches */
 };
-static const size_t most_bytes = (size_t)8 << 30;
+static const size_t max_bytes = (size_t)8 << 30;
 
 static size_t row_bytes_of(const struct tt_tensor_spec *spec) {
     int64_t count = tt_shape_count(&spec->shape, 1);
@@ -31,18 +31,18 @@ bool tt_input_ring_fits(const struct tt_signature *signature) {
 }
 
 static enum tt_err choose_count(const struct tt_signature *signature, int32_t asked,
-                                int32_t *out_count, struct tt_message *why) {
+                                int32_t *out_count, struct tt_error *why) {
     size_t row = 0;
     for (int32_t i = 0; i < signature->input_count; i++)
         if (__builtin_add_overflow(row, row_bytes_of(&signature->inputs[i]), &row))
             row = SIZE_MAX;
     if (asked > 0) {
         *out_count = asked;
-        if ((size_t)asked <= most_bytes / row)
+        if ((size_t)asked <= max_bytes / row)
             return TT_OK;
         return tt_fail(TT_ERR_INVALID, why,
                        "input_slots: %d slots of %zu bytes are more than 8 GiB; at most %zu", asked,
-                       row, most_bytes / row);
+                       row, max_bytes / row);
     }
     int32_t count = signature->max_batch * BATCHES;
     count = count > LEAST_SLOTS ? count : LEAST_SLOTS;
@@ -53,7 +53,7 @@ static enum tt_err choose_count(const struct tt_signature *signature, int32_t as
 }
 
 enum tt_err tt_input_ring_new(const struct tt_signature *signature, int32_t slots,
-                              struct tt_input_ring **out_ring, struct tt_message *why) {
+                              struct tt_input_ring **out_ring, struct tt_error *why) {
     tt_assert(tt_input_ring_fits(signature));
     int32_t count;
     enum tt_err err = choose_count(signature, slots, &count, why);
@@ -100,7 +100,7 @@ void tt_input_ring_free(struct tt_input_ring *take_self) {
     free(take_self);
 }
 
-void *tt_input_ring_at(const struct tt_input_ring *self, const struct tt_infer *infer,
+void *tt_input_ring_at(const struct tt_input_ring *self, const struct tt_inference *infer,
                        int32_t input) {
     tt_assert(infer->slot >= 0);
     return self->bytes[input] + (size_t)infer->slot * self->row_bytes[input];
@@ -112,7 +112,7 @@ void *tt_input_ring_at(const struct tt_input_ring *self, const struct tt_infer *
 static void fill(struct tt_input_ring *self) {
     struct tt_list_node *node;
     while ((node = tt_list_first(&self->held))) {
-        struct tt_infer *infer = TT_CONTAINER_OF(node, struct tt_infer, in_ring);
+        struct tt_inference *infer = TT_CONTAINER_OF(node, struct tt_inference, in_ring);
         infer->slot = tt_slot_ring_take(&self->slots, infer->rows);
         if (infer->slot < 0)
             return;
@@ -126,7 +126,7 @@ static void fill(struct tt_input_ring *self) {
     }
 }
 
-static void unlink_infer(struct tt_infer *infer) {
+static void unlink_infer(struct tt_inference *infer) {
     if (tt_list_linked(&infer->in_ring))
         tt_list_remove(&infer->in_ring);
 }
@@ -150,14 +150,14 @@ void tt_input_ring_show(struct tt_input_ring *self, struct tt_counter *slot_coun
 
 /* ---- the ports' threads ---- */
 
-void tt_input_ring_take(struct tt_input_ring *self, struct tt_infer *infer) {
+void tt_input_ring_take(struct tt_input_ring *self, struct tt_inference *infer) {
     tt_lock_take(&self->lock);
     infer->slot = tt_list_empty(&self->held) ? tt_slot_ring_take(&self->slots, infer->rows) : -1;
     tell_used(self);
     tt_lock_give(&self->lock);
 }
 
-bool tt_input_ring_wait(struct tt_input_ring *self, struct tt_infer *infer) {
+bool tt_input_ring_wait(struct tt_input_ring *self, struct tt_inference *infer) {
     tt_lock_take(&self->lock);
     tt_list_push_back(&self->held, &infer->in_ring);
     fill(self); /* some may have come back while it was written */
@@ -167,7 +167,7 @@ bool tt_input_ring_wait(struct tt_input_ring *self, struct tt_infer *infer) {
     return news;
 }
 
-bool tt_input_ring_give(struct tt_input_ring *self, struct tt_infer *infer) {
+bool tt_input_ring_give(struct tt_input_ring *self, struct tt_inference *infer) {
     tt_lock_take(&self->lock);
     tt_assert(!tt_list_linked(&infer->in_ring));
     if (infer->slot >= 0)
@@ -182,7 +182,7 @@ bool tt_input_ring_give(struct tt_input_ring *self, struct tt_infer *infer) {
 
 /* ---- the scheduler ---- */
 
-bool tt_input_ring_arrived(struct tt_input_ring *self, struct tt_infer *infer) {
+bool tt_input_ring_arrived(struct tt_input_ring *self, struct tt_inference *infer) {
     tt_lock_take(&self->lock);
     bool there = infer->slot >= 0;
     if (there)
@@ -191,16 +191,16 @@ bool tt_input_ring_arrived(struct tt_input_ring *self, struct tt_infer *infer) {
     return there;
 }
 
-struct tt_infer *tt_input_ring_came(struct tt_input_ring *self) {
+struct tt_inference *tt_input_ring_came(struct tt_input_ring *self) {
     tt_lock_take(&self->lock);
     struct tt_list_node *node = tt_list_first(&self->came);
     if (node)
         tt_list_remove(node);
     tt_lock_give(&self->lock);
-    return node ? TT_CONTAINER_OF(node, struct tt_infer, in_ring) : NULL;
+    return node ? TT_CONTAINER_OF(node, struct tt_inference, in_ring) : NULL;
 }
 
-void tt_input_ring_forget(struct tt_input_ring *self, struct tt_infer *infer) {
+void tt_input_ring_forget(struct tt_input_ring *self, struct tt_inference *infer) {
     tt_lock_take(&self->lock);
     unlink_infer(infer);
     tt_lock_give(&self->lock);

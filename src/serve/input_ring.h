@@ -29,7 +29,7 @@
 #include "core/slot_ring.h"
 #include "core/tensor.h"
 
-struct tt_infer;
+struct tt_inference;
 
 struct tt_input_ring {
     struct tt_list_node in_domain; /* the domain's */
@@ -51,8 +51,7 @@ bool tt_input_ring_fits(const struct tt_signature *signature);
 /* `slots` > 0 slots for inputs that fit; 0: four times the model's maximum batch, at least 64, as
  * far as a GiB goes. Errors: INVALID (more than 8 GiB), NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_input_ring_new(const struct tt_signature *signature, int32_t slots,
-                                            struct tt_input_ring **out_ring,
-                                            struct tt_message *why);
+                                            struct tt_input_ring **out_ring, struct tt_error *why);
 /* No infer has slots or waits. NULL-safe. */
 void tt_input_ring_free(struct tt_input_ring *take_self);
 
@@ -65,24 +64,24 @@ void tt_input_ring_show(struct tt_input_ring *self, struct tt_counter *slot_coun
 
 /* Slots for infer->rows (<= the ring's capacity); its `slot` is the first, -1 where it has to wait:
  * its inputs then go to memory of its own. */
-void tt_input_ring_take(struct tt_input_ring *self, struct tt_infer *infer);
+void tt_input_ring_take(struct tt_input_ring *self, struct tt_inference *infer);
 /* Where the rows of the input lie, of an infer that has slots. */
-void *tt_input_ring_at(const struct tt_input_ring *self, const struct tt_infer *infer,
+void *tt_input_ring_at(const struct tt_input_ring *self, const struct tt_inference *infer,
                        int32_t input);
 /* The infer without slots is about to be submitted, its inputs written: it lines up. Whether
  * somebody (it, perhaps) came to slots by that. */
-bool tt_input_ring_wait(struct tt_input_ring *self, struct tt_infer *infer);
+bool tt_input_ring_wait(struct tt_input_ring *self, struct tt_inference *infer);
 /* Nobody reads the inputs any more: gives the slots back, if it has any, and moves those that wait
  * for them. Whether there were some: then the scheduler must have a turn. */
-bool tt_input_ring_give(struct tt_input_ring *self, struct tt_infer *infer);
+bool tt_input_ring_give(struct tt_input_ring *self, struct tt_inference *infer);
 
 /* ---- the scheduler ---- */
 
 /* A submitted infer is let in: is its input in its slots? */
-bool tt_input_ring_arrived(struct tt_input_ring *self, struct tt_infer *infer);
+bool tt_input_ring_arrived(struct tt_input_ring *self, struct tt_inference *infer);
 /* The next one that came to its slots since, after having waited; NULL: no more. It may have no
  * request (yet). */
-struct tt_infer *tt_input_ring_came(struct tt_input_ring *self);
+struct tt_inference *tt_input_ring_came(struct tt_input_ring *self);
 /* The infer ends, whether it waits here or not. */
-void tt_input_ring_forget(struct tt_input_ring *self, struct tt_infer *infer);
+void tt_input_ring_forget(struct tt_input_ring *self, struct tt_inference *infer);
 #endif

@@ -50,5 +50,5 @@ const struct tt_limit *tt_limit_at(int32_t index) { return &limits[index]; }
 
 void tt_limits_default(struct tt_limits *out_limits) {
     for (int32_t i = 0; i < tt_limit_count(); i++)
-        *tt_limit_of(out_limits, &limits[i]) = limits[i].standard;
+        *tt_limit_of(out_limits, &limits[i]) = limits[i].default_value;
 }

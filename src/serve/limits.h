@@ -34,7 +34,7 @@ struct tt_limit {
     const char *unit;
     const char *help;
     size_t offset; /* of the int64_t in struct tt_limits */
-    int64_t standard, lowest, highest;
+    int64_t default_value, lowest, highest;
 };
 
 int32_t tt_limit_count(void);

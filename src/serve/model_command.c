@@ -1,6 +1,6 @@
 #include "serve/model_command.h"
 
-#include "serve/infer.h"
+#include "serve/inference.h"
 #include "serve/scheduler.h"
 
 #include <stdlib.h>

@@ -40,7 +40,7 @@ struct tt_model_command {
     void *context;
     /* When it is finished: */
     enum tt_err err;
-    struct tt_message why;
+    struct tt_error why;
     /* Its carriers' */
     struct tt_port *port;
     struct tt_model_command *next;

@@ -2,7 +2,7 @@
 
 #include "base/instant.h"
 
-enum { WEIGHT = 16, MOST_S = 60 };
+enum { WEIGHT = 16, MAX_S = 60 };
 
 void tt_pace_answered(struct tt_pace *self, int64_t now) {
     int64_t gap_ns = tt_instant_min(now - self->last_at, TT_S);
@@ -12,8 +12,8 @@ void tt_pace_answered(struct tt_pace *self, int64_t now) {
 }
 
 int32_t tt_pace_retry_after_s(const struct tt_pace *self, int64_t in_flight) {
-    if (self->gap_ns > 0 && in_flight >= MOST_S * TT_S / self->gap_ns)
-        return MOST_S;
+    if (self->gap_ns > 0 && in_flight >= MAX_S * TT_S / self->gap_ns)
+        return MAX_S;
     int64_t whole_s = (in_flight * self->gap_ns + TT_S - 1) / TT_S;
     return whole_s > 1 ? (int32_t)whole_s : 1;
 }

@@ -2,7 +2,7 @@
 #ifndef TT_SERVE_SCHEDULER_H
 #define TT_SERVE_SCHEDULER_H
 
-#include "serve/infer.h"
+#include "serve/inference.h"
 
 /* There is something in a ring for the scheduler. Any thread: it takes the scheduler's turn itself
  * where nobody else is at it, so it must hold no lock, and `wake` of a port may be called. */

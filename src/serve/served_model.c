@@ -195,7 +195,7 @@ static bool narrow_shape(struct tt_shape *shape, const struct tt_shape *told, bo
 }
 
 enum tt_err tt_served_model_narrow(struct tt_served_model *self, const struct tt_signature *told,
-                                   struct tt_message *why) {
+                                   struct tt_error *why) {
     struct tt_signature *shown = self->signature;
     char wanted[200], found[200];
     for (int32_t i = 0; i < shown->input_count; i++) {

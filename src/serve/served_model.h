@@ -110,7 +110,7 @@ TT_MUST_CHECK enum tt_err tt_served_model_loaded(struct tt_served_model *self,
  * INVALID: a tensor that the engine does not have so. */
 TT_MUST_CHECK enum tt_err tt_served_model_narrow(struct tt_served_model *self,
                                                  const struct tt_signature *told,
-                                                 struct tt_message *why);
+                                                 struct tt_error *why);
 /* The level that a request which asks for `asked` gets: 0 where the model has none, the default for
  * one that it does not have. */
 int32_t tt_served_model_priority(const struct tt_served_model *self, int32_t asked);

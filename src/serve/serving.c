@@ -56,7 +56,7 @@ static void take_in(struct tt_port *port, int64_t now) {
     void *message;
     while ((message = tt_ring_pop(&port->to_scheduler))) {
         bool cancels = (uintptr_t)message & 1;
-        struct tt_infer *infer = (struct tt_infer *)((uintptr_t)message & ~(uintptr_t)1);
+        struct tt_inference *infer = (struct tt_inference *)((uintptr_t)message & ~(uintptr_t)1);
         struct tt_domain *domain = infer->lane->model->domain;
         if (cancels) {
             tt_domain_cancel(domain, now, infer);
@@ -208,7 +208,7 @@ void tt_serving_done(void *context, struct tt_engine_task *task) {
 
 /* ---- opening and closing ---- */
 
-enum tt_err tt_serving_open(struct tt_serving **out_serving, struct tt_message *why) {
+enum tt_err tt_serving_open(struct tt_serving **out_serving, struct tt_error *why) {
     struct tt_serving *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for the server");
@@ -267,7 +267,7 @@ static void wake_serving(void *context) { tt_scheduler_wake(context); }
 
 static enum tt_err new_domain(struct tt_serving *serving, const struct tt_serving_policy *policy,
                               struct tt_engine *engine, int32_t executors, int32_t *next_executor,
-                              struct tt_domain **out_domain, struct tt_message *why) {
+                              struct tt_domain **out_domain, struct tt_error *why) {
     if (executors > engine->executor_count - *next_executor)
         return tt_fail(TT_ERR_BUSY, why,
                        "policy %s needs %d executors of its own, the engine has %d left",
@@ -304,7 +304,7 @@ static enum tt_err new_domain(struct tt_serving *serving, const struct tt_servin
 
 enum tt_err tt_serving_place(struct tt_serving *serving, struct tt_served_model *model,
                              const struct tt_serving_policy *policy, struct tt_engine *engine,
-                             int32_t executors, int32_t *next_executor, struct tt_message *why) {
+                             int32_t executors, int32_t *next_executor, struct tt_error *why) {
     tt_assert(policy->option_count <= TT_MAX_OPTIONS);
     if (model->signature->max_batch > TT_DOMAIN_MAX_BATCH)
         return tt_fail(TT_ERR_UNSUPPORTED, why, "a maximum batch of %d rows; at most %d are served",
@@ -395,7 +395,7 @@ void tt_port_refresh(struct tt_port *port) {
     tt_catalogue_unref(old);
 }
 
-static enum tt_err publish_fixed(struct tt_serving *serving, struct tt_message *why) {
+static enum tt_err publish_fixed(struct tt_serving *serving, struct tt_error *why) {
     int32_t count = 0;
     for (struct tt_served_model *model = serving->fixed; model; model = model->next)
         count++;
@@ -438,7 +438,7 @@ void tt_scheduler_control(struct tt_serving *serving, struct tt_model_command *t
     tt_model_command_finish(take_command);
 }
 
-enum tt_err tt_serving_start(struct tt_serving *serving, struct tt_message *why) {
+enum tt_err tt_serving_start(struct tt_serving *serving, struct tt_error *why) {
     if (serving->fixed) {
         enum tt_err err = publish_fixed(serving, why);
         if (err)
@@ -480,7 +480,7 @@ void tt_serving_close(struct tt_serving *take_serving) {
 /* ---- what connections ask ---- */
 
 enum tt_err tt_serving_find(struct tt_port *port, const char *name, const char *version,
-                            struct tt_served_model **out_model, struct tt_message *why) {
+                            struct tt_served_model **out_model, struct tt_error *why) {
     tt_port_refresh(port);
     int32_t count = 0;
     const struct tt_catalogue_entry *entries =
@@ -535,6 +535,6 @@ void tt_serving_stats(struct tt_port *port, const char *model, const char *versi
 bool tt_serving_ready(const struct tt_serving *serving) { return serving->started; }
 
 enum tt_err tt_serving_trace(struct tt_serving *serving, int64_t last_ns, struct tt_text *out_json,
-                             struct tt_message *why) {
+                             struct tt_error *why) {
     return tt_trace_write(serving->trace, tt_clock_now() - last_ns, out_json, why);
 }

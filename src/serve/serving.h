@@ -2,14 +2,14 @@
  * out. Models come and go while it serves (serve/model_command.h).
  *
  * Life of a request: a connection looks the model up (`tt_serving_find`), opens an `struct
- * tt_infer` on it
- * (`tt_infer_begin` checks the shapes and reserves memory in the model's pool), writes each input's
- * bytes where `tt_infer_input` says (that is the one copy from the socket), and submits it. The
- * model's domain decides when and with whom it runs. The answer comes back through the connection
- * thread's `struct tt_port`: `tt_port_drain` calls `done` for each finished request on the thread
- * that owns the port; there the connection reads the outputs in place
- * (`tt_infer_output`) and finally gives the request back (`tt_infer_release`). A client that goes
- * away is `tt_infer_cancel`: `done` still comes, with TT_ERR_CANCELLED.
+ * tt_inference` on it
+ * (`tt_inference_begin` checks the shapes and reserves memory in the model's pool), writes each
+ * input's bytes where `tt_inference_input` says (that is the one copy from the socket), and submits
+ * it. The model's domain decides when and with whom it runs. The answer comes back through the
+ * connection thread's `struct tt_port`: `tt_port_drain` calls `done` for each finished request on
+ * the thread that owns the port; there the connection reads the outputs in place
+ * (`tt_inference_output`) and finally gives the request back (`tt_inference_release`). A client
+ * that goes away is `tt_inference_cancel`: `done` still comes, with TT_ERR_CANCELLED.
  *
  * Threads: find, begin, input, submit, cancel, output and release belong to the port's thread. */
 #ifndef TT_SERVE_SERVING_H
@@ -25,7 +25,7 @@
 struct tt_serving;
 struct tt_served_model;
 struct tt_model_stats;
-struct tt_infer;
+struct tt_inference;
 
 /* Where answers for one thread arrive. `wake` is called from other threads when the port goes from
  * empty to not empty (an uv_async_send, say). */
@@ -33,7 +33,7 @@ struct tt_port;
 typedef void tt_port_wake_fn(void *context);
 TT_MUST_CHECK enum tt_err tt_port_open(struct tt_serving *serving, tt_port_wake_fn *wake,
                                        void *context, struct tt_port **out_port,
-                                       struct tt_message *why);
+                                       struct tt_error *why);
 /* Waits for what is in flight, so every request must be released, or cancelled with a `done` that
  * releases it; that and `wake` are called from in here. */
 void tt_port_close(struct tt_port *take_port);
@@ -50,10 +50,10 @@ void tt_port_rest(struct tt_port *port);
 
 /* NOT_FOUND (no such model or version), UNAVAILABLE (known, but not ready; the reason is in `why`).
  * `version` "" means the highest ready one. The model is good until the port's next find, drain or
- * index, and from tt_infer_begin on until that infer is released. */
+ * index, and from tt_inference_begin on until that infer is released. */
 TT_MUST_CHECK enum tt_err tt_serving_find(struct tt_port *port, const char *name,
                                           const char *version, struct tt_served_model **out_model,
-                                          struct tt_message *why);
+                                          struct tt_error *why);
 const struct tt_signature *tt_served_model_signature(const struct tt_served_model *model);
 const char *tt_served_model_name(const struct tt_served_model *model);
 const char *tt_served_model_version(const struct tt_served_model *model);
@@ -64,40 +64,41 @@ int32_t tt_served_model_retry_after_s(const struct tt_served_model *model);
 TT_MUST_CHECK enum tt_err tt_served_model_config_json(const struct tt_served_model *model,
                                                       struct tt_text *out_json);
 
-struct tt_infer_shape {
+struct tt_inference_shape {
     int32_t input; /* index in the signature */
     struct tt_shape shape;
 };
 
-typedef void tt_infer_done_fn(void *context, struct tt_infer *infer, enum tt_err err,
-                              const char *why);
+typedef void tt_inference_done_fn(void *context, struct tt_inference *infer, enum tt_err err,
+                                  const char *why);
 
 /* Every input of the signature exactly once, in any order. Checks the shapes against the signature
  * (INVALID with a sentence that names the input, its shape and the expected one; rows that differ
  * between inputs; more rows than max_batch), and reserves memory (BUSY at the port's limit of
  * requests in flight). `sizes_bytes[i]` is the size of input shapes[i] where its dtype
  * is BYTES (else ignored). */
-TT_MUST_CHECK enum tt_err tt_infer_begin(struct tt_port *port, struct tt_served_model *model,
-                                         const struct tt_infer_shape *shapes,
-                                         const size_t *sizes_bytes, int32_t count,
-                                         struct tt_infer **out_infer, struct tt_message *why);
+TT_MUST_CHECK enum tt_err tt_inference_begin(struct tt_port *port, struct tt_served_model *model,
+                                             const struct tt_inference_shape *shapes,
+                                             const size_t *sizes_bytes, int32_t count,
+                                             struct tt_inference **out_infer, struct tt_error *why);
 /* Where the bytes of signature input `input` go, and how many there must be. */
-void *tt_infer_input(struct tt_infer *infer, int32_t input, size_t *out_size_bytes);
+void *tt_inference_input(struct tt_inference *infer, int32_t input, size_t *out_size_bytes);
 
 struct tt_infer_options {
     int64_t timeout_ns; /* from now; 0: the model's own */
     int32_t priority;   /* 0: the model's default; 1 is the most urgent */
 };
 /* Hands the request to the model's domain; `done` comes exactly once, from tt_port_drain. */
-void tt_infer_submit(struct tt_infer *infer, const struct tt_infer_options *options,
-                     tt_infer_done_fn *done, void *context);
+void tt_inference_submit(struct tt_inference *infer, const struct tt_infer_options *options,
+                         tt_inference_done_fn *done, void *context);
 /* The client has gone: `done` comes soon with TT_ERR_CANCELLED (or with the answer, if it was
  * already on its way). */
-void tt_infer_cancel(struct tt_infer *infer);
+void tt_inference_cancel(struct tt_inference *infer);
 /* After a `done` without error: output `output` of the signature, in place. */
-void tt_infer_output(const struct tt_infer *infer, int32_t output, struct tt_tensor_view *out_view);
+void tt_inference_output(const struct tt_inference *infer, int32_t output,
+                         struct tt_tensor_view *out_view);
 /* Gives everything back. Legal before submit (the body turned out bad) and after done. */
-void tt_infer_release(struct tt_infer *take_infer);
+void tt_inference_release(struct tt_inference *take_infer);
 
 /* The repository as seen by the index: calls `each` per model version, by name, the highest version
  * first. state: "READY", "UNAVAILABLE", "LOADING", "UNLOADING"; version and state are "" for a
@@ -118,6 +119,6 @@ void tt_serving_metrics(struct tt_port *port, struct tt_text *out_page);
 /* What every domain did in the last `last_ns`, as Chrome trace JSON (record/trace.h), appended to
  * `out_json`. Errors: NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_serving_trace(struct tt_serving *serving, int64_t last_ns,
-                                           struct tt_text *out_json, struct tt_message *why);
+                                           struct tt_text *out_json, struct tt_error *why);
 
 #endif

@@ -2,7 +2,7 @@
  */
 #include "serve/catalogue.h"
 #include "serve/cell_metrics.h"
-#include "serve/infer.h"
+#include "serve/inference.h"
 #include "serve/scheduler.h"
 
 #include "base/clock.h"

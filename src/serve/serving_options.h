@@ -12,7 +12,7 @@
 /* Makes the server; its scheduling thread begins with tt_serving_start. The engine is opened by the
  * caller with tt_serving_done as its `done` and this server as the context, and closed by the
  * caller after the server. */
-TT_MUST_CHECK enum tt_err tt_serving_open(struct tt_serving **out_serving, struct tt_message *why);
+TT_MUST_CHECK enum tt_err tt_serving_open(struct tt_serving **out_serving, struct tt_error *why);
 /* Other limits than the standard ones; before the first port is opened and the first model placed.
  */
 void tt_serving_set_limits(struct tt_serving *serving, const struct tt_limits *limits);
@@ -47,7 +47,7 @@ TT_MUST_CHECK enum tt_err tt_serving_place(struct tt_serving *serving,
                                            struct tt_served_model *model,
                                            const struct tt_serving_policy *policy,
                                            struct tt_engine *engine, int32_t executors,
-                                           int32_t *next_executor, struct tt_message *why);
+                                           int32_t *next_executor, struct tt_error *why);
 /* No new requests will be sent to the model, but for those that are on their way: who waits for
  * company need not any longer. */
 void tt_serving_drain(struct tt_serving *serving, struct tt_served_model *model);
@@ -60,7 +60,7 @@ void tt_serving_leave_engine(struct tt_serving *serving, const struct tt_engine 
  * time. */
 void tt_serving_publish(struct tt_serving *serving, struct tt_catalogue *take_catalogue);
 
-TT_MUST_CHECK enum tt_err tt_serving_start(struct tt_serving *serving, struct tt_message *why);
+TT_MUST_CHECK enum tt_err tt_serving_start(struct tt_serving *serving, struct tt_error *why);
 /* Stops the scheduler and frees models and domains; the ports are closed before. NULL-safe. */
 void tt_serving_close(struct tt_serving *take_serving);
 

@@ -10,11 +10,10 @@ static int32_t size_of(int32_t rows) {
     return size;
 }
 
-void tt_short_runs_note(struct tt_short_runs *self, int32_t rows, int64_t took_ns,
-                        int64_t most_ns) {
+void tt_short_runs_note(struct tt_short_runs *self, int32_t rows, int64_t took_ns, int64_t max_ns) {
     int32_t size = size_of(rows);
     uint8_t *points = &self->points[size];
-    if (took_ns > most_ns) {
+    if (took_ns > max_ns) {
         *points = *points > TT_SHORT_RUNS_LONG ? *points - TT_SHORT_RUNS_LONG : 0;
         return;
     }
@@ -28,7 +27,7 @@ bool tt_short_runs_expects(const struct tt_short_runs *self, int32_t rows) {
     return self->points[size_of(rows)] >= TT_SHORT_RUNS_TRUSTED;
 }
 
-int64_t tt_short_runs_budget(const struct tt_short_runs *self, int32_t rows, int64_t most_ns) {
+int64_t tt_short_runs_budget(const struct tt_short_runs *self, int32_t rows, int64_t max_ns) {
     bool is_tiny = self->typical_ns[size_of(rows)] <= TT_SHORT_RUNS_HOP_NS;
-    return is_tiny ? 4 * most_ns : most_ns;
+    return is_tiny ? 4 * max_ns : max_ns;
 }

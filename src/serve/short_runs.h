@@ -34,9 +34,9 @@ struct tt_short_runs {
 };
 
 /* A run of so many rows (>= 1) took so long; `most_ns` is what counts as short. */
-void tt_short_runs_note(struct tt_short_runs *self, int32_t rows, int64_t took_ns, int64_t most_ns);
+void tt_short_runs_note(struct tt_short_runs *self, int32_t rows, int64_t took_ns, int64_t max_ns);
 bool tt_short_runs_expects(const struct tt_short_runs *self, int32_t rows);
 /* Once so much was spent on runs, another one of this kind is for somebody else. */
-int64_t tt_short_runs_budget(const struct tt_short_runs *self, int32_t rows, int64_t most_ns);
+int64_t tt_short_runs_budget(const struct tt_short_runs *self, int32_t rows, int64_t max_ns);
 
 #endif

@@ -60,7 +60,7 @@ int64_t tt_sim_cells_count(const struct tt_step_model *model, enum tt_tree shape
 
 enum tt_err tt_sim_cells_steps(struct tt_sim_cells *self, const struct tt_step_model *model,
                                int32_t length, struct tt_sim_exit exit,
-                               struct tt_cell_graph **out_graph, struct tt_message *why) {
+                               struct tt_cell_graph **out_graph, struct tt_error *why) {
     if (!reserve(self, model->step_count))
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d cells", model->step_count);
     int32_t count = 0;
@@ -123,7 +123,7 @@ static int32_t put_drawn(struct tt_sim_cells *self, int32_t first, int32_t count
 }
 
 enum tt_err tt_sim_cells_draw_tree(struct tt_sim_cells *self, enum tt_tree shape, int32_t leaves,
-                                   uint64_t seed, int32_t *out_count, struct tt_message *why) {
+                                   uint64_t seed, int32_t *out_count, struct tt_error *why) {
     leaves = leaves > 0 ? leaves : 1;
     if (leaves > TT_CELL_GRAPH_MAX_CELLS / 2)
         return tt_fail(TT_ERR_INVALID, why, "a tree of %d leaves; at most %d are allowed", leaves,
@@ -145,7 +145,7 @@ enum tt_err tt_sim_cells_draw_tree(struct tt_sim_cells *self, enum tt_tree shape
 
 enum tt_err tt_sim_cells_tree(struct tt_sim_cells *self, const struct tt_step_model *model,
                               enum tt_tree shape, int32_t leaves, uint64_t seed,
-                              struct tt_cell_graph **out_graph, struct tt_message *why) {
+                              struct tt_cell_graph **out_graph, struct tt_error *why) {
     int32_t count;
     enum tt_err err = tt_sim_cells_draw_tree(self, shape, leaves, seed, &count, why);
     return err ? err : tt_cell_graph_new(self->specs, count, model->step_count, out_graph, why);
@@ -156,7 +156,7 @@ enum { OPEN = -1 };
 
 /* The ')' at `column` closes a node: with no child a leaf, with two an internal one. */
 static enum tt_err close_node(struct tt_sim_cells *self, int32_t *depth, int32_t *count,
-                              int64_t column, struct tt_message *why) {
+                              int64_t column, struct tt_error *why) {
     int32_t children = 0;
     while (*depth > 0 && self->stack[*depth - 1] != OPEN) {
         --*depth;
@@ -180,7 +180,7 @@ static enum tt_err close_node(struct tt_sim_cells *self, int32_t *depth, int32_t
 }
 
 enum tt_err tt_sim_cells_read_tree(struct tt_sim_cells *self, const char *text, int32_t *out_count,
-                                   struct tt_message *why) {
+                                   struct tt_error *why) {
     size_t length = strlen(text);
     if (length > TT_CELL_GRAPH_MAX_CELLS || !reserve(self, (int32_t)length + 1))
         return tt_fail(TT_ERR_INVALID, why, "a tree of %zu characters; at most %d are allowed",
@@ -213,7 +213,7 @@ enum tt_err tt_sim_cells_read_tree(struct tt_sim_cells *self, const char *text, 
 
 enum tt_err tt_sim_cells_text(struct tt_sim_cells *self, const struct tt_step_model *model,
                               const char *text, struct tt_cell_graph **out_graph,
-                              struct tt_message *why) {
+                              struct tt_error *why) {
     int32_t count;
     enum tt_err err = tt_sim_cells_read_tree(self, text, &count, why);
     return err ? err : tt_cell_graph_new(self->specs, count, model->step_count, out_graph, why);

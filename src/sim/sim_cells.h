@@ -36,27 +36,23 @@ void tt_sim_cells_fini(struct tt_sim_cells *self);
  * TT_CELL_GRAPH_MAX_CELLS make no graph. */
 int64_t tt_sim_cells_count(const struct tt_step_model *model, enum tt_tree shape, int32_t length);
 /* Errors: those of tt_cell_graph_new. */
-TT_MUST_CHECK enum tt_err tt_sim_cells_steps(struct tt_sim_cells *self,
-                                             const struct tt_step_model *model, int32_t length,
-                                             struct tt_sim_exit exit,
-                                             struct tt_cell_graph **out_graph,
-                                             struct tt_message *why);
+TT_MUST_CHECK enum tt_err
+tt_sim_cells_steps(struct tt_sim_cells *self, const struct tt_step_model *model, int32_t length,
+                   struct tt_sim_exit exit, struct tt_cell_graph **out_graph, struct tt_error *why);
 /* The nodes of a tree, drawn or read from `text`: in self->specs, [*out_count], until the next
  * request; the last is the root. INVALID: there is no such tree; the message says where. */
 TT_MUST_CHECK enum tt_err tt_sim_cells_draw_tree(struct tt_sim_cells *self, enum tt_tree shape,
                                                  int32_t leaves, uint64_t seed, int32_t *out_count,
-                                                 struct tt_message *why);
+                                                 struct tt_error *why);
 TT_MUST_CHECK enum tt_err tt_sim_cells_read_tree(struct tt_sim_cells *self, const char *text,
-                                                 int32_t *out_count, struct tt_message *why);
+                                                 int32_t *out_count, struct tt_error *why);
 /* The same as a graph. Errors: also those of tt_cell_graph_new. */
 TT_MUST_CHECK enum tt_err tt_sim_cells_tree(struct tt_sim_cells *self,
                                             const struct tt_step_model *model, enum tt_tree shape,
                                             int32_t leaves, uint64_t seed,
-                                            struct tt_cell_graph **out_graph,
-                                            struct tt_message *why);
+                                            struct tt_cell_graph **out_graph, struct tt_error *why);
 TT_MUST_CHECK enum tt_err tt_sim_cells_text(struct tt_sim_cells *self,
                                             const struct tt_step_model *model, const char *text,
-                                            struct tt_cell_graph **out_graph,
-                                            struct tt_message *why);
+                                            struct tt_cell_graph **out_graph, struct tt_error *why);
 
 #endif

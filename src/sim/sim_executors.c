@@ -11,7 +11,7 @@ static void refresh_device(struct tt_simulation *self, int32_t device) {
         tt_heap_set(&self->device_ends, device, at, device);
 }
 
-int32_t tt_sim_most_output(const struct tt_simulation *self, int32_t model) {
+int32_t tt_sim_max_output(const struct tt_simulation *self, int32_t model) {
     const int32_t *quantiles = self->models[model].step_model->output_quantiles;
     return quantiles ? quantiles[TT_QUANTILES - 1] : INT32_MAX;
 }
@@ -21,7 +21,7 @@ static int32_t rounds_of(const struct tt_simulation *self, const struct tt_reque
                          enum tt_step_kind kind) {
     int32_t rounds = request->length;
     if (kind == TT_STEP_DECODER) {
-        int32_t most = tt_sim_most_output(self, request->model);
+        int32_t most = tt_sim_max_output(self, request->model);
         rounds = self->requests[request->handle.index].output_length;
         rounds = rounds < most ? rounds : most;
     }
@@ -84,13 +84,13 @@ static void wait_until(struct tt_simulation *self, int32_t executor, enum tt_sim
 
 static void start_first(struct tt_simulation *self, struct tt_task *task) {
     struct tt_walk_members members = members_of(&(struct walkers){self, task});
-    struct tt_walk_course course = {.first_step = task->first_step,
-                                    .last_step = task->last_step,
-                                    .repeat = task->repeat,
-                                    .walk = task->walk,
-                                    .length = task->length};
+    struct tt_walk_route route = {.first_step = task->first_step,
+                                  .last_step = task->last_step,
+                                  .repeat = task->repeat,
+                                  .walk = task->walk,
+                                  .length = task->length};
     tt_walk_begin(&self->executors[task->executor].walk, self->models[task->model].step_model,
-                  &course, &members);
+                  &route, &members);
     start_step(self, task);
 }
 
@@ -202,7 +202,7 @@ static void step_ended(struct tt_simulation *self, int32_t number) {
         return;
     }
     if (next != TT_WALK_ENDS) {
-        finish(self, number, next == TT_WALK_PARTS ? TT_OUTCOME_PARTED : TT_OUTCOME_PREEMPTED);
+        finish(self, number, next == TT_WALK_PARTS ? TT_OUTCOME_DIVERGED : TT_OUTCOME_PREEMPTED);
         return;
     }
     int64_t bytes = self->models[task->model].output_bytes * tt_task_computed_rows(task);

@@ -25,6 +25,6 @@ void tt_sim_executors_tell(struct tt_simulation *self);
 /* The policy has spoken: who is between two steps, and was not asked to yield, goes on. */
 void tt_sim_executors_go_on(struct tt_simulation *self);
 /* L3: where the model's decoder is stopped, whatever it still wants to say. */
-int32_t tt_sim_most_output(const struct tt_simulation *self, int32_t model);
+int32_t tt_sim_max_output(const struct tt_simulation *self, int32_t model);
 
 #endif

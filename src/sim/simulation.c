@@ -50,7 +50,7 @@ static void on_ended(void *context, int64_t now, struct tt_request *request, enu
         .model = request->model,
         .ending = ending,
         .reason = reason,
-        .cut_short = is_done && known->output_length > tt_sim_most_output(self, request->model)};
+        .cut_short = is_done && known->output_length > tt_sim_max_output(self, request->model)};
     self->observer.ended(self->observer.context, &report);
 }
 
@@ -315,7 +315,7 @@ static enum tt_err init_tables(struct tt_simulation *self, const struct tt_sim_o
 }
 
 static enum tt_err init_mechanism(struct tt_simulation *self, const struct tt_sim_options *options,
-                                  int32_t max_batch, struct tt_message *why) {
+                                  int32_t max_batch, struct tt_error *why) {
     struct tt_mechanism_options mechanism = {.model_capacity = options->model_count,
                                              .executor_capacity = self->executor_count,
                                              .max_batch = max_batch,
@@ -345,7 +345,7 @@ static enum tt_err init_mechanism(struct tt_simulation *self, const struct tt_si
 }
 
 enum tt_err tt_simulation_new(const struct tt_sim_options *options,
-                              struct tt_simulation **out_simulation, struct tt_message *why) {
+                              struct tt_simulation **out_simulation, struct tt_error *why) {
     tt_assert(options->model_count > 0 && options->device_count > 0 && options->depth > 0);
     struct tt_simulation *self = calloc(1, sizeof(*self));
     if (!self)

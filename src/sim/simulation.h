@@ -123,7 +123,7 @@ struct tt_sim_options {
     struct tt_sim_observer observer;
     /* Makes the policy and attaches it to the mechanism. */
     enum tt_err (*create_policy)(void *context, struct tt_mechanism *mechanism,
-                                 struct tt_message *why);
+                                 struct tt_error *why);
     void *create_context;
 };
 
@@ -131,7 +131,7 @@ struct tt_simulation;
 
 TT_MUST_CHECK enum tt_err tt_simulation_new(const struct tt_sim_options *options,
                                             struct tt_simulation **out_simulation,
-                                            struct tt_message *why);
+                                            struct tt_error *why);
 void tt_simulation_free(struct tt_simulation *take_simulation);
 
 /* Runs on until `budget` instants have passed, or the end: the source is empty and every request

@@ -1,10 +1,10 @@
 #include "slicer/slicer.h"
 
 #include "base/instant.h"
-#include "engine/specimen.h"
+#include "engine/synthetic_input.h"
 #include "model/onnx/slices.h"
+#include "profile/blocking_run.h"
 #include "profile/machine.h"
-#include "profile/solo.h"
 #include "slicer/stage_folders.h"
 
 #include <errno.h>
@@ -19,12 +19,12 @@ enum {
     USUAL_LENGTH = 16,
     TIMED_RUNS = 15,
     LARGEST_TRIED = 32, /* batch, for what a node prefers */
-    MOST_FILE_BYTES = INT32_MAX,
+    MAX_FILE_BYTES = INT32_MAX,
 };
 
 /* ---- analysis ---- */
 
-static enum tt_err load_whole(struct tt_slicer *self, const char *save, struct tt_message *why) {
+static enum tt_err load_whole(struct tt_slicer *self, const char *save, struct tt_error *why) {
     const struct tt_slicer_options *options = &self->options;
     struct tt_ort_model_options load = {.name = options->name,
                                         .path = options->path,
@@ -34,10 +34,10 @@ static enum tt_err load_whole(struct tt_slicer *self, const char *save, struct t
     return tt_ort_engine_load(options->engine, &load, &self->whole, why);
 }
 
-static enum tt_err take_apart(struct tt_slicer *self, const char *path, struct tt_message *why) {
+static enum tt_err take_apart(struct tt_slicer *self, const char *path, struct tt_error *why) {
     struct tt_text bytes;
     tt_text_init(&bytes);
-    enum tt_err err = tt_text_read_file(path, MOST_FILE_BYTES, &bytes, why);
+    enum tt_err err = tt_text_read_file(path, MAX_FILE_BYTES, &bytes, why);
     if (!err)
         err = tt_onnx_graph_new(self->options.path, bytes.bytes, bytes.length, &self->graph, why);
     tt_text_fini(&bytes);
@@ -52,13 +52,13 @@ static struct tt_ort_probe_options probe_options(struct tt_slicer *self) {
         .length = self->options.length ? self->options.length : USUAL_LENGTH};
 }
 
-static enum tt_err time_nodes(struct tt_slicer *self, struct tt_message *why) {
+static enum tt_err time_nodes(struct tt_slicer *self, struct tt_error *why) {
     const struct tt_ort_probe_options options = probe_options(self);
     int32_t rows = self->options.rows ? self->options.rows : 1;
     int64_t *times_ns = calloc((size_t)self->graph->node_count + 1, sizeof(*times_ns));
     if (!times_ns)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    enum tt_err err = tt_ort_time_nodes(&options, self->probe.specimen, rows, TIMED_RUNS,
+    enum tt_err err = tt_ort_time_nodes(&options, self->probe.synthetic, rows, TIMED_RUNS,
                                         self->scratch, times_ns, why);
     for (int32_t i = 0; !err && i < self->graph->node_count; i++)
         self->graph->nodes[i].time_ns = times_ns[i];
@@ -70,7 +70,7 @@ static enum tt_err time_nodes(struct tt_slicer *self, struct tt_message *why) {
 }
 
 /* D1: per node, the smallest batch whose time per row is within a tenth of the best. */
-static enum tt_err find_preferred(struct tt_slicer *self, struct tt_message *why) {
+static enum tt_err find_preferred(struct tt_slicer *self, struct tt_error *why) {
     const struct tt_ort_probe_options options = probe_options(self);
     size_t nodes = (size_t)self->graph->node_count + 1;
     int32_t most = options.signature->max_batch;
@@ -81,7 +81,7 @@ static enum tt_err find_preferred(struct tt_slicer *self, struct tt_message *why
         times_ns && self->preferred ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     int32_t tried = 0;
     for (int32_t rows = 1; !err && rows <= most; rows *= 2, tried++)
-        err = tt_ort_time_nodes(&options, self->probe.specimen, rows, TIMED_RUNS, self->scratch,
+        err = tt_ort_time_nodes(&options, self->probe.synthetic, rows, TIMED_RUNS, self->scratch,
                                 &times_ns[nodes * (size_t)tried], why);
     for (int32_t i = 0; !err && i < self->graph->node_count; i++) {
         /* Times per row in LARGEST_TRIED-ths, to stay whole. */
@@ -99,9 +99,9 @@ static enum tt_err find_preferred(struct tt_slicer *self, struct tt_message *why
     return err;
 }
 
-static enum tt_err choose_count(struct tt_slicer *self, struct tt_message *why);
+static enum tt_err choose_count(struct tt_slicer *self, struct tt_error *why);
 
-static enum tt_err analyse(struct tt_slicer *self, struct tt_message *why) {
+static enum tt_err analyse(struct tt_slicer *self, struct tt_error *why) {
     char optimized[300];
     enum tt_err err = tt_machine_scratch(self->scratch, sizeof(self->scratch), why);
     if (err)
@@ -128,7 +128,7 @@ static enum tt_err analyse(struct tt_slicer *self, struct tt_message *why) {
 }
 
 enum tt_err tt_slicer_new(const struct tt_slicer_options *options, struct tt_slicer **out_slicer,
-                          struct tt_message *why) {
+                          struct tt_error *why) {
     struct tt_slicer *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", options->name);
@@ -161,24 +161,24 @@ void tt_slicer_free(struct tt_slicer *take_slicer) {
 
 /* The bytes of all outputs to `rows` made-up rows, appended. */
 static enum tt_err answers(struct tt_engine_model *model, int32_t rows, int32_t length,
-                           enum tt_specimen_kind kind, struct tt_text *out_bytes,
-                           struct tt_message *why) {
+                           enum tt_synthetic_input_kind kind, struct tt_text *out_bytes,
+                           struct tt_error *why) {
     struct tt_engine *engine = model->engine;
     const struct tt_signature *signature = engine->ops->signature(model);
-    struct tt_specimen specimen;
-    enum tt_err err = tt_specimen_init(&specimen, signature, 0, rows, length, kind, why);
+    struct tt_synthetic_input synthetic;
+    enum tt_err err = tt_synthetic_input_init(&synthetic, signature, 0, rows, length, kind, why);
     if (err)
         return err;
-    struct tt_engine_member member = {.rows = rows, .inputs = specimen.views, .why = why};
+    struct tt_engine_member member = {.rows = rows, .inputs = synthetic.views, .why = why};
     struct tt_engine_task task = {.model = model,
                                   .last_step = engine->ops->step_count(model) - 1,
                                   .member_count = 1,
                                   .members = &member};
-    struct tt_solo solo;
-    tt_solo_begin(&solo, engine);
-    tt_solo_run(&solo, &task);
-    tt_solo_end(&solo);
-    tt_specimen_fini(&specimen);
+    struct tt_blocking_run blocking_run;
+    tt_blocking_run_begin(&blocking_run, engine);
+    tt_blocking_run_run(&blocking_run, &task);
+    tt_blocking_run_end(&blocking_run);
+    tt_synthetic_input_fini(&synthetic);
     if (member.err) {
         engine->ops->state_release(member.state);
         return member.err;
@@ -193,14 +193,14 @@ static enum tt_err answers(struct tt_engine_model *model, int32_t rows, int32_t 
 }
 
 static enum tt_err compare_at(struct tt_slicer *self, struct tt_engine_model *sliced, int32_t rows,
-                              struct tt_slices_check *check, struct tt_message *why) {
+                              struct tt_slices_check *check, struct tt_error *why) {
     struct tt_text whole, stages;
     tt_text_init(&whole);
     tt_text_init(&stages);
     int32_t length = probe_options(self).length;
-    enum tt_err err = answers(self->whole, rows, length, self->probe.specimen, &whole, why);
+    enum tt_err err = answers(self->whole, rows, length, self->probe.synthetic, &whole, why);
     if (!err)
-        err = answers(sliced, rows, length, self->probe.specimen, &stages, why);
+        err = answers(sliced, rows, length, self->probe.synthetic, &stages, why);
     if (!err && (whole.length != stages.length ||
                  memcmp(tt_text_string(&whole), tt_text_string(&stages), whole.length) != 0))
         err =
@@ -208,8 +208,8 @@ static enum tt_err compare_at(struct tt_slicer *self, struct tt_engine_model *sl
                     "the stages do not answer a batch of %d rows as the whole model does, bit for "
                     "bit; it cannot be served in stages here",
                     rows);
-    *check =
-        (struct tt_slices_check){.rows = rows, .length = length, .specimen = self->probe.specimen};
+    *check = (struct tt_slices_check){
+        .rows = rows, .length = length, .synthetic = self->probe.synthetic};
     if (!err)
         err = tt_digest_bytes(tt_text_string(&whole), whole.length, check->outputs_sha256, why);
     tt_text_fini(&whole);
@@ -218,7 +218,7 @@ static enum tt_err compare_at(struct tt_slicer *self, struct tt_engine_model *sl
 }
 
 static enum tt_err load_stages(struct tt_slicer *self, const char *directory,
-                               struct tt_engine_model **out_sliced, struct tt_message *why) {
+                               struct tt_engine_model **out_sliced, struct tt_error *why) {
     const struct tt_slicer_options *options = &self->options;
     struct tt_ort_slices_options load = {.name = options->name,
                                          .directory = directory,
@@ -227,7 +227,7 @@ static enum tt_err load_stages(struct tt_slicer *self, const char *directory,
 }
 
 static enum tt_err check_stages(struct tt_slicer *self, const char *directory,
-                                struct tt_message *why) {
+                                struct tt_error *why) {
     const struct tt_slicer_options *options = &self->options;
     struct tt_engine_model *sliced;
     enum tt_err err = load_stages(self, directory, &sliced, why);
@@ -256,7 +256,7 @@ static void fill_origin(struct tt_slicer *self, char *digest, char *processor,
     origin->signature = *self->options.engine->ops->signature(self->whole);
 }
 
-enum tt_err tt_slicer_write(struct tt_slicer *self, const char *directory, struct tt_message *why) {
+enum tt_err tt_slicer_write(struct tt_slicer *self, const char *directory, struct tt_error *why) {
     char digest[TT_DIGEST_BYTES], processor[256], part[4096];
     struct tt_slices_origin *origin = malloc(sizeof(*origin));
     enum tt_err err = origin ? tt_digest_file(self->options.path, digest, why)
@@ -289,18 +289,18 @@ static int64_t processor_time(void) {
     return now.tv_sec * TT_S + now.tv_nsec;
 }
 
-static enum tt_err timed_run(struct tt_solo *solo, struct tt_engine_model *model,
-                             const struct tt_specimen *specimen, int64_t *out_ns,
-                             struct tt_message *why) {
+static enum tt_err timed_run(struct tt_blocking_run *blocking_run, struct tt_engine_model *model,
+                             const struct tt_synthetic_input *synthetic, int64_t *out_ns,
+                             struct tt_error *why) {
     struct tt_engine *engine = model->engine;
     struct tt_engine_member member = {
-        .rows = specimen->rows, .inputs = specimen->views, .why = why};
+        .rows = synthetic->rows, .inputs = synthetic->views, .why = why};
     struct tt_engine_task task = {.model = model,
                                   .last_step = engine->ops->step_count(model) - 1,
                                   .member_count = 1,
                                   .members = &member};
     int64_t started_at = processor_time();
-    tt_solo_run(solo, &task);
+    tt_blocking_run_run(blocking_run, &task);
     *out_ns = processor_time() - started_at;
     if (member.err)
         engine->ops->state_release(member.state);
@@ -320,44 +320,44 @@ static int64_t median(int64_t *values, int32_t count) {
 }
 
 static enum tt_err run_pairs(struct tt_slicer *self, struct tt_engine_model *sliced,
-                             const struct tt_specimen *specimen, int32_t runs, int64_t *times,
-                             struct tt_message *why) {
+                             const struct tt_synthetic_input *synthetic, int32_t runs,
+                             int64_t *times, struct tt_error *why) {
     enum { WARM_UP = 2 };
-    struct tt_solo solo;
-    tt_solo_begin(&solo, self->options.engine);
+    struct tt_blocking_run blocking_run;
+    tt_blocking_run_begin(&blocking_run, self->options.engine);
     enum tt_err err = TT_OK;
     for (int32_t i = -WARM_UP; !err && i < runs; i++) {
         int64_t whole_ns, stages_ns = 0;
-        err = timed_run(&solo, self->whole, specimen, &whole_ns, why);
+        err = timed_run(&blocking_run, self->whole, synthetic, &whole_ns, why);
         if (!err)
-            err = timed_run(&solo, sliced, specimen, &stages_ns, why);
+            err = timed_run(&blocking_run, sliced, synthetic, &stages_ns, why);
         if (err || i < 0)
             continue;
         times[i] = whole_ns;
         times[runs + i] = stages_ns;
         times[2 * runs + i] = stages_ns * 1000000 / (whole_ns > 0 ? whole_ns : 1);
     }
-    tt_solo_end(&solo);
+    tt_blocking_run_end(&blocking_run);
     return err;
 }
 
 enum tt_err tt_slicer_cost(struct tt_slicer *self, const char *directory, int32_t rows,
-                           int32_t runs, struct tt_slicer_cost *out_cost, struct tt_message *why) {
-    struct tt_specimen specimen;
+                           int32_t runs, struct tt_slicer_cost *out_cost, struct tt_error *why) {
+    struct tt_synthetic_input synthetic;
     struct tt_engine_model *sliced;
     int64_t *times = calloc((size_t)runs * 3, sizeof(*times));
     if (!times)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     enum tt_err err =
-        tt_specimen_init(&specimen, self->options.engine->ops->signature(self->whole), 0, rows,
-                         probe_options(self).length, self->probe.specimen, why);
+        tt_synthetic_input_init(&synthetic, self->options.engine->ops->signature(self->whole), 0,
+                                rows, probe_options(self).length, self->probe.synthetic, why);
     if (!err) {
         err = load_stages(self, directory, &sliced, why);
         if (!err) {
-            err = run_pairs(self, sliced, &specimen, runs, times, why);
+            err = run_pairs(self, sliced, &synthetic, runs, times, why);
             self->options.engine->ops->unload(sliced);
         }
-        tt_specimen_fini(&specimen);
+        tt_synthetic_input_fini(&synthetic);
     }
     if (!err)
         *out_cost = (struct tt_slicer_cost){.whole_ns = median(times, runs),
@@ -368,9 +368,9 @@ enum tt_err tt_slicer_cost(struct tt_slicer *self, const char *directory, int32_
 }
 
 /* D1: how many stages, by what they cost. */
-static enum tt_err choose_count(struct tt_slicer *self, struct tt_message *why) {
+static enum tt_err choose_count(struct tt_slicer *self, struct tt_error *why) {
     static const int32_t counts[] = {1, 2, 3, 4, 6, 8, 12, 16};
-    enum { PAIRS = 21, MOST_PPM = 1030000 };
+    enum { PAIRS = 21, MAX_PPM = 1030000 };
     struct tt_cut_plan *best = NULL;
     enum tt_err err = TT_OK;
     for (size_t i = 0; !err && i < TT_COUNT(counts); i++) {
@@ -389,7 +389,7 @@ static enum tt_err choose_count(struct tt_slicer *self, struct tt_message *why) 
         if (!err && best)
             err = tt_slicer_cost(self, directory, self->options.rows ? self->options.rows : 1,
                                  PAIRS, &cost, why);
-        if (!err && cost.ratio_ppm > MOST_PPM)
+        if (!err && cost.ratio_ppm > MAX_PPM)
             break;
         tt_cut_plan_free(best);
         best = self->plan;
@@ -404,7 +404,7 @@ static enum tt_err choose_count(struct tt_slicer *self, struct tt_message *why) 
 
 /* The name of the folder: of everything that the cut depends on. */
 static enum tt_err folder_name(const struct tt_slicer_options *options, char *out_name,
-                               size_t capacity, struct tt_message *why) {
+                               size_t capacity, struct tt_error *why) {
     char asked[512], model[TT_DIGEST_BYTES], all[TT_DIGEST_BYTES], processor[256];
     tt_cut_describe(&options->cut, asked, sizeof(asked));
     enum tt_err err = tt_digest_file(options->path, model, why);
@@ -430,7 +430,7 @@ static bool still_good(const struct tt_slicer_options *options, const char *dire
                                          .max_batch = options->batched ? options->max_batch : 1};
     struct tt_engine_model *sliced;
     struct tt_slices *slices;
-    struct tt_message why;
+    struct tt_error why;
     if (tt_slices_open(directory, &slices, &why))
         return false;
     bool good = slices->manifest->check != NULL;
@@ -439,10 +439,10 @@ static bool still_good(const struct tt_slicer_options *options, const char *dire
     char digest[TT_DIGEST_BYTES] = "";
     if (good && tt_ort_engine_load_slices(options->engine, &load, &sliced, &why) == TT_OK) {
         const Tutti__SliceCheck *check = slices->manifest->check;
-        bool kind_known = check->specimen >= 0 && check->specimen < TT_SPECIMEN_KINDS;
+        bool kind_known = check->specimen >= 0 && check->specimen < TT_SYNTHETIC_INPUT_KINDS;
         good = kind_known && check->rows >= 1 && check->length >= 1 &&
-               answers(sliced, check->rows, check->length, (enum tt_specimen_kind)check->specimen,
-                       &bytes, &why) == TT_OK &&
+               answers(sliced, check->rows, check->length,
+                       (enum tt_synthetic_input_kind)check->specimen, &bytes, &why) == TT_OK &&
                tt_digest_bytes(tt_text_string(&bytes), bytes.length, digest, &why) == TT_OK &&
                strcmp(digest, check->outputs_sha256) == 0;
         options->engine->ops->unload(sliced);
@@ -481,7 +481,7 @@ static bool user_cache(char *out, size_t capacity) {
 
 enum tt_err tt_slicer_find(const struct tt_slicer_options *options, const char *home,
                            char *out_directory, size_t capacity, bool *out_made,
-                           struct tt_message *why) {
+                           struct tt_error *why) {
     char name[64], places[2][2000] = {"", ""}, directory[4096];
     enum tt_err err = folder_name(options, name, sizeof(name), why);
     if (err)

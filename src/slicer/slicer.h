@@ -46,12 +46,12 @@ struct tt_slicer {
 
 /* Errors: those of loading, probing and choosing; the sentence begins with the name. */
 TT_MUST_CHECK enum tt_err tt_slicer_new(const struct tt_slicer_options *options,
-                                        struct tt_slicer **out_slicer, struct tt_message *why);
+                                        struct tt_slicer **out_slicer, struct tt_error *why);
 void tt_slicer_free(struct tt_slicer *take_slicer);
 /* Makes `directory`, which must not be there. Errors: IO; INTERNAL (the stages answer otherwise
  * than the whole; nothing is left). */
 TT_MUST_CHECK enum tt_err tt_slicer_write(struct tt_slicer *self, const char *directory,
-                                          struct tt_message *why);
+                                          struct tt_error *why);
 /* What stages cost: processor time of the process for a task of all stages next to one of the whole
  * model, a batch of `rows`, alternating. */
 struct tt_slicer_cost {
@@ -61,11 +61,11 @@ struct tt_slicer_cost {
 /* `directory` as tt_slicer_write made it; `runs` >= 1 pairs. */
 TT_MUST_CHECK enum tt_err tt_slicer_cost(struct tt_slicer *self, const char *directory,
                                          int32_t rows, int32_t runs,
-                                         struct tt_slicer_cost *out_cost, struct tt_message *why);
+                                         struct tt_slicer_cost *out_cost, struct tt_error *why);
 /* The folder of the cut, made if need be: in `home`, where that can be written, else below
  * $XDG_CACHE_HOME or ~/.cache. `out_made` (may be NULL): was it made now? */
 TT_MUST_CHECK enum tt_err tt_slicer_find(const struct tt_slicer_options *options, const char *home,
                                          char *out_directory, size_t capacity, bool *out_made,
-                                         struct tt_message *why);
+                                         struct tt_error *why);
 
 #endif

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-enum { DAY_S = 24 * 3600, KEY_DIGITS = 16, MOST_LOOKED_AT = 4096 };
+enum { DAY_S = 24 * 3600, KEY_DIGITS = 16, MAX_LOOKED_AT = 4096 };
 
 struct folder {
     char name[256];
@@ -51,7 +51,7 @@ static int32_t look(DIR *opened, const char *home, int64_t now_s, struct folder 
                     int32_t *removed) {
     int32_t count = 0;
     struct dirent *entry;
-    while (count < MOST_LOOKED_AT && (entry = readdir(opened))) {
+    while (count < MAX_LOOKED_AT && (entry = readdir(opened))) {
         bool part;
         struct stat status;
         if (!is_ours(entry->d_name, &part) ||
@@ -72,7 +72,7 @@ static int32_t look(DIR *opened, const char *home, int64_t now_s, struct folder 
 
 int32_t tt_stage_folders_prune(const char *home, const char *keep, int32_t most) {
     DIR *opened = opendir(home);
-    struct folder *folders = calloc(MOST_LOOKED_AT, sizeof(*folders));
+    struct folder *folders = calloc(MAX_LOOKED_AT, sizeof(*folders));
     int32_t removed = 0, kept = 0;
     if (opened && folders) {
         int64_t now_s = time(NULL);

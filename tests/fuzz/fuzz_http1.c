@@ -18,7 +18,7 @@ static uint64_t unpack(const struct tt_http1_request *request) {
     if (request->coding != TT_CODING_GZIP && request->coding != TT_CODING_DEFLATE)
         return request->coding;
     struct tt_text unpacked;
-    struct tt_message why = {{0}};
+    struct tt_error why = {{0}};
     tt_text_init(&unpacked);
     enum tt_err err =
         tt_coding_unpack(request->coding, request->body.bytes ? request->body.bytes : "",

@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static enum tt_err read_tensor(const char *text, size_t length, enum tt_dtype dtype, int64_t count,
                                uint8_t **out_bytes, size_t *out_size) {
-    struct tt_message why;
+    struct tt_error why;
     struct tt_json json;
     size_t size_bytes = (size_t)count * tt_dtype_bytes(dtype);
     if (dtype == TT_DTYPE_BYTES) {
@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     size_t size_bytes, again_bytes;
     if (read_tensor(text, length, dtype, count, &bytes, &size_bytes) == TT_OK) {
         struct tt_text written;
-        struct tt_message why;
+        struct tt_error why;
         tt_text_init(&written);
         /* Text that is not UTF-8 comes in, but does not go out. */
         if (tt_json_tensor_write(dtype, count, bytes, size_bytes, &written, &why) == TT_OK) {

@@ -9,7 +9,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void no_wake(void *context) { (void)context; }
 
-static void on_done(void *context, struct tt_infer *infer, enum tt_err err, const char *reason) {
+static void on_done(void *context, struct tt_inference *infer, enum tt_err err,
+                    const char *reason) {
     (void)infer;
     (void)err;
     (void)reason;
@@ -17,18 +18,18 @@ static void on_done(void *context, struct tt_infer *infer, enum tt_err err, cons
 }
 
 static void answer(struct tt_port *port, struct tt_kserve_request *request,
-                   struct tt_served_model *model, struct tt_infer *infer) {
+                   struct tt_served_model *model, struct tt_inference *infer) {
     bool done = false;
-    tt_infer_submit(infer, &request->options, on_done, &done);
+    tt_inference_submit(infer, &request->options, on_done, &done);
     tt_port_drain(port);
     tt_assert(done);
     struct tt_kserve_answer out;
-    struct tt_message why;
+    struct tt_error why;
     tt_kserve_answer_init(&out);
     enum tt_err err = tt_kserve_write(&out, request, model, infer, &why);
     tt_assert(err == TT_OK || err == TT_ERR_INVALID);
     tt_kserve_answer_fini(&out);
-    tt_infer_release(infer);
+    tt_inference_release(infer);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -38,7 +39,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct tt_serving serving;
     struct tt_port *port = NULL;
     struct tt_served_model *model = NULL;
-    struct tt_message why;
+    struct tt_error why;
     fake_serving_init(&serving);
     enum tt_err err = tt_port_open(&serving, no_wake, NULL, &port, &why);
     tt_assert(err == TT_OK);
@@ -49,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     memcpy(body, data + 2, length);
     int64_t json_bytes = data[1] < 128 ? -1 : (int64_t)length - (data[1] - 128);
     struct tt_kserve_request request;
-    struct tt_infer *infer;
+    struct tt_inference *infer;
     tt_kserve_request_init(&request);
     err = tt_kserve_begin(&request, port, model, body, length, json_bytes, &infer, &why);
     free(body);

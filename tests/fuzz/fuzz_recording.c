@@ -31,7 +31,7 @@ static uint8_t *with_checksums(const uint8_t *data, size_t size) {
 /* `policy` NULL: the recorded one. */
 static void simulate(struct tt_replay *replay, const char *policy) {
     struct tt_scenario scenario;
-    struct tt_message why;
+    struct tt_error why;
     if (replay->differs || tt_replay_scenario(replay, policy, NULL, 0, &scenario, &why) != TT_OK)
         return;
     struct tt_scenario_result result;
@@ -42,7 +42,7 @@ static void simulate(struct tt_replay *replay, const char *policy) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     uint8_t *bytes = with_checksums(data, size);
-    struct tt_message why;
+    struct tt_error why;
     struct tt_recording recording;
     enum tt_err err =
         tt_recording_open_memory(bytes, TT_RECORDING_HEADER_BYTES + size, "fuzz", &recording, &why);

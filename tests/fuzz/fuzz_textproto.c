@@ -1,6 +1,6 @@
 /* libFuzzer target: any bytes as config.pbtxt. What reads must survive packing, and printing as
  * JSON. */
-#include "model/text/message_json.h"
+#include "model/text/protobuf_json.h"
 #include "model/text/textproto.h"
 #include "model_config.pb-c.h"
 
@@ -9,7 +9,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    struct tt_message why;
+    struct tt_error why;
     struct tt_textproto_places places;
     ProtobufCMessage *message = NULL;
     tt_textproto_places_init(&places);
@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         ProtobufCMessage *again =
             protobuf_c_message_unpack(message->descriptor, NULL, length, packed);
         tt_assert(again != NULL);
-        json_t *json = tt_message_json(message);
+        json_t *json = tt_protobuf_json(message);
         tt_assert(json != NULL);
         json_decref(json);
         protobuf_c_message_free_unpacked(again, NULL);

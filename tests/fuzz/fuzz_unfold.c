@@ -8,10 +8,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { MOST_TENSORS = 4, VOCABULARY = 100, MOST_LENGTH = 64 };
+enum { MAX_TENSORS = 4, VOCABULARY = 100, MAX_LENGTH = 64 };
 
 static void check(const struct tt_cells *cells, const struct tt_unfolded *unfolded) {
-    bool read[2 * MOST_LENGTH] = {0};
+    bool read[2 * MAX_LENGTH] = {0};
     int32_t sources = 0;
     tt_assert(unfolded->spec_count >= 1);
     tt_assert(unfolded->answer_spec < unfolded->spec_count);
@@ -41,8 +41,8 @@ static void make_cells(struct tt_cells *cells, struct tt_cell_type *types, uint8
     cells->kind = how % 4 == 0   ? TT_UNFOLD_CHAIN
                   : how % 4 == 1 ? TT_UNFOLD_SEQ2SEQ
                                  : TT_UNFOLD_TREE;
-    cells->child_count = cells->kind == TT_UNFOLD_TREE ? 1 + how / 4 % (MOST_TENSORS - 1) : 0;
-    cells->max_length = MOST_LENGTH;
+    cells->child_count = cells->kind == TT_UNFOLD_TREE ? 1 + how / 4 % (MAX_TENSORS - 1) : 0;
+    cells->max_length = MAX_LENGTH;
     cells->threshold = how / 16;
     cells->signature.batched = true;
     cells->signature.input_count = 1 + cells->child_count;
@@ -71,13 +71,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     make_cells(cells, types, data[0]);
     for (size_t i = 1; i < size; i++)
         elements[i - 1] = (int8_t)data[i];
-    struct tt_unfold_tensor tensors[MOST_TENSORS];
+    struct tt_unfold_tensor tensors[MAX_TENSORS];
     int64_t length = (int64_t)(size - 1) / cells->signature.input_count;
     for (int32_t i = 0; i < cells->signature.input_count; i++)
         tensors[i] = (struct tt_unfold_tensor){.bytes = elements + i * length,
                                                .shape = {.rank = 2, .dims = {1, length}}};
     struct tt_unfolded *unfolded = NULL;
-    struct tt_message why = {""};
+    struct tt_error why = {""};
     if (tt_unfold_new(cells, tensors, &unfolded, &why) == TT_OK) {
         check(cells, unfolded);
         tt_unfold_free(unfolded);

@@ -17,7 +17,7 @@ struct emulated_worker {
     struct tt_worker worker;
     struct tt_gather_buffer buffers[TT_MAX_TENSORS];
     struct tt_tensor_view inputs[TT_MAX_TENSORS]; /* of the running batch */
-    struct tt_engine_roll roll;
+    struct tt_engine_valid_members valid;
     struct tt_emulated_device *device;
     int32_t place; /* on it */
     int64_t abort_ns;
@@ -72,7 +72,7 @@ static struct tt_shape output_shape(const struct emulated_worker *self,
         const struct tt_shape *input = &self->inputs[0].shape;
         bool has_input = signature->input_count > 0 && i < input->rank;
         if (is_rows)
-            shape.dims[i] = self->roll.rows;
+            shape.dims[i] = self->valid.rows;
         else if (shape.dims[i] < 0)
             shape.dims[i] = has_input ? input->dims[i] : 1;
     }
@@ -107,33 +107,33 @@ static enum tt_err fill_output(const struct emulated_worker *self,
 }
 
 static void answer(struct emulated_worker *self, const struct tt_signature *signature) {
-    struct tt_engine_roll *roll = &self->roll;
-    struct tt_engine_result *result =
-        tt_engine_result_new(roll->count, signature->output_count, signature->batched, roll->rows);
+    struct tt_engine_valid_members *valid = &self->valid;
+    struct tt_engine_result *result = tt_engine_result_new(valid->count, signature->output_count,
+                                                           signature->batched, valid->rows);
     enum tt_err err = result ? TT_OK : TT_ERR_NO_MEMORY;
     for (int32_t i = 0; !err && i < signature->output_count; i++)
         err = fill_output(self, signature, i, result);
     if (!err) {
-        tt_engine_members_share(roll->members, roll->count, result);
+        tt_engine_members_share(valid->members, valid->count, result);
         return;
     }
     tt_engine_result_free(result);
-    struct tt_message why;
-    tt_fail(err, &why, "out of memory for the outputs of a batch of %d rows", roll->rows);
-    tt_engine_members_fail(roll->members, roll->count, err, &why);
+    struct tt_error why;
+    tt_fail(err, &why, "out of memory for the outputs of a batch of %d rows", valid->rows);
+    tt_engine_members_fail(valid->members, valid->count, err, &why);
 }
 
 static bool bind_inputs(struct emulated_worker *self, struct tt_engine_task *task,
                         const struct tt_signature *signature) {
     for (int32_t i = 0; i < signature->input_count; i++) {
         enum tt_err err =
-            tt_gather_input(signature, i, self->roll.members, self->roll.count, task->length,
+            tt_gather_input(signature, i, self->valid.members, self->valid.count, task->length,
                             &self->buffers[i], &task->gathered_bytes, &self->inputs[i]);
         if (err) {
-            struct tt_message why;
+            struct tt_error why;
             tt_fail(err, &why, "out of memory for input '%s' of a batch",
                     signature->inputs[i].name);
-            tt_engine_members_fail(self->roll.members, self->roll.count, err, &why);
+            tt_engine_members_fail(self->valid.members, self->valid.count, err, &why);
             return false;
         }
     }
@@ -201,7 +201,7 @@ static bool copy(struct emulated_worker *self, struct tt_copy_engine *engine, in
                  int64_t *at) {
     if (row_bytes == 0)
         return true;
-    *at = tt_emulated_device_copy(self->device, engine, *at, row_bytes * self->roll.rows);
+    *at = tt_emulated_device_copy(self->device, engine, *at, row_bytes * self->valid.rows);
     return wait_until(self, *at);
 }
 
@@ -225,7 +225,7 @@ static void run_steps(struct emulated_worker *self, struct tt_engine_task *task,
         return;
     }
     for (int32_t step = task->first_step; step <= task->last_step; step++) {
-        if (!compute(self, model, step, self->roll.rows, length, 0, &at)) {
+        if (!compute(self, model, step, self->valid.rows, length, 0, &at)) {
             give_up(self, task);
             return;
         }
@@ -281,8 +281,8 @@ static void emulated_run(struct tt_worker *worker, struct tt_engine_task *task) 
     }
     task->outcome = TT_ENGINE_DONE;
     task->last_step_done = task->first_step - 1;
-    tt_engine_task_begin(task, &model->signature, &self->roll);
-    if (self->roll.count > 0 && bind_inputs(self, task, &model->signature))
+    tt_engine_task_begin(task, &model->signature, &self->valid);
+    if (self->valid.count > 0 && bind_inputs(self, task, &model->signature))
         run_steps(self, task, model);
     else
         task->last_step_done = task->last_step; /* nobody is left to run for */
@@ -351,7 +351,7 @@ static void emulated_close(struct tt_engine *take_engine) {
         tt_worker_close(&worker->worker);
         for (size_t k = 0; k < TT_COUNT(worker->buffers); k++)
             tt_gather_buffer_fini(&worker->buffers[k]);
-        tt_engine_roll_fini(&worker->roll);
+        tt_engine_valid_members_fini(&worker->valid);
     }
     for (int32_t d = 0; d < self->device_count; d++)
         tt_emulated_device_fini(&self->devices[d]);
@@ -377,7 +377,7 @@ static const struct tt_engine_ops ops = {
 };
 
 static enum tt_err add_device(struct emulated_engine *self, struct tt_emulated_device_options given,
-                              int32_t first_executor, struct tt_message *why) {
+                              int32_t first_executor, struct tt_error *why) {
     struct tt_emulated_device *device = &self->devices[self->device_count];
     if (given.executors < 1 || first_executor + given.executors > self->engine.executor_count)
         return tt_fail(TT_ERR_INVALID, why,
@@ -399,7 +399,7 @@ static enum tt_err add_device(struct emulated_engine *self, struct tt_emulated_d
 
 static enum tt_err add_devices(struct emulated_engine *self,
                                const struct tt_emulated_engine_options *options,
-                               struct tt_message *why) {
+                               struct tt_error *why) {
     int32_t count = options->devices ? options->device_count : options->executor_count;
     self->devices = calloc((size_t)count, sizeof(*self->devices));
     if (!self->devices)
@@ -419,7 +419,7 @@ static enum tt_err add_devices(struct emulated_engine *self,
 }
 
 enum tt_err tt_emulated_engine_open(const struct tt_emulated_engine_options *options,
-                                    struct tt_engine **out_engine, struct tt_message *why) {
+                                    struct tt_engine **out_engine, struct tt_error *why) {
     if (options->executor_count < 1 || options->queue_depth < 1)
         return tt_fail(TT_ERR_INVALID, why,
                        "an engine of %d executors, %d tasks deep; both must be at least 1",
@@ -453,7 +453,7 @@ enum tt_err tt_emulated_engine_open(const struct tt_emulated_engine_options *opt
 
 enum tt_err tt_emulated_engine_load(struct tt_engine *engine,
                                     const struct tt_emulated_model_options *options,
-                                    struct tt_engine_model **out_model, struct tt_message *why) {
+                                    struct tt_engine_model **out_model, struct tt_error *why) {
     if (options->step_count < 1)
         return tt_fail(TT_ERR_INVALID, why, "an emulated model of %d steps; it takes at least 1",
                        options->step_count);

@@ -38,7 +38,7 @@ struct tt_emulated_engine_options {
 /* Errors: INVALID, NO_MEMORY, IO. */
 TT_MUST_CHECK enum tt_err tt_emulated_engine_open(const struct tt_emulated_engine_options *options,
                                                   struct tt_engine **out_engine,
-                                                  struct tt_message *why);
+                                                  struct tt_error *why);
 
 /* Nanoseconds that steps first..last take for `rows` rows; `length` is the padded length, or
  * without padding dimension 1 of the first input where that is variable, or 0. Called on executors'
@@ -75,7 +75,7 @@ struct tt_emulated_model_options {
 TT_MUST_CHECK enum tt_err tt_emulated_engine_load(struct tt_engine *engine,
                                                   const struct tt_emulated_model_options *options,
                                                   struct tt_engine_model **out_model,
-                                                  struct tt_message *why);
+                                                  struct tt_error *why);
 
 /* Its tasks run on this engine, an emulated one, from now on; none is queued or running. */
 void tt_emulated_engine_adopt(struct tt_engine *engine, struct tt_engine_model *model);

@@ -143,12 +143,12 @@ static enum tt_engine_outcome run_sequences(struct tt_emulated_cells *self,
                                       .count = task->member_count,
                                       .rounds = rounds_in_all,
                                       .behind = rounds_behind};
-    struct tt_walk_course course = {.first_step = task->first_step,
-                                    .last_step = task->last_step,
-                                    .repeat = 1,
-                                    .walk = task->parting ? TT_WALK_PARTING : TT_WALK_TOGETHER};
+    struct tt_walk_route route = {.first_step = task->first_step,
+                                  .last_step = task->last_step,
+                                  .repeat = 1,
+                                  .walk = task->diverging ? TT_WALK_DIVERGING : TT_WALK_TOGETHER};
     struct tt_walk walk;
-    tt_walk_begin(&walk, self->options.steps, &course, &members);
+    tt_walk_begin(&walk, self->options.steps, &route, &members);
     int32_t length = longest_of(self, task), entry = walk.step, ran = 0; /* since there */
     for (;;) {
         int64_t at;
@@ -171,7 +171,7 @@ static enum tt_engine_outcome run_sequences(struct tt_emulated_cells *self,
         if (over) {
             settle(&walk, &members, task);
             return next == TT_WALK_ENDS    ? TT_ENGINE_DONE
-                   : next == TT_WALK_PARTS ? TT_ENGINE_PARTED
+                   : next == TT_WALK_PARTS ? TT_ENGINE_DIVERGED
                                            : TT_ENGINE_PREEMPTED;
         }
         tt_walk_go_on(&walk, &members);

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { MOST_SLOTS = 1 << 18, LEAST_BATCHES = 16, POOL_BYTES = 1 << 30 };
+enum { MAX_SLOTS = 1 << 18, LEAST_BATCHES = 16, POOL_BYTES = 1 << 30 };
 
 int64_t tt_cell_integer(const struct tt_cell_tensor *tensor, int32_t slot) {
     const char *row = tt_cell_row(tensor, slot);
@@ -32,7 +32,7 @@ static bool same_row(const struct tt_cell_tensor *tensor, const struct tt_tensor
 
 /* The tensor will hold this output of a type, as it does those of others. */
 static enum tt_err claim(struct tt_ort_cells *self, int32_t tensor,
-                         const struct tt_tensor_spec *spec, struct tt_message *why) {
+                         const struct tt_tensor_spec *spec, struct tt_error *why) {
     struct tt_cell_tensor *held = &self->tensors[tensor];
     if (row_bytes_of(spec) == 0)
         return tt_fail(TT_ERR_UNSUPPORTED, why,
@@ -54,7 +54,7 @@ static enum tt_err claim(struct tt_ort_cells *self, int32_t tensor,
 /* Which tensors hold output `o` of the type: its states, else that of the request's output, else
  * one for what it only emits. */
 static enum tt_err plan_output(struct tt_ort_cells *self, int32_t type, int32_t o,
-                               struct tt_message *why) {
+                               struct tt_error *why) {
     const struct tt_cell_type *kind = &self->cells->types[type];
     struct tt_cell_plan *plan = &self->plans[type];
     struct tt_cell_output output = {.name = kind->signature.outputs[o].name, .tensor = -1};
@@ -112,7 +112,7 @@ static bool fill_initial(struct tt_cell_input *input, int64_t value, int32_t row
     return true;
 }
 
-static enum tt_err plan_states(struct tt_ort_cells *self, int32_t type, struct tt_message *why) {
+static enum tt_err plan_states(struct tt_ort_cells *self, int32_t type, struct tt_error *why) {
     const struct tt_cell_type *kind = &self->cells->types[type];
     struct tt_cell_plan *plan = &self->plans[type];
     for (int32_t s = 0; s < kind->state_count; s++) {
@@ -143,7 +143,7 @@ static enum tt_err plan_states(struct tt_ort_cells *self, int32_t type, struct t
     return TT_OK;
 }
 
-static enum tt_err plan_reads(struct tt_ort_cells *self, int32_t type, struct tt_message *why) {
+static enum tt_err plan_reads(struct tt_ort_cells *self, int32_t type, struct tt_error *why) {
     const struct tt_cell_type *kind = &self->cells->types[type];
     struct tt_cell_plan *plan = &self->plans[type];
     for (int32_t r = 0; r < kind->read_count; r++) {
@@ -162,7 +162,7 @@ static enum tt_err plan_reads(struct tt_ort_cells *self, int32_t type, struct tt
     return TT_OK;
 }
 
-static enum tt_err plan_all(struct tt_ort_cells *self, struct tt_message *why) {
+static enum tt_err plan_all(struct tt_ort_cells *self, struct tt_error *why) {
     enum tt_err err = TT_OK;
     for (int32_t t = 0; !err && t < self->cells->type_count; t++) {
         const struct tt_cell_type *kind = &self->cells->types[t];
@@ -190,19 +190,19 @@ static enum tt_err plan_all(struct tt_ort_cells *self, struct tt_message *why) {
 
 /* ---- the slots ---- */
 
-static enum tt_err make_slots(struct tt_ort_cells *self, int32_t asked, struct tt_message *why) {
+static enum tt_err make_slots(struct tt_ort_cells *self, int32_t asked, struct tt_error *why) {
     size_t slot_bytes = 1;
-    int32_t most_batch = 1;
+    int32_t max_batch = 1;
     for (int32_t t = 0; t < self->tensor_count; t++)
         slot_bytes += self->tensors[t].row_bytes;
     for (int32_t t = 0; t < self->cells->type_count; t++)
-        if (self->cells->types[t].max_batch > most_batch)
-            most_batch = self->cells->types[t].max_batch;
+        if (self->cells->types[t].max_batch > max_batch)
+            max_batch = self->cells->types[t].max_batch;
     size_t slots = asked > 0 ? (size_t)asked : POOL_BYTES / slot_bytes;
-    if (asked == 0 && slots > MOST_SLOTS)
-        slots = MOST_SLOTS;
-    if (asked == 0 && slots < (size_t)most_batch * LEAST_BATCHES)
-        slots = (size_t)most_batch * LEAST_BATCHES;
+    if (asked == 0 && slots > MAX_SLOTS)
+        slots = MAX_SLOTS;
+    if (asked == 0 && slots < (size_t)max_batch * LEAST_BATCHES)
+        slots = (size_t)max_batch * LEAST_BATCHES;
     self->slot_count = (int32_t)slots;
     self->type_of = calloc(slots, sizeof(*self->type_of));
     if (!self->type_of)
@@ -240,7 +240,7 @@ void tt_ort_cells_free(struct tt_ort_cells *take_cells) {
 
 static enum tt_err make_session(const struct tt_ort_library *library,
                                 const struct tt_cell_type *type, const struct tt_cell_plan *plan,
-                                struct tt_ort_step *step, struct tt_message *why) {
+                                struct tt_ort_step *step, struct tt_error *why) {
     enum tt_err err = tt_ort_shared_take(library, type->digest, type->path, &step->session, why);
     step->input_names = calloc((size_t)plan->input_count + 1, sizeof(*step->input_names));
     step->output_names = calloc((size_t)plan->output_count + 1, sizeof(*step->output_names));
@@ -259,7 +259,7 @@ static enum tt_err make_session(const struct tt_ort_library *library,
 
 enum tt_err tt_ort_model_new_cells(const struct tt_ort_library *library,
                                    const struct tt_ort_cells_options *options,
-                                   struct tt_ort_model **out_model, struct tt_message *why) {
+                                   struct tt_ort_model **out_model, struct tt_error *why) {
     const struct tt_cells *cells = options->cells;
     size_t types = (size_t)cells->type_count;
     struct tt_ort_model *self = calloc(1, sizeof(*self));

@@ -66,7 +66,7 @@ struct tt_ort_cells {
 TT_MUST_CHECK enum tt_err tt_ort_model_new_cells(const struct tt_ort_library *library,
                                                  const struct tt_ort_cells_options *options,
                                                  struct tt_ort_model **out_model,
-                                                 struct tt_message *why);
+                                                 struct tt_error *why);
 void tt_ort_cells_free(struct tt_ort_cells *take_cells); /* NULL-safe */
 
 static inline char *tt_cell_row(const struct tt_cell_tensor *tensor, int32_t slot) {

@@ -8,7 +8,7 @@
 
 enum { ALIGNMENT_BYTES = 64 };
 
-void tt_cell_desk_fini(struct tt_cell_desk *self) {
+void tt_cell_scratch_fini(struct tt_cell_scratch *self) {
     for (int32_t i = 0; i < TT_MAX_TENSORS; i++) {
         tt_gather_buffer_fini(&self->inputs[i]);
         tt_gather_buffer_fini(&self->outputs[i]);
@@ -17,10 +17,10 @@ void tt_cell_desk_fini(struct tt_cell_desk *self) {
     free(self->rows);
     free(self->movers);
     free(self->cells);
-    *self = (struct tt_cell_desk){0};
+    *self = (struct tt_cell_scratch){0};
 }
 
-static bool ensure_rows(struct tt_cell_desk *self, int32_t count) {
+static bool ensure_rows(struct tt_cell_scratch *self, int32_t count) {
     if (count <= self->row_capacity)
         return true;
     const char **rows = realloc(self->rows, (size_t)count * 2 * sizeof(*rows));
@@ -71,9 +71,9 @@ static struct places places_of(const struct tt_cell_batch *batch) {
         tt_line_fetch(cell->inputs); /* for find_elements */
         int32_t read = cell->sources[0], written = cell->slot;
         if (cell->moves_in || cell->moves_out) {
-            read = cell->moves_in ? cell->seat : read;
+            read = cell->moves_in ? cell->staging_slot : read;
             written = cell->moves_out ? cell->exit : written;
-            batch->desk->movers[places.mover_count++] = i;
+            batch->scratch->movers[places.mover_count++] = i;
         }
         if (i == 0) {
             first_read = read;
@@ -93,11 +93,11 @@ static const void *move_few(const struct tt_cell_batch *batch, const struct tt_c
     const struct tt_cell_tensor *tensor = &batch->model->cells->tensors[input->state];
     size_t moved = 0;
     for (int32_t m = 0; m < places->mover_count; m++) {
-        const struct tt_engine_cell *cell = &batch->cells[batch->desk->movers[m]];
+        const struct tt_engine_cell *cell = &batch->cells[batch->scratch->movers[m]];
         if (!cell->moves_in)
             continue;
         int32_t source = cell->sources[0];
-        memcpy(tt_cell_row(tensor, cell->seat),
+        memcpy(tt_cell_row(tensor, cell->staging_slot),
                source < 0 ? input->initial : tt_cell_row(tensor, source), input->row_bytes);
         moved += input->row_bytes;
     }
@@ -110,7 +110,7 @@ static const void *move_few(const struct tt_cell_batch *batch, const struct tt_c
 static void find_states(const struct tt_cell_batch *batch, const struct tt_cell_input *input) {
     const struct tt_ort_cells *cells = batch->model->cells;
     const struct tt_cell_tensor *tensor = &cells->tensors[input->state];
-    const char **rows = batch->desk->rows;
+    const char **rows = batch->scratch->rows;
     for (int32_t i = 0; i < batch->count; i++) {
         int32_t slot = batch->cells[i].sources[input->source];
         bool absent = slot < 0 || (input->lacking && (input->lacking >> cells->type_of[slot] & 1));
@@ -119,8 +119,8 @@ static void find_states(const struct tt_cell_batch *batch, const struct tt_cell_
 }
 
 static enum tt_err find_elements(const struct tt_cell_batch *batch,
-                                 const struct tt_cell_input *input, struct tt_message *why) {
-    const char **rows = batch->desk->rows;
+                                 const struct tt_cell_input *input, struct tt_error *why) {
+    const char **rows = batch->scratch->rows;
     const struct tt_engine_cell *cell = batch->cells;
     size_t row_bytes = input->row_bytes;
     for (int32_t i = 0, count = batch->count; i < count; i++, cell++) {
@@ -146,7 +146,7 @@ static void copy_row(char *to, const char *from, size_t bytes) {
 /* C6: the rows as one: where they lie, if they are adjacent or all the initial one; else copied. */
 static const void *as_one(const struct tt_cell_batch *batch, const struct tt_cell_input *input,
                           struct tt_gather_buffer *buffer) {
-    const char *const *rows = batch->desk->rows;
+    const char *const *rows = batch->scratch->rows;
     size_t row_bytes = input->row_bytes, bytes = row_bytes * (size_t)batch->count;
     bool fresh = input->initial && rows[0] == input->initial;
     bool adjacent = !fresh;
@@ -169,15 +169,15 @@ static const void *as_one(const struct tt_cell_batch *batch, const struct tt_cel
 
 static enum tt_err bind(const struct tt_cell_batch *batch, enum tt_dtype dtype,
                         const struct tt_shape *shape, const void *bytes, size_t size_bytes,
-                        OrtValue **out_value, struct tt_message *why) {
+                        OrtValue **out_value, struct tt_error *why) {
     struct tt_tensor_view view = {.bytes = bytes, .size_bytes = size_bytes, .shape = *shape};
     view.shape.dims[0] = batch->count;
-    return tt_ort_values_find(&batch->desk->values, batch->model->library, dtype, &view, out_value,
-                              why);
+    return tt_ort_values_find(&batch->scratch->values, batch->model->library, dtype, &view,
+                              out_value, why);
 }
 
 static enum tt_err find_rows(const struct tt_cell_batch *batch, const struct tt_cell_input *input,
-                             struct tt_message *why) {
+                             struct tt_error *why) {
     if (input->state < 0)
         return find_elements(batch, input, why);
     find_states(batch, input);
@@ -185,7 +185,7 @@ static enum tt_err find_rows(const struct tt_cell_batch *batch, const struct tt_
 }
 
 static enum tt_err bind_inputs(const struct tt_cell_batch *batch, const struct places *places,
-                               struct tt_message *why) {
+                               struct tt_error *why) {
     const struct tt_cell_plan *plan = plan_of(batch);
     for (int32_t i = 0; i < plan->input_count; i++) {
         const struct tt_cell_input *input = &plan->inputs[i];
@@ -195,13 +195,13 @@ static enum tt_err bind_inputs(const struct tt_cell_batch *batch, const struct p
         if (err)
             return err;
         const void *bytes = is_range ? move_few(batch, input, places)
-                                     : as_one(batch, input, &batch->desk->inputs[i]);
+                                     : as_one(batch, input, &batch->scratch->inputs[i]);
         if (!bytes)
             return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a batch of cells");
         OrtValue *value = NULL;
         err = bind(batch, input->dtype, &input->shape, bytes,
                    input->row_bytes * (size_t)batch->count, &value, why);
-        batch->desk->bound_inputs[i] = value;
+        batch->scratch->bound_inputs[i] = value;
         if (err)
             return err;
     }
@@ -209,18 +209,18 @@ static enum tt_err bind_inputs(const struct tt_cell_batch *batch, const struct p
 }
 
 static enum tt_err bind_outputs(const struct tt_cell_batch *batch, const struct places *places,
-                                struct tt_message *why) {
+                                struct tt_error *why) {
     const struct tt_cell_plan *plan = plan_of(batch);
     for (int32_t o = 0; o < plan->output_count; o++) {
         const struct tt_cell_tensor *tensor =
             &batch->model->cells->tensors[plan->outputs[o].tensor];
         size_t bytes = tensor->row_bytes * (size_t)batch->count;
         void *to = places->written >= 0 ? tt_cell_row(tensor, places->written)
-                                        : ensure_bytes(&batch->desk->outputs[o], bytes);
+                                        : ensure_bytes(&batch->scratch->outputs[o], bytes);
         if (!to)
             return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a batch of cells");
         enum tt_err err = bind(batch, tensor->dtype, &tensor->shape, to, bytes,
-                               &batch->desk->bound_outputs[o], why);
+                               &batch->scratch->bound_outputs[o], why);
         if (err)
             return err;
     }
@@ -236,7 +236,7 @@ static void put_down_output(const struct tt_cell_batch *batch, const struct plac
     bool in_place = places->written >= 0;
     int32_t count = in_place ? places->mover_count : batch->count;
     for (int32_t k = 0; k < count; k++) {
-        int32_t i = in_place ? batch->desk->movers[k] : k;
+        int32_t i = in_place ? batch->scratch->movers[k] : k;
         const struct tt_engine_cell *cell = &batch->cells[i];
         if (in_place && (!cell->moves_out || (!cell->is_read && !output->is_told)))
             continue;
@@ -254,7 +254,7 @@ static void put_down(const struct tt_cell_batch *batch, const struct places *pla
     for (int32_t o = 0; o < plan->output_count; o++) {
         const struct tt_cell_output *output = &plan->outputs[o];
         const struct tt_cell_tensor *tensor = &cells->tensors[output->tensor];
-        put_down_output(batch, places, output, batch->desk->outputs[o].bytes);
+        put_down_output(batch, places, output, batch->scratch->outputs[o].bytes);
         for (int32_t c = 0; c < output->copy_count; c++)
             for (int32_t i = 0; i < batch->count; i++)
                 memcpy(tt_cell_row(&cells->tensors[output->copies[c]], batch->cells[i].slot),
@@ -263,7 +263,7 @@ static void put_down(const struct tt_cell_batch *batch, const struct places *pla
     if (places->written >= 0)
         memset(&cells->type_of[places->written], batch->type, (size_t)batch->count);
     for (int32_t k = 0; k < (places->written >= 0 ? places->mover_count : batch->count); k++) {
-        int32_t i = places->written >= 0 ? batch->desk->movers[k] : k;
+        int32_t i = places->written >= 0 ? batch->scratch->movers[k] : k;
         cells->type_of[batch->cells[i].slot] = (uint8_t)batch->type;
     }
     for (int32_t i = 0; plan->emits_integer && i < batch->count; i++)
@@ -271,12 +271,12 @@ static void put_down(const struct tt_cell_batch *batch, const struct places *pla
             tt_cell_integer(&cells->tensors[plan->emit], batch->cells[i].slot);
 }
 
-enum tt_err tt_cell_step_run(struct tt_cell_batch *batch, struct tt_message *why) {
+enum tt_err tt_cell_step_run(struct tt_cell_batch *batch, struct tt_error *why) {
     const struct tt_ort_library *library = batch->model->library;
     const struct tt_ort_step *step = &batch->model->steps[batch->type];
-    struct tt_cell_desk *desk = batch->desk;
+    struct tt_cell_scratch *scratch = batch->scratch;
     tt_assert(batch->count <= plan_of(batch)->max_batch);
-    if (!ensure_rows(desk, batch->count))
+    if (!ensure_rows(scratch, batch->count))
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a batch of cells");
     int64_t began_at = tt_clock_now();
     struct places places = places_of(batch);
@@ -287,16 +287,16 @@ enum tt_err tt_cell_step_run(struct tt_cell_batch *batch, struct tt_message *why
     if (!err)
         err = tt_ort_check(library,
                            library->api->Run(step->session, batch->run_options, step->input_names,
-                                             desk->bound_inputs, (size_t)step->input_count,
+                                             scratch->bound_inputs, (size_t)step->input_count,
                                              step->output_names, (size_t)step->output_count,
-                                             desk->bound_outputs),
+                                             scratch->bound_outputs),
                            why);
     batch->task->input_ns += bound_at - began_at;
     batch->task->infer_ns += tt_clock_now() - bound_at;
     batch->task->cell_count += batch->count;
     if (!err)
         put_down(batch, &places);
-    tt_ort_values_settle(&desk->values);
+    tt_ort_values_settle(&scratch->values);
     return err;
 }
 
@@ -326,7 +326,7 @@ static void run_apart(struct tt_cell_batch *batch) {
 
 static void run_part(struct tt_cell_batch *batch) {
     enum tt_err err = TT_ERR_INTERNAL;
-    struct tt_message why;
+    struct tt_error why;
     if (batch->count > 1)
         err = tt_cell_step_run(batch, &why);
     if (err)

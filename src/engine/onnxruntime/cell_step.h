@@ -13,7 +13,7 @@
 #include "engine/onnxruntime/ort_values.h"
 
 /* An executor's memory, kept from task to task. All zero in the beginning. */
-struct tt_cell_desk {
+struct tt_cell_scratch {
     struct tt_gather_buffer inputs[TT_MAX_TENSORS], outputs[TT_MAX_TENSORS];
     const OrtValue *bound_inputs[TT_MAX_TENSORS];
     OrtValue *bound_outputs[TT_MAX_TENSORS];
@@ -24,14 +24,14 @@ struct tt_cell_desk {
     int32_t row_capacity, cell_capacity;
 };
 
-void tt_cell_desk_fini(struct tt_cell_desk *self);
+void tt_cell_scratch_fini(struct tt_cell_scratch *self);
 
 struct tt_cell_batch {
     const struct tt_ort_model *model;
     int32_t type;
     struct tt_engine_cell *cells; /* that run */
     int32_t count;
-    struct tt_cell_desk *desk;
+    struct tt_cell_scratch *scratch;
     OrtRunOptions *run_options;
     struct tt_engine_task *task; /* its times and bytes are added to */
 };
@@ -39,7 +39,7 @@ struct tt_cell_batch {
 /* At most the type's largest batch. Errors: INVALID (an element that is not there; what the session
  * says), NO_MEMORY, INTERNAL, of the batch as a whole; what lies in the cells' slots is undefined
  * then. */
-TT_MUST_CHECK enum tt_err tt_cell_step_run(struct tt_cell_batch *batch, struct tt_message *why);
+TT_MUST_CHECK enum tt_err tt_cell_step_run(struct tt_cell_batch *batch, struct tt_error *why);
 /* Runs them, all at once (more than the type's largest batch: one such after the other) or, if that
  * fails, one by one: sets the error of each, and what it emitted. The slots of who fails are zero
  * then. */

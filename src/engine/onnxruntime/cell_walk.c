@@ -17,7 +17,7 @@ struct walk {
     int32_t running; /* sequences that are not through with the type at hand */
 };
 
-static bool ensure_cells(struct tt_cell_desk *self, int32_t count) {
+static bool ensure_cells(struct tt_cell_scratch *self, int32_t count) {
     if (count <= self->cell_capacity)
         return true;
     struct tt_engine_cell *cells = tt_line_room((size_t)count * 2 * sizeof(*cells));
@@ -40,7 +40,7 @@ static void copy_slot(const struct tt_ort_cells *cells, int32_t to, int32_t from
 /* One cell of everybody. */
 static void run_round(struct walk *self, int32_t type, int32_t round) {
     struct tt_cell_batch *batch = self->batch;
-    struct tt_engine_cell *cells = batch->desk->cells;
+    struct tt_engine_cell *cells = batch->scratch->cells;
     for (int32_t i = 0; i < self->task->member_count; i++) {
         struct tt_engine_sequence *sequence = &self->task->sequences[i];
         int32_t last = sequence->repeats[type] - 1, at = sequence->round + round;
@@ -65,7 +65,7 @@ static void settle_round(struct walk *self, int32_t type, int32_t round) {
     bool emits = model->cells->plans[type].emit >= 0;
     for (int32_t i = 0; i < self->task->member_count; i++) {
         struct tt_engine_sequence *sequence = &self->task->sequences[i];
-        const struct tt_engine_cell *cell = &self->batch->desk->cells[i];
+        const struct tt_engine_cell *cell = &self->batch->scratch->cells[i];
         if (sequence->through)
             continue;
         bool is_last_type = type == model->step_count - 1;
@@ -80,7 +80,7 @@ static void settle_round(struct walk *self, int32_t type, int32_t round) {
         if (!sequence->through)
             continue;
         self->running--;
-        if (!self->task->parting)
+        if (!self->task->diverging)
             copy_slot(model->cells, sequence->slots[KEPT], cell->slot);
     }
 }
@@ -94,7 +94,7 @@ static void leave_type(struct walk *self, int32_t type, int32_t rounds) {
         sequence->round = sequence->through ? 0 : sequence->round + rounds;
         sequence->next_step = sequence->through ? type + 1 : type;
         sequence->state = sequence->slots[self->now];
-        if (!self->task->parting)
+        if (!self->task->diverging)
             copy_slot(self->batch->model->cells, sequence->state, sequence->slots[KEPT]);
     }
 }
@@ -115,12 +115,12 @@ static enum tt_engine_outcome run_type(struct walk *self, int32_t type,
             stop = asked(worker);
         if (stop == TT_WORKER_ABORT)
             return TT_ENGINE_ABORTED;
-        bool parts = task->parting && self->running < task->member_count;
-        if (!over && !parts && !(task->parting && stop == TT_WORKER_YIELD))
+        bool parts = task->diverging && self->running < task->member_count;
+        if (!over && !parts && !(task->diverging && stop == TT_WORKER_YIELD))
             continue;
         leave_type(self, type, round + 1);
         if (!over && parts)
-            return TT_ENGINE_PARTED;
+            return TT_ENGINE_DIVERGED;
         return stop == TT_WORKER_YIELD ? TT_ENGINE_PREEMPTED : TT_ENGINE_DONE;
     }
 }
@@ -130,7 +130,7 @@ enum tt_engine_outcome tt_cell_walk_run(struct tt_cell_batch *batch,
                                         struct tt_worker *worker) {
     struct tt_engine_task *task = batch->task;
     struct walk self = {.batch = batch, .task = task};
-    bool room = ensure_cells(batch->desk, task->member_count);
+    bool room = ensure_cells(batch->scratch, task->member_count);
     for (int32_t i = 0; i < task->member_count; i++)
         task->sequences[i].err =
             room ? TT_OK

@@ -11,9 +11,9 @@
 
 struct ort_worker {
     struct tt_worker worker;
-    struct tt_ort_desk desk;
-    struct tt_cell_desk cell_desk;
-    struct tt_engine_roll roll;
+    struct tt_ort_scratch scratch;
+    struct tt_cell_scratch cell_scratch;
+    struct tt_engine_valid_members valid;
     struct tt_engine_member **group; /* those of the roll that run now */
     int32_t group_capacity;
 };
@@ -47,7 +47,7 @@ struct group {
 static struct tt_ort_run run_of(struct ort_worker *self, struct tt_engine_task *task,
                                 const struct group *group) {
     return (struct tt_ort_run){.worker = &self->worker,
-                               .desk = &self->desk,
+                               .scratch = &self->scratch,
                                .task = task,
                                .members = group->members,
                                .count = group->count,
@@ -62,7 +62,7 @@ static bool run_apart(struct ort_worker *self, struct tt_engine_task *task,
         struct group one = *group;
         one.members = &group->members[i];
         one.count = 1;
-        struct tt_message why = {{0}};
+        struct tt_error why = {{0}};
         struct tt_ort_run run = run_of(self, task, &one);
         run.may_yield = group->count == 1; /* all must stand at one step then */
         enum tt_err err = tt_ort_run(&run, &why);
@@ -79,7 +79,7 @@ static bool run_apart(struct ort_worker *self, struct tt_engine_task *task,
 static bool run_group(struct ort_worker *self, struct tt_engine_task *task,
                       const struct group *group, bool *out_yielded) {
     if (group->count > 1) {
-        struct tt_message why;
+        struct tt_error why;
         struct tt_ort_run run = run_of(self, task, group);
         run.may_yield = true;
         enum tt_err err = tt_ort_run(&run, &why);
@@ -100,15 +100,15 @@ static bool run_group(struct ort_worker *self, struct tt_engine_task *task,
 /* The members that are furthest behind and have steps of the task to run; none: count 0. */
 static struct group next_group(struct ort_worker *self, const struct tt_engine_task *task) {
     struct group group = {.first_step = INT32_MAX, .last_step = task->last_step};
-    for (int32_t i = 0; i < self->roll.count; i++) {
-        const struct tt_engine_member *member = self->roll.members[i];
+    for (int32_t i = 0; i < self->valid.count; i++) {
+        const struct tt_engine_member *member = self->valid.members[i];
         if (!member->err && member->next_step < group.first_step)
             group.first_step = member->next_step;
     }
     if (group.first_step > task->last_step)
         return group;
-    for (int32_t i = 0; i < self->roll.count; i++) {
-        struct tt_engine_member *member = self->roll.members[i];
+    for (int32_t i = 0; i < self->valid.count; i++) {
+        struct tt_engine_member *member = self->valid.members[i];
         if (!member->err && member->next_step == group.first_step)
             self->group[group.count++] = member;
         else if (!member->err && member->next_step <= group.last_step)
@@ -119,22 +119,22 @@ static struct group next_group(struct ort_worker *self, const struct tt_engine_t
 }
 
 static bool group_ensure(struct ort_worker *self) {
-    if (self->group_capacity >= self->roll.capacity)
+    if (self->group_capacity >= self->valid.capacity)
         return true;
     struct tt_engine_member **group =
-        realloc(self->group, (size_t)self->roll.capacity * sizeof(*group));
+        realloc(self->group, (size_t)self->valid.capacity * sizeof(*group));
     if (!group)
         return false;
     self->group = group;
-    self->group_capacity = self->roll.capacity;
+    self->group_capacity = self->valid.capacity;
     return true;
 }
 
 /* Group after group, until all have done the task's steps, or left. False where it was aborted. */
 static bool run_members(struct ort_worker *self, struct tt_engine_task *task) {
     task->last_step_done = task->last_step; /* unless somebody stops on the way */
-    for (int32_t i = 0; i < self->roll.count; i++)
-        self->roll.members[i]->next_step = task->first_step;
+    for (int32_t i = 0; i < self->valid.count; i++)
+        self->valid.members[i]->next_step = task->first_step;
     struct group group;
     while ((group = next_group(self, task)).count > 0) {
         enum tt_worker_stop asked = tt_worker_asked(&self->worker);
@@ -157,8 +157,8 @@ static bool run_members(struct ort_worker *self, struct tt_engine_task *task) {
  * stopped while its members run apart, some have ended before. */
 static void settle(struct ort_worker *self, const struct tt_engine_task *task) {
     int32_t steps = model_of(task->model)->step_count;
-    for (int32_t i = 0; i < self->roll.count; i++) {
-        struct tt_engine_member *member = self->roll.members[i];
+    for (int32_t i = 0; i < self->valid.count; i++) {
+        struct tt_engine_member *member = self->valid.members[i];
         if (member->result) {
             tt_slots_release(member->state);
             member->state = NULL;
@@ -188,8 +188,8 @@ static void run_cells(struct ort_worker *self, const struct tt_ort_model *model,
                                   .type = task->first_step,
                                   .cells = task->cells,
                                   .count = task->member_count,
-                                  .desk = &self->cell_desk,
-                                  .run_options = self->desk.run_options,
+                                  .scratch = &self->cell_scratch,
+                                  .run_options = self->scratch.run_options,
                                   .task = task};
     task->last_step_done = task->last_step;
     if (tt_worker_asked(&self->worker) == TT_WORKER_ABORT) {
@@ -219,10 +219,10 @@ static void ort_run(struct tt_worker *worker, struct tt_engine_task *task) {
         run_cells(self, model, task);
         return;
     }
-    tt_engine_task_begin(task, &model->signature, &self->roll);
+    tt_engine_task_begin(task, &model->signature, &self->valid);
     if (!group_ensure(self)) {
-        struct tt_message why;
-        tt_engine_members_fail(self->roll.members, self->roll.count,
+        struct tt_error why;
+        tt_engine_members_fail(self->valid.members, self->valid.count,
                                tt_fail(TT_ERR_NO_MEMORY, &why, "out of memory"), &why);
     }
     if (!run_members(self, task)) {
@@ -237,13 +237,13 @@ static void ort_run(struct tt_worker *worker, struct tt_engine_task *task) {
 
 static void ort_arm(struct tt_worker *worker) {
     const OrtApi *api = engine_of(worker->engine)->library->api;
-    OrtStatus *status = api->RunOptionsUnsetTerminate(worker_of(worker)->desk.run_options);
+    OrtStatus *status = api->RunOptionsUnsetTerminate(worker_of(worker)->scratch.run_options);
     tt_assert(status == NULL); /* it sets a flag */
 }
 
 static void ort_interrupt(struct tt_worker *worker) {
     const OrtApi *api = engine_of(worker->engine)->library->api;
-    OrtStatus *status = api->RunOptionsSetTerminate(worker_of(worker)->desk.run_options);
+    OrtStatus *status = api->RunOptionsSetTerminate(worker_of(worker)->scratch.run_options);
     tt_assert(status == NULL);
 }
 
@@ -289,11 +289,11 @@ static void ort_unload(struct tt_engine_model *take_model) {
 }
 
 static void worker_release(struct ort_engine *engine, struct ort_worker *self) {
-    if (self->desk.run_options)
-        engine->library->api->ReleaseRunOptions(self->desk.run_options);
-    tt_ort_desk_fini(&self->desk);
-    tt_cell_desk_fini(&self->cell_desk);
-    tt_engine_roll_fini(&self->roll);
+    if (self->scratch.run_options)
+        engine->library->api->ReleaseRunOptions(self->scratch.run_options);
+    tt_ort_scratch_fini(&self->scratch);
+    tt_cell_scratch_fini(&self->cell_scratch);
+    tt_engine_valid_members_fini(&self->valid);
     free(self->group);
 }
 
@@ -327,7 +327,7 @@ static const struct tt_engine_ops ops = {
 };
 
 enum tt_err tt_ort_engine_open(const struct tt_ort_engine_options *options,
-                               struct tt_engine **out_engine, struct tt_message *why) {
+                               struct tt_engine **out_engine, struct tt_error *why) {
     if (options->executor_count < 1 || options->queue_depth < 1)
         return tt_fail(TT_ERR_INVALID, why,
                        "an engine of %d executors, %d tasks deep; both must be at least 1",
@@ -347,7 +347,7 @@ enum tt_err tt_ort_engine_open(const struct tt_ort_engine_options *options,
     for (int32_t i = 0; !err && i < options->executor_count; i++) {
         struct ort_worker *worker = &self->workers[i];
         err = tt_ort_check(self->library,
-                           self->library->api->CreateRunOptions(&worker->desk.run_options), why);
+                           self->library->api->CreateRunOptions(&worker->scratch.run_options), why);
         if (!err)
             err = tt_worker_open(&worker->worker, &worker_ops, &self->engine, i,
                                  options->queue_depth, why);
@@ -362,7 +362,7 @@ enum tt_err tt_ort_engine_open(const struct tt_ort_engine_options *options,
 }
 
 enum tt_err tt_ort_engine_load(struct tt_engine *engine, const struct tt_ort_model_options *options,
-                               struct tt_engine_model **out_model, struct tt_message *why) {
+                               struct tt_engine_model **out_model, struct tt_error *why) {
     const char *name = options->name ? options->name : options->path ? options->path : "model";
     if (options->batched && options->max_batch < 1)
         return tt_fail(TT_ERR_INVALID, why, "%s: a largest batch of %d; it must be at least 1",
@@ -378,7 +378,7 @@ enum tt_err tt_ort_engine_load(struct tt_engine *engine, const struct tt_ort_mod
 
 enum tt_err tt_ort_engine_load_slices(struct tt_engine *engine,
                                       const struct tt_ort_slices_options *options,
-                                      struct tt_engine_model **out_model, struct tt_message *why) {
+                                      struct tt_engine_model **out_model, struct tt_error *why) {
     const char *name = options->name ? options->name : options->directory;
     if (options->max_batch < 1)
         return tt_fail(TT_ERR_INVALID, why, "%s: a largest batch of %d; it must be at least 1",
@@ -399,7 +399,7 @@ void tt_ort_engine_adopt(struct tt_engine *engine, struct tt_engine_model *model
 
 enum tt_err tt_ort_engine_load_cells(struct tt_engine *engine,
                                      const struct tt_ort_cells_options *options,
-                                     struct tt_engine_model **out_model, struct tt_message *why) {
+                                     struct tt_engine_model **out_model, struct tt_error *why) {
     struct tt_ort_model *model;
     enum tt_err err = tt_ort_model_new_cells(engine_of(engine)->library, options, &model, why);
     if (err)

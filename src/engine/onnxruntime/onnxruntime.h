@@ -34,7 +34,7 @@ struct tt_ort_engine_options {
 /* Starts the executors. Errors: INVALID (a count below 1), NO_MEMORY, IO. Close it with its
  * `close`. */
 TT_MUST_CHECK enum tt_err tt_ort_engine_open(const struct tt_ort_engine_options *options,
-                                             struct tt_engine **out_engine, struct tt_message *why);
+                                             struct tt_engine **out_engine, struct tt_error *why);
 
 enum tt_ort_optimization {
     TT_ORT_OPTIMIZE_ALL, /* level 99: what the runtime knows for this CPU */
@@ -61,7 +61,7 @@ struct tt_ort_model_options {
 TT_MUST_CHECK enum tt_err tt_ort_engine_load(struct tt_engine *engine,
                                              const struct tt_ort_model_options *options,
                                              struct tt_engine_model **out_model,
-                                             struct tt_message *why);
+                                             struct tt_error *why);
 /* Gives the model over to another engine of the same library: sessions belong to no executor. No
  * task of it may be queued or running. */
 void tt_ort_engine_adopt(struct tt_engine *engine, struct tt_engine_model *model);
@@ -99,7 +99,7 @@ struct tt_ort_slices_options {
 TT_MUST_CHECK enum tt_err tt_ort_engine_load_slices(struct tt_engine *engine,
                                                     const struct tt_ort_slices_options *options,
                                                     struct tt_engine_model **out_model,
-                                                    struct tt_message *why);
+                                                    struct tt_error *why);
 
 /* How many rows' activations there is memory for between the steps of a model that was cut; 0 where
  * there is one step. Beyond that they are kept all the same, in memory of their own. */
@@ -117,7 +117,7 @@ struct tt_ort_cells_options {
 TT_MUST_CHECK enum tt_err tt_ort_engine_load_cells(struct tt_engine *engine,
                                                    const struct tt_ort_cells_options *options,
                                                    struct tt_engine_model **out_model,
-                                                   struct tt_message *why);
+                                                   struct tt_error *why);
 /* How many slots the model of cells has. */
 int32_t tt_ort_engine_cell_slots(const struct tt_engine_model *model);
 

@@ -13,7 +13,7 @@ struct loading {
     struct tt_ort_model *model;
     const struct tt_ort_exit_options *options;
     struct tt_ort_exit *exit;
-    struct tt_message *why;
+    struct tt_error *why;
 };
 
 static enum tt_err no_memory(const struct loading *l) {
@@ -249,7 +249,7 @@ static enum tt_err in_words(const struct loading *l, enum tt_err err) {
 }
 
 enum tt_err tt_ort_exits_load(struct tt_ort_model *model, const struct tt_ort_exit_options *options,
-                              int32_t count, struct tt_message *why) {
+                              int32_t count, struct tt_error *why) {
     struct tt_ort_exits *self = &model->exits;
     self->exits = calloc((size_t)count + 1, sizeof(*self->exits));
     if (!self->exits)

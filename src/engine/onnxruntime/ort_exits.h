@@ -7,7 +7,7 @@
  * each from an output of its graph or from a tensor that is there.
  *
  * Made with the model, checked as far as can be seen without running, and immutable from then on;
- * ort_courses.h asks the conditions. */
+ * ort_exit_routes.h asks the conditions. */
 #ifndef TT_ENGINE_ONNXRUNTIME_ORT_EXITS_H
 #define TT_ENGINE_ONNXRUNTIME_ORT_EXITS_H
 
@@ -46,7 +46,7 @@ struct tt_ort_exits {
  * read. Errors: INVALID (which exit, what, and what would be right), those of loading a graph. */
 TT_MUST_CHECK enum tt_err tt_ort_exits_load(struct tt_ort_model *model,
                                             const struct tt_ort_exit_options *options,
-                                            int32_t count, struct tt_message *why);
+                                            int32_t count, struct tt_error *why);
 void tt_ort_exits_fini(struct tt_ort_model *model);
 
 #endif

@@ -66,7 +66,7 @@ static void *try_system(struct tt_text *tried) {
     return handle;
 }
 
-static enum tt_err find_library(const char *asked, void **out_handle, struct tt_message *why) {
+static enum tt_err find_library(const char *asked, void **out_handle, struct tt_error *why) {
     struct tt_text tried;
     tt_text_init(&tried);
     const char *variable = getenv("TUTTI_ONNXRUNTIME");
@@ -103,7 +103,7 @@ static enum tt_err find_library(const char *asked, void **out_handle, struct tt_
     return err;
 }
 
-static enum tt_err bind_api(struct tt_ort_library *self, void *handle, struct tt_message *why) {
+static enum tt_err bind_api(struct tt_ort_library *self, void *handle, struct tt_error *why) {
     void *symbol = dlsym(handle, "OrtGetApiBase");
     if (!symbol)
         return tt_fail(TT_ERR_UNSUPPORTED, why,
@@ -165,7 +165,7 @@ static OrtStatus *make_env(struct tt_ort_library *self) {
 }
 
 static enum tt_err open_library(const struct tt_ort_library_options *options,
-                                struct tt_ort_library *self, struct tt_message *why) {
+                                struct tt_ort_library *self, struct tt_error *why) {
     void *handle = NULL;
     enum tt_err err = find_library(options->path, &handle, why);
     if (err)
@@ -187,7 +187,7 @@ static bool claim(bool open) {
 }
 
 enum tt_err tt_ort_library_open(const struct tt_ort_library_options *options,
-                                struct tt_ort_library **out_library, struct tt_message *why) {
+                                struct tt_ort_library **out_library, struct tt_error *why) {
     static const struct tt_ort_library_options none;
     if (!claim(true))
         return tt_fail(TT_ERR_BUSY, why, "ONNX Runtime is open already in this process");
@@ -242,7 +242,7 @@ static enum tt_err kind_of(OrtErrorCode code, const char *message) {
 }
 
 enum tt_err tt_ort_check(const struct tt_ort_library *library, OrtStatus *take_status,
-                         struct tt_message *why) {
+                         struct tt_error *why) {
     if (!take_status)
         return TT_OK;
     const char *message = library->api->GetErrorMessage(take_status);

@@ -50,7 +50,7 @@ struct tt_ort_library {
  * Runtime), BUSY (one is open already), NO_MEMORY, INTERNAL. `options` may be NULL. */
 TT_MUST_CHECK enum tt_err tt_ort_library_open(const struct tt_ort_library_options *options,
                                               struct tt_ort_library **out_library,
-                                              struct tt_message *why);
+                                              struct tt_error *why);
 /* After every engine. NULL-safe. */
 void tt_ort_library_close(struct tt_ort_library *take_library);
 
@@ -58,7 +58,7 @@ void tt_ort_library_close(struct tt_ort_library *take_library);
  * signatures, frees the status, and returns the kind: INVALID (the model or the tensors are at
  * fault), NOT_FOUND, UNSUPPORTED, NO_MEMORY, INTERNAL. */
 enum tt_err tt_ort_check(const struct tt_ort_library *library, OrtStatus *take_status,
-                         struct tt_message *why);
+                         struct tt_error *why);
 /* What a person reads of one of its messages: see tt_ort_check. */
 void tt_ort_plain_sentence(const char *message, char *out, size_t capacity);
 

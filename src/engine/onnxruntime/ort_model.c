@@ -15,7 +15,7 @@ enum { LEAST_SLOTS = 64, LEAST_BATCHES = 4 };
 
 static enum tt_err make_session(const struct tt_ort_library *library,
                                 const struct tt_ort_model_options *options,
-                                OrtSession **out_session, struct tt_message *why) {
+                                OrtSession **out_session, struct tt_error *why) {
     const OrtApi *api = library->api;
     OrtSessionOptions *session_options;
     enum tt_err err =
@@ -89,7 +89,7 @@ static struct tt_ort_model *blank(const struct tt_ort_library *library, int32_t 
 
 enum tt_err tt_ort_model_new(const struct tt_ort_library *library,
                              const struct tt_ort_model_options *options,
-                             struct tt_ort_model **out_model, struct tt_message *why) {
+                             struct tt_ort_model **out_model, struct tt_error *why) {
     struct tt_ort_model *self = blank(library, 1);
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
@@ -151,7 +151,7 @@ static bool fill_tensors(struct tt_ort_model *self) {
 /* One value per weight and stage, behind those that are there: a value is a pointer, the bytes are
  * one copy. */
 static enum tt_err wrap_weights(struct tt_ort_model *self, const struct tt_slices_stage *stage,
-                                struct tt_message *why) {
+                                struct tt_error *why) {
     int32_t count = stage->weight_count;
     OrtValue **values =
         realloc(self->weights, (size_t)(self->weight_count + count + 1) * sizeof(*values));
@@ -173,7 +173,7 @@ static enum tt_err wrap_weights(struct tt_ort_model *self, const struct tt_slice
 
 /* Tells the session's options where the stage's weights lie, whose values are the newest. */
 static enum tt_err offer_weights(struct tt_ort_model *self, const struct tt_slices_stage *stage,
-                                 OrtSessionOptions *options, struct tt_message *why) {
+                                 OrtSessionOptions *options, struct tt_error *why) {
     const struct tt_ort_library *library = self->library;
     int32_t count = stage->weight_count;
     if (count == 0)
@@ -198,7 +198,7 @@ static enum tt_err offer_weights(struct tt_ort_model *self, const struct tt_slic
 }
 
 static enum tt_err make_stage_session(struct tt_ort_model *self, int32_t index, bool own_arena,
-                                      OrtSession **out_session, struct tt_message *why) {
+                                      OrtSession **out_session, struct tt_error *why) {
     const struct tt_ort_library *library = self->library;
     const OrtApi *api = library->api;
     const struct tt_slices_stage *stage = &self->slices->stages[index];
@@ -220,7 +220,7 @@ static enum tt_err make_stage_session(struct tt_ort_model *self, int32_t index, 
 }
 
 static enum tt_err make_stage_sessions(struct tt_ort_model *self, int32_t index,
-                                       struct tt_message *why) {
+                                       struct tt_error *why) {
     struct tt_ort_step *step = &self->steps[index];
     enum tt_err err = wrap_weights(self, &self->slices->stages[index], why);
     if (err || self->own_count == 0)
@@ -234,8 +234,7 @@ static enum tt_err make_stage_sessions(struct tt_ort_model *self, int32_t index,
 }
 
 static enum tt_err load_stages(struct tt_ort_model *self,
-                               const struct tt_ort_slices_options *options,
-                               struct tt_message *why) {
+                               const struct tt_ort_slices_options *options, struct tt_error *why) {
     const struct tt_ort_library *library = self->library;
     self->signature = self->slices->signature;
     if (self->signature.batched)
@@ -266,7 +265,7 @@ static int32_t usual_slots(const struct tt_ort_model *self,
 
 enum tt_err tt_ort_model_new_sliced(const struct tt_ort_library *library,
                                     const struct tt_ort_slices_options *options,
-                                    struct tt_ort_model **out_model, struct tt_message *why) {
+                                    struct tt_ort_model **out_model, struct tt_error *why) {
     struct tt_slices *slices;
     enum tt_err err = tt_slices_open(options->directory, &slices, why);
     if (err)

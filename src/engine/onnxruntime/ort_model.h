@@ -60,11 +60,11 @@ struct tt_ort_model {
 /* As tt_ort_engine_load and tt_ort_engine_load_slices. */
 TT_MUST_CHECK enum tt_err tt_ort_model_new(const struct tt_ort_library *library,
                                            const struct tt_ort_model_options *options,
-                                           struct tt_ort_model **out_model, struct tt_message *why);
+                                           struct tt_ort_model **out_model, struct tt_error *why);
 TT_MUST_CHECK enum tt_err tt_ort_model_new_sliced(const struct tt_ort_library *library,
                                                   const struct tt_ort_slices_options *options,
                                                   struct tt_ort_model **out_model,
-                                                  struct tt_message *why);
+                                                  struct tt_error *why);
 /* What the executor runs of the step. */
 static inline OrtSession *tt_ort_step_session(const struct tt_ort_model *self, int32_t step,
                                               int32_t executor) {

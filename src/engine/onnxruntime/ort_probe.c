@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ROWS = 3, ODD_LESS = 3 };
+enum { MAX_ROWS = 3, ODD_LESS = 3 };
 
 struct probe {
     const struct tt_ort_probe_options *options;
@@ -19,7 +19,7 @@ struct probe {
     const char **names; /* [count] */
     int32_t length;     /* of the pass at hand */
     bool *rounded;      /* [count] */
-    struct tt_message *why;
+    struct tt_error *why;
 };
 
 static enum tt_err no_memory(struct probe *p) {
@@ -139,22 +139,23 @@ static void free_values(struct probe *p, OrtValue **values) {
 }
 
 static enum tt_err run(struct probe *p, OrtSession *session, const char *const *names,
-                       int32_t count, const struct tt_specimen *specimen, OrtValue **out_values) {
-    return tt_ort_session_run(p->options->library, session, p->options->signature, specimen, names,
+                       int32_t count, const struct tt_synthetic_input *synthetic,
+                       OrtValue **out_values) {
+    return tt_ort_session_run(p->options->library, session, p->options->signature, synthetic, names,
                               count, out_values, p->why);
 }
 
 /* All chosen tensors of a run of rows first .. first + rows - 1. */
 static enum tt_err run_rows(struct probe *p, int32_t first, int32_t rows,
-                            enum tt_specimen_kind kind, OrtValue ***out_values) {
-    struct tt_specimen specimen;
-    enum tt_err err =
-        tt_specimen_init(&specimen, p->options->signature, first, rows, p->length, kind, p->why);
+                            enum tt_synthetic_input_kind kind, OrtValue ***out_values) {
+    struct tt_synthetic_input synthetic;
+    enum tt_err err = tt_synthetic_input_init(&synthetic, p->options->signature, first, rows,
+                                              p->length, kind, p->why);
     if (err)
         return err;
     OrtValue **values = calloc((size_t)p->count + 1, sizeof(OrtValue *));
-    err = values ? run(p, p->session, p->names, p->count, &specimen, values) : no_memory(p);
-    tt_specimen_fini(&specimen);
+    err = values ? run(p, p->session, p->names, p->count, &synthetic, values) : no_memory(p);
+    tt_synthetic_input_fini(&synthetic);
     if (err) {
         free_values(p, values);
         return err;
@@ -221,7 +222,7 @@ static enum tt_err look_at(struct probe *p, int32_t index, const struct batch *b
                            int32_t batch_count) {
     struct tt_onnx_tensor *tensor = &p->options->graph->tensors[p->tensors[index]];
     const struct tt_ort_library *library = p->options->library;
-    struct tt_tensor_view alone[MOST_ROWS], view;
+    struct tt_tensor_view alone[MAX_ROWS], view;
     tensor->rows = TT_ONNX_ROWS_ELSEWHERE;
     if (!tensor->dense || tensor->dtype == TT_DTYPE_BYTES)
         return TT_OK;
@@ -237,7 +238,7 @@ static enum tt_err look_at(struct probe *p, int32_t index, const struct batch *b
             return TT_OK;
         if (view.shape.rank < 1 || view.shape.dims[0] != batch->rows)
             return TT_OK;
-        if (k < MOST_ROWS) {
+        if (k < MAX_ROWS) {
             alone[k] = view;
             if (view.size_bytes != alone[0].size_bytes)
                 return TT_OK;
@@ -297,12 +298,12 @@ static enum tt_err refuse_liar(struct probe *p) {
     return TT_OK;
 }
 
-static enum tt_err run_batches(struct probe *p, enum tt_specimen_kind kind, struct batch *batches,
-                               int32_t batch_count) {
+static enum tt_err run_batches(struct probe *p, enum tt_synthetic_input_kind kind,
+                               struct batch *batches, int32_t batch_count) {
     enum tt_err err = TT_OK;
     for (int32_t k = 0; !err && k < batch_count; k++) {
         err = run_rows(p, batches[k].first, batches[k].rows, kind, &batches[k].values);
-        if (err && k >= MOST_ROWS)
+        if (err && k >= MAX_ROWS)
             err = tt_fail_in(err, p->why,
                              "the model does not batch: it runs with 1 row, but not with %d",
                              batches[k].rows);
@@ -310,7 +311,7 @@ static enum tt_err run_batches(struct probe *p, enum tt_specimen_kind kind, stru
     return err;
 }
 
-static enum tt_err probe_with(struct probe *p, enum tt_specimen_kind kind) {
+static enum tt_err probe_with(struct probe *p, enum tt_synthetic_input_kind kind) {
     /* Three rows alone, two and three together. */
     struct batch batches[] = {{0, 1}, {1, 1}, {2, 1}, {0, 2}, {1, 2}, {0, 3}};
     int32_t count = p->options->signature->batched ? (int32_t)TT_COUNT(batches) : 1;
@@ -324,7 +325,7 @@ static enum tt_err probe_with(struct probe *p, enum tt_specimen_kind kind) {
 
 /* Rows of an odd length meet other ends of the kernels' vectors. A model that does not run with
  * such a length (sides that must be even, say) is not looked at so. */
-static enum tt_err probe_odd_length(struct probe *p, enum tt_specimen_kind kind) {
+static enum tt_err probe_odd_length(struct probe *p, enum tt_synthetic_input_kind kind) {
     if (!p->options->signature->batched || !tt_signature_varies(p->options->signature) ||
         p->options->length <= ODD_LESS)
         return TT_OK;
@@ -347,16 +348,16 @@ static enum tt_err probe_odd_length(struct probe *p, enum tt_specimen_kind kind)
 }
 
 enum tt_err tt_ort_probe(const struct tt_ort_probe_options *options,
-                         struct tt_ort_probe_report *out_report, struct tt_message *why) {
+                         struct tt_ort_probe_report *out_report, struct tt_error *why) {
     struct probe p = {.options = options, .length = options->length, .why = why};
     struct tt_ort_probe_report report = {.first_rounded = -1};
     enum tt_err err = open_session(&p);
     for (int32_t i = 0; !err && i < p.count; i++)
         err = read_type(&p, i);
     if (!err) {
-        for (int kind = 0; kind < TT_SPECIMEN_KINDS; kind++) {
-            report.specimen = (enum tt_specimen_kind)kind;
-            err = probe_with(&p, report.specimen);
+        for (int kind = 0; kind < TT_SYNTHETIC_INPUT_KINDS; kind++) {
+            report.synthetic = (enum tt_synthetic_input_kind)kind;
+            err = probe_with(&p, report.synthetic);
             if (!err || err == TT_ERR_NO_MEMORY)
                 break;
         }
@@ -364,7 +365,7 @@ enum tt_err tt_ort_probe(const struct tt_ort_probe_options *options,
             tt_fail_in(err, why, "with made-up inputs");
     }
     if (!err)
-        err = probe_odd_length(&p, report.specimen);
+        err = probe_odd_length(&p, report.synthetic);
     if (!err)
         err = refuse_liar(&p);
     for (int32_t i = 0; !err && i < p.count; i++)

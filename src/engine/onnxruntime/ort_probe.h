@@ -11,7 +11,7 @@
 #define TT_ENGINE_ONNXRUNTIME_ORT_PROBE_H
 
 #include "engine/onnxruntime/ort_library.h"
-#include "engine/specimen.h"
+#include "engine/synthetic_input.h"
 #include "model/onnx/onnx_graph.h"
 
 struct tt_ort_probe_options {
@@ -22,22 +22,22 @@ struct tt_ort_probe_options {
 };
 
 struct tt_ort_probe_report {
-    enum tt_specimen_kind specimen; /* the first kind that the model ran with */
-    int32_t rounded_count;          /* tensors whose rows are equal up to rounding only */
-    int32_t first_rounded;          /* the first of them; -1: none */
+    enum tt_synthetic_input_kind synthetic; /* the first kind that the model ran with */
+    int32_t rounded_count;                  /* tensors whose rows are equal up to rounding only */
+    int32_t first_rounded;                  /* the first of them; -1: none */
 };
 
 /* Errors: INVALID (the model does not run with any made-up input; or it is said to batch and does
  * not: the sentence names the node), UNSUPPORTED, NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_ort_probe(const struct tt_ort_probe_options *options,
                                        struct tt_ort_probe_report *out_report,
-                                       struct tt_message *why);
+                                       struct tt_error *why);
 /* Writes how long each node takes for a batch of `rows`, the median of `runs` runs, to
  * out_times_ns[node_count]; the runtime's clock counts microseconds. `scratch` is a folder for its
  * file. */
 TT_MUST_CHECK enum tt_err tt_ort_time_nodes(const struct tt_ort_probe_options *options,
-                                            enum tt_specimen_kind specimen, int32_t rows,
+                                            enum tt_synthetic_input_kind synthetic, int32_t rows,
                                             int32_t runs, const char *scratch,
-                                            int64_t *out_times_ns, struct tt_message *why);
+                                            int64_t *out_times_ns, struct tt_error *why);
 
 #endif

@@ -25,7 +25,7 @@ static OrtStatus *configure(const OrtApi *api, enum tt_ort_optimization optimiza
 
 enum tt_err tt_ort_session_options_new(const struct tt_ort_library *library,
                                        enum tt_ort_optimization optimization,
-                                       OrtSessionOptions **out_options, struct tt_message *why) {
+                                       OrtSessionOptions **out_options, struct tt_error *why) {
     OrtSessionOptions *options = NULL;
     OrtStatus *status = library->api->CreateSessionOptions(&options);
     if (!status)
@@ -41,7 +41,7 @@ enum tt_err tt_ort_session_options_new(const struct tt_ort_library *library,
 }
 
 enum tt_err tt_ort_session_options_own_arena(const struct tt_ort_library *library,
-                                             OrtSessionOptions *options, struct tt_message *why) {
+                                             OrtSessionOptions *options, struct tt_error *why) {
     OrtStatus *status = library->api->EnableMemPattern(options);
     if (!status)
         status = library->api->AddSessionConfigEntry(options, "session.use_env_allocators", "0");
@@ -50,15 +50,15 @@ enum tt_err tt_ort_session_options_own_arena(const struct tt_ort_library *librar
 
 enum tt_err tt_ort_session_run(const struct tt_ort_library *library, OrtSession *session,
                                const struct tt_signature *signature,
-                               const struct tt_specimen *specimen, const char *const *names,
-                               int32_t count, OrtValue **out_values, struct tt_message *why) {
+                               const struct tt_synthetic_input *synthetic, const char *const *names,
+                               int32_t count, OrtValue **out_values, struct tt_error *why) {
     OrtValue *inputs[TT_MAX_TENSORS];
     const char *input_names[TT_MAX_TENSORS];
     int32_t bound = 0;
     enum tt_err err = TT_OK;
     for (; !err && bound < signature->input_count; bound += !err) {
         input_names[bound] = signature->inputs[bound].name;
-        err = tt_ort_value_new(library, signature->inputs[bound].dtype, &specimen->views[bound],
+        err = tt_ort_value_new(library, signature->inputs[bound].dtype, &synthetic->views[bound],
                                &inputs[bound], why);
     }
     if (!err)

@@ -29,7 +29,7 @@ void tt_ort_shared_fini(struct tt_ort_shared *self) {
 }
 
 static enum tt_err make(const struct tt_ort_library *library, const char *digest, const char *path,
-                        struct shared_session **out_shared, struct tt_message *why) {
+                        struct shared_session **out_shared, struct tt_error *why) {
     struct shared_session *shared = calloc(1, sizeof(*shared));
     if (!shared)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
@@ -51,7 +51,7 @@ static enum tt_err make(const struct tt_ort_library *library, const char *digest
 }
 
 enum tt_err tt_ort_shared_take(const struct tt_ort_library *library, const char *digest,
-                               const char *path, OrtSession **out_session, struct tt_message *why) {
+                               const char *path, OrtSession **out_session, struct tt_error *why) {
     struct tt_ort_shared *self = library->shared;
     tt_assert(strlen(digest) == TT_DIGEST_BYTES - 1);
     tt_lock_take(&self->lock);

@@ -25,7 +25,7 @@ void tt_ort_shared_fini(struct tt_ort_shared *self); /* all were given back */
  * runtime, NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_ort_shared_take(const struct tt_ort_library *library,
                                              const char *digest, const char *path,
-                                             OrtSession **out_session, struct tt_message *why);
+                                             OrtSession **out_session, struct tt_error *why);
 /* No run of who gives it back goes on. Any thread. */
 void tt_ort_shared_give(const struct tt_ort_library *library, const OrtSession *session);
 

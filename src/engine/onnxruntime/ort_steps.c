@@ -3,13 +3,13 @@
 #include "base/clock.h"
 #include "engine/engine_result.h"
 #include "engine/engine_task.h"
-#include "engine/onnxruntime/ort_courses.h"
+#include "engine/onnxruntime/ort_exit_routes.h"
 #include "engine/onnxruntime/ort_tensor.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-void tt_ort_desk_fini(struct tt_ort_desk *self) {
+void tt_ort_scratch_fini(struct tt_ort_scratch *self) {
     for (int32_t i = 0; i < self->capacity; i++)
         tt_gather_buffer_fini(&self->buffers[i]);
     free(self->buffers);
@@ -17,11 +17,11 @@ void tt_ort_desk_fini(struct tt_ort_desk *self) {
     free(self->views);
     free(self->inputs);
     free(self->outputs);
-    tt_ort_courses_fini(&self->courses);
-    *self = (struct tt_ort_desk){0};
+    tt_ort_exit_routes_fini(&self->routes);
+    *self = (struct tt_ort_scratch){0};
 }
 
-static bool ensure_tensors(struct tt_ort_desk *self, int32_t count) {
+static bool ensure_tensors(struct tt_ort_scratch *self, int32_t count) {
     size_t room = (size_t)count;
     struct tt_gather_buffer *buffers = realloc(self->buffers, room * sizeof(*buffers));
     if (!buffers)
@@ -47,7 +47,7 @@ static bool ensure_tensors(struct tt_ort_desk *self, int32_t count) {
 }
 
 /* Room for a model of so many tensors and a batch of so many members. */
-static bool desk_ensure(struct tt_ort_desk *self, int32_t tensors, int32_t members) {
+static bool scratch_ensure(struct tt_ort_scratch *self, int32_t tensors, int32_t members) {
     if (tensors > self->capacity && !ensure_tensors(self, tensors))
         return false;
     if (members <= self->view_capacity)
@@ -66,7 +66,7 @@ static const struct tt_ort_model *model_of(const struct tt_ort_run *run) {
 }
 
 static void drop_value(const struct tt_ort_run *run, int32_t tensor) {
-    OrtValue **value = &run->desk->values[tensor];
+    OrtValue **value = &run->scratch->values[tensor];
     if (*value)
         model_of(run)->library->api->ReleaseValue(*value);
     *value = NULL;
@@ -75,20 +75,20 @@ static void drop_value(const struct tt_ort_run *run, int32_t tensor) {
 /* ---- binding ---- */
 
 static enum tt_err gather(struct tt_ort_run *run, int32_t tensor, struct tt_tensor_view *out_view,
-                          struct tt_message *why) {
+                          struct tt_error *why) {
     const struct tt_ort_model *model = model_of(run);
     const struct tt_ort_carried *carried = &model->tensors[tensor];
-    struct tt_ort_desk *desk = run->desk;
+    struct tt_ort_scratch *scratch = run->scratch;
     enum tt_err err;
     if (carried->producer < 0) {
         err = tt_gather_input(&model->signature, tensor, run->members, run->count, run->length,
-                              &desk->buffers[tensor], &run->task->gathered_bytes, out_view);
+                              &scratch->buffers[tensor], &run->task->gathered_bytes, out_view);
     } else {
         for (int32_t i = 0; i < run->count; i++) {
-            desk->views[i] = tt_slots_view(run->members[i]->state, tensor);
-            tt_assert(desk->views[i]->bytes != NULL);
+            scratch->views[i] = tt_slots_view(run->members[i]->state, tensor);
+            tt_assert(scratch->views[i]->bytes != NULL);
         }
-        err = tt_gather_views(desk->views, run->count, &desk->buffers[tensor],
+        err = tt_gather_views(scratch->views, run->count, &scratch->buffers[tensor],
                               &run->task->gathered_bytes, out_view);
     }
     if (err == TT_ERR_INVALID)
@@ -97,19 +97,19 @@ static enum tt_err gather(struct tt_ort_run *run, int32_t tensor, struct tt_tens
     return err ? tt_fail(err, why, "out of memory for '%s' of a batch", carried->name) : TT_OK;
 }
 
-enum tt_err tt_ort_run_bind(struct tt_ort_run *run, int32_t tensor, struct tt_message *why) {
-    if (run->desk->values[tensor])
+enum tt_err tt_ort_run_bind(struct tt_ort_run *run, int32_t tensor, struct tt_error *why) {
+    if (run->scratch->values[tensor])
         return TT_OK;
     const struct tt_ort_model *model = model_of(run);
     struct tt_tensor_view view;
     enum tt_err err = gather(run, tensor, &view, why);
     return err ? err
                : tt_ort_value_new(model->library, model->tensors[tensor].dtype, &view,
-                                  &run->desk->values[tensor], why);
+                                  &run->scratch->values[tensor], why);
 }
 
 /* Where the step may write a tensor that outlives the task; else the runtime finds a place. */
-static enum tt_err bind_output(struct tt_ort_run *run, int32_t tensor, struct tt_message *why) {
+static enum tt_err bind_output(struct tt_ort_run *run, int32_t tensor, struct tt_error *why) {
     const struct tt_ort_model *model = model_of(run);
     const struct tt_ort_carried *carried = &model->tensors[tensor];
     bool outlives = run->last_step < model->step_count - 1 && carried->last_use > run->last_step;
@@ -123,42 +123,43 @@ static enum tt_err bind_output(struct tt_ort_run *run, int32_t tensor, struct tt
         return TT_OK;
     view.size_bytes = row_bytes * (size_t)run->rows;
     view.shape.dims[0] = run->rows;
-    return tt_ort_value_new(model->library, carried->dtype, &view, &run->desk->values[tensor], why);
+    return tt_ort_value_new(model->library, carried->dtype, &view, &run->scratch->values[tensor],
+                            why);
 }
 
 /* ---- running ---- */
 
-static enum tt_err call_step(struct tt_ort_run *run, int32_t index, struct tt_message *why) {
+static enum tt_err call_step(struct tt_ort_run *run, int32_t index, struct tt_error *why) {
     const struct tt_ort_model *model = model_of(run);
     const struct tt_ort_step *step = &model->steps[index];
-    struct tt_ort_desk *desk = run->desk;
+    struct tt_ort_scratch *scratch = run->scratch;
     enum tt_err err = TT_OK;
     int64_t began_at = tt_clock_now();
     for (int32_t i = 0; !err && i < step->input_count; i++) {
         err = tt_ort_run_bind(run, step->inputs[i], why);
-        desk->inputs[i] = desk->values[step->inputs[i]];
+        scratch->inputs[i] = scratch->values[step->inputs[i]];
     }
     for (int32_t i = 0; !err && i < step->output_count; i++) {
         err = bind_output(run, step->outputs[i], why);
-        desk->outputs[i] = desk->values[step->outputs[i]];
+        scratch->outputs[i] = scratch->values[step->outputs[i]];
     }
     if (err)
         return err;
     int64_t bound_at = tt_clock_now();
-    err =
-        tt_ort_check(model->library,
-                     model->library->api->Run(
-                         tt_ort_step_session(model, index, run->task->executor), desk->run_options,
-                         step->input_names, desk->inputs, (size_t)step->input_count,
-                         step->output_names, (size_t)step->output_count, desk->outputs),
-                     why);
+    err = tt_ort_check(
+        model->library,
+        model->library->api->Run(tt_ort_step_session(model, index, run->task->executor),
+                                 scratch->run_options, step->input_names, scratch->inputs,
+                                 (size_t)step->input_count, step->output_names,
+                                 (size_t)step->output_count, scratch->outputs),
+        why);
     /* Summed over the steps, and once more for each member where they run apart. */
     run->task->input_ns += bound_at - began_at;
     int64_t ended_at = tt_clock_now();
     run->task->infer_ns += ended_at - bound_at;
     tt_engine_task_step_ended(run->task, index, ended_at);
     for (int32_t i = 0; i < step->output_count; i++)
-        desk->values[step->outputs[i]] = desk->outputs[i];
+        scratch->values[step->outputs[i]] = scratch->outputs[i];
     return err;
 }
 
@@ -175,17 +176,17 @@ static void drop_values_after(const struct tt_ort_run *run, int32_t step) {
 /* Does the member leave the model where the run ends? */
 static bool leaves(const struct tt_ort_run *run, int32_t member) {
     const struct tt_ort_model *model = model_of(run);
-    int32_t exit = run->parts ? run->desk->courses.of_member[member] : -1;
+    int32_t exit = run->parts ? run->scratch->routes.of_member[member] : -1;
     return exit >= 0 && model->exits.exits[exit].to == model->step_count;
 }
 
 /* The members' rows of what a step made, which must be as many as theirs. */
-static enum tt_err put_down(struct tt_ort_run *run, int32_t tensor, struct tt_message *why) {
+static enum tt_err put_down(struct tt_ort_run *run, int32_t tensor, struct tt_error *why) {
     const struct tt_ort_model *model = model_of(run);
     const struct tt_ort_carried *carried = &model->tensors[tensor];
     struct tt_tensor_view whole;
-    enum tt_err err =
-        tt_ort_value_view(model->library, carried->dtype, run->desk->values[tensor], &whole, why);
+    enum tt_err err = tt_ort_value_view(model->library, carried->dtype,
+                                        run->scratch->values[tensor], &whole, why);
     if (err)
         return err;
     int32_t rows = run->rows;
@@ -215,7 +216,7 @@ static enum tt_err put_down(struct tt_ort_run *run, int32_t tensor, struct tt_me
                : TT_OK;
 }
 
-static enum tt_err put_all_down(struct tt_ort_run *run, struct tt_message *why) {
+static enum tt_err put_all_down(struct tt_ort_run *run, struct tt_error *why) {
     const struct tt_ort_model *model = model_of(run);
     enum tt_err err =
         tt_slots_take((struct tt_slots *)&model->slots, run->members, run->count, run->length);
@@ -235,7 +236,7 @@ static enum tt_err put_all_down(struct tt_ort_run *run, struct tt_message *why) 
 
 /* An output made by an earlier task lies in the members' slots, which are given back: it is copied
  * for the result. */
-static enum tt_err fetch_output(struct tt_ort_run *run, int32_t tensor, struct tt_message *why) {
+static enum tt_err fetch_output(struct tt_ort_run *run, int32_t tensor, struct tt_error *why) {
     const struct tt_ort_model *model = model_of(run);
     struct tt_tensor_view view;
     enum tt_err err = gather(run, tensor, &view, why);
@@ -246,13 +247,13 @@ static enum tt_err fetch_output(struct tt_ort_run *run, int32_t tensor, struct t
         err = tt_ort_check(model->library, api->GetAllocatorWithDefaultOptions(&allocator), why);
     if (!err)
         err = tt_ort_value_alloc(model->library, allocator, model->tensors[tensor].dtype,
-                                 &view.shape, &run->desk->values[tensor], &to, why);
+                                 &view.shape, &run->scratch->values[tensor], &to, why);
     if (!err && view.size_bytes)
         memcpy(to, view.bytes, view.size_bytes);
     return err;
 }
 
-static enum tt_err answer(struct tt_ort_run *run, struct tt_message *why) {
+static enum tt_err answer(struct tt_ort_run *run, struct tt_error *why) {
     const struct tt_ort_model *model = model_of(run);
     const struct tt_signature *signature = &model->signature;
     struct tt_engine_result *result =
@@ -268,8 +269,8 @@ static enum tt_err answer(struct tt_ort_run *run, struct tt_message *why) {
             err = fetch_output(run, tensor, why);
         if (err)
             break;
-        OrtValue *value = run->desk->values[tensor];
-        run->desk->values[tensor] = NULL;
+        OrtValue *value = run->scratch->values[tensor];
+        run->scratch->values[tensor] = NULL;
         err = tt_ort_output_read(model->library, &signature->outputs[i], i, value, result, why);
     }
     if (err) {
@@ -281,7 +282,7 @@ static enum tt_err answer(struct tt_ort_run *run, struct tt_message *why) {
 }
 
 /* What the members' inputs are padded to in this run. */
-static enum tt_err agree_on_length(struct tt_ort_run *run, struct tt_message *why) {
+static enum tt_err agree_on_length(struct tt_ort_run *run, struct tt_error *why) {
     run->length = run->task->length;
     for (int32_t i = 0; i < run->count; i++) {
         struct tt_engine_member *member = run->members[i];
@@ -303,16 +304,16 @@ static enum tt_err agree_on_length(struct tt_ort_run *run, struct tt_message *wh
 }
 
 /* D8: where exits stand behind the step: does anybody go elsewhere? */
-static enum tt_err look_at_exits(struct tt_ort_run *run, int32_t step, struct tt_message *why) {
-    if (!tt_ort_courses_any(run, step))
+static enum tt_err look_at_exits(struct tt_ort_run *run, int32_t step, struct tt_error *why) {
+    if (!tt_ort_exit_routes_any(run, step))
         return TT_OK;
-    enum tt_err err = tt_ort_courses_find(run, step, why);
-    run->parts = !err && run->desk->courses.parting > 0;
+    enum tt_err err = tt_ort_exit_routes_find(run, step, why);
+    run->parts = !err && run->scratch->routes.diverging > 0;
     return err;
 }
 
 /* One step after the other, to the last one or to where something stops the run. */
-static enum tt_err run_steps(struct tt_ort_run *run, struct tt_message *why) {
+static enum tt_err run_steps(struct tt_ort_run *run, struct tt_error *why) {
     for (int32_t step = run->first_step; step <= run->last_step; step++) {
         enum tt_err err = call_step(run, step, why);
         if (!err)
@@ -334,7 +335,7 @@ static enum tt_err run_steps(struct tt_ort_run *run, struct tt_message *why) {
     return TT_OK;
 }
 
-static enum tt_err run_all(struct tt_ort_run *run, struct tt_message *why) {
+static enum tt_err run_all(struct tt_ort_run *run, struct tt_error *why) {
     const struct tt_ort_model *model = model_of(run);
     enum tt_err err = agree_on_length(run, why);
     if (!err && run->last_step < model->step_count - 1 &&
@@ -346,28 +347,28 @@ static enum tt_err run_all(struct tt_ort_run *run, struct tt_message *why) {
         return err;
     if (run->last_step_done == model->step_count - 1)
         err = answer(run, why);
-    else if (!run->parts || run->desk->courses.leaving < run->count)
+    else if (!run->parts || run->scratch->routes.leaving < run->count)
         err = put_all_down(run, why);
     if (!err && run->parts)
-        return tt_ort_courses_take(run, why);
+        return tt_ort_exit_routes_take(run, why);
     bool ended = run->last_step_done == model->step_count - 1;
     for (int32_t i = 0; !err && i < run->count; i++)
         run->members[i]->next_step = run->last_step_done + (ended ? 2 : 1);
     return err;
 }
 
-enum tt_err tt_ort_run(struct tt_ort_run *run, struct tt_message *why) {
+enum tt_err tt_ort_run(struct tt_ort_run *run, struct tt_error *why) {
     const struct tt_ort_model *model = model_of(run);
     run->last_step_done = run->first_step - 1;
     run->computed = run->parts = run->yielded = false;
     run->rows = 0;
     for (int32_t i = 0; i < run->count; i++)
         run->rows += run->members[i]->rows;
-    if (!desk_ensure(run->desk, model->tensor_count, run->count))
+    if (!scratch_ensure(run->scratch, model->tensor_count, run->count))
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a batch of %d", run->count);
     enum tt_err err = run_all(run, why);
     for (int32_t t = 0; t < model->tensor_count; t++)
         drop_value(run, t);
-    tt_ort_courses_drop(run);
+    tt_ort_exit_routes_drop(run);
     return err;
 }

@@ -16,17 +16,17 @@
 #include "engine/onnxruntime/ort_model.h"
 #include "engine/worker.h"
 
-/* What is kept of the courses of a run, see ort_courses.h; part of an executor's desk. */
-struct tt_ort_courses {
+/* What is kept of the courses of a run, see ort_exit_routes.h; part of an executor's desk. */
+struct tt_ort_exit_routes {
     int32_t member_capacity, value_capacity;
     int32_t *of_member; /* the exit, by its index in the model; -1: on with the next step */
     OrtValue **values;  /* outputs of exits' graphs */
-    int32_t parting;    /* members with an exit */
+    int32_t diverging;  /* members with an exit */
     int32_t leaving;    /* of those, out of the model */
 };
 
 /* An executor's memory, kept from task to task. All zero in the beginning. */
-struct tt_ort_desk {
+struct tt_ort_scratch {
     OrtRunOptions *run_options;
     int32_t capacity;
     struct tt_gather_buffer *buffers; /* per tensor */
@@ -35,14 +35,14 @@ struct tt_ort_desk {
     int32_t view_capacity;
     const OrtValue **inputs; /* of the call at hand */
     OrtValue **outputs;
-    struct tt_ort_courses courses;
+    struct tt_ort_exit_routes routes;
 };
 
-void tt_ort_desk_fini(struct tt_ort_desk *self);
+void tt_ort_scratch_fini(struct tt_ort_scratch *self);
 
 struct tt_ort_run {
     struct tt_worker *worker;
-    struct tt_ort_desk *desk;
+    struct tt_ort_scratch *scratch;
     struct tt_engine_task *task;
     struct tt_engine_member *const *members; /* checked, all at first_step */
     int32_t count;
@@ -57,16 +57,16 @@ struct tt_ort_run {
     bool parts;             /* it ended since members go elsewhere */
 };
 
-/* Runs to the last step, to where it was asked to stop, or to where members part (ort_courses.h).
- * Errors: INVALID, NO_MEMORY, INTERNAL, all of the run as a whole: the members are as before.
- * Without error: they have their result, or their states, and `next_step`: step_count where they
- * left early, step_count + 1 at the end. Who has a result keeps its state, for the task may still
- * be aborted. Where the task is to be aborted it returns early,
- * with or without error. */
-TT_MUST_CHECK enum tt_err tt_ort_run(struct tt_ort_run *run, struct tt_message *why);
+/* Runs to the last step, to where it was asked to stop, or to where members part
+ * (ort_exit_routes.h). Errors: INVALID, NO_MEMORY, INTERNAL, all of the run as a whole: the members
+ * are as before. Without error: they have their result, or their states, and `next_step`:
+ * step_count where they left early, step_count + 1 at the end. Who has a result keeps its state,
+ * for the task may still be aborted. Where the task is to be aborted it returns early, with or
+ * without error. */
+TT_MUST_CHECK enum tt_err tt_ort_run(struct tt_ort_run *run, struct tt_error *why);
 /* Has desk->values[tensor] be that tensor of all members: made in this run, or gathered. For what
- * belongs to a run (ort_courses.h). Errors: INVALID (shapes differ), NO_MEMORY. */
+ * belongs to a run (ort_exit_routes.h). Errors: INVALID (shapes differ), NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_ort_run_bind(struct tt_ort_run *run, int32_t tensor,
-                                          struct tt_message *why);
+                                          struct tt_error *why);
 
 #endif

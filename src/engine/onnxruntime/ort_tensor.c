@@ -42,7 +42,7 @@ static ONNXTensorElementDataType their_type(enum tt_dtype ours) {
 static enum tt_err read_shape(const struct tt_ort_library *library,
                               const OrtTensorTypeAndShapeInfo *info, const char *what,
                               const char *name, enum tt_dtype *out_dtype,
-                              struct tt_shape *out_shape, struct tt_message *why) {
+                              struct tt_shape *out_shape, struct tt_error *why) {
     const OrtApi *api = library->api;
     ONNXTensorElementDataType type;
     size_t rank;
@@ -76,7 +76,7 @@ struct port {
 
 static enum tt_err read_name(const struct tt_ort_library *library, const OrtSession *session,
                              const struct port *port, size_t index, struct tt_tensor_spec *spec,
-                             struct tt_message *why) {
+                             struct tt_error *why) {
     OrtAllocator *allocator;
     char *name;
     enum tt_err err =
@@ -97,7 +97,7 @@ static enum tt_err read_name(const struct tt_ort_library *library, const OrtSess
 
 static enum tt_err read_spec(const struct tt_ort_library *library, const OrtSession *session,
                              const struct port *port, size_t index, bool batched,
-                             struct tt_tensor_spec *spec, struct tt_message *why) {
+                             struct tt_tensor_spec *spec, struct tt_error *why) {
     enum tt_err err = read_name(library, session, port, index, spec, why);
     if (err)
         return err;
@@ -131,7 +131,7 @@ static enum tt_err read_spec(const struct tt_ort_library *library, const OrtSess
 
 enum tt_err tt_ort_signature_read(const struct tt_ort_library *library, const OrtSession *session,
                                   bool batched, int32_t max_batch,
-                                  struct tt_signature *out_signature, struct tt_message *why) {
+                                  struct tt_signature *out_signature, struct tt_error *why) {
     const OrtApi *api = library->api;
     const struct port input = {"input", api->SessionGetInputTypeInfo, api->SessionGetInputName};
     const struct port output = {"output", api->SessionGetOutputTypeInfo, api->SessionGetOutputName};
@@ -177,7 +177,7 @@ static OrtStatus *fill_strings(const OrtApi *api, const struct tt_tensor_view *v
 
 enum tt_err tt_ort_value_new(const struct tt_ort_library *library, enum tt_dtype dtype,
                              const struct tt_tensor_view *view, OrtValue **out_value,
-                             struct tt_message *why) {
+                             struct tt_error *why) {
     const OrtApi *api = library->api;
     OrtValue *value = NULL;
     OrtStatus *status;
@@ -208,7 +208,7 @@ enum tt_err tt_ort_value_new(const struct tt_ort_library *library, enum tt_dtype
 
 enum tt_err tt_ort_value_view(const struct tt_ort_library *library, enum tt_dtype dtype,
                               OrtValue *value, struct tt_tensor_view *out_view,
-                              struct tt_message *why) {
+                              struct tt_error *why) {
     OrtTensorTypeAndShapeInfo *info = NULL;
     void *bytes = NULL;
     struct tt_tensor_view view = {0};
@@ -233,7 +233,7 @@ enum tt_err tt_ort_value_view(const struct tt_ort_library *library, enum tt_dtyp
 
 enum tt_err tt_ort_value_alloc(const struct tt_ort_library *library, OrtAllocator *allocator,
                                enum tt_dtype dtype, const struct tt_shape *shape,
-                               OrtValue **out_value, void **out_bytes, struct tt_message *why) {
+                               OrtValue **out_value, void **out_bytes, struct tt_error *why) {
     OrtValue *value = NULL;
     void *bytes = NULL;
     enum tt_err err =
@@ -256,7 +256,7 @@ enum tt_err tt_ort_value_alloc(const struct tt_ort_library *library, OrtAllocato
 /* The strings of `value` in the protocol's form, in memory of the output's own. */
 static enum tt_err read_strings(const struct tt_ort_library *library, const OrtValue *value,
                                 size_t count, struct tt_engine_output *output,
-                                struct tt_message *why) {
+                                struct tt_error *why) {
     size_t content_bytes = 0;
     enum tt_err err =
         tt_ort_check(library, library->api->GetStringTensorDataLength(value, &content_bytes), why);
@@ -297,7 +297,7 @@ static enum tt_err read_strings(const struct tt_ort_library *library, const OrtV
 
 static enum tt_err read_bytes(const struct tt_ort_library *library,
                               const struct tt_tensor_spec *spec, int32_t index,
-                              struct tt_engine_result *result, struct tt_message *why) {
+                              struct tt_engine_result *result, struct tt_error *why) {
     struct tt_engine_output *output = &result->outputs[index];
     size_t count = (size_t)tt_shape_count(&output->view.shape, 0);
     if (spec->dtype != TT_DTYPE_BYTES) {
@@ -317,7 +317,7 @@ static enum tt_err read_bytes(const struct tt_ort_library *library,
 enum tt_err tt_ort_output_read(const struct tt_ort_library *library,
                                const struct tt_tensor_spec *spec, int32_t index,
                                OrtValue *take_value, struct tt_engine_result *result,
-                               struct tt_message *why) {
+                               struct tt_error *why) {
     struct tt_engine_output *output = &result->outputs[index];
     output->handle = take_value;
     OrtTensorTypeAndShapeInfo *info = NULL;

@@ -18,7 +18,7 @@ struct times {
     int32_t runs;
     int64_t *samples; /* [node_count][runs] */
     int32_t *counts;  /* [node_count] */
-    struct tt_message *why;
+    struct tt_error *why;
 };
 
 /* The graph's bytes with nodes named "n0", "n1" ..., as the profiler will report them; their own
@@ -70,14 +70,14 @@ static enum tt_err open_session(struct times *t, const char *scratch, OrtSession
 }
 
 static enum tt_err run_once(struct times *t, OrtSession *session,
-                            const struct tt_specimen *specimen) {
+                            const struct tt_synthetic_input *synthetic) {
     const struct tt_ort_library *library = t->options->library;
     const struct tt_signature *signature = t->options->signature;
     OrtValue *outputs[TT_MAX_TENSORS] = {0};
     const char *names[TT_MAX_TENSORS];
     for (int32_t i = 0; i < signature->output_count; i++)
         names[i] = signature->outputs[i].name;
-    enum tt_err err = tt_ort_session_run(library, session, signature, specimen, names,
+    enum tt_err err = tt_ort_session_run(library, session, signature, synthetic, names,
                                          signature->output_count, outputs, t->why);
     for (int32_t i = 0; i < signature->output_count; i++)
         if (outputs[i])
@@ -153,8 +153,9 @@ static enum tt_err finish(struct times *t, OrtSession *session, int64_t *out_tim
 }
 
 enum tt_err tt_ort_time_nodes(const struct tt_ort_probe_options *options,
-                              enum tt_specimen_kind specimen_kind, int32_t rows, int32_t runs,
-                              const char *scratch, int64_t *out_times_ns, struct tt_message *why) {
+                              enum tt_synthetic_input_kind synthetic_kind, int32_t rows,
+                              int32_t runs, const char *scratch, int64_t *out_times_ns,
+                              struct tt_error *why) {
     size_t nodes = (size_t)options->graph->node_count + 1;
     struct times t = {.options = options,
                       .runs = runs,
@@ -162,21 +163,21 @@ enum tt_err tt_ort_time_nodes(const struct tt_ort_probe_options *options,
                       .counts = calloc(nodes, sizeof(*t.counts)),
                       .why = why};
     OrtSession *session = NULL;
-    struct tt_specimen specimen = {0};
+    struct tt_synthetic_input synthetic = {0};
     enum tt_err err =
         t.samples && t.counts ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     if (!err)
-        err = tt_specimen_init(&specimen, options->signature, 0, rows, options->length,
-                               specimen_kind, why);
+        err = tt_synthetic_input_init(&synthetic, options->signature, 0, rows, options->length,
+                                      synthetic_kind, why);
     if (!err)
         err = open_session(&t, scratch, &session);
     for (int32_t i = 0; !err && i < runs + WARM_UP_RUNS; i++)
-        err = run_once(&t, session, &specimen);
+        err = run_once(&t, session, &synthetic);
     if (!err)
         err = finish(&t, session, out_times_ns);
     if (session)
         options->library->api->ReleaseSession(session);
-    tt_specimen_fini(&specimen);
+    tt_synthetic_input_fini(&synthetic);
     free(t.samples);
     free(t.counts);
     return err;

@@ -34,7 +34,7 @@ static bool is_of(const struct tt_ort_kept_value *kept, enum tt_dtype dtype,
 
 enum tt_err tt_ort_values_find(struct tt_ort_values *self, const struct tt_ort_library *library,
                                enum tt_dtype dtype, const struct tt_tensor_view *view,
-                               OrtValue **out_value, struct tt_message *why) {
+                               OrtValue **out_value, struct tt_error *why) {
     tt_assert(dtype != TT_DTYPE_BYTES); /* it would have a copy of what is there now */
     tt_assert(!self->library || self->library == library);
     self->library = library;

@@ -34,7 +34,7 @@ void tt_ort_values_fini(struct tt_ort_values *self);
 TT_MUST_CHECK enum tt_err tt_ort_values_find(struct tt_ort_values *self,
                                              const struct tt_ort_library *library,
                                              enum tt_dtype dtype, const struct tt_tensor_view *view,
-                                             OrtValue **out_value, struct tt_message *why);
+                                             OrtValue **out_value, struct tt_error *why);
 /* What was found is not in use any more. */
 void tt_ort_values_settle(struct tt_ort_values *self);
 

@@ -44,7 +44,7 @@ struct run {
 
 /* ---- making ---- */
 
-static enum tt_err make_models(struct run *run, struct tt_message *why) {
+static enum tt_err make_models(struct run *run, struct tt_error *why) {
     const struct tt_scheduler_bench *bench = run->bench;
     enum tt_err err = tt_profile_new_linear(bench->alpha_ns, bench->beta_ns, bench->max_batch,
                                             &run->profile, why);
@@ -67,7 +67,7 @@ static enum tt_err make_models(struct run *run, struct tt_message *why) {
     return TT_OK;
 }
 
-static enum tt_err make_scheduler(struct run *run, int64_t start_at, struct tt_message *why) {
+static enum tt_err make_scheduler(struct run *run, int64_t start_at, struct tt_error *why) {
     const struct tt_scheduler_bench *bench = run->bench;
     const struct tt_policy_kind *kind = tt_policy_find(bench->policy);
     struct tt_deferred_options policy;
@@ -199,7 +199,7 @@ static void drain(struct run *run) {
 }
 
 static enum tt_err run_real(struct run *run, struct tt_scheduler_bench_result *out,
-                            struct tt_message *why) {
+                            struct tt_error *why) {
     pthread_t generator;
     int64_t model_ns, rank_ns;
     enum tt_err err = tt_multicore_start(run->multicore, why);
@@ -294,7 +294,7 @@ static void collect(struct run *run, struct tt_scheduler_bench_result *out) {
 }
 
 enum tt_err tt_scheduler_bench_capacity(const struct tt_scheduler_bench *self, double *out_per_s,
-                                        struct tt_message *why) {
+                                        struct tt_error *why) {
     struct run run = {.bench = self};
     enum tt_err err = make_models(&run, why);
     struct tt_scenario_model *models = calloc((size_t)self->models, sizeof(*models));
@@ -327,7 +327,7 @@ enum tt_err tt_scheduler_bench_capacity(const struct tt_scheduler_bench *self, d
 enum tt_err tt_scheduler_bench_run(const struct tt_scheduler_bench *self,
                                    const volatile sig_atomic_t *stop,
                                    struct tt_scheduler_bench_result *out_result,
-                                   struct tt_message *why) {
+                                   struct tt_error *why) {
     struct run run = {.bench = self, .stop = stop};
     struct tt_scheduler_bench_result out = {0};
     tt_histogram_init(&run.lag_ns);

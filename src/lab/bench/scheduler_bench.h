@@ -51,12 +51,12 @@ struct tt_scheduler_bench_result {
 
 /* What the devices could carry if requests came evenly (lab/experiment/bound.h). */
 TT_MUST_CHECK enum tt_err tt_scheduler_bench_capacity(const struct tt_scheduler_bench *self,
-                                                      double *out_per_s, struct tt_message *why);
+                                                      double *out_per_s, struct tt_error *why);
 /* Runs it once. `stop` (may be NULL) ends it early when not 0. */
 TT_MUST_CHECK enum tt_err tt_scheduler_bench_run(const struct tt_scheduler_bench *self,
                                                  const volatile sig_atomic_t *stop,
                                                  struct tt_scheduler_bench_result *out_result,
-                                                 struct tt_message *why);
+                                                 struct tt_error *why);
 void tt_scheduler_bench_result_fini(struct tt_scheduler_bench_result *self);
 
 /* Requests that were late, dropped or lost, of those offered. */

@@ -12,8 +12,7 @@
 /* Everything parsed is allocated by malloc, so strings and arrays of the message may be replaced by
  * our own. */
 
-enum tt_err tt_experiment_open(struct tt_experiment *self, const char *path,
-                               struct tt_message *why) {
+enum tt_err tt_experiment_open(struct tt_experiment *self, const char *path, struct tt_error *why) {
     struct tt_text text;
     enum tt_err err = tt_text_read_file(path, TT_TEXTPROTO_MAX_FILE_BYTES, &text, why);
     if (err)
@@ -48,8 +47,7 @@ void tt_experiment_close(struct tt_experiment *self) {
 }
 
 enum tt_err tt_experiment_wrong(const struct tt_experiment *self, const void *message,
-                                const char *field, struct tt_message *why, const char *format,
-                                ...) {
+                                const char *field, struct tt_error *why, const char *format, ...) {
     va_list args;
     va_start(args, format);
     enum tt_err err =
@@ -76,7 +74,7 @@ char *tt_experiment_path(const struct tt_experiment *self, const char *name) {
 /* ---- changing single values ---- */
 
 static enum tt_err bad_value(const char *parameter, const char *value, const char *right,
-                             struct tt_message *why) {
+                             struct tt_error *why) {
     return tt_fail(TT_ERR_INVALID, why, "%s is '%s'; it must be %s", parameter, value, right);
 }
 
@@ -132,8 +130,7 @@ static void clear_options(Tutti__ExperimentPolicy *policy) {
 }
 
 /* Another policy: the options written for the old one mean nothing to it. */
-static enum tt_err set_policy(Tutti__Experiment *message, const char *name,
-                              struct tt_message *why) {
+static enum tt_err set_policy(Tutti__Experiment *message, const char *name, struct tt_error *why) {
     Tutti__ExperimentPolicy *policy = policy_of(message);
     if (!policy)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
@@ -145,7 +142,7 @@ static enum tt_err set_policy(Tutti__Experiment *message, const char *name,
 }
 
 static enum tt_err set_option(Tutti__Experiment *message, const char *key, const char *value,
-                              struct tt_message *why) {
+                              struct tt_error *why) {
     Tutti__ExperimentPolicy *policy = policy_of(message);
     if (!policy)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
@@ -243,7 +240,7 @@ static bool apply_whole(Tutti__Experiment *message, const char *name, int64_t va
 
 /* What every model given one by one has: its SLO, or the line of its profile. */
 static enum tt_err set_of_models(const Tutti__Experiment *message, const char *name, double number,
-                                 struct tt_message *why) {
+                                 struct tt_error *why) {
     for (size_t m = 0; m < message->n_model; m++) {
         Tutti__ExperimentModel *model = message->model[m];
         Tutti__LinearProfile *line = model->profile ? model->profile->linear : NULL;
@@ -263,7 +260,7 @@ static enum tt_err set_of_models(const Tutti__Experiment *message, const char *n
 
 /* Which table, or which column of lengths, the models take that have one. */
 static enum tt_err set_text_of_models(const Tutti__Experiment *message, const char *name,
-                                      const char *value, struct tt_message *why) {
+                                      const char *value, struct tt_error *why) {
     bool is_table = strcmp(name, "step_file") == 0, any = false;
     for (size_t m = 0; m < message->n_model; m++) {
         Tutti__ExperimentModel *model = message->model[m];
@@ -279,7 +276,7 @@ static enum tt_err set_text_of_models(const Tutti__Experiment *message, const ch
                          is_table ? "a step_file" : "lengths with a column of inputs");
 }
 
-static enum tt_err set_world(Tutti__Experiment *message, const char *name, struct tt_message *why) {
+static enum tt_err set_world(Tutti__Experiment *message, const char *name, struct tt_error *why) {
     char upper[32];
     size_t length = 0;
     for (; name[length] && length + 1 < sizeof(upper); length++)
@@ -295,7 +292,7 @@ static enum tt_err set_world(Tutti__Experiment *message, const char *name, struc
 
 /* What one of those to be compared changes. */
 static enum tt_err set_contender(struct tt_experiment *self, const char *name,
-                                 struct tt_message *why) {
+                                 struct tt_error *why) {
     const Tutti__Experiment *message = self->message;
     const Tutti__ExperimentContender *contender = NULL;
     for (size_t i = 0; i < message->n_contender && !contender; i++)
@@ -319,7 +316,7 @@ static enum tt_err set_contender(struct tt_experiment *self, const char *name,
 }
 
 enum tt_err tt_experiment_set(struct tt_experiment *self, const char *parameter, const char *value,
-                              struct tt_message *why) {
+                              struct tt_error *why) {
     Tutti__Experiment *message = self->message;
     if (strcmp(parameter, "contender") == 0)
         return set_contender(self, value, why);
@@ -371,7 +368,7 @@ enum tt_err tt_experiment_set(struct tt_experiment *self, const char *parameter,
 }
 
 enum tt_err tt_experiment_set_arrivals(struct tt_experiment *self, const char *path,
-                                       struct tt_message *why) {
+                                       struct tt_error *why) {
     char *copy = strdup(path);
     if (!copy)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");

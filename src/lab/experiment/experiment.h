@@ -21,23 +21,23 @@ struct tt_experiment {
 };
 
 TT_MUST_CHECK enum tt_err tt_experiment_open(struct tt_experiment *self, const char *path,
-                                             struct tt_message *why);
+                                             struct tt_error *why);
 void tt_experiment_close(struct tt_experiment *self);
 /* Sets a parameter (the names of ExperimentSweep.parameter) from its text. INVALID: no such
  * parameter or a bad value; the message does not name a file. */
 TT_MUST_CHECK enum tt_err tt_experiment_set(struct tt_experiment *self, const char *parameter,
-                                            const char *value, struct tt_message *why);
+                                            const char *value, struct tt_error *why);
 /* The file of arrivals instead of the load it describes; relative to the working directory.
  * NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_experiment_set_arrivals(struct tt_experiment *self, const char *path,
-                                                     struct tt_message *why);
+                                                     struct tt_error *why);
 /* Errors are one line with file:line. Nothing is run or loaded, whatever the world. */
 TT_MUST_CHECK enum tt_err tt_experiment_build(const struct tt_experiment *self,
                                               struct tt_scenario *out_scenario,
-                                              struct tt_message *why);
+                                              struct tt_error *why);
 /* INVALID, with "path:line: " before the text, where `field` of `message` stands. */
 enum tt_err tt_experiment_wrong(const struct tt_experiment *self, const void *message,
-                                const char *field, struct tt_message *why, const char *format, ...)
+                                const char *field, struct tt_error *why, const char *format, ...)
     TT_PRINTF(5, 6);
 /* How it wants a search for the goodput to be, and what stands for what it does not say. */
 struct tt_goodput_options tt_experiment_goodput(const struct tt_experiment *self);

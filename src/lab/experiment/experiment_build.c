@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_DEVICES = 1000000, STANDARD_DURATION_S = 30 };
+enum { MAX_DEVICES = 1000000, DEFAULT_DURATION_S = 30 };
 
 /* ---- devices ---- */
 
@@ -21,7 +21,7 @@ static bool copy_engine(const Tutti__CopyEngine *given, struct tt_copy_engine *o
 
 static enum tt_err check_device(const struct tt_experiment *self,
                                 const Tutti__ExperimentDevice *given, struct tt_sim_device *out,
-                                struct tt_message *why) {
+                                struct tt_error *why) {
     bool count_given = tt_textproto_places_find(&self->places, given, "count", NULL);
     if (given->count < 0 || given->count > MAX_DEVICES || (count_given && given->count == 0))
         return tt_experiment_wrong(self, given, "count", why,
@@ -46,7 +46,7 @@ static enum tt_err check_device(const struct tt_experiment *self,
 }
 
 static enum tt_err build_devices(const struct tt_experiment *self, struct tt_scenario *scenario,
-                                 struct tt_message *why) {
+                                 struct tt_error *why) {
     const Tutti__Experiment *message = self->message;
     if (message->n_device == 0)
         return tt_experiment_wrong(self, NULL, NULL, why, "no device; add device { count: 1 }");
@@ -83,14 +83,14 @@ static bool rate_of(double rate, int64_t *out_rate) {
 }
 
 static enum tt_err wrong_rate(const struct tt_experiment *self, const void *message,
-                              const char *field, double rate, struct tt_message *why) {
+                              const char *field, double rate, struct tt_error *why) {
     return tt_experiment_wrong(self, message, field, why,
                                "%s is %g requests per second; it must be 0, or 0.001 .. 10^9",
                                field, rate);
 }
 
 static enum tt_err build_segments(const struct tt_experiment *self, struct tt_scenario *scenario,
-                                  const Tutti__ExperimentLoad *load, struct tt_message *why) {
+                                  const Tutti__ExperimentLoad *load, struct tt_error *why) {
     scenario->segments = calloc(load->n_segment, sizeof(*scenario->segments));
     if (!scenario->segments)
         return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", self->path);
@@ -109,7 +109,7 @@ static enum tt_err build_segments(const struct tt_experiment *self, struct tt_sc
 }
 
 static enum tt_err build_steps(const struct tt_experiment *self, struct tt_scenario *scenario,
-                               const Tutti__RateSteps *steps, struct tt_message *why) {
+                               const Tutti__RateSteps *steps, struct tt_error *why) {
     if (steps->every < 1)
         return tt_experiment_wrong(self, steps, "every", why,
                                    "every is %lld requests; it must be >= 1",
@@ -129,7 +129,7 @@ static enum tt_err build_steps(const struct tt_experiment *self, struct tt_scena
 }
 
 static enum tt_err build_popularity(const struct tt_experiment *self, struct tt_scenario *scenario,
-                                    const Tutti__Popularity *popularity, struct tt_message *why) {
+                                    const Tutti__Popularity *popularity, struct tt_error *why) {
     bool given = popularity && popularity->given;
     double zipf = popularity ? popularity->zipf : 0;
     if (!(zipf >= 0 && zipf <= 10) || (given && zipf > 0))
@@ -155,7 +155,7 @@ static enum tt_err build_popularity(const struct tt_experiment *self, struct tt_
 }
 
 static enum tt_err build_process(const struct tt_experiment *self, struct tt_scenario *scenario,
-                                 const Tutti__ExperimentLoad *load, struct tt_message *why) {
+                                 const Tutti__ExperimentLoad *load, struct tt_error *why) {
     switch (load->process) {
     case TUTTI__ARRIVAL_PROCESS__POISSON: scenario->process = TT_PROCESS_POISSON; break;
     case TUTTI__ARRIVAL_PROCESS__GAMMA: scenario->process = TT_PROCESS_GAMMA; break;
@@ -178,7 +178,7 @@ static enum tt_err build_process(const struct tt_experiment *self, struct tt_sce
 }
 
 static enum tt_err build_load(const struct tt_experiment *self, struct tt_scenario *scenario,
-                              struct tt_message *why) {
+                              struct tt_error *why) {
     const Tutti__ExperimentLoad *load = self->message->load;
     const char *file = load ? load->file : "";
     if (self->arrivals || *file) {
@@ -218,7 +218,7 @@ static enum tt_err build_load(const struct tt_experiment *self, struct tt_scenar
 /* ---- the rest ---- */
 
 static enum tt_err build_policy(const struct tt_experiment *self, struct tt_scenario *scenario,
-                                struct tt_message *why) {
+                                struct tt_error *why) {
     const Tutti__ExperimentPolicy *given = self->message->policy;
     const char *name = given && given->name[0] ? given->name : "deferred";
     if (!tt_policy_find(name)) {
@@ -250,13 +250,13 @@ static enum tt_err build_policy(const struct tt_experiment *self, struct tt_scen
     }
     const struct tt_policy_kind *kind = tt_policy_find(name);
     if (scenario->depth == 0)
-        scenario->depth = tt_policy_standard_depth(kind);
+        scenario->depth = tt_policy_default_depth(kind);
     int64_t values[TT_MAX_OPTIONS];
     struct tt_option options[TT_MAX_OPTIONS];
     for (size_t i = 0; i < count; i++)
         options[i] = (struct tt_option){.key = scenario->option_texts[2 * i],
                                         .value = scenario->option_texts[2 * i + 1]};
-    struct tt_message inner = {0};
+    struct tt_error inner = {0};
     if (tt_options_parse(kind->options, kind->option_count, options, (int32_t)count, values,
                          &inner) != TT_OK)
         return tt_experiment_wrong(self, given, "option", why, "policy %s: %s", name, inner.text);
@@ -264,9 +264,9 @@ static enum tt_err build_policy(const struct tt_experiment *self, struct tt_scen
 }
 
 static enum tt_err build_times(const struct tt_experiment *self, struct tt_scenario *scenario,
-                               struct tt_message *why) {
+                               struct tt_error *why) {
     const Tutti__Experiment *message = self->message;
-    double duration_s = message->duration_s != 0 ? message->duration_s : STANDARD_DURATION_S;
+    double duration_s = message->duration_s != 0 ? message->duration_s : DEFAULT_DURATION_S;
     if (!tt_experiment_ns(duration_s, TT_S, &scenario->duration_ns) || scenario->duration_ns < 1)
         return tt_experiment_wrong(self, message, "duration_s", why,
                                    "duration_s is %g; it must be > 0 and at most 10^6", duration_s);
@@ -301,7 +301,7 @@ static enum tt_err build_times(const struct tt_experiment *self, struct tt_scena
 
 /* E1: the pool of inputs is there for one device and for policies that wait for `ready`. */
 static enum tt_err check_pool(const struct tt_experiment *self, const struct tt_scenario *scenario,
-                              struct tt_message *why) {
+                              struct tt_error *why) {
     const Tutti__ExperimentDevice *given = self->message->device[0];
     for (size_t i = 0; i < self->message->n_device; i++)
         if (self->message->device[i]->pool_slots > 0)
@@ -335,7 +335,7 @@ static enum tt_world world_of(const Tutti__Experiment *message) {
 }
 
 enum tt_err tt_experiment_build(const struct tt_experiment *self, struct tt_scenario *out_scenario,
-                                struct tt_message *why) {
+                                struct tt_error *why) {
     struct tt_scenario scenario = {.world = world_of(self->message)};
     if (self->message->repository[0]) {
         scenario.repository = tt_experiment_path(self, self->message->repository);

@@ -10,11 +10,11 @@ bool tt_experiment_ns(double value, int64_t unit_ns, int64_t *out_ns);
 /* Fills scenario->models. */
 TT_MUST_CHECK enum tt_err tt_experiment_build_models(const struct tt_experiment *self,
                                                      struct tt_scenario *scenario,
-                                                     struct tt_message *why);
+                                                     struct tt_error *why);
 /* Is everything there that its world needs, and nothing that this world cannot carry? INVALID, with
  * the line. */
 TT_MUST_CHECK enum tt_err tt_experiment_check_world(const struct tt_experiment *self,
                                                     const struct tt_scenario *scenario,
-                                                    struct tt_message *why);
+                                                    struct tt_error *why);
 
 #endif

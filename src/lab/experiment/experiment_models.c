@@ -10,13 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STANDARD_MAX_BATCH = 512, MAX_MODELS = 100000 };
+enum { DEFAULT_MAX_BATCH = 512, MAX_MODELS = 100000 };
 
 struct building {
     const struct tt_experiment *experiment;
     struct tt_scenario *scenario;
     int32_t capacity;
-    struct tt_message *why;
+    struct tt_error *why;
 };
 
 bool tt_experiment_ns(double value, int64_t unit_ns, int64_t *out_ns) {
@@ -99,11 +99,11 @@ static enum tt_err make_profile(struct building *b, const Tutti__Profile *given,
                                        given->linear->alpha_ms, given->linear->beta_ms);
         int32_t limit = max_batch > 0          ? max_batch
                         : given->max_batch > 0 ? given->max_batch
-                                               : STANDARD_MAX_BATCH;
+                                               : DEFAULT_MAX_BATCH;
         err = tt_profile_new_linear(alpha_ns, beta_ns, limit, out_profile, b->why);
     }
     if (err == TT_ERR_INVALID) {
-        struct tt_message inner = b->why ? *b->why : (struct tt_message){0};
+        struct tt_error inner = b->why ? *b->why : (struct tt_error){0};
         return tt_experiment_wrong(e, given, NULL, b->why, "%s", inner.text);
     }
     return err;
@@ -173,7 +173,7 @@ static enum tt_err read_repository(struct building *b, struct tt_scenario_model 
     if (err == TT_ERR_NO_MEMORY || err == TT_ERR_IO)
         return err;
     if (err) {
-        struct tt_message inner = *b->why;
+        struct tt_error inner = *b->why;
         return tt_experiment_wrong(b->experiment, given, "name", b->why, "%s", inner.text);
     }
     bool has_tree = given->tree != TUTTI__TREE_SHAPE__NO_TREE;
@@ -486,7 +486,7 @@ static enum tt_err build_row(struct building *b, struct tt_csv *csv, const struc
         err = TT_ERR_INTERNAL;
     if (!err)
         err = tt_profile_new_linear(alpha_ns, beta_ns,
-                                    given->max_batch > 0 ? given->max_batch : STANDARD_MAX_BATCH,
+                                    given->max_batch > 0 ? given->max_batch : DEFAULT_MAX_BATCH,
                                     &model->profiles[0], b->why);
     if (err)
         return err == TT_ERR_INVALID
@@ -571,7 +571,7 @@ static enum tt_err check_names(struct building *b) {
 }
 
 enum tt_err tt_experiment_build_models(const struct tt_experiment *self,
-                                       struct tt_scenario *scenario, struct tt_message *why) {
+                                       struct tt_scenario *scenario, struct tt_error *why) {
     struct building b = {.experiment = self, .scenario = scenario, .why = why};
     const Tutti__Experiment *message = self->message;
     enum tt_err err = TT_OK;

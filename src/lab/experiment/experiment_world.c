@@ -2,11 +2,11 @@
 #include "lab/run/live_models.h"
 #include "serve/domain.h"
 
-enum { MOST_EXECUTORS = 256 }; /* each is a thread */
+enum { MAX_EXECUTORS = 256 }; /* each is a thread */
 
 /* What only virtual time can do. */
 static enum tt_err check_timing(const struct tt_experiment *self,
-                                const struct tt_scenario *scenario, struct tt_message *why) {
+                                const struct tt_scenario *scenario, struct tt_error *why) {
     const Tutti__Experiment *message = self->message;
     const char *world = tt_world_name(scenario->world);
     if (scenario->d_ctrl_ns > 0 || scenario->d_data_ns > 0)
@@ -23,16 +23,16 @@ static enum tt_err check_timing(const struct tt_experiment *self,
                                        "the %s world",
                                        world);
     }
-    if (executors > MOST_EXECUTORS)
+    if (executors > MAX_EXECUTORS)
         return tt_experiment_wrong(self, message->device[0], "count", why,
                                    "%d executors; in the %s world each is a thread, and there are "
                                    "at most %d",
-                                   executors, world, MOST_EXECUTORS);
+                                   executors, world, MAX_EXECUTORS);
     return TT_OK;
 }
 
 static enum tt_err check_models(const struct tt_experiment *self,
-                                const struct tt_scenario *scenario, struct tt_message *why) {
+                                const struct tt_scenario *scenario, struct tt_error *why) {
     const Tutti__Experiment *message = self->message;
     const char *world = tt_world_name(scenario->world);
     bool by_cells = tt_policy_find(scenario->policy)->ops->released != NULL;
@@ -75,7 +75,7 @@ static enum tt_err check_models(const struct tt_experiment *self,
 }
 
 enum tt_err tt_experiment_check_world(const struct tt_experiment *self,
-                                      const struct tt_scenario *scenario, struct tt_message *why) {
+                                      const struct tt_scenario *scenario, struct tt_error *why) {
     if (scenario->world == TT_WORLD_SIMULATED)
         return TT_OK;
     if (scenario->world == TT_WORLD_REAL && !scenario->repository)

@@ -29,8 +29,7 @@ static double worst_of(const struct tt_measure *measure, int64_t *out_fewest) {
     return worst;
 }
 
-static enum tt_err try_rate(struct search *s, int64_t rate, bool *out_good,
-                            struct tt_message *why) {
+static enum tt_err try_rate(struct search *s, int64_t rate, bool *out_good, struct tt_error *why) {
     s->scenario.rate = rate;
     struct tt_scenario_result result;
     enum tt_err err = tt_scenario_run(&s->scenario, false, &s->outputs, s->stop, &result, why);
@@ -59,7 +58,7 @@ static enum tt_err try_rate(struct search *s, int64_t rate, bool *out_good,
 }
 
 /* One rate on either side of the limit. */
-static enum tt_err bracket(struct search *s, int64_t rate, struct tt_message *why) {
+static enum tt_err bracket(struct search *s, int64_t rate, struct tt_error *why) {
     bool good, first = true, was_good = false;
     while (s->best.runs < MAX_RUNS && rate >= TT_RATE_SMALLEST && rate <= HIGHEST_RATE) {
         enum tt_err err = try_rate(s, rate, &good, why);
@@ -90,7 +89,7 @@ static int64_t first_rate(struct search *s) {
 enum tt_err tt_goodput_search(const struct tt_scenario *scenario,
                               const struct tt_goodput_options *options,
                               const volatile sig_atomic_t *stop, struct tt_goodput *out_goodput,
-                              struct tt_message *why) {
+                              struct tt_error *why) {
     struct search s = {.scenario = *scenario, .options = options, .stop = stop};
     if (scenario->arrivals_path || scenario->segment_count > 0 || scenario->step_every > 0)
         return tt_fail(TT_ERR_INVALID, why,

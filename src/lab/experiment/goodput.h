@@ -34,6 +34,6 @@ struct tt_goodput {
 TT_MUST_CHECK enum tt_err tt_goodput_search(const struct tt_scenario *scenario,
                                             const struct tt_goodput_options *options,
                                             const volatile sig_atomic_t *stop,
-                                            struct tt_goodput *out_goodput, struct tt_message *why);
+                                            struct tt_goodput *out_goodput, struct tt_error *why);
 
 #endif

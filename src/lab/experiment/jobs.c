@@ -44,7 +44,7 @@ _Noreturn static void run_in_child(const struct tt_jobs *jobs, int32_t index, in
 }
 
 static enum tt_err start(const struct tt_jobs *jobs, struct child *child, int32_t index,
-                         struct tt_message *why) {
+                         struct tt_error *why) {
     int ends[2];
     if (pipe(ends) != 0)
         return tt_fail(TT_ERR_IO, why, "no pipe to a worker process: %s", strerror(errno));
@@ -100,7 +100,7 @@ static int32_t worker_count(const struct tt_jobs *jobs) {
     return workers > 1 ? (int32_t)workers : 1;
 }
 
-enum tt_err tt_jobs_run(const struct tt_jobs *jobs, struct tt_message *why) {
+enum tt_err tt_jobs_run(const struct tt_jobs *jobs, struct tt_error *why) {
     int32_t workers = worker_count(jobs), next = 0, running = 0;
     if (jobs->count == 1 && !(jobs->stop && *jobs->stop)) {
         run_here(jobs, 0);
@@ -139,7 +139,7 @@ enum tt_err tt_jobs_run(const struct tt_jobs *jobs, struct tt_message *why) {
     }
 }
 
-void tt_jobs_answer(json_t *take_value, enum tt_err err, const struct tt_message *why,
+void tt_jobs_answer(json_t *take_value, enum tt_err err, const struct tt_error *why,
                     struct tt_text *result) {
     json_t *value = take_value;
     if (!value)

@@ -25,11 +25,11 @@ struct tt_jobs {
 
 /* Errors: IO (fork, pipe). A single job runs in the caller's process; several never do, so that
  * what one of them changes in the context is not seen by the next. */
-TT_MUST_CHECK enum tt_err tt_jobs_run(const struct tt_jobs *jobs, struct tt_message *why);
+TT_MUST_CHECK enum tt_err tt_jobs_run(const struct tt_jobs *jobs, struct tt_error *why);
 
 /* For `work` whose results are JSON: the value; where it is NULL, {"error": text, "code": err}, of
  * NO_MEMORY where `err` is OK. */
-void tt_jobs_answer(json_t *take_value, enum tt_err err, const struct tt_message *why,
+void tt_jobs_answer(json_t *take_value, enum tt_err err, const struct tt_error *why,
                     struct tt_text *result);
 
 #endif

@@ -92,7 +92,7 @@ static void on_step_ended(void *context, int64_t now, const struct tt_task *task
 }
 
 static enum tt_err create_policy(void *context, struct tt_mechanism *mechanism,
-                                 struct tt_message *why) {
+                                 struct tt_error *why) {
     struct run *run = context;
     const struct tt_scenario *scenario = run->scenario;
     struct tt_option options[TT_MAX_OPTIONS];
@@ -118,7 +118,7 @@ static enum tt_err create_policy(void *context, struct tt_mechanism *mechanism,
 }
 
 static enum tt_err open_run(struct run *run, const struct tt_scenario_outputs *outputs,
-                            struct tt_message *why) {
+                            struct tt_error *why) {
     const struct tt_scenario *s = run->scenario;
     run->names = calloc((size_t)s->model_count, sizeof(*run->names));
     run->models = calloc((size_t)s->model_count, sizeof(*run->models));
@@ -170,7 +170,7 @@ static void walk(struct run *run, struct tt_simulation *simulation,
 }
 
 static enum tt_err simulate(struct run *run, bool check, const volatile sig_atomic_t *stop,
-                            struct tt_scenario_result *result, struct tt_message *why) {
+                            struct tt_scenario_result *result, struct tt_error *why) {
     const struct tt_scenario *s = run->scenario;
     struct tt_sim_options options = {.models = run->models,
                                      .model_count = s->model_count,
@@ -211,8 +211,7 @@ static bool is_doubtful(const struct tt_measure *measure, const struct tt_live_s
     return lag_ns->mean > mean_ns / 10 || lag_ns->p99 > p99_ns / 2;
 }
 
-static enum tt_err trace_live(void *context, struct tt_mechanism *mechanism,
-                              struct tt_message *why) {
+static enum tt_err trace_live(void *context, struct tt_mechanism *mechanism, struct tt_error *why) {
     struct run *run = context;
     return run->trace ? tt_trace_add(run->trace, mechanism, run->scenario->policy, &run->tap, why)
                       : TT_OK;
@@ -220,7 +219,7 @@ static enum tt_err trace_live(void *context, struct tt_mechanism *mechanism,
 
 static enum tt_err play(struct run *run, bool check, const struct tt_scenario_outputs *outputs,
                         const volatile sig_atomic_t *stop, struct tt_scenario_result *result,
-                        struct tt_message *why) {
+                        struct tt_error *why) {
     struct tt_live_run live = {.scenario = run->scenario,
                                .outputs = outputs,
                                .check = check,
@@ -246,7 +245,7 @@ static enum tt_err play(struct run *run, bool check, const struct tt_scenario_ou
 enum tt_err tt_scenario_run(const struct tt_scenario *self, bool check,
                             const struct tt_scenario_outputs *outputs,
                             const volatile sig_atomic_t *stop,
-                            struct tt_scenario_result *out_result, struct tt_message *why) {
+                            struct tt_scenario_result *out_result, struct tt_error *why) {
     struct run run = {.scenario = self,
                       .also = outputs ? &outputs->also : NULL,
                       .trace = outputs ? outputs->trace : NULL,
@@ -257,7 +256,7 @@ enum tt_err tt_scenario_run(const struct tt_scenario *self, bool check,
         err = self->world == TT_WORLD_SIMULATED ? simulate(&run, check, stop, &result, why)
                                                 : play(&run, check, outputs, stop, &result, why);
     tt_trace_leave(run.tap);
-    struct tt_message *close_why = err ? NULL : why;
+    struct tt_error *close_why = err ? NULL : why;
     enum tt_err closed = tt_tasks_csv_close(&run.tasks, close_why);
     enum tt_err closed_too = tt_outcomes_csv_close(&run.outcomes, closed ? NULL : close_why);
     if (!err)

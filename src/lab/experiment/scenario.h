@@ -106,6 +106,6 @@ TT_MUST_CHECK enum tt_err tt_scenario_run(const struct tt_scenario *self, bool c
                                           const struct tt_scenario_outputs *outputs,
                                           const volatile sig_atomic_t *stop,
                                           struct tt_scenario_result *out_result,
-                                          struct tt_message *why);
+                                          struct tt_error *why);
 
 #endif

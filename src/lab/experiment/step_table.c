@@ -16,7 +16,7 @@ struct reading {
     int32_t point_count;
 };
 
-static enum tt_err find_columns(struct reading *r, struct tt_message *why) {
+static enum tt_err find_columns(struct reading *r, struct tt_error *why) {
     r->step = tt_csv_column(&r->csv, "step");
     r->kind = tt_csv_column(&r->csv, "kind");
     r->batch = tt_csv_column(&r->csv, "batch");
@@ -31,7 +31,7 @@ static enum tt_err find_columns(struct reading *r, struct tt_message *why) {
 }
 
 /* The rows of one step have all been read. */
-static enum tt_err close_step(struct reading *r, struct tt_message *why) {
+static enum tt_err close_step(struct reading *r, struct tt_error *why) {
     struct tt_step_table *table = &r->table;
     if (table->count == 0)
         return TT_OK;
@@ -45,7 +45,7 @@ static enum tt_err close_step(struct reading *r, struct tt_message *why) {
 }
 
 static enum tt_err open_step(struct reading *r, const char *name, const char *kind,
-                             struct tt_message *why) {
+                             struct tt_error *why) {
     static const char *const kinds[] = {
         [TT_STEP_STATIC] = "static", [TT_STEP_ENCODER] = "encoder", [TT_STEP_DECODER] = "decoder"};
     struct tt_step_table *table = &r->table;
@@ -75,7 +75,7 @@ static enum tt_err open_step(struct reading *r, const char *name, const char *ki
     return TT_OK;
 }
 
-static enum tt_err read_row(struct reading *r, struct tt_message *why) {
+static enum tt_err read_row(struct reading *r, struct tt_error *why) {
     const struct tt_step_table *table = &r->table;
     const char *name = r->csv.fields[r->step], *kind = r->csv.fields[r->kind];
     enum tt_err err = TT_OK;
@@ -104,7 +104,7 @@ static enum tt_err read_row(struct reading *r, struct tt_message *why) {
     return TT_OK;
 }
 
-static enum tt_err read_rows(struct reading *r, struct tt_message *why) {
+static enum tt_err read_rows(struct reading *r, struct tt_error *why) {
     enum tt_err err = find_columns(r, why);
     for (bool more = !err; more;) {
         err = tt_csv_next(&r->csv, &more, why);
@@ -119,7 +119,7 @@ static enum tt_err read_rows(struct reading *r, struct tt_message *why) {
 }
 
 enum tt_err tt_step_table_read(const char *path, int32_t max_batch, struct tt_step_table *out_table,
-                               struct tt_message *why) {
+                               struct tt_error *why) {
     struct reading *r = calloc(1, sizeof(*r));
     if (!r)
         return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", path);

@@ -19,8 +19,7 @@ struct tt_step_table {
 /* `max_batch` of the profiles; 0: the largest in the table. NOT_FOUND, IO, NO_MEMORY; INVALID with
  * file:line. */
 TT_MUST_CHECK enum tt_err tt_step_table_read(const char *path, int32_t max_batch,
-                                             struct tt_step_table *out_table,
-                                             struct tt_message *why);
+                                             struct tt_step_table *out_table, struct tt_error *why);
 void tt_step_table_fini(struct tt_step_table *self);
 
 #endif

@@ -48,7 +48,7 @@ static bool next_part(const char **at, char *part, size_t size) {
 }
 
 static enum tt_err set_together(struct tt_experiment *experiment, const char *parameters,
-                                const char *values, struct tt_message *why) {
+                                const char *values, struct tt_error *why) {
     char parameter[128], value[256];
     const char *p = parameters, *v = values;
     while (next_part(&p, parameter, sizeof(parameter))) {
@@ -63,13 +63,13 @@ static enum tt_err set_together(struct tt_experiment *experiment, const char *pa
              : TT_OK;
 }
 
-static enum tt_err apply_point(const struct tt_sweep *self, int32_t point, struct tt_message *why) {
+static enum tt_err apply_point(const struct tt_sweep *self, int32_t point, struct tt_error *why) {
     const Tutti__Experiment *message = self->experiment->message;
     for (size_t i = 0; i < message->n_sweep; i++) {
         enum tt_err err = set_together(self->experiment, message->sweep[i]->parameter,
                                        value_at(message, i, point), why);
         if (err) {
-            struct tt_message inner = *why;
+            struct tt_error inner = *why;
             (void)tt_experiment_wrong(self->experiment, message->sweep[i], "value", why, "%s",
                                       inner.text);
             return err;
@@ -109,7 +109,7 @@ static void hash(uint64_t *to, const void *bytes, size_t count) {
 /* A file that cannot be read decides nothing: building the scenario will complain about it. */
 static void hash_file(uint64_t *to, const char *path) {
     struct tt_text text;
-    struct tt_message why;
+    struct tt_error why;
     if (!path || tt_text_read_file(path, MAX_FILE_BYTES, &text, &why) != TT_OK)
         return;
     hash(to, tt_text_string(&text), text.length);
@@ -155,7 +155,7 @@ uint64_t tt_sweep_identity(const struct tt_experiment *experiment) {
 /* ---- one job, in a process of its own ---- */
 
 static json_t *compute(const struct tt_sweep *self, int32_t index, enum tt_err *out_err,
-                       struct tt_message *why) {
+                       struct tt_error *why) {
     struct tt_scenario scenario;
     *out_err = apply_point(self, index / self->seeds, why);
     if (!*out_err)
@@ -189,7 +189,7 @@ static json_t *compute(const struct tt_sweep *self, int32_t index, enum tt_err *
 
 static void work(void *context, int32_t job, struct tt_text *result) {
     const struct tt_sweep *self = context;
-    struct tt_message why;
+    struct tt_error why;
     enum tt_err err;
     json_t *value = compute(self, self->todo[job], &err, &why);
     tt_jobs_answer(value, err, &why, result);
@@ -220,7 +220,7 @@ static void done(void *context, int32_t job, const char *result) {
 /* ---- the whole ---- */
 
 enum tt_err tt_sweep_init(struct tt_sweep *self, struct tt_experiment *experiment,
-                          const struct tt_sweep_options *options, struct tt_message *why) {
+                          const struct tt_sweep_options *options, struct tt_error *why) {
     const Tutti__Experiment *message = experiment->message;
     const Tutti__ExperimentGoodput *goodput = message->goodput;
     *self = (struct tt_sweep){.experiment = experiment, .options = *options};
@@ -248,7 +248,7 @@ void tt_sweep_fini(struct tt_sweep *self) {
     *self = (struct tt_sweep){0};
 }
 
-static enum tt_err first_error(const struct tt_sweep *self, struct tt_message *why) {
+static enum tt_err first_error(const struct tt_sweep *self, struct tt_error *why) {
     bool stopped = self->options.stop && *self->options.stop;
     for (int32_t i = 0; i < self->points * self->seeds; i++) {
         const json_t *error = json_object_get(self->results[i], "error");
@@ -273,7 +273,7 @@ static bool takes_time(const Tutti__Experiment *message) {
     return takes;
 }
 
-static enum tt_err run_rest(struct tt_sweep *self, struct tt_message *why) {
+static enum tt_err run_rest(struct tt_sweep *self, struct tt_error *why) {
     int32_t rest = 0;
     for (int32_t i = 0; i < self->points * self->seeds; i++) {
         char *key = self->state ? key_of(self, i) : NULL;
@@ -302,7 +302,7 @@ static enum tt_err run_rest(struct tt_sweep *self, struct tt_message *why) {
     return err ? err : first_error(self, why);
 }
 
-enum tt_err tt_sweep_run(struct tt_sweep *self, struct tt_message *why) {
+enum tt_err tt_sweep_run(struct tt_sweep *self, struct tt_error *why) {
     struct tt_sweep_state state;
     if (!self->options.state_path)
         return run_rest(self, why);

@@ -34,17 +34,17 @@ struct tt_sweep {
     struct tt_sweep_state *state;
     int32_t *todo, finished, failed;
     enum tt_err state_err;
-    struct tt_message state_why;
+    struct tt_error state_why;
 };
 
 /* INVALID: the sweeps make no point, or too many, or a list of values does not fit its parameters.
  */
 TT_MUST_CHECK enum tt_err tt_sweep_init(struct tt_sweep *self, struct tt_experiment *experiment,
                                         const struct tt_sweep_options *options,
-                                        struct tt_message *why);
+                                        struct tt_error *why);
 void tt_sweep_fini(struct tt_sweep *self);
 /* OK also when `stop` ended it. Errors: the first point's that makes no sense, the state file's. */
-TT_MUST_CHECK enum tt_err tt_sweep_run(struct tt_sweep *self, struct tt_message *why);
+TT_MUST_CHECK enum tt_err tt_sweep_run(struct tt_sweep *self, struct tt_error *why);
 /* What the sweeps set at a point, from parameter to text; a new reference, NULL: no memory. */
 json_t *tt_sweep_point_values(const struct tt_sweep *self, int32_t point);
 /* A new reference, with "point" beside the figures; of several seeds the median, with the extremes.

@@ -15,7 +15,7 @@ enum { FORMAT = 1 };
 #define LIMIT_BYTES ((size_t)1 << 32)
 
 static enum tt_err append(const struct tt_sweep_state *self, json_t *take_line,
-                          struct tt_message *why) {
+                          struct tt_error *why) {
     char *text = take_line ? json_dumps(take_line, JSON_COMPACT) : NULL;
     json_decref(take_line);
     if (!text)
@@ -37,7 +37,7 @@ static enum tt_err append(const struct tt_sweep_state *self, json_t *take_line,
 }
 
 static enum tt_err read_header(const struct tt_sweep_state *self, const json_t *line,
-                               const char *identity, const char *kind, struct tt_message *why) {
+                               const char *identity, const char *kind, struct tt_error *why) {
     if (!line || json_integer_value(json_object_get(line, "tutti_sweep")) != FORMAT)
         return tt_fail(
             TT_ERR_INVALID, why,
@@ -59,7 +59,7 @@ static enum tt_err read_header(const struct tt_sweep_state *self, const json_t *
 }
 
 static enum tt_err read_line(struct tt_sweep_state *self, int64_t number, const json_t *line,
-                             struct tt_message *why) {
+                             struct tt_error *why) {
     const char *key = json_string_value(json_object_get(line, "key"));
     json_t *result = json_object_get(line, "result");
     if (!key || !json_is_object(result))
@@ -73,7 +73,7 @@ static enum tt_err read_line(struct tt_sweep_state *self, int64_t number, const 
 
 /* Takes in whole lines, and cuts off what stands behind the last of them. */
 static enum tt_err read_lines(struct tt_sweep_state *self, const struct tt_text *text,
-                              const char *identity, const char *kind, struct tt_message *why) {
+                              const char *identity, const char *kind, struct tt_error *why) {
     const char *at = tt_text_string(text), *end = at + text->length;
     enum tt_err err = TT_OK;
     for (int64_t number = 1; !err && at < end; number++) {
@@ -101,7 +101,7 @@ static enum tt_err read_lines(struct tt_sweep_state *self, const struct tt_text 
 }
 
 enum tt_err tt_sweep_state_open(struct tt_sweep_state *self, const char *path, uint64_t identity,
-                                const char *kind, struct tt_message *why) {
+                                const char *kind, struct tt_error *why) {
     *self = (struct tt_sweep_state){.path = strdup(path), .known = json_object(), .fd = -1};
     struct tt_text text;
     tt_text_init(&text);
@@ -141,6 +141,6 @@ json_t *tt_sweep_state_find(const struct tt_sweep_state *self, const char *key) 
 }
 
 enum tt_err tt_sweep_state_add(struct tt_sweep_state *self, const char *key, json_t *result,
-                               struct tt_message *why) {
+                               struct tt_error *why) {
     return append(self, json_pack("{s:s,s:O}", "key", key, "result", result), why);
 }

@@ -24,12 +24,12 @@ struct tt_sweep_state {
  * INVALID (another experiment, or not such a file: file:line), IO (also: in use), NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_sweep_state_open(struct tt_sweep_state *self, const char *path,
                                               uint64_t identity, const char *kind,
-                                              struct tt_message *why);
+                                              struct tt_error *why);
 void tt_sweep_state_close(struct tt_sweep_state *self);
 /* Borrowed; NULL: not known. */
 json_t *tt_sweep_state_find(const struct tt_sweep_state *self, const char *key);
 /* IO, NO_MEMORY: it is not on the disk. */
 TT_MUST_CHECK enum tt_err tt_sweep_state_add(struct tt_sweep_state *self, const char *key,
-                                             json_t *result, struct tt_message *why);
+                                             json_t *result, struct tt_error *why);
 
 #endif

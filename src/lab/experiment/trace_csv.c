@@ -23,7 +23,7 @@ static struct tt_task_row *row_of(struct tt_list_node *node) {
 
 enum tt_err tt_tasks_csv_open(struct tt_tasks_csv *self, const char *path,
                               const char *const *model_names, int32_t executor_count,
-                              struct tt_message *why) {
+                              struct tt_error *why) {
     struct tt_task_row **open = calloc((size_t)executor_count, sizeof(struct tt_task_row *));
     if (!open)
         return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", path);
@@ -129,7 +129,7 @@ static void free_rows(struct tt_list *rows) {
     }
 }
 
-static enum tt_err close_file(FILE *file, const char *path, bool failed, struct tt_message *why) {
+static enum tt_err close_file(FILE *file, const char *path, bool failed, struct tt_error *why) {
     bool wrong = ferror(file) != 0;
     wrong = fclose(file) != 0 || wrong;
     if (failed)
@@ -139,7 +139,7 @@ static enum tt_err close_file(FILE *file, const char *path, bool failed, struct 
     return TT_OK;
 }
 
-enum tt_err tt_tasks_csv_close(struct tt_tasks_csv *self, struct tt_message *why) {
+enum tt_err tt_tasks_csv_close(struct tt_tasks_csv *self, struct tt_error *why) {
     if (!self->file)
         return TT_OK;
     for (struct tt_list_node *node = tt_list_first(&self->rows); node;
@@ -157,7 +157,7 @@ enum tt_err tt_tasks_csv_close(struct tt_tasks_csv *self, struct tt_message *why
 /* ---- outcomes ---- */
 
 enum tt_err tt_outcomes_csv_open(struct tt_outcomes_csv *self, const char *path,
-                                 const char *const *model_names, struct tt_message *why) {
+                                 const char *const *model_names, struct tt_error *why) {
     FILE *file = fopen(path, "w");
     if (!file)
         return tt_fail(TT_ERR_IO, why, "%s: %s", path, strerror(errno));
@@ -227,7 +227,7 @@ void tt_outcomes_csv_ended(struct tt_outcomes_csv *self, const struct tt_sim_end
     }
 }
 
-enum tt_err tt_outcomes_csv_close(struct tt_outcomes_csv *self, struct tt_message *why) {
+enum tt_err tt_outcomes_csv_close(struct tt_outcomes_csv *self, struct tt_error *why) {
     if (!self->file)
         return TT_OK;
     for (int64_t i = 0; i < self->capacity;

@@ -26,14 +26,14 @@ struct tt_tasks_csv {
 
 TT_MUST_CHECK enum tt_err tt_tasks_csv_open(struct tt_tasks_csv *self, const char *path,
                                             const char *const *model_names, int32_t executor_count,
-                                            struct tt_message *why);
+                                            struct tt_error *why);
 void tt_tasks_csv_started(struct tt_tasks_csv *self, int64_t now, const struct tt_task *task,
                           int32_t step, const int64_t *request_numbers);
 void tt_tasks_csv_ended(struct tt_tasks_csv *self, int64_t now, const struct tt_task *task,
                         int32_t step);
 /* Writes what is left (steps that still run are left out) and closes. IO: something could not be
  * written. */
-TT_MUST_CHECK enum tt_err tt_tasks_csv_close(struct tt_tasks_csv *self, struct tt_message *why);
+TT_MUST_CHECK enum tt_err tt_tasks_csv_close(struct tt_tasks_csv *self, struct tt_error *why);
 
 struct tt_outcomes_csv {
     FILE *file;
@@ -48,9 +48,8 @@ struct tt_outcomes_csv {
 
 TT_MUST_CHECK enum tt_err tt_outcomes_csv_open(struct tt_outcomes_csv *self, const char *path,
                                                const char *const *model_names,
-                                               struct tt_message *why);
+                                               struct tt_error *why);
 void tt_outcomes_csv_ended(struct tt_outcomes_csv *self, const struct tt_sim_ending *ending);
-TT_MUST_CHECK enum tt_err tt_outcomes_csv_close(struct tt_outcomes_csv *self,
-                                                struct tt_message *why);
+TT_MUST_CHECK enum tt_err tt_outcomes_csv_close(struct tt_outcomes_csv *self, struct tt_error *why);
 
 #endif

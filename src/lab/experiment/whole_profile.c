@@ -37,7 +37,7 @@ static int32_t lengths_of_whole(const struct tt_scenario_model *model,
 }
 
 enum tt_err tt_whole_profile_sum(const struct tt_scenario_model *model,
-                                 struct tt_profile **out_profile, struct tt_message *why) {
+                                 struct tt_profile **out_profile, struct tt_error *why) {
     int32_t steps = model->step_model.step_count, max_batch = TT_PROFILE_MAX_BATCH;
     const struct tt_profile *longest = model->profiles[0];
     for (int32_t s = 0; s < steps; s++) {

@@ -11,6 +11,6 @@ bool tt_whole_profile_walks_input(const struct tt_scenario_model *model);
 /* The model's steps, profiles and lengths are there. Errors: NO_MEMORY, INVALID. */
 TT_MUST_CHECK enum tt_err tt_whole_profile_sum(const struct tt_scenario_model *model,
                                                struct tt_profile **out_profile,
-                                               struct tt_message *why);
+                                               struct tt_error *why);
 
 #endif

@@ -20,7 +20,7 @@ static bool all_good(const struct tt_measure *measure, double bad_rate) {
 }
 
 static enum tt_err try_count(struct search *s, int32_t count, bool *out_enough,
-                             struct tt_message *why) {
+                             struct tt_error *why) {
     s->scenario.device_count = count;
     struct tt_scenario_result result;
     enum tt_err err = tt_scenario_run(&s->scenario, false, NULL, s->stop, &result, why);
@@ -34,7 +34,7 @@ static enum tt_err try_count(struct search *s, int32_t count, bool *out_enough,
 }
 
 /* Doubles or halves until one side is known, then halves what is between. */
-static enum tt_err search(struct search *s, int32_t count, struct tt_message *why) {
+static enum tt_err search(struct search *s, int32_t count, struct tt_error *why) {
     int32_t few = 0, enough = TT_FACT_DEVICES_MAX + 1; /* few devices are not enough */
     enum tt_err err = TT_OK;
     while (!err && enough - few > 1 && !s->found.interrupted) {
@@ -57,7 +57,7 @@ static enum tt_err search(struct search *s, int32_t count, struct tt_message *wh
 
 enum tt_err tt_fact_devices_search(const struct tt_scenario *scenario, double bad_rate,
                                    const volatile sig_atomic_t *stop,
-                                   struct tt_fact_devices *out_devices, struct tt_message *why) {
+                                   struct tt_fact_devices *out_devices, struct tt_error *why) {
     tt_assert(scenario->device_count >= 1);
     struct search s = {.scenario = *scenario, .bad_rate = bad_rate, .stop = stop};
     s.scenario.devices = calloc(TT_FACT_DEVICES_MAX, sizeof(*s.scenario.devices));

@@ -20,6 +20,6 @@ struct tt_fact_devices {
 TT_MUST_CHECK enum tt_err tt_fact_devices_search(const struct tt_scenario *scenario,
                                                  double bad_rate, const volatile sig_atomic_t *stop,
                                                  struct tt_fact_devices *out_devices,
-                                                 struct tt_message *why);
+                                                 struct tt_error *why);
 
 #endif

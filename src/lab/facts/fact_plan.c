@@ -22,7 +22,7 @@ static double mean_ms(const struct tt_elastic_choice *choice) {
 static void plan_in_turns(const struct tt_profile *profile, const int32_t *available, int32_t batch,
                           json_t *out, struct tt_text *note) {
     struct tt_profile *whole;
-    struct tt_message why;
+    struct tt_error why;
     if (tt_profile_new_table(profile, &whole, &why))
         return;
     for (int32_t i = 0; i < whole->length_count * (whole->max_batch + 1); i++)

@@ -78,7 +78,7 @@ static void shorten(struct piece *piece) {
 /* `said`: what the file says, for messages; `run`: the same with the changes of one alternative. */
 static enum tt_err open_experiment(const struct tt_facts *facts, const Tutti__FactRun *said,
                                    const Tutti__FactRun *run, const char *path,
-                                   struct tt_experiment *experiment, struct tt_message *why) {
+                                   struct tt_experiment *experiment, struct tt_error *why) {
     enum tt_err err = tt_experiment_open(experiment, path, why);
     if (err)
         return err;
@@ -90,7 +90,7 @@ static enum tt_err open_experiment(const struct tt_facts *facts, const Tutti__Fa
             *equals = '\0';
             err = tt_experiment_set(experiment, name, equals + 1, why);
             if (err == TT_ERR_INVALID) {
-                struct tt_message inner = *why;
+                struct tt_error inner = *why;
                 (void)tt_facts_wrong(facts, said, "set", why, "%s", inner.text);
             }
         }
@@ -103,7 +103,7 @@ static enum tt_err open_experiment(const struct tt_facts *facts, const Tutti__Fa
 
 static enum tt_err build(const struct tt_facts *facts, const Tutti__FactRun *said,
                          const Tutti__FactRun *run, const char *path, struct piece *piece,
-                         struct tt_message *why) {
+                         struct tt_error *why) {
     struct tt_experiment experiment;
     enum tt_err err = open_experiment(facts, said, run, path, &experiment, why);
     if (err)
@@ -123,7 +123,7 @@ static enum tt_err build(const struct tt_facts *facts, const Tutti__FactRun *sai
 }
 
 static enum tt_err check_sweep(const struct tt_fact_runs *self, const Tutti__FactRun *run,
-                               const struct piece *piece, struct tt_message *why) {
+                               const struct piece *piece, struct tt_error *why) {
     if (!self->options.sweeps)
         return tt_facts_wrong(self->facts, run, NULL, why,
                               "this takes long: --sweeps FOLDER says where to keep what is found");
@@ -140,7 +140,7 @@ static enum tt_err check_sweep(const struct tt_fact_runs *self, const Tutti__Fac
 /* The piece of work for `run`, an earlier one if it is the same; -1 on error. */
 static int32_t add_piece(struct tt_fact_runs *self, const Tutti__Fact *fact,
                          const Tutti__FactRun *said, const Tutti__FactRun *run,
-                         enum tt_err *out_err, struct tt_message *why) {
+                         enum tt_err *out_err, struct tt_error *why) {
     struct tt_text key, path;
     tt_text_init(&key);
     tt_text_init(&path);
@@ -174,7 +174,7 @@ static int32_t add_piece(struct tt_fact_runs *self, const Tutti__Fact *fact,
 
 static enum tt_err add_group(struct tt_fact_runs *self, const Tutti__Fact *fact,
                              const Tutti__FactRun *run, struct tt_fact_group *group,
-                             struct tt_message *why) {
+                             struct tt_error *why) {
     if (!tt_fact_group_init(group, fact, run))
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     enum tt_err err = TT_OK;
@@ -203,7 +203,7 @@ static size_t count_runs(const struct tt_facts *facts) {
 
 enum tt_err tt_fact_runs_new(const struct tt_facts *facts, const bool *chosen,
                              const struct tt_fact_runs_options *options,
-                             struct tt_fact_runs **out_runs, struct tt_message *why) {
+                             struct tt_fact_runs **out_runs, struct tt_error *why) {
     size_t n = facts->message->n_fact;
     struct tt_fact_runs *self = calloc(1, sizeof(*self));
     if (!self)
@@ -286,7 +286,7 @@ static double bound(const struct tt_scenario *scenario, int64_t over, int64_t un
 }
 
 static json_t *compute(struct tt_fact_runs *self, int32_t job, enum tt_err *out_err,
-                       struct tt_message *why) {
+                       struct tt_error *why) {
     struct piece *piece = &self->pieces[self->job_piece[job]];
     struct tt_scenario scenario = piece->scenario; /* shallow: the seed is ours */
     scenario.seed += (uint64_t)self->job_seed[job];
@@ -331,7 +331,7 @@ static json_t *compute(struct tt_fact_runs *self, int32_t job, enum tt_err *out_
 }
 
 static void work(void *context, int32_t index, struct tt_text *result) {
-    struct tt_message why;
+    struct tt_error why;
     enum tt_err err;
     json_t *value = compute(context, index, &err, &why);
     tt_jobs_answer(value, err, &why, result);
@@ -346,7 +346,7 @@ static void done(void *context, int32_t index, const char *result) {
         self->options.progress(self->finished, self->jobs);
 }
 
-enum tt_err tt_fact_runs_run(struct tt_fact_runs *self, struct tt_message *why) {
+enum tt_err tt_fact_runs_run(struct tt_fact_runs *self, struct tt_error *why) {
     struct tt_jobs jobs = {.count = self->jobs,
                            .workers = self->options.workers,
                            .context = self,

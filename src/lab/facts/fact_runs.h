@@ -30,10 +30,10 @@ struct tt_fact_runs;
  * experiments, with file:line. */
 TT_MUST_CHECK enum tt_err tt_fact_runs_new(const struct tt_facts *facts, const bool *chosen,
                                            const struct tt_fact_runs_options *options,
-                                           struct tt_fact_runs **out_runs, struct tt_message *why);
+                                           struct tt_fact_runs **out_runs, struct tt_error *why);
 void tt_fact_runs_free(struct tt_fact_runs *take_runs);
 /* Errors: the first that a run met. Stopped by `stop` it is OK, and some values are unknown. */
-TT_MUST_CHECK enum tt_err tt_fact_runs_run(struct tt_fact_runs *self, struct tt_message *why);
+TT_MUST_CHECK enum tt_err tt_fact_runs_run(struct tt_fact_runs *self, struct tt_error *why);
 /* Fact number `fact` of the file: in the fact's unit, a trace 1 where all is as it says and else
  * the share of it that is; NAN: not chosen, not run. `out_note` (may be NULL) is added to: where a
  * trace goes another way, how far seeds differ. */

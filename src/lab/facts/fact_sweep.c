@@ -36,7 +36,7 @@ static json_t *workload_of(struct tt_fact_sweep *self, json_t *point, char polic
 
 /* Every point of the sweep; with `run`, what it found (a number, or null). */
 static enum tt_err take_points(struct tt_fact_sweep *self, const struct tt_sweep *sweep, bool run,
-                               struct tt_message *why) {
+                               struct tt_error *why) {
     for (int32_t p = 0; p < sweep->points; p++) {
         json_t *result = run ? tt_sweep_point(sweep, p) : NULL;
         json_t *point = tt_sweep_point_values(sweep, p);
@@ -56,7 +56,7 @@ static enum tt_err take_points(struct tt_fact_sweep *self, const struct tt_sweep
 }
 
 enum tt_err tt_fact_sweep_new(struct tt_experiment *take_experiment,
-                              struct tt_fact_sweep **out_sweep, struct tt_message *why) {
+                              struct tt_fact_sweep **out_sweep, struct tt_error *why) {
     struct tt_fact_sweep *self = calloc(1, sizeof(*self));
     if (!self) {
         tt_experiment_close(take_experiment);
@@ -126,7 +126,7 @@ static void on_progress(void *context, int32_t finished, int32_t all) {
 }
 
 enum tt_err tt_fact_sweep_run(struct tt_fact_sweep *self,
-                              const struct tt_fact_sweep_options *options, struct tt_message *why) {
+                              const struct tt_fact_sweep_options *options, struct tt_error *why) {
     char *path = state_path(self, options->folder);
     if (!path)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");

@@ -26,15 +26,14 @@ struct tt_fact_sweep;
 
 /* `experiment` is taken over, also on failure. Errors: as those of experiments. */
 TT_MUST_CHECK enum tt_err tt_fact_sweep_new(struct tt_experiment *take_experiment,
-                                            struct tt_fact_sweep **out_sweep,
-                                            struct tt_message *why);
+                                            struct tt_fact_sweep **out_sweep, struct tt_error *why);
 void tt_fact_sweep_free(struct tt_fact_sweep *take_sweep);
 /* Workloads of the sweep that the claim is about: run under both policies, and where it says. */
 int32_t tt_fact_sweep_count(const struct tt_fact_sweep *self, const Tutti__FactSweep *claim);
 /* Errors: as those of sweeps. Stopped by `stop` it is OK, and values are unknown. */
 TT_MUST_CHECK enum tt_err tt_fact_sweep_run(struct tt_fact_sweep *self,
                                             const struct tt_fact_sweep_options *options,
-                                            struct tt_message *why);
+                                            struct tt_error *why);
 /* NAN: a search that it needs is not known, or found nothing. `out_note` (may be NULL) is added
  * to: over how many workloads, and how far they differ. */
 double tt_fact_sweep_value(const struct tt_fact_sweep *self, const Tutti__FactSweep *claim,

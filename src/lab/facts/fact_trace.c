@@ -117,7 +117,7 @@ static double compare(const struct heard *heard, const Tutti__FactTrace *trace,
 }
 
 enum tt_err tt_fact_trace_run(const struct tt_scenario *scenario, const Tutti__FactTrace *trace,
-                              double *out_share, struct tt_text *note, struct tt_message *why) {
+                              double *out_share, struct tt_text *note, struct tt_error *why) {
     struct heard heard = {.batch_capacity = trace->n_batch,
                           .dropped_capacity = trace->n_dropped + 1,
                           .batches = calloc(trace->n_batch + 1, sizeof(*heard.batches)),

@@ -10,6 +10,6 @@
  * lines that is; `note` is added to: the first line that is not. */
 TT_MUST_CHECK enum tt_err tt_fact_trace_run(const struct tt_scenario *scenario,
                                             const Tutti__FactTrace *trace, double *out_share,
-                                            struct tt_text *note, struct tt_message *why);
+                                            struct tt_text *note, struct tt_error *why);
 
 #endif

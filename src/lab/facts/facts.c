@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum tt_err tt_facts_wrong(const struct tt_facts *self, const void *message, const char *field,
-                           struct tt_message *why, const char *format, ...) {
+                           struct tt_error *why, const char *format, ...) {
     va_list args;
     va_start(args, format);
     enum tt_err err =
@@ -19,7 +19,7 @@ enum tt_err tt_facts_wrong(const struct tt_facts *self, const void *message, con
 }
 
 static enum tt_err check_sweep(const struct tt_facts *self, const Tutti__FactSweep *sweep,
-                               struct tt_message *why) {
+                               struct tt_error *why) {
     if (!sweep->policy[0] || !sweep->over[0])
         return tt_facts_wrong(self, sweep, NULL, why, "a sweep needs `policy` and `over`");
     bool share = sweep->statistic == TUTTI__FACT_STATISTIC__SHARE;
@@ -35,7 +35,7 @@ static enum tt_err check_sweep(const struct tt_facts *self, const Tutti__FactSwe
 }
 
 static enum tt_err check_run(const struct tt_facts *self, const Tutti__FactRun *run, bool trace,
-                             struct tt_message *why) {
+                             struct tt_error *why) {
     if (run->experiment[0] == '\0')
         return tt_facts_wrong(self, run, NULL, why, "which experiment? give its file");
     for (size_t i = 0; i < run->n_set; i++) {
@@ -73,7 +73,7 @@ static bool ascending(const int64_t *numbers, size_t count) {
 }
 
 static enum tt_err check_trace(const struct tt_facts *self, const Tutti__FactTrace *trace,
-                               struct tt_message *why) {
+                               struct tt_error *why) {
     if (trace->n_batch == 0 && trace->n_dropped == 0 && !trace->nothing_dropped)
         return tt_facts_wrong(self, trace, NULL, why, "the trace says nothing");
     if (trace->nothing_dropped && trace->n_dropped > 0)
@@ -99,7 +99,7 @@ static enum tt_err check_trace(const struct tt_facts *self, const Tutti__FactTra
 }
 
 static enum tt_err check_claim(const struct tt_facts *self, const Tutti__Fact *fact,
-                               struct tt_message *why) {
+                               struct tt_error *why) {
     if (!fact->holds == !fact->reported)
         return tt_facts_wrong(self, fact, NULL, why,
                               "'%s' needs exactly one of holds { } and reported { }", fact->id);
@@ -120,7 +120,7 @@ static enum tt_err check_claim(const struct tt_facts *self, const Tutti__Fact *f
 }
 
 static enum tt_err check_fact(const struct tt_facts *self, const Tutti__Fact *fact,
-                              struct tt_message *why) {
+                              struct tt_error *why) {
     if (fact->id[0] == '\0' || fact->what[0] == '\0')
         return tt_facts_wrong(self, fact, NULL, why, "a fact needs its id and what it says");
     if (tt_facts_find(self, fact->id) != fact)
@@ -148,7 +148,7 @@ static enum tt_err check_fact(const struct tt_facts *self, const Tutti__Fact *fa
     return err ? err : check_claim(self, fact, why);
 }
 
-enum tt_err tt_facts_open(struct tt_facts *self, const char *path, struct tt_message *why) {
+enum tt_err tt_facts_open(struct tt_facts *self, const char *path, struct tt_error *why) {
     struct tt_text text;
     enum tt_err err = tt_text_read_file(path, TT_TEXTPROTO_MAX_FILE_BYTES, &text, why);
     if (err)

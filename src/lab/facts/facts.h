@@ -24,13 +24,13 @@ struct tt_facts {
 
 /* Errors: NOT_FOUND, IO, NO_MEMORY; INVALID with file:line. */
 TT_MUST_CHECK enum tt_err tt_facts_open(struct tt_facts *self, const char *path,
-                                        struct tt_message *why);
+                                        struct tt_error *why);
 void tt_facts_close(struct tt_facts *self);
 /* The fact called `id`, or NULL. */
 const Tutti__Fact *tt_facts_find(const struct tt_facts *self, const char *id);
 /* INVALID, with "path:line: " before the text, where `field` of `message` stands. */
 enum tt_err tt_facts_wrong(const struct tt_facts *self, const void *message, const char *field,
-                           struct tt_message *why, const char *format, ...) TT_PRINTF(5, 6);
+                           struct tt_error *why, const char *format, ...) TT_PRINTF(5, 6);
 
 /* `ours` is in the fact's unit; not a number never holds. `extra` (a share, >= 0) widens every
  * bound but that of a trace, for runs that are shorter than those the bounds were made for. */

@@ -33,7 +33,7 @@ struct reading {
     int32_t last_model; /* the one found last: files name the same model often */
     struct tt_arrival_file *file;
     struct tt_sim_cells unfold;
-    struct tt_message *why;
+    struct tt_error *why;
 };
 
 static enum tt_err find_columns(struct reading *r) {
@@ -83,9 +83,9 @@ static bool is_given(const struct reading *r, enum column column) {
 
 /* The field as an integer; `standard` where the column or the value is missing. */
 static enum tt_err optional(struct reading *r, enum column column, int64_t minimum, int64_t maximum,
-                            int64_t standard, int64_t *out_value) {
+                            int64_t default_value, int64_t *out_value) {
     if (!is_given(r, column)) {
-        *out_value = standard;
+        *out_value = default_value;
         return TT_OK;
     }
     return tt_csv_integer(&r->csv, r->at[column], minimum, maximum, out_value, r->why);
@@ -227,7 +227,7 @@ static enum tt_err append(struct reading *r, const struct tt_sim_arrival *arriva
 
 enum tt_err tt_arrival_file_read(const char *path, const struct tt_arrival_file_model *models,
                                  int32_t model_count, struct tt_arrival_file *out_file,
-                                 struct tt_message *why) {
+                                 struct tt_error *why) {
     struct tt_arrival_file file = {0};
     struct reading *r = calloc(1, sizeof(*r));
     if (!r)

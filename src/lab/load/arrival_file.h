@@ -24,7 +24,7 @@ struct tt_arrival_file {
 /* Errors: NOT_FOUND, IO, NO_MEMORY; INVALID with file:line. */
 TT_MUST_CHECK enum tt_err
 tt_arrival_file_read(const char *path, const struct tt_arrival_file_model *models,
-                     int32_t model_count, struct tt_arrival_file *out_file, struct tt_message *why);
+                     int32_t model_count, struct tt_arrival_file *out_file, struct tt_error *why);
 void tt_arrival_file_fini(struct tt_arrival_file *self);
 /* As a simulation's source. */
 bool tt_arrival_file_next(void *self, struct tt_sim_arrival *out_arrival);

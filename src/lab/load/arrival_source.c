@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 static enum tt_err open_file(struct tt_arrival_source *self, const struct tt_scenario *s,
-                             struct tt_message *why) {
+                             struct tt_error *why) {
     struct tt_arrival_file_model *models = calloc((size_t)s->model_count, sizeof(*models));
     if (!models)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
@@ -24,7 +24,7 @@ static enum tt_err open_file(struct tt_arrival_source *self, const struct tt_sce
 }
 
 static enum tt_err open_drawn(struct tt_arrival_source *self, const struct tt_scenario *s,
-                              struct tt_message *why) {
+                              struct tt_error *why) {
     struct tt_arrivals_model *models = calloc((size_t)s->model_count, sizeof(*models));
     if (!models)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
@@ -56,7 +56,7 @@ static enum tt_err open_drawn(struct tt_arrival_source *self, const struct tt_sc
 }
 
 enum tt_err tt_arrival_source_open(struct tt_arrival_source *self,
-                                   const struct tt_scenario *scenario, struct tt_message *why) {
+                                   const struct tt_scenario *scenario, struct tt_error *why) {
     struct tt_arrival_source source = {0};
     enum tt_err err = TT_OK;
     if (scenario->arrivals)

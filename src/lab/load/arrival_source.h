@@ -16,7 +16,7 @@ struct tt_arrival_source {
 /* Errors are the file's; NO_MEMORY. `scenario` must outlive it. */
 TT_MUST_CHECK enum tt_err tt_arrival_source_open(struct tt_arrival_source *self,
                                                  const struct tt_scenario *scenario,
-                                                 struct tt_message *why);
+                                                 struct tt_error *why);
 void tt_arrival_source_close(struct tt_arrival_source *self);
 /* As a simulation's source. */
 bool tt_arrival_source_next(void *self, struct tt_sim_arrival *out_arrival);

@@ -195,7 +195,7 @@ static void start_stream(struct tt_arrivals *self, int32_t model) {
 }
 
 enum tt_err tt_arrivals_new(const struct tt_arrivals_options *options,
-                            struct tt_arrivals **out_arrivals, struct tt_message *why) {
+                            struct tt_arrivals **out_arrivals, struct tt_error *why) {
     tt_assert(options->model_count > 0);
     struct tt_arrivals *self = calloc(1, sizeof(*self));
     size_t count = (size_t)options->model_count;

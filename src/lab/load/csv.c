@@ -35,7 +35,7 @@ static bool split_line(struct tt_csv *self, char **fields, int32_t *out_count) {
     }
 }
 
-enum tt_err tt_csv_open(struct tt_csv *self, const char *path, struct tt_message *why) {
+enum tt_err tt_csv_open(struct tt_csv *self, const char *path, struct tt_error *why) {
     *self = (struct tt_csv){.path = path};
     enum tt_err err = tt_text_read_file(path, FILE_LIMIT_BYTES, &self->text, why);
     if (err)
@@ -51,7 +51,7 @@ enum tt_err tt_csv_open(struct tt_csv *self, const char *path, struct tt_message
 
 void tt_csv_close(struct tt_csv *self) { tt_text_fini(&self->text); }
 
-enum tt_err tt_csv_next(struct tt_csv *self, bool *out_more, struct tt_message *why) {
+enum tt_err tt_csv_next(struct tt_csv *self, bool *out_more, struct tt_error *why) {
     if (!split_line(self, self->fields, &self->field_count)) {
         *out_more = false;
         return TT_OK;
@@ -71,7 +71,7 @@ int32_t tt_csv_column(const struct tt_csv *self, const char *name) {
 }
 
 enum tt_err tt_csv_integer(const struct tt_csv *self, int32_t column, int64_t minimum,
-                           int64_t maximum, int64_t *out_value, struct tt_message *why) {
+                           int64_t maximum, int64_t *out_value, struct tt_error *why) {
     const char *field = self->fields[column];
     char *end;
     errno = 0;
@@ -87,7 +87,7 @@ enum tt_err tt_csv_integer(const struct tt_csv *self, int32_t column, int64_t mi
 }
 
 enum tt_err tt_csv_number(const struct tt_csv *self, int32_t column, double minimum, double maximum,
-                          double *out_value, struct tt_message *why) {
+                          double *out_value, struct tt_error *why) {
     const char *field = self->fields[column];
     char *end;
     double value = strtod(field, &end);

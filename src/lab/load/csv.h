@@ -21,21 +21,19 @@ struct tt_csv {
 };
 
 /* Reads the file and its header. An empty file is INVALID. */
-TT_MUST_CHECK enum tt_err tt_csv_open(struct tt_csv *self, const char *path,
-                                      struct tt_message *why);
+TT_MUST_CHECK enum tt_err tt_csv_open(struct tt_csv *self, const char *path, struct tt_error *why);
 void tt_csv_close(struct tt_csv *self);
 /* The next row into `fields`; *out_more is false at the end. INVALID: another number of fields than
  * the header. */
-TT_MUST_CHECK enum tt_err tt_csv_next(struct tt_csv *self, bool *out_more, struct tt_message *why);
+TT_MUST_CHECK enum tt_err tt_csv_next(struct tt_csv *self, bool *out_more, struct tt_error *why);
 /* Index of the column called `name`, or -1. */
 int32_t tt_csv_column(const struct tt_csv *self, const char *name);
 /* The whole field as an integer in minimum .. maximum; INVALID with file:line and the column's
  * name. */
 TT_MUST_CHECK enum tt_err tt_csv_integer(const struct tt_csv *self, int32_t column, int64_t minimum,
-                                         int64_t maximum, int64_t *out_value,
-                                         struct tt_message *why);
+                                         int64_t maximum, int64_t *out_value, struct tt_error *why);
 /* The same for a decimal number. */
 TT_MUST_CHECK enum tt_err tt_csv_number(const struct tt_csv *self, int32_t column, double minimum,
-                                        double maximum, double *out_value, struct tt_message *why);
+                                        double maximum, double *out_value, struct tt_error *why);
 
 #endif

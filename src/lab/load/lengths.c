@@ -11,7 +11,7 @@ struct reading {
 };
 
 static enum tt_err find_columns(struct reading *r, const char *const names[2],
-                                struct tt_message *why) {
+                                struct tt_error *why) {
     r->percentile = tt_csv_column(&r->csv, "percentile");
     if (r->percentile < 0)
         return tt_fail(TT_ERR_INVALID, why, "%s:1: lengths need the column percentile",
@@ -27,7 +27,7 @@ static enum tt_err find_columns(struct reading *r, const char *const names[2],
 
 /* A row such as 99.5: what is not in its columns stays as the percentile 99 has it. */
 static enum tt_err read_tail(struct reading *r, struct tt_lengths *lengths, double percentile,
-                             struct tt_message *why) {
+                             struct tt_error *why) {
     if (lengths->tail_count == TT_LENGTHS_MAX_TAIL)
         return tt_fail(TT_ERR_INVALID, why, "%s:%lld: more than %d rows between 99 and 100",
                        r->csv.path, (long long)r->csv.line, TT_LENGTHS_MAX_TAIL);
@@ -59,7 +59,7 @@ static enum tt_err read_tail(struct reading *r, struct tt_lengths *lengths, doub
     return TT_OK;
 }
 
-static enum tt_err read_row(struct reading *r, struct tt_lengths *lengths, struct tt_message *why) {
+static enum tt_err read_row(struct reading *r, struct tt_lengths *lengths, struct tt_error *why) {
     int32_t *const rows[2] = {lengths->input, lengths->output};
     double percentile, value;
     enum tt_err err = tt_csv_number(&r->csv, r->percentile, 0, 100, &percentile, why);
@@ -87,7 +87,7 @@ static enum tt_err read_row(struct reading *r, struct tt_lengths *lengths, struc
 
 /* The longest of all is no shorter than those before it. */
 static enum tt_err check_tail(const struct reading *r, const struct tt_lengths *lengths,
-                              struct tt_message *why) {
+                              struct tt_error *why) {
     if (lengths->tail_count == 0)
         return TT_OK;
     const int32_t *last = lengths->tail[lengths->tail_count - 1].lengths;
@@ -98,8 +98,7 @@ static enum tt_err check_tail(const struct reading *r, const struct tt_lengths *
                    r->csv.path);
 }
 
-static enum tt_err read_rows(struct reading *r, struct tt_lengths *lengths,
-                             struct tt_message *why) {
+static enum tt_err read_rows(struct reading *r, struct tt_lengths *lengths, struct tt_error *why) {
     bool more = true;
     while (more) {
         enum tt_err err = tt_csv_next(&r->csv, &more, why);
@@ -117,7 +116,7 @@ static enum tt_err read_rows(struct reading *r, struct tt_lengths *lengths,
 }
 
 enum tt_err tt_lengths_read(const char *path, const char *input, const char *output,
-                            struct tt_lengths *self, struct tt_message *why) {
+                            struct tt_lengths *self, struct tt_error *why) {
     const char *const names[2] = {input, output};
     struct reading *r = calloc(1, sizeof(*r));
     if (!r)

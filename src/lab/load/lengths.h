@@ -25,7 +25,7 @@ struct tt_lengths {
  * 1, .. 100, and of those between 99 and 100. NOT_FOUND, IO, NO_MEMORY; INVALID with file:line.
  * `self` is untouched on failure. */
 TT_MUST_CHECK enum tt_err tt_lengths_read(const char *path, const char *input, const char *output,
-                                          struct tt_lengths *self, struct tt_message *why);
+                                          struct tt_lengths *self, struct tt_error *why);
 /* Draws both from one percentile, between two on the line through them. */
 void tt_lengths_draw(const struct tt_lengths *self, struct tt_prng *prng, int32_t *out_input,
                      int32_t *out_output);

@@ -25,7 +25,7 @@ void tt_load_model_fini(struct tt_load_model *self) {
 }
 
 enum tt_err tt_load_init(struct tt_load *self, const struct tt_scenario *scenario,
-                         int32_t concurrency, struct tt_message *why) {
+                         int32_t concurrency, struct tt_error *why) {
     *self =
         (struct tt_load){.scenario = scenario, .concurrency = concurrency, .stopped_at = TT_NEVER};
     self->models = calloc((size_t)scenario->model_count, sizeof(*self->models));

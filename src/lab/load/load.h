@@ -89,7 +89,7 @@ struct tt_load {
 
 /* Errors are the source's; NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_load_init(struct tt_load *self, const struct tt_scenario *scenario,
-                                       int32_t concurrency, struct tt_message *why);
+                                       int32_t concurrency, struct tt_error *why);
 void tt_load_fini(struct tt_load *self);
 
 /* When `tt_load_take` has something; TT_NEVER: not before something ends, or never again. */

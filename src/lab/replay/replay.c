@@ -29,7 +29,7 @@ struct carrying {
     int64_t decide_serial;             /* the event whose answers are compared */
     size_t decide_offset;
     enum tt_err err;
-    struct tt_message *why;
+    struct tt_error *why;
 };
 
 /* ---- reading on ---- */
@@ -271,7 +271,7 @@ static bool take_cells(struct carrying *self, const struct tt_recorded_event *ev
         impossible(self, event, "a request without its cells, under a policy that works by them");
     if (arrival->spec_count == 0)
         return !by_cells;
-    struct tt_message why;
+    struct tt_error why;
     struct tt_cell_graph *graph = NULL;
     enum tt_err err = tt_replay_cells_graph(model, arrival, &graph, &why);
     if (err == TT_ERR_INVALID)
@@ -482,7 +482,7 @@ static void carry_out(struct carrying *self) {
 
 /* How many models ever come, and how many events there are: one pass ahead. */
 static enum tt_err count_ahead(const struct tt_recording *recording, int32_t domain,
-                               int32_t *out_models, int64_t *out_events, struct tt_message *why) {
+                               int32_t *out_models, int64_t *out_events, struct tt_error *why) {
     struct tt_recording_cursor cursor;
     enum tt_err err = tt_recording_cursor_init(&cursor, recording,
                                                tt_recording_domain_stream(recording, domain), why);
@@ -497,7 +497,7 @@ static enum tt_err count_ahead(const struct tt_recording *recording, int32_t dom
     return err;
 }
 
-static enum tt_err make_domain(struct carrying *self, struct tt_message *why) {
+static enum tt_err make_domain(struct carrying *self, struct tt_error *why) {
     struct tt_replay *replay = self->replay;
     struct tt_record_domain *domain = replay->domain;
     struct tt_carrier carrier = {.context = self,
@@ -517,7 +517,7 @@ static enum tt_err make_domain(struct carrying *self, struct tt_message *why) {
                                  domain, &self->mechanism, &self->threads, why);
 }
 
-static enum tt_err prepare(struct carrying *self, int64_t *out_events, struct tt_message *why) {
+static enum tt_err prepare(struct carrying *self, int64_t *out_events, struct tt_error *why) {
     struct tt_replay *replay = self->replay;
     int32_t models;
     enum tt_err err = count_ahead(self->recording, replay->stream, &models, out_events, why);
@@ -568,7 +568,7 @@ static void carrying_fini(struct carrying *self) {
 
 enum tt_err tt_replay_run(const struct tt_recording *recording, int32_t stream, bool check,
                           const volatile sig_atomic_t *stop, struct tt_replay *out_replay,
-                          struct tt_message *why) {
+                          struct tt_error *why) {
     struct tt_replay replay = {.path = recording->name, .stream = stream};
     struct carrying self = {.replay = &replay, .recording = recording, .check = check, .why = why};
     int64_t all_events = 0;

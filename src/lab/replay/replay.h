@@ -33,7 +33,7 @@ struct tt_replay {
     bool cut; /* the file has no end mark, and this domain was carried out to there */
     bool differs;
     bool interrupted;
-    struct tt_message difference;
+    struct tt_error difference;
     /* What was, from base_at on */
     struct tt_measure measure;
     struct tt_sim_arrival *arrivals;
@@ -47,7 +47,7 @@ struct tt_replay {
  * NOT_FOUND (its policy does not exist here), NO_MEMORY. A difference is not an error. */
 TT_MUST_CHECK enum tt_err tt_replay_run(const struct tt_recording *recording, int32_t stream,
                                         bool check, const volatile sig_atomic_t *stop,
-                                        struct tt_replay *out_replay, struct tt_message *why);
+                                        struct tt_replay *out_replay, struct tt_error *why);
 void tt_replay_fini(struct tt_replay *self);
 
 /* The recorded arrivals as a scenario under another policy: the models' recorded profiles, every
@@ -57,6 +57,6 @@ void tt_replay_fini(struct tt_replay *self);
 TT_MUST_CHECK enum tt_err tt_replay_scenario(struct tt_replay *self, const char *policy,
                                              const struct tt_option *options, int32_t option_count,
                                              struct tt_scenario *out_scenario,
-                                             struct tt_message *why);
+                                             struct tt_error *why);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-enum { MOST_ROWS = 1 << 30 }; /* of all cells of a request */
+enum { MAX_ROWS = 1 << 30 }; /* of all cells of a request */
 
 struct tt_replay_cells_request {
     const uint8_t *packed; /* in the recording; NULL: it has no cells */
@@ -38,7 +38,7 @@ static bool are_types(const struct tt_step_model *model, const struct tt_arrival
 
 enum tt_err tt_replay_cells_graph(const struct tt_step_model *model,
                                   const struct tt_arrival *arrival,
-                                  struct tt_cell_graph **out_graph, struct tt_message *why) {
+                                  struct tt_cell_graph **out_graph, struct tt_error *why) {
     if (!are_types(model, arrival))
         return tt_fail(TT_ERR_INVALID, why, "a cell of steps that do not run as one in its model");
     struct tt_cell_graph *graph;
@@ -46,7 +46,7 @@ enum tt_err tt_replay_cells_graph(const struct tt_step_model *model,
         tt_cell_graph_new(arrival->specs, arrival->spec_count, model->step_count, &graph, why);
     if (err)
         return err;
-    if ((int64_t)graph->cell_count * arrival->rows > MOST_ROWS) {
+    if ((int64_t)graph->cell_count * arrival->rows > MAX_ROWS) {
         tt_cell_graph_free(graph);
         return tt_fail(TT_ERR_INVALID, why, "a request of more rows in all than can be counted");
     }

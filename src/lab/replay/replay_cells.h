@@ -37,7 +37,7 @@ struct tt_replay_cells {
 TT_MUST_CHECK enum tt_err tt_replay_cells_graph(const struct tt_step_model *model,
                                                 const struct tt_arrival *arrival,
                                                 struct tt_cell_graph **out_graph,
-                                                struct tt_message *why);
+                                                struct tt_error *why);
 /* The arrival of that number (of all, refused ones too), of the replay's model, has these cells.
  * The event's bytes are borrowed for life. Errors: NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_replay_cells_add(struct tt_replay_cells *self, int64_t arrival,

@@ -43,7 +43,7 @@ static bool may_end_so(const struct tt_replay_ends *self, const struct tt_record
     bool by_cells = task->items[0].subgraph != NULL;
     if (!by_cells && !self->mechanism->ops->whole_graphs)
         return true;
-    if (event->outcome == TT_OUTCOME_PREEMPTED || event->outcome == TT_OUTCOME_PARTED ||
+    if (event->outcome == TT_OUTCOME_PREEMPTED || event->outcome == TT_OUTCOME_DIVERGED ||
         (by_cells && event->outcome == TT_OUTCOME_ABORTED))
         return false;
     for (int32_t i = 0; i < task->count; i++)

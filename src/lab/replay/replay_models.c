@@ -18,7 +18,7 @@ static void widen_row(int64_t *latency, int32_t *demand, const struct tt_profile
 }
 
 static enum tt_err widen(const struct tt_profile *from, int32_t max_batch,
-                         struct tt_profile **out_profile, struct tt_message *why) {
+                         struct tt_profile **out_profile, struct tt_error *why) {
     size_t row = (size_t)max_batch + 1, cells = row * (size_t)from->length_count;
     struct tt_profile table = *from;
     table.max_batch = max_batch;
@@ -49,7 +49,7 @@ const char *tt_replay_models_refuse(const struct tt_record_model *model,
     return NULL;
 }
 
-enum tt_err tt_replay_models_widen(struct tt_record_model *model, struct tt_message *why) {
+enum tt_err tt_replay_models_widen(struct tt_record_model *model, struct tt_error *why) {
     struct tt_step_model *known = &model->step_model;
     struct tt_step *steps = (struct tt_step *)known->steps; /* the recording's: not const */
     for (int32_t s = 0; s < known->step_count; s++) {
@@ -75,7 +75,7 @@ static int32_t *quantiles_of(int32_t longest) {
 }
 
 enum tt_err tt_replay_models_by_steps(struct tt_scenario_model *model, int32_t number,
-                                      const struct tt_replay_cells *cells, struct tt_message *why) {
+                                      const struct tt_replay_cells *cells, struct tt_error *why) {
     enum tt_replay_form form = tt_replay_cells_form(cells, number);
     if (form == TT_REPLAY_NO_CELLS)
         return TT_OK;

@@ -18,12 +18,12 @@ const char *tt_replay_models_refuse(const struct tt_record_model *model,
                                     const struct tt_mechanism_options *limits, bool by_cells);
 /* Widens the model's steps in place. Errors: NO_MEMORY, INVALID. */
 TT_MUST_CHECK enum tt_err tt_replay_models_widen(struct tt_record_model *model,
-                                                 struct tt_message *why);
+                                                 struct tt_error *why);
 /* Turns the scenario's model, a copy of the recorded one with that number, into one that can be run
  * by steps; what it then owns is freed with the scenario. Errors: UNSUPPORTED (its requests are no
  * rows), NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_replay_models_by_steps(struct tt_scenario_model *model, int32_t number,
                                                     const struct tt_replay_cells *cells,
-                                                    struct tt_message *why);
+                                                    struct tt_error *why);
 
 #endif

@@ -43,7 +43,7 @@ static bool fill_model(struct tt_scenario_model *out, const struct tt_replay *re
 /* What arrives is made of the recorded cells; where the policy works by steps, what its models'
  * requests are must be such, too. */
 static enum tt_err fit_policy(struct tt_scenario *out, struct tt_replay *replay,
-                              struct tt_message *why) {
+                              struct tt_error *why) {
     const struct tt_policy_kind *kind = tt_policy_find(out->policy);
     out->given = given;
     out->given_context = &replay->cells;
@@ -69,7 +69,7 @@ static bool fill_policy(struct tt_scenario *out, const char *policy,
 
 enum tt_err tt_replay_scenario(struct tt_replay *self, const char *policy,
                                const struct tt_option *options, int32_t option_count,
-                               struct tt_scenario *out_scenario, struct tt_message *why) {
+                               struct tt_scenario *out_scenario, struct tt_error *why) {
     if (self->arrival_count == 0 || self->executors == 0)
         return tt_fail(TT_ERR_INVALID, why, "%s: domain %d has no %s to simulate", self->path,
                        self->stream, self->executors ? "requests" : "executors");

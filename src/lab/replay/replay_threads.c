@@ -10,7 +10,7 @@ struct party {
     struct tt_recording_cursor cursor;
     bool has_cursor;
     bool busy; /* its turn is under way */
-    struct tt_tape tape;
+    struct tt_turn_log turn_log;
     int64_t turns;
     size_t offset; /* of the turn that it is in, or was */
 };
@@ -23,7 +23,7 @@ struct values {
 };
 
 struct tt_replay_threads {
-    struct tt_tape_player player;
+    struct tt_turn_log_player player;
     const struct tt_recording *recording;
     struct tt_mechanism *mechanism;
     struct party *parties;
@@ -32,13 +32,13 @@ struct tt_replay_threads {
     struct tt_replay_threads_state state;
 };
 
-static struct tt_replay_threads *threads_of(struct tt_tape_player *player) {
+static struct tt_replay_threads *threads_of(struct tt_turn_log_player *player) {
     return TT_CONTAINER_OF(player, struct tt_replay_threads, player);
 }
 
 /* ---- how it ends ---- */
 
-static void fail(struct tt_tape_player *player, int32_t index, const char *what) {
+static void fail(struct tt_turn_log_player *player, int32_t index, const char *what) {
     struct tt_replay_threads *self = threads_of(player);
     const struct party *party = &self->parties[index];
     char name[40];
@@ -75,7 +75,7 @@ static bool load(struct tt_replay_threads *self, int32_t index, bool needed) {
         return false;
     }
     if (event && event->kind == TT_RECORD_TURN) {
-        tt_tape_load(&party->tape, event->now, event->message, event->message_bytes);
+        tt_turn_log_load(&party->turn_log, event->now, event->message, event->message_bytes);
         party->offset = event->offset;
         party->turns++;
         self->state.turns++;
@@ -93,7 +93,7 @@ static bool load(struct tt_replay_threads *self, int32_t index, bool needed) {
     return false;
 }
 
-static void begin(struct tt_tape_player *player) {
+static void begin(struct tt_turn_log_player *player) {
     if (!player->over)
         (void)load(threads_of(player), TT_PARTY_DOMAIN, true);
 }
@@ -101,11 +101,11 @@ static void begin(struct tt_tape_player *player) {
 static void play(struct tt_replay_threads *self, int32_t index) {
     struct party *party = &self->parties[index];
     party->busy = true;
-    tt_threaded_policy_play_turn(self->mechanism->policy, index, party->tape.played_at);
+    tt_threaded_policy_play_turn(self->mechanism->policy, index, party->turn_log.played_at);
     party->busy = false;
 }
 
-static bool demand(struct tt_tape_player *player, int32_t index) {
+static bool demand(struct tt_turn_log_player *player, int32_t index) {
     struct tt_replay_threads *self = threads_of(player);
     if (player->over)
         return false;
@@ -131,7 +131,8 @@ void tt_replay_threads_finish(struct tt_replay_threads *self) {
 
 /* ---- registers ---- */
 
-static void wrote(struct tt_tape_player *player, int32_t index, const void *value, int32_t bytes) {
+static void wrote(struct tt_turn_log_player *player, int32_t index, const void *value,
+                  int32_t bytes) {
     struct tt_replay_threads *self = threads_of(player);
     struct values *v = &self->values[index];
     if (v->count == v->capacity) {
@@ -149,7 +150,7 @@ static void wrote(struct tt_tape_player *player, int32_t index, const void *valu
 
 /* One thread reads a register, and never goes back: values before are let go, once they are half of
  * what is kept. Only the fleet's has several readers. */
-static const void *value(struct tt_tape_player *player, int32_t index, uint64_t version) {
+static const void *value(struct tt_turn_log_player *player, int32_t index, uint64_t version) {
     struct tt_replay_threads *self = threads_of(player);
     struct values *v = &self->values[index];
     if (version < v->first || version >= v->first + v->count)
@@ -168,13 +169,13 @@ static const void *value(struct tt_tape_player *player, int32_t index, uint64_t 
 /* ---- making ---- */
 
 static enum tt_err wrong(const struct tt_replay_threads *self, size_t offset, const char *what,
-                         struct tt_message *why) {
+                         struct tt_error *why) {
     return tt_fail(TT_ERR_INVALID, why, "%s: offset %zu: %s", self->recording->name, offset, what);
 }
 
 /* The stream may be of a party to this domain: then it is that party's. */
 static enum tt_err add_stream(struct tt_replay_threads *self, int32_t stream, int32_t domain_stream,
-                              struct tt_message *why) {
+                              struct tt_error *why) {
     struct tt_recording_cursor cursor;
     const struct tt_recorded_event *event;
     enum tt_err err = tt_recording_cursor_init(&cursor, self->recording, stream, why);
@@ -192,14 +193,14 @@ static enum tt_err add_stream(struct tt_replay_threads *self, int32_t stream, in
         return err;
     }
     struct party *party = &self->parties[event->party];
-    party->tape.party = event->party;
+    party->turn_log.party = event->party;
     party->cursor = cursor;
     party->has_cursor = true;
     return TT_OK;
 }
 
 static enum tt_err find_streams(struct tt_replay_threads *self, int32_t domain_stream,
-                                struct tt_message *why) {
+                                struct tt_error *why) {
     enum tt_err err = TT_OK;
     for (int32_t s = 0; !err && s < self->recording->stream_count; s++)
         if (self->recording->of_thread[s])
@@ -221,7 +222,7 @@ static void wake(void *context) { (void)context; /* whoever waits asks */ }
 
 /* The policy on threads, none of which runs, and a tape for each of them and for the domain. */
 static enum tt_err make_policy(struct tt_replay_threads *self,
-                               const struct tt_record_domain *domain, struct tt_message *why) {
+                               const struct tt_record_domain *domain, struct tt_error *why) {
     struct tt_policy_setup setup = tt_record_domain_setup(domain, self->mechanism);
     struct tt_threaded_policy_options options = {.threads = domain->scheduler_threads,
                                                  .max_batch = domain->limits.max_batch,
@@ -231,35 +232,36 @@ static enum tt_err make_policy(struct tt_replay_threads *self,
         tt_threaded_policy_create(self->mechanism, domain->policy, &setup, &options, why);
     if (err)
         return err;
-    self->registers = tt_tape_registers(domain->limits.model_capacity);
+    self->registers = tt_turn_log_registers(domain->limits.model_capacity);
     self->party_count = tt_threaded_policy_parties(self->mechanism->policy);
     self->parties = calloc((size_t)self->party_count, sizeof(*self->parties));
     self->values = calloc((size_t)self->registers, sizeof(*self->values));
-    struct tt_tape **tapes = calloc((size_t)self->party_count, sizeof(struct tt_tape *));
-    bool good = self->parties && self->values && tapes;
+    struct tt_turn_log **turn_logs =
+        calloc((size_t)self->party_count, sizeof(struct tt_turn_log *));
+    bool good = self->parties && self->values && turn_logs;
     for (int32_t r = 0; good && r < self->registers; r++)
         self->values[r].first = 1;
     for (int32_t p = 0; good && p < self->party_count; p++) {
-        tapes[p] = &self->parties[p].tape;
-        tapes[p]->party = p;
-        tapes[p]->player = &self->player;
-        tapes[p]->seen = calloc((size_t)self->registers, sizeof(*tapes[p]->seen));
-        good = tapes[p]->seen != NULL;
+        turn_logs[p] = &self->parties[p].turn_log;
+        turn_logs[p]->party = p;
+        turn_logs[p]->player = &self->player;
+        turn_logs[p]->seen = calloc((size_t)self->registers, sizeof(*turn_logs[p]->seen));
+        good = turn_logs[p]->seen != NULL;
     }
     if (good)
-        tt_threaded_policy_use_tapes(self->mechanism->policy, tapes);
-    free(tapes);
+        tt_threaded_policy_use_turn_logs(self->mechanism->policy, turn_logs);
+    free(turn_logs);
     return good ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
 }
 
 enum tt_err tt_replay_threads_new(const struct tt_recording *recording, int32_t domain_stream,
                                   const struct tt_record_domain *domain,
                                   struct tt_mechanism *mechanism,
-                                  struct tt_replay_threads **out_threads, struct tt_message *why) {
+                                  struct tt_replay_threads **out_threads, struct tt_error *why) {
     struct tt_replay_threads *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    self->player = (struct tt_tape_player){
+    self->player = (struct tt_turn_log_player){
         .begin = begin, .demand = demand, .wrote = wrote, .value = value, .fail = fail};
     self->recording = recording;
     self->mechanism = mechanism;
@@ -282,7 +284,7 @@ void tt_replay_threads_free(struct tt_replay_threads *take_threads) {
     for (int32_t p = 0; self->parties && p < self->party_count; p++) {
         if (self->parties[p].has_cursor)
             tt_recording_cursor_fini(&self->parties[p].cursor);
-        free(self->parties[p].tape.seen);
+        free(self->parties[p].turn_log.seen);
     }
     for (int32_t r = 0; self->values && r < self->registers; r++)
         free(self->values[r].bytes);

@@ -1,5 +1,5 @@
 /* The threads that scheduled a recorded domain, once more, on one: what the recording has of each
- * of them is played back to the same object code (multicore/tape.h).
+ * of them is played back to the same object code (multicore/turn_log.h).
  *
  * They go on only when something waits for them: the domain, for the batches and drops that it took
  * in a decision, or another thread, for a message or for the version of a register that it found. A
@@ -23,7 +23,7 @@ struct tt_replay_threads_state {
     bool over;
     enum tt_err err; /* the recording is damaged, or memory ran out; `why` says it */
     bool differs;    /* `why` says how */
-    struct tt_message why;
+    struct tt_error why;
     int64_t lost;  /* > 0: a gap ended it */
     bool cut;      /* the file ended where it should not */
     int64_t turns; /* carried out */
@@ -35,7 +35,7 @@ struct tt_replay_threads_state {
 TT_MUST_CHECK enum tt_err
 tt_replay_threads_new(const struct tt_recording *recording, int32_t domain_stream,
                       const struct tt_record_domain *domain, struct tt_mechanism *mechanism,
-                      struct tt_replay_threads **out_threads, struct tt_message *why);
+                      struct tt_replay_threads **out_threads, struct tt_error *why);
 /* NULL-safe. */
 void tt_replay_threads_free(struct tt_replay_threads *take_threads);
 /* The domain's story is over: what the threads did beyond it. */

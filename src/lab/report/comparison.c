@@ -26,8 +26,7 @@ static const struct figure {
 
 /* ---- what is compared ---- */
 
-static enum tt_err check_contenders(const struct tt_experiment *experiment,
-                                    struct tt_message *why) {
+static enum tt_err check_contenders(const struct tt_experiment *experiment, struct tt_error *why) {
     const Tutti__Experiment *message = experiment->message;
     if (message->n_contender < 2)
         return tt_experiment_wrong(experiment, NULL, NULL, why,
@@ -77,7 +76,7 @@ static Tutti__ExperimentSweep *sweep_of_contenders(const Tutti__Experiment *mess
     return NULL;
 }
 
-enum tt_err tt_comparison_prepare(struct tt_experiment *experiment, struct tt_message *why) {
+enum tt_err tt_comparison_prepare(struct tt_experiment *experiment, struct tt_error *why) {
     enum tt_err err = check_contenders(experiment, why);
     if (err)
         return err;
@@ -151,7 +150,7 @@ static void take_point(struct tt_comparison *self, const json_t *point) {
 }
 
 enum tt_err tt_comparison_init(struct tt_comparison *self, const struct tt_experiment *experiment,
-                               const json_t *points, struct tt_message *why) {
+                               const json_t *points, struct tt_error *why) {
     const Tutti__Experiment *message = experiment->message;
     const Tutti__ExperimentSweep *sweep = message->sweep[1];
     *self = (struct tt_comparison){.title = message->title,
@@ -288,7 +287,7 @@ void tt_comparison_table(const struct tt_comparison *self, struct tt_text *out) 
 /* ---- the page ---- */
 
 static enum tt_err put_charts(const struct tt_comparison *self, struct tt_text *page,
-                              struct tt_message *why) {
+                              struct tt_error *why) {
     struct tt_chart_line *lines = calloc((size_t)self->contender_count, sizeof(*lines));
     if (!lines)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
@@ -316,7 +315,7 @@ static enum tt_err put_charts(const struct tt_comparison *self, struct tt_text *
 }
 
 enum tt_err tt_comparison_html(const struct tt_comparison *self, const char *path,
-                               struct tt_message *why) {
+                               struct tt_error *why) {
     struct tt_text page, text;
     tt_text_init(&page);
     tt_text_init(&text);

@@ -38,13 +38,13 @@ struct tt_comparison {
 /* Checks that the experiment can be compared and adds the sweep over its contenders to it: INVALID
  * when it has fewer than two, two of one name, or anything but one sweep over one number. */
 TT_MUST_CHECK enum tt_err tt_comparison_prepare(struct tt_experiment *experiment,
-                                                struct tt_message *why);
+                                                struct tt_error *why);
 /* `points`: an array of sweep points (borrowed for the call). NO_MEMORY. The experiment outlives
  * it.
  */
 TT_MUST_CHECK enum tt_err tt_comparison_init(struct tt_comparison *self,
                                              const struct tt_experiment *experiment,
-                                             const json_t *points, struct tt_message *why);
+                                             const json_t *points, struct tt_error *why);
 void tt_comparison_fini(struct tt_comparison *self);
 
 void tt_comparison_table(const struct tt_comparison *self, struct tt_text *out);
@@ -53,7 +53,7 @@ void tt_comparison_table(const struct tt_comparison *self, struct tt_text *out);
 void tt_comparison_words(const struct tt_comparison *self, struct tt_text *out);
 /* NO_MEMORY, IO. */
 TT_MUST_CHECK enum tt_err tt_comparison_html(const struct tt_comparison *self, const char *path,
-                                             struct tt_message *why);
+                                             struct tt_error *why);
 /* The points and who is best where, a new reference; NULL: out of memory. */
 json_t *tt_comparison_json(const struct tt_comparison *self, json_t *points);
 

@@ -67,7 +67,7 @@ static void put_bar(const json_t *point, size_t lane, double scale, struct tt_te
 }
 
 enum tt_err tt_html_goodput_write(const json_t *points, const char *title, const char *path,
-                                  struct tt_message *why) {
+                                  struct tt_error *why) {
     struct tt_text page;
     tt_text_init(&page);
     size_t count = json_array_size(points), shown = count < MAX_BARS ? count : MAX_BARS;

@@ -9,6 +9,6 @@
 
 /* `points`: an array of what tt_sweep_point gives. NO_MEMORY, IO. */
 TT_MUST_CHECK enum tt_err tt_html_goodput_write(const json_t *points, const char *title,
-                                                const char *path, struct tt_message *why);
+                                                const char *path, struct tt_error *why);
 
 #endif

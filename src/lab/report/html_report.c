@@ -39,7 +39,7 @@ void tt_html_report_put(struct tt_html_report *self, const struct tt_scenario_re
 
 enum tt_err tt_html_report_write(struct tt_html_report *self, const char *title,
                                  const struct tt_scenario_result *result, const char *path,
-                                 struct tt_message *why) {
+                                 struct tt_error *why) {
     struct tt_text page, table;
     tt_text_init(&page);
     tt_text_init(&table);

@@ -19,6 +19,6 @@ void tt_html_report_put(struct tt_html_report *self, const struct tt_scenario_re
                         struct tt_text *out);
 TT_MUST_CHECK enum tt_err tt_html_report_write(struct tt_html_report *self, const char *title,
                                                const struct tt_scenario_result *result,
-                                               const char *path, struct tt_message *why);
+                                               const char *path, struct tt_error *why);
 
 #endif

@@ -167,7 +167,7 @@ void tt_load_report_html(const struct tt_load_report *self, struct tt_text *out)
 
 /* --- a line per request --- */
 
-enum tt_err tt_load_csv_open(struct tt_load_csv *self, const char *path, struct tt_message *why) {
+enum tt_err tt_load_csv_open(struct tt_load_csv *self, const char *path, struct tt_error *why) {
     self->path = path;
     self->file = fopen(path, "w");
     if (!self->file)
@@ -195,7 +195,7 @@ void tt_load_csv_put(struct tt_load_csv *self, const struct tt_scenario *scenari
     fputc('\n', file);
 }
 
-enum tt_err tt_load_csv_close(struct tt_load_csv *self, struct tt_message *why) {
+enum tt_err tt_load_csv_close(struct tt_load_csv *self, struct tt_error *why) {
     if (!self->file)
         return TT_OK;
     bool failed = ferror(self->file) != 0;

@@ -32,11 +32,11 @@ struct tt_load_csv {
 
 /* IO. `path` is borrowed until close. */
 TT_MUST_CHECK enum tt_err tt_load_csv_open(struct tt_load_csv *self, const char *path,
-                                           struct tt_message *why);
+                                           struct tt_error *why);
 void tt_load_csv_put(struct tt_load_csv *self, const struct tt_scenario *scenario,
                      const struct tt_load_request *request, int64_t sent_at, int64_t ended_at,
                      enum tt_load_outcome outcome, int32_t status);
 /* IO: not everything could be written. */
-TT_MUST_CHECK enum tt_err tt_load_csv_close(struct tt_load_csv *self, struct tt_message *why);
+TT_MUST_CHECK enum tt_err tt_load_csv_close(struct tt_load_csv *self, struct tt_error *why);
 
 #endif

@@ -262,7 +262,7 @@ void tt_timeline_put(struct tt_timeline *self, struct tt_text *out) {
     (void)tt_timeline_put_svg(self, out);
 }
 
-enum tt_err tt_timeline_write(struct tt_timeline *self, const char *path, struct tt_message *why) {
+enum tt_err tt_timeline_write(struct tt_timeline *self, const char *path, struct tt_error *why) {
     struct tt_text svg;
     tt_text_init(&svg);
     enum tt_err err = tt_timeline_put_svg(self, &svg)

@@ -39,6 +39,6 @@ void tt_timeline_put(struct tt_timeline *self, struct tt_text *out);
 bool tt_timeline_put_svg(struct tt_timeline *self, struct tt_text *out);
 /* Errors: NOT_FOUND (nothing ran), IO, NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_timeline_write(struct tt_timeline *self, const char *path,
-                                            struct tt_message *why);
+                                            struct tt_error *why);
 
 #endif

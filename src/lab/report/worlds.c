@@ -11,7 +11,7 @@
 /* ---- running ---- */
 
 static enum tt_err add_world(struct tt_worlds *self, const char *name, size_t length,
-                             struct tt_message *why) {
+                             struct tt_error *why) {
     for (int32_t w = 0; w < TT_WORLDS; w++) {
         const char *known = tt_world_name((enum tt_world)w);
         if (strlen(known) != length || strncasecmp(known, name, length) != 0)
@@ -28,7 +28,7 @@ static enum tt_err add_world(struct tt_worlds *self, const char *name, size_t le
 }
 
 enum tt_err tt_worlds_init(struct tt_worlds *self, struct tt_experiment *experiment,
-                           const char *names, struct tt_message *why) {
+                           const char *names, struct tt_error *why) {
     *self = (struct tt_worlds){.experiment = experiment};
     for (const char *at = names;; at++) {
         size_t length = strcspn(at, ",");
@@ -54,7 +54,7 @@ void tt_worlds_fini(struct tt_worlds *self) {
 
 enum tt_err tt_worlds_run(struct tt_worlds *self, bool check,
                           const struct tt_scenario_outputs *outputs,
-                          const volatile sig_atomic_t *stop, struct tt_message *why) {
+                          const volatile sig_atomic_t *stop, struct tt_error *why) {
     enum tt_err err = TT_OK;
     for (int32_t i = 0; !err && i < self->count; i++) {
         struct tt_worlds_run *run = &self->runs[i];
@@ -226,7 +226,7 @@ json_t *tt_worlds_json(const struct tt_worlds *self) {
                      "worlds", all);
 }
 
-enum tt_err tt_worlds_html(struct tt_worlds *self, const char *path, struct tt_message *why) {
+enum tt_err tt_worlds_html(struct tt_worlds *self, const char *path, struct tt_error *why) {
     const char *title = self->experiment->message->title;
     struct tt_text page, table;
     tt_text_init(&page);

@@ -29,14 +29,14 @@ struct tt_worlds {
 
 /* "simulated,emulated,real": each at most once. INVALID. */
 TT_MUST_CHECK enum tt_err tt_worlds_init(struct tt_worlds *self, struct tt_experiment *experiment,
-                                         const char *names, struct tt_message *why);
+                                         const char *names, struct tt_error *why);
 void tt_worlds_fini(struct tt_worlds *self);
 /* All are built before the first is run, so that what makes no sense is told at once. `outputs` as
  * for tt_scenario_run, its listener, trace and paths unused. Stopped, it ends with the worlds that
  * ran, the last of them interrupted. */
 TT_MUST_CHECK enum tt_err tt_worlds_run(struct tt_worlds *self, bool check,
                                         const struct tt_scenario_outputs *outputs,
-                                        const volatile sig_atomic_t *stop, struct tt_message *why);
+                                        const volatile sig_atomic_t *stop, struct tt_error *why);
 bool tt_worlds_interrupted(const struct tt_worlds *self);
 
 void tt_worlds_table(const struct tt_worlds *self, struct tt_text *out);
@@ -44,6 +44,6 @@ void tt_worlds_table(const struct tt_worlds *self, struct tt_text *out);
 json_t *tt_worlds_json(const struct tt_worlds *self);
 /* NO_MEMORY, IO. */
 TT_MUST_CHECK enum tt_err tt_worlds_html(struct tt_worlds *self, const char *path,
-                                         struct tt_message *why);
+                                         struct tt_error *why);
 
 #endif

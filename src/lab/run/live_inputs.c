@@ -12,12 +12,12 @@ static int32_t bank_rows(const struct tt_signature *signature) {
 }
 
 enum tt_err tt_live_inputs_init(struct tt_live_inputs *self, const struct tt_signature *signature,
-                                int32_t length, enum tt_specimen_kind kind,
-                                struct tt_message *why) {
+                                int32_t length, enum tt_synthetic_input_kind kind,
+                                struct tt_error *why) {
     struct tt_live_inputs made = {
         .signature = signature, .kind = kind, .length = length > 0 ? length : 1};
-    enum tt_err err =
-        tt_specimen_init(&made.bank, signature, 0, bank_rows(signature), made.length, kind, why);
+    enum tt_err err = tt_synthetic_input_init(&made.bank, signature, 0, bank_rows(signature),
+                                              made.length, kind, why);
     if (!err)
         *self = made;
     return err;
@@ -48,7 +48,7 @@ void tt_live_inputs_speak(struct tt_live_inputs *self, const struct tt_cells *ce
 }
 
 void tt_live_inputs_fini(struct tt_live_inputs *self) {
-    tt_specimen_fini(&self->bank);
+    tt_synthetic_input_fini(&self->bank);
     *self = (struct tt_live_inputs){0};
 }
 
@@ -64,8 +64,8 @@ static size_t element_bytes(const struct tt_live_inputs *self, int32_t input) {
 }
 
 enum tt_err tt_live_inputs_shape(struct tt_live_inputs *self, int32_t rows, int32_t length,
-                                 struct tt_infer_shape *shapes, size_t *sizes_bytes,
-                                 struct tt_message *why) {
+                                 struct tt_inference_shape *shapes, size_t *sizes_bytes,
+                                 struct tt_error *why) {
     length = length > 0 ? length : 1;
     if (length > self->length) {
         struct tt_live_inputs longer;
@@ -85,18 +85,18 @@ enum tt_err tt_live_inputs_shape(struct tt_live_inputs *self, int32_t rows, int3
         for (int32_t d = 0; d < shape.rank; d++)
             if (shape.dims[d] < 0)
                 shape.dims[d] = length;
-        shapes[i] = (struct tt_infer_shape){.input = i, .shape = shape};
+        shapes[i] = (struct tt_inference_shape){.input = i, .shape = shape};
         sizes_bytes[i] = (size_t)tt_shape_count(&shape, 0) * element_bytes(self, i);
     }
     return TT_OK;
 }
 
-void tt_live_inputs_fill(const struct tt_live_inputs *self, struct tt_infer *infer, int32_t rows,
-                         uint64_t number) {
+void tt_live_inputs_fill(const struct tt_live_inputs *self, struct tt_inference *infer,
+                         int32_t rows, uint64_t number) {
     int32_t kept = bank_rows(self->signature);
     for (int32_t i = 0; i < self->signature->input_count; i++) {
         size_t size_bytes;
-        char *to = tt_infer_input(infer, i, &size_bytes);
+        char *to = tt_inference_input(infer, i, &size_bytes);
         const struct tt_tensor_view *view = &self->bank.views[i];
         size_t from_bytes =
             (size_t)row_elements(self->signature, &view->shape) * element_bytes(self, i);
@@ -109,9 +109,9 @@ void tt_live_inputs_fill(const struct tt_live_inputs *self, struct tt_infer *inf
     }
 }
 
-void tt_live_inputs_fill_with(struct tt_infer *infer, int32_t value) {
+void tt_live_inputs_fill_with(struct tt_inference *infer, int32_t value) {
     size_t size_bytes;
-    char *to = tt_infer_input(infer, 0, &size_bytes);
+    char *to = tt_inference_input(infer, 0, &size_bytes);
     for (size_t at = 0; at + sizeof(value) <= size_bytes; at += sizeof(value))
         memcpy(to + at, &value, sizeof(value));
 }

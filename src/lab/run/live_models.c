@@ -11,15 +11,15 @@
 #include <string.h>
 
 enum {
-    MOST_REQUESTS = 1 << 18, /* at once */
-    MOST_ELEMENTS = TT_CELL_GRAPH_MAX_CELLS,
+    MAX_REQUESTS = 1 << 18, /* at once */
+    MAX_ELEMENTS = TT_CELL_GRAPH_MAX_CELLS,
     CELL_SLOTS = 1 << 18, /* of an emulated model of cells: as many as a real one has at most */
     WARM_RUNS = 3,
 };
 
 /* ---- the scenario, as the server wants to have it ---- */
 
-static enum tt_err describe(struct tt_live_models *self, struct tt_message *why) {
+static enum tt_err describe(struct tt_live_models *self, struct tt_error *why) {
     const struct tt_scenario *s = self->scenario;
     size_t models = (size_t)s->model_count;
     for (int32_t d = 0; d < s->device_count; d++)
@@ -50,13 +50,13 @@ static enum tt_err describe(struct tt_live_models *self, struct tt_message *why)
     return TT_OK;
 }
 
-static enum tt_err open_serving(struct tt_live_models *self, struct tt_message *why) {
+static enum tt_err open_serving(struct tt_live_models *self, struct tt_error *why) {
     enum tt_err err = tt_serving_open(&self->serving, why);
     if (err)
         return err;
     struct tt_limits limits;
     tt_limits_default(&limits);
-    limits.requests = limits.model_requests = MOST_REQUESTS;
+    limits.requests = limits.model_requests = MAX_REQUESTS;
     limits.queue_bytes = INT64_C(4) << 30;
     tt_serving_set_limits(self->serving, &limits);
     return TT_OK;
@@ -109,7 +109,7 @@ static struct tt_signature emulated_signature(const struct tt_scenario_model *mo
 }
 
 static enum tt_err new_emulated(const struct tt_scenario_model *model,
-                                struct tt_served_model **out_served, struct tt_message *why) {
+                                struct tt_served_model **out_served, struct tt_error *why) {
     const struct tt_step_model *steps = &model->step_model;
     struct tt_served_model_spec spec = {.name = model->name,
                                         .version = "1",
@@ -127,14 +127,14 @@ static enum tt_err new_emulated(const struct tt_scenario_model *model,
 /* S11, C2: with recurrent steps, or of trees, it is a model of cells, a type per step. The served
  * model's, also on failure further on. */
 static enum tt_err emulate_cells(const struct tt_live_models *self, int32_t m,
-                                 struct tt_emulated_model_options *load, struct tt_message *why) {
+                                 struct tt_emulated_model_options *load, struct tt_error *why) {
     const struct tt_scenario_model *model = &self->scenario->models[m];
     const struct tt_step_model *steps = &model->step_model;
     struct tt_cells_plain plain = {
         .step_count = steps->step_count,
         .steps = steps->steps,
         .is_tree = model->tree != TT_TREE_NONE,
-        .max_length = MOST_ELEMENTS,
+        .max_length = MAX_ELEMENTS,
         .max_output = steps->output_quantiles ? steps->output_quantiles[TT_QUANTILES - 1] : 0};
     struct tt_served_cells *cells = calloc(1, sizeof(*cells));
     if (!cells)
@@ -155,7 +155,7 @@ static enum tt_err emulate_cells(const struct tt_live_models *self, int32_t m,
     return TT_OK;
 }
 
-static enum tt_err load_emulated(struct tt_live_models *self, int32_t m, struct tt_message *why) {
+static enum tt_err load_emulated(struct tt_live_models *self, int32_t m, struct tt_error *why) {
     const struct tt_scenario_model *model = &self->scenario->models[m];
     struct tt_signature signature = emulated_signature(model);
     struct tt_emulated_model_options load = {.signature = &signature,
@@ -193,11 +193,11 @@ static enum tt_err load_emulated(struct tt_live_models *self, int32_t m, struct 
                            &self->next_executor, why);
     if (!err)
         err = tt_live_inputs_init(&self->inputs[m], served->signature, longest(model),
-                                  TT_SPECIMEN_ONES, why);
+                                  TT_SYNTHETIC_INPUT_ONES, why);
     return err;
 }
 
-static enum tt_err open_emulated(struct tt_live_models *self, struct tt_message *why) {
+static enum tt_err open_emulated(struct tt_live_models *self, struct tt_error *why) {
     const struct tt_scenario *s = self->scenario;
     struct tt_emulated_device_options *devices = calloc((size_t)s->device_count, sizeof(*devices));
     if (!devices)
@@ -250,28 +250,28 @@ static void adapt(struct tt_repository_model *entry, const struct tt_scenario *s
 }
 
 static enum tt_err run_once(struct tt_served_model *served, const struct tt_live_inputs *inputs,
-                            int32_t rows, int32_t length, struct tt_message *why) {
-    struct tt_specimen specimen;
+                            int32_t rows, int32_t length, struct tt_error *why) {
+    struct tt_synthetic_input synthetic;
     enum tt_err err =
-        tt_specimen_init(&specimen, served->signature, 0, rows, length, inputs->kind, why);
+        tt_synthetic_input_init(&synthetic, served->signature, 0, rows, length, inputs->kind, why);
     if (err)
         return err;
     int64_t ns;
-    err = tt_calibrate_run(served->engine_model, rows, specimen.views, &ns, why);
-    tt_specimen_fini(&specimen);
+    err = tt_calibrate_run(served->engine_model, rows, synthetic.views, &ns, why);
+    tt_synthetic_input_fini(&synthetic);
     return err;
 }
 
 /* Finds values that the model takes, and runs it until its memory is there. */
-static enum tt_err warm(struct tt_live_models *self, int32_t m, struct tt_message *why) {
+static enum tt_err warm(struct tt_live_models *self, int32_t m, struct tt_error *why) {
     const struct tt_scenario_model *model = &self->scenario->models[m];
     struct tt_served_model *served = self->models[m];
     int32_t length = longest(model);
     enum tt_err err = TT_ERR_INVALID;
-    for (int32_t kind = 0; err && kind < TT_SPECIMEN_KINDS; kind++) {
+    for (int32_t kind = 0; err && kind < TT_SYNTHETIC_INPUT_KINDS; kind++) {
         tt_live_inputs_fini(&self->inputs[m]);
         err = tt_live_inputs_init(&self->inputs[m], served->signature, length,
-                                  (enum tt_specimen_kind)kind, why);
+                                  (enum tt_synthetic_input_kind)kind, why);
         if (!err)
             err = run_once(served, &self->inputs[m], 1, length, why);
     }
@@ -285,11 +285,11 @@ static enum tt_err warm(struct tt_live_models *self, int32_t m, struct tt_messag
 }
 
 /* The first requests warm it up: they are cells like any others. */
-static enum tt_err prepare_cells(struct tt_live_models *self, int32_t m, struct tt_message *why) {
+static enum tt_err prepare_cells(struct tt_live_models *self, int32_t m, struct tt_error *why) {
     const struct tt_served_model *served = self->models[m];
     enum tt_err err =
         tt_live_inputs_init(&self->inputs[m], served->signature,
-                            longest(&self->scenario->models[m]), TT_SPECIMEN_MIXED, why);
+                            longest(&self->scenario->models[m]), TT_SYNTHETIC_INPUT_MIXED, why);
     if (!err)
         tt_live_inputs_speak(&self->inputs[m], served->cells->cells);
     return err;
@@ -297,7 +297,7 @@ static enum tt_err prepare_cells(struct tt_live_models *self, int32_t m, struct 
 
 static enum tt_err check_length(const struct tt_scenario *scenario,
                                 const struct tt_scenario_model *model,
-                                const struct tt_served_model *served, struct tt_message *why) {
+                                const struct tt_served_model *served, struct tt_error *why) {
     int64_t elements =
         model->tree != TT_TREE_NONE ? 2 * (int64_t)longest(model) - 1 : longest(model);
     if (served->cells && elements > served->cells->cells->max_length)
@@ -315,7 +315,7 @@ static enum tt_err check_length(const struct tt_scenario *scenario,
                    model->name);
 }
 
-static enum tt_err load_real(struct tt_live_models *self, int32_t m, struct tt_message *why) {
+static enum tt_err load_real(struct tt_live_models *self, int32_t m, struct tt_error *why) {
     const struct tt_scenario *s = self->scenario;
     const struct tt_scenario_model *model = &s->models[m];
     enum tt_err err =
@@ -344,7 +344,7 @@ static enum tt_err load_real(struct tt_live_models *self, int32_t m, struct tt_m
 }
 
 static enum tt_err open_real(struct tt_live_models *self, const volatile sig_atomic_t *stop,
-                             struct tt_message *why) {
+                             struct tt_error *why) {
     struct tt_loader_options options = {.executors = self->executor_count,
                                         .policy = &self->policy,
                                         .say = say,
@@ -360,7 +360,7 @@ static enum tt_err open_real(struct tt_live_models *self, const volatile sig_ato
 
 enum tt_err tt_live_models_open(struct tt_live_models *self, const struct tt_scenario *scenario,
                                 const struct tt_scenario_outputs *outputs,
-                                const volatile sig_atomic_t *stop, struct tt_message *why) {
+                                const volatile sig_atomic_t *stop, struct tt_error *why) {
     *self = (struct tt_live_models){.scenario = scenario, .outputs = outputs};
     enum tt_err err = describe(self, why);
     if (!err)
@@ -378,7 +378,7 @@ enum tt_err tt_live_models_open(struct tt_live_models *self, const struct tt_sce
     return TT_OK;
 }
 
-enum tt_err tt_live_models_start(struct tt_live_models *self, struct tt_message *why) {
+enum tt_err tt_live_models_start(struct tt_live_models *self, struct tt_error *why) {
     return tt_serving_start(self->serving, why);
 }
 

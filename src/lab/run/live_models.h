@@ -41,8 +41,8 @@ TT_MUST_CHECK enum tt_err tt_live_models_open(struct tt_live_models *self,
                                               const struct tt_scenario *scenario,
                                               const struct tt_scenario_outputs *outputs,
                                               const volatile sig_atomic_t *stop,
-                                              struct tt_message *why);
-TT_MUST_CHECK enum tt_err tt_live_models_start(struct tt_live_models *self, struct tt_message *why);
+                                              struct tt_error *why);
+TT_MUST_CHECK enum tt_err tt_live_models_start(struct tt_live_models *self, struct tt_error *why);
 /* Also after a failed open. */
 void tt_live_models_close(struct tt_live_models *self);
 

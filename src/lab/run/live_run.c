@@ -60,7 +60,7 @@ static void forget(struct player *self, struct tt_live_request *live) {
 }
 
 /* Came back to the port: computed, given up, or never let in. */
-static void done(void *context, struct tt_infer *infer, enum tt_err err, const char *why) {
+static void done(void *context, struct tt_inference *infer, enum tt_err err, const char *why) {
     struct tt_live_request *live = context;
     struct player *self = live->player;
     if (err && err != TT_ERR_CANCELLED && err != TT_ERR_TIMEOUT && err != TT_ERR_BUSY &&
@@ -70,7 +70,7 @@ static void done(void *context, struct tt_infer *infer, enum tt_err err, const c
         tt_live_watch_refused(&self->watch, tt_clock_now(), live,
                               err == TT_ERR_CANCELLED ? TT_ENDING_CANCELLED : TT_ENDING_DROPPED,
                               err == TT_ERR_CANCELLED ? TT_DROP_NONE : TT_DROP_QUEUE_FULL);
-    tt_infer_release(infer);
+    tt_inference_release(infer);
     forget(self, live);
 }
 
@@ -113,10 +113,11 @@ static bool is_tree(const struct player *self) {
 }
 
 /* Reserves memory for what the next request carries. */
-static enum tt_err begin(struct player *self, struct tt_infer **out_infer, struct tt_message *why) {
+static enum tt_err begin(struct player *self, struct tt_inference **out_infer,
+                         struct tt_error *why) {
     const struct tt_sim_arrival *arrival = &self->next;
     struct tt_live_inputs *inputs = &self->world.inputs[arrival->model];
-    struct tt_infer_shape shapes[TT_MAX_TENSORS];
+    struct tt_inference_shape shapes[TT_MAX_TENSORS];
     size_t sizes_bytes[TT_MAX_TENSORS];
     int32_t length = arrival->length;
     enum tt_err err = TT_OK;
@@ -127,11 +128,11 @@ static enum tt_err begin(struct player *self, struct tt_infer **out_infer, struc
     if (!err)
         err = tt_live_inputs_shape(inputs, arrival->rows, length, shapes, sizes_bytes, why);
     return err ? err
-               : tt_infer_begin(self->port, self->world.models[arrival->model], shapes, sizes_bytes,
-                                inputs->signature->input_count, out_infer, why);
+               : tt_inference_begin(self->port, self->world.models[arrival->model], shapes,
+                                    sizes_bytes, inputs->signature->input_count, out_infer, why);
 }
 
-static void fill(struct player *self, struct tt_infer *infer) {
+static void fill(struct player *self, struct tt_inference *infer) {
     const struct tt_sim_arrival *arrival = &self->next;
     if (self->world.says_lengths[arrival->model]) {
         tt_live_inputs_fill_with(infer, arrival->output_length);
@@ -143,7 +144,7 @@ static void fill(struct player *self, struct tt_infer *infer) {
         tt_live_tree_fill(&self->tree, self->world.models[arrival->model]->cells->cells, infer);
 }
 
-static enum tt_err send(struct player *self, struct tt_message *why) {
+static enum tt_err send(struct player *self, struct tt_error *why) {
     const struct tt_sim_arrival *arrival = &self->next;
     struct tt_live_request *live = take_live(self);
     if (!live)
@@ -165,7 +166,7 @@ static enum tt_err send(struct player *self, struct tt_message *why) {
         tt_histogram_add(&self->lag_ns, since(self, now) - arrival->at);
     add_left_out(&self->figures, arrival->exit_step >= 0, "exit_step");
     struct tt_infer_options options = {.timeout_ns = patience(self, arrival, now)};
-    tt_infer_submit(live->infer, &options, done, live);
+    tt_inference_submit(live->infer, &options, done, live);
     return TT_OK;
 }
 
@@ -175,7 +176,7 @@ static void cancel(struct tt_live_request *live) {
     if (live->cancelled || !live->infer)
         return;
     live->cancelled = true;
-    tt_infer_cancel(live->infer);
+    tt_inference_cancel(live->infer);
 }
 
 static void cancel_all(struct player *self) {
@@ -261,7 +262,7 @@ static bool is_stopped(struct player *self) {
     return self->result->interrupted || self->result->cut;
 }
 
-static enum tt_err play(struct player *self, struct tt_message *why) {
+static enum tt_err play(struct player *self, struct tt_error *why) {
     const struct tt_sim_source *source = &self->run->source;
     bool stopped = false;
     self->more = source->next(source->context, &self->next);
@@ -375,7 +376,7 @@ static void await_cells(struct player *self) {
 }
 
 /* The world is there and listened to: the run itself. */
-static enum tt_err play_world(struct player *self, struct tt_message *why) {
+static enum tt_err play_world(struct player *self, struct tt_error *why) {
     const struct tt_live_run *run = self->run;
     struct tt_mechanism *mechanism = &self->world.domain->mechanism;
     enum tt_err err =
@@ -407,7 +408,7 @@ static void free_all(struct tt_list *requests) {
 }
 
 enum tt_err tt_live_run(const struct tt_live_run *run, struct tt_scenario_result *result,
-                        struct tt_message *why) {
+                        struct tt_error *why) {
     struct player self = {.run = run, .result = result};
     tt_list_init(&self.in_flight);
     tt_list_init(&self.spare);

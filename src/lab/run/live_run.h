@@ -22,13 +22,13 @@ struct tt_live_run {
     /* Who hears of everything: one call at a time, instants from the beginning of the run. */
     struct tt_sim_observer sink;
     struct tt_sim_source source;
-    enum tt_err (*made)(void *context, struct tt_mechanism *mechanism, struct tt_message *why);
+    enum tt_err (*made)(void *context, struct tt_mechanism *mechanism, struct tt_error *why);
     void *made_context; /* `made`, where not NULL, is called before the mechanism hears anything */
 };
 
 /* Fills in what a run leaves beside its measure. Errors: those of making the world, and INVALID
  * where a model refuses a request of the experiment. */
 TT_MUST_CHECK enum tt_err tt_live_run(const struct tt_live_run *run,
-                                      struct tt_scenario_result *result, struct tt_message *why);
+                                      struct tt_scenario_result *result, struct tt_error *why);
 
 #endif

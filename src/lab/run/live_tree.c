@@ -1,10 +1,10 @@
 #include "lab/run/live_tree.h"
 
-#include "serve/infer.h"
+#include "serve/inference.h"
 
 enum tt_err tt_live_tree_draw(struct tt_live_tree *self, const struct tt_scenario *scenario,
                               const struct tt_sim_arrival *arrival, int64_t number,
-                              struct tt_message *why) {
+                              struct tt_error *why) {
     if (arrival->tree)
         return tt_sim_cells_read_tree(&self->drawn, arrival->tree, &self->nodes, why);
     return tt_sim_cells_draw_tree(&self->drawn, scenario->models[arrival->model].tree,
@@ -13,10 +13,10 @@ enum tt_err tt_live_tree_draw(struct tt_live_tree *self, const struct tt_scenari
 }
 
 void tt_live_tree_fill(const struct tt_live_tree *self, const struct tt_cells *cells,
-                       struct tt_infer *infer) {
+                       struct tt_inference *infer) {
     for (int32_t k = 0; k < cells->child_count; k++) {
         size_t size_bytes;
-        int64_t *children = tt_infer_input(infer, cells->children[k], &size_bytes);
+        int64_t *children = tt_inference_input(infer, cells->children[k], &size_bytes);
         tt_assert(size_bytes == (size_t)self->nodes * sizeof(*children));
         for (int32_t node = 0; node < self->nodes; node++) {
             const struct tt_cell_spec *spec = &self->drawn.specs[node];

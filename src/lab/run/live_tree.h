@@ -10,7 +10,7 @@
 #include "lab/experiment/scenario.h"
 #include "model/cells/cells.h"
 
-struct tt_infer;
+struct tt_inference;
 
 struct tt_live_tree {
     struct tt_sim_cells drawn; /* the nodes are its specs */
@@ -22,10 +22,10 @@ struct tt_live_tree {
 TT_MUST_CHECK enum tt_err tt_live_tree_draw(struct tt_live_tree *self,
                                             const struct tt_scenario *scenario,
                                             const struct tt_sim_arrival *arrival, int64_t number,
-                                            struct tt_message *why);
+                                            struct tt_error *why);
 /* Into the request, which was begun with so many elements; `cells`: its model's. */
 void tt_live_tree_fill(const struct tt_live_tree *self, const struct tt_cells *cells,
-                       struct tt_infer *infer);
+                       struct tt_inference *infer);
 void tt_live_tree_fini(struct tt_live_tree *self);
 
 #endif

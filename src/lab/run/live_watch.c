@@ -18,7 +18,7 @@ struct tt_live_spread tt_live_spread_of(const struct tt_histogram *histogram) {
 
 /* NULL: it is none of the run's, or its end was told. */
 static struct tt_live_request *live_of(const struct tt_request *request) {
-    const struct tt_infer *infer = tt_domain_infer_of(request);
+    const struct tt_inference *infer = tt_domain_infer_of(request);
     return infer ? infer->context : NULL;
 }
 
@@ -264,7 +264,7 @@ static void observe(struct tt_observer *observer, const struct tt_event *event) 
 
 enum tt_err tt_live_watch_init(struct tt_live_watch *self, struct tt_mechanism *mechanism,
                                int32_t max_batch, const struct tt_sim_observer *sink,
-                               struct tt_message *why) {
+                               struct tt_error *why) {
     *self = (struct tt_live_watch){
         .observer.observe = observe, .sink = sink, .mechanism = mechanism, .capacity = max_batch};
     tt_lock_init(&self->lock);

@@ -24,7 +24,7 @@ struct tt_live_request {
     bool cancelled;        /* by the player */
     /* The player's */
     void *player;
-    struct tt_infer *infer;
+    struct tt_inference *infer;
     struct tt_list_node link;
 };
 
@@ -52,7 +52,7 @@ struct tt_live_watch {
 TT_MUST_CHECK enum tt_err tt_live_watch_init(struct tt_live_watch *self,
                                              struct tt_mechanism *mechanism, int32_t max_batch,
                                              const struct tt_sim_observer *sink,
-                                             struct tt_message *why);
+                                             struct tt_error *why);
 /* Also after a failed init, on zeroed memory. */
 void tt_live_watch_fini(struct tt_live_watch *self);
 /* The request never came into the domain, or left it untold. Player's thread. */

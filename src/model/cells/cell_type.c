@@ -68,7 +68,7 @@ static void check_tensor(struct tt_cells_work *work, const Tutti__ModelCell *mes
 
 static bool take_file(struct tt_cells_work *work, const Tutti__ModelCell *message,
                       struct tt_cell_type *type, struct tt_onnx_file **out_onnx) {
-    struct tt_message why;
+    struct tt_error why;
     struct tt_onnx_file *onnx = NULL;
     enum tt_err err = tt_onnx_file_read(type->path, &onnx, &why);
     if (err) {
@@ -206,7 +206,7 @@ static void take_wiring(struct tt_cells_work *work, const Tutti__ModelCell *mess
 }
 
 static void add_file_digest(struct tt_text *text, const char *role, const char *path,
-                            enum tt_err *err, struct tt_message *why) {
+                            enum tt_err *err, struct tt_error *why) {
     char digest[TT_DIGEST_BYTES];
     if (!*err)
         *err = tt_digest_file(path, digest, why);
@@ -219,7 +219,7 @@ static void add_file_digest(struct tt_text *text, const char *role, const char *
 static void take_digest(struct tt_cells_work *work, const Tutti__ModelCell *message,
                         const struct tt_onnx_file *onnx, struct tt_cell_type *type) {
     struct tt_text text;
-    struct tt_message why;
+    struct tt_error why;
     enum tt_err err = TT_OK;
     tt_text_init(&text);
     add_file_digest(&text, "file", type->path, &err, &why);

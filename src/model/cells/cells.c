@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_LENGTH = TT_CELL_GRAPH_MAX_CELLS / 4 };
+enum { MAX_LENGTH = TT_CELL_GRAPH_MAX_CELLS / 4 };
 
 static const char *const kind_names[] = {
     [TT_UNFOLD_CHAIN] = "CHAIN",
@@ -167,18 +167,18 @@ static void take_limits(struct tt_cells_work *work) {
     self->max_output = unfold->max_output;
     memcpy(self->output_quantiles, work->settings->output_quantiles,
            sizeof(self->output_quantiles));
-    if (self->max_length < 1 || self->max_length > MOST_LENGTH)
+    if (self->max_length < 1 || self->max_length > MAX_LENGTH)
         tt_cells_problem(work, unfold, "max_length", "max_length is %d; 1 to %d are possible",
-                         self->max_length, MOST_LENGTH);
-    if (self->threshold < 0 || self->threshold > MOST_LENGTH)
+                         self->max_length, MAX_LENGTH);
+    if (self->threshold < 0 || self->threshold > MAX_LENGTH)
         tt_cells_problem(work, unfold, "threshold", "threshold is %d; 0 to %d are possible",
-                         self->threshold, MOST_LENGTH);
+                         self->threshold, MAX_LENGTH);
     if (self->max_output < 0)
         tt_cells_problem(work, unfold, "max_output", "max_output is 0 (no limit) or more");
     self->max_cells = unfold->max_cells;
     if (unfold->max_cells == 0)
         self->max_cells =
-            self->max_length <= MOST_LENGTH / 2 ? 8 * self->max_length : TT_CELL_GRAPH_MAX_CELLS;
+            self->max_length <= MAX_LENGTH / 2 ? 8 * self->max_length : TT_CELL_GRAPH_MAX_CELLS;
     if (self->max_cells < 1 || self->max_cells > TT_CELL_GRAPH_MAX_CELLS)
         tt_cells_problem(work, unfold, "max_cells", "max_cells is %d; 1 to %d are possible",
                          unfold->max_cells, TT_CELL_GRAPH_MAX_CELLS);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 struct tt_unfolded *tt_unfolded_new(int32_t spec_count, int32_t source_count, int32_t **out_sources,
-                                    struct tt_message *why) {
+                                    struct tt_error *why) {
     /* Largest alignment first, so that each part is aligned behind the one before. */
     size_t specs = sizeof(struct tt_unfolded);
     size_t elements = specs + (size_t)spec_count * sizeof(struct tt_cell_spec);
@@ -30,7 +30,7 @@ void tt_unfold_free(struct tt_unfolded *take_unfolded) { free(take_unfolded); }
 
 static enum tt_err check_length(const struct tt_cells *cells,
                                 const struct tt_unfold_tensor *tensors, int32_t *out_length,
-                                struct tt_message *why) {
+                                struct tt_error *why) {
     const struct tt_tensor_spec *specs = cells->signature.inputs;
     int64_t length = tensors[0].shape.dims[1];
     for (int32_t i = 0; i < cells->signature.input_count; i++) {
@@ -76,7 +76,7 @@ static int64_t integer_at(const void *bytes, enum tt_dtype dtype, size_t i) {
 static enum tt_err check_read(const struct tt_cells *cells, const struct tt_cell_read *read,
                               const struct tt_unfold_tensor *tensor,
                               const struct tt_cell_spec *spec,
-                              const struct tt_unfold_elements *elements, struct tt_message *why) {
+                              const struct tt_unfold_elements *elements, struct tt_error *why) {
     const struct tt_tensor_spec *about = &cells->signature.inputs[read->from];
     size_t width = (size_t)tt_shape_count(&about->shape, 2);
     for (int32_t r = 0; r < spec->repeat; r++) {
@@ -93,7 +93,7 @@ static enum tt_err check_read(const struct tt_cells *cells, const struct tt_cell
 }
 
 static enum tt_err check_reads(const struct tt_cells *cells, const struct tt_unfold_tensor *tensors,
-                               const struct tt_unfolded *unfolded, struct tt_message *why) {
+                               const struct tt_unfolded *unfolded, struct tt_error *why) {
     for (int32_t i = 0; i < unfolded->spec_count; i++) {
         const struct tt_cell_spec *spec = &unfolded->specs[i];
         const struct tt_cell_type *type = &cells->types[spec->first_step];
@@ -113,7 +113,7 @@ static enum tt_err check_reads(const struct tt_cells *cells, const struct tt_unf
 /* ---- chains ---- */
 
 static enum tt_err unfold_chain(const struct tt_cells *cells, int32_t length,
-                                struct tt_unfolded **out_unfolded, struct tt_message *why) {
+                                struct tt_unfolded **out_unfolded, struct tt_error *why) {
     int32_t *sources = NULL;
     struct tt_unfolded *self = tt_unfolded_new(1, 0, &sources, why);
     if (!self)
@@ -126,7 +126,7 @@ static enum tt_err unfold_chain(const struct tt_cells *cells, int32_t length,
 }
 
 static enum tt_err unfold_seq2seq(const struct tt_cells *cells, int32_t length,
-                                  struct tt_unfolded **out_unfolded, struct tt_message *why) {
+                                  struct tt_unfolded **out_unfolded, struct tt_error *why) {
     int32_t *sources = NULL;
     struct tt_unfolded *self = tt_unfolded_new(2, 1, &sources, why);
     if (!self)
@@ -171,7 +171,7 @@ static int32_t rounds_of(const struct tt_cells *cells, int32_t type, int32_t len
 }
 
 static enum tt_err unfold_steps(const struct tt_cells *cells, int32_t length,
-                                struct tt_unfolded **out_unfolded, struct tt_message *why) {
+                                struct tt_unfolded **out_unfolded, struct tt_error *why) {
     int32_t count = 0, *sources = NULL;
     for (int32_t type = 0; type < cells->type_count; type = last_of_block(cells, type) + 1)
         count++;
@@ -196,7 +196,7 @@ static enum tt_err unfold_steps(const struct tt_cells *cells, int32_t length,
 }
 
 enum tt_err tt_unfold_new(const struct tt_cells *cells, const struct tt_unfold_tensor *tensors,
-                          struct tt_unfolded **out_unfolded, struct tt_message *why) {
+                          struct tt_unfolded **out_unfolded, struct tt_error *why) {
     int32_t length = 0;
     struct tt_unfolded *self = NULL;
     enum tt_err err = check_length(cells, tensors, &length, why);

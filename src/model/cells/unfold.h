@@ -50,7 +50,7 @@ struct tt_unfolded {
 /* `tensors`: [cells->signature.input_count], whose shapes fit the signature. */
 TT_MUST_CHECK enum tt_err tt_unfold_new(const struct tt_cells *cells,
                                         const struct tt_unfold_tensor *tensors,
-                                        struct tt_unfolded **out_unfolded, struct tt_message *why);
+                                        struct tt_unfolded **out_unfolded, struct tt_error *why);
 void tt_unfold_free(struct tt_unfolded *take_unfolded);
 
 /* The element that a cell reads; cell: the number of the repeat. */

@@ -8,11 +8,11 @@
 /* One piece for `spec_count` specs with `source_count` sources in all; `*out_sources` is where
  * these are to be written. Everything but the counts is zero. NULL, and a sentence: no memory. */
 struct tt_unfolded *tt_unfolded_new(int32_t spec_count, int32_t source_count, int32_t **out_sources,
-                                    struct tt_message *why);
+                                    struct tt_error *why);
 /* `length`: nodes. */
 TT_MUST_CHECK enum tt_err tt_unfold_as_tree(const struct tt_cells *cells,
                                             const struct tt_unfold_tensor *tensors, int32_t length,
                                             struct tt_unfolded **out_unfolded,
-                                            struct tt_message *why);
+                                            struct tt_error *why);
 
 #endif

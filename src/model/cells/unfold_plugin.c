@@ -37,7 +37,7 @@ struct gathering {
     struct tt_unfold_elements *elements;
     int32_t *sources; /* of all, one after the other */
     enum tt_err err;
-    struct tt_message *why;
+    struct tt_error *why;
 };
 
 enum { STOP = -1 };
@@ -192,7 +192,7 @@ static int32_t stop(struct gathering *self, enum tt_err err, const char *format,
     if (self->err)
         return STOP;
     va_list args;
-    struct tt_message sentence;
+    struct tt_error sentence;
     va_start(args, format);
     vsnprintf(sentence.text, sizeof(sentence.text), format, args);
     va_end(args);
@@ -357,7 +357,7 @@ static enum tt_err pack(const struct gathering *self, struct tt_unfolded **out_u
 
 enum tt_err tt_unfold_plugin_run(const struct tt_cells *cells,
                                  const struct tt_unfold_tensor *tensors, int32_t length,
-                                 struct tt_unfolded **out_unfolded, struct tt_message *why) {
+                                 struct tt_unfolded **out_unfolded, struct tt_error *why) {
     struct tt_unfold_plugin *plugin = cells->plugin;
     struct tutti_unfold_tensor inputs[TT_MAX_TENSORS];
     const struct tt_signature *signature = &cells->signature;

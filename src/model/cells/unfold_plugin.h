@@ -21,6 +21,6 @@ void tt_unfold_plugin_close(struct tt_unfold_plugin *take_plugin);
 TT_MUST_CHECK enum tt_err tt_unfold_plugin_run(const struct tt_cells *cells,
                                                const struct tt_unfold_tensor *tensors,
                                                int32_t length, struct tt_unfolded **out_unfolded,
-                                               struct tt_message *why);
+                                               struct tt_error *why);
 
 #endif

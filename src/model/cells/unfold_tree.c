@@ -10,7 +10,7 @@ struct tree {
     int32_t *order;  /* from the root on, each behind its parent */
     int32_t *spec;   /* of each node */
     int32_t leaf_count;
-    struct tt_message *why;
+    struct tt_error *why;
 };
 
 static const char *tensor_name(const struct tree *tree, int32_t child) {
@@ -127,7 +127,7 @@ static void write_specs(struct tree *tree, struct tt_unfolded *self, int32_t *so
 
 enum tt_err tt_unfold_as_tree(const struct tt_cells *cells, const struct tt_unfold_tensor *tensors,
                               int32_t length, struct tt_unfolded **out_unfolded,
-                              struct tt_message *why) {
+                              struct tt_error *why) {
     int32_t *scratch = malloc((size_t)length * 3 * sizeof(*scratch));
     if (!scratch)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a tree of %d nodes", length);

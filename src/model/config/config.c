@@ -2,7 +2,7 @@
 
 #include "model/config/config_internal.h"
 #include "model/text/json_textproto.h"
-#include "model/text/message_json.h"
+#include "model/text/protobuf_json.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 static void add_finding(struct tt_config_work *work, enum tt_finding_kind kind, const void *message,
                         const char *field, const char *format, va_list args) {
-    struct tt_message sentence;
+    struct tt_error sentence;
     vsnprintf(sentence.text, sizeof(sentence.text), format, args);
     const struct tt_model_config *config = work->config;
     struct tt_textproto_place place;
@@ -54,7 +54,7 @@ void tt_config_set_string(struct tt_config_work *work, char **string, const char
 
 /* The text form of what is to be read. */
 static enum tt_err fetch_text(const struct tt_model_config *self, const char *json,
-                              struct tt_text *out_text, struct tt_message *why) {
+                              struct tt_text *out_text, struct tt_error *why) {
     if (!json)
         return tt_text_read_file(self->file_name, TT_TEXTPROTO_MAX_FILE_BYTES, out_text, why);
     tt_text_init(out_text);
@@ -66,7 +66,7 @@ static enum tt_err fetch_text(const struct tt_model_config *self, const char *js
 }
 
 static enum tt_err read_config_file(struct tt_model_config *self, const char *json,
-                                    struct tt_findings *findings, struct tt_message *why) {
+                                    struct tt_findings *findings, struct tt_error *why) {
     struct tt_text text;
     enum tt_err err = fetch_text(self, json, &text, why);
     ProtobufCMessage *message = NULL;
@@ -96,7 +96,7 @@ enum tt_err tt_model_config_open(const char *path, const char *json, const char 
     if (!self)
         return TT_ERR_NO_MEMORY;
     tt_textproto_places_init(&self->places);
-    struct tt_message why;
+    struct tt_error why;
     self->file_name = strdup(json ? "the load request's config" : path);
     enum tt_err err =
         self->file_name ? read_config_file(self, json, findings, &why) : TT_ERR_NO_MEMORY;
@@ -324,7 +324,7 @@ int32_t tt_model_config_choose(const struct tt_model_config *self, int64_t *vers
 }
 
 enum tt_err tt_model_config_json(const struct tt_model_config *self, struct tt_text *out_json) {
-    json_t *json = tt_message_json(&self->message->base);
+    json_t *json = tt_protobuf_json(&self->message->base);
     char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
     if (text)
         tt_text_puts(out_json, text);

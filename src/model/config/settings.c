@@ -9,7 +9,7 @@
 
 void tt_model_settings_problem(const struct tt_model_settings *self, struct tt_findings *findings,
                                const void *message, const char *field, const char *format, ...) {
-    struct tt_message sentence;
+    struct tt_error sentence;
     va_list args;
     va_start(args, format);
     vsnprintf(sentence.text, sizeof(sentence.text), format, args);
@@ -77,10 +77,10 @@ static void take_stages(struct tt_model_settings *self, struct tt_findings *find
             self, findings, stages, NULL,
             "stages wants one of count, auto, per_node, by_batch and after, and has %d of them",
             ways);
-    else if (stages->count < 0 || stages->count > TT_CUT_MOST_STAGES)
+    else if (stages->count < 0 || stages->count > TT_CUT_MAX_STAGES)
         tt_model_settings_problem(self, findings, stages, "count",
                                   "%d stages; 1 to %d are possible", stages->count,
-                                  TT_CUT_MOST_STAGES);
+                                  TT_CUT_MAX_STAGES);
     if (stages->slots < 0 || stages->batch < 0 || stages->length < 0)
         tt_model_settings_problem(self, findings, stages, NULL,
                                   "slots, batch and length are 0 or more");
@@ -203,7 +203,7 @@ struct tt_cut_request tt_model_settings_cut(const struct tt_model_settings *self
 }
 
 static enum tt_err read_settings_file(struct tt_model_settings *self, struct tt_findings *findings,
-                                      struct tt_message *why) {
+                                      struct tt_error *why) {
     struct tt_text text = {0};
     enum tt_err err = tt_text_read_file(self->file_name, TT_TEXTPROTO_MAX_FILE_BYTES, &text, why);
     self->from_file = err != TT_ERR_NOT_FOUND;
@@ -226,7 +226,7 @@ enum tt_err tt_model_settings_open(const char *path, struct tt_model_settings **
     struct tt_model_settings *self = calloc(1, sizeof(*self));
     if (!self)
         return TT_ERR_NO_MEMORY;
-    struct tt_message why;
+    struct tt_error why;
     self->file_name = strdup(path);
     enum tt_err err = self->file_name ? read_settings_file(self, findings, &why) : TT_ERR_NO_MEMORY;
     if (err) {

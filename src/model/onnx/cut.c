@@ -84,7 +84,7 @@ static void find_positions(const struct tt_onnx_graph *graph, bool batched,
 
 static enum tt_err refuse_position(const struct tt_onnx_graph *graph,
                                    const struct tt_cut_position *position, int32_t node,
-                                   struct tt_message *why) {
+                                   struct tt_error *why) {
     char name[300];
     tt_onnx_graph_node_name(graph, node, name, sizeof(name));
     if (position->idle)
@@ -229,7 +229,7 @@ static enum tt_err add_cut(struct tt_cut_plan *plan, int32_t after_node) {
 }
 
 static enum tt_err too_many(const struct tt_onnx_graph *graph, const struct tt_cut_plan *plan,
-                            int32_t asked, int32_t possible, struct tt_message *why) {
+                            int32_t asked, int32_t possible, struct tt_error *why) {
     struct tt_text reason;
     tt_text_init(&reason);
     for (int32_t i = 0; i < graph->node_count && reason.length == 0; i++)
@@ -247,7 +247,7 @@ static enum tt_err too_many(const struct tt_onnx_graph *graph, const struct tt_c
 }
 
 static enum tt_err cut_evenly(const struct tt_onnx_graph *graph, int32_t stages,
-                              struct tt_cut_plan *plan, struct tt_message *why) {
+                              struct tt_cut_plan *plan, struct tt_error *why) {
     struct search search;
     enum tt_err err = TT_OK;
     int32_t *places = calloc((size_t)stages, sizeof(*places));
@@ -279,7 +279,7 @@ static int compare_nodes(const void *a, const void *b) {
 }
 
 static enum tt_err cut_at(const struct tt_onnx_graph *graph, const struct tt_cut_request *request,
-                          struct tt_cut_plan *plan, struct tt_message *why) {
+                          struct tt_cut_plan *plan, struct tt_error *why) {
     int32_t *nodes = calloc((size_t)request->name_count + 1, sizeof(*nodes));
     enum tt_err err = nodes ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     for (int32_t i = 0; !err && i < request->name_count; i++) {
@@ -339,14 +339,14 @@ static enum tt_err cut_by_batch(const struct tt_onnx_graph *graph, const int32_t
 
 static enum tt_err place_cuts(const struct tt_onnx_graph *graph,
                               const struct tt_cut_request *request, struct tt_cut_plan *plan,
-                              struct tt_message *why) {
+                              struct tt_error *why) {
     enum tt_err err = TT_OK;
     switch (request->how) {
     case TT_CUT_AUTO:
     case TT_CUT_STAGES:
-        if (request->count < 1 || request->count > TT_CUT_MOST_STAGES)
+        if (request->count < 1 || request->count > TT_CUT_MAX_STAGES)
             return tt_fail(TT_ERR_INVALID, why, "%d stages; 1 to %d are possible", request->count,
-                           TT_CUT_MOST_STAGES);
+                           TT_CUT_MAX_STAGES);
         return cut_evenly(graph, request->count, plan, why);
     case TT_CUT_PER_NODE:
         for (int32_t i = 0; !err && i < graph->node_count; i++)
@@ -360,7 +360,7 @@ static enum tt_err place_cuts(const struct tt_onnx_graph *graph,
 }
 
 enum tt_err tt_cut_choose(const struct tt_onnx_graph *graph, const struct tt_cut_request *request,
-                          struct tt_cut_plan **out_plan, struct tt_message *why) {
+                          struct tt_cut_plan **out_plan, struct tt_error *why) {
     if (graph->node_count == 0)
         return tt_fail(TT_ERR_INVALID, why, "the graph has no node");
     struct tt_cut_plan *self = calloc(1, sizeof(*self));

@@ -19,7 +19,7 @@
 #include "base/text.h"
 #include "model/onnx/onnx_graph.h"
 
-enum { TT_CUT_MOST_STAGES = 4096 };
+enum { TT_CUT_MAX_STAGES = 4096 };
 
 enum tt_cut_how {
     TT_CUT_STAGES,   /* `count` stages of about equal time */
@@ -64,7 +64,7 @@ char *tt_cut_describe(const struct tt_cut_request *request, char *out, size_t ca
  * sentence names the node and the tensor), NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_cut_choose(const struct tt_onnx_graph *graph,
                                         const struct tt_cut_request *request,
-                                        struct tt_cut_plan **out_plan, struct tt_message *why);
+                                        struct tt_cut_plan **out_plan, struct tt_error *why);
 void tt_cut_plan_free(struct tt_cut_plan *take_plan);
 /* "tensor 't' of Reshape 'r' (node 7) has shape [-1,12,64], whose first dimension does not keep the
  * rows"; appended. */

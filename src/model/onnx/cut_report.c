@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* Blocked places are listed in runs with one reason; more than this many runs are counted only. */
-enum { MOST_REASONS = 12 };
+enum { MAX_REASONS = 12 };
 
 static void print_time(struct tt_text *to, int64_t ns) {
     tt_text_printf(to, "%lld.%03lld ms", (long long)(ns / 1000000), (long long)(ns / 1000 % 1000));
@@ -73,7 +73,7 @@ static void print_blocked(const struct tt_onnx_graph *graph, const struct tt_cut
         if (position->blocker == last_blocker)
             continue;
         last_blocker = position->blocker;
-        if (++runs > MOST_REASONS)
+        if (++runs > MAX_REASONS)
             continue;
         char name[300];
         tt_text_printf(to,
@@ -81,8 +81,8 @@ static void print_blocked(const struct tt_onnx_graph *graph, const struct tt_cut
         tt_cut_explain_blocker(graph, position->blocker, to);
         tt_text_puts(to, "\n");
     }
-    if (runs > MOST_REASONS)
-        tt_text_printf(to, "... and %d more such places\n", runs - MOST_REASONS);
+    if (runs > MAX_REASONS)
+        tt_text_printf(to, "... and %d more such places\n", runs - MAX_REASONS);
     tt_text_printf(to, "%d nodes; it can be cut after %d of them, %d are in the way\n",
                    plan->node_count, legal, blocked);
 }

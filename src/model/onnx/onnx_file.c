@@ -45,7 +45,7 @@ struct span {
 struct walk {
     const char *file_name;
     const uint8_t *start;
-    struct tt_message *why;
+    struct tt_error *why;
     struct span *initializers; /* names, sorted */
     size_t initializer_count, initializer_capacity;
     struct tt_onnx_file *file;
@@ -431,9 +431,10 @@ static enum tt_err read_opset(struct walk *walk, struct span opset, struct tt_on
         if (err)
             return err;
     }
-    static const char standard[] = "ai.onnx";
+    static const char default_value[] = "ai.onnx";
     size_t length = span_length(domain);
-    if (length == 0 || (length == sizeof(standard) - 1 && memcmp(domain.at, standard, length) == 0))
+    if (length == 0 ||
+        (length == sizeof(default_value) - 1 && memcmp(domain.at, default_value, length) == 0))
         file->opset = version;
     return TT_OK;
 }
@@ -470,7 +471,7 @@ static enum tt_err read_model(struct walk *walk, struct span model, struct tt_on
 }
 
 enum tt_err tt_onnx_file_parse(const char *file_name, const void *bytes, size_t length,
-                               struct tt_onnx_file **out_file, struct tt_message *why) {
+                               struct tt_onnx_file **out_file, struct tt_error *why) {
     struct walk walk = {.file_name = file_name, .start = bytes, .why = why};
     if (length == 0)
         return tt_fail(TT_ERR_INVALID, why, "%s: the file is empty", file_name);
@@ -490,7 +491,7 @@ enum tt_err tt_onnx_file_parse(const char *file_name, const void *bytes, size_t 
 }
 
 enum tt_err tt_onnx_file_read(const char *path, struct tt_onnx_file **out_file,
-                              struct tt_message *why) {
+                              struct tt_error *why) {
     int descriptor = open(path, O_RDONLY | O_CLOEXEC);
     if (descriptor < 0)
         return tt_fail(errno == ENOENT ? TT_ERR_NOT_FOUND : TT_ERR_IO, why, "%s: %s", path,

@@ -42,9 +42,9 @@ struct tt_onnx_file {
  * caller's: free(). */
 TT_MUST_CHECK enum tt_err tt_onnx_file_parse(const char *file_name, const void *bytes,
                                              size_t length, struct tt_onnx_file **out_file,
-                                             struct tt_message *why);
+                                             struct tt_error *why);
 /* The same from a file. Errors: also NOT_FOUND, IO. The file must not be cut shorter meanwhile. */
 TT_MUST_CHECK enum tt_err tt_onnx_file_read(const char *path, struct tt_onnx_file **out_file,
-                                            struct tt_message *why);
+                                            struct tt_error *why);
 
 #endif

@@ -10,7 +10,7 @@ struct builder {
     struct tt_onnx_graph *graph;
     struct hsearch_data names; /* -> tensor's number + 1 */
     int32_t tensor_capacity;
-    struct tt_message *why;
+    struct tt_error *why;
 };
 
 static const struct {
@@ -115,7 +115,7 @@ static enum tt_err each_capture(struct builder *b, const Onnx__Graph *inner,
     return err;
 }
 
-static bool is_standard(const Onnx__Node *node, const char *op) {
+static bool is_default(const Onnx__Node *node, const char *op) {
     return (!node->domain || !*node->domain) && node->op_type && strcmp(node->op_type, op) == 0;
 }
 
@@ -124,14 +124,14 @@ static bool draws(const Onnx__Node *node) {
     static const char *const drawing[] = {"RandomNormal",      "RandomNormalLike", "RandomUniform",
                                           "RandomUniformLike", "Multinomial",      "Bernoulli"};
     for (size_t i = 0; i < TT_COUNT(drawing); i++)
-        if (is_standard(node, drawing[i]))
+        if (is_default(node, drawing[i]))
             return true;
     return false;
 }
 
 static bool follows_from_shapes(const struct tt_onnx_graph *graph,
                                 const struct tt_onnx_node *node) {
-    if (is_standard(node->message, "Shape") || is_standard(node->message, "Size"))
+    if (is_default(node->message, "Shape") || is_default(node->message, "Size"))
         return true;
     if (draws(node->message))
         return false;
@@ -259,7 +259,7 @@ static enum tt_err build(struct builder *b) {
 }
 
 enum tt_err tt_onnx_graph_new(const char *file_name, const void *bytes, size_t length,
-                              struct tt_onnx_graph **out_graph, struct tt_message *why) {
+                              struct tt_onnx_graph **out_graph, struct tt_error *why) {
     struct tt_onnx_graph *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", file_name);

@@ -67,8 +67,7 @@ struct tt_onnx_graph {
 /* Unpacks `length` bytes (which may be freed then); `file_name` is for messages. Errors: INVALID
  * (no ONNX file; a tensor that nobody makes, or made twice, or read before), NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_onnx_graph_new(const char *file_name, const void *bytes, size_t length,
-                                            struct tt_onnx_graph **out_graph,
-                                            struct tt_message *why);
+                                            struct tt_onnx_graph **out_graph, struct tt_error *why);
 void tt_onnx_graph_free(struct tt_onnx_graph *take_graph);
 /* "Conv 'layer1/conv' (node 3)", for people; returns `out`. */
 char *tt_onnx_graph_node_name(const struct tt_onnx_graph *self, int32_t node, char *out,

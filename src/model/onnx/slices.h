@@ -23,7 +23,7 @@ struct tt_slices_origin {
 };
 
 struct tt_slices_check {
-    int32_t rows, length, specimen;
+    int32_t rows, length, synthetic;
     char outputs_sha256[65]; /* "": not checked */
 };
 
@@ -32,11 +32,11 @@ struct tt_slices_check {
 TT_MUST_CHECK enum tt_err tt_slices_write(const struct tt_onnx_graph *graph,
                                           const struct tt_cut_plan *plan,
                                           const struct tt_slices_origin *origin,
-                                          const char *directory, struct tt_message *why);
+                                          const char *directory, struct tt_error *why);
 /* Adds the check's result to a folder that was written before. */
 TT_MUST_CHECK enum tt_err tt_slices_set_check(const char *directory,
                                               const struct tt_slices_check *check,
-                                              struct tt_message *why);
+                                              struct tt_error *why);
 
 /* ---- reading ---- */
 
@@ -76,12 +76,12 @@ struct tt_slices {
 
 /* Errors: NOT_FOUND (no such folder), INVALID (damaged: what, where), IO, NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_slices_open(const char *directory, struct tt_slices **out_slices,
-                                         struct tt_message *why);
+                                         struct tt_error *why);
 void tt_slices_close(struct tt_slices *take_slices);
 /* "stages 4: 26,43,59": how the model was asked to be cut, and the nodes before which it was.
  * Errors: as _open. */
 TT_MUST_CHECK enum tt_err tt_slices_describe(const char *directory, char *out, size_t capacity,
-                                             struct tt_message *why);
+                                             struct tt_error *why);
 /* Gives the weights' pages back to the system; they come back from the file when read again. */
 void tt_slices_forget_weights(const struct tt_slices *self);
 

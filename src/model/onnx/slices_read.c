@@ -11,13 +11,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_STAGE_BYTES = 1 << 30 };
+enum { MAX_STAGE_BYTES = 1 << 30 };
 
 struct reader {
     const char *directory;
     struct tt_slices *slices;
     int32_t tensor_capacity;
-    struct tt_message *why;
+    struct tt_error *why;
 };
 
 static enum tt_err no_memory(struct reader *r) {
@@ -194,7 +194,7 @@ static enum tt_err read_stage(struct reader *r, int32_t index) {
         return tt_fail(TT_ERR_INVALID, r->why, "%s/slices.pbtxt: '%s' is not a file of the folder",
                        r->directory, file);
     snprintf(path, sizeof(path), "%s/%s", r->directory, file);
-    enum tt_err err = tt_text_read_file(path, MOST_STAGE_BYTES, &stage->bytes, r->why);
+    enum tt_err err = tt_text_read_file(path, MAX_STAGE_BYTES, &stage->bytes, r->why);
     if (err)
         return err;
     stage->model = onnx__model__unpack(NULL, stage->bytes.length,
@@ -262,7 +262,7 @@ void tt_slices_forget_weights(const struct tt_slices *self) {
 }
 
 enum tt_err tt_slices_open(const char *directory, struct tt_slices **out_slices,
-                           struct tt_message *why) {
+                           struct tt_error *why) {
     struct tt_slices *self = calloc(1, sizeof(*self));
     struct reader r = {.directory = directory, .slices = self, .why = why};
     if (!self)
@@ -281,7 +281,7 @@ enum tt_err tt_slices_open(const char *directory, struct tt_slices **out_slices,
 }
 
 enum tt_err tt_slices_describe(const char *directory, char *out, size_t capacity,
-                               struct tt_message *why) {
+                               struct tt_error *why) {
     struct tt_slices *slices;
     enum tt_err err = tt_slices_open(directory, &slices, why);
     if (err)

@@ -24,7 +24,7 @@ struct writer {
     bool *wanted;     /* per node: in the stage that is being written */
     bool *read;       /* per tensor: read in it */
     bool *made;       /* per tensor: made in it */
-    struct tt_message *why;
+    struct tt_error *why;
 };
 
 static enum tt_err no_memory(struct writer *w) {
@@ -206,7 +206,7 @@ struct stage_file {
 
 static bool stage_file_init(struct stage_file *self, const struct writer *w) {
     const Onnx__Model *model = w->graph->model;
-    size_t most_inputs = (size_t)w->graph->tensor_count + 1;
+    size_t max_inputs = (size_t)w->graph->tensor_count + 1;
     onnx__model__init(&self->model);
     onnx__graph__init(&self->graph);
     self->model.has_ir_version = model->has_ir_version;
@@ -217,10 +217,10 @@ static bool stage_file_init(struct stage_file *self, const struct writer *w) {
     self->graph.name = (char *)"stage";
     self->graph.node = calloc(model->graph->n_node + 1, sizeof(Onnx__Node *));
     self->graph.initializer = calloc(model->graph->n_initializer + 1, sizeof(Onnx__Tensor *));
-    self->graph.input = calloc(most_inputs, sizeof(Onnx__Value *));
-    self->graph.output = calloc(most_inputs, sizeof(Onnx__Value *));
-    self->input_is_ours = calloc(most_inputs, sizeof(bool));
-    self->output_is_ours = calloc(most_inputs, sizeof(bool));
+    self->graph.input = calloc(max_inputs, sizeof(Onnx__Value *));
+    self->graph.output = calloc(max_inputs, sizeof(Onnx__Value *));
+    self->input_is_ours = calloc(max_inputs, sizeof(bool));
+    self->output_is_ours = calloc(max_inputs, sizeof(bool));
     self->initializer_is_ours = calloc(model->graph->n_initializer + 1, sizeof(bool));
     return self->graph.node && self->graph.initializer && self->graph.input && self->graph.output &&
            self->input_is_ours && self->output_is_ours && self->initializer_is_ours;
@@ -394,7 +394,7 @@ static enum tt_err write_all(struct writer *w) {
 
 enum tt_err tt_slices_write(const struct tt_onnx_graph *graph, const struct tt_cut_plan *plan,
                             const struct tt_slices_origin *origin, const char *directory,
-                            struct tt_message *why) {
+                            struct tt_error *why) {
     size_t initializers = graph->model->graph->n_initializer;
     struct writer w = {.graph = graph,
                        .plan = plan,
@@ -420,7 +420,7 @@ enum tt_err tt_slices_write(const struct tt_onnx_graph *graph, const struct tt_c
 }
 
 enum tt_err tt_slices_set_check(const char *directory, const struct tt_slices_check *check,
-                                struct tt_message *why) {
+                                struct tt_error *why) {
     char path[4096];
     snprintf(path, sizeof(path), "%s/slices.pbtxt", directory);
     struct tt_text text;
@@ -428,7 +428,7 @@ enum tt_err tt_slices_set_check(const char *directory, const struct tt_slices_ch
     enum tt_err err = tt_text_read_file(path, 64 << 20, &text, why);
     if (!err) {
         tt_text_printf(&text, "check { rows: %d length: %d specimen: %d outputs_sha256: \"%s\" }\n",
-                       check->rows, check->length, check->specimen, check->outputs_sha256);
+                       check->rows, check->length, check->synthetic, check->outputs_sha256);
         err = text.failed ? tt_fail(TT_ERR_NO_MEMORY, why, "out of memory")
                           : tt_text_write_file(path, &text, why);
     }

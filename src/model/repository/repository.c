@@ -118,7 +118,7 @@ static enum tt_err take_versions(struct tt_repository_model *model, const int64_
 static enum tt_err read_version(struct tt_repository_model *model,
                                 struct tt_repository_version *version,
                                 struct tt_onnx_file **out_onnx) {
-    struct tt_message why;
+    struct tt_error why;
     *out_onnx = NULL;
     if (tt_model_config_is_emulated(model->config)) {
         enum tt_err err = tt_model_config_emulate(model->config, &model->findings, out_onnx);
@@ -216,7 +216,7 @@ static enum tt_err add_model(struct tt_repository *self, const char *name) {
     return model->name && model->directory ? TT_OK : TT_ERR_NO_MEMORY;
 }
 
-static enum tt_err list_models(struct tt_repository *self, struct tt_message *why) {
+static enum tt_err list_models(struct tt_repository *self, struct tt_error *why) {
     DIR *directory = opendir(self->path);
     if (!directory)
         return tt_fail(errno == ENOENT ? TT_ERR_NOT_FOUND : TT_ERR_IO, why,
@@ -244,7 +244,7 @@ static struct tt_repository *repository_new(const char *path) {
 /* Reads the models that were added, and gives the whole out. */
 static enum tt_err finish_scan(struct tt_repository *take_self, enum tt_err err,
                                const char *config_json, int32_t default_max_batch,
-                               struct tt_repository **out_repository, struct tt_message *why) {
+                               struct tt_repository **out_repository, struct tt_error *why) {
     for (int32_t i = 0; !err && i < take_self->model_count; i++)
         err = read_model(&take_self->models[i], config_json, default_max_batch);
     if (err == TT_ERR_NO_MEMORY)
@@ -258,7 +258,7 @@ static enum tt_err finish_scan(struct tt_repository *take_self, enum tt_err err,
 }
 
 enum tt_err tt_repository_scan(const char *path, int32_t default_max_batch,
-                               struct tt_repository **out_repository, struct tt_message *why) {
+                               struct tt_repository **out_repository, struct tt_error *why) {
     struct tt_repository *self = repository_new(path);
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "model repository %s: out of memory", path);
@@ -270,8 +270,7 @@ enum tt_err tt_repository_scan(const char *path, int32_t default_max_batch,
 
 enum tt_err tt_repository_scan_model(const char *path, const char *name, const char *config_json,
                                      int32_t default_max_batch,
-                                     struct tt_repository **out_repository,
-                                     struct tt_message *why) {
+                                     struct tt_repository **out_repository, struct tt_error *why) {
     struct tt_repository *self = repository_new(path);
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "model repository %s: out of memory", path);

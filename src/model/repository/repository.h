@@ -48,19 +48,19 @@ struct tt_repository {
  * be read), NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_repository_scan(const char *path, int32_t default_max_batch,
                                              struct tt_repository **out_repository,
-                                             struct tt_message *why);
+                                             struct tt_error *why);
 /* The same of one model alone, with `config_json` (NULL: none) instead of its config.pbtxt. Errors:
  * also NOT_FOUND, where there is no directory of that name. */
 TT_MUST_CHECK enum tt_err tt_repository_scan_model(const char *path, const char *name,
                                                    const char *config_json,
                                                    int32_t default_max_batch,
                                                    struct tt_repository **out_repository,
-                                                   struct tt_message *why);
+                                                   struct tt_error *why);
 /* Calls `each` per model directory, in no order, with a number that is another when any file in it
  * was changed, came or went. Errors: as scan's. */
 typedef enum tt_err tt_repository_list_fn(void *context, const char *name, uint64_t fingerprint);
 TT_MUST_CHECK enum tt_err tt_repository_list(const char *path, tt_repository_list_fn *each,
-                                             void *context, struct tt_message *why);
+                                             void *context, struct tt_error *why);
 /* That number of one model; 0 where it is not there. */
 uint64_t tt_repository_fingerprint(const char *path, const char *name);
 /* May a model be called so? Not empty, no '/', and not beginning with a dot. */

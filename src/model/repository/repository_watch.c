@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MOST_DEPTH = 8 }; /* directories below a model's that are looked at */
+enum { MAX_DEPTH = 8 }; /* directories below a model's that are looked at */
 
 static uint64_t mix(uint64_t sum, uint64_t value) {
     sum = (sum ^ value) * UINT64_C(0x9e3779b97f4a7c15); /* 2^64 / golden ratio */
@@ -29,7 +29,7 @@ static uint64_t look(const char *path, int depth) {
         sum = mix(sum, (uint64_t)status.st_mtim.tv_sec);
         return mix(sum, (uint64_t)status.st_mtim.tv_nsec);
     }
-    DIR *directory = depth < MOST_DEPTH ? opendir(path) : NULL;
+    DIR *directory = depth < MAX_DEPTH ? opendir(path) : NULL;
     uint64_t total = sum;
     for (struct dirent *entry; directory && (entry = readdir(directory));) {
         char *below;
@@ -55,7 +55,7 @@ uint64_t tt_repository_fingerprint(const char *path, const char *name) {
 }
 
 enum tt_err tt_repository_list(const char *path, tt_repository_list_fn *each, void *context,
-                               struct tt_message *why) {
+                               struct tt_error *why) {
     DIR *directory = opendir(path);
     if (!directory)
         return tt_fail(errno == ENOENT ? TT_ERR_NOT_FOUND : TT_ERR_IO, why,

@@ -8,11 +8,11 @@
 
 enum { CHUNK_BYTES = 1 << 20 };
 
-static enum tt_err failed(struct tt_message *why) {
+static enum tt_err failed(struct tt_error *why) {
     return tt_fail(TT_ERR_INTERNAL, why, "the cryptographic library refuses SHA-256");
 }
 
-static enum tt_err finish(EVP_MD_CTX *context, char *out_digest, struct tt_message *why) {
+static enum tt_err finish(EVP_MD_CTX *context, char *out_digest, struct tt_error *why) {
     unsigned char digest[EVP_MAX_MD_SIZE];
     unsigned int length = 0;
     if (!EVP_DigestFinal_ex(context, digest, &length) || length != (TT_DIGEST_BYTES - 1) / 2)
@@ -23,7 +23,7 @@ static enum tt_err finish(EVP_MD_CTX *context, char *out_digest, struct tt_messa
 }
 
 enum tt_err tt_digest_bytes(const void *bytes, size_t count, char out_digest[TT_DIGEST_BYTES],
-                            struct tt_message *why) {
+                            struct tt_error *why) {
     EVP_MD_CTX *context = EVP_MD_CTX_new();
     enum tt_err err = context && EVP_DigestInit_ex(context, EVP_sha256(), NULL) &&
                               EVP_DigestUpdate(context, bytes, count)
@@ -34,7 +34,7 @@ enum tt_err tt_digest_bytes(const void *bytes, size_t count, char out_digest[TT_
 }
 
 static enum tt_err digest_stream(FILE *file, const char *path, EVP_MD_CTX *context,
-                                 struct tt_message *why) {
+                                 struct tt_error *why) {
     char *chunk = malloc(CHUNK_BYTES);
     enum tt_err err = chunk ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", path);
     size_t count;
@@ -48,7 +48,7 @@ static enum tt_err digest_stream(FILE *file, const char *path, EVP_MD_CTX *conte
 }
 
 enum tt_err tt_digest_file(const char *path, char out_digest[TT_DIGEST_BYTES],
-                           struct tt_message *why) {
+                           struct tt_error *why) {
     FILE *file = fopen(path, "rb");
     if (!file)
         return tt_fail(errno == ENOENT ? TT_ERR_NOT_FOUND : TT_ERR_IO, why, "%s: %s", path,

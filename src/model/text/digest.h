@@ -9,8 +9,8 @@ enum { TT_DIGEST_BYTES = 65 };
 
 /* Errors: NOT_FOUND, IO, INTERNAL. */
 TT_MUST_CHECK enum tt_err tt_digest_file(const char *path, char out_digest[TT_DIGEST_BYTES],
-                                         struct tt_message *why);
+                                         struct tt_error *why);
 TT_MUST_CHECK enum tt_err tt_digest_bytes(const void *bytes, size_t count,
-                                          char out_digest[TT_DIGEST_BYTES], struct tt_message *why);
+                                          char out_digest[TT_DIGEST_BYTES], struct tt_error *why);
 
 #endif

@@ -6,7 +6,7 @@
 
 struct writer {
     struct tt_text *text;
-    struct tt_message *why;
+    struct tt_error *why;
 };
 
 static enum tt_err write_message(struct writer *writer,
@@ -153,7 +153,7 @@ static enum tt_err write_message(struct writer *writer,
 
 enum tt_err tt_json_textproto(const char *json, size_t length,
                               const ProtobufCMessageDescriptor *descriptor,
-                              struct tt_text *out_text, struct tt_message *why) {
+                              struct tt_text *out_text, struct tt_error *why) {
     json_error_t problem;
     json_t *root = json_loadb(json, length, JSON_REJECT_DUPLICATES, &problem);
     if (!root)

@@ -15,6 +15,6 @@
 /* Appends the text form. Errors: INVALID (no JSON, or not this message), NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_json_textproto(const char *json, size_t length,
                                             const ProtobufCMessageDescriptor *descriptor,
-                                            struct tt_text *out_text, struct tt_message *why);
+                                            struct tt_text *out_text, struct tt_error *why);
 
 #endif

@@ -45,8 +45,8 @@ bool tt_textproto_places_find(const struct tt_textproto_places *self, const void
 }
 
 enum tt_err tt_textproto_places_wrong(const struct tt_textproto_places *self, const char *path,
-                                      const void *message, const char *field,
-                                      struct tt_message *why, const char *format, va_list args) {
+                                      const void *message, const char *field, struct tt_error *why,
+                                      const char *format, va_list args) {
     struct tt_textproto_place place = {.line = 1};
     if (message && !(field && tt_textproto_places_find(self, message, field, &place)))
         (void)tt_textproto_places_find(self, message, NULL, &place);
@@ -315,7 +315,7 @@ static enum tt_err read_fields(struct reader *self, ProtobufCMessage *message, c
 enum tt_err tt_textproto_read_places(const char *file_name, const char *text, size_t length,
                                      const ProtobufCMessageDescriptor *descriptor,
                                      struct tt_textproto_places *places,
-                                     ProtobufCMessage **out_message, struct tt_message *why) {
+                                     ProtobufCMessage **out_message, struct tt_error *why) {
     if (length > TT_TEXTPROTO_MAX_FILE_BYTES)
         return tt_fail(TT_ERR_INVALID, why, "%s: %zu bytes are over the limit of %d", file_name,
                        length, TT_TEXTPROTO_MAX_FILE_BYTES);
@@ -337,12 +337,12 @@ enum tt_err tt_textproto_read_places(const char *file_name, const char *text, si
 
 enum tt_err tt_textproto_read(const char *file_name, const char *text, size_t length,
                               const ProtobufCMessageDescriptor *descriptor,
-                              ProtobufCMessage **out_message, struct tt_message *why) {
+                              ProtobufCMessage **out_message, struct tt_error *why) {
     return tt_textproto_read_places(file_name, text, length, descriptor, NULL, out_message, why);
 }
 
 enum tt_err tt_textproto_read_file(const char *path, const ProtobufCMessageDescriptor *descriptor,
-                                   ProtobufCMessage **out_message, struct tt_message *why) {
+                                   ProtobufCMessage **out_message, struct tt_error *why) {
     struct tt_text text;
     enum tt_err err = tt_text_read_file(path, TT_TEXTPROTO_MAX_FILE_BYTES, &text, why);
     if (err)

@@ -50,19 +50,19 @@ bool tt_textproto_places_find(const struct tt_textproto_places *self, const void
 /* INVALID, with "path:line: " before the text, where `field` of `message` stands, or the message
  * where it was not written; line 1 where `message` is NULL. */
 enum tt_err tt_textproto_places_wrong(const struct tt_textproto_places *self, const char *path,
-                                      const void *message, const char *field,
-                                      struct tt_message *why, const char *format, va_list args);
+                                      const void *message, const char *field, struct tt_error *why,
+                                      const char *format, va_list args);
 
 /* Reads `length` bytes (no NUL needed). `file_name` is only for messages. Errors: INVALID,
  * NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_textproto_read(const char *file_name, const char *text, size_t length,
                                             const ProtobufCMessageDescriptor *descriptor,
-                                            ProtobufCMessage **out_message, struct tt_message *why);
+                                            ProtobufCMessage **out_message, struct tt_error *why);
 /* The same from a file. Errors: also NOT_FOUND, IO. */
 TT_MUST_CHECK enum tt_err tt_textproto_read_file(const char *path,
                                                  const ProtobufCMessageDescriptor *descriptor,
                                                  ProtobufCMessage **out_message,
-                                                 struct tt_message *why);
+                                                 struct tt_error *why);
 /* The same, noting places. `places` (initialised, may be NULL) is added to, and may hold entries of
  * the discarded message after an error. */
 TT_MUST_CHECK enum tt_err tt_textproto_read_places(const char *file_name, const char *text,
@@ -70,7 +70,7 @@ TT_MUST_CHECK enum tt_err tt_textproto_read_places(const char *file_name, const 
                                                    const ProtobufCMessageDescriptor *descriptor,
                                                    struct tt_textproto_places *places,
                                                    ProtobufCMessage **out_message,
-                                                   struct tt_message *why);
+                                                   struct tt_error *why);
 
 /* Appends the string in quotes, as the reader reads it. */
 void tt_textproto_put_string(struct tt_text *out_text, const char *string);

@@ -101,7 +101,7 @@ void tt_textproto_lexer_next(struct tt_textproto_lexer *self) {
 }
 
 void tt_textproto_lexer_init(struct tt_textproto_lexer *self, const char *file_name,
-                             const char *text, size_t length, struct tt_message *why) {
+                             const char *text, size_t length, struct tt_error *why) {
     *self = (struct tt_textproto_lexer){
         .file_name = file_name,
         .at = text,
@@ -131,7 +131,7 @@ enum tt_err tt_textproto_lexer_fail(struct tt_textproto_lexer *self,
                                     const struct tt_textproto_token *at, const char *format, ...) {
     if (self->err)
         return self->err;
-    struct tt_message inner;
+    struct tt_error inner;
     va_list args;
     va_start(args, format);
     vsnprintf(inner.text, sizeof(inner.text), format, args);

@@ -33,12 +33,12 @@ struct tt_textproto_lexer {
     int32_t line;
     struct tt_textproto_token token;
     enum tt_err err;
-    struct tt_message *why;
+    struct tt_error *why;
 };
 
 /* Stands on the first token. */
 void tt_textproto_lexer_init(struct tt_textproto_lexer *self, const char *file_name,
-                             const char *text, size_t length, struct tt_message *why);
+                             const char *text, size_t length, struct tt_error *why);
 void tt_textproto_lexer_next(struct tt_textproto_lexer *self);
 bool tt_textproto_lexer_is(const struct tt_textproto_lexer *self, char symbol);
 /* Moves over `symbol` if it is the current token. */

@@ -87,7 +87,7 @@ enum tt_coding tt_coding_choose(const char *value) {
 
 /* Inflates until the input is used up; `stream` is initialised. */
 static enum tt_err inflate_all(z_stream *stream, size_t count, size_t limit_bytes,
-                               bool several_members, struct tt_text *text, struct tt_message *why) {
+                               bool several_members, struct tt_text *text, struct tt_error *why) {
     size_t begin = text->length, left = count;
     for (;;) {
         size_t room = limit_bytes + 1 - (text->length - begin);
@@ -127,7 +127,7 @@ static enum tt_err inflate_all(z_stream *stream, size_t count, size_t limit_byte
 }
 
 enum tt_err tt_coding_unpack(enum tt_coding coding, const void *bytes, size_t count,
-                             size_t limit_bytes, struct tt_text *out_text, struct tt_message *why) {
+                             size_t limit_bytes, struct tt_text *out_text, struct tt_error *why) {
     tt_assert(coding == TT_CODING_GZIP || coding == TT_CODING_DEFLATE);
     z_stream stream = {.next_in = (Bytef *)(uintptr_t)bytes};
     if (inflateInit2(&stream, coding == TT_CODING_GZIP ? GZIP_WINDOW : ZLIB_WINDOW) != Z_OK)

@@ -26,7 +26,7 @@ enum tt_coding tt_coding_choose(const char *value);
  * BUSY (more than `limit_bytes`), NO_MEMORY; what was appended then is of no use. */
 TT_MUST_CHECK enum tt_err tt_coding_unpack(enum tt_coding coding, const void *bytes, size_t count,
                                            size_t limit_bytes, struct tt_text *out_text,
-                                           struct tt_message *why);
+                                           struct tt_error *why);
 
 struct tt_coding_piece {
     const void *bytes;

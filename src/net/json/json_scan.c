@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-void tt_json_init(struct tt_json *self, const char *text, size_t length, struct tt_message *why) {
+void tt_json_init(struct tt_json *self, const char *text, size_t length, struct tt_error *why) {
     *self = (struct tt_json){.start = text,
                              .at = text,
                              .end = text + length,

@@ -21,8 +21,8 @@ enum { TT_JSON_MAX_DEPTH = 100, TT_JSON_MAX_NUMBER_BYTES = 1024 };
 
 struct tt_json {
     const char *start, *at, *end;
-    struct tt_message *why; /* may be NULL */
-    int32_t max_depth;      /* TT_JSON_MAX_DEPTH, unless the reader wants less */
+    struct tt_error *why; /* may be NULL */
+    int32_t max_depth;    /* TT_JSON_MAX_DEPTH, unless the reader wants less */
 };
 
 /* value = mantissa * 10^exponent10, where `exact`; else only the text says it. */
@@ -36,7 +36,7 @@ struct tt_json_number {
     bool exact;      /* all digits fit the mantissa */
 };
 
-void tt_json_init(struct tt_json *self, const char *text, size_t length, struct tt_message *why);
+void tt_json_init(struct tt_json *self, const char *text, size_t length, struct tt_error *why);
 
 /* The next byte that is not white space, or '\0' at the end. */
 char tt_json_peek(struct tt_json *self);

@@ -184,7 +184,7 @@ enum tt_err tt_json_tensor_measure(struct tt_json *json, int64_t count, size_t *
 }
 
 enum tt_err tt_bytes_tensor_check(const void *bytes, size_t size_bytes, int64_t count,
-                                  struct tt_message *why) {
+                                  struct tt_error *why) {
     const uint8_t *at = bytes;
     size_t left = size_bytes;
     for (int64_t i = 0; i < count; i++) {
@@ -263,7 +263,7 @@ static bool is_utf8(const uint8_t *bytes, size_t length) {
 }
 
 static enum tt_err write_strings(int64_t count, const uint8_t *bytes, size_t size_bytes,
-                                 struct tt_text *out_text, struct tt_message *why) {
+                                 struct tt_text *out_text, struct tt_error *why) {
     enum tt_err err = tt_bytes_tensor_check(bytes, size_bytes, count, why);
     if (err)
         return tt_fail_in(TT_ERR_INTERNAL, why, "the model's output is no BYTES tensor");
@@ -337,7 +337,7 @@ static size_t write_number(enum tt_dtype dtype, const uint8_t *from, char *out) 
 
 enum tt_err tt_json_tensor_write(enum tt_dtype dtype, int64_t count, const void *bytes,
                                  size_t size_bytes, struct tt_text *out_text,
-                                 struct tt_message *why) {
+                                 struct tt_error *why) {
     enum { BLOCK = 64 };
     size_t element_bytes = tt_dtype_bytes(dtype);
     const uint8_t *from = bytes;

@@ -26,12 +26,12 @@ TT_MUST_CHECK enum tt_err tt_json_tensor_measure(struct tt_json *json, int64_t c
 /* Checks that a BYTES tensor of `count` elements is made of `size_bytes` bytes, no more and no
  * less. */
 TT_MUST_CHECK enum tt_err tt_bytes_tensor_check(const void *bytes, size_t size_bytes, int64_t count,
-                                                struct tt_message *why);
+                                                struct tt_error *why);
 /* Appends `[v,v,...]`. INVALID where JSON has no words for a value (NaN, an infinity, bytes that
  * are not UTF-8). */
 TT_MUST_CHECK enum tt_err tt_json_tensor_write(enum tt_dtype dtype, int64_t count,
                                                const void *bytes, size_t size_bytes,
-                                               struct tt_text *out_text, struct tt_message *why);
+                                               struct tt_text *out_text, struct tt_error *why);
 /* Appends the string in quotes, escaped. */
 void tt_json_write_string(struct tt_text *out_text, const char *bytes, size_t length);
 

@@ -25,7 +25,7 @@ struct reader {
     const char *binary; /* the next binary tensor */
     size_t binary_left;
     bool allows_binary;
-    struct tt_message *why;
+    struct tt_error *why;
 };
 
 /* Members that an object may have once: `seen` has a bit for each. */
@@ -236,7 +236,7 @@ static enum tt_err resolve_input(struct reader *reader, const struct input_draft
                        "input '%s' has %s; it must have either \"data\" or the parameter "
                        "\"binary_data_size\"",
                        draft->name, draft->data ? "both" : "no data");
-    input->shape = (struct tt_infer_shape){.input = index, .shape = draft->shape};
+    input->shape = (struct tt_inference_shape){.input = index, .shape = draft->shape};
     return TT_OK;
 }
 
@@ -479,7 +479,7 @@ static enum tt_err read_raw(struct reader *reader) {
 
 enum tt_err tt_kserve_read(struct tt_kserve_request *self, const struct tt_signature *signature,
                            const char *model_name, const char *body, size_t body_bytes,
-                           int64_t json_bytes, struct tt_message *why) {
+                           int64_t json_bytes, struct tt_error *why) {
     if (json_bytes < -1 || (json_bytes >= 0 && (uint64_t)json_bytes > body_bytes))
         return tt_fail(TT_ERR_INVALID, why,
                        "Inference-Header-Content-Length must be a number of bytes, at most the "
@@ -503,7 +503,7 @@ enum tt_err tt_kserve_read(struct tt_kserve_request *self, const struct tt_signa
 
 enum tt_err tt_kserve_fill(const struct tt_kserve_request *self,
                            const struct tt_signature *signature, int32_t i, void *to,
-                           size_t size_bytes, struct tt_message *why) {
+                           size_t size_bytes, struct tt_error *why) {
     const struct tt_kserve_input *input = &self->inputs[i];
     const struct tt_tensor_spec *spec = &signature->inputs[input->shape.input];
     tt_assert(size_bytes == input->size_bytes);
@@ -527,30 +527,30 @@ enum tt_err tt_kserve_fill(const struct tt_kserve_request *self,
 
 enum tt_err tt_kserve_begin(struct tt_kserve_request *self, struct tt_port *port,
                             struct tt_served_model *model, const char *body, size_t body_bytes,
-                            int64_t json_bytes, struct tt_infer **out_infer,
-                            struct tt_message *why) {
+                            int64_t json_bytes, struct tt_inference **out_infer,
+                            struct tt_error *why) {
     const struct tt_signature *signature = tt_served_model_signature(model);
     enum tt_err err = tt_kserve_read(self, signature, tt_served_model_name(model), body, body_bytes,
                                      json_bytes, why);
     if (err)
         return err;
-    struct tt_infer_shape shapes[TT_MAX_TENSORS];
+    struct tt_inference_shape shapes[TT_MAX_TENSORS];
     size_t sizes_bytes[TT_MAX_TENSORS];
     for (int32_t i = 0; i < self->input_count; i++) {
         shapes[i] = self->inputs[i].shape;
         sizes_bytes[i] = self->inputs[i].size_bytes;
     }
-    struct tt_infer *infer;
-    err = tt_infer_begin(port, model, shapes, sizes_bytes, self->input_count, &infer, why);
+    struct tt_inference *infer;
+    err = tt_inference_begin(port, model, shapes, sizes_bytes, self->input_count, &infer, why);
     if (err)
         return err;
     for (int32_t i = 0; i < self->input_count && !err; i++) {
         size_t size_bytes;
-        void *to = tt_infer_input(infer, shapes[i].input, &size_bytes);
+        void *to = tt_inference_input(infer, shapes[i].input, &size_bytes);
         err = tt_kserve_fill(self, signature, i, to, size_bytes, why);
     }
     if (err) {
-        tt_infer_release(infer);
+        tt_inference_release(infer);
         return err;
     }
     *out_infer = infer;

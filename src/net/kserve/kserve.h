@@ -19,7 +19,7 @@
 #include "serve/serving.h"
 
 struct tt_kserve_input {
-    struct tt_infer_shape shape;
+    struct tt_inference_shape shape;
     const char *data; /* in the body: the JSON array, or the binary tensor */
     size_t data_bytes;
     size_t size_bytes; /* in memory */
@@ -53,16 +53,16 @@ TT_MUST_CHECK enum tt_err tt_kserve_read(struct tt_kserve_request *self,
                                          const struct tt_signature *signature,
                                          const char *model_name, const char *body,
                                          size_t body_bytes, int64_t json_bytes,
-                                         struct tt_message *why);
+                                         struct tt_error *why);
 /* Writes input `i` of the request to `to`, `size_bytes` long. INVALID, NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_kserve_fill(const struct tt_kserve_request *self,
                                          const struct tt_signature *signature, int32_t i, void *to,
-                                         size_t size_bytes, struct tt_message *why);
-/* Both, and tt_infer_begin between them: an infer ready for submission. */
+                                         size_t size_bytes, struct tt_error *why);
+/* Both, and tt_inference_begin between them: an infer ready for submission. */
 TT_MUST_CHECK enum tt_err tt_kserve_begin(struct tt_kserve_request *self, struct tt_port *port,
                                           struct tt_served_model *model, const char *body,
                                           size_t body_bytes, int64_t json_bytes,
-                                          struct tt_infer **out_infer, struct tt_message *why);
+                                          struct tt_inference **out_infer, struct tt_error *why);
 
 struct tt_kserve_answer {
     struct tt_text json;
@@ -81,6 +81,6 @@ void tt_kserve_answer_fini(struct tt_kserve_answer *self);
 TT_MUST_CHECK enum tt_err tt_kserve_write(struct tt_kserve_answer *self,
                                           const struct tt_kserve_request *request,
                                           const struct tt_served_model *model,
-                                          const struct tt_infer *infer, struct tt_message *why);
+                                          const struct tt_inference *infer, struct tt_error *why);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEFAULT_SECONDS = 5, MOST_SECONDS = 3600 };
+enum { DEFAULT_SECONDS = 5, MAX_SECONDS = 3600 };
 
 /* The value of ?seconds=, 1 .. MOST_SECONDS; -1: something else stands there. */
 static int64_t seconds_of(const char *target) {
@@ -20,7 +20,7 @@ static int64_t seconds_of(const char *target) {
     query += sizeof(name) - 1;
     char *end;
     long seconds = strtol(query, &end, 10);
-    bool good = *query >= '0' && *query <= '9' && !*end && seconds >= 1 && seconds <= MOST_SECONDS;
+    bool good = *query >= '0' && *query <= '9' && !*end && seconds >= 1 && seconds <= MAX_SECONDS;
     return good ? seconds : -1;
 }
 
@@ -33,7 +33,7 @@ void tt_page_debug_trace(const struct tt_route_world *world, const char *target,
                       "begins");
         return;
     }
-    struct tt_message why;
+    struct tt_error why;
     enum tt_err err = tt_serving_trace(world->serving, seconds * TT_S, tt_reply_json(reply), &why);
     if (err)
         tt_reply_error(reply, err, why.text);

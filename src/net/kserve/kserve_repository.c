@@ -31,7 +31,7 @@ static void index_entry(void *context, const char *name, const char *version, co
 
 /* The body may be empty, or an object with "ready". */
 static enum tt_err read_index_request(const char *body, size_t body_bytes, bool *out_only_ready,
-                                      struct tt_message *why) {
+                                      struct tt_error *why) {
     struct tt_json json;
     tt_json_init(&json, body, body_bytes, why);
     if (tt_json_peek(&json) == '\0' && json.at == json.end)
@@ -53,7 +53,7 @@ static enum tt_err read_index_request(const char *body, size_t body_bytes, bool 
 
 void tt_page_index(const struct tt_route_world *world, const char *body, size_t body_bytes,
                    struct tt_reply *reply) {
-    struct tt_message why;
+    struct tt_error why;
     struct index index = {.json = &reply->body};
     enum tt_err err = read_index_request(body, body_bytes, &index.only_ready, &why);
     if (err) {
@@ -105,7 +105,7 @@ static const char file_prefix[] = "file:";
 enum { FILE_PREFIX_BYTES = sizeof(file_prefix) - 1 };
 
 static enum tt_err take_file(struct tt_model_command *command, const char *key, json_t *value,
-                             struct tt_message *why) {
+                             struct tt_error *why) {
     if (!json_is_string(value))
         return tt_fail(TT_ERR_INVALID, why, "parameter '%s' must be a string in base64", key);
     struct tt_model_file *file = &command->files[command->file_count];
@@ -119,7 +119,7 @@ static enum tt_err take_file(struct tt_model_command *command, const char *key, 
 }
 
 static enum tt_err take_parameters(struct tt_model_command *command, json_t *parameters,
-                                   struct tt_message *why) {
+                                   struct tt_error *why) {
     const char *key;
     json_t *value;
     command->files = calloc(json_object_size(parameters) + 1, sizeof(*command->files));
@@ -152,7 +152,7 @@ static enum tt_err take_parameters(struct tt_model_command *command, json_t *par
 }
 
 static enum tt_err read_command(struct tt_model_command *command, const char *body,
-                                size_t body_bytes, struct tt_message *why) {
+                                size_t body_bytes, struct tt_error *why) {
     if (body_bytes == 0)
         return TT_OK;
     json_error_t problem;
@@ -173,7 +173,7 @@ static enum tt_err read_command(struct tt_model_command *command, const char *bo
 struct tt_model_command *tt_page_command(const char *model, bool is_load, const char *body,
                                          size_t body_bytes, struct tt_reply *reply) {
     struct tt_model_command *command = NULL;
-    struct tt_message why = {{0}};
+    struct tt_error why = {{0}};
     enum tt_err err = tt_model_command_new(model, is_load, &command);
     if (!err)
         err = read_command(command, body, body_bytes, &why);

@@ -125,9 +125,10 @@ static enum verb verb_of(const struct path *path, int at, bool versioned) {
     return VERB_NONE;
 }
 
-static void say_of_model(const struct tt_route_world *world, const struct tt_infer_target *target,
-                         enum verb verb, struct tt_reply *reply) {
-    struct tt_message why;
+static void say_of_model(const struct tt_route_world *world,
+                         const struct tt_inference_target *target, enum verb verb,
+                         struct tt_reply *reply) {
+    struct tt_error why;
     struct tt_served_model *model;
     enum tt_err err = tt_serving_find(world->port, target->model, target->version, &model, &why);
     if (err == TT_ERR_UNAVAILABLE && verb == VERB_READY)
@@ -147,7 +148,7 @@ static void say_of_model(const struct tt_route_world *world, const struct tt_inf
 /* v2/models/M[/versions/V][/verb] */
 static enum tt_route_kind route_model(const struct tt_route_world *world, const struct path *path,
                                       const struct tt_route_request *request, bool is_get,
-                                      bool is_post, struct tt_infer_target *out_target,
+                                      bool is_post, struct tt_inference_target *out_target,
                                       struct tt_reply *reply) {
     bool versioned = path->count >= 5 && strcmp(path->segments[3], "versions") == 0;
     const char *model_name = path->segments[2], *version = versioned ? path->segments[4] : "";
@@ -241,7 +242,7 @@ static bool route_settings(const struct tt_route_world *world, const struct path
 
 enum tt_route_kind tt_route(const struct tt_route_world *world,
                             const struct tt_route_request *request,
-                            struct tt_infer_target *out_target,
+                            struct tt_inference_target *out_target,
                             struct tt_model_command **out_command, struct tt_reply *reply) {
     static const char *const debug_trace_path[] = {"v2", "debug", "trace"};
     bool is_get = strcmp(request->method, "GET") == 0 || strcmp(request->method, "HEAD") == 0;

@@ -39,7 +39,7 @@ struct tt_route_request {
     size_t body_bytes;
 };
 
-struct tt_infer_target {
+struct tt_inference_target {
     char model[TT_MAX_NAME_BYTES];
     char version[32]; /* "": the highest */
 };
@@ -60,7 +60,7 @@ struct tt_text *tt_reply_json(struct tt_reply *reply);
 /* `reply` is initialised to zero; its body is the caller's afterwards, and so is the command. */
 enum tt_route_kind tt_route(const struct tt_route_world *world,
                             const struct tt_route_request *request,
-                            struct tt_infer_target *out_target,
+                            struct tt_inference_target *out_target,
                             struct tt_model_command **out_command, struct tt_reply *reply);
 /* The same for the port that answers /metrics and nothing else. */
 void tt_route_metrics(const struct tt_route_world *world, const struct tt_route_request *request,

@@ -13,7 +13,7 @@ static json_t *read_object(const char *body, size_t body_bytes, struct tt_reply 
     json_t *root = json_loadb(body, body_bytes, JSON_REJECT_DUPLICATES, &problem);
     if (root && json_is_object(root))
         return root;
-    struct tt_message why;
+    struct tt_error why;
     tt_fail(TT_ERR_INVALID, &why, root ? "expected an object of settings" : "JSON: %s",
             root ? "" : problem.text);
     json_decref(root);
@@ -23,7 +23,7 @@ static json_t *read_object(const char *body, size_t body_bytes, struct tt_reply 
 
 /* --- tracing --- */
 
-static enum tt_err take_level(const char *name, uint32_t *levels, struct tt_message *why) {
+static enum tt_err take_level(const char *name, uint32_t *levels, struct tt_error *why) {
     if (strcmp(name, "OFF") == 0)
         return TT_OK;
     if (strcmp(name, "TIMESTAMPS") == 0)
@@ -36,7 +36,7 @@ static enum tt_err take_level(const char *name, uint32_t *levels, struct tt_mess
     return TT_OK;
 }
 
-static enum tt_err take_levels(json_t *value, uint32_t *out_levels, struct tt_message *why) {
+static enum tt_err take_levels(json_t *value, uint32_t *out_levels, struct tt_error *why) {
     uint32_t levels = 0;
     enum tt_err err = TT_OK;
     size_t i;
@@ -57,7 +57,7 @@ static enum tt_err take_levels(json_t *value, uint32_t *out_levels, struct tt_me
 
 /* Numbers come as strings from the protocol's clients; as themselves is fine, too. */
 static enum tt_err take_number(const char *key, json_t *value, int64_t lowest, int64_t *out_number,
-                               struct tt_message *why) {
+                               struct tt_error *why) {
     int64_t number = lowest - 1;
     if (json_is_integer(value)) {
         number = json_integer_value(value);
@@ -77,7 +77,7 @@ static enum tt_err take_number(const char *key, json_t *value, int64_t lowest, i
 }
 
 static enum tt_err take_trace(const char *key, json_t *value, struct tt_trace_change *change,
-                              struct tt_message *why) {
+                              struct tt_error *why) {
     static const struct {
         const char *key;
         uint32_t bit;
@@ -105,7 +105,7 @@ static enum tt_err take_trace(const char *key, json_t *value, struct tt_trace_ch
 }
 
 static enum tt_err change_trace(const struct tt_route_world *world, const char *model, json_t *root,
-                                struct tt_message *why) {
+                                struct tt_error *why) {
     struct tt_trace_change change = {0};
     const char *key;
     json_t *value;
@@ -133,7 +133,7 @@ static void say_trace(const struct tt_trace_setting *setting, struct tt_text *js
 
 void tt_page_trace(const struct tt_route_world *world, const char *model, bool changes,
                    const char *body, size_t body_bytes, struct tt_reply *reply) {
-    struct tt_message why = {{0}};
+    struct tt_error why = {{0}};
     struct tt_served_model *served;
     enum tt_err err = model ? tt_serving_find(world->port, model, "", &served, &why) : TT_OK;
     if (!err && !world->trace)
@@ -164,7 +164,7 @@ static const struct {
 
 /* Checks the setting, and where `log` is given takes it over. */
 static enum tt_err take_log(const char *key, json_t *value, struct tt_log_settings *log,
-                            struct tt_message *why) {
+                            struct tt_error *why) {
     for (size_t i = 0; i < TT_COUNT(log_switches); i++) {
         if (strcmp(key, log_switches[i].key) != 0)
             continue;
@@ -196,7 +196,7 @@ static enum tt_err take_log(const char *key, json_t *value, struct tt_log_settin
                : tt_fail(TT_ERR_INVALID, why, "unknown log setting '%s'", key);
 }
 
-static enum tt_err take_logs(json_t *root, struct tt_log_settings *log, struct tt_message *why) {
+static enum tt_err take_logs(json_t *root, struct tt_log_settings *log, struct tt_error *why) {
     const char *key;
     json_t *value;
     json_object_foreach(root, key, value) {
@@ -226,7 +226,7 @@ void tt_page_logging(const struct tt_route_world *world, bool changes, const cha
     json_t *root = changes ? read_object(body, body_bytes, reply) : NULL;
     if (changes && !root)
         return;
-    struct tt_message why;
+    struct tt_error why;
     /* All are looked at before the first is taken. */
     enum tt_err err = take_logs(root, NULL, &why);
     if (!err)

@@ -23,7 +23,7 @@ static void write_member(struct tt_text *json, const char *name, const char *val
 
 static enum tt_err write_output(struct tt_kserve_answer *self, const struct tt_tensor_spec *spec,
                                 const struct tt_tensor_view *view, bool is_binary,
-                                struct tt_message *why) {
+                                struct tt_error *why) {
     struct tt_text *json = &self->json;
     char shape[8 * 21 + 3];
     write_member(json, "{\"name\":", spec->name);
@@ -48,8 +48,8 @@ static enum tt_err write_output(struct tt_kserve_answer *self, const struct tt_t
 }
 
 enum tt_err tt_kserve_write(struct tt_kserve_answer *self, const struct tt_kserve_request *request,
-                            const struct tt_served_model *model, const struct tt_infer *infer,
-                            struct tt_message *why) {
+                            const struct tt_served_model *model, const struct tt_inference *infer,
+                            struct tt_error *why) {
     const struct tt_signature *signature = tt_served_model_signature(model);
     struct tt_text *json = &self->json;
     tt_text_reserve(json, ANSWER_BYTES);
@@ -68,7 +68,7 @@ enum tt_err tt_kserve_write(struct tt_kserve_answer *self, const struct tt_kserv
         int32_t output = all ? i : request->outputs[i].output;
         bool is_binary = all ? request->binary_output : request->outputs[i].is_binary;
         struct tt_tensor_view view;
-        tt_infer_output(infer, output, &view);
+        tt_inference_output(infer, output, &view);
         if (i)
             tt_text_puts(json, ",");
         enum tt_err err = write_output(self, &signature->outputs[output], &view, is_binary, why);

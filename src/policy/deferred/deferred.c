@@ -325,7 +325,7 @@ static struct tt_deferred_options options_of(const struct tt_policy_kind *kind, 
 enum tt_err tt_deferred_options_parse(const struct tt_policy_kind *kind,
                                       const struct tt_option *given, int32_t count,
                                       struct tt_deferred_options *out_options,
-                                      struct tt_message *why) {
+                                      struct tt_error *why) {
     if (kind->ops != &deferred_ops)
         return tt_fail(
             TT_ERR_UNSUPPORTED, why,
@@ -341,7 +341,7 @@ enum tt_err tt_deferred_options_parse(const struct tt_policy_kind *kind,
 
 static enum tt_err deferred_new(const struct tt_policy_kind *kind,
                                 const struct tt_policy_setup *setup, const int64_t *values,
-                                struct tt_policy **out_policy, struct tt_message *why) {
+                                struct tt_policy **out_policy, struct tt_error *why) {
     int32_t models = setup->domain->model_capacity;
     int32_t executors = setup->domain->executor_capacity;
     struct tt_deferred_options options = options_of(kind, values);
@@ -367,22 +367,22 @@ static enum tt_err deferred_new(const struct tt_policy_kind *kind,
 }
 
 static enum tt_err deferred_create(const struct tt_policy_setup *setup, const int64_t *values,
-                                   struct tt_policy **out_policy, struct tt_message *why) {
+                                   struct tt_policy **out_policy, struct tt_error *why) {
     return deferred_new(&tt_deferred_kind, setup, values, out_policy, why);
 }
 
 static enum tt_err eager_create(const struct tt_policy_setup *setup, const int64_t *values,
-                                struct tt_policy **out_policy, struct tt_message *why) {
+                                struct tt_policy **out_policy, struct tt_error *why) {
     return deferred_new(&tt_eager_kind, setup, values, out_policy, why);
 }
 
 static enum tt_err symphony_create(const struct tt_policy_setup *setup, const int64_t *values,
-                                   struct tt_policy **out_policy, struct tt_message *why) {
+                                   struct tt_policy **out_policy, struct tt_error *why) {
     return deferred_new(&tt_symphony_kind, setup, values, out_policy, why);
 }
 
 static enum tt_err timeout_create(const struct tt_policy_setup *setup, const int64_t *values,
-                                  struct tt_policy **out_policy, struct tt_message *why) {
+                                  struct tt_policy **out_policy, struct tt_error *why) {
     return deferred_new(&tt_timeout_kind, setup, values, out_policy, why);
 }
 

@@ -38,6 +38,6 @@ extern const struct tt_policy_kind tt_timeout_kind;
 TT_MUST_CHECK enum tt_err tt_deferred_options_parse(const struct tt_policy_kind *kind,
                                                     const struct tt_option *given, int32_t count,
                                                     struct tt_deferred_options *out_options,
-                                                    struct tt_message *why);
+                                                    struct tt_error *why);
 
 #endif

@@ -38,13 +38,13 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
                .type = TT_OPTION_DURATION,
                .minimum = TT_MS,
                .maximum = 3600 * TT_S,
-               .standard = 10 * TT_S,
+               .default_value = 10 * TT_S,
                .help = "how often models are assigned to devices anew"},
     [FRONTENDS] = {.key = "frontends",
                    .type = TT_OPTION_INTEGER,
                    .minimum = 1,
                    .maximum = 64,
-                   .standard = 1,
+                   .default_value = 1,
                    .help = "how many frontends deal requests to devices, each for itself"},
 };
 
@@ -341,7 +341,7 @@ static enum tt_err nexus_init(struct tt_policy *self, const struct tt_policy_set
 }
 
 static enum tt_err nexus_create(const struct tt_policy_setup *setup, const int64_t *values,
-                                struct tt_policy **out_policy, struct tt_message *why) {
+                                struct tt_policy **out_policy, struct tt_error *why) {
     struct tt_policy *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");

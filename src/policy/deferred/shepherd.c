@@ -30,7 +30,7 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
                    .type = TT_OPTION_PERMILLE,
                    .minimum = 1001,
                    .maximum = 1000000,
-                   .standard = 3000,
+                   .default_value = 3000,
                    .help = "a batch this many times as large aborts a running one"},
     [ABORT_COST] = {.key = "abort_cost",
                     .type = TT_OPTION_DURATION,
@@ -228,7 +228,7 @@ static void shepherd_free(struct tt_policy *take_self) {
 }
 
 static enum tt_err shepherd_create(const struct tt_policy_setup *setup, const int64_t *values,
-                                   struct tt_policy **out_policy, struct tt_message *why) {
+                                   struct tt_policy **out_policy, struct tt_error *why) {
     int32_t models = setup->domain->model_capacity, executors = setup->domain->executor_capacity;
     struct tt_policy *self = calloc(1, sizeof(*self));
     if (!self)

@@ -20,7 +20,7 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
                  .type = TT_OPTION_INTEGER,
                  .minimum = 1,
                  .maximum = 1 << 20,
-                 .standard = 0,
+                 .default_value = 0,
                  .help = "most rows that run at once; not given: the sum of the workers' sizes"},
     [VARIANT] = {.key = "variant",
                  .type = TT_OPTION_CHOICE,
@@ -404,7 +404,7 @@ static void elastic_free(struct tt_policy *take_self) {
 
 /* One group of `configurations`: its workers are there, and sum to a load that has none yet. */
 static enum tt_err read_configuration(struct tt_policy *self, const int32_t *sizes, int32_t count,
-                                      struct tt_message *why) {
+                                      struct tt_error *why) {
     struct tt_elastic_choice plan = {.worker_count = count};
     for (int32_t i = 0; i < count; i++) {
         int32_t k = tt_elastic_log2(sizes[i]);
@@ -437,8 +437,7 @@ static enum tt_err read_configuration(struct tt_policy *self, const int32_t *siz
 }
 
 static enum tt_err read_configurations(struct tt_policy *self, int64_t group_count,
-                                       const struct tt_policy_setup *setup,
-                                       struct tt_message *why) {
+                                       const struct tt_policy_setup *setup, struct tt_error *why) {
     if (group_count > 0 && !self->enhanced)
         return tt_fail(TT_ERR_INVALID, why,
                        "option configurations: only variant enhanced follows them");
@@ -467,7 +466,7 @@ static uint64_t smallest_workers(const struct tt_elastic_workers *workers) {
 }
 
 static enum tt_err elastic_create(const struct tt_policy_setup *setup, const int64_t *values,
-                                  struct tt_policy **out_policy, struct tt_message *why) {
+                                  struct tt_policy **out_policy, struct tt_error *why) {
     struct tt_policy *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");

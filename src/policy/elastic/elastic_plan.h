@@ -16,7 +16,7 @@
 enum {
     TT_ELASTIC_SIZES = 8, /* 1 .. 128 */
     TT_ELASTIC_MAX_TOTAL = 64,
-    TT_ELASTIC_MOST_CHOICES = 1828, /* of that total */
+    TT_ELASTIC_MAX_CHOICES = 1828, /* of that total */
 };
 
 struct tt_elastic_choice {
@@ -32,7 +32,7 @@ struct tt_elastic_choice {
 struct tt_elastic_choice tt_elastic_plan(const struct tt_profile *profile,
                                          const int32_t available[TT_ELASTIC_SIZES], int32_t total);
 /* Every choice of workers of at most `largest` rows (a power of two) that sums to `total`, the one
- * with the most of the largest first: into out_counts[limit] (at least TT_ELASTIC_MOST_CHOICES
+ * with the most of the largest first: into out_counts[limit] (at least TT_ELASTIC_MAX_CHOICES
  * always suffice). Returns how many there are. */
 int32_t tt_elastic_choices(int32_t total, int32_t largest, int32_t (*out_counts)[TT_ELASTIC_SIZES],
                            int32_t limit);

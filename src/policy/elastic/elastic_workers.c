@@ -3,7 +3,7 @@
 #include <string.h>
 
 static enum tt_err read_sizes(struct tt_elastic_workers *self, const struct tt_policy_setup *setup,
-                              struct tt_message *why) {
+                              struct tt_error *why) {
     int32_t executors = setup->domain->executor_capacity;
     int32_t given = tt_options_sizes("workers", setup->options, setup->option_count, self->sizes,
                                      TT_ELASTIC_MAX_WORKERS);
@@ -26,7 +26,7 @@ static enum tt_err read_sizes(struct tt_elastic_workers *self, const struct tt_p
 }
 
 enum tt_err tt_elastic_workers_init(struct tt_elastic_workers *self,
-                                    const struct tt_policy_setup *setup, struct tt_message *why) {
+                                    const struct tt_policy_setup *setup, struct tt_error *why) {
     *self = (struct tt_elastic_workers){0};
     enum tt_err err = read_sizes(self, setup, why);
     if (err)

@@ -32,7 +32,7 @@ struct tt_elastic_workers {
  * INVALID says what is wrong. */
 TT_MUST_CHECK enum tt_err tt_elastic_workers_init(struct tt_elastic_workers *self,
                                                   const struct tt_policy_setup *setup,
-                                                  struct tt_message *why);
+                                                  struct tt_error *why);
 /* out_counts[k] workers have size 2^k. */
 void tt_elastic_workers_count(const struct tt_elastic_workers *self,
                               int32_t out_counts[TT_ELASTIC_SIZES]);

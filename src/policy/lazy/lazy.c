@@ -1,7 +1,7 @@
 #include "policy/lazy/lazy.h"
 
 #include "base/instant.h"
-#include "policy/lazy/lazy_door.h"
+#include "policy/lazy/lazy_admission.h"
 
 #include <stdlib.h>
 
@@ -26,13 +26,13 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
                    .type = TT_OPTION_INTEGER,
                    .minimum = 1,
                    .maximum = TT_PROFILE_MAX_BATCH,
-                   .standard = TT_PROFILE_MAX_BATCH,
+                   .default_value = TT_PROFILE_MAX_BATCH,
                    .help = "most rows of a model on a stack, where the model allows more"},
     [COVERAGE] = {.key = "coverage",
                   .type = TT_OPTION_PERMILLE,
                   .minimum = 0,
                   .maximum = 1000,
-                  .standard = 900,
+                  .default_value = 900,
                   .help = "share of the profiled outputs that the predicted length covers"},
     [DEC_TIMESTEPS] = {.key = "dec_timesteps",
                        .type = TT_OPTION_INTEGER,
@@ -75,14 +75,14 @@ struct tt_policy {
     struct tt_queues queues;
     struct lane *lanes;          /* [executor_capacity] */
     struct tt_lazy_times *times; /* [model_capacity]; zeroed: no such model */
-    struct tt_lazy_door door;
+    struct tt_lazy_admission admission;
     int64_t coverage_permille;
     int32_t dec_timesteps;
     int32_t yielding; /* lanes that were asked to */
 };
 
 static void enqueue(struct tt_policy *self, struct tt_request *request, int64_t now) {
-    tt_lazy_waits_add(&self->door.waits, request, now);
+    tt_lazy_waiting_add(&self->admission.waits, request, now);
     tt_queues_put(&self->queues, request);
 }
 
@@ -98,14 +98,14 @@ static void push(struct tt_policy *self, int32_t executor, const struct tt_lazy_
     tt_lazy_stack_push(stack, group->model, group->place.step);
     for (int32_t i = 0; i < group->count; i++) {
         struct tt_request *request = tt_fifo_first(fifo);
-        struct tt_lazy_member member = tt_lazy_slack_member(&self->door.slack, request, now);
-        tt_lazy_waits_remove(&self->door.waits, request);
+        struct tt_lazy_member member = tt_lazy_slack_member(&self->admission.slack, request, now);
+        tt_lazy_waiting_remove(&self->admission.waits, request);
         tt_queues_take(&self->queues, request);
         request->policy_word = executor;
         tt_lazy_stack_add(stack, &member);
     }
     tt_lazy_slack_timed(stack, group);
-    tt_lazy_waits_restart(&self->door.waits, group->model, now);
+    tt_lazy_waiting_restart(&self->admission.waits, group->model, now);
 }
 
 /* ---- what an executor does next ---- */
@@ -117,8 +117,8 @@ static inline bool will_merge(const struct tt_policy *self, const struct tt_lazy
         return false;
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack), *below = top - 1;
     return below->model == top->model && below->place.step >= top->place.step &&
-           below->rows + top->rows <= tt_lazy_door_most_rows(&self->door, top->model) &&
-           tt_lazy_door_alike(&self->door, top, below);
+           below->rows + top->rows <= tt_lazy_door_max_rows(&self->admission, top->model) &&
+           tt_lazy_admission_alike(&self->admission, top, below);
 }
 
 static void merge(const struct tt_policy *self, struct lane *lane) {
@@ -158,7 +158,7 @@ static void run_top(struct tt_policy *self, struct tt_mechanism *actions, int32_
         top->padded = padding(self, stack, meets);
     struct tt_task *task =
         tt_mechanism_run_begin(actions, executor, top->model, top->place.step, to - 1);
-    task->walk = TT_WALK_PARTING;
+    task->walk = TT_WALK_DIVERGING;
     task->length = top->padded;
     lane->run.predicted_ns = lane->run.consumed_ns = -1;
     lane->run.to = to;
@@ -188,10 +188,11 @@ static void keep_shut(const struct tt_policy *self, struct lane *lane,
                       int64_t now) {
     int32_t model = tt_lazy_stack_top(&lane->stack)->model;
     if (model != head->model || lane->run.started_at != now ||
-        self->queues.domain->models[model]->padded || !tt_lazy_door_stays_shut(&self->door, model))
+        self->queues.domain->models[model]->padded ||
+        !tt_lazy_admission_stays_shut(&self->admission, model))
         return;
     int64_t until_at =
-        tt_lazy_slack_retry_at(&self->door.slack, &lane->stack, &lane->run, head_alone, now);
+        tt_lazy_slack_retry_at(&self->admission.slack, &lane->stack, &lane->run, head_alone, now);
     lane->refusal = (struct refusal){.head = head, .number = head->number, .until_at = until_at};
 }
 
@@ -203,10 +204,12 @@ static void begin(struct tt_policy *self, struct tt_mechanism *actions, int32_t 
     const struct tt_request *shut = NULL;
     merge(self, lane);
     for (int32_t turn = 0; turn < 2 && (turn == 0 || others_wait(self, lane)); turn++) {
-        const struct tt_request *head = tt_lazy_door_candidate(&self->door, &lane->stack, turn);
+        const struct tt_request *head =
+            tt_lazy_admission_candidate(&self->admission, &lane->stack, turn);
         if (!head)
             continue;
-        if (!tt_lazy_door_admits(&self->door, &lane->stack, &lane->run, head, now, &groups[turn])) {
+        if (!tt_lazy_admission_admits(&self->admission, &lane->stack, &lane->run, head, now,
+                                      &groups[turn])) {
             if (turn == 0 && groups[turn].count == 1)
                 shut = head;
             continue;
@@ -234,11 +237,12 @@ static bool opens(const struct tt_policy *self, struct lane *lane, const struct 
     const struct refusal *last = &lane->refusal;
     int64_t at = TT_NEVER;
     bool known = own && last->head == head && last->number == head->number && now < last->until_at;
-    if (!known && tt_lazy_door_opens(&self->door, &lane->stack, &lane->run, head, now, &at))
+    if (!known &&
+        tt_lazy_admission_opens(&self->admission, &lane->stack, &lane->run, head, now, &at))
         return true;
     if (known)
         at = last->until_at;
-    else if (own && tt_lazy_door_stays_shut(&self->door, head->model))
+    else if (own && tt_lazy_admission_stays_shut(&self->admission, head->model))
         lane->refusal = (struct refusal){.head = head, .number = head->number, .until_at = at};
     lane->retry_at = tt_instant_min(lane->retry_at, at);
     return false;
@@ -252,7 +256,8 @@ static void look(struct tt_policy *self, struct tt_mechanism *actions, int32_t e
     if (self->yielding > 0 || !can_stop(self, top))
         return;
     for (int32_t turn = 0; turn < 2 && (turn == 0 || others_wait(self, lane)); turn++) {
-        const struct tt_request *head = tt_lazy_door_candidate(&self->door, &lane->stack, turn);
+        const struct tt_request *head =
+            tt_lazy_admission_candidate(&self->admission, &lane->stack, turn);
         if (!head || !opens(self, lane, head, turn == 0, now))
             continue;
         lane->yielding = true;
@@ -265,7 +270,7 @@ static void look(struct tt_policy *self, struct tt_mechanism *actions, int32_t e
 static void drop_lost(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
     const struct tt_heap_entry *top;
     while ((top = tt_heap_top(&self->queues.lost)) && top->key < now) {
-        tt_lazy_waits_remove(&self->door.waits, tt_fifo_first(&self->queues.fifos[top->id]));
+        tt_lazy_waiting_remove(&self->admission.waits, tt_fifo_first(&self->queues.fifos[top->id]));
         (void)tt_queues_drop_one(&self->queues, now, actions);
     }
 }
@@ -324,7 +329,7 @@ static void lazy_finished(struct tt_policy *self, int64_t now, const struct tt_t
 static void lazy_cancelled(struct tt_policy *self, int64_t now, struct tt_request *request) {
     (void)now;
     if (tt_list_linked(&request->link)) {
-        tt_lazy_waits_remove(&self->door.waits, request);
+        tt_lazy_waiting_remove(&self->admission.waits, request);
         tt_queues_take(&self->queues, request);
         return;
     }
@@ -414,7 +419,7 @@ static void lazy_check(const struct tt_policy *self) {
     }
     tt_assert(yielding == self->yielding);
     for (int32_t m = 0; m < domain->model_capacity; m++)
-        tt_assert(self->door.waits.count[m] == self->queues.fifos[m].count);
+        tt_assert(self->admission.waits.count[m] == self->queues.fifos[m].count);
 }
 
 /* ---- making one ---- */
@@ -427,7 +432,7 @@ static void lazy_free(struct tt_policy *take_self) {
         tt_lazy_times_fini(&take_self->times[m]);
     free(take_self->lanes);
     free(take_self->times);
-    tt_lazy_waits_fini(&take_self->door.waits);
+    tt_lazy_waiting_fini(&take_self->admission.waits);
     tt_queues_fini(&take_self->queues);
     free(take_self);
 }
@@ -436,7 +441,8 @@ static enum tt_err lanes_init(struct tt_policy *self, const struct tt_mechanism 
     int32_t models = domain->model_capacity, executors = domain->executor_capacity;
     self->lanes = calloc((size_t)executors, sizeof(*self->lanes));
     self->times = calloc((size_t)models, sizeof(*self->times));
-    if (!self->lanes || !self->times || tt_lazy_waits_init(&self->door.waits, models) != TT_OK)
+    if (!self->lanes || !self->times ||
+        tt_lazy_waiting_init(&self->admission.waits, models) != TT_OK)
         return TT_ERR_NO_MEMORY;
     int32_t batches = models < STACK_BATCHES ? models : STACK_BATCHES;
     enum tt_err err = TT_OK;
@@ -449,7 +455,7 @@ static enum tt_err lanes_init(struct tt_policy *self, const struct tt_mechanism 
 }
 
 static enum tt_err lazy_create(const struct tt_policy_setup *setup, const int64_t *values,
-                               struct tt_policy **out_policy, struct tt_message *why) {
+                               struct tt_policy **out_policy, struct tt_error *why) {
     struct tt_policy *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
@@ -463,16 +469,17 @@ static enum tt_err lazy_create(const struct tt_policy_setup *setup, const int64_
         lazy_free(self);
         return err;
     }
-    self->door.queues = &self->queues;
-    self->door.slack = (struct tt_lazy_slack){.times = self->times,
-                                              .form = (enum tt_lazy_slack_form)values[SLACK],
-                                              .votes = (enum tt_lazy_votes)values[VOTES]};
+    self->admission.queues = &self->queues;
+    self->admission.slack = (struct tt_lazy_slack){.times = self->times,
+                                                   .form = (enum tt_lazy_slack_form)values[SLACK],
+                                                   .votes = (enum tt_lazy_votes)values[VOTES]};
     self->coverage_permille = values[COVERAGE];
     self->dec_timesteps = (int32_t)values[DEC_TIMESTEPS];
-    self->door.max_batch = (int32_t)values[MAX_BATCH];
-    self->door.worth = (struct tt_lazy_worth){.times = self->times,
-                                              .patience_permille = values[PATIENCE],
-                                              .foreign = (enum tt_lazy_foreign)values[FOREIGN]};
+    self->admission.max_batch = (int32_t)values[MAX_BATCH];
+    self->admission.ski_rental =
+        (struct tt_lazy_ski_rental){.times = self->times,
+                                    .patience_permille = values[PATIENCE],
+                                    .foreign = (enum tt_lazy_foreign)values[FOREIGN]};
     *out_policy = self;
     return TT_OK;
 }

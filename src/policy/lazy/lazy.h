@@ -8,10 +8,10 @@
  * A request comes. If an executor is idle and its stack empty, everything that waits of the oldest
  * waiting request's model runs there, up to the largest batch (the paper is silent here; one
  * request plus those that the check lets pass collapses to serial service under load). Else, where
- * the door (lazy_door.h) opens for the head of a queue, the running task is asked to YIELD. At that
- * boundary, with exact knowledge, the check is made again: as many newcomers as pass are pushed as
- * a new entry and run until they stand where the entry below stands; there the two are merged.
- * Refused requests wait; a timer looks again where the check may pass later.
+ * the door (lazy_admission.h) opens for the head of a queue, the running task is asked to YIELD. At
+ * that boundary, with exact knowledge, the check is made again: as many newcomers as pass are
+ * pushed as a new entry and run until they stand where the entry below stands; there the two are
+ * merged. Refused requests wait; a timer looks again where the check may pass later.
  *
  * Members of an entry whose recurrent blocks end at different rounds part: who has more rounds to
  * go is on top, and the others wait for them one entry below (or leave, after the last step).
@@ -20,8 +20,8 @@
  * Two questions stand between a newcomer and the stack. May anybody's deadline break (option
  * `slack`, lazy_slack.h)? And is it worth it: the paper lets in whoever may come; option
  * `patience` lets newcomers wait until they have waited what their coming costs those under way
- * (lazy_worth.h), since to catch up costs more than it saves when they are nearly done, or when a
- * larger batch is hardly cheaper.
+ * (lazy_ski_rental.h), since to catch up costs more than it saves when they are nearly done, or
+ * when a larger batch is hardly cheaper.
  *
  * Several models on one executor (L5) share its stack: the check covers all of its entries. The
  * model of the top entry goes first among those that wait. What cannot merge with the running entry

@@ -190,15 +190,15 @@ static bool curves_allow(const struct tt_lazy_slack *self, const struct tt_lazy_
         }
         const struct tt_lazy_times *times = &self->times[group.model];
         bool merges = entry->model == group.model && place.step >= group.place.step &&
-                      entry->rows + group.rows <= group.most_rows &&
+                      entry->rows + group.rows <= group.max_rows &&
                       place.step < times->model->step_count;
         int32_t to = merges ? place.step : times->model->step_count;
         at += tt_lazy_times_span(times, group.rows, group.length, group.place, to);
         if (!merges && at > group.veto.key)
             return false;
-        if (!merges) /* rows of one model on a stack always fit into one batch (lazy_door.h) */
+        if (!merges) /* rows of one model on a stack always fit into one batch (lazy_admission.h) */
             group = (struct tt_lazy_group){.veto = {.key = TT_NEVER, .until_at = TT_NEVER},
-                                           .most_rows = INT32_MAX};
+                                           .max_rows = INT32_MAX};
         bool same_round = merges && group.place.step == place.step;
         group.model = entry->model;
         group.rows += entry->rows;

@@ -48,7 +48,7 @@ struct tt_lazy_slack {
 struct tt_lazy_group {
     int32_t model;
     int32_t count, rows, length;
-    int32_t most_rows; /* it may share a batch of at most so many */
+    int32_t max_rows; /* it may share a batch of at most so many */
     struct tt_lazy_place place;
     int64_t alone_ns; /* sum */
     struct tt_lazy_veto veto;
@@ -99,14 +99,14 @@ static inline struct tt_lazy_veto tt_lazy_slack_vote(const struct tt_lazy_slack 
 /* A group of one. */
 static inline struct tt_lazy_group tt_lazy_slack_group(const struct tt_lazy_slack *self,
                                                        const struct tt_request *request,
-                                                       int32_t most_rows, int64_t now) {
+                                                       int32_t max_rows, int64_t now) {
     int64_t alone_ns = tt_lazy_slack_alone(self, request);
     return (struct tt_lazy_group){
         .model = request->model,
         .count = 1,
         .rows = request->rows,
         .length = request->length,
-        .most_rows = most_rows,
+        .max_rows = max_rows,
         .place = {.step = request->step, .round = request->round},
         .alone_ns = alone_ns,
         .veto = tt_lazy_slack_vote(self, request, alone_ns, now),

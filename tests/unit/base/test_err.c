@@ -29,7 +29,7 @@ static void every_error_has_its_own_name(void **state) {
 
 static void fail_writes_and_returns(void **state) {
     (void)state;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_fail(TT_ERR_NOT_FOUND, &why, "%s:%d: no tensor \"%s\"", "f", 3, "x"),
                      TT_ERR_NOT_FOUND);
     assert_string_equal(why.text, "f:3: no tensor \"x\"");
@@ -43,7 +43,7 @@ static void nobody_need_listen(void **state) {
 
 static void a_message_gains_context_as_it_climbs(void **state) {
     (void)state;
-    struct tt_message why;
+    struct tt_error why;
     tt_fail(TT_ERR_INVALID, &why, "shape [2] should be [3]");
     assert_int_equal(tt_fail_in(TT_ERR_INVALID, &why, "input \"%s\"", "x"), TT_ERR_INVALID);
     assert_int_equal(tt_fail_in(TT_ERR_INVALID, &why, "model %s", "m"), TT_ERR_INVALID);
@@ -55,7 +55,7 @@ static void long_messages_are_cut(void **state) {
     (void)state;
     struct {
         char before[16];
-        struct tt_message why;
+        struct tt_error why;
         char after[16];
     } guarded;
     char expected[16];
@@ -80,7 +80,7 @@ static void long_messages_are_cut(void **state) {
 /* Every length of context up to the end, so that an off-by-one at the seam shows. */
 static void context_of_every_length_keeps_what_fits(void **state) {
     (void)state;
-    struct tt_message why;
+    struct tt_error why;
     const size_t capacity = sizeof(why.text);
     for (size_t length = 0; length < capacity + 4; length++) {
         tt_fail(TT_ERR_INVALID, &why, "inner");

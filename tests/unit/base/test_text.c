@@ -110,7 +110,7 @@ static void an_impossible_size_fails_once_and_for_all(void **state) {
     tt_text_puts(&text, "ignored");
     assert_int_equal(text.length, 4);
     assert_null(tt_text_reserve(&text, 1));
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_text_write_file(in_folder("never"), &text, &why), TT_ERR_NO_MEMORY);
     assert_int_equal(access(in_folder("never"), F_OK), -1);
     tt_text_clear(&text); /* a fresh start */
@@ -124,7 +124,7 @@ static void files_come_back_as_they_went(void **state) {
     const size_t sizes[] = {0, 1, 65535, 65536, 65537, 300000};
     for (size_t i = 0; i < TT_COUNT(sizes); i++) {
         struct tt_text text, back;
-        struct tt_message why;
+        struct tt_error why;
         tt_text_init(&text);
         for (size_t n = 0; n < sizes[i]; n++)
             tt_text_append(&text, &(char){(char)(n * 31)}, 1);
@@ -149,7 +149,7 @@ static void files_come_back_as_they_went(void **state) {
 static void what_cannot_be_read_is_named(void **state) {
     (void)state;
     struct tt_text text = {.length = 77};
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_text_read_file(in_folder("absent"), 10, &text, &why), TT_ERR_NOT_FOUND);
     assert_non_null(strstr(why.text, in_folder("absent")));
     assert_int_equal(tt_text_read_file(folder, 10, &text, &why), TT_ERR_IO);
@@ -160,7 +160,7 @@ static void what_cannot_be_read_is_named(void **state) {
 static void what_cannot_be_written_leaves_no_trace(void **state) {
     (void)state;
     struct tt_text text;
-    struct tt_message why;
+    struct tt_error why;
     tt_text_init(&text);
     tt_text_puts(&text, "new");
     assert_int_equal(tt_text_write_file(in_folder("no/such"), &text, &why), TT_ERR_IO);

@@ -18,7 +18,7 @@ static const char metadata[] =
     "{\"name\":\"s\",\"datatype\":\"BYTES\",\"shape\":[3]}],\"outputs\":[]}";
 
 static void read_model(struct tt_kserve_client_model *model) {
-    struct tt_message why;
+    struct tt_error why;
     if (tt_kserve_client_model_read(metadata, strlen(metadata), model, &why) != TT_OK)
         fail_msg("%s", why.text);
 }
@@ -43,7 +43,7 @@ static void test_model(void **state) {
         "\"shape\":[1,1,1,1,1,1,1,1,1]}]}",
     };
     for (size_t i = 0; i < TT_COUNT(wrong); i++) {
-        struct tt_message why = {0};
+        struct tt_error why = {0};
         assert_int_equal(tt_kserve_client_model_read(wrong[i], strlen(wrong[i]), &model, &why),
                          TT_ERR_INVALID);
         assert_true(why.text[0] != '\0');
@@ -54,7 +54,7 @@ static void test_shapes(void **state) {
     (void)state;
     static const char *const wrong[] = {"", "2", "3,4", "2,4,5", "2,", "2,-1", "2,x", ",2", "2,4,"};
     struct tt_kserve_client_model model;
-    struct tt_message why;
+    struct tt_error why;
     read_model(&model);
     for (size_t i = 0; i < TT_COUNT(wrong); i++)
         assert_int_equal(tt_kserve_client_shape(&model, "x", wrong[i], &why), TT_ERR_INVALID);
@@ -77,7 +77,7 @@ static void test_drawn_values(void **state) {
                         .dtype = (enum tt_dtype)dtype,
                         .shape = {.rank = 3, .dims = {-1, 5, -1}}}}};
         struct tt_prng prng;
-        struct tt_message why;
+        struct tt_error why;
         struct tt_kserve_client_body json, binary;
         tt_prng_init(&prng, 1, 2);
         assert_int_equal(tt_kserve_client_body_draw(&model, 2, 3, false, &prng, &json, &why),
@@ -114,7 +114,7 @@ static void test_head(void **state) {
     (void)state;
     struct tt_kserve_client_model model;
     struct tt_prng prng;
-    struct tt_message why;
+    struct tt_error why;
     struct tt_text head;
     read_model(&model);
     tt_prng_init(&prng, 1, 1);
@@ -165,7 +165,7 @@ static void test_addresses(void **state) {
         {"HTTP://192.0.2.7", "192.0.2.7", "192.0.2.7:80", 80, false},
     };
     struct tt_http_address address;
-    struct tt_message why;
+    struct tt_error why;
     for (size_t i = 0; i < TT_COUNT(good); i++) {
         if (tt_http_address_parse(good[i].url, 80, &address, &why) != TT_OK)
             fail_msg("%s", why.text);

@@ -4,8 +4,8 @@
 #ifndef CELL_FOLDER_H
 #define CELL_FOLDER_H
 
-#include "unit/engine/tiny_models.h"
 #include "unit/control/model_folder.h"
+#include "unit/engine/tiny_models.h"
 
 enum { WORDS = 50, SIZE = 24 };
 

@@ -3,8 +3,8 @@
  * (That the answers are the same either way is test_cell_serving.c's.) */
 #include "engine/onnxruntime/onnxruntime.h"
 #include "model/cells/cells.h"
-#include "unit/engine/engine_bench.h"
 #include "unit/control/cell_folder.h"
+#include "unit/engine/engine_bench.h"
 
 #include <string.h>
 
@@ -35,7 +35,7 @@ static void open_cells(void) {
 }
 
 static int open_all(void **state) {
-    struct tt_message why = {{0}};
+    struct tt_error why = {{0}};
     int err = set_up(state);
     open_cells();
     library = bench_library();
@@ -105,7 +105,7 @@ static void test_movers(void **state) {
     run(FROM(-1, -1, -1, -1), 0, WORDS_OF_ALL, ROWS * STATES);
     struct tt_engine_task task = task_of(row, FROM(0, 1, -1, 3), 8);
     row[2].moves_in = true; /* a beginner takes the place of who has left */
-    row[2].seat = 2;
+    row[2].staging_slot = 2;
     assert_bytes(&task, WORDS_OF_ALL + STATES, (ROWS - 1) * STATES);
 
     task = task_of(row, FROM(8, 9, 10, 11), 16);
@@ -116,7 +116,7 @@ static void test_movers(void **state) {
 
     task = task_of(row, FROM(16, 40, 18, 19), 24); /* and back, and out again */
     row[1].moves_in = row[1].moves_out = true;
-    row[1].seat = 17;
+    row[1].staging_slot = 17;
     row[1].exit = 25;
     row[1].slot = 41;
     assert_bytes(&task, WORDS_OF_ALL + 2 * STATES, (ROWS - 1) * STATES);
@@ -124,7 +124,7 @@ static void test_movers(void **state) {
     task = task_of(row, FROM(24, 41, 26, 27), 32); /* its last cell: only the answer, h, moves */
     row[1].moves_in = row[1].moves_out = true;
     row[1].is_read = false;
-    row[1].seat = 25;
+    row[1].staging_slot = 25;
     row[1].exit = 33;
     row[1].slot = 42;
     assert_bytes(&task, WORDS_OF_ALL + STATES + STATES / 2, (ROWS - 1) * STATES);

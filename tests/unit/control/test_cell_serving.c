@@ -7,25 +7,25 @@
 #include "base/prng.h"
 #include "control/control.h"
 #include "engine/onnxruntime/ort_model.h"
-#include "serve/infer.h"
+#include "serve/inference.h"
 #include "serve/model_command.h"
 
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { REQUESTS = 120, MOST_NODES = 330, MOST_BYTES = 1024 };
+enum { REQUESTS = 120, MAX_NODES = 330, MAX_BYTES = 1024 };
 
 struct ask {
     int32_t length;
-    int64_t words[MOST_NODES], left[MOST_NODES], right[MOST_NODES];
+    int64_t words[MAX_NODES], left[MAX_NODES], right[MAX_NODES];
     /* The answer: */
     enum tt_err err;
     char why[200];
     size_t size_bytes;
-    char bytes[MOST_BYTES];
+    char bytes[MAX_BYTES];
     struct client *client;
-    struct tt_infer *infer; /* while it is under way */
+    struct tt_inference *infer; /* while it is under way */
 };
 
 struct client {
@@ -48,7 +48,7 @@ static void client_open_as(struct client *self, int32_t executors, enum tt_contr
         .repository_count = 1,
         .mode = mode,
         .loader = {.executors = executors, .say = say, .say_context = &said}};
-    struct tt_message why = {{0}};
+    struct tt_error why = {{0}};
     self->waiting = 0;
     self->bell = eventfd(0, EFD_CLOEXEC);
     if (tt_control_open(&options, &self->control, &why) ||
@@ -78,26 +78,26 @@ static void wait_until(struct client *self, int left) {
     }
 }
 
-static void done(void *context, struct tt_infer *infer, enum tt_err err, const char *why) {
+static void done(void *context, struct tt_inference *infer, enum tt_err err, const char *why) {
     struct ask *ask = context;
     ask->err = err;
     ask->infer = NULL;
     snprintf(ask->why, sizeof(ask->why), "%s", why);
     if (!err) {
         struct tt_tensor_view view;
-        tt_infer_output(infer, 0, &view);
+        tt_inference_output(infer, 0, &view);
         ask->size_bytes = view.size_bytes;
         if (view.size_bytes > sizeof(ask->bytes))
             abort();
         memcpy(ask->bytes, view.bytes, view.size_bytes);
     }
     ask->client->waiting--;
-    tt_infer_release(infer);
+    tt_inference_release(infer);
 }
 
 static struct tt_served_model *find(struct client *self, const char *name) {
     struct tt_served_model *model;
-    struct tt_message why = {{0}};
+    struct tt_error why = {{0}};
     if (tt_serving_find(self->port, name, "", &model, &why))
         fail_msg("%s", why.text);
     return model;
@@ -105,21 +105,22 @@ static struct tt_served_model *find(struct client *self, const char *name) {
 
 static void send(struct client *self, struct tt_served_model *model, struct ask *ask) {
     int32_t inputs = tt_served_model_signature(model)->input_count;
-    struct tt_infer_shape shapes[3];
+    struct tt_inference_shape shapes[3];
     size_t sizes[3] = {0}, bytes;
     const int64_t *tensors[] = {ask->words, ask->left, ask->right};
-    struct tt_message why;
+    struct tt_error why;
     for (int32_t i = 0; i < inputs; i++)
-        shapes[i] = (struct tt_infer_shape){i, {2, {1, ask->length}}};
-    struct tt_infer *infer;
-    if (tt_infer_begin(self->port, model, shapes, sizes, inputs, &infer, &why))
+        shapes[i] = (struct tt_inference_shape){i, {2, {1, ask->length}}};
+    struct tt_inference *infer;
+    if (tt_inference_begin(self->port, model, shapes, sizes, inputs, &infer, &why))
         fail_msg("%s", why.text);
     for (int32_t i = 0; i < inputs; i++)
-        memcpy(tt_infer_input(infer, i, &bytes), tensors[i], (size_t)ask->length * sizeof(int64_t));
+        memcpy(tt_inference_input(infer, i, &bytes), tensors[i],
+               (size_t)ask->length * sizeof(int64_t));
     ask->client = self;
     ask->infer = infer;
     self->waiting++;
-    tt_infer_submit(infer, &(struct tt_infer_options){0}, done, ask);
+    tt_inference_submit(infer, &(struct tt_infer_options){0}, done, ask);
 }
 
 /* ---- random requests ---- */
@@ -206,7 +207,7 @@ static void expect_same(struct client *client, const char *name, const struct as
         if (tt_prng_below(random, 6) == 0) {
             int victim = (int)tt_prng_below(random, (uint64_t)i + 1);
             if (asks[victim].infer)
-                tt_infer_cancel(asks[victim].infer);
+                tt_inference_cancel(asks[victim].infer);
         }
         if (tt_prng_below(random, 5) == 0)
             wait_until(client, (int)tt_prng_below(random, (uint64_t)client->waiting + 1));
@@ -328,7 +329,7 @@ static void test_wrong_policies(void **state) {
     struct client client;
     client_open(&client, 1);
     struct tt_served_model *model;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_serving_find(client.port, "tree_serial", "", &model, &why),
                      TT_ERR_UNAVAILABLE);
     assert_non_null(strstr(why.text, "policy 'serial' runs requests as whole sequences"));
@@ -469,7 +470,7 @@ static void test_closed_while_cells_run(void **state) {
         }
         for (int i = 0; i < REQUESTS; i++)
             if (asks[i].infer)
-                tt_infer_cancel(asks[i].infer);
+                tt_inference_cancel(asks[i].infer);
         wait_until(&client, 0);
         client_close(&client);
     }
@@ -520,7 +521,7 @@ static void test_large_states(void **state) {
     client_close(&client);
 }
 
-enum { FLOOD = 24, SHORT = 4, MOST_SHORTS = 4000 };
+enum { FLOOD = 24, SHORT = 4, MAX_SHORTS = 4000 };
 
 /* Sends a long sequence into a flood of short ones, which goes on until it is answered; returns how
  * many short ones were answered meanwhile. */
@@ -528,9 +529,9 @@ static int32_t flood(struct client *client, struct tt_served_model *model, struc
     static struct ask longest;
     int32_t answered = 0;
     memset(shorts, 0, FLOOD * sizeof(*shorts));
-    longest = (struct ask){.length = MOST_NODES};
+    longest = (struct ask){.length = MAX_NODES};
     send(client, model, &longest);
-    while (longest.infer && answered < MOST_SHORTS) {
+    while (longest.infer && answered < MAX_SHORTS) {
         for (int i = 0; i < FLOOD; i++) {
             if (shorts[i].infer)
                 continue;

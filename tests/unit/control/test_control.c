@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/flag.h"
 #include "control/control.h"
-#include "serve/infer.h"
+#include "serve/inference.h"
 #include "serve/model_command.h"
 
 #include <poll.h>
@@ -34,7 +34,7 @@ static void ring(void *context) {
 }
 
 static void caller_open(struct caller *self, struct tt_control *control) {
-    struct tt_message why;
+    struct tt_error why;
     *self = (struct caller){.bell = eventfd(0, EFD_CLOEXEC), .expected = {-1, 1}};
     enum tt_err err = tt_port_open(tt_control_serving(control), ring, self, &self->port, &why);
     tt_assert(err == TT_OK);
@@ -58,25 +58,25 @@ static void caller_hear(struct caller *self, int timeout_ms) {
     tt_port_drain(self->port);
 }
 
-static void on_answer(void *context, struct tt_infer *infer, enum tt_err err, const char *why) {
+static void on_answer(void *context, struct tt_inference *infer, enum tt_err err, const char *why) {
     (void)why;
     struct caller *self = context;
     self->waiting--;
     tt_assert(err == TT_OK);
     struct tt_tensor_view view;
-    tt_infer_output(infer, 0, &view);
+    tt_inference_output(infer, 0, &view);
     tt_assert(view.size_bytes == 2 * sizeof(float));
     const float *values = view.bytes;
     bool good = (values[0] == self->expected[0] || values[0] == self->expected[1]) &&
                 values[0] == values[1];
     self->ok += good;
     self->wrong += !good;
-    tt_infer_release(infer);
+    tt_inference_release(infer);
 }
 
 /* False: there is no such model now. */
 static bool caller_ask(struct caller *self, const char *name) {
-    struct tt_message why;
+    struct tt_error why;
     struct tt_served_model *model;
     enum tt_err err = tt_serving_find(self->port, name, "", &model, &why);
     if (err) {
@@ -84,15 +84,15 @@ static bool caller_ask(struct caller *self, const char *name) {
         self->refused++;
         return false;
     }
-    struct tt_infer_shape shape = {0, {2, {1, 2}}};
+    struct tt_inference_shape shape = {0, {2, {1, 2}}};
     size_t none = 0, bytes;
-    struct tt_infer *infer;
-    err = tt_infer_begin(self->port, model, &shape, &none, 1, &infer, &why);
+    struct tt_inference *infer;
+    err = tt_inference_begin(self->port, model, &shape, &none, 1, &infer, &why);
     tt_assert(err == TT_OK);
-    float *input = tt_infer_input(infer, 0, &bytes);
+    float *input = tt_inference_input(infer, 0, &bytes);
     input[0] = input[1] = 1;
     self->waiting++;
-    tt_infer_submit(infer, &(struct tt_infer_options){0}, on_answer, self);
+    tt_inference_submit(infer, &(struct tt_infer_options){0}, on_answer, self);
     return true;
 }
 
@@ -150,7 +150,7 @@ static struct tt_control *open_control(enum tt_control_mode mode) {
                                          .poll_ns = TT_S,
                                          .loader = {.executors = 2, .say = say_nothing}};
     struct tt_control *control = NULL;
-    struct tt_message why = {{0}};
+    struct tt_error why = {{0}};
     if (tt_control_open(&options, &control, &why))
         fail_msg("%s", why.text);
     return control;
@@ -249,24 +249,24 @@ static void test_closing_meanwhile(void **state) {
     tt_control_close(control);
 }
 
-static void on_end(void *context, struct tt_infer *infer, enum tt_err err, const char *why) {
+static void on_end(void *context, struct tt_inference *infer, enum tt_err err, const char *why) {
     (void)context;
     (void)why;
     tt_assert(err == TT_ERR_CANCELLED);
-    tt_infer_release(infer);
+    tt_inference_release(infer);
 }
 
 /* A request that nobody joins waits for longer than any test. */
-static struct tt_infer *ask_and_wait(struct caller *self, struct tt_model_stats **out_stats) {
-    struct tt_message why;
+static struct tt_inference *ask_and_wait(struct caller *self, struct tt_model_stats **out_stats) {
+    struct tt_error why;
     struct tt_served_model *model;
-    struct tt_infer_shape shape = {0, {2, {1, 2}}};
-    struct tt_infer *infer;
+    struct tt_inference_shape shape = {0, {2, {1, 2}}};
+    struct tt_inference *infer;
     size_t none = 0;
     assert_int_equal(tt_serving_find(self->port, "m", "", &model, &why), TT_OK);
     *out_stats = tt_model_stats_ref(model->stats);
-    assert_int_equal(tt_infer_begin(self->port, model, &shape, &none, 1, &infer, &why), TT_OK);
-    tt_infer_submit(infer, &(struct tt_infer_options){0}, on_end, NULL);
+    assert_int_equal(tt_inference_begin(self->port, model, &shape, &none, 1, &infer, &why), TT_OK);
+    tt_inference_submit(infer, &(struct tt_infer_options){0}, on_end, NULL);
     return infer;
 }
 
@@ -288,19 +288,19 @@ static void test_one_line_while_loaded_anew(void **state) {
     caller_open(&caller, control);
     assert_int_equal(command(&caller, true, NULL, NULL), TT_OK);
     struct tt_model_stats *stats, *same;
-    struct tt_infer *first = ask_and_wait(&caller, &stats);
+    struct tt_inference *first = ask_and_wait(&caller, &stats);
     int64_t first_at = oldest_of(stats, 1);
     assert_true(first_at > 0);
     write_bytes("m", "tutti.pbtxt", settings, strlen(settings) - 1); /* it has changed */
     assert_int_equal(command(&caller, true, NULL, NULL), TT_OK);
-    struct tt_infer *second = ask_and_wait(&caller, &same);
+    struct tt_inference *second = ask_and_wait(&caller, &same);
     assert_ptr_equal(stats, same);
     assert_ptr_not_equal(first->lane->model, second->lane->model);
     assert_int_equal(oldest_of(stats, 2), first_at);
-    tt_infer_cancel(first);
+    tt_inference_cancel(first);
     int64_t second_at = oldest_of(stats, 1);
     assert_true(second_at > first_at);
-    tt_infer_cancel(second);
+    tt_inference_cancel(second);
     assert_int_equal(oldest_of(stats, 0), 0);
     caller_close(&caller);
     tt_control_close(control);

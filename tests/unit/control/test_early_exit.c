@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-enum { STAGES = 6, REQUESTS = 24, MOST_ROWS = 3, MOST_LENGTH = 8 };
+enum { STAGES = 6, REQUESTS = 24, MAX_ROWS = 3, MAX_LENGTH = 8 };
 
 static struct tt_ort_library *library;
 static struct tt_engine *engine;
@@ -88,10 +88,10 @@ static struct tt_ort_exit_options exits[] = {
      .gives = head_gives},
 };
 
-enum course { WHOLE, SKIPS, LEAVES };
+enum route { WHOLE, SKIPS, LEAVES };
 
 /* One row, worked out here. */
-static enum course course_of(const float *x, int32_t length) {
+static enum route route_of(const float *x, int32_t length) {
     bool skips = false;
     double moved = 0, size = 0;
     for (int32_t i = 0; i < length; i++) {
@@ -103,28 +103,28 @@ static enum course course_of(const float *x, int32_t length) {
     return skips ? SKIPS : sqrt(moved) < MOVED * sqrt(size) ? LEAVES : WHOLE;
 }
 
-static float answer_of(enum course course, float x) {
+static float answer_of(enum route route, float x) {
     float s0 = x + 1, s1 = -s0, s2 = s1 > x ? s1 : x, s3 = s2 + s2;
-    if (course == LEAVES)
+    if (route == LEAVES)
         return -s3;
-    float s4 = course == SKIPS ? -(s1 + x) : -s3;
+    float s4 = route == SKIPS ? -(s1 + x) : -s3;
     return s4 > x ? s4 : x;
 }
 
 struct walker {
     int32_t rows, length, step;
     bool flying, gone;
-    float x[MOST_ROWS * MOST_LENGTH];
+    float x[MAX_ROWS * MAX_LENGTH];
     struct tt_tensor_view view;
-    enum course course;
+    enum route route;
     struct tt_engine_state *state;
 };
 
 /* A request goes elsewhere only if each of its rows does. */
-static enum course course_of_all(const struct walker *walker) {
+static enum route route_of_all(const struct walker *walker) {
     bool skips = true, leaves = true;
     for (int32_t r = 0; r < walker->rows; r++)
-        skips &= course_of(walker->x + r * walker->length, walker->length) == SKIPS;
+        skips &= route_of(walker->x + r * walker->length, walker->length) == SKIPS;
     for (int32_t r = 0; r < walker->rows; r++) {
         /* Its moving is looked at even of a row that would have skipped alone. */
         double moved = 0, size = 0;
@@ -142,7 +142,7 @@ static enum course course_of_all(const struct walker *walker) {
 /* ---- setting up ---- */
 
 static void write_model(char *path, const char *name, struct tt_text take_onnx) {
-    struct tt_message why;
+    struct tt_error why;
     snprintf(path, 300, "%s/%s.onnx", root, name);
     assert_int_equal(tt_text_write_file(path, &take_onnx, &why), TT_OK);
     tt_text_fini(&take_onnx);
@@ -150,7 +150,7 @@ static void write_model(char *path, const char *name, struct tt_text take_onnx) 
 
 static void cut_ladder(void) {
     char path[300];
-    struct tt_message why;
+    struct tt_error why;
     write_model(path, "ladder", make_ladder());
     write_model(skip_path, "skip", make_skip());
     write_model(head_path, "head", make_head());
@@ -170,7 +170,7 @@ static void cut_ladder(void) {
 
 static int set_up(void **state) {
     (void)state;
-    struct tt_message why;
+    struct tt_error why;
     library = bench_library();
     bench_init(&bench);
     struct tt_ort_engine_options options = {.library = library,
@@ -197,7 +197,7 @@ static int tear_down(void **state) {
 }
 
 static enum tt_err load(const struct tt_ort_exit_options *wanted, int32_t count, int32_t slots,
-                        struct tt_engine_model **out_model, struct tt_message *why) {
+                        struct tt_engine_model **out_model, struct tt_error *why) {
     struct tt_ort_slices_options options = {.directory = stages,
                                             .max_batch = 64,
                                             .slot_count = slots,
@@ -211,7 +211,7 @@ static enum tt_err load(const struct tt_ort_exit_options *wanted, int32_t count,
 struct flight {
     struct tt_engine_task task;
     struct tt_engine_member members[REQUESTS];
-    struct tt_message why[REQUESTS];
+    struct tt_error why[REQUESTS];
     bool flying;
 };
 
@@ -230,16 +230,15 @@ static int32_t below(struct walk *walk, int32_t bound) {
 }
 
 static void make_walker(struct walk *walk, struct walker *walker) {
-    static const int32_t lengths[] = {1, 3, 5, MOST_LENGTH};
-    *walker =
-        (struct walker){.rows = 1 + below(walk, MOST_ROWS), .length = lengths[below(walk, 4)]};
+    static const int32_t lengths[] = {1, 3, 5, MAX_LENGTH};
+    *walker = (struct walker){.rows = 1 + below(walk, MAX_ROWS), .length = lengths[below(walk, 4)]};
     int32_t count = walker->rows * walker->length;
     for (int32_t i = 0; i < count; i++)
         walker->x[i] = (float)(2 * below(walk, 2000) - 1801) / 2000; /* never 0: Max of 0 and -0
                                                                       is either */
     walker->view = (struct tt_tensor_view){
         walker->x, (size_t)count * sizeof(float), {2, {walker->rows, walker->length}}};
-    walker->course = course_of_all(walker);
+    walker->route = route_of_all(walker);
 }
 
 static void launch(struct walk *walk, int32_t executor) {
@@ -286,7 +285,7 @@ static void check_answer(const struct walker *walker, const struct tt_engine_mem
     assert_true(padded >= walker->length);
     for (int32_t r = 0; r < walker->rows; r++) {
         for (int32_t i = 0; i < walker->length; i++) {
-            float expected = answer_of(walker->course, walker->x[r * walker->length + i]);
+            float expected = answer_of(walker->route, walker->x[r * walker->length + i]);
             assert_memory_equal((const float *)view.bytes + r * padded + i, &expected,
                                 sizeof(expected));
         }
@@ -312,19 +311,19 @@ static void land_one(struct walk *walk, const struct tt_engine_task *task,
     if (member->err)
         fail_msg("%s", member->why->text);
     bool alone = member->next_step >= 0;
-    assert_true(member->skips == 0 || walker->course == SKIPS);
+    assert_true(member->skips == 0 || walker->route == SKIPS);
     walk->in_the_midst += alone && task->last_step_done > 3;
     walker->step = alone ? member->next_step : task->last_step_done + 1;
-    if (walker->course == SKIPS)
+    if (walker->route == SKIPS)
         assert_true(walker->step <= 1 || walker->step >= 4);
-    else if (walker->course == LEAVES)
+    else if (walker->route == LEAVES)
         assert_true(walker->step <= 3 || walker->step == STAGES);
     assert_int_equal(walker->step == STAGES, member->result != NULL);
     if (member->result) {
         assert_null(member->state);
         check_answer(walker, member);
         engine->ops->result_release(member->result);
-        walk->ended[walker->course]++;
+        walk->ended[walker->route]++;
         leave(walk, walker);
     } else if (below(walk, 40) == 0) { /* its client goes away */
         engine->ops->state_release(walker->state);
@@ -364,7 +363,7 @@ static void test_random_batches(void **state) {
     static const int32_t slots[] = {0, 7, 1};
     for (size_t s = 0; s < TT_COUNT(slots); s++) {
         struct walk *walk = test_calloc(1, sizeof(*walk));
-        struct tt_message why;
+        struct tt_error why;
         tt_prng_init(&walk->random, seed, s);
         if (load(exits, TT_COUNT(exits), slots[s], &walk->model, &why))
             fail_msg("%s", why.text);
@@ -373,8 +372,8 @@ static void test_random_batches(void **state) {
         print_message("%lld whole, %lld skip, %lld leave; %lld in the midst of tasks\n",
                       (long long)walk->ended[WHOLE], (long long)walk->ended[SKIPS],
                       (long long)walk->ended[LEAVES], (long long)walk->in_the_midst);
-        for (int course = 0; course < 3; course++)
-            assert_true(walk->ended[course] > 30);
+        for (int route = 0; route < 3; route++)
+            assert_true(walk->ended[route] > 30);
         assert_true(walk->in_the_midst > 30);
         engine->ops->unload(walk->model); /* which asserts that no slot is left behind */
         test_free(walk);
@@ -385,7 +384,7 @@ static void test_random_batches(void **state) {
 static void test_together(void **state) {
     (void)state;
     struct tt_engine_model *model;
-    struct tt_message why = {{0}};
+    struct tt_error why = {{0}};
     assert_int_equal(load(exits, TT_COUNT(exits), 0, &model, &why), TT_OK);
     static const float x[] = {-0.9f}; /* skips */
     struct tt_tensor_view view = {x, sizeof(x), {2, {1, 1}}};
@@ -413,7 +412,7 @@ static void test_together(void **state) {
 
 static void expect_refused(struct tt_ort_exit_options wanted, const char *says) {
     struct tt_engine_model *model;
-    struct tt_message why = {{0}};
+    struct tt_error why = {{0}};
     assert_int_equal(load(&wanted, 1, 0, &model, &why), TT_ERR_INVALID);
     if (!strstr(why.text, says))
         fail_msg("'%s' lacks '%s'", why.text, says);
@@ -448,7 +447,7 @@ static void test_refused(void **state) {
     exit = exits[1];
     exit.graph = "/nowhere/head.onnx";
     struct tt_engine_model *model;
-    struct tt_message why = {{0}};
+    struct tt_error why = {{0}};
     assert_true(load(&exit, 1, 0, &model, &why) != TT_OK);
     assert_non_null(strstr(why.text, "the exit after stage 3: /nowhere/head.onnx"));
 }

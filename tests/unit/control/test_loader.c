@@ -26,7 +26,7 @@ static struct tt_control *open_loader_with(bool measure_stale) {
         .loader = {
             .executors = 1, .measure_stale = measure_stale, .say = say, .say_context = &said}};
     struct tt_control *loaded = NULL;
-    struct tt_message why = {{0}};
+    struct tt_error why = {{0}};
     if (tt_control_open(&options, &loaded, &why))
         fail_msg("%s", why.text);
     return loaded;
@@ -39,7 +39,7 @@ static void no_wake(void *context) { (void)context; }
 static struct tt_port *port;
 
 static enum tt_err find(struct tt_control *loaded, const char *name, const char *version,
-                        struct tt_served_model **out_model, struct tt_message *why) {
+                        struct tt_served_model **out_model, struct tt_error *why) {
     if (!port)
         assert_int_equal(tt_port_open(tt_control_serving(loaded), no_wake, NULL, &port, why),
                          TT_OK);
@@ -54,7 +54,7 @@ static void close_all(struct tt_control *loaded) {
 
 static void expect_unavailable(struct tt_control *loaded, const char *name, const char *reason) {
     struct tt_served_model *model;
-    struct tt_message why = {{0}};
+    struct tt_error why = {{0}};
     assert_int_equal(find(loaded, name, "", &model, &why), TT_ERR_UNAVAILABLE);
     if (!strstr(why.text, reason))
         fail_msg("'%s' lacks '%s'", why.text, reason);
@@ -64,35 +64,36 @@ static void expect_unavailable(struct tt_control *loaded, const char *name, cons
 
 static struct tt_served_model *expect_ready(struct tt_control *loaded, const char *name) {
     struct tt_served_model *model = NULL;
-    struct tt_message why = {{0}};
+    struct tt_error why = {{0}};
     if (find(loaded, name, "", &model, &why))
         fail_msg("%s", why.text);
     return model;
 }
 
-static void keep_answer(void *context, struct tt_infer *infer, enum tt_err err, const char *why) {
+static void keep_answer(void *context, struct tt_inference *infer, enum tt_err err,
+                        const char *why) {
     (void)why;
     assert_int_equal(err, TT_OK);
     struct tt_tensor_view view;
-    tt_infer_output(infer, 0, &view);
+    tt_inference_output(infer, 0, &view);
     assert_int_equal(view.size_bytes, 2 * sizeof(float));
     memcpy(context, view.bytes, view.size_bytes);
-    tt_infer_release(infer);
+    tt_inference_release(infer);
 }
 
 /* Sends {1, -2} and gives the first output. Closing the port waits for the answer. */
 static void ask(struct tt_control *loaded, const char *name, float *out_answer) {
-    struct tt_message why;
+    struct tt_error why;
     struct tt_served_model *model = expect_ready(loaded, name);
-    struct tt_infer_shape shape = {0, {2, {1, 2}}};
+    struct tt_inference_shape shape = {0, {2, {1, 2}}};
     size_t none = 0, bytes;
-    struct tt_infer *infer;
-    assert_int_equal(tt_infer_begin(port, model, &shape, &none, 1, &infer, &why), TT_OK);
-    float *input = tt_infer_input(infer, 0, &bytes);
+    struct tt_inference *infer;
+    assert_int_equal(tt_inference_begin(port, model, &shape, &none, 1, &infer, &why), TT_OK);
+    float *input = tt_inference_input(infer, 0, &bytes);
     assert_int_equal(bytes, 2 * sizeof(float));
     input[0] = 1;
     input[1] = -2;
-    tt_infer_submit(infer, &(struct tt_infer_options){0}, keep_answer, out_answer);
+    tt_inference_submit(infer, &(struct tt_infer_options){0}, keep_answer, out_answer);
     tt_port_close(port);
     port = NULL;
 }
@@ -115,7 +116,7 @@ static void test_good_beside_broken(void **state) {
     expect_unavailable(loaded, "magic", "window");
     expect_unavailable(loaded, "option", "speed");
     struct tt_served_model *model = expect_ready(loaded, "good");
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(find(loaded, "good", "2", &model, &why), TT_ERR_NOT_FOUND);
     assert_non_null(strstr(why.text, "'good' version 2"));
     float answer[2] = {0};
@@ -281,7 +282,7 @@ static void test_no_repository(void **state) {
                                          .repository_count = 1,
                                          .loader = {.executors = 1, .say = say}};
     struct tt_control *loaded = NULL;
-    struct tt_message why = {{0}};
+    struct tt_error why = {{0}};
     assert_int_not_equal(tt_control_open(&options, &loaded, &why), TT_OK);
     assert_null(loaded);
     assert_non_null(strstr(why.text, "/nowhere/at/all"));
@@ -320,7 +321,7 @@ static void test_emulated(void **state) {
 
 static const struct tt_domain *domain_of(struct tt_control *loaded, const char *name) {
     struct tt_served_model *model = NULL;
-    struct tt_message why = {{0}};
+    struct tt_error why = {{0}};
     if (find(loaded, name, "", &model, &why))
         fail_msg("%s", why.text);
     return model->domain;
@@ -334,12 +335,12 @@ static void test_cells_go_one_batch_ahead(void **state) {
     make_cells_under("named", CHAIN, "policy { name: 'cellular' }", NULL);
     make_cells_under("letter", CHAIN, letter, NULL);
     struct tt_control *loaded = open_loader();
-    const struct tt_domain *standard = domain_of(loaded, "standard");
-    assert_ptr_equal(domain_of(loaded, "named"), standard);
-    assert_ptr_not_equal(domain_of(loaded, "letter"), standard);
-    assert_int_equal(standard->option_count, 1);
-    assert_string_equal(standard->options[0].key, "ahead");
-    assert_string_equal(standard->options[0].value, "1");
+    const struct tt_domain *default_value = domain_of(loaded, "standard");
+    assert_ptr_equal(domain_of(loaded, "named"), default_value);
+    assert_ptr_not_equal(domain_of(loaded, "letter"), default_value);
+    assert_int_equal(default_value->option_count, 1);
+    assert_string_equal(default_value->options[0].key, "ahead");
+    assert_string_equal(default_value->options[0].value, "1");
     close_all(loaded);
 }
 

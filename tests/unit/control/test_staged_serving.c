@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-enum { KINDS = 24, ROUNDS = 40, BURST = 12, MOST_ROWS = 3 };
+enum { KINDS = 24, ROUNDS = 40, BURST = 12, MAX_ROWS = 3 };
 
 static char root[256];
 
@@ -83,17 +83,18 @@ static void add_exit(const char *name) {
     tt_text_fini(&onnx);
 }
 
-static int32_t rows_of(int32_t kind) { return 1 + kind % MOST_ROWS; }
+static int32_t rows_of(int32_t kind) { return 1 + kind % MAX_ROWS; }
 
-static struct tt_infer *begin(struct client *client, struct tt_served_model *model, int32_t kind) {
-    struct tt_infer_shape shape = {0, subject->row};
+static struct tt_inference *begin(struct client *client, struct tt_served_model *model,
+                                  int32_t kind) {
+    struct tt_inference_shape shape = {0, subject->row};
     shape.shape.dims[0] = rows_of(kind);
     size_t size = 0, bytes;
-    struct tt_infer *infer = NULL;
-    struct tt_message why;
-    if (tt_infer_begin(client->port, model, &shape, &size, 1, &infer, &why))
+    struct tt_inference *infer = NULL;
+    struct tt_error why;
+    if (tt_inference_begin(client->port, model, &shape, &size, 1, &infer, &why))
         fail_msg("%s", why.text);
-    float *to = tt_infer_input(infer, 0, &bytes);
+    float *to = tt_inference_input(infer, 0, &bytes);
     assert_int_equal(bytes, (size_t)tt_shape_count(&shape.shape, 0) * sizeof(float));
     struct tt_prng random;
     tt_prng_init(&random, (uint64_t)kind, 7);
@@ -102,16 +103,16 @@ static struct tt_infer *begin(struct client *client, struct tt_served_model *mod
     return infer;
 }
 
-static void read_outputs(const struct tt_infer *infer, struct tt_text *to) {
+static void read_outputs(const struct tt_inference *infer, struct tt_text *to) {
     for (int32_t i = 0; i < subject->outputs; i++) {
         struct tt_tensor_view view;
-        tt_infer_output(infer, i, &view);
+        tt_inference_output(infer, i, &view);
         tt_text_append(to, view.bytes, view.size_bytes);
     }
 }
 
 /* The first answer to a kind is what every later one must be. */
-static void done(void *context, struct tt_infer *infer, enum tt_err err, const char *why) {
+static void done(void *context, struct tt_inference *infer, enum tt_err err, const char *why) {
     struct asked *asked = context;
     struct client *client = asked->client;
     client->waiting--;
@@ -134,23 +135,24 @@ static void done(void *context, struct tt_infer *infer, enum tt_err err, const c
         snprintf(client->why, sizeof(client->why), "%s", why);
         client->errors++;
     }
-    tt_infer_release(infer);
+    tt_inference_release(infer);
     free(asked);
 }
 
-static struct tt_infer *send(struct client *client, struct tt_served_model *model, int32_t kind) {
-    struct tt_infer *infer = begin(client, model, kind);
+static struct tt_inference *send(struct client *client, struct tt_served_model *model,
+                                 int32_t kind) {
+    struct tt_inference *infer = begin(client, model, kind);
     struct asked *asked = calloc(1, sizeof(*asked));
     assert_non_null(asked);
     *asked = (struct asked){.client = client, .kind = kind};
     client->waiting++;
-    tt_infer_submit(infer, &(struct tt_infer_options){.timeout_ns = 60 * TT_S}, done, asked);
+    tt_inference_submit(infer, &(struct tt_infer_options){.timeout_ns = 60 * TT_S}, done, asked);
     return infer;
 }
 
 static struct tt_served_model *find(struct client *client, const char *name) {
     struct tt_served_model *model = NULL;
-    struct tt_message why;
+    struct tt_error why;
     if (tt_serving_find(client->port, name, "", &model, &why))
         fail_msg("%s", why.text);
     return model;
@@ -167,7 +169,7 @@ static void serve_under(const struct subject *served, const char *policy, const 
                         const char *exits) {
     char settings[512];
     subject = served;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_machine_scratch(root, sizeof(root), &why), TT_OK);
     snprintf(settings, sizeof(settings), "policy { name: \"serial\" } %s%s%s%s",
              exits ? "stages { " : "", exits ? stages : "", exits ? " } " : "", exits ? exits : "");
@@ -202,9 +204,10 @@ static void serve_under(const struct subject *served, const char *policy, const 
     for (int32_t round = 0; round < ROUNDS; round++) {
         int32_t burst = 1 + (int32_t)tt_prng_below(&random, BURST);
         for (int32_t i = 0; i < burst; i++) {
-            struct tt_infer *infer = send(&client, staged, (int32_t)tt_prng_below(&random, KINDS));
+            struct tt_inference *infer =
+                send(&client, staged, (int32_t)tt_prng_below(&random, KINDS));
             if (tt_prng_below(&random, 10) == 0)
-                tt_infer_cancel(infer);
+                tt_inference_cancel(infer);
         }
         client_wait(&client, (int32_t)tt_prng_below(&random, 30));
     }
@@ -222,7 +225,7 @@ static void serve_under(const struct subject *served, const char *policy, const 
     assert_int_equal(tt_counter_get(&stats->stage_slots), staged->step_model.slots);
     assert_int_equal(tt_counter_get(&stats->stage_slots_used), 0);
     bool was_full = tt_counter_get(&stats->stage_held_back) > 0;
-    if (staged->step_model.slots <= MOST_ROWS && strcmp(policy, "lazy") != 0)
+    if (staged->step_model.slots <= MAX_ROWS && strcmp(policy, "lazy") != 0)
         assert_true(was_full == (strcmp(policy, "diversity") == 0));
     client_close(&client);
     tt_control_close(loaded); /* which asserts that no slot is left behind */
@@ -275,7 +278,7 @@ static void test_full_pool_says_busy(void **state) {
     (void)state;
     enum { LIMIT = 8 };
     subject = &resnet;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_machine_scratch(root, sizeof(root), &why), TT_OK);
     make_model("staged", "policy { name: \"diversity\" } stages { count: 4 slots: 1 }");
     const char *const roots[] = {root};
@@ -313,22 +316,22 @@ static void test_full_pool_says_busy(void **state) {
     tt_machine_remove(root);
 }
 
-static struct tt_infer *send_ids(struct client *client, struct tt_served_model *model, int32_t kind,
-                                 int64_t id) {
-    struct tt_infer_shape shape = {0, {2, {1, 2}}};
+static struct tt_inference *send_ids(struct client *client, struct tt_served_model *model,
+                                     int32_t kind, int64_t id) {
+    struct tt_inference_shape shape = {0, {2, {1, 2}}};
     size_t size = 0, bytes;
-    struct tt_infer *infer = NULL;
-    struct tt_message why;
-    if (tt_infer_begin(client->port, model, &shape, &size, 1, &infer, &why))
+    struct tt_inference *infer = NULL;
+    struct tt_error why;
+    if (tt_inference_begin(client->port, model, &shape, &size, 1, &infer, &why))
         fail_msg("%s", why.text);
-    int64_t *to = tt_infer_input(infer, 0, &bytes);
+    int64_t *to = tt_inference_input(infer, 0, &bytes);
     to[0] = id;
     to[1] = kind;
     struct asked *asked = calloc(1, sizeof(*asked));
     assert_non_null(asked);
     *asked = (struct asked){.client = client, .kind = kind};
     client->waiting++;
-    tt_infer_submit(infer, &(struct tt_infer_options){.timeout_ns = 60 * TT_S}, done, asked);
+    tt_inference_submit(infer, &(struct tt_infer_options){.timeout_ns = 60 * TT_S}, done, asked);
     return infer;
 }
 
@@ -338,7 +341,7 @@ static void test_failing_stages_give_back(void **state) {
     (void)state;
     static const struct subject embed = {tiny_embed_of, {2, {0, 2}}, 1};
     subject = &embed;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_machine_scratch(root, sizeof(root), &why), TT_OK);
     make_model("whole", "policy { name: \"serial\" }");
     make_model("staged", "slo_us: 10000000 policy { name: \"diversity\" option { key: \"pairs\" "
@@ -360,10 +363,10 @@ static void test_failing_stages_give_back(void **state) {
         for (int32_t i = 0; i < BURST; i++, sent++) {
             bool wrong = (round + i) % 3 == 0;
             int32_t kind = (round * 5 + i) % KINDS;
-            struct tt_infer *infer = send_ids(&client, staged, kind, wrong ? 100000 : kind);
+            struct tt_inference *infer = send_ids(&client, staged, kind, wrong ? 100000 : kind);
             bad += wrong;
             if ((round + i) % 7 == 0)
-                tt_infer_cancel(infer);
+                tt_inference_cancel(infer);
         }
         client_wait(&client, round % 9);
     }
@@ -387,7 +390,7 @@ static void test_failing_stages_give_back(void **state) {
 /* D8: what only loading can find out is said when the model is loaded. */
 static void test_exit_refused(void **state) {
     (void)state;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_machine_scratch(root, sizeof(root), &why), TT_OK);
     subject = &mlp;
     make_model("m", "stages { count: 4 } exit { after_stage: 3 graph: \"exit.onnx\" condition: "

@@ -27,7 +27,7 @@ static struct tt_cell_spec cell(int32_t type, int32_t repeat, int32_t count, con
 
 static struct tt_cell_graph *made(const struct tt_cell_spec *specs, int32_t count) {
     struct tt_cell_graph *graph = NULL;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_cell_graph_new(specs, count, STEPS, &graph, &why), TT_OK);
     tt_cell_graph_check(graph);
     return graph;
@@ -198,7 +198,7 @@ static void a_row_of_one_has_no_open_end(void **state) {
 
 static void refused(const struct tt_cell_spec *specs, int32_t count, const char *says) {
     struct tt_cell_graph *graph = NULL;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_cell_graph_new(specs, count, STEPS, &graph, &why), TT_ERR_INVALID);
     assert_null(graph);
     if (!strstr(why.text, says))

@@ -150,7 +150,7 @@ static void open_world(struct world *world) {
     tt_list_init(&world->policy.queue);
     world->policy.world = world;
     world->policy.next_at = TT_NEVER;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_profile_new_linear(4, 8, MAX_BATCH, &world->whole, &why), TT_OK);
     assert_int_equal(tt_profile_new_linear(1, 2, MAX_BATCH, &world->step, &why), TT_OK);
     for (int s = 0; s < STEPS; s++)

@@ -166,7 +166,7 @@ static void open_world(struct world *world, bool has_rules) {
     tt_list_init(&world->policy.released);
     tt_list_init(&world->policy.waiting);
     world->policy.world = world;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_profile_new_linear(4, 8, MAX_BATCH, &world->whole, &why), TT_OK);
     assert_int_equal(tt_profile_new_linear(1, 2, MAX_BATCH, &world->step, &why), TT_OK);
     for (int s = 0; s < STEPS; s++)
@@ -219,7 +219,7 @@ static struct tt_request *arrive(struct world *world, int64_t now, int32_t encod
     }
     struct tt_arrival arrival = {
         .rows = 1, .deadline_at = deadline_at, .user = (void *)(intptr_t)++world->made_count};
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_cell_graph_new(specs, count, STEPS, &arrival.graph, &why), TT_OK);
     struct tt_request *request = NULL;
     assert_int_equal(tt_mechanism_arrived(&world->mechanism, now, &arrival, &request), TT_OK);
@@ -423,7 +423,7 @@ static void a_request_is_on_two_executors_at_once(void **state) {
     };
     struct tt_arrival arrival = {
         .rows = 1, .deadline_at = TT_NEVER, .user = (void *)(intptr_t)++world.made_count};
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_cell_graph_new(specs, 3, STEPS, &arrival.graph, &why), TT_OK);
     struct tt_request *request;
     assert_int_equal(tt_mechanism_arrived(&world.mechanism, 0, &arrival, &request), TT_OK);
@@ -482,7 +482,7 @@ static void a_full_house_leaves_the_graph_with_the_caller(void **state) {
         arrive(&world, 0, 1, 0, TT_NEVER);
     struct tt_cell_spec spec = {.repeat = 1};
     struct tt_arrival arrival = {.rows = 1, .deadline_at = TT_NEVER};
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_cell_graph_new(&spec, 1, STEPS, &arrival.graph, &why), TT_OK);
     assert_int_equal(tt_mechanism_arrived(&world.mechanism, 0, &arrival, NULL), TT_ERR_BUSY);
     tt_cell_graph_free(arrival.graph);

@@ -69,7 +69,7 @@ static void the_largest_batch_is_found(void **state) {
 static void nonsense_is_refused(void **state) {
     (void)state;
     struct tt_profile *profile = NULL;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_profile_new_linear(0, 0, 4, &profile, &why), TT_ERR_INVALID);
     assert_int_equal(tt_profile_new_linear(-1, 5, 4, &profile, &why), TT_ERR_INVALID);
     assert_int_equal(tt_profile_new_linear(1, 5, 0, &profile, &why), TT_ERR_INVALID);

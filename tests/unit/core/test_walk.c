@@ -20,7 +20,7 @@ static const struct tt_step_model model = {
 /* A request's rounds: input length n in `length`, output length m in `priority`. */
 struct bench {
     struct tt_request requests[2];
-    struct tt_walk_course course;
+    struct tt_walk_route route;
     struct tt_walk_members members;
     struct tt_walk walk;
 };
@@ -45,8 +45,8 @@ static void set(struct bench *b, enum tt_task_walk walk, int32_t first, int32_t 
                                              .priority = nm[2 * i + 1],
                                              .step = first,
                                              .round = behind ? behind[i] : 0};
-    b->course =
-        (struct tt_walk_course){.first_step = first, .last_step = last, .repeat = 1, .walk = walk};
+    b->route =
+        (struct tt_walk_route){.first_step = first, .last_step = last, .repeat = 1, .walk = walk};
     b->members =
         (struct tt_walk_members){.context = b, .count = 2, .rounds = rounds, .behind = behind_it};
 }
@@ -56,7 +56,7 @@ static enum tt_walk_next walk(struct bench *b, int32_t stop_after, const char *e
     char seen[64] = "";
     size_t count = 0;
     enum tt_walk_next next;
-    tt_walk_begin(&b->walk, &model, &b->course, &b->members);
+    tt_walk_begin(&b->walk, &model, &b->route, &b->members);
     for (;;) {
         seen[count++] = (char)('0' + b->walk.step);
         next = tt_walk_step_done(&b->walk);
@@ -87,11 +87,11 @@ static void test_together_to_the_longest(void **state) {
 static void test_parting_at_the_shortest(void **state) {
     (void)state;
     struct bench b;
-    set(&b, TT_WALK_PARTING, 0, 4, (int32_t[]){1, 3, 3, 2}, NULL);
+    set(&b, TT_WALK_DIVERGING, 0, 4, (int32_t[]){1, 3, 3, 2}, NULL);
     assert_int_equal(walk(&b, 99, "012"), TT_WALK_PARTS);
     expect(&b, 0, 3, 0);
     expect(&b, 1, 1, 1);
-    set(&b, TT_WALK_PARTING, 3, 4, (int32_t[]){1, 3, 3, 2}, NULL);
+    set(&b, TT_WALK_DIVERGING, 3, 4, (int32_t[]){1, 3, 3, 2}, NULL);
     assert_int_equal(walk(&b, 99, "344"), TT_WALK_PARTS);
     expect(&b, 0, 4, 2);
     expect(&b, 1, 5, 0);
@@ -101,10 +101,10 @@ static void test_parting_at_the_shortest(void **state) {
 static void test_begins_inside_a_block(void **state) {
     (void)state;
     struct bench b;
-    set(&b, TT_WALK_PARTING, 2, 4, (int32_t[]){4, 1, 2, 1}, (int32_t[]){3, 1});
+    set(&b, TT_WALK_DIVERGING, 2, 4, (int32_t[]){4, 1, 2, 1}, (int32_t[]){3, 1});
     assert_int_equal(walk(&b, 99, "234"), TT_WALK_ENDS);
     expect(&b, 0, 5, 0);
-    set(&b, TT_WALK_PARTING, 2, 4, (int32_t[]){4, 1, 3, 1}, (int32_t[]){1, 1});
+    set(&b, TT_WALK_DIVERGING, 2, 4, (int32_t[]){4, 1, 3, 1}, (int32_t[]){1, 1});
     assert_int_equal(walk(&b, 99, "212"), TT_WALK_PARTS);
     expect(&b, 0, 1, 3);
     expect(&b, 1, 3, 0);
@@ -114,7 +114,7 @@ static void test_begins_inside_a_block(void **state) {
 static void test_ends_inside_a_block(void **state) {
     (void)state;
     struct bench b;
-    set(&b, TT_WALK_PARTING, 0, 1, (int32_t[]){4, 1, 2, 1}, NULL);
+    set(&b, TT_WALK_DIVERGING, 0, 1, (int32_t[]){4, 1, 2, 1}, NULL);
     assert_int_equal(walk(&b, 99, "01"), TT_WALK_ENDS);
     expect(&b, 0, 2, 0);
     expect(&b, 1, 2, 0);
@@ -146,7 +146,7 @@ static void test_once(void **state) {
     expect(&b, 0, 4, 2);
     expect(&b, 1, 5, 0);
     set(&b, TT_WALK_ONCE, 4, 4, (int32_t[]){1, 3, 1, 2}, NULL);
-    b.course.repeat = 2;
+    b.route.repeat = 2;
     assert_int_equal(walk(&b, 99, "44"), TT_WALK_ENDS);
     expect(&b, 0, 4, 2);
     expect(&b, 1, 5, 0);

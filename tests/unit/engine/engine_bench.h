@@ -21,7 +21,7 @@ static inline const char *bench_library_path(void) {
 
 static inline struct tt_ort_library *bench_library(void) {
     struct tt_ort_library *library = NULL;
-    struct tt_message why;
+    struct tt_error why;
     struct tt_ort_library_options options = {.path = bench_library_path()};
     if (tt_ort_library_open(&options, &library, &why)) {
         fprintf(stderr, "%s\n", why.text);

@@ -19,7 +19,7 @@ static int set_up(void **state) {
     (void)state;
     bench_init(&bench);
     struct tt_emulated_engine_options options = {2, BENCH_DEPTH, bench_done, &bench};
-    struct tt_message why;
+    struct tt_error why;
     return tt_emulated_engine_open(&options, &engine, &why);
 }
 
@@ -63,7 +63,7 @@ static struct tt_engine_model *load_as(tt_emulated_latency_fn *latency_ns, void 
     };
     struct tt_emulated_model_options options = {&signature, steps, latency_ns, context};
     struct tt_engine_model *model = NULL;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_emulated_engine_load(engine, &options, &model, &why), TT_OK);
     assert_int_equal(engine->ops->step_count(model), steps);
     assert_memory_equal(engine->ops->signature(model), &signature, sizeof(signature));
@@ -115,7 +115,7 @@ static void test_padding_and_misfits(void **state) {
     struct profile profile = {.per_step_ns = 1};
     struct tt_engine_model *model = load(&profile, 1);
     struct tt_tensor_view inputs[] = {{numbers, 8, {2, {1, 2}}}, {numbers + 2, 3, {2, {1, 1}}}};
-    struct tt_message why;
+    struct tt_error why;
     struct tt_engine_member members[] = {{.rows = 1, .inputs = &inputs[0]},
                                          {.rows = 1, .inputs = &inputs[1], .why = &why}};
     struct tt_engine_task task = {
@@ -241,7 +241,7 @@ static void test_thousands_of_devices_fit(void **state) {
     static struct tt_engine_task tasks[MANY];
     static struct tt_engine_member members[MANY];
     struct tt_emulated_engine_options options = {MANY, 1, crowd_done, &crowd};
-    struct tt_message why;
+    struct tt_error why;
     struct tt_tensor_view input = {numbers, 8, {2, {1, 2}}};
     tt_parker_init(&crowd.parker);
     for (int i = 0; i < MANY; i++)

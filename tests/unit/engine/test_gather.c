@@ -18,7 +18,7 @@ static struct tt_signature signature_of(enum tt_dtype dtype, int64_t length, int
 }
 
 /* A naive model: the padded batch, element by element. */
-enum { MOST_MEMBERS = 5, MOST_ROWS = 3, MOST_LENGTH = 6, DEPTH = 2 };
+enum { MAX_MEMBERS = 5, MAX_ROWS = 3, MAX_LENGTH = 6, DEPTH = 2 };
 
 struct request {
     struct tt_engine_member member;
@@ -75,25 +75,25 @@ static void test_against_naive(void **state) {
         enum tt_dtype dtype = dtypes[rand_r(&seed) % 5];
         struct tt_signature signature = signature_of(dtype, -1, DEPTH);
         bool pads = rand_r(&seed) % 2;
-        int32_t length = rand_r(&seed) % (MOST_LENGTH + 1);
-        int32_t padded = pads ? MOST_LENGTH : length;
-        int32_t count = 1 + rand_r(&seed) % MOST_MEMBERS;
+        int32_t length = rand_r(&seed) % (MAX_LENGTH + 1);
+        int32_t padded = pads ? MAX_LENGTH : length;
+        int32_t count = 1 + rand_r(&seed) % MAX_MEMBERS;
         unsigned char bytes[16384], expected[16384];
-        struct request requests[MOST_MEMBERS];
-        struct tt_engine_member *members[MOST_MEMBERS];
+        struct request requests[MAX_MEMBERS];
+        struct tt_engine_member *members[MAX_MEMBERS];
         size_t at = 0, expected_bytes = 0;
         bool adjacent = true;
         for (int32_t i = 0; i < count; i++) {
             struct request *request = &requests[i];
-            request->rows = 1 + rand_r(&seed) % MOST_ROWS;
-            request->length = pads ? rand_r(&seed) % (MOST_LENGTH + 1) : length;
+            request->rows = 1 + rand_r(&seed) % MAX_ROWS;
+            request->length = pads ? rand_r(&seed) % (MAX_LENGTH + 1) : length;
             size_t gap = rand_r(&seed) % 8 == 0;
             size_t size = make_request(request, bytes + at + gap, expected, &expected_bytes, dtype,
                                        padded, &seed);
             adjacent = adjacent && (i == 0 || gap == 0) && request->length == padded;
             at += gap + size;
             members[i] = &request->member;
-            struct tt_message why = {{0}};
+            struct tt_error why = {{0}};
             if (tt_gather_check(&signature, members[i], members[0], pads ? padded : 0, &why))
                 fail_msg("%s", why.text);
         }
@@ -144,7 +144,7 @@ static void test_strings_that_lie(void **state) {
         memcpy(bytes, cases[i].bytes, cases[i].size);
         struct tt_tensor_view view = {bytes, cases[i].size, {3, {1, 1, 1}}};
         struct tt_engine_member member = {.rows = 1, .inputs = &view};
-        struct tt_message why;
+        struct tt_error why;
         assert_int_equal(tt_gather_check(&signature, &member, &member, 0, &why), cases[i].err);
         free(bytes);
     }
@@ -158,7 +158,7 @@ static void test_shapes_that_overflow(void **state) {
     for (size_t i = 0; i < TT_COUNT(dims); i++) {
         struct tt_tensor_view view = {"", 0, {3, {dims[i][0], dims[i][1], dims[i][2]}}};
         struct tt_engine_member member = {.rows = (int32_t)dims[i][0], .inputs = &view};
-        struct tt_message why;
+        struct tt_error why;
         assert_int_equal(tt_gather_check(&signature, &member, &member, 0, &why), TT_ERR_INVALID);
     }
 }

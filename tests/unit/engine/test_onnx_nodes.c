@@ -95,7 +95,7 @@ static double element(const void *bytes, size_t index, enum tt_dtype dtype) {
  * exact answer is 0, rounding leaves that much); integers and strings exactly. False with the first
  * difference in `why`. */
 static bool agrees(const struct tt_tensor_view *view, const struct onnx_tensor *expected,
-                   struct tt_message *why) {
+                   struct tt_error *why) {
     enum tt_dtype dtype = expected->dtype;
     char got_shape[256], want_shape[256];
     if (view->size_bytes != expected->bytes.length || view->shape.rank != expected->shape.rank ||
@@ -149,7 +149,7 @@ static int32_t read_tensors(const char *folder, const char *what, int32_t count,
 }
 
 static enum outcome compare(struct tt_engine_member *member, const struct tt_signature *signature,
-                            const char *folder, struct tt_message *why) {
+                            const char *folder, struct tt_error *why) {
     static struct onnx_tensor expected[TT_MAX_TENSORS];
     int32_t read = read_tensors(folder, "output", signature->output_count, expected);
     enum outcome outcome = read < signature->output_count ? UNREADABLE : PASSED;
@@ -166,7 +166,7 @@ static enum outcome compare(struct tt_engine_member *member, const struct tt_sig
 }
 
 static enum outcome run_set(struct tt_engine_model *model, const char *folder,
-                            struct tt_message *why) {
+                            struct tt_error *why) {
     static struct onnx_tensor tensors[TT_MAX_TENSORS];
     struct tt_tensor_view views[TT_MAX_TENSORS];
     const struct tt_signature *signature = engine->ops->signature(model);
@@ -191,7 +191,7 @@ static enum outcome run_set(struct tt_engine_model *model, const char *folder,
     return outcome;
 }
 
-static enum outcome run_node(const char *name, struct tt_message *why) {
+static enum outcome run_node(const char *name, struct tt_error *why) {
     char path[1024];
     snprintf(path, sizeof(path), "%s/%s/model.onnx", DATA, name);
     struct tt_ort_model_options options = {.path = path};
@@ -228,7 +228,7 @@ static void test_nodes(void **state) {
     }
     struct tt_ort_library *library = bench_library();
     bench_init(&bench);
-    struct tt_message why;
+    struct tt_error why;
     struct tt_ort_engine_options options = {library, 1, 1, bench_done, &bench};
     assert_int_equal(tt_ort_engine_open(&options, &engine, &why), TT_OK);
     int counts[OUTCOMES] = {0}, uses[TT_COUNT(known)] = {0};

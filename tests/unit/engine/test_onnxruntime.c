@@ -23,7 +23,7 @@ static int set_up(void **state) {
     library = bench_library();
     bench_init(&bench);
     struct tt_ort_engine_options options = {library, 4, BENCH_DEPTH, bench_done, &bench};
-    struct tt_message why;
+    struct tt_error why;
     return tt_ort_engine_open(&options, &engine, &why);
 }
 
@@ -36,7 +36,7 @@ static int tear_down(void **state) {
 }
 
 static enum tt_err load(struct tt_text take_file, bool batched, struct tt_engine_model **out_model,
-                        struct tt_message *why) {
+                        struct tt_error *why) {
     struct tt_ort_model_options options = {.name = "tiny",
                                            .bytes = take_file.bytes,
                                            .size_bytes = take_file.length,
@@ -49,7 +49,7 @@ static enum tt_err load(struct tt_text take_file, bool batched, struct tt_engine
 
 static struct tt_engine_model *load_well(struct tt_text take_file, bool batched) {
     struct tt_engine_model *model = NULL;
-    struct tt_message why = {{0}};
+    struct tt_error why = {{0}};
     if (load(take_file, batched, &model, &why))
         fail_msg("%s", why.text);
     return model;
@@ -214,7 +214,7 @@ static void test_only_the_offender_fails(void **state) {
     const int64_t ids[4][2] = {{0, 1}, {2, 99}, {3, 4}, {-7, 0}};
     struct tt_tensor_view inputs[4];
     struct tt_engine_member members[4];
-    struct tt_message whys[4];
+    struct tt_error whys[4];
     for (int i = 0; i < 4; i++) {
         inputs[i] = VIEW(ids[i], sizeof(ids[i]), 1, 2);
         members[i] = (struct tt_engine_member){.rows = 1, .inputs = &inputs[i], .why = &whys[i]};
@@ -252,7 +252,7 @@ static void test_misfits(void **state) {
     static const char *const sentences[] = {NULL,           "one batch", "15 bytes",
                                             "does not fit", "1 rows",    NULL};
     struct tt_engine_member members[6];
-    struct tt_message whys[6];
+    struct tt_error whys[6];
     for (int i = 0; i < 6; i++)
         members[i] = (struct tt_engine_member){.rows = 1, .inputs = &inputs[i], .why = &whys[i]};
     struct tt_engine_task task = {.model = model, .member_count = 6, .members = members};
@@ -317,7 +317,7 @@ static void test_padding(void **state) {
     /* Too long for its batch. */
     const int64_t ids[4] = {0};
     struct tt_tensor_view input = VIEW(ids, 32, 1, 4);
-    struct tt_message why;
+    struct tt_error why;
     struct tt_engine_member member = {.rows = 1, .inputs = &input, .why = &why};
     struct tt_engine_task task = {
         .model = model, .member_count = 1, .members = &member, .length = 3};
@@ -338,7 +338,7 @@ static void test_strings(void **state) {
     struct tt_tensor_view inputs[] = {VIEW(first, sizeof(first) - 1, 1, 2),
                                       VIEW(second, sizeof(second) - 1, 2, 2),
                                       VIEW(second, sizeof(second) - 2, 2, 2)};
-    struct tt_message why;
+    struct tt_error why;
     struct tt_engine_member members[] = {{.rows = 1, .inputs = &inputs[0]},
                                          {.rows = 2, .inputs = &inputs[1]},
                                          {.rows = 2, .inputs = &inputs[2], .why = &why}};
@@ -368,7 +368,7 @@ static void test_output_that_does_not_follow_the_batch(void **state) {
     struct tt_engine_model *model = load_well(tiny_onnx_end(&tiny), true);
     const float values[6] = {0};
     struct tt_tensor_view inputs[] = {VIEW(values, 8, 1, 2), VIEW(values, 16, 2, 2)};
-    struct tt_message whys[2];
+    struct tt_error whys[2];
     struct tt_engine_member members[] = {{.rows = 1, .inputs = &inputs[0], .why = &whys[0]},
                                          {.rows = 2, .inputs = &inputs[1], .why = &whys[1]}};
     struct tt_engine_task task = {.model = model, .member_count = 2, .members = members};
@@ -384,7 +384,7 @@ static void test_output_that_does_not_follow_the_batch(void **state) {
 static void test_models_that_do_not_load(void **state) {
     (void)state;
     struct tt_engine_model *model = NULL;
-    struct tt_message why;
+    struct tt_error why;
     struct tt_text junk;
     tt_text_init(&junk);
     tt_text_puts(&junk, "this is no model");
@@ -481,7 +481,7 @@ static void test_abort(void **state) {
     fill(values, LONG_ROWS * LONG_WIDTH, 3);
     struct tt_tensor_view big = VIEW(values, sizeof(values), LONG_ROWS, LONG_WIDTH);
     struct tt_tensor_view small = VIEW(values, LONG_WIDTH * sizeof(float), 1, LONG_WIDTH);
-    struct tt_message why;
+    struct tt_error why;
     struct tt_engine_member members[3] = {{.rows = LONG_ROWS, .inputs = &big, .why = &why},
                                           {.rows = 1, .inputs = &small},
                                           {.rows = 1, .inputs = &small}};
@@ -582,7 +582,7 @@ static void *load_and_unload(void *argument) {
     int *failures = argument;
     for (int i = 0; i < 30; i++) {
         struct tt_engine_model *model = NULL;
-        struct tt_message why;
+        struct tt_error why;
         if (load(tiny_onnx_unary("Neg", TINY_FLOAT, TINY_DIMS(-1, 4)), true, &model, &why))
             ++*failures;
         else

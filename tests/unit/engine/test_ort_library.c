@@ -12,7 +12,7 @@
 static void test_missing(void **state) {
     (void)state;
     struct tt_ort_library *library = NULL;
-    struct tt_message why;
+    struct tt_error why;
     struct tt_ort_library_options options = {.path = "/nowhere/libonnxruntime.so"};
     assert_int_equal(tt_ort_library_open(&options, &library, &why), TT_ERR_NOT_FOUND);
     assert_non_null(strstr(why.text, "/nowhere/libonnxruntime.so"));
@@ -27,7 +27,7 @@ static void test_missing(void **state) {
 static void test_another_library(void **state) {
     (void)state;
     struct tt_ort_library *library = NULL;
-    struct tt_message why;
+    struct tt_error why;
     struct tt_ort_library_options options = {.path = "libm.so.6"};
     assert_int_equal(tt_ort_library_open(&options, &library, &why), TT_ERR_UNSUPPORTED);
     assert_non_null(strstr(why.text, "OrtGetApiBase"));
@@ -36,7 +36,7 @@ static void test_another_library(void **state) {
 
 static void test_open_once(void **state) {
     (void)state;
-    struct tt_message why;
+    struct tt_error why;
     unsetenv("ORT_DISABLE_TELEMETRY");
     for (int round = 0; round < 2; round++) {
         struct tt_ort_library *library = bench_library(), *second = NULL;

@@ -45,7 +45,7 @@ static int use_engine(void) {
     struct tt_ort_library *library = bench_library();
     static struct bench bench;
     bench_init(&bench);
-    struct tt_message why;
+    struct tt_error why;
     struct tt_engine *engine;
     struct tt_ort_engine_options options = {library, EXECUTORS, 1, bench_done, &bench};
     if (tt_ort_engine_open(&options, &engine, &why))

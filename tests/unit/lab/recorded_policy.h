@@ -10,7 +10,7 @@
 static inline enum tt_err recorded_policy_create(struct tt_mechanism *mechanism, const char *policy,
                                                  const struct tt_policy_setup *setup,
                                                  struct tt_recorder *recorder,
-                                                 struct tt_message *why) {
+                                                 struct tt_error *why) {
     enum tt_err err = tt_policy_create(mechanism, policy, setup, why);
     if (err || !recorder)
         return err;

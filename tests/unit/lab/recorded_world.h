@@ -78,7 +78,7 @@ static inline void world_started(void *context, int64_t now, const struct tt_tas
 }
 
 static inline enum tt_err world_policy(void *context, struct tt_mechanism *mechanism,
-                                       struct tt_message *why) {
+                                       struct tt_error *why) {
     struct recorded_world *w = context;
     struct tt_policy_setup setup = {.domain = mechanism,
                                     .d_ctrl_ns = w->setup.d_ctrl_ns,
@@ -90,7 +90,7 @@ static inline enum tt_err world_policy(void *context, struct tt_mechanism *mecha
 }
 
 static inline void world_model(struct recorded_world *w, int32_t m) {
-    struct tt_message why;
+    struct tt_error why;
     int32_t steps = 1 + (int32_t)world_draw(w, 3), max_batch = 1 + (int32_t)world_draw(w, 24);
     struct tt_profile_point points[12], sums[12];
     bool recurs = world_draw(w, 3) == 0;
@@ -169,7 +169,7 @@ static inline void recorded_world_run(struct recorded_world *w, uint64_t seed, i
         .create_policy = world_policy,
         .create_context = w};
     struct tt_simulation *simulation;
-    struct tt_message why;
+    struct tt_error why;
     enum tt_err err = tt_simulation_new(&w->setup, &simulation, &why);
     if (err)
         fprintf(stderr, "%s\n", why.text);

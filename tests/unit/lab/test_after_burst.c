@@ -71,7 +71,7 @@ static void ended(void *context, const struct tt_sim_ending *ending) {
 }
 
 static enum tt_err create_policy(void *context, struct tt_mechanism *mechanism,
-                                 struct tt_message *why) {
+                                 struct tt_error *why) {
     struct tt_policy_setup setup = {.domain = mechanism};
     return tt_policy_create(mechanism, context, &setup, why);
 }
@@ -101,7 +101,7 @@ static void run(const struct burst *burst, const char *policy, uint64_t seed, st
     struct tt_sim_model models[MODELS];
     struct tt_sim_device devices[DEVICES] = {0};
     struct tt_simulation *simulation;
-    struct tt_message why;
+    struct tt_error why;
     *self = (struct scene){.burst = *burst};
     self->arrived_at = malloc(sizeof(*self->arrived_at) * REQUESTS);
     assert_non_null(self->arrived_at);

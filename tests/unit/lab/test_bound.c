@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 static struct tt_bound bound_of(const char *path, const char *devices) {
-    struct tt_message why = {0};
+    struct tt_error why = {0};
     struct tt_experiment experiment;
     struct tt_scenario scenario;
     if (tt_experiment_open(&experiment, path, &why) != TT_OK)

@@ -16,7 +16,7 @@
 #define OUT(name) TUTTI_BUILD_DIR "/test_experiment_" name
 
 static struct tt_scenario_result run_file(const char *path, const char *policy, const char *seed) {
-    struct tt_message why = {0};
+    struct tt_error why = {0};
     struct tt_experiment experiment;
     if (tt_experiment_open(&experiment, path, &why) != TT_OK)
         fail_msg("%s", why.text);
@@ -163,7 +163,7 @@ static void every_policy_repeats_and_conserves(void **state) {
 
 static void assert_refused(const char *file, const char *expected) {
     write_file(OUT("bad.pbtxt"), file);
-    struct tt_message why = {0};
+    struct tt_error why = {0};
     struct tt_experiment experiment;
     enum tt_err err = tt_experiment_open(&experiment, OUT("bad.pbtxt"), &why);
     if (!err) {
@@ -272,7 +272,7 @@ static void nonsense_is_told_with_its_line(void **state) {
 /* Table 2: the search ends where it says; the level itself is tested by `reproduce`. */
 static void the_search_brackets_the_goodput(void **state) {
     (void)state;
-    struct tt_message why = {0};
+    struct tt_error why = {0};
     struct tt_experiment experiment;
     assert_int_equal(
         tt_experiment_open(&experiment, "experiments/symphony/table2-resnet50.pbtxt", &why), TT_OK);

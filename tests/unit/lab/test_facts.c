@@ -22,7 +22,7 @@ static const char *place(const char *name) {
 
 static void put(const char *name, const char *content) {
     struct tt_text text;
-    struct tt_message why;
+    struct tt_error why;
     tt_text_init(&text);
     tt_text_puts(&text, content);
     assert_int_equal(tt_text_write_file(place(name), &text, &why), TT_OK);
@@ -51,7 +51,7 @@ static int remove_folder(void **state) {
 static void refused(const char *content, const char *says) {
     put("facts.pbtxt", content);
     struct tt_facts facts;
-    struct tt_message why = {""};
+    struct tt_error why = {""};
     assert_int_equal(tt_facts_open(&facts, place("facts.pbtxt"), &why), TT_ERR_INVALID);
     if (!strstr(why.text, says))
         fail_msg("'%s' does not say '%s'", why.text, says);
@@ -131,7 +131,7 @@ static double value_of(const char *facts_text, struct tt_text *note) {
     put("example.pbtxt", example);
     put("facts.pbtxt", facts_text);
     struct tt_facts facts;
-    struct tt_message why = {""};
+    struct tt_error why = {""};
     struct tt_fact_runs *runs;
     bool chosen = true;
     struct tt_fact_runs_options options = {.workers = 1};
@@ -256,7 +256,7 @@ static void experiments_are_checked_before_anything_runs(void **state) {
     for (size_t i = 0; i < TT_COUNT(bad); i++) {
         put("facts.pbtxt", bad[i][0]);
         struct tt_facts facts;
-        struct tt_message why = {""};
+        struct tt_error why = {""};
         struct tt_fact_runs *runs;
         bool chosen = true;
         struct tt_fact_runs_options options = {.workers = 1};
@@ -284,7 +284,7 @@ static void values_of(const char *facts_text, const char *sweeps, double values[
                       struct tt_text *note) {
     put("facts.pbtxt", facts_text);
     struct tt_facts facts;
-    struct tt_message why = {""};
+    struct tt_error why = {""};
     struct tt_fact_runs *runs;
     bool chosen[MAX_FACTS] = {true, true, true, true, true, true, true, true};
     struct tt_fact_runs_options options = {.workers = 2, .sweeps = sweeps};
@@ -337,7 +337,7 @@ static void gains_over_a_sweep_are_those_of_its_points(void **state) {
     tt_text_fini(&note);
     /* Kept: the same again, though nobody could search so fast that time would tell. */
     struct tt_text kept, after;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_text_read_file(place("example.state"), 1 << 20, &kept, &why), TT_OK);
     values_of(facts_text, folder, again, NULL);
     assert_memory_equal(all, again, 7 * sizeof(*all));
@@ -362,7 +362,7 @@ static void sweeps_are_checked_before_anything_runs(void **state) {
         snprintf(text, sizeof(text), SWEPT("%s"), bad[i][0]);
         put("facts.pbtxt", text);
         struct tt_facts facts;
-        struct tt_message why = {""};
+        struct tt_error why = {""};
         struct tt_fact_runs *runs;
         bool chosen = true;
         struct tt_fact_runs_options options = {.workers = 1, .sweeps = bad[i][1]};
@@ -406,7 +406,7 @@ static void devices_needed_are_counted(void **state) {
 static void the_shipped_facts_make_sense(void **state) {
     (void)state;
     struct tt_facts facts;
-    struct tt_message why = {""};
+    struct tt_error why = {""};
     if (tt_facts_open(&facts, TUTTI_SOURCE_DIR "/facts/symphony.pbtxt", &why))
         fail_msg("%s", why.text);
     bool *chosen = malloc(facts.message->n_fact * sizeof(*chosen));

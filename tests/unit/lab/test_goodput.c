@@ -18,7 +18,7 @@ struct bench {
 
 /* Table 2 of Symphony, so and so many requests long. */
 static void set_up(struct bench *bench, int64_t requests) {
-    struct tt_message why = {""};
+    struct tt_error why = {""};
     const char *path = "experiments/symphony/table2-resnet50.pbtxt";
     assert_int_equal(tt_experiment_open(&bench->experiment, path, &why), TT_OK);
     bench->experiment.message->requests = requests;
@@ -33,7 +33,7 @@ static void tear_down(struct bench *bench) {
 }
 
 static struct tt_goodput search(const struct tt_scenario *scenario, bool from_bound) {
-    struct tt_message why = {""};
+    struct tt_error why = {""};
     struct tt_goodput found;
     const struct tt_goodput_options options = {
         .bad_rate = 0.01, .precision = 0.005, .from_bound = from_bound};
@@ -67,7 +67,7 @@ static void the_start_of_the_search_does_not_matter(void **state) {
 
 /* The rate of a run and what it was like: whole, and cut at 1 % of its requests. */
 static void compare(struct bench *bench, int64_t rate_per_s, bool is_cut) {
-    struct tt_message why = {""};
+    struct tt_error why = {""};
     struct tt_scenario_result whole, cut;
     const struct tt_scenario_outputs outputs = {.bad_limit = bench->scenario.request_limit / 100};
     bench->scenario.rate = rate_per_s * TT_RATE_ONE;

@@ -18,7 +18,7 @@
 
 static void put(const char *text) {
     struct tt_text out;
-    struct tt_message why;
+    struct tt_error why;
     tt_text_init(&out);
     tt_text_puts(&out, text);
     assert_int_equal(tt_text_write_file(PLACE, &out, &why), TT_OK);
@@ -27,7 +27,7 @@ static void put(const char *text) {
 
 static void put_percentiles(const char *head, int32_t until, const char *row) {
     struct tt_text text;
-    struct tt_message why;
+    struct tt_error why;
     tt_text_init(&text);
     tt_text_puts(&text, head);
     for (int32_t p = 0; p <= until; p++)
@@ -39,7 +39,7 @@ static void put_percentiles(const char *head, int32_t until, const char *row) {
 static void test_lengths_are_read_and_drawn(void **state) {
     (void)state;
     struct tt_lengths lengths = {0};
-    struct tt_message why = {""};
+    struct tt_error why = {""};
     put_percentiles("percentile,in,out\n", 100, "%d,%d,%d\n");
     assert_int_equal(tt_lengths_read(PLACE, "in", "out", &lengths, &why), TT_OK);
     assert_int_equal(lengths.input[0], 10);
@@ -64,7 +64,7 @@ static void test_lengths_are_read_and_drawn(void **state) {
 
 static void put_tail(const char *tail) {
     struct tt_text text;
-    struct tt_message why;
+    struct tt_error why;
     tt_text_init(&text);
     tt_text_puts(&text, "percentile,in,out\n");
     for (int32_t p = 0; p < 100; p++)
@@ -79,7 +79,7 @@ static void put_tail(const char *tail) {
 static void test_the_last_percent_is_drawn_by_its_rows(void **state) {
     (void)state;
     struct tt_lengths lengths = {0};
-    struct tt_message why = {""};
+    struct tt_error why = {""};
     put_tail("99.5,60,80\n99.9,100,90\n100,330,400\n");
     assert_int_equal(tt_lengths_read(PLACE, "in", "out", &lengths, &why), TT_OK);
     assert_int_equal(lengths.tail_count, 2);
@@ -115,7 +115,7 @@ static void test_the_last_percent_is_drawn_by_its_rows(void **state) {
 
 static void refused_lengths(const char *says) {
     struct tt_lengths lengths = {0};
-    struct tt_message why = {""};
+    struct tt_error why = {""};
     assert_int_equal(tt_lengths_read(PLACE, "in", "", &lengths, &why), TT_ERR_INVALID);
     if (!strstr(why.text, says))
         fail_msg("'%s' does not say '%s'", why.text, says);
@@ -153,7 +153,7 @@ static void test_wrong_lengths_are_refused(void **state) {
 static void test_steps_are_read(void **state) {
     (void)state;
     struct tt_step_table table;
-    struct tt_message why = {""};
+    struct tt_error why = {""};
     put("step,kind,batch,latency_ns\na,static,1,100\na,static,4,400\nb,decoder,1,50\nb,decoder,4,"
         "80\n");
     assert_int_equal(tt_step_table_read(PLACE, 0, &table, &why), TT_OK);
@@ -167,7 +167,7 @@ static void test_steps_are_read(void **state) {
 
 static void refused_steps(const char *text, const char *says) {
     struct tt_step_table table;
-    struct tt_message why = {""};
+    struct tt_error why = {""};
     put(text);
     assert_int_equal(tt_step_table_read(PLACE, 0, &table, &why), TT_ERR_INVALID);
     if (!strstr(why.text, says))
@@ -186,7 +186,7 @@ static void test_wrong_steps_are_refused(void **state) {
 }
 
 static const char *build_model(const char *model) {
-    static struct tt_message why;
+    static struct tt_error why;
     struct tt_text text;
     struct tt_experiment experiment;
     struct tt_scenario scenario;

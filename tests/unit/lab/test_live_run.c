@@ -71,7 +71,7 @@ static void heard_fini(struct heard *heard) {
  * heard. */
 static struct heard run(const char *text, const char *world, const volatile sig_atomic_t *stop,
                         struct tt_scenario_result *result) {
-    struct tt_message why = {0};
+    struct tt_error why = {0};
     struct tt_text file;
     struct tt_experiment experiment;
     struct tt_scenario scenario;

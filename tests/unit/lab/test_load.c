@@ -29,7 +29,7 @@ static struct tt_scenario scenario_of(int64_t rate, int64_t duration_ns) {
 }
 
 static void start(struct tt_load *load, const struct tt_scenario *scenario, int32_t concurrency) {
-    struct tt_message why;
+    struct tt_error why;
     if (tt_load_init(load, scenario, concurrency, &why) != TT_OK)
         fail_msg("%s", why.text);
 }
@@ -48,7 +48,7 @@ static void test_open_loop(void **state) {
     (void)state;
     struct tt_scenario scenario = scenario_of(1000, TT_S);
     struct tt_arrival_source source;
-    struct tt_message why;
+    struct tt_error why;
     struct tt_load load;
     assert_int_equal(tt_arrival_source_open(&source, &scenario, &why), TT_OK);
     start(&load, &scenario, 0);

@@ -55,7 +55,7 @@ static void sim_ended(void *context, const struct tt_sim_ending *ending) {
 }
 
 static enum tt_err create_policy(void *context, struct tt_mechanism *mechanism,
-                                 struct tt_message *why) {
+                                 struct tt_error *why) {
     struct tt_policy_setup setup = {.domain = mechanism};
     return tt_policy_create(mechanism, context, &setup, why);
 }
@@ -79,7 +79,7 @@ static void simulate(struct expected *self, const struct world *world, const cha
         .create_policy = create_policy,
         .create_context = (void *)(uintptr_t)policy};
     struct tt_simulation *simulation;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_simulation_new(&options, &simulation, &why), TT_OK);
     while (tt_simulation_run(simulation, 1000000)) {
     }

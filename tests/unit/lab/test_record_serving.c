@@ -36,20 +36,20 @@ static void *load_main(void *context) {
         for (int32_t i = 0; i < burst; i++) {
             struct tt_served_model *model = self->models[tt_prng_below(&self->prng, MODELS)];
             int32_t rows = 1 + (int32_t)tt_prng_below(&self->prng, 4);
-            struct tt_infer_shape fixed[] = {{0, {2, {rows, 4}}}, {1, {2, {rows, 2}}}};
+            struct tt_inference_shape fixed[] = {{0, {2, {rows, 4}}}, {1, {2, {rows, 2}}}};
             int32_t wide = 1 + (int32_t)tt_prng_below(&self->prng, 3);
-            struct tt_infer_shape varying = {0, {3, {rows, wide, 4 - wide}}};
+            struct tt_inference_shape varying = {0, {3, {rows, wide, 4 - wide}}};
             bool varies = model->signature->input_count == 1;
             char fill = (char)(1 + tt_prng_below(&self->prng, 100));
-            struct tt_infer *infer;
-            struct tt_message why;
+            struct tt_inference *infer;
+            struct tt_error why;
             tt_assert(client_begin(client, model, varies ? &varying : fixed, varies ? 1 : 2, fill,
                                    &infer, &why) == TT_OK);
             int64_t timeouts[] = {0, TT_S, 3 * TT_MS, 300 * TT_US, 1};
             client_submit(client, infer, fill, timeouts[tt_prng_below(&self->prng, 5)]);
             self->submitted++;
             if (tt_prng_below(&self->prng, 8) == 0)
-                tt_infer_cancel(infer);
+                tt_inference_cancel(infer);
         }
         client_wait(client, (int32_t)tt_prng_below(&self->prng, 60));
     }
@@ -140,7 +140,7 @@ static void served_replays(uint64_t seed, int32_t scheduler_threads) {
     print_message("seed %llu\n", (unsigned long long)seed);
     struct tt_recorder_options options = {.path = path, .program = "test", .ring_bytes = 64 << 20};
     struct tt_recorder *recorder;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_recorder_open(&options, &recorder, &why), TT_OK);
     struct load loads[THREADS] = {0};
     struct counted counted[MODELS];

@@ -21,7 +21,7 @@ static struct tt_recorder *record(size_t ring_bytes) {
     struct tt_recorder_options options = {
         .path = path, .ring_bytes = ring_bytes, .program = "test"};
     struct tt_recorder *recorder;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_recorder_open(&options, &recorder, &why), TT_OK);
     return recorder;
 }
@@ -31,7 +31,7 @@ static void make(struct recorded_world *world, uint64_t seed, int64_t requests, 
                  const struct tt_option *options, int32_t option_count) {
     struct tt_recorder *recorder = record(64 << 20);
     recorded_world_run(world, seed, requests, policy, options, option_count, recorder);
-    struct tt_message why;
+    struct tt_error why;
     enum tt_err err = tt_recorder_close(recorder, &why);
     if (err)
         print_message("%s\n", why.text);
@@ -39,7 +39,7 @@ static void make(struct recorded_world *world, uint64_t seed, int64_t requests, 
 }
 
 static void replay_file(struct tt_recording *recording, struct tt_replay *replay) {
-    struct tt_message why;
+    struct tt_error why;
     enum tt_err err = tt_recording_open(path, recording, &why);
     if (!err)
         err = tt_replay_run(recording, 0, true, NULL, replay, &why);
@@ -105,7 +105,7 @@ static void options_are_part_of_it(void **state) {
 /* ---- files that are not as they should be ---- */
 
 static void read_back(struct tt_text *bytes) {
-    struct tt_message why;
+    struct tt_error why;
     tt_text_init(bytes);
     assert_int_equal(tt_text_read_file(path, 1 << 30, bytes, &why), TT_OK);
 }
@@ -116,7 +116,7 @@ static void a_cut_file_replays_up_to_the_cut(void **state) {
     struct tt_recorder *recorder = record(64 << 20);
     recorded_world_run(&world, 7, 400, "deferred", NULL, 0, recorder);
     usleep(30000); /* so that there is more than one block, mostly */
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_recorder_close(recorder, &why), TT_OK);
     struct tt_text bytes;
     read_back(&bytes);
@@ -140,7 +140,7 @@ static void a_cut_file_replays_up_to_the_cut(void **state) {
 
 static void refused(const struct tt_text *bytes, size_t length, const char *says) {
     struct tt_recording recording;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_recording_open_memory(bytes->bytes, length, "f", &recording, &why),
                      TT_ERR_INVALID);
     if (!strstr(why.text, says))
@@ -179,7 +179,7 @@ static void damage_is_told_with_its_offset(void **state) {
     char zeros[100] = {0};
     tt_text_append(&bytes, zeros, sizeof(zeros));
     struct tt_recording recording;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_recording_open_memory(bytes.bytes, bytes.length, "f", &recording, &why),
                      TT_OK);
     assert_false(recording.complete);
@@ -209,7 +209,7 @@ static void an_older_file_replays(void **state) {
     tt_put_u32((uint8_t *)bytes.bytes + 36, (uint32_t)crc32(0, (uint8_t *)bytes.bytes, 36));
     struct tt_recording recording;
     struct tt_replay replay;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_recording_open_memory(bytes.bytes, bytes.length, "f", &recording, &why),
                      TT_OK);
     assert_int_equal(tt_replay_run(&recording, 0, true, NULL, &replay, &why), TT_OK);
@@ -229,7 +229,7 @@ static void gaps_are_marked(void **state) {
     recorded_world_run(&world, 5, 20000, "eager", NULL, 0, recorder);
     limit_files(0);
     int64_t lost = tt_recorder_stats(recorder).lost_events;
-    struct tt_message why;
+    struct tt_error why;
     enum tt_err err = tt_recorder_close(recorder, &why);
     assert_true(lost > 0);
     assert_int_equal(err, TT_ERR_IO);
@@ -271,7 +271,7 @@ static void another_policy_differs(void **state) {
     assert_non_null(name);
     memcpy(name, "nexus", 5);
     struct tt_recording recording;
-    struct tt_message why;
+    struct tt_error why;
     size_t payload = tt_get_u32((uint8_t *)bytes.bytes + 48);
     uint32_t crc =
         tt_recording_crc((uint8_t *)bytes.bytes + 40,
@@ -297,7 +297,7 @@ static void nothing_to_carry(void *context, int64_t now, struct tt_request *requ
 
 /* Records one request of the length to a model whose only step runs once per element. */
 static void make_long(int32_t length) {
-    struct tt_message why;
+    struct tt_error why;
     struct tt_profile *profile;
     struct tt_profile_point point = {.batch = 1, .latency_ns = TT_MS};
     assert_int_equal(tt_profile_new_points(&point, 1, 1, &profile, &why), TT_OK);
@@ -338,7 +338,7 @@ static void no_request_has_more_cells_than_a_graph(void **state) {
     (void)state;
     for (int32_t beyond = 0; beyond < 2; beyond++) {
         make_long(TT_CELL_GRAPH_MAX_CELLS + beyond);
-        struct tt_message why;
+        struct tt_error why;
         struct tt_recording recording;
         struct tt_replay replay;
         assert_int_equal(tt_recording_open(path, &recording, &why), TT_OK);
@@ -364,7 +364,7 @@ static void other_policies_get_the_same_requests(void **state) {
     for (int32_t i = 0; i < tt_policy_count(); i++) {
         struct tt_scenario scenario;
         struct tt_scenario_result result;
-        struct tt_message why;
+        struct tt_error why;
         assert_int_equal(
             tt_replay_scenario(&replay, tt_policy_at(i)->name, NULL, 0, &scenario, &why), TT_OK);
         assert_int_equal(tt_scenario_run(&scenario, true, NULL, NULL, &result, &why), TT_OK);
@@ -377,7 +377,7 @@ static void other_policies_get_the_same_requests(void **state) {
         tt_scenario_fini(&scenario);
     }
     struct tt_scenario scenario;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_replay_scenario(&replay, "no such", NULL, 0, &scenario, &why), TT_OK);
     struct tt_scenario_result result;
     assert_int_equal(tt_scenario_run(&scenario, true, NULL, NULL, &result, &why), TT_ERR_NOT_FOUND);

@@ -18,7 +18,7 @@
 
 static char path[64];
 
-enum { CHAIN, PAIR, TREE, MODELS, MOST_REQUESTS = 2000, LONGEST = 20 };
+enum { CHAIN, PAIR, TREE, MODELS, MAX_REQUESTS = 2000, LONGEST = 20 };
 
 struct world {
     struct tt_prng prng;
@@ -34,7 +34,7 @@ struct world {
     struct tt_queue_rule rule;
     bool cancels;
     int64_t at, left, arrived;
-    int64_t ends[MOST_REQUESTS]; /* since the first arrival, by number; -1: it was not answered */
+    int64_t ends[MAX_REQUESTS]; /* since the first arrival, by number; -1: it was not answered */
     int64_t first_at;
 };
 
@@ -66,13 +66,13 @@ static bool next(void *context, struct tt_sim_arrival *out) {
 
 static void note_end(void *context, const struct tt_sim_ending *ending) {
     struct world *w = context;
-    assert_true(ending->number < MOST_REQUESTS);
+    assert_true(ending->number < MAX_REQUESTS);
     w->ends[ending->number] =
         ending->ending == TT_ENDING_DONE ? ending->ended_at - w->first_at : -1;
 }
 
 static enum tt_err make_policy(void *context, struct tt_mechanism *mechanism,
-                               struct tt_message *why) {
+                               struct tt_error *why) {
     struct world *w = context;
     struct tt_policy_setup setup = {
         .domain = mechanism, .options = w->options, .option_count = w->option_count};
@@ -80,7 +80,7 @@ static enum tt_err make_policy(void *context, struct tt_mechanism *mechanism,
 }
 
 static void make_models(struct world *w) {
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_profile_new_linear(3 * TT_US, 40 * TT_US, 16, &w->cell, &why), TT_OK);
     assert_int_equal(tt_profile_new_linear(5 * TT_US, 60 * TT_US, 8, &w->slow, &why), TT_OK);
     assert_int_equal(tt_profile_new_linear(50 * TT_US, 500 * TT_US, 16, &w->whole, &why), TT_OK);
@@ -126,7 +126,7 @@ static void run(struct world *w, uint64_t seed, int64_t requests) {
                                      .create_policy = make_policy,
                                      .create_context = w};
     struct tt_simulation *simulation;
-    struct tt_message why;
+    struct tt_error why;
     enum tt_err err = tt_simulation_new(&options, &simulation, &why);
     if (err)
         print_message("%s\n", why.text);
@@ -150,7 +150,7 @@ static void world_fini(struct world *w) {
 /* Records the world, and leaves the file's bytes in `bytes`. */
 static void record(struct world *w, uint64_t seed, int64_t requests, struct tt_text *bytes) {
     struct tt_recorder_options options = {.path = path, .ring_bytes = 16 << 20, .program = "test"};
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_recorder_open(&options, &w->recorder, &why), TT_OK);
     run(w, seed, requests);
     assert_int_equal(tt_recorder_close(w->recorder, &why), TT_OK);
@@ -160,13 +160,13 @@ static void record(struct world *w, uint64_t seed, int64_t requests, struct tt_t
 }
 
 static void open_bytes(const struct tt_text *bytes, struct tt_recording *recording) {
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_recording_open_memory(bytes->bytes, bytes->length, "f", recording, &why),
                      TT_OK);
 }
 
 static void replay(const struct tt_recording *recording, struct tt_replay *out) {
-    struct tt_message why;
+    struct tt_error why;
     enum tt_err err = tt_replay_run(recording, 0, true, NULL, out, &why);
     if (err)
         print_message("%s\n", why.text);
@@ -239,7 +239,7 @@ static void compare_end(void *context, const struct tt_sim_ending *ending) {
 static void simulates_as(struct tt_replay *made, const struct world *w) {
     struct tt_scenario scenario;
     struct tt_scenario_result result;
-    struct tt_message why;
+    struct tt_error why;
     enum tt_err err =
         tt_replay_scenario(made, w->policy, w->options, w->option_count, &scenario, &why);
     if (err)
@@ -320,7 +320,7 @@ static void trees_are_for_cells(void **state) {
     open_bytes(&bytes, &recording);
     replay(&recording, &made);
     struct tt_scenario scenario;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_replay_scenario(&made, "padded", NULL, 0, &scenario, &why),
                      TT_ERR_UNSUPPORTED);
     assert_non_null(strstr(why.text, "'tree'"));
@@ -352,7 +352,7 @@ static void a_changed_decision_is_told(void **state) {
     record(&w, 5, 120, &bytes);
     struct tt_recording recording;
     struct tt_recording_cursor cursor;
-    struct tt_message why;
+    struct tt_error why;
     const struct tt_recorded_event *event;
     open_bytes(&bytes, &recording);
     assert_int_equal(tt_recording_cursor_init(&cursor, &recording, 0, &why), TT_OK);
@@ -406,7 +406,7 @@ static void lies_are_survived(void **state) {
         mend(&bytes);
         struct tt_recording recording;
         struct tt_replay made;
-        struct tt_message why;
+        struct tt_error why;
         if (tt_recording_open_memory(bytes.bytes, bytes.length, "f", &recording, &why) == TT_OK) {
             enum tt_err err = tt_replay_run(&recording, 0, true, NULL, &made, &why);
             if (err) {

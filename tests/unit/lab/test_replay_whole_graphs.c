@@ -23,14 +23,14 @@ static void wake(void *context) { (void)context; }
 
 static void open_recorder(struct tt_recorder **out_recorder) {
     struct tt_recorder_options options = {.path = path, .program = "test"};
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_recorder_open(&options, out_recorder, &why), TT_OK);
 }
 
 /* Its policy, all parties recorded, its threads, if it has any, started. */
 static void open_domain(struct tt_recorder *recorder, struct tt_mechanism *mechanism,
                         const struct tt_carrier *carrier, int32_t threads) {
-    struct tt_message why;
+    struct tt_error why;
     struct tt_record_domain domain = {.policy = "deferred",
                                       .limits = {.model_capacity = 1,
                                                  .executor_capacity = 1,
@@ -50,20 +50,20 @@ static void open_domain(struct tt_recorder *recorder, struct tt_mechanism *mecha
     assert_int_equal(tt_recorder_add(recorder, mechanism, &domain, &stream, &why), TT_OK);
     if (!threads)
         return;
-    struct tt_tape *tapes[PARTIES];
+    struct tt_turn_log *turn_logs[PARTIES];
     assert_int_equal(tt_threaded_policy_parties(mechanism->policy), PARTIES);
     struct tt_record_party party = {.parties = PARTIES, .models = 1, .executors = 1};
     for (; party.party < PARTIES; party.party++)
         assert_int_equal(tt_recorder_add_party(recorder, stream, &party, &parties[party.party],
-                                               &tapes[party.party], &why),
+                                               &turn_logs[party.party], &why),
                          TT_OK);
-    tt_threaded_policy_use_tapes(mechanism->policy, tapes);
+    tt_threaded_policy_use_turn_logs(mechanism->policy, turn_logs);
     assert_int_equal(tt_threaded_policy_start(mechanism->policy, &why), TT_OK);
 }
 
 /* One request to a model of two steps runs through both. */
 static void record(int32_t threads) {
-    struct tt_message why;
+    struct tt_error why;
     struct tt_profile *profile;
     struct tt_profile_point point = {.batch = 1, .latency_ns = TT_US};
     assert_int_equal(tt_profile_new_points(&point, 1, 1, &profile, &why), TT_OK);
@@ -104,7 +104,7 @@ static void record(int32_t threads) {
 
 /* Where the task's outcome is, and behind it its last step, a byte each. */
 static size_t outcome_at(const struct tt_recording *recording, const uint8_t *bytes) {
-    struct tt_message why;
+    struct tt_error why;
     struct tt_recording_cursor cursor;
     const struct tt_recorded_event *event;
     assert_int_equal(tt_recording_cursor_init(&cursor, recording,
@@ -124,7 +124,7 @@ static size_t outcome_at(const struct tt_recording *recording, const uint8_t *by
 
 static void ends_between_two_steps(int32_t threads) {
     record(threads);
-    struct tt_message why;
+    struct tt_error why;
     struct tt_text file;
     tt_text_init(&file);
     assert_int_equal(tt_text_read_file(path, 1 << 20, &file, &why), TT_OK);
@@ -132,7 +132,7 @@ static void ends_between_two_steps(int32_t threads) {
     struct tt_recording recording;
     assert_int_equal(tt_recording_open_memory(bytes, file.length, "file", &recording, &why), TT_OK);
     uint8_t *at = bytes + outcome_at(&recording, bytes); /* its checksum was believed already */
-    for (int32_t outcome = TT_OUTCOME_DONE; outcome <= TT_OUTCOME_PARTED; outcome++) {
+    for (int32_t outcome = TT_OUTCOME_DONE; outcome <= TT_OUTCOME_DIVERGED; outcome++) {
         struct tt_replay replay;
         at[0] = (uint8_t)outcome;
         at[1] = (uint8_t)tt_zigzag(outcome == TT_OUTCOME_DONE);

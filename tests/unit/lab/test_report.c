@@ -22,7 +22,7 @@ struct outcome {
  * taken with its early drop: the largest prefix alone loses 85 % at 1.7 times the peak, and advice
  * from that asks for far too much. */
 static struct outcome run(const char *policy, int32_t devices, double rate) {
-    struct tt_message why = {""};
+    struct tt_error why = {""};
     struct tt_experiment experiment;
     struct tt_scenario scenario;
     struct tt_scenario_result result;
@@ -110,7 +110,7 @@ static void goodput_is_flat_beyond_its_peak(void **state) {
 static void a_hopeless_slo_is_told(void **state) {
     (void)state;
     for (int32_t p = 0; p < tt_policy_count(); p++) {
-        struct tt_message why = {""};
+        struct tt_error why = {""};
         struct tt_experiment experiment;
         struct tt_scenario scenario;
         struct tt_scenario_result result;

@@ -16,7 +16,7 @@
 #define PAGE TUTTI_BUILD_DIR "/test_timeline.html"
 
 static struct tt_text page_of(const char *path) {
-    struct tt_message why = {0};
+    struct tt_error why = {0};
     struct tt_experiment experiment;
     struct tt_scenario scenario;
     struct tt_scenario_result result;

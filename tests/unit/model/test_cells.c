@@ -270,7 +270,7 @@ static void test_files_that_do_not_fit(void **state) {
 static struct tt_repository *scan(void) {
     char parent[64];
     struct tt_repository *repository = NULL;
-    struct tt_message why = {""};
+    struct tt_error why = {""};
     snprintf(parent, sizeof(parent), "%s", "/tmp");
     if (tt_repository_scan_model(parent, strrchr(cell_home, '/') + 1, NULL, 64, &repository, &why))
         fail_msg("%s", why.text);

@@ -1,7 +1,7 @@
 #include "model/text/json_textproto.h"
 
 #include "model/config/config.h"
-#include "model/text/message_json.h"
+#include "model/text/protobuf_json.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-static struct tt_message why;
+static struct tt_error why;
 
 /* Reads the JSON by way of its text form. */
 static Inference__ModelConfig *read_json(const char *json) {
@@ -73,10 +73,10 @@ static void test_round_trip(void **state) {
     assert_int_equal(tt_textproto_read("text", text, strlen(text),
                                        &inference__model_config__descriptor, &message, &why),
                      TT_OK);
-    json_t *json = tt_message_json(message);
+    json_t *json = tt_protobuf_json(message);
     char *shown = json_dumps(json, 0);
     Inference__ModelConfig *again = read_json(shown);
-    json_t *second = tt_message_json(&again->base);
+    json_t *second = tt_protobuf_json(&again->base);
     assert_true(json_equal(json, second));
     json_decref(second);
     json_decref(json);

@@ -30,7 +30,7 @@ static void test_reads_the_signature(void **state) {
     (void)state;
     struct tt_text model = sample();
     struct tt_onnx_file *file = NULL;
-    struct tt_message why = {""};
+    struct tt_error why = {""};
     assert_int_equal(tt_onnx_file_parse("m", model.bytes, model.length, &file, &why), TT_OK);
     assert_int_equal(file->ir_version, 8);
     assert_int_equal(file->opset, 17);
@@ -54,7 +54,7 @@ static void assert_refused(struct tt_text *take_graph, enum tt_err expected, con
     struct tt_text model = {0};
     onnx_model(&model, take_graph);
     struct tt_onnx_file *file = NULL;
-    struct tt_message why = {""};
+    struct tt_error why = {""};
     assert_int_equal(tt_onnx_file_parse("m", model.bytes, model.length, &file, &why), expected);
     if (!strstr(why.text, sentence))
         print_error("%s\n", why.text);
@@ -79,7 +79,7 @@ static void test_refusals(void **state) {
         onnx_value(&graph, 11, name, 1, "1");
     }
     assert_refused(&graph, TT_ERR_UNSUPPORTED, "more than the 64 inputs");
-    struct tt_message why;
+    struct tt_error why;
     struct tt_onnx_file *file = NULL;
     assert_int_equal(tt_onnx_file_parse("m", "", 0, &file, &why), TT_ERR_INVALID);
     assert_int_equal(tt_onnx_file_parse("m", "<html>", 6, &file, &why), TT_ERR_INVALID);

@@ -59,7 +59,7 @@ static void put_onnx(const char *path, const char *input_dims, const char *outpu
 
 static struct tt_repository *scan(void) {
     struct tt_repository *repository = NULL;
-    struct tt_message why = {""};
+    struct tt_error why = {""};
     assert_int_equal(tt_repository_scan(root, TT_MODEL_DEFAULT_MAX_BATCH, &repository, &why),
                      TT_OK);
     return repository;
@@ -270,7 +270,7 @@ static void test_one_bad_model_does_not_stop_the_others(void **state) {
 static void test_unreadable_repository(void **state) {
     (void)state;
     struct tt_repository *repository = NULL;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_repository_scan("/nonexistent", 64, &repository, &why), TT_ERR_NOT_FOUND);
     assert_non_null(strstr(why.text, "/nonexistent"));
 }

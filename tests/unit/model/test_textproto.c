@@ -18,7 +18,7 @@
 
 static Inference__ModelConfig *read_ok(const char *text) {
     ProtobufCMessage *message = NULL;
-    struct tt_message why = {""};
+    struct tt_error why = {""};
     enum tt_err err = tt_textproto_read("f", text, strlen(text),
                                         &inference__model_config__descriptor, &message, &why);
     if (err)
@@ -33,7 +33,7 @@ static void done(Inference__ModelConfig *message) {
 
 static void assert_refused(const char *text, const char *expected) {
     ProtobufCMessage *message = (ProtobufCMessage *)1;
-    struct tt_message why = {""};
+    struct tt_error why = {""};
     enum tt_err err = tt_textproto_read("f", text, strlen(text),
                                         &inference__model_config__descriptor, &message, &why);
     assert_int_equal(err, TT_ERR_INVALID);
@@ -140,7 +140,7 @@ const ProtobufCMessageDescriptor chain_descriptor = {
     .message_init = chain_init,
 };
 
-static enum tt_err read_chain(int depth, struct tt_message *why) {
+static enum tt_err read_chain(int depth, struct tt_error *why) {
     struct tt_text text;
     tt_text_init(&text);
     for (int i = 0; i < depth; i++)
@@ -158,7 +158,7 @@ static enum tt_err read_chain(int depth, struct tt_message *why) {
 
 static void test_nesting_has_a_limit(void **state) {
     (void)state;
-    struct tt_message why = {""};
+    struct tt_error why = {""};
     assert_int_equal(read_chain(TT_TEXTPROTO_MAX_DEPTH, &why), TT_OK);
     assert_int_equal(read_chain(TT_TEXTPROTO_MAX_DEPTH + 1, &why), TT_ERR_INVALID);
     assert_non_null(strstr(why.text, "nested deeper than the limit of 64"));
@@ -303,7 +303,7 @@ static void test_damaged_texts(void **state) {
         for (unsigned i = 1 + random_next(&seed) % 3; i > 0; i--)
             text.bytes[random_next(&seed) % text.length] = (char)random_next(&seed);
         ProtobufCMessage *message = NULL;
-        struct tt_message why = {""};
+        struct tt_error why = {""};
         size_t length = text.length - random_next(&seed) % 2 * (random_next(&seed) % text.length);
         if (tt_textproto_read("f", text.bytes, length, &inference__model_config__descriptor,
                               &message, &why) == TT_OK) {

@@ -14,7 +14,7 @@
 
 #include "unit/model/cell_models.h"
 
-enum { MOST_NODES = 12 };
+enum { MAX_NODES = 12 };
 
 static struct tt_unfold_tensor row(const int64_t *values, int64_t count) {
     return (struct tt_unfold_tensor){.bytes = values, .shape = {.rank = 2, .dims = {1, count}}};
@@ -23,7 +23,7 @@ static struct tt_unfold_tensor row(const int64_t *values, int64_t count) {
 static struct tt_unfolded *unfold(const struct tt_cells *cells,
                                   const struct tt_unfold_tensor *tensors) {
     struct tt_unfolded *unfolded = NULL;
-    struct tt_message why = {""};
+    struct tt_error why = {""};
     if (tt_unfold_new(cells, tensors, &unfolded, &why))
         fail_msg("%s", why.text);
     return unfolded;
@@ -32,7 +32,7 @@ static struct tt_unfolded *unfold(const struct tt_cells *cells,
 static void assert_refused(const struct tt_cells *cells, const struct tt_unfold_tensor *tensors,
                            const char *expected) {
     struct tt_unfolded *unfolded = NULL;
-    struct tt_message why = {""};
+    struct tt_error why = {""};
     assert_int_equal(tt_unfold_new(cells, tensors, &unfolded, &why), TT_ERR_INVALID);
     assert_null(unfolded);
     if (!strstr(why.text, expected))
@@ -43,7 +43,7 @@ static void assert_refused(const struct tt_cells *cells, const struct tt_unfold_
 static void check_graph(const struct tt_cells *cells, const struct tt_unfolded *unfolded,
                         int32_t cell_count) {
     struct tt_cell_graph *graph = NULL;
-    struct tt_message why = {""};
+    struct tt_error why = {""};
     if (tt_cell_graph_new(unfolded->specs, unfolded->spec_count, cells->type_count, &graph, &why))
         fail_msg("%s", why.text);
     tt_cell_graph_check(graph);
@@ -140,7 +140,7 @@ static void test_sequence_to_sequence(void **state) {
 /* ---- trees ---- */
 
 struct tree {
-    int64_t tokens[MOST_NODES], left[MOST_NODES], right[MOST_NODES];
+    int64_t tokens[MAX_NODES], left[MAX_NODES], right[MAX_NODES];
     int32_t count;
 };
 
@@ -164,7 +164,7 @@ static int32_t visit(const struct tree *tree, int64_t node, int32_t *times) {
 
 static int32_t naive_root(const struct tree *tree) {
     for (int32_t root = 0; root < tree->count; root++) {
-        int32_t times[MOST_NODES] = {0};
+        int32_t times[MAX_NODES] = {0};
         if (visit(tree, root, times) == tree->count)
             return root;
     }
@@ -183,7 +183,7 @@ static uint64_t naive_value(const struct tree *tree, int64_t node) {
 }
 
 static uint64_t unfolded_value(const struct tree *tree, const struct tt_unfolded *unfolded) {
-    uint64_t values[MOST_NODES];
+    uint64_t values[MAX_NODES];
     bool inner_seen = false;
     for (int32_t i = 0; i < unfolded->spec_count; i++) {
         const struct tt_cell_spec *spec = &unfolded->specs[i];
@@ -206,7 +206,7 @@ static void check_tree(const struct tt_cells *cells, const struct tree *tree, in
                        int32_t *bad) {
     struct tt_unfold_tensor tensors[3];
     struct tt_unfolded *unfolded = NULL;
-    struct tt_message why = {""};
+    struct tt_error why = {""};
     tensors_of(tree, tensors);
     enum tt_err err = tt_unfold_new(cells, tensors, &unfolded, &why);
     int32_t root = naive_root(tree);
@@ -306,8 +306,8 @@ static void test_small_trees_exhausted(void **state) {
 
 /* A random tree, its nodes numbered at random, and as often as not with something changed. */
 static void random_tree(struct tt_prng *prng, struct tree *tree) {
-    int32_t names[MOST_NODES], roots[MOST_NODES], root_count = 0, used = 0;
-    int32_t leaves = 1 + (int32_t)tt_prng_below(prng, MOST_NODES / 2);
+    int32_t names[MAX_NODES], roots[MAX_NODES], root_count = 0, used = 0;
+    int32_t leaves = 1 + (int32_t)tt_prng_below(prng, MAX_NODES / 2);
     *tree = (struct tree){.count = 2 * leaves - 1};
     for (int32_t i = 0; i < tree->count; i++) {
         int32_t other = (int32_t)tt_prng_below(prng, (uint64_t)i + 1);
@@ -405,7 +405,7 @@ static void test_three_children(void **state) {
 /* Without files: a cell per static step, one of all its steps per recurrent block; or a tree. */
 static void test_plain(void **state) {
     (void)state;
-    struct tt_message why;
+    struct tt_error why;
     struct tt_profile *profile;
     assert_int_equal(tt_profile_new_linear(1, 1, 8, &profile, &why), TT_OK);
     static const enum tt_step_kind kinds[] = {TT_STEP_STATIC,  TT_STEP_ENCODER, TT_STEP_ENCODER,

@@ -36,7 +36,7 @@ static const char *faulty(const char *build, const char *parameter) {
 }
 
 static enum tt_err run(const struct tt_cells *cells, struct tt_unfolded **out_unfolded,
-                       struct tt_message *why) {
+                       struct tt_error *why) {
     static const int64_t tokens[LENGTH] = {1, 2, 3, 4, 5};
     struct tt_unfold_tensor tensor = {.bytes = tokens, .shape = {.rank = 2, .dims = {1, LENGTH}}};
     return tt_unfold_new(cells, &tensor, out_unfolded, why);
@@ -51,7 +51,7 @@ static void test_both_ends(void **state) {
         "unfold { kind: PLUGIN answer: 'h' plugin: '" TUTTI_BUILD_DIR
         "/examples/unfold/bidirectional.so' }");
     struct tt_unfolded *unfolded = NULL;
-    struct tt_message why = {""};
+    struct tt_error why = {""};
     assert_int_equal(run(cells, &unfolded, &why), TT_OK);
     assert_int_equal(unfolded->spec_count, 3);
     for (int32_t i = 0; i < LENGTH; i++) {
@@ -115,7 +115,7 @@ static void test_what_plugins_do_wrong(void **state) {
     for (size_t i = 0; i < TT_COUNT(cases); i++) {
         struct tt_cells *cells = open_cells(faulty("faulty", cases[i].what));
         struct tt_unfolded *unfolded = NULL;
-        struct tt_message why = {""};
+        struct tt_error why = {""};
         enum tt_err err = run(cells, &unfolded, &why);
         if (err != TT_ERR_INVALID || unfolded || !strstr(why.text, cases[i].problem))
             fail_msg("%s: %d, '%s' does not say: %s", cases[i].what, err, why.text,
@@ -124,7 +124,7 @@ static void test_what_plugins_do_wrong(void **state) {
     }
     struct tt_cells *cells = open_cells(faulty("faulty", "pair last"));
     struct tt_unfolded *unfolded = NULL;
-    struct tt_message why = {""};
+    struct tt_error why = {""};
     assert_int_equal(run(cells, &unfolded, &why), TT_OK);
     assert_int_equal(unfolded->answer_spec, 2);
     tt_unfold_free(unfolded);
@@ -149,7 +149,7 @@ static void test_random_graphs(void **state) {
                                           .shape = {.rank = 2, .dims = {1, LENGTH}}};
         struct tt_unfolded *unfolded = NULL;
         struct tt_cell_graph *graph = NULL;
-        struct tt_message why = {""};
+        struct tt_error why = {""};
         if (tt_unfold_new(cells, &tensor, &unfolded, &why)) {
             assert_non_null(strstr(why.text, "the unfold function 'faulty': "));
             bad++;
@@ -175,7 +175,7 @@ static void test_random_graphs(void **state) {
 
 static void copy_plugin(const char *name) {
     struct tt_text text;
-    struct tt_message why;
+    struct tt_error why;
     char path[512];
     snprintf(path, sizeof(path), "%s/%s.so", TUTTI_BUILD_DIR, name);
     assert_int_equal(tt_text_read_file(path, 64 << 20, &text, &why), TT_OK);
@@ -196,7 +196,7 @@ static void test_a_plugin_that_is_replaced(void **state) {
     copy_plugin("examples/unfold/bidirectional");
     struct tt_cells *after = open_cells(text);
     struct tt_unfolded *unfolded = NULL;
-    struct tt_message why = {""};
+    struct tt_error why = {""};
     assert_int_equal(run(before, &unfolded, &why), TT_ERR_INVALID);
     assert_non_null(strstr(why.text, "it failed with 77"));
     assert_int_equal(run(after, &unfolded, &why), TT_OK);
@@ -218,7 +218,7 @@ static void test_states_that_do_not_fit(void **state) {
     put_cell_file("odd.onnx", "in:a:1:N,5 in:b:1:N,5 out:other:1:N,5", "");
     struct tt_cells *cells = open_cells(text);
     struct tt_unfolded *unfolded = NULL;
-    struct tt_message why = {""};
+    struct tt_error why = {""};
     assert_int_equal(run(cells, &unfolded, &why), TT_ERR_INVALID);
     if (!strstr(why.text, "the states of 'lstm' are not those of 'odd'"))
         fail_msg("%s", why.text);

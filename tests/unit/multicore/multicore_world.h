@@ -161,7 +161,7 @@ static inline void world_open(struct world *self, const struct world_setup *setu
     tt_assert(tt_emulated_fleet_init(&self->fleet, setup->executors, self->models) == TT_OK);
     self->below = tt_emulated_fleet_devices(&self->fleet);
     struct tt_deferred_options policy;
-    struct tt_message why;
+    struct tt_error why;
     enum tt_err err =
         tt_deferred_options_parse(tt_policy_find(setup->policy), NULL, 0, &policy, &why);
     tt_assert(err == TT_OK);

@@ -65,7 +65,7 @@ static void endure(const struct trouble *trouble) {
     enum { TICKS = 400 };
     struct world *world = malloc(sizeof(*world));
     struct tt_prng prng;
-    struct tt_message why;
+    struct tt_error why;
     int32_t done = 0, refusals = 0;
     uint64_t seed = (uint64_t)tt_clock_now();
     struct world_setup setup = {.models = models,

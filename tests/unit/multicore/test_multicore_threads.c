@@ -22,13 +22,13 @@
 
 #include <cmocka.h>
 
-enum { MOST_MODELS = 100, MOST_EXECUTORS = 200, ROUND = 50000, PORTS = 2 };
+enum { MAX_MODELS = 100, MAX_EXECUTORS = 200, ROUND = 50000, PORTS = 2 };
 
 struct round {
     struct tt_prng prng;
     struct tt_profile *profile;
     struct tt_step step;
-    struct tt_step_model models[MOST_MODELS];
+    struct tt_step_model models[MAX_MODELS];
     int32_t model_count, executors;
     struct tt_emulated_fleet fleet;
     struct tt_multicore *multicore;
@@ -73,8 +73,8 @@ static void open_round(struct round *self, uint64_t seed) {
     static const char *const policies[] = {"deferred", "symphony", "eager", "timeout"};
     *self = (struct round){0};
     tt_prng_init(&self->prng, seed, 0);
-    self->model_count = draw(self, 1, draw(self, 1, MOST_MODELS));
-    self->executors = draw(self, 1, draw(self, 1, MOST_EXECUTORS));
+    self->model_count = draw(self, 1, draw(self, 1, MAX_MODELS));
+    self->executors = draw(self, 1, draw(self, 1, MAX_EXECUTORS));
     self->slo_ns = draw(self, 1, 20) * TT_MS;
     int32_t max_batch = draw(self, 1, 200);
     assert_int_equal(tt_profile_new_linear(draw(self, 0, 20) * TT_US + 100,
@@ -93,7 +93,7 @@ static void open_round(struct round *self, uint64_t seed) {
     assert_non_null(self->answers);
     assert_int_equal(tt_emulated_fleet_init(&self->fleet, self->executors, self->models), TT_OK);
     struct tt_deferred_options policy;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_deferred_options_parse(tt_policy_find(policies[draw(self, 0, 3)]), NULL, 0,
                                                &policy, &why),
                      TT_OK);

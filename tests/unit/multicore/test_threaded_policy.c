@@ -20,7 +20,7 @@ static void wake(void *context) {
 }
 
 static void open_domain(struct tt_mechanism *mechanism, const struct tt_carrier *carrier) {
-    struct tt_message why;
+    struct tt_error why;
     struct tt_mechanism_options limits = {.model_capacity = 1,
                                           .executor_capacity = 1,
                                           .max_batch = 2,
@@ -53,7 +53,7 @@ static void exchange_model(struct tt_mechanism *mechanism, const struct tt_step_
 /* A batch of two rows waits to be run when its request, its model and its executor go. */
 static void a_batch_comes_back_to_a_model_that_went(void **state) {
     (void)state;
-    struct tt_message why;
+    struct tt_error why;
     struct tt_profile *profile;
     struct tt_profile_point point = {.batch = 1, .latency_ns = TT_US};
     assert_int_equal(tt_profile_new_points(&point, 1, 2, &profile, &why), TT_OK);

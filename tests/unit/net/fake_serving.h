@@ -24,25 +24,25 @@ struct tt_served_model {
     struct tt_signature signature;
 };
 
-struct tt_infer {
+struct tt_inference {
     struct tt_port *port;
     struct tt_served_model *model;
     struct tt_shape shapes[2];
     void *inputs[2];
     size_t sizes_bytes[2];
     void *outputs[2];
-    tt_infer_done_fn *done;
+    tt_inference_done_fn *done;
     void *context;
     struct tt_infer_options options;
     bool submitted, cancelled;
-    struct tt_infer *next;
+    struct tt_inference *next;
 };
 
 struct tt_port {
     struct tt_serving *serving;
     tt_port_wake_fn *wake;
     void *context;
-    struct tt_infer *ready;
+    struct tt_inference *ready;
     struct tt_model_command *commands; /* every one succeeds, but of the model "offender" */
 };
 
@@ -52,7 +52,7 @@ struct tt_serving {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct tt_served_model models[FAKE_MODELS];
-    struct tt_infer *held;
+    struct tt_inference *held;
     int held_count, cancelled_count, live_count; /* live: begun and not yet released */
     bool busy;                                   /* begin answers BUSY */
     struct tt_infer_options last_options;
@@ -96,7 +96,7 @@ static inline void fake_serving_fini(struct tt_serving *self) {
 }
 
 enum tt_err tt_port_open(struct tt_serving *serving, tt_port_wake_fn *wake, void *context,
-                         struct tt_port **out_port, struct tt_message *why) {
+                         struct tt_port **out_port, struct tt_error *why) {
     struct tt_port *port = calloc(1, sizeof(*port));
     if (!port)
         return tt_fail(TT_ERR_NO_MEMORY, why, "no memory");
@@ -107,7 +107,7 @@ enum tt_err tt_port_open(struct tt_serving *serving, tt_port_wake_fn *wake, void
 
 void tt_port_close(struct tt_port *port) { free(port); }
 
-static void fake_finish_locked(struct tt_infer *infer) {
+static void fake_finish_locked(struct tt_inference *infer) {
     struct tt_port *port = infer->port;
     infer->next = port->ready;
     port->ready = infer;
@@ -119,7 +119,7 @@ static void fake_finish_locked(struct tt_infer *infer) {
 static inline void fake_release_held(struct tt_serving *self) {
     pthread_mutex_lock(&self->lock);
     while (self->held) {
-        struct tt_infer *infer = self->held;
+        struct tt_inference *infer = self->held;
         self->held = infer->next;
         self->held_count--;
         fake_finish_locked(infer);
@@ -185,11 +185,11 @@ void tt_port_drain(struct tt_port *port) {
         command->done(command->context, command);
     }
     pthread_mutex_lock(&port->serving->lock);
-    struct tt_infer *ready = port->ready;
+    struct tt_inference *ready = port->ready;
     port->ready = NULL;
     pthread_mutex_unlock(&port->serving->lock);
     while (ready) {
-        struct tt_infer *infer = ready;
+        struct tt_inference *infer = ready;
         ready = infer->next;
         bool fails = strcmp(infer->model->name, "offender") == 0;
         enum tt_err err = infer->cancelled ? TT_ERR_CANCELLED : fails ? TT_ERR_INVALID : TT_OK;
@@ -199,7 +199,7 @@ void tt_port_drain(struct tt_port *port) {
 }
 
 enum tt_err tt_serving_find(struct tt_port *port, const char *name, const char *version,
-                            struct tt_served_model **out_model, struct tt_message *why) {
+                            struct tt_served_model **out_model, struct tt_error *why) {
     struct tt_serving *serving = port->serving;
     if (strcmp(name, "loading") == 0)
         return tt_fail(TT_ERR_UNAVAILABLE, why, "model 'loading' is being loaded");
@@ -235,9 +235,10 @@ enum tt_err tt_served_model_config_json(const struct tt_served_model *model,
     return TT_OK;
 }
 
-enum tt_err tt_infer_begin(struct tt_port *port, struct tt_served_model *model,
-                           const struct tt_infer_shape *shapes, const size_t *sizes_bytes,
-                           int32_t count, struct tt_infer **out_infer, struct tt_message *why) {
+enum tt_err tt_inference_begin(struct tt_port *port, struct tt_served_model *model,
+                               const struct tt_inference_shape *shapes, const size_t *sizes_bytes,
+                               int32_t count, struct tt_inference **out_infer,
+                               struct tt_error *why) {
     struct tt_serving *serving = port->serving;
     tt_assert(count == model->signature.input_count);
     if (!tt_serving_ready(serving))
@@ -251,7 +252,7 @@ enum tt_err tt_infer_begin(struct tt_port *port, struct tt_served_model *model,
                            "inference request batch-size must be <= %d for '%s'",
                            model->signature.max_batch, model->name);
     }
-    struct tt_infer *infer = calloc(1, sizeof(*infer));
+    struct tt_inference *infer = calloc(1, sizeof(*infer));
     infer->port = port;
     infer->model = model;
     for (int32_t i = 0; i < count; i++) {
@@ -271,13 +272,13 @@ enum tt_err tt_infer_begin(struct tt_port *port, struct tt_served_model *model,
     return TT_OK;
 }
 
-void *tt_infer_input(struct tt_infer *infer, int32_t input, size_t *out_size_bytes) {
+void *tt_inference_input(struct tt_inference *infer, int32_t input, size_t *out_size_bytes) {
     *out_size_bytes = infer->sizes_bytes[input];
     return infer->inputs[input];
 }
 
-void tt_infer_submit(struct tt_infer *infer, const struct tt_infer_options *options,
-                     tt_infer_done_fn *done, void *context) {
+void tt_inference_submit(struct tt_inference *infer, const struct tt_infer_options *options,
+                         tt_inference_done_fn *done, void *context) {
     struct tt_serving *serving = infer->port->serving;
     infer->done = done;
     infer->context = context;
@@ -305,11 +306,11 @@ void tt_infer_submit(struct tt_infer *infer, const struct tt_infer_options *opti
     pthread_mutex_unlock(&serving->lock);
 }
 
-void tt_infer_cancel(struct tt_infer *infer) {
+void tt_inference_cancel(struct tt_inference *infer) {
     struct tt_serving *serving = infer->port->serving;
     pthread_mutex_lock(&serving->lock);
     serving->cancelled_count++;
-    for (struct tt_infer **at = &serving->held; *at; at = &(*at)->next)
+    for (struct tt_inference **at = &serving->held; *at; at = &(*at)->next)
         if (*at == infer) {
             *at = infer->next;
             serving->held_count--;
@@ -321,14 +322,14 @@ void tt_infer_cancel(struct tt_infer *infer) {
     pthread_mutex_unlock(&serving->lock);
 }
 
-void tt_infer_output(const struct tt_infer *infer, int32_t output,
-                     struct tt_tensor_view *out_view) {
+void tt_inference_output(const struct tt_inference *infer, int32_t output,
+                         struct tt_tensor_view *out_view) {
     *out_view = (struct tt_tensor_view){.bytes = infer->outputs[output],
                                         .size_bytes = infer->sizes_bytes[output],
                                         .shape = infer->shapes[output]};
 }
 
-void tt_infer_release(struct tt_infer *infer) {
+void tt_inference_release(struct tt_inference *infer) {
     struct tt_serving *serving = infer->port->serving;
     for (int i = 0; i < 2; i++) {
         free(infer->inputs[i]);
@@ -375,7 +376,7 @@ void tt_serving_stats(struct tt_port *port, const char *model, const char *versi
 }
 
 enum tt_err tt_serving_trace(struct tt_serving *serving, int64_t last_ns, struct tt_text *out_json,
-                             struct tt_message *why) {
+                             struct tt_error *why) {
     (void)serving;
     (void)why;
     tt_text_printf(out_json, "{\"traceEvents\":[],\"last_ns\":%lld}", (long long)last_ns);

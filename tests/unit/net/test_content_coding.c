@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-static struct tt_message why;
+static struct tt_error why;
 
 static struct tt_text pack(enum tt_coding coding, const void *bytes, size_t count) {
     struct tt_text packed;

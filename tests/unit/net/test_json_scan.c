@@ -31,7 +31,7 @@ static void test_keys(void **state) {
     };
     for (size_t i = 0; i < TT_COUNT(cases); i++) {
         struct tt_json json;
-        struct tt_message why = {0};
+        struct tt_error why = {0};
         char key[8] = "before";
         /* Exactly the text, so that a reader beyond its end is seen by the sanitizers. */
         size_t length = strlen(cases[i].text);
@@ -62,7 +62,7 @@ static void test_strings(void **state) {
     };
     for (size_t i = 0; i < TT_COUNT(cases); i++) {
         struct tt_json json;
-        struct tt_message why = {0};
+        struct tt_error why = {0};
         char string[8] = "";
         tt_json_init(&json, cases[i].text, strlen(cases[i].text), &why);
         enum tt_err err = tt_json_string_z(&json, "it", string, sizeof(string));

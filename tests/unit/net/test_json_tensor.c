@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-static struct tt_message why;
+static struct tt_error why;
 
 static enum tt_err read_text(const char *text, enum tt_dtype dtype, int64_t count, void *to,
                              size_t size_bytes) {

@@ -12,13 +12,14 @@
 
 static struct tt_serving serving;
 static struct tt_port *port;
-static struct tt_message why;
-static struct tt_infer *finished;
+static struct tt_error why;
+static struct tt_inference *finished;
 static enum tt_err finished_err;
 
 static void no_wake(void *context) { (void)context; }
 
-static void on_done(void *context, struct tt_infer *infer, enum tt_err err, const char *reason) {
+static void on_done(void *context, struct tt_inference *infer, enum tt_err err,
+                    const char *reason) {
     (void)context;
     (void)reason;
     finished = infer;
@@ -49,12 +50,12 @@ static enum tt_err ask(const char *model_name, const char *body, size_t length, 
     struct tt_kserve_request request;
     tt_kserve_request_init(&request);
     why.text[0] = '\0';
-    struct tt_infer *infer = NULL;
+    struct tt_inference *infer = NULL;
     enum tt_err err =
         tt_kserve_begin(&request, port, model, copy, length, json_bytes, &infer, &why);
     free(copy);
     if (!err) {
-        tt_infer_submit(infer, &request.options, on_done, NULL);
+        tt_inference_submit(infer, &request.options, on_done, NULL);
         tt_port_drain(port);
         assert_ptr_equal(finished, infer);
         assert_int_equal(finished_err, TT_OK);
@@ -67,7 +68,7 @@ static enum tt_err ask(const char *model_name, const char *body, size_t length, 
                 tt_text_append(out, answer.parts[i].bytes, answer.parts[i].size_bytes);
         }
         tt_kserve_answer_fini(&answer);
-        tt_infer_release(infer);
+        tt_inference_release(infer);
     }
     tt_kserve_request_fini(&request);
     assert_int_equal(serving.live_count, 0);

@@ -26,7 +26,7 @@ static void *run_listener(void *context) {
 
 static void world_open(struct world *world, const struct tt_listener_options *given) {
     struct tt_listener_options options;
-    struct tt_message why;
+    struct tt_error why;
     tt_listener_options_default(&options);
     if (given)
         options = *given;
@@ -497,7 +497,7 @@ static void test_open_errors(void **state) {
     tt_listener_options_default(&options);
     options.port = tt_listener_port(world.listener);
     struct tt_listener *second = NULL;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_listener_open(&world.serving, &options, &second, &why), TT_ERR_IO);
     assert_null(second);
     assert_non_null(strstr(why.text, "address already in use"));

@@ -202,7 +202,7 @@ static inline int32_t drive_max_batch(const struct drive_model *model) {
 static inline void drive_make_model(struct drive *self, int32_t m, const struct drive_model *from) {
     int32_t max_batch = drive_max_batch(from);
     int32_t steps = from->steps ? from->steps : 1;
-    struct tt_message why;
+    struct tt_error why;
     tt_assert(!tt_profile_new_linear(from->alpha_ns, from->beta_ns, max_batch,
                                      &self->profiles[2 * m], &why));
     tt_assert(!tt_profile_new_linear(from->alpha_ns / steps, from->beta_ns / steps, max_batch,
@@ -239,7 +239,7 @@ static inline void drive_open(struct drive *self, const struct drive_setup *setu
                                            .request_reserve = 1024};
     struct tt_carrier carrier = {self,           drive_on_start, drive_on_yield,
                                  drive_on_abort, drive_on_ended, drive_on_gone};
-    struct tt_message why = {""};
+    struct tt_error why = {""};
     tt_assert(!tt_mechanism_init(&self->mechanism, &options, &carrier, &why));
     struct tt_policy_setup policy = {.domain = &self->mechanism,
                                      .d_ctrl_ns = setup->d_ctrl_ns,

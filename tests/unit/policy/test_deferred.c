@@ -411,7 +411,7 @@ static void test_bad_options_are_named(void **state) {
                                            .request_limit = 8,
                                            .request_reserve = 8};
     struct tt_carrier carrier = {0};
-    struct tt_message why = {""};
+    struct tt_error why = {""};
     assert_int_equal(tt_mechanism_init(&mechanism, &options, &carrier, &why), TT_OK);
     struct tt_option option = {"floor", "high"};
     struct tt_policy_setup setup = {.domain = &mechanism, .options = &option, .option_count = 1};

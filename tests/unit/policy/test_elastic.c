@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-enum { EXECUTORS = 6, MOST_TASKS = 4096, SLOTS = 64 };
+enum { EXECUTORS = 6, MAX_TASKS = 4096, SLOTS = 64 };
 
 /* A carrier in the test's hand: inputs are ready and tasks end when the test says so. */
 struct world {
@@ -26,7 +26,7 @@ struct world {
     struct {
         int32_t executor, rows, first_slot;
         int64_t first_number;
-    } tasks[MOST_TASKS];
+    } tasks[MAX_TASKS];
     void (*left)(void *context, const struct tt_request *request);
     void *context;
 };
@@ -34,7 +34,7 @@ struct world {
 static void on_start(void *context, int64_t now, struct tt_task *task) {
     (void)now;
     struct world *self = context;
-    assert_true(self->task_count < MOST_TASKS);
+    assert_true(self->task_count < MAX_TASKS);
     const struct tt_request *first = task->items[0].request;
     self->tasks[self->task_count].executor = task->executor;
     self->tasks[self->task_count].rows = task->rows;
@@ -64,7 +64,7 @@ static void on_ended(void *context, int64_t now, struct tt_request *request, enu
 }
 
 static enum tt_err open_world(struct world *self, const struct tt_option *options, int32_t count,
-                              struct tt_message *why) {
+                              struct tt_error *why) {
     *self = (struct world){0};
     assert_int_equal(tt_profile_new_linear(2750000, 6300000, 128, &self->profile, why), TT_OK);
     self->step = (struct tt_step){.name = "all", .profile = self->profile};
@@ -139,7 +139,7 @@ static void demand_task(const struct world *self, int32_t index, int32_t executo
 static void figure_10(void **state) {
     (void)state;
     struct world world;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(open_world(&world, NULL, 0, &why), TT_OK); /* 1, 1, 2, 4, 8, 16 */
     ready(&world, 12, 0);
     decide(&world);
@@ -162,7 +162,7 @@ static void figure_10(void **state) {
 static void what_is_not_there_is_not_counted(void **state) {
     (void)state;
     struct world world;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(open_world(&world, NULL, 0, &why), TT_OK);
     struct tt_request *first = arrive(&world, 1), *second = arrive(&world, 1);
     decide(&world);
@@ -179,7 +179,7 @@ static void max_inf_bounds_what_runs(void **state) {
     (void)state;
     struct tt_option options[] = {{"max_inf", "16"}};
     struct world world;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(open_world(&world, options, 1, &why), TT_OK);
     ready(&world, 40, -1);
     decide(&world);
@@ -199,7 +199,7 @@ static void max_inf_bounds_what_runs(void **state) {
 static void a_cut_range_counts_alone(void **state) {
     (void)state;
     struct world world;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(open_world(&world, NULL, 0, &why), TT_OK);
     ready(&world, 3, SLOTS - 3);
     ready(&world, 5, 0);
@@ -214,7 +214,7 @@ static void a_cut_range_counts_alone(void **state) {
 static void rows_are_not_divided(void **state) {
     (void)state;
     struct world world;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(open_world(&world, NULL, 0, &why), TT_OK);
     int32_t slot = 0;
     const int32_t rows[] = {3, 3, 20, 1};
@@ -246,7 +246,7 @@ static void who_takes_requests_of_several_rows(void **state) {
     (void)state;
     struct tt_option options[] = {{"workers", "8,8,16,16,32,32"}};
     struct world world;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(open_world(&world, options, 1, &why), TT_OK);
     ready_rows(&world, 1);
     decide(&world);
@@ -283,7 +283,7 @@ static void configurations_make_way_for_large_requests(void **state) {
     struct tt_option options[] = {
         {"workers", "1,1,2,8,8,16"}, {"variant", "enhanced"}, {"configurations", "2,1,1;8"}};
     struct world world;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(open_world(&world, options, 3, &why), TT_OK);
     ready_rows(&world, 5);
     decide(&world);
@@ -303,7 +303,7 @@ static void the_configuration_follows_the_load(void **state) {
     (void)state;
     struct tt_option options[] = {{"workers", "1,2,4,8,8,16"}, {"variant", "enhanced"}};
     struct world world;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(open_world(&world, options, 2, &why), TT_OK);
     ready(&world, 9, -1);
     decide(&world);
@@ -326,7 +326,7 @@ static void the_configuration_follows_the_load(void **state) {
  * together costs where the device is full: everyone gets an equal share. */
 static void plans(void **state) {
     (void)state;
-    struct tt_message why;
+    struct tt_error why;
     struct tt_profile *profile;
     assert_int_equal(tt_profile_new_linear(1000, 1000, 64, &profile, &why), TT_OK);
     int32_t available[TT_ELASTIC_SIZES] = {64, 64, 64, 64, 64, 64, 0, 0};
@@ -374,7 +374,7 @@ static void what_cannot_work_is_refused(void **state) {
     };
     for (size_t i = 0; i < TT_COUNT(bad); i++) {
         struct world world;
-        struct tt_message why = {0};
+        struct tt_error why = {0};
         assert_int_equal(open_world(&world, &bad[i].option, 1, &why), TT_ERR_INVALID);
         if (!strstr(why.text, bad[i].part))
             fail_msg("'%s' does not say '%s'", why.text, bad[i].part);
@@ -398,7 +398,7 @@ static void what_cannot_work_is_refused(void **state) {
         struct tt_option options[] = {{"variant", "enhanced"},
                                       {"configurations", sums[i].configurations}};
         struct world world;
-        struct tt_message why = {0};
+        struct tt_error why = {0};
         assert_int_equal(open_world(&world, options, 2, &why), TT_ERR_INVALID);
         if (!strstr(why.text, sums[i].part))
             fail_msg("'%s' does not say '%s'", why.text, sums[i].part);
@@ -406,7 +406,7 @@ static void what_cannot_work_is_refused(void **state) {
     }
     struct tt_option alone = {"configurations", "4"};
     struct world world;
-    struct tt_message why = {0};
+    struct tt_error why = {0};
     assert_int_equal(open_world(&world, &alone, 1, &why), TT_ERR_INVALID);
     assert_non_null(strstr(why.text, "only variant enhanced"));
     close_world(&world);
@@ -418,7 +418,7 @@ static void told_configurations_are_followed(void **state) {
     (void)state;
     struct tt_option options[] = {{"variant", "enhanced"}, {"configurations", "2,1,1;8,4,2,1,1"}};
     struct world world;
-    struct tt_message why = {0};
+    struct tt_error why = {0};
     assert_int_equal(open_world(&world, options, 2, &why), TT_OK);
     ready(&world, 8, -1);
     decide(&world); /* a load of 8 has none, so that of 4 holds: 2, 1, 1 */
@@ -607,7 +607,7 @@ static void random_world(uint64_t seed, int64_t *events) {
                                   {"load", self.waiting_only ? "waiting" : "pending"},
                                   {"max_inf", "20"}};
     bool bounded = tt_prng_below(&self.prng, 2) != 0;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(open_world(&self.world, options, bounded ? 4 : 3, &why), TT_OK);
     int32_t sum = 0, count = tt_options_sizes("workers", options, 1, self.sizes, EXECUTORS);
     assert_int_equal(count, EXECUTORS);
@@ -730,7 +730,7 @@ static void random_rows(uint64_t seed) {
     tt_prng_init(&self.prng, seed, 1);
     struct tt_option options[] = {
         {"workers", engines[tt_prng_below(&self.prng, TT_COUNT(engines))]}, {"max_inf", "32"}};
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(open_world(&self.world, options, 2, &why), TT_OK);
     assert_int_equal(tt_options_sizes("workers", options, 1, self.sizes, EXECUTORS), EXECUTORS);
     self.max_inf = 32;

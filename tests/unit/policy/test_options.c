@@ -8,13 +8,17 @@
 #include <cmocka.h>
 
 static const struct tt_option_spec specs[] = {
-    {.key = "count", .type = TT_OPTION_INTEGER, .minimum = -20, .maximum = 100, .standard = 7},
-    {.key = "delay", .type = TT_OPTION_DURATION, .minimum = 0, .maximum = TT_S, .standard = 5},
-    {.key = "share", .type = TT_OPTION_PERMILLE, .minimum = 0, .maximum = 5000, .standard = 500},
-    {.key = "mode", .type = TT_OPTION_CHOICE, .choices = "first|second|third", .standard = 1},
+    {.key = "count", .type = TT_OPTION_INTEGER, .minimum = -20, .maximum = 100, .default_value = 7},
+    {.key = "delay", .type = TT_OPTION_DURATION, .minimum = 0, .maximum = TT_S, .default_value = 5},
+    {.key = "share",
+     .type = TT_OPTION_PERMILLE,
+     .minimum = 0,
+     .maximum = 5000,
+     .default_value = 500},
+    {.key = "mode", .type = TT_OPTION_CHOICE, .choices = "first|second|third", .default_value = 1},
 };
 
-static enum tt_err parse(const char *key, const char *value, int64_t *out, struct tt_message *why) {
+static enum tt_err parse(const char *key, const char *value, int64_t *out, struct tt_error *why) {
     struct tt_option option = {key, value};
     return tt_options_parse(specs, TT_COUNT(specs), &option, 1, out, why);
 }
@@ -37,10 +41,11 @@ static void good_values_are_exact(void **state) {
     };
     for (size_t i = 0; i < TT_COUNT(cases); i++) {
         int64_t values[TT_COUNT(specs)] = {0};
-        struct tt_message why = {""};
+        struct tt_error why = {""};
         assert_int_equal(parse(cases[i].key, cases[i].value, values, &why), TT_OK);
         for (int32_t k = 0; k < (int32_t)TT_COUNT(specs); k++)
-            assert_int_equal(values[k], k == cases[i].index ? cases[i].wanted : specs[k].standard);
+            assert_int_equal(values[k],
+                             k == cases[i].index ? cases[i].wanted : specs[k].default_value);
     }
 }
 
@@ -78,7 +83,7 @@ static void bad_values_name_the_option_and_leave_the_output(void **state) {
     };
     for (size_t i = 0; i < TT_COUNT(cases); i++) {
         int64_t values[TT_COUNT(specs)] = {11, 12, 13, 14};
-        struct tt_message why = {""};
+        struct tt_error why = {""};
         assert_int_equal(parse(cases[i].key, cases[i].value, values, &why), TT_ERR_INVALID);
         assert_non_null(strstr(why.text, cases[i].key));
         assert_non_null(strstr(why.text, cases[i].value));
@@ -90,7 +95,7 @@ static void bad_values_name_the_option_and_leave_the_output(void **state) {
 static void unknown_and_twice_given_are_refused(void **state) {
     (void)state;
     int64_t values[TT_COUNT(specs)];
-    struct tt_message why = {""};
+    struct tt_error why = {""};
     assert_int_equal(parse("dealy", "5ms", values, &why), TT_ERR_INVALID);
     assert_non_null(strstr(why.text, "dealy"));
     assert_non_null(strstr(why.text, "count, delay, share, mode"));

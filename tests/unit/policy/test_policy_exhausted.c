@@ -13,7 +13,7 @@
 
 #include "unit/policy/naive_variant.h"
 
-enum { MOST_VARIANTS = 32, MOST_REQUESTS = 5, UNTIL = 100 };
+enum { MAX_VARIANTS = 32, MAX_REQUESTS = 5, UNTIL = 100 };
 
 /* Alone both take 3: a second request may come before, when and after the first is done, and be due
  * just when one batch, a later one or a larger one ends. */
@@ -28,12 +28,12 @@ static const int32_t preferred[] = {2};
 /* ---- all policies ---- */
 
 struct variants {
-    struct variant list[MOST_VARIANTS];
+    struct variant list[MAX_VARIANTS];
     int32_t count;
 };
 
 static void add(struct variants *self, const struct variant *variant) {
-    tt_assert(self->count < MOST_VARIANTS);
+    tt_assert(self->count < MAX_VARIANTS);
     self->list[self->count++] = *variant;
 }
 
@@ -58,22 +58,22 @@ static void add_baselines(struct variants *self) {
 }
 
 static void add_deferred_family(struct variants *self) {
-    struct tt_deferred_options standard = {.defer = TT_DEFER_PARTIAL,
-                                           .key = TT_KEY_LATEST,
-                                           .reform_at_latest = true,
-                                           .credit = true,
-                                           .split = true,
-                                           .gap_permille = 3000,
-                                           .slack_permille = 500,
-                                           .beta_permille = 1500,
-                                           .credit_step_ns = 100 * TT_US};
+    struct tt_deferred_options default_value = {.defer = TT_DEFER_PARTIAL,
+                                                .key = TT_KEY_LATEST,
+                                                .reform_at_latest = true,
+                                                .credit = true,
+                                                .split = true,
+                                                .gap_permille = 3000,
+                                                .slack_permille = 500,
+                                                .beta_permille = 1500,
+                                                .credit_step_ns = 100 * TT_US};
     struct tt_deferred_options fixed = {.floor = TT_FLOOR_FIXED,
                                         .target = 2,
                                         .defer = TT_DEFER_FULL,
                                         .key = TT_KEY_DEADLINE,
                                         .credit = true,
                                         .credit_step_ns = 2};
-    struct variant v = variant_deferred(&standard);
+    struct variant v = variant_deferred(&default_value);
     v.option_count = 0; /* the same; its floor is 1 while no rate is known */
     add(self, &v);
     add(self, (v = variant_deferred(&fixed), &v));
@@ -151,7 +151,7 @@ static void tally(const struct drive *fast) {
 }
 
 static void one_case(struct variants *variants) {
-    struct drive_arrival arrivals[MOST_REQUESTS];
+    struct drive_arrival arrivals[MAX_REQUESTS];
     if (!arrange(&current, arrivals))
         return;
     cases++;
@@ -209,7 +209,7 @@ static void exhaust(struct variants *variants, const struct shape *shape) {
 
 static void every_small_case(void **state) {
     (void)state;
-    static const struct shape standard[] = {
+    static const struct shape default_value[] = {
         {.models = 1, .executors = 2, .requests = 2, .disturbed = true},
         {.models = 2, .executors = 1, .requests = 2, .disturbed = true},
         {.models = 2, .executors = 2, .requests = 2, .disturbed = true},
@@ -227,9 +227,9 @@ static void every_small_case(void **state) {
     add_deferred_family(&variants);
     const char *given = getenv("TUTTI_TEST_EXHAUST");
     int32_t most = given ? atoi(given) : 0;
-    assert_in_range(most, 0, MOST_REQUESTS);
-    for (size_t i = 0; most == 0 && i < TT_COUNT(standard); i++)
-        exhaust(&variants, &standard[i]);
+    assert_in_range(most, 0, MAX_REQUESTS);
+    for (size_t i = 0; most == 0 && i < TT_COUNT(default_value); i++)
+        exhaust(&variants, &default_value[i]);
     for (int32_t requests = 1; requests <= most; requests++)
         for (int32_t i = 0; i < 4; i++) {
             struct shape shape = {1 + i / 2, 1 + i % 2, requests, true};

@@ -253,7 +253,7 @@ static void one_plan(struct tt_prng *prng, int64_t *sessions) {
     int64_t rates[NEXUS_MODELS], d_ctrl_ns = between(prng, 0, 1) * between(prng, 0, TT_MS);
     int64_t d_data_ns = between(prng, 0, 1) * between(prng, 0, TT_MS / 10);
     int32_t nodes = between(prng, 0, NEXUS_NODES), top = between(prng, 2, 40);
-    struct tt_message why;
+    struct tt_error why;
     for (int32_t m = 0; m < slow.model_count; m++) {
         int64_t alpha_ns = between(prng, 0, 5) * TT_MS, beta_ns = between(prng, 1, 20) * TT_MS;
         int32_t max_batch = between(prng, 1, 40);

@@ -61,7 +61,7 @@ static void on_ended(void *context, int64_t now, struct tt_request *request, enu
 
 /* False: the policy cannot serve a model of one step. */
 static void open_world(struct world *world, const char *policy) {
-    struct tt_message why = {{0}};
+    struct tt_error why = {{0}};
     *world = (struct world){0};
     for (int i = 0; i < MOST; i++)
         world->ended_at[i] = -1;

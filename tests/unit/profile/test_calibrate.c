@@ -29,7 +29,7 @@ static void own_done(void *context, struct tt_engine_task *task) {
 static int set_up(void **state) {
     (void)state;
     struct tt_emulated_engine_options options = {1, 1, own_done, &strangers};
-    struct tt_message why;
+    struct tt_error why;
     return tt_emulated_engine_open(&options, &engine, &why);
 }
 
@@ -60,7 +60,7 @@ static struct tt_engine_model *load_steps(int64_t dimension, int32_t steps) {
     };
     struct tt_emulated_model_options options = {&signature, steps, latency, NULL};
     struct tt_engine_model *model;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_emulated_engine_load(engine, &options, &model, &why), TT_OK);
     return model;
 }
@@ -80,10 +80,10 @@ static void check_point(const struct tt_calibration_point *point, int32_t batch,
 static void test_doubling(void **state) {
     (void)state;
     struct tt_engine_model *model = load(3);
-    struct tt_calibrate_options options = {.max_batch = 6, .runs = 3, .most_ns = TT_S};
+    struct tt_calibrate_options options = {.max_batch = 6, .runs = 3, .max_ns = TT_S};
     struct tt_calibration_point *points;
     int32_t count;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_calibrate(model, &options, &points, &count, &why), TT_OK);
     static const int32_t batches[] = {1, 2, 4, 6};
     assert_int_equal(count, TT_COUNT(batches));
@@ -129,12 +129,12 @@ static void test_given_batches_and_lengths(void **state) {
                                            .length_count = 2,
                                            .runs = 1,
                                            .least_ns = TT_MS,
-                                           .most_ns = TT_S,
+                                           .max_ns = TT_S,
                                            .progress = note_progress,
                                            .progress_context = &calls};
     struct tt_calibration_point *points;
     int32_t count;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_calibrate(model, &options, &points, &count, &why), TT_OK);
     assert_int_equal(count, 4);
     assert_int_equal(calls, 4);
@@ -146,7 +146,7 @@ static void test_given_batches_and_lengths(void **state) {
     }
     free(points);
     /* No lengths given although one varies: the usual one. */
-    options = (struct tt_calibrate_options){.max_batch = 1, .runs = 1, .most_ns = 1};
+    options = (struct tt_calibrate_options){.max_batch = 1, .runs = 1, .max_ns = 1};
     assert_int_equal(tt_calibrate(model, &options, &points, &count, &why), TT_OK);
     assert_int_equal(count, 1);
     assert_int_equal(points[0].length, 16);
@@ -170,12 +170,12 @@ static void test_stopped(void **state) {
     int32_t calls = 0;
     struct tt_calibrate_options options = {.max_batch = 64,
                                            .runs = 1,
-                                           .most_ns = TT_S,
+                                           .max_ns = TT_S,
                                            .progress = stop_at_second,
                                            .progress_context = &calls};
     struct tt_calibration_point *points = NULL;
     int32_t count = -1;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_calibrate(model, &options, &points, &count, &why), TT_ERR_CANCELLED);
     assert_int_equal(calls, 2);
     assert_null(points);
@@ -226,12 +226,12 @@ static void test_steps_are_kept_and_recalled(void **state) {
     struct tt_engine_model *model = load_steps(3, 2);
     struct tt_calibration_point *points = NULL;
     int32_t count;
-    struct tt_message why;
+    struct tt_error why;
     struct tt_profile_keeper keeper;
     struct tt_profile_file_origin origin = origin_of("abcd");
     struct tt_calibrate_options options = {.max_batch = 4,
                                            .runs = 3,
-                                           .most_ns = TT_S,
+                                           .max_ns = TT_S,
                                            .by_step = true,
                                            .progress = stop_at_third,
                                            .recall = recall,

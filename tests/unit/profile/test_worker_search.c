@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-enum { EXECUTORS = 8, MOST_KEPT = 64 };
+enum { EXECUTORS = 8, MAX_KEPT = 64 };
 
 static struct tt_engine *engine;
 
@@ -43,7 +43,7 @@ static const struct tt_signature signature = {
 };
 
 struct kept {
-    struct tt_worker_mix mixes[MOST_KEPT];
+    struct tt_worker_mix mixes[MAX_KEPT];
     int32_t count, recalled, stop_at; /* stop_at: progress says no there */
 };
 
@@ -70,7 +70,7 @@ static bool recall(void *context, struct tt_worker_mix *mix) {
 
 static void keep(void *context, const struct tt_worker_mix *mix) {
     struct kept *kept = context;
-    assert_true(kept->count < MOST_KEPT);
+    assert_true(kept->count < MAX_KEPT);
     assert_true(mix->runs >= 1);
     assert_true(mix->low_ns <= mix->mean_ns && mix->mean_ns <= mix->high_ns);
     kept->mixes[kept->count++] = *mix;
@@ -78,7 +78,7 @@ static void keep(void *context, const struct tt_worker_mix *mix) {
 
 static void tries_every_choice_and_goes_on_where_it_was(void **state) {
     (void)state;
-    struct tt_message why;
+    struct tt_error why;
     struct tt_emulated_engine_options options = {EXECUTORS, 1, nobody, NULL};
     assert_int_equal(tt_emulated_engine_open(&options, &engine, &why), TT_OK);
     struct tt_emulated_model_options load = {&signature, 1, latency, NULL};
@@ -159,7 +159,7 @@ static void the_file_says_what_it_was_measured_of(void **state) {
     tt_text_fini(&text);
     struct tt_worker_mix *mixes;
     int32_t count;
-    struct tt_message why = {{0}};
+    struct tt_error why = {{0}};
     assert_int_equal(tt_worker_file_read(path, &origin, &mixes, &count, &why), TT_OK);
     assert_int_equal(count, TT_COUNT(measured));
     assert_memory_equal(mixes, measured, sizeof(measured));

@@ -7,7 +7,7 @@
 
 #include "base/instant.h"
 #include "engine/emulated/emulated.h"
-#include "serve/infer.h"
+#include "serve/inference.h"
 #include "serve/serving_options.h"
 
 #include <poll.h>
@@ -34,7 +34,7 @@ static inline int64_t bench_latency(void *context, int32_t rows, int32_t length,
 }
 
 static inline void serving_bench_open(struct serving_bench *self) {
-    struct tt_message why;
+    struct tt_error why;
     *self = (struct serving_bench){0};
     tt_assert(tt_serving_open(&self->serving, &why) == TT_OK);
     struct tt_emulated_engine_options options = {BENCH_EXECUTORS * BENCH_DOMAINS, 2,
@@ -73,7 +73,7 @@ static inline struct tt_served_model *serving_bench_add(struct serving_bench *se
                                                         const struct tt_signature *signature,
                                                         const int64_t *latency_ns,
                                                         const struct tt_serving_policy *policy) {
-    struct tt_message why = {{0}};
+    struct tt_error why = {{0}};
     struct tt_served_model_spec full = *spec;
     full.version = full.version ? full.version : "1";
     full.platform = "emulated";
@@ -98,7 +98,7 @@ static inline struct tt_served_model *serving_bench_add(struct serving_bench *se
 }
 
 static inline void serving_bench_start(struct serving_bench *self) {
-    struct tt_message why;
+    struct tt_error why;
     tt_assert(tt_serving_start(self->serving, &why) == TT_OK);
 }
 
@@ -122,7 +122,7 @@ static inline void client_wake(void *context) {
 }
 
 static inline void client_open(struct client *self, struct tt_serving *serving) {
-    struct tt_message why;
+    struct tt_error why;
     *self = (struct client){.bell = eventfd(0, EFD_CLOEXEC)};
     tt_assert(self->bell >= 0);
     tt_assert(tt_port_open(serving, client_wake, self, &self->port, &why) == TT_OK);
@@ -146,7 +146,7 @@ static inline void client_wait(struct client *self, int32_t left) {
     }
 }
 
-static inline void client_done(void *context, struct tt_infer *infer, enum tt_err err,
+static inline void client_done(void *context, struct tt_inference *infer, enum tt_err err,
                                const char *why) {
     struct client *self = context;
     self->waiting--;
@@ -157,7 +157,7 @@ static inline void client_done(void *context, struct tt_infer *infer, enum tt_er
     } else {
         /* Every byte of a request is its number's lowest, and the answer is a copy. */
         struct tt_tensor_view view;
-        tt_infer_output(infer, 0, &view);
+        tt_inference_output(infer, 0, &view);
         bool good = view.shape.dims[0] == infer->rows && view.size_bytes > 0 &&
                     view.size_bytes == infer->inputs[0].size_bytes;
         for (size_t i = 0; good && i < view.size_bytes; i++)
@@ -166,38 +166,38 @@ static inline void client_done(void *context, struct tt_infer *infer, enum tt_er
         self->wrong += !good;
     }
     if (!self->keeps)
-        tt_infer_release(infer);
+        tt_inference_release(infer);
 }
 
 /* Begins a request of these shapes and fills it with the byte `fill`. */
 static inline enum tt_err client_begin(struct client *self, struct tt_served_model *model,
-                                       const struct tt_infer_shape *shapes, int32_t count,
-                                       char fill, struct tt_infer **out_infer,
-                                       struct tt_message *why) {
+                                       const struct tt_inference_shape *shapes, int32_t count,
+                                       char fill, struct tt_inference **out_infer,
+                                       struct tt_error *why) {
     size_t sizes[TT_MAX_TENSORS] = {0};
-    enum tt_err err = tt_infer_begin(self->port, model, shapes, sizes, count, out_infer, why);
+    enum tt_err err = tt_inference_begin(self->port, model, shapes, sizes, count, out_infer, why);
     for (int32_t i = 0; !err && i < count; i++) {
         size_t bytes;
-        void *to = tt_infer_input(*out_infer, shapes[i].input, &bytes);
+        void *to = tt_inference_input(*out_infer, shapes[i].input, &bytes);
         memset(to, fill, bytes);
     }
     return err;
 }
 
 /* Submits; the byte travels as the priority, which levels 1..100 let through. */
-static inline void client_submit(struct client *self, struct tt_infer *infer, char fill,
+static inline void client_submit(struct client *self, struct tt_inference *infer, char fill,
                                  int64_t timeout_ns) {
     struct tt_infer_options options = {.timeout_ns = timeout_ns, .priority = fill};
     self->waiting++;
-    tt_infer_submit(infer, &options, client_done, self);
+    tt_inference_submit(infer, &options, client_done, self);
 }
 
 /* A request of `rows` rows to a model of bench_fixed. */
-static inline struct tt_infer *client_send(struct client *self, struct tt_served_model *model,
-                                           int32_t rows, char fill, int64_t timeout_ns) {
-    struct tt_infer_shape shapes[] = {{0, {2, {rows, 4}}}, {1, {2, {rows, 2}}}};
-    struct tt_infer *infer;
-    struct tt_message why;
+static inline struct tt_inference *client_send(struct client *self, struct tt_served_model *model,
+                                               int32_t rows, char fill, int64_t timeout_ns) {
+    struct tt_inference_shape shapes[] = {{0, {2, {rows, 4}}}, {1, {2, {rows, 2}}}};
+    struct tt_inference *infer;
+    struct tt_error why;
     tt_assert(client_begin(self, model, shapes, 2, fill, &infer, &why) == TT_OK);
     client_submit(self, infer, fill, timeout_ns);
     return infer;

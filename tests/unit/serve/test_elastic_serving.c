@@ -79,9 +79,9 @@ static void more_rows_than_slots_are_refused(void **state) {
     struct tt_served_model *model = open_with(2, &latency);
     struct client client;
     client_open(&client, bench.serving);
-    struct tt_infer_shape shapes[] = {{0, {2, {3, 4}}}, {1, {2, {3, 2}}}};
-    struct tt_infer *infer = NULL;
-    struct tt_message why = {{0}};
+    struct tt_inference_shape shapes[] = {{0, {2, {3, 4}}}, {1, {2, {3, 2}}}};
+    struct tt_inference *infer = NULL;
+    struct tt_error why = {{0}};
     assert_int_equal(client_begin(&client, model, shapes, 2, 1, &infer, &why), TT_ERR_INVALID);
     assert_non_null(strstr(why.text, "has 3 rows, but model 'plain' has room for the inputs of 2"));
     client_send(&client, model, 2, 5, 0);
@@ -98,24 +98,24 @@ static void who_goes_before_its_turn_leaves_nothing(void **state) {
     struct tt_served_model *model = open_with(4, &latency);
     struct client client;
     client_open(&client, bench.serving);
-    struct tt_infer_shape shapes[] = {{0, {2, {2, 4}}}, {1, {2, {2, 2}}}};
-    struct tt_infer *never;
-    struct tt_message why;
+    struct tt_inference_shape shapes[] = {{0, {2, {2, 4}}}, {1, {2, {2, 2}}}};
+    struct tt_inference *never;
+    struct tt_error why;
     assert_int_equal(client_begin(&client, model, shapes, 2, 1, &never, &why), TT_OK);
     client_send(&client, model, 2, 2, 0);
     client.keeps = true;
-    struct tt_infer *cancelled = client_send(&client, model, 4, 3, 0);
+    struct tt_inference *cancelled = client_send(&client, model, 4, 3, 0);
     client.keeps = false;
     assert_int_equal(tt_counter_get(&model->stats->held_back), 1);
-    tt_infer_cancel(cancelled);
+    tt_inference_cancel(cancelled);
     client.keeps = true;
     client_wait(&client, 1);
     client.keeps = false;
     assert_int_equal(client.by_error[-TT_ERR_CANCELLED], 1);
-    tt_infer_release(cancelled);
+    tt_inference_release(cancelled);
     client_send(&client, model, 3, 4, 0); /* there is room only when both before it are gone */
     assert_int_equal(tt_counter_get(&model->stats->held_back), 2);
-    tt_infer_release(never);
+    tt_inference_release(never);
     client_wait(&client, 0);
     assert_int_equal(client.ok, 2);
     assert_int_equal(used(model), 0);
@@ -139,25 +139,25 @@ static void *run_storm(void *context) {
     tt_prng_init(&prng, self->seed, 0);
     struct client client;
     client_open(&client, bench.serving);
-    struct tt_infer *kept[4];
+    struct tt_inference *kept[4];
     for (int32_t i = 0; i < EACH; i++) {
         int32_t rows = 1 + (int32_t)tt_prng_below(&prng, 3);
         if (tt_prng_below(&prng, 20) == 0) {
-            struct tt_infer_shape shapes[] = {{0, {2, {rows, 4}}}, {1, {2, {rows, 2}}}};
-            struct tt_infer *never;
-            struct tt_message why;
+            struct tt_inference_shape shapes[] = {{0, {2, {rows, 4}}}, {1, {2, {rows, 2}}}};
+            struct tt_inference *never;
+            struct tt_error why;
             tt_assert(client_begin(&client, self->model, shapes, 2, 1, &never, &why) == TT_OK);
-            tt_infer_release(never);
+            tt_inference_release(never);
         } else if (tt_prng_below(&prng, 10) == 0) {
             client_wait(&client, 0);
             client.keeps = true;
             for (int32_t k = 0; k < 4; k++)
                 kept[k] = client_send(&client, self->model, rows, (char)(1 + k), 0);
             for (int32_t k = 0; k < 4; k += 2)
-                tt_infer_cancel(kept[k]);
+                tt_inference_cancel(kept[k]);
             client_wait(&client, 0);
             for (int32_t k = 0; k < 4; k++)
-                tt_infer_release(kept[k]);
+                tt_inference_release(kept[k]);
             client.keeps = false;
             self->begun += 4;
         } else {

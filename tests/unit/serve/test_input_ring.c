@@ -1,7 +1,7 @@
 /* E1: inputs in a ring of slots: none is lost or leaked, whatever comes, goes and waits in whatever
  * order. */
 #include "base/prng.h"
-#include "serve/infer.h"
+#include "serve/inference.h"
 #include "serve/input_ring.h"
 
 #include <setjmp.h>
@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-enum { MOST_ROWS = 3, ROW_BYTES = 8 };
+enum { MAX_ROWS = 3, ROW_BYTES = 8 };
 
 static const struct tt_signature signature = {
     .batched = true,
@@ -22,9 +22,9 @@ static const struct tt_signature signature = {
 
 /* An infer as ports and scheduler know it, and what the test knows of it. */
 struct guest {
-    struct tt_infer infer;
+    struct tt_inference infer;
     struct tt_tensor_view view;
-    int64_t own[MOST_ROWS];
+    int64_t own[MAX_ROWS];
     enum { AWAY, BEGUN, SUBMITTED, READY } state;
     int64_t turn; /* of its submission */
 };
@@ -88,7 +88,7 @@ static void leave(struct world *self, struct guest *guest) {
 
 /* Those that waited come in the order in which they lined up. */
 static void take_in(struct world *self) {
-    struct tt_infer *infer;
+    struct tt_inference *infer;
     while ((infer = tt_input_ring_came(self->ring))) {
         struct guest *guest = TT_CONTAINER_OF(infer, struct guest, infer);
         assert_int_equal(guest->state, SUBMITTED);
@@ -110,13 +110,13 @@ static void check(const struct world *self) {
 
 /* Events at random; whoever waits gets its turn in the end, and no slot is lost. */
 static void storm(int32_t slots, int32_t count, int64_t events, uint64_t seed) {
-    struct tt_message why;
+    struct tt_error why;
     struct world world = {.count = count, .guests = calloc((size_t)count, sizeof(struct guest))};
     assert_non_null(world.guests);
     assert_int_equal(tt_input_ring_new(&signature, slots, &world.ring, &why), TT_OK);
     struct tt_prng prng;
     tt_prng_init(&prng, seed, 0);
-    int32_t most = slots < MOST_ROWS ? slots : MOST_ROWS;
+    int32_t most = slots < MAX_ROWS ? slots : MAX_ROWS;
     for (int64_t i = 0; i < events; i++) {
         struct guest *guest = &world.guests[tt_prng_below(&prng, (uint64_t)count)];
         bool gives_up = tt_prng_below(&prng, 16) == 0;
@@ -182,7 +182,7 @@ static void says_what_fits(void **state) {
 
 static void sizes_follow_the_model(void **state) {
     (void)state;
-    struct tt_message why = {{0}};
+    struct tt_error why = {{0}};
     struct tt_input_ring *ring;
     struct tt_signature large = signature;
     assert_int_equal(tt_input_ring_new(&large, 0, &ring, &why), TT_OK);
@@ -209,7 +209,7 @@ static void rings_of_a_model_are_counted_together(void **state) {
     struct tt_input_ring *rings[2];
     struct guest guests[2] = {0};
     for (int32_t i = 0; i < 2; i++) {
-        struct tt_message why;
+        struct tt_error why;
         assert_int_equal(tt_input_ring_new(&signature, 5 + i, &rings[i], &why), TT_OK);
         tt_input_ring_show(rings[i], &slots, &in_use);
         guests[i].infer.rows = 2 + i;

@@ -86,7 +86,7 @@ static struct tt_served_model *add(struct witness *witness,
         serving_bench_add(&bench, &spec, &bench_fixed, &witness->latency_ns, policy);
     struct tt_emulated_model_options load = {&bench_fixed, 1, witnessed, witness};
     struct tt_engine_model *loaded;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_emulated_engine_load(bench.engine, &load, &loaded, &why), TT_OK);
     bench.engine->ops->unload(model->engine_model);
     model->engine_model = loaded;
@@ -225,9 +225,9 @@ static void test_cancelled_behind_a_long_one(void **state) {
     for (int32_t i = 0; i < BENCH_EXECUTORS; i++)
         client_send(&client, one, 1, 5, 0);
     tt_port_flush(client.port);
-    struct tt_infer *infer = client_send(&client, other, 1, 6, 0);
+    struct tt_inference *infer = client_send(&client, other, 1, 6, 0);
     tt_port_flush(client.port); /* queued: all executors are busy */
-    tt_infer_cancel(infer);
+    tt_inference_cancel(infer);
     loop_until(0);
     assert_int_equal(client.ok, BENCH_EXECUTORS);
     assert_int_equal(client.by_error[-TT_ERR_CANCELLED], 1);
@@ -251,7 +251,7 @@ static void *loop_main(void *context) {
     struct client *me = &self->client;
     uint64_t random = self->seed;
     for (int32_t round = 0; round < ROUNDS; round++) {
-        struct tt_infer *last = NULL;
+        struct tt_inference *last = NULL;
         for (int32_t i = 0; i < 1 + (int32_t)(random >> 33) % 8; i++) {
             random = random * 6364136223846793005u + 1442695040888963407u;
             /* One in some hundred goes to the model that takes a millisecond. */
@@ -260,7 +260,7 @@ static void *loop_main(void *context) {
             self->sent++;
         }
         if (last && (random >> 45) % 8 == 0)
-            tt_infer_cancel(last);
+            tt_inference_cancel(last);
         tt_port_rest(me->port);
         while (me->waiting > 40) {
             struct pollfd bell = {me->bell, POLLIN, 0};

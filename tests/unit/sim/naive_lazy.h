@@ -280,8 +280,8 @@ static inline bool naive_curves_allow(const struct naive *self, struct naive_lan
     return clock + naive_span(self, m, rows, length, at, m->steps) <= key;
 }
 
-static inline bool naive_worth(const struct naive *self, struct naive_lane *lane,
-                               const struct naive_entry *group, int64_t now) {
+static inline bool naive_ski_rental(const struct naive *self, struct naive_lane *lane,
+                                    const struct naive_entry *group, int64_t now) {
     const struct naive_entry *top = naive_top(lane);
     if (top->model == group->model || self->foreign != NAIVE_SHORTER)
         return true;
@@ -296,7 +296,7 @@ static inline bool naive_worth(const struct naive *self, struct naive_lane *lane
 
 static inline bool naive_allows(const struct naive *self, struct naive_lane *lane,
                                 const struct naive_entry *group, int64_t now) {
-    return naive_worth(self, lane, group, now) &&
+    return naive_ski_rental(self, lane, group, now) &&
            (self->form == NAIVE_CURVES ? naive_curves_allow(self, lane, group, now)
                                        : naive_sum_allows(self, lane, group, now));
 }
@@ -538,7 +538,7 @@ static inline void naive_look(struct naive *self, int32_t number, int64_t now) {
         struct naive_entry one = {.model = self->world->arrivals[head].model, .count = 1};
         one.members[0] = head;
         if (naive_room(self, lane, one.model, naive_rows(self, &one), 1) &&
-            naive_turn(self, lane, head) && naive_worth(self, lane, &one, now) &&
+            naive_turn(self, lane, head) && naive_ski_rental(self, lane, &one, now) &&
             naive_all_pay(self, lane, head, now) && naive_allows(self, lane, &one, now)) {
             lane->yields = true;
             return;

@@ -99,7 +99,7 @@ static inline void step_world_over(void *context, int64_t now, const struct tt_t
 }
 
 static inline enum tt_err step_world_create(void *context, struct tt_mechanism *mechanism,
-                                            struct tt_message *why) {
+                                            struct tt_error *why) {
     struct step_world *self = context;
     struct tt_policy_setup setup = {
         .domain = mechanism, .options = self->options, .option_count = self->option_count};
@@ -109,7 +109,7 @@ static inline enum tt_err step_world_create(void *context, struct tt_mechanism *
 static inline void step_world_make(struct step_world *self, int32_t m) {
     const struct step_world_model *from = &self->models[m];
     int64_t alpha = 0, beta = 0;
-    struct tt_message why;
+    struct tt_error why;
     for (int32_t s = 0; s <= from->steps; s++) {
         bool whole = s == from->steps;
         enum tt_err err =
@@ -169,7 +169,7 @@ static inline void step_world_open(struct step_world *self) {
         .create_policy = step_world_create,
         .create_context = self,
     };
-    struct tt_message why = {""};
+    struct tt_error why = {""};
     if (tt_simulation_new(&options, &self->simulation, &why)) {
         fprintf(stderr, "step_world: %s\n", why.text);
         abort();

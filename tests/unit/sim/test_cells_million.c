@@ -17,7 +17,7 @@
 #include <string.h>
 
 enum { MODELS = 3, STEPS = 3, EXECUTORS = 3, DEPTH = 5, CHUNK = 40000, FULL_EVERY = 400 };
-enum { LONGEST_OUTPUT = 8, LONGEST_INPUT = 12, VERY_LONG = 330, MOST_EXECUTORS = 4 };
+enum { LONGEST_OUTPUT = 8, LONGEST_INPUT = 12, VERY_LONG = 330, MAX_EXECUTORS = 4 };
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 static const int64_t standard_events = 300000;
@@ -70,7 +70,7 @@ struct world {
     struct tt_step_model models[MODELS];
     int32_t quantiles[TT_QUANTILES];
     struct tt_simulation *simulation;
-    int64_t free_at[MOST_EXECUTORS];
+    int64_t free_at[MAX_EXECUTORS];
 };
 
 static void demand(const struct world *self, bool holds, const char *what) {
@@ -96,7 +96,7 @@ static void make_models(struct world *self) {
     for (int32_t p = 0; p < TT_QUANTILES; p++)
         self->quantiles[p] = LONGEST_OUTPUT;
     for (int32_t m = 0; m < MODELS; m++) {
-        struct tt_message why;
+        struct tt_error why;
         int32_t smallest = shapes[m].largest[0];
         for (int32_t s = 0; s < shapes[m].steps; s++) {
             tt_assert(tt_profile_new_linear(300 + 70 * s, 4000 + 900 * m, shapes[m].largest[s],
@@ -226,7 +226,7 @@ static void nobody_idles(const struct world *self) {
     }
 }
 
-static enum tt_err create(void *context, struct tt_mechanism *mechanism, struct tt_message *why) {
+static enum tt_err create(void *context, struct tt_mechanism *mechanism, struct tt_error *why) {
     const struct world *self = context;
     struct tt_policy_setup setup = {.domain = mechanism,
                                     .options = self->subject->options,
@@ -257,7 +257,7 @@ static int64_t run_chunk(const struct subject *subject, uint64_t seed, struct kn
                                      .observer = {self, ended, started, step_over},
                                      .create_policy = create,
                                      .create_context = self};
-    struct tt_message why = {{0}};
+    struct tt_error why = {{0}};
     if (tt_simulation_new(&options, &self->simulation, &why)) {
         fprintf(stderr, "%s: %s\n", subject->policy, why.text);
         abort();

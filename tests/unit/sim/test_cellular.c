@@ -202,7 +202,7 @@ static struct flood flooded(int32_t burst, const struct tt_option *options, int3
                                  .create_policy = step_world_create,
                                  .create_context = &world};
     struct tt_simulation *simulation;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_simulation_new(&sim, &simulation, &why), TT_OK);
     while (tt_simulation_run(simulation, 1000))
         continue;

@@ -11,18 +11,18 @@
 
 #include <cmocka.h>
 
-enum { T = 1000000, MOST_REQUESTS = 4000, MOST_STARTS = 64 };
+enum { T = 1000000, MAX_REQUESTS = 4000, MAX_STARTS = 64 };
 
 struct world {
-    struct tt_sim_arrival arrivals[MOST_REQUESTS];
+    struct tt_sim_arrival arrivals[MAX_REQUESTS];
     int32_t arrival_count, next;
-    int64_t latency[MOST_REQUESTS];
+    int64_t latency[MAX_REQUESTS];
     int32_t ended, done;
     struct {
         int64_t at;
         int32_t executor, step, rows;
         int64_t first;
-    } starts[MOST_STARTS];
+    } starts[MAX_STARTS];
     int32_t start_count;
     const struct tt_option *options;
     int32_t option_count;
@@ -48,7 +48,7 @@ static void on_ended(void *context, const struct tt_sim_ending *ending) {
 static void on_step(void *context, int64_t now, const struct tt_task *task, int32_t step,
                     const int64_t *numbers) {
     struct world *self = context;
-    if (self->start_count == MOST_STARTS)
+    if (self->start_count == MAX_STARTS)
         return;
     self->starts[self->start_count].at = now;
     self->starts[self->start_count].executor = task->executor;
@@ -57,7 +57,7 @@ static void on_step(void *context, int64_t now, const struct tt_task *task, int3
     self->starts[self->start_count++].first = numbers[0];
 }
 
-static enum tt_err create(void *context, struct tt_mechanism *mechanism, struct tt_message *why) {
+static enum tt_err create(void *context, struct tt_mechanism *mechanism, struct tt_error *why) {
     const struct world *self = context;
     struct tt_policy_setup setup = {
         .domain = mechanism, .options = self->options, .option_count = self->option_count};
@@ -88,7 +88,7 @@ static void run(struct world *self, const struct tt_step_model *model) {
         .create_policy = create,
         .create_context = self};
     struct tt_simulation *simulation;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_simulation_new(&options, &simulation, &why), TT_OK);
     while (tt_simulation_run(simulation, 1000))
         ;
@@ -108,7 +108,7 @@ static struct tt_profile *profile_of(int64_t (*latency)(int32_t batch, int32_t l
                                                         .latency_ns = latency(batch, length),
                                                         .demand_ppm = (int32_t)(demand * 1e6)};
     struct tt_profile *profile;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_profile_new_points(points, count, 16, &profile, &why), TT_OK);
     return profile;
 }

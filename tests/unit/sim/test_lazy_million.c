@@ -155,7 +155,7 @@ static bool next_arrival(void *context, struct tt_sim_arrival *out) {
     return true;
 }
 
-static enum tt_err create(void *context, struct tt_mechanism *mechanism, struct tt_message *why) {
+static enum tt_err create(void *context, struct tt_mechanism *mechanism, struct tt_error *why) {
     struct world *self = context;
     static const char *const patience[] = {"0", "0.5", "1"};
     static const char *const foreign[] = {"shorter", "slack", "never", "turns"};
@@ -173,7 +173,7 @@ static void draw_models(struct world *self) {
     for (int32_t m = 0; m < MODELS; m++) {
         struct tt_step_model *model = &self->models[m];
         int64_t alpha = 0, beta = 0;
-        struct tt_message why;
+        struct tt_error why;
         *model =
             (struct tt_step_model){.name = "model",
                                    .steps = self->steps[m],
@@ -246,7 +246,7 @@ static int64_t chunk(uint64_t seed, int64_t *promised, int64_t *late) {
         .observer = {.context = self, .ended = on_ended, .step_started = on_started},
         .create_policy = create,
         .create_context = self};
-    struct tt_message why;
+    struct tt_error why;
     tt_assert(!tt_simulation_new(&options, &self->simulation, &why));
     const struct tt_mechanism *mechanism = tt_simulation_mechanism(self->simulation);
     for (int64_t instant = 1; tt_simulation_run(self->simulation, 1); instant++) {

@@ -24,7 +24,7 @@ static void write_node(const struct tt_sim_cells *cells, int32_t spec, char *tex
 static void expect_text(const char *given, const char *shape) {
     struct tt_sim_cells cells = {0};
     struct tt_cell_graph *graph;
-    struct tt_message why;
+    struct tt_error why;
     char text[400] = "";
     assert_int_equal(tt_sim_cells_text(&cells, &tree_model, given, &graph, &why), TT_OK);
     for (int32_t i = 0; i < graph->spec_count; i++)
@@ -49,7 +49,7 @@ static void a_written_tree_is_what_is_written(void **state) {
 static void expect_refusal(const char *given, const char *says) {
     struct tt_sim_cells cells = {0};
     struct tt_cell_graph *graph = NULL;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_sim_cells_text(&cells, &tree_model, given, &graph, &why), TT_ERR_INVALID);
     assert_null(graph);
     if (!strstr(why.text, says))
@@ -83,7 +83,7 @@ static void what_is_no_tree_is_refused_where_it_is_wrong(void **state) {
 static void expect_balanced(int32_t leaves, const char *shape) {
     struct tt_sim_cells cells = {0};
     struct tt_cell_graph *graph;
-    struct tt_message why;
+    struct tt_error why;
     char text[400] = "";
     assert_int_equal(
         tt_sim_cells_tree(&cells, &tree_model, TT_TREE_BALANCED, leaves, 1, &graph, &why), TT_OK);

@@ -127,7 +127,7 @@ static void log_stopped(void *context, int64_t now, const struct tt_task *task, 
         put(context, "%lld:e%dstopped ", (long long)now, task->executor);
 }
 
-static enum tt_err create(void *context, struct tt_mechanism *m, struct tt_message *why) {
+static enum tt_err create(void *context, struct tt_mechanism *m, struct tt_error *why) {
     (void)why;
     struct world *w = context;
     struct tt_policy *policy = calloc(1, sizeof(*policy));
@@ -278,7 +278,7 @@ static void copies_stand_before_and_behind(void **state) {
 /* E7: rows of nobody take as long as others. */
 static void a_padded_task_is_computed_whole(void **state) {
     (void)state;
-    struct tt_message why;
+    struct tt_error why;
     struct tt_profile *profile;
     assert_int_equal(tt_profile_new_linear(1000, 5000, 8, &profile, &why), TT_OK);
     struct tt_task task = {.rows = 2};

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "model/onnx/cut_report.h"
+#include "profile/blocking_run.h"
 #include "profile/machine.h"
-#include "profile/solo.h"
 #include "unit/engine/engine_bench.h"
 #include "unit/engine/tiny_models.h"
 
@@ -32,7 +32,7 @@ static const struct {
 
 static int set_up(void **state) {
     (void)state;
-    struct tt_message why;
+    struct tt_error why;
     library = bench_library();
     bench_init(&bench);
     struct tt_ort_engine_options options = {.library = library,
@@ -60,7 +60,7 @@ static int tear_down(void **state) {
 /* The file's path, good until the next call. */
 static const char *write_model(const char *name, struct tt_text take_onnx) {
     static char path[512];
-    struct tt_message why;
+    struct tt_error why;
     snprintf(path, sizeof(path), "%s/%s.onnx", root, name);
     assert_int_equal(tt_text_write_file(path, &take_onnx, &why), TT_OK);
     tt_text_fini(&take_onnx);
@@ -80,7 +80,7 @@ static struct tt_slicer_options options_of(const char *path, struct tt_cut_reque
 static struct tt_slicer *slice(const char *path, struct tt_cut_request cut) {
     struct tt_slicer_options options = options_of(path, cut);
     struct tt_slicer *slicer = NULL;
-    struct tt_message why;
+    struct tt_error why;
     if (tt_slicer_new(&options, &slicer, &why))
         fail_msg("%s", why.text);
     return slicer;
@@ -89,7 +89,7 @@ static struct tt_slicer *slice(const char *path, struct tt_cut_request cut) {
 static void expect_refused(const char *path, struct tt_cut_request cut, const char *says) {
     struct tt_slicer_options options = options_of(path, cut);
     struct tt_slicer *slicer = NULL;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_slicer_new(&options, &slicer, &why), TT_ERR_INVALID);
     if (!strstr(why.text, says))
         fail_msg("'%s' lacks '%s'", why.text, says);
@@ -99,7 +99,7 @@ static struct tt_engine_model *load(const char *directory, int32_t slot_count) {
     struct tt_ort_slices_options options = {
         .directory = directory, .max_batch = 64, .slot_count = slot_count};
     struct tt_engine_model *model = NULL;
-    struct tt_message why;
+    struct tt_error why;
     if (tt_ort_engine_load_slices(engine, &options, &model, &why))
         fail_msg("%s", why.text);
     return model;
@@ -122,7 +122,7 @@ static void test_every_cut_equals_the_whole(void **state) {
             assert_int_equal(slicer->probe.rounded_count, 0);
             char directory[512];
             snprintf(directory, sizeof(directory), "%s/%s-%d", root, models[m].name, k);
-            struct tt_message why;
+            struct tt_error why;
             if (tt_slicer_write(slicer, directory, &why))
                 fail_msg("%s", why.text);
             struct tt_engine_model *loaded = load(directory, 0);
@@ -135,12 +135,12 @@ static void test_every_cut_equals_the_whole(void **state) {
 
 /* ---- random merges and splits ---- */
 
-enum { REQUESTS = 24, MOST_ROWS = 3, LENGTH = 5 };
+enum { REQUESTS = 24, MAX_ROWS = 3, LENGTH = 5 };
 
 struct walker {
     int32_t rows, step;
     bool flying, gone;
-    struct tt_specimen inputs;
+    struct tt_synthetic_input inputs;
     struct tt_text expected;
     struct tt_engine_state *state;
 };
@@ -148,7 +148,7 @@ struct walker {
 struct flight {
     struct tt_engine_task task;
     struct tt_engine_member members[REQUESTS];
-    struct tt_message why[REQUESTS];
+    struct tt_error why[REQUESTS];
     bool flying;
 };
 
@@ -275,12 +275,13 @@ static void land(struct walk *walk, struct tt_engine_task *task) {
 
 static void walk_once(struct walk *walk) {
     const struct tt_signature *signature = engine->ops->signature(walk->whole);
-    struct tt_message why;
+    struct tt_error why;
     for (int32_t i = 0; i < REQUESTS; i++) {
         struct walker *walker = &walk->walkers[i];
-        *walker = (struct walker){.rows = 1 + below(walk, MOST_ROWS)};
-        assert_int_equal(tt_specimen_init(&walker->inputs, signature, below(walk, 1000),
-                                          walker->rows, LENGTH, TT_SPECIMEN_MIXED, &why),
+        *walker = (struct walker){.rows = 1 + below(walk, MAX_ROWS)};
+        assert_int_equal(tt_synthetic_input_init(&walker->inputs, signature, below(walk, 1000),
+                                                 walker->rows, LENGTH, TT_SYNTHETIC_INPUT_MIXED,
+                                                 &why),
                          TT_OK);
         ask_alone(walk, walker);
     }
@@ -295,7 +296,7 @@ static void walk_once(struct walk *walk) {
     while (walk->flights[0].flying || walk->flights[1].flying)
         land(walk, bench_wait(&bench));
     for (int32_t i = 0; i < REQUESTS; i++) {
-        tt_specimen_fini(&walk->walkers[i].inputs);
+        tt_synthetic_input_fini(&walk->walkers[i].inputs);
         tt_text_fini(&walk->walkers[i].expected);
     }
 }
@@ -315,7 +316,7 @@ static void test_random_merges_and_splits(void **state) {
                                          .count = cuts[c]};
             struct tt_slicer *slicer = slice(path, cut);
             char directory[512];
-            struct tt_message why;
+            struct tt_error why;
             snprintf(directory, sizeof(directory), "%s/walk-%zu-%zu", root, m, c);
             if (tt_slicer_write(slicer, directory, &why))
                 fail_msg("%s", why.text);
@@ -364,17 +365,17 @@ static void test_padded_in_the_middle(void **state) {
     struct tt_slicer *slicer = slice(path, (struct tt_cut_request){.how = TT_CUT_PER_NODE});
     assert_int_equal(slicer->plan->stage_count, STEPS);
     char directory[512];
-    struct tt_message why;
+    struct tt_error why;
     snprintf(directory, sizeof(directory), "%s/padded", root);
     assert_int_equal(tt_slicer_write(slicer, directory, &why), TT_OK);
     struct tt_engine_model *model = load(directory, 0);
     static const int32_t lengths[PADDED] = {3, 5, 8};
-    struct tt_specimen inputs[PADDED];
+    struct tt_synthetic_input inputs[PADDED];
     struct tt_engine_member members[PADDED], alone[PADDED];
-    struct tt_message sentences[PADDED];
+    struct tt_error sentences[PADDED];
     for (int32_t i = 0; i < PADDED; i++) {
-        assert_int_equal(tt_specimen_init(&inputs[i], engine->ops->signature(model), i, 1,
-                                          lengths[i], TT_SPECIMEN_MIXED, &why),
+        assert_int_equal(tt_synthetic_input_init(&inputs[i], engine->ops->signature(model), i, 1,
+                                                 lengths[i], TT_SYNTHETIC_INPUT_MIXED, &why),
                          TT_OK);
         alone[i] = members[i] =
             (struct tt_engine_member){.rows = 1, .inputs = inputs[i].views, .why = &sentences[i]};
@@ -394,7 +395,7 @@ static void test_padded_in_the_middle(void **state) {
         assert_memory_equal(view.bytes, single.bytes, single.size_bytes);
         engine->ops->result_release(members[i].result);
         engine->ops->result_release(alone[i].result);
-        tt_specimen_fini(&inputs[i]);
+        tt_synthetic_input_fini(&inputs[i]);
     }
     engine->ops->unload(model);
     tt_slicer_free(slicer);
@@ -425,7 +426,7 @@ static void test_a_stage_that_fails(void **state) {
         slice(path, (struct tt_cut_request){.how = TT_CUT_AT, .names = &after, .name_count = 1});
     assert_int_equal(slicer->plan->stage_count, 2);
     char directory[512];
-    struct tt_message why, sentences[3];
+    struct tt_error why, sentences[3];
     snprintf(directory, sizeof(directory), "%s/embed", root);
     assert_int_equal(tt_slicer_write(slicer, directory, &why), TT_OK);
     struct tt_engine_model *model = load(directory, 0);
@@ -503,7 +504,7 @@ static void test_a_number_of_its_own_choice(void **state) {
                      slicer->graph->node_count);
     struct tt_slicer_cost cost = {0};
     char directory[512];
-    struct tt_message why;
+    struct tt_error why;
     snprintf(directory, sizeof(directory), "%s/auto", root);
     assert_int_equal(tt_slicer_write(slicer, directory, &why), TT_OK);
     assert_int_equal(tt_slicer_cost(slicer, directory, 2, 3, &cost, &why), TT_OK);
@@ -528,7 +529,7 @@ static void test_by_batch(void **state) {
     struct tt_cut_request cut = {
         .how = TT_CUT_BY_BATCH, .batched = true, .preferred = slicer->preferred};
     struct tt_cut_plan *plan;
-    struct tt_message why;
+    struct tt_error why;
     assert_int_equal(tt_cut_choose(slicer->graph, &cut, &plan, &why), TT_OK);
     assert_int_equal(plan->stage_count, 2);
     assert_int_equal(plan->first_nodes[1], nodes / 2);
@@ -565,7 +566,7 @@ static void test_a_cut_is_kept_and_asked_again(void **state) {
     struct tt_slicer_options options =
         options_of(path, (struct tt_cut_request){.how = TT_CUT_STAGES, .count = 3});
     char home[512], first[1024], second[1024], weights[1100];
-    struct tt_message why;
+    struct tt_error why;
     bool made;
     snprintf(home, sizeof(home), "%s/kept/cuts", root);
     assert_int_equal(tt_slicer_find(&options, home, first, sizeof(first), &made, &why), TT_OK);

@@ -20,7 +20,7 @@ static char root[256];
 
 static int set_up(void **state) {
     (void)state;
-    struct tt_message why;
+    struct tt_error why;
     return tt_machine_scratch(root, sizeof(root), &why);
 }
 

@@ -1,4 +1,4 @@
-#include "serve/infer_end.h"
+#include "serve/inference_end.h"
 
 #include "base/instant.h"
 #include "serve/cell_run.h"
@@ -10,15 +10,15 @@
 static void answer_in_order(struct tt_served_model *model) {
     struct tt_list_node *node;
     while ((node = tt_list_first(&model->in_order))) {
-        struct tt_infer *first = TT_CONTAINER_OF(node, struct tt_infer, in_order);
+        struct tt_inference *first = TT_CONTAINER_OF(node, struct tt_inference, in_order);
         if (!first->is_computed)
             return;
         tt_list_remove(node);
-        tt_infer_finish(first);
+        tt_inference_finish(first);
     }
 }
 
-void tt_infer_end(struct tt_infer *infer, enum tt_err err) {
+void tt_inference_end(struct tt_inference *infer, enum tt_err err) {
     const struct tt_engine_ops *ops = infer->lane->model->engine_model->engine->ops;
     if (infer->lane->model->inputs)
         tt_input_ring_forget(infer->lane->model->inputs, infer); /* it may wait for slots yet */
@@ -34,19 +34,19 @@ void tt_infer_end(struct tt_infer *infer, enum tt_err err) {
         infer->result = NULL;
     }
     if (!tt_list_linked(&infer->in_order)) {
-        tt_infer_finish(infer);
+        tt_inference_finish(infer);
         return;
     }
     struct tt_served_model *model = infer->lane->model;
     infer->is_computed = !err;
     if (err) {
         tt_list_remove(&infer->in_order);
-        tt_infer_finish(infer);
+        tt_inference_finish(infer);
     }
     answer_in_order(model);
 }
 
-void tt_infer_end_count_answer(const struct tt_infer *infer, int64_t now) {
+void tt_inference_end_count_answer(const struct tt_inference *infer, int64_t now) {
     struct tt_model_stats *stats = infer->lane->model->stats;
     tt_counter_add(&stats->succeeded, 1);
     /* A turn's `now` may be a little older than the end of a task that it collects. */
@@ -62,16 +62,17 @@ void tt_infer_end_count_answer(const struct tt_infer *infer, int64_t now) {
     tt_counter_set(&stats->last_at, ended_at);
 }
 
-void tt_infer_end_count_loss(const struct tt_infer *infer, int64_t now) {
+void tt_inference_end_count_loss(const struct tt_inference *infer, int64_t now) {
     if (now > infer->submitted_at)
         tt_counter_add(&infer->lane->model->stats->failed_ns, now - infer->submitted_at);
 }
 
 static long long us_of(int64_t ns) { return ns > 0 ? ns / 1000 : 0; }
 
-enum tt_err tt_infer_end_say_dropped(struct tt_infer *infer, const struct tt_mechanism *mechanism,
-                                     const struct tt_request *request, int64_t now,
-                                     enum tt_drop_reason reason) {
+enum tt_err tt_inference_end_say_dropped(struct tt_inference *infer,
+                                         const struct tt_mechanism *mechanism,
+                                         const struct tt_request *request, int64_t now,
+                                         enum tt_drop_reason reason) {
     const struct tt_served_model *model = infer->lane->model;
     const char *name = model->name;
     if (reason == TT_DROP_QUEUE_FULL)

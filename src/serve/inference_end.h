@@ -6,22 +6,23 @@
  * answers holds computed ones back until those before them have ended. What a lost request is told
  * are the protocol's words, then the reason and the numbers. On the thread whose turn it is, as all
  * of its domain. */
-#ifndef TT_SERVE_INFER_END_H
-#define TT_SERVE_INFER_END_H
+#ifndef TT_SERVE_INFERENCE_END_H
+#define TT_SERVE_INFERENCE_END_H
 
 #include "core/mechanism.h"
-#include "serve/infer.h"
+#include "serve/inference.h"
 
 /* It is the port's from here on, or waits for those before it. */
-void tt_infer_end(struct tt_infer *infer, enum tt_err err);
+void tt_inference_end(struct tt_inference *infer, enum tt_err err);
 /* Counts that it was answered, in time or late, and where its time went. Before its end. */
-void tt_infer_end_count_answer(const struct tt_infer *infer, int64_t now);
+void tt_inference_end_count_answer(const struct tt_inference *infer, int64_t now);
 /* Counts the time of one that was not. */
-void tt_infer_end_count_loss(const struct tt_infer *infer, int64_t now);
+void tt_inference_end_count_loss(const struct tt_inference *infer, int64_t now);
 /* The sentence and the error of a request that was given up. `request`: what the mechanism has of
  * it; infer->request is NULL while it is only just coming. */
-enum tt_err tt_infer_end_say_dropped(struct tt_infer *infer, const struct tt_mechanism *mechanism,
-                                     const struct tt_request *request, int64_t now,
-                                     enum tt_drop_reason reason);
+enum tt_err tt_inference_end_say_dropped(struct tt_inference *infer,
+                                         const struct tt_mechanism *mechanism,
+                                         const struct tt_request *request, int64_t now,
+                                         enum tt_drop_reason reason);
 
 #endif

@@ -1,4 +1,4 @@
-#include "serve/infer.h"
+#include "serve/inference.h"
 
 #include "base/clock.h"
 #include "serve/cell_run.h"
@@ -11,9 +11,9 @@
 
 enum {
     LANE_BYTES = 64 << 20, /* of a lane's slots, but for two batches of large rows */
-    LANE_MOST_BYTES = 1 << 30,
+    LANE_MAX_BYTES = 1 << 30,
     LANE_SLOTS = 4096,    /* most slots of a lane */
-    MOST_ROUNDS = 4,      /* of one flush */
+    MAX_ROUNDS = 4,       /* of one flush */
     KEPT_BYTES = 1 << 20, /* an infer's own memory beyond this is given back with it */
 };
 
@@ -30,7 +30,7 @@ static size_t fixed_row_bytes(const struct tt_tensor_spec *spec, bool batched) {
 
 static void lane_free(struct tt_lane *lane) {
     int32_t inputs = lane->model->signature->input_count;
-    for (struct tt_infer *infer = lane->free, *next; infer; infer = next) {
+    for (struct tt_inference *infer = lane->free, *next; infer; infer = next) {
         next = infer->next_free;
         for (int32_t i = 0; i < inputs; i++)
             free(infer->own[i]);
@@ -64,7 +64,7 @@ static struct tt_lane *lane_new(struct tt_port *port, struct tt_served_model *mo
         total += lane->row_bytes[i] = fixed_row_bytes(&signature->inputs[i], signature->batched);
     /* A pool must hold two full batches; where that is too much, every infer has its own memory. */
     bool pools =
-        !model->inputs && total > 0 && 2 * (size_t)signature->max_batch <= LANE_MOST_BYTES / total;
+        !model->inputs && total > 0 && 2 * (size_t)signature->max_batch <= LANE_MAX_BYTES / total;
     if (good && pools) {
         size_t slots = LANE_BYTES / total;
         slots = slots > LANE_SLOTS ? LANE_SLOTS : slots;
@@ -104,8 +104,8 @@ static int32_t slots_take(struct tt_lane *lane, int32_t rows) {
     return -1;
 }
 
-static struct tt_infer *infer_take(struct tt_lane *lane) {
-    struct tt_infer *infer = lane->free;
+static struct tt_inference *infer_take(struct tt_lane *lane) {
+    struct tt_inference *infer = lane->free;
     if (infer) {
         lane->free = infer->next_free;
         return infer;
@@ -131,7 +131,7 @@ static struct tt_infer *infer_take(struct tt_lane *lane) {
 /* ---- ports ---- */
 
 enum tt_err tt_port_open(struct tt_serving *serving, tt_port_wake_fn *wake, void *context,
-                         struct tt_port **out_port, struct tt_message *why) {
+                         struct tt_port **out_port, struct tt_error *why) {
     struct tt_port *port = calloc(1, sizeof(*port));
     if (!port)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a port");
@@ -218,7 +218,7 @@ static void tell(struct tt_port *port) {
 }
 
 /* Nobody reads its inputs any more. */
-static void slots_give(struct tt_infer *infer) {
+static void slots_give(struct tt_inference *infer) {
     struct tt_lane *lane = infer->lane;
     if (lane->model->inputs) {
         if (tt_input_ring_give(lane->model->inputs, infer))
@@ -230,7 +230,7 @@ static void slots_give(struct tt_infer *infer) {
 }
 
 /* Back to its lane, once nobody refers to it any more. */
-static void recycle(struct tt_infer *infer) {
+static void recycle(struct tt_inference *infer) {
     if (!infer->released || (infer->submitted && !infer->finished) ||
         (infer->cancel_sent && !infer->cancel_acknowledged))
         return;
@@ -263,7 +263,7 @@ void tt_port_drain(struct tt_port *port) {
     void *message;
     while ((message = tt_ring_pop(&port->to_port))) {
         bool acknowledges = (uintptr_t)message & 1;
-        struct tt_infer *infer = (struct tt_infer *)((uintptr_t)message & ~(uintptr_t)1);
+        struct tt_inference *infer = (struct tt_inference *)((uintptr_t)message & ~(uintptr_t)1);
         if (acknowledges) {
             infer->cancel_acknowledged = true;
             recycle(infer);
@@ -279,7 +279,7 @@ void tt_port_hold_back(struct tt_port *port) { port->holds_back = true; }
 
 void tt_port_flush(struct tt_port *port) {
     tt_nap_end(&port->nap);
-    for (int32_t round = 0; round < MOST_ROUNDS; round++) {
+    for (int32_t round = 0; round < MAX_ROUNDS; round++) {
         if (port->has_news) {
             port->has_news = false;
             tt_scheduler_wake_from(port);
@@ -301,8 +301,8 @@ void tt_port_rest(struct tt_port *port) {
 /* ---- the life of an infer ---- */
 
 static enum tt_err check_shapes(const struct tt_served_model *model,
-                                const struct tt_infer_shape *shapes, int32_t count,
-                                int32_t *out_rows, struct tt_message *why) {
+                                const struct tt_inference_shape *shapes, int32_t count,
+                                int32_t *out_rows, struct tt_error *why) {
     const struct tt_signature *signature = model->signature;
     tt_assert(count == signature->input_count);
     int64_t rows = 1;
@@ -337,7 +337,8 @@ static enum tt_err check_shapes(const struct tt_served_model *model,
 }
 
 /* Where inputs are padded: the length to pad to, of the longest; -1 beyond any tensor. */
-static int32_t longest(const struct tt_signature *signature, const struct tt_infer_shape *shapes) {
+static int32_t longest(const struct tt_signature *signature,
+                       const struct tt_inference_shape *shapes) {
     int64_t length = 0;
     for (int32_t k = 0; k < signature->input_count; k++) {
         const struct tt_shape *spec = &signature->inputs[shapes[k].input].shape;
@@ -352,7 +353,7 @@ static int32_t longest(const struct tt_signature *signature, const struct tt_inf
  * signature. 0 where nothing varies. Two of the made numbers may be the same by chance; the domain
  * sees to that. */
 static int32_t shape_key(const struct tt_signature *signature,
-                         const struct tt_infer_shape *shapes) {
+                         const struct tt_inference_shape *shapes) {
     const struct tt_shape *by_input[TT_MAX_TENSORS];
     for (int32_t k = 0; k < signature->input_count; k++)
         by_input[shapes[k].input] = &shapes[k].shape;
@@ -380,7 +381,7 @@ static int32_t shape_key(const struct tt_signature *signature,
 
 /* The smallest class that holds the length; INVALID beyond the largest. */
 static enum tt_err length_class(const struct tt_served_model *model, int32_t *length,
-                                struct tt_message *why) {
+                                struct tt_error *why) {
     if ((!model->pad && !model->cells) || model->class_count == 0)
         return TT_OK;
     for (int32_t i = 0; i < model->class_count; i++) {
@@ -394,8 +395,8 @@ static enum tt_err length_class(const struct tt_served_model *model, int32_t *le
                    model->name, model->classes[model->class_count - 1]);
 }
 
-static enum tt_err place_inputs(struct tt_infer *infer, const struct tt_infer_shape *shapes,
-                                const size_t *sizes_bytes, struct tt_message *why) {
+static enum tt_err place_inputs(struct tt_inference *infer, const struct tt_inference_shape *shapes,
+                                const size_t *sizes_bytes, struct tt_error *why) {
     struct tt_lane *lane = infer->lane;
     const struct tt_signature *signature = lane->model->signature;
     struct tt_input_ring *ring = lane->model->inputs;
@@ -456,9 +457,10 @@ static struct tt_lane *lane_of(struct tt_port *port, struct tt_served_model *mod
     return lane;
 }
 
-enum tt_err tt_infer_begin(struct tt_port *port, struct tt_served_model *model,
-                           const struct tt_infer_shape *shapes, const size_t *sizes_bytes,
-                           int32_t count, struct tt_infer **out_infer, struct tt_message *why) {
+enum tt_err tt_inference_begin(struct tt_port *port, struct tt_served_model *model,
+                               const struct tt_inference_shape *shapes, const size_t *sizes_bytes,
+                               int32_t count, struct tt_inference **out_infer,
+                               struct tt_error *why) {
     int32_t rows;
     enum tt_err err = check_shapes(model, shapes, count, &rows, why);
     if (err)
@@ -479,7 +481,7 @@ enum tt_err tt_infer_begin(struct tt_port *port, struct tt_served_model *model,
         return tt_fail(TT_ERR_BUSY, why, "the server has %d requests in flight, its limit",
                        port->in_flight);
     struct tt_lane *lane = lane_of(port, model);
-    struct tt_infer *infer = lane ? infer_take(lane) : NULL;
+    struct tt_inference *infer = lane ? infer_take(lane) : NULL;
     if (!infer)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a request to model '%s'",
                        model->name);
@@ -498,14 +500,14 @@ enum tt_err tt_infer_begin(struct tt_port *port, struct tt_served_model *model,
     infer->why.text[0] = '\0';
     err = place_inputs(infer, shapes, sizes_bytes, why);
     if (err) {
-        tt_infer_release(infer);
+        tt_inference_release(infer);
         return err;
     }
     *out_infer = infer;
     return TT_OK;
 }
 
-void *tt_infer_input(struct tt_infer *infer, int32_t input, size_t *out_size_bytes) {
+void *tt_inference_input(struct tt_inference *infer, int32_t input, size_t *out_size_bytes) {
     tt_assert(!infer->submitted);
     *out_size_bytes = infer->inputs[input].size_bytes;
     return (void *)infer->inputs[input].bytes;
@@ -513,7 +515,8 @@ void *tt_infer_input(struct tt_infer *infer, int32_t input, size_t *out_size_byt
 
 /* How long the client waits: what it says, where the model's queue rule lets it (and then no longer
  * than the rule's own timeout); else that timeout; else the model's objective. */
-static int64_t patience_of(const struct tt_infer *infer, const struct tt_infer_options *options) {
+static int64_t patience_of(const struct tt_inference *infer,
+                           const struct tt_infer_options *options) {
     const struct tt_served_model *model = infer->lane->model;
     struct tt_queue_rule rule = {0};
     if (model->rules)
@@ -528,7 +531,7 @@ static int64_t patience_of(const struct tt_infer *infer, const struct tt_infer_o
 
 /* Into cells, here and not where everybody waits for it. What cannot be unfolded is refused when it
  * comes to its domain, as others are. */
-static void unfold(struct tt_infer *infer) {
+static void unfold(struct tt_inference *infer) {
     infer->err = tt_cell_run_new(infer->lane->model, infer->inputs, &infer->cell_run, &infer->why);
     if (infer->err)
         return;
@@ -537,8 +540,8 @@ static void unfold(struct tt_infer *infer) {
     infer->err = length_class(infer->lane->model, &infer->length, &infer->why);
 }
 
-void tt_infer_submit(struct tt_infer *infer, const struct tt_infer_options *options,
-                     tt_infer_done_fn *done, void *context) {
+void tt_inference_submit(struct tt_inference *infer, const struct tt_infer_options *options,
+                         tt_inference_done_fn *done, void *context) {
     tt_assert(!infer->submitted);
     infer->submitted = true;
     infer->done = done;
@@ -557,7 +560,7 @@ void tt_infer_submit(struct tt_infer *infer, const struct tt_infer_options *opti
     tell(port);
 }
 
-void tt_infer_cancel(struct tt_infer *infer) {
+void tt_inference_cancel(struct tt_inference *infer) {
     tt_assert(infer->submitted);
     if (infer->finished || infer->cancel_sent)
         return;
@@ -568,8 +571,8 @@ void tt_infer_cancel(struct tt_infer *infer) {
     tell(port);
 }
 
-void tt_infer_output(const struct tt_infer *infer, int32_t output,
-                     struct tt_tensor_view *out_view) {
+void tt_inference_output(const struct tt_inference *infer, int32_t output,
+                         struct tt_tensor_view *out_view) {
     tt_assert(infer->finished);
     tt_assert(infer->result != NULL);
     infer->lane->model->engine_model->engine->ops->output(infer->result,
@@ -577,13 +580,13 @@ void tt_infer_output(const struct tt_infer *infer, int32_t output,
                                                           infer->first_row, infer->rows, out_view);
 }
 
-void tt_infer_release(struct tt_infer *take_infer) {
+void tt_inference_release(struct tt_inference *take_infer) {
     tt_assert(!take_infer->submitted || take_infer->finished);
     take_infer->released = true;
     recycle(take_infer);
 }
 
-void tt_infer_finish(struct tt_infer *infer) {
+void tt_inference_finish(struct tt_inference *infer) {
     struct tt_port *port = infer->lane->port;
     port->dirty = true;
     bool pushed = tt_ring_push(&port->to_port, infer);

@@ -11,62 +11,63 @@
  * longer waits, and everybody of its model behind it, until the stack is empty of them.
  *
  * It decides and changes nothing but what lazy_slack.h keeps in the entries. */
-#ifndef TT_POLICY_LAZY_LAZY_DOOR_H
-#define TT_POLICY_LAZY_LAZY_DOOR_H
+#ifndef TT_POLICY_LAZY_LAZY_ADMISSION_H
+#define TT_POLICY_LAZY_LAZY_ADMISSION_H
 
 #include "policy/fifo.h"
-#include "policy/lazy/lazy_waits.h"
-#include "policy/lazy/lazy_worth.h"
+#include "policy/lazy/lazy_ski_rental.h"
+#include "policy/lazy/lazy_waiting.h"
 
-struct tt_lazy_door {
+struct tt_lazy_admission {
     const struct tt_queues *queues;
     struct tt_lazy_slack slack;
-    struct tt_lazy_worth worth;
-    struct tt_lazy_waits waits;
+    struct tt_lazy_ski_rental ski_rental;
+    struct tt_lazy_waiting waits;
     int32_t max_batch;
 };
 
 /* The most rows of the model that a stack may hold. */
-static inline int32_t tt_lazy_door_most_rows(const struct tt_lazy_door *self, int32_t model) {
+static inline int32_t tt_lazy_door_max_rows(const struct tt_lazy_admission *self, int32_t model) {
     int32_t allowed = self->queues->domain->models[model]->max_batch;
     return self->max_batch < allowed ? self->max_batch : allowed;
 }
 /* Who may preempt the top entry, of the heads of other models' queues; NULL: nobody. */
-struct tt_request *tt_lazy_door_foreign(const struct tt_lazy_door *self,
-                                        const struct tt_lazy_entry *top);
+struct tt_request *tt_lazy_admission_foreign(const struct tt_lazy_admission *self,
+                                             const struct tt_lazy_entry *top);
 /* Whose queue to look at, in two turns: first the top entry's model, then another; with an empty
  * stack the oldest. NULL: nobody's. */
-static inline struct tt_request *tt_lazy_door_candidate(const struct tt_lazy_door *self,
-                                                        const struct tt_lazy_stack *stack,
-                                                        int32_t turn) {
+static inline struct tt_request *tt_lazy_admission_candidate(const struct tt_lazy_admission *self,
+                                                             const struct tt_lazy_stack *stack,
+                                                             int32_t turn) {
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
     const struct tt_heap_entry *oldest = tt_heap_top(&self->queues->heads);
     if (!oldest)
         return NULL;
     if (top && turn > 0)
-        return tt_lazy_door_foreign(self, top);
+        return tt_lazy_admission_foreign(self, top);
     return tt_fifo_first(&self->queues->fifos[top ? top->model : oldest->id]);
 }
 /* Can the two, of one model, go on together where they meet? (Their rows apart.) */
-bool tt_lazy_door_alike(const struct tt_lazy_door *self, const struct tt_lazy_entry *top,
-                        const struct tt_lazy_entry *below);
+bool tt_lazy_admission_alike(const struct tt_lazy_admission *self, const struct tt_lazy_entry *top,
+                             const struct tt_lazy_entry *below);
 /* May somebody of the head's queue come in now, and who? If not, the group is the head alone, empty
  * where there is no room for it, or who would have to wait longer. No task runs; with an empty
  * stack all may for whom there is room. */
-bool tt_lazy_door_admits(const struct tt_lazy_door *self, struct tt_lazy_stack *stack,
-                         struct tt_lazy_run *run, const struct tt_request *head, int64_t now,
-                         struct tt_lazy_group *out_group);
+bool tt_lazy_admission_admits(const struct tt_lazy_admission *self, struct tt_lazy_stack *stack,
+                              struct tt_lazy_run *run, const struct tt_request *head, int64_t now,
+                              struct tt_lazy_group *out_group);
 /* Does a no of _opens to the head of the running model hold until *out_at, whoever else arrives? As
  * long as the stack and the head stay what they are. (Slots between steps may become free
  * elsewhere.) */
-static inline bool tt_lazy_door_stays_shut(const struct tt_lazy_door *self, int32_t model) {
+static inline bool tt_lazy_admission_stays_shut(const struct tt_lazy_admission *self,
+                                                int32_t model) {
     return self->queues->domain->models[model]->slots == 0 && self->slack.form != TT_LAZY_CURVES &&
-           self->worth.patience_permille == 0 && self->worth.foreign != TT_LAZY_TURNS;
+           self->ski_rental.patience_permille == 0 && self->ski_rental.foreign != TT_LAZY_TURNS;
 }
 /* While a task runs: is it to make room for the head? If not, *out_at is when to ask again, if that
  * comes before what is there. */
-bool tt_lazy_door_opens(const struct tt_lazy_door *self, struct tt_lazy_stack *stack,
-                        struct tt_lazy_run *run, const struct tt_request *head, int64_t now,
-                        int64_t *out_at);
+bool tt_lazy_admission_opens(const struct tt_lazy_admission *self, struct tt_lazy_stack *stack,
+                             struct tt_lazy_run *run, const struct tt_request *head, int64_t now,
+                             int64_t *out_at);
 
 #endif

@@ -11,27 +11,27 @@
  *
  * Of another model besides, by option `foreign`: with shorter only when the newcomers need less
  * than the running entry has before it; with never and turns not at all. Pure. */
-#ifndef TT_POLICY_LAZY_LAZY_WORTH_H
-#define TT_POLICY_LAZY_LAZY_WORTH_H
+#ifndef TT_POLICY_LAZY_LAZY_SKI_RENTAL_H
+#define TT_POLICY_LAZY_LAZY_SKI_RENTAL_H
 
 #include "policy/lazy/lazy_slack.h"
 
 enum tt_lazy_foreign { TT_LAZY_SHORTER, TT_LAZY_SLACK, TT_LAZY_NEVER, TT_LAZY_TURNS };
 
-struct tt_lazy_worth {
+struct tt_lazy_ski_rental {
     const struct tt_lazy_times *times; /* [models] */
     int64_t patience_permille;
     enum tt_lazy_foreign foreign;
 };
 
 /* Of another model than the top entry's. */
-bool tt_lazy_worth_preempting(const struct tt_lazy_worth *self, const struct tt_lazy_stack *stack,
-                              const struct tt_lazy_run *run, const struct tt_lazy_group *group,
-                              int64_t now);
+bool tt_lazy_ski_rental_preempting(const struct tt_lazy_ski_rental *self,
+                                   const struct tt_lazy_stack *stack, const struct tt_lazy_run *run,
+                                   const struct tt_lazy_group *group, int64_t now);
 /* How long the group, in all, must have waited to be let in; TT_NEVER: it is of the running entry's
  * model, which ends, or has yet to come to where the group stands. */
-int64_t tt_lazy_worth_price(const struct tt_lazy_worth *self, const struct tt_lazy_stack *stack,
-                            const struct tt_lazy_run *run, const struct tt_lazy_group *group,
-                            int64_t now);
+int64_t tt_lazy_ski_rental_price(const struct tt_lazy_ski_rental *self,
+                                 const struct tt_lazy_stack *stack, const struct tt_lazy_run *run,
+                                 const struct tt_lazy_group *group, int64_t now);
 
 #endif

@@ -1,4 +1,4 @@
-#include "engine/onnxruntime/ort_courses.h"
+#include "engine/onnxruntime/ort_exit_routes.h"
 
 #include "base/clock.h"
 #include "engine/engine_result.h"
@@ -13,13 +13,13 @@ static const struct tt_ort_model *model_of(const struct tt_ort_run *run) {
     return TT_CONTAINER_OF(run->task->model, struct tt_ort_model, model);
 }
 
-void tt_ort_courses_fini(struct tt_ort_courses *self) {
+void tt_ort_exit_routes_fini(struct tt_ort_exit_routes *self) {
     free(self->of_member);
     free(self->values);
-    *self = (struct tt_ort_courses){0};
+    *self = (struct tt_ort_exit_routes){0};
 }
 
-static bool ensure(struct tt_ort_courses *self, int32_t members, int32_t values) {
+static bool ensure(struct tt_ort_exit_routes *self, int32_t members, int32_t values) {
     if (members > self->member_capacity) {
         int32_t *of_member = realloc(self->of_member, (size_t)members * 2 * sizeof(*of_member));
         if (!of_member)
@@ -39,7 +39,7 @@ static bool ensure(struct tt_ort_courses *self, int32_t members, int32_t values)
     return true;
 }
 
-bool tt_ort_courses_any(const struct tt_ort_run *run, int32_t step) {
+bool tt_ort_exit_routes_any(const struct tt_ort_run *run, int32_t step) {
     const struct tt_ort_exits *exits = &model_of(run)->exits;
     for (int32_t i = 0; i < exits->count; i++)
         if (exits->exits[i].step == step)
@@ -47,10 +47,10 @@ bool tt_ort_courses_any(const struct tt_ort_run *run, int32_t step) {
     return false;
 }
 
-void tt_ort_courses_drop(struct tt_ort_run *run) {
+void tt_ort_exit_routes_drop(struct tt_ort_run *run) {
     const struct tt_ort_model *model = model_of(run);
-    OrtValue **values = run->desk->courses.values;
-    int32_t count = run->desk->courses.value_capacity;
+    OrtValue **values = run->scratch->routes.values;
+    int32_t count = run->scratch->routes.value_capacity;
     for (int32_t i = 0; i < count; i++) {
         if (values[i])
             model->library->api->ReleaseValue(values[i]);
@@ -61,21 +61,22 @@ void tt_ort_courses_drop(struct tt_ort_run *run) {
 /* ---- conditions ---- */
 
 static enum tt_err run_graph(struct tt_ort_run *run, const struct tt_ort_exit *exit,
-                             struct tt_message *why) {
+                             struct tt_error *why) {
     const struct tt_ort_model *model = model_of(run);
-    struct tt_ort_desk *desk = run->desk;
+    struct tt_ort_scratch *scratch = run->scratch;
     const struct tt_signature *graph = exit->graph;
     for (int32_t i = 0; i < graph->input_count; i++) {
         enum tt_err err = tt_ort_run_bind(run, exit->inputs[i], why);
         if (err)
             return err;
-        desk->inputs[i] = desk->values[exit->inputs[i]];
+        scratch->inputs[i] = scratch->values[exit->inputs[i]];
     }
     return tt_ort_check(model->library,
-                        model->library->api->Run(
-                            exit->session, desk->run_options, exit->input_names, desk->inputs,
-                            (size_t)graph->input_count, exit->output_names,
-                            (size_t)graph->output_count, &desk->courses.values[exit->first_value]),
+                        model->library->api->Run(exit->session, scratch->run_options,
+                                                 exit->input_names, scratch->inputs,
+                                                 (size_t)graph->input_count, exit->output_names,
+                                                 (size_t)graph->output_count,
+                                                 &scratch->routes.values[exit->first_value]),
                         why);
 }
 
@@ -85,14 +86,14 @@ static bool is_met(const struct tt_tensor_view *view, enum tt_dtype dtype, int64
 }
 
 /* Those who meet the condition that the graph has worked out, and have no exit yet. */
-static enum tt_err ask_graph(struct tt_ort_run *run, int32_t index, struct tt_message *why) {
+static enum tt_err ask_graph(struct tt_ort_run *run, int32_t index, struct tt_error *why) {
     const struct tt_ort_model *model = model_of(run);
     const struct tt_ort_exit *exit = &model->exits.exits[index];
     const struct tt_tensor_spec *spec = &exit->graph->outputs[exit->condition];
     struct tt_tensor_view view;
     enum tt_err err = tt_ort_value_view(
-        model->library, spec->dtype, run->desk->courses.values[exit->first_value + exit->condition],
-        &view, why);
+        model->library, spec->dtype,
+        run->scratch->routes.values[exit->first_value + exit->condition], &view, why);
     if (err)
         return err;
     bool batched = model->signature.batched;
@@ -107,8 +108,8 @@ static enum tt_err ask_graph(struct tt_ort_run *run, int32_t index, struct tt_me
         int64_t end = row + (batched ? run->members[i]->rows : 1);
         for (; row < end; row++)
             met &= is_met(&view, spec->dtype, row);
-        if (met && run->desk->courses.of_member[i] < 0)
-            run->desk->courses.of_member[i] = index;
+        if (met && run->scratch->routes.of_member[i] < 0)
+            run->scratch->routes.of_member[i] = index;
     }
     return TT_OK;
 }
@@ -139,7 +140,7 @@ static bool moved_less(const float *a, const float *b, int64_t count, double les
     return sqrt(moved) < less_than * sqrt(size);
 }
 
-static enum tt_err ask_moved(struct tt_ort_run *run, int32_t index, struct tt_message *why) {
+static enum tt_err ask_moved(struct tt_ort_run *run, int32_t index, struct tt_error *why) {
     const struct tt_ort_model *model = model_of(run);
     const struct tt_ort_exit *exit = &model->exits.exits[index];
     struct tt_tensor_view now, then;
@@ -147,7 +148,7 @@ static enum tt_err ask_moved(struct tt_ort_run *run, int32_t index, struct tt_me
     for (int32_t i = 0; i < 2; i++) {
         enum tt_err err = tt_ort_run_bind(run, tensors[i], why);
         if (!err)
-            err = tt_ort_value_view(model->library, TT_DTYPE_FP32, run->desk->values[tensors[i]],
+            err = tt_ort_value_view(model->library, TT_DTYPE_FP32, run->scratch->values[tensors[i]],
                                     i ? &then : &now, why);
         if (err)
             return err;
@@ -168,8 +169,8 @@ static enum tt_err ask_moved(struct tt_ort_run *run, int32_t index, struct tt_me
                                     own, exit->less_than);
             at += row_elements;
         }
-        if (met && run->desk->courses.of_member[i] < 0)
-            run->desk->courses.of_member[i] = index;
+        if (met && run->scratch->routes.of_member[i] < 0)
+            run->scratch->routes.of_member[i] = index;
     }
     return TT_OK;
 }
@@ -177,13 +178,13 @@ static enum tt_err ask_moved(struct tt_ort_run *run, int32_t index, struct tt_me
 static int32_t going_by(const struct tt_ort_run *run, int32_t index) {
     int32_t count = 0;
     for (int32_t i = 0; i < run->count; i++)
-        count += run->desk->courses.of_member[i] == index;
+        count += run->scratch->routes.of_member[i] == index;
     return count;
 }
 
-enum tt_err tt_ort_courses_find(struct tt_ort_run *run, int32_t step, struct tt_message *why) {
+enum tt_err tt_ort_exit_routes_find(struct tt_ort_run *run, int32_t step, struct tt_error *why) {
     const struct tt_ort_model *model = model_of(run);
-    struct tt_ort_courses *self = &run->desk->courses;
+    struct tt_ort_exit_routes *self = &run->scratch->routes;
     if (!ensure(self, run->count, model->exits.value_count))
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a batch of %d", run->count);
     for (int32_t i = 0; i < run->count; i++)
@@ -203,12 +204,12 @@ enum tt_err tt_ort_courses_find(struct tt_ort_run *run, int32_t step, struct tt_
             err = tt_fail_in(err, why, "the exit after stage %d", step);
     }
     run->task->infer_ns += tt_clock_now() - began_at;
-    self->parting = self->leaving = 0;
+    self->diverging = self->leaving = 0;
     for (int32_t i = 0; i < run->count; i++) {
         if (run->task->together)
             self->of_member[i] = -1;
         int32_t e = self->of_member[i];
-        self->parting += e >= 0;
+        self->diverging += e >= 0;
         self->leaving += e >= 0 && model->exits.exits[e].to == model->step_count;
     }
     return err;
@@ -231,17 +232,17 @@ static struct tt_tensor_view rows_of(const struct tt_ort_run *run, struct tt_ten
 /* All rows of what is given. */
 static enum tt_err view_given(struct tt_ort_run *run, const struct tt_ort_exit *exit,
                               const struct tt_ort_give *give, struct tt_tensor_view *out_view,
-                              struct tt_message *why) {
+                              struct tt_error *why) {
     const struct tt_ort_model *model = model_of(run);
     enum tt_dtype dtype = model->tensors[give->tensor].dtype;
     OrtValue *value = NULL;
     if (give->output >= 0) {
-        value = run->desk->courses.values[exit->first_value + give->output];
+        value = run->scratch->routes.values[exit->first_value + give->output];
     } else {
         enum tt_err err = tt_ort_run_bind(run, give->from, why);
         if (err)
             return err;
-        value = run->desk->values[give->from];
+        value = run->scratch->values[give->from];
     }
     enum tt_err err = tt_ort_value_view(model->library, dtype, value, out_view, why);
     if (err)
@@ -255,7 +256,7 @@ static enum tt_err view_given(struct tt_ort_run *run, const struct tt_ort_exit *
 }
 
 /* Who skips steps by this exit gets in its slots what they would have made. */
-static enum tt_err send_on(struct tt_ort_run *run, int32_t index, struct tt_message *why) {
+static enum tt_err send_on(struct tt_ort_run *run, int32_t index, struct tt_error *why) {
     const struct tt_ort_model *model = model_of(run);
     const struct tt_ort_exit *exit = &model->exits.exits[index];
     for (int32_t g = 0; g < exit->give_count; g++) {
@@ -267,7 +268,7 @@ static enum tt_err send_on(struct tt_ort_run *run, int32_t index, struct tt_mess
             struct tt_engine_member *member = run->members[i];
             struct tt_tensor_view part = rows_of(run, all, row, member->rows);
             row += member->rows;
-            if (run->desk->courses.of_member[i] != index)
+            if (run->scratch->routes.of_member[i] != index)
                 continue;
             err = tt_slots_put((struct tt_slots *)&model->slots, member->state, give->tensor, &part,
                                run->task);
@@ -292,10 +293,10 @@ static bool is_given_once(const struct tt_ort_exit *exit, int32_t output) {
  * for others go on with what is there. */
 static enum tt_err take_output(struct tt_ort_run *run, const struct tt_ort_exit *exit,
                                const struct tt_ort_give *give, OrtValue **out_value,
-                               struct tt_message *why) {
+                               struct tt_error *why) {
     const struct tt_ort_model *model = model_of(run);
     if (give->output >= 0 && is_given_once(exit, give->output)) {
-        OrtValue **made = &run->desk->courses.values[exit->first_value + give->output];
+        OrtValue **made = &run->scratch->routes.values[exit->first_value + give->output];
         *out_value = *made;
         *made = NULL;
         return TT_OK;
@@ -316,7 +317,7 @@ static enum tt_err take_output(struct tt_ort_run *run, const struct tt_ort_exit 
 }
 
 /* Who leaves by this exit shares a result, of all rows of the run. */
-static enum tt_err answer(struct tt_ort_run *run, int32_t index, struct tt_message *why) {
+static enum tt_err answer(struct tt_ort_run *run, int32_t index, struct tt_error *why) {
     const struct tt_ort_model *model = model_of(run);
     const struct tt_ort_exit *exit = &model->exits.exits[index];
     const struct tt_signature *signature = &model->signature;
@@ -343,7 +344,7 @@ static enum tt_err answer(struct tt_ort_run *run, int32_t index, struct tt_messa
     int32_t row = 0;
     for (int32_t i = 0; i < run->count; i++) {
         struct tt_engine_member *member = run->members[i];
-        if (run->desk->courses.of_member[i] == index) {
+        if (run->scratch->routes.of_member[i] == index) {
             member->result = result;
             member->first_row = row;
         }
@@ -360,7 +361,7 @@ static void take_back(struct tt_ort_run *run) {
     }
 }
 
-enum tt_err tt_ort_courses_take(struct tt_ort_run *run, struct tt_message *why) {
+enum tt_err tt_ort_exit_routes_take(struct tt_ort_run *run, struct tt_error *why) {
     const struct tt_ort_model *model = model_of(run);
     enum tt_err err = TT_OK;
     for (int32_t e = 0; !err && e < model->exits.count; e++)
@@ -372,7 +373,7 @@ enum tt_err tt_ort_courses_take(struct tt_ort_run *run, struct tt_message *why) 
         return err;
     }
     for (int32_t i = 0; i < run->count; i++) {
-        int32_t e = run->desk->courses.of_member[i];
+        int32_t e = run->scratch->routes.of_member[i];
         int32_t to = e >= 0 ? model->exits.exits[e].to : run->last_step_done + 1;
         run->members[i]->next_step = to;
         run->members[i]->skips += e >= 0 && to < model->step_count;

@@ -1,4 +1,4 @@
-#include "engine/specimen.h"
+#include "engine/synthetic_input.h"
 
 #include "base/prng.h"
 #include "base/text.h"
@@ -9,14 +9,14 @@
 enum { HALF_ONE = 0x3c00, BFLOAT_ONE = 0x3f80 };
 
 static void put_number(struct tt_text *to, enum tt_dtype dtype, struct tt_prng *random,
-                       enum tt_specimen_kind kind, bool first) {
+                       enum tt_synthetic_input_kind kind, bool first) {
     uint64_t draw = tt_prng_next(random);
-    if (kind == TT_SPECIMEN_ZEROS) {
+    if (kind == TT_SYNTHETIC_INPUT_ZEROS) {
         uint64_t zero = 0;
         tt_text_append(to, &zero, dtype == TT_DTYPE_BYTES ? 4 : tt_dtype_bytes(dtype));
         return;
     }
-    bool ones = kind == TT_SPECIMEN_ONES;
+    bool ones = kind == TT_SYNTHETIC_INPUT_ONES;
     /* The first element is never 0: a mask without a single position is no input. */
     uint64_t integer = ones || first || draw >> 63;
     double real = ones ? 1.0 : (double)(int64_t)draw / 9223372036854775808.0;
@@ -41,10 +41,10 @@ static void put_number(struct tt_text *to, enum tt_dtype dtype, struct tt_prng *
 
 static enum tt_err make_input(struct tt_tensor_view *view, const struct tt_tensor_spec *spec,
                               int32_t input, int32_t first, int32_t rows,
-                              enum tt_specimen_kind kind, struct tt_message *why) {
-    enum { MOST_ELEMENTS = 1 << 28 };
+                              enum tt_synthetic_input_kind kind, struct tt_error *why) {
+    enum { MAX_ELEMENTS = 1 << 28 };
     int64_t count = tt_shape_count(&view->shape, 0);
-    if (count < 0 || count > MOST_ELEMENTS)
+    if (count < 0 || count > MAX_ELEMENTS)
         return tt_fail(TT_ERR_INVALID, why, "input '%s' is too large to be tried", spec->name);
     struct tt_text text;
     tt_text_init(&text);
@@ -65,10 +65,11 @@ static enum tt_err make_input(struct tt_tensor_view *view, const struct tt_tenso
     return TT_OK;
 }
 
-enum tt_err tt_specimen_init(struct tt_specimen *self, const struct tt_signature *signature,
-                             int32_t first, int32_t rows, int32_t length,
-                             enum tt_specimen_kind kind, struct tt_message *why) {
-    *self = (struct tt_specimen){.rows = rows};
+enum tt_err tt_synthetic_input_init(struct tt_synthetic_input *self,
+                                    const struct tt_signature *signature, int32_t first,
+                                    int32_t rows, int32_t length, enum tt_synthetic_input_kind kind,
+                                    struct tt_error *why) {
+    *self = (struct tt_synthetic_input){.rows = rows};
     enum tt_err err = TT_OK;
     for (int32_t i = 0; !err && i < signature->input_count; i++) {
         struct tt_tensor_view *view = &self->views[i];
@@ -81,12 +82,12 @@ enum tt_err tt_specimen_init(struct tt_specimen *self, const struct tt_signature
         err = make_input(view, &signature->inputs[i], i, first, rows, kind, why);
     }
     if (err)
-        tt_specimen_fini(self);
+        tt_synthetic_input_fini(self);
     return err;
 }
 
-void tt_specimen_fini(struct tt_specimen *self) {
+void tt_synthetic_input_fini(struct tt_synthetic_input *self) {
     for (int32_t i = 0; i < TT_MAX_TENSORS; i++)
         free((void *)self->views[i].bytes);
-    *self = (struct tt_specimen){0};
+    *self = (struct tt_synthetic_input){0};
 }

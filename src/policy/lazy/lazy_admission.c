@@ -1,13 +1,14 @@
-#include "policy/lazy/lazy_door.h"
+#include "policy/lazy/lazy_admission.h"
 
 #include "base/instant.h"
 
-static inline const struct tt_step_model *model_of(const struct tt_lazy_door *self, int32_t model) {
+static inline const struct tt_step_model *model_of(const struct tt_lazy_admission *self,
+                                                   int32_t model) {
     return self->queues->domain->models[model];
 }
 
-bool tt_lazy_door_alike(const struct tt_lazy_door *self, const struct tt_lazy_entry *top,
-                        const struct tt_lazy_entry *below) {
+bool tt_lazy_admission_alike(const struct tt_lazy_admission *self, const struct tt_lazy_entry *top,
+                             const struct tt_lazy_entry *below) {
     if (!model_of(self, top->model)->padded || (top->place.step == 0 && below->place.step == 0))
         return true;
     return top->place.step == 0 ? top->length <= below->padded
@@ -16,8 +17,8 @@ bool tt_lazy_door_alike(const struct tt_lazy_door *self, const struct tt_lazy_en
 
 /* D2: how many rows find slots between the steps of the top entry's model, besides those of the
  * entry itself, which wants some if it is to stop for others; < 0: not even that. */
-static inline int32_t slot_room(const struct tt_lazy_door *self, const struct tt_lazy_stack *stack,
-                                const struct tt_lazy_run *run) {
+static inline int32_t slot_room(const struct tt_lazy_admission *self,
+                                const struct tt_lazy_stack *stack, const struct tt_lazy_run *run) {
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
     if (!top || model_of(self, top->model)->slots == 0)
         return INT32_MAX;
@@ -27,10 +28,11 @@ static inline int32_t slot_room(const struct tt_lazy_door *self, const struct tt
 
 /* Rows of the head's model on the stack, those who come with it included: who begins with an entry
  * that is under way stands between two steps where they meet. */
-static inline int32_t most_rows(const struct tt_lazy_door *self, const struct tt_lazy_stack *stack,
-                                const struct tt_lazy_run *run, const struct tt_request *head) {
+static inline int32_t max_rows(const struct tt_lazy_admission *self,
+                               const struct tt_lazy_stack *stack, const struct tt_lazy_run *run,
+                               const struct tt_request *head) {
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
-    int32_t most = tt_lazy_door_most_rows(self, head->model);
+    int32_t most = tt_lazy_door_max_rows(self, head->model);
     if (model_of(self, head->model)->slots == 0 || !top || top->model != head->model ||
         head->step > 0 || (top->place.step == 0 && !run->running))
         return most;
@@ -40,17 +42,18 @@ static inline int32_t most_rows(const struct tt_lazy_door *self, const struct tt
 
 /* Is there a place for so many rows of the model? Its first request always has one, whatever its
  * rows. */
-static inline bool has_room(const struct tt_lazy_stack *stack, int32_t model, int32_t most_rows,
+static inline bool has_room(const struct tt_lazy_stack *stack, int32_t model, int32_t max_rows,
                             int32_t rows, int32_t count) {
     int32_t there = stack->rows_of_model[model];
     if (stack->count + count > stack->capacity)
         return false;
-    return there + rows <= most_rows || (there == 0 && count == 1);
+    return there + rows <= max_rows || (there == 0 && count == 1);
 }
 
 /* L6: where inputs are padded, is it short enough for those that are under way? */
-static inline bool has_length(const struct tt_lazy_door *self, const struct tt_lazy_stack *stack,
-                              struct tt_lazy_run *run, const struct tt_request *request) {
+static inline bool has_length(const struct tt_lazy_admission *self,
+                              const struct tt_lazy_stack *stack, struct tt_lazy_run *run,
+                              const struct tt_request *request) {
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
     if (!model_of(self, request->model)->padded || !top || top->model != request->model)
         return true;
@@ -60,10 +63,10 @@ static inline bool has_length(const struct tt_lazy_door *self, const struct tt_l
 }
 
 /* L5: where models take turns, who came after somebody of another model does not go before him. */
-static inline bool has_turn(const struct tt_lazy_door *self, const struct tt_lazy_stack *stack,
+static inline bool has_turn(const struct tt_lazy_admission *self, const struct tt_lazy_stack *stack,
                             const struct tt_request *request) {
     const struct tt_heap *heads = &self->queues->heads;
-    if (self->worth.foreign != TT_LAZY_TURNS || stack->depth == 0)
+    if (self->ski_rental.foreign != TT_LAZY_TURNS || stack->depth == 0)
         return true;
     for (int32_t i = 0; i < heads->count; i++)
         if (heads->entries[i].id != request->model && heads->entries[i].key < request->number)
@@ -72,24 +75,25 @@ static inline bool has_turn(const struct tt_lazy_door *self, const struct tt_laz
 }
 
 /* May the group join, or preempt, what is on the stack? */
-static inline bool may_come(const struct tt_lazy_door *self, struct tt_lazy_stack *stack,
+static inline bool may_come(const struct tt_lazy_admission *self, struct tt_lazy_stack *stack,
                             struct tt_lazy_run *run, const struct tt_lazy_group *group,
                             int64_t now) {
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
     return (top->model == group->model ||
-            tt_lazy_worth_preempting(&self->worth, stack, run, group, now)) &&
+            tt_lazy_ski_rental_preempting(&self->ski_rental, stack, run, group, now)) &&
            tt_lazy_slack_allows(&self->slack, stack, run, group, now);
 }
 
 /* Has the group waited long enough to come in? If not, *out_at (if asked for) is when it will have.
  */
-static bool pays(const struct tt_lazy_door *self, const struct tt_lazy_stack *stack,
+static bool pays(const struct tt_lazy_admission *self, const struct tt_lazy_stack *stack,
                  struct tt_lazy_run *run, const struct tt_lazy_group *group, int64_t now,
                  int64_t *out_at) {
-    if (self->worth.patience_permille == 0)
+    if (self->ski_rental.patience_permille == 0)
         return true;
-    int64_t price_ns = tt_lazy_worth_price(&self->worth, stack, run, group, now);
-    int64_t missing_ns = price_ns - tt_lazy_waits_of(&self->waits, group->model, group->count, now);
+    int64_t price_ns = tt_lazy_ski_rental_price(&self->ski_rental, stack, run, group, now);
+    int64_t missing_ns =
+        price_ns - tt_lazy_waiting_of(&self->waits, group->model, group->count, now);
     if (missing_ns > 0 && out_at)
         *out_at =
             price_ns == TT_NEVER ? TT_NEVER : now + (missing_ns + group->count - 1) / group->count;
@@ -98,13 +102,13 @@ static bool pays(const struct tt_lazy_door *self, const struct tt_lazy_stack *st
 
 /* Lengthens the group by those behind it in its queue, from `next` on, as far as there is room;
  * `checked`: and all of whose prefixes may come. */
-static void lengthen(const struct tt_lazy_door *self, struct tt_lazy_stack *stack,
+static void lengthen(const struct tt_lazy_admission *self, struct tt_lazy_stack *stack,
                      struct tt_lazy_run *run, struct tt_lazy_group *group,
                      const struct tt_request *next, bool checked, int64_t now) {
     const struct tt_fifo *fifo = &self->queues->fifos[group->model];
     for (const struct tt_request *r = next; r && r->step == group->place.step;
          r = tt_fifo_next(fifo, r)) {
-        if (!has_room(stack, group->model, group->most_rows, group->rows + r->rows,
+        if (!has_room(stack, group->model, group->max_rows, group->rows + r->rows,
                       group->count + 1) ||
             !has_length(self, stack, run, r) || !has_turn(self, stack, r))
             return;
@@ -118,10 +122,10 @@ static void lengthen(const struct tt_lazy_door *self, struct tt_lazy_stack *stac
 }
 
 /* The head by itself; false: there is no room for it. */
-static bool head_alone(const struct tt_lazy_door *self, const struct tt_lazy_stack *stack,
+static bool head_alone(const struct tt_lazy_admission *self, const struct tt_lazy_stack *stack,
                        struct tt_lazy_run *run, const struct tt_request *head, int64_t now,
                        struct tt_lazy_group *out_group) {
-    int32_t most = most_rows(self, stack, run, head);
+    int32_t most = max_rows(self, stack, run, head);
     if (slot_room(self, stack, run) < 0 || !has_room(stack, head->model, most, head->rows, 1) ||
         !has_length(self, stack, run, head) || !has_turn(self, stack, head))
         return false;
@@ -131,9 +135,9 @@ static bool head_alone(const struct tt_lazy_door *self, const struct tt_lazy_sta
 
 /* What a group asks for grows with it: when not even the head may, nobody may; when the largest
  * may, all may. (By the profile's curves a larger one may even ask for less.) */
-bool tt_lazy_door_admits(const struct tt_lazy_door *self, struct tt_lazy_stack *stack,
-                         struct tt_lazy_run *run, const struct tt_request *head, int64_t now,
-                         struct tt_lazy_group *out_group) {
+bool tt_lazy_admission_admits(const struct tt_lazy_admission *self, struct tt_lazy_stack *stack,
+                              struct tt_lazy_run *run, const struct tt_request *head, int64_t now,
+                              struct tt_lazy_group *out_group) {
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
     out_group->count = 0;
     if (!head_alone(self, stack, run, head, now, out_group) ||
@@ -158,9 +162,9 @@ bool tt_lazy_door_admits(const struct tt_lazy_door *self, struct tt_lazy_stack *
 
 /* Of the heads of all queues but the top entry's model's the one that needs least, or the oldest.
  */
-struct tt_request *tt_lazy_door_foreign(const struct tt_lazy_door *self,
-                                        const struct tt_lazy_entry *top) {
-    if (self->worth.foreign != TT_LAZY_SHORTER && self->worth.foreign != TT_LAZY_SLACK)
+struct tt_request *tt_lazy_admission_foreign(const struct tt_lazy_admission *self,
+                                             const struct tt_lazy_entry *top) {
+    if (self->ski_rental.foreign != TT_LAZY_SHORTER && self->ski_rental.foreign != TT_LAZY_SLACK)
         return NULL;
     const struct tt_heap *heads = &self->queues->heads;
     struct tt_request *best = NULL;
@@ -170,8 +174,9 @@ struct tt_request *tt_lazy_door_foreign(const struct tt_lazy_door *self,
         if (model == top->model)
             continue;
         struct tt_request *head = tt_fifo_first(&self->queues->fifos[model]);
-        int64_t need_ns =
-            self->worth.foreign == TT_LAZY_SHORTER ? tt_lazy_slack_alone(&self->slack, head) : 0;
+        int64_t need_ns = self->ski_rental.foreign == TT_LAZY_SHORTER
+                              ? tt_lazy_slack_alone(&self->slack, head)
+                              : 0;
         if (best && (need_ns > best_ns || (need_ns == best_ns && head->number > best->number)))
             continue;
         best = head;
@@ -181,13 +186,13 @@ struct tt_request *tt_lazy_door_foreign(const struct tt_lazy_door *self,
 }
 
 /* As many of those who wait as there is room for, taken to be like the head. */
-static bool everybody_pays(const struct tt_lazy_door *self, const struct tt_lazy_stack *stack,
+static bool everybody_pays(const struct tt_lazy_admission *self, const struct tt_lazy_stack *stack,
                            struct tt_lazy_run *run, const struct tt_lazy_group *head, int64_t now,
                            int64_t *out_at) {
     const struct tt_fifo *fifo = &self->queues->fifos[head->model];
-    if (self->worth.patience_permille == 0)
+    if (self->ski_rental.patience_permille == 0)
         return true;
-    int64_t room = head->most_rows - stack->rows_of_model[head->model];
+    int64_t room = head->max_rows - stack->rows_of_model[head->model];
     struct tt_lazy_group group = *head;
     if (fifo->rows <= room) {
         group.rows = (int32_t)fifo->rows;
@@ -200,19 +205,19 @@ static bool everybody_pays(const struct tt_lazy_door *self, const struct tt_lazy
     return pays(self, stack, run, &group, now, out_at);
 }
 
-bool tt_lazy_door_opens(const struct tt_lazy_door *self, struct tt_lazy_stack *stack,
-                        struct tt_lazy_run *run, const struct tt_request *head, int64_t now,
-                        int64_t *out_at) {
+bool tt_lazy_admission_opens(const struct tt_lazy_admission *self, struct tt_lazy_stack *stack,
+                             struct tt_lazy_run *run, const struct tt_request *head, int64_t now,
+                             int64_t *out_at) {
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
     struct tt_lazy_group group;
     if (!head_alone(self, stack, run, head, now, &group))
         return false;
     int64_t at = TT_NEVER;
-    bool worth = (head->model == top->model ||
-                  tt_lazy_worth_preempting(&self->worth, stack, run, &group, now)) &&
-                 everybody_pays(self, stack, run, &group, now, &at);
+    bool ski_rental = (head->model == top->model ||
+                       tt_lazy_ski_rental_preempting(&self->ski_rental, stack, run, &group, now)) &&
+                      everybody_pays(self, stack, run, &group, now, &at);
     *out_at = tt_instant_min(*out_at, at);
-    if (!worth)
+    if (!ski_rental)
         return false;
     if (tt_lazy_slack_allows(&self->slack, stack, run, &group, now))
         return true;

@@ -1,4 +1,4 @@
-#include "model/text/message_json.h"
+#include "model/text/protobuf_json.h"
 
 #include "model/text/textproto_value.h"
 
@@ -85,7 +85,7 @@ static json_t *json_value(const ProtobufCFieldDescriptor *field, const void *val
         return json_string(string ? string : "");
     }
     case PROTOBUF_C_TYPE_BYTES: return json_base64(value);
-    case PROTOBUF_C_TYPE_MESSAGE: return tt_message_json(*(ProtobufCMessage *const *)value);
+    case PROTOBUF_C_TYPE_MESSAGE: return tt_protobuf_json(*(ProtobufCMessage *const *)value);
     }
     return NULL;
 }
@@ -150,7 +150,7 @@ static bool is_present(const ProtobufCMessage *message, const ProtobufCFieldDesc
     return true;
 }
 
-json_t *tt_message_json(const ProtobufCMessage *message) {
+json_t *tt_protobuf_json(const ProtobufCMessage *message) {
     json_t *json = json_object();
     for (unsigned i = 0; json && i < message->descriptor->n_fields; i++) {
         const ProtobufCFieldDescriptor *field = &message->descriptor->fields[i];

@@ -1,4 +1,4 @@
-#include "profile/solo.h"
+#include "profile/blocking_run.h"
 
 #include "base/instant.h"
 
@@ -6,25 +6,25 @@
  * memory. */
 static void over(void *context, struct tt_engine_task *task) {
     (void)task;
-    struct tt_solo *self = context;
+    struct tt_blocking_run *self = context;
     tt_parker_unpark(&self->parker);
 }
 
-void tt_solo_begin(struct tt_solo *self, struct tt_engine *engine) {
-    *self = (struct tt_solo){
+void tt_blocking_run_begin(struct tt_blocking_run *self, struct tt_engine *engine) {
+    *self = (struct tt_blocking_run){
         .engine = engine, .done = engine->done, .done_context = engine->done_context};
     tt_parker_init(&self->parker);
     engine->done = over;
     engine->done_context = self;
 }
 
-void tt_solo_run(struct tt_solo *self, struct tt_engine_task *task) {
+void tt_blocking_run_run(struct tt_blocking_run *self, struct tt_engine_task *task) {
     self->engine->ops->submit(self->engine, task);
     while (!tt_parker_park(&self->parker, TT_NEVER)) { /* for no reason */
     }
 }
 
-void tt_solo_end(struct tt_solo *self) {
+void tt_blocking_run_end(struct tt_blocking_run *self) {
     self->engine->done = self->done;
     self->engine->done_context = self->done_context;
 }

@@ -1,24 +1,25 @@
-#include "serve/cell_seats.h"
+#include "serve/cell_row_assignment.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum tt_err tt_cell_seats_init(struct tt_cell_seats *self, int32_t max_batch) {
+enum tt_err tt_cell_row_assignment_init(struct tt_cell_row_assignment *self, int32_t max_batch) {
     size_t bytes = (size_t)max_batch * sizeof(int32_t);
-    *self = (struct tt_cell_seats){
+    *self = (struct tt_cell_row_assignment){
         .sources = malloc(bytes), .items = malloc(bytes), .movers = malloc(bytes)};
     return self->sources && self->items && self->movers ? TT_OK : TT_ERR_NO_MEMORY;
 }
 
-void tt_cell_seats_fini(struct tt_cell_seats *self) {
+void tt_cell_row_assignment_fini(struct tt_cell_row_assignment *self) {
     free(self->sources);
     free(self->items);
     free(self->movers);
-    *self = (struct tt_cell_seats){0};
+    *self = (struct tt_cell_row_assignment){0};
 }
 
 /* Who reads in the range stays where it is; returns how many do not. */
-static int32_t seat_who_stays(struct tt_cell_seats *self, int32_t base, int32_t count) {
+static int32_t assign_remaining_items(struct tt_cell_row_assignment *self, int32_t base,
+                                      int32_t count) {
     const int32_t *sources = self->sources;
     int32_t *items = self->items, movers = 0;
     memset(items, 0xff, (size_t)count * sizeof(*items)); /* -1 each */
@@ -32,14 +33,14 @@ static int32_t seat_who_stays(struct tt_cell_seats *self, int32_t base, int32_t 
     return movers;
 }
 
-bool tt_cell_seats_borrow(struct tt_cell_slots *slots, int32_t count) {
+bool tt_cell_row_assignment_borrow(struct tt_cell_slots *slots, int32_t count) {
     return slots->reserved + count <= slots->capacity / 2 && tt_cell_slots_reserve(slots, count);
 }
 
-bool tt_cell_seats_keep(struct tt_cell_seats *self, struct tt_cell_slots *slots, int32_t executor,
-                        int32_t base, int32_t count) {
+bool tt_cell_row_assignment_keep(struct tt_cell_row_assignment *self, struct tt_cell_slots *slots,
+                                 int32_t executor, int32_t base, int32_t count) {
     tt_assert(base >= 0);
-    int32_t movers = seat_who_stays(self, base, count), orphans = 0;
+    int32_t movers = assign_remaining_items(self, base, count), orphans = 0;
     bool keeps = base <= slots->capacity - count;
     const int32_t *items = self->items;
     for (int32_t row = 0; keeps && movers > 0 && row < count; row++) {
@@ -49,7 +50,7 @@ bool tt_cell_seats_keep(struct tt_cell_seats *self, struct tt_cell_slots *slots,
         keeps = tt_cell_slots_is_open(slots, base + row, executor, &is_orphan);
         orphans += is_orphan;
     }
-    if (!keeps || !tt_cell_seats_borrow(slots, movers - orphans)) {
+    if (!keeps || !tt_cell_row_assignment_borrow(slots, movers - orphans)) {
         for (int32_t i = 0; i < count; i++)
             self->items[i] = i;
         return false;

@@ -1,6 +1,6 @@
 /* C6: who stays in a batch keeps its row; whose place nobody can have yet keeps everybody from
  * being moved; and what was borrowed is given back. */
-#include "serve/cell_seats.h"
+#include "serve/cell_row_assignment.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,29 +14,29 @@ enum { CAPACITY = 64, MOST = 8, EXECUTOR = 1 };
 
 struct fixture {
     struct tt_cell_slots slots;
-    struct tt_cell_seats seats;
+    struct tt_cell_row_assignment assignment;
 };
 
 static void fixture_init(struct fixture *self, int32_t reserved) {
     assert_int_equal(tt_cell_slots_init(&self->slots, CAPACITY), TT_OK);
-    assert_int_equal(tt_cell_seats_init(&self->seats, MOST), TT_OK);
+    assert_int_equal(tt_cell_row_assignment_init(&self->assignment, MOST), TT_OK);
     assert_true(tt_cell_slots_reserve(&self->slots, reserved));
 }
 
 static void fixture_fini(struct fixture *self, int32_t reserved) {
     tt_cell_slots_unreserve(&self->slots, reserved);
     tt_cell_slots_fini(&self->slots);
-    tt_cell_seats_fini(&self->seats);
+    tt_cell_row_assignment_fini(&self->assignment);
 }
 
 static bool keep(struct fixture *self, int32_t base, int32_t count, const int32_t *sources) {
-    memcpy(self->seats.sources, sources, (size_t)count * sizeof(*sources));
-    return tt_cell_seats_keep(&self->seats, &self->slots, EXECUTOR, base, count);
+    memcpy(self->assignment.sources, sources, (size_t)count * sizeof(*sources));
+    return tt_cell_row_assignment_keep(&self->assignment, &self->slots, EXECUTOR, base, count);
 }
 
 static void expect_items(const struct fixture *self, int32_t count, const int32_t *items) {
     for (int32_t i = 0; i < count; i++)
-        assert_int_equal(self->seats.items[i], items[i]);
+        assert_int_equal(self->assignment.items[i], items[i]);
 }
 
 /* Slots 0 - 4 were a batch; 1 and 3 have left, one is new. */
@@ -52,8 +52,8 @@ static void test_gap_filled(void **state) {
     assert_true(keep(&f, 0, 4, (int32_t[]){0, 2, 4, -1}));
     /* 4 is beyond the end of four rows: it and the new one take the rows between. */
     expect_items(&f, 1, (int32_t[]){0});
-    assert_int_equal(f.seats.items[2], 1);
-    assert_int_equal(f.seats.items[1] + f.seats.items[3], 2 + 3);
+    assert_int_equal(f.assignment.items[2], 1);
+    assert_int_equal(f.assignment.items[1] + f.assignment.items[3], 2 + 3);
     assert_int_equal(f.slots.in_use, 5);
     assert_int_equal(f.slots.reserved, 5 + 2);
     for (int32_t slot = 0; slot < 5; slot++)
@@ -139,7 +139,7 @@ static void test_scarce(void **state) {
     tt_cell_slots_take(&f.slots, 1, &slot);
     assert_false(keep(&f, slot, 2, (int32_t[]){slot, -1}));
     assert_true(keep(&f, slot, 1, (int32_t[]){slot})); /* which needs none */
-    assert_false(tt_cell_seats_borrow(&f.slots, 1));
+    assert_false(tt_cell_row_assignment_borrow(&f.slots, 1));
     assert_false(keep(&f, CAPACITY - 1, 2, (int32_t[]){CAPACITY - 1, -1}));
     assert_int_equal(f.slots.in_use, 1);
     tt_cell_slots_give(&f.slots, slot);

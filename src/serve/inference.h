@@ -13,8 +13,8 @@
  * through the port's `to_port` ring, and to the port's thread again. A cancellation goes to the
  * scheduler as a message of its own and is acknowledged, so that the memory is not reused while the
  * message is under way. */
-#ifndef TT_SERVE_INFER_H
-#define TT_SERVE_INFER_H
+#ifndef TT_SERVE_INFERENCE_H
+#define TT_SERVE_INFERENCE_H
 
 #include "base/nap.h"
 #include "base/ring.h"
@@ -28,25 +28,25 @@
 struct tt_lane;
 struct tt_cell_run;
 
-struct tt_infer {
+struct tt_inference {
     /* First what is looked at when it first runs: the port wrote it on another processor. */
     struct tt_lane *lane;
     struct tt_list_node waiting; /* the scheduler's, until its first run */
     /* Written by the port before submit, by the scheduler after */
     int64_t submitted_at, deadline_at;
     int32_t priority;
-    struct tt_infer *next_free;
+    struct tt_inference *next_free;
     int32_t rows;
-    int32_t length; /* what its batch mates must share; see tt_infer_begin */
+    int32_t length; /* what its batch mates must share; see tt_inference_begin */
     int64_t bytes;  /* of its inputs */
     int32_t slot;   /* first slot in the lane's pool or the model's ring; -1: own memory */
     /* The port's */
     bool submitted, finished, cancel_sent, cancel_acknowledged, released;
-    tt_infer_done_fn *done;
+    tt_inference_done_fn *done;
     void *context;
     struct tt_request *request; /* while the domain has it */
     enum tt_err err;
-    struct tt_message why;
+    struct tt_error why;
     struct tt_engine_result *result;
     struct tt_engine_state *state; /* what the engine keeps of it between two tasks */
     struct tt_cell_run *cell_run;  /* of a model of cells, until it ends */
@@ -65,7 +65,7 @@ struct tt_infer {
 struct tt_lane {
     struct tt_port *port;
     struct tt_served_model *model;
-    struct tt_infer *free;
+    struct tt_inference *free;
     int32_t slot_count, cursor;
     bool *slot_used;
     char **pool;       /* per input; NULL where its size varies */
@@ -81,8 +81,8 @@ struct tt_port {
     int64_t generation;
     tt_port_wake_fn *wake;
     void *wake_context;
-    struct tt_ring to_scheduler; /* struct tt_infer *, low bit set: cancel */
-    struct tt_ring to_port;      /* struct tt_infer *, low bit set: cancel acknowledged */
+    struct tt_ring to_scheduler; /* struct tt_inference *, low bit set: cancel */
+    struct tt_ring to_port;      /* struct tt_inference *, low bit set: cancel acknowledged */
     struct tt_lane *lanes;
     const struct tt_limits *limits; /* the server's */
     int32_t in_flight;
@@ -97,6 +97,6 @@ struct tt_port {
 /* Closes the lanes that nobody uses of models that the port's catalogue does not show. */
 void tt_port_sweep_lanes(struct tt_port *port);
 /* The scheduler's side: the infer is through; err, why and result are set. */
-void tt_infer_finish(struct tt_infer *infer);
+void tt_inference_finish(struct tt_inference *infer);
 
 #endif

@@ -1,4 +1,4 @@
-#include "multicore/tape.h"
+#include "multicore/turn_log.h"
 
 #include "base/varint.h"
 
@@ -6,7 +6,7 @@
 
 enum { CHECKSUM_BYTES = 2 };
 
-size_t tt_tape_turn_bytes(int32_t models, int32_t executors, int32_t parties) {
+size_t tt_turn_log_turn_bytes(int32_t models, int32_t executors, int32_t parties) {
     /* Of a model: in the set of candidates, read then or with an answer, in the set of loads, read.
      * An executor ends. From each party: a ring and two sets. */
     size_t numbers = (size_t)models * 5 + (size_t)executors + (size_t)parties * 3 + 8;
@@ -15,12 +15,12 @@ size_t tt_tape_turn_bytes(int32_t models, int32_t executors, int32_t parties) {
 
 /* ---- numbers ---- */
 
-static void put(struct tt_tape *self, uint64_t number) {
+static void put(struct tt_turn_log *self, uint64_t number) {
     tt_assert(self->to + TT_VARINT_BYTES <= self->bytes + self->capacity);
     self->to = tt_varint_put(self->to, number);
 }
 
-static int64_t get(struct tt_tape *self, int64_t most) {
+static int64_t get(struct tt_turn_log *self, int64_t most) {
     uint64_t number;
     if (self->player->over || self->at == self->end)
         return 0;
@@ -30,7 +30,7 @@ static int64_t get(struct tt_tape *self, int64_t most) {
     return 0;
 }
 
-int64_t tt_tape_number(struct tt_tape *self, int64_t found, int64_t most) {
+int64_t tt_turn_log_number(struct tt_turn_log *self, int64_t found, int64_t most) {
     if (!self)
         return found;
     if (self->player)
@@ -41,7 +41,7 @@ int64_t tt_tape_number(struct tt_tape *self, int64_t found, int64_t most) {
 
 /* ---- turns ---- */
 
-void tt_tape_begin(struct tt_tape *self) {
+void tt_turn_log_begin(struct tt_turn_log *self) {
     if (!self)
         return;
     self->made = 0;
@@ -51,11 +51,11 @@ void tt_tape_begin(struct tt_tape *self) {
         self->player->begin(self->player);
 }
 
-static uint64_t checksum(const struct tt_tape *self) {
+static uint64_t checksum(const struct tt_turn_log *self) {
     return self->made >> (64 - 8 * CHECKSUM_BYTES);
 }
 
-static void hand_over(struct tt_tape *self, int64_t now) {
+static void hand_over(struct tt_turn_log *self, int64_t now) {
     self->bytes[0] = (uint8_t)checksum(self);
     self->bytes[1] = (uint8_t)(checksum(self) >> 8);
     const uint8_t *end = self->to;
@@ -66,7 +66,7 @@ static void hand_over(struct tt_tape *self, int64_t now) {
     self->turned(self->context, now, self->bytes, (size_t)(end - self->bytes));
 }
 
-void tt_tape_load(struct tt_tape *self, int64_t now, const uint8_t *bytes, size_t count) {
+void tt_turn_log_load(struct tt_turn_log *self, int64_t now, const uint8_t *bytes, size_t count) {
     bool has_checksum = count >= CHECKSUM_BYTES;
     self->made_then = has_checksum ? bytes[0] | (uint64_t)bytes[1] << 8 : 0;
     self->at = has_checksum ? bytes + CHECKSUM_BYTES : bytes;
@@ -74,7 +74,7 @@ void tt_tape_load(struct tt_tape *self, int64_t now, const uint8_t *bytes, size_
     self->played_at = now;
 }
 
-void tt_tape_end(struct tt_tape *self, int64_t now) {
+void tt_turn_log_end(struct tt_turn_log *self, int64_t now) {
     if (!self)
         return;
     if (!self->player) {
@@ -95,14 +95,15 @@ void tt_tape_end(struct tt_tape *self, int64_t now) {
         self->player->fail(self->player, self->party, "its turn has numbers that nobody asks for");
 }
 
-void tt_tape_expect(struct tt_tape *self, bool holds, const char *what) {
-    if (tt_tape_plays(self) && !holds && !self->player->over)
+void tt_turn_log_expect(struct tt_turn_log *self, bool holds, const char *what) {
+    if (tt_turn_log_plays(self) && !holds && !self->player->over)
         self->player->fail(self->player, self->party, what);
 }
 
 /* ---- what others say ---- */
 
-void tt_tape_take(struct tt_tape *self, struct tt_record_ring *ring, int32_t most, int32_t from) {
+void tt_turn_log_take(struct tt_turn_log *self, struct tt_record_ring *ring, int32_t most,
+                      int32_t from) {
     if (!self)
         return;
     if (!self->player) {
@@ -119,7 +120,7 @@ void tt_tape_take(struct tt_tape *self, struct tt_record_ring *ring, int32_t mos
         }
 }
 
-static bool play_value(struct tt_tape *self, int32_t index, int32_t writer, void *out_value,
+static bool play_value(struct tt_turn_log *self, int32_t index, int32_t writer, void *out_value,
                        int32_t bytes) {
     int64_t step = get(self, INT64_MAX - 1);
     if (step == 0)
@@ -134,8 +135,8 @@ static bool play_value(struct tt_tape *self, int32_t index, int32_t writer, void
     return true;
 }
 
-bool tt_tape_read(struct tt_tape *self, int32_t index, const struct tt_latest *latest,
-                  int32_t writer, void *out_value, int32_t bytes) {
+bool tt_turn_log_read(struct tt_turn_log *self, int32_t index, const struct tt_latest *latest,
+                      int32_t writer, void *out_value, int32_t bytes) {
     if (!self)
         return tt_latest_read(latest, out_value, bytes);
     if (self->player)
@@ -147,9 +148,9 @@ bool tt_tape_read(struct tt_tape *self, int32_t index, const struct tt_latest *l
     return version != 0;
 }
 
-void tt_tape_write(struct tt_tape *self, int32_t index, struct tt_latest *latest, const void *value,
-                   int32_t bytes) {
-    if (tt_tape_plays(self))
+void tt_turn_log_write(struct tt_turn_log *self, int32_t index, struct tt_latest *latest,
+                       const void *value, int32_t bytes) {
+    if (tt_turn_log_plays(self))
         self->player->wrote(self->player, index, value, bytes);
     else
         tt_latest_write(latest, value, bytes);

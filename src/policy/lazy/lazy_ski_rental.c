@@ -1,10 +1,10 @@
-#include "policy/lazy/lazy_worth.h"
+#include "policy/lazy/lazy_ski_rental.h"
 
 #include "base/instant.h"
 
-bool tt_lazy_worth_preempting(const struct tt_lazy_worth *self, const struct tt_lazy_stack *stack,
-                              const struct tt_lazy_run *run, const struct tt_lazy_group *group,
-                              int64_t now) {
+bool tt_lazy_ski_rental_preempting(const struct tt_lazy_ski_rental *self,
+                                   const struct tt_lazy_stack *stack, const struct tt_lazy_run *run,
+                                   const struct tt_lazy_group *group, int64_t now) {
     if (self->foreign != TT_LAZY_SHORTER)
         return self->foreign == TT_LAZY_SLACK;
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
@@ -18,7 +18,7 @@ bool tt_lazy_worth_preempting(const struct tt_lazy_worth *self, const struct tt_
 }
 
 /* How long those under way are held up if the group comes in now; TT_NEVER: it cannot join them. */
-static int64_t held_up_ns(const struct tt_lazy_worth *self, const struct tt_lazy_entry *top,
+static int64_t held_up_ns(const struct tt_lazy_ski_rental *self, const struct tt_lazy_entry *top,
                           const struct tt_lazy_run *run, const struct tt_lazy_group *group,
                           int64_t now) {
     const struct tt_lazy_times *times = &self->times[group->model];
@@ -32,15 +32,15 @@ static int64_t held_up_ns(const struct tt_lazy_worth *self, const struct tt_lazy
     if (place.step >= times->step_count || place.step < group->place.step)
         return TT_NEVER;
     int32_t rows =
-        top->rows + group->rows <= group->most_rows ? top->rows + group->rows : group->most_rows;
+        top->rows + group->rows <= group->max_rows ? top->rows + group->rows : group->max_rows;
     return tt_lazy_times_span(times, group->rows, group->length, group->place, place.step) +
            tt_lazy_times_rest(times, rows, top->length, place) -
            tt_lazy_times_rest(times, top->rows, top->length, place);
 }
 
-int64_t tt_lazy_worth_price(const struct tt_lazy_worth *self, const struct tt_lazy_stack *stack,
-                            const struct tt_lazy_run *run, const struct tt_lazy_group *group,
-                            int64_t now) {
+int64_t tt_lazy_ski_rental_price(const struct tt_lazy_ski_rental *self,
+                                 const struct tt_lazy_stack *stack, const struct tt_lazy_run *run,
+                                 const struct tt_lazy_group *group, int64_t now) {
     int64_t each_ns = held_up_ns(self, tt_lazy_stack_top(stack), run, group, now);
     if (each_ns == TT_NEVER)
         return TT_NEVER;
