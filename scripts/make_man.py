@@ -3,12 +3,13 @@
 
     make_man.py --tutti build/tutti --out build/man
 
-One source for each thing: what a flag means is said by `tutti VERB --help` alone, and stands in the page as it stands
-there; what is longer than a help text (background, examples, files) comes from docs/man/VERB.mdoc, mdoc with its own
-.Sh lines, which follow the page's OPTIONS. A verb without such a file has a page all the same.
+`tutti --describe` prints each verb's texts and table of flags, which are also the source of --help. What is longer than
+a help text (background, examples, files) comes from docs/man/VERB.mdoc, mdoc with its own .Sh lines, which follow the
+page's OPTIONS. A verb without such a file has a page all the same.
 """
 import argparse
 import datetime
+import json
 import os
 import pathlib
 import re
@@ -16,7 +17,6 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-OPTION = re.compile(r"^ {1,4}(--[a-z0-9].*?)(?: {2,}(\S.*))?$")
 
 
 def run(program, *arguments):
@@ -24,12 +24,6 @@ def run(program, *arguments):
     if done.returncode:
         sys.exit("make_man: %s %s: %s" % (program, " ".join(arguments), done.stderr.strip()))
     return done.stdout
-
-
-def verbs_of(program):
-    """{verb: summary}"""
-    listing = run(program, "--help").split("Verbs:", 1)[1].split("\n\n", 1)[0]
-    return dict(re.findall(r"^  (\S+) +(\S.*)$", listing, re.M))
 
 
 def escape(text):
@@ -43,71 +37,42 @@ def macro(text):
     return " ".join("\\&" + escape(word) for word in text.split())
 
 
-def parse(text):
-    """(synopses, blocks); a block is ("text", lines), ("head", line) or ("option", flags, lines)."""
-    synopses, blocks, after_blank = [], [], False
-    for line in text.splitlines():
-        option = OPTION.match(line)
-        if line.startswith("Usage:") or (not blocks and line.startswith("       tutti ")):
-            synopses.append(line.removeprefix("Usage:").strip())
-        elif option:
-            blocks.append(("option", option.group(1).strip(), [option.group(2)] if option.group(2) else []))
-        elif not line.strip():
-            blocks.append(("text", []))
-            after_blank = True
-            continue
-        elif line.startswith("     ") and blocks and blocks[-1][0] == "option":
-            blocks[-1][2].append(line.strip())
-        elif after_blank and line.endswith(":") and not line.startswith(" "):
-            blocks.append(("head", line[:-1]))
-        elif blocks and blocks[-1][0] == "text":
-            blocks[-1][1].append(line.strip())
-        else:
-            blocks.append(("text", [line.strip()]))
-        after_blank = False
-    return synopses, [b for b in blocks if b[0] != "text" or b[1]]
+def help_of(row):
+    default = " ".join(filter(None, (row.get("default"), row.get("unit"))))
+    return row["help"] + (" (default %s)" % default if "default" in row else "")
 
 
-def put_options(out, blocks):
+def put_options(out, rows):
     out.append(".Sh OPTIONS")
     is_open = False
-    for block in blocks:
-        if block[0] != "option" and is_open:
+    for row in rows:
+        is_heading = row["type"] == "heading"
+        if is_open and is_heading:
             out.append(".El")
-            is_open = False
-        if block[0] == "head":
-            out.append('.Ss "%s"' % escape(block[1]))
-        elif block[0] == "text":
-            out += [".Pp"] + [escape(line) for line in block[1]]
-        else:
-            if not is_open:
-                out.append(".Bl -tag -width Ds")
-            is_open = True
-            out.append(".It " + macro(block[1]))
-            out += [escape(line) for line in block[2]]
-    if is_open:
-        out.append(".El")
+        if is_heading:
+            out.append('.Ss "%s"' % escape(row["name"]))
+        elif not is_open:
+            out.append(".Bl -tag -width Ds")
+        is_open = not is_heading
+        if is_open:
+            out += [".It " + macro(row["shown"]), escape(help_of(row))]
+    out.append(".El")
 
 
-def page(program, verb, summary, date, verbs):
-    synopses, blocks = parse(run(program, verb, "--help"))
-    first = next((i for i, b in enumerate(blocks) if b[0] != "text"), len(blocks))
-    out = [".Dd " + date, ".Dt TUTTI-%s 1" % verb.upper(), ".Os"]
-    out += [".Sh NAME", ".Nm tutti-" + verb, ".Nd " + escape(summary), ".Sh SYNOPSIS"]
-    for synopsis in synopses:
-        out += [".Bd -literal -compact", escape(synopsis), ".Ed"]
+def page(verb, date, verbs):
+    name = verb["name"]
+    out = [".Dd " + date, ".Dt TUTTI-%s 1" % name.upper(), ".Os"]
+    out += [".Sh NAME", ".Nm tutti-" + name, ".Nd " + escape(verb["summary"]), ".Sh SYNOPSIS"]
+    out += [".Bd -literal -compact", escape("tutti %s %s" % (name, verb["usage"])), ".Ed"]
     out.append(".Sh DESCRIPTION")
-    for block in blocks[:first]:
-        out += [".Pp"] + [escape(line) for line in block[1]]
-    if first == 0:
-        out.append("This page says what the program itself says with \\-\\-help.")
-    if blocks[first:]:
-        put_options(out, blocks[first:])
-    prose = ROOT / "docs" / "man" / (verb + ".mdoc")
+    for paragraph in verb["description"].split("\n\n"):
+        out += [".Pp", escape(paragraph)]
+    put_options(out, verb["rows"])
+    prose = ROOT / "docs" / "man" / (name + ".mdoc")
     text = out + (prose.read_text().splitlines() if prose.exists() else [])
     if ".Sh EXIT STATUS" not in text:
         text += exit_status()
-    others = [v for v in verbs if v != verb]
+    others = [v["name"] for v in verbs if v is not verb]
     text += [".Sh SEE ALSO", ".Xr tutti 1 ,"]
     text += [".Xr tutti\\-%s 1%s" % (v, " ," if v != others[-1] else "") for v in others]
     return "\n".join(text) + "\n"
@@ -116,9 +81,9 @@ def page(program, verb, summary, date, verbs):
 def exit_status():
     return [
         ".Sh EXIT STATUS",
-        "0: done.",
-        "1: it ran and failed, or what was asked for does not hold.",
-        "2: the request makes no sense; one line on standard error says what would be right.",
+        "0: success.",
+        "1: the work failed, or a required condition does not hold.",
+        "2: usage error; one line on standard error says what is wrong and what would be right.",
         "130: interrupted.",
     ]
 
@@ -127,12 +92,12 @@ def overview(verbs, date):
     out = [".Dd " + date, ".Dt TUTTI 1", ".Os", ".Sh NAME", ".Nm tutti"]
     out += [".Nd an inference server that batches requests so that they meet their deadlines"]
     out += [".Sh SYNOPSIS", ".Bd -literal -compact", "tutti VERB [OPTIONS]", "tutti VERB \\-\\-help"]
-    out += ["tutti \\-\\-version", ".Ed", ".Sh DESCRIPTION", "Everything is a verb:"]
+    out += ["tutti \\-\\-version", ".Ed", ".Sh DESCRIPTION", "The verbs:"]
     out.append(".Bl -tag -width Ds")
-    for verb, summary in verbs.items():
-        out += [".It " + macro(verb), escape(summary), ".Pq see Xr tutti\\-%s 1" % verb]
+    for verb in verbs:
+        out += [".It " + macro(verb["name"]), escape(verb["summary"]), ".Pq see Xr tutti\\-%s 1" % verb["name"]]
     out += [".El", *exit_status(), ".Sh SEE ALSO"]
-    names = list(verbs)
+    names = [verb["name"] for verb in verbs]
     out += [".Xr tutti\\-%s 1%s" % (v, " ," if v != names[-1] else "") for v in names]
     return "\n".join(out) + "\n"
 
@@ -144,16 +109,16 @@ def main():
     parser.add_argument("--tutti", required=True, metavar="FILE")
     parser.add_argument("--out", required=True, metavar="DIR")
     options = parser.parse_args()
-    seconds = os.environ.get("SOURCE_DATE_EPOCH")  # for builds that are to be the same again
+    seconds = os.environ.get("SOURCE_DATE_EPOCH")  # for reproducible builds
     today = datetime.datetime.fromtimestamp(int(seconds), datetime.timezone.utc) if seconds else None
     today = today or datetime.datetime.now(datetime.timezone.utc)
     date = "%s %d, %d" % (today.strftime("%B"), today.day, today.year)
     out = pathlib.Path(options.out)
     out.mkdir(parents=True, exist_ok=True)
-    verbs = verbs_of(options.tutti)
+    verbs = json.loads(run(options.tutti, "--describe"))
     (out / "tutti.1").write_text(overview(verbs, date))
-    for verb, summary in verbs.items():
-        (out / ("tutti-%s.1" % verb)).write_text(page(options.tutti, verb, summary, date, verbs))
+    for verb in verbs:
+        (out / ("tutti-%s.1" % verb["name"])).write_text(page(verb, date, verbs))
 
 
 main()

@@ -1,102 +1,47 @@
-/* tutti bench: how fast parts of the server are on this machine. So far: the scheduler. */
+/* tutti bench scheduler: measures how fast the scheduler is on this machine. */
 #include "cmd/outcome.h"
 #include "cmd/verbs.h"
 
 #include "base/instant.h"
-#include "cmd/arguments.h"
 #include "lab/bench/scheduler_bench.h"
 #include "multicore/multicore.h"
 
-#include <getopt.h>
-#include <jansson.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-static const char help[] =
-    "Usage: tutti bench scheduler [OPTIONS]\n"
-    "\n"
-    "The scheduler alone under an open-loop Poisson load on emulated devices, in this process.\n"
-    "Exits 1 when a request is lost, or when more than 1 % miss their deadlines at a rate that\n"
-    "the devices could carry.\n"
-    "\n"
-    "  --preset light|symphony  the flags of a workload: l(b) = 0.1 b + 5 ms, SLO 50 ms, 4 M\n"
-    "                       requests a second; or 1.082 b + 5.204 ms, SLO 100 ms, 90 % of what "
-    "the\n"
-    "                       devices carry. Both: 20 models, 1000 devices. Later flags win\n"
-    "  --models M           (20)\n"
-    "  --devices G          emulated devices (1000)\n"
-    "  --model-threads N    threads that own models, beside one that ranks; 0: one thread for all "
-    "(1)\n"
-    "  --rate R|P%|max      requests a second; a share of what the devices carry; or search the\n"
-    "                       highest rate that holds (4000000)\n"
-    "  --popularity equal|zipf  (equal); Zipf's exponent is 0.9\n"
-    "  --profile A,B        l(b) = A b + B milliseconds (0.1,5)\n"
-    "  --max-batch N        (1024)\n"
-    "  --slo-ms S           (50)\n"
-    "  --policy NAME        deferred, eager, symphony, timeout (deferred)\n"
-    "  --option KEY=VALUE   of the policy; may be repeated\n"
-    "  --seconds S          measured (2)\n"
-    "  --warm-up S          before that (1)\n"
-    "  --margin-us U        deadlines are so much earlier for the scheduler (1000; virtual: 0)\n"
-    "  --rest-us U          how long threads rest between turns (a 250th of the SLO)\n"
-    "  --spin-us U          how early threads are awake before an instant that matters (0; one\n"
-    "                       thread for all: 20)\n"
-    "  --clock real|virtual virtual: one thread, as fast as it can, always punctual (real)\n"
-    "  --seed N             (1)\n"
-    "  --json               the result for programs\n"
-    "  --help               this text\n";
-
-enum { MAX_OPTIONS = TT_MAX_OPTIONS, SEARCH_STEPS = 7 };
+enum { SEARCH_STEPS = 7 };
 
 struct flags {
     struct tt_scheduler_bench bench;
-    struct tt_option options[MAX_OPTIONS];
-    double rate_share; /* of the devices' capacity; 0: not asked */
-    bool search, json, margin_given, rest_given, spin_given;
+    struct tt_flag_pairs options;
+    double rate_share; /* of the devices' capacity; 0: not given */
+    int32_t part;
+    bool search, json;
 };
 
 /* ---- flags ---- */
 
-static bool parse_seconds(const char *text, int64_t *out_ns) {
-    double seconds;
-    if (!tt_arguments_decimal(text, 0, 3600, &seconds))
-        return false;
-    *out_ns = (int64_t)(seconds * 1e9);
-    return true;
-}
-
-static bool parse_us(const char *text, int64_t *out_ns) {
-    int64_t us;
-    if (!tt_arguments_number(text, 0, 1000000, &us))
-        return false;
-    *out_ns = us * TT_US;
-    return true;
-}
-
-static bool parse_rate(struct flags *flags, const char *text) {
+static bool take_rate(void *options, char *text) {
+    struct flags *self = options;
     size_t length = strlen(text);
-    flags->search = strcmp(text, "max") == 0;
-    flags->rate_share = 0;
-    if (flags->search)
+    self->search = strcmp(text, "max") == 0;
+    self->rate_share = 0;
+    if (self->search)
         return true;
     if (length > 1 && text[length - 1] == '%') {
         char number[32];
-        if (length > sizeof(number))
-            return false;
-        memcpy(number, text, length - 1);
-        number[length - 1] = 0;
-        if (!tt_arguments_decimal(number, 0.001, 1000, &flags->rate_share))
-            return false;
-        flags->rate_share /= 100;
-        return true;
+        snprintf(number, sizeof(number), "%.*s", (int)length - 1, text);
+        bool taken =
+            length <= sizeof(number) && tt_flags_decimal(number, 0.001, 1000, &self->rate_share);
+        self->rate_share /= 100;
+        return taken;
     }
-    return tt_arguments_number(text, 1, 1000000000, &flags->bench.rate_per_s);
+    return tt_flags_integer(text, 1, 1000000000, &self->bench.rate_per_s);
 }
 
-static bool parse_profile(struct tt_scheduler_bench *bench, const char *text) {
+static bool take_profile(void *options, char *text) {
+    struct tt_scheduler_bench *bench = &((struct flags *)options)->bench;
     double alpha_ms, beta_ms;
     char extra;
     if (sscanf(text, "%lf,%lf%c", &alpha_ms, &beta_ms, &extra) != 2)
@@ -109,165 +54,86 @@ static bool parse_profile(struct tt_scheduler_bench *bench, const char *text) {
     return true;
 }
 
-static bool parse_preset(struct flags *flags, const char *name) {
-    struct tt_scheduler_bench *bench = &flags->bench;
-    bool light = strcmp(name, "light") == 0;
-    if (!light && strcmp(name, "symphony") != 0)
+static bool take_preset(void *options, char *text) {
+    struct tt_scheduler_bench *bench = &((struct flags *)options)->bench;
+    bool light = strcmp(text, "light") == 0;
+    if (!light && strcmp(text, "symphony") != 0)
         return false;
+    char rate[] = "4000000", share[] = "90%";
     bench->models = 20;
     bench->devices = 1000;
     bench->alpha_ns = light ? 100 * TT_US : 1082 * TT_US;
     bench->beta_ns = light ? 5 * TT_MS : 5204 * TT_US;
     bench->slo_ns = light ? 50 * TT_MS : 100 * TT_MS;
-    return parse_rate(flags, light ? "4000000" : "90%");
+    return take_rate(options, light ? rate : share);
 }
 
-static bool parse_option(struct flags *flags, char *text) {
-    char *equals = strchr(text, '=');
-    if (!equals || flags->bench.option_count == MAX_OPTIONS)
-        return false;
-    *equals = 0;
-    flags->options[flags->bench.option_count++] =
-        (struct tt_option){.key = text, .value = equals + 1};
-    return true;
-}
-
-enum {
-    PRESET,
-    MODELS,
-    DEVICES,
-    MODEL_THREADS,
-    RATE,
-    POPULARITY,
-    PROFILE,
-    MAX_BATCH,
-    SLO_MS,
-    POLICY,
-    OPTION,
-    SECONDS,
-    WARM_UP,
-    MARGIN_US,
-    REST_US,
-    SPIN_US,
-    CLOCK,
-    SEED,
-    JSON,
-    HELP,
-};
-static const struct option long_options[] = {
-    [PRESET] = {"preset", required_argument, NULL, PRESET},
-    [MODELS] = {"models", required_argument, NULL, MODELS},
-    [DEVICES] = {"devices", required_argument, NULL, DEVICES},
-    [MODEL_THREADS] = {"model-threads", required_argument, NULL, MODEL_THREADS},
-    [RATE] = {"rate", required_argument, NULL, RATE},
-    [POPULARITY] = {"popularity", required_argument, NULL, POPULARITY},
-    [PROFILE] = {"profile", required_argument, NULL, PROFILE},
-    [MAX_BATCH] = {"max-batch", required_argument, NULL, MAX_BATCH},
-    [SLO_MS] = {"slo-ms", required_argument, NULL, SLO_MS},
-    [POLICY] = {"policy", required_argument, NULL, POLICY},
-    [OPTION] = {"option", required_argument, NULL, OPTION},
-    [SECONDS] = {"seconds", required_argument, NULL, SECONDS},
-    [WARM_UP] = {"warm-up", required_argument, NULL, WARM_UP},
-    [MARGIN_US] = {"margin-us", required_argument, NULL, MARGIN_US},
-    [REST_US] = {"rest-us", required_argument, NULL, REST_US},
-    [SPIN_US] = {"spin-us", required_argument, NULL, SPIN_US},
-    [CLOCK] = {"clock", required_argument, NULL, CLOCK},
-    [SEED] = {"seed", required_argument, NULL, SEED},
-    [JSON] = {"json", no_argument, NULL, JSON},
-    [HELP] = {"help", no_argument, NULL, HELP},
-    {0},
+static const struct tt_flag_row flag_rows[] = {
+    TT_OPERAND(TT_FLAG_CHOICE, "PART", part, true, "scheduler is the only part",
+               .choices = "scheduler", .default_value = -1),
+    TT_HEADING("Workload"),
+    TT_CALL("preset", "light|symphony", take_preset, "light or symphony", NULL,
+            "20 models and 1000 devices; light: l(b) = 0.1 b + 5 ms, SLO 50 ms, 4000000 requests "
+            "per second; symphony: l(b) = 1.082 b + 5.204 ms, SLO 100 ms, 90 % of the devices' "
+            "capacity; later flags win (default light)",
+            .choices = "light|symphony"),
+    TT_INTEGER("models", "N", bench.models, 1, TT_MULTICORE_MAX_MODELS, 20, "number of models"),
+    TT_INTEGER("devices", "N", bench.devices, 1, 1000000, 1000, "number of emulated devices"),
+    TT_CALL("rate", "R|P%|max", take_rate,
+            "requests per second from 1 to 1000000000, a percentage such as 90%, or max", "4000000",
+            "requests per second; or a share of the devices' capacity; or max: search the highest "
+            "rate that holds",
+            .choices = "max"),
+    TT_CHOICE("popularity", bench.zipf, "equal|zipf", 0,
+              "shares of the models; zipf has exponent 0.9"),
+    TT_CALL("profile", "A,B", take_profile, "A,B in milliseconds, such as 0.1,5", "0.1,5",
+            "l(b) = A b + B milliseconds"),
+    TT_INTEGER("max-batch", "N", bench.max_batch, 1, TT_PROFILE_MAX_BATCH, 1024,
+               "maximum batch size"),
+    TT_DECIMAL("slo-ms", "MS", bench.slo_ns, 0.01, 3600000, 50, "deadline after arrival",
+               .scale = TT_MS),
+    TT_INTEGER("seed", "N", bench.seed, 0, INT64_MAX, 1, "seed of the arrivals"),
+    TT_HEADING("Scheduler"),
+    TT_INTEGER("model-threads", "N", bench.model_threads, 0, TT_MULTICORE_MAX_THREADS, 1,
+               "threads that own models, besides one that ranks; 0: one thread for all"),
+    TT_TEXT("policy", "NAME", bench.policy, "deferred", "deferred, eager, symphony or timeout",
+            .choices = "deferred|eager|symphony|timeout"),
+    TT_PAIRS("option", "KEY=VALUE", options, TT_MAX_OPTIONS,
+             "an option of the policy; may be repeated"),
+    TT_INTEGER("margin-us", "US", bench.margin_ns, 0, 1000000, -1,
+               "deadlines are earlier by this for the scheduler (default 1000; with --clock "
+               "virtual 0)",
+               .scale = TT_US),
+    TT_INTEGER("rest-us", "US", bench.rest_ns, 0, 1000000, -1,
+               "pause of the threads between turns (default: a 250th of the SLO)", .scale = TT_US),
+    TT_INTEGER("spin-us", "US", bench.spin_ns, 0, 1000000, -1,
+               "how early threads wake before a due instant (default 0; one thread for all: 20)",
+               .scale = TT_US),
+    TT_HEADING("Measurement"),
+    TT_DECIMAL("seconds", "SECONDS", bench.duration_ns, 1e-9, 3600, 2, "measured time",
+               .scale = TT_S),
+    TT_DECIMAL("warm-up", "SECONDS", bench.warm_up_ns, 0, 3600, 1, "time before the measurement",
+               .scale = TT_S),
+    TT_CHOICE("clock", bench.virtual_time, "real|virtual", 0,
+              "virtual: one thread, as fast as it can, always punctual"),
+    TT_SWITCH("json", json, "print the result as JSON"),
 };
 
-static bool one_of(const char *text, const char *no, const char *yes, bool *out) {
-    *out = strcmp(text, yes) == 0;
-    return *out || strcmp(text, no) == 0;
-}
-
-static bool number32(const char *text, int64_t low, int64_t high, int32_t *out) {
-    int64_t value;
-    if (!tt_arguments_number(text, low, high, &value))
-        return false;
-    *out = (int32_t)value;
-    return true;
-}
-
-static bool take_flag(struct flags *flags, int flag, char *text) {
-    struct tt_scheduler_bench *bench = &flags->bench;
-    int64_t number;
-    double slo_ms;
-    switch (flag) {
-    case PRESET: return parse_preset(flags, text);
-    case MODELS: return number32(text, 1, TT_MULTICORE_MAX_MODELS, &bench->models);
-    case DEVICES: return number32(text, 1, 1000000, &bench->devices);
-    case MODEL_THREADS: return number32(text, 0, TT_MULTICORE_MAX_THREADS, &bench->model_threads);
-    case RATE: return parse_rate(flags, text);
-    case POPULARITY: return one_of(text, "equal", "zipf", &bench->zipf);
-    case PROFILE: return parse_profile(bench, text);
-    case MAX_BATCH: return number32(text, 1, TT_PROFILE_MAX_BATCH, &bench->max_batch);
-    case SLO_MS:
-        if (!tt_arguments_decimal(text, 0.01, 3600000, &slo_ms))
-            return false;
-        bench->slo_ns = llround(slo_ms * 1e6);
-        return true;
-    case POLICY: bench->policy = text; return true;
-    case OPTION: return parse_option(flags, text);
-    case SECONDS: return parse_seconds(text, &bench->duration_ns) && bench->duration_ns > 0;
-    case WARM_UP: return parse_seconds(text, &bench->warm_up_ns);
-    case MARGIN_US: flags->margin_given = true; return parse_us(text, &bench->margin_ns);
-    case REST_US: flags->rest_given = true; return parse_us(text, &bench->rest_ns);
-    case SPIN_US: flags->spin_given = true; return parse_us(text, &bench->spin_ns);
-    case CLOCK: return one_of(text, "real", "virtual", &bench->virtual_time);
-    case SEED:
-        if (!tt_arguments_number(text, 0, INT64_MAX, &number))
-            return false;
-        bench->seed = (uint64_t)number;
-        return true;
-    case JSON: flags->json = true; return true;
-    }
-    return false;
-}
-
-/* -1: go on; else the exit code. */
-static int parse_flags(int argc, char **argv, struct flags *flags) {
-    *flags = (struct flags){.bench = {.model_threads = 1,
-                                      .max_batch = 1024,
-                                      .warm_up_ns = TT_S,
-                                      .duration_ns = 2 * TT_S,
-                                      .margin_ns = TT_MS,
-                                      .seed = 1,
-                                      .policy = "deferred"}};
-    parse_preset(flags, "light");
-    opterr = 0;
-    optind = 1;
-    int flag;
-    while ((flag = getopt_long(argc, argv, ":", long_options, NULL)) != -1) {
-        if (flag == HELP) {
-            fputs(help, stdout);
-            return 0;
-        }
-        if (flag == '?' || flag == ':')
-            return tt_arguments_refuse("bench",
-                                       "unknown flag, or one without its value:", argv[optind - 1]);
-        if (!take_flag(flags, flag, optarg)) {
-            char what[128];
-            snprintf(what, sizeof(what), "--%s cannot be", long_options[flag].name);
-            return tt_arguments_refuse("bench", what, optarg);
-        }
-    }
-    if (optind < argc)
-        return tt_arguments_refuse("bench", "one thing at a time, not also", argv[optind]);
-    flags->bench.options = flags->options;
-    if (flags->bench.virtual_time) {
-        flags->bench.model_threads = 0;
-        if (!flags->margin_given)
-            flags->bench.margin_ns = 0;
-    }
-    if (!flags->rest_given)
-        flags->bench.rest_ns = flags->bench.slo_ns / 250;
-    if (flags->bench.model_threads == 0 && !flags->spin_given)
-        flags->bench.spin_ns = 20 * TT_US;
-    if (flags->bench.slo_ns <= flags->bench.margin_ns)
-        return tt_arguments_refuse("bench", "--slo-ms must be longer than the margin", NULL);
+/* Defaults that depend on other flags. -1: go on; else the exit code. */
+static int complete_flags(struct flags *self) {
+    struct tt_scheduler_bench *bench = &self->bench;
+    bench->options = self->options.pairs;
+    bench->option_count = self->options.count;
+    if (bench->virtual_time)
+        bench->model_threads = 0;
+    if (bench->margin_ns < 0)
+        bench->margin_ns = bench->virtual_time ? 0 : TT_MS;
+    if (bench->rest_ns < 0)
+        bench->rest_ns = bench->slo_ns / 250;
+    if (bench->spin_ns < 0)
+        bench->spin_ns = bench->model_threads == 0 ? 20 * TT_US : 0;
+    if (bench->slo_ns <= bench->margin_ns)
+        return tt_flags_refuse(&tt_verb_bench, "--slo-ms must be longer than --margin-us");
     return -1;
 }
 
@@ -372,8 +238,7 @@ static void print_table(const struct tt_scheduler_bench *bench,
 
 /* ---- running ---- */
 
-/* Doubling up to the first rate that does not hold, then halving the ratio in between. Keeps the
- * best run's result. */
+/* Doubles the rate until one does not hold, then bisects by ratio. Keeps the best run's result. */
 static enum tt_err search(struct tt_scheduler_bench *bench, double capacity,
                           struct tt_scheduler_bench_result *out_best, struct tt_error *why) {
     double low = 0, high = capacity, rate = capacity / 16;
@@ -405,18 +270,18 @@ static enum tt_err search(struct tt_scheduler_bench *bench, double capacity,
     return TT_OK;
 }
 
-static int judge(const struct flags *flags, const struct tt_scheduler_bench_result *r) {
+static int judge(const struct flags *self, const struct tt_scheduler_bench_result *r) {
     if (tt_interrupted)
-        return 130;
+        return EXIT_INTERRUPTED;
     if (r->lost != 0) {
-        fprintf(stderr, "tutti bench: %lld requests were never answered\n", (long long)r->lost);
+        fprintf(stderr, "tutti bench: %lld requests got no response\n", (long long)r->lost);
         return 1;
     }
     if (holds(r))
         return 0;
-    double offered = per_second(r->offered, &flags->bench);
-    if (!flags->search && offered > r->capacity_per_s) {
-        fprintf(stderr, "tutti bench: %.0f r/s are more than the devices can carry (%.0f)\n",
+    double offered = per_second(r->offered, &self->bench);
+    if (!self->search && offered > r->capacity_per_s) {
+        fprintf(stderr, "tutti bench: %.0f r/s exceed the capacity of the devices, %.0f r/s\n",
                 offered, r->capacity_per_s);
         return 0;
     }
@@ -425,44 +290,47 @@ static int judge(const struct flags *flags, const struct tt_scheduler_bench_resu
     return 1;
 }
 
-static int bench_scheduler(struct flags *flags) {
+static int bench_scheduler(struct flags *self) {
     struct tt_error why;
     struct tt_scheduler_bench_result result;
     double capacity;
-    enum tt_err err = tt_scheduler_bench_capacity(&flags->bench, &capacity, &why);
-    if (!err && flags->rate_share > 0)
-        flags->bench.rate_per_s = llround(capacity * flags->rate_share);
-    if (!err && flags->bench.rate_per_s < 1)
-        flags->bench.rate_per_s = 1;
+    enum tt_err err = tt_scheduler_bench_capacity(&self->bench, &capacity, &why);
+    if (!err && self->rate_share > 0)
+        self->bench.rate_per_s = llround(capacity * self->rate_share);
+    if (!err && self->bench.rate_per_s < 1)
+        self->bench.rate_per_s = 1;
     if (!err)
-        err = flags->search ? search(&flags->bench, capacity, &result, &why)
-                            : tt_scheduler_bench_run(&flags->bench, &tt_interrupted, &result, &why);
+        err = self->search ? search(&self->bench, capacity, &result, &why)
+                           : tt_scheduler_bench_run(&self->bench, &tt_interrupted, &result, &why);
     if (err) {
         fprintf(stderr, "tutti bench: %s\n", why.text);
         return err == TT_ERR_NO_MEMORY || err == TT_ERR_IO ? 1 : 2;
     }
-    if (flags->json)
-        print_json(&flags->bench, &result);
+    if (self->json)
+        print_json(&self->bench, &result);
     else
-        print_table(&flags->bench, &result);
-    int code = judge(flags, &result);
+        print_table(&self->bench, &result);
+    int code = judge(self, &result);
     tt_scheduler_bench_result_fini(&result);
     return code;
 }
 
-int tt_cmd_bench(int argc, char **argv) {
-    struct flags flags;
-    if (argc >= 2 && strcmp(argv[1], "--help") == 0) {
-        fputs(help, stdout);
-        return 0;
-    }
-    if (argc < 2 || strcmp(argv[1], "scheduler") != 0)
-        return tt_arguments_refuse("bench", "what can be measured is: scheduler; not",
-                                   argc < 2 ? "nothing" : argv[1]);
-    int code = parse_flags(argc - 1, argv + 1, &flags);
+static int run(void *options) {
+    int code = complete_flags(options);
     if (code >= 0)
         return code;
     signal(SIGINT, tt_on_interrupt);
     signal(SIGTERM, tt_on_interrupt);
-    return bench_scheduler(&flags);
+    return bench_scheduler(options);
 }
+
+const struct tt_verb tt_verb_bench = {
+    .name = "bench",
+    .summary = "measure how fast the scheduler is on this machine",
+    .usage = "scheduler [OPTIONS]",
+    .description =
+        "Runs the scheduler alone, in this process, under an open-loop Poisson load on emulated "
+        "devices. Exits with 1 if a request is lost, or if more than 1 % of the requests miss "
+        "their "
+        "deadlines at a rate within the devices' capacity.",
+    TT_VERB_RUNS(flag_rows, run)};

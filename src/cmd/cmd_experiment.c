@@ -1,8 +1,6 @@
-/* tutti experiment FILE: one run, the same in several worlds, a search for the goodput, or a sweep.
- */
+/* tutti experiment FILE: one run, the same in several worlds, a goodput search, or a sweep. */
 #include "base/clock.h"
 #include "base/instant.h"
-#include "cmd/arguments.h"
 #include "cmd/outcome.h"
 #include "cmd/verbs.h"
 #include "lab/experiment/experiment.h"
@@ -12,161 +10,69 @@
 #include "lab/report/report.h"
 #include "lab/report/worlds.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-enum {
-    MAX_SETTINGS = 64,
-    TRACE_RECORDS = 1 << 18, /* the last so many: what a viewer can still load */
-};
+enum { TRACE_RECORDS = 1 << 18 }; /* the last records; more would not load in a viewer */
 
-struct arguments {
+struct flags {
     const char *file, *arrivals, *tasks, *outcomes, *html, *svg, *trace, *resume, *worlds;
-    double from_ms, until_ms; /* what is drawn; until 0: as much as fits */
+    double from_ms, until_ms; /* what charts show; until 0: as much as fits */
     bool json, goodput, check;
     int32_t workers;
-    const char *names[MAX_SETTINGS], *values[MAX_SETTINGS]; /* for tt_experiment_set */
-    int32_t settings;
+    struct tt_flag_pairs settings; /* for tt_experiment_set, in the order of the command line */
 };
 
-static const char usage[] =
-    "Usage: tutti experiment FILE [options]\n"
-    "  --arrivals A.csv    these requests instead of the file's load\n"
-    "  --tasks T.csv       write what ran, where and when\n"
-    "  --outcomes O.csv    write what became of every request\n"
-    "  --html REPORT.html  write a report with pictures (also of a search, or of --worlds)\n"
-    "  --svg PICTURE.svg   write who ran when as a picture\n"
-    "  --draw FROM,UNTIL   the part of the run that pictures show, in ms (the beginning)\n"
-    "  --trace TRACE.json  write the last batches and requests, for ui.perfetto.dev\n"
-    "  --json              the summary as JSON\n"
-    "  --world NAME        simulated, emulated or real, instead of the file's\n"
-    "  --worlds A,B,...    run it in each of these, and show the results side by side\n"
-    "  --goodput           search the highest rate with bad rate <= 1 % for every model\n"
-    "  --check             check every invariant after every event (slow)\n"
-    "  --seed N, --policy NAME, --rate R   instead of the file's\n"
-    "  --set NAME=VALUE    any parameter that a sweep can set; may be repeated\n"
-    "  --resume STATE      keep finished points of a sweep or search in this file, and do not do\n"
-    "                      again what it already has\n"
-    "  --workers N         processes at once in sweeps and searches (all processors)\n";
-
-static bool add_setting(struct arguments *a, const char *name, const char *value) {
-    if (a->settings == MAX_SETTINGS)
-        return false;
-    a->names[a->settings] = name;
-    a->values[a->settings++] = value;
-    return true;
-}
-
-enum flag {
-    FLAG_ARRIVALS = 256,
-    FLAG_TASKS,
-    FLAG_OUTCOMES,
-    FLAG_HTML,
-    FLAG_TRACE,
-    FLAG_JSON,
-    FLAG_GOODPUT,
-    FLAG_CHECK,
-    FLAG_SEED,
-    FLAG_POLICY,
-    FLAG_RATE,
-    FLAG_SET,
-    FLAG_RESUME,
-    FLAG_WORKERS,
-    FLAG_SVG,
-    FLAG_DRAW,
-    FLAG_WORLD,
-    FLAG_WORLDS,
-    FLAG_HELP
-};
-
-static const struct option flags[] = {{"arrivals", required_argument, NULL, FLAG_ARRIVALS},
-                                      {"tasks", required_argument, NULL, FLAG_TASKS},
-                                      {"outcomes", required_argument, NULL, FLAG_OUTCOMES},
-                                      {"html", required_argument, NULL, FLAG_HTML},
-                                      {"trace", required_argument, NULL, FLAG_TRACE},
-                                      {"json", no_argument, NULL, FLAG_JSON},
-                                      {"goodput", no_argument, NULL, FLAG_GOODPUT},
-                                      {"check", no_argument, NULL, FLAG_CHECK},
-                                      {"seed", required_argument, NULL, FLAG_SEED},
-                                      {"policy", required_argument, NULL, FLAG_POLICY},
-                                      {"rate", required_argument, NULL, FLAG_RATE},
-                                      {"set", required_argument, NULL, FLAG_SET},
-                                      {"resume", required_argument, NULL, FLAG_RESUME},
-                                      {"workers", required_argument, NULL, FLAG_WORKERS},
-                                      {"svg", required_argument, NULL, FLAG_SVG},
-                                      {"draw", required_argument, NULL, FLAG_DRAW},
-                                      {"world", required_argument, NULL, FLAG_WORLD},
-                                      {"worlds", required_argument, NULL, FLAG_WORLDS},
-                                      {"help", no_argument, NULL, FLAG_HELP},
-                                      {NULL, 0, NULL, 0}};
-
-static bool take_window(struct arguments *a, const char *text) {
+static bool take_window(void *options, char *text) {
+    struct flags *self = options;
     char *end;
-    a->from_ms = strtod(text, &end);
-    if (end == text || *end != ',' || !(a->from_ms >= 0))
+    self->from_ms = strtod(text, &end);
+    if (end == text || *end != ',' || !(self->from_ms >= 0))
         return false;
     const char *until = end + 1;
-    a->until_ms = strtod(until, &end);
-    return end != until && *end == '\0' && a->until_ms > a->from_ms && a->until_ms < 1e12;
+    self->until_ms = strtod(until, &end);
+    return end != until && *end == '\0' && self->until_ms > self->from_ms && self->until_ms < 1e12;
 }
 
-static bool take_flag(struct arguments *a, int flag) {
-    switch (flag) {
-    case FLAG_ARRIVALS: a->arrivals = optarg; return true;
-    case FLAG_TASKS: a->tasks = optarg; return true;
-    case FLAG_OUTCOMES: a->outcomes = optarg; return true;
-    case FLAG_HTML: a->html = optarg; return true;
-    case FLAG_TRACE: a->trace = optarg; return true;
-    case FLAG_JSON: a->json = true; return true;
-    case FLAG_GOODPUT: a->goodput = true; return true;
-    case FLAG_CHECK: a->check = true; return true;
-    case FLAG_RESUME: a->resume = optarg; return true;
-    case FLAG_SVG: a->svg = optarg; return true;
-    case FLAG_DRAW: return take_window(a, optarg);
-    case FLAG_WORLD: return add_setting(a, "world", optarg);
-    case FLAG_WORLDS: a->worlds = optarg; return true;
-    case FLAG_SEED: return add_setting(a, "seed", optarg);
-    case FLAG_POLICY: return add_setting(a, "policy", optarg);
-    case FLAG_RATE: return add_setting(a, "rate", optarg);
-    case FLAG_WORKERS: return tt_arguments_workers(optarg, &a->workers);
-    case FLAG_SET: {
-        char *equals = strchr(optarg, '=');
-        if (!equals)
-            return false;
-        *equals = '\0';
-        return add_setting(a, optarg, equals + 1);
-    }
-    default: return false;
-    }
-}
-
-/* -1: go on; else the exit code. */
-static int parse(int argc, char **argv, struct arguments *a) {
-    optind = 1;
-    for (int flag; (flag = getopt_long(argc, argv, "", flags, NULL)) != -1;) {
-        if (flag == FLAG_HELP) {
-            fputs(usage, stdout);
-            return EXIT_DONE;
-        }
-        if (!take_flag(a, flag)) {
-            if (flag != '?')
-                fprintf(stderr, "tutti experiment: the value '%s' makes no sense%s\n", optarg,
-                        flag == FLAG_WORKERS ? "; --workers takes 1 .. 64" : "");
-            fputs(usage, stderr);
-            return EXIT_USAGE;
-        }
-    }
-    if (optind + 1 != argc) {
-        fprintf(stderr, "tutti experiment: %s\n%s",
-                optind == argc ? "which experiment? give its file" : "one file only", usage);
-        return EXIT_USAGE;
-    }
-    a->file = argv[optind];
-    return -1;
-}
+static const struct tt_flag_row flag_rows[] = {
+    TT_OPERAND(TT_FLAG_TEXT, "FILE", file, true, "the experiment"),
+    TT_HEADING("What runs"),
+    TT_PAIRS("world", "NAME", settings, TT_FLAG_MAX_PAIRS,
+             "simulated, emulated or real, instead of the file's", .key = "world",
+             .choices = "simulated|emulated|real"),
+    TT_TEXT("worlds", "A,B,...", worlds, NULL,
+            "run the experiment in each of these worlds, and print the results side by side",
+            .choices = "simulated|emulated|real"),
+    TT_SWITCH("goodput", goodput,
+              "search the highest rate at which every model's bad rate is at most 1 %"),
+    TT_PAIRS("policy", "NAME", settings, TT_FLAG_MAX_PAIRS, "policy instead of the file's",
+             .key = "policy", .candidates = tt_flags_policies),
+    TT_PAIRS("rate", "R", settings, TT_FLAG_MAX_PAIRS, "requests per second instead of the file's",
+             .key = "rate"),
+    TT_PAIRS("seed", "N", settings, TT_FLAG_MAX_PAIRS, "seed instead of the file's", .key = "seed"),
+    TT_PAIRS("set", "NAME=VALUE", settings, TT_FLAG_MAX_PAIRS,
+             "set any parameter that a sweep can set; may be repeated"),
+    TT_TEXT("arrivals", "FILE", arrivals, NULL,
+            "requests of a CSV file instead of the file's load"),
+    TT_SWITCH("check", check, "check every invariant after every event (slow)"),
+    TT_TEXT("resume", "FILE", resume, NULL,
+            "keep finished points of a sweep or search in this file, and skip those that it "
+            "already holds"),
+    TT_INTEGER("workers", "N", workers, 1, 64, 0,
+               "maximum number of processes in sweeps and searches (default: number of "
+               "processors)"),
+    TT_HEADING("Results"),
+    TT_SWITCH("json", json, "print the summary as JSON"),
+    TT_TEXT("tasks", "FILE", tasks, NULL, "write what ran, where and when, as CSV"),
+    TT_TEXT("outcomes", "FILE", outcomes, NULL, "write the outcome of every request as CSV"),
+    TT_TEXT("html", "FILE", html, NULL,
+            "write a report with charts; also of --goodput and --worlds"),
+    TT_TEXT("svg", "FILE", svg, NULL, "write a timeline of the executors"),
+    TT_CALL("draw", "FROM,UNTIL", take_window, "FROM,UNTIL in milliseconds, such as 100,250", NULL,
+            "the part of the run that charts show, in milliseconds (default: the beginning)"),
+    TT_TEXT("trace", "FILE", trace, NULL,
+            "write the last batches and requests for ui.perfetto.dev"),
+};
 
 /* ---- one run ---- */
 
@@ -180,7 +86,7 @@ static enum tt_err write_trace(struct tt_trace *trace, const char *path, struct 
     return err;
 }
 
-static void set_window(const struct arguments *a, struct tt_timeline *timeline) {
+static void set_window(const struct flags *a, struct tt_timeline *timeline) {
     if (a->until_ms <= 0)
         return;
     timeline->from_at = (int64_t)(a->from_ms * 1e6);
@@ -192,8 +98,8 @@ static void say(void *context, const char *line) {
     fprintf(stderr, "%s\n", line);
 }
 
-/* The run, and the files that were asked for besides its figures. */
-static enum tt_err run_scenario(const struct tt_scenario *scenario, const struct arguments *a,
+/* Runs the scenario and writes the files that the flags name. */
+static enum tt_err run_scenario(const struct tt_scenario *scenario, const struct flags *a,
                                 const char *title, struct tt_scenario_result *out_result,
                                 struct tt_error *why) {
     struct tt_html_report html;
@@ -227,12 +133,12 @@ static enum tt_err run_scenario(const struct tt_scenario *scenario, const struct
     return err;
 }
 
-static int run_once(struct tt_experiment *experiment, const struct arguments *a) {
+static int run_once(struct tt_experiment *experiment, const struct flags *a) {
     struct tt_error why;
     struct tt_scenario scenario;
     enum tt_err err = tt_experiment_build(experiment, &scenario, &why);
     if (err)
-        return tt_outcome_complain(err, &why);
+        return tt_outcome_print_error(NULL, err, &why);
     struct tt_scenario_result result;
     int64_t started_at = tt_clock_now();
     const char *title = experiment->message->title;
@@ -240,7 +146,7 @@ static int run_once(struct tt_experiment *experiment, const struct arguments *a)
     double took_s = (double)(tt_clock_now() - started_at) / 1e9;
     if (err) {
         tt_scenario_fini(&scenario);
-        return tt_outcome_complain(err, &why);
+        return tt_outcome_print_error(NULL, err, &why);
     }
     if (a->json) {
         tt_outcome_print_json(tt_report_json(&scenario, title, &result));
@@ -248,8 +154,7 @@ static int run_once(struct tt_experiment *experiment, const struct arguments *a)
         struct tt_text text;
         tt_text_init(&text);
         tt_report_table(&scenario, title, &result, &text);
-        fputs(tt_text_string(&text), stdout);
-        tt_text_fini(&text);
+        tt_outcome_print_text(&text);
         if (scenario.world == TT_WORLD_SIMULATED)
             fprintf(stderr, "%.2f M events in %.2f s, %.1f M/s\n", (double)result.events / 1e6,
                     took_s, (double)result.events / 1e6 / (took_s > 0 ? took_s : 1e-9));
@@ -260,9 +165,9 @@ static int run_once(struct tt_experiment *experiment, const struct arguments *a)
     return code;
 }
 
-/* ---- the same in several worlds ---- */
+/* ---- several worlds ---- */
 
-static int run_worlds(struct tt_experiment *experiment, const struct arguments *a) {
+static int run_worlds(struct tt_experiment *experiment, const struct flags *a) {
     struct tt_scenario_outputs outputs = {.progress = tt_outcome_progress, .say = say};
     struct tt_worlds worlds;
     struct tt_error why;
@@ -275,12 +180,11 @@ static int run_worlds(struct tt_experiment *experiment, const struct arguments *
         struct tt_text text;
         tt_text_init(&text);
         tt_worlds_table(&worlds, &text);
-        fputs(tt_text_string(&text), stdout);
-        tt_text_fini(&text);
+        tt_outcome_print_text(&text);
     }
     if (!err && a->html)
         err = tt_worlds_html(&worlds, a->html, &why);
-    int code = err                              ? tt_outcome_complain(err, &why)
+    int code = err                              ? tt_outcome_print_error(NULL, err, &why)
                : tt_worlds_interrupted(&worlds) ? EXIT_INTERRUPTED
                                                 : EXIT_DONE;
     tt_worlds_fini(&worlds);
@@ -338,7 +242,7 @@ static void print_point(const json_t *result, bool goodput) {
            json_is_true(json_object_get(result, "interrupted")) ? " (interrupted)" : "");
 }
 
-static enum tt_err print_points(const struct tt_sweep *sweep, const struct arguments *a,
+static enum tt_err print_points(const struct tt_sweep *sweep, const struct flags *a,
                                 struct tt_error *why) {
     json_t *all = json_array();
     for (int32_t point = 0; point < sweep->points; point++) {
@@ -360,7 +264,7 @@ static enum tt_err print_points(const struct tt_sweep *sweep, const struct argum
     return err;
 }
 
-static int run_many(struct tt_experiment *experiment, const struct arguments *a) {
+static int run_many(struct tt_experiment *experiment, const struct flags *a) {
     struct tt_sweep_options options = {.goodput = a->goodput,
                                        .check = a->check,
                                        .workers = a->workers,
@@ -371,53 +275,67 @@ static int run_many(struct tt_experiment *experiment, const struct arguments *a)
     struct tt_error why;
     enum tt_err err = tt_sweep_init(&sweep, experiment, &options, &why);
     if (err)
-        return tt_outcome_complain(err, &why);
+        return tt_outcome_print_error(NULL, err, &why);
     err = tt_sweep_run(&sweep, &why);
     if (!err)
         err = print_points(&sweep, a, &why);
     if (!err && tt_interrupted)
-        fprintf(stderr, "interrupted after %d of %d%s%s\n", sweep.finished,
-                sweep.points * sweep.seeds, a->resume ? "; go on with --resume " : "",
+        fprintf(stderr, "interrupted after %d of %d runs%s%s\n", sweep.finished,
+                sweep.points * sweep.seeds, a->resume ? "; continue with --resume " : "",
                 a->resume ? a->resume : "");
     tt_sweep_fini(&sweep);
-    return err ? tt_outcome_complain(err, &why) : tt_interrupted ? EXIT_INTERRUPTED : EXIT_DONE;
+    return err              ? tt_outcome_print_error(NULL, err, &why)
+           : tt_interrupted ? EXIT_INTERRUPTED
+                            : EXIT_DONE;
 }
 
-int tt_cmd_experiment(int argc, char **argv) {
-    struct arguments a = {0};
-    int code = parse(argc, argv, &a);
-    if (code >= 0)
-        return code;
+/* Flags that exclude or need each other. */
+static enum tt_err check_flags(const struct flags *a, bool many, struct tt_error *why) {
+    bool single = a->tasks || a->outcomes || a->trace || a->svg || a->until_ms > 0;
+    if (many && (single || (a->html && !a->goodput)))
+        return tt_fail(TT_ERR_INVALID, why,
+                       "--tasks, --outcomes, --trace, --svg and --draw need a single run, not a "
+                       "sweep or a search; --html needs a single run or --goodput");
+    if (a->worlds && (many || single))
+        return tt_fail(TT_ERR_INVALID, why,
+                       "--worlds runs the experiment once in each world; it excludes sweeps, "
+                       "--goodput, --tasks, --outcomes, --trace, --svg and --draw");
+    if (!many && a->resume)
+        return tt_fail(TT_ERR_INVALID, why,
+                       "--resume keeps the points of a sweep or of --goodput, but this is a single "
+                       "run");
+    return TT_OK;
+}
+
+static int run(void *options) {
+    const struct flags *a = options;
     tt_outcome_catch_interrupt();
     struct tt_error why;
     struct tt_experiment experiment;
-    enum tt_err err = tt_experiment_open(&experiment, a.file, &why);
+    enum tt_err err = tt_experiment_open(&experiment, a->file, &why);
     if (err)
-        return tt_outcome_complain(err, &why);
-    for (int32_t i = 0; !err && i < a.settings; i++)
-        err = tt_experiment_set(&experiment, a.names[i], a.values[i], &why);
-    if (!err && a.arrivals)
-        err = tt_experiment_set_arrivals(&experiment, a.arrivals, &why);
-    bool many = a.goodput || experiment.message->n_sweep > 0;
-    bool single = a.tasks || a.outcomes || a.trace || a.svg || a.until_ms > 0;
-    if (!err && many && (single || (a.html && !a.goodput)))
-        err = tt_fail(TT_ERR_INVALID, &why,
-                      "--tasks, --outcomes, --trace, --svg and --draw belong to a single run, not "
-                      "to a sweep or a search, --html to a single run or to --goodput");
-    if (!err && a.worlds && (many || single))
-        err = tt_fail(TT_ERR_INVALID, &why,
-                      "--worlds runs the experiment once in each; it goes with --html and --json, "
-                      "not with sweeps, --goodput, --tasks, --outcomes, --trace, --svg, --draw");
-    if (!err && !many && a.resume)
-        err = tt_fail(TT_ERR_INVALID, &why,
-                      "--resume keeps the points of a sweep or a search (--goodput), and this is a "
-                      "single run");
-    if (err)
-        code = tt_outcome_complain(err, &why);
-    else
-        code = a.worlds ? run_worlds(&experiment, &a)
-               : many   ? run_many(&experiment, &a)
-                        : run_once(&experiment, &a);
+        return tt_outcome_print_error(NULL, err, &why);
+    for (int32_t i = 0; !err && i < a->settings.count; i++)
+        err = tt_experiment_set(&experiment, a->settings.pairs[i].key, a->settings.pairs[i].value,
+                                &why);
+    if (!err && a->arrivals)
+        err = tt_experiment_set_arrivals(&experiment, a->arrivals, &why);
+    bool many = a->goodput || experiment.message->n_sweep > 0;
+    if (!err)
+        err = check_flags(a, many, &why);
+    int code = err         ? tt_outcome_print_error(NULL, err, &why)
+               : a->worlds ? run_worlds(&experiment, a)
+               : many      ? run_many(&experiment, a)
+                           : run_once(&experiment, a);
     tt_experiment_close(&experiment);
     return code;
 }
+
+const struct tt_verb tt_verb_experiment = {
+    .name = "experiment",
+    .summary = "run an experiment (simulated, emulated or real) and report",
+    .usage = "FILE [OPTIONS]",
+    .description =
+        "Runs an experiment: in virtual time, on emulated devices, or on the real model. "
+        "With sweeps or --goodput, many runs in parallel processes.",
+    TT_VERB_RUNS(flag_rows, run)};

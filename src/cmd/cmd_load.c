@@ -1,6 +1,6 @@
-/* tutti load URL: sends requests when they are due and reports what came of them. The plan says who
- * is asked what (load_plan.h), the load who comes when and what it counts as (lab/load/load.h), the
- * client carries it (client/http_client.h); here they meet the clock. */
+/* tutti load URL: sends requests at their intended times and reports the results. load_plan.h makes
+ * the requests, lab/load/load.h schedules and counts them, client/http_client.h sends them; this
+ * file runs the three against the clock. */
 #include "cmd/outcome.h"
 #include "cmd/verbs.h"
 
@@ -22,20 +22,20 @@
 #include <unistd.h>
 
 enum {
-    REFUSAL_BYTES = 600, /* of a refusal that are looked at */
-    TAKEN_PER_TURN = 64, /* so that answers are read while many requests are due */
+    REFUSAL_BYTES = 600, /* bytes of an error response that are read */
+    TAKEN_PER_TURN = 64, /* so that responses are read while many requests are due */
     PROGRESS_MS = 250,
-    SPARE_FILES = 64, /* descriptors beside those of connections */
+    SPARE_FILES = 64, /* descriptors besides those of connections */
 };
 
-/* A request that is under way. */
+/* A request in flight. */
 struct call {
     struct tt_http_call http;
-    struct tt_handle handle; /* for cancellations that come after its end */
+    struct tt_handle handle; /* detects a cancellation after the request ended */
     struct tt_load_request request;
     struct tt_text head;
     struct tt_kserve_client_body own; /* where has_own */
-    bool has_own, gone;               /* gone: its client, as it was to */
+    bool has_own, gone;               /* gone: cancelled as planned */
     struct call *next_spare;
 };
 
@@ -44,7 +44,7 @@ struct run {
     struct tt_load load;
     struct tt_load_csv csv;
     struct tt_http_client *client;
-    struct call **calls; /* all there are, by the index of their handles */
+    struct call **calls; /* by the index of their handles */
     uint32_t call_count, call_capacity;
     struct call *spare;
     struct tt_cancel_heap cancellations;
@@ -101,7 +101,7 @@ static void free_calls(struct run *run) {
     tt_cancel_heap_fini(&run->cancellations);
 }
 
-/* Clients that go away now. */
+/* Cancels the requests whose time to be cancelled has come. */
 static void cancel_due(struct run *run, int64_t now) {
     while (tt_cancel_heap_next_at(&run->cancellations) <= now) {
         struct tt_handle handle = tt_cancel_heap_pop(&run->cancellations);
@@ -113,7 +113,7 @@ static void cancel_due(struct run *run, int64_t now) {
     }
 }
 
-/* The server's own words where it has some, as {"error": "..."}. */
+/* The text of {"error": "..."} if the response has one. */
 static void describe(const struct tt_http_call *http, char *out, size_t capacity) {
     json_t *json =
         http->body.length ? json_loadb(http->body.bytes, http->body.length, 0, NULL) : NULL;
@@ -177,7 +177,7 @@ static enum tt_err send_request(struct run *run, const struct tt_load_request *r
         .body = body,
         .timeout_us = tt_load_plan_timeout_us(&run->plan, request),
         .priority = request->priority ? request->priority : run->plan.flags->priority,
-        .binary = run->plan.flags->binary};
+        .binary = !run->plan.flags->json_body};
     tt_kserve_client_head(&head, &call->head);
     if (call->head.failed) {
         put_back(run, call);
@@ -208,7 +208,7 @@ static void show_progress(struct run *run, int64_t now, bool last) {
     struct tt_http_client_counts counts = tt_http_client_counts(run->client);
     fprintf(
         stderr,
-        "\r\033[K%.1f s  sent %lld  under way %d  waiting %d  connections %d  ok %lld  bad %.2f "
+        "\r\033[K%.1f s  sent %lld  in flight %d  waiting %d  connections %d  ok %lld  bad %.2f "
         "%%  p50 %.3f  p99 %.3f ms%s",
         (double)now / 1e9, (long long)run->load.taken, counts.under_way, counts.waiting,
         counts.connections, (long long)total.outcomes[TT_LOAD_OUTCOME_OK],
@@ -239,16 +239,16 @@ static void carry(struct run *run) {
     if (run->err || tt_interrupted)
         tt_load_stop(&run->load, now);
     run->connections_opened = tt_http_client_counts(run->client).opened;
-    tt_http_client_close(run->client); /* ends what is under way */
+    tt_http_client_close(run->client); /* ends the requests in flight */
 }
 
-/* --- around it --- */
+/* --- the verb --- */
 
 static void prepare_process(int64_t connections) {
     struct sigaction action = {.sa_handler = tt_on_interrupt};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL); /* ns; 50 us late else */
+    prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL); /* ns; the default is 50 us */
     struct rlimit files;
     rlim_t wanted = (rlim_t)connections + SPARE_FILES;
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < wanted) {
@@ -283,13 +283,11 @@ static enum tt_err report(struct run *run, const struct tt_load_flags *flags) {
     struct tt_text text;
     tt_text_init(&text);
     if (flags->json) {
-        json_t *json = tt_load_report_json(&report);
-        tt_outcome_print_json(json);
+        tt_outcome_print_json(tt_load_report_json(&report));
     } else {
         tt_load_report_table(&report, &text);
-        fputs(tt_text_string(&text), stdout);
+        tt_outcome_print_text(&text);
     }
-    tt_text_fini(&text);
     enum tt_err err = tt_load_csv_close(&run->csv, &run->why);
     if (!err && flags->svg) {
         tt_load_report_svg(&report, &text);
@@ -302,7 +300,7 @@ static enum tt_err report(struct run *run, const struct tt_load_flags *flags) {
     return err;
 }
 
-/* What was asked for does not hold: 1, said; else 0. */
+/* EXIT_FAILED, with a message, if no result was measured or too many requests were bad. */
 static int judge(const struct run *run, const struct tt_load_flags *flags) {
     struct tt_load_model total;
     tt_load_total(&run->load, &total);
@@ -311,13 +309,13 @@ static int judge(const struct run *run, const struct tt_load_flags *flags) {
     tt_load_model_fini(&total);
     if (arrived == 0) {
         fprintf(stderr,
-                "tutti load: nothing was measured: no request came after the warm-up of "
+                "tutti load: nothing was measured: no request was sent after the warm-up of "
                 "%g s\n",
                 (double)run->plan.scenario.warm_up_ns / 1e9);
         return 1;
     }
     if (answered == 0 && bad > 0) {
-        fprintf(stderr, "tutti load: no request was answered with outputs: %s\n",
+        fprintf(stderr, "tutti load: no response had outputs: %s\n",
                 run->load.reason_count ? run->load.reasons[0].text : "");
         return 1;
     }
@@ -330,10 +328,8 @@ static int judge(const struct run *run, const struct tt_load_flags *flags) {
 }
 
 static int complain(enum tt_err err, const struct tt_error *why) {
-    fprintf(stderr, "tutti load: %s\n", why->text);
-    bool senseless = err == TT_ERR_INVALID || err == TT_ERR_NOT_FOUND ||
-                     err == TT_ERR_UNSUPPORTED || err == TT_ERR_IO;
-    return senseless ? 2 : 1;
+    int code = tt_outcome_print_error("load", err, why);
+    return err == TT_ERR_IO ? EXIT_USAGE : code;
 }
 
 static enum tt_err open_run(struct run *run, const struct tt_load_flags *flags) {
@@ -354,17 +350,14 @@ static enum tt_err open_run(struct run *run, const struct tt_load_flags *flags) 
     return err;
 }
 
-int tt_cmd_load(int argc, char **argv) {
-    struct tt_load_flags flags;
-    int code = tt_load_flags_parse(argc, argv, &flags);
-    if (code >= 0)
-        return code;
-    prepare_process(tt_instant_max(flags.connections, flags.concurrency));
+int tt_load_run(const struct tt_load_flags *flags) {
+    prepare_process(tt_instant_max(flags->connections, flags->concurrency));
     struct run run = {.shows_progress = isatty(STDERR_FILENO)};
-    enum tt_err err = tt_load_plan_open(&run.plan, &flags, &run.why);
+    enum tt_err err = tt_load_plan_open(&run.plan, flags, &run.why);
     if (err)
         return complain(err, &run.why);
-    err = open_run(&run, &flags);
+    int code;
+    err = open_run(&run, flags);
     if (err) {
         code = complain(err, &run.why);
     } else {
@@ -372,10 +365,10 @@ int tt_cmd_load(int argc, char **argv) {
         err = run.err;
         if (err)
             code = complain(err, &run.why);
-        err = report(&run, &flags);
+        err = report(&run, flags);
         if (err && !run.err)
             complain(err, &run.why);
-        code = err || run.err ? 1 : tt_interrupted ? 130 : judge(&run, &flags);
+        code = err || run.err ? 1 : tt_interrupted ? EXIT_INTERRUPTED : judge(&run, flags);
     }
     free_calls(&run);
     tt_load_fini(&run.load);

@@ -1,22 +1,10 @@
-/* tutti policies: what there is to decide with, and the options of each, as the policies themselves
- * say it. */
-#include "cmd/arguments.h"
+/* tutti policies: the policies and their options, from the tables of the policies. */
 #include "cmd/outcome.h"
 #include "cmd/verbs.h"
-#include "policy/policy.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-static const char help[] =
-    "Usage: tutti policies [NAME ...]\n"
-    "\n"
-    "Without a name: every policy in a line. With names: the options of each, what they take, and\n"
-    "what holds where they are not given. In files:\n"
-    "  policy { name: \"lazy\" option { key: \"patience\" value: \"1\" } }\n"
-    "\n"
-    "  --help    this text\n";
 
 static void print_duration(int64_t ns) {
     static const struct {
@@ -57,8 +45,7 @@ static void print_option(const struct tt_option_spec *spec) {
         print_value(spec->type, spec->minimum);
         printf(" .. ");
         print_value(spec->type, spec->maximum);
-        if (spec->default_value >=
-            spec->minimum) { /* else what holds then is a matter of its own */
+        if (spec->default_value >= spec->minimum) { /* else `help` states the default */
             printf(" (");
             print_value(spec->type, spec->default_value);
             printf(")");
@@ -77,18 +64,35 @@ static void print_policy(const struct tt_policy_kind *kind) {
         printf("  no options\n");
 }
 
-int tt_cmd_policies(int argc, char **argv) {
-    for (int i = 1; i < argc; i++)
-        if (strcmp(argv[i], "--help") == 0) {
-            fputs(help, stdout);
-            return EXIT_DONE;
-        }
-    for (int i = 1; i < argc; i++)
-        if (!tt_policy_find(argv[i]))
-            return tt_arguments_refuse("policies", "no policy is called", argv[i]);
-    for (int i = 1; i < argc; i++)
-        print_policy(tt_policy_find(argv[i]));
-    for (int32_t p = 0; argc == 1 && p < tt_policy_count(); p++)
+struct flags {
+    struct tt_flag_list names;
+};
+
+static const struct tt_flag_row flag_rows[] = {
+    TT_OPERAND(TT_FLAG_LIST, "NAME", names, false, "a policy; may be repeated",
+               .maximum = TT_FLAG_MAX_LIST, .candidates = tt_flags_policies),
+};
+
+static int run(void *options) {
+    const struct tt_flag_list *names = &((struct flags *)options)->names;
+    for (int32_t i = 0; i < names->count; i++)
+        if (!tt_policy_find(names->texts[i]))
+            return tt_flags_refuse(&tt_verb_policies,
+                                   "unknown policy '%s'; without a name, all are listed",
+                                   names->texts[i]);
+    for (int32_t i = 0; i < names->count; i++)
+        print_policy(tt_policy_find(names->texts[i]));
+    for (int32_t p = 0; names->count == 0 && p < tt_policy_count(); p++)
         printf("%-10s %s\n", tt_policy_at(p)->name, tt_policy_at(p)->summary);
     return EXIT_DONE;
 }
+
+const struct tt_verb tt_verb_policies = {
+    .name = "policies",
+    .summary = "list the scheduling policies and their options",
+    .usage = "[NAME ...]",
+    .description =
+        "Without a name: one line per policy. With names: the options of each, their ranges and "
+        "defaults. An option is set in a configuration file:\n\n"
+        "policy { name: \"lazy\" option { key: \"patience\" value: \"1\" } }",
+    TT_VERB_RUNS(flag_rows, run)};

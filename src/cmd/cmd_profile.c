@@ -1,11 +1,10 @@
-/* tutti profile: measures a model's latency, and that of each stage that it is cut into, per batch
- * size (and input length) on this machine and writes it beside the model, where the server, the
- * emulated devices and the simulator read it. */
+/* tutti profile: measures a model's latency per batch size and input length on this machine, whole
+ * and per stage, and writes it beside the model. The server, the emulated devices and the simulator
+ * read it there. */
 #include "cmd/outcome.h"
 #include "cmd/verbs.h"
 
 #include "base/instant.h"
-#include "cmd/arguments.h"
 #include "cmd/overlap_report.h"
 #include "cmd/profile_workers.h"
 #include "control/model_exits.h"
@@ -19,135 +18,58 @@
 #include "slicer/slicer.h"
 
 #include <errno.h>
-#include <getopt.h>
+#include <float.h>
 #include <libgen.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static const char help[] =
-    "Usage: tutti profile MODEL_DIRECTORY [OPTIONS]\n"
-    "\n"
-    "Measures how long the model (a directory of a model repository, such as demo/models/cnn) "
-    "runs\n"
-    "per batch size, and per input length where it has one, on one executor of this machine, and\n"
-    "writes MODEL_DIRECTORY/profile.pbtxt. A model whose tutti.pbtxt asks for stages is measured\n"
-    "whole and stage by stage, a model of cells cell by cell. Who is interrupted goes on where he "
-    "was when it is run again.\n"
-    "\n"
-    "  --max-batch N       largest batch (the model's maximum)\n"
-    "  --lengths A,B,...   input lengths to measure (the model's length classes, else\n"
-    "                      8,16,32,64,128)\n"
-    "  --runs N            at least so many runs per point (20)\n"
-    "  --workers A,B,...   not that, but which workers (batch sizes that run at once) are best "
-    "for\n"
-    "                      loads of A, B, ... rows, such as 4,8,16,32: tries every choice and\n"
-    "                      writes MODEL_DIRECTORY/workers.pbtxt, for policy elastic\n"
-    "  --output FILE       where to write; - for stdout\n"
-    "  --link-gb-per-s G   say what overlapping copies over such a link would gain (without it:\n"
-    "                      copies from memory to memory)\n"
-    "  --onnxruntime FILE  the ONNX Runtime library to load (looked for)\n"
-    "  --help              this text\n";
-
 enum { MAX_LENGTHS = 32 };
 
 struct flags {
-    char *model;
-    int64_t max_batch, runs;
+    const char *model, *output, *onnxruntime;
+    int32_t max_batch, runs; /* max_batch 0: the model's */
     int32_t lengths[MAX_LENGTHS], length_count;
-    double link_gb_per_s;
+    double link_gb_per_s;                                     /* 0: copies in memory */
     int32_t totals[TT_WORKER_SEARCH_MAX_TOTALS], total_count; /* 0: no search for workers */
-    const char *output, *onnxruntime;
 };
 
-static bool parse_totals(char *text, struct flags *flags) {
-    for (char *save, *item = strtok_r(text, ",", &save); item; item = strtok_r(NULL, ",", &save)) {
-        int64_t total;
-        if (flags->total_count == TT_WORKER_SEARCH_MAX_TOTALS ||
-            !tt_arguments_number(item, 4, 64, &total) || (total & (total - 1)) != 0)
-            return false;
-        if (flags->total_count && flags->totals[flags->total_count - 1] >= total)
-            return false;
-        flags->totals[flags->total_count++] = (int32_t)total;
-    }
-    return flags->total_count > 0;
+static bool take_lengths(void *options, char *text) {
+    struct flags *self = options;
+    self->length_count = tt_flags_integers(text, 1, 1 << 20, MAX_LENGTHS, self->lengths);
+    return self->length_count > 0;
 }
 
-static bool parse_lengths(char *text, struct flags *flags) {
-    for (char *save, *item = strtok_r(text, ",", &save); item; item = strtok_r(NULL, ",", &save)) {
-        int64_t length;
-        if (flags->length_count == MAX_LENGTHS || !tt_arguments_number(item, 1, 1 << 20, &length))
+static bool take_totals(void *options, char *text) {
+    struct flags *self = options;
+    self->total_count = tt_flags_integers(text, 4, 64, TT_WORKER_SEARCH_MAX_TOTALS, self->totals);
+    for (int32_t i = 0; i < self->total_count; i++)
+        if ((self->totals[i] & (self->totals[i] - 1)) != 0)
             return false;
-        if (flags->length_count && flags->lengths[flags->length_count - 1] >= length)
-            return false;
-        flags->lengths[flags->length_count++] = (int32_t)length;
-    }
-    return flags->length_count > 0;
+    return self->total_count > 0;
 }
 
-/* -1: go on; else the exit code. */
-static int parse_flags(int argc, char **argv, struct flags *flags) {
-    static const struct option options[] = {
-        {"max-batch", required_argument, NULL, 'b'},
-        {"lengths", required_argument, NULL, 'l'},
-        {"runs", required_argument, NULL, 'n'},
-        {"workers", required_argument, NULL, 'w'},
-        {"output", required_argument, NULL, 'o'},
-        {"link-gb-per-s", required_argument, NULL, 'g'},
-        {"onnxruntime", required_argument, NULL, 'r'},
-        {"help", no_argument, NULL, 'h'},
-        {0},
-    };
-    *flags = (struct flags){.runs = 20};
-    opterr = 0;
-    optind = 1;
-    int flag;
-    while ((flag = getopt_long(argc, argv, ":", options, NULL)) != -1) {
-        switch (flag) {
-        case 'b':
-            if (!tt_arguments_number(optarg, 1, TT_PROFILE_MAX_BATCH, &flags->max_batch))
-                return tt_arguments_refuse(
-                    "profile", "--max-batch wants a number from 1 to 4096, not", optarg);
-            break;
-        case 'l':
-            if (!parse_lengths(optarg, flags))
-                return tt_arguments_refuse(
-                    "profile", "--lengths wants up to 32 ascending numbers such as 8,16,32", NULL);
-            break;
-        case 'n':
-            if (!tt_arguments_number(optarg, 1, 1000, &flags->runs))
-                return tt_arguments_refuse("profile", "--runs wants a number from 1 to 1000, not",
-                                           optarg);
-            break;
-        case 'w':
-            if (!parse_totals(optarg, flags))
-                return tt_arguments_refuse(
-                    "profile",
-                    "--workers wants ascending ones of 4, 8, 16, 32 and 64, such as 4,16", NULL);
-            break;
-        case 'o': flags->output = optarg; break;
-        case 'g': {
-            char *end;
-            flags->link_gb_per_s = strtod(optarg, &end);
-            if (*end || !(flags->link_gb_per_s > 0 && flags->link_gb_per_s <= 1e6))
-                return tt_arguments_refuse("profile", "--link-gb-per-s wants a number above 0, not",
-                                           optarg);
-            break;
-        }
-        case 'r': flags->onnxruntime = optarg; break;
-        case 'h': fputs(help, stdout); return 0;
-        case ':':
-            return tt_arguments_refuse("profile", "a value is missing after", argv[optind - 1]);
-        default: return tt_arguments_refuse("profile", "unknown flag", argv[optind - 1]);
-        }
-    }
-    if (optind + 1 != argc)
-        return tt_arguments_refuse("profile", "one MODEL_DIRECTORY is needed", NULL);
-    flags->model = argv[optind];
-    return -1;
-}
+static const struct tt_flag_row flag_rows[] = {
+    TT_OPERAND(TT_FLAG_TEXT, "MODEL_DIRECTORY", model, true,
+               "a model of a model repository, such as demo/models/cnn"),
+    TT_INTEGER("max-batch", "N", max_batch, 1, TT_PROFILE_MAX_BATCH, 0,
+               "largest batch (default: the model's maximum)"),
+    TT_CALL("lengths", "A,B,...", take_lengths, "up to 32 ascending numbers, such as 8,16,32", NULL,
+            "input lengths to measure (default: the model's length classes, else "
+            "8,16,32,64,128)"),
+    TT_INTEGER("runs", "N", runs, 1, 1000, 20, "minimum number of runs per point"),
+    TT_CALL("workers", "A,B,...", take_totals, "ascending numbers among 4, 8, 16, 32 and 64", NULL,
+            "instead of latencies, search the best workers (batch sizes that run at once) for "
+            "loads of A, B, ... rows, and write MODEL_DIRECTORY/workers.pbtxt for the policy "
+            "elastic"),
+    TT_TEXT("output", "FILE", output, NULL,
+            "where to write (default: MODEL_DIRECTORY/profile.pbtxt); -: stdout"),
+    TT_DECIMAL("link-gb-per-s", "G", link_gb_per_s, DBL_MIN, 1e6, 0,
+               "bandwidth for the estimate of overlapping copies (default: copies in memory)"),
+    TT_TEXT("onnxruntime", "FILE", onnxruntime, NULL,
+            "the ONNX Runtime library (default: searched for)"),
+};
 
 static bool progress(void *context, int32_t done, int32_t total, int32_t batch, int32_t length) {
     (void)context;
@@ -159,7 +81,7 @@ static bool progress(void *context, int32_t done, int32_t total, int32_t batch, 
     return !tt_interrupted;
 }
 
-/* The model as it would be served: whole, or in the stages that its tutti.pbtxt asks for. */
+/* The model as it would be served: whole, or in the stages of its tutti.pbtxt. */
 struct subject {
     const struct tt_repository_model *model;
     const char *path;
@@ -174,7 +96,7 @@ struct subject {
     struct tt_profile_keeper keeper;
 };
 
-/* Stages, or types of cells; 0: the whole is one step. */
+/* Number of stages or of cell types; 0: the whole model is one step. */
 static int32_t step_count(const struct subject *subject) {
     if (subject->cells)
         return subject->cells->type_count;
@@ -277,7 +199,7 @@ static void start_keeping(struct subject *subject, const struct flags *flags, in
     tt_profile_keeper_init(&subject->keeper, &origin, to_stdout ? NULL : subject->output);
 }
 
-/* ---- what it says in the end ---- */
+/* ---- the summary ---- */
 
 static int64_t latency_at(const struct subject *subject, int32_t step, int32_t batch) {
     for (int32_t i = 0; i < subject->keeper.count; i++)
@@ -299,8 +221,8 @@ static void print_overlap(const struct subject *subject, int32_t max_batch) {
                                 latency_at(subject, TT_CALIBRATION_WHOLE, max_batch), stderr);
 }
 
-/* D6: for each step what it prefers, and what remains from it on (T_remain) for a batch of one and
- * for the largest, at the first length. */
+/* D6: each step's preferred batch and the time that remains from it on (T_remain), for a batch of
+ * one and for the largest, at the first length. */
 static void print_summary(const struct subject *subject, int32_t max_batch) {
     const struct tt_profile_keeper *keeper = &subject->keeper;
     int32_t steps = keeper->origin.step_count;
@@ -337,7 +259,8 @@ static enum tt_err write_profile(struct subject *subject, int32_t max_batch, str
             tt_profile_keeper_finished(&subject->keeper);
             print_summary(subject, max_batch);
             print_overlap(subject, max_batch);
-            fprintf(stderr, "tutti profile: wrote %d points (%d of them from a run before) to %s\n",
+            fprintf(stderr,
+                    "tutti profile: wrote %d points (%d of them from an earlier run) to %s\n",
                     subject->keeper.count, subject->keeper.recalled, subject->output);
         }
     }
@@ -352,7 +275,7 @@ static enum tt_err measure_subject(struct subject *subject, const struct flags *
     struct tt_calibrate_options options = {.max_batch = max_batch,
                                            .lengths = usual,
                                            .length_count = (int32_t)TT_COUNT(usual),
-                                           .runs = (int32_t)flags->runs,
+                                           .runs = flags->runs,
                                            .least_ns = 50 * TT_MS,
                                            .max_ns = 10 * TT_S,
                                            .by_step = true,
@@ -376,11 +299,11 @@ static enum tt_err measure_subject(struct subject *subject, const struct flags *
     if (isatty(STDERR_FILENO))
         fputc('\n', stderr);
     if (!err)
-        free(points); /* the keeper has them */
+        free(points); /* the keeper holds a copy */
     if (!err && subject->keeper.err)
         err = tt_fail(subject->keeper.err, why, "%s", subject->keeper.why.text);
     if (err == TT_ERR_CANCELLED && *subject->keeper.part)
-        tt_fail(err, why, "interrupted; run it again to go on from %d points",
+        tt_fail(err, why, "interrupted; run it again to continue from %d points",
                 subject->keeper.count);
     return err ? err : write_profile(subject, max_batch, why);
 }
@@ -389,7 +312,7 @@ static enum tt_err measure(const struct flags *flags, const struct tt_repository
                            struct tt_engine *engine, const struct tt_ort_library *library,
                            struct tt_error *why) {
     const struct tt_signature *told = &model->config->signature;
-    int32_t max_batch = flags->max_batch ? (int32_t)flags->max_batch : told->max_batch;
+    int32_t max_batch = flags->max_batch ? flags->max_batch : told->max_batch;
     if (max_batch > told->max_batch)
         return tt_fail(TT_ERR_INVALID, why, "--max-batch %d is more than the model's %d", max_batch,
                        told->max_batch);
@@ -421,9 +344,9 @@ static enum tt_err search_workers(const struct flags *flags,
                                          .engine = engine,
                                          .totals = flags->totals,
                                          .total_count = flags->total_count,
-                                         .largest = (int32_t)flags->max_batch,
+                                         .largest = flags->max_batch,
                                          .length = flags->length_count ? flags->lengths[0] : 0,
-                                         .runs = (int32_t)flags->runs,
+                                         .runs = flags->runs,
                                          .output = flags->output};
     return tt_profile_workers(&options, why);
 }
@@ -437,12 +360,13 @@ static enum tt_err profile(const struct flags *flags, struct tt_repository *repo
                            const char *name, struct tt_error *why) {
     const struct tt_repository_model *model = tt_repository_find(repository, name);
     if (!model)
-        return tt_fail(TT_ERR_NOT_FOUND, why, "%s holds no model '%s'", repository->path, name);
+        return tt_fail(TT_ERR_NOT_FOUND, why, "there is no model '%s' in %s", name,
+                       repository->path);
     if (!tt_repository_model_ok(model))
         return tt_fail(TT_ERR_INVALID, why, "%s", tt_findings_first_problem(&model->findings));
     if (tt_model_config_is_emulated(model->config))
-        return tt_fail(TT_ERR_INVALID, why, "model '%s' is emulated: there is nothing to measure",
-                       name);
+        return tt_fail(TT_ERR_INVALID, why,
+                       "model '%s' is emulated; only real models can be measured", name);
     struct tt_ort_library_options where = {.path = flags->onnxruntime};
     struct tt_ort_library *library;
     enum tt_err err = tt_ort_library_open(&where, &library, why);
@@ -463,16 +387,13 @@ static enum tt_err profile(const struct flags *flags, struct tt_repository *repo
     return err;
 }
 
-int tt_cmd_profile(int argc, char **argv) {
-    struct flags flags;
-    int code = parse_flags(argc, argv, &flags);
-    if (code >= 0)
-        return code;
+static int run(void *options) {
+    const struct flags *flags = options;
     signal(SIGINT, tt_on_interrupt);
     char parent[4096], name[4096], real[4096];
-    if (!realpath(flags.model, real)) {
-        fprintf(stderr, "tutti profile: %s: %s\n", flags.model, strerror(errno));
-        return 2;
+    if (!realpath(flags->model, real)) {
+        fprintf(stderr, "tutti profile: %s: %s\n", flags->model, strerror(errno));
+        return EXIT_USAGE;
     }
     snprintf(parent, sizeof(parent), "%s", real);
     snprintf(name, sizeof(name), "%s", real);
@@ -481,13 +402,22 @@ int tt_cmd_profile(int argc, char **argv) {
     enum tt_err err =
         tt_repository_scan(dirname(parent), TT_MODEL_DEFAULT_MAX_BATCH, &repository, &why);
     if (!err) {
-        err = profile(&flags, repository, basename(name), &why);
+        err = profile(flags, repository, basename(name), &why);
         tt_repository_free(repository);
     }
     if (!err)
-        return 0;
-    fprintf(stderr, "tutti profile: %s\n", why.text);
-    if (err == TT_ERR_CANCELLED)
-        return 130;
-    return err == TT_ERR_NOT_FOUND || err == TT_ERR_INVALID || err == TT_ERR_IO ? 2 : 1;
+        return EXIT_DONE;
+    int code = tt_outcome_print_error("profile", err, &why);
+    return err == TT_ERR_IO ? EXIT_USAGE : err == TT_ERR_UNSUPPORTED ? EXIT_FAILED : code;
 }
+
+const struct tt_verb tt_verb_profile = {
+    .name = "profile",
+    .summary = "measure a model's latency per batch size",
+    .usage = "MODEL_DIRECTORY [OPTIONS]",
+    .description =
+        "Measures how long the model runs per batch size, and per input length if it has one, on "
+        "one executor of this machine, and writes MODEL_DIRECTORY/profile.pbtxt. A model whose "
+        "tutti.pbtxt has stages is measured whole and stage by stage, a model of cells cell by "
+        "cell. An interrupted measurement continues when it is run again.",
+    TT_VERB_RUNS(flag_rows, run)};

@@ -1,128 +1,75 @@
-/* tutti replay FILE: a recording again, to the same decisions; or what another policy would have
- * done. */
-#include "cmd/arguments.h"
+/* tutti replay FILE: repeats the decisions of a recording, or simulates another policy on it. */
 #include "cmd/outcome.h"
 #include "cmd/verbs.h"
 #include "lab/replay/replay.h"
 #include "lab/report/html_report.h"
 #include "lab/report/report.h"
 
-#include <getopt.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
-static const char usage[] =
-    "Usage: tutti replay FILE [options]\n"
-    "\n"
-    "Runs a recording of `tutti serve` through the same policies in virtual time: "
-    "identical decisions, or\n"
-    "exit code 1 and the first difference. With --policy: what another policy would have done with "
-    "the recorded\n"
-    "requests, simulated with the models' recorded profiles, beside what really happened.\n"
-    "\n"
-    "  --policy NAME         simulate this policy; `recorded`: the one that was recorded, with its "
-    "options\n"
-    "  --policy-option K=V   an option of that policy; may be repeated\n"
-    "  --domain N            this scheduling domain only (all)\n"
-    "  --json                the results as JSON\n"
-    "  --tasks T.csv, --outcomes O.csv, --html REPORT.html\n"
-    "                        of the simulation, as `tutti experiment` writes them; of one domain\n"
-    "  --check               check every invariant after every event (slow)\n"
-    "  --help                this text\n";
-
-struct arguments {
+struct flags {
     const char *file, *policy, *tasks, *outcomes, *html;
-    struct tt_option options[TT_MAX_OPTIONS];
-    int32_t option_count;
-    int64_t domain; /* -1: all */
+    struct tt_flag_pairs options;
+    int32_t domain; /* -1: all */
     bool json, check;
 };
 
-static int refuse(const char *sentence, const char *detail) {
-    return tt_arguments_refuse("replay", sentence, detail);
+static void policies_and_recorded(struct tt_text *out_lines) {
+    tt_text_puts(out_lines, "recorded\tthe policy that was recorded\n");
+    tt_flags_policies(out_lines);
 }
 
-static int add_option(struct arguments *a, char *text) {
-    char *equals = strchr(text, '=');
-    if (!equals)
-        return refuse("--policy-option wants KEY=VALUE, not", text);
-    if (a->option_count == TT_MAX_OPTIONS)
-        return refuse("too many options for a policy", NULL);
-    *equals = '\0';
-    a->options[a->option_count++] = (struct tt_option){.key = text, .value = equals + 1};
-    return -1;
-}
+static const struct tt_flag_row flag_rows[] = {
+    TT_OPERAND(TT_FLAG_TEXT, "FILE", file, true, "the recording"),
+    TT_TEXT("policy", "NAME", policy, NULL,
+            "simulate this policy; `recorded`: the recorded one with its options",
+            .candidates = policies_and_recorded),
+    TT_PAIRS("policy-option", "KEY=VALUE", options, TT_MAX_OPTIONS,
+             "an option of that policy; may be repeated"),
+    TT_INTEGER("domain", "N", domain, 0, TT_RECORDING_MAX_STREAMS, -1,
+               "only this scheduling domain (default: all)"),
+    TT_SWITCH("json", json, "print the results as JSON"),
+    TT_TEXT("tasks", "FILE", tasks, NULL,
+            "write what ran in the simulation of one domain, where and when, as CSV"),
+    TT_TEXT("outcomes", "FILE", outcomes, NULL,
+            "write the outcome of every request in the simulation of one domain as CSV"),
+    TT_TEXT("html", "FILE", html, NULL,
+            "write a report of the simulation of one domain with charts"),
+    TT_SWITCH("check", check, "check every invariant after every event (slow)"),
+};
 
-static int take_flag(struct arguments *a, int flag, char **argv) {
-    switch (flag) {
-    case 'p': a->policy = optarg; return -1;
-    case 'o': return add_option(a, optarg);
-    case 'd':
-        if (!tt_arguments_number(optarg, 0, TT_RECORDING_MAX_STREAMS, &a->domain))
-            return refuse("--domain wants a number, from 0, not", optarg);
-        return -1;
-    case 'j': a->json = true; return -1;
-    case 't': a->tasks = optarg; return -1;
-    case 'u': a->outcomes = optarg; return -1;
-    case 'w': a->html = optarg; return -1;
-    case 'c': a->check = true; return -1;
-    case 'h': fputs(usage, stdout); return EXIT_DONE;
-    case ':': return refuse("a value is missing after", argv[optind - 1]);
-    default: return refuse("unknown flag", argv[optind - 1]);
-    }
-}
+#define refuse(...) tt_flags_refuse(&tt_verb_replay, __VA_ARGS__)
 
-/* That the policy exists and takes its options, before anything is printed. */
-static int check_policy(const struct arguments *a) {
-    if (!a->policy || strcmp(a->policy, "recorded") == 0)
+/* Checks before anything is printed. -1: go on; else the exit code. */
+static int check_flags(const struct flags *a) {
+    bool recorded = a->policy && strcmp(a->policy, "recorded") == 0;
+    if (!a->policy && (a->options.count > 0 || a->tasks || a->outcomes || a->html))
+        return refuse("--policy-option, --tasks, --outcomes and --html need --policy");
+    if (recorded && a->options.count > 0)
+        return refuse("--policy recorded has the recorded options and excludes --policy-option");
+    if (!a->policy || recorded)
         return -1;
     const struct tt_policy_kind *kind = tt_policy_find(a->policy);
     if (!kind)
-        return refuse("no policy is called", a->policy);
+        return refuse("unknown policy '%s'; tutti policies lists them", a->policy);
     int64_t values[TT_MAX_OPTIONS];
     struct tt_error why;
-    if (tt_options_parse(kind->options, kind->option_count, a->options, a->option_count, values,
-                         &why) != TT_OK)
-        return refuse(why.text, NULL);
+    if (tt_options_parse(kind->options, kind->option_count, a->options.pairs, a->options.count,
+                         values, &why) != TT_OK)
+        return refuse("%s", why.text);
     return -1;
 }
 
-/* -1: go on; else the exit code. */
-static int parse(int argc, char **argv, struct arguments *a) {
-    static const struct option flags[] = {
-        {"policy", required_argument, NULL, 'p'}, {"policy-option", required_argument, NULL, 'o'},
-        {"domain", required_argument, NULL, 'd'}, {"json", no_argument, NULL, 'j'},
-        {"tasks", required_argument, NULL, 't'},  {"outcomes", required_argument, NULL, 'u'},
-        {"html", required_argument, NULL, 'w'},   {"check", no_argument, NULL, 'c'},
-        {"help", no_argument, NULL, 'h'},         {0}};
-    opterr = 0;
-    optind = 1;
-    a->domain = -1;
-    for (int flag; (flag = getopt_long(argc, argv, ":", flags, NULL)) != -1;) {
-        int code = take_flag(a, flag, argv);
-        if (code >= 0)
-            return code;
-    }
-    if (optind + 1 != argc)
-        return refuse(optind == argc ? "which recording? give its file" : "one file only", NULL);
-    a->file = argv[optind];
-    if (!a->policy && (a->option_count > 0 || a->tasks || a->outcomes || a->html))
-        return refuse("--policy-option, --tasks, --outcomes and --html belong to --policy", NULL);
-    if (a->policy && strcmp(a->policy, "recorded") == 0 && a->option_count > 0)
-        return refuse("--policy recorded has the recorded options", NULL);
-    return check_policy(a);
-}
-
-/* ---- what is said of one domain ---- */
+/* ---- the report on one domain ---- */
 
 static double span_s(const struct tt_replay *replay) {
     int64_t span_ns = replay->arrival_count ? replay->last_at - replay->base_at : 0;
     return (double)span_ns / 1e9;
 }
 
-/* What of the recording was not carried out, and why. */
-static void tell_limits(const struct tt_replay *replay) {
+/* Prints which events were not replayed, and why. */
+static void print_limits(const struct tt_replay *replay) {
     if (replay->lost > 0)
         fprintf(
             stderr,
@@ -169,8 +116,8 @@ static void print_domain(const struct tt_replay *replay) {
            replay->differs ? ", the next one differs" : ", all identical");
 }
 
-/* The figures of what was, in the form of an experiment's. */
-static enum tt_err report_recorded(struct tt_replay *replay, const struct arguments *a, json_t *out,
+/* The recorded results, as an experiment reports them. */
+static enum tt_err report_recorded(struct tt_replay *replay, const struct flags *a, json_t *out,
                                    struct tt_error *why) {
     struct tt_scenario scenario;
     enum tt_err err = tt_replay_scenario(replay, NULL, NULL, 0, &scenario, why);
@@ -185,14 +132,13 @@ static enum tt_err report_recorded(struct tt_replay *replay, const struct argume
         tt_text_init(&text);
         tt_text_puts(&text, "\n");
         tt_report_table(&scenario, "", &was, &text);
-        fputs(tt_text_string(&text), stdout);
-        tt_text_fini(&text);
+        tt_outcome_print_text(&text);
     }
     tt_scenario_fini(&scenario);
     return TT_OK;
 }
 
-static enum tt_err run_scenario(const struct tt_scenario *scenario, const struct arguments *a,
+static enum tt_err run_scenario(const struct tt_scenario *scenario, const struct flags *a,
                                 json_t *out, struct tt_error *why) {
     struct tt_html_report html;
     struct tt_scenario_outputs outputs = {.tasks_path = a->tasks, .outcomes_path = a->outcomes};
@@ -216,15 +162,14 @@ static enum tt_err run_scenario(const struct tt_scenario *scenario, const struct
         tt_text_init(&text);
         tt_text_printf(&text, "\n");
         tt_report_table(scenario, title, &result, &text);
-        fputs(tt_text_string(&text), stdout);
-        tt_text_fini(&text);
+        tt_outcome_print_text(&text);
     }
     tt_measure_fini(&result.measure);
     return TT_OK;
 }
 
-/* What the simulation has to guess. */
-static void tell_guesses(const struct tt_replay *replay) {
+/* Prints which facts the simulation does not know. */
+static void print_guesses(const struct tt_replay *replay) {
     if (replay->unknown_ends > 0)
         fprintf(stderr,
                 "tutti replay: domain %d: %lld requests left before the end of their output was "
@@ -232,15 +177,15 @@ static void tell_guesses(const struct tt_replay *replay) {
                 replay->stream, (long long)replay->unknown_ends);
 }
 
-static enum tt_err simulate(struct tt_replay *replay, const struct arguments *a, json_t *out,
+static enum tt_err simulate(struct tt_replay *replay, const struct flags *a, json_t *out,
                             struct tt_error *why) {
     struct tt_scenario scenario;
     const char *policy = strcmp(a->policy, "recorded") == 0 ? NULL : a->policy;
     enum tt_err err =
-        tt_replay_scenario(replay, policy, a->options, a->option_count, &scenario, why);
+        tt_replay_scenario(replay, policy, a->options.pairs, a->options.count, &scenario, why);
     if (err)
         return err;
-    tell_guesses(replay);
+    print_guesses(replay);
     err = run_scenario(&scenario, a, out, why);
     tt_scenario_fini(&scenario);
     return err;
@@ -249,7 +194,7 @@ static enum tt_err simulate(struct tt_replay *replay, const struct arguments *a,
 /* ---- the verb ---- */
 
 static enum tt_err replay_domain(const struct tt_recording *recording, int32_t stream,
-                                 const struct arguments *a, json_t *all, bool *out_differs,
+                                 const struct flags *a, json_t *all, bool *out_differs,
                                  struct tt_error *why) {
     struct tt_replay replay;
     enum tt_err err = tt_replay_run(recording, stream, a->check, &tt_interrupted, &replay, why);
@@ -258,7 +203,7 @@ static enum tt_err replay_domain(const struct tt_recording *recording, int32_t s
     json_t *out = domain_json(&replay);
     if (!a->json)
         print_domain(&replay);
-    tell_limits(&replay);
+    print_limits(&replay);
     *out_differs |= replay.differs;
     bool reports = replay.arrival_count > 0 && !replay.differs && (a->json || a->policy);
     if (reports)
@@ -270,18 +215,17 @@ static enum tt_err replay_domain(const struct tt_recording *recording, int32_t s
     return err;
 }
 
-static enum tt_err replay_all(const struct tt_recording *recording, const struct arguments *a,
+static enum tt_err replay_all(const struct tt_recording *recording, const struct flags *a,
                               bool *out_differs, struct tt_error *why) {
-    int32_t first = a->domain >= 0 ? (int32_t)a->domain : 0;
+    int32_t first = a->domain >= 0 ? a->domain : 0;
     int32_t end = a->domain >= 0 ? first + 1 : recording->domain_count;
     if (first >= recording->domain_count)
-        return tt_fail(TT_ERR_INVALID, why,
-                       "%s: it has %d domains, numbered from 0; there is no %d", recording->name,
-                       recording->domain_count, first);
+        return tt_fail(TT_ERR_INVALID, why, "%s has %d domains, numbered from 0; there is no %d",
+                       recording->name, recording->domain_count, first);
     if (end - first > 1 && (a->tasks || a->outcomes || a->html))
         return tt_fail(
             TT_ERR_INVALID, why,
-            "--tasks, --outcomes and --html are of one domain, and %s has %d: choose one "
+            "--tasks, --outcomes and --html need a single domain, but %s has %d: choose one "
             "with --domain",
             recording->name, recording->domain_count);
     json_t *all = json_array();
@@ -297,23 +241,34 @@ static enum tt_err replay_all(const struct tt_recording *recording, const struct
     return err;
 }
 
-int tt_cmd_replay(int argc, char **argv) {
-    struct arguments a = {0};
-    int code = parse(argc, argv, &a);
+static int run(void *options) {
+    const struct flags *a = options;
+    int code = check_flags(a);
     if (code >= 0)
         return code;
     tt_outcome_catch_interrupt();
     struct tt_error why;
     struct tt_recording recording;
-    enum tt_err err = tt_recording_open(a.file, &recording, &why);
+    enum tt_err err = tt_recording_open(a->file, &recording, &why);
     bool differs = false;
     if (!err) {
-        err = replay_all(&recording, &a, &differs, &why);
+        err = replay_all(&recording, a, &differs, &why);
         tt_recording_close(&recording);
     }
-    if (err) {
-        fprintf(stderr, "tutti replay: %s\n", why.text);
-        return tt_outcome_code(err);
-    }
+    if (err)
+        return tt_outcome_print_error("replay", err, &why);
     return tt_interrupted ? EXIT_INTERRUPTED : differs ? EXIT_FAILED : EXIT_DONE;
 }
+
+const struct tt_verb tt_verb_replay = {
+    .name = "replay",
+    .summary = "replay a server's recording, under its policy or another",
+    .usage = "FILE [OPTIONS]",
+    .description =
+        "Runs a recording of `tutti serve` through the same policies in virtual time. The "
+        "decisions "
+        "must be identical; otherwise the first difference is printed and the exit code is 1. With "
+        "--policy, another policy is simulated on the recorded requests with the recorded "
+        "profiles, "
+        "and reported beside the recorded results.",
+    TT_VERB_RUNS(flag_rows, run)};

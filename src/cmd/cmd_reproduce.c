@@ -1,112 +1,29 @@
-/* tutti reproduce SYSTEM: what its paper says beside what comes out here. */
+/* tutti reproduce SYSTEM: runs the experiments of a paper and compares the results with it. */
 #include "base/clock.h"
-#include "cmd/arguments.h"
 #include "cmd/outcome.h"
 #include "cmd/verbs.h"
 #include "lab/facts/fact_runs.h"
 
 #include <dirent.h>
-#include <getopt.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_ONLY = 64 };
+/* Added to the tolerances with --quick, whose runs are shorter and searches coarser. */
+#define QUICK_EXTRA 0.03
 
-#define QUICK_EXTRA                                                                                \
-    0.03 /* what shorter runs and coarser searches may differ, beside tolerances                   \
-          */
-
-struct arguments {
-    const char *system, *sweeps, *only[MAX_ONLY];
-    int32_t only_count, workers;
+struct flags {
+    const char *system, *sweeps;
+    struct tt_flag_list only;
+    int32_t workers;
     bool quick, json, list, markdown;
 };
 
-static const char usage[] =
-    "Usage: tutti reproduce SYSTEM [OPTIONS]\n"
-    "Runs the experiments and worked examples of a system's paper (facts/SYSTEM.pbtxt; a name "
-    "with\n"
-    "a slash or .pbtxt is a file) and prints paper, ours, their ratio, and why they differ. Exit\n"
-    "code 1 when a fact that is claimed does not hold.\n"
-    "  --quick       less time per run and one seed; bounds are 3 points wider\n"
-    "  --only ID     only this fact; ID* takes all that begin so; may be repeated\n"
-    "  --sweeps F    also the facts about sweeps, which take long: what is found is kept in the\n"
-    "                folder F, and not searched again\n"
-    "  --list        the facts, without running anything\n"
-    "  --json        the table as JSON\n"
-    "  --markdown    the table as Markdown\n"
-    "  --workers N   processes at once (all processors)\n";
+/* ---- the folder of facts ---- */
 
-enum flag {
-    FLAG_QUICK = 256,
-    FLAG_ONLY,
-    FLAG_SWEEPS,
-    FLAG_LIST,
-    FLAG_JSON,
-    FLAG_MARKDOWN,
-    FLAG_WORKERS,
-    FLAG_HELP
-};
-
-static const struct option flags[] = {{"quick", no_argument, NULL, FLAG_QUICK},
-                                      {"only", required_argument, NULL, FLAG_ONLY},
-                                      {"sweeps", required_argument, NULL, FLAG_SWEEPS},
-                                      {"list", no_argument, NULL, FLAG_LIST},
-                                      {"json", no_argument, NULL, FLAG_JSON},
-                                      {"markdown", no_argument, NULL, FLAG_MARKDOWN},
-                                      {"workers", required_argument, NULL, FLAG_WORKERS},
-                                      {"help", no_argument, NULL, FLAG_HELP},
-                                      {NULL, 0, NULL, 0}};
-
-static bool take_flag(struct arguments *a, int flag) {
-    switch (flag) {
-    case FLAG_QUICK: a->quick = true; return true;
-    case FLAG_LIST: a->list = true; return true;
-    case FLAG_JSON: a->json = true; return true;
-    case FLAG_MARKDOWN: a->markdown = true; return true;
-    case FLAG_SWEEPS: a->sweeps = optarg; return true;
-    case FLAG_ONLY:
-        if (a->only_count == MAX_ONLY)
-            return false;
-        a->only[a->only_count++] = optarg;
-        return true;
-    case FLAG_WORKERS: return tt_arguments_workers(optarg, &a->workers);
-    default: return false;
-    }
-}
-
-/* -1: go on; else the exit code. */
-static int parse(int argc, char **argv, struct arguments *a) {
-    optind = 1;
-    for (int flag; (flag = getopt_long(argc, argv, "", flags, NULL)) != -1;) {
-        if (flag == FLAG_HELP) {
-            fputs(usage, stdout);
-            return EXIT_DONE;
-        }
-        if (flag == '?') /* getopt has said why */
-            return EXIT_USAGE;
-        if (!take_flag(a, flag)) {
-            fprintf(stderr, "tutti reproduce: the value '%s' makes no sense%s\n", optarg,
-                    flag == FLAG_WORKERS ? "; --workers takes 1 .. 64" : "");
-            return EXIT_USAGE;
-        }
-    }
-    if (optind + 1 != argc) {
-        fprintf(stderr, "tutti reproduce: %s; tutti reproduce --help\n",
-                optind == argc ? "which system? such as symphony" : "one system only");
-        return EXIT_USAGE;
-    }
-    a->system = argv[optind];
-    return -1;
-}
-
-/* ---- where the facts are ---- */
-
-/* "facts/" under the working directory, or beside or above the program. NULL: nowhere. */
+/* "facts/" in the working directory, or beside or above the program; to be freed. NULL: none. */
 static char *facts_folder(void) {
     if (access("facts", R_OK | X_OK) == 0)
         return strdup("facts/");
@@ -128,21 +45,37 @@ static char *facts_folder(void) {
     return NULL;
 }
 
-static void complain_unknown(const char *system, const char *folder) {
-    fprintf(stderr, "tutti reproduce: there are no facts about '%s'; ", system);
+/* The systems that have a file in the folder (may be NULL), each followed by `separator`. */
+static void list_systems(const char *folder, const char *separator, struct tt_text *out) {
     DIR *dir = folder ? opendir(folder) : NULL;
-    const char *separator = "known are: ";
     for (struct dirent *entry; dir && (entry = readdir(dir));) {
         const char *dot = strstr(entry->d_name, ".pbtxt");
-        if (!dot || dot[6])
-            continue;
-        fprintf(stderr, "%s%.*s", separator, (int)(dot - entry->d_name), entry->d_name);
-        separator = ", ";
+        if (dot && !dot[6])
+            tt_text_printf(out, "%.*s%s", (int)(dot - entry->d_name), entry->d_name, separator);
     }
     if (dir)
         closedir(dir);
-    fprintf(stderr, "%s\n",
-            separator[0] == ',' ? "" : "no folder facts/ here or beside the program; name a file");
+}
+
+static void complete_systems(struct tt_text *out_lines) {
+    char *folder = facts_folder();
+    list_systems(folder, "\n", out_lines);
+    free(folder);
+}
+
+static void refuse_unknown(const char *system, const char *folder) {
+    struct tt_text known;
+    tt_text_init(&known);
+    list_systems(folder, ", ", &known);
+    if (known.length)
+        fprintf(stderr, "tutti reproduce: there are no facts about '%s'; known systems: %.*s\n",
+                system, (int)known.length - 2, known.bytes);
+    else
+        fprintf(stderr,
+                "tutti reproduce: there are no facts about '%s' and no folder facts/ here or "
+                "beside the program; name a file\n",
+                system);
+    tt_text_fini(&known);
 }
 
 static int open_facts(const char *system, struct tt_facts *facts) {
@@ -158,34 +91,35 @@ static int open_facts(const char *system, struct tt_facts *facts) {
     if (path)
         err = tt_facts_open(facts, path, &why);
     if (err == TT_ERR_NOT_FOUND && !is_path) {
-        complain_unknown(system, folder);
+        refuse_unknown(system, folder);
         code = EXIT_USAGE;
     } else if (err) {
-        code = tt_outcome_complain(err, &why);
+        code = tt_outcome_print_error(NULL, err, &why);
     }
     free(folder);
     free(path);
     return code;
 }
 
-/* Which facts are meant; false: an ID names none. */
-static bool choose(const struct arguments *a, const struct tt_facts *facts, bool *chosen) {
-    for (int32_t o = 0; o < a->only_count; o++) {
-        const char *only = a->only[o];
+/* Marks the facts that the flags select; false: an ID matches none. */
+static bool choose(const struct flags *a, const struct tt_facts *facts, bool *chosen) {
+    for (int32_t o = 0; o < a->only.count; o++) {
+        const char *only = a->only.texts[o];
         size_t length = strlen(only);
         bool begins = length > 0 && only[length - 1] == '*', any = false;
         for (size_t i = 0; i < facts->message->n_fact; i++) {
             const char *id = facts->message->fact[i]->id;
-            bool meant = begins ? strncmp(id, only, length - 1) == 0 : strcmp(id, only) == 0;
-            chosen[i] = chosen[i] || meant;
-            any = any || meant;
+            bool matches = begins ? strncmp(id, only, length - 1) == 0 : strcmp(id, only) == 0;
+            chosen[i] = chosen[i] || matches;
+            any = any || matches;
         }
         if (!any) {
-            fprintf(stderr, "tutti reproduce: no fact is called '%s'; --list shows them\n", only);
+            fprintf(stderr, "tutti reproduce: there is no fact '%s'; --list prints their names\n",
+                    only);
             return false;
         }
     }
-    for (size_t i = 0; a->only_count == 0 && i < facts->message->n_fact; i++) {
+    for (size_t i = 0; a->only.count == 0 && i < facts->message->n_fact; i++) {
         const Tutti__Fact *fact = facts->message->fact[i];
         bool is_sweep = fact->ours->measure == TUTTI__FACT_MEASURE__SWEEP_GAIN;
         chosen[i] = !(a->quick && fact->slow) && (a->list || a->sweeps || !is_sweep);
@@ -210,7 +144,6 @@ static const char *verdict_name(const struct row *row) {
                                            : "reported";
 }
 
-/* "x" stands for a plain ratio and is left out. */
 static void print_value(char *out, size_t size, double value, const char *unit) {
     if (isnan(value))
         snprintf(out, size, "-");
@@ -222,7 +155,7 @@ static void print_value(char *out, size_t size, double value, const char *unit) 
                  value, unit[0] ? " " : "", unit);
 }
 
-/* NAN: there is none. */
+/* NAN: there is no ratio. */
 static double ratio_of(const struct row *row) {
     if (row->fact->trace)
         return row->ours;
@@ -305,8 +238,8 @@ static json_t *number_or_null(double value) {
     return isnan(value) ? json_null() : json_real(value);
 }
 
-static void print_json(const struct arguments *a, const struct tt_facts *facts,
-                       const struct row *rows, size_t count) {
+static void print_json(const struct flags *a, const struct tt_facts *facts, const struct row *rows,
+                       size_t count) {
     json_t *list = json_array();
     for (size_t i = 0; i < count; i++) {
         const Tutti__Fact *fact = rows[i].fact;
@@ -328,7 +261,7 @@ static void print_json(const struct arguments *a, const struct tt_facts *facts,
     json_decref(out);
 }
 
-static int report(const struct arguments *a, const struct tt_facts *facts, const struct row *rows,
+static int report(const struct flags *a, const struct tt_facts *facts, const struct row *rows,
                   size_t count) {
     if (a->json)
         print_json(a, facts, rows, count);
@@ -348,7 +281,7 @@ static int report(const struct arguments *a, const struct tt_facts *facts, const
     if (not_run)
         fprintf(stderr, ", %d not run", not_run);
     int32_t left_out = 0;
-    for (size_t i = 0; !a->sweeps && a->only_count == 0 && i < facts->message->n_fact; i++)
+    for (size_t i = 0; !a->sweeps && a->only.count == 0 && i < facts->message->n_fact; i++)
         left_out += facts->message->fact[i]->ours->measure == TUTTI__FACT_MEASURE__SWEEP_GAIN;
     if (left_out)
         fprintf(stderr, "; %d about sweeps left out (--sweeps FOLDER runs them)", left_out);
@@ -360,7 +293,7 @@ static void progress(int32_t finished, int32_t count) {
     tt_outcome_progress(NULL, finished, count);
 }
 
-static int reproduce(const struct arguments *a, const struct tt_facts *facts, const bool *chosen) {
+static int reproduce(const struct flags *a, const struct tt_facts *facts, const bool *chosen) {
     struct tt_fact_runs_options options = {.quick = a->quick,
                                            .workers = a->workers,
                                            .sweeps = a->sweeps,
@@ -370,7 +303,7 @@ static int reproduce(const struct arguments *a, const struct tt_facts *facts, co
     struct tt_fact_runs *runs;
     enum tt_err err = tt_fact_runs_new(facts, chosen, &options, &runs, &why);
     if (err)
-        return tt_outcome_complain(err, &why);
+        return tt_outcome_print_error(NULL, err, &why);
     int64_t started_at = tt_clock_now();
     err = tt_fact_runs_run(runs, &why);
     size_t count = 0;
@@ -384,7 +317,7 @@ static int reproduce(const struct arguments *a, const struct tt_facts *facts, co
         row->ours = tt_fact_runs_value(runs, i, &row->note);
         row->verdict = tt_fact_judge(row->fact, row->ours, a->quick ? QUICK_EXTRA : 0);
     }
-    int code = err    ? tt_outcome_complain(err, &why)
+    int code = err    ? tt_outcome_print_error(NULL, err, &why)
                : rows ? report(a, facts, rows, count)
                       : EXIT_FAILED;
     fprintf(stderr, "%.1f s\n", (double)(tt_clock_now() - started_at) / 1e9);
@@ -395,27 +328,50 @@ static int reproduce(const struct arguments *a, const struct tt_facts *facts, co
     return code;
 }
 
-int tt_cmd_reproduce(int argc, char **argv) {
-    struct arguments a = {0};
-    int code = parse(argc, argv, &a);
-    if (code >= 0)
-        return code;
+static const struct tt_flag_row flag_rows[] = {
+    TT_OPERAND(TT_FLAG_TEXT, "SYSTEM", system, true,
+               "facts/SYSTEM.pbtxt, such as symphony; with a slash or .pbtxt, a file",
+               .candidates = complete_systems),
+    TT_SWITCH("quick", quick, "shorter runs and one seed; bounds are 3 points wider"),
+    TT_LIST("only", "ID", only, 64,
+            "only this fact; ID* takes all that begin with ID; may be repeated"),
+    TT_TEXT("sweeps", "DIR", sweeps, NULL,
+            "also the facts about sweeps, which take long; finished points are kept in DIR and "
+            "not repeated"),
+    TT_SWITCH("list", list, "list the facts without running anything"),
+    TT_SWITCH("json", json, "print the table as JSON"),
+    TT_SWITCH("markdown", markdown, "print the table as Markdown"),
+    TT_INTEGER("workers", "N", workers, 1, 64, 0,
+               "maximum number of processes (default: number of processors)"),
+};
+
+static int run(void *options) {
+    const struct flags *a = options;
     struct tt_facts facts;
-    code = open_facts(a.system, &facts);
+    int code = open_facts(a->system, &facts);
     if (code)
         return code;
     bool *chosen = calloc(facts.message->n_fact, sizeof(*chosen));
     tt_outcome_catch_interrupt();
     if (!chosen)
         code = EXIT_FAILED;
-    else if (!choose(&a, &facts, chosen))
+    else if (!choose(a, &facts, chosen))
         code = EXIT_USAGE;
-    else if (!a.list)
-        code = reproduce(&a, &facts, chosen);
-    for (size_t i = 0; code == EXIT_DONE && a.list && i < facts.message->n_fact; i++)
+    else if (!a->list)
+        code = reproduce(a, &facts, chosen);
+    for (size_t i = 0; code == EXIT_DONE && a->list && i < facts.message->n_fact; i++)
         if (chosen[i])
             printf("%-28s %s\n", facts.message->fact[i]->id, facts.message->fact[i]->what);
     free(chosen);
     tt_facts_close(&facts);
     return code;
 }
+
+const struct tt_verb tt_verb_reproduce = {
+    .name = "reproduce",
+    .summary = "run a paper's experiments: published value, ours, ratio, reason",
+    .usage = "SYSTEM [OPTIONS]",
+    .description = "Runs the experiments and worked examples of a system's paper and prints the "
+                   "published value, ours, their ratio, and why they differ. The exit code is 1 if "
+                   "a claimed fact does not hold.",
+    TT_VERB_RUNS(flag_rows, run)};

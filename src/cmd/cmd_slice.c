@@ -1,158 +1,98 @@
-/* tutti slice: cuts a model into stages that, run one after the other, answer what the whole
- * answers, bit for bit; writes them, and says where and why it was cut there. */
+/* tutti slice: cuts a model into stages whose outputs equal the whole model's bit for bit, writes
+ * them, and reports the cuts. */
+#include "cmd/outcome.h"
 #include "cmd/verbs.h"
 
-#include "cmd/arguments.h"
 #include "model/onnx/cut_report.h"
 #include "model/onnx/onnx_file.h"
 #include "model/repository/repository.h"
 #include "slicer/slicer.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-static const char help[] =
-    "Usage: tutti slice MODEL (--stages K|auto | --per-node | --by-batch | --at A,B,...) "
-    "[OPTIONS]\n"
-    "\n"
-    "Cuts the model (a directory of a model repository, such as demo/models/cnn, or an ONNX file)\n"
-    "into stages, each an ONNX file; they share one file of weights and answer what the whole\n"
-    "model answers, bit for bit, which is checked. Without --out nothing is kept.\n"
-    "\n"
-    "  --stages K          K stages of about equal time, where few tensors cross; auto: as many\n"
-    "                      (up to 16) as cost no more than 3 % of processor time\n"
-    "  --per-node          wherever it can be cut\n"
-    "  --by-batch          where the batch size that the operators run best at changes\n"
-    "  --at A,B,...        after the nodes, or the makers of the tensors, of these names (of the\n"
-    "                      optimised graph: see --explain)\n"
-    "  --out DIR           write the stages to DIR, which must not be there yet\n"
-    "  --explain           print the stages, what crosses each cut, and what cannot be cut and "
-    "why\n"
-    "  --svg FILE          draw the graph with its stages\n"
-    "  --cost N            run whole and stages N times each, in turn, and compare\n"
-    "  --batch N           measure times at this batch size (1)\n"
-    "  --length N          what dimensions that vary are while it is measured (16)\n"
-    "  --onnxruntime FILE  the ONNX Runtime library to load (looked for)\n"
-    "  --help              this text\n";
-
 enum { MAX_NAMES = 256 };
 
 struct flags {
     const char *model, *out, *svg, *onnxruntime;
     bool explain;
-    int64_t batch, length, cost;
-    bool has_cut;
+    int64_t batch, length, cost; /* 0: not given */
+    int32_t cuts;                /* how many flags set `cut` */
     struct tt_cut_request cut;
     const char *names[MAX_NAMES];
 };
 
-/* 0, or the exit code. */
-static int set_cut(struct flags *flags, enum tt_cut_how how) {
-    if (flags->has_cut)
-        return tt_arguments_refuse(
-            "slice", "one of --stages, --per-node, --by-batch and --at, not several", NULL);
-    flags->has_cut = true;
-    flags->cut.how = how;
-    return 0;
+static bool take_stages(void *options, char *text) {
+    struct flags *self = options;
+    int64_t count = 0;
+    bool is_auto = strcmp(text, "auto") == 0;
+    if (!is_auto && !tt_flags_integer(text, 1, 4096, &count))
+        return false;
+    self->cut.how = is_auto ? TT_CUT_AUTO : TT_CUT_STAGES;
+    self->cut.count = (int32_t)count;
+    self->cuts++;
+    return true;
 }
 
-static int take_names(struct flags *flags, char *text) {
-    flags->cut.names = flags->names;
+static bool take_names(void *options, char *text) {
+    struct flags *self = options;
+    self->cut.how = TT_CUT_AT;
+    self->cut.names = self->names;
+    self->cuts++;
     for (char *save, *item = strtok_r(text, ",", &save); item; item = strtok_r(NULL, ",", &save)) {
-        if (flags->cut.name_count == MAX_NAMES)
-            return tt_arguments_refuse("slice", "--at takes up to 256 names", NULL);
-        flags->names[flags->cut.name_count++] = item;
+        if (self->cut.name_count == MAX_NAMES)
+            return false;
+        self->names[self->cut.name_count++] = item;
     }
-    return flags->cut.name_count
-               ? 0
-               : tt_arguments_refuse("slice", "--at wants names of nodes, with commas between",
-                                     NULL);
+    return self->cut.name_count > 0;
 }
 
-static int take_flag(int flag, struct flags *flags, char **argv) {
-    int64_t number;
-    switch (flag) {
-    case 'k':
-        if (strcmp(optarg, "auto") == 0)
-            return set_cut(flags, TT_CUT_AUTO);
-        if (!tt_arguments_number(optarg, 1, 4096, &number))
-            return tt_arguments_refuse(
-                "slice", "--stages wants a number from 1 to 4096 or auto, not", optarg);
-        flags->cut.count = (int32_t)number;
-        return set_cut(flags, TT_CUT_STAGES);
-    case 'p': return set_cut(flags, TT_CUT_PER_NODE);
-    case 'b': return set_cut(flags, TT_CUT_BY_BATCH);
-    case 'a': {
-        int code = set_cut(flags, TT_CUT_AT);
-        return code ? code : take_names(flags, optarg);
-    }
-    case 'o': flags->out = optarg; return 0;
-    case 'e': flags->explain = true; return 0;
-    case 's': flags->svg = optarg; return 0;
-    case 'c':
-        return tt_arguments_number(optarg, 1, 100000, &flags->cost)
-                   ? 0
-                   : tt_arguments_refuse("slice", "--cost wants a number from 1 to 100000, not",
-                                         optarg);
-    case 'n':
-        return tt_arguments_number(optarg, 1, 4096, &flags->batch)
-                   ? 0
-                   : tt_arguments_refuse("slice", "--batch wants a number from 1 to 4096, not",
-                                         optarg);
-    case 'l':
-        return tt_arguments_number(optarg, 1, 1 << 20, &flags->length)
-                   ? 0
-                   : tt_arguments_refuse("slice", "--length wants a number from 1 to 1048576, not",
-                                         optarg);
-    case 'r': flags->onnxruntime = optarg; return 0;
-    case ':': return tt_arguments_refuse("slice", "a value is missing after", argv[optind - 1]);
-    default: return tt_arguments_refuse("slice", "unknown flag", argv[optind - 1]);
-    }
+static bool take_per_node(void *options, char *text) {
+    struct flags *self = options;
+    (void)text;
+    self->cut.how = TT_CUT_PER_NODE;
+    self->cuts++;
+    return true;
 }
 
-/* -1: go on; else the exit code. */
-static int parse_flags(int argc, char **argv, struct flags *flags) {
-    static const struct option options[] = {
-        {"stages", required_argument, NULL, 'k'},
-        {"per-node", no_argument, NULL, 'p'},
-        {"by-batch", no_argument, NULL, 'b'},
-        {"at", required_argument, NULL, 'a'},
-        {"out", required_argument, NULL, 'o'},
-        {"explain", no_argument, NULL, 'e'},
-        {"svg", required_argument, NULL, 's'},
-        {"batch", required_argument, NULL, 'n'},
-        {"cost", required_argument, NULL, 'c'},
-        {"length", required_argument, NULL, 'l'},
-        {"onnxruntime", required_argument, NULL, 'r'},
-        {"help", no_argument, NULL, 'h'},
-        {0},
-    };
-    *flags = (struct flags){0};
-    opterr = 0;
-    optind = 1;
-    int flag;
-    while ((flag = getopt_long(argc, argv, ":", options, NULL)) != -1) {
-        if (flag == 'h') {
-            fputs(help, stdout);
-            return 0;
-        }
-        int code = take_flag(flag, flags, argv);
-        if (code)
-            return code;
-    }
-    if (optind + 1 != argc)
-        return tt_arguments_refuse("slice", "one MODEL is needed", NULL);
-    if (!flags->has_cut)
-        return tt_arguments_refuse(
-            "slice", "where to cut? --stages K, --per-node, --by-batch or --at NAMES", NULL);
-    flags->model = argv[optind];
-    return -1;
+static bool take_by_batch(void *options, char *text) {
+    take_per_node(options, text);
+    ((struct flags *)options)->cut.how = TT_CUT_BY_BATCH;
+    return true;
 }
+
+static const struct tt_flag_row flag_rows[] = {
+    TT_OPERAND(TT_FLAG_TEXT, "MODEL", model, true,
+               "a model of a model repository, such as demo/models/cnn, or an ONNX file"),
+    TT_HEADING("Where to cut"),
+    TT_CALL("stages", "K|auto", take_stages, "a whole number from 1 to 4096, or auto", NULL,
+            "K stages of about equal time with few tensors across the cuts; auto: as many, up to "
+            "16, as cost at most 3 % more processor time",
+            .choices = "auto"),
+    TT_CALL("per-node", NULL, take_per_node, NULL, NULL, "at every possible place"),
+    TT_CALL("by-batch", NULL, take_by_batch, NULL, NULL,
+            "where the operators' best batch size changes"),
+    TT_CALL("at", "A,B,...", take_names, "up to 256 names of nodes with commas between", NULL,
+            "after these nodes, or after the nodes that write these tensors, of the optimised "
+            "graph (see --explain)"),
+    TT_HEADING("Results"),
+    TT_TEXT("out", "DIR", out, NULL,
+            "write the stages to DIR, which must not exist; without it, nothing is kept"),
+    TT_SWITCH("explain", explain,
+              "print the stages, the tensors across each cut, and what cannot be cut and why"),
+    TT_TEXT("svg", "FILE", svg, NULL, "draw the graph with its stages"),
+    TT_INTEGER("cost", "N", cost, 1, 100000, 0,
+               "run the whole model and the stages N times each, in turn, and compare the times"),
+    TT_INTEGER("batch", "N", batch, 1, 4096, 0, "batch size of the measurements (default 1)"),
+    TT_INTEGER("length", "N", length, 1, 1 << 20, 0,
+               "size of variable dimensions in the measurements (default 16)"),
+    TT_TEXT("onnxruntime", "FILE", onnxruntime, NULL,
+            "the ONNX Runtime library (default: searched for)"),
+};
 
 static enum tt_err report(const struct flags *flags, const struct tt_slicer *slicer,
                           struct tt_error *why) {
@@ -253,7 +193,7 @@ static enum tt_err with_engine(const struct flags *flags, struct tt_slicer_optio
     return err;
 }
 
-/* Does the bare ONNX file batch? Where every input and output has a variable first dimension. */
+/* A bare ONNX file batches if every input and output has a variable first dimension. */
 static enum tt_err from_file(const struct flags *flags, const char *path, struct tt_error *why) {
     struct tt_onnx_file *file;
     enum tt_err err = tt_onnx_file_read(path, &file, why);
@@ -285,12 +225,13 @@ static enum tt_err from_repository(const struct flags *flags, const char *real,
     const char *wanted = basename(name);
     const struct tt_repository_model *model = tt_repository_find(repository, wanted);
     if (!model)
-        err = tt_fail(TT_ERR_NOT_FOUND, why, "%s holds no model '%s'", repository->path, wanted);
+        err = tt_fail(TT_ERR_NOT_FOUND, why, "there is no model '%s' in %s", wanted,
+                      repository->path);
     else if (!tt_repository_model_ok(model))
         err = tt_fail(TT_ERR_INVALID, why, "%s", tt_findings_first_problem(&model->findings));
     else if (tt_model_config_is_emulated(model->config))
-        err =
-            tt_fail(TT_ERR_INVALID, why, "model '%s' is emulated: there is nothing to cut", wanted);
+        err = tt_fail(TT_ERR_INVALID, why, "model '%s' is emulated; only real models can be cut",
+                      wanted);
     if (!err) {
         const struct tt_signature *told = &model->config->signature;
         struct tt_slicer_options options = {.name = model->name,
@@ -303,25 +244,34 @@ static enum tt_err from_repository(const struct flags *flags, const char *real,
     return err;
 }
 
-int tt_cmd_slice(int argc, char **argv) {
-    struct flags flags;
-    int code = parse_flags(argc, argv, &flags);
-    if (code >= 0)
-        return code;
+static int run(void *options) {
+    const struct flags *flags = options;
+    if (flags->cuts == 0)
+        return tt_flags_refuse(&tt_verb_slice, "no cut is given: --stages K, --per-node, "
+                                               "--by-batch or --at NAMES is required");
+    if (flags->cuts > 1)
+        return tt_flags_refuse(&tt_verb_slice,
+                               "--stages, --per-node, --by-batch and --at exclude each other");
     char real[4096];
     struct stat status;
-    if (!realpath(flags.model, real) || stat(real, &status) != 0) {
-        fprintf(stderr, "tutti slice: %s: %s\n", flags.model, strerror(errno));
-        return 2;
+    if (!realpath(flags->model, real) || stat(real, &status) != 0) {
+        fprintf(stderr, "tutti slice: %s: %s\n", flags->model, strerror(errno));
+        return EXIT_USAGE;
     }
     struct tt_error why;
-    enum tt_err err = S_ISDIR(status.st_mode) ? from_repository(&flags, real, &why)
-                                              : from_file(&flags, real, &why);
+    enum tt_err err =
+        S_ISDIR(status.st_mode) ? from_repository(flags, real, &why) : from_file(flags, real, &why);
     if (!err)
-        return 0;
-    fprintf(stderr, "tutti slice: %s\n", why.text);
-    return err == TT_ERR_NOT_FOUND || err == TT_ERR_INVALID || err == TT_ERR_IO ||
-                   err == TT_ERR_UNSUPPORTED
-               ? 2
-               : 1;
+        return EXIT_DONE;
+    int code = tt_outcome_print_error("slice", err, &why);
+    return err == TT_ERR_IO ? EXIT_USAGE : code;
 }
+
+const struct tt_verb tt_verb_slice = {
+    .name = "slice",
+    .summary = "cut a model into stages with the same outputs",
+    .usage = "MODEL (--stages K|auto | --per-node | --by-batch | --at A,B,...) [OPTIONS]",
+    .description =
+        "Cuts the model into stages, each an ONNX file. The stages share one file of weights, and "
+        "their outputs equal the whole model's bit for bit, which is checked.",
+    TT_VERB_RUNS(flag_rows, run)};

@@ -1,15 +1,12 @@
-/* tutti top [URL]: what a server does, a line per model, every second, until `q` or Ctrl-C. */
+/* tutti top [URL]: shows the activity of a server, a line per model, until `q` or Ctrl-C. */
 #include "cmd/outcome.h"
 #include "cmd/verbs.h"
 
 #include "base/clock.h"
 #include "base/instant.h"
 #include "client/http_fetch.h"
-#include "cmd/arguments.h"
 #include "cmd/top_view.h"
 
-#include <errno.h>
-#include <getopt.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,37 +16,21 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char help[] =
-    "Usage: tutti top [URL] [OPTIONS]\n"
-    "\n"
-    "Shows what the server at URL (http://127.0.0.1:8000 where absent) does: per model its state,\n"
-    "answers and timely answers per second, the share of bad ones, requests inside, rows per "
-    "batch,\n"
-    "mean waiting, computing and whole times, and since when it started. Keys: q ends, n sorts by\n"
-    "name, r by rate.\n"
-    "\n"
-    "  --metrics-url URL   where /metrics is, if not at URL (Triton: http://127.0.0.1:8002)\n"
-    "  --interval S        seconds between two looks (1)\n"
-    "  --once              one table after one interval, then the end: for scripts\n"
-    "  --json              an object a line instead of tables (docs/FORMATS.md)\n"
-    "  --sort KEY          name or rate (name)\n"
-    "  --help              this text\n";
-
 #define GIVE_UP_NS (2 * TT_S)
 
-struct top {
+struct flags {
     const char *url, *metrics_url;
     double interval_s;
     bool once, json, on_screen;
-    enum tt_top_order order;
+    enum tt_top_order order; /* the order of the choices of --sort */
     struct tt_http_address address, metrics_address;
     struct termios before;
-    struct tt_error problem; /* said when the screen is the person's again; "": none */
+    struct tt_error problem; /* printed after the screen is restored; "": none */
 };
 
 /* --- the terminal --- */
 
-static void screen_on(struct top *top) {
+static void screen_on(struct flags *top) {
     struct termios raw;
     if (tcgetattr(STDIN_FILENO, &top->before) == 0) {
         raw = top->before;
@@ -58,16 +39,16 @@ static void screen_on(struct top *top) {
         raw.c_cc[VTIME] = 0;
         tcsetattr(STDIN_FILENO, TCSANOW, &raw);
     }
-    fputs("\033[?1049h\033[?25l", stdout); /* a screen of its own, without a cursor */
+    fputs("\033[?1049h\033[?25l", stdout); /* alternate screen, no cursor */
 }
 
-static void screen_off(struct top *top) {
+static void screen_off(struct flags *top) {
     fputs("\033[?25h\033[?1049l", stdout);
     fflush(stdout);
     tcsetattr(STDIN_FILENO, TCSANOW, &top->before);
 }
 
-/* Each line over the old one, the rest of both cleared: nothing flickers. */
+/* Overwrites line by line and clears the rest, so that nothing flickers. */
 static void screen_show(const struct tt_text *text) {
     fputs("\033[H", stdout);
     for (const char *at = tt_text_string(text); *at;) {
@@ -79,8 +60,8 @@ static void screen_show(const struct tt_text *text) {
     fflush(stdout);
 }
 
-/* Waits; a key may change the order. False: it is to end. */
-static bool wait_for_key(struct top *top, int64_t until_at) {
+/* Waits; a key may change the order. False: end. */
+static bool wait_for_key(struct flags *top, int64_t until_at) {
     for (;;) {
         int64_t left = until_at - tt_clock_now();
         if (tt_interrupted)
@@ -98,9 +79,9 @@ static bool wait_for_key(struct top *top, int64_t until_at) {
     }
 }
 
-/* --- looking --- */
+/* --- reading the server --- */
 
-static enum tt_err look(struct top *top, struct tt_top_snapshot *out_snapshot,
+static enum tt_err look(struct flags *top, struct tt_top_snapshot *out_snapshot,
                         struct tt_error *why) {
     struct tt_text page, index;
     enum tt_err err =
@@ -108,7 +89,7 @@ static enum tt_err look(struct top *top, struct tt_top_snapshot *out_snapshot,
     if (err)
         return err;
     int64_t at = tt_clock_now();
-    tt_text_init(&index); /* a server that only has metrics is watched without states */
+    tt_text_init(&index); /* a server without an index is shown without states */
     enum tt_err without =
         tt_http_fetch(&top->address, "/v2/repository/index", "{}", GIVE_UP_NS, &index, NULL);
     err = tt_top_snapshot_read(tt_text_string(&page), page.length,
@@ -126,8 +107,8 @@ static void write_clock(char *out, size_t capacity) {
     strftime(out, capacity, "%H:%M:%S", &local);
 }
 
-/* `problem`: why there is nothing newer; NULL: there is. */
-static void show(const struct top *top, const struct tt_top_snapshot *before,
+/* `problem`: why there is no newer snapshot; NULL: there is one. */
+static void show(const struct flags *top, const struct tt_top_snapshot *before,
                  const struct tt_top_snapshot *after, const char *problem) {
     struct tt_top_table table = {.before = before, .after = after, .order = top->order};
     if (top->json) {
@@ -161,18 +142,18 @@ static void show(const struct top *top, const struct tt_top_snapshot *before,
     tt_text_fini(&text);
 }
 
-/* A server that cannot be reached: while watching, that is what is shown, and it is asked again. */
-static void show_gone(const struct top *top, const struct tt_top_snapshot *before,
+/* Shows that the server cannot be reached; the caller tries again. */
+static void show_gone(const struct flags *top, const struct tt_top_snapshot *before,
                       const struct tt_top_snapshot *after, const struct tt_error *why) {
     char text[sizeof(why->text) + 32];
-    snprintf(text, sizeof(text), "%s; asking again", why->text);
+    snprintf(text, sizeof(text), "%s; trying again", why->text);
     if (top->on_screen)
         show(top, before, after, text);
     else
         fprintf(stderr, "tutti top: %s\n", text);
 }
 
-static int watch(struct top *top) {
+static int watch(struct flags *top) {
     struct tt_top_snapshot before = {0}, after = {0};
     struct tt_error why;
     int64_t next_at = tt_clock_now();
@@ -208,72 +189,51 @@ static int watch(struct top *top) {
     return code;
 }
 
-/* --- flags --- */
+/* --- the verb --- */
 
-/* -1: go on; else the exit code. */
-static int parse(int argc, char **argv, struct top *top) {
-    static const struct option options[] = {
-        {"metrics-url", required_argument, NULL, 'm'},
-        {"interval", required_argument, NULL, 'i'},
-        {"once", no_argument, NULL, 'o'},
-        {"json", no_argument, NULL, 'j'},
-        {"sort", required_argument, NULL, 's'},
-        {"help", no_argument, NULL, 'h'},
-        {0},
-    };
-    opterr = 0;
-    optind = 1;
-    for (int flag; (flag = getopt_long(argc, argv, ":", options, NULL)) != -1;) {
-        switch (flag) {
-        case 'm': top->metrics_url = optarg; break;
-        case 'o': top->once = true; break;
-        case 'j': top->json = true; break;
-        case 'i':
-            if (!tt_arguments_decimal(optarg, 0.01, 86400, &top->interval_s))
-                return tt_arguments_refuse(
-                    "top", "--interval wants seconds from 0.01 to 86400, not", optarg);
-            break;
-        case 's':
-            if (strcmp(optarg, "name") != 0 && strcmp(optarg, "rate") != 0)
-                return tt_arguments_refuse("top", "--sort is name or rate, not", optarg);
-            top->order = optarg[0] == 'r' ? TT_TOP_BY_RATE : TT_TOP_BY_NAME;
-            break;
-        case 'h': fputs(help, stdout); return 0;
-        case ':': return tt_arguments_refuse("top", "a value is missing after", argv[optind - 1]);
-        default: return tt_arguments_refuse("top", "unknown flag", argv[optind - 1]);
-        }
-    }
-    if (optind < argc)
-        top->url = argv[optind++];
-    if (optind < argc)
-        return tt_arguments_refuse("top", "unexpected argument", argv[optind]);
-    return -1;
-}
+static const struct tt_flag_row flag_rows[] = {
+    TT_OPERAND(TT_FLAG_TEXT, "URL", url, false, "the server",
+               .default_text = "http://127.0.0.1:8000"),
+    TT_TEXT("metrics-url", "URL", metrics_url, NULL,
+            "the server of /metrics (default: URL; Triton: http://127.0.0.1:8002)"),
+    TT_DECIMAL("interval", "SECONDS", interval_s, 0.01, 86400, 1, "time between two updates"),
+    TT_SWITCH("once", once, "print one table after one interval and exit"),
+    TT_SWITCH("json", json, "print one JSON object per line instead of tables"),
+    TT_CHOICE("sort", order, "name|rate", TT_TOP_BY_NAME, "order of the models"),
+};
 
-int tt_cmd_top(int argc, char **argv) {
-    struct top top = {.url = "http://127.0.0.1:8000", .interval_s = 1};
-    int code = parse(argc, argv, &top);
-    if (code >= 0)
-        return code;
+static int run(void *options) {
+    struct flags *top = options;
     struct tt_error why;
-    enum tt_err err = tt_http_address_parse(top.url, 8000, &top.address, &why);
-    top.metrics_address = top.address;
-    if (!err && top.metrics_url)
-        err = tt_http_address_parse(top.metrics_url, 8002, &top.metrics_address, &why);
+    enum tt_err err = tt_http_address_parse(top->url, 8000, &top->address, &why);
+    top->metrics_address = top->address;
+    if (!err && top->metrics_url)
+        err = tt_http_address_parse(top->metrics_url, 8002, &top->metrics_address, &why);
     if (err) {
         fprintf(stderr, "tutti top: %s\n", why.text);
-        return 2;
+        return EXIT_USAGE;
     }
     struct sigaction action = {.sa_handler = tt_on_interrupt};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    top.on_screen = !top.once && !top.json && isatty(STDOUT_FILENO) && isatty(STDIN_FILENO);
-    if (top.on_screen)
-        screen_on(&top);
-    code = watch(&top);
-    if (top.on_screen)
-        screen_off(&top);
-    if (top.problem.text[0])
-        fprintf(stderr, "tutti top: %s\n", top.problem.text);
-    return tt_interrupted && !top.on_screen && code == 0 ? 130 : code;
+    top->on_screen = !top->once && !top->json && isatty(STDOUT_FILENO) && isatty(STDIN_FILENO);
+    if (top->on_screen)
+        screen_on(top);
+    int code = watch(top);
+    if (top->on_screen)
+        screen_off(top);
+    if (top->problem.text[0])
+        fprintf(stderr, "tutti top: %s\n", top->problem.text);
+    return tt_interrupted && !top->on_screen && code == 0 ? EXIT_INTERRUPTED : code;
 }
+
+const struct tt_verb tt_verb_top = {
+    .name = "top",
+    .summary = "watch a server: models, rates, batches, goodput",
+    .usage = "[URL] [OPTIONS]",
+    .description =
+        "Shows the activity of a server. Per model: state, responses and timely responses per "
+        "second, share of bad requests, requests in flight, rows per batch, mean waiting, "
+        "computing and total times, and requests since its start. Keys: q ends, n sorts by name, "
+        "r by rate.",
+    TT_VERB_RUNS(flag_rows, run)};

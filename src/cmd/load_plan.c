@@ -2,7 +2,6 @@
 
 #include "base/instant.h"
 #include "client/http_fetch.h"
-#include "cmd/arguments.h"
 #include "lab/experiment/experiment.h"
 
 #include <stdio.h>
@@ -34,7 +33,7 @@ static int64_t ns_of(double value, int64_t unit_ns) {
     return (int64_t)(value * (double)unit_ns + 0.5);
 }
 
-/* "MODEL=VALUE" or "VALUE": the value, and the model's length (0: for all). */
+/* The value of "MODEL=VALUE" or "VALUE", and the length of MODEL (0: all models). */
 static const char *value_of(const char *item, size_t *out_model_length) {
     const char *equals = strchr(item, '=');
     *out_model_length = equals ? (size_t)(equals - item) : 0;
@@ -51,9 +50,9 @@ static enum tt_err add_model(struct tt_scenario *scenario, const char *item, int
                              struct tt_error *why) {
     const char *colon = strrchr(item, ':');
     double weight = 1;
-    if (colon && !tt_arguments_decimal(colon + 1, 0.000001, 1e6, &weight))
+    if (colon && !tt_flags_decimal(colon + 1, 0.000001, 1e6, &weight))
         return tt_fail(TT_ERR_INVALID, why,
-                       "--model '%s': a weight, from 0.000001 to 1000000, stands behind the colon",
+                       "--model '%s': the weight behind the colon must be from 0.000001 to 1000000",
                        item);
     struct tt_scenario_model *model = &scenario->models[scenario->model_count];
     model->name = colon ? strndup(item, (size_t)(colon - item)) : strdup(item);
@@ -76,7 +75,7 @@ static enum tt_err scenario_of_flags(const struct tt_load_flags *flags,
     enum tt_err err = scenario->models ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     for (int32_t i = 0; !err && i < flags->models.count; i++)
         err = add_model(scenario, flags->models.texts[i], (int32_t)flags->rows, why);
-    scenario->process = flags->process;
+    scenario->process = flags->process < 0 ? TT_PROCESS_POISSON : (enum tt_process)flags->process;
     scenario->shape_ppm = flags->gamma_shape_ppm;
     double rate = flags->rate >= 0 ? flags->rate : DEFAULT_RATE;
     scenario->rate = (int64_t)(rate * (double)TT_RATE_ONE + 0.5);
@@ -117,9 +116,9 @@ static enum tt_err set_slos(const struct tt_load_flags *flags, struct tt_scenari
         size_t length;
         const char *item = flags->slos.texts[i], *value = value_of(item, &length);
         double slo_ms;
-        if (!tt_arguments_decimal(value, 0.001, 1e9, &slo_ms))
-            return tt_fail(TT_ERR_INVALID, why, "--slo-ms '%s' wants milliseconds from 0.001",
-                           item);
+        if (!tt_flags_decimal(value, 0.001, 1e9, &slo_ms))
+            return tt_fail(TT_ERR_INVALID, why,
+                           "--slo-ms '%s' must be milliseconds from 0.001 to 1e9", item);
         bool found = false;
         for (int32_t m = 0; m < scenario->model_count; m++) {
             if (length && !is_named(scenario->models[m].name, item, length))
@@ -128,8 +127,8 @@ static enum tt_err set_slos(const struct tt_load_flags *flags, struct tt_scenari
             found = true;
         }
         if (!found)
-            return tt_fail(TT_ERR_INVALID, why, "--slo-ms '%s': no model of that name is asked",
-                           item);
+            return tt_fail(TT_ERR_INVALID, why,
+                           "--slo-ms '%s': no request goes to a model of that name", item);
     }
     return TT_OK;
 }
@@ -154,12 +153,12 @@ static enum tt_err make_scenario(struct tt_load_plan *self, struct tt_error *why
                        (double)scenario->duration_ns / 1e9);
     if (flags->concurrency && scenario->arrivals_path)
         return tt_fail(TT_ERR_INVALID, why,
-                       "--concurrency is a closed loop: %s says when requests come",
+                       "--concurrency is a closed loop, but the arrivals of %s set the send times",
                        flags->experiment);
     return set_slos(flags, scenario, why);
 }
 
-/* --- whom it asks --- */
+/* --- models of the server --- */
 
 static const char *served_name(const struct tt_load_flags *flags, const char *name) {
     const char *other = NULL;
@@ -183,9 +182,9 @@ static enum tt_err check_maps(const struct tt_load_plan *self, struct tt_error *
         for (int32_t m = 0; m < self->scenario.model_count; m++)
             found |= length && is_named(self->scenario.models[m].name, item, length);
         if (!found)
-            return tt_fail(TT_ERR_INVALID, why,
-                           "--map '%s': NAME=SERVED is wanted, NAME a model of the experiment",
-                           item);
+            return tt_fail(
+                TT_ERR_INVALID, why,
+                "--map '%s' must be NAME=SERVED, where NAME is a model of the experiment", item);
     }
     return TT_OK;
 }
@@ -217,7 +216,7 @@ static enum tt_err make_targets(struct tt_load_plan *self, struct tt_error *why)
         target->served = strdup(served_name(self->flags, self->scenario.models[m].name));
         if (!target->served)
             return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-        int32_t same = 0; /* several models of an experiment may be one here */
+        int32_t same = 0; /* several models of an experiment may be one model of the server */
         while (same < m && strcmp(self->targets[same].served, target->served) != 0)
             same++;
         enum tt_err err = TT_OK;
@@ -231,7 +230,7 @@ static enum tt_err make_targets(struct tt_load_plan *self, struct tt_error *why)
     return TT_OK;
 }
 
-/* --- what they are asked --- */
+/* --- inputs --- */
 
 static enum tt_err set_shapes(struct tt_load_plan *self, struct tt_error *why) {
     for (int32_t i = 0; i < self->flags->shapes.count; i++) {
@@ -240,7 +239,7 @@ static enum tt_err set_shapes(struct tt_load_plan *self, struct tt_error *why) {
         const char *name = slash && colon && slash < colon ? slash + 1 : item;
         if (!colon || colon == name || colon - name >= TT_MAX_NAME_BYTES)
             return tt_fail(TT_ERR_INVALID, why,
-                           "--shape '%s': INPUT:DIMS is wanted, as x:3,224,224", item);
+                           "--shape '%s' must be INPUT:DIMS, such as x:3,224,224", item);
         char input[TT_MAX_NAME_BYTES];
         memcpy(input, name, (size_t)(colon - name));
         input[colon - name] = '\0';
@@ -256,7 +255,7 @@ static enum tt_err set_shapes(struct tt_load_plan *self, struct tt_error *why) {
                 err = TT_OK;
         }
         if (!err && !found)
-            err = tt_fail(TT_ERR_INVALID, why, "no model that is asked has such an input");
+            err = tt_fail(TT_ERR_INVALID, why, "no model has such an input");
         if (err)
             return tt_fail_in(TT_ERR_INVALID, why, "--shape '%s'", item);
     }
@@ -280,7 +279,7 @@ static enum tt_err add_given(struct tt_load_target *target, const char *json, si
     return TT_OK;
 }
 
-/* One request over several lines, or one a line. */
+/* One request over several lines, or one per line. */
 static enum tt_err read_given(struct tt_load_target *target, const char *path, bool binary,
                               struct tt_error *why) {
     struct tt_text text;
@@ -300,14 +299,14 @@ static enum tt_err read_given(struct tt_load_target *target, const char *path, b
             at = line_end + 1;
         }
         if (!err && target->given_count == 0)
-            err = tt_fail(TT_ERR_INVALID, why, "%s: there is no request in it", path);
+            err = tt_fail(TT_ERR_INVALID, why, "%s: the file holds no request", path);
     }
     tt_text_fini(&text);
     return err;
 }
 
 static enum tt_err read_inputs(struct tt_load_plan *self, struct tt_error *why) {
-    const struct tt_load_items *files = &self->flags->input_files;
+    const struct tt_flag_list *files = &self->flags->input_files;
     for (int32_t i = 0; i < files->count; i++) {
         size_t length;
         const char *item = files->texts[i], *path = value_of(item, &length);
@@ -316,13 +315,13 @@ static enum tt_err read_inputs(struct tt_load_plan *self, struct tt_error *why) 
             if (length && !is_named(self->scenario.models[m].name, item, length))
                 continue;
             found = true;
-            enum tt_err err = read_given(&self->targets[m], path, self->flags->binary, why);
+            enum tt_err err = read_given(&self->targets[m], path, !self->flags->json_body, why);
             if (err)
                 return err;
         }
         if (!found)
-            return tt_fail(TT_ERR_INVALID, why, "--input-file '%s': no model of that name is asked",
-                           item);
+            return tt_fail(TT_ERR_INVALID, why,
+                           "--input-file '%s': no request goes to a model of that name", item);
     }
     return TT_OK;
 }
@@ -343,12 +342,13 @@ static enum tt_err read_length_file(struct tt_load_plan *self, const char *path,
     char *rest = text.length ? text.bytes : NULL, *line;
     for (; !err && (line = strsep(&rest, "\n")) != NULL; number++) {
         line[strcspn(line, " \t\r")] = '\0';
-        if (*line && !tt_arguments_number(line, 0, INT32_MAX, &self->lengths[self->length_count++]))
-            err = tt_fail(TT_ERR_INVALID, why, "%s:%d: '%s' is no length; a whole number a line is",
-                          path, number, line);
+        if (*line && !tt_flags_integer(line, 0, INT32_MAX, &self->lengths[self->length_count++]))
+            err = tt_fail(TT_ERR_INVALID, why,
+                          "%s:%d: '%s' is not a length; each line must be a whole number", path,
+                          number, line);
     }
     if (!err && self->length_count == 0)
-        err = tt_fail(TT_ERR_INVALID, why, "%s: there is no length in it", path);
+        err = tt_fail(TT_ERR_INVALID, why, "%s: the file holds no length", path);
     tt_text_fini(&text);
     return err;
 }
@@ -363,15 +363,14 @@ static enum tt_err read_lengths(struct tt_load_plan *self, struct tt_error *why)
     const char *dash = strchr(text, '-');
     size_t length = dash ? (size_t)(dash - text) : strlen(text);
     snprintf(low, sizeof(low), "%.*s", (int)(length < sizeof(low) ? length : 0), text);
-    if (!tt_arguments_number(low, 0, INT32_MAX, &self->length_low) ||
-        !tt_arguments_number(dash ? dash + 1 : low, self->length_low, INT32_MAX,
-                             &self->length_high))
-        return tt_fail(TT_ERR_INVALID, why, "--length '%s': N, A-B with A <= B, or @FILE is wanted",
+    if (!tt_flags_integer(low, 0, INT32_MAX, &self->length_low) ||
+        !tt_flags_integer(dash ? dash + 1 : low, self->length_low, INT32_MAX, &self->length_high))
+        return tt_fail(TT_ERR_INVALID, why, "--length '%s' must be N, A-B with A <= B, or @FILE",
                        text);
     return TT_OK;
 }
 
-/* Can every request be made? */
+/* Refuses models for which no request can be built. */
 static enum tt_err check_targets(const struct tt_load_plan *self, struct tt_error *why) {
     for (int32_t m = 0; m < self->scenario.model_count; m++) {
         const struct tt_load_target *target = &self->targets[m];
@@ -381,14 +380,14 @@ static enum tt_err check_targets(const struct tt_load_plan *self, struct tt_erro
         const struct tt_tensor_spec *open = tt_kserve_client_open_input(&target->model);
         char shape[TT_MAX_RANK * 21 + 2];
         if (open && !self->flags->length && model->length == 0 && !self->scenario.arrivals_path)
-            return tt_fail(TT_ERR_INVALID, why,
-                           "input '%s' of model '%s' is %s, open beyond the rows: say --length, or "
-                           "--shape %s:DIMS",
-                           open->name, target->served,
-                           tt_shape_print(&open->shape, shape, sizeof(shape)), open->name);
+            return tt_fail(
+                TT_ERR_INVALID, why,
+                "input '%s' of model '%s' is %s, variable beyond the rows: give --length or "
+                "--shape %s:DIMS",
+                open->name, target->served, tt_shape_print(&open->shape, shape, sizeof(shape)),
+                open->name);
         if (model->rows > 1 && !tt_kserve_client_has_rows(&target->model))
-            return tt_fail(TT_ERR_INVALID, why,
-                           "model '%s' takes one row at a time, and %d are asked for",
+            return tt_fail(TT_ERR_INVALID, why, "model '%s' takes one row per request, not %d",
                            target->served, model->rows);
     }
     return TT_OK;
@@ -400,7 +399,7 @@ enum tt_err tt_load_plan_open(struct tt_load_plan *self, const struct tt_load_fl
     enum tt_err err = tt_http_address_parse(flags->url, 8000, &self->address, why);
     if (!err && !self->address.is_loopback && !flags->yes_remote)
         err = tt_fail(TT_ERR_INVALID, why,
-                      "%s is another machine, and this drives servers to their limits: with its "
+                      "%s is another machine, and a load drives servers to their limits: with its "
                       "owner's consent, add --yes-remote",
                       self->address.host);
     if (!err)
@@ -465,7 +464,7 @@ static int64_t draw_length(struct tt_load_plan *self, const struct tt_load_reque
                                                                              self->length_low + 1));
 }
 
-/* The place where bodies like this are kept; NULL: no memory. */
+/* The entry of bodies with this model, rows and length, new or old; NULL: no memory. */
 static struct tt_load_body *find_kept(struct tt_load_plan *self, int32_t model, int32_t rows,
                                       int64_t length) {
     uint64_t hash = ((uint64_t)model * 31 + (uint64_t)rows) * 1000003 + (uint64_t)length;
@@ -497,7 +496,7 @@ enum tt_err tt_load_plan_body(struct tt_load_plan *self, const struct tt_load_re
     }
     struct tt_kserve_client_body body;
     enum tt_err err = tt_kserve_client_body_draw(&target->model, request->rows, length,
-                                                 self->flags->binary, &self->prng, &body, why);
+                                                 !self->flags->json_body, &self->prng, &body, why);
     if (err)
         return err;
     if (kept && self->kept_bytes <= KEPT_BYTES_LIMIT) {

@@ -1,8 +1,8 @@
-/* What the flags of `tutti load` come to: a scenario (who comes when, with what deadline), and for
- * each of its models the one that is served, with bodies ready to be sent.
+/* The plan of `tutti load`, made from its flags: a scenario (arrivals, deadlines), and for each of
+ * its models the served model and the request bodies.
  *
- * Bodies are drawn the first time that rows and length ask for them, a few variants of each, and
- * kept, so that sending costs no drawing; beyond a budget of memory they are drawn each time. */
+ * A body is drawn when its rows and length are first asked for. A few variants of each are kept, so
+ * that sending costs no drawing; beyond a memory budget each body is drawn anew. */
 #ifndef TT_CMD_LOAD_PLAN_H
 #define TT_CMD_LOAD_PLAN_H
 
@@ -12,7 +12,7 @@
 #include "lab/load/load.h"
 
 struct tt_load_target {
-    char *served; /* its name there */
+    char *served; /* name on the server */
     struct tt_kserve_client_model model;
     struct tt_kserve_client_body *given; /* from --input-file; NULL: drawn */
     int32_t given_count;
@@ -27,18 +27,18 @@ struct tt_load_plan {
     int64_t *lengths;               /* of --length, or NULL */
     int64_t length_count, length_low, length_high;
     struct tt_prng prng;
-    struct tt_load_body **buckets; /* of the bodies that are kept */
+    struct tt_load_body **buckets; /* hash table of kept bodies */
     size_t kept_bytes;
 };
 
-/* Asks the server for its models. INVALID, NOT_FOUND: flags and files; UNAVAILABLE, TIMEOUT: the
- * server. */
+/* Asks the server for the models' metadata. INVALID, NOT_FOUND: flags and files; UNAVAILABLE,
+ * TIMEOUT: the server. */
 TT_MUST_CHECK enum tt_err tt_load_plan_open(struct tt_load_plan *self,
                                             const struct tt_load_flags *flags,
                                             struct tt_error *why);
 void tt_load_plan_close(struct tt_load_plan *self);
-/* The body of a request, borrowed until close; or where there is no room to keep another, NULL and
- * `own` is filled, to be freed by the caller. */
+/* The body of a request, borrowed until close. If the budget allows no other body, *out_body is
+ * NULL and `own` is filled; the caller frees it. */
 TT_MUST_CHECK enum tt_err tt_load_plan_body(struct tt_load_plan *self,
                                             const struct tt_load_request *request,
                                             struct tt_kserve_client_body *own,

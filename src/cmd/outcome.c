@@ -7,12 +7,13 @@
 int tt_outcome_code(enum tt_err err) {
     if (err == TT_ERR_CANCELLED)
         return EXIT_INTERRUPTED;
-    bool senseless = err == TT_ERR_INVALID || err == TT_ERR_NOT_FOUND || err == TT_ERR_UNSUPPORTED;
-    return err == TT_OK ? EXIT_DONE : senseless ? EXIT_USAGE : EXIT_FAILED;
+    bool usage = err == TT_ERR_INVALID || err == TT_ERR_NOT_FOUND || err == TT_ERR_UNSUPPORTED;
+    return err == TT_OK ? EXIT_DONE : usage ? EXIT_USAGE : EXIT_FAILED;
 }
 
-int tt_outcome_complain(enum tt_err err, const struct tt_error *why) {
-    fprintf(stderr, "%s\n", why->text);
+int tt_outcome_print_error(const char *verb, enum tt_err err, const struct tt_error *why) {
+    fprintf(stderr, "%s%s%s%s\n", verb ? "tutti " : "", verb ? verb : "", verb ? ": " : "",
+            why->text);
     return tt_outcome_code(err);
 }
 
@@ -41,4 +42,9 @@ void tt_outcome_print_json(json_t *take_value) {
     json_dumpf(take_value, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
     putchar('\n');
     json_decref(take_value);
+}
+
+void tt_outcome_print_text(struct tt_text *take_text) {
+    fputs(tt_text_string(take_text), stdout);
+    tt_text_fini(take_text);
 }

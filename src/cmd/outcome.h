@@ -1,31 +1,34 @@
-/* How a verb ends: its exit codes, the sentence when it cannot, and the person who has had enough.
- */
+/* Exit codes, error output and SIGINT handling shared by all verbs. */
 #ifndef TT_CMD_OUTCOME_H
 #define TT_CMD_OUTCOME_H
 
-#include "base/err.h"
+#include "base/text.h"
 
 #include <jansson.h>
 #include <signal.h>
 #include <stdint.h>
 
+/* FAILED: the verb ran and failed, or a condition that the user set does not hold. USAGE: the
+ * command line or an input file is wrong. */
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
 
-/* INTERRUPTED where the person has (CANCELLED), SENSELESS where what was asked for makes none
- * (INVALID, NOT_FOUND, UNSUPPORTED), else FAILED. */
+/* CANCELLED: EXIT_INTERRUPTED; INVALID, NOT_FOUND, UNSUPPORTED: EXIT_USAGE; else EXIT_FAILED. */
 int tt_outcome_code(enum tt_err err);
-/* The sentence on stderr; returns the exit code for it. */
-int tt_outcome_complain(enum tt_err err, const struct tt_error *why);
+/* Prints the error on stderr, behind "tutti VERB: " unless `verb` is NULL; returns its exit code.
+ */
+int tt_outcome_print_error(const char *verb, enum tt_err err, const struct tt_error *why);
 
-/* Not 0 once the handler ran: a signal handler can tell nobody else. */
+/* Not 0 after a signal that tt_on_interrupt handled. */
 extern volatile sig_atomic_t tt_interrupted;
 void tt_on_interrupt(int signal_number);
-/* SIGINT raises it, and ends what a thread waits for in the kernel. */
+/* Handles SIGINT without SA_RESTART, so that it also ends blocking system calls. */
 void tt_outcome_catch_interrupt(void);
 
-/* A bar on stderr, where that is a terminal; `context` is nobody's. */
+/* A progress bar on stderr if that is a terminal; `context` is not used. */
 void tt_outcome_progress(void *context, int32_t finished, int32_t all);
-/* On stdout, with an end of line. */
+/* Prints on stdout, with a newline. */
 void tt_outcome_print_json(json_t *take_value);
+/* Prints on stdout and frees. */
+void tt_outcome_print_text(struct tt_text *take_text);
 
 #endif

@@ -1,21 +1,12 @@
-/* The verbs of the program. Each lives in its own file cmd_<verb>.c, parses its own flags (argv[0]
- * is the verb), prints results on stdout and messages on stderr, and returns the exit code: 0 done;
- * 1 it ran and failed, or what was asked for does not hold; 2 the request makes no sense; 130
- * interrupted. */
+/* The verbs of the program, one per file cmd_<verb>.c. Each prints results on stdout and messages
+ * on stderr. Exit codes: outcome.h. */
 #ifndef TT_CMD_VERBS_H
 #define TT_CMD_VERBS_H
 
-int tt_cmd_serve(int argc, char **argv);
-int tt_cmd_models(int argc, char **argv);
-int tt_cmd_profile(int argc, char **argv);
-int tt_cmd_slice(int argc, char **argv);
-int tt_cmd_policies(int argc, char **argv);
-int tt_cmd_experiment(int argc, char **argv);
-int tt_cmd_replay(int argc, char **argv);
-int tt_cmd_reproduce(int argc, char **argv);
-int tt_cmd_compare(int argc, char **argv);
-int tt_cmd_load(int argc, char **argv);
-int tt_cmd_top(int argc, char **argv);
-int tt_cmd_bench(int argc, char **argv);
+#include "cmd/flags.h"
+
+extern const struct tt_verb tt_verb_serve, tt_verb_models, tt_verb_profile, tt_verb_slice,
+    tt_verb_policies, tt_verb_experiment, tt_verb_replay, tt_verb_reproduce, tt_verb_compare,
+    tt_verb_load, tt_verb_top, tt_verb_bench;
 
 #endif

@@ -61,7 +61,7 @@ class Scheduler(unittest.TestCase):
         code, report, said = measured("--devices", "10", "--rate", "200%", "--seconds", "0.5")
         self.assertEqual(code, 0)
         self.assertGreater(report["bad_rate"], 0.2)
-        self.assertIn("more than the devices can carry", said)
+        self.assertIn("exceed the capacity of the devices", said)
 
     def test_search(self):
         code, report, _ = measured("--devices", "20", "--models", "2", "--rate", "max", "--seconds", "0.3")

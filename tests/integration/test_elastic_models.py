@@ -291,7 +291,7 @@ class Elastic(unittest.TestCase):
         for totals in ("", "3", "4,4", "8,4", "128", "4,8,12"):
             answer = run("profile", self.models / "ring", "--workers", totals)
             self.assertEqual(answer.returncode, 2, answer.stderr)
-            self.assertIn("--workers wants", answer.stderr)
+            self.assertIn("--workers must be ascending numbers among 4, 8, 16, 32 and 64", answer.stderr)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """What is installed beside the program: man pages, completion, the systemd unit."""
+import json
 import os
 import pathlib
 import re
@@ -22,6 +23,12 @@ def output_of(*command, **options):
 def verbs():
     listing = output_of(PROGRAM, "--help").split("Verbs:", 1)[1].split("\n\n", 1)[0]
     return re.findall(r"^  (\S+) ", listing, re.M)
+
+
+def tables():
+    """{verb: its flags and operands}, from the one table that the program has of each."""
+    described = json.loads(output_of(PROGRAM, "--describe"))
+    return {v["name"]: [row for row in v["rows"] if row["type"] != "heading"] for v in described}
 
 
 class ManPages(unittest.TestCase):
@@ -57,8 +64,16 @@ class ManPages(unittest.TestCase):
                 page = self.rendered("tutti-%s.1" % verb)
                 self.assertEqual(set(FLAG.findall(page)) | {"--help"}, said | {"--help"})
 
+    def test_every_row_of_the_table_is_in_the_page(self):
+        for verb, rows in tables().items():
+            page = " ".join(self.rendered("tutti-%s.1" % verb).split())
+            for row in rows:
+                with self.subTest(verb=verb, row=row["name"]):
+                    default = " (default " + row["default"] if "default" in row else ""
+                    self.assertIn(" ".join((row["shown"], row["help"])) + default, page)
+
     def test_the_program_takes_what_the_page_says(self):
-        """A flag with nothing behind it is either unknown, or lacks its value, or does its work: never the first."""
+        """A flag without a value is unknown, lacks its value, or works: never the first."""
         for verb in verbs():
             page = self.rendered("tutti-%s.1" % verb)
             for flag in sorted(set(FLAG.findall(page)) - {"--help"}):
@@ -98,6 +113,9 @@ class Completion(unittest.TestCase):
         for verb in verbs():
             said = set(FLAG.findall(output_of(PROGRAM, verb, "--help")))
             self.assertEqual(set(self.complete(verb, "--")), said, verb)
+        for verb, rows in tables().items():
+            flags = {"--" + row["name"] for row in rows if not row["operand"]}
+            self.assertEqual(set(self.complete(verb, "--")), flags, verb)
         self.assertEqual(self.complete("load", "--conc"), ["--concurrency"])
 
     def test_values(self):
@@ -114,6 +132,32 @@ class Completion(unittest.TestCase):
             self.assertEqual(
                 sorted(self.complete("experiment", "", cwd=folder)), ["file.csv", "folder"]
             )
+
+    def test_values_of_every_choice(self):
+        for verb, rows in tables().items():
+            for row in rows:
+                if "choices" in row and not row["operand"] and "," not in row["shown"]:
+                    with self.subTest(verb=verb, flag=row["name"]):
+                        words = row["choices"].split("|")
+                        self.assertEqual(self.complete(verb, "--" + row["name"], ""), words)
+                        self.assertEqual(self.complete(verb, "--" + row["name"], "=", words[0]), words[:1])
+
+    def test_values_that_the_program_knows(self):
+        policies = [line.split()[0] for line in output_of(PROGRAM, "policies").splitlines()]
+        self.assertEqual(self.complete("policies", ""), policies)
+        self.assertEqual(self.complete("policies", "lazy", "sym"), ["symphony"])
+        self.assertEqual(self.complete("experiment", "file", "--policy", ""), policies)
+        self.assertEqual(self.complete("replay", "--policy", ""), ["recorded", *policies])
+        systems = {path.stem for path in (ROOT / "facts").glob("*.pbtxt")}
+        self.assertEqual(set(self.complete("reproduce", "", cwd=ROOT)), systems)
+        self.assertEqual(self.complete("experiment", "--world", "s"), ["simulated"])
+        self.assertEqual(
+            self.complete("experiment", "--worlds", "real,"), ["real,simulated", "real,emulated", "real,real"]
+        )
+        self.assertEqual(self.complete("serve", "--log-format", "=", "j"), ["json"])
+        self.assertEqual(self.complete("bench", ""), ["scheduler"])
+        self.assertEqual(self.complete("models", "check", "--default-max-batch", ""), [])
+        self.assertEqual(self.complete("no-such-verb", ""), [])
 
     def test_zsh_reads_its_own(self):
         if not shutil.which("zsh"):

@@ -100,7 +100,7 @@ class Replay(unittest.TestCase):
         self.assertIn(says, answer.stderr)
 
     def test_what_makes_no_sense(self):
-        self.assert_refused(says="which recording")
+        self.assert_refused(says="FILE is missing: the recording")
         self.assert_refused("/no/such/file", says="/no/such/file")
         self.assert_refused(__file__, says="offset 0: this is not a recording")
         self.assert_refused(self.recording, "--policy", "nothing", says="nothing")

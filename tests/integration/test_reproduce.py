@@ -153,9 +153,9 @@ class Reproduce(unittest.TestCase):
 
     def test_bad_requests(self):
         for arguments, says in (
-            ((), "which system"),
+            ((), "SYSTEM is missing"),
             (("symfony",), "symphony"),
-            (("symphony", "extra"), "one system"),
+            (("symphony", "extra"), "unexpected argument 'extra'"),
             (("symphony", "--only", "nothing"), "nothing"),
             (("symphony", "--workers", "0"), "--workers"),
             (("symphony", "--only", "figure7-*"), "--sweeps FOLDER"),

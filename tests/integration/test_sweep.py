@@ -88,7 +88,7 @@ class Sweep(unittest.TestCase):
         for workers in ("0", "3x", "65", ""):
             answer = self.run_it("--workers", workers)
             self.assertEqual(answer.returncode, 2, workers)
-            self.assertIn("--workers takes 1 .. 64", answer.stderr)
+            self.assertIn("--workers N must be a whole number from 1 to 64, not '%s'" % workers, answer.stderr)
 
     def test_another_experiment_is_refused(self):
         self.write()

@@ -159,7 +159,7 @@ class Top(unittest.TestCase):
             if child == 0:
                 os.execv(PROGRAM, [PROGRAM, "top", server.url, "--interval", "0.05"])
             seen = self.read_until(terminal, b"a:1")
-        seen += self.read_until(terminal, b"asking again")
+        seen += self.read_until(terminal, b"trying again")
         os.write(terminal, b"q")
         seen += self.read_until(terminal, b"\033[?1049l")
         self.assertTrue(seen.index(b"\033[?1049h") < seen.index(b"a:1"))

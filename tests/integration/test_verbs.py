@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Every verb as a person meets it: help, bad requests in one line with exit code 2, good ones with 0."""
+"""Every verb on the command line: help, usage errors in one line with exit code 2, success with 0."""
 import json
 import os
 import pathlib
+import re
 import socket
 import subprocess
 import sys
@@ -16,7 +17,9 @@ sys.path.insert(0, str(ROOT / "tests" / "python"))
 from needs import needing  # noqa: E402
 
 PROGRAM = os.environ["TUTTI_PROGRAM"]
-VERBS = ("serve", "models", "profile", "slice", "policies", "experiment", "reproduce", "load", "top", "bench")
+VERBS = (
+    "serve", "models", "profile", "slice", "policies", "experiment", "replay", "reproduce", "compare", "load", "top", "bench",
+)  # fmt: skip
 MODELS = None
 
 
@@ -38,6 +41,108 @@ class Help(unittest.TestCase):
             answer = run(verb, "--help")
             self.assertEqual(answer.returncode, 0, answer.stderr)
             self.assertIn("Usage: tutti " + verb, answer.stdout)
+
+
+class Flags(unittest.TestCase):
+    """What holds for every flag of every verb, by the table that feeds parser, help, man page and completion."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.verbs = json.loads(run("--describe").stdout)
+        cls.flags = [
+            (verb["name"], row)
+            for verb in cls.verbs
+            for row in verb["rows"]
+            if row["type"] != "heading" and not row["operand"]
+        ]
+
+    def refused(self, verb, *arguments, says):
+        answer = run(verb, *arguments)
+        self.assertEqual((answer.returncode, answer.stdout), (2, ""), arguments)
+        self.assertEqual(len(answer.stderr.splitlines()), 1, answer.stderr)
+        self.assertTrue(answer.stderr.startswith("tutti %s: " % verb), answer.stderr)
+        for words in says:
+            self.assertIn(words, answer.stderr)
+
+    def accepted(self, verb, *arguments):
+        """Flags are read in order, so that --help behind them is reached only if they are accepted."""
+        answer = run(verb, *arguments, "--help")
+        self.assertEqual((answer.returncode, answer.stderr), (0, ""), arguments)
+
+    def test_verbs_and_tables(self):
+        self.assertEqual({verb["name"] for verb in self.verbs}, set(VERBS))
+        for verb in self.verbs:
+            names = [row["name"] for row in verb["rows"] if row["type"] != "heading"]
+            self.assertEqual(len(names), len(set(names)), verb["name"])
+            self.assertEqual(names[-1], "help")
+
+    def test_help_shows_every_row_and_its_default(self):
+        for verb in self.verbs:
+            text = run(verb["name"], "--help").stdout
+            for line in text.splitlines():
+                self.assertLessEqual(len(line), 100, line)
+            joined = " ".join(text.split())
+            for row in verb["rows"]:
+                with self.subTest(verb=verb["name"], row=row["name"]):
+                    if row["type"] == "heading":
+                        self.assertIn("\n%s:\n" % row["name"], text)
+                        continue
+                    self.assertRegex(text, r"(?m)^  %s(  |$)" % re.escape(row["shown"]))
+                    self.assertIn(" ".join((row["shown"] + " " + row["help"]).split()), joined)
+                    if "default" in row:
+                        self.assertIn(row["help"] + " (default " + row["default"], joined)
+
+    def test_numbers_outside_their_ranges(self):
+        for verb, row in self.flags:
+            if row["type"] not in ("integer", "decimal"):
+                continue
+            with self.subTest(verb=verb, flag=row["name"]):
+                flag, low, high = "--" + row["name"], row["minimum"], row["maximum"]
+                self.accepted(verb, "%s=%s" % (flag, low), flag, high)
+                below = 0 if 0 < low < 1e-300 else low - 1
+                for number in (below, high + 1 if row["type"] == "integer" else high * 1.01, "x", "", "1x"):
+                    self.refused(verb, flag, number, says=(flag, row["allowed"], "'%s'" % number))
+                if "default" in row:
+                    self.assertLessEqual(low, float(row["default"]))
+                    self.assertLessEqual(float(row["default"]), high)
+
+    def test_choices(self):
+        for verb, row in self.flags:
+            if row["type"] not in ("choice", "bool"):
+                continue
+            with self.subTest(verb=verb, flag=row["name"]):
+                for word in row["choices"].split("|"):
+                    self.accepted(verb, "--" + row["name"], word)
+                    self.assertIn(word, row["allowed"])
+                for word in ("", "nonsense", row["choices"]):
+                    self.refused(verb, "--" + row["name"], word, says=("--" + row["name"] + " must be", row["allowed"]))
+
+    def test_unknown_flags_and_missing_values(self):
+        for verb, row in self.flags:
+            with self.subTest(verb=verb, flag=row["name"]):
+                flag = "--" + row["name"]
+                wrong = flag[:-1] + "0" + flag[-1]
+                self.refused(verb, wrong, says=("unknown flag " + wrong, "did you mean '%s'?" % flag))
+                if " " in row["shown"]:
+                    self.refused(verb, flag, says=("a value is missing after " + flag,))
+                else:
+                    self.refused(verb, flag + "=1", says=(flag + " takes no value",))
+        self.refused("load", "--completely-different", says=("unknown flag --completely-different; see",))
+
+    def test_repeated_flags(self):
+        for verb, row in self.flags:
+            if row["type"] == "list":
+                with self.subTest(verb=verb, flag=row["name"]):
+                    many = ["--%s=x" % row["name"]] * 300
+                    self.refused(verb, *many, says=("--%s can be given at most " % row["name"],))
+
+    def test_forms(self):
+        self.accepted("load", "--conc", "3", "--rate=5")  # a prefix that only one flag has
+        self.refused("load", "--r", "3", says=("unknown flag --r",))
+        self.refused("top", "--", "--once", "--json", says=("unexpected argument '--json'",))
+        wrong = run("exprement")
+        self.assertEqual(wrong.returncode, 2)
+        self.assertIn("did you mean 'experiment'?", wrong.stderr)
 
 
 class Policies(unittest.TestCase):
@@ -94,8 +199,8 @@ class BadRequests(unittest.TestCase):
         shown = run("serve", "--help").stdout
         for flag, entry in limits.items():
             self.assertIn(flag + " N", shown)
-            self.assertLessEqual(entry["lowest"], entry["standard"])
-            self.assertLessEqual(entry["standard"], entry["highest"])
+            self.assertLessEqual(entry["lowest"], entry["default"])
+            self.assertLessEqual(entry["default"], entry["highest"])
 
     def test_serve_bad_port(self):
         self.assert_refused(
@@ -114,15 +219,24 @@ class BadRequests(unittest.TestCase):
                 "serve", "--model-repository", empty, "--http-port", port, says=port
             )
 
+    def test_experiment_parameters(self):
+        """Flags that set what a sweep can set are checked with the experiment."""
+        file = ROOT / "experiments" / "symphony" / "densenet121-8-devices.pbtxt"
+        for flag, value in (("--seed", "-1"), ("--seed", "1.5"), ("--rate", "-1"), ("--world", "dreamt")):
+            self.assert_refused("experiment", file, flag, value, says="'%s'" % value)
+        self.assert_refused("experiment", file, "--policy", "lazyy", says="lazyy")
+        self.assert_refused("experiment", file, "--set", "rate", says="--set must be KEY=VALUE, not 'rate'")
+        self.assert_refused("experiment", file, "--draw", "5,4", says="--draw must be FROM,UNTIL")
+
     def test_slice(self):
-        self.assert_refused("slice", "/tmp", says="where to cut?")
+        self.assert_refused("slice", "/tmp", says="no cut is given")
         self.assert_refused("slice", "/tmp", "--stages", "0", says="--stages")
-        self.assert_refused("slice", "/tmp", "--per-node", "--by-batch", says="not several")
+        self.assert_refused("slice", "/tmp", "--per-node", "--by-batch", says="exclude each other")
         self.assert_refused("slice", "/no/such/place", "--per-node", says="/no/such/place")
 
     def test_profile_of_nothing(self):
         self.assert_refused("profile", "/no/such/place", says="/no/such/place")
-        self.assert_refused("profile", "/tmp", "--link-gb-per-s", "0", says="--link-gb-per-s wants")
+        self.assert_refused("profile", "/tmp", "--link-gb-per-s", "0", says="--link-gb-per-s G must be a number above 0")
 
 
 @needing("onnx")
