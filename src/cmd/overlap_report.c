@@ -36,7 +36,7 @@ static int compare(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The median of some copies from memory to memory; -1: no memory to try. */
+/* The median time of COPIES copies in memory, in ns; -1: no memory. */
 static int64_t copy_time(int64_t bytes) {
     int64_t times[COPIES];
     char *from = malloc((size_t)bytes + 1), *to = malloc((size_t)bytes + 1);
@@ -45,7 +45,7 @@ static int64_t copy_time(int64_t bytes) {
         int64_t began_at = tt_clock_now();
         memcpy(to, from, (size_t)bytes);
         times[i] = tt_clock_now() - began_at;
-        from[0] = to[bytes / 2]; /* read, or the copy might be left out */
+        from[0] = to[bytes / 2]; /* a read, so that the compiler keeps the copy */
     }
     bool copied = from && to;
     free(from);

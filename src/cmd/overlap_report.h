@@ -1,9 +1,9 @@
-/* E6: what `tutti profile` says of overlapping copies with computation (lab/experiment/overlap.h,
- * equation 1).
+/* E6: the estimate of `tutti profile` for overlapping copies with computation
+ * (lab/experiment/overlap.h, equation 1).
  *
- * A batch's inputs and outputs are copied as they would be between the host and a device: on this
- * machine from memory to memory, measured here and now, or over a link whose bandwidth the user
- * states. It is a few lines for people; no policy reads them. */
+ * The time to copy a batch's inputs and outputs is measured from memory to memory on this machine,
+ * or computed from the bandwidth of a link that the user gives. The estimate is text for people; no
+ * policy reads it. */
 #ifndef TT_CMD_OVERLAP_REPORT_H
 #define TT_CMD_OVERLAP_REPORT_H
 
@@ -14,13 +14,13 @@
 
 struct tt_overlap_report {
     const struct tt_signature *signature;
-    int32_t length;       /* what variable dimensions are */
-    double link_gb_per_s; /* 0: copied here */
+    int32_t length;       /* size of variable dimensions */
+    double link_gb_per_s; /* 0: measure copies in memory */
 };
 
 /* Bytes of the inputs and outputs of `rows` rows; BYTES elements count 16 each. */
 int64_t tt_overlap_report_bytes(const struct tt_overlap_report *self, int32_t rows);
-/* One line on a batch of `rows` that computes so long. */
+/* Prints one line on a batch of `rows` that computes for `computation_ns`. */
 void tt_overlap_report_print(const struct tt_overlap_report *self, int32_t rows,
                              int64_t computation_ns, FILE *to);
 

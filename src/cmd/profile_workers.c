@@ -16,17 +16,17 @@
 
 enum { USUAL_LENGTH = 16 };
 
-/* Every mix measured so far, on disk after each. */
+/* Every mix measured so far; written to disk after each. */
 struct keeper {
     struct tt_worker_file_origin origin;
     char digest[TT_DIGEST_BYTES], device[TT_WORKERS_DEVICE_BYTES], date[16];
     char output[4096], part[4200]; /* part "": nothing is kept on disk */
-    struct tt_worker_mix *before;  /* of a run that was interrupted */
+    struct tt_worker_mix *before;  /* of an interrupted run */
     int32_t before_count;
     struct tt_worker_mix *mixes;
     int32_t count, capacity, recalled;
     int64_t began_at;
-    enum tt_err err; /* the first that writing met */
+    enum tt_err err; /* the first error of writing */
     struct tt_error why;
 };
 
@@ -111,14 +111,14 @@ static enum tt_err start_keeping(struct keeper *self, const struct tt_profile_wo
     if (strcmp(self->output, "-") == 0)
         return TT_OK;
     snprintf(self->part, sizeof(self->part), "%s.part", self->output);
-    struct tt_error ignored; /* nobody was interrupted, or not in this search */
+    struct tt_error ignored; /* no interrupted run of this search */
     if (tt_worker_file_read(self->part, &self->origin, &self->before, &self->before_count,
                             &ignored))
         self->before_count = 0;
     return TT_OK;
 }
 
-/* Per load: the best, one worker alone, and what is to be written in tutti.pbtxt. */
+/* Per load: the best workers and one worker alone; then the options for tutti.pbtxt. */
 static void print_summary(const struct keeper *self, const struct tt_profile_workers *options) {
     fprintf(stderr, "%5s %7s %12s %12s %14s  %s\n", "rows", "choices", "best ms", "all done ms",
             "one worker ms", "best workers");
@@ -167,13 +167,14 @@ static enum tt_err search(struct keeper *self, const struct tt_profile_workers *
     if (self->err)
         return tt_fail(self->err, why, "%s", self->why.text);
     if (err == TT_ERR_CANCELLED && *self->part)
-        return tt_fail(err, why, "interrupted; run it again to go on from %d choices", self->count);
+        return tt_fail(err, why, "interrupted; run it again to continue from %d choices",
+                       self->count);
     if (!err)
         err = write_file(self, self->output, why);
     if (!err && *self->part) {
         unlink(self->part);
         print_summary(self, options);
-        fprintf(stderr, "tutti profile: wrote %d choices (%d of them from a run before) to %s\n",
+        fprintf(stderr, "tutti profile: wrote %d choices (%d of them from an earlier run) to %s\n",
                 self->count, self->recalled, self->output);
     }
     return err;
@@ -185,7 +186,7 @@ enum tt_err tt_profile_workers(const struct tt_profile_workers *options, struct 
     const char *path = model->versions[model->version_count - 1].path;
     if (!told->batched)
         return tt_fail(TT_ERR_INVALID, why,
-                       "model %s does not batch (max_batch_size 0), so there is nothing to choose",
+                       "model %s does not batch (max_batch_size 0); a search needs a batched model",
                        model->name);
     struct tt_ort_model_options load = {
         .name = model->name, .path = path, .batched = true, .max_batch = told->max_batch};

@@ -1,5 +1,5 @@
-/* tutti profile --workers: the search for the best workers (profile/worker_search.h), with a
- * progress bar, resumable, its file signed as a profile is. */
+/* tutti profile --workers: searches the best workers (profile/worker_search.h) with a progress bar.
+ * The search can be resumed; its file is signed like a profile. */
 #ifndef TT_CMD_PROFILE_WORKERS_H
 #define TT_CMD_PROFILE_WORKERS_H
 
@@ -15,8 +15,8 @@ struct tt_profile_workers {
     const char *output;            /* NULL: workers.pbtxt beside the model; "-": stdout */
 };
 
-/* Prints a table of the best on stderr. Errors: those of loading and of the search; CANCELLED when
- * interrupted, to be gone on with. */
+/* Prints a table of the best workers on stderr. Errors: those of loading and of the search;
+ * CANCELLED: interrupted; the next call resumes the search. */
 TT_MUST_CHECK enum tt_err tt_profile_workers(const struct tt_profile_workers *options,
                                              struct tt_error *why);
 

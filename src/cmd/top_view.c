@@ -30,7 +30,7 @@ void tt_top_snapshot_fini(struct tt_top_snapshot *self) {
     *self = (struct tt_top_snapshot){0};
 }
 
-/* The model of that name and version, made where it is new; NULL: no memory. */
+/* The model of that name and version, added if it is new; NULL: no memory. */
 static struct tt_top_model *model_of(struct tt_top_snapshot *self, const char *name,
                                      const char *version) {
     for (int32_t m = 0; m < self->count; m++)
@@ -54,7 +54,7 @@ static void add_value(struct tt_top_model *model, enum tt_top_value value, doubl
     model->has[value] = true;
 }
 
-/* A bucket of a histogram of latencies, in whichever unit. */
+/* A bucket of a latency histogram in us or seconds. */
 static void take_bucket(struct tt_top_model *model, const struct tt_metric *metric) {
     double unit_us = tt_metric_is(metric, "tutti_request_duration_us_bucket")        ? 1
                      : tt_metric_is(metric, "tutti_request_duration_seconds_bucket") ? 1e6
@@ -141,14 +141,14 @@ enum tt_err tt_top_snapshot_read(const char *page, size_t page_bytes, const char
     return err;
 }
 
-/* --- what happened between two --- */
+/* --- the change between two snapshots --- */
 
 struct row {
-    const struct tt_top_model *before, *after; /* before: NULL for one that is new */
+    const struct tt_top_model *before, *after; /* before: NULL for a new model */
     double seconds;
 };
 
-/* The growth of a counter; NAN: the page does not have it. */
+/* The growth of a counter; NAN: the page lacks it. */
 static double growth(const struct row *row, enum tt_top_value value) {
     if (!row->after->has[value])
         return NAN;
@@ -174,7 +174,7 @@ static double bad_share(const struct row *row) {
     return ratio(bad, bad + good(row));
 }
 
-/* In us, by the upper bound of the bucket in which it lies, as Prometheus would say at the most. */
+/* The quantile in us: the upper bound of its bucket. */
 static double quantile_us(const struct row *row, double share) {
     const struct tt_top_model *after = row->after, *before = row->before;
     int32_t count = after->bucket_count;
@@ -246,7 +246,7 @@ static int by_rate(const void *a, const void *b) {
     return x != y ? (x < y ? 1 : -1) : by_name(a, b);
 }
 
-/* The rows in their order, to be freed; NULL: no memory. */
+/* The sorted rows, to be freed; NULL: no memory. */
 static struct row *rows_of(const struct tt_top_table *self) {
     int32_t count = self->after->count;
     struct row *rows = calloc((size_t)count + 1, sizeof(*rows));
@@ -261,9 +261,9 @@ static struct row *rows_of(const struct tt_top_table *self) {
     return rows;
 }
 
-/* --- for people --- */
+/* --- text --- */
 
-/* Names are a stranger's: what would move a terminal's cursor is not shown. */
+/* The server chooses the names: control characters could move the cursor and are replaced. */
 static void put_name(struct tt_text *out, const struct tt_top_model *model, int width) {
     char text[TT_TOP_NAME_BYTES + 40];
     snprintf(text, sizeof(text), "%s%s%s", model->name, model->version[0] ? ":" : "",
@@ -275,7 +275,7 @@ static void put_name(struct tt_text *out, const struct tt_top_model *model, int 
                    model->state[0] ? model->state : "-");
 }
 
-/* Ends the line that began at `start`, cut to the width. */
+/* Ends the line that began at `start` and cuts it to the width. */
 static void end_line(const struct tt_top_table *self, struct tt_text *out, size_t start) {
     if (self->column_limit > 0 && out->length > start + (size_t)self->column_limit)
         out->length = start + (size_t)self->column_limit;
@@ -317,7 +317,7 @@ void tt_top_table_write(const struct tt_top_table *self, struct tt_text *out) {
     for (size_t i = 0; i < COLUMNS; i++)
         tt_text_printf(out, " %*s", columns[i].width, columns[i].head);
     end_line(self, out, start);
-    int32_t shown = self->after->count, room = self->line_limit - 2; /* head, and who is left out */
+    int32_t shown = self->after->count, room = self->line_limit - 2; /* heading, "and N more" */
     if (self->line_limit > 0 && shown > room)
         shown = room > 0 ? room : 0;
     for (int32_t m = 0; m < shown; m++)
@@ -327,7 +327,7 @@ void tt_top_table_write(const struct tt_top_table *self, struct tt_text *out) {
     free(rows);
 }
 
-/* --- for programs --- */
+/* --- JSON --- */
 
 json_t *tt_top_table_json(const struct tt_top_table *self) {
     struct row *rows = rows_of(self);

@@ -1,9 +1,9 @@
-/* What `tutti top` shows, without the terminal: pages of metrics become snapshots, and two
- * snapshots become a table of what happened between them.
+/* The view of `tutti top`, without the terminal: a page of metrics becomes a snapshot, and two
+ * snapshots become a table of the changes between them.
  *
- * It reads the names that Triton uses where the meaning is the same (so that it can watch Triton
- * too), and Tutti's own where Triton has none; what a page does not have is shown as "-". A counter
- * that went back belongs to a server that was started again, and counts from zero. */
+ * It reads Triton's metric names where the meaning is the same, so that it can also watch Triton,
+ * and Tutti's names elsewhere. A value that the page lacks is shown as "-". A counter that
+ * decreased belongs to a restarted server and counts from zero. */
 #ifndef TT_CMD_TOP_VIEW_H
 #define TT_CMD_TOP_VIEW_H
 
@@ -24,9 +24,9 @@ enum tt_top_value {
     TT_TOP_COMPUTE_US,
     TT_TOP_ON_TIME,
     TT_TOP_LATE,
-    TT_TOP_REFUSED, /* failures but those that their clients withdrew */
+    TT_TOP_REFUSED, /* failures without cancellations */
     TT_TOP_CANCELLED,
-    TT_TOP_COUNTERS, /* from here on they are gauges */
+    TT_TOP_COUNTERS, /* the values from here on are gauges */
     TT_TOP_IN_FLIGHT = TT_TOP_COUNTERS,
     TT_TOP_QUEUED,
     TT_TOP_VALUES,
@@ -41,14 +41,14 @@ struct tt_top_model {
 };
 
 struct tt_top_snapshot {
-    int64_t at; /* when it was taken */
+    int64_t at; /* the time of the snapshot */
     struct tt_top_model *models;
     int32_t count;
 };
 
 void tt_top_snapshot_fini(struct tt_top_snapshot *self);
-/* `index` (may be NULL) is the repository's, for the states. NO_MEMORY; INVALID: there is nothing
- * of an inference server in the page. */
+/* `index` is the repository's index with the states; may be NULL. NO_MEMORY; INVALID: the page
+ * holds no metric of an inference server. */
 TT_MUST_CHECK enum tt_err tt_top_snapshot_read(const char *page, size_t page_bytes,
                                                const char *index, size_t index_bytes, int64_t at,
                                                struct tt_top_snapshot *out_snapshot,
@@ -62,7 +62,7 @@ struct tt_top_table {
     int32_t line_limit, column_limit; /* 0: none */
 };
 
-/* Lines for people. */
+/* Appends the table as text. */
 void tt_top_table_write(const struct tt_top_table *self, struct tt_text *out);
 /* {"interval_s", "models": [...]}; docs/FORMATS.md has the keys. NULL: out of memory. */
 json_t *tt_top_table_json(const struct tt_top_table *self);

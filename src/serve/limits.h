@@ -1,15 +1,15 @@
-/* Every limit of the server, in one place: what a client can make it hold, and for how long.
+/* Every limit of the server: how much a client can make it hold, and for how long.
  *
- * Each has a flag of `tutti serve`, a sensible beginning, and a range; `tutti serve --show-limits`
- * prints them. Whatever is over a limit is refused at once, with a sentence that names it; nothing
- * grows without one. Whoever keeps a limit reads it here and nowhere else. */
+ * Each limit has a flag of `tutti serve`, a default and a range; `tutti serve --show-limits` prints
+ * them. A request over a limit is rejected at once with a message that names the limit. Every
+ * resource that clients can make grow has a limit here. */
 #ifndef TT_SERVE_LIMITS_H
 #define TT_SERVE_LIMITS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TT_PORT_IN_FLIGHT_LIMIT = 16384 }; /* the beginning of `requests` */
+enum { TT_PORT_IN_FLIGHT_LIMIT = 16384 }; /* the default of `requests` */
 
 struct tt_limits {
     int64_t connections;
@@ -24,8 +24,8 @@ struct tt_limits {
     int64_t requests;       /* in flight, in all; and in each scheduling domain */
     int64_t model_requests; /* in flight, per model version */
     int64_t queue_bytes;    /* of all inputs of requests in flight, together */
-    int64_t run_here_us; /* a run that is always shorter needs no executor's thread; 0: every run */
-    int64_t lateness_us; /* struct tt_policy_setup: how late a decision may come */
+    int64_t run_here_us;    /* shorter runs need no executor's thread; 0: every run does */
+    int64_t lateness_us;    /* struct tt_policy_setup: how late a decision may be */
     int64_t idle_timeout_ms, header_timeout_ms, body_timeout_ms, write_timeout_ms;
 };
 
