@@ -225,8 +225,9 @@ static enum tt_err load_cells(struct tt_loader *self, const struct tt_repository
         free(cells);
         return err;
     }
-    cells->by_cell = tt_domain_works_by_cells(placing->policy.name);
-    cells->by_step = strcmp(placing->policy.name, "lazy") == 0;
+    const struct tt_policy_kind *kind = tt_placing_kind(placing);
+    cells->by_cell = kind && tt_policy_is_by_cells(kind);
+    cells->by_step = kind && kind->traits.granularity == TT_GRANULARITY_NODE;
     served->cells = cells;
     return TT_OK;
 }
@@ -282,18 +283,18 @@ static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository
                               const struct tt_placing *placing, struct tt_served_model *served,
                               struct tt_error *why) {
     const struct tt_signature *told = &model->config->signature;
-    const char *policy = placing->policy.name;
+    const struct tt_policy_kind *kind = tt_placing_kind(placing);
     char stages[1024];
     int32_t instances = tt_placing_instances(model->config);
-    struct tt_find_profile_options profiles = {
-        .model = model,
-        .path = version->path,
-        .stages = stages,
-        .decides = strcmp(policy, "window") != 0 && strcmp(policy, "serial") != 0,
-        .is_emulated = tt_model_config_is_emulated(model->config),
-        .measure_stale = self->options.measure_stale,
-        .say = self->options.say,
-        .say_context = self->options.say_context};
+    struct tt_find_profile_options profiles = {.model = model,
+                                               .path = version->path,
+                                               .stages = stages,
+                                               .decides = !kind || kind->traits.needs_profiles,
+                                               .is_emulated =
+                                                   tt_model_config_is_emulated(model->config),
+                                               .measure_stale = self->options.measure_stale,
+                                               .say = self->options.say,
+                                               .say_context = self->options.say_context};
     bool is_emulated = tt_model_config_is_emulated(model->config);
     stages[0] = '\0';
     enum tt_err err = tt_placing_check_model(placing, model, why);
@@ -335,6 +336,7 @@ static enum tt_err new_served(const struct tt_repository_model *model,
                               struct tt_served_model **out_served) {
     const struct tt_model_batching *batching = &model->config->batching;
     const struct tt_model_settings *settings = model->settings;
+    const struct tt_policy_kind *kind = tt_placing_kind(placing);
     struct tt_served_model_spec spec = {
         .name = model->name,
         .version = version,
@@ -350,7 +352,7 @@ static enum tt_err new_served(const struct tt_repository_model *model,
         .priority_count = batching->priority_count,
         .default_priority = batching->default_priority,
         .rules = placing->is_imposed ? NULL : batching->rules, /* who imposes wants it alone */
-        .computes_late = tt_placing_has(placing, "drop", "none"),
+        .computes_late = kind && tt_placing_has(placing, kind->serving.computes_late),
         .honours_timeout = !batching->has_rules,
         .preserve_ordering = batching->preserve_ordering,
         .input_slots = settings->input_slots,

@@ -1,58 +1,49 @@
 #include "control/placing.h"
 
+#include "policy/default_policy.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 enum { MAX_INSTANCES = 256 };
 
-const char *tt_placing_option(const struct tt_placing *self, const char *key) {
-    for (int32_t i = 0; i < self->policy.option_count; i++)
-        if (strcmp(self->options[i].key, key) == 0)
-            return self->options[i].value;
-    return NULL;
+static const char *option_of(const struct tt_placing *self, const char *key) {
+    return tt_options_value(key, self->options, self->policy.option_count);
 }
 
-bool tt_placing_has(const struct tt_placing *self, const char *key, const char *value) {
-    const char *given = tt_placing_option(self, key);
-    return given && strcmp(given, value) == 0;
+bool tt_placing_has(const struct tt_placing *self, struct tt_option option) {
+    return tt_options_have(option, self->options, self->policy.option_count);
+}
+
+const struct tt_policy_kind *tt_placing_kind(const struct tt_placing *self) {
+    return tt_policy_find(self->policy.name);
 }
 
 /* ---- policies ---- */
 
+/* Unless the configuration gives it. */
 static void add_option(struct tt_placing *self, const char *key, const char *value) {
-    /* Unless the configuration has said it. */
-    if (tt_placing_option(self, key) || self->policy.option_count == TT_MAX_OPTIONS)
+    if (option_of(self, key) || self->policy.option_count == TT_MAX_OPTIONS)
         return;
     self->options[self->policy.option_count++] = (struct tt_option){.key = key, .value = value};
 }
 
-/* What the configuration says; else: with an objective `deferred`, with dynamic batching `window`,
- * else `serial`. Inputs that vary and are not padded batch only with their like, which of these
- * `window` can do. */
 void tt_placing_choose(struct tt_placing *self, const struct tt_repository_model *model) {
     const struct tt_model_settings *settings = model->settings;
-    const char *name = settings->policy;
-    if (!*name && settings->unfold)
-        name = "cellular";
     const Tutti__ModelPolicy *wanted = settings->message->policy;
+    struct tt_policy_facts facts = {.is_cells = settings->unfold,
+                                    .has_objective = settings->slo_ns > 0,
+                                    .has_dynamic_batching = model->config->batching.dynamic,
+                                    .shapes_vary = tt_signature_varies(&model->config->signature),
+                                    .is_padded = settings->pad};
+    self->policy.name = *settings->policy ? settings->policy : tt_policy_default(&facts)->name;
     self->policy.options = self->options;
     for (size_t i = 0; wanted && i < wanted->n_option && i < TT_MAX_OPTIONS; i++)
         self->options[self->policy.option_count++] =
             (struct tt_option){.key = wanted->option[i]->key, .value = wanted->option[i]->value};
-    bool varies = tt_signature_varies(&model->config->signature);
-    if (!*name && settings->slo_ns > 0)
-        name = varies && !settings->pad ? "window" : "deferred";
-    else if (!*name)
-        name = model->config->batching.dynamic ? "window" : "serial";
-    self->policy.name = name;
-    if (strcmp(name, "deferred") == 0)
-        add_option(self, "closed_loop", "on"); /* clients over HTTP often are */
-    if (strcmp(name, "cellular") == 0)
-        add_option(self, "ahead", "1"); /* else decoders keep encoders waiting */
-    if (strcmp(name, "window") == 0)
-        add_option(self, "same_length", "on");
-    if (strcmp(name, "window") == 0 || strcmp(name, "serial") == 0)
-        add_option(self, "drop", "deadline");
+    const struct tt_policy_kind *kind = tt_placing_kind(self);
+    for (int32_t i = 0; kind && i < kind->serving.default_count; i++)
+        add_option(self, kind->serving.defaults[i].key, kind->serving.defaults[i].value);
 }
 
 void tt_placing_impose(struct tt_placing *self, const struct tt_serving_policy *policy) {
@@ -66,24 +57,27 @@ void tt_placing_impose(struct tt_placing *self, const struct tt_serving_policy *
 enum tt_err tt_placing_find_workers(struct tt_placing *self,
                                     const struct tt_find_workers_options *options,
                                     struct tt_error *why) {
-    if (self->is_imposed || strcmp(self->policy.name, "elastic") != 0 ||
-        !tt_placing_has(self, "variant", "enhanced") || tt_placing_option(self, "configurations"))
+    const struct tt_policy_kind *kind = tt_placing_kind(self);
+    if (self->is_imposed || !kind || !tt_placing_has(self, kind->serving.workers.measured) ||
+        option_of(self, kind->serving.workers.plans))
         return TT_OK;
     struct tt_find_workers_options known = *options;
-    known.given = tt_placing_option(self, "workers");
+    known.given = option_of(self, kind->serving.workers.sizes);
     enum tt_err err = tt_find_workers(&known, &self->found, why);
     if (err)
         return err == TT_ERR_NOT_FOUND ? TT_OK : err;
-    add_option(self, "workers", self->found.workers);
-    add_option(self, "configurations", self->found.configurations);
+    add_option(self, kind->serving.workers.sizes, self->found.workers);
+    add_option(self, kind->serving.workers.plans, self->found.configurations);
     return TT_OK;
 }
 
 int32_t tt_placing_executors(const struct tt_placing *self, int32_t default_value) {
-    if (strcmp(self->policy.name, "elastic") != 0)
+    const struct tt_policy_kind *kind = tt_placing_kind(self);
+    const char *key = kind ? kind->serving.workers.sizes : NULL;
+    if (!key)
         return default_value;
     int32_t sizes[1];
-    int32_t count = tt_options_sizes("workers", self->options, self->policy.option_count, sizes, 1);
+    int32_t count = tt_options_sizes(key, self->options, self->policy.option_count, sizes, 1);
     return count > 0 && count <= MAX_INSTANCES ? count : default_value;
 }
 

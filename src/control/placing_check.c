@@ -1,15 +1,16 @@
 #include "control/placing_check.h"
 
-#include "serve/domain.h"
 #include "serve/input_ring.h"
 
-#include <string.h>
+#include <stdio.h>
 
-/* Policies that take cells can take all; others run whole sequences, and a tree is none. */
+/* Policies by cells run any unfolding. Others run sequences, and a tree is none; those that work
+ * between stages need stages. */
 static enum tt_err check_cells(const struct tt_repository_model *model,
                                const struct tt_placing *placing, struct tt_error *why) {
     const char *policy = placing->policy.name;
-    if (tt_domain_works_by_cells(policy)) {
+    const struct tt_policy_kind *kind = tt_placing_kind(placing);
+    if (kind && tt_policy_is_by_cells(kind)) {
         if (model->settings->unfold)
             return TT_OK;
         return tt_fail(TT_ERR_UNSUPPORTED, why,
@@ -26,11 +27,12 @@ static enum tt_err check_cells(const struct tt_repository_model *model,
                        "policy '%s' runs requests as whole sequences, and this model unfolds them "
                        "into something else; policy cellular can run it",
                        policy);
-    if (strcmp(policy, "diversity") != 0)
+    if (!kind || kind->traits.granularity != TT_GRANULARITY_STAGE)
         return TT_OK;
     return tt_fail(TT_ERR_UNSUPPORTED, why,
-                   "policy 'diversity' is for models in stages, and this one is of cells; policies "
-                   "cellular and lazy can run it");
+                   "policy '%s' is for models in stages, and this one is of cells; policies "
+                   "cellular and lazy can run it",
+                   policy);
 }
 
 static const char *reshaped(const struct tt_tensor_spec *told, const struct tt_shape *engine,
@@ -63,8 +65,8 @@ enum tt_err tt_placing_check_model(const struct tt_placing *self,
     return err ? err : check_cells(model, self, why);
 }
 
-/* Batch mates must have one shape. Where shapes vary, only the policies that look at them may
- * batch, unless padding makes them one: it fills dimension 1, nothing else. */
+/* Batch mates must have one shape. Where shapes vary, only policies that separate them may batch,
+ * unless padding makes them one; it fills dimension 1 only. */
 static enum tt_err check_shapes_mix(const struct tt_served_model *served,
                                     const struct tt_placing *placing, struct tt_error *why) {
     const struct tt_signature *signature = served->signature;
@@ -75,29 +77,35 @@ static enum tt_err check_shapes_mix(const struct tt_served_model *served,
                                "length.pad fills dimension 1 only, but dimension %d of input '%s' "
                                "varies too; leave `length` out of tutti.pbtxt",
                                d, signature->inputs[i].name);
-    const char *name = placing->policy.name;
+    const struct tt_policy_kind *kind = tt_placing_kind(placing);
     if (served->cells)
         return TT_OK; /* sequences of any lengths go together */
-    if (!served->varies || served->pad || signature->max_batch == 1 || strcmp(name, "serial") == 0)
+    if (!served->varies || served->pad || signature->max_batch == 1)
         return TT_OK;
-    if (tt_placing_has(placing, "same_length", "on"))
+    if (kind && (kind->traits.runs_alone || tt_placing_has(placing, kind->serving.same_shape)))
         return TT_OK;
+    char option[64] = "";
+    const char *key = kind ? kind->serving.same_shape.key : NULL;
+    if (key) {
+        const char *value = tt_options_value(key, placing->options, placing->policy.option_count);
+        snprintf(option, sizeof(option), " with %s %s", key, value ? value : "not given");
+    }
     return tt_fail(
         TT_ERR_UNSUPPORTED, why,
         "policy '%s'%s puts requests of any shapes into one batch, but the inputs of this "
         "model vary; choose policy serial, or window with same_length on, or give "
         "`length { pad: true }` if zeros after the end do not change its results",
-        name, strcmp(name, "window") == 0 ? " with same_length off" : "");
+        placing->policy.name, option);
 }
 
-/* Is a ring of inputs asked for that nobody would wait for, or that cannot be? */
+/* Refuses a ring of inputs that the policy would not use, or that the model cannot have. */
 static enum tt_err check_slots(const struct tt_model_settings *settings,
                                const struct tt_served_model *served,
                                const struct tt_placing *placing, struct tt_error *why) {
-    const struct tt_policy_kind *kind = tt_policy_find(placing->policy.name);
+    const struct tt_policy_kind *kind = tt_placing_kind(placing);
     if (settings->input_slots == 0 || !kind)
         return TT_OK;
-    if (!kind->ops->ready)
+    if (!kind->traits.waits_for_inputs)
         return tt_fail(TT_ERR_INVALID, why,
                        "input_slots: policy %s does not wait for inputs (elastic does); leave it "
                        "out of tutti.pbtxt",

@@ -96,12 +96,19 @@ void tt_mechanism_fini(struct tt_mechanism *self) {
 }
 
 void tt_mechanism_attach(struct tt_mechanism *self, const struct tt_policy_ops *ops,
-                         struct tt_policy *policy) {
+                         const struct tt_policy_traits *traits, struct tt_policy *policy) {
     tt_assert(self->policy == NULL);
+    tt_assert(tt_policy_runs_cells(traits) == (ops->released != NULL));
     self->ops = ops;
+    self->traits = traits;
     self->policy = policy;
-    self->backlog.alone = ops->runs_alone;
-    self->backlog.in_order = ops->runs_as_they_came;
+    self->backlog.alone = traits->runs_alone;
+    self->backlog.in_order = traits->runs_as_they_came;
+}
+
+int32_t tt_mechanism_max_tasks(const struct tt_mechanism *self, int32_t depth) {
+    int32_t count = self->ops->max_tasks ? self->ops->max_tasks(self->policy) : depth;
+    return count < depth ? count : depth;
 }
 
 void tt_mechanism_observe(struct tt_mechanism *self, struct tt_observer *observer) {
@@ -219,7 +226,7 @@ enum tt_err tt_mechanism_arrived(struct tt_mechanism *self, int64_t now,
     const struct tt_step_model *model = self->models[arrival->model];
     tt_assert(model != NULL);
     tt_assert(arrival->rows >= 1 && arrival->rows <= model->max_batch);
-    tt_assert((arrival->graph != NULL) == (self->ops->released != NULL));
+    tt_assert((arrival->graph != NULL) == tt_policy_runs_cells(self->traits));
     struct tt_request *request = tt_request_pool_take(&self->requests);
     if (!request) {
         NOTIFY(self, .kind = TT_EVENT_REFUSED, .arrival = arrival);

@@ -33,6 +33,7 @@
 #include "base/heap.h"
 #include "core/backlog.h"
 #include "core/cell_graph.h"
+#include "core/policy_traits.h"
 #include "core/step_model.h"
 #include "core/task.h"
 
@@ -82,6 +83,7 @@ struct tt_carrier {
 
 struct tt_mechanism {
     const struct tt_policy_ops *ops;
+    const struct tt_policy_traits *traits; /* NULL until a policy is attached */
     struct tt_policy *policy;
     struct tt_carrier carrier;
     struct tt_observer *observers; /* see core/observer.h */
@@ -117,9 +119,11 @@ TT_MUST_CHECK enum tt_err tt_mechanism_init(struct tt_mechanism *self,
                                             const struct tt_mechanism_options *options,
                                             const struct tt_carrier *carrier, struct tt_error *why);
 void tt_mechanism_fini(struct tt_mechanism *self);
-/* Gives it its policy (borrowed), once, before anything is told. */
+/* Gives it its policy, once, before any event. All three are borrowed for life. */
 void tt_mechanism_attach(struct tt_mechanism *self, const struct tt_policy_ops *ops,
-                         struct tt_policy *policy);
+                         const struct tt_policy_traits *traits, struct tt_policy *policy);
+/* By cells: the maximum number of tasks that the policy ever has on an executor of this depth. */
+int32_t tt_mechanism_max_tasks(const struct tt_mechanism *self, int32_t depth);
 
 /* ---- what the carrier tells ---- */
 

@@ -277,8 +277,6 @@ static void policy_free(struct tt_policy *take_self) {
 }
 
 static const struct tt_policy_ops ops = {
-    .name = "threads",
-    .whole_graphs = true,
     .arrived = arrived,
     .finished = finished,
     .cancelled = cancelled,
@@ -356,7 +354,7 @@ enum tt_err tt_threaded_policy_create(struct tt_mechanism *mechanism, const char
         policy_free(self);
         return err;
     }
-    tt_mechanism_attach(mechanism, &ops, self);
+    tt_mechanism_attach(mechanism, &ops, &kind->traits, self);
     return TT_OK;
 }
 

@@ -40,10 +40,7 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
                 .type = TT_OPTION_CHOICE,
                 .choices = "type|slack",
                 .help = "among types that qualify: the later one in its model, or the more urgent"},
-    [DROP] = {.key = "drop",
-              .type = TT_OPTION_CHOICE,
-              .choices = "none|deadline",
-              .help = "what becomes of a request that cannot meet its deadline any more"},
+    [DROP] = TT_DROP_SPEC,
 };
 
 static void cellular_arrived(struct tt_policy *self, int64_t now, struct tt_request *request) {
@@ -249,7 +246,6 @@ static enum tt_err cellular_create(const struct tt_policy_setup *setup, const in
 }
 
 static const struct tt_policy_ops ops = {
-    .name = "cellular",
     .arrived = cellular_arrived,
     .released = cellular_released,
     .finished = cellular_finished,
@@ -263,9 +259,16 @@ static const struct tt_policy_ops ops = {
     .free = cellular_free,
 };
 
+/* Without it decoders keep encoders waiting. */
+static const struct tt_option server_defaults[] = {{"ahead", "1"}};
+
 const struct tt_policy_kind tt_cellular_kind = {
     .name = "cellular",
     .summary = "requests join and leave the running batch at every cell",
+    .traits = {.granularity = TT_GRANULARITY_CELL, .needs_profiles = true, .default_depth = 16},
+    .serving = {.defaults = server_defaults,
+                .default_count = TT_COUNT(server_defaults),
+                .computes_late = TT_DROP_NONE_OPTION},
     .options = options,
     .option_count = OPTION_COUNT,
     .create = cellular_create,

@@ -67,10 +67,7 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
                 .help =
                     "pays: a new batch begins beside running ones only where the profile says that "
                     "the device has enough left"},
-    [DROP] = {.key = "drop",
-              .type = TT_OPTION_CHOICE,
-              .choices = "none|deadline",
-              .help = "what becomes of a request that cannot meet its deadline any more"},
+    [DROP] = TT_DROP_SPEC,
 };
 
 struct tt_policy {
@@ -564,7 +561,6 @@ static enum tt_err diversity_create(const struct tt_policy_setup *setup, const i
 }
 
 static const struct tt_policy_ops ops = {
-    .name = "diversity",
     .arrived = diversity_arrived,
     .finished = diversity_finished,
     .cancelled = diversity_cancelled,
@@ -579,6 +575,11 @@ static const struct tt_policy_ops ops = {
 const struct tt_policy_kind tt_diversity_kind = {
     .name = "diversity",
     .summary = "a pipeline of stages whose batches are made, stretched and split between them",
+    .traits = {.granularity = TT_GRANULARITY_STAGE,
+               .needs_profiles = true,
+               .stage_per_executor = true,
+               .default_depth = 1},
+    .serving = {.computes_late = TT_DROP_NONE_OPTION},
     .options = options,
     .option_count = OPTION_COUNT,
     .create = diversity_create,

@@ -224,7 +224,6 @@ static enum tt_err merged_create(const struct tt_policy_setup *setup, const int6
 }
 
 static const struct tt_policy_ops ops = {
-    .name = "merged",
     .arrived = merged_arrived,
     .released = merged_released,
     .finished = merged_finished,
@@ -241,6 +240,7 @@ static const struct tt_policy_ops ops = {
 const struct tt_policy_kind tt_merged_kind = {
     .name = "merged",
     .summary = "the graphs of requests that wait are merged; nobody joins until all have left",
+    .traits = {.granularity = TT_GRANULARITY_CELL, .needs_profiles = true, .default_depth = 16},
     .options = options,
     .option_count = OPTION_COUNT,
     .create = merged_create,

@@ -76,8 +76,8 @@ static bool parse_permille(const char *value, int64_t *out) {
     return end && strcmp(end, "%") == 0;
 }
 
-/* Reads "1,2,4" up to its end, or up to a `;`, into sizes[limit] (NULL: only counts); the number of
- * them, -1 when malformed. */
+/* Reads "1,2,4" up to its end, or up to a `;`, into sizes[limit] (NULL: only counts). Returns their
+ * count, -1 when malformed. */
 static int64_t read_group(const char *text, int32_t *sizes, int64_t limit, const char **out_end) {
     int64_t count = 0;
     for (const char *at = text;; at++) {
@@ -105,7 +105,7 @@ static int64_t read_sizes(const char *text, int32_t *sizes, int64_t limit) {
     return count > 0 && *end != '\0' ? -1 : count;
 }
 
-/* How many groups there are; -1 when malformed. */
+/* Returns the number of groups, -1 when malformed. */
 static int64_t count_groups(const char *text) {
     const char *end;
     for (int64_t count = 1; read_group(text, NULL, 0, &end) > 0; count++) {
@@ -116,20 +116,29 @@ static int64_t count_groups(const char *text) {
     return -1;
 }
 
-int32_t tt_options_sizes(const char *key, const struct tt_option *options, int32_t option_count,
-                         int32_t *out_sizes, int32_t limit) {
+const char *tt_options_value(const char *key, const struct tt_option *options,
+                             int32_t option_count) {
     for (int32_t i = 0; i < option_count; i++)
         if (strcmp(options[i].key, key) == 0)
-            return (int32_t)read_sizes(options[i].value, out_sizes, limit);
-    return 0;
+            return options[i].value;
+    return NULL;
+}
+
+bool tt_options_have(struct tt_option wanted, const struct tt_option *options,
+                     int32_t option_count) {
+    const char *value = wanted.key ? tt_options_value(wanted.key, options, option_count) : NULL;
+    return value && strcmp(value, wanted.value) == 0;
+}
+
+int32_t tt_options_sizes(const char *key, const struct tt_option *options, int32_t option_count,
+                         int32_t *out_sizes, int32_t limit) {
+    const char *value = tt_options_value(key, options, option_count);
+    return value ? (int32_t)read_sizes(value, out_sizes, limit) : 0;
 }
 
 int32_t tt_options_group(const char *key, const struct tt_option *options, int32_t option_count,
                          int32_t index, int32_t *out_sizes, int32_t limit) {
-    const char *at = NULL;
-    for (int32_t i = 0; i < option_count; i++)
-        if (strcmp(options[i].key, key) == 0)
-            at = options[i].value;
+    const char *at = tt_options_value(key, options, option_count);
     for (; at && index > 0; index--) {
         at = strchr(at, ';');
         at = at ? at + 1 : NULL;

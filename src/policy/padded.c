@@ -186,7 +186,6 @@ static enum tt_err padded_create(const struct tt_policy_setup *setup, const int6
 }
 
 static const struct tt_policy_ops ops = {
-    .name = "padded",
     .arrived = padded_arrived,
     .finished = padded_finished,
     .cancelled = padded_cancelled,
@@ -200,6 +199,7 @@ static const struct tt_policy_ops ops = {
 const struct tt_policy_kind tt_padded_kind = {
     .name = "padded",
     .summary = "buckets by length, in turn; a batch is padded and starts when a device is idle",
+    .traits = {.needs_profiles = true, .default_depth = 1},
     .options = options,
     .option_count = OPTION_COUNT,
     .create = padded_create,

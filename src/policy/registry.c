@@ -1,10 +1,9 @@
 #include "policy/policy.h"
 
-#include "base/text.h"
-
+#include <stdio.h>
 #include <string.h>
 
-/* Every policy has one line here, in the order of their names. */
+/* One line for each policy, in the order of their names. */
 #define TT_POLICY_KINDS(X)                                                                         \
     X(cellular)                                                                                    \
     X(clockwork)                                                                                   \
@@ -42,20 +41,29 @@ const struct tt_policy_kind *tt_policy_at(int32_t index) {
     return kinds[index];
 }
 
+const char *tt_policy_names(bool (*matches)(const struct tt_policy_kind *kind), char *out,
+                            size_t capacity) {
+    size_t used = 0;
+    out[0] = '\0';
+    for (size_t i = 0; i < TT_COUNT(kinds) && used < capacity; i++)
+        if (!matches || matches(kinds[i]))
+            used += (size_t)snprintf(out + used, capacity - used, "%s%s", used ? ", " : "",
+                                     kinds[i]->name);
+    return out;
+}
+
+bool tt_policy_is_by_cells(const struct tt_policy_kind *kind) {
+    return tt_policy_runs_cells(&kind->traits);
+}
+
 enum tt_err tt_policy_create(struct tt_mechanism *mechanism, const char *name,
                              const struct tt_policy_setup *setup, struct tt_error *why) {
     tt_assert(setup->domain == mechanism);
     const struct tt_policy_kind *kind = tt_policy_find(name);
-    if (!kind) {
-        struct tt_text names;
-        tt_text_init(&names);
-        for (size_t i = 0; i < TT_COUNT(kinds); i++)
-            tt_text_printf(&names, "%s%s", i ? ", " : "", kinds[i]->name);
-        enum tt_err err = tt_fail(TT_ERR_NOT_FOUND, why, "no policy is called '%s'; there are: %s",
-                                  name, tt_text_string(&names));
-        tt_text_fini(&names);
-        return err;
-    }
+    char names[512];
+    if (!kind)
+        return tt_fail(TT_ERR_NOT_FOUND, why, "no policy is called '%s'; there are: %s", name,
+                       tt_policy_names(NULL, names, sizeof(names)));
     struct tt_policy *policy;
     int64_t values[TT_MAX_OPTIONS];
     enum tt_err err = tt_options_parse(kind->options, kind->option_count, setup->options,
@@ -64,7 +72,7 @@ enum tt_err tt_policy_create(struct tt_mechanism *mechanism, const char *name,
         err = kind->create(setup, values, &policy, why);
     if (err)
         return tt_fail_in(err, why, "policy %s", name);
-    tt_mechanism_attach(mechanism, kind->ops, policy);
+    tt_mechanism_attach(mechanism, kind->ops, &kind->traits, policy);
     return TT_OK;
 }
 

@@ -11,10 +11,7 @@ struct tt_policy {
 enum { DROP, OPTION_COUNT };
 
 static const struct tt_option_spec options[OPTION_COUNT] = {
-    [DROP] = {.key = "drop",
-              .type = TT_OPTION_CHOICE,
-              .choices = "none|deadline",
-              .help = "what becomes of a request that cannot meet its deadline any more"},
+    [DROP] = TT_DROP_SPEC,
 };
 
 static void serial_arrived(struct tt_policy *self, int64_t now, struct tt_request *request) {
@@ -83,9 +80,6 @@ static enum tt_err serial_create(const struct tt_policy_setup *setup, const int6
 }
 
 static const struct tt_policy_ops ops = {
-    .name = "serial",
-    .runs_alone = true,
-    .runs_as_they_came = true,
     .arrived = serial_arrived,
     .finished = serial_finished,
     .cancelled = serial_cancelled,
@@ -97,9 +91,15 @@ static const struct tt_policy_ops ops = {
     .free = serial_free,
 };
 
+static const struct tt_option server_defaults[] = {TT_DROP_DEADLINE_OPTION};
+
 const struct tt_policy_kind tt_serial_kind = {
     .name = "serial",
     .summary = "one request at a time, first come first served",
+    .traits = {.runs_alone = true, .runs_as_they_came = true, .default_depth = 1},
+    .serving = {.defaults = server_defaults,
+                .default_count = TT_COUNT(server_defaults),
+                .computes_late = TT_DROP_NONE_OPTION},
     .options = options,
     .option_count = OPTION_COUNT,
     .create = serial_create,

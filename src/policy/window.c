@@ -33,10 +33,7 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
                .type = TT_OPTION_CHOICE,
                .choices = "oldest|round_robin",
                .help = "which model runs first when several are due"},
-    [DROP] = {.key = "drop",
-              .type = TT_OPTION_CHOICE,
-              .choices = "none|deadline",
-              .help = "what becomes of a request that cannot meet its deadline any more"},
+    [DROP] = TT_DROP_SPEC,
     [SAME_LENGTH] = {.key = "same_length",
                      .type = TT_OPTION_CHOICE,
                      .choices = "off|on",
@@ -321,8 +318,6 @@ static enum tt_err window_create(const struct tt_policy_setup *setup, const int6
 }
 
 static const struct tt_policy_ops ops = {
-    .name = "window",
-    .runs_as_they_came = true,
     .arrived = window_arrived,
     .finished = window_finished,
     .cancelled = window_cancelled,
@@ -334,9 +329,16 @@ static const struct tt_policy_ops ops = {
     .free = window_free,
 };
 
+static const struct tt_option server_defaults[] = {{"same_length", "on"}, TT_DROP_DEADLINE_OPTION};
+
 const struct tt_policy_kind tt_window_kind = {
     .name = "window",
     .summary = "waits for a preferred or full batch, or until the oldest has waited long enough",
+    .traits = {.runs_as_they_came = true, .default_depth = 1},
+    .serving = {.defaults = server_defaults,
+                .default_count = TT_COUNT(server_defaults),
+                .same_shape = {"same_length", "on"},
+                .computes_late = TT_DROP_NONE_OPTION},
     .options = options,
     .option_count = OPTION_COUNT,
     .create = window_create,

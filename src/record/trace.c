@@ -174,7 +174,7 @@ static bool enter_domain(struct tt_trace *self, struct tt_trace_tap *tap,
     if (!names)
         return false;
     tap->names = names;
-    if (mechanism->ops && mechanism->ops->released) {
+    if (mechanism->traits && tt_policy_runs_cells(mechanism->traits)) {
         size_t requests = (size_t)tt_request_pool_indices(0, mechanism->requests.limit);
         int64_t *first_runs = realloc(tap->first_runs, requests * sizeof(*first_runs));
         if (!first_runs)

@@ -17,12 +17,12 @@ struct tt_domain_task {
 
 bool tt_domain_works_by_cells(const char *policy) {
     const struct tt_policy_kind *kind = tt_policy_find(policy);
-    return kind && kind->ops->released;
+    return kind && tt_policy_is_by_cells(kind);
 }
 
 int32_t tt_domain_depth(const char *policy, int32_t asked) {
     const struct tt_policy_kind *kind = tt_policy_find(policy);
-    int32_t default_value = kind ? tt_policy_default_depth(kind) : 1;
+    int32_t default_value = kind ? kind->traits.default_depth : 1;
     int32_t least = default_value > TT_DOMAIN_DEPTH ? default_value : TT_DOMAIN_DEPTH;
     return asked > least ? asked : least;
 }
@@ -422,13 +422,6 @@ static void reject(struct tt_served_model *model, struct tt_inference *infer, en
     tt_inference_end(infer, err);
 }
 
-/* On an executor at once, of a policy by cells. */
-static int32_t max_tasks(const struct tt_domain *self) {
-    const struct tt_policy_ops *ops = self->mechanism.ops;
-    int32_t most = ops->max_tasks ? ops->max_tasks(self->mechanism.policy) : self->depth;
-    return most < self->depth ? most : self->depth;
-}
-
 static void ready(struct tt_domain *self, int64_t now, struct tt_inference *infer) {
     self->has_news = true;
     const struct tt_served_model *model = infer->lane->model;
@@ -468,7 +461,8 @@ void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_inference *
                        model->name, here));
         return;
     }
-    if (model->cells && !tt_cell_run_reserve(infer->cell_run, max_tasks(self))) {
+    if (model->cells && !tt_cell_run_reserve(infer->cell_run, tt_mechanism_max_tasks(
+                                                                  &self->mechanism, self->depth))) {
         reject(model, infer,
                tt_fail(TT_ERR_BUSY, &infer->why,
                        "request to model '%s' refused: those in flight may come to need all of its "
@@ -496,7 +490,7 @@ void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_inference *
 }
 
 bool tt_domain_awaits_inputs(const struct tt_domain *self) {
-    return self->mechanism.ops->ready != NULL;
+    return self->mechanism.traits->waits_for_inputs;
 }
 
 void tt_domain_take_inputs(struct tt_domain *self, int64_t now) {

@@ -94,11 +94,11 @@ static int32_t *copy_ends(const struct tt_sim_given *given) {
     return ends;
 }
 
-/* The graph and, for who records it, what it is made of; nothing where the policy does not work by
- * cells. Returns the ends of given chains, the caller's. */
+/* Sets the graph and, for recorders, its specs; nothing where the policy does not work by cells.
+ * Returns the ends of given chains, which the caller owns. */
 static int32_t *unfold(struct tt_simulation *self, const struct tt_sim_arrival *arrival,
                        int64_t number, struct tt_arrival *out_told) {
-    if (!self->mechanism.ops->released)
+    if (!tt_policy_runs_cells(self->mechanism.traits))
         return NULL;
     const struct tt_sim_model *model = &self->models[arrival->model];
     struct tt_cell_graph *graph = NULL;

@@ -1,6 +1,7 @@
 #include "lab/experiment/experiment_build.h"
 
 #include "base/instant.h"
+#include "policy/default_policy.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -220,16 +221,13 @@ static enum tt_err build_load(const struct tt_experiment *self, struct tt_scenar
 static enum tt_err build_policy(const struct tt_experiment *self, struct tt_scenario *scenario,
                                 struct tt_error *why) {
     const Tutti__ExperimentPolicy *given = self->message->policy;
-    const char *name = given && given->name[0] ? given->name : "deferred";
-    if (!tt_policy_find(name)) {
-        char names[512] = "";
-        size_t used = 0;
-        for (int32_t i = 0; i < tt_policy_count() && used < sizeof(names); i++)
-            used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", i ? ", " : "",
-                                     tt_policy_at(i)->name);
+    struct tt_policy_facts facts = {.has_objective = true};
+    const char *name = given && given->name[0] ? given->name : tt_policy_default(&facts)->name;
+    char names[512];
+    if (!tt_policy_find(name))
         return tt_experiment_wrong(self, given, "name", why,
-                                   "no policy is called '%s'; there are: %s", name, names);
-    }
+                                   "no policy is called '%s'; there are: %s", name,
+                                   tt_policy_names(NULL, names, sizeof(names)));
     scenario->policy = strdup(name);
     if (!scenario->policy)
         return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", self->path);
@@ -250,7 +248,7 @@ static enum tt_err build_policy(const struct tt_experiment *self, struct tt_scen
     }
     const struct tt_policy_kind *kind = tt_policy_find(name);
     if (scenario->depth == 0)
-        scenario->depth = tt_policy_default_depth(kind);
+        scenario->depth = kind->traits.default_depth;
     int64_t values[TT_MAX_OPTIONS];
     struct tt_option options[TT_MAX_OPTIONS];
     for (size_t i = 0; i < count; i++)
@@ -312,7 +310,7 @@ static enum tt_err check_pool(const struct tt_experiment *self, const struct tt_
         return tt_experiment_wrong(self, given, "pool_slots", why,
                                    "a pool of inputs needs a single device; there are %d",
                                    scenario->device_count);
-    if (!tt_policy_find(scenario->policy)->ops->ready)
+    if (!tt_policy_find(scenario->policy)->traits.waits_for_inputs)
         return tt_experiment_wrong(self, given, "pool_slots", why,
                                    "policy %s does not wait for inputs; elastic does, or leave "
                                    "pool_slots out",

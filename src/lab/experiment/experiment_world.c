@@ -35,7 +35,8 @@ static enum tt_err check_models(const struct tt_experiment *self,
                                 const struct tt_scenario *scenario, struct tt_error *why) {
     const Tutti__Experiment *message = self->message;
     const char *world = tt_world_name(scenario->world);
-    bool by_cells = tt_policy_find(scenario->policy)->ops->released != NULL;
+    char names[256];
+    bool by_cells = tt_policy_is_by_cells(tt_policy_find(scenario->policy));
     if (scenario->model_count > TT_DOMAIN_MAX_MODELS)
         return tt_experiment_wrong(self, message, "model", why,
                                    "%d models; in the %s world there are at most %d",
@@ -51,8 +52,10 @@ static enum tt_err check_models(const struct tt_experiment *self,
         if (model->tree != TT_TREE_NONE && !by_cells)
             return tt_experiment_wrong(self, message, "policy", why,
                                        "the requests of model '%s' are trees: only policies that "
-                                       "work by cells (cellular, merged) run them, %s does not",
-                                       model->name, scenario->policy);
+                                       "work by cells (%s) run them, %s does not",
+                                       model->name,
+                                       tt_policy_names(tt_policy_is_by_cells, names, sizeof(names)),
+                                       scenario->policy);
         if (model->rows > 1 && tt_live_models_is_of_cells(scenario, model))
             return tt_experiment_wrong(self, message, "model", why,
                                        "model '%s': rows is %d; requests to cells have one row in "

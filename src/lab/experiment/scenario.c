@@ -106,12 +106,16 @@ static enum tt_err create_policy(void *context, struct tt_mechanism *mechanism,
                                     .options = options,
                                     .option_count = scenario->option_count};
     enum tt_err err = tt_policy_create(mechanism, scenario->policy, &setup, why);
-    for (int32_t m = 0; !err && !mechanism->ops->released && m < scenario->model_count; m++)
+    char names[256];
+    bool runs_trees = !err && tt_policy_runs_cells(mechanism->traits);
+    for (int32_t m = 0; !err && !runs_trees && m < scenario->model_count; m++)
         if (scenario->models[m].tree != TT_TREE_NONE)
             err = tt_fail(TT_ERR_INVALID, why,
                           "the requests of model '%s' are trees: only policies that work by cells "
-                          "(cellular, merged) run them, %s does not",
-                          scenario->models[m].name, scenario->policy);
+                          "(%s) run them, %s does not",
+                          scenario->models[m].name,
+                          tt_policy_names(tt_policy_is_by_cells, names, sizeof(names)),
+                          scenario->policy);
     if (!err && run->trace)
         err = tt_trace_add(run->trace, mechanism, scenario->policy, &run->tap, why);
     return err;

@@ -266,7 +266,7 @@ static bool take_cells(struct carrying *self, const struct tt_recorded_event *ev
     struct tt_replay *replay = self->replay;
     const struct tt_arrival *arrival = &event->arrival;
     const struct tt_step_model *model = self->mechanism.models[arrival->model];
-    bool by_cells = self->mechanism.ops->released != NULL;
+    bool by_cells = tt_policy_runs_cells(self->mechanism.traits);
     if (arrival->spec_count == 0 && by_cells)
         impossible(self, event, "a request without its cells, under a policy that works by them");
     if (arrival->spec_count == 0)
@@ -372,7 +372,7 @@ static void add_model(struct carrying *self, const struct tt_recorded_event *eve
              tt_fail_in(err, self->why, "%s: offset %zu", self->recording->name, event->offset));
         return;
     }
-    bool by_cells = self->mechanism.ops->released != NULL;
+    bool by_cells = tt_policy_runs_cells(self->mechanism.traits);
     const char *what = tt_replay_models_refuse(model, &replay->domain->limits, by_cells);
     if (what) {
         tt_record_model_free(model);

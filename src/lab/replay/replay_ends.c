@@ -41,7 +41,7 @@ static bool set_fates(const struct tt_replay_ends *self, const struct tt_recorde
 static bool may_end_so(const struct tt_replay_ends *self, const struct tt_recorded_event *event,
                        const struct tt_task *task) {
     bool by_cells = task->items[0].subgraph != NULL;
-    if (!by_cells && !self->mechanism->ops->whole_graphs)
+    if (!by_cells && !self->mechanism->traits->first_step_only)
         return true;
     if (event->outcome == TT_OUTCOME_PREEMPTED || event->outcome == TT_OUTCOME_DIVERGED ||
         (by_cells && event->outcome == TT_OUTCOME_ABORTED))

@@ -48,7 +48,7 @@ static enum tt_err fit_policy(struct tt_scenario *out, struct tt_replay *replay,
     out->given = given;
     out->given_context = &replay->cells;
     enum tt_err err = TT_OK;
-    for (int32_t m = 0; !err && m < out->model_count && kind && !kind->ops->released; m++)
+    for (int32_t m = 0; !err && m < out->model_count && kind && !tt_policy_is_by_cells(kind); m++)
         err = tt_replay_models_by_steps(&out->models[m], m, &replay->cells, why);
     return err;
 }

@@ -103,7 +103,6 @@ static enum tt_err clockwork_create(const struct tt_policy_setup *setup, const i
 }
 
 static const struct tt_policy_ops ops = {
-    .name = "clockwork",
     .arrived = clockwork_arrived,
     .finished = clockwork_finished,
     .cancelled = clockwork_cancelled,
@@ -118,6 +117,7 @@ static const struct tt_policy_ops ops = {
 const struct tt_policy_kind tt_clockwork_kind = {
     .name = "clockwork",
     .summary = "the candidate whose latest start is the earliest, as soon as a device is idle",
+    .traits = {.needs_profiles = true, .default_depth = 1},
     .options = options,
     .option_count = OPTION_COUNT,
     .create = clockwork_create,

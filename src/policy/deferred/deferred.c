@@ -184,8 +184,6 @@ static void deferred_free(struct tt_policy *take_self) {
 /* ---- kinds ---- */
 
 static const struct tt_policy_ops deferred_ops = {
-    .name = "deferred",
-    .whole_graphs = true,
     .arrived = deferred_arrived,
     .finished = deferred_finished,
     .cancelled = deferred_cancelled,
@@ -386,9 +384,14 @@ static enum tt_err timeout_create(const struct tt_policy_setup *setup, const int
     return deferred_new(&tt_timeout_kind, setup, values, out_policy, why);
 }
 
+/* Clients over HTTP often send a request after the answer to the last one. */
+static const struct tt_option server_defaults[] = {{"closed_loop", "on"}};
+
 const struct tt_policy_kind tt_deferred_kind = {
     .name = "deferred",
     .summary = "batches wait for company, adapted to load and contention (the default)",
+    .traits = {.first_step_only = true, .needs_profiles = true, .default_depth = 1},
+    .serving = {.defaults = server_defaults, .default_count = TT_COUNT(server_defaults)},
     .options = deferred_options,
     .option_count = (int32_t)TT_COUNT(deferred_options),
     .create = deferred_create,
@@ -397,6 +400,7 @@ const struct tt_policy_kind tt_deferred_kind = {
 const struct tt_policy_kind tt_eager_kind = {
     .name = "eager",
     .summary = "the largest batch that fits, whenever an executor is free",
+    .traits = {.first_step_only = true, .needs_profiles = true, .default_depth = 1},
     .options = plain_options,
     .option_count = (int32_t)TT_COUNT(plain_options),
     .create = eager_create,
@@ -405,6 +409,7 @@ const struct tt_policy_kind tt_eager_kind = {
 const struct tt_policy_kind tt_symphony_kind = {
     .name = "symphony",
     .summary = "Symphony's rule as published: not before frontrun, not after latest",
+    .traits = {.first_step_only = true, .needs_profiles = true, .default_depth = 1},
     .options = plain_options,
     .option_count = (int32_t)TT_COUNT(plain_options),
     .create = symphony_create,
@@ -413,6 +418,7 @@ const struct tt_policy_kind tt_symphony_kind = {
 const struct tt_policy_kind tt_timeout_kind = {
     .name = "timeout",
     .summary = "the largest batch that fits, once its head has waited for `delay`",
+    .traits = {.first_step_only = true, .needs_profiles = true, .default_depth = 1},
     .options = timeout_options,
     .option_count = (int32_t)TT_COUNT(timeout_options),
     .create = timeout_create,

@@ -362,7 +362,6 @@ static enum tt_err nexus_create(const struct tt_policy_setup *setup, const int64
 }
 
 static const struct tt_policy_ops ops = {
-    .name = "nexus",
     .arrived = nexus_arrived,
     .finished = nexus_finished,
     .cancelled = nexus_cancelled,
@@ -377,6 +376,7 @@ static const struct tt_policy_ops ops = {
 const struct tt_policy_kind tt_nexus_kind = {
     .name = "nexus",
     .summary = "models packed onto devices every epoch, round robin, sliding-window drop",
+    .traits = {.needs_profiles = true, .default_depth = 1},
     .options = options,
     .option_count = OPTION_COUNT,
     .create = nexus_create,

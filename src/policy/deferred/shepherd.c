@@ -251,7 +251,6 @@ static enum tt_err shepherd_create(const struct tt_policy_setup *setup, const in
 }
 
 static const struct tt_policy_ops ops = {
-    .name = "shepherd",
     .arrived = shepherd_arrived,
     .finished = shepherd_finished,
     .cancelled = shepherd_cancelled,
@@ -267,6 +266,7 @@ const struct tt_policy_kind tt_shepherd_kind = {
     .name = "shepherd",
     .summary = "the largest candidate when a device is idle; aborts a running batch for one three "
                "times as large",
+    .traits = {.needs_profiles = true, .default_depth = 1},
     .options = options,
     .option_count = OPTION_COUNT,
     .create = shepherd_create,

@@ -37,10 +37,7 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
               .type = TT_OPTION_CHOICE,
               .choices = "pending|waiting",
               .help = "enhanced: the load counts what runs too, or only what waits"},
-    [DROP] = {.key = "drop",
-              .type = TT_OPTION_CHOICE,
-              .choices = "none|deadline",
-              .help = "what becomes of a request that cannot meet its deadline any more"},
+    [DROP] = TT_DROP_SPEC,
 };
 
 /* What of a model's queue lies side by side from the head on. Kept while the queue grows at its end
@@ -504,7 +501,6 @@ static enum tt_err elastic_create(const struct tt_policy_setup *setup, const int
 }
 
 static const struct tt_policy_ops ops = {
-    .name = "elastic",
     .arrived = elastic_arrived,
     .ready = elastic_ready,
     .finished = elastic_finished,
@@ -520,6 +516,11 @@ static const struct tt_policy_ops ops = {
 const struct tt_policy_kind tt_elastic_kind = {
     .name = "elastic",
     .summary = "inputs go to the device at once; idle workers of many sizes take ranges of them",
+    .traits = {.needs_profiles = true, .waits_for_inputs = true, .default_depth = 1},
+    .serving = {.computes_late = TT_DROP_NONE_OPTION,
+                .workers = {.sizes = "workers",
+                            .plans = "configurations",
+                            .measured = {"variant", "enhanced"}}},
     .options = options,
     .option_count = OPTION_COUNT,
     .create = elastic_create,

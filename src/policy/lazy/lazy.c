@@ -485,7 +485,6 @@ static enum tt_err lazy_create(const struct tt_policy_setup *setup, const int64_
 }
 
 static const struct tt_policy_ops ops = {
-    .name = "lazy",
     .arrived = lazy_arrived,
     .finished = lazy_finished,
     .cancelled = lazy_cancelled,
@@ -500,6 +499,8 @@ static const struct tt_policy_ops ops = {
 const struct tt_policy_kind tt_lazy_kind = {
     .name = "lazy",
     .summary = "newcomers preempt at a step boundary, catch up and merge, where no deadline breaks",
+    .traits = {.granularity = TT_GRANULARITY_NODE, .needs_profiles = true, .default_depth = 1},
+    .serving = {.computes_late = TT_DROP_NONE_OPTION},
     .options = options,
     .option_count = OPTION_COUNT,
     .create = lazy_create,

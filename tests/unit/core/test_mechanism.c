@@ -105,8 +105,9 @@ static void policy_executor_changed(struct tt_policy *self, int64_t now, int32_t
 }
 static void policy_check(const struct tt_policy *self) { self->world->policy.checked++; }
 
+static const struct tt_policy_traits scripted_traits = {.waits_for_inputs = true,
+                                                        .default_depth = 1};
 static const struct tt_policy_ops scripted_ops = {
-    .name = "scripted",
     .arrived = policy_arrived,
     .finished = policy_finished,
     .cancelled = policy_cancelled,
@@ -163,7 +164,7 @@ static void open_world(struct world *world) {
                                            .request_reserve = 1};
     struct tt_carrier carrier = {world, on_start, on_yield, on_abort, on_ended};
     assert_int_equal(tt_mechanism_init(&world->mechanism, &options, &carrier, &why), TT_OK);
-    tt_mechanism_attach(&world->mechanism, &scripted_ops, &world->policy);
+    tt_mechanism_attach(&world->mechanism, &scripted_ops, &scripted_traits, &world->policy);
     for (int m = 0; m < MODELS; m++) {
         world->models[m] = (struct tt_step_model){.name = "model",
                                                   .step_count = STEPS,

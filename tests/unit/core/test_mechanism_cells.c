@@ -112,8 +112,9 @@ static void policy_executor_changed(struct tt_policy *self, int64_t now, int32_t
 }
 static void policy_check(const struct tt_policy *self) { (void)self; }
 
+static const struct tt_policy_traits traits = {.granularity = TT_GRANULARITY_CELL,
+                                               .default_depth = 1};
 static const struct tt_policy_ops ops = {
-    .name = "by cells",
     .arrived = policy_arrived,
     .released = policy_released,
     .finished = policy_finished,
@@ -179,7 +180,7 @@ static void open_world(struct world *world, bool has_rules) {
                                            .has_rules = has_rules};
     struct tt_carrier carrier = {world, on_start, on_stop, on_stop, on_ended, on_gone};
     assert_int_equal(tt_mechanism_init(&world->mechanism, &options, &carrier, &why), TT_OK);
-    tt_mechanism_attach(&world->mechanism, &ops, &world->policy);
+    tt_mechanism_attach(&world->mechanism, &ops, &traits, &world->policy);
     world->model = (struct tt_step_model){.name = "model",
                                           .step_count = STEPS,
                                           .steps = world->steps,

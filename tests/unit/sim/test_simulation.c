@@ -75,8 +75,8 @@ static void executor_changed(struct tt_policy *self, int64_t now, int32_t e, enu
 static void check(const struct tt_policy *self) { (void)self; }
 static void policy_free(struct tt_policy *self) { free(self); }
 
-static const struct tt_policy_ops ops = {.name = "script",
-                                         .arrived = arrived,
+static const struct tt_policy_traits traits = {.default_depth = 1};
+static const struct tt_policy_ops ops = {.arrived = arrived,
                                          .finished = finished,
                                          .cancelled = cancelled,
                                          .decide = decide,
@@ -135,7 +135,7 @@ static enum tt_err create(void *context, struct tt_mechanism *m, struct tt_error
     tt_list_init(&policy->queue);
     policy->yield_at = w->yield_at;
     policy->abort_at = w->abort_at;
-    tt_mechanism_attach(m, &ops, policy);
+    tt_mechanism_attach(m, &ops, &traits, policy);
     return TT_OK;
 }
 
