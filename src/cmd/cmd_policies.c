@@ -1,4 +1,5 @@
-/* tutti policies: the policies and their options, from the tables of the policies. */
+/* tutti policies: the policies and their options, as their kinds state them; with --json their
+ * traits, too (docs/FORMATS.md). It knows no policy by name. */
 #include "cmd/outcome.h"
 #include "cmd/verbs.h"
 
@@ -64,22 +65,110 @@ static void print_policy(const struct tt_policy_kind *kind) {
         printf("  no options\n");
 }
 
+/* ---- JSON ---- */
+
+static json_t *json_choices(const char *choices) {
+    json_t *out = json_array();
+    for (const char *at = choices; at; at = strchr(at, '|')) {
+        at += *at == '|';
+        json_array_append_new(out, json_stringn(at, strcspn(at, "|")));
+    }
+    return out;
+}
+
+static json_t *json_option(const struct tt_option_spec *spec) {
+    static const char *const types[] = {
+        [TT_OPTION_INTEGER] = "integer",   [TT_OPTION_DURATION] = "duration_ns",
+        [TT_OPTION_PERMILLE] = "permille", [TT_OPTION_CHOICE] = "choice",
+        [TT_OPTION_SIZES] = "sizes",       [TT_OPTION_GROUPS] = "groups"};
+    json_t *out =
+        json_pack("{s:s,s:s,s:s}", "key", spec->key, "type", types[spec->type], "help", spec->help);
+    if (spec->type == TT_OPTION_CHOICE) {
+        json_t *choices = json_choices(spec->choices);
+        json_object_set(out, "default", json_array_get(choices, (size_t)spec->default_value));
+        json_object_set_new(out, "choices", choices);
+        return out;
+    }
+    json_object_set_new(out, "minimum", json_integer(spec->minimum));
+    json_object_set_new(out, "maximum", json_integer(spec->maximum));
+    bool has_default = spec->default_value >= spec->minimum;
+    json_object_set_new(out, "default",
+                        has_default ? json_integer(spec->default_value) : json_null());
+    return out;
+}
+
+/* {"KEY": "VALUE"}; null where there is no such option. */
+static json_t *json_given(struct tt_option option) {
+    return option.key ? json_pack("{s:s}", option.key, option.value) : json_null();
+}
+
+static json_t *json_serving(const struct tt_policy_serving *serving) {
+    json_t *defaults = json_object(), *workers = json_null();
+    for (int32_t i = 0; i < serving->default_count; i++)
+        json_object_set_new(defaults, serving->defaults[i].key,
+                            json_string(serving->defaults[i].value));
+    if (serving->workers.sizes)
+        workers =
+            json_pack("{s:s,s:s?,s:o}", "sizes", serving->workers.sizes, "plans",
+                      serving->workers.plans, "measured", json_given(serving->workers.measured));
+    return json_pack("{s:o,s:o,s:o,s:o}", "defaults", defaults, "same_shape",
+                     json_given(serving->same_shape), "computes_late",
+                     json_given(serving->computes_late), "workers", workers);
+}
+
+static json_t *json_policy(const struct tt_policy_kind *kind) {
+    static const char *const granularities[] = {[TT_GRANULARITY_GRAPH] = "graph",
+                                                [TT_GRANULARITY_STAGE] = "stage",
+                                                [TT_GRANULARITY_NODE] = "node",
+                                                [TT_GRANULARITY_CELL] = "cell"};
+    const struct tt_policy_traits *traits = &kind->traits;
+    json_t *options = json_array();
+    for (int32_t i = 0; i < kind->option_count; i++)
+        json_array_append_new(options, json_option(&kind->options[i]));
+    json_t *stated = json_pack("{s:s,s:b,s:b,s:b,s:b,s:b,s:b,s:i}", "granularity",
+                               granularities[traits->granularity], "runs_alone", traits->runs_alone,
+                               "runs_as_they_came", traits->runs_as_they_came, "first_step_only",
+                               traits->first_step_only, "needs_profiles", traits->needs_profiles,
+                               "waits_for_inputs", traits->waits_for_inputs, "stage_per_executor",
+                               traits->stage_per_executor, "default_depth", traits->default_depth);
+    return json_pack("{s:s,s:s,s:o,s:o,s:o}", "name", kind->name, "summary", kind->summary,
+                     "traits", stated, "serving", json_serving(&kind->serving), "options", options);
+}
+
+/* ---- the verb ---- */
+
 struct flags {
+    bool json;
     struct tt_flag_list names;
 };
 
 static const struct tt_flag_row flag_rows[] = {
+    TT_SWITCH("json", json, "print everything as JSON: traits, options, what the server adds"),
     TT_OPERAND(TT_FLAG_LIST, "NAME", names, false, "a policy; may be repeated",
                .maximum = TT_FLAG_MAX_LIST, .candidates = tt_flags_policies),
 };
 
+static void print_json(const struct tt_flag_list *names) {
+    json_t *all = json_array();
+    for (int32_t i = 0; i < names->count; i++)
+        json_array_append_new(all, json_policy(tt_policy_find(names->texts[i])));
+    for (int32_t p = 0; names->count == 0 && p < tt_policy_count(); p++)
+        json_array_append_new(all, json_policy(tt_policy_at(p)));
+    tt_outcome_print_json(all);
+}
+
 static int run(void *options) {
-    const struct tt_flag_list *names = &((struct flags *)options)->names;
+    const struct flags *flags = options;
+    const struct tt_flag_list *names = &flags->names;
     for (int32_t i = 0; i < names->count; i++)
         if (!tt_policy_find(names->texts[i]))
             return tt_flags_refuse(&tt_verb_policies,
                                    "unknown policy '%s'; without a name, all are listed",
                                    names->texts[i]);
+    if (flags->json) {
+        print_json(names);
+        return EXIT_DONE;
+    }
     for (int32_t i = 0; i < names->count; i++)
         print_policy(tt_policy_find(names->texts[i]));
     for (int32_t p = 0; names->count == 0 && p < tt_policy_count(); p++)
@@ -90,7 +179,7 @@ static int run(void *options) {
 const struct tt_verb tt_verb_policies = {
     .name = "policies",
     .summary = "list the scheduling policies and their options",
-    .usage = "[NAME ...]",
+    .usage = "[--json] [NAME ...]",
     .description =
         "Without a name: one line per policy. With names: the options of each, their ranges and "
         "defaults. An option is set in a configuration file:\n\n"

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Any policy in any world: random models, executors, options and requests, and of each run what docs/FORMATS.md says that an
-independent checker can verify of --tasks and --outcomes. It knows no policy's rule, so it holds for all of them. Worlds are
+independent checker can verify of --tasks and --outcomes. It knows no policy's rule, so it holds for all of them: policies, their
+traits and their options come from `tutti policies --json`, so a new policy is tested without an entry here. Worlds are
 simulated, and a few of each policy are played on emulated devices, where nothing is asserted of how long anything takes."""
 import csv
+import json
 import os
 import pathlib
 import random
@@ -19,70 +21,58 @@ US = 1000
 LONGEST_OUTPUT = 6
 
 
-# Options that a policy may be given, and how to draw them; what is left out stays as it stands in the policy.
-OPTIONS = {
-    "serial": {"drop": ("none", "deadline")},
-    "window": {
-        "max_delay": ("0us", "300us", "5ms"),
-        "max_batch": ("1", "3", "8"),
-        "static": ("off", "off", "on", "padded"),
-        "order": ("oldest", "round_robin"),
-        "drop": ("none", "deadline"),
-        "same_length": ("off", "on"),
-    },
-    "clockwork": {"reading": ("letter", "batch_of_one")},
+def program_says(*arguments):
+    return json.loads(subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, check=True, timeout=60).stdout)
+
+
+POLICIES = {policy["name"]: policy for policy in program_says("policies", "--json")}
+
+# Values that are drawn for options that are not choices, where others than the default are worth a test. Choices are drawn
+# from those that the program names. What is left out keeps its default.
+VALUES = {
+    "window": {"max_delay": ("0us", "300us", "5ms"), "max_batch": ("1", "3", "8")},
     "nexus": {"epoch": ("1ms", "10s"), "frontends": ("1", "2", "3")},
-    "shepherd": {"threshold": ("1.5", "3"), "abort_cost": ("0us", "50us"), "candidate": ("prefix", "largest")},
-    "deferred": {
-        "floor": ("off", "sustainable", "bmax", "staggered", "fixed"),
-        "target": ("1", "4"),
-        "defer": ("none", "partial", "full"),
-        "reform_at_latest": ("off", "on"),
-        "credit": ("off", "on"),
-        "split": ("off", "on"),
-        "key": ("latest", "deadline"),
-        "overload": ("off", "on"),
-        "closed_loop": ("off", "on"),
-    },
-    "eager": {"drop": ("prefix", "target", "staggered"), "reform_at_latest": ("off", "on")},
-    "symphony": {"drop": ("prefix", "target", "staggered"), "reform_at_latest": ("off", "on")},
-    "timeout": {"drop": ("prefix", "target", "staggered"), "delay": ("0us", "400us", "5ms"), "share": ("0", "0.5")},
-    "lazy": {
-        "slack": ("remaining", "published", "curves"),
-        "votes": ("able", "living", "all"),
-        "max_batch": ("1", "4", "64"),
-        "dec_timesteps": ("0", "1", "4"),
-        "patience": ("0", "0.5", "1"),
-        "foreign": ("shorter", "slack", "never", "turns"),
-        "drop": ("none", "deadline"),
-    },
+    "shepherd": {"threshold": ("1.5", "3"), "abort_cost": ("0us", "50us")},
+    "deferred": {"target": ("1", "4")},
+    "timeout": {"delay": ("0us", "400us", "5ms"), "share": ("0", "0.5")},
+    "lazy": {"max_batch": ("1", "4", "64"), "dec_timesteps": ("0", "1", "4"), "patience": ("0", "0.5", "1")},
     "diversity": {
         "bs_max": ("1", "4", "16"),
         "pairs": ("1", "2", "3"),
         "window": ("0us", "400us"),
         "comp_wait": ("0us", "400us", "5ms"),
-        "stretch": ("on", "off", "pays"),
-        "split": ("on", "off"),
-        "input": ("off", "on", "pays"),
         "width": ("0", "2"),
-        "beside": ("always", "pays"),
-        "drop": ("none", "deadline"),
     },
-    "elastic": {"variant": ("naive", "enhanced"), "load": ("pending", "waiting"), "drop": ("none", "deadline")},
-    "cellular": {
-        "max_tasks": ("0", "1", "3"),
-        "min_batch": ("1", "2", "4"),
-        "ahead": ("0", "1"),
-        "choose": ("type", "slack"),
-        "drop": ("none", "deadline"),
-    },
+    "cellular": {"max_tasks": ("0", "1", "3"), "min_batch": ("1", "2", "4"), "ahead": ("0", "1")},
     "merged": {"max_requests": ("1", "4", "64")},
     "padded": {"width": ("0", "1", "10"), "max_batch": ("0", "2")},
 }
-BY_CELLS = ("cellular", "merged")
-NEED_DEADLINES = ("clockwork", "nexus", "shepherd", "deferred", "eager", "symphony", "timeout")
-WHOLE_GRAPHS = ("nexus",)
+# What single policies may do, and no other: an exception to a check below, not a trait that anybody else asks for.
 HOLDS_FOR_EVER = ("window",)  # static batches wait until they are full
+SUBMITS_AHEAD = ("cellular",)  # cells behind the end of a chain that is not known yet
+ABORTS = ("shepherd",)
+
+
+def granularity(policy):
+    return POLICIES[policy]["traits"]["granularity"]
+
+
+def works_by_cells(policy):
+    return granularity(policy) == "cell"
+
+
+def workers_of(policy):
+    """The option by which executors of one device are workers; None: they are devices of their own."""
+    return POLICIES[policy]["serving"]["workers"]
+
+
+def drawn_options(prng, policy):
+    options = {}
+    for option in POLICIES[policy]["options"]:
+        values = option["choices"] if option["type"] == "choice" else VALUES.get(policy, {}).get(option["key"])
+        if values and prng.random() < 0.5:
+            options[option["key"]] = prng.choice(values)
+    return options
 
 
 class Model:
@@ -90,9 +80,7 @@ class Model:
 
     def __init__(self, prng, name, policy):
         self.name = name
-        shapes = ["whole", "stages", "recurrent"] + (["tree", "tree"] if policy in BY_CELLS else [])
-        if policy in WHOLE_GRAPHS or policy == "elastic":
-            shapes = ["whole"]
+        shapes = ["whole", "stages", "recurrent"] + (["tree", "tree"] if works_by_cells(policy) else [])
         self.shape = prng.choice(shapes)
         kinds = {
             "whole": ["static"],
@@ -104,7 +92,7 @@ class Model:
         self.steps = [(kind, self.drawn_times(prng)) for kind in kinds]
         self.slo_ms = prng.choice((1, 5, 30))
         self.is_recurrent = self.shape == "recurrent"
-        has_slots = self.shape == "stages" and policy not in BY_CELLS
+        has_slots = self.shape == "stages" and not works_by_cells(policy)
         self.slots = prng.choice((0, 1, 2, self.largest, 2 * self.largest)) if has_slots else 0
 
     def drawn_times(self, prng):
@@ -141,16 +129,16 @@ class World:
         self.policy, self.folder, self.emulated = policy, folder, emulated
         self.models = [Model(prng, f"m{k}", policy) for k in range(prng.randrange(1, 4))]
         self.executors = prng.choice((1, 1, 2, 3))
-        self.depth = prng.choice((1, 3)) if policy not in BY_CELLS else prng.randrange(3, 8)
-        self.options = {key: prng.choice(of) for key, of in OPTIONS[policy].items() if prng.random() < 0.5}
-        if policy == "elastic":
+        self.depth = prng.choice((1, 3)) if not works_by_cells(policy) else prng.randrange(3, 8)
+        self.options = drawn_options(prng, policy)
+        if workers_of(policy):
             self.one_device_of_workers(prng)
         self.draw_requests(prng)
         self.write()
 
     def one_device_of_workers(self, prng):
         sizes = [prng.choice((1, 2, 4)) for _ in range(self.executors)]
-        self.options["workers"] = ",".join(map(str, sizes))
+        self.options[workers_of(self.policy)["sizes"]] = ",".join(map(str, sizes))
         self.depth = 1
 
     def draw_requests(self, prng):
@@ -159,7 +147,7 @@ class World:
             at += prng.choice((0, prng.randrange(pace) * US + 1))
             model = prng.choice(self.models)
             rows = prng.choice((1, 1, 1, prng.randrange(1, model.largest + 1)))
-            if self.emulated and (model.is_recurrent or self.policy in BY_CELLS):
+            if self.emulated and (model.is_recurrent or works_by_cells(self.policy)):
                 rows = 1  # of cells
             can_leave = not self.emulated and model.shape == "stages" and prng.random() < 0.3
             leaves = prng.randrange(len(model.steps)) if can_leave else None
@@ -196,8 +184,9 @@ class World:
         pathlib.Path(self.folder, "arrivals.csv").write_text(rows)
 
     def devices(self):
-        if self.policy == "elastic":
-            return f"device {{ executors: {self.executors} pool_slots: 64 }}\n"
+        if workers_of(self.policy):
+            slots = "pool_slots: 64" if POLICIES[self.policy]["traits"]["waits_for_inputs"] else ""
+            return f"device {{ executors: {self.executors} {slots} }}\n"
         return "device { }\n" * self.executors
 
     def run(self):
@@ -256,7 +245,7 @@ class AnyWorld(unittest.TestCase):
                 in_rows[m].append((start, end, step))
             if step < 0:
                 continue
-            if world.policy != "elastic" and not world.emulated:  # workers share a device
+            if not workers_of(world.policy) and not world.emulated:  # workers share a device
                 self.check_time(world, model, step, rows, end - start)
         return in_rows
 
@@ -275,7 +264,7 @@ class AnyWorld(unittest.TestCase):
                 vain = [row for row in rows if row[1] > finished]
                 rows = [row for row in rows if row[1] <= finished]
                 if vain:  # cells that were submitted before its end was known
-                    self.assertEqual(world.policy, "cellular", what)
+                    self.assertIn(world.policy, SUBMITS_AHEAD, what)
                     self.assertEqual({request["model"].steps[step][0] for _, _, step in vain}, {"decoder"}, what)
                 self.assertTrue(rows, what)
                 last = max(end for _, end, _ in rows)
@@ -301,17 +290,21 @@ class AnyWorld(unittest.TestCase):
                 there, rows = there + more, rows + more_rows
                 self.assertTrue(there <= 1 or rows <= model.slots, f"{rows} rows in {model.slots} slots at {at}")
 
+    def is_exact(self, policy):
+        """Nobody is in a row that somebody else needs: members leave between steps, or there is only one."""
+        return granularity(policy) == "node" or POLICIES[policy]["traits"]["runs_alone"]
+
     def check_course(self, world, request, rows, what):
         model = request["model"]
         steps = [step for _, _, step in rows]
         if -1 in steps:  # what an abort stopped is done again from its beginning
-            self.assertEqual(world.policy, "shepherd", what)
+            self.assertIn(world.policy, ABORTS, what)
             steps = steps[len(steps) - steps[::-1].index(-1) :]
         runs = [steps.count(k) for k in range(len(model.steps))]
         expected = model.runs_of(request)
         if request["rows"] > 1 and model.shape == "tree":
             expected = runs  # how many rows name it is the policy's affair
-        if world.policy in BY_CELLS or (request["exit"] is None and world.policy in ("lazy", "serial")):
+        if works_by_cells(world.policy) or (request["exit"] is None and self.is_exact(world.policy)):
             self.assertEqual(runs, expected, what)
         else:  # who is done may have to wait for the end of a task
             for k, (have, least) in enumerate(zip(runs, expected)):
@@ -347,7 +340,7 @@ def add(policy):
     setattr(AnyWorld, f"test_{policy}", test)
 
 
-for each in OPTIONS:
+for each in POLICIES:
     add(each)
 
 if __name__ == "__main__":

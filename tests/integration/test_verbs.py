@@ -158,6 +158,27 @@ class Policies(unittest.TestCase):
         self.assertEqual((refused.returncode, refused.stdout), (2, ""))
         self.assertIn("lazyy", refused.stderr)
 
+    def test_json_says_what_a_policy_is(self):
+        listed = [line.split()[0] for line in run("policies").stdout.splitlines()]
+        policies = {policy["name"]: policy for policy in json.loads(run("policies", "--json").stdout)}
+        self.assertEqual(list(policies), listed)
+        self.assertEqual(json.loads(run("policies", "window", "--json").stdout), [policies["window"]])
+        window, elastic = policies["window"], policies["elastic"]["serving"]["workers"]
+        self.assertEqual(window["serving"]["defaults"], {"same_length": "on", "drop": "deadline"})
+        self.assertEqual(window["serving"]["same_shape"], {"same_length": "on"})
+        self.assertEqual(elastic, {"sizes": "workers", "plans": "configurations", "measured": {"variant": "enhanced"}})
+        for policy in policies.values():
+            self.assertIn(policy["traits"]["granularity"], ("graph", "stage", "node", "cell"))
+            options = {option["key"]: option for option in policy["options"]}
+            self.assertLessEqual(set(policy["serving"]["defaults"]), set(options))
+            for option in options.values():
+                if option["type"] == "choice":
+                    self.assertIn(option["default"], option["choices"])
+                else:
+                    self.assertLessEqual(option["minimum"], option["maximum"])
+        delay = next(option for option in window["options"] if option["key"] == "max_delay")
+        self.assertEqual((delay["type"], delay["default"], delay["maximum"]), ("duration_ns", None, 3600 * 10**9))
+
 
 class BadRequests(unittest.TestCase):
     def assert_refused(self, *arguments, says):
