@@ -106,7 +106,7 @@ class Rules:
     slack: str = "remaining"  # or published, curves
     patience: int = 0  # permille
     max_batch: int = 64
-    votes: str = "able"  # or living, all
+    votes: str = "feasible"  # or timely, all
 
 
 @dataclasses.dataclass
@@ -167,7 +167,7 @@ class Scheduler:
     # Slack, equation 2.
     def voters(self, group, now):
         """Who may refuse, and until when: who had a chance to be in time; or who still has (a task takes it from nobody)."""
-        if self.rules.votes != "living":
+        if self.rules.votes != "timely":
             for r in [r for entry in self.stack for r in entry] + group:
                 if self.rules.votes == "all" or r.at + self.model.span(1, r.length, 0, 0, self.model.steps) <= r.deadline:
                     yield r, NEVER

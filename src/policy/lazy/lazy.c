@@ -19,9 +19,9 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
                        "still need alone, equation 2 to the letter, or the profile's batch times"},
     [VOTES] = {.key = "votes",
                .type = TT_OPTION_CHOICE,
-               .choices = "able|living|all",
-               .help = "who may refuse newcomers: requests that could have been in time had they "
-                       "not waited, those of them that still can, or all"},
+               .choices = "feasible|timely|all",
+               .help = "which requests may refuse newcomers: those that could have been in time "
+                       "without waiting, those of them that still can, or all"},
     [MAX_BATCH] = {.key = "max_batch",
                    .type = TT_OPTION_INTEGER,
                    .minimum = 1,

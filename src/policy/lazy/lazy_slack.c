@@ -108,7 +108,7 @@ static void survey_from(const struct tt_lazy_slack *self, struct tt_lazy_stack *
         const struct tt_lazy_times *times = &self->times[entry->model];
         const struct tt_lazy_sum *at = uniform(times, entry, entry->place.step);
         bool runs = run->running && e == stack->depth - 1;
-        bool lapses = self->votes == TT_LAZY_VOTES_LIVING;
+        bool lapses = self->votes == TT_LAZY_VOTES_TIMELY;
         int64_t asked_at = !lapses ? INT64_MIN : runs ? run->started_at : now;
         if (!entry->timed)
             entry->alone_ns = sum_alone(times, members, entry, at);

@@ -25,8 +25,9 @@
 #include "policy/lazy/lazy_stack.h"
 
 enum tt_lazy_slack_form { TT_LAZY_REMAINING, TT_LAZY_PUBLISHED, TT_LAZY_CURVES };
-/* Who may refuse: who could be in time when it came; of these who still can; all. */
-enum tt_lazy_votes { TT_LAZY_VOTES_ABLE, TT_LAZY_VOTES_LIVING, TT_LAZY_VOTES_ALL };
+/* Which requests may refuse newcomers: those that could be in time on arrival; those of them that
+ * still can; all. */
+enum tt_lazy_votes { TT_LAZY_VOTES_FEASIBLE, TT_LAZY_VOTES_TIMELY, TT_LAZY_VOTES_ALL };
 
 /* The top entry's task, as far as it can be known between boundaries. */
 struct tt_lazy_run {
@@ -65,7 +66,7 @@ static inline int64_t tt_lazy_slack_key(const struct tt_lazy_slack *self,
                                         const struct tt_request *request, int64_t issued_at) {
     if (request->deadline_at == TT_NEVER)
         return TT_NEVER;
-    if (self->votes == TT_LAZY_VOTES_ABLE &&
+    if (self->votes == TT_LAZY_VOTES_FEASIBLE &&
         tt_lazy_times_rest(&self->times[request->model], request->rows, request->length,
                            (struct tt_lazy_place){0}) > request->deadline_at - request->arrived_at)
         return TT_NEVER;
@@ -90,7 +91,7 @@ static inline struct tt_lazy_veto tt_lazy_slack_vote(const struct tt_lazy_slack 
                                                      const struct tt_request *request,
                                                      int64_t alone_ns, int64_t now) {
     struct tt_lazy_veto veto = {tt_lazy_slack_key(self, request, now), TT_NEVER};
-    if (self->votes != TT_LAZY_VOTES_LIVING || veto.key == TT_NEVER)
+    if (self->votes != TT_LAZY_VOTES_TIMELY || veto.key == TT_NEVER)
         return veto;
     int64_t latest_at = request->deadline_at - alone_ns; /* to go on, and be in time */
     return now > latest_at ? (struct tt_lazy_veto){TT_NEVER, TT_NEVER}

@@ -27,7 +27,7 @@ static void put(struct texts *self, const char *key, const char *value) {
 static void draw_policy(struct tt_prng *prng, struct texts *texts, struct naive *slow) {
     static const char *const forms[] = {"remaining", "published", "curves"};
     static const char *const foreigns[] = {"shorter", "slack", "never"};
-    static const char *const voters[] = {"able", "living", "all"};
+    static const char *const voters[] = {"feasible", "timely", "all"};
     slow->form = (enum naive_form)between(prng, 0, 2);
     slow->foreign = (enum naive_foreign)between(prng, 0, 2);
     slow->votes = (enum naive_votes)between(prng, 0, 2);
