@@ -2,7 +2,7 @@
 
 #include "base/instant.h"
 #include "policy/cell_queue.h"
-#include "policy/fifo.h"
+#include "policy/queued.h"
 
 #include <stdlib.h>
 
@@ -15,6 +15,7 @@ struct tt_policy {
     int64_t max_tasks, min_batch;
     enum choose choose;
 };
+TT_QUEUED_POLICY;
 
 enum { MAX_TASKS, MIN_BATCH, AHEAD, CHOOSE, DROP, OPTION_COUNT };
 
@@ -42,11 +43,6 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
                 .help = "among types that qualify: the later one in its model, or the more urgent"},
     [DROP] = TT_DROP_SPEC,
 };
-
-static void cellular_arrived(struct tt_policy *self, int64_t now, struct tt_request *request) {
-    (void)now;
-    tt_queues_put(&self->queues, request);
-}
 
 static void cellular_released(struct tt_policy *self, int64_t now,
                               struct tt_cell_subgraph *subgraph) {
@@ -165,21 +161,11 @@ static void cellular_decide(struct tt_policy *self, int64_t now, struct tt_mecha
     }
 }
 
-static int64_t cellular_next_at(const struct tt_policy *self) {
-    return tt_queues_lost_at(&self->queues);
-}
-
 static void cellular_model_changed(struct tt_policy *self, int64_t now, int32_t model,
                                    enum tt_change change) {
     (void)now;
     tt_queues_model_changed(&self->queues, model, change);
     tt_cell_queues_model_changed(&self->cells, model, change);
-}
-
-static void cellular_executor_changed(struct tt_policy *self, int64_t now, int32_t executor,
-                                      enum tt_change change) {
-    (void)now;
-    tt_queues_executor_changed(&self->queues, executor, change);
 }
 
 /* A visit is due with `ahead` of them left, and adds to these. */
@@ -197,8 +183,7 @@ static void cellular_check(const struct tt_policy *self) {
 
 static void cellular_free(struct tt_policy *take_self) {
     tt_cell_queues_fini(&take_self->cells);
-    tt_queues_fini(&take_self->queues);
-    free(take_self);
+    tt_queued_free(take_self);
 }
 
 static enum tt_err take_options(struct tt_policy *self, const struct tt_policy_setup *setup,
@@ -225,18 +210,15 @@ static enum tt_err take_options(struct tt_policy *self, const struct tt_policy_s
 
 static enum tt_err cellular_create(const struct tt_policy_setup *setup, const int64_t *values,
                                    struct tt_policy **out_policy, struct tt_error *why) {
-    struct tt_policy *self = calloc(1, sizeof(*self));
-    if (!self)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    enum tt_err err = take_options(self, setup, values, why);
-    if (!err)
-        err = tt_queues_init(&self->queues, setup, TT_FIFO_DEADLINE, values[DROP] != 0, why);
-    if (!err) {
-        self->queues.ahead = values[AHEAD];
-        err = tt_cell_queues_init(&self->cells, setup->domain);
-        if (err)
-            err = tt_fail(err, why, "out of memory");
-    }
+    struct tt_policy *self;
+    enum tt_err err =
+        tt_queued_create(sizeof(*self), setup, TT_FIFO_DEADLINE, values[DROP] != 0, &self, why);
+    if (err)
+        return err;
+    self->queues.ahead = values[AHEAD];
+    err = take_options(self, setup, values, why);
+    if (!err && tt_cell_queues_init(&self->cells, setup->domain) != TT_OK)
+        err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     if (err) {
         cellular_free(self);
         return err;
@@ -246,15 +228,15 @@ static enum tt_err cellular_create(const struct tt_policy_setup *setup, const in
 }
 
 static const struct tt_policy_ops ops = {
-    .arrived = cellular_arrived,
+    .arrived = tt_queued_arrived,
     .released = cellular_released,
     .finished = cellular_finished,
     .cancelled = cellular_cancelled,
     .decide = cellular_decide,
     .max_tasks = cellular_max_tasks,
-    .next_at = cellular_next_at,
+    .next_at = tt_queued_next_at,
     .model_changed = cellular_model_changed,
-    .executor_changed = cellular_executor_changed,
+    .executor_changed = tt_queued_executor_changed,
     .check = cellular_check,
     .free = cellular_free,
 };

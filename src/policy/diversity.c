@@ -2,8 +2,8 @@
 
 #include "base/instant.h"
 #include "policy/batch_table.h"
-#include "policy/fifo.h"
 #include "policy/joining.h"
+#include "policy/queued.h"
 #include "policy/sharing_gain.h"
 
 #include <stdlib.h>
@@ -79,6 +79,7 @@ struct tt_policy {
     int64_t window_ns, comp_wait_ns;
     bool stretches, asks_profile, splits, input, asks_gain, asks_room;
 };
+TT_QUEUED_POLICY;
 
 /* ---- stages ---- */
 
@@ -481,12 +482,6 @@ static void diversity_model_changed(struct tt_policy *self, int64_t now, int32_t
                          self->pairs);
 }
 
-static void diversity_executor_changed(struct tt_policy *self, int64_t now, int32_t executor,
-                                       enum tt_change change) {
-    (void)now;
-    tt_queues_executor_changed(&self->queues, executor, change);
-}
-
 static void diversity_check(const struct tt_policy *self) {
     tt_queues_check(&self->queues);
     const struct tt_mechanism *domain = self->queues.domain;
@@ -506,10 +501,9 @@ static void diversity_check(const struct tt_policy *self) {
 static void diversity_free(struct tt_policy *take_self) {
     for (int32_t m = 0; take_self->tables && m < take_self->queues.domain->model_capacity; m++)
         tt_batch_table_fini(&take_self->tables[m]);
-    tt_queues_fini(&take_self->queues);
     free(take_self->tables);
     free(take_self->running);
-    free(take_self);
+    tt_queued_free(take_self);
 }
 
 /* ---- making one ---- */
@@ -530,15 +524,11 @@ static enum tt_err tables_init(struct tt_policy *self, const struct tt_mechanism
 
 static enum tt_err diversity_create(const struct tt_policy_setup *setup, const int64_t *values,
                                     struct tt_policy **out_policy, struct tt_error *why) {
-    struct tt_policy *self = calloc(1, sizeof(*self));
-    if (!self)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    struct tt_policy *self;
     enum tt_err err =
-        tt_queues_init(&self->queues, setup, TT_FIFO_PRIORITY, values[DROP] != 0, why);
-    if (err) {
-        free(self);
+        tt_queued_create(sizeof(*self), setup, TT_FIFO_PRIORITY, values[DROP] != 0, &self, why);
+    if (err)
         return err;
-    }
     err = tables_init(self, setup->domain);
     if (err) {
         diversity_free(self);
@@ -567,7 +557,7 @@ static const struct tt_policy_ops ops = {
     .decide = diversity_decide,
     .next_at = diversity_next_at,
     .model_changed = diversity_model_changed,
-    .executor_changed = diversity_executor_changed,
+    .executor_changed = tt_queued_executor_changed,
     .check = diversity_check,
     .free = diversity_free,
 };

@@ -2,7 +2,7 @@
 
 #include "base/instant.h"
 #include "policy/cell_queue.h"
-#include "policy/fifo.h"
+#include "policy/queued.h"
 
 #include <stdlib.h>
 
@@ -19,6 +19,7 @@ struct tt_policy {
     struct lane *lanes;      /* [executor_capacity] */
     int64_t max_requests, merge_cell_ns;
 };
+TT_QUEUED_POLICY;
 
 enum { MAX_REQUESTS, MERGE_CELL, OPTION_COUNT };
 
@@ -146,10 +147,6 @@ static void merged_decide(struct tt_policy *self, int64_t now, struct tt_mechani
     }
 }
 
-static int64_t merged_next_at(const struct tt_policy *self) {
-    return tt_queues_lost_at(&self->queues);
-}
-
 static void merged_model_changed(struct tt_policy *self, int64_t now, int32_t model,
                                  enum tt_change change) {
     (void)now;
@@ -190,8 +187,7 @@ static void merged_free(struct tt_policy *take_self) {
     for (int32_t e = 0; take_self->lanes && e < domain->executor_capacity; e++)
         tt_cell_queues_fini(&take_self->lanes[e].cells);
     free(take_self->lanes);
-    tt_queues_fini(&take_self->queues);
-    free(take_self);
+    tt_queued_free(take_self);
 }
 
 static enum tt_err lanes_init(struct tt_policy *self, const struct tt_mechanism *domain) {
@@ -206,18 +202,16 @@ static enum tt_err lanes_init(struct tt_policy *self, const struct tt_mechanism 
 
 static enum tt_err merged_create(const struct tt_policy_setup *setup, const int64_t *values,
                                  struct tt_policy **out_policy, struct tt_error *why) {
-    struct tt_policy *self = calloc(1, sizeof(*self));
-    if (!self)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    struct tt_policy *self;
+    enum tt_err err = tt_queued_create(sizeof(*self), setup, TT_FIFO_PRIORITY, false, &self, why);
+    if (err)
+        return err;
     self->max_requests = values[MAX_REQUESTS];
     self->merge_cell_ns = values[MERGE_CELL];
-    enum tt_err err = tt_queues_init(&self->queues, setup, TT_FIFO_PRIORITY, false, why);
-    if (!err && lanes_init(self, setup->domain) != TT_OK)
-        err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for the graphs of %d executors",
-                      setup->domain->executor_capacity);
-    if (err) {
+    if (lanes_init(self, setup->domain) != TT_OK) {
         merged_free(self);
-        return err;
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for the graphs of %d executors",
+                       setup->domain->executor_capacity);
     }
     *out_policy = self;
     return TT_OK;
@@ -230,7 +224,7 @@ static const struct tt_policy_ops ops = {
     .cancelled = merged_cancelled,
     .decide = merged_decide,
     .max_tasks = merged_max_tasks,
-    .next_at = merged_next_at,
+    .next_at = tt_queued_next_at,
     .model_changed = merged_model_changed,
     .executor_changed = merged_executor_changed,
     .check = merged_check,

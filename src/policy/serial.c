@@ -1,33 +1,17 @@
 #include "policy/serial.h"
 
-#include "policy/fifo.h"
-
-#include <stdlib.h>
+#include "policy/queued.h"
 
 struct tt_policy {
     struct tt_queues queues;
 };
+TT_QUEUED_POLICY;
 
 enum { DROP, OPTION_COUNT };
 
 static const struct tt_option_spec options[OPTION_COUNT] = {
     [DROP] = TT_DROP_SPEC,
 };
-
-static void serial_arrived(struct tt_policy *self, int64_t now, struct tt_request *request) {
-    (void)now;
-    tt_queues_put(&self->queues, request);
-}
-
-static void serial_finished(struct tt_policy *self, int64_t now, const struct tt_task *task) {
-    (void)now;
-    tt_queues_finished(&self->queues, task);
-}
-
-static void serial_cancelled(struct tt_policy *self, int64_t now, struct tt_request *request) {
-    (void)now;
-    tt_queues_take(&self->queues, request);
-}
 
 static void serial_decide(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
     struct tt_queues *queues = &self->queues;
@@ -42,53 +26,22 @@ static void serial_decide(struct tt_policy *self, int64_t now, struct tt_mechani
     }
 }
 
-static int64_t serial_next_at(const struct tt_policy *self) {
-    return tt_queues_lost_at(&self->queues);
-}
-
-static void serial_model_changed(struct tt_policy *self, int64_t now, int32_t model,
-                                 enum tt_change change) {
-    (void)now;
-    tt_queues_model_changed(&self->queues, model, change);
-}
-
-static void serial_executor_changed(struct tt_policy *self, int64_t now, int32_t executor,
-                                    enum tt_change change) {
-    (void)now;
-    tt_queues_executor_changed(&self->queues, executor, change);
-}
-
-static void serial_check(const struct tt_policy *self) { tt_queues_check(&self->queues); }
-
-static void serial_free(struct tt_policy *take_self) {
-    tt_queues_fini(&take_self->queues);
-    free(take_self);
-}
-
 static enum tt_err serial_create(const struct tt_policy_setup *setup, const int64_t *values,
                                  struct tt_policy **out_policy, struct tt_error *why) {
-    struct tt_policy *self = calloc(1, sizeof(*self));
-    if (!self)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    enum tt_err err = tt_queues_init(&self->queues, setup, TT_FIFO_ARRIVAL, values[DROP] != 0, why);
-    if (err) {
-        free(self);
-        return err;
-    }
-    *out_policy = self;
-    return TT_OK;
+    return tt_queued_create(sizeof(**out_policy), setup, TT_FIFO_ARRIVAL, values[DROP] != 0,
+                            out_policy, why);
 }
 
 static const struct tt_policy_ops ops = {
-    .arrived = serial_arrived,
-    .finished = serial_finished,
-    .cancelled = serial_cancelled,
+    .arrived = tt_queued_arrived,
+    .finished = tt_queued_finished,
+    .cancelled = tt_queued_cancelled,
     .decide = serial_decide,
-    .next_at = serial_next_at,
-    .model_changed = serial_model_changed,
-    .executor_changed = serial_executor_changed,
-    .check = serial_check,
-    .free = serial_free,
+    .next_at = tt_queued_next_at,
+    .model_changed = tt_queued_model_changed,
+    .executor_changed = tt_queued_executor_changed,
+    .check = tt_queued_check,
+    .free = tt_queued_free,
 };
 
 static const struct tt_option server_defaults[] = {TT_DROP_DEADLINE_OPTION};

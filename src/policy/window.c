@@ -1,7 +1,7 @@
 #include "policy/window.h"
 
 #include "base/instant.h"
-#include "policy/fifo.h"
+#include "policy/queued.h"
 
 #include <stdlib.h>
 
@@ -51,6 +51,7 @@ struct tt_policy {
     int32_t max_batch;
     bool is_static, pads, round_robin, same_length;
 };
+TT_QUEUED_POLICY;
 
 /* What would run now, were an executor idle. */
 struct candidate {
@@ -261,12 +262,6 @@ static void window_model_changed(struct tt_policy *self, int64_t now, int32_t mo
     }
 }
 
-static void window_executor_changed(struct tt_policy *self, int64_t now, int32_t executor,
-                                    enum tt_change change) {
-    (void)now;
-    tt_queues_executor_changed(&self->queues, executor, change);
-}
-
 static void window_check(const struct tt_policy *self) {
     tt_queues_check(&self->queues);
     tt_heap_check(&self->waiting);
@@ -284,24 +279,23 @@ static void window_check(const struct tt_policy *self) {
 }
 
 static void window_free(struct tt_policy *take_self) {
-    tt_queues_fini(&take_self->queues);
     tt_heap_fini(&take_self->waiting);
     tt_heap_fini(&take_self->due);
     tt_heap_fini(&take_self->changed);
     free(take_self->draining);
-    free(take_self);
+    tt_queued_free(take_self);
 }
 
 static enum tt_err window_create(const struct tt_policy_setup *setup, const int64_t *values,
                                  struct tt_policy **out_policy, struct tt_error *why) {
     int32_t models = setup->domain->model_capacity;
-    struct tt_policy *self = calloc(1, sizeof(*self));
-    if (!self)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    self->draining = calloc((size_t)models, sizeof(*self->draining));
+    struct tt_policy *self;
     enum tt_err err =
-        tt_queues_init(&self->queues, setup, TT_FIFO_PRIORITY, values[DROP] != 0, why);
-    if (err || !self->draining || tt_heap_init(&self->waiting, models) ||
+        tt_queued_create(sizeof(*self), setup, TT_FIFO_PRIORITY, values[DROP] != 0, &self, why);
+    if (err)
+        return err;
+    self->draining = calloc((size_t)models, sizeof(*self->draining));
+    if (!self->draining || tt_heap_init(&self->waiting, models) ||
         tt_heap_init(&self->due, models) || tt_heap_init(&self->changed, models)) {
         window_free(self);
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d models", models);
@@ -324,7 +318,7 @@ static const struct tt_policy_ops ops = {
     .decide = window_decide,
     .next_at = window_next_at,
     .model_changed = window_model_changed,
-    .executor_changed = window_executor_changed,
+    .executor_changed = tt_queued_executor_changed,
     .check = window_check,
     .free = window_free,
 };

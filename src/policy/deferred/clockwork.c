@@ -1,13 +1,12 @@
 #include "policy/deferred/clockwork.h"
 
-#include "policy/fifo.h"
-
-#include <stdlib.h>
+#include "policy/queued.h"
 
 struct tt_policy {
     struct tt_queues queues;
     bool batch_of_one;
 };
+TT_QUEUED_POLICY;
 
 enum { READING, OPTION_COUNT };
 
@@ -17,21 +16,6 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
                  .choices = "letter|batch_of_one",
                  .help = "candidates of every batch size, or of single requests only"},
 };
-
-static void clockwork_arrived(struct tt_policy *self, int64_t now, struct tt_request *request) {
-    (void)now;
-    tt_queues_put(&self->queues, request);
-}
-
-static void clockwork_finished(struct tt_policy *self, int64_t now, const struct tt_task *task) {
-    (void)now;
-    tt_queues_finished(&self->queues, task);
-}
-
-static void clockwork_cancelled(struct tt_policy *self, int64_t now, struct tt_request *request) {
-    (void)now;
-    tt_queues_take(&self->queues, request);
-}
 
 /* The candidate of earliest latest start over all models; count = 0 when no request waits. Every
  * head is in time: the lost ones were dropped. */
@@ -64,54 +48,25 @@ static void clockwork_decide(struct tt_policy *self, int64_t now, struct tt_mech
     }
 }
 
-static int64_t clockwork_next_at(const struct tt_policy *self) {
-    return tt_queues_lost_at(&self->queues);
-}
-
-static void clockwork_model_changed(struct tt_policy *self, int64_t now, int32_t model,
-                                    enum tt_change change) {
-    (void)now;
-    tt_queues_model_changed(&self->queues, model, change);
-}
-
-static void clockwork_executor_changed(struct tt_policy *self, int64_t now, int32_t executor,
-                                       enum tt_change change) {
-    (void)now;
-    tt_queues_executor_changed(&self->queues, executor, change);
-}
-
-static void clockwork_check(const struct tt_policy *self) { tt_queues_check(&self->queues); }
-
-static void clockwork_free(struct tt_policy *take_self) {
-    tt_queues_fini(&take_self->queues);
-    free(take_self);
-}
-
 static enum tt_err clockwork_create(const struct tt_policy_setup *setup, const int64_t *values,
                                     struct tt_policy **out_policy, struct tt_error *why) {
-    struct tt_policy *self = calloc(1, sizeof(*self));
-    if (!self)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    enum tt_err err = tt_queues_init(&self->queues, setup, TT_FIFO_DEADLINE, true, why);
-    if (err) {
-        free(self);
-        return err;
-    }
-    self->batch_of_one = values[READING] == 1;
-    *out_policy = self;
-    return TT_OK;
+    enum tt_err err =
+        tt_queued_create(sizeof(**out_policy), setup, TT_FIFO_DEADLINE, true, out_policy, why);
+    if (!err)
+        (*out_policy)->batch_of_one = values[READING] == 1;
+    return err;
 }
 
 static const struct tt_policy_ops ops = {
-    .arrived = clockwork_arrived,
-    .finished = clockwork_finished,
-    .cancelled = clockwork_cancelled,
+    .arrived = tt_queued_arrived,
+    .finished = tt_queued_finished,
+    .cancelled = tt_queued_cancelled,
     .decide = clockwork_decide,
-    .next_at = clockwork_next_at,
-    .model_changed = clockwork_model_changed,
-    .executor_changed = clockwork_executor_changed,
-    .check = clockwork_check,
-    .free = clockwork_free,
+    .next_at = tt_queued_next_at,
+    .model_changed = tt_queued_model_changed,
+    .executor_changed = tt_queued_executor_changed,
+    .check = tt_queued_check,
+    .free = tt_queued_free,
 };
 
 const struct tt_policy_kind tt_clockwork_kind = {

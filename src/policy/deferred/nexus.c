@@ -2,7 +2,7 @@
 
 #include "base/instant.h"
 #include "policy/deferred/nexus_plan.h"
-#include "policy/fifo.h"
+#include "policy/queued.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +30,7 @@ struct tt_policy {
     int32_t frontends;
     bool plan_again;
 };
+TT_QUEUED_POLICY;
 
 enum { EPOCH, FRONTENDS, OPTION_COUNT };
 
@@ -257,10 +258,6 @@ static void nexus_decide(struct tt_policy *self, int64_t now, struct tt_mechanis
     }
 }
 
-static int64_t nexus_next_at(const struct tt_policy *self) {
-    return tt_queues_lost_at(&self->queues);
-}
-
 static void nexus_model_changed(struct tt_policy *self, int64_t now, int32_t model,
                                 enum tt_change change) {
     (void)now;
@@ -301,7 +298,6 @@ static void nexus_check(const struct tt_policy *self) {
 }
 
 static void nexus_free(struct tt_policy *take_self) {
-    tt_queues_fini(&take_self->queues);
     tt_nexus_plan_fini(&take_self->plan);
     tt_heap_fini(&take_self->to_serve);
     free(take_self->sessions);
@@ -313,7 +309,7 @@ static void nexus_free(struct tt_policy *take_self) {
     free(take_self->rows_seen);
     free(take_self->rates);
     free(take_self->planned_rates);
-    free(take_self);
+    tt_queued_free(take_self);
 }
 
 static enum tt_err nexus_init(struct tt_policy *self, const struct tt_policy_setup *setup) {
@@ -342,15 +338,15 @@ static enum tt_err nexus_init(struct tt_policy *self, const struct tt_policy_set
 
 static enum tt_err nexus_create(const struct tt_policy_setup *setup, const int64_t *values,
                                 struct tt_policy **out_policy, struct tt_error *why) {
-    struct tt_policy *self = calloc(1, sizeof(*self));
-    if (!self)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    struct tt_policy *self;
+    enum tt_err err = tt_queued_create(sizeof(*self), setup, TT_FIFO_DEADLINE, true, &self, why);
+    if (err)
+        return err;
     self->epoch_ns = values[EPOCH];
     self->frontends = (int32_t)values[FRONTENDS];
     self->epoch_at = TT_NEVER;
     self->plan_again = true;
-    if (tt_queues_init(&self->queues, setup, TT_FIFO_DEADLINE, true, why) ||
-        nexus_init(self, setup)) {
+    if (nexus_init(self, setup)) {
         nexus_free(self);
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d models and %d executors",
                        setup->domain->model_capacity, setup->domain->executor_capacity);
@@ -366,7 +362,7 @@ static const struct tt_policy_ops ops = {
     .finished = nexus_finished,
     .cancelled = nexus_cancelled,
     .decide = nexus_decide,
-    .next_at = nexus_next_at,
+    .next_at = tt_queued_next_at,
     .model_changed = nexus_model_changed,
     .executor_changed = nexus_executor_changed,
     .check = nexus_check,

@@ -1,7 +1,7 @@
 #include "policy/deferred/shepherd.h"
 
 #include "base/instant.h"
-#include "policy/fifo.h"
+#include "policy/queued.h"
 
 #include <stdlib.h>
 
@@ -22,6 +22,7 @@ struct tt_policy {
     int64_t abort_cost_ns;
     bool largest;
 };
+TT_QUEUED_POLICY;
 
 enum { THRESHOLD, ABORT_COST, CANDIDATE, OPTION_COUNT };
 
@@ -109,20 +110,10 @@ static void forget_claim(struct tt_policy *self, int32_t executor) {
     claim->model = NOBODY;
 }
 
-static void shepherd_arrived(struct tt_policy *self, int64_t now, struct tt_request *request) {
-    (void)now;
-    tt_queues_put(&self->queues, request);
-}
-
 static void shepherd_finished(struct tt_policy *self, int64_t now, const struct tt_task *task) {
     (void)now;
     tt_heap_remove(&self->running, task->executor);
     tt_queues_finished(&self->queues, task);
-}
-
-static void shepherd_cancelled(struct tt_policy *self, int64_t now, struct tt_request *request) {
-    (void)now;
-    tt_queues_take(&self->queues, request);
 }
 
 /* What an idle executor runs: what it was cleared for, if that still stands, else the largest
@@ -176,10 +167,6 @@ static void shepherd_decide(struct tt_policy *self, int64_t now, struct tt_mecha
     preempt(self, now, actions);
 }
 
-static int64_t shepherd_next_at(const struct tt_policy *self) {
-    return tt_queues_lost_at(&self->queues);
-}
-
 static void shepherd_model_changed(struct tt_policy *self, int64_t now, int32_t model,
                                    enum tt_change change) {
     (void)now;
@@ -220,23 +207,22 @@ static void shepherd_check(const struct tt_policy *self) {
 }
 
 static void shepherd_free(struct tt_policy *take_self) {
-    tt_queues_fini(&take_self->queues);
     tt_heap_fini(&take_self->running);
     free(take_self->claims);
     free(take_self->promised);
-    free(take_self);
+    tt_queued_free(take_self);
 }
 
 static enum tt_err shepherd_create(const struct tt_policy_setup *setup, const int64_t *values,
                                    struct tt_policy **out_policy, struct tt_error *why) {
     int32_t models = setup->domain->model_capacity, executors = setup->domain->executor_capacity;
-    struct tt_policy *self = calloc(1, sizeof(*self));
-    if (!self)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    struct tt_policy *self;
+    enum tt_err err = tt_queued_create(sizeof(*self), setup, TT_FIFO_DEADLINE, true, &self, why);
+    if (err)
+        return err;
     self->claims = calloc((size_t)executors, sizeof(*self->claims));
     self->promised = calloc((size_t)models, sizeof(*self->promised));
-    if (tt_queues_init(&self->queues, setup, TT_FIFO_DEADLINE, true, why) || !self->claims ||
-        !self->promised || tt_heap_init(&self->running, executors)) {
+    if (!self->claims || !self->promised || tt_heap_init(&self->running, executors)) {
         shepherd_free(self);
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d models and %d executors",
                        models, executors);
@@ -251,11 +237,11 @@ static enum tt_err shepherd_create(const struct tt_policy_setup *setup, const in
 }
 
 static const struct tt_policy_ops ops = {
-    .arrived = shepherd_arrived,
+    .arrived = tt_queued_arrived,
     .finished = shepherd_finished,
-    .cancelled = shepherd_cancelled,
+    .cancelled = tt_queued_cancelled,
     .decide = shepherd_decide,
-    .next_at = shepherd_next_at,
+    .next_at = tt_queued_next_at,
     .model_changed = shepherd_model_changed,
     .executor_changed = shepherd_executor_changed,
     .check = shepherd_check,

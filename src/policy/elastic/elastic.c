@@ -1,7 +1,7 @@
 #include "policy/elastic/elastic.h"
 
 #include "policy/elastic/elastic_workers.h"
-#include "policy/fifo.h"
+#include "policy/queued.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -68,6 +68,7 @@ struct tt_policy {
     uint64_t smallest; /* the first of size 1 and of 2, where there are such: for loads below all */
     struct tt_elastic_workers workers;
 };
+TT_QUEUED_POLICY;
 
 static void elastic_arrived(struct tt_policy *self, int64_t now, struct tt_request *request) {
     (void)self; /* it waits for its input */
@@ -341,10 +342,6 @@ static void elastic_decide(struct tt_policy *self, int64_t now, struct tt_mechan
         assign_all(self, actions);
 }
 
-static int64_t elastic_next_at(const struct tt_policy *self) {
-    return tt_queues_lost_at(&self->queues);
-}
-
 static void elastic_model_changed(struct tt_policy *self, int64_t now, int32_t model,
                                   enum tt_change change) {
     (void)now;
@@ -391,10 +388,9 @@ static void elastic_check(const struct tt_policy *self) {
 }
 
 static void elastic_free(struct tt_policy *take_self) {
-    tt_queues_fini(&take_self->queues);
     free(take_self->planned);
     free(take_self->ranges);
-    free(take_self);
+    tt_queued_free(take_self);
 }
 
 /* ---- making one ---- */
@@ -464,12 +460,14 @@ static uint64_t smallest_workers(const struct tt_elastic_workers *workers) {
 
 static enum tt_err elastic_create(const struct tt_policy_setup *setup, const int64_t *values,
                                   struct tt_policy **out_policy, struct tt_error *why) {
-    struct tt_policy *self = calloc(1, sizeof(*self));
-    if (!self)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    enum tt_err err = tt_elastic_workers_init(&self->workers, setup, why);
+    struct tt_policy *self;
+    enum tt_err err =
+        tt_queued_create(sizeof(*self), setup, TT_FIFO_ARRIVAL, values[DROP] != 0, &self, why);
+    if (err)
+        return err;
+    err = tt_elastic_workers_init(&self->workers, setup, why);
     if (err) {
-        free(self);
+        elastic_free(self);
         return err;
     }
     self->smallest = smallest_workers(&self->workers);
@@ -481,11 +479,10 @@ static enum tt_err elastic_create(const struct tt_policy_setup *setup, const int
     self->only_waiting = values[LOAD] != 0;
     self->planned = calloc((size_t)setup->domain->model_capacity * TOTALS, sizeof(*self->planned));
     self->ranges = calloc((size_t)setup->domain->model_capacity, sizeof(*self->ranges));
-    err = tt_queues_init(&self->queues, setup, TT_FIFO_ARRIVAL, values[DROP] != 0, why);
     int32_t largest = self->workers.sizes[self->workers.by_size[0]];
-    if (!err && (!self->planned || !self->ranges))
+    if (!self->planned || !self->ranges)
         err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    else if (!err && self->max_inf < largest)
+    else if (self->max_inf < largest)
         err =
             tt_fail(TT_ERR_INVALID, why,
                     "option max_inf is %d, but a worker takes %d at once; it must be at least that",
@@ -506,7 +503,7 @@ static const struct tt_policy_ops ops = {
     .finished = elastic_finished,
     .cancelled = elastic_cancelled,
     .decide = elastic_decide,
-    .next_at = elastic_next_at,
+    .next_at = tt_queued_next_at,
     .model_changed = elastic_model_changed,
     .executor_changed = elastic_executor_changed,
     .check = elastic_check,

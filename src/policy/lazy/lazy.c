@@ -2,6 +2,7 @@
 
 #include "base/instant.h"
 #include "policy/lazy/lazy_admission.h"
+#include "policy/queued.h"
 
 #include <stdlib.h>
 
@@ -80,6 +81,7 @@ struct tt_policy {
     int32_t dec_timesteps;
     int32_t yielding; /* lanes that were asked to */
 };
+TT_QUEUED_POLICY;
 
 static void enqueue(struct tt_policy *self, struct tt_request *request, int64_t now) {
     tt_lazy_waiting_add(&self->admission.waits, request, now);
@@ -433,8 +435,7 @@ static void lazy_free(struct tt_policy *take_self) {
     free(take_self->lanes);
     free(take_self->times);
     tt_lazy_waiting_fini(&take_self->admission.waits);
-    tt_queues_fini(&take_self->queues);
-    free(take_self);
+    tt_queued_free(take_self);
 }
 
 static enum tt_err lanes_init(struct tt_policy *self, const struct tt_mechanism *domain) {
@@ -456,18 +457,15 @@ static enum tt_err lanes_init(struct tt_policy *self, const struct tt_mechanism 
 
 static enum tt_err lazy_create(const struct tt_policy_setup *setup, const int64_t *values,
                                struct tt_policy **out_policy, struct tt_error *why) {
-    struct tt_policy *self = calloc(1, sizeof(*self));
-    if (!self)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    const struct tt_mechanism *domain = setup->domain;
-    enum tt_err err = tt_queues_init(&self->queues, setup, TT_FIFO_ARRIVAL, values[DROP] != 0, why);
-    self->queues.domain = domain;
-    if (!err && lanes_init(self, domain) != TT_OK)
-        err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for the stacks of %d executors",
-                      domain->executor_capacity);
-    if (err) {
-        lazy_free(self);
+    struct tt_policy *self;
+    enum tt_err err =
+        tt_queued_create(sizeof(*self), setup, TT_FIFO_ARRIVAL, values[DROP] != 0, &self, why);
+    if (err)
         return err;
+    if (lanes_init(self, setup->domain) != TT_OK) {
+        lazy_free(self);
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for the stacks of %d executors",
+                       setup->domain->executor_capacity);
     }
     self->admission.queues = &self->queues;
     self->admission.slack = (struct tt_lazy_slack){.times = self->times,
