@@ -11,6 +11,8 @@ Rules (src/ unless said):
   memory     core and policy allocate only in functions named *_new, *_init, *_create, *_reserve, *_open,
              with at most one word behind (*_new_points)
   atomics    atomics and locks exist only in base
+  policies   outside policy no code compares a policy's name, and outside core none looks at a policy's
+             callbacks: what a policy is, its traits say
   unique     a file's name, and its stem, belong to one floor only
   size       a file has at most 1000 lines; a function 70, unless the comment above it says "long:" and
              why; a line 100 columns (src/ and tests/)
@@ -57,6 +59,10 @@ ATOMIC_HEADER = re.compile(r"(^|/)(stdatomic|ck_\w+|semaphore)\.h$")
 ATOMIC = re.compile(
     r"\b(__atomic_\w+|__sync_\w+|_Atomic|atomic_\w+|pthread_(mutex|cond|rwlock|spin|barrier)\w*|mtx_\w+|cnd_\w+"
     r"|sem_(init|wait|post|t)|uv_(mutex|cond|rwlock|sem|barrier)_\w+|ck_(ring|pr|spinlock)_\w+)\b"
+)
+REGISTERED = re.compile(r"^\s*X\((\w+)\)", re.M)
+CALLBACK = re.compile(
+    r"\bops->(arrived|finished|cancelled|decide|next_at|released|max_tasks|ready|model_changed|executor_changed)\b"
 )
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
@@ -115,6 +121,9 @@ def functions(code):
 class Checker:
     def __init__(self, root):
         self.root, self.problems = root, []
+        registry = root / "src" / "policy" / "registry.c"
+        names = REGISTERED.findall(registry.read_text(encoding="utf-8")) if registry.exists() else []
+        self.compared = re.compile(r'str\w*cmp\([^;"]*(?:polic|name)[^;"]*"(%s)"' % "|".join(names)) if names else None
 
     def say(self, path, line, text):
         self.problems.append((str(path.relative_to(self.root)), line, text))
@@ -174,6 +183,17 @@ class Checker:
                     self.say(path, number, f"{match.group(1)} in {name}: {floor} allocates only in *_new, *_init, "
                              "*_create, *_reserve, *_open; the hot path takes from pools")  # fmt: skip
 
+    def check_policies(self, path, floor, text, code):
+        top = floor.split("/")[0]
+        for number, line in enumerate(code.split("\n"), 1):
+            match = CALLBACK.search(line)
+            if match and top != "core":
+                self.say(path, number, f"ops->{match.group(1)}: only core calls a policy or looks at its callbacks; "
+                         "what the policy is, its traits say (core/policy_traits.h)")  # fmt: skip
+        for match in self.compared.finditer(text) if self.compared and top != "policy" else ():
+            self.say(path, text.count("\n", 0, match.start()) + 1, f'policy "{match.group(1)}" is recognised by its '
+                     "name; ask a trait of its kind (policy/policy.h)")  # fmt: skip
+
     def check_size(self, path, text, code, bodies):
         lines = text.split("\n")
         if len(lines) - 1 > MAX_FILE_LINES:
@@ -217,6 +237,7 @@ class Checker:
             bodies = functions(code)
             self.check_includes(path, floor, text)
             self.check_tokens(path, floor, text, code, bodies)
+            self.check_policies(path, floor, text, code)
             self.check_size(path, text, code, bodies)
         for path in sorted((self.root / "tests").rglob("*.[ch]")):
             self.check_columns(path, path.read_text(encoding="utf-8"))

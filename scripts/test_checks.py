@@ -63,6 +63,17 @@ class Layers(unittest.TestCase):
     def test_the_ground_includes_nothing(self):
         self.breaks({"src/base/a.c": '#include "core/tensor.h"\n'}, "src/base/a.c:1", "only base itself")
 
+    def test_policies_are_known_by_their_traits(self):
+        registry = {"src/policy/registry.c": "#define KINDS(X) \\\n    X(lazy) \\\n    X(serial)\n"}
+        compares = 'static int a(const char *policy) { return strcmp(policy, "lazy"); }\n'
+        self.breaks({**registry, "src/control/a.c": compares}, "src/control/a.c:1", 'policy "lazy" is recognised')
+        self.keeps({**registry, "src/policy/a.c": compares})
+        self.keeps({**registry, "src/control/a.c": compares.replace("lazy", "other")})
+        self.keeps({**registry, "src/control/a.c": compares.replace("policy", "key")})
+        asks = "static bool a(const struct tt_mechanism *m) { return m->ops->released; }\n"
+        self.breaks({"src/sim/a.c": asks}, "src/sim/a.c:1", "ops->released: only core")
+        self.keeps({"src/core/a.c": asks})
+
     def test_include_without_floor(self):
         self.breaks({"src/core/a.c": '#include "tensor.h"\n'}, "src/core/a.c:1", "names no folder")
         self.breaks({"src/core/a.c": '#include "../base/err.h"\n'}, "src/core/a.c:1", "names no folder")
