@@ -1,14 +1,14 @@
-/* How long, at the least, those take who wait already: what a newcomer can know of its wait.
+/* A lower bound of how long the waiting requests take: what an arrival can know of its own wait.
  *
  * A line is a model's waiting requests of one priority. Policies serve those of one length in order
- * of arrival or of deadline: so the whole line is before whoever comes, or at least before who
- * comes with the latest deadline of all. What that takes is counted as if nothing were in the way:
- * rows in batches of the size that is cheapest per row (or one request after the other, where the
- * policy does so), on all executors at once, nothing running yet. It is more in truth; so who could
- * not make it behind such a line need not be kept waiting to hear that.
+ * of arrival or of deadline. So the whole line runs before a newcomer, or at least before one with
+ * the latest deadline of all. The bound assumes that nothing else is in the way: rows run in
+ * batches of the size that is cheapest per row (or one request after the other, if the policy
+ * `runs_alone`), on all executors at once, and nothing runs yet. The true time is longer. So a
+ * request that cannot be in time even behind this bound is rejected on arrival.
  *
- * Only models of one step: others may end before their last. It counts; who is let in, its owner
- * decides. */
+ * Only for models of one step: requests of others may end before their last step. This module
+ * counts; its owner decides on admission. */
 #ifndef TT_CORE_BACKLOG_H
 #define TT_CORE_BACKLOG_H
 
@@ -17,7 +17,7 @@
 
 struct tt_backlog_line {
     int64_t work_ns;
-    int64_t last_due_at; /* the latest deadline of who came since it was empty */
+    int64_t last_due_at; /* the latest deadline of all that arrived since it was empty */
     int32_t count;
     int32_t length;
     bool mixed; /* of several lengths */
@@ -25,23 +25,23 @@ struct tt_backlog_line {
 
 struct tt_backlog {
     struct tt_backlog_line *lines; /* [models][TT_QUEUE_MAX_LEVELS + 1] */
-    int64_t *row_ns;               /* [models]; the cheapest row; 0: nothing is known */
+    int64_t *row_ns;               /* [models]; the cheapest row; 0: unknown */
     bool alone;                    /* requests run one by one */
     bool in_order;                 /* of arrival */
 };
 
 TT_MUST_CHECK enum tt_err tt_backlog_init(struct tt_backlog *self, int32_t models);
 void tt_backlog_fini(struct tt_backlog *self);
-/* `step_model` has come as number `model`. */
+/* Adds `step_model` as number `model`. */
 void tt_backlog_add_model(struct tt_backlog *self, int32_t model,
                           const struct tt_step_model *step_model);
-/* The request waits from now on / does not any longer. */
+/* The request begins to wait / waits no more. */
 void tt_backlog_begin(struct tt_backlog *self, const struct tt_step_model *step_model,
                       const struct tt_request *request);
 void tt_backlog_end(struct tt_backlog *self, const struct tt_step_model *step_model,
                     const struct tt_request *request);
-/* What is before the request, which is not in the line, on so many executors; 0: perhaps nothing.
- */
+/* The bound for a request that is not in the line, on so many executors; 0: nothing is known to run
+ * before it. */
 int64_t tt_backlog_ahead(const struct tt_backlog *self, const struct tt_request *request,
                          int32_t executors);
 

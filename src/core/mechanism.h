@@ -1,32 +1,34 @@
 /* The mechanism: one domain's requests, executors and tasks, and the rules that every policy must
  * keep.
  *
- * A carrier (the simulator, the real-time loop) tells it what happened and when; it keeps the
- * books, tells the policy, and when all that happened at one instant has been told the carrier
- * calls `tt_mechanism_decide`. The policy's answers come back through `tt_mechanism_run_*`,
- * `_drop`, `_yield`, `_abort`, are checked here (a violation is a bug and aborts), take effect at
- * once, and go on to the carrier by its callbacks. The mechanism never reads a clock and never
- * allocates after init (but for the request pool growing up to its limit).
+ * A carrier (the simulator, the server's loop) reports what happened and when. The mechanism
+ * updates its books and calls the policy; when all events of one instant are reported, the carrier
+ * calls `tt_mechanism_decide`. The policy answers by `tt_mechanism_run_*`, `_drop`, `_yield` and
+ * `_abort`. An answer is checked here (a violation is a bug and aborts), takes effect at once, and
+ * goes on to the carrier by its callbacks. The mechanism never reads a clock, and never allocates
+ * after init (but for the request pool, which grows up to its limit).
  *
- * Who may wait, and how long, is the same under every policy, so it is kept here, where a model has
- * rules (struct tt_queue_rule): an arrival over its level's count is DROPPED at once, and so is one
- * that would miss its deadline even if it ran now and alone; who waits for its first step and comes
- * to that point is taken out of the policy's queues (which hears of it as of a cancellation) and
- * dropped. Where the rule says so, what would have been dropped for its deadline, here or by the
- * policy, is put behind all others of its level instead and has no deadline any more: the policy
- * hears of it as of another arrival.
+ * Queue rules are the same under every policy, so they are kept here, for models that have them
+ * (struct tt_queue_rule). The mechanism DROPs an arrival over its level's count at once, and one
+ * that would miss its deadline even if it ran now and alone. It takes a waiting request out of the
+ * policy's queues (for the policy a cancellation) and DROPs it when the request reaches that point
+ * before its first step. With `delay_late` a request is not dropped for its deadline, here or by
+ * the policy: it goes behind all others of its level and has no deadline any more. For the policy
+ * it arrives again.
  *
- * A policy that works by cells (core/cell_graph.h) has its requests in as many tasks at once as
- * they have ready cells. Such a request leaves when its last cell is done, its end is found, it
- * fails, is dropped or cancelled, whatever is still in flight of it: that comes back, and is thrown
- * away.
+ * By cells (core/cell_graph.h) a request is in as many tasks at once as it has ready cells. It
+ * leaves when its last cell is done, when its end is found, or when it fails, is dropped or
+ * cancelled. Cells still in flight come back later, and their results are thrown away.
  *
- * The rules: a task has room on its executor; its requests are QUEUED, of one model, at its first
- * step, each in one task only, their rows within the maximum batch; or its cells are ready, of one
- * type, and their subgraphs in flight nowhere else; who may come to be between two steps finds
- * slots there (core/slot_quota.h); a dropped request is QUEUED, or by cells; YIELD and ABORT
- * address a busy executor, once per task, ABORT not where its cells are counted on; every request
- * leaves exactly once. */
+ * The rules:
+ *   - A task has room on its executor.
+ *   - Its requests are QUEUED, of one model, at its first step, each in one task only, and their
+ * rows are within the maximum batch. Or its cells are ready, of one type, and their subgraphs are
+ * in flight on no other executor.
+ *   - A request that may come to stand between two steps finds slots there (core/slot_quota.h).
+ *   - A dropped request is QUEUED, or by cells.
+ *   - YIELD and ABORT address a busy executor, once per task; ABORT never a task of cells.
+ *   - Every request leaves exactly once. */
 #ifndef TT_CORE_MECHANISM_H
 #define TT_CORE_MECHANISM_H
 
@@ -57,7 +59,7 @@ struct tt_executor {
     int32_t depth; /* tasks that may be queued on it at once, the running one included */
     enum tt_executor_state state;
     int32_t queued;
-    bool stopping;         /* YIELD or ABORT was sent for the oldest task */
+    bool stopping;         /* YIELD or ABORT was sent to the oldest task */
     struct tt_task *tasks; /* [depth], a ring from `oldest` */
     int32_t oldest;
 };
@@ -72,12 +74,12 @@ struct tt_carrier {
     void (*start)(void *context, int64_t now, struct tt_task *task);
     void (*yield)(void *context, int64_t now, int32_t executor);
     void (*abort)(void *context, int64_t now, int32_t executor);
-    /* The request has left, its answer is due; its memory is reused when this returns (by cells:
+    /* The request has left and its answer is due. Its memory is reused when this returns (by cells:
      * when `gone` returns). */
     void (*ended)(void *context, int64_t now, struct tt_request *request, enum tt_ending ending,
                   enum tt_drop_reason reason);
-    /* By cells only: it has left and nothing of it is in flight, or the mechanism is given up with
-     * it (tt_mechanism_fini). Takes the graph. */
+    /* By cells only: the request has left and none of its cells is in flight, or tt_mechanism_fini
+     * found it. Takes the graph. */
     void (*gone)(void *context, struct tt_request *request);
 };
 
@@ -100,7 +102,7 @@ struct tt_mechanism {
     struct tt_list late;    /* given up within decide, to come back behind the others */
     int64_t arrivals, runs; /* counters from which requests and tasks get their numbers */
     int64_t ended[TT_ENDING_CANCELLED + 1];
-    int32_t told; /* requests that have left but for cells in flight */
+    int32_t told; /* requests that have left, but have cells in flight */
     struct tt_task *building;
     int64_t now; /* of the latest call; never goes back */
     bool deciding;
@@ -133,28 +135,27 @@ struct tt_arrival {
     int32_t length;
     int32_t priority;
     int64_t deadline_at;
-    /* Where the policy works by cells, and only there: the mechanism's until `gone`; after BUSY
-     * still the caller's. */
+    /* By cells, else NULL. The mechanism owns it until `gone`; after BUSY the caller still does. */
     struct tt_cell_graph *graph;
     void *user;
-    /* What the request's cells are, for who records it (core/observer.h); good during the call. 0:
-     * it is not of cells, or the carrier does not say. */
+    /* The request's cells, for recorders (core/observer.h); valid during the call. 0: it has none,
+     * or the carrier does not say. */
     int32_t spec_count;
     const struct tt_cell_spec *specs;
 };
 /* BUSY: the domain's limit of requests is reached; nothing happened. A request that a rule refuses
- * has ended before this returns; *out_request is not written then. */
+ * has ended before this returns; *out_request is untouched then. */
 TT_MUST_CHECK enum tt_err tt_mechanism_arrived(struct tt_mechanism *self, int64_t now,
                                                const struct tt_arrival *arrival,
                                                struct tt_request **out_request);
-/* The request's input is on the device (elastic policies ask for it). */
+/* The request's input is on the device. Policies without the trait `waits_for_inputs` ignore it. */
 void tt_mechanism_ready(struct tt_mechanism *self, int64_t now, struct tt_request *request);
-/* The client has gone. A queued request leaves at once, so does one by cells; a running one when
- * its task ends. Nothing happens where it has left but for its cells. */
+/* The client is gone. A queued request leaves at once, and so does one by cells; a running one
+ * leaves when its task ends. No effect on a request of which only cells in flight are left. */
 void tt_mechanism_cancelled(struct tt_mechanism *self, int64_t now, struct tt_request *request);
 /* The oldest task of its executor ended; outcome, last_step_done and the items' fates are set. */
 void tt_mechanism_finished(struct tt_mechanism *self, int64_t now, struct tt_task *task);
-/* A model comes (borrowed until it goes), or an executor. */
+/* Adds a model (borrowed until it is removed), or an executor. */
 void tt_mechanism_add_model(struct tt_mechanism *self, int64_t now, int32_t model,
                             const struct tt_step_model *step_model);
 void tt_mechanism_add_executor(struct tt_mechanism *self, int64_t now, int32_t executor,
@@ -162,27 +163,26 @@ void tt_mechanism_add_executor(struct tt_mechanism *self, int64_t now, int32_t e
 /* No new arrivals will come for the model / no new tasks may go to the executor. */
 void tt_mechanism_drain_model(struct tt_mechanism *self, int64_t now, int32_t model);
 void tt_mechanism_drain_executor(struct tt_mechanism *self, int64_t now, int32_t executor);
-/* Gone: the model has no request left / the executor no task. */
+/* The model has no request left / the executor no task. */
 void tt_mechanism_remove_model(struct tt_mechanism *self, int64_t now, int32_t model);
 void tt_mechanism_remove_executor(struct tt_mechanism *self, int64_t now, int32_t executor);
 
-/* Everything of this instant has been told: let the policy decide. */
+/* All events of this instant are reported: the policy decides. */
 void tt_mechanism_decide(struct tt_mechanism *self, int64_t now);
 /* When to call decide next even if nothing happens; TT_NEVER: no need. */
 int64_t tt_mechanism_next_at(const struct tt_mechanism *self);
 
 /* ---- what the policy answers, only from within its `decide` ---- */
 
-/* Is there room for one more task? */
+/* True if the executor has room for one more task. */
 static inline bool tt_mechanism_has_room(const struct tt_mechanism *self, int32_t executor) {
     const struct tt_executor *e = &self->executors[executor];
     return e->state == TT_EXECUTOR_UP && e->queued < e->depth;
 }
-/* D2: rows of the model that may go between its steps beside those that are there, if the first
- * request to go has `rows` rows; INT32_MAX where its slots are not limited. What a RUN that ends
- * before the last step, or a YIELD, may ask for. */
+/* D2: the maximum number of rows that a RUN which ends before the last step, or a YIELD, may add
+ * between the model's steps, if the first request to go has `rows` rows. INT32_MAX: no limit. */
 int32_t tt_mechanism_slot_room(const struct tt_mechanism *self, int32_t model, int32_t rows);
-/* How many it would ask for: rows of the task's requests that keep no slots yet. */
+/* The number of rows that it would add: rows of the task's requests that keep no slots yet. */
 int32_t tt_mechanism_slots_lacking(const struct tt_task *task);
 /* RUN in three moves: begin, add each request in batch order, commit. */
 struct tt_task *tt_mechanism_run_begin(struct tt_mechanism *self, int32_t executor, int32_t model,
@@ -192,8 +192,8 @@ void tt_mechanism_run_add(struct tt_mechanism *self, struct tt_request *request)
 void tt_mechanism_run_add_cell(struct tt_mechanism *self, struct tt_cell_subgraph *subgraph);
 /* `start_at`: not before this instant (now or earlier: at once when the executor is free). */
 void tt_mechanism_run_commit(struct tt_mechanism *self, int64_t start_at);
-/* The request must be out of the policy's queues, and is not the policy's when this returns; where
- * its rule says so it comes back as an arrival. */
+/* The request must be out of the policy's queues. The policy does not own it when this returns;
+ * with `delay_late` in its rule it arrives again. */
 void tt_mechanism_drop(struct tt_mechanism *self, struct tt_request *request,
                        enum tt_drop_reason reason);
 void tt_mechanism_yield(struct tt_mechanism *self, int32_t executor);
@@ -206,10 +206,11 @@ static inline struct tt_task *tt_mechanism_oldest(const struct tt_mechanism *sel
     return e->queued ? &e->tasks[e->oldest] : NULL;
 }
 
-/* With rules: how long those take, at the least, who wait before the request, which does not. */
+/* With rules: the minimum time that the requests waiting before this one take (core/backlog.h). The
+ * request itself does not wait. */
 int64_t tt_mechanism_ahead_ns(const struct tt_mechanism *self, const struct tt_request *request);
 
-/* O(everything): the books agree with each other. Also calls the policy's check. */
+/* Checks that the books agree with each other, and calls the policy's check. O(everything). */
 void tt_mechanism_check(const struct tt_mechanism *self);
 
 #endif

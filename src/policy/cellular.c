@@ -10,7 +10,7 @@ enum { DEFAULT_TASKS = 5 }; /* C4: MaxTasksToSubmit */
 enum choose { CHOOSE_TYPE, CHOOSE_SLACK };
 
 struct tt_policy {
-    struct tt_queues queues; /* who has not begun, and who is idle */
+    struct tt_queues queues; /* requests that have not begun; idle executors */
     struct tt_cell_queues cells;
     int64_t max_tasks, min_batch;
     enum choose choose;
@@ -59,18 +59,18 @@ static void cellular_finished(struct tt_policy *self, int64_t now, const struct 
 static void cellular_cancelled(struct tt_policy *self, int64_t now, struct tt_request *request) {
     (void)now;
     tt_cell_queues_forget(&self->cells, request);
-    if (tt_list_linked(&request->link)) /* it has not begun */
+    if (tt_list_linked(&request->link)) /* has not begun */
         tt_queues_take(&self->queues, request);
 }
 
-/* C4: the criterion that the type meets; the smaller goes first. */
+/* C4: the criterion that the type meets, 0 to 2; the smaller one goes first. */
 static int32_t criterion(const struct tt_cell_type *type, int32_t executor) {
     if (tt_cell_type_rows(type, executor) >= type->max_rows)
         return 0;
     return type->running == 0 ? 1 : 2;
 }
 
-/* Negative: `a` goes before `b` by what they meet, and by how urgent they are where that counts. */
+/* Negative: `a` goes before `b`, by criterion and, with `choose: slack`, by deadline. */
 static int32_t compare(const struct tt_policy *self, int32_t executor, const struct tt_cell_type *a,
                        const struct tt_cell_type *b) {
     int32_t difference = criterion(a, executor) - criterion(b, executor);
@@ -81,7 +81,7 @@ static int32_t compare(const struct tt_policy *self, int32_t executor, const str
     return (deadline_a > deadline_b) - (deadline_a < deadline_b);
 }
 
-/* A later type of its own model does not go behind it. */
+/* True if a later type of the same model goes before it, or as soon. */
 static bool is_outdone(const struct tt_policy *self, int32_t executor,
                        const struct tt_cell_type *type) {
     const struct tt_cell_type *types = self->cells.types[type->model];
@@ -93,8 +93,8 @@ static bool is_outdone(const struct tt_policy *self, int32_t executor,
     return false;
 }
 
-/* Types of two models: a model's place in the file, or how many types it has, is no reason to keep
- * the other one's requests waiting. */
+/* Types of two models: equal criteria go by release, so that neither a model's number nor the count
+ * of its types keeps another model waiting. */
 static bool goes_before(const struct tt_policy *self, int32_t executor,
                         const struct tt_cell_type *a, const struct tt_cell_type *b) {
     int32_t difference = compare(self, executor, a, b);
@@ -120,7 +120,8 @@ static struct tt_cell_type *choose_type(const struct tt_policy *self, int32_t ex
     return best;
 }
 
-/* S4: the messages of a task travel before it starts; those behind it travel meanwhile. */
+/* S4: the messages of a task travel before it starts; those of follow-up tasks travel while it
+ * runs. */
 static void submit(struct tt_policy *self, int64_t now, struct tt_mechanism *actions,
                    int32_t executor, struct tt_cell_type *type) {
     for (int64_t i = 0; i < self->max_tasks && tt_mechanism_has_room(actions, executor); i++) {
@@ -138,7 +139,7 @@ static void submit(struct tt_policy *self, int64_t now, struct tt_mechanism *act
         tt_heap_remove(&self->queues.idle, executor); /* its next visit is not due */
 }
 
-/* Gives up who cannot make it, with all its cells. */
+/* Drops requests that cannot meet their deadline, with all their cells. */
 static void drop_lost(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
     const struct tt_heap_entry *lost;
     while ((lost = tt_heap_top(&self->queues.lost)) && lost->key < now) {
@@ -152,7 +153,7 @@ static void drop_lost(struct tt_policy *self, int64_t now, struct tt_mechanism *
 static void cellular_decide(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
     if (self->queues.drops)
         drop_lost(self, now, actions);
-    /* One may have nothing to run where another has (with `ahead`): each is looked at in turn. */
+    /* With `ahead` one executor may have nothing to run while another has: look at each in turn. */
     const struct tt_mechanism *domain = self->queues.domain;
     for (int32_t e = 0; e < domain->executor_capacity && !tt_list_empty(&self->cells.active); e++) {
         struct tt_cell_type *type;

@@ -1,16 +1,19 @@
-/* What every whole-graph baseline keeps: a queue per model, and who is idle.
+/* A queue of requests per model, and the idle executors: what most policies of requests keep.
  *
- * A request is put in when it arrives, stands in its model's queue in the order that the policy
- * asked for, is taken out to be run, dropped or because its client went away, and is put back when
- * its task was aborted or jumped to another step. Three indexed heaps follow the queues, so that no
- * decision has to scan what did not change: heads  models with a queue, keyed by the arrival number
- * of the head; lost   models whose head has a deadline, keyed by the last instant at which that
- * head, alone, may start in time (only where the policy drops); idle   executors that are up and
- * have no task, keyed by their number: the top is the smallest id.
+ * Life of a request: _put when it arrives; then it stands in its model's queue, in the order that
+ * the policy asked for; _take when it is dropped or cancelled; _run when it runs. It is put back
+ * when its task was aborted, or when it jumped to another step.
  *
- * A batch is a run of adjacent requests that stand at the same step, all of whose steps from there
- * on run in one task. Nothing here decides: policies choose the model, the batch and the executor.
- * Nothing allocates after init. */
+ * Three indexed heaps follow the queues, so that no decision scans what did not change:
+ *   heads  models with a queue, keyed by the arrival number of the head;
+ *   lost   models whose head has a deadline, keyed by the last instant at which that head may start
+ *          alone and be in time (only if the policy drops);
+ *   idle   executors that are up and have no task, keyed by their number: the top is the smallest.
+ *
+ * A batch is a run of adjacent requests that stand at the same step. One task runs all of their
+ * steps from there on. Nothing here decides: policies choose the model, the batch and the executor.
+ * Nothing allocates after init. policy/queued.h has the callbacks of policies that begin with it.
+ */
 #ifndef TT_POLICY_FIFO_H
 #define TT_POLICY_FIFO_H
 
@@ -51,8 +54,8 @@ struct tt_queues {
     const struct tt_mechanism *domain;
     int64_t d_ctrl_ns, d_data_ns;
     bool drops;
-    int64_t ahead;         /* executors with so many tasks or fewer are idle; 0 unless the policy,
-                              before it is told of any, says more */
+    int64_t ahead; /* executors with at most so many tasks count as idle; 0 unless the policy
+                      sets it when it is made */
     struct tt_fifo *fifos; /* [model_capacity] */
     struct tt_heap heads, lost, idle;
 };
@@ -66,21 +69,22 @@ TT_MUST_CHECK enum tt_err tt_queues_init(struct tt_queues *self,
 void tt_queues_fini(struct tt_queues *self);
 void tt_queues_put(struct tt_queues *self, struct tt_request *request);
 void tt_queues_take(struct tt_queues *self, struct tt_request *request);
-/* Puts back who stays (aborted, jumped), and notes that the executor is idle. */
+/* Puts requests back that are QUEUED again (aborted, jumped), and notes that the executor is idle.
+ */
 void tt_queues_finished(struct tt_queues *self, const struct tt_task *task);
 void tt_queues_executor_changed(struct tt_queues *self, int32_t executor, enum tt_change change);
 /* A model that is gone has no queue. */
 void tt_queues_model_changed(const struct tt_queues *self, int32_t model, enum tt_change change);
-/* The executor's task has ended (tt_queues_finished says so itself). */
+/* The executor's task has ended (tt_queues_finished calls it). */
 void tt_queues_executor_freed(struct tt_queues *self, int32_t executor);
-/* Drops one head that could not meet its deadline even if it started alone at `now`; returns its
- * model, -1 when there is none. */
+/* Drops one head that cannot meet its deadline even if it starts alone at `now`. Returns its model,
+ * -1 when there is none. */
 int32_t tt_queues_drop_one(struct tt_queues *self, int64_t now, struct tt_mechanism *actions);
 /* Drops them all. */
 void tt_queues_drop_lost(struct tt_queues *self, int64_t now, struct tt_mechanism *actions);
 /* The instant at which the next head is lost; TT_NEVER. */
 int64_t tt_queues_lost_at(const struct tt_queues *self);
-/* How long `rows` rows of the model occupy us, messages included (S4): d_ctrl + d_data rows +
+/* The time that `rows` rows of the model take, messages included (S4): d_ctrl + d_data rows +
  * l(rows). */
 int64_t tt_queues_duration(const struct tt_queues *self, int32_t model, int32_t rows,
                            int32_t length);
@@ -95,8 +99,8 @@ struct tt_batch {
 };
 
 /* The longest run of `fifo` from `first` on, of at most `limit` rows and the model's maximum, that
- * meets all its deadlines when started at `start_at`: grown while it fits. count = 0 when not even
- * `first` does. */
+ * meets all its deadlines when started at `start_at`. It grows request by request while it fits.
+ * count = 0 when not even `first` does. */
 struct tt_batch tt_queues_prefix(const struct tt_queues *self, const struct tt_fifo *fifo,
                                  struct tt_request *first, int64_t start_at, int32_t limit);
 /* RUNs a batch of the model's queue now (it starts when its messages have come, S4); all steps from

@@ -1,6 +1,6 @@
-/* Who is idle: a heap of executors that are up and have no more tasks than `ahead`, by their
- * number, so that the top is the smallest one. A policy whose task begins on one takes it out
- * itself (tt_heap_remove); here is when one comes in, and when it goes with its executor. */
+/* The idle executors: a heap of those that are up and have at most `ahead` tasks, keyed by their
+ * number, so that the top is the smallest. A policy takes an executor out itself (tt_heap_remove)
+ * when a task begins there. These functions put it in, and take it out when it goes away. */
 #ifndef TT_POLICY_IDLE_H
 #define TT_POLICY_IDLE_H
 

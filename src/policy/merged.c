@@ -15,7 +15,7 @@ struct lane {
 };
 
 struct tt_policy {
-    struct tt_queues queues; /* who waits to be merged, and who is idle */
+    struct tt_queues queues; /* requests that wait to be merged; idle executors */
     struct lane *lanes;      /* [executor_capacity] */
     int64_t max_requests, merge_cell_ns;
 };

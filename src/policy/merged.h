@@ -1,11 +1,12 @@
-/* C7: dynamic graph merging, as DyNet and TensorFlow Fold do it: BatchMaker's baseline for trees.
+/* C7: dynamic graph merging, as in DyNet and TensorFlow Fold: BatchMaker's baseline for trees.
  *
- * When an executor is idle, up to `max_requests` of the requests that wait (of the model whose
- * oldest has waited longest) are merged into one graph: after `merge_cell` times their cells, which
- * is what the host needs for it, the merged graph runs, cells of one type and of any of these
- * requests together, level by level from the leaves, up to the type's largest batch. Nobody joins;
- * when all of them have left, the next are merged. (A request is answered with its last cell here,
- * where those systems answer all at the end: the baseline looks the better for it.)
+ * When an executor is idle, up to `max_requests` waiting requests of one model are merged into one
+ * graph: the model is the one whose oldest request has waited longest. Merging takes the host
+ * `merge_cell` per cell. Then the merged graph runs level by level from the leaves: cells of one
+ * type batch together, whichever of these requests they belong to, up to the type's largest batch.
+ * No request joins; the next are merged when all of them have left. (Here a request is answered
+ * with its last cell. Those systems answer all at the end, so the baseline looks better than they
+ * are.)
  *
  * O(cells of the merged graph) in all. */
 #ifndef TT_POLICY_MERGED_H

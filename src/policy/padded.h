@@ -1,13 +1,13 @@
 /* C7: padding and bucketing, the baseline of BatchMaker.
  *
- * Requests are put into buckets by the length of their input: (0, width], (width, 2 width] ... When
- * an executor is idle and any bucket has requests, the next one that has, in turn over all buckets
- * of all models, gives its oldest, up to the largest batch; they are padded to the bucket's end and
- * walk the whole model together, recurrent blocks until the last of them is through. There is no
- * window: a batch starts as soon as its turn comes, however small. Lengths beyond the last bucket
- * share one, padded to the longest of the batch. Width 0 makes one bucket of all.
+ * Requests lie in buckets by the length of their input: (0, width], (width, 2 width] ... When an
+ * executor is idle, the next bucket with requests, in turn over all buckets of all models, gives
+ * its oldest ones, up to the largest batch. They are padded to the bucket's end and run through the
+ * whole model together; a recurrent block runs until the last of them is through. There is no
+ * window: a batch starts when its turn comes, however small. Lengths beyond the last bucket share
+ * one, padded to the longest of the batch. Width 0 makes one bucket of all lengths.
  *
- * O(rows) per batch, O(buckets / 64) to find the next. */
+ * O(rows) per batch, O(buckets / 64) to find the next one. */
 #ifndef TT_POLICY_PADDED_H
 #define TT_POLICY_PADDED_H
 

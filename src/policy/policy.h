@@ -57,7 +57,7 @@ enum { TT_MAX_OPTIONS = 24 };
 #define TT_DROP_SPEC                                                                               \
     {                                                                                              \
         .key = "drop", .type = TT_OPTION_CHOICE, .choices = "none|deadline",                       \
-        .help = "what becomes of a request that cannot meet its deadline any more"                 \
+        .help = "deadline: drop requests that cannot meet their deadline any more"                 \
     }
 #define TT_DROP_NONE_OPTION                                                                        \
     { "drop", "none" }

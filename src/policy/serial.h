@@ -1,10 +1,9 @@
-/* Serial: no batching at all (baseline L4, and the simplest policy that can serve).
+/* Serial: no batching (baseline L4, and the simplest policy that can serve).
  *
- * One request (all its rows) per task, all steps in one go, first come first served over all
- * models: the smallest arrival number first, on the idle executor with the smallest id. Option
- * `drop`: `none` runs everything, however late; `deadline` drops a request, once it is its model's
- * head, as soon as it cannot finish in time any more even if it started now. A request that jumped
- * back to a step is queued again under its old number.
+ * One request (all its rows) per task, all steps in one go, in order of arrival over all models, on
+ * the idle executor with the smallest number. Option `drop`: `none` runs every request, however
+ * late; `deadline` drops a model's head as soon as it cannot finish in time even if it starts at
+ * once. A request that jumped back to a step is queued again under its old number.
  *
  * O(log M + log G) per event. */
 #ifndef TT_POLICY_SERIAL_H

@@ -54,7 +54,7 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
     [DROP] = {.key = "drop",
               .type = TT_OPTION_CHOICE,
               .choices = "none|deadline",
-              .help = "what becomes of a waiting request that cannot meet its deadline any more"},
+              .help = "deadline: drop waiting requests that cannot meet their deadline any more"},
 };
 
 /* The door was shut to the head of the running model's queue, and is until then. */

@@ -1,22 +1,22 @@
-/* L2, L5: may these newcomers join without breaking a promise? The slack check of the lazy policy,
- * for one executor's stack.
+/* L2, L5: the slack check of the lazy policy, for one executor's stack. It answers whether
+ * newcomers may join without breaking a deadline.
  *
  * It has three forms:
- *   remaining  everyone on the stack, of whatever model, and the newcomers end by
- *              now + the sum of what each would still need alone (eq. 2 with elapsed time and
- *              remaining work). While a batch runs its part of the sum shrinks evenly over the time
- *              that its profile says it takes; at a boundary the sum is exact.
- *   published  eq. 2 to the letter: of each the time until it was first issued, and of all the
- *              times of whole graphs, however far they have come.
- *   curves     no sum but the profile's times of the very batches: the newcomers alone until they
- *              catch up, merged from there on, entries further down after them. (The paper's
- *              Oracle, where the profile is the truth.)
- * Not all may refuse newcomers (`votes`). Who could never be in time, alone and without waiting,
- * has no say: a promise that nobody can keep holds up nobody else. Whether those have who are late
- * by now, because they waited (they are lost: alone and at once they would still be late), is a
- * choice. Where they have not, one who is late lets in the next, who makes the next one late.
+ *   remaining  every request on the stack, of whatever model, and the newcomers end by now + the
+ * sum of what each still needs alone (eq. 2 with elapsed time and remaining work). While a batch
+ * runs, its part of the sum shrinks evenly over the time that its profile predicts; at a boundary
+ * the sum is exact. published  eq. 2 to the letter: for each request the time until it was first
+ * issued, plus the sum of the times of whole graphs, however far they have come. curves     no sum,
+ * but the profile's times of the very batches: the newcomers alone until they catch up, merged from
+ * there on, entries further down after them. (The paper's Oracle, if the profile is the truth.)
  *
- * What it keeps lies in the stack's entries, and is brought up to date where it is asked. Pure; no
+ * Option `votes` says which requests may refuse newcomers. A request that could not be in time even
+ * alone and without waiting has no vote: nothing can keep its deadline, so it holds up no other
+ * request. A request that waited until it is late (it is lost: alone and at once it would still be
+ * late) keeps its vote with `feasible` and loses it with `timely`. Without that vote one late
+ * request lets in the next, which makes the next one late.
+ *
+ * Its results lie in the stack's entries, and are updated when they are asked for. Pure; no
  * allocation. */
 #ifndef TT_POLICY_LAZY_LAZY_SLACK_H
 #define TT_POLICY_LAZY_LAZY_SLACK_H
@@ -34,7 +34,7 @@ struct tt_lazy_run {
     bool running;
     int64_t started_at;
     int32_t to; /* it ends before this step */
-    /* -1: nobody has asked yet */
+    /* -1: not computed yet */
     int64_t predicted_ns; /* how long it takes, > 0 */
     int64_t consumed_ns;  /* what its members need alone until its end */
 };
@@ -49,13 +49,13 @@ struct tt_lazy_slack {
 struct tt_lazy_group {
     int32_t model;
     int32_t count, rows, length;
-    int32_t max_rows; /* it may share a batch of at most so many */
+    int32_t max_rows; /* of a batch that it may share */
     struct tt_lazy_place place;
     int64_t alone_ns; /* sum */
     struct tt_lazy_veto veto;
 };
 
-/* What the request still needs by itself, from where it stands. */
+/* The time that the request still needs alone, from where it stands. */
 static inline int64_t tt_lazy_slack_alone(const struct tt_lazy_slack *self,
                                           const struct tt_request *request) {
     struct tt_lazy_place place = {.step = request->step, .round = request->round};
@@ -86,14 +86,14 @@ static inline struct tt_lazy_member tt_lazy_slack_member(const struct tt_lazy_sl
         .sums = sums,
     };
 }
-/* The vote of a request that would come in, and needs `alone_ns` by itself. */
+/* The vote of a request that would come in and needs `alone_ns` alone. */
 static inline struct tt_lazy_veto tt_lazy_slack_vote(const struct tt_lazy_slack *self,
                                                      const struct tt_request *request,
                                                      int64_t alone_ns, int64_t now) {
     struct tt_lazy_veto veto = {tt_lazy_slack_key(self, request, now), TT_NEVER};
     if (self->votes != TT_LAZY_VOTES_TIMELY || veto.key == TT_NEVER)
         return veto;
-    int64_t latest_at = request->deadline_at - alone_ns; /* to go on, and be in time */
+    int64_t latest_at = request->deadline_at - alone_ns; /* to go on and be in time */
     return now > latest_at ? (struct tt_lazy_veto){TT_NEVER, TT_NEVER}
                            : (struct tt_lazy_veto){veto.key, latest_at + 1};
 }
