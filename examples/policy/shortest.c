@@ -78,7 +78,7 @@ static struct tt_batch shortest(const struct tt_policy *self) {
 
 /* All events of this instant are known. A policy first drops what is lost, then runs batches until
  * there is no idle executor or nothing to run. It must not leave an idle executor and a batch that
- * it would run: nobody calls again before the next event or next_at. */
+ * it would run: the mechanism does not call again before the next event or next_at. */
 static void shortest_decide(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
     struct tt_queues *queues = &self->queues;
     tt_queues_drop_lost(queues, now, actions);

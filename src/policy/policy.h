@@ -113,8 +113,8 @@ struct tt_policy_workers {
 
 /* What the server adds when a model's configuration asks for the policy. */
 struct tt_policy_serving {
-    /* For options that the configuration leaves out. Not for policies that somebody imposes on all
-     * models (an experiment, a recording). */
+    /* For options that the configuration leaves out. Not for a policy that an experiment or a
+     * recording imposes on all models. */
     const struct tt_option *defaults;
     int32_t default_count;
     /* With this option a batch holds inputs of one shape only. Without it, and without padding by

@@ -47,9 +47,9 @@ VALUES = {
     "merged": {"max_requests": ("1", "4", "64")},
     "padded": {"width": ("0", "1", "10"), "max_batch": ("0", "2")},
 }
-# What single policies may do, and no other: an exception to a check below, not a trait that anybody else asks for.
+# Exceptions of single policies from a check below. No other code needs them, so they are no traits.
 HOLDS_FOR_EVER = ("window",)  # static batches wait until they are full
-SUBMITS_AHEAD = ("cellular",)  # cells behind the end of a chain that is not known yet
+SUBMITS_AHEAD = ("cellular",)  # cells behind the end of a chain, before that end is known
 ABORTS = ("shepherd",)
 
 
@@ -291,7 +291,7 @@ class AnyWorld(unittest.TestCase):
                 self.assertTrue(there <= 1 or rows <= model.slots, f"{rows} rows in {model.slots} slots at {at}")
 
     def is_exact(self, policy):
-        """Nobody is in a row that somebody else needs: members leave between steps, or there is only one."""
+        """A request is in no row that only others need: members leave between steps, or there is only one."""
         return granularity(policy) == "node" or POLICIES[policy]["traits"]["runs_alone"]
 
     def check_course(self, world, request, rows, what):
