@@ -23,6 +23,9 @@ static enum tt_err judge(const struct tt_http_address *address, const char *path
         return tt_fail(TT_ERR_TIMEOUT, why, "http://%s%s: %s", where, path, call->reason);
     case TT_HTTP_MALFORMED:
         return tt_fail(TT_ERR_INVALID, why, "http://%s%s: %s", where, path, call->reason);
+    case TT_HTTP_NO_CONNECT:
+    case TT_HTTP_BROKEN:
+    case TT_HTTP_WITHDRAWN:
     default: return tt_fail(TT_ERR_UNAVAILABLE, why, "http://%s: %s", where, call->reason);
     }
     if (call->status != 200)

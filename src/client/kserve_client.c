@@ -138,6 +138,17 @@ static void draw_element(enum tt_dtype dtype, struct tt_prng *prng, void *to) {
         memcpy(to, &eighths[small], 2);
         break;
     }
+    case TT_DTYPE_NONE:
+    case TT_DTYPE_BOOL:
+    case TT_DTYPE_UINT8:
+    case TT_DTYPE_UINT16:
+    case TT_DTYPE_UINT32:
+    case TT_DTYPE_UINT64:
+    case TT_DTYPE_INT8:
+    case TT_DTYPE_INT16:
+    case TT_DTYPE_INT32:
+    case TT_DTYPE_INT64:
+    case TT_DTYPE_BYTES:
     default: /* the integers and BOOL, little endian as the wire has them */
         memset(to, 0, tt_dtype_bytes(dtype));
         *(unsigned char *)to = (unsigned char)small;

@@ -127,6 +127,9 @@ static enum tt_load_end end_of(const struct tt_http_call *http) {
     case TT_HTTP_ANSWERED: break;
     case TT_HTTP_GAVE_UP: return TT_LOAD_TIMED_OUT;
     case TT_HTTP_WITHDRAWN: return TT_LOAD_UNFINISHED;
+    case TT_HTTP_NO_CONNECT:
+    case TT_HTTP_BROKEN:
+    case TT_HTTP_MALFORMED:
     default: return TT_LOAD_BROKEN;
     }
     if (http->status == 200)

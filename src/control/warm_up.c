@@ -104,6 +104,8 @@ static enum tt_err make_input(const Inference__ModelWarmup *sample,
     case INFERENCE__MODEL_WARMUP__INPUT__INPUT_DATA_TYPE_INPUT_DATA_FILE:
         return fill_from_file(directory, input->input_data_file, spec, bytes, view->size_bytes,
                               why);
+    case INFERENCE__MODEL_WARMUP__INPUT__INPUT_DATA_TYPE__NOT_SET:
+    case INFERENCE__MODEL_WARMUP__INPUT__INPUT_DATA_TYPE_ZERO_DATA:
     default: return TT_OK;
     }
 }

@@ -95,7 +95,7 @@ void tt_device_stop(struct tt_device *self, int64_t now, int32_t executor) {
             take_out(self, i);
             return;
         }
-    tt_assert(!"the executor runs on this device");
+    tt_assert(false && "the executor runs on this device");
 }
 
 int64_t tt_copy_engine_add(struct tt_copy_engine *self, int64_t now, int64_t bytes) {

@@ -33,6 +33,16 @@ static void put_number(struct tt_text *to, enum tt_dtype dtype, struct tt_prng *
     case TT_DTYPE_FP16: tt_text_append(to, &half, sizeof(half)); break;
     case TT_DTYPE_BF16: tt_text_append(to, &brain, sizeof(brain)); break;
     case TT_DTYPE_BYTES: tt_text_append(to, string, sizeof(string)); break;
+    case TT_DTYPE_NONE:
+    case TT_DTYPE_BOOL:
+    case TT_DTYPE_UINT8:
+    case TT_DTYPE_UINT16:
+    case TT_DTYPE_UINT32:
+    case TT_DTYPE_UINT64:
+    case TT_DTYPE_INT8:
+    case TT_DTYPE_INT16:
+    case TT_DTYPE_INT32:
+    case TT_DTYPE_INT64:
     default: /* little endian: the low bytes of an integer */
         tt_text_append(to, &integer, tt_dtype_bytes(dtype));
         break;

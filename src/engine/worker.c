@@ -99,7 +99,7 @@ void tt_worker_run_here(struct tt_worker *self, struct tt_engine_task *task) {
 void tt_worker_stop(struct tt_worker *self, struct tt_engine_task *task, enum tt_worker_stop how) {
     tt_lock_take(&self->lock);
     if (task->stop < (int32_t)how)
-        task->stop = how;
+        task->stop = (int32_t)how;
     if (how == TT_WORKER_ABORT && self->current == task)
         self->ops->interrupt(self);
     tt_lock_give(&self->lock);

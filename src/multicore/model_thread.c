@@ -73,8 +73,8 @@ enum tt_err tt_model_thread_init(struct tt_model_thread *self,
     tt_histogram_init(&self->stats.batch_rows);
     tt_histogram_init(&self->stats.queued);
     tt_histogram_init(&self->stats.intake_ns);
-    int64_t grants = (models + (size_t)options->thread_count - 1) / (size_t)options->thread_count *
-                     TT_MULTICORE_GRANTS;
+    int64_t grants =
+        ((int64_t)models + options->thread_count - 1) / options->thread_count * TT_MULTICORE_GRANTS;
     self->grant_limit = (int32_t)tt_instant_min(grants, options->executor_count);
     enum tt_err err = tt_deferred_model_init(&self->half, options->model_count, options->policy);
     self->inbox = aligned_alloc(64, sizeof(*self->inbox) * (size_t)options->port_count);

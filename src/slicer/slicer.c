@@ -209,7 +209,7 @@ static enum tt_err compare_at(struct tt_slicer *self, struct tt_engine_model *sl
                     "bit; it cannot be served in stages here",
                     rows);
     *check = (struct tt_slices_check){
-        .rows = rows, .length = length, .synthetic = self->probe.synthetic};
+        .rows = rows, .length = length, .synthetic = (int32_t)self->probe.synthetic};
     if (!err)
         err = tt_digest_bytes(tt_text_string(&whole), whole.length, check->outputs_sha256, why);
     tt_text_fini(&whole);

@@ -105,6 +105,19 @@ static bool fill_initial(struct tt_cell_input *input, int64_t value, int32_t row
     switch (input->dtype) {
     case TT_DTYPE_FP32: memcpy(element, &(float){(float)value}, sizeof(float)); break;
     case TT_DTYPE_FP64: memcpy(element, &(double){(double)value}, sizeof(double)); break;
+    case TT_DTYPE_NONE:
+    case TT_DTYPE_BOOL:
+    case TT_DTYPE_UINT8:
+    case TT_DTYPE_UINT16:
+    case TT_DTYPE_UINT32:
+    case TT_DTYPE_UINT64:
+    case TT_DTYPE_INT8:
+    case TT_DTYPE_INT16:
+    case TT_DTYPE_INT32:
+    case TT_DTYPE_INT64:
+    case TT_DTYPE_FP16:
+    case TT_DTYPE_BF16:
+    case TT_DTYPE_BYTES:
     default: memcpy(element, &value, sizeof(value)); break; /* integers, little endian */
     }
     for (size_t at = 0; at < bytes; at += width)

@@ -237,6 +237,13 @@ static enum tt_err kind_of(OrtErrorCode code, const char *message) {
     case ORT_NOT_IMPLEMENTED: return TT_ERR_UNSUPPORTED;
     case ORT_EP_FAIL:
     case ORT_ENGINE_ERROR: return TT_ERR_INTERNAL;
+    case ORT_OK:
+    case ORT_FAIL:
+    case ORT_INVALID_ARGUMENT:
+    case ORT_RUNTIME_EXCEPTION:
+    case ORT_INVALID_PROTOBUF:
+    case ORT_MODEL_LOADED:
+    case ORT_INVALID_GRAPH:
     default: return TT_ERR_INVALID;
     }
 }

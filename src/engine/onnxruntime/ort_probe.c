@@ -180,6 +180,18 @@ static double number_at(const void *bytes, enum tt_dtype dtype, size_t index) {
         bits = (uint32_t)half << 16;
         memcpy(&single, &bits, 4);
         return (double)single;
+    case TT_DTYPE_NONE:
+    case TT_DTYPE_BOOL:
+    case TT_DTYPE_UINT8:
+    case TT_DTYPE_UINT16:
+    case TT_DTYPE_UINT32:
+    case TT_DTYPE_UINT64:
+    case TT_DTYPE_INT8:
+    case TT_DTYPE_INT16:
+    case TT_DTYPE_INT32:
+    case TT_DTYPE_INT64:
+    case TT_DTYPE_FP16:
+    case TT_DTYPE_BYTES:
     default: /* FP16 */
         memcpy(&half, (const char *)bytes + index * 2, 2);
         real = ldexp((half & 0x3ff) + (half >> 10 & 31 ? 1024 : 0),

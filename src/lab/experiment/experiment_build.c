@@ -328,6 +328,7 @@ static enum tt_world world_of(const Tutti__Experiment *message) {
     switch (message->world) {
     case TUTTI__EXPERIMENT_WORLD__EMULATED: return TT_WORLD_EMULATED;
     case TUTTI__EXPERIMENT_WORLD__REAL: return TT_WORLD_REAL;
+    case TUTTI__EXPERIMENT_WORLD__SIMULATED:
     default: return TT_WORLD_SIMULATED;
     }
 }

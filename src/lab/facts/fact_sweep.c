@@ -193,6 +193,7 @@ double tt_fact_sweep_value(const struct tt_fact_sweep *self, const Tutti__FactSw
         case TUTTI__FACT_STATISTIC__LEAST: value = gains[0]; break;
         case TUTTI__FACT_STATISTIC__MOST: value = gains[count - 1]; break;
         case TUTTI__FACT_STATISTIC__SHARE: value = (double)(count - below) / (double)count; break;
+        case TUTTI__FACT_STATISTIC__MEDIAN:
         default: value = gains[(count - 1) / 2]; break;
         }
         if (out_note)

@@ -94,7 +94,7 @@ static void tell_batch(const Tutti__FactTrace *trace, const Tutti__FactBatch *sa
 
 static double compare(const struct heard *heard, const Tutti__FactTrace *trace,
                       struct tt_text *note) {
-    size_t right = 0, lines = trace->n_batch + trace->n_dropped + trace->nothing_dropped;
+    size_t right = 0, lines = trace->n_batch + trace->n_dropped + (trace->nothing_dropped ? 1 : 0);
     for (size_t i = 0; i < trace->n_batch; i++) {
         const struct batch *ours = i < heard->batches_started ? &heard->batches[i] : NULL;
         if (ours && same(trace, trace->batch[i], ours))

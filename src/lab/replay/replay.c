@@ -471,6 +471,17 @@ static void carry_out(struct carrying *self) {
     case TT_RECORD_MODEL: change_model(self, event); break;
     case TT_RECORD_EXECUTOR: change_executor(self, event); break;
     case TT_RECORD_DECIDE: decide(self, event->serial, event->offset, event->now); break;
+    case TT_RECORD_DOMAIN:
+    case TT_RECORD_RUN:
+    case TT_RECORD_DROP:
+    case TT_RECORD_YIELD:
+    case TT_RECORD_ABORT:
+    case TT_RECORD_GAP:
+    case TT_RECORD_THREAD:
+    case TT_RECORD_TURN:
+    case TT_RECORD_ARRIVED_CELLS:
+    case TT_RECORD_REFUSED_CELLS:
+    case TT_RECORD_RUN_CELLS:
     default: break;
     }
     heed_threads(self);

@@ -66,6 +66,21 @@ void tt_replay_text_event(struct tt_text *out, const struct tt_recorded_event *e
     case TT_RECORD_DROP: tt_replay_text_drop(out, event->number, event->reason); break;
     case TT_RECORD_YIELD: tt_text_printf(out, "YIELD executor %d", event->index); break;
     case TT_RECORD_ABORT: tt_text_printf(out, "ABORT executor %d", event->index); break;
+    case TT_RECORD_DOMAIN:
+    case TT_RECORD_ARRIVED:
+    case TT_RECORD_REFUSED:
+    case TT_RECORD_READY:
+    case TT_RECORD_CANCELLED:
+    case TT_RECORD_FINISHED:
+    case TT_RECORD_MODEL:
+    case TT_RECORD_EXECUTOR:
+    case TT_RECORD_DECIDE:
+    case TT_RECORD_GAP:
+    case TT_RECORD_THREAD:
+    case TT_RECORD_TURN:
+    case TT_RECORD_ARRIVED_CELLS:
+    case TT_RECORD_REFUSED_CELLS:
+    case TT_RECORD_RUN_CELLS:
     default: tt_text_puts(out, "nothing more"); break;
     }
 }

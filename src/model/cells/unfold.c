@@ -68,6 +68,15 @@ static int64_t integer_at(const void *bytes, enum tt_dtype dtype, size_t i) {
     case TT_DTYPE_INT8: return ((const int8_t *)bytes)[i];
     case TT_DTYPE_INT16: return ((const int16_t *)bytes)[i];
     case TT_DTYPE_INT32: return ((const int32_t *)bytes)[i];
+    case TT_DTYPE_NONE:
+    case TT_DTYPE_BOOL:
+    case TT_DTYPE_UINT64:
+    case TT_DTYPE_INT64:
+    case TT_DTYPE_FP16:
+    case TT_DTYPE_FP32:
+    case TT_DTYPE_FP64:
+    case TT_DTYPE_BF16:
+    case TT_DTYPE_BYTES:
     default: return ((const int64_t *)bytes)[i];
     }
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+TT_PRINTF(5, 0)
 static void add_finding(struct tt_config_work *work, enum tt_finding_kind kind, const void *message,
                         const char *field, const char *format, va_list args) {
     struct tt_error sentence;

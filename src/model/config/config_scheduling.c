@@ -109,6 +109,7 @@ void tt_config_complete_scheduling(struct tt_config_work *work) {
                           "ensembles cannot be served; join the models into one ONNX file");
         return;
     case INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE_DYNAMIC_BATCHING: break;
+    case INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE__NOT_SET:
     default:
         if (message->max_batch_size <= 1)
             return;

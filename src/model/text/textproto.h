@@ -51,7 +51,7 @@ bool tt_textproto_places_find(const struct tt_textproto_places *self, const void
  * where it was not written; line 1 where `message` is NULL. */
 enum tt_err tt_textproto_places_wrong(const struct tt_textproto_places *self, const char *path,
                                       const void *message, const char *field, struct tt_error *why,
-                                      const char *format, va_list args);
+                                      const char *format, va_list args) TT_PRINTF(6, 0);
 
 /* Reads `length` bytes (no NUL needed). `file_name` is only for messages. Errors: INVALID,
  * NO_MEMORY. */

@@ -67,6 +67,8 @@ static bool store_number(const struct tt_json_number *number, enum tt_dtype dtyp
     case TT_DTYPE_BF16: return tt_float_read_bf16(number, to);
     case TT_DTYPE_FP32: return tt_float_read32(number, to);
     case TT_DTYPE_FP64: return tt_float_read64(number, to);
+    case TT_DTYPE_NONE:
+    case TT_DTYPE_BYTES:
     default: return false;
     }
 }
@@ -331,6 +333,8 @@ static size_t write_number(enum tt_dtype dtype, const uint8_t *from, char *out) 
         double value = LOAD(double, from);
         return isfinite(value) ? tt_float_write64(value, out) : 0;
     }
+    case TT_DTYPE_NONE:
+    case TT_DTYPE_BYTES:
     default: return 0;
     }
 }

@@ -170,7 +170,7 @@ static void drop_head(struct tt_deferred_model *self, struct tt_deferred_queue *
     q->credit += CREDIT_DROP;
     if (q->credit > CREDIT_LIMIT)
         q->credit = CREDIT_LIMIT;
-    head->drop_reason = reason;
+    head->drop_reason = (int32_t)reason;
     tt_list_push_back(&self->dropped, &head->link);
 }
 

@@ -39,8 +39,8 @@ static void test_model(void **state) {
         "{\"name\":\"m\",\"inputs\":[{\"name\":\"x\",\"datatype\":\"FP32\",\"shape\":[-2]}]}",
         "{\"name\":\"m\",\"inputs\":[{\"name\":\"x\",\"datatype\":\"FP32\",\"shape\":[1.5]}]}",
         "{\"name\":\"m\",\"inputs\":[{\"datatype\":\"FP32\",\"shape\":[1]}]}",
-        "{\"name\":\"m\",\"inputs\":[{\"name\":\"x\",\"datatype\":\"FP32\","
-        "\"shape\":[1,1,1,1,1,1,1,1,1]}]}",
+        ("{\"name\":\"m\",\"inputs\":[{\"name\":\"x\",\"datatype\":\"FP32\","
+         "\"shape\":[1,1,1,1,1,1,1,1,1]}]}"),
     };
     for (size_t i = 0; i < TT_COUNT(wrong); i++) {
         struct tt_error why = {0};

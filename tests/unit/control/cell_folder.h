@@ -101,8 +101,8 @@ static inline struct tt_text inner_cell(uint64_t seed) {
 static inline void make_cells(const char *name, const char *first, struct tt_text take_first,
                               const char *second, struct tt_text take_second, const char *tutti) {
     char file[64];
-    make_directory("%s/%s", name);
-    make_directory("%s/%s/1", name);
+    make_directory(name, NULL);
+    make_directory(name, "1");
     snprintf(file, sizeof(file), "1/%s.onnx", first);
     write_bytes(name, file, take_first.bytes, take_first.length);
     tt_text_fini(&take_first);

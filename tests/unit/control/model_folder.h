@@ -20,9 +20,10 @@ static char root[64];
 static const char *const roots[] __attribute__((unused)) = {root};
 static struct tt_text said;
 
-static void make_directory(const char *format, const char *name) {
+/* root/name, or root/name/below where `below` is not NULL. */
+static void make_directory(const char *name, const char *below) {
     char path[512];
-    snprintf(path, sizeof(path), format, root, name);
+    snprintf(path, sizeof(path), "%s/%s%s%s", root, name, below ? "/" : "", below ? below : "");
     assert_int_equal(mkdir(path, 0755), 0);
 }
 
@@ -38,8 +39,8 @@ static void write_bytes(const char *model, const char *file, const void *bytes, 
 /* A model directory with version 1 and these files; NULL: not that file. */
 static inline void make_model(const char *name, struct tt_text take_onnx, const char *config,
                               const char *tutti) {
-    make_directory("%s/%s", name);
-    make_directory("%s/%s/1", name);
+    make_directory(name, NULL);
+    make_directory(name, "1");
     write_bytes(name, "1/model.onnx", take_onnx.bytes, take_onnx.length);
     tt_text_fini(&take_onnx);
     if (config)

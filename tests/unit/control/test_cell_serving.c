@@ -156,7 +156,9 @@ static void random_tree(struct tt_prng *random, struct ask *ask) {
 
 static uint64_t seed_of_run(void) {
     const char *given = getenv("TUTTI_SEED");
-    uint64_t seed = given ? strtoull(given, NULL, 0) : (uint64_t)getpid();
+    uint64_t seed = (uint64_t)getpid();
+    if (given)
+        seed = strtoull(given, NULL, 0);
     printf("seed: TUTTI_SEED=%llu\n", (unsigned long long)seed);
     return seed;
 }

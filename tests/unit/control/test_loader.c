@@ -297,8 +297,8 @@ static void test_emulated(void **state) {
     (void)state;
     static const char *const names[] = {"copies", "timeless", "formless"};
     for (int32_t i = 0; i < 3; i++) {
-        make_directory("%s/%s", names[i]);
-        make_directory("%s/%s/1", names[i]);
+        make_directory(names[i], NULL);
+        make_directory(names[i], "1");
         const char *config =
             i == 2 ? "backend: \"emulated\" input { name: \"x\" }" : emulated_config;
         write_bytes(names[i], "config.pbtxt", config, strlen(config));

@@ -300,9 +300,10 @@ static void count_lines(const char *page, int32_t *out_samples) {
         if (*line == '#')
             continue;
         /* The value stands behind the last space; the server's own lines have no labels. */
-        const char *line_end = strchr(line, '\n'), *space = memrchr(line, ' ', line_end - line);
+        const char *line_end = strchr(line, '\n'),
+                   *space = memrchr(line, ' ', (size_t)(line_end - line));
         assert_non_null(space);
-        const char *brace = memchr(line, '{', space - line);
+        const char *brace = memchr(line, '{', (size_t)(space - line));
         assert_true(!brace || space[-1] == '}');
         char *after;
         double value = strtod(space + 1, &after);

@@ -289,7 +289,8 @@ static void test_stress(void **state) {
     serving_bench_start(&bench);
     pthread_t threads[LOOPS];
     for (int32_t i = 0; i < LOOPS; i++) {
-        loops[i] = (struct loop){.models = {models[0], models[1], models[2]}, .seed = 7 + i};
+        loops[i] =
+            (struct loop){.models = {models[0], models[1], models[2]}, .seed = 7 + (uint64_t)i};
         client_open(&loops[i].client, bench.serving);
         tt_port_hold_back(loops[i].client.port);
         assert_int_equal(pthread_create(&threads[i], NULL, loop_main, &loops[i]), 0);

@@ -104,7 +104,7 @@ static bool source_next(void *context, struct tt_sim_arrival *out) {
     return true;
 }
 
-static void put(struct world *w, const char *format, ...) {
+TT_PRINTF(2, 3) static void put(struct world *w, const char *format, ...) {
     va_list args;
     va_start(args, format);
     w->used += (size_t)vsnprintf(w->log + w->used, sizeof(w->log) - w->used, format, args);
