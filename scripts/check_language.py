@@ -28,7 +28,7 @@ PHRASES = [
     ("who", re.compile(r"\b(somebody|nobody|anybody|everybody|somebody's|nobody's)\b", re.I), "something, nothing, no request, any thread ..."),
     ("metaphor", re.compile(r"\b(baton|a nap|naps|napping|tt_nap|alarm clock|the desk|desks|specimens?|batch mates?)\b", re.I),
      "eventcount, combining lock, scratch, synthetic input, members of the batch"),
-    ("metaphor", re.compile(r"\b(the house|floors?|carriers?|ski ?rent(er|s)?)\b", re.I), "project, layer, world, ski-rental rule"),
+    ("metaphor", re.compile(r"\b(the house|floors?|ski ?rent(er|s)?)\b", re.I), "project, layer, ski-rental rule"),
     ("wording", re.compile(r"\b(so called|so-called|is told|are told|was told|were told|tells? (?:of|it|them|the)|hears? (?:of|it)"
                            r"|the standard (?:is|one)|as standard|at most ever|of late|likes? it|thereupon|whereupon|the likes? of)\b", re.I),
      "called, is notified, returns, default"),

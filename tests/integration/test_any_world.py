@@ -14,7 +14,7 @@ import unittest
 from collections import defaultdict
 
 PROGRAM = os.environ["TUTTI_PROGRAM"]
-SEED = int(os.environ.get("TUTTI_TEST_SEED", "20261121"))
+SEED = int(os.environ.get("TUTTI_SEED", "20261121"))
 CASES = int(os.environ.get("TUTTI_TEST_CASES", "30"))  # of each policy
 EMULATED_CASES = int(os.environ.get("TUTTI_TEST_EMULATED_CASES", "3"))
 US = 1000

@@ -33,7 +33,7 @@ from onnx.reference import ReferenceEvaluator  # noqa: E402
 from server_case import EXACT  # noqa: E402
 from server_process import Server  # noqa: E402
 
-SEED = int(os.environ.get("TUTTI_TEST_SEED", "15"))
+SEED = int(os.environ.get("TUTTI_SEED", "15"))
 SENTENCES, ROUNDS, CLIENTS = 24, 6, 16
 WHOLE, SKIPS, LEAVES, SKIPS_AND_LEAVES = "whole", "skips", "leaves", "skips and leaves"
 

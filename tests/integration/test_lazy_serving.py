@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT / "tests" / "python"))
 from needs import needing  # noqa: E402
 from plain_client import Server, get  # noqa: E402
 
-SEED = int(os.environ.get("TUTTI_TEST_SEED", "8"))
+SEED = int(os.environ.get("TUTTI_SEED", "8"))
 CLIENTS, KINDS, LONGEST_S = 6, 12, 60
 SETTINGS = {  # an objective so far off that a busy machine makes nobody late
     "cnn": 'slo_us: 60000000 policy { name: "lazy" } stages { per_node: true }\n',

@@ -16,7 +16,7 @@ PROGRAM = os.environ["TUTTI_PROGRAM"]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 import naive_cellular as naive  # noqa: E402
 
-SEED = int(os.environ.get("TUTTI_TEST_SEED", "20180423"))
+SEED = int(os.environ.get("TUTTI_SEED", "20180423"))
 CASES = int(os.environ.get("TUTTI_TEST_CASES", "150"))
 LONGEST_OUTPUT = 6
 

@@ -15,7 +15,7 @@ PROGRAM = os.environ["TUTTI_PROGRAM"]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 import naive_lazybatching as naive  # noqa: E402
 
-SEED = int(os.environ.get("TUTTI_TEST_SEED", "20210228"))
+SEED = int(os.environ.get("TUTTI_SEED", "20210228"))
 COUNT = int(os.environ.get("TUTTI_TEST_REQUESTS", "100"))
 
 

@@ -9,4 +9,4 @@ if [ ! -x "$program" ]; then
     echo "diversity.sh: no $program; run 'make build' first, or say BUILD=<your build folder>" >&2
     exit 2
 fi
-TUTTI_TEST_SEED="${SOAK_SEED:-1}" TUTTI_TEST_WORLDS="${SOAK_WORLDS:-20000}" exec "$program"
+TUTTI_SEED="${SOAK_SEED:-1}" TUTTI_TEST_WORLDS="${SOAK_WORLDS:-20000}" exec "$program"

@@ -12,4 +12,4 @@ for program in test_lazy_million test_lazy_naive; do
     fi
 done
 "$build/test_lazy_million" "${SOAK_EVENTS:-1000000000}" "${SOAK_SEED:-1}"
-TUTTI_TEST_SEED="${SOAK_SEED:-1}" TUTTI_TEST_CASES="${SOAK_CASES:-300000}" "$build/test_lazy_naive"
+TUTTI_SEED="${SOAK_SEED:-1}" TUTTI_TEST_CASES="${SOAK_CASES:-300000}" "$build/test_lazy_naive"

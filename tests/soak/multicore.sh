@@ -9,4 +9,4 @@ if [ ! -x "$program" ]; then
     echo "multicore.sh: no $program; run 'make build' first, or say BUILD=<your build folder>" >&2
     exit 2
 fi
-TUTTI_STRESS_REQUESTS="${SOAK_REQUESTS:-100000000}" TUTTI_STRESS_SEED="${SOAK_SEED:-1}" exec "$program"
+TUTTI_STRESS_REQUESTS="${SOAK_REQUESTS:-100000000}" TUTTI_SEED="${SOAK_SEED:-1}" exec "$program"

@@ -11,5 +11,5 @@ for program in test_policy_naive test_policy_exhausted; do
         exit 2
     fi
 done
-TUTTI_TEST_SEED="${SOAK_SEED:-1}" TUTTI_TEST_CASES="${SOAK_CASES:-300000}" "$build/test_policy_naive"
+TUTTI_SEED="${SOAK_SEED:-1}" TUTTI_TEST_CASES="${SOAK_CASES:-300000}" "$build/test_policy_naive"
 TUTTI_TEST_EXHAUST="${SOAK_REQUESTS:-4}" "$build/test_policy_exhausted"

@@ -1,6 +1,7 @@
 #include "base/byte_ring.h"
 
 #include "base/prng.h"
+#include "unit/seed.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -38,7 +39,7 @@ enum { MESSAGES = 200000 };
 static void *produce(void *context) {
     struct tt_byte_ring *ring = context;
     struct tt_prng prng;
-    tt_prng_init(&prng, 1, 0);
+    tt_prng_init(&prng, test_seed(1), 0);
     uint8_t running = 0;
     for (int32_t i = 0; i < MESSAGES; i++) {
         uint8_t message[31];

@@ -2,6 +2,7 @@
 #include "base/list.h"
 
 #include "base/prng.h"
+#include "unit/seed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -58,7 +59,7 @@ static void compare(struct tt_list *list, const int *model, int count, uint64_t 
 
 static void agrees_with_an_array(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= 50; seed++) {
+    for (uint64_t seed = test_seed(1), end = seed + 50; seed < end; seed++) {
         struct tt_prng prng;
         tt_prng_init(&prng, seed, 0);
         struct item items[ITEMS] = {0};

@@ -3,6 +3,7 @@
 
 #include "base/perturb.h"
 #include "base/prng.h"
+#include "unit/seed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -94,7 +95,7 @@ enum { TOTAL = 400000 };
 static void *produce(void *context) {
     struct tt_record_ring *ring = context;
     struct tt_prng prng;
-    tt_prng_init(&prng, 11, 1);
+    tt_prng_init(&prng, test_seed(11), 1);
     for (uint64_t next = 0; next < TOTAL;) {
         int32_t room;
         struct record *records = tt_record_ring_room(ring, &room);

@@ -1,5 +1,6 @@
 /* A growing string: against a naive model at random, at the edges by hand, and through files. */
 #include "base/text.h"
+#include "unit/seed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -47,8 +48,7 @@ static void an_empty_text_is_an_empty_string(void **state) {
 
 static void appends_of_all_kinds_match_a_naive_model(void **state) {
     (void)state;
-    unsigned seed = (unsigned)time(NULL);
-    print_message("seed %u\n", seed);
+    unsigned seed = (unsigned)test_seed((uint64_t)time(NULL));
     static char model[1 << 20];
     for (int round = 0; round < 30; round++) {
         struct tt_text text;

@@ -3,6 +3,7 @@
 
 #include "client/http_address.h"
 #include "net/json/json_tensor.h"
+#include "unit/seed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -117,7 +118,7 @@ static void test_head(void **state) {
     struct tt_error why;
     struct tt_text head;
     read_model(&model);
-    tt_prng_init(&prng, 1, 1);
+    tt_prng_init(&prng, test_seed(1), 1);
     for (int binary = 0; binary < 2; binary++) {
         struct tt_kserve_client_body body;
         assert_int_equal(tt_kserve_client_body_draw(&model, 1, 1, binary, &prng, &body, &why),

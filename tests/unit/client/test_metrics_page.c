@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "base/prng.h"
+#include "unit/seed.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -64,8 +65,7 @@ static void test_samples(void **state) {
 /* Whatever the bytes, the walk ends within them (the sanitizers watch). */
 static void test_any_bytes(void **state) {
     (void)state;
-    uint64_t seed = (uint64_t)time(NULL);
-    print_message("seed %llu\n", (unsigned long long)seed);
+    uint64_t seed = test_seed((uint64_t)time(NULL));
     struct tt_prng prng;
     tt_prng_init(&prng, seed, 0);
     for (int round = 0; round < 2000; round++) {

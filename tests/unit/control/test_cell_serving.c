@@ -9,6 +9,7 @@
 #include "engine/onnxruntime/ort_model.h"
 #include "serve/inference.h"
 #include "serve/model_command.h"
+#include "unit/seed.h"
 
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -154,14 +155,7 @@ static void random_tree(struct tt_prng *random, struct ask *ask) {
     ask->length = nodes;
 }
 
-static uint64_t seed_of_run(void) {
-    const char *given = getenv("TUTTI_SEED");
-    uint64_t seed = (uint64_t)getpid();
-    if (given)
-        seed = strtoull(given, NULL, 0);
-    printf("seed: TUTTI_SEED=%llu\n", (unsigned long long)seed);
-    return seed;
-}
+static uint64_t seed_of_run(void) { return test_seed((uint64_t)getpid()); }
 
 /* What each gets alone, from `alone`. */
 static void ask_alone(struct client *client, const char *alone, bool trees, struct ask *asks,
@@ -268,7 +262,7 @@ static void test_ends(void **state) {
     struct client client;
     struct tt_prng random;
     int ended = 0, full = 0;
-    tt_prng_init(&random, 1, 0);
+    tt_prng_init(&random, test_seed(1), 0);
     make_cell_models();
     client_open(&client, 2);
     ask_alone(&client, "seq2seq", false, asks, &random);
@@ -293,7 +287,7 @@ static void test_offender_alone(void **state) {
     static struct ask alone[REQUESTS], asks[REQUESTS];
     struct client client;
     struct tt_prng random;
-    tt_prng_init(&random, 2, 0);
+    tt_prng_init(&random, test_seed(2), 0);
     make_cell_models();
     make_cell_baselines();
     client_open(&client, 2);

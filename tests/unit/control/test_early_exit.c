@@ -15,6 +15,7 @@
 #include "profile/machine.h"
 #include "unit/engine/engine_bench.h"
 #include "unit/engine/tiny_models.h"
+#include "unit/seed.h"
 
 #include <cmocka.h>
 
@@ -357,9 +358,7 @@ static void walk_once(struct walk *walk) {
  * slots in plenty and with hardly any. */
 static void test_random_batches(void **state) {
     (void)state;
-    const char *given = getenv("TUTTI_SEED");
-    uint64_t seed = given ? strtoull(given, NULL, 10) : 20261121;
-    print_message("seed %llu\n", (unsigned long long)seed);
+    uint64_t seed = test_seed(20261121);
     static const int32_t slots[] = {0, 7, 1};
     for (size_t s = 0; s < TT_COUNT(slots); s++) {
         struct walk *walk = test_calloc(1, sizeof(*walk));

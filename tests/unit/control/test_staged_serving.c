@@ -13,6 +13,7 @@
 
 #include "profile/machine.h"
 #include "unit/engine/tiny_models.h"
+#include "unit/seed.h"
 #include "unit/serve/serving_bench.h"
 
 #include <cmocka.h>
@@ -197,8 +198,7 @@ static void serve_under(const struct subject *served, const char *policy, const 
         client_wait(&client, 0);
         assert_true(expected[kind].length > 0);
     }
-    uint64_t seed = 20260131;
-    print_message("seed %llu\n", (unsigned long long)seed);
+    uint64_t seed = test_seed(20260131);
     struct tt_prng random;
     tt_prng_init(&random, seed, 0);
     for (int32_t round = 0; round < ROUNDS; round++) {

@@ -3,6 +3,7 @@
 #include "core/cell_graph.h"
 
 #include "base/prng.h"
+#include "unit/seed.h"
 
 #include <inttypes.h>
 #include <setjmp.h>
@@ -379,9 +380,7 @@ static void walk(struct naive *self, struct tt_prng *prng) {
 
 static void random_graphs_keep_what_a_naive_book_says(void **state) {
     (void)state;
-    const char *given = getenv("TUTTI_TEST_SEED");
-    uint64_t seed = given ? strtoull(given, NULL, 10) : 1, cut = 0;
-    print_message("seeds from %" PRIu64 " on\n", seed);
+    uint64_t seed = test_seed(1), cut = 0;
     for (int32_t i = 0; i < GRAPHS; i++) {
         struct naive naive = {.seed = seed + (uint64_t)i};
         struct tt_prng prng;

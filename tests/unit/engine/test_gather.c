@@ -1,4 +1,5 @@
 #include "engine/gather.h"
+#include "unit/seed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -67,8 +68,7 @@ static void test_against_naive(void **state) {
     (void)state;
     static const enum tt_dtype dtypes[] = {TT_DTYPE_UINT8, TT_DTYPE_FP16, TT_DTYPE_FP32,
                                            TT_DTYPE_INT64, TT_DTYPE_BYTES};
-    unsigned seed = (unsigned)time(NULL);
-    print_message("seed %u\n", seed);
+    unsigned seed = (unsigned)test_seed((uint64_t)time(NULL));
     struct tt_gather_buffer buffer = {0};
     int copied = 0, bound = 0;
     for (int round = 0; round < 3000; round++) {

@@ -4,6 +4,7 @@
 #include "unit/engine/tiny_onnx.h"
 
 #include "base/clock.h"
+#include "unit/seed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -527,8 +528,7 @@ static void test_stress(void **state) {
     };
     struct tt_engine_model *model = load_gather();
     struct flight *flights = calloc(IN_FLIGHT, sizeof(*flights));
-    unsigned seed = (unsigned)tt_clock_now();
-    print_message("seed %u\n", seed);
+    unsigned seed = (unsigned)test_seed((uint64_t)tt_clock_now());
     int submitted = 0, finished = 0, poisoned = 0;
     struct flight *free_flight = NULL;
     while (finished < TASKS) {

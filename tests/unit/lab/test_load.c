@@ -2,6 +2,7 @@
 #include "lab/load/load.h"
 
 #include "base/instant.h"
+#include "unit/seed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -176,8 +177,7 @@ static void test_warm_up(void **state) {
 /* Random ends: never more than `concurrency` at once, and everybody is accounted for. */
 static void test_closed_loop(void **state) {
     (void)state;
-    uint64_t seed = (uint64_t)time(NULL);
-    print_message("seed %llu\n", (unsigned long long)seed);
+    uint64_t seed = test_seed((uint64_t)time(NULL));
     struct tt_prng prng;
     tt_prng_init(&prng, seed, 0);
     struct tt_scenario scenario = scenario_of(1, TT_S);

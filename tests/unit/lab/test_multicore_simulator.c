@@ -4,6 +4,7 @@
 
 #include "lab/bench/scheduler_load.h"
 #include "sim/simulation.h"
+#include "unit/seed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -187,7 +188,7 @@ static const char *const policies[] = {"deferred", "symphony", "eager", "timeout
 static void test_one_thread(void **state) {
     (void)state;
     for (size_t p = 0; p < TT_COUNT(policies); p++)
-        for (uint64_t seed = 1; seed <= 3; seed++) {
+        for (uint64_t seed = test_seed(1), end = seed + 3; seed < end; seed++) {
             struct world_setup setup = {.models = zoo,
                                         .model_count = (int32_t)TT_COUNT(zoo),
                                         .executors = 12,

@@ -1,6 +1,7 @@
 /* E6: equations 1-5 of E2bird. */
 #include "base/prng.h"
 #include "lab/experiment/overlap.h"
+#include "unit/seed.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -48,8 +49,7 @@ static bool printed_equation_5(const struct tt_overlap_pair *p, double u2) {
 static void test_the_bounds_are_those_of_the_timeline(void **state) {
     (void)state;
     struct tt_prng prng;
-    uint64_t seed = 20210601;
-    print_message("seed %llu\n", (unsigned long long)seed);
+    uint64_t seed = test_seed(20210601);
     tt_prng_init(&prng, seed, 0);
     int32_t inside = 0, outside = 0, printed = 0;
     for (int32_t i = 0; i < 200000; i++) {

@@ -7,6 +7,7 @@
 #include "base/perturb.h"
 #include "base/prng.h"
 #include "lab/replay/replay.h"
+#include "unit/seed.h"
 #include "unit/serve/serving_bench.h"
 
 #include <pthread.h>
@@ -181,18 +182,18 @@ static void served_replays(uint64_t seed, int32_t scheduler_threads) {
 
 static void a_server_under_load_replays(void **state) {
     (void)state;
-    served_replays((uint64_t)tt_clock_now(), 0);
+    served_replays(test_seed((uint64_t)tt_clock_now()), 0);
 }
 
 static void one_with_scheduler_threads_replays(void **state) {
     (void)state;
     for (int32_t threads = 1; threads <= 4; threads++)
-        served_replays((uint64_t)tt_clock_now(), threads);
+        served_replays(test_seed((uint64_t)tt_clock_now()), threads);
 }
 
 static void one_whose_threads_are_held_up_replays(void **state) {
     (void)state;
-    uint64_t seed = (uint64_t)tt_clock_now();
+    uint64_t seed = test_seed((uint64_t)tt_clock_now());
     tt_perturb_set(20);
     for (int32_t threads = 1; threads <= 4; threads++)
         served_replays(seed, threads);

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "lab/replay/replay.h"
 #include "unit/lab/recorded_world.h"
+#include "unit/seed.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -78,7 +79,7 @@ static void replays(const char *policy, const struct tt_option *options, int32_t
 static void every_policy_replays(void **state) {
     (void)state;
     for (int32_t i = 0; i < tt_policy_count(); i++)
-        for (uint64_t seed = 1; seed <= 12; seed++) {
+        for (uint64_t seed = test_seed(1), end = seed + 12; seed < end; seed++) {
             print_message("policy %s seed %d\n", tt_policy_at(i)->name, (int)seed);
             replays(tt_policy_at(i)->name, NULL, 0, seed);
         }
@@ -98,7 +99,7 @@ static void options_are_part_of_it(void **state) {
         {"shepherd", {{"threshold", "1.5"}, {"abort_cost", "1ms"}}, 2},
     };
     for (size_t i = 0; i < TT_COUNT(variants); i++)
-        for (uint64_t seed = 100; seed <= 104; seed++)
+        for (uint64_t seed = test_seed(100), end = seed + 5; seed < end; seed++)
             replays(variants[i].policy, variants[i].options, variants[i].count, seed);
 }
 

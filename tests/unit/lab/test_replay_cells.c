@@ -7,6 +7,7 @@
 #include "lab/replay/replay.h"
 #include "sim/simulation.h"
 #include "unit/lab/recorded_policy.h"
+#include "unit/seed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -190,7 +191,7 @@ static void cells_replay(void **state) {
                     {{{"min_batch", "3"}}, 1, true},
                     {{{"max_tasks", "1"}, {"drop", "deadline"}}, 2, true}};
     for (size_t i = 0; i < TT_COUNT(variants); i++)
-        for (uint64_t seed = 1; seed <= 6; seed++) {
+        for (uint64_t seed = test_seed(1), end = seed + 6; seed < end; seed++) {
             struct world w;
             world_init(&w, MODELS, "cellular");
             w.options = variants[i].options;
@@ -253,7 +254,7 @@ static void simulates_as(struct tt_replay *made, const struct world *w) {
 
 static void the_recorded_policy_does_the_same(void **state) {
     (void)state;
-    for (uint64_t seed = 20; seed < 30; seed++) {
+    for (uint64_t seed = test_seed(20), end = seed + 10; seed < end; seed++) {
         struct world w;
         struct tt_text bytes;
         struct tt_recording recording;
@@ -281,7 +282,7 @@ static void whole_sequences_end_where_they_did(void **state) {
         int32_t count;
     } others[] = {{"padded", NULL, 0}, {"lazy", NULL, 0},   {"serial", NULL, 0},
                   {"window", NULL, 0}, {"merged", NULL, 0}, {"cellular", one_task, 1}};
-    for (uint64_t seed = 40; seed < 44; seed++) {
+    for (uint64_t seed = test_seed(40), end = seed + 4; seed < end; seed++) {
         struct world w;
         struct tt_text bytes;
         struct tt_recording recording;
@@ -390,9 +391,7 @@ static void a_changed_decision_is_told(void **state) {
 /* Any byte may be any other: an error with its place, a difference, or a story; never worse. */
 static void lies_are_survived(void **state) {
     (void)state;
-    const char *told = getenv("TUTTI_SEED");
-    uint64_t seed = told ? strtoull(told, NULL, 10) : 3;
-    print_message("TUTTI_SEED=%llu\n", (unsigned long long)seed);
+    uint64_t seed = test_seed(3);
     struct world w;
     struct tt_text bytes;
     world_init(&w, MODELS, "cellular");

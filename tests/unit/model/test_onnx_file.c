@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "unit/model/onnx_builder.h"
+#include "unit/seed.h"
 
 static struct tt_text sample(void) {
     struct tt_text graph = {0}, model = {0};
@@ -108,8 +109,7 @@ static void test_every_truncation_is_refused(void **state) {
 
 static void test_random_damage(void **state) {
     (void)state;
-    unsigned seed = (unsigned)getpid();
-    print_message("seed %u\n", seed);
+    unsigned seed = (unsigned)test_seed((uint64_t)getpid());
     int refused = 0;
     for (int round = 0; round < 20000; round++) {
         struct tt_text model = sample();

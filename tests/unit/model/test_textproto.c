@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "model_config.pb-c.h"
+#include "unit/seed.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -266,8 +267,7 @@ static void test_same_bytes_as_protoc(void **state) {
     (void)state;
     if (system("protoc --version > /dev/null 2>&1") != 0)
         skip();
-    uint64_t seed = (uint64_t)getpid();
-    print_message("seed %llu\n", (unsigned long long)seed);
+    uint64_t seed = test_seed((uint64_t)getpid());
     for (int round = 0; round < 40; round++) {
         struct tt_text text, expected;
         tt_text_init(&text);
@@ -293,8 +293,7 @@ static void test_same_bytes_as_protoc(void **state) {
  * watches). */
 static void test_damaged_texts(void **state) {
     (void)state;
-    uint64_t seed = (uint64_t)getpid() + 1;
-    print_message("seed %llu\n", (unsigned long long)seed);
+    uint64_t seed = test_seed((uint64_t)getpid() + 1);
     int refused = 0;
     for (int round = 0; round < 3000; round++) {
         struct tt_text text;

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "unit/model/cell_models.h"
+#include "unit/seed.h"
 
 enum { MAX_NODES = 12 };
 
@@ -340,8 +341,7 @@ static void test_random_trees(void **state) {
     (void)state;
     put_cell_files();
     struct tt_cells *cells = open_cells(TREE "unfold { kind: TREE }");
-    uint64_t seed = 20180423;
-    print_message("seed %llu\n", (unsigned long long)seed);
+    uint64_t seed = test_seed(20180423);
     struct tt_prng prng;
     tt_prng_init(&prng, seed, 0);
     int32_t good = 0, bad = 0;

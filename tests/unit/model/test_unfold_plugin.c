@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "unit/model/cell_models.h"
+#include "unit/seed.h"
 
 enum { LENGTH = 5 };
 
@@ -136,8 +137,7 @@ static void test_random_graphs(void **state) {
     (void)state;
     put_pair_files();
     struct tt_cells *cells = open_cells(faulty("faulty", "random"));
-    uint64_t seed = 19370101;
-    print_message("seed %llu\n", (unsigned long long)seed);
+    uint64_t seed = test_seed(19370101);
     struct tt_prng prng;
     tt_prng_init(&prng, seed, 0);
     int32_t good = 0, bad = 0;

@@ -4,6 +4,7 @@
 #include "unit/multicore/multicore_world.h"
 
 #include "base/prng.h"
+#include "unit/seed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -56,7 +57,6 @@ static void draw(struct scene *scene, int64_t until_at, uint64_t seed) {
     int64_t at = 0;
     int32_t capacity = 1 << 20;
     tt_prng_init(&prng, seed, 0);
-    print_message("seed %d\n", (int)seed);
     scene->requests = calloc((size_t)capacity, sizeof(*scene->requests));
     for (;; scene->count++) {
         int64_t mean = within(&scene->trouble->burst, at) ? 3333 : 333333;
@@ -154,7 +154,7 @@ static int32_t late_between(const struct scene *scene, int64_t from_at, int64_t 
 static void run(const struct trouble *trouble, struct scene *scene) {
     const int64_t end_at = 3 * TT_S;
     *scene = (struct scene){.trouble = trouble};
-    draw(scene, end_at, 5);
+    draw(scene, end_at, test_seed(5));
     struct world_setup setup = {.models = models,
                                 .model_count = MODELS,
                                 .executors = EXECUTORS,

@@ -6,6 +6,7 @@
 #include "unit/multicore/multicore_world.h"
 
 #include "base/prng.h"
+#include "unit/seed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -67,7 +68,7 @@ static void endure(const struct trouble *trouble) {
     struct tt_prng prng;
     struct tt_error why;
     int32_t done = 0, refusals = 0;
-    uint64_t seed = (uint64_t)tt_clock_now();
+    uint64_t seed = test_seed((uint64_t)tt_clock_now());
     struct world_setup setup = {.models = models,
                                 .model_count = MODELS,
                                 .executors = EXECUTORS,
@@ -77,7 +78,6 @@ static void endure(const struct trouble *trouble) {
                                 .ring_capacity = trouble->ring_capacity,
                                 .rest_ns = 100 * TT_US};
     assert_non_null(world);
-    print_message("seed %llu\n", (unsigned long long)seed);
     tt_prng_init(&prng, seed, 0);
     world_open(world, &setup);
     world->stall_ns = trouble->stall_ns;

@@ -4,7 +4,7 @@
  * models, devices, ring sizes, how often threads yield; devices go and come back meanwhile.
  *
  * TUTTI_STRESS_REQUESTS sets how many requests in all (200000; tests/soak/multicore.sh runs 10^8),
- * TUTTI_STRESS_SEED the seed. */
+ * TUTTI_SEED the seed. */
 #include "base/clock.h"
 #include "base/counter.h"
 #include "base/instant.h"
@@ -14,6 +14,7 @@
 #include "multicore/emulated_fleet.h"
 #include "multicore/multicore.h"
 #include "policy/deferred/deferred.h"
+#include "unit/seed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -192,10 +193,9 @@ static int64_t from_environment(const char *name, int64_t otherwise) {
 static void test_every_request_once(void **state) {
     (void)state;
     int64_t requests = from_environment("TUTTI_STRESS_REQUESTS", 200000);
-    int64_t seed = from_environment("TUTTI_STRESS_SEED", tt_clock_now());
-    print_message("seed %lld\n", (long long)seed);
+    uint64_t seed = test_seed((uint64_t)tt_clock_now());
     for (int64_t done = 0; done < requests; done += ROUND, seed++) {
-        run_round((uint64_t)seed);
+        run_round(seed);
         if (done / 5000000 != (done + ROUND) / 5000000)
             print_message("%lld requests\n", (long long)(done + ROUND));
     }

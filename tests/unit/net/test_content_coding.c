@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/prng.h"
+#include "unit/seed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,8 +40,7 @@ static enum tt_err unpack(enum tt_coding coding, const void *bytes, size_t count
 /* Any length, any bytes, both codings: what comes out is what went in, at exactly the limit too. */
 static void test_round_trip(void **state) {
     (void)state;
-    uint64_t seed = (uint64_t)tt_clock_now();
-    print_message("seed %llu\n", (unsigned long long)seed);
+    uint64_t seed = test_seed((uint64_t)tt_clock_now());
     struct tt_prng prng;
     tt_prng_init(&prng, seed, 0);
     for (int round = 0; round < 60; round++) {

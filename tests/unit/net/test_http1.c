@@ -3,6 +3,7 @@
 #include "net/http/http1.h"
 
 #include "base/prng.h"
+#include "unit/seed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -77,8 +78,7 @@ static const char expected[] = "GET /v2 keep=1 continue=0 json=-1\nbody 0:\n"
 
 static void test_same_events_in_any_split(void **state) {
     (void)state;
-    uint64_t seed = 20240607;
-    print_message("seed %llu\n", (unsigned long long)seed);
+    uint64_t seed = test_seed(20240607);
     struct tt_prng prng;
     tt_prng_init(&prng, seed, 0);
     for (int round = 0; round < 300; round++) {
@@ -147,7 +147,7 @@ static void test_refused(void **state) {
          "A:1\r\nA:1\r\n\r\n"},
     };
     struct tt_prng prng;
-    tt_prng_init(&prng, 5, 0);
+    tt_prng_init(&prng, test_seed(5), 0);
     for (size_t i = 0; i < TT_COUNT(cases); i++)
         for (size_t step = 0; step < 4; step++) {
             struct tt_text log;
@@ -191,7 +191,7 @@ static void test_endless(void **state) {
         for (int k = 0; k < 200; k++)
             tt_text_puts(&bytes, cases[i].then);
         struct tt_prng prng;
-        tt_prng_init(&prng, 1, 0);
+        tt_prng_init(&prng, test_seed(1), 0);
         int status = play(bytes.bytes, bytes.length, 16, &prng, false, &log);
         if (i == 0) /* the head's limit is met before the target's */
             assert_true(status == 414 || status == 431);

@@ -3,6 +3,7 @@
 
 #include "base/prng.h"
 #include "net/json/json_float.h"
+#include "unit/seed.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -263,8 +264,7 @@ static void check_float(float value) {
 
 static void test_floats_are_shortest(void **state) {
     (void)state;
-    uint64_t seed = 77;
-    print_message("seed %llu\n", (unsigned long long)seed);
+    uint64_t seed = test_seed(77);
     struct tt_prng prng;
     tt_prng_init(&prng, seed, 1);
     for (uint32_t exponent = 0; exponent < 255; exponent++) /* around every power of two */
@@ -288,8 +288,7 @@ static void test_floats_are_shortest(void **state) {
 
 static void test_decimals_are_read_as_strtod_does(void **state) {
     (void)state;
-    uint64_t seed = 4711;
-    print_message("seed %llu\n", (unsigned long long)seed);
+    uint64_t seed = test_seed(4711);
     struct tt_prng prng;
     tt_prng_init(&prng, seed, 2);
     for (int i = 0; i < 100000; i++) {
@@ -374,7 +373,7 @@ static void test_narrow_floats(void **state) {
             }
         }
     struct tt_prng prng;
-    tt_prng_init(&prng, 99, 3);
+    tt_prng_init(&prng, test_seed(99), 3);
     for (int i = 0; i < 20000; i++) {
         char text[64];
         snprintf(text, sizeof(text), "%s%llue%d", i & 1 ? "-" : "",
@@ -393,7 +392,7 @@ static void test_narrow_floats(void **state) {
 static void test_doubles_come_back(void **state) {
     (void)state;
     struct tt_prng prng;
-    tt_prng_init(&prng, 12, 4);
+    tt_prng_init(&prng, test_seed(12), 4);
     for (int i = 0; i < 30000; i++) {
         uint64_t bits = tt_prng_next(&prng);
         double value, back;

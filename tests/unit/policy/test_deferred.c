@@ -10,6 +10,7 @@
 #include "policy/deferred/deferred_model.h"
 #include "policy/deferred/deferred_rank.h"
 #include "unit/policy/drive.h"
+#include "unit/seed.h"
 
 /* ---- S: the example of section 3.3: 3 devices, l(b) = b + 5, SLO 12, R_i at 0.75 (i - 1); 1 unit
  * = 1 ms ---- */
@@ -343,8 +344,7 @@ static void test_sustainable_floor(void **state) {
 
 static void test_psi_is_the_smallest_that_fits(void **state) {
     (void)state;
-    const uint64_t seed = 99;
-    print_message("seed %llu\n", (unsigned long long)seed);
+    uint64_t seed = test_seed(99);
     struct tt_prng prng;
     tt_prng_init(&prng, seed, 0);
     for (int32_t round = 0; round < 300; round++) {
@@ -504,7 +504,7 @@ static void test_closed_loop_leaves_others_alone(void **state) {
         struct drive drive;
         struct tt_prng prng;
         drive_open(&drive, &setup);
-        tt_prng_init(&prng, 5, 0);
+        tt_prng_init(&prng, test_seed(5), 0);
         int64_t at = 0;
         for (int32_t i = 0; i < 10000; i++) /* 400 r/s of the 570 or so that can be served */
             drive_arrival(&drive, at += (int64_t)tt_prng_below(&prng, 5 * TT_MS), 0);

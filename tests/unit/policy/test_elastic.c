@@ -4,6 +4,7 @@
 #include "core/slot_ring.h"
 #include "policy/elastic/elastic_plan.h"
 #include "policy/policy.h"
+#include "unit/seed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -638,7 +639,7 @@ static void random_world(uint64_t seed, int64_t *events) {
 static void random_worlds_agree_with_the_algorithms(void **state) {
     (void)state;
     int64_t events = 0;
-    for (uint64_t seed = 1; seed <= 60; seed++)
+    for (uint64_t seed = test_seed(1), end = seed + 60; seed < end; seed++)
         random_world(seed, &events);
     print_message("%lld events\n", (long long)events);
     assert_true(events > 100000);
@@ -766,7 +767,7 @@ static void random_rows(uint64_t seed) {
 
 static void nobody_idles_who_may_take_rows(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= 40; seed++)
+    for (uint64_t seed = test_seed(1), end = seed + 40; seed < end; seed++)
         random_rows(seed);
 }
 

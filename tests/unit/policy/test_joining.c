@@ -2,6 +2,7 @@
 #include "base/instant.h"
 #include "base/prng.h"
 #include "policy/joining.h"
+#include "unit/seed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -71,8 +72,7 @@ static void random_queue(struct tt_prng *random) {
 
 static void agrees_with_both_futures(void **state) {
     (void)state;
-    uint64_t seed = 20261121;
-    print_message("seed %llu\n", (unsigned long long)seed);
+    uint64_t seed = test_seed(20261121);
     struct tt_prng random;
     tt_prng_init(&random, seed, 0);
     int32_t asked = 0, paid = 0;

@@ -3,6 +3,7 @@
 #include "policy/lazy/lazy_stack.h"
 
 #include "base/prng.h"
+#include "unit/seed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -106,10 +107,8 @@ static int32_t rows_here(int32_t count) {
 /* One task after another, ended anywhere; the two topmost entries merge where they meet. */
 static void test_any_steps(void **state) {
     (void)state;
-    enum { SEED = 4 };
-    print_message("seed %d\n", SEED);
     struct tt_prng prng;
-    tt_prng_init(&prng, SEED, 0);
+    tt_prng_init(&prng, test_seed(4), 0);
     for (int32_t c = 0; c < CASES; c++) {
         assert_int_equal(tt_lazy_stack_init(&stack, CAPACITY, 1), TT_OK);
         tt_lazy_stack_push(&stack, 0, 0);

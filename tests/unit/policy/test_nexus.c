@@ -2,6 +2,7 @@
 #include "base/prng.h"
 #include "policy/deferred/nexus_plan.h"
 #include "unit/policy/drive.h"
+#include "unit/seed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,7 +37,7 @@ static void one_model_fills_every_device(void **state) {
 static void every_model_gets_a_place(void **state) {
     (void)state;
     enum { MODELS = 12, NODES = 9 };
-    for (uint64_t seed = 1; seed <= 60; seed++) {
+    for (uint64_t seed = test_seed(1), end = seed + 60; seed < end; seed++) {
         struct tt_prng prng;
         tt_prng_init(&prng, seed, 0);
         struct tt_step_model made[MODELS];

@@ -1,6 +1,6 @@
 /* S1, S2, S3, S4, S5, D9, L4: on random small cases every policy decides exactly as its naive model
  * does: with rows, lengths, priorities, deadlines or none, messages that take time, cancellations,
- * and executors and models that come and go. TUTTI_TEST_SEED and TUTTI_TEST_CASES choose others and
+ * and executors and models that come and go. TUTTI_SEED and TUTTI_TEST_CASES choose others and
  * more, an argument the tests whose names match it. */
 #include <setjmp.h>
 #include <signal.h>
@@ -13,6 +13,7 @@
 #include "base/prng.h"
 #include "policy/deferred/nexus_plan.h"
 #include "unit/policy/naive_variant.h"
+#include "unit/seed.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { CASES = 600 };
@@ -153,7 +154,7 @@ static struct {
 
 static void say_where(int number) {
     (void)number;
-    fprintf(stderr, "%s: TUTTI_TEST_SEED=%llu, case %llu\n", current.what,
+    fprintf(stderr, "%s: TUTTI_SEED=%llu, case %llu\n", current.what,
             (unsigned long long)current.seed, (unsigned long long)current.number);
 }
 
@@ -211,7 +212,7 @@ static struct tally many_cases(const char *what, draw_variant *draw, int64_t uni
     uint64_t cases = given_number("TUTTI_TEST_CASES", CASES);
     struct tally tally = {.tasks = 0};
     current.what = what;
-    current.seed = given_number("TUTTI_TEST_SEED", 20230814);
+    current.seed = test_seed(20230814);
     for (current.number = 0; current.number < cases; current.number++)
         one_case(draw, unit_ns, &tally);
     print_message("%s, seed %llu: %llu cases, %lld tasks compared\n", what,
@@ -292,7 +293,7 @@ static void test_nexus_plans(void **state) {
     int64_t sessions = 0;
     uint64_t cases = given_number("TUTTI_TEST_CASES", CASES) / 4;
     current.what = "nexus plan";
-    current.seed = given_number("TUTTI_TEST_SEED", 20230814);
+    current.seed = test_seed(20230814);
     print_message("nexus plans, seed %llu\n", (unsigned long long)current.seed);
     for (current.number = 0; current.number < cases; current.number++) {
         struct tt_prng prng;

@@ -4,6 +4,7 @@
  * request leaves exactly once (drive.h asserts it), and what waits is served once it can be. */
 #include "base/prng.h"
 #include "unit/policy/drive.h"
+#include "unit/seed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -120,7 +121,7 @@ static void stress(const char *policy, const struct tt_option *options, int32_t 
 static void every_policy_keeps_the_books(void **state) {
     (void)state;
     for (int32_t i = 0; i < tt_policy_count(); i++)
-        for (uint64_t seed = 1; seed <= 12; seed++) {
+        for (uint64_t seed = test_seed(1), end = seed + 12; seed < end; seed++) {
             print_message("policy %s seed %d\n", tt_policy_at(i)->name, (int)seed);
             stress(tt_policy_at(i)->name, NULL, 0, seed);
         }
@@ -150,7 +151,7 @@ static void every_variant_keeps_the_books(void **state) {
         {"shepherd", {{"threshold", "2"}, {"candidate", "largest"}}, 2},
     };
     for (size_t i = 0; i < TT_COUNT(variants); i++)
-        for (uint64_t seed = 100; seed <= 111; seed++) {
+        for (uint64_t seed = test_seed(100), end = seed + 12; seed < end; seed++) {
             print_message("policy %s variant %d seed %d\n", variants[i].policy, (int)i, (int)seed);
             stress(variants[i].policy, variants[i].options, variants[i].count, seed);
         }

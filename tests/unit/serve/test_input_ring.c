@@ -3,6 +3,7 @@
 #include "base/prng.h"
 #include "serve/inference.h"
 #include "serve/input_ring.h"
+#include "unit/seed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -160,7 +161,7 @@ static void ten_million_events_leak_no_slot(void **state) {
     (void)state;
     static const int32_t slots[] = {1, 2, 3, 7, 64};
     for (size_t i = 0; i < TT_COUNT(slots); i++)
-        for (uint64_t seed = 1; seed <= 4; seed++) {
+        for (uint64_t seed = test_seed(1), end = seed + 4; seed < end; seed++) {
             print_message("%d slots, seed %llu\n", slots[i], (unsigned long long)seed);
             storm(slots[i], slots[i] + 8, 510000, seed);
         }

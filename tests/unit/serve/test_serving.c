@@ -1,6 +1,7 @@
 /* threaded */
 #include "base/clock.h"
 #include "base/prng.h"
+#include "unit/seed.h"
 #include "unit/serve/serving_bench.h"
 
 #include <pthread.h>
@@ -445,8 +446,7 @@ static void test_stress(void **state) {
         {.name = "deferred"},
         {"window", like, 2}};
     static const char *const names[STRESS_MODELS] = {"a", "b", "c", "d"};
-    uint64_t seed = (uint64_t)tt_clock_now();
-    print_message("seed %llu\n", (unsigned long long)seed);
+    uint64_t seed = test_seed((uint64_t)tt_clock_now());
     struct stress stress[2] = {{.seed = seed}, {.seed = seed + 1}};
     for (int32_t i = 0; i < STRESS_MODELS; i++) {
         struct tt_served_model_spec spec = plain;

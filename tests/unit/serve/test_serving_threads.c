@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/perturb.h"
 #include "base/prng.h"
+#include "unit/seed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -194,8 +195,7 @@ static void stress_with(int32_t threads, uint64_t seed) {
 
 static void test_stress(void **state) {
     (void)state;
-    uint64_t seed = (uint64_t)tt_clock_now();
-    print_message("seed %llu\n", (unsigned long long)seed);
+    uint64_t seed = test_seed((uint64_t)tt_clock_now());
     for (int32_t threads = 1; threads <= 4; threads++) {
         tt_perturb_set(threads % 2 ? 50 : 0);
         stress_with(threads, seed);

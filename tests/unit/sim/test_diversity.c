@@ -3,6 +3,7 @@
 #include "base/prng.h"
 #include "policy/policy.h"
 #include "sim/simulation.h"
+#include "unit/seed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -328,9 +329,9 @@ static void random_worlds_lose_nothing(void **state) {
     (void)state;
     struct tt_profile *profiles[] = {profile_of(one_unit, 0, 0.6), profile_of(by_row, 0, 1),
                                      profile_of(by_length, 8, 0.5)};
-    const char *wanted = getenv("TUTTI_TEST_WORLDS"), *from = getenv("TUTTI_TEST_SEED");
+    const char *wanted = getenv("TUTTI_TEST_WORLDS");
     uint64_t worlds = wanted ? strtoull(wanted, NULL, 10) : 120;
-    uint64_t first = from ? strtoull(from, NULL, 10) : 1;
+    uint64_t first = test_seed(1);
     int64_t events = 0;
     for (uint64_t seed = first; seed < first + worlds; seed++) {
         struct tt_prng prng;

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/prng.h"
+#include "unit/seed.h"
 #include "unit/sim/naive_lazy.h"
 
 static int32_t between(struct tt_prng *prng, int32_t low, int32_t high) {
@@ -203,13 +204,11 @@ static int say_where(void **state) {
 
 static void test_agrees_with_the_naive_model(void **state) {
     (void)state;
-    const char *given = getenv("TUTTI_TEST_SEED");
-    uint64_t seed = given ? strtoull(given, NULL, 10) : 20210228;
+    uint64_t seed = test_seed(20210228);
     const char *length = getenv("TUTTI_TEST_CASES");
     uint64_t cases = length ? strtoull(length, NULL, 10) : 10000;
     const char *first = getenv("TUTTI_TEST_FIRST");
     int64_t steps = 0;
-    print_message("seed %llu\n", (unsigned long long)seed);
     for (uint64_t i = first ? strtoull(first, NULL, 10) : 0; i < cases; i++) {
         current_case = i;
         one_case(seed, i, &steps);

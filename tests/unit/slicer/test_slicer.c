@@ -16,6 +16,7 @@
 #include "profile/machine.h"
 #include "unit/engine/engine_bench.h"
 #include "unit/engine/tiny_models.h"
+#include "unit/seed.h"
 
 #include <cmocka.h>
 
@@ -305,9 +306,7 @@ static void walk_once(struct walk *walk) {
  * cancelled, on two executors, with slots in plenty and with hardly any. */
 static void test_random_merges_and_splits(void **state) {
     (void)state;
-    const char *given = getenv("TUTTI_SEED");
-    uint64_t seed = given ? strtoull(given, NULL, 10) : 20260131;
-    print_message("seed %llu\n", (unsigned long long)seed);
+    uint64_t seed = test_seed(20260131);
     for (size_t m = 0; m < TT_COUNT(models); m++) {
         const char *path = write_model(models[m].name, models[m].make(seed + m));
         static const int32_t cuts[] = {2, 4, 0}, slots[] = {0, 7, 1};
