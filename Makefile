@@ -1,4 +1,4 @@
-# A thin door in front of CMake: `cmake --preset default && cmake --build --preset default` does the same as
+# A thin layer over CMake: `cmake --preset default && cmake --build --preset default` does the same as
 # `make build` on a machine that scripts/setup.sh has been run on.
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
@@ -7,16 +7,21 @@ JOBS ?= $(shell nproc)
 # A test's own limit; a hang is a failure, not a wait.
 CTEST = ctest --output-on-failure --timeout 300 -j $(JOBS) --output-junit test-results.xml
 
-.PHONY: help build test serve bench format lint asan tsan fuzz soak clean install setup python
+.PHONY: help build test quick serve bench format lint tidy clang asan tsan coverage fuzz soak report clean install setup python
 
 help:
 	@echo "make build     install what is missing, compile; leaves build/tutti"
 	@echo "make test      build and run every test"
+	@echo "make quick     the unit tests that take no time, for every commit"
 	@echo "make serve     build, make the demo models, serve them on http://127.0.0.1:8000"
 	@echo "               (SERVE_ARGS='...' adds flags of build/tutti serve)"
 	@echo "make bench     build and run bench/*.sh"
-	@echo "make format    put every C file into the house's form"
-	@echo "make lint      formatter, linters, layers, requirement citations"
+	@echo "make format    format every C file"
+	@echo "make lint      formatter, linters, layers, language, requirement citations"
+	@echo "make tidy      clang-tidy over src (minutes)"
+	@echo "make clang     compile everything with clang (build-clang/)"
+	@echo "make coverage  run every test instrumented; lines covered per folder (build-coverage/)"
+	@echo "make report    sizes, circles and language of the tree, as figures"
 	@echo "make asan      the tests under AddressSanitizer and UndefinedBehaviorSanitizer (build-asan/)"
 	@echo "make tsan      the threaded tests under ThreadSanitizer (build-tsan/)"
 	@echo "make fuzz      every fuzzer for FUZZ_SECONDS=$(FUZZ_SECONDS) (build-fuzz/)"
@@ -38,6 +43,11 @@ build: setup
 test: build python
 	cd build && $(CTEST) --no-tests=error
 
+quick: setup
+	@test -f build/build.ninja || cmake --preset default
+	@cmake --build build -j $(JOBS) --target quick_tests
+	cd build && $(CTEST) --no-tests=error -L '^quick$$'
+
 serve: build
 	@scripts/make_demo.sh
 	@exec build/tutti serve --model-repository demo/models $(SERVE_ARGS)
@@ -52,6 +62,22 @@ format:
 lint:
 	@scripts/setup.sh --lint
 	@scripts/lint.sh
+
+tidy: build
+	@scripts/setup.sh --tidy
+	@scripts/tidy.sh
+
+clang: setup
+	@scripts/setup.sh --fuzz
+	@test -f build-clang/build.ninja || cmake --preset default -B build-clang -DCMAKE_C_COMPILER=clang
+	@cmake --build build-clang -j $(JOBS)
+
+coverage: python
+	@scripts/setup.sh --coverage
+	@scripts/coverage.sh
+
+report: build
+	@python3 -B scripts/tree_report.py
 
 asan: python
 	@test -f build-asan/build.ninja || cmake --preset asan
@@ -74,4 +100,4 @@ install: build
 	cmake --install build --prefix $(PREFIX)
 
 clean:
-	rm -rf build build-debug build-asan build-tsan build-fuzz
+	rm -rf build build-debug build-asan build-tsan build-fuzz build-clang build-coverage

@@ -141,9 +141,11 @@ set(TUTTI_TEST_ENVIRONMENT "ORT_DISABLE_TELEMETRY=1"
 
 # A test links its own floor (and through it the lower ones); tests run from the source tree's root. A test that
 # starts threads, by pthread_create or as a line of its own says, "/* threaded */", gets the label `threads` and runs
-# under ThreadSanitizer too (`make tsan` builds the target threaded_tests).
+# under ThreadSanitizer too (`make tsan` builds the target threaded_tests). One without the line "/* slow */" gets the
+# label `quick` (`make quick` builds the target quick_tests).
 function(tutti_unit_tests)
   add_custom_target(threaded_tests)
+  add_custom_target(quick_tests)
   file(GLOB tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/unit/*/test_*.c)
   foreach(test ${tests})
     get_filename_component(name ${test} NAME_WE)
@@ -160,6 +162,11 @@ function(tutti_unit_tests)
     if(threaded)
       list(APPEND labels threads)
       add_dependencies(threaded_tests ${name})
+    endif()
+    file(STRINGS ${test} slow REGEX "^/\\* slow \\*/")
+    if(NOT slow)
+      list(APPEND labels quick)
+      add_dependencies(quick_tests ${name})
     endif()
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${test})
     set_tests_properties(${name} PROPERTIES ENVIRONMENT "${TUTTI_TEST_ENVIRONMENT}" LABELS "${labels}")

@@ -2,8 +2,7 @@
 # Form, common mistakes, layers, requirement citations. Says everything that it finds, then fails; a tool that this
 # machine lacks is named and passed over (scripts/setup.sh --lint installs them all).
 #
-#   scripts/lint.sh           the quick ones, for every change
-#   scripts/lint.sh --tidy    also clang-tidy over build/compile_commands.json, minutes
+# clang-tidy has a script of its own: scripts/tidy.sh.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 failed=
@@ -44,10 +43,6 @@ python3 -B scripts/check_layers.py || fails check_layers
 python3 -B scripts/check_requirements.py --check || fails check_requirements
 python3 -B scripts/npu_profiles.py --check || fails npu_profiles
 python3 -B scripts/rnn_profiles.py --check || fails rnn_profiles
-
-if [ "${1:-}" = --tidy ] && have clang-tidy; then
-  clang-tidy --quiet -p build "${c_files[@]}" || fails clang-tidy
-fi
 
 if [ -n "$failed" ]; then
   echo "lint: failed:$failed" >&2

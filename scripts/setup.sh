@@ -5,6 +5,8 @@
 #   scripts/setup.sh            what building, testing and serving need
 #   scripts/setup.sh --lint     also the formatter and the linters
 #   scripts/setup.sh --fuzz     also clang and its fuzzing runtime
+#   scripts/setup.sh --tidy     also clang-tidy
+#   scripts/setup.sh --coverage also gcovr
 #   scripts/setup.sh --python   also the Python packages of the demo models, client tests and examples (.deps/venv)
 #
 # Runs as root or with sudo, and again in well under a second, offline too, when nothing is missing.
@@ -23,8 +25,10 @@ for option in "$@"; do
   case $option in
     --lint) packages="$packages clang-format cppcheck shellcheck" ;;
     --fuzz) packages="$packages clang libclang-rt-dev" ;;
+    --tidy) packages="$packages clang-tidy" ;;
+    --coverage) packages="$packages gcovr" ;;
     --python) with_python=yes ;;
-    *) echo "setup: unknown option $option; known are --lint, --fuzz and --python" >&2; exit 2 ;;
+    *) echo "setup: unknown option $option; known are --lint, --fuzz, --tidy, --coverage and --python" >&2; exit 2 ;;
   esac
 done
 

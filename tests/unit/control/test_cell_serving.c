@@ -1,4 +1,5 @@
 /* threaded */
+/* slow */
 /* C1, C3, C5, C6, C7: models of cells, served: whatever joins and leaves a batch when, every answer
  * is bit for bit what the request gets alone. That no slot is lost is asserted when a model is
  * unloaded. */

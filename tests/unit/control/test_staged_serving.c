@@ -1,4 +1,5 @@
 /* threaded */
+/* slow */
 /* D2, D7, L1: a model in stages, served under a policy that preempts and merges at their
  * boundaries, answers every request as the whole model does, whoever comes and goes meanwhile; and
  * where requests may leave early (D8), as they are answered alone. */

@@ -1,3 +1,4 @@
+/* slow */
 /* S6, S9: two SLOs after a burst of 100 times the load, `deferred` is as it was before. In the
  * simulator, where every run is exact: three models on ten devices at a quarter to nine tenths of
  * what these can do. Requests are seen once a millisecond, as by a scheduler that rests between

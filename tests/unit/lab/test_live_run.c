@@ -1,3 +1,4 @@
+/* slow */
 /* S11, L1: the same scenario in virtual time and on emulated devices: the same requests arrive,
  * each ends exactly once, and steps run one after the other on their executor. Nothing here asserts
  * how long anything takes. */

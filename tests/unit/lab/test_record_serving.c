@@ -1,4 +1,5 @@
 /* threaded */
+/* slow */
 /* A real server under load, recorded, replays to the same decisions: emulated devices, several
  * models under several policies (one of which aborts what runs), two client threads, deadlines,
  * cancellations, shapes that collide; also with the deferred ones scheduled on threads that are

@@ -1,4 +1,5 @@
 /* threaded */
+/* slow */
 /* What was recorded replays to the same decisions: random worlds under every policy; and a
  * recording that was cut, damaged, has gaps, or is of a policy that answers otherwise is told from
  * one that is whole. */

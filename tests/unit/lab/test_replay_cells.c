@@ -1,3 +1,4 @@
+/* slow */
 /* C1 - C7, recorded: what `cellular` decided of chains, sequences to sequences and trees replays to
  * the same decisions; a decision that was changed, or cells that cannot be, are told; and what
  * other policies would have done is what they do in the world that was recorded. */

@@ -1,3 +1,4 @@
+/* slow */
 /* S6: what goes wrong around the multicore scheduler loses no request. Each is answered once, in
  * time or dropped with a reason, and two SLOs after the trouble all is as before. In virtual time:
  * the test leaves turns out, moves the clock, takes devices away. */

@@ -1,4 +1,5 @@
 /* threaded */
+/* slow */
 /* S6: the faults of test_multicore_faults.c once more, on real threads and real time: a thread that
  * sleeps for a second in the middle of its work, a burst of 100 times the load into rings that are
  * too small for it, all devices gone for a while. Every request is answered exactly once. How long

@@ -1,4 +1,5 @@
 /* threaded */
+/* slow */
 /* S6: the multicore scheduler on real threads, whose every meeting yields at random: whatever the
  * interleaving, each request is answered exactly once. Rounds differ in everything: threads,
  * models, devices, ring sizes, how often threads yield; devices go and come back meanwhile.

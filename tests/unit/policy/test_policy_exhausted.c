@@ -1,3 +1,4 @@
+/* slow */
 /* S1, S2, S3, S4, S5, D9, L4: small cases, all of them: every way in which a few requests of one or
  * two models can arrive at a few instants with a few deadlines before one or two executors, calm or
  * disturbed (a request cancelled, messages that take time, an executor or a model that goes and

@@ -1,3 +1,4 @@
+/* slow */
 /* Millions of random events through five policies, with cheap invariants at every one and the O(n)
  * checks now and then (S1, S2, S5): no batch starts after its latest moment, none before its
  * frontrun (symphony) or window (window), an executor never idles beside a batch that could run

@@ -1,3 +1,4 @@
+/* slow */
 /* S1, S2, S3, S4, S5, D9, L4: on random small cases every policy decides exactly as its naive model
  * does: with rows, lengths, priorities, deadlines or none, messages that take time, cancellations,
  * and executors and models that come and go. TUTTI_SEED and TUTTI_TEST_CASES choose others and

@@ -1,4 +1,5 @@
 /* threaded */
+/* slow */
 /* S6: a server whose domains are scheduled on threads of their own answers as it does without: each
  * request once, with its own bytes, or with the error that says why not. */
 #include "unit/serve/serving_bench.h"

@@ -1,3 +1,4 @@
+/* slow */
 /* C3, C5, C7: millions of random events through the policies for recurrent models, cellular, merged
  * and padded, with invariants: every request ends once, cancellations and all; who is done has had
  * every one of its cells, and none twice; no batch is larger than its type's largest; nobody idles

@@ -1,3 +1,4 @@
+/* slow */
 /* D5, D6, D7: the paper's figure 3, in units of its T; early exit and layer skip; random worlds. */
 #include "base/instant.h"
 #include "base/prng.h"

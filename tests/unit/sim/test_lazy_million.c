@@ -1,3 +1,4 @@
+/* slow */
 /* Millions of random events through the lazy policy, static and recurrent models side by side, in
  * the simulator, with what must hold at every one (L1, L2, L5):
  *   - a batch is of one model and one step, within its largest size, each member at its next step;

@@ -1,3 +1,4 @@
+/* slow */
 /* L1-L5: on random small cases, static and recurrent, the lazy policy decides exactly as the naive
  * model does; every two-request case of one small model is tried. */
 #include <setjmp.h>

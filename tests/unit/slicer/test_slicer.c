@@ -1,4 +1,5 @@
 /* threaded */
+/* slow */
 /* D1, D2: cut models answer what the whole answers, whatever the cut, and whatever batches their
  * requests are merged into and split from on the way. */
 #include "slicer/slicer.h"
