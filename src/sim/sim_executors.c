@@ -244,7 +244,10 @@ static void executor_due(struct tt_simulation *self, int32_t number) {
     case TT_SIM_STOPPING: finish(self, number, executor->outcome); break;
     case TT_SIM_IDLE:
     case TT_SIM_BETWEEN:
-    case TT_SIM_RUNNING: tt_assert(false && "an executor that is due waits, copies or stops");
+    case TT_SIM_RUNNING: {
+        const bool is_due = false;
+        tt_assert(is_due);
+    }
     }
 }
 
