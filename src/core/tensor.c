@@ -73,3 +73,30 @@ bool tt_signature_varies(const struct tt_signature *signature) {
                 return true;
     return false;
 }
+
+enum tt_err tt_bytes_tensor_check(const void *bytes, size_t size_bytes, int64_t count,
+                                  struct tt_error *why) {
+    const uint8_t *at = bytes;
+    size_t left = size_bytes;
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t length;
+        if (left < sizeof(length))
+            return tt_fail(TT_ERR_INVALID, why,
+                           "the binary data ends in element %lld of %lld: each string has 4 bytes "
+                           "of length in front",
+                           (long long)i, (long long)count);
+        memcpy(&length, at, sizeof(length));
+        at += sizeof(length);
+        left -= sizeof(length);
+        if (left < length)
+            return tt_fail(TT_ERR_INVALID, why,
+                           "element %lld says that it has %u bytes, but only %zu are left",
+                           (long long)i, length, left);
+        at += length;
+        left -= length;
+    }
+    if (left)
+        return tt_fail(TT_ERR_INVALID, why, "%zu bytes are left over after its %lld strings", left,
+                       (long long)count);
+    return TT_OK;
+}

@@ -3,6 +3,8 @@
 #ifndef TT_CORE_TENSOR_H
 #define TT_CORE_TENSOR_H
 
+#include "base/err.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -65,5 +67,9 @@ char *tt_shape_print(const struct tt_shape *shape, char *out, size_t capacity);
 bool tt_shape_fits(const struct tt_shape *concrete, const struct tt_shape *spec, bool batched);
 /* Does a dimension of some input vary, beside the rows: may requests have different shapes? */
 bool tt_signature_varies(const struct tt_signature *signature);
+/* Checks that `size_bytes` bytes are exactly a BYTES tensor of `count` elements: 4 bytes of length
+ * (little endian) before each. INVALID. */
+TT_MUST_CHECK enum tt_err tt_bytes_tensor_check(const void *bytes, size_t size_bytes, int64_t count,
+                                                struct tt_error *why);
 
 #endif

@@ -164,6 +164,20 @@ static size_t unescape(const char **at, const char *end, char out[4]) {
     return utf8_write(0x10000u + (((uint32_t)unit & 0x3ff) << 10) + ((uint32_t)low & 0x3ff), out);
 }
 
+bool tt_json_string_plain(struct tt_json *self, const char **out_string, size_t *out_length) {
+    if (tt_json_peek(self) != '"')
+        return false;
+    const char *from = self->at + 1, *at = from;
+    while (at < self->end && *at != '"' && *at != '\\' && (unsigned char)*at >= 0x20)
+        at++;
+    if (at == self->end || *at != '"')
+        return false;
+    *out_string = from;
+    *out_length = (size_t)(at - from);
+    self->at = at + 1;
+    return true;
+}
+
 enum tt_err tt_json_string(struct tt_json *self, char *to, size_t *out_length) {
     if (tt_json_peek(self) != '"')
         return tt_json_expected(self, "a string in quotes");

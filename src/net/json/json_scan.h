@@ -55,8 +55,11 @@ TT_MUST_CHECK enum tt_err tt_json_key(struct tt_json *self, char *out_key, size_
 /* The string that stands next, unescaped to `to` (at least as many bytes as the string has in the
  * text), or only measured where `to` is NULL. */
 TT_MUST_CHECK enum tt_err tt_json_string(struct tt_json *self, char *to, size_t *out_length);
-/* The same, NUL-terminated; INVALID where it does not fit or holds a NUL. `what` names it in the
- * sentence. */
+/* Takes the string that stands next if it has no escapes, and says where its bytes are in the text.
+ * False: it has some, or is no string; nothing is taken. */
+bool tt_json_string_plain(struct tt_json *self, const char **out_string, size_t *out_length);
+/* As tt_json_string, NUL-terminated; INVALID where it does not fit or holds a NUL. `what` names it
+ * in the sentence. */
 TT_MUST_CHECK enum tt_err tt_json_string_z(struct tt_json *self, const char *what, char *out_string,
                                            size_t capacity);
 TT_MUST_CHECK enum tt_err tt_json_number(struct tt_json *self, struct tt_json_number *out_number);

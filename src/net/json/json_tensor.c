@@ -185,56 +185,7 @@ enum tt_err tt_json_tensor_measure(struct tt_json *json, int64_t count, size_t *
     return err;
 }
 
-enum tt_err tt_bytes_tensor_check(const void *bytes, size_t size_bytes, int64_t count,
-                                  struct tt_error *why) {
-    const uint8_t *at = bytes;
-    size_t left = size_bytes;
-    for (int64_t i = 0; i < count; i++) {
-        uint32_t length;
-        if (left < sizeof(length))
-            return tt_fail(TT_ERR_INVALID, why,
-                           "the binary data ends in element %lld of %lld: each string has 4 bytes "
-                           "of length in front",
-                           (long long)i, (long long)count);
-        memcpy(&length, at, sizeof(length));
-        at += sizeof(length);
-        left -= sizeof(length);
-        if (left < length)
-            return tt_fail(TT_ERR_INVALID, why,
-                           "element %lld says that it has %u bytes, but only %zu are left",
-                           (long long)i, length, left);
-        at += length;
-        left -= length;
-    }
-    if (left)
-        return tt_fail(TT_ERR_INVALID, why, "%zu bytes are left over after its %lld strings", left,
-                       (long long)count);
-    return TT_OK;
-}
-
 /* --- writing --- */
-
-void tt_json_write_string(struct tt_text *out_text, const char *bytes, size_t length) {
-    static const char hex[] = "0123456789abcdef";
-    tt_text_append(out_text, "\"", 1);
-    size_t from = 0;
-    for (size_t i = 0; i < length; i++) {
-        unsigned char c = (unsigned char)bytes[i];
-        if (c >= 0x20 && c != '"' && c != '\\' && c != 0x7f)
-            continue;
-        tt_text_append(out_text, bytes + from, i - from);
-        from = i + 1;
-        char escape[6] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]};
-        if (c == '"' || c == '\\') {
-            escape[1] = (char)c;
-            tt_text_append(out_text, escape, 2);
-        } else {
-            tt_text_append(out_text, escape, 6);
-        }
-    }
-    tt_text_append(out_text, bytes + from, length - from);
-    tt_text_append(out_text, "\"", 1);
-}
 
 static size_t utf8_step(const uint8_t *at, size_t left) {
     uint8_t c = at[0];
@@ -254,14 +205,43 @@ static size_t utf8_step(const uint8_t *at, size_t left) {
     return bad ? 0 : count;
 }
 
-static bool is_utf8(const uint8_t *bytes, size_t length) {
+bool tt_is_utf8(const char *bytes, size_t length) {
     for (size_t i = 0; i < length;) {
-        size_t step = utf8_step(bytes + i, length - i);
+        size_t step = utf8_step((const uint8_t *)bytes + i, length - i);
         if (!step)
             return false;
         i += step;
     }
     return true;
+}
+
+void tt_json_write_string(struct tt_text *out_text, const char *bytes, size_t length) {
+    static const char hex[] = "0123456789abcdef", replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
+    tt_text_append(out_text, "\"", 1);
+    size_t from = 0;
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)bytes[i];
+        if (c >= 0x20 && c < 0x7f && c != '"' && c != '\\')
+            continue;
+        size_t step = c < 0x80 ? 0 : utf8_step((const uint8_t *)bytes + i, length - i);
+        if (step) {
+            i += step - 1;
+            continue;
+        }
+        tt_text_append(out_text, bytes + from, i - from);
+        from = i + 1;
+        char escape[6] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]};
+        if (c >= 0x80) {
+            tt_text_append(out_text, replacement, sizeof(replacement) - 1);
+        } else if (c == '"' || c == '\\') {
+            escape[1] = (char)c;
+            tt_text_append(out_text, escape, 2);
+        } else {
+            tt_text_append(out_text, escape, 6);
+        }
+    }
+    tt_text_append(out_text, bytes + from, length - from);
+    tt_text_append(out_text, "\"", 1);
 }
 
 static enum tt_err write_strings(int64_t count, const uint8_t *bytes, size_t size_bytes,
@@ -273,7 +253,7 @@ static enum tt_err write_strings(int64_t count, const uint8_t *bytes, size_t siz
         uint32_t length;
         memcpy(&length, bytes, sizeof(length));
         bytes += sizeof(length);
-        if (!is_utf8(bytes, length))
+        if (!tt_is_utf8((const char *)bytes, length))
             return tt_fail(TT_ERR_INVALID, why,
                            "element %lld is not UTF-8 text, which JSON cannot carry; ask for this "
                            "output with \"binary_data\": true",

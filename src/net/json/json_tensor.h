@@ -23,16 +23,14 @@ TT_MUST_CHECK enum tt_err tt_json_tensor_read(struct tt_json *json, enum tt_dtyp
 /* How many bytes an array of `count` strings takes as a BYTES tensor. */
 TT_MUST_CHECK enum tt_err tt_json_tensor_measure(struct tt_json *json, int64_t count,
                                                  size_t *out_size_bytes);
-/* Checks that a BYTES tensor of `count` elements is made of `size_bytes` bytes, no more and no
- * less. */
-TT_MUST_CHECK enum tt_err tt_bytes_tensor_check(const void *bytes, size_t size_bytes, int64_t count,
-                                                struct tt_error *why);
 /* Appends `[v,v,...]`. INVALID where JSON has no words for a value (NaN, an infinity, bytes that
  * are not UTF-8). */
 TT_MUST_CHECK enum tt_err tt_json_tensor_write(enum tt_dtype dtype, int64_t count,
                                                const void *bytes, size_t size_bytes,
                                                struct tt_text *out_text, struct tt_error *why);
-/* Appends the string in quotes, escaped. */
+bool tt_is_utf8(const char *bytes, size_t length);
+/* Appends the string in quotes, escaped. Bytes that are not UTF-8 become U+FFFD, so that the text
+ * is always valid JSON. */
 void tt_json_write_string(struct tt_text *out_text, const char *bytes, size_t length);
 
 #endif
