@@ -26,7 +26,7 @@ import sys
 LAYERS = [
     ["base"],
     ["core"],
-    ["policy", "model/text", "net/http", "net/json"],
+    ["policy", "model/text", "net/json"],
     ["policy/deferred", "policy/elastic", "policy/lazy", "model/onnx"],
     ["model/config", "sim", "multicore"],
     ["model/cells", "record"],
@@ -35,7 +35,7 @@ LAYERS = [
     ["profile"],
     ["slicer", "serve"],
     ["control", "net/kserve"],
-    ["net", "client"],
+    ["net/http", "client"],
     ["lab/load", "lab/experiment", "lab/run", "lab/report"],
     ["lab/bench", "lab/facts", "lab/replay"],
     ["cmd"],

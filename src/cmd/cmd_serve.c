@@ -5,8 +5,7 @@
 #include "base/instant.h"
 #include "base/log.h"
 #include "control/control.h"
-#include "net/listener.h"
-#include "serve/trace_settings.h"
+#include "net/http/listener.h"
 
 #include <limits.h>
 #include <signal.h>
@@ -48,9 +47,9 @@ static const struct tt_flag_row flag_rows[] = {
             "the ONNX Runtime library (default: searched for)"),
     TT_HEADING("Network"),
     TT_TEXT("http-host", "HOST", listener.host, "127.0.0.1", "address to listen on"),
-    TT_INTEGER("http-port", "PORT", listener.port, 0, 65535, 8000,
+    TT_INTEGER("http-port", "PORT", listener.tcp_port, 0, 65535, 8000,
                "port to listen on; 0: any free port"),
-    TT_INTEGER("metrics-port", "PORT", listener.metrics_port, 0, 65535, 0,
+    TT_INTEGER("metrics-port", "PORT", listener.metrics_tcp_port, 0, 65535, 0,
                "second port that answers only /metrics (Triton's is 8002); 0: none"),
     TT_INTEGER("grace-ms", "MS", grace_ms, 0, 3600000, 5000,
                "time to finish accepted requests after a signal to stop"),
@@ -216,18 +215,11 @@ static void suggest(struct tt_log *log, const struct flags *self, const char *ho
 static int serve(struct tt_control *control, const struct flags *self) {
     struct tt_error why;
     struct tt_listener_options options = self->listener;
-    struct tt_trace_settings *trace;
-    if (tt_trace_settings_new(&tt_trace_setting_default, &trace)) {
-        fprintf(stderr, "tutti serve: out of memory\n");
-        return 1;
-    }
     struct tt_log *log = self->listener.log;
-    options.trace = trace;
     struct tt_listener *listener;
     enum tt_err err = tt_listener_open(tt_control_serving(control), &options, &listener, &why);
     if (err) {
         fprintf(stderr, "tutti serve: %s\n", why.text);
-        tt_trace_settings_free(trace);
         return err == TT_ERR_NO_MEMORY ? 1 : 2;
     }
     catch_signals(listener);
@@ -239,12 +231,11 @@ static int serve(struct tt_control *control, const struct flags *self) {
             (long long)options.limits.connections, (long long)self->asked_connections);
     tt_log_write(log, TT_LOG_INFO, NULL, "serving %d of %d models at http://%s:%d",
                  tt_control_ready_count(control), tt_control_model_count(control), options.host,
-                 tt_listener_port(listener));
-    suggest(log, self, options.host, tt_listener_port(listener));
+                 tt_listener_tcp_port(listener));
+    suggest(log, self, options.host, tt_listener_tcp_port(listener));
     tt_listener_run(listener);
     running = NULL;
     tt_listener_close(listener);
-    tt_trace_settings_free(trace);
     tt_log_write(log, TT_LOG_INFO, NULL, "stopped");
     return 0;
 }

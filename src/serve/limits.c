@@ -16,6 +16,8 @@ static const struct tt_limit limits[] = {
     {"max-header-count", "", "headers of a request", OF(header_count), 100, 4, 10000},
     {"max-body-bytes", "bytes", "body of a request as it is sent", OF(body_bytes), 64 * MIB, 1,
      64 * GIB},
+    {"max-management-bytes", "bytes", "body of a request other than inference and load",
+     OF(management_bytes), MIB, 1, GIB},
     {"max-unpacked-bytes", "bytes", "compressed body after decompression", OF(unpacked_bytes),
      64 * MIB, 1, 64 * GIB},
     {"max-receive-bytes", "bytes", "all bodies in receipt, together", OF(receive_bytes), GIB, 1,

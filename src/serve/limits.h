@@ -17,9 +17,10 @@ struct tt_limits {
         header_bytes; /* request line and headers; chunk extensions and trailers as much again */
     int64_t header_count;
     int64_t body_bytes;
-    int64_t unpacked_bytes; /* of one compressed body */
-    int64_t receive_bytes;  /* all bodies that are being received, together */
-    int64_t pipeline_bytes; /* read ahead while a request is in flight, per connection */
+    int64_t management_bytes; /* of a body that is neither inference nor load, unpacked too */
+    int64_t unpacked_bytes;   /* of one compressed body */
+    int64_t receive_bytes;    /* all bodies that are being received, together */
+    int64_t pipeline_bytes;   /* read ahead while a request is in flight, per connection */
     int64_t json_depth;
     int64_t requests;       /* in flight, in all; and in each scheduling domain */
     int64_t model_requests; /* in flight, per model version */

@@ -3,7 +3,8 @@
  * second where the JSON ends. */
 #include "unit/net/fake_serving.h"
 
-#include "net/kserve/kserve.h"
+#include "net/json/json_scan.h"
+#include "net/kserve/kserve_json.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -24,11 +25,14 @@ static void answer(struct tt_port *port, struct tt_kserve_request *request,
     tt_port_drain(port);
     tt_assert(done);
     struct tt_kserve_answer out;
+    struct tt_kserve_parts parts;
+    struct tt_text json;
     struct tt_error why;
-    tt_kserve_answer_init(&out);
-    enum tt_err err = tt_kserve_write(&out, request, model, infer, &why);
+    tt_text_init(&json);
+    tt_kserve_answer_fill(&out, request, model, infer);
+    enum tt_err err = tt_kserve_json_write(&out, &json, &parts, &why);
     tt_assert(err == TT_OK || err == TT_ERR_INVALID);
-    tt_kserve_answer_fini(&out);
+    tt_text_fini(&json);
     tt_inference_release(infer);
 }
 
@@ -52,7 +56,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct tt_kserve_request request;
     struct tt_inference *infer;
     tt_kserve_request_init(&request);
-    err = tt_kserve_begin(&request, port, model, body, length, json_bytes, &infer, &why);
+    strcpy(request.target.model, models[data[0] % 3]);
+    const struct tt_kserve_json_body read = {body, length, json_bytes, TT_JSON_MAX_DEPTH};
+    err = tt_kserve_json_read(&request, tt_served_model_signature(model), &read, &why);
+    if (!err)
+        err = tt_kserve_begin(&request, port, model, &infer, &why);
     free(body);
     if (!err)
         answer(port, &request, model, infer);

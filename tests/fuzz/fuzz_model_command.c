@@ -6,7 +6,7 @@
 
 #include "model/config/config.h"
 #include "model/text/json_textproto.h"
-#include "net/kserve/kserve_pages.h"
+#include "net/http/http_routes.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -35,7 +35,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char *exact = malloc(size ? size : 1); /* a read behind its end is seen */
     memcpy(exact, data, size);
     struct tt_reply reply = {0};
-    struct tt_model_command *command = tt_page_command("model", true, exact, size, &reply);
+    struct tt_http_request request = {.body = exact, .body_bytes = size};
+    struct tt_model_command *command = tt_page_command("model", true, &request, &reply);
     tt_assert((command == NULL) == (reply.status >= 400));
     if (command && command->config_json)
         read_config(command->config_json);

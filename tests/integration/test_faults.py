@@ -435,25 +435,32 @@ class Limits(FaultCase):
         self.check_http()
 
     def test_bodies_that_are_received_together(self):
-        head = "POST /v2/models/one/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 4000\r\n\r\n"
-        first, second = self.dial(), self.dial()
+        head = b"POST /v2/models/one/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 4000\r\n\r\n"
+        # What clients promise and do not send takes nothing from the others.
+        promising = [self.dial() for _ in range(4)]
+        for waiting in promising:
+            waiting.sendall(head)
+        self.assertEqual(self.infer("one")[0], 1.0)
+        for waiting in promising:
+            self.assertEqual(hear(waiting.makefile("rb"))[0], 408)
+        # What they send does.
+        first, second, third = self.dial(), self.dial(), self.dial()
         for waiting in (first, second):
-            waiting.sendall(head.encode())
-        answered = []
-
-        def third():
-            found = self.dial()
-            found.sendall(head.encode())
-            answered[:] = [hear(found.makefile("rb"))]
-            return answered[0][0] == 503
-
-        third()
-        self.assertEqual(answered[0][0], 503, answered)
-        self.assertIn("limit of 8000", json.loads(answered[0][2])["error"])
-        self.assertEqual(answered[0][1]["Retry-After"], "1")
+            waiting.sendall(head + b" " * 3999)
+        third.sendall(head + b" " * 10)
+        status, headers, content = hear(third.makefile("rb"))
+        self.assertEqual(status, 503, content)
+        self.assertIn("limit of 8000", json.loads(content)["error"])
+        self.assertEqual(headers["Retry-After"], "1")
         for waiting in (first, second):  # their time is over soon, and their share is free again
             self.assertEqual(hear(waiting.makefile("rb"))[0], 408)
         self.assertEqual(self.infer("one")[0], 1.0)
+
+    def test_management_bodies(self):
+        text = b'{"log_info": true, "x": "%s"}' % (b"y" * (1 << 20))
+        for path in ("/v2/logging", "/v2/trace/setting", "/v2/repository/index"):
+            head = "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (path, len(text))
+            self.expect(head.encode(), 413, "limit of")
 
     def test_connections(self):
         held = []

@@ -150,6 +150,18 @@ static int on_header_value_complete(llhttp_t *parser) {
     return result;
 }
 
+static void set_body_limit(struct tt_http1 *self) {
+    struct tt_http1_request *request = self->request;
+    const struct tt_http1_limits *limits = self->limits;
+    bool may_be_large =
+        request->is_chunked || self->parser.content_length > limits->small_body_bytes;
+    request->target[request->target_length] = '\0';
+    request->body_limit = limits->body_bytes;
+    if (limits->body_limit && may_be_large)
+        request->body_limit = limits->body_limit(limits->context, request->target);
+    tt_assert(request->body_limit <= limits->body_bytes);
+}
+
 static int check_head(struct tt_http1 *self) {
     struct tt_http1_request *request = self->request;
     llhttp_t *parser = &self->parser;
@@ -165,16 +177,17 @@ static int check_head(struct tt_http1 *self) {
         return refuse(request, 400,
                       "Transfer-Encoding does not go with %s: where the request ends is not clear",
                       request->has_length ? "Content-Length" : "HTTP/1.0");
-    if (request->has_length && parser->content_length > self->limits->body_bytes)
+    set_body_limit(self);
+    if (request->has_length && parser->content_length > request->body_limit)
         return refuse(request, 413, "the body of %llu bytes is over the limit of %zu",
-                      (unsigned long long)parser->content_length, self->limits->body_bytes);
+                      (unsigned long long)parser->content_length, request->body_limit);
     bool has_body = request->is_chunked || (request->has_length && parser->content_length > 0);
     request->expects_continue &= has_body && parser->http_minor == 1;
     parser->upgrade = 0; /* an offer to change the protocol is passed over, as RFC 9110 allows */
     return 0;
 }
 
-/* Takes part of what all bodies together may have. */
+/* Takes bytes that have arrived from the budget of all bodies. */
 static bool take_budget(struct tt_http1 *self, size_t bytes) {
     struct tt_http1_budget *budget = self->limits->budget;
     struct tt_http1_request *request = self->request;
@@ -199,8 +212,6 @@ static int on_headers_complete(llhttp_t *parser) {
         return -1;
     /* An HTTP/1.0 client would have to be told that the connection stays; it is closed instead. */
     request->keep_alive = parser->http_minor == 1 && llhttp_should_keep_alive(parser);
-    if (request->has_length && !take_budget(self, parser->content_length))
-        return -1;
     if (request->has_length && parser->content_length > 0 &&
         !tt_text_reserve(&request->body, parser->content_length)) {
         refuse(request, 503, "no memory for the body");
@@ -213,10 +224,9 @@ static int on_body(llhttp_t *parser, const char *at, size_t length) {
     struct tt_http1 *self = self_of(parser);
     struct tt_http1_request *request = self->request;
     struct tt_text *body = &request->body;
-    if (length > self->limits->body_bytes - body->length)
-        return refuse(request, 413, "the body is over the limit of %zu bytes",
-                      self->limits->body_bytes);
-    if (request->is_chunked && !take_budget(self, length))
+    if (length > request->body_limit - body->length)
+        return refuse(request, 413, "the body is over the limit of %zu bytes", request->body_limit);
+    if (!take_budget(self, length))
         return HPE_USER;
     if (body->bytes && at == body->bytes + body->length) { /* read into its place */
         body->length += length;

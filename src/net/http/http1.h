@@ -26,14 +26,23 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* The limit of one request's body by its target; at most `body_bytes`. */
+typedef size_t tt_http1_body_limit_fn(void *context, const char *target);
+
 struct tt_http1_limits {
-    size_t
-        head_bytes; /* request line and headers; chunk extensions and trailers have as much again */
+    size_t head_bytes; /* request line and headers; chunk extensions and trailers as much again */
     int32_t header_count;
     size_t body_bytes;
-    struct tt_http1_budget *budget; /* what all parsers' bodies may take together; NULL: no limit */
+    /* Asked for bodies of more than `small_body_bytes`, and for chunked ones; NULL: `body_bytes`
+     * for all. */
+    tt_http1_body_limit_fn *body_limit;
+    void *context;
+    size_t small_body_bytes;
+    struct tt_http1_budget *budget; /* of the bodies of all parsers together; NULL: no limit */
 };
 
+/* Counts bytes that have arrived, not bytes that a Content-Length promises: a client that sends
+ * nothing takes nothing from the others. */
 struct tt_http1_budget {
     size_t limit_bytes, used_bytes;
 };
@@ -56,7 +65,8 @@ struct tt_http1_request {
     char name[48], value[80]; /* of the header that is being read */
     size_t target_length, name_length, value_length;
     size_t head_bytes, extra_bytes;
-    size_t budget_bytes; /* of the common budget, ours */
+    size_t body_limit;   /* bytes */
+    size_t budget_bytes; /* this request's part of the common budget */
     int32_t header_count, host_count;
     bool has_length, is_chunked;
     int problem_status;

@@ -2,7 +2,8 @@
  * like. */
 #include "fake_serving.h"
 
-#include "net/kserve/kserve.h"
+#include "net/json/json_scan.h"
+#include "net/kserve/kserve_json.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -51,8 +52,11 @@ static enum tt_err ask(const char *model_name, const char *body, size_t length, 
     tt_kserve_request_init(&request);
     why.text[0] = '\0';
     struct tt_inference *infer = NULL;
-    enum tt_err err =
-        tt_kserve_begin(&request, port, model, copy, length, json_bytes, &infer, &why);
+    strcpy(request.target.model, model_name);
+    const struct tt_kserve_json_body read = {copy, length, json_bytes, TT_JSON_MAX_DEPTH};
+    enum tt_err err = tt_kserve_json_read(&request, tt_served_model_signature(model), &read, &why);
+    if (!err)
+        err = tt_kserve_begin(&request, port, model, &infer, &why);
     free(copy);
     if (!err) {
         tt_inference_submit(infer, &request.options, on_done, NULL);
@@ -60,14 +64,11 @@ static enum tt_err ask(const char *model_name, const char *body, size_t length, 
         assert_ptr_equal(finished, infer);
         assert_int_equal(finished_err, TT_OK);
         struct tt_kserve_answer answer;
-        tt_kserve_answer_init(&answer);
-        err = tt_kserve_write(&answer, &request, model, infer, &why);
-        if (!err) {
-            tt_text_append(out, answer.json.bytes, answer.json.length);
-            for (int32_t i = 0; i < answer.part_count; i++)
-                tt_text_append(out, answer.parts[i].bytes, answer.parts[i].size_bytes);
-        }
-        tt_kserve_answer_fini(&answer);
+        struct tt_kserve_parts parts;
+        tt_kserve_answer_fill(&answer, &request, model, infer);
+        err = tt_kserve_json_write(&answer, out, &parts, &why);
+        for (int32_t i = 0; i < parts.count && !err; i++)
+            tt_text_append(out, parts.parts[i].bytes, parts.parts[i].size_bytes);
         tt_inference_release(infer);
     }
     tt_kserve_request_fini(&request);

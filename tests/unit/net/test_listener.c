@@ -2,7 +2,7 @@
  * measures time: a test waits for what must come, and the harness ends what hangs. */
 #include "fake_serving.h"
 
-#include "net/listener.h"
+#include "net/http/listener.h"
 
 #include <arpa/inet.h>
 #include <setjmp.h>
@@ -30,11 +30,11 @@ static void world_open(struct world *world, const struct tt_listener_options *gi
     tt_listener_options_default(&options);
     if (given)
         options = *given;
-    options.port = 0;
+    options.tcp_port = 0;
     options.server_version = "0.1.0";
     fake_serving_init(&world->serving);
     assert_int_equal(tt_listener_open(&world->serving, &options, &world->listener, &why), TT_OK);
-    assert_true(tt_listener_port(world->listener) > 0);
+    assert_true(tt_listener_tcp_port(world->listener) > 0);
     assert_int_equal(pthread_create(&world->thread, NULL, run_listener, world->listener), 0);
 }
 
@@ -54,7 +54,7 @@ static struct tt_listener_counts world_close(struct world *world, int64_t grace_
 static int dial(const struct world *world) {
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     struct sockaddr_in to = {.sin_family = AF_INET,
-                             .sin_port = htons((uint16_t)tt_listener_port(world->listener)),
+                             .sin_port = htons((uint16_t)tt_listener_tcp_port(world->listener)),
                              .sin_addr = {htonl(INADDR_LOOPBACK)}};
     assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
     return fd;
@@ -143,6 +143,8 @@ static void test_pages(void **state) {
         {GET("/v2/models/addsub/nothing"), 404, "{\"error\":\"Not Found\"}"},
         {GET("/v2/models/addsub/infer"), 405, "{\"error\":\"Method Not Allowed\"}"},
         {GET("/v2/repository/index"), 405, "Not Allowed"},
+        {GET("/v2/models/%ff/ready"), 400, "malformed"},
+        {GET("/v2/models/%c3%a9"), 404, "unknown model: '\xc3\xa9'"},
         {GET("/nowhere"), 404, "{\"error\":\"Not Found\"}"},
         {GET("/v2/%zz"), 400, "malformed"},
         {GET("/a/b/c/d/e/f/g/h/i"), 400, "malformed"},
@@ -171,7 +173,20 @@ static void test_pages(void **state) {
          "2,"
          "\"ns\":700}"},
         {"GET /v2/models/nobody/stats HTTP/1.1\r\nHost: x\r\n\r\n", 404, "unknown model"},
-        {"GET /v2/trace/setting HTTP/1.1\r\nHost: x\r\n\r\n", 400, "does not trace"},
+        {GET("/v2/trace/setting"), 200,
+         "{\"trace_level\":[\"OFF\"],\"trace_rate\":\"1000\",\"trace_count\":\"-1\","
+         "\"log_frequency\":\"0\",\"trace_file\":\"\",\"trace_mode\":\"triton\"}"},
+        {GET("/v2/models/addsub/trace/setting"), 200, "\"trace_level\":[\"OFF\"]"},
+        {GET("/v2/models/nobody/trace/setting"), 404, "unknown model"},
+        {"POST /v2/trace/setting HTTP/1.1\r\nHost: x\r\nContent-Length: 19\r\n\r\n"
+         "{\"trace_rate\": \"5\"}",
+         400, "trace_rate cannot be changed"},
+        {"POST /v2/trace/setting HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\n"
+         "{\"trace_rate\": null}",
+         200, "\"trace_rate\":\"1000\""},
+        {"POST /v2/trace/setting HTTP/1.1\r\nHost: x\r\nContent-Length: 15\r\n\r\n"
+         "{\"colour\": \"1\"}",
+         400, "unknown trace setting 'colour'"},
         {"GET /v2/logging HTTP/1.1\r\nHost: x\r\n\r\n", 400, "no log settings"},
         {"POST /v2/repository/models/identity/load HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n"
          "\r\n",
@@ -495,15 +510,15 @@ static void test_open_errors(void **state) {
     world_open(&world, NULL);
     struct tt_listener_options options;
     tt_listener_options_default(&options);
-    options.port = tt_listener_port(world.listener);
+    options.tcp_port = tt_listener_tcp_port(world.listener);
     struct tt_listener *second = NULL;
     struct tt_error why;
     assert_int_equal(tt_listener_open(&world.serving, &options, &second, &why), TT_ERR_IO);
     assert_null(second);
     assert_non_null(strstr(why.text, "address already in use"));
-    options.port = 70000;
+    options.tcp_port = 70000;
     assert_int_equal(tt_listener_open(&world.serving, &options, &second, &why), TT_ERR_INVALID);
-    options.port = 0;
+    options.tcp_port = 0;
     options.host = "256.1.1.1.1";
     assert_int_equal(tt_listener_open(&world.serving, &options, &second, &why), TT_ERR_INVALID);
     options.host = "127.0.0.1"; /* opened, and never run */

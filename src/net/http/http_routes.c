@@ -1,46 +1,8 @@
-#include "net/kserve/kserve_routes.h"
+#include "net/http/http_routes.h"
 
 #include "net/json/json_tensor.h"
-#include "net/kserve/kserve_pages.h"
 
 #include <string.h>
-
-void tt_reply_fail(struct tt_reply *reply, int status, const char *sentence) {
-    reply->status = status;
-    reply->content_type = "application/json";
-    tt_text_clear(&reply->body);
-    tt_text_puts(&reply->body, "{\"error\":");
-    tt_json_write_string(&reply->body, sentence, strlen(sentence));
-    tt_text_puts(&reply->body, "}");
-}
-
-void tt_reply_error(struct tt_reply *reply, enum tt_err err, const char *sentence) {
-    int status = 500;
-    switch (err) {
-    case TT_ERR_INVALID:
-    case TT_ERR_UNSUPPORTED:
-    case TT_ERR_CANCELLED: status = 400; break;
-    case TT_ERR_NOT_FOUND: status = 404; break;
-    case TT_ERR_BUSY:
-    case TT_ERR_TIMEOUT:
-    case TT_ERR_NO_MEMORY:
-        reply->retry_after_s = 1; /* overload: another moment is another matter */
-        status = 503;
-        break;
-    case TT_ERR_UNAVAILABLE: status = 503; break;
-    case TT_OK:
-    case TT_ERR_IO:
-    case TT_ERR_INTERNAL:
-    default: break;
-    }
-    tt_reply_fail(reply, status, sentence && *sentence ? sentence : tt_err_name(err));
-}
-
-struct tt_text *tt_reply_json(struct tt_reply *reply) {
-    reply->status = 200;
-    reply->content_type = "application/json";
-    return &reply->body;
-}
 
 /* --- the path --- */
 
@@ -59,9 +21,9 @@ static int hex(char c) {
                                   : -1;
 }
 
-/* Splits at '/', then decodes, so that an encoded slash stays within its name. */
+/* Splits at '/', then decodes, so that an encoded slash stays part of its name. A name is UTF-8. */
 static void split(const char *target, struct path *out) {
-    if (strncmp(target, "http://", 7) == 0) { /* the form that is meant for proxies is legal too */
+    if (strncmp(target, "http://", 7) == 0) { /* the absolute form, as sent to proxies, is legal */
         target = strchr(target + 7, '/');
         target = target ? target : "/";
     }
@@ -70,10 +32,11 @@ static void split(const char *target, struct path *out) {
         return;
     size_t used = 0;
     int count = 0;
+    unsigned char seen = 0; /* bits of all bytes */
     while (*target == '/') {
         target++;
         if (!*target || *target == '?')
-            break; /* one slash at the end means nothing */
+            break; /* one slash at the end is ignored */
         if (count == MAX_SEGMENTS)
             return;
         out->segments[count++] = out->bytes + used;
@@ -89,9 +52,13 @@ static void split(const char *target, struct path *out) {
             if (used + 2 >= sizeof(out->bytes))
                 return;
             out->bytes[used++] = c;
+            seen |= (unsigned char)c;
         }
         out->bytes[used++] = '\0';
     }
+    for (int i = 0; i < count && seen >= 0x80; i++)
+        if (!tt_is_utf8(out->segments[i], strlen(out->segments[i])))
+            return;
     out->count = count;
 }
 
@@ -104,12 +71,20 @@ static bool path_is(const struct path *path, int from, const char *const names[]
     return true;
 }
 
-static void wrong_method(struct tt_reply *reply, const char *allow) {
-    tt_reply_fail(reply, 405, "Method Not Allowed");
-    reply->allow = allow;
+int64_t tt_route_body_limit(const char *target, int64_t management_bytes, int64_t other_bytes) {
+    static const char *const large[] = {"/infer", "/load"};
+    size_t length = strcspn(target, "?");
+    while (length && target[length - 1] == '/')
+        length--;
+    for (size_t i = 0; i < TT_COUNT(large); i++) {
+        size_t tail = strlen(large[i]);
+        if (length >= tail && memcmp(target + length - tail, large[i], tail) == 0)
+            return other_bytes;
+    }
+    return management_bytes < other_bytes ? management_bytes : other_bytes;
 }
 
-/* Method and kind of what stands behind a model's name (and version). */
+/* What is asked of a model, by the part of the path after its name (and version). */
 enum verb { VERB_MODEL, VERB_INFER, VERB_READY, VERB_CONFIG, VERB_STATS, VERB_TRACE, VERB_NONE };
 
 static enum verb verb_of(const struct path *path, int at, bool versioned) {
@@ -128,60 +103,48 @@ static enum verb verb_of(const struct path *path, int at, bool versioned) {
     return VERB_NONE;
 }
 
-static void say_of_model(const struct tt_route_world *world,
-                         const struct tt_inference_target *target, enum verb verb,
-                         struct tt_reply *reply) {
-    struct tt_error why;
-    struct tt_served_model *model;
-    enum tt_err err = tt_serving_find(world->port, target->model, target->version, &model, &why);
-    if (err == TT_ERR_UNAVAILABLE && verb == VERB_READY)
-        tt_reply_fail(reply, 400, why.text);
-    else if (err)
-        tt_reply_error(reply, err, why.text);
-    else if (verb == VERB_READY)
-        reply->status = 200;
-    else if (verb == VERB_CONFIG)
-        tt_page_config(model, reply);
-    else if (verb == VERB_STATS)
-        tt_page_stats(world, target->model, target->version, reply);
-    else
-        tt_page_model(world, model, reply);
-}
-
 /* v2/models/M[/versions/V][/verb] */
-static enum tt_route_kind route_model(const struct tt_route_world *world, const struct path *path,
-                                      const struct tt_route_request *request, bool is_get,
-                                      bool is_post, struct tt_inference_target *out_target,
+static enum tt_route_kind route_model(const struct tt_http_context *context,
+                                      const struct path *path,
+                                      const struct tt_http_request *request, bool is_get,
+                                      bool is_post, struct tt_kserve_target *out_target,
                                       struct tt_reply *reply) {
     bool versioned = path->count >= 5 && strcmp(path->segments[3], "versions") == 0;
-    const char *model_name = path->segments[2], *version = versioned ? path->segments[4] : "";
+    const char *model = path->segments[2], *version = versioned ? path->segments[4] : "";
     enum verb verb = verb_of(path, versioned ? 5 : 3, versioned);
     if (verb == VERB_NONE) {
         tt_reply_fail(reply, 404, "Not Found");
-    } else if (verb == VERB_INFER ? !is_post : !is_get && !(verb == VERB_TRACE && is_post)) {
-        wrong_method(reply, verb == VERB_INFER   ? "POST"
-                            : verb == VERB_TRACE ? "GET, HEAD, POST"
-                                                 : "GET, HEAD");
-    } else if (strlen(model_name) >= sizeof(out_target->model) ||
-               strlen(version) >= sizeof(out_target->version)) {
+        return TT_ROUTE_REPLY;
+    }
+    if (verb == VERB_INFER ? !is_post : !is_get && !(verb == VERB_TRACE && is_post)) {
+        tt_reply_wrong_method(reply, verb == VERB_INFER   ? "POST"
+                                     : verb == VERB_TRACE ? "GET, HEAD, POST"
+                                                          : "GET, HEAD");
+        return TT_ROUTE_REPLY;
+    }
+    size_t model_bytes = strlen(model), version_bytes = strlen(version);
+    if (model_bytes >= sizeof(out_target->model) || version_bytes >= sizeof(out_target->version)) {
         tt_reply_fail(reply, 404, "no model has so long a name or version");
-    } else {
-        strcpy(out_target->model, model_name);
-        strcpy(out_target->version, version);
-        if (verb == VERB_INFER)
-            return TT_ROUTE_INFER;
-        if (verb == VERB_TRACE)
-            tt_page_trace(world, model_name, is_post, request->body, request->body_bytes, reply);
-        else
-            say_of_model(world, out_target, verb, reply);
+        return TT_ROUTE_REPLY;
+    }
+    memcpy(out_target->model, model, model_bytes + 1);
+    memcpy(out_target->version, version, version_bytes + 1);
+    switch (verb) {
+    case VERB_INFER: return TT_ROUTE_INFER;
+    case VERB_READY: tt_page_model_ready(context, out_target, reply); break;
+    case VERB_CONFIG: tt_page_config(context, out_target, reply); break;
+    case VERB_STATS: tt_page_statistics(context, out_target, reply); break;
+    case VERB_TRACE: tt_page_trace_settings(context, out_target, request, is_post, reply); break;
+    case VERB_MODEL:
+    case VERB_NONE: tt_page_model(context, out_target, reply); break;
     }
     return TT_ROUTE_REPLY;
 }
 
 /* v2/repository[/R]/index and v2/repository[/R]/models/M/load|unload */
-static enum tt_route_kind route_repository(const struct tt_route_world *world,
+static enum tt_route_kind route_repository(const struct tt_http_context *context,
                                            const struct path *path,
-                                           const struct tt_route_request *request, bool is_post,
+                                           const struct tt_http_request *request, bool is_post,
                                            struct tt_model_command **out_command,
                                            struct tt_reply *reply) {
     static const char *const index_path[] = {"index"};
@@ -196,14 +159,13 @@ static enum tt_route_kind route_repository(const struct tt_route_world *world,
     if (!is_index && !is_load && strcmp(verb, "unload") != 0) {
         tt_reply_fail(reply, 404, "Not Found");
     } else if (!is_post) {
-        wrong_method(reply, "POST");
+        tt_reply_wrong_method(reply, "POST");
     } else if (is_index) {
-        tt_page_index(world, request->body, request->body_bytes, reply);
+        tt_page_index(context, request, reply);
     } else if (named) {
         tt_reply_fail(reply, 501, "'repository_name' specification is not supported");
     } else {
-        *out_command = tt_page_command(path->segments[at + 1], is_load, request->body,
-                                       request->body_bytes, reply);
+        *out_command = tt_page_command(path->segments[at + 1], is_load, request, reply);
         return *out_command ? TT_ROUTE_COMMAND : TT_ROUTE_REPLY;
     }
     return TT_ROUTE_REPLY;
@@ -212,7 +174,7 @@ static enum tt_route_kind route_repository(const struct tt_route_world *world,
 static const struct {
     int count;
     const char *names[3];
-    void (*say)(const struct tt_route_world *world, struct tt_reply *reply);
+    void (*write)(const struct tt_http_context *context, struct tt_reply *reply);
 } pages[] = {
     {0, {NULL}, tt_page_root},
     {1, {"metrics"}, tt_page_metrics},
@@ -222,8 +184,8 @@ static const struct {
 };
 
 /* v2/models/stats, v2/trace/setting, v2/logging. False: none of these. */
-static bool route_settings(const struct tt_route_world *world, const struct path *path,
-                           const struct tt_route_request *request, bool is_get, bool is_post,
+static bool route_settings(const struct tt_http_context *context, const struct path *path,
+                           const struct tt_http_request *request, bool is_get, bool is_post,
                            struct tt_reply *reply) {
     static const char *const stats[] = {"v2", "models", "stats"};
     static const char *const trace[] = {"v2", "trace", "setting"};
@@ -233,68 +195,71 @@ static bool route_settings(const struct tt_route_world *world, const struct path
     if (!is_stats && !is_trace && !is_logging)
         return false;
     if (!is_get && (is_stats || !is_post))
-        wrong_method(reply, is_stats ? "GET, HEAD" : "GET, HEAD, POST");
+        tt_reply_wrong_method(reply, is_stats ? "GET, HEAD" : "GET, HEAD, POST");
     else if (is_stats)
-        tt_page_stats(world, NULL, "", reply);
+        tt_page_statistics(context, NULL, reply);
     else if (is_trace)
-        tt_page_trace(world, NULL, is_post, request->body, request->body_bytes, reply);
+        tt_page_trace_settings(context, NULL, request, is_post, reply);
     else
-        tt_page_logging(world, is_post, request->body, request->body_bytes, reply);
+        tt_page_log_settings(context, request, is_post, reply);
     return true;
 }
 
-enum tt_route_kind tt_route(const struct tt_route_world *world,
-                            const struct tt_route_request *request,
-                            struct tt_inference_target *out_target,
+/* The port that answers only /metrics. */
+static void route_metrics(const struct tt_http_context *context, const struct path *path,
+                          bool is_get, struct tt_reply *reply) {
+    static const char *const metrics[] = {"metrics"};
+    if (!path_is(path, 0, metrics, 1))
+        tt_reply_fail(reply, 404, "this port answers only /metrics");
+    else if (!is_get)
+        tt_reply_wrong_method(reply, "GET, HEAD");
+    else
+        tt_page_metrics(context, reply);
+}
+
+enum tt_route_kind tt_route(const struct tt_http_context *context,
+                            const struct tt_http_request *request,
+                            struct tt_kserve_target *out_target,
                             struct tt_model_command **out_command, struct tt_reply *reply) {
     static const char *const debug_trace_path[] = {"v2", "debug", "trace"};
     bool is_get = strcmp(request->method, "GET") == 0 || strcmp(request->method, "HEAD") == 0;
     bool is_post = strcmp(request->method, "POST") == 0;
     struct path path;
     split(request->target, &path);
+    if (request->only_metrics) {
+        route_metrics(context, &path, is_get, reply);
+        return TT_ROUTE_REPLY;
+    }
     if (path.count < 0) {
         tt_reply_fail(reply, 400,
-                      "the path is malformed: it starts with '/', has at most 8 parts, "
-                      "and '%' is followed by two hexadecimal digits (not 00)");
+                      "the path is malformed: it starts with '/', has at most 8 parts of UTF-8 "
+                      "text, and '%' is followed by two hexadecimal digits (not 00)");
         return TT_ROUTE_REPLY;
     }
     for (size_t i = 0; i < TT_COUNT(pages); i++) {
         if (!path_is(&path, 0, pages[i].names, pages[i].count))
             continue;
         if (is_get)
-            pages[i].say(world, reply);
+            pages[i].write(context, reply);
         else
-            wrong_method(reply, "GET, HEAD");
+            tt_reply_wrong_method(reply, "GET, HEAD");
         return TT_ROUTE_REPLY;
     }
-    if (route_settings(world, &path, request, is_get, is_post, reply))
+    if (route_settings(context, &path, request, is_get, is_post, reply))
         return TT_ROUTE_REPLY;
     if (path_is(&path, 0, debug_trace_path, 3)) {
         if (is_get)
-            tt_page_debug_trace(world, request->target, reply);
+            tt_page_debug_trace(context, request, reply);
         else
-            wrong_method(reply, "GET, HEAD");
+            tt_reply_wrong_method(reply, "GET, HEAD");
         return TT_ROUTE_REPLY;
     }
     if (path.count >= 3 && strcmp(path.segments[0], "v2") == 0) {
         if (strcmp(path.segments[1], "repository") == 0)
-            return route_repository(world, &path, request, is_post, out_command, reply);
+            return route_repository(context, &path, request, is_post, out_command, reply);
         if (strcmp(path.segments[1], "models") == 0 && *path.segments[2])
-            return route_model(world, &path, request, is_get, is_post, out_target, reply);
+            return route_model(context, &path, request, is_get, is_post, out_target, reply);
     }
     tt_reply_fail(reply, 404, "Not Found");
     return TT_ROUTE_REPLY;
-}
-
-void tt_route_metrics(const struct tt_route_world *world, const struct tt_route_request *request,
-                      struct tt_reply *reply) {
-    static const char *const metrics[] = {"metrics"};
-    struct path path;
-    split(request->target, &path);
-    if (!path_is(&path, 0, metrics, 1))
-        tt_reply_fail(reply, 404, "this port has /metrics alone");
-    else if (strcmp(request->method, "GET") != 0 && strcmp(request->method, "HEAD") != 0)
-        wrong_method(reply, "GET, HEAD");
-    else
-        tt_page_metrics(world, reply);
 }

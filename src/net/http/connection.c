@@ -1,0 +1,580 @@
+#include "net/http/connection.h"
+
+#include "net/http/content_coding.h"
+#include "net/http/exchange.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PACK_MIN_BYTES = 256 }; /* below that compression gains nothing */
+
+struct tt_connection {
+    uv_tcp_t tcp;
+    uv_shutdown_t shutdown;
+    struct tt_connections *all;
+    struct tt_http1 http;
+    struct sending *sending; /* the request in flight or being answered */
+    struct tt_text ahead;    /* bytes of later requests */
+    size_t ahead_used;
+    struct tt_list_node node; /* in the list of `wait` */
+    uint64_t since_ms;
+    enum tt_wait wait;
+    bool reading;
+    bool only_metrics;
+};
+
+/* An exchange and what it takes to send its reply. It outlives its connection while the exchange
+ * runs. */
+struct sending {
+    struct tt_exchange exchange;
+    struct tt_connections *all;
+    struct tt_connection *connection; /* NULL: the client has gone */
+    bool keep_alive, is_head;
+    enum tt_coding coding; /* that the client prefers */
+    struct tt_text head;
+    struct tt_text packed; /* the compressed body */
+    uv_write_t write;
+    uv_buf_t buffers[TT_MAX_TENSORS + 2];
+    unsigned buffer_count;
+};
+
+static void process(struct tt_connection *self);
+static void set_reading(struct tt_connection *self, bool reading);
+
+static void wait_for(struct tt_connection *self, enum tt_wait wait) {
+    if (self->wait == wait && tt_list_linked(&self->node))
+        return;
+    if (tt_list_linked(&self->node))
+        tt_list_remove(&self->node);
+    self->wait = wait;
+    self->since_ms = uv_now(self->all->loop);
+    tt_list_push_back(&self->all->waits[wait], &self->node);
+}
+
+bool tt_connections_empty(const struct tt_connections *self) {
+    return self->counts.connections == 0 && self->exchange_count == 0;
+}
+
+static void tell_empty(struct tt_connections *self) {
+    if (tt_connections_empty(self))
+        self->on_empty(self->owner);
+}
+
+/* --- an exchange on its connection --- */
+
+static void on_exchanged(struct tt_exchange *exchange);
+
+static struct sending *sending_new(struct tt_connection *connection) {
+    struct sending *sending = malloc(sizeof(*sending));
+    if (!sending)
+        return NULL;
+    tt_assert(!connection->sending);
+    struct tt_connections *all = connection->all;
+    /* Not cleared as a whole: its arrays are long and mostly unused. */
+    sending->all = all;
+    sending->connection = connection;
+    sending->keep_alive = sending->is_head = false;
+    sending->buffer_count = 0;
+    sending->write.data = sending;
+    sending->coding = TT_CODING_IDENTITY;
+    tt_text_init(&sending->head);
+    tt_text_init(&sending->packed);
+    tt_exchange_init(&sending->exchange, &all->context, on_exchanged);
+    connection->sending = sending;
+    all->exchange_count++;
+    all->counts.requests++;
+    all->counts.in_flight++;
+    return sending;
+}
+
+static void sending_free(struct sending *sending, bool answered) {
+    struct tt_connections *all = sending->all;
+    tt_exchange_fini(&sending->exchange);
+    tt_text_fini(&sending->head);
+    tt_text_fini(&sending->packed);
+    free(sending);
+    tt_assert(all->exchange_count > 0);
+    all->exchange_count--;
+    all->counts.in_flight--;
+    *(answered ? &all->counts.answered : &all->counts.gone) += 1;
+    tell_empty(all);
+}
+
+/* --- closing --- */
+
+static void on_closed(uv_handle_t *handle) {
+    struct tt_connection *self = handle->data;
+    struct tt_connections *all = self->all;
+    tt_assert(self->sending == NULL);
+    tt_list_remove(&self->node);
+    tt_http1_fini(&self->http);
+    tt_text_fini(&self->ahead);
+    free(self);
+    tt_assert(all->counts.connections > 0);
+    all->counts.connections--;
+    tell_empty(all);
+}
+
+static void connection_close(struct tt_connection *self) {
+    if (self->wait == TT_WAIT_CLOSED)
+        return;
+    wait_for(self, TT_WAIT_CLOSED);
+    struct sending *sending = self->sending;
+    if (sending && sending->exchange.is_running) { /* else its write fails before on_closed */
+        sending->connection = NULL;
+        self->sending = NULL;
+        tt_exchange_abandon(&sending->exchange);
+    }
+    uv_close((uv_handle_t *)&self->tcp, on_closed);
+}
+
+static void on_shutdown(uv_shutdown_t *request, int status) {
+    (void)request;
+    (void)status;
+}
+
+/* Sends the end, then reads and discards until the client closes too: closing with unread bytes
+ * would make the kernel reset the connection, and the client might lose the reply. */
+static void linger(struct tt_connection *self) {
+    wait_for(self, TT_WAIT_LINGER);
+    set_reading(self, true);
+    if (self->wait == TT_WAIT_CLOSED)
+        return;
+    if (uv_shutdown(&self->shutdown, (uv_stream_t *)&self->tcp, on_shutdown) < 0)
+        connection_close(self);
+}
+
+/* --- sending --- */
+
+static void finish_reply(struct sending *sending, bool answered) {
+    struct tt_connection *self = sending->connection;
+    bool keep_alive = sending->keep_alive;
+    self->sending = NULL;
+    sending_free(sending, answered);
+    if (self->wait == TT_WAIT_CLOSED)
+        return;
+    if (!answered)
+        connection_close(self);
+    else if (!keep_alive || self->all->stopping)
+        linger(self);
+    else
+        wait_for(self, TT_WAIT_IDLE);
+}
+
+static void on_written(uv_write_t *write, int status) {
+    struct sending *sending = write->data;
+    struct tt_connection *self = sending->connection;
+    finish_reply(sending, status == 0);
+    if (self->wait == TT_WAIT_IDLE)
+        process(self);
+}
+
+static void add_buffer(struct sending *sending, const void *bytes, size_t count) {
+    if (count)
+        sending->buffers[sending->buffer_count++] =
+            (uv_buf_t){.base = (char *)(uintptr_t)bytes, .len = count};
+}
+
+/* Writes what the socket takes at once, and leaves the rest to the loop. */
+static void send_buffers(struct sending *sending) {
+    struct tt_connection *self = sending->connection;
+    uv_stream_t *stream = (uv_stream_t *)&self->tcp;
+    uv_buf_t *buffers = sending->buffers;
+    unsigned count = sending->buffer_count;
+    tt_assert(count <= TT_COUNT(sending->buffers));
+    wait_for(self, TT_WAIT_WRITE);
+    int sent = uv_try_write(stream, buffers, count);
+    size_t left = sent > 0 ? (size_t)sent : 0;
+    while (count && left >= buffers->len) {
+        left -= buffers->len;
+        buffers++;
+        count--;
+    }
+    if (count == 0) {
+        finish_reply(sending, true);
+        return;
+    }
+    buffers->base += left;
+    buffers->len -= left;
+    if ((sent < 0 && sent != UV_EAGAIN) ||
+        uv_write(&sending->write, stream, buffers, count, on_written) < 0)
+        finish_reply(sending, false);
+}
+
+/* The reply's body as pieces in memory; returns how many. */
+static int body_pieces(const struct tt_exchange *exchange, struct tt_coding_piece *out_pieces) {
+    const struct tt_kserve_parts *parts = &exchange->parts;
+    out_pieces[0] =
+        (struct tt_coding_piece){exchange->reply.body.bytes, exchange->reply.body.length};
+    for (int32_t i = 0; i < parts->count; i++)
+        out_pieces[i + 1] =
+            (struct tt_coding_piece){parts->parts[i].bytes, parts->parts[i].size_bytes};
+    return parts->count + 1;
+}
+
+/* Only inference answers are compressed, as Triton does: its clients expect plain metadata. */
+static bool pack(struct sending *sending, const struct tt_coding_piece *pieces, int piece_count,
+                 size_t content_bytes) {
+    if (sending->coding == TT_CODING_IDENTITY || content_bytes < PACK_MIN_BYTES ||
+        !sending->exchange.is_inference_answer)
+        return false;
+    tt_coding_pack(sending->coding, pieces, piece_count, &sending->packed);
+    return !sending->packed.failed; /* without memory the answer goes as it is */
+}
+
+static void send_reply(struct sending *sending) {
+    struct tt_exchange *exchange = &sending->exchange;
+    struct tt_reply *reply = &exchange->reply;
+    sending->keep_alive &= !sending->all->stopping;
+    if (reply->body.failed) {
+        tt_text_fini(&reply->body);
+        reply->content_type = NULL;
+        reply->status = 503;
+    }
+    size_t parts_bytes = exchange->parts.size_bytes;
+    struct tt_http1_answer answer = {.status = reply->status,
+                                     .content_type = reply->content_type,
+                                     .content_bytes = reply->body.length + parts_bytes,
+                                     .json_bytes = parts_bytes ? (int64_t)reply->body.length : -1,
+                                     .allow = reply->allow,
+                                     .retry_after_s = reply->retry_after_s,
+                                     .keep_alive = sending->keep_alive};
+    struct tt_coding_piece pieces[TT_MAX_TENSORS + 1];
+    int piece_count = body_pieces(exchange, pieces);
+    if (pack(sending, pieces, piece_count, answer.content_bytes)) {
+        pieces[0] = (struct tt_coding_piece){sending->packed.bytes, sending->packed.length};
+        piece_count = 1;
+        answer.coding = sending->coding;
+        answer.content_bytes = sending->packed.length;
+    }
+    tt_http1_write_head(&answer, &sending->head);
+    if (sending->head.failed) {
+        finish_reply(sending, false);
+        return;
+    }
+    add_buffer(sending, sending->head.bytes, sending->head.length);
+    for (int i = 0; i < piece_count && !sending->is_head; i++)
+        add_buffer(sending, pieces[i].bytes, pieces[i].count);
+    send_buffers(sending);
+}
+
+/* An exchange that ran elsewhere is done. */
+static void on_exchanged(struct tt_exchange *exchange) {
+    struct sending *sending = TT_CONTAINER_OF(exchange, struct sending, exchange);
+    struct tt_connection *self = sending->connection;
+    if (!self) {
+        sending_free(sending, false);
+        return;
+    }
+    send_reply(sending);
+    if (self->wait == TT_WAIT_IDLE)
+        process(self);
+}
+
+/* --- requests --- */
+
+/* Unpacks the body in its place; false: the reply says why not. */
+static bool unpack_body(const struct tt_connections *all, struct tt_http1_request *request,
+                        struct tt_reply *reply) {
+    if (request->coding == TT_CODING_IDENTITY)
+        return true;
+    if (request->coding == TT_CODING_UNKNOWN) {
+        tt_reply_fail(reply, 415,
+                      "Content-Encoding: only gzip or deflate, one alone, is understood");
+        return false;
+    }
+    int64_t limit_bytes = tt_route_body_limit(request->target, all->context.management_bytes,
+                                              all->limits->unpacked_bytes);
+    struct tt_text unpacked;
+    struct tt_error why;
+    tt_text_init(&unpacked);
+    enum tt_err err =
+        tt_coding_unpack(request->coding, request->body.bytes ? request->body.bytes : "",
+                         request->body.length, (size_t)limit_bytes, &unpacked, &why);
+    tt_text_fini(&request->body);
+    request->body = unpacked;
+    if (err == TT_ERR_BUSY)
+        tt_reply_fail(reply, 413, why.text);
+    else if (err)
+        tt_reply_error(reply, err, why.text);
+    return !err;
+}
+
+static bool start(struct sending *sending, struct tt_http1_request *request) {
+    struct tt_exchange *exchange = &sending->exchange;
+    if (!unpack_body(sending->all, request, &exchange->reply))
+        return true;
+    struct tt_http_request parsed = {.method = request->method,
+                                     .target = request->target,
+                                     .body = request->body.bytes ? request->body.bytes : "",
+                                     .body_bytes = request->body.length,
+                                     .json_bytes = request->json_bytes,
+                                     .only_metrics = sending->connection->only_metrics};
+    return tt_exchange_start(exchange, &parsed);
+}
+
+/* Takes a complete request. Its memory is given back before its reply is due. */
+static void take_request(struct tt_connection *self) {
+    struct tt_http1_request *request = self->http.request;
+    struct sending *sending = sending_new(self);
+    if (!sending) {
+        connection_close(self);
+        return;
+    }
+    sending->keep_alive = request->keep_alive;
+    sending->is_head = strcmp(request->method, "HEAD") == 0;
+    sending->coding = request->accepts;
+    if (start(sending, request))
+        send_reply(sending);
+    else
+        wait_for(self, TT_WAIT_FLIGHT);
+    tt_http1_reset(&self->http);
+}
+
+/* The last reply of a connection whose bytes cannot be understood (any more). */
+static void refuse(struct tt_connection *self, int status, const char *sentence) {
+    struct sending *sending = sending_new(self);
+    if (!sending) {
+        connection_close(self);
+        return;
+    }
+    tt_reply_fail(&sending->exchange.reply, status, sentence);
+    if (status == 503)
+        sending->exchange.reply.retry_after_s = 1;
+    tt_http1_fini(&self->http); /* the rest of the request: the client may linger for long */
+    send_reply(sending);
+}
+
+static const char continue_line[] = "HTTP/1.1 100 Continue\r\n\r\n";
+
+static void on_continue_written(uv_write_t *write, int status) {
+    (void)status; /* a broken connection shows itself when it is read */
+    free(write);
+}
+
+static void send_continue(struct tt_connection *self) {
+    uv_buf_t buffer = {.base = (char *)(uintptr_t)continue_line, .len = sizeof(continue_line) - 1};
+    uv_stream_t *stream = (uv_stream_t *)&self->tcp;
+    int sent = uv_try_write(stream, &buffer, 1);
+    if (sent == (int)buffer.len)
+        return;
+    if (sent > 0) {
+        buffer.base += sent;
+        buffer.len -= (size_t)sent;
+    }
+    uv_write_t *write = malloc(sizeof(*write));
+    if (!write || uv_write(write, stream, &buffer, 1, on_continue_written) < 0) {
+        free(write);
+        connection_close(self);
+    }
+}
+
+/* Parses until a request is in flight or the bytes are used up; returns how many were used. */
+static size_t consume(struct tt_connection *self, const char *bytes, size_t count) {
+    size_t at = 0;
+    while (!self->sending && self->wait < TT_WAIT_FLIGHT) {
+        size_t used;
+        const char *sentence;
+        int status;
+        switch (tt_http1_feed(&self->http, bytes + at, count - at, &used)) {
+        case TT_HTTP1_MORE:
+            if (tt_http1_started(&self->http) && self->wait == TT_WAIT_IDLE)
+                wait_for(self, TT_WAIT_HEAD);
+            return count;
+        case TT_HTTP1_HEAD:
+            at += used;
+            wait_for(self, TT_WAIT_BODY);
+            if (self->http.request->expects_continue && at == count)
+                send_continue(self);
+            break;
+        case TT_HTTP1_MESSAGE:
+            at += used;
+            take_request(self);
+            break;
+        case TT_HTTP1_BAD:
+            status = tt_http1_problem(&self->http, &sentence);
+            refuse(self, status, sentence);
+            return count; /* what follows can be anything */
+        }
+    }
+    return self->wait >= TT_WAIT_LINGER ? count : at;
+}
+
+/* Goes on with what the client sent ahead. */
+static void process(struct tt_connection *self) {
+    struct tt_text *ahead = &self->ahead;
+    if (ahead->length)
+        self->ahead_used +=
+            consume(self, ahead->bytes + self->ahead_used, ahead->length - self->ahead_used);
+    if (self->wait == TT_WAIT_CLOSED)
+        return;
+    if (self->ahead_used == ahead->length) { /* an idle connection keeps no memory */
+        tt_text_fini(ahead);
+        self->ahead_used = 0;
+    }
+    if (ahead->length - self->ahead_used <= (size_t)self->all->limits->pipeline_bytes)
+        set_reading(self, true);
+}
+
+static void keep_ahead(struct tt_connection *self, const char *bytes, size_t count) {
+    tt_text_append(&self->ahead, bytes, count);
+    if (self->ahead.failed)
+        connection_close(self);
+    else if (self->ahead.length - self->ahead_used > (size_t)self->all->limits->pipeline_bytes)
+        set_reading(self, false);
+}
+
+/* --- the socket --- */
+
+static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out_buffer) {
+    (void)suggested;
+    struct tt_connection *self = handle->data;
+    size_t missing = 0;
+    char *space =
+        self->sending || self->ahead.length ? NULL : tt_http1_body_space(&self->http, &missing);
+    if (space) /* the body goes from the socket into its place */
+        *out_buffer = (uv_buf_t){.base = space, .len = missing};
+    else
+        *out_buffer = (uv_buf_t){.base = self->all->read_buffer, .len = TT_READ_BUFFER_BYTES};
+}
+
+static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer) {
+    struct tt_connection *self = stream->data;
+    if (count == 0 || self->wait == TT_WAIT_CLOSED)
+        return;
+    if (count < 0) {
+        connection_close(self);
+        return;
+    }
+    if (self->wait == TT_WAIT_LINGER)
+        return;
+    size_t used = 0;
+    if (!self->sending && !self->ahead.length)
+        used = consume(self, buffer->base, (size_t)count);
+    if (used < (size_t)count && self->wait < TT_WAIT_LINGER)
+        keep_ahead(self, buffer->base + used, (size_t)count - used);
+}
+
+static void set_reading(struct tt_connection *self, bool reading) {
+    if (self->reading == reading || self->wait == TT_WAIT_CLOSED)
+        return;
+    self->reading = reading;
+    if (!reading)
+        uv_read_stop((uv_stream_t *)&self->tcp);
+    else if (uv_read_start((uv_stream_t *)&self->tcp, on_alloc, on_read) < 0)
+        connection_close(self);
+}
+
+/* --- all connections --- */
+
+static void expire(struct tt_connection *self) {
+    if (self->wait == TT_WAIT_HEAD || self->wait == TT_WAIT_BODY)
+        refuse(self, 408,
+               self->wait == TT_WAIT_HEAD ? "the request line and headers took too long to come"
+                                          : "the body took too long to come");
+    else
+        connection_close(self);
+}
+
+/* Each list is in order of expiry, so only connections that are due are touched. */
+void tt_connections_expire(struct tt_connections *self) {
+    uint64_t now = uv_now(self->loop);
+    for (int wait = 0; wait < TT_WAIT_COUNT; wait++) {
+        struct tt_list_node *node;
+        while (self->limits_ms[wait] && (node = tt_list_first(&self->waits[wait])) != NULL) {
+            struct tt_connection *connection = TT_CONTAINER_OF(node, struct tt_connection, node);
+            if (now - connection->since_ms < self->limits_ms[wait])
+                break;
+            expire(connection);
+            tt_assert(connection->wait != (enum tt_wait)wait); /* else this loop would not end */
+        }
+    }
+}
+
+static void close_waiting(struct tt_connections *self, int wait) {
+    struct tt_list_node *node;
+    while ((node = tt_list_first(&self->waits[wait])) != NULL)
+        connection_close(TT_CONTAINER_OF(node, struct tt_connection, node));
+}
+
+void tt_connections_stop(struct tt_connections *self) {
+    self->stopping = true;
+    close_waiting(self, TT_WAIT_IDLE);
+}
+
+void tt_connections_close_all(struct tt_connections *self) {
+    for (int wait = 0; wait < TT_WAIT_CLOSED; wait++)
+        close_waiting(self, wait);
+}
+
+bool tt_connections_accept(struct tt_connections *self, uv_stream_t *server, bool only_metrics,
+                           bool is_full) {
+    struct tt_connection *connection = calloc(1, sizeof(*connection));
+    if (!connection)
+        return false;
+    connection->all = self;
+    connection->only_metrics = only_metrics;
+    tt_http1_init(&connection->http, &self->http_limits);
+    uv_tcp_init(self->loop, &connection->tcp);
+    connection->tcp.data = connection;
+    self->counts.connections++;
+    wait_for(connection, TT_WAIT_IDLE);
+    if (uv_accept(server, (uv_stream_t *)&connection->tcp) < 0) {
+        connection_close(connection);
+        return true;
+    }
+    self->counts.accepted++;
+    uv_tcp_nodelay(&connection->tcp, 1);
+    set_reading(connection, true);
+    if (connection->wait == TT_WAIT_IDLE &&
+        (is_full || self->counts.connections > self->limits->connections))
+        refuse(connection, 503, "too many connections; try again later");
+    return true;
+}
+
+static size_t body_limit(void *context, const char *target) {
+    const struct tt_connections *self = context;
+    return (size_t)tt_route_body_limit(target, self->context.management_bytes,
+                                       self->limits->body_bytes);
+}
+
+void tt_connections_init(struct tt_connections *self, uv_loop_t *loop,
+                         const struct tt_limits *limits, const struct tt_http_context *context,
+                         tt_connections_changed_fn *on_empty, void *owner) {
+    self->loop = loop;
+    self->limits = limits;
+    self->context = *context;
+    self->context.counts = &self->counts;
+    self->on_empty = on_empty;
+    self->owner = owner;
+    self->stopping = false;
+    self->exchange_count = 0;
+    self->counts = (struct tt_listener_counts){0};
+    self->body_budget =
+        (struct tt_http1_budget){.limit_bytes = (size_t)limits->receive_bytes, .used_bytes = 0};
+    self->http_limits =
+        (struct tt_http1_limits){.head_bytes = (size_t)limits->header_bytes,
+                                 .header_count = (int32_t)limits->header_count,
+                                 .body_bytes = (size_t)limits->body_bytes,
+                                 .small_body_bytes = (size_t)context->management_bytes,
+                                 .body_limit = body_limit,
+                                 .context = self,
+                                 .budget = &self->body_budget};
+    for (int wait = 0; wait < TT_WAIT_COUNT; wait++) {
+        tt_list_init(&self->waits[wait]);
+        self->limits_ms[wait] = 0;
+    }
+    self->limits_ms[TT_WAIT_IDLE] = (uint64_t)limits->idle_timeout_ms;
+    self->limits_ms[TT_WAIT_HEAD] = (uint64_t)limits->header_timeout_ms;
+    self->limits_ms[TT_WAIT_BODY] = (uint64_t)limits->body_timeout_ms;
+    self->limits_ms[TT_WAIT_WRITE] = (uint64_t)limits->write_timeout_ms;
+    self->limits_ms[TT_WAIT_LINGER] = TT_LINGER_MS;
+}
+
+uint64_t tt_connections_tick_ms(const struct tt_connections *self) {
+    uint64_t shortest = TT_LINGER_MS;
+    for (int wait = 0; wait < TT_WAIT_COUNT; wait++)
+        if (self->limits_ms[wait] && self->limits_ms[wait] < shortest)
+            shortest = self->limits_ms[wait];
+    return shortest / 4 ? shortest / 4 : 1;
+}

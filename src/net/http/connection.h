@@ -1,0 +1,76 @@
+/* HTTP/1.1 connections of one event loop: bytes, flow control, keep-alive, time limits and content
+ * coding. What a request means is decided in exchange.h.
+ *
+ * Life of a connection: idle -> head -> body -> in flight (its exchange runs elsewhere) -> writing
+ * -> idle again, or lingering until the client has read the last reply. One request of a connection
+ * is in flight at a time; requests that a client sends ahead wait, up to `limits.pipeline_bytes`,
+ * so that replies keep the order. A client that closes its connection, or its sending half, while
+ * its request is in flight has gone: the exchange is abandoned.
+ *
+ * `struct tt_connections` holds what all connections of a loop share. Its owner (listener.h)
+ * accepts and runs the timers. Everything happens on the loop's thread. Implemented in
+ * connection.c. */
+#ifndef TT_NET_HTTP_CONNECTION_H
+#define TT_NET_HTTP_CONNECTION_H
+
+#include "base/list.h"
+#include "net/http/http1.h"
+#include "net/http/http_routes.h"
+#include "serve/limits.h"
+
+#include <uv.h>
+
+/* What a connection waits for. Each kind has one time limit, so a list in order of arrival is in
+ * order of expiry. */
+enum tt_wait {
+    TT_WAIT_IDLE,
+    TT_WAIT_HEAD,
+    TT_WAIT_BODY,
+    TT_WAIT_FLIGHT, /* for the exchange: no limit here, deadlines are the scheduler's */
+    TT_WAIT_WRITE,
+    TT_WAIT_LINGER,
+    TT_WAIT_CLOSED,
+    TT_WAIT_COUNT,
+};
+
+enum { TT_READ_BUFFER_BYTES = 65536, TT_LINGER_MS = 1000 };
+
+typedef void tt_connections_changed_fn(void *owner);
+
+struct tt_connections {
+    uv_loop_t *loop;                     /* borrowed */
+    const struct tt_limits *limits;      /* borrowed */
+    struct tt_http_context context;      /* for all exchanges */
+    tt_connections_changed_fn *on_empty; /* called when the last connection or exchange ended */
+    void *owner;
+    bool stopping; /* every reply is the last of its connection */
+
+    struct tt_http1_limits http_limits;
+    struct tt_http1_budget body_budget;
+    struct tt_list waits[TT_WAIT_COUNT];
+    uint64_t limits_ms[TT_WAIT_COUNT]; /* 0: none */
+    struct tt_listener_counts counts;
+    int32_t exchange_count;                 /* not finished yet, abandoned ones too */
+    char read_buffer[TT_READ_BUFFER_BYTES]; /* one for all: libuv reads and delivers at once */
+};
+
+/* `context->counts` is set here. Everything borrowed must outlive the connections. */
+void tt_connections_init(struct tt_connections *self, uv_loop_t *loop,
+                         const struct tt_limits *limits, const struct tt_http_context *context,
+                         tt_connections_changed_fn *on_empty, void *owner);
+/* The period in which tt_connections_expire should be called. */
+uint64_t tt_connections_tick_ms(const struct tt_connections *self);
+/* Accepts a client that waits on `server`. `only_metrics`: it may ask for /metrics only. `is_full`:
+ * it is answered 503 and closed. False: no memory; the client waits on, try again later. */
+bool tt_connections_accept(struct tt_connections *self, uv_stream_t *server, bool only_metrics,
+                           bool is_full);
+/* Ends the connections whose time limit is over. */
+void tt_connections_expire(struct tt_connections *self);
+/* Lets requests that have begun finish, and closes idle connections. */
+void tt_connections_stop(struct tt_connections *self);
+/* Closes all connections at once; their exchanges are abandoned. */
+void tt_connections_close_all(struct tt_connections *self);
+/* True: no connection and no exchange is left. */
+bool tt_connections_empty(const struct tt_connections *self);
+
+#endif

@@ -1,0 +1,45 @@
+/* One HTTP request and its reply, independent of the bytes on the connection: what the request
+ * asks for is routed, started, and turned into a reply.
+ *
+ * Life: init; `tt_exchange_start` with a complete request, which either fills the reply at once, or
+ * starts an inference or a model command and later calls `done`, from tt_port_drain, exactly once.
+ * The transport then sends `reply` and the `parts` after it, and finishes the exchange, which frees
+ * the memory of both. If the client goes away before `done`, the transport calls
+ * `tt_exchange_abandon` and keeps the exchange until `done`.
+ *
+ * It never reads or writes a socket, never compresses, and counts nothing. All functions belong to
+ * the thread of the context's port. Implemented in exchange.c. */
+#ifndef TT_NET_HTTP_EXCHANGE_H
+#define TT_NET_HTTP_EXCHANGE_H
+
+#include "net/http/http_routes.h"
+#include "net/kserve/kserve_json.h"
+
+struct tt_exchange;
+typedef void tt_exchange_done_fn(struct tt_exchange *exchange);
+
+struct tt_exchange {
+    const struct tt_http_context *context;
+    tt_exchange_done_fn *done;
+    struct tt_served_model *model;  /* of an inference; NULL: none was found */
+    struct tt_inference *inference; /* its outputs are in `parts`; NULL: none */
+    struct tt_kserve_request request;
+    bool is_running;   /* `done` is to come */
+    bool is_abandoned; /* the client has gone; the reply is empty */
+    /* When it is done: */
+    bool is_inference_answer; /* the reply is an inference's result, not an error or a page */
+    struct tt_reply reply;
+    struct tt_kserve_parts parts; /* after the reply's body; `size_bytes` 0: none */
+};
+
+/* `context` must outlive the exchange. */
+void tt_exchange_init(struct tt_exchange *self, const struct tt_http_context *context,
+                      tt_exchange_done_fn *done);
+void tt_exchange_fini(struct tt_exchange *self);
+/* True: the reply is ready. False: `done` comes later. The request's memory may go afterwards. */
+bool tt_exchange_start(struct tt_exchange *self, const struct tt_http_request *request);
+/* The client of a running exchange has gone: cancels its inference. A model command is carried out
+ * all the same. */
+void tt_exchange_abandon(struct tt_exchange *self);
+
+#endif

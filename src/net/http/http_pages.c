@@ -1,0 +1,222 @@
+/* Replies of http_routes.h: each calls one operation of net/kserve and writes its page. */
+#include "net/http/http_routes.h"
+
+#include "base/instant.h"
+#include "net/kserve/kserve_bodies.h"
+#include "net/kserve/kserve_pages.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void tt_page_root(const struct tt_http_context *context, struct tt_reply *reply) {
+    reply->status = 200;
+    reply->content_type = "text/plain; charset=utf-8";
+    tt_text_printf(&reply->body,
+                   "Tutti %s, an inference server: KServe v2 over HTTP.\n"
+                   "GET  /v2                      what this is\n"
+                   "GET  /v2/health/ready         200 when the server serves\n"
+                   "POST /v2/repository/index     the models\n"
+                   "GET  /v2/models/NAME          inputs and outputs of one\n"
+                   "GET  /v2/models/NAME/stats    what it has done\n"
+                   "POST /v2/models/NAME/infer    inference\n"
+                   "GET  /v2/debug/trace?seconds=5  what just ran, for ui.perfetto.dev\n"
+                   "GET  /metrics                 for Prometheus\n",
+                   context->service.server_version);
+}
+
+void tt_page_server(const struct tt_http_context *context, struct tt_reply *reply) {
+    struct tt_kserve_server server;
+    tt_kserve_server(&context->service, &server);
+    tt_kserve_write_server(&server, tt_reply_json(reply));
+}
+
+void tt_page_live(const struct tt_http_context *context, struct tt_reply *reply) {
+    reply->status = tt_kserve_live(&context->service) ? 200 : 400;
+}
+
+void tt_page_ready(const struct tt_http_context *context, struct tt_reply *reply) {
+    reply->status = tt_kserve_ready(&context->service) ? 200 : 400; /* as the protocol says */
+}
+
+/* --- metrics --- */
+
+/* The conservation of requests: each was answered, has gone, or is in flight. */
+static void add_counts(struct tt_text *page, const struct tt_listener_counts *counts) {
+    const struct {
+        const char *name, *help, *type;
+        int64_t value;
+    } rows[] = {
+        {"tutti_http_connections_accepted_total", "Connections accepted", "counter",
+         counts->accepted},
+        {"tutti_http_connections", "Connections open", "gauge", counts->connections},
+        {"tutti_http_requests_total", "HTTP requests that came whole, or were refused", "counter",
+         counts->requests},
+        {"tutti_http_answered_total", "HTTP requests whose answer was written", "counter",
+         counts->answered},
+        {"tutti_http_gone_total", "HTTP requests whose client left before its answer", "counter",
+         counts->gone},
+        {"tutti_http_in_flight", "HTTP requests not answered yet", "gauge", counts->in_flight},
+    };
+    for (size_t i = 0; i < TT_COUNT(rows); i++)
+        tt_text_printf(page, "# HELP %s %s\n# TYPE %s %s\n%s %lld\n", rows[i].name, rows[i].help,
+                       rows[i].name, rows[i].type, rows[i].name, (long long)rows[i].value);
+}
+
+void tt_page_metrics(const struct tt_http_context *context, struct tt_reply *reply) {
+    reply->status = 200;
+    reply->content_type = "text/plain; version=0.0.4; charset=utf-8";
+    tt_serving_metrics(context->service.port, &reply->body);
+    if (context->counts)
+        add_counts(&reply->body, context->counts);
+}
+
+/* --- one model --- */
+
+void tt_page_model(const struct tt_http_context *context, const struct tt_kserve_target *target,
+                   struct tt_reply *reply) {
+    struct tt_error why;
+    struct tt_kserve_metadata metadata;
+    enum tt_err err = tt_kserve_metadata_init(&metadata, &context->service, target, &why);
+    if (err) {
+        tt_reply_error(reply, err, why.text);
+        return;
+    }
+    tt_kserve_write_metadata(&metadata, tt_reply_json(reply));
+    tt_kserve_metadata_fini(&metadata);
+}
+
+void tt_page_model_ready(const struct tt_http_context *context,
+                         const struct tt_kserve_target *target, struct tt_reply *reply) {
+    struct tt_error why;
+    enum tt_err err = tt_kserve_model_ready(&context->service, target, &why);
+    reply->status = 200;
+    if (err == TT_ERR_UNAVAILABLE) /* as the protocol says */
+        tt_reply_fail(reply, 400, why.text);
+    else if (err)
+        tt_reply_error(reply, err, why.text);
+}
+
+void tt_page_config(const struct tt_http_context *context, const struct tt_kserve_target *target,
+                    struct tt_reply *reply) {
+    struct tt_error why;
+    enum tt_err err = tt_kserve_config(&context->service, target, tt_reply_json(reply), &why);
+    if (err)
+        tt_reply_error(reply, err, why.text);
+}
+
+void tt_page_statistics(const struct tt_http_context *context,
+                        const struct tt_kserve_target *target, struct tt_reply *reply) {
+    struct tt_error why;
+    struct tt_kserve_statistics statistics;
+    enum tt_err err = tt_kserve_statistics_init(&statistics, &context->service, target, &why);
+    if (err) {
+        tt_reply_error(reply, err, why.text);
+        return;
+    }
+    tt_kserve_write_statistics(&statistics, tt_reply_json(reply));
+    tt_kserve_statistics_fini(&statistics);
+}
+
+/* --- the repository --- */
+
+void tt_page_index(const struct tt_http_context *context, const struct tt_http_request *request,
+                   struct tt_reply *reply) {
+    struct tt_error why;
+    struct tt_kserve_index index;
+    bool only_ready;
+    enum tt_err err = tt_kserve_read_index(request->body, request->body_bytes, &only_ready, &why);
+    if (!err)
+        err = tt_kserve_index_init(&index, &context->service, only_ready, &why);
+    if (err) {
+        tt_reply_error(reply, err, why.text);
+        return;
+    }
+    tt_kserve_write_index(&index, tt_reply_json(reply));
+    tt_kserve_index_fini(&index);
+}
+
+struct tt_model_command *tt_page_command(const char *model, bool is_load,
+                                         const struct tt_http_request *request,
+                                         struct tt_reply *reply) {
+    struct tt_model_command *command = NULL;
+    struct tt_error why = {{0}};
+    enum tt_err err = tt_model_command_new(model, is_load, &command);
+    if (!err)
+        err = tt_kserve_read_load(request->body, request->body_bytes, command, &why);
+    if (!err)
+        return command;
+    tt_model_command_free(command);
+    tt_reply_error(reply, err, why.text);
+    return NULL;
+}
+
+/* --- settings --- */
+
+void tt_page_trace_settings(const struct tt_http_context *context,
+                            const struct tt_kserve_target *target,
+                            const struct tt_http_request *request, bool changes,
+                            struct tt_reply *reply) {
+    struct tt_error why = {{0}};
+    enum tt_err err = target ? tt_kserve_model_ready(&context->service, target, &why) : TT_OK;
+    if (!err && changes)
+        err = tt_kserve_read_trace_change(request->body, request->body_bytes, &why);
+    if (err)
+        tt_reply_error(reply, err, why.text);
+    else
+        tt_kserve_write_trace_settings(&tt_kserve_trace_settings, tt_reply_json(reply));
+}
+
+void tt_page_log_settings(const struct tt_http_context *context,
+                          const struct tt_http_request *request, bool changes,
+                          struct tt_reply *reply) {
+    struct tt_error why = {{0}};
+    struct tt_kserve_log_settings settings;
+    enum tt_err err = tt_kserve_log_settings(&context->service, &settings, &why);
+    if (!err && changes) {
+        err = tt_kserve_read_log_change(request->body, request->body_bytes, &settings, &why);
+        if (!err)
+            err = tt_kserve_log_settings_change(&context->service, &settings, &why);
+        if (!err)
+            err = tt_kserve_log_settings(&context->service, &settings, &why);
+    }
+    if (err)
+        tt_reply_error(reply, err, why.text);
+    else
+        tt_kserve_write_log_settings(&settings, tt_reply_json(reply));
+}
+
+/* --- the trace of what just happened: GET /v2/debug/trace?seconds=N --- */
+
+enum { DEFAULT_SECONDS = 5, MAX_SECONDS = 3600 };
+
+/* The value of ?seconds=, 1 .. MAX_SECONDS; -1: the query is something else. */
+static int64_t seconds_of(const char *target) {
+    static const char name[] = "seconds=";
+    const char *query = strchr(target, '?');
+    if (!query || !query[1])
+        return DEFAULT_SECONDS;
+    query++;
+    if (strncmp(query, name, sizeof(name) - 1) != 0)
+        return -1;
+    query += sizeof(name) - 1;
+    char *end;
+    long seconds = strtol(query, &end, 10);
+    bool good = *query >= '0' && *query <= '9' && !*end && seconds >= 1 && seconds <= MAX_SECONDS;
+    return good ? seconds : -1;
+}
+
+void tt_page_debug_trace(const struct tt_http_context *context,
+                         const struct tt_http_request *request, struct tt_reply *reply) {
+    int64_t seconds = seconds_of(request->target);
+    if (seconds < 0) {
+        tt_reply_fail(reply, 400,
+                      "the query may be ?seconds=N, with N from 1 to 3600: how far back the trace "
+                      "begins");
+        return;
+    }
+    struct tt_error why;
+    enum tt_err err =
+        tt_serving_trace(context->service.serving, seconds * TT_S, tt_reply_json(reply), &why);
+    if (err)
+        tt_reply_error(reply, err, why.text);
+}

@@ -1,0 +1,31 @@
+/* A reply to one HTTP request, independent of the version of HTTP: status, headers that mean
+ * something, and the body. Whoever fills it says nothing about connections or compression; who
+ * sends it is connection.h.
+ *
+ * Life: zero-initialised; filled by one of the functions below; the body is freed with
+ * tt_text_fini. Implemented in http_reply.c. */
+#ifndef TT_NET_HTTP_HTTP_REPLY_H
+#define TT_NET_HTTP_HTTP_REPLY_H
+
+#include "base/text.h"
+
+#include <stdint.h>
+
+struct tt_reply {
+    int status;
+    const char *content_type; /* static; NULL: no body */
+    struct tt_text body;
+    const char *allow;     /* static; methods, for a 405; NULL: none */
+    int32_t retry_after_s; /* 0: none */
+};
+
+/* The status and the body {"error": sentence}, in place of what the reply held. */
+void tt_reply_fail(struct tt_reply *reply, int status, const char *sentence);
+/* The same, with the status that belongs to `err`. "" as the sentence: the error's name. */
+void tt_reply_error(struct tt_reply *reply, enum tt_err err, const char *sentence);
+/* 405 with the methods that are allowed. */
+void tt_reply_wrong_method(struct tt_reply *reply, const char *allow);
+/* Status 200 and JSON; returns where the body goes. */
+struct tt_text *tt_reply_json(struct tt_reply *reply);
+
+#endif

@@ -1,0 +1,52 @@
+/* The server's HTTP side: sockets, the event loop, and the thread that runs it. Its connections are
+ * connection.h; what requests mean is http_routes.h.
+ *
+ * Life: `tt_listener_open` binds and reports the port number it got; `tt_listener_run` serves on
+ * the calling thread until `tt_listener_stop` was called and every accepted request is finished or
+ * its grace is over; `tt_listener_close` frees everything. Every request that comes in is answered,
+ * or its client has gone.
+ *
+ * One listener owns one struct tt_port, its thread's side of the scheduler. It installs no signal
+ * handlers and has no locks: other threads reach it only by uv_async and by the pipe of
+ * tt_listener_stop. Implemented in listener.c. */
+#ifndef TT_NET_HTTP_LISTENER_H
+#define TT_NET_HTTP_LISTENER_H
+
+#include "net/http/http_counts.h"
+#include "serve/limits.h"
+#include "serve/serving.h"
+
+struct tt_listener;
+struct tt_log;
+
+struct tt_listener_options {
+    const char *host;         /* a name or an address to bind to */
+    int32_t tcp_port;         /* 0: any free one */
+    int32_t metrics_tcp_port; /* answers only /metrics; 0: none */
+    const char *server_version;
+    struct tt_log *log; /* borrowed; clients may change its settings; NULL: silent */
+    struct tt_limits limits;
+};
+
+/* 127.0.0.1:8000, and limits for a server on the open network. */
+void tt_listener_options_default(struct tt_listener_options *out_options);
+
+/* INVALID (host, port number), IO (port in use, not allowed), NO_MEMORY. `options->host` is
+ * borrowed for the call, `server_version` and `log` until close. */
+TT_MUST_CHECK enum tt_err tt_listener_open(struct tt_serving *serving,
+                                           const struct tt_listener_options *options,
+                                           struct tt_listener **out_listener, struct tt_error *why);
+int32_t tt_listener_tcp_port(const struct tt_listener *self);
+/* Serves on the calling thread until stopped. */
+void tt_listener_run(struct tt_listener *self);
+/* From any thread or a signal handler, once or more: no new connections, idle ones are closed,
+ * requests that have begun are finished. After `grace_ms` the rest is cut off, and its inferences
+ * are cancelled. */
+void tt_listener_stop(struct tt_listener *self, int64_t grace_ms);
+/* After run has returned, or instead of it. NULL-safe. */
+void tt_listener_close(struct tt_listener *take_self);
+
+/* On the loop's thread, or after run has returned. */
+struct tt_listener_counts tt_listener_counts(const struct tt_listener *self);
+
+#endif

@@ -1,0 +1,30 @@
+/* JSON bodies of management operations: what they ask for, as plain structs. Each function reads a
+ * body in one pass, without a tree, so memory does not exceed that of the result. It changes
+ * nothing. An empty body is legal where the protocol allows it (index, load, unload).
+ *
+ * Errors: INVALID (with the byte or the name), UNSUPPORTED, NO_MEMORY. Implemented in
+ * kserve_bodies.c. */
+#ifndef TT_NET_KSERVE_KSERVE_BODIES_H
+#define TT_NET_KSERVE_KSERVE_BODIES_H
+
+#include "net/kserve/kserve_operations.h"
+#include "serve/model_command.h"
+
+enum { TT_KSERVE_MAX_FILES = 1000 }; /* that one load may bring */
+
+TT_MUST_CHECK enum tt_err tt_kserve_read_index(const char *body, size_t body_bytes,
+                                               bool *out_only_ready, struct tt_error *why);
+/* Fills a new command's configuration and files. After an error the command is incomplete; the
+ * caller frees it in any case. */
+TT_MUST_CHECK enum tt_err tt_kserve_read_load(const char *body, size_t body_bytes,
+                                              struct tt_model_command *command,
+                                              struct tt_error *why);
+TT_MUST_CHECK enum tt_err tt_kserve_read_log_change(const char *body, size_t body_bytes,
+                                                    struct tt_kserve_log_settings *out_change,
+                                                    struct tt_error *why);
+/* OK for a body that changes nothing: no members, or only null, which means the default. Else the
+ * error of tt_kserve_trace_settings_change. */
+TT_MUST_CHECK enum tt_err tt_kserve_read_trace_change(const char *body, size_t body_bytes,
+                                                      struct tt_error *why);
+
+#endif

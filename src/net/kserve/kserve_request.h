@@ -1,0 +1,101 @@
+/* An inference request and its answer as the Open Inference Protocol (KServe v2) defines them,
+ * independent of transport and encoding. Codecs fill requests and write answers: kserve_json.h for
+ * JSON with binary tensors; a protobuf codec would use the same two structs.
+ *
+ * Life of a request: init; a codec sets its fields, which point into the received bytes;
+ * `tt_kserve_begin` checks it against the model's signature, reserves memory in the model's pool
+ * and writes each input there (the only copy from the socket). Then the received bytes may go. The
+ * caller submits the inference with `options`. When it is done without error,
+ * `tt_kserve_answer_fill` lists the outputs where they are; nothing is copied.
+ *
+ * It never parses or prints an encoding, and never waits. All functions belong to the thread of the
+ * port. Implemented in kserve_request.c. */
+#ifndef TT_NET_KSERVE_KSERVE_REQUEST_H
+#define TT_NET_KSERVE_KSERVE_REQUEST_H
+
+#include "base/text.h"
+#include "serve/serving.h"
+
+struct tt_kserve_input;
+
+/* Writes the values of an input, exactly `size_bytes`, to `to`. INVALID, NO_MEMORY. */
+typedef enum tt_err tt_kserve_decode_fn(const struct tt_kserve_input *input, void *to,
+                                        size_t size_bytes, struct tt_error *why);
+
+struct tt_kserve_input {
+    const char *name, *datatype; /* borrowed, not NUL-terminated; "FP32" ... */
+    size_t name_bytes, datatype_bytes;
+    enum tt_dtype dtype; /* tt_dtype_parse of `datatype` */
+    struct tt_shape shape;
+    const void *data; /* borrowed: the tensor, or what `decode` reads */
+    size_t data_bytes;
+    size_t size_bytes;           /* of the tensor in memory, as `shape` and `datatype` require */
+    tt_kserve_decode_fn *decode; /* NULL: `data` is the tensor */
+    int32_t decode_argument;     /* for `decode` only */
+    int32_t index;               /* in the signature; set by tt_kserve_begin */
+};
+
+struct tt_kserve_output {
+    const char *name; /* borrowed, not NUL-terminated */
+    size_t name_bytes;
+    bool is_binary; /* for codecs with several forms of tensors */
+    int32_t index;  /* in the signature; set by tt_kserve_begin */
+};
+
+struct tt_kserve_target {
+    char model[TT_MAX_NAME_BYTES];
+    char version[32]; /* "": the highest ready version */
+};
+
+struct tt_kserve_block;
+
+struct tt_kserve_request {
+    struct tt_kserve_target target;
+    /* As the answer repeats it, in the codec's form: JSON keeps quotes and escapes. Empty: none. */
+    struct tt_text id;
+    int32_t id_margin;               /* bytes of quotes at either end of `id` */
+    struct tt_infer_options options; /* deadline and priority */
+    bool binary_output;              /* form of outputs where none is requested by name */
+    int32_t input_count;
+    int32_t output_count; /* 0: all outputs of the model */
+    struct tt_kserve_input inputs[TT_MAX_TENSORS];
+    struct tt_kserve_output outputs[TT_MAX_TENSORS];
+    struct tt_kserve_block *blocks; /* see tt_kserve_request_keep */
+};
+
+/* Sets all fields but `target` and the arrays, which are long and of which only the counted members
+ * are read. */
+void tt_kserve_request_init(struct tt_kserve_request *self);
+void tt_kserve_request_fini(struct tt_kserve_request *self);
+/* Memory for a codec that lives as long as the request; NULL: none left. */
+char *tt_kserve_request_keep(struct tt_kserve_request *self, size_t size_bytes);
+/* The request's id without quotes, for log lines: "" where there is none. */
+const char *tt_kserve_request_id(const struct tt_kserve_request *self, char *out, size_t capacity);
+
+/* Checks the request against the model, reserves memory and fills it: an inference ready for
+ * tt_inference_submit, which the caller owns. INVALID (names, datatypes, shapes, values), BUSY,
+ * NO_MEMORY; `why` names the input or output. */
+TT_MUST_CHECK enum tt_err tt_kserve_begin(struct tt_kserve_request *self, struct tt_port *port,
+                                          struct tt_served_model *model,
+                                          struct tt_inference **out_inference,
+                                          struct tt_error *why);
+
+struct tt_kserve_answer {
+    const char *model_name, *model_version; /* the model's */
+    const struct tt_text *id;               /* the request's */
+    int32_t output_count;
+    struct {
+        const struct tt_tensor_spec *spec; /* the model's: name and datatype */
+        struct tt_tensor_view view;        /* the inference's: until it is released */
+        bool is_binary;
+    } outputs[TT_MAX_TENSORS];
+};
+
+/* Lists the outputs that the request asks for, of an inference that is done without error. All
+ * pointers are borrowed from request, model and inference. */
+void tt_kserve_answer_fill(struct tt_kserve_answer *out_answer,
+                           const struct tt_kserve_request *request,
+                           const struct tt_served_model *model,
+                           const struct tt_inference *inference);
+
+#endif

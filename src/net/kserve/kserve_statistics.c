@@ -1,0 +1,98 @@
+/* Statistics of kserve_operations.h. */
+#include "net/kserve/kserve_operations.h"
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/instant.h"
+#include "serve/model_stats.h"
+
+#include <stdlib.h>
+
+static int64_t get(const struct tt_counter *counter) { return tt_counter_get(counter); }
+
+static int64_t last_ms(const struct tt_model_stats *stats) {
+    int64_t last_at = get(&stats->last_at);
+    return last_at ? (tt_clock_wall() - (tt_clock_now() - last_at)) / TT_MS : 0;
+}
+
+static bool copy_batches(struct tt_kserve_model_statistics *to,
+                         const struct tt_model_stats *stats) {
+    for (int32_t rows = 1; rows <= TT_STATS_MAX_BATCH; rows++) {
+        const struct tt_batch_stats *batch = &stats->by_size[rows];
+        int64_t count = get(&batch->count);
+        if (count == 0)
+            continue;
+        if (!tt_array_reserve((void **)&to->batches, &to->batch_capacity, to->batch_count + 1,
+                              sizeof(*to->batches)))
+            return false;
+        to->batches[to->batch_count++] =
+            (struct tt_kserve_batches){.rows = rows,
+                                       .count = count,
+                                       .input_ns = get(&batch->input_ns),
+                                       .infer_ns = get(&batch->infer_ns),
+                                       .output_ns = get(&batch->output_ns)};
+    }
+    return true;
+}
+
+struct walk {
+    struct tt_kserve_statistics *statistics;
+    bool failed;
+};
+
+static void add_model(void *context, const char *name, const char *version,
+                      const struct tt_model_stats *stats) {
+    struct walk *walk = context;
+    struct tt_kserve_statistics *statistics = walk->statistics;
+    if (!tt_array_reserve((void **)&statistics->models, &statistics->capacity,
+                          statistics->count + 1, sizeof(*statistics->models))) {
+        walk->failed = true;
+        return;
+    }
+    int64_t succeeded = get(&stats->succeeded);
+    int64_t failed = get(&stats->failed) + get(&stats->cancelled) + get(&stats->rejected) +
+                     tt_model_stats_dropped(stats);
+    struct tt_kserve_model_statistics *model = &statistics->models[statistics->count++];
+    *model = (struct tt_kserve_model_statistics){
+        .name = name,
+        .version = version,
+        .last_inference_ms = last_ms(stats),
+        .inference_count = get(&stats->rows),
+        .execution_count = get(&stats->batches),
+        .success = {succeeded, get(&stats->request_ns)},
+        .fail = {failed, get(&stats->failed_ns)},
+        .queue = {succeeded, get(&stats->queue_ns)},
+        .input = {succeeded, get(&stats->input_ns)},
+        .infer = {succeeded, get(&stats->infer_ns)},
+        .output = {succeeded, get(&stats->output_ns)},
+    };
+    walk->failed |= !copy_batches(model, stats);
+}
+
+enum tt_err tt_kserve_statistics_init(struct tt_kserve_statistics *out_statistics,
+                                      const struct tt_kserve_service *service,
+                                      const struct tt_kserve_target *target, struct tt_error *why) {
+    if (target) {
+        enum tt_err err = tt_kserve_model_ready(service, target, why);
+        if (err)
+            return err;
+    }
+    struct tt_kserve_statistics statistics = {0};
+    struct walk walk = {.statistics = &statistics};
+    tt_serving_stats(service->port, target ? target->model : NULL, target ? target->version : "",
+                     add_model, &walk);
+    if (walk.failed) {
+        tt_kserve_statistics_fini(&statistics);
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for the statistics");
+    }
+    *out_statistics = statistics;
+    return TT_OK;
+}
+
+void tt_kserve_statistics_fini(struct tt_kserve_statistics *self) {
+    for (int64_t i = 0; i < self->count; i++)
+        free(self->models[i].batches);
+    free(self->models);
+    self->models = NULL;
+    self->count = 0;
+}
