@@ -64,6 +64,18 @@ class Packed(ServerCase):
         self.assertIsNone(answer.headers["Content-Encoding"])
         json.loads(content)
 
+    def test_only_inference_is_packed(self):
+        # tritonclient.http.aio asks for compression always, and reads metadata as it comes.
+        for path in ("/v2", "/v2/models/identity_fp32", "/v2/models/identity_fp32/config", "/metrics"):
+            connection = http.client.HTTPConnection(address(), timeout=60)
+            connection.request("GET", path, headers={"Accept-Encoding": "gzip, deflate"})
+            answer = connection.getresponse()
+            content = answer.read()
+            connection.close()
+            self.assertEqual(answer.status, 200, path)
+            self.assertIsNone(answer.headers["Content-Encoding"], path)
+            self.assertGreater(len(content), 100, path)
+
     def test_bombs(self):
         for bomb in (b" " * (1 << 27), json.dumps(REQUEST).encode() + b" " * (1 << 27)):
             packed = gzip.compress(bomb, 1)

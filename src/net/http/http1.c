@@ -26,8 +26,22 @@ static struct tt_http1 *self_of(llhttp_t *parser) {
 
 /* --- what llhttp calls --- */
 
+/* The place of `at` within the request. */
+static size_t offset_of(const struct tt_http1 *self, const char *at) {
+    return self->request->head_bytes + (size_t)(at - self->fed);
+}
+
+/* llhttp passes over several spaces, which others in a row of servers may not. */
+static int refuse_spaces(struct tt_http1_request *request) {
+    return refuse(request, 400,
+                  "malformed HTTP/1.1 request: one space separates method, target and version");
+}
+
 static int on_url(llhttp_t *parser, const char *at, size_t length) {
-    struct tt_http1_request *request = self_of(parser)->request;
+    struct tt_http1 *self = self_of(parser);
+    struct tt_http1_request *request = self->request;
+    if (request->target_length == 0 && offset_of(self, at) != strlen(request->method) + 1)
+        return refuse_spaces(request);
     if (length >= TT_HTTP1_TARGET_BYTES - request->target_length)
         return refuse(request, 414, "the request's target is longer than %d bytes",
                       TT_HTTP1_TARGET_BYTES - 1);
@@ -43,6 +57,35 @@ static int on_method(llhttp_t *parser, const char *at, size_t length) {
         length = sizeof(request->method) - used - 1;
     memcpy(request->method + used, at, length);
     return 0;
+}
+
+/* llhttp takes RTSP/1.0 and ICE/1.0 for HTTP, too. */
+static int on_version(llhttp_t *parser, const char *at, size_t length) {
+    (void)length;
+    static const char protocol[] = "HTTP/";
+    enum { PROTOCOL_BYTES = sizeof(protocol) - 1 };
+    struct tt_http1 *self = self_of(parser);
+    struct tt_http1_request *request = self->request;
+    if (request->has_version)
+        return 0;
+    request->has_version = true;
+    size_t before = strlen(request->method) + 1 + request->target_length + 1;
+    if (offset_of(self, at) != before + PROTOCOL_BYTES)
+        return refuse_spaces(request);
+    size_t here = (size_t)(at - self->fed);
+    here = here < PROTOCOL_BYTES ? here : PROTOCOL_BYTES;
+    size_t earlier = PROTOCOL_BYTES - here;
+    if (memcmp(request->tail + sizeof(request->tail) - earlier, protocol, earlier) != 0 ||
+        memcmp(at - here, protocol + earlier, here) != 0)
+        return refuse(request, 400, "malformed HTTP/1.1 request: the protocol is not HTTP");
+    return 0;
+}
+
+/* Keeps the end of what was fed for on_version. */
+static void keep_tail(struct tt_http1_request *request, const char *bytes, size_t count) {
+    size_t taken = count < sizeof(request->tail) ? count : sizeof(request->tail);
+    memmove(request->tail, request->tail + taken, sizeof(request->tail) - taken);
+    memcpy(request->tail + sizeof(request->tail) - taken, bytes + count - taken, taken);
 }
 
 static bool in_trailer(const struct tt_http1_request *request, const llhttp_t *parser) {
@@ -220,6 +263,14 @@ static int on_headers_complete(llhttp_t *parser) {
     return HPE_PAUSED;
 }
 
+/* A chunk that cannot fit is refused before it comes. */
+static int on_chunk_header(llhttp_t *parser) {
+    struct tt_http1_request *request = self_of(parser)->request;
+    if (parser->content_length > request->body_limit - request->body.length)
+        return refuse(request, 413, "the body is over the limit of %zu bytes", request->body_limit);
+    return 0;
+}
+
 static int on_body(llhttp_t *parser, const char *at, size_t length) {
     struct tt_http1 *self = self_of(parser);
     struct tt_http1_request *request = self->request;
@@ -250,6 +301,8 @@ static const llhttp_settings_t settings = {
     .on_headers_complete = on_headers_complete,
     .on_chunk_extension_name = on_extra,
     .on_chunk_extension_value = on_extra,
+    .on_version = on_version,
+    .on_chunk_header = on_chunk_header,
     .on_body = on_body,
     .on_message_complete = on_message_complete,
 };
@@ -334,14 +387,18 @@ enum tt_http1_event tt_http1_feed(struct tt_http1 *self, const char *bytes, size
     if (request->problem_status)
         return TT_HTTP1_BAD;
     bool in_head = request->head_bytes != SIZE_MAX;
+    self->fed = bytes + skipped;
     llhttp_errno_t error = llhttp_execute(&self->parser, bytes + skipped, count - skipped);
     *out_used = count;
     if (error != HPE_OK) {
         const char *at = llhttp_get_error_pos(&self->parser);
         *out_used = at >= bytes && at <= bytes + count ? (size_t)(at - bytes) : count;
     }
-    if (in_head)
+    if (in_head) {
         request->head_bytes += *out_used - skipped;
+        if (!request->has_version)
+            keep_tail(request, self->fed, *out_used - skipped);
+    }
     enum tt_http1_event event = ended_at(self, error, in_head);
     if (event == TT_HTTP1_HEAD)
         request->head_bytes = SIZE_MAX; /* from here on the body's limits count */

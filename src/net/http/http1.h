@@ -68,7 +68,8 @@ struct tt_http1_request {
     size_t body_limit;   /* bytes */
     size_t budget_bytes; /* this request's part of the common budget */
     int32_t header_count, host_count;
-    bool has_length, is_chunked;
+    bool has_length, is_chunked, has_version;
+    char tail[5]; /* the last bytes before those being fed, while the version is not reached */
     int problem_status;
     char problem[224];
 };
@@ -77,6 +78,7 @@ struct tt_http1 {
     llhttp_t parser;
     const struct tt_http1_limits *limits;
     struct tt_http1_request *request; /* NULL between requests */
+    const char *fed;                  /* the bytes being fed, during tt_http1_feed */
 };
 
 /* `limits` must outlive it. */

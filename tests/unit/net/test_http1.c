@@ -136,7 +136,13 @@ static void test_refused(void **state) {
         {505, "GET /\r\n\r\n"},
         {400, "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 TLS, by mistake"},
         {400, "hello, server\r\n\r\n"},
+        {400, "GET  / HTTP/1.1\r\nHost: a\r\n\r\n"},
+        {400, "GET /  HTTP/1.1\r\nHost: a\r\n\r\n"},
         /* What is not spoken here */
+        {400, "DESCRIBE rtsp://a/b RTSP/1.0\r\nHost: a\r\n\r\n"},
+        {400, "OPTIONS * RTSP/1.0\r\nHost: a\r\n\r\n"},
+        {400, "GET / RTSP/1.0\r\nHost: a\r\n\r\n"},
+        {400, "SOURCE / ICE/1.0\r\nHost: a\r\n\r\n"},
         {505, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"},
         {405, "CONNECT a:80 HTTP/1.1\r\nHost: a\r\n\r\n"},
         {417, HEAD "Content-Length: 1\r\nExpect: miracles\r\n\r\n"},
@@ -202,6 +208,72 @@ static void test_endless(void **state) {
     }
 }
 
+/* A chunk that is over the limit is refused when it is announced. */
+static void test_large_chunk_is_not_waited_for(void **state) {
+    (void)state;
+    struct tt_prng prng;
+    tt_prng_init(&prng, 5, 0);
+    const char bytes[] = HEAD "Transfer-Encoding: chunked\r\n\r\n1001\r\n";
+    for (size_t step = 0; step < 4; step++) {
+        struct tt_text log;
+        tt_text_init(&log);
+        assert_int_equal(play(bytes, sizeof(bytes) - 1, step, &prng, false, &log), 413);
+        tt_text_fini(&log);
+    }
+}
+
+static size_t limit_of(void *context, const char *target) {
+    ++*(int *)context;
+    return strcmp(target, "/large") == 0 ? 4096 : 10;
+}
+
+/* The limit by target is asked for large bodies only, and the budget counts what has come. */
+static void test_limit_by_target_and_budget(void **state) {
+    (void)state;
+    int asked = 0;
+    struct tt_http1_budget budget = {.limit_bytes = 30};
+    const struct tt_http1_limits by_target = {.head_bytes = 1024,
+                                              .header_count = 10,
+                                              .body_bytes = 4096,
+                                              .body_limit = limit_of,
+                                              .context = &asked,
+                                              .small_body_bytes = 10,
+                                              .budget = &budget};
+    static const struct {
+        const char *bytes;
+        enum tt_http1_event event; /* after the head */
+        int asked, status;
+    } cases[] = {
+        {"POST /small HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n", TT_HTTP1_MORE, 0, 0},
+        {"POST /small HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\n", TT_HTTP1_BAD, 1, 413},
+        {"POST /large HTTP/1.1\r\nHost: a\r\nContent-Length: 4096\r\n\r\n", TT_HTTP1_MORE, 2, 0},
+        {"POST /small HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nb\r\n", TT_HTTP1_BAD,
+         3, 413},
+    };
+    for (size_t i = 0; i < TT_COUNT(cases); i++) {
+        struct tt_http1 parser;
+        size_t used, count = strlen(cases[i].bytes);
+        tt_http1_init(&parser, &by_target);
+        enum tt_http1_event event = tt_http1_feed(&parser, cases[i].bytes, count, &used);
+        if (event == TT_HTTP1_HEAD)
+            event = tt_http1_feed(&parser, cases[i].bytes + used, count - used, &used);
+        assert_int_equal(event, cases[i].event);
+        assert_int_equal(asked, cases[i].asked);
+        assert_int_equal(budget.used_bytes, 0); /* promised, not come */
+        const char *sentence = "";
+        assert_int_equal(tt_http1_problem(&parser, &sentence), cases[i].status);
+        if (i == 2) {
+            const char body[31] = {0};
+            assert_int_equal(tt_http1_feed(&parser, body, 30, &used), TT_HTTP1_MORE);
+            assert_int_equal(budget.used_bytes, 30);
+            assert_int_equal(tt_http1_feed(&parser, body, 1, &used), TT_HTTP1_BAD);
+            assert_int_equal(tt_http1_problem(&parser, &sentence), 503);
+        }
+        tt_http1_fini(&parser);
+        assert_int_equal(budget.used_bytes, 0);
+    }
+}
+
 static void test_answer_head(void **state) {
     (void)state;
     struct tt_text text;
@@ -223,6 +295,8 @@ int main(void) {
         cmocka_unit_test(test_same_events_in_any_split),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_endless),
+        cmocka_unit_test(test_large_chunk_is_not_waited_for),
+        cmocka_unit_test(test_limit_by_target_and_budget),
         cmocka_unit_test(test_answer_head),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

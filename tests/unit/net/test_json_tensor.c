@@ -408,6 +408,15 @@ static void test_doubles_come_back(void **state) {
     }
 }
 
+static void test_strings_that_are_not_utf8(void **state) {
+    (void)state;
+    struct tt_text out;
+    tt_text_init(&out);
+    tt_json_write_string(&out, "a\xff\xc3\xa9\xc3\x01", 6);
+    assert_string_equal(tt_text_string(&out), "\"a\xef\xbf\xbd\xc3\xa9\xef\xbf\xbd\\u0001\"");
+    tt_text_fini(&out);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_type_there_and_back),
@@ -419,6 +428,7 @@ int main(void) {
         cmocka_unit_test(test_decimals_are_read_as_strtod_does),
         cmocka_unit_test(test_narrow_floats),
         cmocka_unit_test(test_doubles_come_back),
+        cmocka_unit_test(test_strings_that_are_not_utf8),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
