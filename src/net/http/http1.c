@@ -143,37 +143,41 @@ static int64_t parse_count(const char *text) {
     return value;
 }
 
-/* Those headers that mean something to us. Content-Length, Connection and the framing are llhttp's.
- */
+/* Lengths first: most headers mean nothing here. A name that does not fit is longer than all. */
+#define IS_HEADER(request, wanted)                                                                 \
+    ((request)->name_length == sizeof(wanted) - 1 &&                                               \
+     strncasecmp((request)->name, wanted, sizeof(wanted) - 1) == 0)
+
+/* Takes the headers that mean something here. Content-Length, Connection and the framing are
+ * llhttp's. */
 static int take_header(struct tt_http1_request *request) {
     bool whole = request->value_length < sizeof(request->value);
-    request->name[request->name_length < sizeof(request->name) ? request->name_length : 0] = '\0';
     request->value[whole ? request->value_length : 0] = '\0';
     char *value = request->value;
     for (size_t i = whole ? request->value_length : 0;
          i && (value[i - 1] == ' ' || value[i - 1] == '\t');)
         value[--i] = '\0';
-    if (strcasecmp(request->name, "Host") == 0) {
+    if (IS_HEADER(request, "Host")) {
         request->host_count++;
-    } else if (strcasecmp(request->name, "Content-Length") == 0) {
+    } else if (IS_HEADER(request, "Content-Length")) {
         request->has_length = true;
-    } else if (strcasecmp(request->name, "Transfer-Encoding") == 0) {
+    } else if (IS_HEADER(request, "Transfer-Encoding")) {
         if (request->is_chunked || strcasecmp(value, "chunked") != 0)
             return refuse(request, 400,
                           "Transfer-Encoding: only \"chunked\", once and alone, is taken");
         request->is_chunked = true;
-    } else if (strcasecmp(request->name, "Expect") == 0) {
+    } else if (IS_HEADER(request, "Expect")) {
         if (strcasecmp(value, "100-continue") != 0)
             return refuse(request, 417, "Expect: only \"100-continue\" can be met");
         request->expects_continue = true;
-    } else if (strcasecmp(request->name, "Content-Encoding") == 0) {
+    } else if (IS_HEADER(request, "Content-Encoding")) {
         enum tt_coding coding = whole ? tt_coding_parse(value) : TT_CODING_UNKNOWN;
         if (request->coding != TT_CODING_IDENTITY && coding != TT_CODING_IDENTITY)
             coding = TT_CODING_UNKNOWN; /* one on the other */
         request->coding = coding != TT_CODING_IDENTITY ? coding : request->coding;
-    } else if (strcasecmp(request->name, "Accept-Encoding") == 0) {
+    } else if (IS_HEADER(request, "Accept-Encoding")) {
         request->accepts = tt_coding_choose(value);
-    } else if (strcasecmp(request->name, "Inference-Header-Content-Length") == 0) {
+    } else if (IS_HEADER(request, "Inference-Header-Content-Length")) {
         if (request->json_bytes != -1)
             return refuse(request, 400, "Inference-Header-Content-Length is given twice");
         request->json_bytes = parse_count(value);
