@@ -17,8 +17,8 @@ static bool is_loopback(const struct sockaddr *address) {
     return IN6_IS_ADDR_LOOPBACK(v6) || (IN6_IS_ADDR_V4MAPPED(v6) && v6->s6_addr[12] == 127);
 }
 
-/* Cuts `text` into host and port; false: it has not that form. */
-static bool cut(const char *text, size_t length, int32_t default_port,
+/* Splits `text` into host and port number; false: it does not have that form. */
+static bool cut(const char *text, size_t length, int32_t default_tcp_port,
                 struct tt_http_address *address) {
     const char *end = text + length, *host = text, *host_end = end, *port = NULL;
     if (length && *text == '[') {
@@ -37,44 +37,45 @@ static bool cut(const char *text, size_t length, int32_t default_port,
         return false;
     memcpy(address->host, host, host_length);
     address->host[host_length] = '\0';
-    address->port = default_port;
+    address->tcp_port = default_tcp_port;
     if (!port)
         return true;
-    address->port = 0;
+    address->tcp_port = 0;
     for (const char *at = port; at < end; at++) {
-        if (*at < '0' || *at > '9' || address->port > 65535)
+        if (*at < '0' || *at > '9' || address->tcp_port > 65535)
             return false;
-        address->port = address->port * 10 + (*at - '0');
+        address->tcp_port = address->tcp_port * 10 + (*at - '0');
     }
-    return port < end && address->port >= 1 && address->port <= 65535;
+    return port < end && address->tcp_port >= 1 && address->tcp_port <= 65535;
 }
 
-enum tt_err tt_http_address_parse(const char *url, int32_t default_port,
+enum tt_err tt_http_address_parse(const char *url, int32_t default_tcp_port,
                                   struct tt_http_address *out_address, struct tt_error *why) {
-    struct tt_http_address address = {.port = default_port};
+    struct tt_http_address address = {.tcp_port = default_tcp_port};
     const char *at = url, *scheme = strstr(url, "://");
     if (scheme) {
         if (scheme - url != 4 || strncasecmp(url, "http", 4) != 0)
-            return tt_fail(TT_ERR_INVALID, why, "'%s': only http:// is spoken, without TLS", url);
+            return tt_fail(TT_ERR_INVALID, why, "'%s': only http:// is supported, without TLS",
+                           url);
         at = scheme + 3;
     }
     size_t length = strcspn(at, "/?#@");
     if (at[length] && strcmp(at + length, "/") != 0)
         return tt_fail(TT_ERR_INVALID, why,
-                       "'%s': a server's address is wanted, as http://127.0.0.1:8000, without path "
+                       "'%s': expected a server's address, as http://127.0.0.1:8000, without path "
                        "or user",
                        url);
-    if (!cut(at, length, default_port, &address))
+    if (!cut(at, length, default_tcp_port, &address))
         return tt_fail(TT_ERR_INVALID, why,
-                       "'%s' is no address of a server; one is http://127.0.0.1:8000", url);
+                       "'%s' is not the address of a server, as http://127.0.0.1:8000", url);
     char service[16];
-    snprintf(service, sizeof(service), "%d", address.port);
+    snprintf(service, sizeof(service), "%d", address.tcp_port);
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV}, *found;
     int problem = getaddrinfo(address.host, service, &hints, &found);
     if (problem)
-        return tt_fail(TT_ERR_INVALID, why, "the host '%s' is not known: %s", address.host,
+        return tt_fail(TT_ERR_INVALID, why, "the host '%s' is unknown: %s", address.host,
                        gai_strerror(problem));
-    /* The first is taken, IPv4 before IPv6 where a name has both: servers listen there first. */
+    /* IPv4 is preferred where a name has both: it is the default of servers. */
     struct addrinfo *chosen = found;
     for (struct addrinfo *other = found; other; other = other->ai_next)
         if (chosen->ai_family != AF_INET && other->ai_family == AF_INET)
@@ -85,7 +86,7 @@ enum tt_err tt_http_address_parse(const char *url, int32_t default_port,
     freeaddrinfo(found);
     bool colons = strchr(address.host, ':') != NULL;
     snprintf(address.authority, sizeof(address.authority), colons ? "[%s]:%d" : "%s:%d",
-             address.host, address.port);
+             address.host, address.tcp_port);
     *out_address = address;
     return TT_OK;
 }

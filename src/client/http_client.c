@@ -25,29 +25,29 @@ struct tt_http_link {
     enum link_state state;
     struct tt_http_call *call; /* BUSY */
     size_t sent;               /* of its parts */
-    bool complete, keep_alive; /* the answer is; and what it says of the connection */
+    bool complete, keep_alive; /* the answer is complete; the server keeps the connection */
     bool is_json_length;       /* the header being read is Inference-Header-Content-Length */
     size_t name_length;
     char name[HEADER_NAME_BYTES];
     llhttp_t parser;
-    struct tt_list_node node; /* in the client's idle, other or dead */
+    struct tt_list_node node; /* in idle, other or dead of the client */
 };
 
 struct tt_http_client {
     struct tt_http_client_options options;
     struct tt_http_address address;
     int epoll;
-    bool ms_only;                     /* a kernel without epoll_pwait2 */
+    bool ms_only;                     /* the kernel has no epoll_pwait2 */
     struct tt_list idle, other, dead; /* links; idle: last used first */
     struct tt_list waiting;           /* calls without a link, oldest first */
     struct tt_list age;               /* calls that are not over, oldest first */
-    struct tt_list over;              /* calls to hand over, by their wait_node */
+    struct tt_list over;              /* calls for `done`, by their wait_node */
     struct tt_http_client_counts counts;
     int32_t connecting;
     char buffer[READ_BYTES];
 };
 
-/* --- what llhttp calls --- */
+/* --- callbacks of llhttp --- */
 
 static struct tt_http_link *link_of(llhttp_t *parser) {
     return TT_CONTAINER_OF(parser, struct tt_http_link, parser);
@@ -118,6 +118,7 @@ static void call_over(struct tt_http_client *self, struct tt_http_call *call,
     } else {
         self->counts.under_way--;
     }
+    tt_assert(tt_list_linked(&call->age_node));
     tt_list_remove(&call->age_node);
     call->link = NULL;
     call->outcome = outcome;
@@ -152,7 +153,7 @@ static void link_move(struct tt_http_link *link, struct tt_list *to, enum link_s
     tt_list_push_front(to, &link->node);
 }
 
-/* Its memory stays until the events at hand are dealt with. */
+/* The link's memory stays until the current events are handled. */
 static void link_close(struct tt_http_link *link, enum tt_http_outcome outcome,
                        const char *reason) {
     struct tt_http_client *self = link->client;
@@ -162,6 +163,7 @@ static void link_close(struct tt_http_link *link, enum tt_http_outcome outcome,
     link->call = NULL;
     link_move(link, &self->dead, LINK_DEAD);
     close(link->fd);
+    tt_assert(self->counts.connections > 0);
     self->counts.connections--;
     if (call)
         call_over(self, call, outcome, reason);
@@ -190,7 +192,7 @@ static const char *broken_reason(int error) {
     }
 }
 
-/* Gives the kernel what it takes of the call's bytes. */
+/* Passes as many of the call's bytes to the kernel as it takes. */
 static void link_send(struct tt_http_link *link) {
     struct tt_http_call *call = link->call;
     struct iovec left[TT_HTTP_CALL_PARTS];
@@ -211,14 +213,16 @@ static void link_send(struct tt_http_link *link) {
         call->sent_at = tt_clock_now();
     ssize_t taken = writev(link->fd, left, count);
     if (taken >= 0)
-        link->sent += (size_t)taken; /* the rest when the socket has room: an event says so */
+        link->sent += (size_t)taken; /* the rest on the next EPOLLOUT */
     else if (errno != EAGAIN && errno != EINTR && errno != EPIPE && errno != ECONNRESET)
         link_close(link, TT_HTTP_BROKEN, broken_reason(errno));
-    /* EPIPE and ECONNRESET: the server may have answered before it closed; reading tells. */
+    /* EPIPE and ECONNRESET: the server may have answered before it closed; link_read decides. */
 }
 
 static void link_begin(struct tt_http_link *link, struct tt_http_call *call) {
     struct tt_http_client *self = link->client;
+    tt_assert(link->call == NULL);
+    tt_assert(call->link == NULL);
     tt_list_remove(&call->wait_node);
     self->counts.waiting--;
     self->counts.under_way++;
@@ -240,7 +244,7 @@ static int link_open(struct tt_http_client *self) {
         return ENOMEM;
     const struct sockaddr *to = (const struct sockaddr *)&self->address.socket_address;
     link->client = self;
-    link->state = LINK_BUSY; /* none of the counted ones */
+    link->state = LINK_BUSY; /* not counted by link_move */
     link->fd = socket(to->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (link->fd < 0) {
         int error = errno;
@@ -266,7 +270,7 @@ static int link_open(struct tt_http_client *self) {
     return 0;
 }
 
-/* Brings waiting calls and connections together. */
+/* Starts waiting calls on idle connections, and opens new ones. */
 static void dispatch(struct tt_http_client *self) {
     struct tt_http_call *call;
     while ((call = first_waiting(self)) != NULL) {
@@ -281,7 +285,7 @@ static void dispatch(struct tt_http_client *self) {
         int error = link_open(self);
         if (!error)
             continue;
-        if (self->counts.connections > 0) /* then one of those will have to do */
+        if (self->counts.connections > 0) /* the call waits for one of them */
             return;
         call_over(self, call, TT_HTTP_NO_CONNECT, broken_reason(error));
     }
@@ -295,10 +299,11 @@ static void answered(struct tt_http_link *link, bool more_bytes) {
     size_t whole = 0;
     for (int32_t i = 0; i < call->part_count; i++)
         whole += call->parts[i].iov_len;
+    tt_assert(call->link == link);
     call->status = link->parser.status_code;
     link->call = NULL;
     call_over(self, call, TT_HTTP_ANSWERED, NULL);
-    /* An answer to half a request: the rest must not be taken for another one. */
+    /* After an answer to half a request the server would read the rest as another request. */
     if (link->keep_alive && !more_bytes && link->sent == whole)
         link_move(link, &self->idle, LINK_IDLE);
     else
@@ -317,8 +322,8 @@ static void parse(struct tt_http_link *link, const char *bytes, size_t count) {
 
 static void link_ended(struct tt_http_link *link, int error) {
     if (link->state == LINK_BUSY && error == 0)
-        (void)llhttp_finish(&link->parser);           /* `complete` says what it found */
-    if (link->state == LINK_BUSY && link->complete) { /* an answer that lasts until the end */
+        (void)llhttp_finish(&link->parser);           /* sets `complete` where it is */
+    if (link->state == LINK_BUSY && link->complete) { /* an answer that ends with the connection */
         link->keep_alive = false;
         answered(link, false);
         return;
@@ -339,12 +344,12 @@ static void link_read(struct tt_http_link *link) {
             link_ended(link, count < 0 ? errno : 0);
             return;
         }
-        if (link->state != LINK_BUSY) /* nobody has asked */
+        if (link->state != LINK_BUSY) /* bytes without a request */
             link_close(link, TT_HTTP_MALFORMED, NULL);
         else
             parse(link, self->buffer, (size_t)count);
         if (link->state == LINK_DEAD || count < READ_BYTES)
-            return; /* a short read has emptied the socket: what comes next is a new edge */
+            return; /* a short read has emptied the socket; more bytes cause a new edge */
     }
 }
 
@@ -359,7 +364,7 @@ static void link_connected(struct tt_http_link *link) {
     }
     link_close(link, TT_HTTP_BROKEN, NULL);
     self->counts.opened--;
-    struct tt_http_call *call = first_waiting(self); /* the one for whom it was opened */
+    struct tt_http_call *call = first_waiting(self); /* the connection was opened for it */
     if (call)
         call_over(self, call, TT_HTTP_NO_CONNECT, broken_reason(error));
 }
@@ -377,9 +382,9 @@ static void on_event(struct tt_http_link *link, uint32_t events) {
     if (link->state != LINK_DEAD && (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))) {
         link_read(link);
         if (link->state == LINK_IDLE && (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)))
-            link_close(link, TT_HTTP_BROKEN, NULL); /* answered, and closed behind the answer */
+            link_close(link, TT_HTTP_BROKEN, NULL); /* closed after the answer */
         else if (link->state == LINK_BUSY && (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)))
-            link_read(link); /* the end itself, for which no other edge comes */
+            link_read(link); /* the end of the stream causes no edge of its own */
     }
 }
 
@@ -406,7 +411,7 @@ static int wait_events(struct tt_http_client *self, struct epoll_event *events, 
             return count;
         self->ms_only = true;
     }
-    /* Rounded down: the last millisecond is spent looking, so that nothing is sent late. */
+    /* Rounded down: the last millisecond is polled, so that no request is late. */
     return epoll_wait(self->epoll, events, EVENTS,
                       left > INT64_C(3600000000000) ? 3600000 : (int)(left / 1000000));
 }
@@ -474,7 +479,7 @@ void tt_http_client_start(struct tt_http_client *self, struct tt_http_call *call
 
 void tt_http_client_cancel(struct tt_http_client *self, struct tt_http_call *call) {
     static const char reason[] = "ended by its sender";
-    if (!tt_list_linked(&call->age_node)) /* over, and about to be handed over */
+    if (!tt_list_linked(&call->age_node)) /* over already */
         return;
     if (call->link)
         link_close(call->link, TT_HTTP_WITHDRAWN, reason);
@@ -489,7 +494,7 @@ void tt_http_client_poll(struct tt_http_client *self, int64_t until_at) {
         int64_t since_at = TT_CONTAINER_OF(oldest, struct tt_http_call, age_node)->since_at;
         until_at = tt_instant_min(until_at, tt_instant_add(since_at, self->options.give_up_ns));
     }
-    bool at_once = !tt_list_empty(&self->over); /* calls that could not even begin */
+    bool at_once = !tt_list_empty(&self->over); /* calls that ended before they began */
     int count = wait_events(self, events, at_once ? 0 : until_at);
     for (int i = 0; i < count; i++)
         on_event(events[i].data.ptr, events[i].events);

@@ -10,7 +10,7 @@
 enum {
     STRING_LETTERS = 8,
     LENGTH_BYTES = 4,
-    OPENING_BYTES = 160, /* holds any: two numbers and the names */
+    OPENING_BYTES = 160, /* the maximum: two numbers and the names */
 };
 
 /* --- the model --- */
@@ -35,7 +35,7 @@ static enum tt_err read_input(const json_t *json, struct tt_tensor_spec *spec,
     for (int32_t d = 0; d < spec->shape.rank; d++) {
         const json_t *dim = json_array_get(shape, (size_t)d);
         if (!json_is_integer(dim) || json_integer_value(dim) < -1)
-            return tt_fail(TT_ERR_INVALID, why, "input '%s' has a shape that is none", name);
+            return tt_fail(TT_ERR_INVALID, why, "input '%s' has a malformed shape", name);
         spec->shape.dims[d] = json_integer_value(dim);
     }
     return TT_OK;
@@ -53,7 +53,7 @@ enum tt_err tt_kserve_client_model_read(const char *json, size_t size_bytes,
     if (!name || strlen(name) >= sizeof(model.name) || !json_is_array(inputs) ||
         json_array_size(inputs) < 1 || json_array_size(inputs) > TT_MAX_TENSORS)
         err = tt_fail(TT_ERR_INVALID, why,
-                      "what the server says of it is no model's metadata with 1 .. %d inputs",
+                      "the server's answer is not a model's metadata with 1 .. %d inputs",
                       TT_MAX_TENSORS);
     if (!err)
         strcpy(model.name, name);
@@ -91,7 +91,8 @@ enum tt_err tt_kserve_client_shape(struct tt_kserve_client_model *self, const ch
     char text[TT_MAX_RANK * 21 + 2];
     if (!good || d != wanted.rank)
         return tt_fail(TT_ERR_INVALID, why,
-                       "'%s' is no shape for input '%s' of model '%s', which is %s (a first -1 is "
+                       "'%s' is not a shape for input '%s' of model '%s', which is %s (a first "
+                       "-1 is "
                        "the rows and left out)",
                        dims, input, self->name, tt_shape_print(&spec->shape, text, sizeof(text)));
     spec->shape = wanted;
@@ -132,7 +133,7 @@ static void draw_element(enum tt_dtype dtype, struct tt_prng *prng, void *to) {
         memcpy(to, &(uint16_t){(uint16_t)(bits >> 16)}, 2);
         break;
     }
-    case TT_DTYPE_FP16: { /* 1 .. 2 less 1: all ten bits of a mantissa are values of their own */
+    case TT_DTYPE_FP16: { /* 1 .. 2 minus 1: each of the ten mantissa bits counts */
         static const uint16_t eighths[8] = {0x0000, 0x3000, 0x3400, 0x3600,
                                             0x3800, 0x3900, 0x3a00, 0x3b00};
         memcpy(to, &eighths[small], 2);
@@ -149,7 +150,7 @@ static void draw_element(enum tt_dtype dtype, struct tt_prng *prng, void *to) {
     case TT_DTYPE_INT32:
     case TT_DTYPE_INT64:
     case TT_DTYPE_BYTES:
-    default: /* the integers and BOOL, little endian as the wire has them */
+    default: /* integers and BOOL, little endian as in the protocol */
         memset(to, 0, tt_dtype_bytes(dtype));
         *(unsigned char *)to = (unsigned char)small;
     }
@@ -252,7 +253,7 @@ enum tt_err tt_kserve_client_body_draw(const struct tt_kserve_client_model *mode
 
 /* --- bodies from files --- */
 
-/* A written tensor, turned into bytes. */
+/* Converts a tensor in JSON to bytes. */
 static enum tt_err pack(const struct tt_tensor_spec *spec, const char *data, int64_t count,
                         struct tt_text *out, struct tt_error *why) {
     struct tt_json json;
@@ -308,7 +309,7 @@ enum tt_err tt_kserve_client_body_read(const char *json, size_t size_bytes, bool
     json_error_t error;
     json_t *root = json_loadb(json, size_bytes, 0, &error);
     if (!root)
-        return tt_fail(TT_ERR_INVALID, why, "no JSON: %s (column %d)", error.text, error.column);
+        return tt_fail(TT_ERR_INVALID, why, "not JSON: %s (column %d)", error.text, error.column);
     const json_t *inputs = json_object_get(root, "inputs");
     const json_t *outputs = json_object_get(root, "outputs");
     enum tt_err err = TT_OK;
@@ -334,7 +335,7 @@ enum tt_err tt_kserve_client_body_read(const char *json, size_t size_bytes, bool
 
 void tt_kserve_client_path(const char *model, struct tt_text *out_text) {
     tt_text_puts(out_text, "/v2/models/");
-    for (; *model; model++) { /* what RFC 3986 calls unreserved stands for itself */
+    for (; *model; model++) { /* unreserved characters (RFC 3986) are written as they are */
         bool plain = (*model >= 'a' && *model <= 'z') || (*model >= 'A' && *model <= 'Z') ||
                      (*model >= '0' && *model <= '9') || strchr("-._~", *model);
         if (plain)
@@ -344,7 +345,7 @@ void tt_kserve_client_path(const char *model, struct tt_text *out_text) {
     }
 }
 
-/* `{`, with the parameters where there are any. */
+/* Writes `{` and the parameters, if any. */
 static void put_opening(const struct tt_kserve_client_request *request, struct tt_text *out) {
     const char *before = "{\"parameters\":{";
     tt_text_clear(out);

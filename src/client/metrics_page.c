@@ -20,8 +20,8 @@ static const char *skip_blanks(const char *at, const char *end) {
     return at;
 }
 
-/* From behind the opening brace to the closing one, which a quoted value may hold too; NULL: there
- * is none. */
+/* Finds the closing brace from after the opening one; quoted values may contain braces. NULL:
+ * none. */
 static const char *find_brace(const char *at, const char *end) {
     bool quoted = false;
     for (; at < end; at++) {
@@ -80,7 +80,7 @@ bool tt_metric_is(const struct tt_metric *metric, const char *name) {
            memcmp(name, metric->name, metric->name_length) == 0;
 }
 
-/* Unescapes from behind the opening quote; the place behind the closing one, or NULL. */
+/* Unescapes from after the opening quote; returns the place after the closing one, or NULL. */
 static const char *read_value(const char *at, const char *end, char *out, size_t capacity,
                               bool *out_fits) {
     size_t length = 0;

@@ -9,8 +9,8 @@
 
 enum {
     ZLIB_WINDOW = 15,
-    GZIP_WINDOW = 15 + 16, /* as zlib has it */
-    LEVEL = 1,             /* the server's time is dearer than the network's */
+    GZIP_WINDOW = 15 + 16, /* zlib: 16 selects gzip */
+    LEVEL = 1,             /* fastest: CPU time is scarcer than network */
     PIECE_BYTES = 16384,
 };
 
@@ -36,7 +36,7 @@ enum tt_coding tt_coding_parse(const char *value) {
     return *value ? coding_of(value, strlen(value)) : TT_CODING_IDENTITY;
 }
 
-/* Thousandths of the weight behind a coding's name; one that makes no sense is none. */
+/* Thousandths of the weight after a coding's name; 0 if it is malformed. */
 static int weight_of(const char *at, const char *end) {
     while (at < end && (*at == ' ' || *at == '\t'))
         at++;
@@ -119,7 +119,7 @@ static enum tt_err inflate_all(z_stream *stream, size_t count, size_t limit_byte
         if (result == Z_MEM_ERROR)
             return tt_fail(TT_ERR_NO_MEMORY, why, "no memory for the unpacked body");
         if (result == Z_STREAM_END)
-            return tt_fail(TT_ERR_INVALID, why, "there is something behind the packed body's end");
+            return tt_fail(TT_ERR_INVALID, why, "there are bytes after the packed body's end");
         if (result != Z_OK || (used_up && stream->avail_out > 0))
             return tt_fail(TT_ERR_INVALID, why, "the packed body is damaged or cut short%s%s",
                            stream->msg ? ": " : "", stream->msg ? stream->msg : "");
@@ -138,7 +138,7 @@ enum tt_err tt_coding_unpack(enum tt_coding coding, const void *bytes, size_t co
     return err;
 }
 
-/* Takes a piece of input; with `flush` Z_FINISH until nothing more comes. */
+/* Compresses a piece of input; with `flush` Z_FINISH, until the output is complete. */
 static void deflate_piece(z_stream *stream, const void *bytes, size_t count, int flush,
                           struct tt_text *text) {
     stream->next_in = (Bytef *)(uintptr_t)bytes;
@@ -151,7 +151,7 @@ static void deflate_piece(z_stream *stream, const void *bytes, size_t count, int
         }
         char *to = tt_text_reserve(text, PIECE_BYTES);
         if (!to)
-            return; /* the text remembers */
+            return; /* `text->failed` is set */
         stream->next_out = (Bytef *)to;
         stream->avail_out = PIECE_BYTES;
         result = deflate(stream, left ? Z_NO_FLUSH : flush);

@@ -1,9 +1,8 @@
 /* Compressed bodies: gzip and deflate (zlib), as Content-Encoding and Accept-Encoding name them.
  *
- * A request's body is unpacked as a whole, once it is there, and never to more than a limit: a
- * small body that unpacks to gigabytes is refused when it has come to the limit, with no more
- * memory taken than that. An answer is packed as a whole, too, quickly rather than well, and only
- * where the client asked for it. */
+ * A request's body is unpacked as a whole when it is complete, and never beyond a limit: a small
+ * body that unpacks to gigabytes is rejected at the limit, and takes no more memory than that. An
+ * answer is packed as a whole, too, for speed rather than size. Implemented in content_coding.c. */
 #ifndef TT_NET_HTTP_CONTENT_CODING_H
 #define TT_NET_HTTP_CONTENT_CODING_H
 
@@ -17,13 +16,13 @@ enum tt_coding { TT_CODING_IDENTITY, TT_CODING_GZIP, TT_CODING_DEFLATE, TT_CODIN
 
 /* "gzip", "deflate"; NULL for the others. */
 const char *tt_coding_name(enum tt_coding coding);
-/* What one Content-Encoding header says; several codings, one on the other, are UNKNOWN. */
+/* The coding of one Content-Encoding header; several codings are UNKNOWN. */
 enum tt_coding tt_coding_parse(const char *value);
-/* What an Accept-Encoding header likes best of those that we have. */
+/* The coding that an Accept-Encoding header prefers of those supported. */
 enum tt_coding tt_coding_choose(const char *value);
 
-/* Appends the unpacked bytes. INVALID (not this coding, cut short, or something behind its end),
- * BUSY (more than `limit_bytes`), NO_MEMORY; what was appended then is of no use. */
+/* Appends the unpacked bytes. INVALID (not this coding, truncated, or bytes after its end), BUSY
+ * (more than `limit_bytes`), NO_MEMORY; `out_text` is then incomplete. */
 TT_MUST_CHECK enum tt_err tt_coding_unpack(enum tt_coding coding, const void *bytes, size_t count,
                                            size_t limit_bytes, struct tt_text *out_text,
                                            struct tt_error *why);
@@ -32,8 +31,8 @@ struct tt_coding_piece {
     const void *bytes;
     size_t count;
 };
-/* Appends the packed pieces, one after the other, to the (initialised) text, which has `failed` set
- * where memory was out. */
+/* Appends the packed pieces, one after the other, to an initialised text. Without memory,
+ * `out_text->failed` is set. */
 void tt_coding_pack(enum tt_coding coding, const struct tt_coding_piece *pieces, int piece_count,
                     struct tt_text *out_text);
 

@@ -24,14 +24,14 @@ static struct tt_http1 *self_of(llhttp_t *parser) {
     return TT_CONTAINER_OF(parser, struct tt_http1, parser);
 }
 
-/* --- what llhttp calls --- */
+/* --- callbacks of llhttp --- */
 
 /* The place of `at` within the request. */
 static size_t offset_of(const struct tt_http1 *self, const char *at) {
     return self->request->head_bytes + (size_t)(at - self->fed);
 }
 
-/* llhttp passes over several spaces, which others in a row of servers may not. */
+/* llhttp skips several spaces, which other servers in a chain may not. */
 static int refuse_spaces(struct tt_http1_request *request) {
     return refuse(request, 400,
                   "malformed HTTP/1.1 request: one space separates method, target and version");
@@ -59,7 +59,7 @@ static int on_method(llhttp_t *parser, const char *at, size_t length) {
     return 0;
 }
 
-/* llhttp takes RTSP/1.0 and ICE/1.0 for HTTP, too. */
+/* llhttp accepts RTSP/1.0 and ICE/1.0 as well. */
 static int on_version(llhttp_t *parser, const char *at, size_t length) {
     (void)length;
     static const char protocol[] = "HTTP/";
@@ -81,7 +81,7 @@ static int on_version(llhttp_t *parser, const char *at, size_t length) {
     return 0;
 }
 
-/* Keeps the end of what was fed for on_version. */
+/* Keeps the last bytes fed for on_version. */
 static void keep_tail(struct tt_http1_request *request, const char *bytes, size_t count) {
     size_t taken = count < sizeof(request->tail) ? count : sizeof(request->tail);
     memmove(request->tail, request->tail + taken, sizeof(request->tail) - taken);
@@ -92,7 +92,7 @@ static bool in_trailer(const struct tt_http1_request *request, const llhttp_t *p
     return request->is_chunked && (parser->flags & F_TRAILING);
 }
 
-/* Trailers and chunk extensions mean nothing here; they are only counted, so that they end. */
+/* Trailers and chunk extensions are ignored, but count against a limit. */
 static int count_extra(struct tt_http1 *self, size_t length) {
     struct tt_http1_request *request = self->request;
     request->extra_bytes += length;
@@ -107,7 +107,7 @@ static int on_extra(llhttp_t *parser, const char *at, size_t length) {
     return count_extra(self_of(parser), length);
 }
 
-/* As much more as there is room for. */
+/* Appends as much as fits. */
 static void keep(char *to, size_t capacity, size_t *kept, const char *at, size_t length) {
     size_t taken = length < capacity - *kept ? length : capacity - *kept;
     memcpy(to + *kept, at, taken);
@@ -118,7 +118,7 @@ static int on_header_field(llhttp_t *parser, const char *at, size_t length) {
     struct tt_http1_request *request = self_of(parser)->request;
     if (in_trailer(request, parser))
         return count_extra(self_of(parser), length);
-    /* A name too long for the field is none that is looked for; it must only not look like one. */
+    /* A name too long for the buffer is not one that take_header looks for. */
     keep(request->name, sizeof(request->name), &request->name_length, at, length);
     return 0;
 }
@@ -143,13 +143,13 @@ static int64_t parse_count(const char *text) {
     return value;
 }
 
-/* Lengths first: most headers mean nothing here. A name that does not fit is longer than all. */
+/* Compares lengths first, since most headers are ignored. A truncated name is longer than all. */
 #define IS_HEADER(request, wanted)                                                                 \
     ((request)->name_length == sizeof(wanted) - 1 &&                                               \
      strncasecmp((request)->name, wanted, sizeof(wanted) - 1) == 0)
 
-/* Takes the headers that mean something here. Content-Length, Connection and the framing are
- * llhttp's. */
+/* Handles the headers that are not ignored. llhttp handles Content-Length, Connection and framing.
+ */
 static int take_header(struct tt_http1_request *request) {
     bool whole = request->value_length < sizeof(request->value);
     request->value[whole ? request->value_length : 0] = '\0';
@@ -164,16 +164,16 @@ static int take_header(struct tt_http1_request *request) {
     } else if (IS_HEADER(request, "Transfer-Encoding")) {
         if (request->is_chunked || strcasecmp(value, "chunked") != 0)
             return refuse(request, 400,
-                          "Transfer-Encoding: only \"chunked\", once and alone, is taken");
+                          "Transfer-Encoding: only \"chunked\", once and alone, is supported");
         request->is_chunked = true;
     } else if (IS_HEADER(request, "Expect")) {
         if (strcasecmp(value, "100-continue") != 0)
-            return refuse(request, 417, "Expect: only \"100-continue\" can be met");
+            return refuse(request, 417, "Expect: only \"100-continue\" is supported");
         request->expects_continue = true;
     } else if (IS_HEADER(request, "Content-Encoding")) {
         enum tt_coding coding = whole ? tt_coding_parse(value) : TT_CODING_UNKNOWN;
         if (request->coding != TT_CODING_IDENTITY && coding != TT_CODING_IDENTITY)
-            coding = TT_CODING_UNKNOWN; /* one on the other */
+            coding = TT_CODING_UNKNOWN; /* several codings */
         request->coding = coding != TT_CODING_IDENTITY ? coding : request->coding;
     } else if (IS_HEADER(request, "Accept-Encoding")) {
         request->accepts = tt_coding_choose(value);
@@ -213,10 +213,10 @@ static int check_head(struct tt_http1 *self) {
     struct tt_http1_request *request = self->request;
     llhttp_t *parser = &self->parser;
     if (parser->http_major != 1 || parser->http_minor > 1)
-        return refuse(request, 505, "HTTP/%d.%d is not spoken here; HTTP/1.1 is",
-                      parser->http_major, parser->http_minor);
+        return refuse(request, 505, "HTTP/%d.%d is not supported; use HTTP/1.1", parser->http_major,
+                      parser->http_minor);
     if (parser->method == HTTP_CONNECT)
-        return refuse(request, 405, "this is no proxy: CONNECT is not taken");
+        return refuse(request, 405, "this is not a proxy: CONNECT is not supported");
     if (request->host_count > 1 || (request->host_count == 0 && parser->http_minor == 1))
         return refuse(request, 400, "an HTTP/1.1 request has exactly one Host header; this has %d",
                       request->host_count);
@@ -230,7 +230,7 @@ static int check_head(struct tt_http1 *self) {
                       (unsigned long long)parser->content_length, request->body_limit);
     bool has_body = request->is_chunked || (request->has_length && parser->content_length > 0);
     request->expects_continue &= has_body && parser->http_minor == 1;
-    parser->upgrade = 0; /* an offer to change the protocol is passed over, as RFC 9110 allows */
+    parser->upgrade = 0; /* an offer to change the protocol is ignored, as RFC 9110 allows */
     return 0;
 }
 
@@ -257,7 +257,7 @@ static int on_headers_complete(llhttp_t *parser) {
     struct tt_http1_request *request = self->request;
     if (check_head(self))
         return -1;
-    /* An HTTP/1.0 client would have to be told that the connection stays; it is closed instead. */
+    /* Keeping an HTTP/1.0 connection would need a header; it is closed instead. */
     request->keep_alive = parser->http_minor == 1 && llhttp_should_keep_alive(parser);
     if (request->has_length && parser->content_length > 0 &&
         !tt_text_reserve(&request->body, parser->content_length)) {
@@ -267,7 +267,7 @@ static int on_headers_complete(llhttp_t *parser) {
     return HPE_PAUSED;
 }
 
-/* A chunk that cannot fit is refused before it comes. */
+/* Rejects a chunk over the limit before it arrives. */
 static int on_chunk_header(llhttp_t *parser) {
     struct tt_http1_request *request = self_of(parser)->request;
     if (parser->content_length > request->body_limit - request->body.length)
@@ -340,7 +340,8 @@ static struct tt_http1_request *request_new(void) {
     struct tt_http1_request *request = malloc(sizeof(*request));
     if (!request)
         return NULL;
-    size_t target_bytes = offsetof(struct tt_http1_request, method); /* long, and not all of it */
+    size_t target_bytes =
+        offsetof(struct tt_http1_request, method); /* long and mostly unused: not cleared */
     request->target[0] = '\0';
     memset((char *)request + target_bytes, 0, sizeof(*request) - target_bytes);
     request->json_bytes = -1;
@@ -350,7 +351,7 @@ static struct tt_http1_request *request_new(void) {
 static enum tt_http1_event bad(struct tt_http1 *self, llhttp_errno_t error) {
     struct tt_http1_request *request = self->request;
     if (error == HPE_PAUSED_H2_UPGRADE)
-        refuse(request, 505, "HTTP/2 is not spoken here; HTTP/1.1 is");
+        refuse(request, 505, "HTTP/2 is not supported; use HTTP/1.1");
     else
         refuse(request, 400, "malformed HTTP/1.1 request: %s",
                self->parser.reason ? self->parser.reason : llhttp_errno_name(error));
@@ -377,7 +378,7 @@ enum tt_http1_event tt_http1_feed(struct tt_http1 *self, const char *bytes, size
                                   size_t *out_used) {
     size_t skipped = 0;
     if (!self->request) {
-        /* Empty lines before a request line are to be passed over. */
+        /* Empty lines before a request line are skipped (RFC 9112). */
         while (skipped < count && (bytes[skipped] == '\r' || bytes[skipped] == '\n'))
             skipped++;
         *out_used = skipped;
@@ -405,7 +406,7 @@ enum tt_http1_event tt_http1_feed(struct tt_http1 *self, const char *bytes, size
     }
     enum tt_http1_event event = ended_at(self, error, in_head);
     if (event == TT_HTTP1_HEAD)
-        request->head_bytes = SIZE_MAX; /* from here on the body's limits count */
+        request->head_bytes = SIZE_MAX; /* from here on, the body's limits apply */
     return event;
 }
 

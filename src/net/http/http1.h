@@ -1,20 +1,20 @@
 /* HTTP/1.1 requests from bytes, without sockets: one parser per connection, on llhttp in its strict
- * mode.
+ * mode; and the heads of answers.
  *
- * Life of a request: the carrier feeds what it read. `tt_http1_feed` stops at TT_HTTP1_HEAD (the
- * head is complete and legal: time to answer `Expect: 100-continue`), then at TT_HTTP1_MESSAGE (the
- * body is complete). The request is then in `self->request` until `tt_http1_reset`, which gives its
- * memory back; bytes behind the message (a pipelined request) stay with the carrier, which feeds
- * them afterwards. Between requests the parser holds no memory but its own struct. TT_HTTP1_BAD is
- * final: the carrier answers with `tt_http1_problem`'s status and closes.
+ * Life of a request: the caller feeds the bytes that it read. `tt_http1_feed` stops at
+ * TT_HTTP1_HEAD (the head is complete and legal: time to answer `Expect: 100-continue`), then at
+ * TT_HTTP1_MESSAGE (the body is complete). The request is then in `self->request` until
+ * `tt_http1_reset` frees it. Bytes after the message (a pipelined request) stay with the caller,
+ * which feeds them later. Between requests the parser holds no memory except its struct.
+ * TT_HTTP1_BAD is final: the caller answers with the status of `tt_http1_problem` and closes.
  *
- * A body of known length can be read from the socket straight into its place: `tt_http1_body_space`
- * says where that is; bytes fed from there are not copied again.
+ * A body of known length can be read from the socket straight into its place, which
+ * `tt_http1_body_space` returns; bytes fed from there are not copied again.
  *
- * Two servers in a row must never disagree about where a request ends (smuggling), so every
- * ambiguous form is refused: Content-Length with Transfer-Encoding, two Content-Lengths,
- * Transfer-Encoding other than exactly `chunked`, lines that end in a bare LF, folded headers,
- * white space before the colon, none or several Hosts. */
+ * Two servers in a chain must agree on where a request ends (request smuggling), so every ambiguous
+ * form is rejected: Content-Length with Transfer-Encoding, two Content-Lengths, Transfer-Encoding
+ * other than exactly `chunked`, lines that end in a bare LF, folded headers, white space before the
+ * colon, none or several Hosts, several spaces in the request line. Implemented in http1.c. */
 #ifndef TT_NET_HTTP_HTTP1_H
 #define TT_NET_HTTP_HTTP1_H
 
@@ -52,17 +52,17 @@ enum tt_http1_event { TT_HTTP1_MORE, TT_HTTP1_HEAD, TT_HTTP1_MESSAGE, TT_HTTP1_B
 enum { TT_HTTP1_TARGET_BYTES = 2048 };
 
 struct tt_http1_request {
-    char target[TT_HTTP1_TARGET_BYTES]; /* as it was sent, NUL-terminated */
+    char target[TT_HTTP1_TARGET_BYTES]; /* as sent, NUL-terminated */
     char method[16];
-    bool keep_alive;        /* the client wants to go on after this one */
-    bool expects_continue;  /* and its body has not been sent yet */
+    bool keep_alive;        /* the client may send another request */
+    bool expects_continue;  /* the client waits for 100 before it sends the body */
     enum tt_coding coding;  /* of the body */
     enum tt_coding accepts; /* for the answer */
     int64_t json_bytes;     /* Inference-Header-Content-Length; -1: absent; -2: no number */
     struct tt_text body;
 
     /* The parser's own: */
-    char name[48], value[80]; /* of the header that is being read */
+    char name[48], value[80]; /* of the header being read */
     size_t target_length, name_length, value_length;
     size_t head_bytes, extra_bytes;
     size_t body_limit;   /* bytes */
@@ -84,19 +84,19 @@ struct tt_http1 {
 /* `limits` must outlive it. */
 void tt_http1_init(struct tt_http1 *self, const struct tt_http1_limits *limits);
 void tt_http1_fini(struct tt_http1 *self);
-/* Takes bytes up to the next event; `out_used` is how many (all of them where the event is MORE).
- * After HEAD it must be called again, even with no bytes left. After MESSAGE not before
- * tt_http1_reset. */
+/* Consumes bytes up to the next event; `out_used` is how many (all, if the event is MORE). After
+ * HEAD it must be called again, even with no bytes left; after MESSAGE only after tt_http1_reset.
+ */
 enum tt_http1_event tt_http1_feed(struct tt_http1 *self, const char *bytes, size_t count,
                                   size_t *out_used);
-/* Where the next bytes of the body belong and how many are missing; NULL where that is not known.
- * Borrowed until the next feed. */
+/* Where the next bytes of the body belong, and how many are missing; NULL: unknown. Borrowed until
+ * the next feed. */
 char *tt_http1_body_space(struct tt_http1 *self, size_t *out_bytes);
-/* After MESSAGE: forgets the request. */
+/* After MESSAGE: frees the request. */
 void tt_http1_reset(struct tt_http1 *self);
 /* After BAD: the status to answer with, and the sentence. */
 int tt_http1_problem(const struct tt_http1 *self, const char **out_sentence);
-/* Has anything of a request been seen since the last reset? */
+/* True: a part of a request came since the last reset. */
 bool tt_http1_started(const struct tt_http1 *self);
 
 struct tt_http1_answer {

@@ -1,5 +1,5 @@
-/* What became of connections and requests: requests == answered + gone + in_flight, at every moment
- * between two events of the loop. */
+/* Counts of connections and requests of a listener: requests == answered + gone + in_flight between
+ * any two events of the loop. */
 #ifndef TT_NET_HTTP_HTTP_COUNTS_H
 #define TT_NET_HTTP_HTTP_COUNTS_H
 

@@ -1,6 +1,5 @@
 /* A reply to one HTTP request, independent of the version of HTTP: status, headers that mean
- * something, and the body. Whoever fills it says nothing about connections or compression; who
- * sends it is connection.h.
+ * something, and the body. connection.h sends it and decides about compression and keep-alive.
  *
  * Life: zero-initialised; filled by one of the functions below; the body is freed with
  * tt_text_fini. Implemented in http_reply.c. */

@@ -24,14 +24,14 @@ static float text_to_float(const struct tt_json_number *number) {
 }
 
 #if LDBL_MANT_DIG == 64
-/* 10^27 = 5^27 * 2^27 is the highest power of ten with a significand of 64 bits. */
+/* 10^27 = 5^27 * 2^27 is the largest power of ten whose significand has 64 bits. */
 static const long double powers_of_ten[] = {1e0L,  1e1L,  1e2L,  1e3L,  1e4L,  1e5L,  1e6L,
                                             1e7L,  1e8L,  1e9L,  1e10L, 1e11L, 1e12L, 1e13L,
                                             1e14L, 1e15L, 1e16L, 1e17L, 1e18L, 1e19L, 1e20L,
                                             1e21L, 1e22L, 1e23L, 1e24L, 1e25L, 1e26L, 1e27L};
 
-/* The number to 64 bits, by one correctly rounded operation on exact operands. Rounding it again to
- * fewer bits is right unless it lies exactly in the middle there: its significand says so. */
+/* The number in 64 bits, by one correctly rounded operation on exact operands. Rounding the result
+ * to fewer bits is correct unless it is exactly halfway there, which its significand shows. */
 static bool quick(const struct tt_json_number *number, long double *out,
                   uint64_t *out_significand) {
     if (!number->exact || number->mantissa == 0 || number->exponent10 < -27 ||
@@ -77,8 +77,8 @@ bool tt_float_read32(const struct tt_json_number *number, float *out_value) {
 }
 #endif
 
-/* The number towards zero in 53 bits, with the last bit set where something was cut off ("to odd"):
- * rounding that to far fewer bits gives what rounding the number itself would. */
+/* The number truncated to 53 bits, with the last bit set if bits were lost ("round to odd").
+ * Rounding that to far fewer bits gives the same result as rounding the number itself. */
 static double text_to_odd(const struct tt_json_number *number) {
     int mode = fegetround();
     fesetround(FE_DOWNWARD);
@@ -98,8 +98,7 @@ static double text_to_odd(const struct tt_json_number *number) {
 }
 
 /* Rounds to `fraction_bits` of fraction and the exponent range [lowest, highest], half to even.
- * Says in `out_tie` whether the value lay exactly in the middle. Bits of the result without sign.
- */
+ * Sets `out_tie` if the value is exactly halfway. Returns the bits without the sign. */
 static uint32_t round_narrow(double value, int fraction_bits, int lowest, int highest,
                              bool *out_tie) {
     uint64_t bits;
@@ -108,7 +107,7 @@ static uint32_t round_narrow(double value, int fraction_bits, int lowest, int hi
     uint64_t significand = (bits & ((UINT64_C(1) << 52) - 1)) | UINT64_C(1) << 52;
     *out_tie = false;
     if (exponent == -1023)
-        return 0; /* zero, or so small a double that nothing narrow comes near it */
+        return 0; /* zero, or a double far below the smallest narrow value */
     int shift = 52 - fraction_bits;
     if (exponent < lowest)
         shift += lowest - exponent;
@@ -133,7 +132,7 @@ static bool read_narrow(const struct tt_json_number *number, int fraction_bits, 
     if (!tt_float_read64(number, &value))
         return false;
     uint32_t bits = round_narrow(value, fraction_bits, lowest, highest, &tie);
-    if (tie) /* the double may have been rounded onto the middle */
+    if (tie) /* the double may have been rounded to halfway */
         bits = round_narrow(text_to_odd(number), fraction_bits, lowest, highest, &tie);
     if (bits >> fraction_bits > (uint32_t)(highest - lowest) + 1)
         return false;
@@ -193,15 +192,14 @@ static const uint64_t scaled_powers[] = {
 /* floor(log2(10^k)), |k| < 400 */
 static int log2_of_power(int k) { return (k * 1741647) >> 19; }
 
-/* (power * c) >> 64, with the last bit telling whether (nearly) nothing was cut off. */
+/* (power * c) >> 64, with the last bit set if bits were lost. */
 static uint32_t scale_to_odd(uint64_t power, uint32_t c) {
     unsigned __int128 product = (unsigned __int128)power * c;
     uint32_t cut = (uint32_t)(product >> 32);
     return (uint32_t)(product >> 64) | (cut > 1);
 }
 
-/* The shortest decimal, and of those the nearest, that lies within half a step of significand *
- * 2^exponent. */
+/* The shortest decimal within half a step of significand * 2^exponent, and of those the nearest. */
 static uint32_t shortest(uint32_t fraction, int biased, int *out_exponent10) {
     uint32_t significand = biased ? fraction | 1u << 23 : fraction;
     int exponent = biased ? biased - 150 : -149;
@@ -210,7 +208,7 @@ static uint32_t shortest(uint32_t fraction, int biased, int *out_exponent10) {
         return significand >> -exponent;
     }
     bool odd = significand & 1;
-    /* At a power of two the step below is half as long. */
+    /* At a power of two the step below is half as large. */
     bool uneven = fraction == 0 && biased > 1;
     int k = (exponent * 1262611 - (uneven ? 524031 : 0)) >> 22;
     int shift = exponent + log2_of_power(-k) + 1;
@@ -219,7 +217,7 @@ static uint32_t shortest(uint32_t fraction, int biased, int *out_exponent10) {
     uint32_t lower = scale_to_odd(power, (4 * significand - 2 + uneven) << shift) + odd;
     uint32_t upper = scale_to_odd(power, (4 * significand + 2) << shift) - odd;
     uint32_t digits = value / 4;
-    if (digits >= 10) { /* one digit less, where exactly one such lies inside */
+    if (digits >= 10) { /* one digit less, if exactly one such decimal is inside */
         uint32_t tens = digits / 10;
         bool down = lower <= 40 * tens, up = 40 * tens + 40 <= upper;
         if (down != up) {
@@ -235,11 +233,11 @@ static uint32_t shortest(uint32_t fraction, int biased, int *out_exponent10) {
     return digits + (value > middle || (value == middle && (digits & 1)));
 }
 
-/* Lays out digits * 10^exponent10 as JSON: positional between 1e-5 and 1e16, else with an exponent.
+/* Writes digits * 10^exponent10 as JSON: positional between 1e-5 and 1e16, else with an exponent.
  */
 static size_t lay_out(const char *digits, int count, int exponent10, char *out) {
     char *to = out;
-    int point = count + exponent10; /* digits in front of the decimal point */
+    int point = count + exponent10; /* digits before the decimal point */
     if (point > 0 && point <= 16) {
         for (int i = 0; i < point || i < count; i++) {
             if (i == point)

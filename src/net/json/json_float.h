@@ -1,12 +1,13 @@
-/* Floating point between memory and JSON text: correctly rounded both ways.
+/* Floating point between memory and JSON text, correctly rounded in both directions.
  *
- * Reading: a decimal becomes the nearest value of the type (ties to even), whatever its length.
- * Most numbers take one division in 64-bit extended precision; what that cannot decide goes to
- * strtod. Writing: the shortest text that reads back to the same FP32 (after Giulietti's
- * Schubfach), which for FP16 and BF16 reads back to the same value as well; FP64 by trying 15, 16
- * and 17 digits. JSON has no words for infinities and NaN: the caller keeps them away.
+ * Reading: a decimal of any length becomes the nearest value of the type (ties to even). Most
+ * numbers take one division in 64-bit extended precision; the rest takes strtod. Writing: the
+ * shortest text that reads back as the same FP32 (after Giulietti's Schubfach), which also reads
+ * back as the same FP16 or BF16; FP64 tries 15, 16 and 17 digits. JSON cannot express infinities
+ * and NaN: callers must not pass them.
  *
- * The process must leave the locale's decimal point alone ("C"), since strtod heeds it. */
+ * The process must keep the locale's decimal point of "C", which strtod uses. Implemented in
+ * json_float.c. */
 #ifndef TT_NET_JSON_JSON_FLOAT_H
 #define TT_NET_JSON_JSON_FLOAT_H
 
@@ -14,8 +15,7 @@
 
 enum { TT_FLOAT_TEXT_BYTES = 32 };
 
-/* Each says whether the number lies within the range of the type (else it would become infinite).
- */
+/* True: the number is within the range of the type. False: it would become infinite. */
 bool tt_float_read64(const struct tt_json_number *number, double *out_value);
 bool tt_float_read32(const struct tt_json_number *number, float *out_value);
 bool tt_float_read16(const struct tt_json_number *number, uint16_t *out_bits);

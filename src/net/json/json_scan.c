@@ -57,8 +57,8 @@ enum tt_err tt_json_next(struct tt_json *self, char close, bool *first, bool *ou
     return TT_OK;
 }
 
-/* Does a string without escapes stand next, the quote at `at`, and fit? Nearly all do, and are gone
- * over once. Copies it, NUL-terminated, and returns the place behind it; NULL: look closer. */
+/* Fast path for a string without escapes that fits, with its quote at `at`: copies it,
+ * NUL-terminated, and returns the place after it. NULL: take the slow path. */
 static const char *plain_string(const struct tt_json *self, char *out, size_t capacity,
                                 size_t *out_length) {
     const char *from = self->at + 1, *at = from;
@@ -78,9 +78,9 @@ enum tt_err tt_json_key(struct tt_json *self, char *out_key, size_t capacity) {
         return tt_json_expected(self, "a member's name in quotes");
     const char *from = self->at;
     size_t length;
-    const char *behind = plain_string(self, out_key, capacity, &length);
-    if (behind) {
-        self->at = behind;
+    const char *after_string = plain_string(self, out_key, capacity, &length);
+    if (after_string) {
+        self->at = after_string;
         if (tt_json_peek(self) != ':')
             return tt_json_expected(self, "':' after the member's name");
         self->at++;
@@ -135,8 +135,7 @@ static size_t utf8_write(uint32_t point, char out[4]) {
     return count;
 }
 
-/* After a backslash: writes what the escape means to `out`, returns how many bytes; 0 on a bad
- * escape. */
+/* After a backslash: writes the character to `out` and returns its bytes; 0 on a bad escape. */
 static size_t unescape(const char **at, const char *end, char out[4]) {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
     if (*at >= end)
@@ -222,9 +221,9 @@ enum tt_err tt_json_string_z(struct tt_json *self, const char *what, char *out_s
     }
     const char *from = self->at;
     size_t length;
-    const char *behind = plain_string(self, out_string, capacity, &length);
-    if (behind) {
-        self->at = behind;
+    const char *after_string = plain_string(self, out_string, capacity, &length);
+    if (after_string) {
+        self->at = after_string;
         return TT_OK;
     }
     enum tt_err err = tt_json_string(self, NULL, &length);
@@ -232,7 +231,7 @@ enum tt_err tt_json_string_z(struct tt_json *self, const char *what, char *out_s
         return err;
     if (length >= capacity)
         return tt_fail(TT_ERR_INVALID, self->why,
-                       "JSON, byte %zu: \"%s\" is %zu bytes long; at most %zu are taken",
+                       "JSON, byte %zu: \"%s\" is %zu bytes long; the maximum is %zu",
                        (size_t)(from - self->start), what, length, capacity - 1);
     self->at = from;
     err = tt_json_string(self, out_string, &length);
@@ -246,15 +245,15 @@ enum tt_err tt_json_string_z(struct tt_json *self, const char *what, char *out_s
     return TT_OK;
 }
 
-/* The value of eight digits; false: not all are digits. The bytes are dealt with at once, first as
- * digits, then joined to pairs, fours and all eight; the first digit is in the lowest byte. */
+/* The value of eight digits; false: not all are digits. All bytes are processed at once: first as
+ * digits, then combined to pairs, fours and eight. The first digit is in the lowest byte. */
 static bool eight_digits(const char *at, uint64_t *out_value) {
     uint64_t bytes = 0;
     memcpy(&bytes, at, sizeof(bytes));
     if (__BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__)
         bytes = __builtin_bswap64(bytes);
     bytes -= 0x3030303030303030u;
-    /* Above 9, or below 0 and so with a high bit, or borrowed from by such a neighbour. */
+    /* Not a digit: above 9, or below 0 (high bit set), or next to such a byte (borrow). */
     if ((bytes | (bytes + 0x7676767676767676u)) & 0x8080808080808080u)
         return false;
     bytes = (bytes * 10 + (bytes >> 8)) & 0x00ff00ff00ff00ffu;
@@ -263,8 +262,8 @@ static bool eight_digits(const char *at, uint64_t *out_value) {
     return true;
 }
 
-/* Takes digits into the mantissa; returns how many there were. Those that no longer fit clear
- * `exact`. */
+/* Adds digits to the mantissa; returns how many there were. Digits that do not fit clear `exact`.
+ */
 static int take_digits(struct tt_json *self, struct tt_json_number *number, bool is_fraction) {
     const uint64_t room_for_eight = UINT64_MAX / 100000000 - 1, room_for_one = UINT64_MAX / 10 - 1;
     const char *at = self->at, *end = self->end;
@@ -309,7 +308,7 @@ static enum tt_err take_exponent(struct tt_json *self, struct tt_json_number *nu
     if (!take_digits(self, &exponent, false))
         return tt_json_expected(self, "digits of the exponent");
     if (!exponent.exact || exponent.mantissa > 100000)
-        number->exact = false; /* strtod knows what becomes of it */
+        number->exact = false; /* strtod decides */
     else
         number->exponent10 += negative ? -(int32_t)exponent.mantissa : (int32_t)exponent.mantissa;
     return TT_OK;
@@ -345,7 +344,7 @@ enum tt_err tt_json_number(struct tt_json *self, struct tt_json_number *out_numb
     number.length = (size_t)(self->at - number.text);
     if (number.length >= TT_JSON_MAX_NUMBER_BYTES)
         return tt_fail(TT_ERR_INVALID, self->why,
-                       "JSON, byte %zu: a number of %zu characters; at most %d are taken",
+                       "JSON, byte %zu: a number of %zu characters; the maximum is %d",
                        (size_t)(number.text - self->start), number.length,
                        TT_JSON_MAX_NUMBER_BYTES - 1);
     *out_number = number;
@@ -407,7 +406,7 @@ static enum tt_err skip_value(struct tt_json *self, int depth) {
     }
     if (depth >= self->max_depth)
         return tt_fail(TT_ERR_INVALID, self->why,
-                       "JSON, byte %zu: nested deeper than %d levels, the most that is taken",
+                       "JSON, byte %zu: nested deeper than %d levels, the maximum",
                        (size_t)(self->at - self->start), self->max_depth);
     self->at++;
     char close = c == '{' ? '}' : ']';
@@ -432,7 +431,7 @@ enum tt_err tt_json_skip_array_unchecked(struct tt_json *self) {
     if (tt_json_peek(self) != '[')
         return tt_json_expected(self, "an array ('[')");
     const char *at = self->at;
-    /* Most hold numbers alone. */
+    /* Most arrays contain only numbers. */
     const char *close = memchr(at, ']', (size_t)(self->end - at));
     if (close && !memchr(at + 1, '[', (size_t)(close - at - 1)) &&
         !memchr(at + 1, '"', (size_t)(close - at - 1))) {

@@ -1,13 +1,12 @@
-/* A pull scanner over JSON text in memory: no tree, no allocation, no recursion deeper than a fixed
- * limit.
+/* A pull scanner over JSON text in memory: no tree, no allocation, bounded recursion.
  *
- * The reader of a message walks it in the order in which it stands: `tt_json_open` an object,
- * `tt_json_next` member after member, `tt_json_key`, then one of the value readers or
- * `tt_json_skip`. Strings are checked and unescaped into memory that the caller has measured.
- * Numbers come out as digits and exponent, so that each user converts them once, into its own type.
+ * The caller walks a message in the order of its text: `tt_json_open` an object, `tt_json_next` for
+ * each member, `tt_json_key`, then one of the value readers or `tt_json_skip`. Strings are checked
+ * and unescaped into the caller's memory. Numbers are returned as digits and exponent, so that each
+ * caller converts them once, into its own type.
  *
  * Errors are TT_ERR_INVALID with a sentence that names the byte of the text. It never reads past
- * `end`, and needs no NUL there. */
+ * `end`, and needs no NUL there. Implemented in json_scan.c. */
 #ifndef TT_NET_JSON_JSON_SCAN_H
 #define TT_NET_JSON_JSON_SCAN_H
 
@@ -22,10 +21,10 @@ enum { TT_JSON_MAX_DEPTH = 100, TT_JSON_MAX_NUMBER_BYTES = 1024 };
 struct tt_json {
     const char *start, *at, *end;
     struct tt_error *why; /* may be NULL */
-    int32_t max_depth;    /* TT_JSON_MAX_DEPTH, unless the reader wants less */
+    int32_t max_depth;    /* TT_JSON_MAX_DEPTH by default; callers may lower it */
 };
 
-/* value = mantissa * 10^exponent10, where `exact`; else only the text says it. */
+/* value = mantissa * 10^exponent10 if `exact`; else only the text is exact. */
 struct tt_json_number {
     const char *text;
     size_t length;
@@ -40,23 +39,23 @@ void tt_json_init(struct tt_json *self, const char *text, size_t length, struct 
 
 /* The next byte that is not white space, or '\0' at the end. */
 char tt_json_peek(struct tt_json *self);
-/* Fails with "expected <what>", saying what stands there. */
+/* Fails with "expected <what>" and the byte found instead. */
 enum tt_err tt_json_expected(struct tt_json *self, const char *what);
 /* Takes `bracket` ('{' or '['). */
 TT_MUST_CHECK enum tt_err tt_json_open(struct tt_json *self, char bracket);
-/* Goes to the next member of an open object or array: takes the ',' (unless `*first`, which it
- * clears) and says whether there is another; takes `close` ('}' or ']') when there is none. */
+/* Moves to the next member of an open object or array: consumes the ',' (unless `*first`, which it
+ * clears) and sets `*out_more`; consumes `close` ('}' or ']') if no member is left. */
 TT_MUST_CHECK enum tt_err tt_json_next(struct tt_json *self, char close, bool *first,
                                        bool *out_more);
-/* A member's name, unescaped and NUL-terminated, and the ':' after it. A name longer than the
- * capacity is no name that anyone asks for: it becomes "". */
+/* Reads a member's name, unescaped and NUL-terminated, and the ':' after it. A name that does not
+ * fit becomes "", since no caller looks for it. */
 TT_MUST_CHECK enum tt_err tt_json_key(struct tt_json *self, char *out_key, size_t capacity);
 
-/* The string that stands next, unescaped to `to` (at least as many bytes as the string has in the
- * text), or only measured where `to` is NULL. */
+/* Reads a string, unescaped to `to` (at least as many bytes as the string has in the text), or only
+ * measures it where `to` is NULL. */
 TT_MUST_CHECK enum tt_err tt_json_string(struct tt_json *self, char *to, size_t *out_length);
-/* Takes the string that stands next if it has no escapes, and says where its bytes are in the text.
- * False: it has some, or is no string; nothing is taken. */
+/* Reads a string without escapes in place. False: it has escapes, or the next value is not a
+ * string; nothing is consumed. */
 bool tt_json_string_plain(struct tt_json *self, const char **out_string, size_t *out_length);
 /* As tt_json_string, NUL-terminated; INVALID where it does not fit or holds a NUL. `what` names it
  * in the sentence. */
@@ -67,12 +66,12 @@ TT_MUST_CHECK enum tt_err tt_json_number(struct tt_json *self, struct tt_json_nu
 TT_MUST_CHECK enum tt_err tt_json_integer(struct tt_json *self, const char *what, int64_t lowest,
                                           int64_t highest, int64_t *out_value);
 TT_MUST_CHECK enum tt_err tt_json_bool(struct tt_json *self, const char *what, bool *out_value);
-/* Goes over one value of any kind, checking it. */
+/* Consumes and checks one value of any kind. */
 TT_MUST_CHECK enum tt_err tt_json_skip(struct tt_json *self);
-/* Goes over the array that stands next by its brackets and strings alone: as fast as it can, for
- * text that is read (and checked) by someone else afterwards. */
+/* Consumes an array by its brackets and strings only: fast, for text that is read and checked
+ * later. */
 TT_MUST_CHECK enum tt_err tt_json_skip_array_unchecked(struct tt_json *self);
-/* Nothing but white space is left. */
+/* Fails unless only white space is left. */
 TT_MUST_CHECK enum tt_err tt_json_end(struct tt_json *self);
 
 #endif

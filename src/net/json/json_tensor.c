@@ -48,7 +48,7 @@ static bool store_number(const struct tt_json_number *number, enum tt_dtype dtyp
     case TT_DTYPE_INT64:
         if (!signed_within(number, bits, &with_sign))
             return false;
-        memcpy(to, &with_sign, (size_t)bits / 8); /* little endian, as the protocol is */
+        memcpy(to, &with_sign, (size_t)bits / 8); /* little endian, as in the protocol */
         return true;
     case TT_DTYPE_UINT8:
     case TT_DTYPE_UINT16:
@@ -128,7 +128,7 @@ static enum tt_err store(struct tt_json *json, struct sink *sink, char c) {
     return err;
 }
 
-/* Walks the brackets, whatever their nesting, and stores value after value. */
+/* Walks the brackets at any nesting and stores value after value. */
 static enum tt_err walk(struct tt_json *json, struct sink *sink) {
     enum tt_err err = tt_json_open(json, '[');
     enum { OPENED, COMMA, VALUE } after = OPENED;
@@ -248,7 +248,7 @@ static enum tt_err write_strings(int64_t count, const uint8_t *bytes, size_t siz
                                  struct tt_text *out_text, struct tt_error *why) {
     enum tt_err err = tt_bytes_tensor_check(bytes, size_bytes, count, why);
     if (err)
-        return tt_fail_in(TT_ERR_INTERNAL, why, "the model's output is no BYTES tensor");
+        return tt_fail_in(TT_ERR_INTERNAL, why, "the model's output is not a BYTES tensor");
     for (int64_t i = 0; i < count; i++) {
         uint32_t length;
         memcpy(&length, bytes, sizeof(length));
@@ -294,7 +294,7 @@ static size_t write_float(float value, char *out) {
         loaded;                                                                                    \
     })
 
-/* Writes one number; 0 where JSON has no word for it. */
+/* Writes one number; 0 if JSON cannot express it. */
 static size_t write_number(enum tt_dtype dtype, const uint8_t *from, char *out) {
     switch (dtype) {
     case TT_DTYPE_BOOL: memcpy(out, *from ? "true" : "false", 5); return *from ? 4 : 5;

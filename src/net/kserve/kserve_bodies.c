@@ -96,7 +96,7 @@ struct load {
     struct tt_error *why;
 };
 
-/* The string that stands next, NUL-terminated, in memory of its own. */
+/* Reads a string, NUL-terminated, into allocated memory. */
 static enum tt_err read_string(struct tt_json *json, const char *key, const char *wanted,
                                char **out_string, size_t *out_length, struct tt_error *why) {
     if (tt_json_peek(json) != '"')

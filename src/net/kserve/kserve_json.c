@@ -84,7 +84,7 @@ static enum tt_err refuse_shared_memory(struct reader *reader, const char *key) 
     return TT_OK;
 }
 
-/* The string that stands next, borrowed from the body; one with escapes is decoded into memory of
+/* Reads a string, borrowed from the body; one with escapes is decoded into memory of
  * the request. */
 static enum tt_err read_string(struct reader *reader, const char *what, const char **out_string,
                                size_t *out_bytes) {

@@ -1,5 +1,5 @@
 /* The codec between the Open Inference Protocol's requests and answers (kserve_request.h) and their
- * JSON form, with or without binary tensors behind the JSON (Triton's extension).
+ * JSON form, with or without binary tensors after the JSON (Triton's extension).
  *
  * Reading passes over the JSON once and remembers where each tensor's values are: in a JSON array,
  * which a decoder converts later straight into the model's memory, or in the binary part, which is

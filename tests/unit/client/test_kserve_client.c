@@ -157,7 +157,7 @@ static void test_addresses(void **state) {
     (void)state;
     static const struct {
         const char *url, *host, *authority;
-        int32_t port;
+        int32_t tcp_port;
         bool is_loopback;
     } good[] = {
         {"http://127.0.0.1:8000", "127.0.0.1", "127.0.0.1:8000", 8000, true},
@@ -172,7 +172,7 @@ static void test_addresses(void **state) {
             fail_msg("%s", why.text);
         assert_string_equal(address.host, good[i].host);
         assert_string_equal(address.authority, good[i].authority);
-        assert_int_equal(address.port, good[i].port);
+        assert_int_equal(address.tcp_port, good[i].tcp_port);
         assert_int_equal(address.is_loopback, good[i].is_loopback);
     }
     static const char *const wrong[] = {
