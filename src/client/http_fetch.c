@@ -35,6 +35,7 @@ static enum tt_err judge(const struct tt_http_address *address, const char *path
     if (call->body.failed || call->body.length < call->body_bytes)
         return tt_fail(TT_ERR_INVALID, why, "http://%s%s: an answer of %zu bytes; at most %d",
                        where, path, call->body_bytes, KEEP_BYTES);
+    tt_assert(call->reason == NULL);
     *out_body = call->body;
     tt_text_init(&call->body);
     return TT_OK;

@@ -149,6 +149,7 @@ static void linger(struct tt_connection *self) {
 static void finish_reply(struct sending *sending, bool answered) {
     struct tt_connection *self = sending->connection;
     bool keep_alive = sending->keep_alive;
+    tt_assert(self->sending == sending);
     self->sending = NULL;
     sending_free(sending, answered);
     if (self->wait == TT_WAIT_CLOSED)
@@ -164,6 +165,7 @@ static void finish_reply(struct sending *sending, bool answered) {
 static void on_written(uv_write_t *write, int status) {
     struct sending *sending = write->data;
     struct tt_connection *self = sending->connection;
+    tt_assert(self != NULL);
     finish_reply(sending, status == 0);
     if (self->wait == TT_WAIT_IDLE)
         process(self);
@@ -225,6 +227,8 @@ static bool pack(struct sending *sending, const struct tt_coding_piece *pieces, 
 static void send_reply(struct sending *sending) {
     struct tt_exchange *exchange = &sending->exchange;
     struct tt_reply *reply = &exchange->reply;
+    tt_assert(!exchange->is_running);
+    tt_assert(sending->buffer_count == 0);
     sending->keep_alive &= !sending->all->stopping;
     if (reply->body.failed) {
         tt_text_fini(&reply->body);
@@ -316,6 +320,7 @@ static bool start(struct sending *sending, struct tt_http1_request *request) {
 /* Takes a complete request. Its memory is given back before its reply is due. */
 static void take_request(struct tt_connection *self) {
     struct tt_http1_request *request = self->http.request;
+    tt_assert(request != NULL);
     struct sending *sending = sending_new(self);
     if (!sending) {
         connection_close(self);
@@ -333,6 +338,7 @@ static void take_request(struct tt_connection *self) {
 
 /* The last reply of a connection whose bytes cannot be understood (any more). */
 static void refuse(struct tt_connection *self, int status, const char *sentence) {
+    tt_assert(self->wait < TT_WAIT_FLIGHT);
     struct sending *sending = sending_new(self);
     if (!sending) {
         connection_close(self);
@@ -397,6 +403,7 @@ static size_t consume(struct tt_connection *self, const char *bytes, size_t coun
             return count; /* what follows can be anything */
         }
     }
+    tt_assert(at <= count);
     return self->wait >= TT_WAIT_LINGER ? count : at;
 }
 
@@ -408,6 +415,7 @@ static void process(struct tt_connection *self) {
             consume(self, ahead->bytes + self->ahead_used, ahead->length - self->ahead_used);
     if (self->wait == TT_WAIT_CLOSED)
         return;
+    tt_assert(self->ahead_used <= ahead->length);
     if (self->ahead_used == ahead->length) { /* an idle connection keeps no memory */
         tt_text_fini(ahead);
         self->ahead_used = 0;

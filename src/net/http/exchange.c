@@ -106,6 +106,7 @@ static bool start_inference(struct tt_exchange *self, const struct tt_http_reque
         fail(self, err, why.text);
         return true;
     }
+    tt_assert(self->inference != NULL);
     self->is_running = true;
     tt_inference_submit(self->inference, &inputs->options, on_inferred, self);
     return false;
@@ -129,10 +130,12 @@ bool tt_exchange_start(struct tt_exchange *self, const struct tt_http_request *r
     switch (tt_route(self->context, request, &self->request.target, &command, &self->reply)) {
     case TT_ROUTE_INFER: return start_inference(self, request);
     case TT_ROUTE_COMMAND:
+        tt_assert(command != NULL);
         self->is_running = true;
         tt_model_command_submit(self->context->service.port, command, on_commanded, self);
         return false;
     case TT_ROUTE_REPLY: break;
     }
+    tt_assert(self->reply.status != 0);
     return true;
 }

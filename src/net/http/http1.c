@@ -202,6 +202,7 @@ static void set_body_limit(struct tt_http1 *self) {
     const struct tt_http1_limits *limits = self->limits;
     bool may_be_large =
         request->is_chunked || self->parser.content_length > limits->small_body_bytes;
+    tt_assert(request->target_length < TT_HTTP1_TARGET_BYTES);
     request->target[request->target_length] = '\0';
     request->body_limit = limits->body_bytes;
     if (limits->body_limit && may_be_large)
@@ -279,6 +280,7 @@ static int on_body(llhttp_t *parser, const char *at, size_t length) {
     struct tt_http1 *self = self_of(parser);
     struct tt_http1_request *request = self->request;
     struct tt_text *body = &request->body;
+    tt_assert(body->length <= request->body_limit);
     if (length > request->body_limit - body->length)
         return refuse(request, 413, "the body is over the limit of %zu bytes", request->body_limit);
     if (!take_budget(self, length))
@@ -321,8 +323,11 @@ void tt_http1_init(struct tt_http1 *self, const struct tt_http1_limits *limits) 
 
 void tt_http1_fini(struct tt_http1 *self) {
     if (self->request) {
-        if (self->limits->budget)
-            self->limits->budget->used_bytes -= self->request->budget_bytes;
+        struct tt_http1_budget *budget = self->limits->budget;
+        if (budget) {
+            tt_assert(budget->used_bytes >= self->request->budget_bytes);
+            budget->used_bytes -= self->request->budget_bytes;
+        }
         tt_text_fini(&self->request->body);
         free(self->request);
         self->request = NULL;
@@ -389,6 +394,7 @@ enum tt_http1_event tt_http1_feed(struct tt_http1 *self, const char *bytes, size
             return TT_HTTP1_BAD;
     }
     struct tt_http1_request *request = self->request;
+    tt_assert(skipped <= count);
     if (request->problem_status)
         return TT_HTTP1_BAD;
     bool in_head = request->head_bytes != SIZE_MAX;
@@ -415,6 +421,7 @@ char *tt_http1_body_space(struct tt_http1 *self, size_t *out_bytes) {
     if (!request || request->head_bytes != SIZE_MAX || !request->has_length ||
         request->problem_status || self->parser.content_length == 0)
         return NULL;
+    tt_assert(self->parser.content_length <= request->body.capacity - request->body.length);
     *out_bytes = self->parser.content_length; /* llhttp counts it down */
     return request->body.bytes + request->body.length;
 }
@@ -459,6 +466,7 @@ static void put_number(struct tt_text *text, const char *name, int64_t value) {
 }
 
 void tt_http1_write_head(const struct tt_http1_answer *answer, struct tt_text *out_text) {
+    tt_assert(answer->status >= 200);
     tt_text_reserve(out_text, HEAD_BYTES);
     tt_text_puts(out_text, "HTTP/1.1 ");
     tt_text_put_integer(out_text, answer->status);

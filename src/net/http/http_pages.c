@@ -143,8 +143,10 @@ struct tt_model_command *tt_page_command(const char *model, bool is_load,
     enum tt_err err = tt_model_command_new(model, is_load, &command);
     if (!err)
         err = tt_kserve_read_load(request->body, request->body_bytes, command, &why);
-    if (!err)
+    if (!err) {
+        tt_assert(command != NULL);
         return command;
+    }
     tt_model_command_free(command);
     tt_reply_error(reply, err, why.text);
     return NULL;

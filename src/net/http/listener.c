@@ -231,6 +231,7 @@ enum tt_err tt_listener_open(struct tt_serving *serving, const struct tt_listene
         tt_listener_close(self);
         return err;
     }
+    tt_assert(self->bound_tcp_port > 0);
     self->connections.context.service.port = self->port;
     tt_port_hold_back(self->port);
     *out_listener = self;
@@ -277,6 +278,7 @@ void tt_listener_close(struct tt_listener *self) {
             close(self->stop_pipe[i]);
     if (self->spare_fd >= 0)
         close(self->spare_fd);
+    tt_assert(tt_connections_empty(&self->connections));
     int result = uv_loop_close(&self->loop);
     tt_assert(result == 0);
     free(self);

@@ -233,6 +233,7 @@ static enum tt_err locate_array(struct reader *reader, const struct input_draft 
         __builtin_mul_overflow((size_t)count, tt_dtype_bytes(input->dtype), &input->size_bytes))
         return tt_fail(TT_ERR_INVALID, reader->why, "input '%.*s': shape %s is too large",
                        (int)input->name_bytes, input->name, printed);
+    tt_assert(draft->array >= reader->json.start);
     input->data = draft->array;
     input->data_bytes = draft->array_bytes;
     input->decode = decode_array;
@@ -269,7 +270,7 @@ static enum tt_err locate_binary(struct reader *reader, const struct input_draft
     input->data = reader->binary;
     input->data_bytes = input->size_bytes = given;
     input->decode = NULL;
-    reader->binary += given;
+    reader->binary += given; /* `given` <= binary_left */
     reader->binary_left -= given;
     return TT_OK;
 }

@@ -44,6 +44,7 @@ static void add_model(void *context, const char *name, const char *version,
                       const struct tt_model_stats *stats) {
     struct walk *walk = context;
     struct tt_kserve_statistics *statistics = walk->statistics;
+    tt_assert(stats != NULL);
     if (!tt_array_reserve((void **)&statistics->models, &statistics->capacity,
                           statistics->count + 1, sizeof(*statistics->models))) {
         walk->failed = true;
