@@ -24,6 +24,9 @@ void tt_reply_error(struct tt_reply *reply, enum tt_err err, const char *sentenc
         status = 503;
         break;
     case TT_ERR_UNAVAILABLE: status = 503; break;
+    case TT_OK:
+    case TT_ERR_IO:
+    case TT_ERR_INTERNAL:
     default: break;
     }
     tt_reply_fail(reply, status, sentence && *sentence ? sentence : tt_err_name(err));
