@@ -2,6 +2,7 @@
 #include "cmd/outcome.h"
 #include "cmd/verbs.h"
 
+#include "engine/engine_kind.h"
 #include "model/repository/repository.h"
 
 #include <stdio.h>
@@ -26,8 +27,8 @@ static int run(void *options) {
     const struct flags *flags = options;
     struct tt_repository *repository = NULL;
     struct tt_error why;
-    enum tt_err err =
-        tt_repository_scan(flags->directory, flags->default_max_batch, &repository, &why);
+    enum tt_err err = tt_repository_scan(flags->directory, tt_engines(), flags->default_max_batch,
+                                         &repository, &why);
     if (err) {
         fprintf(stderr, "tutti models: %s\n", why.text);
         return err == TT_ERR_NO_MEMORY ? 1 : 2;

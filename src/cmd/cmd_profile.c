@@ -8,7 +8,7 @@
 #include "cmd/overlap_report.h"
 #include "cmd/profile_workers.h"
 #include "control/model_exits.h"
-#include "engine/onnxruntime/onnxruntime.h"
+#include "engine/engine_kind.h"
 #include "model/onnx/slices.h"
 #include "model/repository/repository.h"
 #include "profile/cell_profile.h"
@@ -114,11 +114,11 @@ static void keep(void *context, const struct tt_calibration_point *points, int32
 }
 
 static enum tt_err load_stages(struct subject *subject, struct tt_engine *engine,
-                               const struct tt_ort_library *library, int32_t max_batch,
+                               const struct tt_engine_runtime *runtime, int32_t max_batch,
                                struct tt_error *why) {
     const Tutti__ModelStages *stages = subject->model->settings->stages;
     struct tt_slicer_options slicer = {.engine = engine,
-                                       .library = library,
+                                       .runtime = runtime,
                                        .name = subject->model->name,
                                        .path = subject->path,
                                        .batched = subject->model->config->signature.batched,
@@ -133,10 +133,11 @@ static enum tt_err load_stages(struct subject *subject, struct tt_engine *engine
         err = tt_slices_describe(directory, subject->stages, sizeof(subject->stages), why);
     if (!err)
         err = tt_slices_open(directory, &subject->slices, why);
-    struct tt_ort_slices_options load = {.name = subject->model->name,
-                                         .directory = directory,
-                                         .max_batch = max_batch,
-                                         .slot_count = stages->slots};
+    struct tt_engine_model_spec load = {.form = TT_ENGINE_STAGES,
+                                        .name = subject->model->name,
+                                        .path = directory,
+                                        .max_batch = max_batch,
+                                        .slot_count = stages->slots};
     struct tt_model_exits exits;
     if (!err)
         err = tt_model_exits_init(&exits, subject->model->settings, subject->path, why);
@@ -144,27 +145,28 @@ static enum tt_err load_stages(struct subject *subject, struct tt_engine *engine
         return err;
     load.exit_count = exits.count;
     load.exits = exits.exits;
-    err = tt_ort_engine_load_slices(engine, &load, &subject->loaded, why);
+    err = tt_engine_load(runtime, engine, &load, &subject->loaded, why);
     tt_model_exits_fini(&exits);
     return err;
 }
 
 static enum tt_err load_subject(struct subject *subject, struct tt_engine *engine,
-                                const struct tt_ort_library *library, int32_t max_batch,
+                                const struct tt_engine_runtime *runtime, int32_t max_batch,
                                 struct tt_error *why) {
-    struct tt_ort_model_options load = {.name = subject->model->name,
+    struct tt_engine_model_spec load = {.form =
+                                            subject->cells ? TT_ENGINE_CELL_SET : TT_ENGINE_GRAPH,
+                                        .name = subject->model->name,
                                         .path = subject->path,
+                                        .signature = &subject->model->config->signature,
                                         .batched = subject->model->config->signature.batched,
-                                        .max_batch = max_batch};
-    struct tt_ort_cells_options cells = {.name = subject->model->name, .cells = subject->cells};
+                                        .max_batch = max_batch,
+                                        .cells = subject->cells};
+    bool cuts = !subject->cells && subject->model->settings->stages && runtime->kind->cutting;
     enum tt_err err = subject->cells ? tt_cell_profile_digest(subject->cells, subject->digest, why)
                                      : tt_digest_file(subject->path, subject->digest, why);
-    if (!err && subject->cells)
-        err = tt_ort_engine_load_cells(engine, &cells, &subject->loaded, why);
-    else if (!err)
-        err = subject->model->settings->stages
-                  ? load_stages(subject, engine, library, max_batch, why)
-                  : tt_ort_engine_load(engine, &load, &subject->loaded, why);
+    if (!err)
+        err = cuts ? load_stages(subject, engine, runtime, max_batch, why)
+                   : tt_engine_load(runtime, engine, &load, &subject->loaded, why);
     if (err)
         return err;
     int32_t steps = step_count(subject);
@@ -309,7 +311,7 @@ static enum tt_err measure_subject(struct subject *subject, const struct flags *
 }
 
 static enum tt_err measure(const struct flags *flags, const struct tt_repository_model *model,
-                           struct tt_engine *engine, const struct tt_ort_library *library,
+                           struct tt_engine *engine, const struct tt_engine_runtime *runtime,
                            struct tt_error *why) {
     const struct tt_signature *told = &model->config->signature;
     int32_t max_batch = flags->max_batch ? flags->max_batch : told->max_batch;
@@ -323,7 +325,7 @@ static enum tt_err measure(const struct flags *flags, const struct tt_repository
     subject->link_gb_per_s = flags->link_gb_per_s;
     subject->path = model->versions[model->version_count - 1].path;
     subject->cells = model->versions[model->version_count - 1].cells;
-    enum tt_err err = load_subject(subject, engine, library, max_batch, why);
+    enum tt_err err = load_subject(subject, engine, runtime, max_batch, why);
     if (!err) {
         start_keeping(subject, flags, max_batch);
         err = measure_subject(subject, flags, max_batch, why);
@@ -339,9 +341,10 @@ static enum tt_err measure(const struct flags *flags, const struct tt_repository
 
 static enum tt_err search_workers(const struct flags *flags,
                                   const struct tt_repository_model *model, struct tt_engine *engine,
-                                  struct tt_error *why) {
+                                  const struct tt_engine_runtime *runtime, struct tt_error *why) {
     struct tt_profile_workers options = {.model = model,
                                          .engine = engine,
+                                         .runtime = runtime,
                                          .totals = flags->totals,
                                          .total_count = flags->total_count,
                                          .largest = flags->max_batch,
@@ -351,7 +354,7 @@ static enum tt_err search_workers(const struct flags *flags,
     return tt_profile_workers(&options, why);
 }
 
-static void ignore(void *context, struct tt_engine_task *task) {
+static void ignore(void *context, struct tt_device_task *task) {
     (void)context;
     (void)task;
 }
@@ -364,26 +367,26 @@ static enum tt_err profile(const struct flags *flags, struct tt_repository *repo
                        repository->path);
     if (!tt_repository_model_ok(model))
         return tt_fail(TT_ERR_INVALID, why, "%s", tt_findings_first_problem(&model->findings));
-    if (tt_model_config_is_emulated(model->config))
-        return tt_fail(TT_ERR_INVALID, why,
-                       "model '%s' is emulated; only real models can be measured", name);
-    struct tt_ort_library_options where = {.path = flags->onnxruntime};
-    struct tt_ort_library *library;
-    enum tt_err err = tt_ort_library_open(&where, &library, why);
+    const struct tt_engine_traits *traits = model->config->engine;
+    if (traits->emulates)
+        return tt_fail(TT_ERR_INVALID, why, "model '%s' is %s; only real models can be measured",
+                       name, traits->name);
+    struct tt_engine_runtime_options where = {.onnxruntime = flags->onnxruntime};
+    struct tt_engine_runtime runtime;
+    enum tt_err err = tt_engine_runtime_open(tt_engine_kind_of(traits), &where, &runtime, why);
     if (err)
         return err;
-    struct tt_ort_engine_options options = {
-        .library = library, .executor_count = 1, .queue_depth = 1, .done = ignore};
+    struct tt_engine_options options = {.executor_count = 1, .queue_depth = 1, .done = ignore};
     if (flags->total_count)
         options.executor_count = tt_worker_search_executors(flags->totals, flags->total_count);
     struct tt_engine *engine;
-    err = tt_ort_engine_open(&options, &engine, why);
+    err = tt_engine_open(&runtime, &options, &engine, why);
     if (!err) {
-        err = flags->total_count ? search_workers(flags, model, engine, why)
-                                 : measure(flags, model, engine, library, why);
+        err = flags->total_count ? search_workers(flags, model, engine, &runtime, why)
+                                 : measure(flags, model, engine, &runtime, why);
         engine->ops->close(engine);
     }
-    tt_ort_library_close(library);
+    tt_engine_runtime_close(&runtime);
     return err;
 }
 
@@ -399,8 +402,8 @@ static int run(void *options) {
     snprintf(name, sizeof(name), "%s", real);
     struct tt_error why;
     struct tt_repository *repository;
-    enum tt_err err =
-        tt_repository_scan(dirname(parent), TT_MODEL_DEFAULT_MAX_BATCH, &repository, &why);
+    enum tt_err err = tt_repository_scan(dirname(parent), tt_engines(), TT_MODEL_DEFAULT_MAX_BATCH,
+                                         &repository, &why);
     if (!err) {
         err = profile(flags, repository, basename(name), &why);
         tt_repository_free(repository);

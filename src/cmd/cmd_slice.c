@@ -169,27 +169,31 @@ static enum tt_err slice(const struct flags *flags, struct tt_slicer_options *op
     return err;
 }
 
-static void ignore(void *context, struct tt_engine_task *task) {
+static void ignore(void *context, struct tt_device_task *task) {
     (void)context;
     (void)task;
 }
 
-static enum tt_err with_engine(const struct flags *flags, struct tt_slicer_options *options,
-                               struct tt_error *why) {
-    struct tt_ort_library_options where = {.path = flags->onnxruntime};
-    struct tt_ort_library *library;
-    enum tt_err err = tt_ort_library_open(&where, &library, why);
+static enum tt_err with_engine(const struct flags *flags, const struct tt_engine_traits *traits,
+                               const struct tt_slicer_options *model, struct tt_error *why) {
+    const struct tt_engine_kind *kind = tt_engine_kind_of(traits);
+    if (!kind->cutting)
+        return tt_fail(TT_ERR_INVALID, why, "model '%s': backend '%s' cannot cut models",
+                       model->name, traits->name);
+    struct tt_engine_runtime_options where = {.onnxruntime = flags->onnxruntime};
+    struct tt_engine_runtime runtime;
+    enum tt_err err = tt_engine_runtime_open(kind, &where, &runtime, why);
     if (err)
         return err;
-    struct tt_ort_engine_options engine = {
-        .library = library, .executor_count = 1, .queue_depth = 1, .done = ignore};
-    err = tt_ort_engine_open(&engine, &options->engine, why);
+    struct tt_engine_options engine = {.executor_count = 1, .queue_depth = 1, .done = ignore};
+    struct tt_slicer_options options = *model;
+    options.runtime = &runtime;
+    err = tt_engine_open(&runtime, &engine, &options.engine, why);
     if (!err) {
-        options->library = library;
-        err = slice(flags, options, why);
-        options->engine->ops->close(options->engine);
+        err = slice(flags, &options, why);
+        options.engine->ops->close(options.engine);
     }
-    tt_ort_library_close(library);
+    tt_engine_runtime_close(&runtime);
     return err;
 }
 
@@ -209,7 +213,7 @@ static enum tt_err from_file(const struct flags *flags, const char *path, struct
                                         .path = path,
                                         .batched = batched,
                                         .max_batch = TT_MODEL_DEFAULT_MAX_BATCH};
-    return with_engine(flags, &options, why);
+    return with_engine(flags, tt_engines()->traits[0], &options, why);
 }
 
 static enum tt_err from_repository(const struct flags *flags, const char *real,
@@ -218,8 +222,8 @@ static enum tt_err from_repository(const struct flags *flags, const char *real,
     snprintf(parent, sizeof(parent), "%s", real);
     snprintf(name, sizeof(name), "%s", real);
     struct tt_repository *repository;
-    enum tt_err err =
-        tt_repository_scan(dirname(parent), TT_MODEL_DEFAULT_MAX_BATCH, &repository, why);
+    enum tt_err err = tt_repository_scan(dirname(parent), tt_engines(), TT_MODEL_DEFAULT_MAX_BATCH,
+                                         &repository, why);
     if (err)
         return err;
     const char *wanted = basename(name);
@@ -229,16 +233,16 @@ static enum tt_err from_repository(const struct flags *flags, const char *real,
                       repository->path);
     else if (!tt_repository_model_ok(model))
         err = tt_fail(TT_ERR_INVALID, why, "%s", tt_findings_first_problem(&model->findings));
-    else if (tt_model_config_is_emulated(model->config))
-        err = tt_fail(TT_ERR_INVALID, why, "model '%s' is emulated; only real models can be cut",
-                      wanted);
+    else if (model->config->engine->emulates)
+        err = tt_fail(TT_ERR_INVALID, why, "model '%s' is %s; only real models can be cut", wanted,
+                      model->config->engine->name);
     if (!err) {
         const struct tt_signature *told = &model->config->signature;
         struct tt_slicer_options options = {.name = model->name,
                                             .path = model->versions[model->version_count - 1].path,
                                             .batched = told->batched,
                                             .max_batch = told->max_batch};
-        err = with_engine(flags, &options, why);
+        err = with_engine(flags, model->config->engine, &options, why);
     }
     tt_repository_free(repository);
     return err;

@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include "base/instant.h"
 #include "cmd/outcome.h"
-#include "engine/onnxruntime/onnxruntime.h"
 #include "model/text/digest.h"
 #include "profile/find_workers.h"
 #include "profile/machine.h"
@@ -188,10 +187,14 @@ enum tt_err tt_profile_workers(const struct tt_profile_workers *options, struct 
         return tt_fail(TT_ERR_INVALID, why,
                        "model %s does not batch (max_batch_size 0); a search needs a batched model",
                        model->name);
-    struct tt_ort_model_options load = {
-        .name = model->name, .path = path, .batched = true, .max_batch = told->max_batch};
+    struct tt_engine_model_spec load = {.form = TT_ENGINE_GRAPH,
+                                        .name = model->name,
+                                        .path = path,
+                                        .signature = told,
+                                        .batched = true,
+                                        .max_batch = told->max_batch};
     struct tt_engine_model *loaded;
-    enum tt_err err = tt_ort_engine_load(options->engine, &load, &loaded, why);
+    enum tt_err err = tt_engine_load(options->runtime, options->engine, &load, &loaded, why);
     if (err)
         return err;
     struct keeper *self = calloc(1, sizeof(*self));

@@ -3,12 +3,13 @@
 #ifndef TT_CMD_PROFILE_WORKERS_H
 #define TT_CMD_PROFILE_WORKERS_H
 
-#include "engine/engine.h"
+#include "engine/engine_kind.h"
 #include "model/repository/repository.h"
 
 struct tt_profile_workers {
     const struct tt_repository_model *model; /* its newest version */
-    struct tt_engine *engine;                /* ONNX Runtime's, with enough executors */
+    struct tt_engine *engine;                /* of the runtime, with enough executors */
+    const struct tt_engine_runtime *runtime; /* of the model's backend */
     const int32_t *totals;
     int32_t total_count;
     int32_t largest, length, runs; /* 0: the model's maximum batch, 16 where inputs vary; >= 1 */

@@ -7,6 +7,7 @@
 #include "base/parker.h"
 #include "control/model_entry.h"
 #include "control/override_files.h"
+#include "engine/engine_kind.h"
 #include "serve/model_command.h"
 
 #include <pthread.h>
@@ -280,7 +281,7 @@ static enum tt_err load(struct tt_control *self, const char *name,
     if (command && config)
         fingerprint = 0;
     struct tt_repository *repository;
-    err = tt_repository_scan_model(temporary ? temporary : home, name, config,
+    err = tt_repository_scan_model(temporary ? temporary : home, name, tt_engines(), config,
                                    TT_MODEL_DEFAULT_MAX_BATCH, &repository, why);
     if (err) {
         if (err == TT_ERR_NOT_FOUND)

@@ -4,8 +4,7 @@
 #include "control/model_exits.h"
 #include "control/placing_check.h"
 #include "control/warm_up.h"
-#include "engine/emulated/emulated.h"
-#include "engine/onnxruntime/onnxruntime.h"
+#include "engine/engine_kind.h"
 #include "model/onnx/slices.h"
 #include "model/repository/repository.h"
 #include "profile/find_profile.h"
@@ -17,23 +16,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A kind of engine that is open, and an engine of it with one executor: what is not served yet runs
+ * there, alone. */
+struct bench {
+    struct tt_engine_runtime runtime;
+    struct tt_engine *engine;
+};
+
 /* An engine and the one domain that runs on it. */
 struct site {
+    struct bench *bench; /* of its kind */
     struct tt_engine *engine;
     struct tt_placing placing; /* the strings are ours */
     int32_t executors, next_executor;
     int32_t model_count;
     bool is_own; /* of one model, which asked for instances */
-    bool is_emulated;
     struct site *next;
 };
 
 struct tt_loader {
     struct tt_loader_options options;
     struct tt_serving *serving;
-    struct tt_ort_library *library;
-    /* Of one executor each; what is not served yet runs there, alone. */
-    struct tt_engine *bench, *emulated_bench;
+    struct bench *benches; /* [tt_engine_kind_count()], opened when needed */
     struct site *sites;
 };
 
@@ -46,29 +50,59 @@ static void site_free(struct site *site) {
     free(site);
 }
 
-static enum tt_err open_engine(const struct tt_loader *self, bool is_emulated, int32_t executors,
-                               int32_t depth, struct tt_engine **out_engine, struct tt_error *why) {
-    struct tt_emulated_engine_options emulated = {.executor_count = executors,
-                                                  .queue_depth = depth,
-                                                  .done = tt_serving_done,
-                                                  .done_context = self->serving};
-    struct tt_ort_engine_options ort = {.library = self->library,
-                                        .executor_count = executors,
+static enum tt_err open_bench(struct tt_loader *self, int32_t index, struct tt_error *why) {
+    struct bench *bench = &self->benches[index];
+    struct tt_engine_runtime_options runtime = {.onnxruntime = self->options.onnxruntime};
+    struct tt_engine_options one = {.executor_count = 1, .queue_depth = 1};
+    if (bench->engine)
+        return TT_OK;
+    enum tt_err err =
+        tt_engine_runtime_open(tt_engine_kind_at(index), &runtime, &bench->runtime, why);
+    if (err)
+        return err;
+    err = tt_engine_open(&bench->runtime, &one, &bench->engine, why);
+    if (err)
+        tt_engine_runtime_close(&bench->runtime);
+    return err;
+}
+
+static void close_bench(struct bench *bench) {
+    if (bench->engine)
+        bench->engine->ops->close(bench->engine);
+    tt_engine_runtime_close(&bench->runtime);
+}
+
+/* That of the model's backend. */
+static enum tt_err find_bench(struct tt_loader *self, const struct tt_engine_traits *traits,
+                              struct bench **out_bench, struct tt_error *why) {
+    const struct tt_engine_kind *kind = tt_engine_kind_of(traits);
+    int32_t index = 0;
+    while (tt_engine_kind_at(index) != kind)
+        index++;
+    enum tt_err err = open_bench(self, index, why);
+    if (!err)
+        *out_bench = &self->benches[index];
+    return err;
+}
+
+static enum tt_err open_engine(const struct tt_loader *self, const struct bench *bench,
+                               int32_t executors, int32_t depth, struct tt_engine **out_engine,
+                               struct tt_error *why) {
+    struct tt_engine_options options = {.executor_count = executors,
                                         .queue_depth = depth,
                                         .done = tt_serving_done,
                                         .done_context = self->serving};
-    return is_emulated ? tt_emulated_engine_open(&emulated, out_engine, why)
-                       : tt_ort_engine_open(&ort, out_engine, why);
+    return tt_engine_open(&bench->runtime, &options, out_engine, why);
 }
 
 /* The site for a model that is placed so: one with room, or a new one. `instances` > 0: one for it
  * alone, with so many executors. */
 static enum tt_err find_site(struct tt_loader *self, const struct tt_placing *placing,
-                             int32_t instances, bool is_emulated, struct site **out_site,
+                             int32_t instances, struct bench *bench, struct site **out_site,
                              struct tt_error *why) {
     for (struct site *site = self->sites; site && instances == 0; site = site->next) {
-        if (!site->is_own && site->is_emulated == is_emulated &&
-            tt_placing_same(&site->placing, placing) && site->model_count < TT_DOMAIN_MAX_MODELS) {
+        if (!site->is_own && site->bench == bench && tt_placing_same(&site->placing, placing) &&
+            site->model_count < TT_DOMAIN_MAX_MODELS) {
             *out_site = site;
             return TT_OK;
         }
@@ -77,13 +111,13 @@ static enum tt_err find_site(struct tt_loader *self, const struct tt_placing *pl
     if (!site)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     site->is_own = instances > 0;
-    site->is_emulated = is_emulated;
+    site->bench = bench;
     site->executors =
         instances > 0 ? instances : tt_placing_executors(placing, self->options.executors);
     int32_t depth = tt_domain_depth(placing->policy.name, placing->policy.depth);
     enum tt_err err = tt_placing_copy(placing, &site->placing);
     err = err ? tt_fail(err, why, "out of memory")
-              : open_engine(self, is_emulated, site->executors, depth, &site->engine, why);
+              : open_engine(self, bench, site->executors, depth, &site->engine, why);
     if (err) {
         site_free(site);
         return err;
@@ -117,52 +151,19 @@ static int64_t emulated_latency(void *context, int32_t rows, int32_t length, int
     return tt_profile_latency(served->profile, rows, length);
 }
 
-static enum tt_err load_emulated(struct tt_loader *self, const struct tt_repository_model *model,
-                                 struct tt_served_model *served,
-                                 struct tt_engine_model **out_loaded, struct tt_error *why) {
-    if (!self->emulated_bench) {
-        struct tt_emulated_engine_options bench = {.executor_count = 1, .queue_depth = 1};
-        enum tt_err err = tt_emulated_engine_open(&bench, &self->emulated_bench, why);
-        if (err)
-            return err;
-    }
-    struct tt_signature *signature = malloc(sizeof(*signature)); /* too large for the stack */
-    if (!signature)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    *signature = model->config->signature;
-    if (signature->max_batch > TT_DOMAIN_MAX_BATCH)
-        signature->max_batch = TT_DOMAIN_MAX_BATCH;
-    struct tt_emulated_model_options load = {.signature = signature,
-                                             .step_count = 1,
-                                             .latency_ns = emulated_latency,
-                                             .latency_context = served};
-    enum tt_err err = tt_emulated_engine_load(self->emulated_bench, &load, out_loaded, why);
-    free(signature);
-    return err;
-}
-
-/* The whole graph as one step, or the stages that the settings ask for, one step each. So many
- * executors will run it. */
-static enum tt_err load_engine_model(struct tt_loader *self,
-                                     const struct tt_repository_model *model, const char *path,
-                                     int32_t executors, char *out_stages, size_t stages_capacity,
-                                     struct tt_engine_model **out_loaded, struct tt_error *why) {
-    const struct tt_signature *told = &model->config->signature;
+/* The stages that the settings ask for, cut now or before; so many executors will run them. */
+static enum tt_err load_stages(struct tt_loader *self, const struct bench *bench,
+                               const struct tt_repository_model *model, const char *path,
+                               struct tt_engine_model_spec *spec, char *out_stages,
+                               size_t stages_capacity, struct tt_engine_model **out_loaded,
+                               struct tt_error *why) {
     const Tutti__ModelStages *stages = model->settings->stages;
-    int32_t max_batch =
-        told->max_batch < TT_DOMAIN_MAX_BATCH ? told->max_batch : TT_DOMAIN_MAX_BATCH;
-    out_stages[0] = '\0';
-    if (!stages) {
-        struct tt_ort_model_options load = {
-            .name = model->name, .path = path, .batched = told->batched, .max_batch = max_batch};
-        return tt_ort_engine_load(self->bench, &load, out_loaded, why);
-    }
-    struct tt_slicer_options slicer = {.engine = self->bench,
-                                       .library = self->library,
+    struct tt_slicer_options slicer = {.engine = bench->engine,
+                                       .runtime = &bench->runtime,
                                        .name = model->name,
                                        .path = path,
-                                       .batched = told->batched,
-                                       .max_batch = max_batch,
+                                       .batched = spec->batched,
+                                       .max_batch = spec->max_batch,
                                        .cut = tt_model_settings_cut(model->settings),
                                        .rows = stages->batch,
                                        .length = stages->length};
@@ -172,33 +173,61 @@ static enum tt_err load_engine_model(struct tt_loader *self,
     enum tt_err err = tt_slicer_find(&slicer, home, directory, sizeof(directory), &made, why);
     if (!err)
         err = tt_slices_describe(directory, out_stages, stages_capacity, why);
-    if (err)
-        return err;
-    struct tt_ort_slices_options load = {.name = model->name,
-                                         .directory = directory,
-                                         .max_batch = max_batch > 0 ? max_batch : 1,
-                                         .slot_count = stages->slots,
-                                         .executors = executors,
-                                         .own_arenas = stages->own_arenas ? executors : 0};
     struct tt_model_exits exits;
-    err = tt_model_exits_init(&exits, model->settings, path, why);
+    if (!err)
+        err = tt_model_exits_init(&exits, model->settings, path, why);
     if (err)
         return err;
-    load.exit_count = exits.count;
-    load.exits = exits.exits;
-    err = tt_ort_engine_load_slices(self->bench, &load, out_loaded, why);
+    spec->form = TT_ENGINE_STAGES;
+    spec->path = directory;
+    spec->slot_count = stages->slots;
+    spec->own_arenas = stages->own_arenas ? spec->executors : 0;
+    spec->exit_count = exits.count;
+    spec->exits = exits.exits;
+    err = tt_engine_load(&bench->runtime, bench->engine, spec, out_loaded, why);
     tt_model_exits_fini(&exits);
     if (!err) {
         snprintf(line, sizeof(line), "model %s: %d stages, %s", model->name,
-                 self->bench->ops->step_count(*out_loaded),
+                 bench->engine->ops->step_count(*out_loaded),
                  made ? "cut now and checked" : "as they were cut before");
         self->options.say(self->options.say_context, TT_LOG_INFO, line);
     }
     return err;
 }
 
+/* The whole graph as one step, or, where the engine can cut models, the stages that the settings
+ * ask for, one step each. */
+static enum tt_err load_engine_model(struct tt_loader *self, const struct bench *bench,
+                                     const struct tt_repository_model *model, const char *path,
+                                     int32_t executors, struct tt_served_model *served,
+                                     char *out_stages, size_t stages_capacity,
+                                     struct tt_engine_model **out_loaded, struct tt_error *why) {
+    struct tt_signature *signature = malloc(sizeof(*signature)); /* too large for the stack */
+    if (!signature)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    *signature = model->config->signature;
+    if (signature->max_batch > TT_DOMAIN_MAX_BATCH)
+        signature->max_batch = TT_DOMAIN_MAX_BATCH;
+    struct tt_engine_emulation emulation = {
+        .step_count = 1, .latency_ns = emulated_latency, .latency_context = served};
+    struct tt_engine_model_spec spec = {.form = TT_ENGINE_GRAPH,
+                                        .name = model->name,
+                                        .path = path,
+                                        .signature = signature,
+                                        .batched = signature->batched,
+                                        .max_batch = signature->max_batch,
+                                        .executors = executors,
+                                        .emulation = &emulation};
+    bool cuts = model->settings->stages && bench->runtime.kind->cutting;
+    enum tt_err err = cuts ? load_stages(self, bench, model, path, &spec, out_stages,
+                                         stages_capacity, out_loaded, why)
+                           : tt_engine_load(&bench->runtime, bench->engine, &spec, out_loaded, why);
+    free(signature);
+    return err;
+}
+
 /* Cells of the version, as the repository reads them, for as long as the model serves. */
-static enum tt_err load_cells(struct tt_loader *self, const struct tt_repository_model *model,
+static enum tt_err load_cells(const struct bench *bench, const struct tt_repository_model *model,
                               const char *path, const struct tt_placing *placing,
                               struct tt_served_model *served, struct tt_engine_model **out_loaded,
                               struct tt_error *why) {
@@ -213,11 +242,13 @@ static enum tt_err load_cells(struct tt_loader *self, const struct tt_repository
     if (!err && findings.problem_count > 0)
         err = tt_fail(TT_ERR_INVALID, why, "%s", tt_findings_first_problem(&findings));
     tt_findings_fini(&findings);
-    struct tt_ort_cells_options options = {.name = model->name, .cells = cells->cells};
+    struct tt_engine_model_spec spec = {
+        .form = TT_ENGINE_CELL_SET, .name = model->name, .cells = cells->cells};
+    const struct tt_engine_ops *ops = bench->engine->ops;
     if (!err)
-        err = tt_ort_engine_load_cells(self->bench, &options, out_loaded, why);
-    if (!err && tt_cell_slots_init(&cells->slots, tt_ort_engine_cell_slots(*out_loaded))) {
-        self->bench->ops->unload(*out_loaded);
+        err = tt_engine_load(&bench->runtime, bench->engine, &spec, out_loaded, why);
+    if (!err && tt_cell_slots_init(&cells->slots, ops->cell_slots(*out_loaded))) {
+        ops->unload(*out_loaded);
         err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     }
     if (err) {
@@ -232,26 +263,18 @@ static enum tt_err load_cells(struct tt_loader *self, const struct tt_repository
     return TT_OK;
 }
 
-static void adopt(struct tt_engine *engine, bool is_emulated, struct tt_engine_model *model) {
-    if (is_emulated)
-        tt_emulated_engine_adopt(engine, model);
-    else
-        tt_ort_engine_adopt(engine, model);
-}
-
-static enum tt_err place(struct tt_loader *self, const struct tt_placing *placing,
-                         int32_t instances, struct tt_served_model *served, struct tt_error *why) {
+static enum tt_err place(struct tt_loader *self, struct bench *bench,
+                         const struct tt_placing *placing, int32_t instances,
+                         struct tt_served_model *served, struct tt_error *why) {
     struct site *site = NULL;
-    const struct tt_engine *bench = served->engine_model->engine;
-    bool is_emulated = bench == self->emulated_bench;
-    enum tt_err err = find_site(self, placing, instances, is_emulated, &site, why);
+    enum tt_err err = find_site(self, placing, instances, bench, &site, why);
     if (err)
         return err;
-    adopt(site->engine, is_emulated, served->engine_model);
+    tt_engine_adopt(&bench->runtime, site->engine, served->engine_model);
     err = tt_serving_place(self->serving, served, &site->placing.policy, site->engine,
                            site->executors, &site->next_executor, why);
     if (err) {
-        adopt(is_emulated ? self->emulated_bench : self->bench, is_emulated, served->engine_model);
+        tt_engine_adopt(&bench->runtime, bench->engine, served->engine_model);
         leave_site(self, site);
         return err;
     }
@@ -290,23 +313,23 @@ static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository
                                                .path = version->path,
                                                .stages = stages,
                                                .decides = !kind || kind->traits.needs_profiles,
-                                               .is_emulated =
-                                                   tt_model_config_is_emulated(model->config),
+                                               .needs_profile =
+                                                   model->config->engine->needs_profile,
                                                .measure_stale = self->options.measure_stale,
                                                .say = self->options.say,
                                                .say_context = self->options.say_context};
-    bool is_emulated = tt_model_config_is_emulated(model->config);
+    struct bench *bench;
     stages[0] = '\0';
     enum tt_err err = tt_placing_check_model(placing, model, why);
-    if (!err && is_emulated)
-        err = load_emulated(self, model, served, &profiles.loaded, why);
-    else if (!err && version->cells)
-        err = load_cells(self, model, version->path, placing, served, &profiles.loaded, why);
+    if (!err)
+        err = find_bench(self, model->config->engine, &bench, why);
+    if (!err && version->cells)
+        err = load_cells(bench, model, version->path, placing, served, &profiles.loaded, why);
     else if (!err)
-        err = load_engine_model(self, model, version->path,
+        err = load_engine_model(self, bench, model, version->path,
                                 instances ? instances
                                           : tt_placing_executors(placing, self->options.executors),
-                                stages, sizeof(stages), &profiles.loaded, why);
+                                served, stages, sizeof(stages), &profiles.loaded, why);
     if (err)
         return err;
     profiles.cells = served->cells ? served->cells->cells : NULL;
@@ -319,15 +342,16 @@ static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository
     err = tt_served_model_loaded(served, profiles.loaded, whole, steps);
     if (err)
         return tt_fail(err, why, "out of memory");
-    if (!is_emulated && !version->cells)
-        served->step_model.slots = tt_ort_engine_slots(profiles.loaded);
+    const struct tt_engine_ops *ops = bench->engine->ops;
+    if (ops->stage_slots && !version->cells)
+        served->step_model.slots = ops->stage_slots(profiles.loaded);
     warn_of_objective(self, served);
     err = tt_served_model_narrow(served, told, why);
     if (!err)
         err = tt_placing_check_served(placing, served, model->settings, why);
     if (!err)
         err = tt_warm_up(profiles.loaded, model->config->message, model->directory, why);
-    return err ? err : place(self, placing, instances, served, why);
+    return err ? err : place(self, bench, placing, instances, served, why);
 }
 
 static enum tt_err new_served(const struct tt_repository_model *model,
@@ -433,12 +457,11 @@ enum tt_err tt_loader_open(const struct tt_loader_options *options, struct tt_se
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     self->options = *options;
     self->serving = serving;
-    struct tt_ort_library_options library = {.path = options->onnxruntime};
-    enum tt_err err = tt_ort_library_open(&library, &self->library, why);
-    struct tt_ort_engine_options bench = {
-        .library = self->library, .executor_count = 1, .queue_depth = 1};
-    if (!err)
-        err = tt_ort_engine_open(&bench, &self->bench, why);
+    self->benches = calloc((size_t)tt_engine_kind_count(), sizeof(*self->benches));
+    enum tt_err err = self->benches ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    for (int32_t i = 0; !err && i < tt_engine_kind_count(); i++)
+        if (tt_engine_kind_at(i)->traits.opens_first)
+            err = open_bench(self, i, why);
     if (err) {
         tt_loader_close(self);
         return err;
@@ -451,10 +474,8 @@ void tt_loader_close(struct tt_loader *take_self) {
     if (!take_self)
         return;
     tt_assert(take_self->sites == NULL);
-    if (take_self->bench)
-        take_self->bench->ops->close(take_self->bench);
-    if (take_self->emulated_bench)
-        take_self->emulated_bench->ops->close(take_self->emulated_bench);
-    tt_ort_library_close(take_self->library);
+    for (int32_t i = 0; take_self->benches && i < tt_engine_kind_count(); i++)
+        close_bench(&take_self->benches[i]);
+    free(take_self->benches);
     free(take_self);
 }

@@ -15,20 +15,20 @@ static char *beside(const char *path, const char *name) {
 }
 
 static bool fill(const Tutti__ModelExit *from, const char *onnx_path, char **out_path,
-                 struct tt_ort_exit_options *to) {
+                 struct tt_engine_exit *to) {
     if (*from->graph && !(*out_path = beside(onnx_path, from->graph)))
         return false;
-    struct tt_ort_give_options *gives = calloc(from->n_give + 1, sizeof(*gives));
+    struct tt_engine_give *gives = calloc(from->n_give + 1, sizeof(*gives));
     if (!gives)
         return false;
     for (size_t i = 0; i < from->n_give; i++)
-        gives[i] = (struct tt_ort_give_options){from->give[i]->tensor, from->give[i]->from};
-    *to = (struct tt_ort_exit_options){.step = from->after_stage,
-                                       .to = from->go_to,
-                                       .graph = *out_path,
-                                       .condition = *from->condition ? from->condition : NULL,
-                                       .give_count = (int32_t)from->n_give,
-                                       .gives = gives};
+        gives[i] = (struct tt_engine_give){from->give[i]->tensor, from->give[i]->from};
+    *to = (struct tt_engine_exit){.step = from->after_stage,
+                                  .to = from->go_to,
+                                  .graph = *out_path,
+                                  .condition = *from->condition ? from->condition : NULL,
+                                  .give_count = (int32_t)from->n_give,
+                                  .gives = gives};
     if (from->moved) {
         to->moved = from->moved->tensor;
         to->since = from->moved->since;

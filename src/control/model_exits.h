@@ -1,13 +1,14 @@
-/* D8: the exits that a model's tutti.pbtxt asks for, in the engine's words. */
+/* D8: the exits that a model's tutti.pbtxt asks for, as an engine takes them
+ * (engine/engine_kind.h). */
 #ifndef TT_CONTROL_MODEL_EXITS_H
 #define TT_CONTROL_MODEL_EXITS_H
 
-#include "engine/onnxruntime/onnxruntime.h"
+#include "engine/engine_kind.h"
 #include "model/config/settings.h"
 
 struct tt_model_exits {
     int32_t count;
-    struct tt_ort_exit_options *exits; /* strings are the settings', but for the paths */
+    struct tt_engine_exit *exits; /* strings are the settings', but for the paths */
     char **paths;
 };
 

@@ -3,24 +3,19 @@
  * A policy builds it with the actions of policy.h; the mechanism checks it, marks its requests
  * RUNNING and hands it to the carrier, which runs it and reports `finished`. Tasks live in their
  * executor (as many as its depth) and are reused: no pointer to one is good after the policy heard
- * that it finished. */
+ * that it finished.
+ *
+ * This is the mechanism's own task. The carrier makes a device task (core/device_set.h) of it. */
 #ifndef TT_CORE_TASK_H
 #define TT_CORE_TASK_H
 
+#include "core/device_set.h"
 #include "core/request.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 enum tt_task_state { TT_TASK_FREE, TT_TASK_BUILDING, TT_TASK_QUEUED };
-
-enum tt_outcome {
-    TT_OUTCOME_DONE,      /* every step of the task ran */
-    TT_OUTCOME_PREEMPTED, /* stopped at a step boundary on request (YIELD) */
-    TT_OUTCOME_DIVERGED,  /* stopped where a recurrent block ended for some of its requests only */
-    TT_OUTCOME_ABORTED,   /* stopped on request (ABORT); nothing of it counts */
-    TT_OUTCOME_FAILED,    /* the device failed; every request of it fails */
-};
 
 /* How a request left its domain. */
 enum tt_ending {

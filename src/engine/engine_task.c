@@ -10,7 +10,7 @@ void tt_engine_valid_members_fini(struct tt_engine_valid_members *self) {
     *self = (struct tt_engine_valid_members){0};
 }
 
-static bool roll_ensure(struct tt_engine_valid_members *self, int32_t count) {
+static bool ensure_room(struct tt_engine_valid_members *self, int32_t count) {
     if (count <= self->capacity)
         return true;
     struct tt_engine_member **members =
@@ -24,8 +24,9 @@ static bool roll_ensure(struct tt_engine_valid_members *self, int32_t count) {
 
 void tt_engine_task_begin(struct tt_engine_task *task, const struct tt_signature *signature,
                           struct tt_engine_valid_members *valid) {
+    tt_assert(task->kind == TT_ENGINE_REQUESTS);
     tt_assert(signature->batched || task->member_count == 1);
-    bool room = roll_ensure(valid, task->member_count);
+    bool room = ensure_room(valid, task->member_count);
     valid->count = 0;
     valid->rows = 0;
     for (int32_t i = 0; i < task->member_count; i++) {
@@ -40,7 +41,7 @@ void tt_engine_task_begin(struct tt_engine_task *task, const struct tt_signature
             continue;
         }
         const struct tt_engine_member *first = valid->count ? valid->members[0] : member;
-        member->err = tt_gather_check(signature, member, first, task->length, member->why);
+        member->err = tt_gather_check(signature, member, first, task->head.length, member->why);
         if (!member->err) {
             valid->members[valid->count++] = member;
             valid->rows += member->rows;
@@ -59,7 +60,16 @@ void tt_engine_task_give_up(struct tt_engine_task *task) {
         if (!member->err)
             member->err = tt_fail(TT_ERR_CANCELLED, member->why, "the run was aborted");
     }
-    task->outcome = TT_ENGINE_ABORTED;
+    task->head.outcome = TT_OUTCOME_ABORTED;
+}
+
+void tt_engine_task_give_up_cells(struct tt_engine_task *task) {
+    tt_assert(task->kind != TT_ENGINE_REQUESTS);
+    for (int32_t i = 0; i < task->member_count; i++)
+        *(task->kind == TT_ENGINE_CELLS ? &task->cells[i].err : &task->sequences[i].err) =
+            TT_ERR_CANCELLED;
+    task->head.outcome = TT_OUTCOME_ABORTED;
+    task->head.last_step_done = task->head.first_step - 1;
 }
 
 void tt_engine_members_fail(struct tt_engine_member *const *members, int32_t count, enum tt_err err,

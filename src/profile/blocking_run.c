@@ -4,7 +4,7 @@
 
 /* On the executor's thread. The wake is all that it says, and the last that it does with our
  * memory. */
-static void over(void *context, struct tt_engine_task *task) {
+static void over(void *context, struct tt_device_task *task) {
     (void)task;
     struct tt_blocking_run *self = context;
     tt_parker_unpark(&self->parker);
@@ -19,7 +19,7 @@ void tt_blocking_run_begin(struct tt_blocking_run *self, struct tt_engine *engin
 }
 
 void tt_blocking_run_run(struct tt_blocking_run *self, struct tt_engine_task *task) {
-    self->engine->ops->submit(self->engine, task);
+    tt_engine_submit(self->engine, task);
     while (!tt_parker_park(&self->parker, TT_NEVER)) { /* for no reason */
     }
 }

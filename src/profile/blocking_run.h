@@ -8,7 +8,7 @@
 
 struct tt_blocking_run {
     struct tt_engine *engine;
-    tt_engine_done_fn *done; /* whose completions they were */
+    tt_device_done_fn *done; /* whose completions they were */
     void *done_context;
     struct tt_parker parker;
 };

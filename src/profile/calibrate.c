@@ -21,8 +21,8 @@ static enum tt_err run_steps(struct measuring *m, struct tt_engine_member *membe
                              int32_t last, int64_t *out_ns) {
     struct tt_engine *engine = m->model->engine;
     struct tt_engine_task task = {.model = m->model,
-                                  .first_step = first,
-                                  .last_step = last,
+                                  .head.first_step = first,
+                                  .head.last_step = last,
                                   .member_count = 1,
                                   .members = member,
                                   .together = true};
@@ -33,7 +33,7 @@ static enum tt_err run_steps(struct measuring *m, struct tt_engine_member *membe
     }
     if (member->result)
         engine->ops->result_release(member->result);
-    *out_ns = task.finished_at - task.started_at;
+    *out_ns = task.head.ended_at - task.head.started_at;
     return TT_OK;
 }
 

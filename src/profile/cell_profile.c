@@ -107,16 +107,17 @@ static enum tt_err run_cells(struct measuring *m, int32_t type, int32_t batch, i
             m->cell[i].sources[q] = begins ? -1 : from + i;
     }
     struct tt_engine_task task = {.model = m->model,
-                                  .first_step = type,
-                                  .last_step = type,
+                                  .head.first_step = type,
+                                  .head.last_step = type,
                                   .member_count = batch,
+                                  .kind = TT_ENGINE_CELLS,
                                   .cells = m->cell};
     tt_blocking_run_run(&m->blocking_run, &task);
     if (m->cell[0].err)
         return tt_fail(m->cell[0].err, why, "cell '%s', batch %d: %s", m->cells->types[type].name,
                        batch, m->failures[0].text);
     if (run > 0)
-        m->times[run - 1] = task.finished_at - task.started_at;
+        m->times[run - 1] = task.head.ended_at - task.head.started_at;
     return TT_OK;
 }
 

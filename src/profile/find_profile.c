@@ -186,11 +186,11 @@ enum tt_err tt_find_profile(const struct tt_find_profile_options *options,
     if (err != TT_ERR_NOT_FOUND)
         return err;
     *out_steps = NULL;
-    if (options->is_emulated)
+    if (options->needs_profile)
         return tt_fail(TT_ERR_INVALID, why,
-                       "%s: an emulated model takes as long as its profile says, and there is "
-                       "none; write profile.pbtxt, such as: linear { alpha_ms: 0.1 beta_ms: 2 }",
-                       options->model->directory);
+                       "%s: an %s model takes as long as its profile says, and there is none; "
+                       "write profile.pbtxt, such as: linear { alpha_ms: 0.1 beta_ms: 2 }",
+                       options->model->directory, options->model->config->message->backend);
     if (options->decides || options->model->settings->slo_ns != 0)
         return measure(options, out_whole, out_steps, why);
     return tt_profile_new_linear(0, 1, max_batch(options), out_whole, why);

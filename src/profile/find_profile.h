@@ -14,7 +14,7 @@ struct tt_find_profile_options {
     const struct tt_cells *cells; /* NULL: a model of one ONNX file */
     const char *stages;           /* how it is cut (tt_slices_describe); "": not at all */
     bool decides;                 /* does the policy decide by run times? */
-    bool is_emulated;             /* it runs for as long as its profile says: there must be one */
+    bool needs_profile;           /* the engine cannot run it without one (core/engine_traits.h) */
     bool measure_stale;           /* measure anew what is stale; else it is refused */
     struct tt_engine_model *loaded;
     void (*say)(void *context, enum tt_log_level level, const char *line);

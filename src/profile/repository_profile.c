@@ -1,5 +1,6 @@
 #include "profile/repository_profile.h"
 
+#include "engine/engine_kind.h"
 #include "model/repository/repository.h"
 #include "profile/cell_profile.h"
 #include "profile/profile_file.h"
@@ -150,8 +151,8 @@ enum tt_err tt_repository_profile_read(const char *repository, const char *model
                                        struct tt_repository_profile *out_profile,
                                        struct tt_error *why) {
     struct tt_repository *found;
-    enum tt_err err =
-        tt_repository_scan_model(repository, model, NULL, TT_MODEL_DEFAULT_MAX_BATCH, &found, why);
+    enum tt_err err = tt_repository_scan_model(repository, model, tt_engines(), NULL,
+                                               TT_MODEL_DEFAULT_MAX_BATCH, &found, why);
     if (err)
         return err;
     const struct tt_repository_model *entry = tt_repository_find(found, model);

@@ -32,7 +32,7 @@ struct crew {
 
 /* On an executor's thread. The wake is the last that it does with our memory: under the lock, which
  * whoever waits takes before he goes on. */
-static void over(void *context, struct tt_engine_task *task) {
+static void over(void *context, struct tt_device_task *task) {
     (void)task;
     struct crew *self = context;
     tt_lock_take(&self->lock);
@@ -60,8 +60,8 @@ static int32_t muster(struct crew *self, const int32_t counts[TT_WORKER_SIZES],
             self->members[count] = (struct tt_engine_member){
                 .rows = 1 << k, .inputs = self->full[k].views, .why = count == 0 ? why : NULL};
             self->tasks[count] = (struct tt_engine_task){.model = self->model,
-                                                         .executor = count,
-                                                         .last_step = last,
+                                                         .head.executor = count,
+                                                         .head.last_step = last,
                                                          .member_count = 1,
                                                          .members = &self->members[count]};
         }
@@ -76,12 +76,12 @@ static enum tt_err run_once(struct crew *self, const int32_t counts[TT_WORKER_SI
     self->running = count;
     int64_t began_at = tt_clock_now();
     for (int32_t i = 0; i < count; i++)
-        ops->submit(self->model->engine, &self->tasks[i]);
+        tt_engine_submit(self->model->engine, &self->tasks[i]);
     wait_for_all(self);
     enum tt_err err = TT_OK;
     int64_t sum = 0, last = 0;
     for (int32_t i = 0; i < count; i++) {
-        int64_t took = self->tasks[i].finished_at - began_at;
+        int64_t took = self->tasks[i].head.ended_at - began_at;
         sum += took;
         last = took > last ? took : last;
         if (self->members[i].err && !err)
@@ -192,7 +192,7 @@ enum tt_err tt_worker_search(struct tt_engine_model *model,
     self->options = options;
     tt_parker_init(&self->parker);
     tt_lock_init(&self->lock);
-    tt_engine_done_fn *done = engine->done;
+    tt_device_done_fn *done = engine->done;
     void *done_context = engine->done_context;
     engine->done = over;
     engine->done_context = self;

@@ -15,8 +15,8 @@
 
 #include "core/cell_graph.h"
 #include "core/task.h"
+#include "engine/cell_answer.h"
 #include "engine/cell_slots.h"
-#include "engine/onnxruntime/cell_answer.h"
 #include "model/cells/unfold.h"
 #include "serve/served_model.h"
 

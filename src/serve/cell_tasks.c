@@ -65,6 +65,7 @@ static bool is_last(const struct tt_task_item *item) {
 
 static void start_cells(struct tt_cell_tasks *self, ptrdiff_t first, struct tt_served_model *model,
                         const struct tt_task *task, struct tt_engine_task *engine_task) {
+    engine_task->kind = TT_ENGINE_CELLS;
     engine_task->cells = self->cells + first;
     struct tt_cell_slots *slots = &model->cells->slots;
     int32_t arity = model->cells->cells->types[task->first_step].arity;
@@ -100,6 +101,7 @@ static void start_sequences(struct tt_cell_tasks *self, ptrdiff_t first,
                             struct tt_served_model *model, const struct tt_task *task,
                             struct tt_engine_task *engine_task) {
     struct tt_cell_slots *slots = &model->cells->slots;
+    engine_task->kind = TT_ENGINE_SEQUENCES;
     engine_task->sequences = self->sequences + first;
     engine_task->diverging = task->walk == TT_WALK_DIVERGING;
     int32_t *taken[SEQUENCE_SLOTS];
@@ -135,8 +137,7 @@ void tt_cell_tasks_start(struct tt_cell_tasks *self, int32_t index, struct tt_se
                          const struct tt_task *task, struct tt_engine_task *engine_task) {
     ptrdiff_t first = (ptrdiff_t)index * self->max_batch;
     engine_task->member_count = task->count;
-    engine_task->members = NULL;
-    engine_task->length = 0;
+    engine_task->head.length = 0;
     if (model->cells->by_cell)
         start_cells(self, first, model, task, engine_task);
     else
@@ -172,8 +173,8 @@ static void finish_cell(struct tt_cell_slots *slots, struct tt_task *task,
         tt_cell_slots_end_orphan(slots, cell->exit);
     item->fate = tt_cell_run_done(run, slots, item, cell);
     if (run->started_at == 0)
-        run->started_at = engine_task->started_at;
-    run->computed_at = engine_task->finished_at;
+        run->started_at = engine_task->head.started_at;
+    run->computed_at = engine_task->head.ended_at;
     if (item->fate == TT_FATE_FAILS)
         note_failure(run->infer, cell);
 }
@@ -204,11 +205,11 @@ static void finish_sequence(struct tt_served_model *model, struct tt_task_item *
                             const struct tt_engine_task *engine_task,
                             const struct tt_engine_sequence *sequence) {
     struct tt_cell_run *run = sequence->user;
-    int32_t step = engine_task->last_step_done;
-    if (engine_task->outcome != TT_ENGINE_ABORTED) {
+    int32_t step = engine_task->head.last_step_done;
+    if (engine_task->head.outcome != TT_OUTCOME_ABORTED) {
         if (run->started_at == 0)
-            run->started_at = engine_task->started_at;
-        run->computed_at = engine_task->finished_at;
+            run->started_at = engine_task->head.started_at;
+        run->computed_at = engine_task->head.ended_at;
         run->emitted = run->answer.count;
         run->state = sequence->state;
         item->round = sequence->round;
@@ -267,10 +268,10 @@ static void finish_cells(struct tt_cell_slots *slots, struct tt_task *task,
 
 void tt_cell_tasks_finished(struct tt_served_model *model, struct tt_task *task,
                             struct tt_engine_task *engine_task) {
-    if (engine_task->outcome != TT_ENGINE_ABORTED)
+    if (engine_task->head.outcome != TT_OUTCOME_ABORTED)
         count(model->stats, task, engine_task);
-    if (engine_task->cells)
+    if (engine_task->kind == TT_ENGINE_CELLS)
         finish_cells(&model->cells->slots, task, engine_task);
-    for (int32_t i = 0; engine_task->sequences && i < task->count; i++)
+    for (int32_t i = 0; engine_task->kind == TT_ENGINE_SEQUENCES && i < task->count; i++)
         finish_sequence(model, &task->items[i], engine_task, &engine_task->sequences[i]);
 }

@@ -60,13 +60,16 @@ static void start(void *context, int64_t now, struct tt_task *task) {
     slot->task = task;
     slot->engine_task = (struct tt_engine_task){
         .model = model->engine_model,
-        .executor = self->first_executor + task->executor,
-        .first_step = task->first_step,
-        .last_step = task->last_step,
-        .length = model->pad ? length : 0,
+        .head.model = task->model,
+        .head.executor = self->first_executor + task->executor,
+        .head.count = task->count,
+        .head.rows = task->rows,
+        .head.first_step = task->first_step,
+        .head.last_step = task->last_step,
+        .head.length = model->pad ? length : 0,
         .member_count = count,
         .members = members,
-        .user = self,
+        .head.user = self,
         .step_ends = self->step_ends + (slot - self->tasks) * (ptrdiff_t)TT_DOMAIN_STEP_ENDS,
         .step_ends_capacity = TT_DOMAIN_STEP_ENDS,
         .step_rounds = self->step_rounds + (slot - self->tasks) * (ptrdiff_t)TT_DOMAIN_STEP_ENDS};
@@ -83,7 +86,7 @@ static void start(void *context, int64_t now, struct tt_task *task) {
 
 static void submit(struct tt_domain *self, struct tt_domain_task *slot) {
     tt_list_remove(&slot->decided);
-    self->engine->ops->submit(self->engine, &slot->engine_task);
+    tt_engine_submit(self->engine, &slot->engine_task);
 }
 
 /* Is the whole of a model that was always over soon, and does nothing come before it? */
@@ -102,7 +105,7 @@ static bool may_run_here(const struct tt_domain *self, const struct tt_domain_ta
 int64_t tt_domain_hand_over(struct tt_list *decided, int64_t spent_ns) {
     struct tt_domain_task *slot =
         TT_CONTAINER_OF(tt_list_first(decided), struct tt_domain_task, decided);
-    struct tt_domain *self = slot->engine_task.user;
+    struct tt_domain *self = slot->engine_task.head.user;
     if (!may_run_here(self, slot, spent_ns)) {
         submit(self, slot);
         return 0;
@@ -110,7 +113,7 @@ int64_t tt_domain_hand_over(struct tt_list *decided, int64_t spent_ns) {
     tt_list_remove(&slot->decided);
     tt_counter_add(&self->models[slot->task->model]->stats->ran_here, 1);
     self->engine->ops->run_here(self->engine, &slot->engine_task);
-    return slot->engine_task.finished_at - slot->engine_task.started_at + 1;
+    return slot->engine_task.head.ended_at - slot->engine_task.head.started_at + 1;
 }
 
 /* The engine task that runs (or is next to run) on the domain's executor. A policy may stop what it
@@ -125,13 +128,13 @@ static struct tt_engine_task *oldest(struct tt_domain *self, int32_t executor) {
 static void yield_executor(void *context, int64_t now, int32_t executor) {
     (void)now;
     struct tt_domain *self = context;
-    self->engine->ops->yield(self->engine, oldest(self, executor));
+    tt_engine_yield(self->engine, oldest(self, executor));
 }
 
 static void abort_executor(void *context, int64_t now, int32_t executor) {
     (void)now;
     struct tt_domain *self = context;
-    self->engine->ops->abort(self->engine, oldest(self, executor));
+    tt_engine_abort(self->engine, oldest(self, executor));
 }
 
 /* What is refused or given up now may come again when what is here has gone. */
@@ -515,7 +518,7 @@ void tt_domain_cancel(struct tt_domain *self, int64_t now, struct tt_inference *
 static void count_batch(struct tt_served_model *model, const struct tt_task *task,
                         const struct tt_engine_task *engine_task) {
     struct tt_model_stats *stats = model->stats;
-    bool whole = engine_task->last_step_done == model->step_model.step_count - 1;
+    bool whole = engine_task->head.last_step_done == model->step_model.step_count - 1;
     int32_t rows = whole ? task->rows : 0;
     for (int32_t i = 0; i < engine_task->member_count; i++) {
         const struct tt_engine_member *member = &engine_task->members[i];
@@ -555,18 +558,15 @@ static void finished(struct tt_domain *self, int64_t now, struct tt_engine_task 
     struct tt_domain_task *slot = TT_CONTAINER_OF(engine_task, struct tt_domain_task, engine_task);
     struct tt_task *task = slot->task;
     struct tt_served_model *model = self->models[task->model];
-    static const enum tt_outcome outcomes[] = {[TT_ENGINE_DONE] = TT_OUTCOME_DONE,
-                                               [TT_ENGINE_ABORTED] = TT_OUTCOME_ABORTED,
-                                               [TT_ENGINE_PREEMPTED] = TT_OUTCOME_PREEMPTED,
-                                               [TT_ENGINE_DIVERGED] = TT_OUTCOME_DIVERGED};
-    task->outcome = outcomes[engine_task->outcome];
-    task->last_step_done = engine_task->last_step_done;
-    task->started_at = engine_task->started_at;
-    task->ended_at = engine_task->finished_at;
+    tt_assert(engine_task->head.outcome != TT_OUTCOME_LOST); /* engines are in this process */
+    task->outcome = engine_task->head.outcome;
+    task->last_step_done = engine_task->head.last_step_done;
+    task->started_at = engine_task->head.started_at;
+    task->ended_at = engine_task->head.ended_at;
     self->has_news = true;
     if (model->cells)
         tt_cell_tasks_finished(model, task, engine_task);
-    else if (engine_task->outcome != TT_ENGINE_ABORTED)
+    else if (engine_task->head.outcome != TT_OUTCOME_ABORTED)
         count_batch(model, task, engine_task);
     if (!model->cells && task->first_step == 0 &&
         task->last_step == model->step_model.step_count - 1)
@@ -580,19 +580,19 @@ static void finished(struct tt_domain *self, int64_t now, struct tt_engine_task 
         infer->state = member->state;
         infer->first_row = member->first_row;
         if (task->first_step == 0) {
-            infer->started_at = engine_task->started_at;
+            infer->started_at = engine_task->head.started_at;
             infer->input_ns = infer->infer_ns = 0;
         }
         infer->input_ns += engine_task->input_ns;
         infer->infer_ns += engine_task->infer_ns;
-        infer->computed_at = engine_task->finished_at;
+        infer->computed_at = engine_task->head.ended_at;
         infer->err = member->err;
         if (member->next_step >= 0) { /* D8: its condition sent it elsewhere */
             bool leaves = member->next_step == model->step_model.step_count;
             task->items[i].fate = leaves ? TT_FATE_LEAVES : TT_FATE_JUMPS;
             task->items[i].jump = member->next_step;
         }
-        if (!member->err || engine_task->outcome == TT_ENGINE_ABORTED)
+        if (!member->err || engine_task->head.outcome == TT_OUTCOME_ABORTED)
             continue;
         task->items[i].fate = TT_FATE_FAILS;
         if (is_misplaced(model, engine_task, member)) {
@@ -630,7 +630,8 @@ void tt_domain_collect(struct tt_domain *self, int64_t now) {
     }
 }
 
-void tt_domain_done(struct tt_domain *self, struct tt_engine_task *task) {
-    bool pushed = tt_ring_push(&self->done[task->executor - self->first_executor], task);
+void tt_domain_done(struct tt_domain *self, struct tt_device_task *task) {
+    bool pushed =
+        tt_ring_push(&self->done[task->executor - self->first_executor], tt_engine_task_of(task));
     tt_assert(pushed);
 }

@@ -127,6 +127,6 @@ static inline struct tt_inference *tt_domain_infer_of(const struct tt_request *r
     return request->told ? NULL : request->user;
 }
 /* An executor of the engine finished a task: to the domain's ring. Executor's thread. */
-void tt_domain_done(struct tt_domain *self, struct tt_engine_task *task);
+void tt_domain_done(struct tt_domain *self, struct tt_device_task *task);
 
 #endif

@@ -55,7 +55,7 @@ void tt_model_stats_count_batch(struct tt_model_stats *self, int32_t rows,
     tt_counter_add(&batch->input_ns, task->input_ns);
     tt_counter_add(&batch->infer_ns, task->infer_ns);
     tt_counter_add(&batch->output_ns,
-                   task->finished_at - task->started_at - task->input_ns - task->infer_ns);
+                   task->head.ended_at - task->head.started_at - task->input_ns - task->infer_ns);
 }
 
 struct tt_model_stats *tt_model_stats_new(void) {

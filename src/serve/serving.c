@@ -197,7 +197,7 @@ static void serving_unref(struct tt_serving *serving) {
     free(serving);
 }
 
-void tt_serving_done(void *context, struct tt_engine_task *task) {
+void tt_serving_done(void *context, struct tt_device_task *task) {
     struct tt_serving *serving = context;
     tt_refcount_ref(
         &serving->users); /* the push may end the last request, and with it the server */

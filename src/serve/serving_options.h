@@ -65,6 +65,6 @@ TT_MUST_CHECK enum tt_err tt_serving_start(struct tt_serving *serving, struct tt
 void tt_serving_close(struct tt_serving *take_serving);
 
 /* The engine's `done`; context is the struct tt_serving. */
-void tt_serving_done(void *context, struct tt_engine_task *task);
+void tt_serving_done(void *context, struct tt_device_task *task);
 
 #endif

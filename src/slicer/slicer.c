@@ -26,12 +26,13 @@ enum {
 
 static enum tt_err load_whole(struct tt_slicer *self, const char *save, struct tt_error *why) {
     const struct tt_slicer_options *options = &self->options;
-    struct tt_ort_model_options load = {.name = options->name,
+    struct tt_engine_model_spec load = {.form = TT_ENGINE_GRAPH,
+                                        .name = options->name,
                                         .path = options->path,
                                         .batched = options->batched,
                                         .max_batch = options->batched ? options->max_batch : 1,
                                         .save_optimized = save};
-    return tt_ort_engine_load(options->engine, &load, &self->whole, why);
+    return tt_engine_load(options->runtime, options->engine, &load, &self->whole, why);
 }
 
 static enum tt_err take_apart(struct tt_slicer *self, const char *path, struct tt_error *why) {
@@ -44,22 +45,31 @@ static enum tt_err take_apart(struct tt_slicer *self, const char *path, struct t
     return err;
 }
 
-static struct tt_ort_probe_options probe_options(struct tt_slicer *self) {
-    return (struct tt_ort_probe_options){
-        .library = self->options.library,
+static const struct tt_engine_cutting *cutting_of(const struct tt_slicer_options *options) {
+    return options->runtime->kind->cutting;
+}
+
+static const char *version_of(const struct tt_slicer_options *options) {
+    return cutting_of(options)->version(options->runtime->shared);
+}
+
+static struct tt_engine_probe_options probe_options(struct tt_slicer *self) {
+    return (struct tt_engine_probe_options){
+        .shared = self->options.runtime->shared,
         .graph = self->graph,
         .signature = self->options.engine->ops->signature(self->whole),
         .length = self->options.length ? self->options.length : USUAL_LENGTH};
 }
 
 static enum tt_err time_nodes(struct tt_slicer *self, struct tt_error *why) {
-    const struct tt_ort_probe_options options = probe_options(self);
+    const struct tt_engine_probe_options options = probe_options(self);
     int32_t rows = self->options.rows ? self->options.rows : 1;
     int64_t *times_ns = calloc((size_t)self->graph->node_count + 1, sizeof(*times_ns));
     if (!times_ns)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    enum tt_err err = tt_ort_time_nodes(&options, self->probe.synthetic, rows, TIMED_RUNS,
-                                        self->scratch, times_ns, why);
+    enum tt_err err = cutting_of(&self->options)
+                          ->time_nodes(&options, self->probe.synthetic, rows, TIMED_RUNS,
+                                       self->scratch, times_ns, why);
     for (int32_t i = 0; !err && i < self->graph->node_count; i++)
         self->graph->nodes[i].time_ns = times_ns[i];
     free(times_ns);
@@ -71,7 +81,7 @@ static enum tt_err time_nodes(struct tt_slicer *self, struct tt_error *why) {
 
 /* D1: per node, the smallest batch whose time per row is within a tenth of the best. */
 static enum tt_err find_preferred(struct tt_slicer *self, struct tt_error *why) {
-    const struct tt_ort_probe_options options = probe_options(self);
+    const struct tt_engine_probe_options options = probe_options(self);
     size_t nodes = (size_t)self->graph->node_count + 1;
     int32_t most = options.signature->max_batch;
     most = most < LARGEST_TRIED ? most : LARGEST_TRIED;
@@ -81,8 +91,9 @@ static enum tt_err find_preferred(struct tt_slicer *self, struct tt_error *why) 
         times_ns && self->preferred ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     int32_t tried = 0;
     for (int32_t rows = 1; !err && rows <= most; rows *= 2, tried++)
-        err = tt_ort_time_nodes(&options, self->probe.synthetic, rows, TIMED_RUNS, self->scratch,
-                                &times_ns[nodes * (size_t)tried], why);
+        err = cutting_of(&self->options)
+                  ->time_nodes(&options, self->probe.synthetic, rows, TIMED_RUNS, self->scratch,
+                               &times_ns[nodes * (size_t)tried], why);
     for (int32_t i = 0; !err && i < self->graph->node_count; i++) {
         /* Times per row in LARGEST_TRIED-ths, to stay whole. */
         int64_t best = INT64_MAX;
@@ -112,8 +123,8 @@ static enum tt_err analyse(struct tt_slicer *self, struct tt_error *why) {
         err = take_apart(self, optimized, why);
     if (err)
         return err;
-    const struct tt_ort_probe_options options = probe_options(self);
-    err = tt_ort_probe(&options, &self->probe, why);
+    const struct tt_engine_probe_options options = probe_options(self);
+    err = cutting_of(&self->options)->probe(&options, &self->probe, why);
     if (!err)
         err = time_nodes(self, why);
     if (!err && self->options.cut.how == TT_CUT_BY_BATCH)
@@ -171,7 +182,7 @@ static enum tt_err answers(struct tt_engine_model *model, int32_t rows, int32_t 
         return err;
     struct tt_engine_member member = {.rows = rows, .inputs = synthetic.views, .why = why};
     struct tt_engine_task task = {.model = model,
-                                  .last_step = engine->ops->step_count(model) - 1,
+                                  .head.last_step = engine->ops->step_count(model) - 1,
                                   .member_count = 1,
                                   .members = &member};
     struct tt_blocking_run blocking_run;
@@ -220,10 +231,11 @@ static enum tt_err compare_at(struct tt_slicer *self, struct tt_engine_model *sl
 static enum tt_err load_stages(struct tt_slicer *self, const char *directory,
                                struct tt_engine_model **out_sliced, struct tt_error *why) {
     const struct tt_slicer_options *options = &self->options;
-    struct tt_ort_slices_options load = {.name = options->name,
-                                         .directory = directory,
-                                         .max_batch = options->batched ? options->max_batch : 1};
-    return tt_ort_engine_load_slices(options->engine, &load, out_sliced, why);
+    struct tt_engine_model_spec load = {.form = TT_ENGINE_STAGES,
+                                        .name = options->name,
+                                        .path = directory,
+                                        .max_batch = options->batched ? options->max_batch : 1};
+    return tt_engine_load(options->runtime, options->engine, &load, out_sliced, why);
 }
 
 static enum tt_err check_stages(struct tt_slicer *self, const char *directory,
@@ -247,7 +259,7 @@ static enum tt_err check_stages(struct tt_slicer *self, const char *directory,
 static void fill_origin(struct tt_slicer *self, char *digest, char *processor,
                         struct tt_slices_origin *origin) {
     *origin = (struct tt_slices_origin){.model_sha256 = digest,
-                                        .onnxruntime = self->options.library->version,
+                                        .onnxruntime = version_of(&self->options),
                                         .device = processor,
                                         .asked = self->asked,
                                         .made_by = "tutti " TUTTI_VERSION,
@@ -296,7 +308,7 @@ static enum tt_err timed_run(struct tt_blocking_run *blocking_run, struct tt_eng
     struct tt_engine_member member = {
         .rows = synthetic->rows, .inputs = synthetic->views, .why = why};
     struct tt_engine_task task = {.model = model,
-                                  .last_step = engine->ops->step_count(model) - 1,
+                                  .head.last_step = engine->ops->step_count(model) - 1,
                                   .member_count = 1,
                                   .members = &member};
     int64_t started_at = processor_time();
@@ -413,7 +425,7 @@ static enum tt_err folder_name(const struct tt_slicer_options *options, char *ou
     struct tt_text text;
     tt_text_init(&text);
     /* The first line counts up when other stages than before would be made of the same. */
-    tt_text_printf(&text, "1\n%s\n%s\n%s\n%s\n%d %d %d\n", model, options->library->version,
+    tt_text_printf(&text, "1\n%s\n%s\n%s\n%s\n%d %d %d\n", model, version_of(options),
                    tt_machine_processor(processor, sizeof(processor)), asked, options->batched,
                    options->length, options->rows);
     err = text.failed ? tt_fail(TT_ERR_NO_MEMORY, why, "out of memory")
@@ -426,8 +438,9 @@ static enum tt_err folder_name(const struct tt_slicer_options *options, char *ou
 
 /* Is there a cut in the folder that still answers what it did when it was made? */
 static bool still_good(const struct tt_slicer_options *options, const char *directory) {
-    struct tt_ort_slices_options load = {.directory = directory,
-                                         .max_batch = options->batched ? options->max_batch : 1};
+    struct tt_engine_model_spec load = {.form = TT_ENGINE_STAGES,
+                                        .path = directory,
+                                        .max_batch = options->batched ? options->max_batch : 1};
     struct tt_engine_model *sliced;
     struct tt_slices *slices;
     struct tt_error why;
@@ -437,7 +450,7 @@ static bool still_good(const struct tt_slicer_options *options, const char *dire
     struct tt_text bytes;
     tt_text_init(&bytes);
     char digest[TT_DIGEST_BYTES] = "";
-    if (good && tt_ort_engine_load_slices(options->engine, &load, &sliced, &why) == TT_OK) {
+    if (good && tt_engine_load(options->runtime, options->engine, &load, &sliced, &why) == TT_OK) {
         const Tutti__SliceCheck *check = slices->manifest->check;
         bool kind_known = check->specimen >= 0 && check->specimen < TT_SYNTHETIC_INPUT_KINDS;
         good = kind_known && check->rows >= 1 && check->length >= 1 &&

@@ -1,12 +1,12 @@
 /* D1: from a model's file to stages on disk that have been checked against it.
  *
- * Life of a cut: `tt_slicer_new` loads the whole model, has the runtime optimise it once and save
- * the result, takes that apart, runs it with made-up inputs to learn its tensors and the time of
- * each node, and chooses where to cut; who only wants to know reads the tables. `tt_slicer_write`
- * writes the stages, loads them, and compares their answers with the whole model's, bit for bit, at
- * several batch sizes. `tt_slicer_find` does all of that unless it was done before: a cut is kept
- * in a folder named after everything that it depends on, and asked once more, when it is found, for
- * what it answered when it was made; those that nobody uses any more go (stage_folders.h).
+ * Life of a cut: `tt_slicer_new` loads the whole model, has the engine optimise it once and save
+ * the result, takes that apart, runs it with synthetic inputs to learn its tensors and the time of
+ * each node, and chooses where to cut; its tables may be read as they are. `tt_slicer_write` writes
+ * the stages, loads them, and compares their answers with the whole model's, bit for bit, at
+ * several batch sizes. `tt_slicer_find` does all of that unless it was done before. A cut is kept
+ * in a folder named after everything that it depends on. When it is found again, its answers are
+ * compared with those of the day it was made. Unused cuts are deleted (stage_folders.h).
  *
  * Asked for a number of stages of its own choice, it tries 2, 3, 4, 6, 8, 12 and 16, and takes the
  * largest before the first that costs more than 3 % of the whole model's processor time.
@@ -15,16 +15,15 @@
 #ifndef TT_SLICER_SLICER_H
 #define TT_SLICER_SLICER_H
 
-#include "engine/onnxruntime/onnxruntime.h"
-#include "engine/onnxruntime/ort_probe.h"
+#include "engine/engine_kind.h"
 #include "model/onnx/cut.h"
 #include "model/text/digest.h"
 
 struct tt_slicer_options {
-    struct tt_engine *engine; /* of ONNX Runtime */
-    const struct tt_ort_library *library;
-    const char *name; /* for messages */
-    const char *path; /* of the ONNX file */
+    struct tt_engine *engine;                /* of the runtime */
+    const struct tt_engine_runtime *runtime; /* of a kind with `cutting` */
+    const char *name;                        /* for messages */
+    const char *path;                        /* of the ONNX file */
     bool batched;
     int32_t max_batch;
     struct tt_cut_request cut; /* without `batched` and `preferred` */
@@ -37,7 +36,7 @@ struct tt_slicer {
     char scratch[256];
     struct tt_engine_model *whole;
     struct tt_onnx_graph *graph; /* optimised, its tables filled in */
-    struct tt_ort_probe_report probe;
+    struct tt_engine_probe_report probe;
     struct tt_cut_plan *plan;
     int32_t *preferred; /* per node, the batch size it runs best at; of a cut by batch, else NULL */
     char asked[512];    /* "stages 4" */

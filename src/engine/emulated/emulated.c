@@ -8,13 +8,13 @@
 #include "engine/engine_result.h"
 #include "engine/engine_task.h"
 #include "engine/gather.h"
-#include "engine/worker.h"
+#include "engine/thread_executors.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-struct emulated_worker {
-    struct tt_worker worker;
+struct emulated_executor {
+    struct tt_executor_thread thread; /* first */
     struct tt_gather_buffer buffers[TT_MAX_TENSORS];
     struct tt_tensor_view inputs[TT_MAX_TENSORS]; /* of the running batch */
     struct tt_engine_valid_members valid;
@@ -27,30 +27,32 @@ struct emulated_worker {
 };
 
 struct emulated_engine {
-    struct tt_engine engine;
+    struct tt_thread_engine threads; /* first */
     struct tt_emulated_device *devices;
     int32_t device_count;
-    int32_t started;
-    struct emulated_worker workers[];
 };
 
 struct emulated_model {
     struct tt_engine_model model;
     int32_t step_count;
-    tt_emulated_latency_fn *latency_ns;
+    tt_engine_latency_fn *latency_ns;
     void *latency_context;
-    tt_emulated_demand_fn *demand_ppm;
+    tt_engine_demand_fn *demand_ppm;
     int64_t input_bytes, output_bytes;
     struct tt_emulated_cells cells; /* options.cells NULL: a model of one graph */
     struct tt_signature signature;
 };
 
 static struct emulated_engine *engine_of(struct tt_engine *engine) {
-    return TT_CONTAINER_OF(engine, struct emulated_engine, engine);
+    return TT_CONTAINER_OF(engine, struct emulated_engine, threads.engine);
 }
 
-static struct emulated_worker *worker_of(struct tt_worker *worker) {
-    return TT_CONTAINER_OF(worker, struct emulated_worker, worker);
+static struct emulated_executor *executor_of(struct tt_executor_thread *thread) {
+    return TT_CONTAINER_OF(thread, struct emulated_executor, thread);
+}
+
+static struct emulated_executor *executor_at(struct emulated_engine *self, int32_t index) {
+    return executor_of(tt_thread_engine_executor(&self->threads, index));
 }
 
 static struct emulated_model *model_of(const struct tt_engine_model *model) {
@@ -64,7 +66,7 @@ static bool specs_agree(const struct tt_tensor_spec *a, const struct tt_tensor_s
 }
 
 /* An output's shape: the signature's, its variable dimensions as in the first input, else 1. */
-static struct tt_shape output_shape(const struct emulated_worker *self,
+static struct tt_shape output_shape(const struct emulated_executor *self,
                                     const struct tt_signature *signature, int32_t index) {
     struct tt_shape shape = signature->outputs[index].shape;
     for (int32_t i = 0; i < shape.rank; i++) {
@@ -79,7 +81,7 @@ static struct tt_shape output_shape(const struct emulated_worker *self,
     return shape;
 }
 
-static enum tt_err fill_output(const struct emulated_worker *self,
+static enum tt_err fill_output(const struct emulated_executor *self,
                                const struct tt_signature *signature, int32_t index,
                                struct tt_engine_result *result) {
     const struct tt_tensor_spec *spec = &signature->outputs[index];
@@ -106,7 +108,7 @@ static enum tt_err fill_output(const struct emulated_worker *self,
     return strings && signature->batched ? tt_engine_result_index_rows(result, index) : TT_OK;
 }
 
-static void answer(struct emulated_worker *self, const struct tt_signature *signature) {
+static void answer(struct emulated_executor *self, const struct tt_signature *signature) {
     struct tt_engine_valid_members *valid = &self->valid;
     struct tt_engine_result *result = tt_engine_result_new(valid->count, signature->output_count,
                                                            signature->batched, valid->rows);
@@ -123,11 +125,11 @@ static void answer(struct emulated_worker *self, const struct tt_signature *sign
     tt_engine_members_fail(valid->members, valid->count, err, &why);
 }
 
-static bool bind_inputs(struct emulated_worker *self, struct tt_engine_task *task,
+static bool bind_inputs(struct emulated_executor *self, struct tt_engine_task *task,
                         const struct tt_signature *signature) {
     for (int32_t i = 0; i < signature->input_count; i++) {
         enum tt_err err =
-            tt_gather_input(signature, i, self->valid.members, self->valid.count, task->length,
+            tt_gather_input(signature, i, self->valid.members, self->valid.count, task->head.length,
                             &self->buffers[i], &task->gathered_bytes, &self->inputs[i]);
         if (err) {
             struct tt_error why;
@@ -140,32 +142,32 @@ static bool bind_inputs(struct emulated_worker *self, struct tt_engine_task *tas
     return true;
 }
 
-static int32_t length_of(const struct emulated_worker *self, const struct tt_engine_task *task,
+static int32_t length_of(const struct emulated_executor *self, const struct tt_engine_task *task,
                          const struct tt_signature *signature) {
-    if (task->length > 0)
-        return task->length;
+    if (task->head.length > 0)
+        return task->head.length;
     bool varies = signature->input_count > 0 && signature->inputs[0].shape.rank >= 2 &&
                   signature->inputs[0].shape.dims[1] < 0;
     return varies ? (int32_t)self->inputs[0].shape.dims[1] : 0;
 }
 
 /* False where the task was aborted. */
-static bool wait_until(struct emulated_worker *self, int64_t until_at) {
-    if (!self->is_punctual && !self->worker.is_here) {
+static bool wait_until(struct emulated_executor *self, int64_t until_at) {
+    if (!self->is_punctual && !self->thread.is_here) {
         tt_parker_be_punctual();
         self->is_punctual = true;
     }
-    while (tt_worker_asked(&self->worker) != TT_WORKER_ABORT) {
+    while (tt_executor_thread_asked(&self->thread) != TT_EXECUTOR_ABORT) {
         if (tt_clock_now() >= until_at)
             return true;
-        if (!self->worker.is_here) /* else the parker is another thread's; it is not for long */
-            tt_parker_park(&self->worker.parker, until_at);
+        if (!self->thread.is_here) /* else the parker is another thread's; it is not for long */
+            tt_parker_park(&self->thread.parker, until_at);
     }
     return false;
 }
 
 /* As the simulator has it: in millionths, uniform on the integers -j .. +j. */
-static int64_t with_jitter(struct emulated_worker *self, int64_t work_ns) {
+static int64_t with_jitter(struct emulated_executor *self, int64_t work_ns) {
     if (self->jitter_permille == 0)
         return work_ns;
     uint64_t width = (uint64_t)self->jitter_permille * 2000 + 1;
@@ -175,29 +177,29 @@ static int64_t with_jitter(struct emulated_worker *self, int64_t work_ns) {
 }
 
 /* One step from *at on, and when it ended. False where the task was aborted. */
-static bool compute(struct emulated_worker *self, const struct emulated_model *model, int32_t step,
-                    int32_t rows, int32_t length, int64_t extra_ns, int64_t *at) {
+static bool compute(struct emulated_executor *self, const struct emulated_model *model,
+                    int32_t step, int32_t rows, int32_t length, int64_t extra_ns, int64_t *at) {
     int64_t work_ns =
         extra_ns + model->latency_ns(model->latency_context, rows, length, step, step);
     int32_t demand_ppm = model->demand_ppm
                              ? model->demand_ppm(model->latency_context, rows, length, step)
                              : TT_DEMAND_WHOLE;
-    tt_emulated_device_begin(self->device, self->place, &self->worker.parker, *at,
+    tt_emulated_device_begin(self->device, self->place, &self->thread.parker, *at,
                              with_jitter(self, work_ns), demand_ppm);
-    while (tt_worker_asked(&self->worker) != TT_WORKER_ABORT) {
+    while (tt_executor_thread_asked(&self->thread) != TT_EXECUTOR_ABORT) {
         int64_t until_at;
         if (tt_emulated_device_ended(self->device, self->place, tt_clock_now(), &until_at)) {
             *at = until_at;
             return true;
         }
-        tt_parker_park(&self->worker.parker, until_at);
+        tt_parker_park(&self->thread.parker, until_at);
     }
     tt_emulated_device_stop(self->device, self->place, tt_clock_now());
     return false;
 }
 
 /* Moves the rows' bytes from *at on. False where the task was aborted. */
-static bool copy(struct emulated_worker *self, struct tt_copy_engine *engine, int64_t row_bytes,
+static bool copy(struct emulated_executor *self, struct tt_copy_engine *engine, int64_t row_bytes,
                  int64_t *at) {
     if (row_bytes == 0)
         return true;
@@ -205,38 +207,40 @@ static bool copy(struct emulated_worker *self, struct tt_copy_engine *engine, in
     return wait_until(self, *at);
 }
 
-static void recover(struct emulated_worker *self) {
+static void recover(struct emulated_executor *self) {
     int64_t until_at = tt_clock_now() + self->abort_ns;
     while (self->abort_ns > 0 && tt_clock_now() < until_at)
-        tt_parker_park(&self->worker.parker, until_at);
+        tt_parker_park(&self->thread.parker, until_at);
 }
 
-static void give_up(struct emulated_worker *self, struct tt_engine_task *task) {
+static void give_up(struct emulated_executor *self, struct tt_engine_task *task) {
     recover(self);
     tt_engine_task_give_up(task);
 }
 
-static void run_steps(struct emulated_worker *self, struct tt_engine_task *task,
+static void run_steps(struct emulated_executor *self, struct tt_engine_task *task,
                       const struct emulated_model *model) {
     int32_t length = length_of(self, task, &model->signature);
-    int64_t at = task->started_at;
-    if (task->first_step == 0 && !copy(self, &self->device->copy_in, model->input_bytes, &at)) {
+    int64_t at = task->head.started_at;
+    if (task->head.first_step == 0 &&
+        !copy(self, &self->device->copy_in, model->input_bytes, &at)) {
         give_up(self, task);
         return;
     }
-    for (int32_t step = task->first_step; step <= task->last_step; step++) {
+    for (int32_t step = task->head.first_step; step <= task->head.last_step; step++) {
         if (!compute(self, model, step, self->valid.rows, length, 0, &at)) {
             give_up(self, task);
             return;
         }
-        task->last_step_done = step;
+        task->head.last_step_done = step;
         tt_engine_task_step_ended(task, step, at);
-        if (step < task->last_step && tt_worker_asked(&self->worker) == TT_WORKER_YIELD) {
-            task->outcome = TT_ENGINE_PREEMPTED;
+        if (step < task->head.last_step &&
+            tt_executor_thread_asked(&self->thread) == TT_EXECUTOR_YIELD) {
+            task->head.outcome = TT_OUTCOME_PREEMPTED;
             return;
         }
     }
-    if (task->last_step != model->step_count - 1)
+    if (task->head.last_step != model->step_count - 1)
         return;
     if (copy(self, &self->device->copy_out, model->output_bytes, &at))
         answer(self, &model->signature);
@@ -246,7 +250,7 @@ static void run_steps(struct emulated_worker *self, struct tt_engine_task *task,
 
 /* A task of cells, on its way. */
 struct cell_time {
-    struct emulated_worker *self;
+    struct emulated_executor *self;
     const struct emulated_model *model;
     int64_t at;
 };
@@ -259,66 +263,44 @@ static bool pass(void *context, int32_t step, int32_t rows, int32_t length, int6
     return done;
 }
 
-static void run_cells(struct emulated_worker *self, struct emulated_model *model,
+static void run_cells(struct emulated_executor *self, struct emulated_model *model,
                       struct tt_engine_task *task) {
-    struct cell_time time = {.self = self, .model = model, .at = task->started_at};
+    struct cell_time time = {.self = self, .model = model, .at = task->head.started_at};
     struct tt_emulated_clock clock = {
-        .worker = &self->worker, .pass = pass, .context = &time, .asked = tt_worker_asked};
+        .thread = &self->thread, .pass = pass, .context = &time, .asked = tt_executor_thread_asked};
     tt_emulated_cells_run(&model->cells, task, &clock);
-    if (task->outcome == TT_ENGINE_ABORTED)
+    if (task->head.outcome == TT_OUTCOME_ABORTED)
         recover(self);
 }
 
-static void emulated_run(struct tt_worker *worker, struct tt_engine_task *task) {
-    struct emulated_worker *self = worker_of(worker);
+static void emulated_run(struct tt_executor_thread *thread, struct tt_engine_task *task) {
+    struct emulated_executor *self = executor_of(thread);
     struct emulated_model *model = model_of(task->model);
-    tt_assert(task->first_step >= 0);
-    tt_assert(task->first_step <= task->last_step);
-    tt_assert(task->last_step < model->step_count);
+    tt_assert(task->head.first_step >= 0);
+    tt_assert(task->head.first_step <= task->head.last_step);
+    tt_assert(task->head.last_step < model->step_count);
+    tt_assert((model->cells.options.cells != NULL) == (task->kind != TT_ENGINE_REQUESTS));
     if (model->cells.options.cells) {
         run_cells(self, model, task);
         return;
     }
-    task->outcome = TT_ENGINE_DONE;
-    task->last_step_done = task->first_step - 1;
+    task->head.outcome = TT_OUTCOME_DONE;
+    task->head.last_step_done = task->head.first_step - 1;
     tt_engine_task_begin(task, &model->signature, &self->valid);
     if (self->valid.count > 0 && bind_inputs(self, task, &model->signature))
         run_steps(self, task, model);
     else
-        task->last_step_done = task->last_step; /* nobody is left to run for */
+        task->head.last_step_done = task->head.last_step; /* nobody is left to run for */
 }
 
-static void emulated_arm(struct tt_worker *worker) { (void)worker; }
+static void emulated_interrupt(struct tt_executor_thread *thread) {
+    tt_parker_unpark(&thread->parker);
+}
 
-static void emulated_interrupt(struct tt_worker *worker) { tt_parker_unpark(&worker->parker); }
-
-static const struct tt_worker_ops worker_ops = {
+static const struct tt_executor_thread_ops executor_ops = {
     .run = emulated_run,
-    .arm = emulated_arm,
     .interrupt = emulated_interrupt,
 };
-
-static struct tt_worker *executor(struct tt_engine *engine, int32_t index) {
-    tt_assert(index >= 0);
-    tt_assert(index < engine->executor_count);
-    return &engine_of(engine)->workers[index].worker;
-}
-
-static void emulated_submit(struct tt_engine *engine, struct tt_engine_task *task) {
-    tt_worker_submit(executor(engine, task->executor), task);
-}
-
-static void emulated_run_here(struct tt_engine *engine, struct tt_engine_task *task) {
-    tt_worker_run_here(executor(engine, task->executor), task);
-}
-
-static void emulated_yield(struct tt_engine *engine, struct tt_engine_task *task) {
-    tt_worker_stop(executor(engine, task->executor), task, TT_WORKER_YIELD);
-}
-
-static void emulated_abort(struct tt_engine *engine, struct tt_engine_task *task) {
-    tt_worker_stop(executor(engine, task->executor), task, TT_WORKER_ABORT);
-}
 
 static int32_t emulated_step_count(const struct tt_engine_model *model) {
     return model_of(model)->step_count;
@@ -346,25 +328,23 @@ static void emulated_close(struct tt_engine *take_engine) {
     if (!take_engine)
         return;
     struct emulated_engine *self = engine_of(take_engine);
-    for (int32_t i = 0; i < self->started; i++) {
-        struct emulated_worker *worker = &self->workers[i];
-        tt_worker_close(&worker->worker);
-        for (size_t k = 0; k < TT_COUNT(worker->buffers); k++)
-            tt_gather_buffer_fini(&worker->buffers[k]);
-        tt_engine_valid_members_fini(&worker->valid);
+    tt_thread_engine_stop(&self->threads);
+    for (int32_t i = 0; i < take_engine->executor_count; i++) {
+        struct emulated_executor *executor = executor_at(self, i);
+        for (size_t k = 0; k < TT_COUNT(executor->buffers); k++)
+            tt_gather_buffer_fini(&executor->buffers[k]);
+        tt_engine_valid_members_fini(&executor->valid);
     }
     for (int32_t d = 0; d < self->device_count; d++)
         tt_emulated_device_fini(&self->devices[d]);
     free(self->devices);
-    free(self);
+    tt_thread_engine_free(&self->threads);
 }
 
 static const struct tt_engine_ops ops = {
     .name = "emulated",
-    .submit = emulated_submit,
-    .run_here = emulated_run_here,
-    .yield = emulated_yield,
-    .abort = emulated_abort,
+    .device = TT_THREAD_ENGINE_DEVICE,
+    .run_here = tt_thread_engine_run_here,
     .step_count = emulated_step_count,
     .signature = emulated_signature,
     .unload = emulated_unload,
@@ -376,37 +356,37 @@ static const struct tt_engine_ops ops = {
     .close = emulated_close,
 };
 
-static enum tt_err add_device(struct emulated_engine *self, struct tt_emulated_device_options given,
+static enum tt_err add_device(struct emulated_engine *self, struct tt_engine_device given,
                               int32_t first_executor, struct tt_error *why) {
     struct tt_emulated_device *device = &self->devices[self->device_count];
-    if (given.executors < 1 || first_executor + given.executors > self->engine.executor_count)
+    if (given.executors < 1 ||
+        first_executor + given.executors > self->threads.engine.executor_count)
         return tt_fail(TT_ERR_INVALID, why,
                        "device %d has %d executors; the devices' must sum to the engine's %d",
-                       self->device_count, given.executors, self->engine.executor_count);
+                       self->device_count, given.executors, self->threads.engine.executor_count);
     if (tt_emulated_device_init(device, given.executors) != TT_OK)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a device");
     self->device_count++;
     device->copy_in = given.copy_in;
     device->copy_out = given.copy_out;
     for (int32_t e = 0; e < given.executors; e++) {
-        struct emulated_worker *worker = &self->workers[first_executor + e];
-        worker->device = device;
-        worker->place = e;
-        worker->abort_ns = given.abort_ns;
+        struct emulated_executor *executor = executor_at(self, first_executor + e);
+        executor->device = device;
+        executor->place = e;
+        executor->abort_ns = given.abort_ns;
     }
     return TT_OK;
 }
 
 static enum tt_err add_devices(struct emulated_engine *self,
-                               const struct tt_emulated_engine_options *options,
-                               struct tt_error *why) {
+                               const struct tt_engine_options *options, struct tt_error *why) {
     int32_t count = options->devices ? options->device_count : options->executor_count;
     self->devices = calloc((size_t)count, sizeof(*self->devices));
     if (!self->devices)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d devices", count);
     int32_t executor = 0;
     for (int32_t d = 0; d < count; d++) {
-        struct tt_emulated_device_options given = {.executors = 1};
+        struct tt_engine_device given = {.executors = 1};
         if (options->devices)
             given = options->devices[d];
         enum tt_err err = add_device(self, given, executor, why);
@@ -418,41 +398,35 @@ static enum tt_err add_devices(struct emulated_engine *self,
     return TT_OK;
 }
 
-enum tt_err tt_emulated_engine_open(const struct tt_emulated_engine_options *options,
+enum tt_err tt_emulated_engine_open(const struct tt_engine_options *options,
                                     struct tt_engine **out_engine, struct tt_error *why) {
-    if (options->executor_count < 1 || options->queue_depth < 1)
-        return tt_fail(TT_ERR_INVALID, why,
-                       "an engine of %d executors, %d tasks deep; both must be at least 1",
-                       options->executor_count, options->queue_depth);
-    size_t bytes = sizeof(struct emulated_engine) +
-                   (size_t)options->executor_count * sizeof(struct emulated_worker);
-    size_t alignment = _Alignof(struct emulated_engine);
-    struct emulated_engine *self =
-        aligned_alloc(alignment, (bytes + alignment - 1) & ~(alignment - 1));
-    if (!self)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d executors",
-                       options->executor_count);
-    memset(self, 0, bytes);
-    self->engine =
-        (struct tt_engine){&ops, options->executor_count, options->done, options->done_context};
-    enum tt_err err = add_devices(self, options, why);
+    static const struct tt_thread_engine_layout layout = {
+        .engine_bytes = sizeof(struct emulated_engine),
+        .executor_bytes = sizeof(struct emulated_executor),
+        .ops = &ops};
+    struct tt_thread_engine *threads;
+    enum tt_err err = tt_thread_engine_open(&layout, options, &threads, why);
+    if (err)
+        return err;
+    struct emulated_engine *self = engine_of(&threads->engine);
+    err = add_devices(self, options, why);
     for (int32_t i = 0; !err && i < options->executor_count; i++) {
-        self->workers[i].jitter_permille = options->jitter_permille;
-        tt_prng_init(&self->workers[i].prng, options->seed, (uint64_t)i);
-        err = tt_worker_open(&self->workers[i].worker, &worker_ops, &self->engine, i,
-                             options->queue_depth, why);
-        self->started += !err;
+        struct emulated_executor *executor = executor_at(self, i);
+        executor->jitter_permille = options->jitter_permille;
+        tt_prng_init(&executor->prng, options->seed, (uint64_t)i);
     }
+    if (!err)
+        err = tt_thread_engine_start(threads, &executor_ops, why);
     if (err) {
-        emulated_close(&self->engine);
+        emulated_close(&threads->engine);
         return err;
     }
-    *out_engine = &self->engine;
+    *out_engine = &threads->engine;
     return TT_OK;
 }
 
 enum tt_err tt_emulated_engine_load(struct tt_engine *engine,
-                                    const struct tt_emulated_model_options *options,
+                                    const struct tt_engine_emulation *options,
                                     struct tt_engine_model **out_model, struct tt_error *why) {
     if (options->step_count < 1)
         return tt_fail(TT_ERR_INVALID, why, "an emulated model of %d steps; it takes at least 1",
@@ -477,7 +451,29 @@ enum tt_err tt_emulated_engine_load(struct tt_engine *engine,
     return TT_OK;
 }
 
-void tt_emulated_engine_adopt(struct tt_engine *engine, struct tt_engine_model *model) {
-    tt_assert(engine->ops == &ops);
-    model->engine = engine;
+/* ---- the kind ---- */
+
+static enum tt_err kind_open(void *shared, const struct tt_engine_options *options,
+                             struct tt_engine **out_engine, struct tt_error *why) {
+    (void)shared;
+    return tt_emulated_engine_open(options, out_engine, why);
 }
+
+static enum tt_err kind_load(struct tt_engine *engine, const struct tt_engine_model_spec *spec,
+                             struct tt_engine_model **out_model, struct tt_error *why) {
+    struct tt_engine_emulation emulation = *spec->emulation;
+    emulation.signature = spec->signature;
+    if (spec->form != TT_ENGINE_CELL_SET)
+        emulation.cells.cells = NULL;
+    return tt_emulated_engine_load(engine, &emulation, out_model, why);
+}
+
+const struct tt_engine_kind tt_emulated_engine_kind = {
+    .traits = {.name = "emulated",
+               .platform = "emulated",
+               .needs_profile = true,
+               .emulates = true,
+               .runs_cells = true},
+    .open = kind_open,
+    .load = kind_load,
+};

@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum tt_err tt_emulated_cells_init(struct tt_emulated_cells *self,
-                                   const struct tt_emulated_cells_options *options) {
+                                   const struct tt_engine_emulated_cells *options) {
     *self = (struct tt_emulated_cells){.options = *options};
     self->slots = calloc((size_t)options->slot_count, sizeof(*self->slots));
     return self->slots ? TT_OK : TT_ERR_NO_MEMORY;
@@ -43,7 +43,8 @@ static int32_t longest_of(const struct tt_emulated_cells *self, const struct tt_
     int32_t longest = 0;
     for (int32_t i = 0; i < task->member_count; i++) {
         int32_t elements =
-            elements_of(self, task->cells ? task->cells[i].inputs : task->sequences[i].inputs);
+            elements_of(self, task->kind == TT_ENGINE_CELLS ? task->cells[i].inputs
+                                                            : task->sequences[i].inputs);
         longest = elements > longest ? elements : longest;
     }
     return self->options.cells->kind == TT_UNFOLD_TREE ? (longest + 1) / 2 : longest;
@@ -55,7 +56,7 @@ static int32_t longest_of(const struct tt_emulated_cells *self, const struct tt_
  * begins, and a node of a tree, never does. */
 static bool is_in_place(const struct tt_emulated_cells *self, const struct tt_engine_task *task) {
     int32_t first = task->cells[0].sources[0];
-    if (first < 0 || self->options.cells->types[task->first_step].arity != 1)
+    if (first < 0 || self->options.cells->types[task->head.first_step].arity != 1)
         return false;
     for (int32_t i = 0; i < task->member_count; i++) {
         const struct tt_engine_cell *cell = &task->cells[i];
@@ -72,20 +73,20 @@ static bool pass_cells(const struct tt_emulated_cells *self, struct tt_engine_ta
     int64_t at = 0, extra_ns = self->options.task_ns;
     if (!is_in_place(self, task)) /* as the simulator counts: whole, whoever had to move */
         extra_ns += self->options.gather_row_ns * task->member_count;
-    for (int32_t step = task->first_step; step <= task->last_step; step++, steps++) {
+    for (int32_t step = task->head.first_step; step <= task->head.last_step; step++, steps++) {
         if (!clock->pass(clock->context, step, task->member_count, length, extra_ns, &at))
             return false;
         extra_ns = 0;
     }
-    tt_engine_task_rounds_ended(task, task->first_step, at, steps);
+    tt_engine_task_rounds_ended(task, task->head.first_step, at, steps);
     return true;
 }
 
 static void run_cells(struct tt_emulated_cells *self, struct tt_engine_task *task,
                       const struct tt_emulated_clock *clock) {
-    int32_t type = task->first_step;
+    int32_t type = task->head.first_step;
     if (!pass_cells(self, task, clock)) {
-        task->outcome = TT_ENGINE_ABORTED;
+        task->head.outcome = TT_OUTCOME_ABORTED;
         return;
     }
     for (int32_t i = 0; i < task->member_count; i++) {
@@ -99,7 +100,7 @@ static void run_cells(struct tt_emulated_cells *self, struct tt_engine_task *tas
         cell->emitted = ends ? self->options.cells->eos[0] : self->options.cells->eos[0] + 1;
     }
     task->cell_count += task->member_count;
-    task->last_step_done = task->last_step;
+    task->head.last_step_done = task->head.last_step;
 }
 
 /* ---- by sequences ---- */
@@ -125,7 +126,7 @@ static int32_t rounds_behind(void *context, int32_t member) {
 
 static void settle(const struct tt_walk *walk, const struct tt_walk_members *members,
                    struct tt_engine_task *task) {
-    task->last_step_done = walk->step;
+    task->head.last_step_done = walk->step;
     for (int32_t i = 0; i < task->member_count; i++) {
         struct tt_engine_sequence *sequence = &task->sequences[i];
         struct tt_walk_place place = tt_walk_place_of(walk, members, i);
@@ -135,16 +136,15 @@ static void settle(const struct tt_walk *walk, const struct tt_walk_members *mem
     }
 }
 
-static enum tt_engine_outcome run_sequences(struct tt_emulated_cells *self,
-                                            struct tt_engine_task *task,
-                                            const struct tt_emulated_clock *clock) {
+static enum tt_outcome run_sequences(struct tt_emulated_cells *self, struct tt_engine_task *task,
+                                     const struct tt_emulated_clock *clock) {
     struct walkers walkers = {.self = self, .task = task};
     struct tt_walk_members members = {.context = &walkers,
                                       .count = task->member_count,
                                       .rounds = rounds_in_all,
                                       .behind = rounds_behind};
-    struct tt_walk_route route = {.first_step = task->first_step,
-                                  .last_step = task->last_step,
+    struct tt_walk_route route = {.first_step = task->head.first_step,
+                                  .last_step = task->head.last_step,
                                   .repeat = 1,
                                   .walk = task->diverging ? TT_WALK_DIVERGING : TT_WALK_TOGETHER};
     struct tt_walk walk;
@@ -153,16 +153,16 @@ static enum tt_engine_outcome run_sequences(struct tt_emulated_cells *self,
     for (;;) {
         int64_t at;
         if (!clock->pass(clock->context, walk.step, task->member_count, length, 0, &at))
-            return TT_ENGINE_ABORTED;
+            return TT_OUTCOME_ABORTED;
         task->cell_count += task->member_count;
         ran++;
         enum tt_walk_next next = tt_walk_step_done(&walk);
-        enum tt_worker_stop stop = TT_WORKER_GO;
+        enum tt_executor_stop stop = TT_EXECUTOR_GO;
         if (next != TT_WALK_ENDS)
-            stop = clock->asked(clock->worker);
-        if (stop == TT_WORKER_ABORT)
-            return TT_ENGINE_ABORTED;
-        bool over = next != TT_WALK_GOES_ON || stop == TT_WORKER_YIELD;
+            stop = clock->asked(clock->thread);
+        if (stop == TT_EXECUTOR_ABORT)
+            return TT_OUTCOME_ABORTED;
+        bool over = next != TT_WALK_GOES_ON || stop == TT_EXECUTOR_YIELD;
         if (over || walk.block.first < 0 || walk.next > walk.block.last) {
             tt_engine_task_rounds_ended(task, entry, at, ran);
             entry = walk.next;
@@ -170,9 +170,9 @@ static enum tt_engine_outcome run_sequences(struct tt_emulated_cells *self,
         }
         if (over) {
             settle(&walk, &members, task);
-            return next == TT_WALK_ENDS    ? TT_ENGINE_DONE
-                   : next == TT_WALK_PARTS ? TT_ENGINE_DIVERGED
-                                           : TT_ENGINE_PREEMPTED;
+            return next == TT_WALK_ENDS    ? TT_OUTCOME_DONE
+                   : next == TT_WALK_PARTS ? TT_OUTCOME_DIVERGED
+                                           : TT_OUTCOME_PREEMPTED;
         }
         tt_walk_go_on(&walk, &members);
     }
@@ -180,24 +180,18 @@ static enum tt_engine_outcome run_sequences(struct tt_emulated_cells *self,
 
 /* ---- both ---- */
 
-static void give_up(struct tt_engine_task *task) {
-    for (int32_t i = 0; i < task->member_count; i++)
-        *(task->cells ? &task->cells[i].err : &task->sequences[i].err) = TT_ERR_CANCELLED;
-    task->last_step_done = task->first_step - 1;
-}
-
 void tt_emulated_cells_run(struct tt_emulated_cells *self, struct tt_engine_task *task,
                            const struct tt_emulated_clock *clock) {
-    task->outcome = TT_ENGINE_DONE;
-    task->last_step_done = task->first_step - 1;
-    for (int32_t i = 0; task->sequences && i < task->member_count; i++)
+    task->head.outcome = TT_OUTCOME_DONE;
+    task->head.last_step_done = task->head.first_step - 1;
+    for (int32_t i = 0; task->kind == TT_ENGINE_SEQUENCES && i < task->member_count; i++)
         task->sequences[i].err = TT_OK;
-    if (task->cells)
+    if (task->kind == TT_ENGINE_CELLS)
         run_cells(self, task, clock);
     else
-        task->outcome = run_sequences(self, task, clock);
-    if (task->outcome == TT_ENGINE_ABORTED)
-        give_up(task);
+        task->head.outcome = run_sequences(self, task, clock);
+    if (task->head.outcome == TT_OUTCOME_ABORTED)
+        tt_engine_task_give_up_cells(task);
 }
 
 enum tt_err tt_emulated_cells_emit(struct tt_cell_answer *answer,

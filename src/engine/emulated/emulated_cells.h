@@ -11,30 +11,30 @@
 #define TT_ENGINE_EMULATED_EMULATED_CELLS_H
 
 #include "engine/emulated/emulated.h"
-#include "engine/worker.h"
+#include "engine/thread_executors.h"
 
 struct tt_emulated_slot {
     int32_t type, behind; /* cells of that type */
 };
 
 struct tt_emulated_cells {
-    struct tt_emulated_cells_options options;
+    struct tt_engine_emulated_cells options;
     struct tt_emulated_slot *slots; /* [slot_count] */
 };
 
 TT_MUST_CHECK enum tt_err tt_emulated_cells_init(struct tt_emulated_cells *self,
-                                                 const struct tt_emulated_cells_options *options);
+                                                 const struct tt_engine_emulated_cells *options);
 void tt_emulated_cells_fini(struct tt_emulated_cells *self);
 
 /* Who lets the time pass. */
 struct tt_emulated_clock {
-    struct tt_worker *worker;
+    struct tt_executor_thread *thread;
     /* A step of each of `rows` sequences, the longest of them so long, and `extra_ns` more; when it
      * ended in *out_at. False: the task was aborted. */
     bool (*pass)(void *context, int32_t step, int32_t rows, int32_t length, int64_t extra_ns,
                  int64_t *out_at);
     void *context;
-    enum tt_worker_stop (*asked)(struct tt_worker *worker);
+    enum tt_executor_stop (*asked)(struct tt_executor_thread *thread);
 };
 
 /* Runs a task of cells, or of sequences, and sets all that is set at completion. */

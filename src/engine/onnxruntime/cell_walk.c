@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "engine/engine_task.h"
-#include "engine/onnxruntime/cell_answer.h"
+#include "engine/onnxruntime/ort_answer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -72,8 +72,8 @@ static void settle_round(struct walk *self, int32_t type, int32_t round) {
         if (!sequence->err)
             sequence->err = cell->err;
         if (!sequence->err && emits && is_last_type)
-            sequence->err = tt_cell_answer_emit(sequence->answer, &model->model, cell->slot,
-                                                sequence->repeats[type]);
+            sequence->err = tt_ort_answer_emit(sequence->answer, &model->model, cell->slot,
+                                               sequence->repeats[type]);
         sequence->through = sequence->err ||
                             sequence->round + round == sequence->repeats[type] - 1 ||
                             (emits && tt_cells_is_end(cells, cell->emitted));
@@ -87,7 +87,7 @@ static void settle_round(struct walk *self, int32_t type, int32_t round) {
 
 /* The walk goes no further with this type, after `rounds` cells of it: where everybody stands. */
 static void leave_type(struct walk *self, int32_t type, int32_t rounds) {
-    self->task->last_step_done = type;
+    self->task->head.last_step_done = type;
     tt_engine_task_rounds_ended(self->task, type, tt_clock_now(), rounds);
     for (int32_t i = 0; i < self->task->member_count; i++) {
         struct tt_engine_sequence *sequence = &self->task->sequences[i];
@@ -99,9 +99,9 @@ static void leave_type(struct walk *self, int32_t type, int32_t rounds) {
     }
 }
 
-static enum tt_engine_outcome run_type(struct walk *self, int32_t type,
-                                       enum tt_worker_stop (*asked)(struct tt_worker *worker),
-                                       struct tt_worker *worker) {
+static enum tt_outcome run_type(struct walk *self, int32_t type,
+                                enum tt_executor_stop (*asked)(struct tt_executor_thread *thread),
+                                struct tt_executor_thread *thread) {
     struct tt_engine_task *task = self->task;
     self->running = task->member_count;
     for (int32_t i = 0; i < task->member_count; i++)
@@ -110,24 +110,24 @@ static enum tt_engine_outcome run_type(struct walk *self, int32_t type,
         run_round(self, type, round);
         settle_round(self, type, round);
         bool over = self->running == 0;
-        enum tt_worker_stop stop = TT_WORKER_GO;
-        if (!over || type < task->last_step)
-            stop = asked(worker);
-        if (stop == TT_WORKER_ABORT)
-            return TT_ENGINE_ABORTED;
+        enum tt_executor_stop stop = TT_EXECUTOR_GO;
+        if (!over || type < task->head.last_step)
+            stop = asked(thread);
+        if (stop == TT_EXECUTOR_ABORT)
+            return TT_OUTCOME_ABORTED;
         bool parts = task->diverging && self->running < task->member_count;
-        if (!over && !parts && !(task->diverging && stop == TT_WORKER_YIELD))
+        if (!over && !parts && !(task->diverging && stop == TT_EXECUTOR_YIELD))
             continue;
         leave_type(self, type, round + 1);
         if (!over && parts)
-            return TT_ENGINE_DIVERGED;
-        return stop == TT_WORKER_YIELD ? TT_ENGINE_PREEMPTED : TT_ENGINE_DONE;
+            return TT_OUTCOME_DIVERGED;
+        return stop == TT_EXECUTOR_YIELD ? TT_OUTCOME_PREEMPTED : TT_OUTCOME_DONE;
     }
 }
 
-enum tt_engine_outcome tt_cell_walk_run(struct tt_cell_batch *batch,
-                                        enum tt_worker_stop (*asked)(struct tt_worker *worker),
-                                        struct tt_worker *worker) {
+enum tt_outcome tt_cell_walk_run(struct tt_cell_batch *batch,
+                                 enum tt_executor_stop (*asked)(struct tt_executor_thread *thread),
+                                 struct tt_executor_thread *thread) {
     struct tt_engine_task *task = batch->task;
     struct walk self = {.batch = batch, .task = task};
     bool room = ensure_cells(batch->scratch, task->member_count);
@@ -136,10 +136,10 @@ enum tt_engine_outcome tt_cell_walk_run(struct tt_cell_batch *batch,
             room ? TT_OK
                  : tt_fail(TT_ERR_NO_MEMORY, task->sequences[i].why,
                            "out of memory for a batch of %d", task->member_count);
-    task->last_step_done = task->last_step;
-    enum tt_engine_outcome outcome = TT_ENGINE_DONE;
-    for (int32_t type = task->first_step;
-         room && outcome == TT_ENGINE_DONE && type <= task->last_step; type++)
-        outcome = run_type(&self, type, asked, worker);
+    task->head.last_step_done = task->head.last_step;
+    enum tt_outcome outcome = TT_OUTCOME_DONE;
+    for (int32_t type = task->head.first_step;
+         room && outcome == TT_OUTCOME_DONE && type <= task->head.last_step; type++)
+        outcome = run_type(&self, type, asked, thread);
     return outcome;
 }

@@ -16,13 +16,14 @@
 #define TT_ENGINE_ONNXRUNTIME_CELL_WALK_H
 
 #include "engine/onnxruntime/cell_step.h"
-#include "engine/worker.h"
+#include "engine/thread_executors.h"
 
 /* Runs the sequences of batch->task from first_step up to last_step: sets where they stand and
  * their errors, fills their answers, and sets the task's last_step_done. `asked` is called between
  * cells. */
-TT_MUST_CHECK enum tt_engine_outcome
+TT_MUST_CHECK enum tt_outcome
 tt_cell_walk_run(struct tt_cell_batch *batch,
-                 enum tt_worker_stop (*asked)(struct tt_worker *worker), struct tt_worker *worker);
+                 enum tt_executor_stop (*asked)(struct tt_executor_thread *thread),
+                 struct tt_executor_thread *thread);
 
 #endif

@@ -2,35 +2,33 @@
 
 #include "engine/engine_result.h"
 #include "engine/engine_task.h"
-#include "engine/onnxruntime/cell_answer.h"
 #include "engine/onnxruntime/cell_walk.h"
+#include "engine/onnxruntime/ort_answer.h"
 #include "engine/onnxruntime/ort_steps.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-struct ort_worker {
-    struct tt_worker worker;
+struct ort_executor {
+    struct tt_executor_thread thread; /* first */
     struct tt_ort_scratch scratch;
     struct tt_cell_scratch cell_scratch;
     struct tt_engine_valid_members valid;
-    struct tt_engine_member **group; /* those of the roll that run now */
+    struct tt_engine_member **group; /* the valid members that run now */
     int32_t group_capacity;
 };
 
 struct ort_engine {
-    struct tt_engine engine;
+    struct tt_thread_engine threads; /* first */
     struct tt_ort_library *library;
-    int32_t started; /* workers that have a thread */
-    struct ort_worker workers[];
 };
 
 static struct ort_engine *engine_of(struct tt_engine *engine) {
-    return TT_CONTAINER_OF(engine, struct ort_engine, engine);
+    return TT_CONTAINER_OF(engine, struct ort_engine, threads.engine);
 }
 
-static struct ort_worker *worker_of(struct tt_worker *worker) {
-    return TT_CONTAINER_OF(worker, struct ort_worker, worker);
+static struct ort_executor *executor_of(struct tt_executor_thread *thread) {
+    return TT_CONTAINER_OF(thread, struct ort_executor, thread);
 }
 
 static const struct tt_ort_model *model_of(const struct tt_engine_model *model) {
@@ -44,9 +42,9 @@ struct group {
     int32_t first_step, last_step; /* the last one before it meets others, or the task's */
 };
 
-static struct tt_ort_run run_of(struct ort_worker *self, struct tt_engine_task *task,
+static struct tt_ort_run run_of(struct ort_executor *self, struct tt_engine_task *task,
                                 const struct group *group) {
-    return (struct tt_ort_run){.worker = &self->worker,
+    return (struct tt_ort_run){.thread = &self->thread,
                                .scratch = &self->scratch,
                                .task = task,
                                .members = group->members,
@@ -56,7 +54,7 @@ static struct tt_ort_run run_of(struct ort_worker *self, struct tt_engine_task *
 }
 
 /* Runs the group's steps for each member alone. False where the task was aborted meanwhile. */
-static bool run_apart(struct ort_worker *self, struct tt_engine_task *task,
+static bool run_apart(struct ort_executor *self, struct tt_engine_task *task,
                       const struct group *group, bool *out_yielded) {
     for (int32_t i = 0; i < group->count; i++) {
         struct group one = *group;
@@ -66,7 +64,7 @@ static bool run_apart(struct ort_worker *self, struct tt_engine_task *task,
         struct tt_ort_run run = run_of(self, task, &one);
         run.may_yield = group->count == 1; /* all must stand at one step then */
         enum tt_err err = tt_ort_run(&run, &why);
-        if (tt_worker_asked(&self->worker) == TT_WORKER_ABORT && (err || !run.computed))
+        if (tt_executor_thread_asked(&self->thread) == TT_EXECUTOR_ABORT && (err || !run.computed))
             return false;
         if (err)
             tt_engine_members_fail(one.members, 1, err, &why);
@@ -76,14 +74,14 @@ static bool run_apart(struct ort_worker *self, struct tt_engine_task *task,
 }
 
 /* Runs the group's steps, or fewer. False where the task was aborted. */
-static bool run_group(struct ort_worker *self, struct tt_engine_task *task,
+static bool run_group(struct ort_executor *self, struct tt_engine_task *task,
                       const struct group *group, bool *out_yielded) {
     if (group->count > 1) {
         struct tt_error why;
         struct tt_ort_run run = run_of(self, task, group);
         run.may_yield = true;
         enum tt_err err = tt_ort_run(&run, &why);
-        if (tt_worker_asked(&self->worker) == TT_WORKER_ABORT && (err || !run.computed))
+        if (tt_executor_thread_asked(&self->thread) == TT_EXECUTOR_ABORT && (err || !run.computed))
             return false;
         *out_yielded = run.yielded;
         if (!err)
@@ -98,14 +96,14 @@ static bool run_group(struct ort_worker *self, struct tt_engine_task *task,
 }
 
 /* The members that are furthest behind and have steps of the task to run; none: count 0. */
-static struct group next_group(struct ort_worker *self, const struct tt_engine_task *task) {
-    struct group group = {.first_step = INT32_MAX, .last_step = task->last_step};
+static struct group next_group(struct ort_executor *self, const struct tt_engine_task *task) {
+    struct group group = {.first_step = INT32_MAX, .last_step = task->head.last_step};
     for (int32_t i = 0; i < self->valid.count; i++) {
         const struct tt_engine_member *member = self->valid.members[i];
         if (!member->err && member->next_step < group.first_step)
             group.first_step = member->next_step;
     }
-    if (group.first_step > task->last_step)
+    if (group.first_step > task->head.last_step)
         return group;
     for (int32_t i = 0; i < self->valid.count; i++) {
         struct tt_engine_member *member = self->valid.members[i];
@@ -118,7 +116,7 @@ static struct group next_group(struct ort_worker *self, const struct tt_engine_t
     return group;
 }
 
-static bool group_ensure(struct ort_worker *self) {
+static bool group_ensure(struct ort_executor *self) {
     if (self->group_capacity >= self->valid.capacity)
         return true;
     struct tt_engine_member **group =
@@ -131,21 +129,21 @@ static bool group_ensure(struct ort_worker *self) {
 }
 
 /* Group after group, until all have done the task's steps, or left. False where it was aborted. */
-static bool run_members(struct ort_worker *self, struct tt_engine_task *task) {
-    task->last_step_done = task->last_step; /* unless somebody stops on the way */
+static bool run_members(struct ort_executor *self, struct tt_engine_task *task) {
+    task->head.last_step_done = task->head.last_step; /* unless somebody stops on the way */
     for (int32_t i = 0; i < self->valid.count; i++)
-        self->valid.members[i]->next_step = task->first_step;
+        self->valid.members[i]->next_step = task->head.first_step;
     struct group group;
     while ((group = next_group(self, task)).count > 0) {
-        enum tt_worker_stop asked = tt_worker_asked(&self->worker);
-        if (asked == TT_WORKER_ABORT)
+        enum tt_executor_stop asked = tt_executor_thread_asked(&self->thread);
+        if (asked == TT_EXECUTOR_ABORT)
             return false;
-        bool yielded = asked == TT_WORKER_YIELD && group.first_step > task->first_step;
+        bool yielded = asked == TT_EXECUTOR_YIELD && group.first_step > task->head.first_step;
         if (!yielded && !run_group(self, task, &group, &yielded))
             return false;
         group = yielded ? next_group(self, task) : group;
         if (yielded && group.count > 0) {
-            task->last_step_done = group.first_step - 1;
+            task->head.last_step_done = group.first_step - 1;
             break;
         }
     }
@@ -155,7 +153,7 @@ static bool run_members(struct ort_worker *self, struct tt_engine_task *task) {
 /* Nothing is kept of members that have their result. Those that ended with the model's last step
  * and the task, or stand behind the task's last one done, are the usual case; where a task is
  * stopped while its members run apart, some have ended before. */
-static void settle(struct ort_worker *self, const struct tt_engine_task *task) {
+static void settle(struct ort_executor *self, const struct tt_engine_task *task) {
     int32_t steps = model_of(task->model)->step_count;
     for (int32_t i = 0; i < self->valid.count; i++) {
         struct tt_engine_member *member = self->valid.members[i];
@@ -163,8 +161,9 @@ static void settle(struct ort_worker *self, const struct tt_engine_task *task) {
             tt_slots_release(member->state);
             member->state = NULL;
         }
-        bool usual = member->result ? member->next_step > steps && task->last_step_done == steps - 1
-                                    : member->next_step == task->last_step_done + 1;
+        bool usual = member->result
+                         ? member->next_step > steps && task->head.last_step_done == steps - 1
+                         : member->next_step == task->head.last_step_done + 1;
         if (member->err || usual)
             member->next_step = -1;
         else if (member->next_step > steps)
@@ -174,47 +173,38 @@ static void settle(struct ort_worker *self, const struct tt_engine_task *task) {
 
 /* ---- cells ---- */
 
-static void give_cells_up(struct tt_engine_task *task) {
-    for (int32_t i = 0; i < task->member_count; i++) {
-        enum tt_err *err = task->cells ? &task->cells[i].err : &task->sequences[i].err;
-        *err = TT_ERR_CANCELLED;
-    }
-    task->outcome = TT_ENGINE_ABORTED;
-}
-
-static void run_cells(struct ort_worker *self, const struct tt_ort_model *model,
+static void run_cells(struct ort_executor *self, const struct tt_ort_model *model,
                       struct tt_engine_task *task) {
     struct tt_cell_batch batch = {.model = model,
-                                  .type = task->first_step,
-                                  .cells = task->cells,
+                                  .type = task->head.first_step,
+                                  .cells = task->kind == TT_ENGINE_CELLS ? task->cells : NULL,
                                   .count = task->member_count,
                                   .scratch = &self->cell_scratch,
                                   .run_options = self->scratch.run_options,
                                   .task = task};
-    task->last_step_done = task->last_step;
-    if (tt_worker_asked(&self->worker) == TT_WORKER_ABORT) {
-        give_cells_up(task);
-    } else if (task->cells) {
-        tt_assert(task->first_step == task->last_step);
+    task->head.last_step_done = task->head.last_step;
+    if (tt_executor_thread_asked(&self->thread) == TT_EXECUTOR_ABORT) {
+        task->head.outcome = TT_OUTCOME_ABORTED;
+    } else if (task->kind == TT_ENGINE_CELLS) {
+        tt_assert(task->head.first_step == task->head.last_step);
         tt_cell_step_run_each(&batch);
     } else {
-        task->outcome = tt_cell_walk_run(&batch, tt_worker_asked, &self->worker);
-        if (task->outcome == TT_ENGINE_ABORTED)
-            give_cells_up(task);
+        task->head.outcome = tt_cell_walk_run(&batch, tt_executor_thread_asked, &self->thread);
     }
-    if (task->outcome == TT_ENGINE_ABORTED)
-        task->last_step_done = task->first_step - 1;
+    if (task->head.outcome == TT_OUTCOME_ABORTED)
+        tt_engine_task_give_up_cells(task);
 }
 
-static void ort_run(struct tt_worker *worker, struct tt_engine_task *task) {
-    struct ort_worker *self = worker_of(worker);
+static void ort_run(struct tt_executor_thread *thread, struct tt_engine_task *task) {
+    struct ort_executor *self = executor_of(thread);
     const struct tt_ort_model *model = model_of(task->model);
-    tt_assert(task->first_step >= 0);
-    tt_assert(task->first_step <= task->last_step);
-    tt_assert(task->last_step < model->step_count);
-    task->outcome = TT_ENGINE_DONE;
-    task->last_step_done = task->first_step - 1;
+    tt_assert(task->head.first_step >= 0);
+    tt_assert(task->head.first_step <= task->head.last_step);
+    tt_assert(task->head.last_step < model->step_count);
+    task->head.outcome = TT_OUTCOME_DONE;
+    task->head.last_step_done = task->head.first_step - 1;
     task->infer_ns = 0;
+    tt_assert((model->cells != NULL) == (task->kind != TT_ENGINE_REQUESTS));
     if (model->cells) {
         run_cells(self, model, task);
         return;
@@ -227,53 +217,31 @@ static void ort_run(struct tt_worker *worker, struct tt_engine_task *task) {
     }
     if (!run_members(self, task)) {
         tt_engine_task_give_up(task);
-        task->last_step_done = task->first_step - 1;
+        task->head.last_step_done = task->head.first_step - 1;
         return;
     }
     settle(self, task);
-    if (task->last_step_done < task->last_step)
-        task->outcome = TT_ENGINE_PREEMPTED;
+    if (task->head.last_step_done < task->head.last_step)
+        task->head.outcome = TT_OUTCOME_PREEMPTED;
 }
 
-static void ort_arm(struct tt_worker *worker) {
-    const OrtApi *api = engine_of(worker->engine)->library->api;
-    OrtStatus *status = api->RunOptionsUnsetTerminate(worker_of(worker)->scratch.run_options);
+static void ort_arm(struct tt_executor_thread *thread) {
+    const OrtApi *api = engine_of(thread->engine)->library->api;
+    OrtStatus *status = api->RunOptionsUnsetTerminate(executor_of(thread)->scratch.run_options);
     tt_assert(status == NULL); /* it sets a flag */
 }
 
-static void ort_interrupt(struct tt_worker *worker) {
-    const OrtApi *api = engine_of(worker->engine)->library->api;
-    OrtStatus *status = api->RunOptionsSetTerminate(worker_of(worker)->scratch.run_options);
+static void ort_interrupt(struct tt_executor_thread *thread) {
+    const OrtApi *api = engine_of(thread->engine)->library->api;
+    OrtStatus *status = api->RunOptionsSetTerminate(executor_of(thread)->scratch.run_options);
     tt_assert(status == NULL);
 }
 
-static const struct tt_worker_ops worker_ops = {
+static const struct tt_executor_thread_ops executor_ops = {
     .run = ort_run,
     .arm = ort_arm,
     .interrupt = ort_interrupt,
 };
-
-static struct tt_worker *executor(struct tt_engine *engine, int32_t index) {
-    tt_assert(index >= 0);
-    tt_assert(index < engine->executor_count);
-    return &engine_of(engine)->workers[index].worker;
-}
-
-static void ort_submit(struct tt_engine *engine, struct tt_engine_task *task) {
-    tt_worker_submit(executor(engine, task->executor), task);
-}
-
-static void ort_run_here(struct tt_engine *engine, struct tt_engine_task *task) {
-    tt_worker_run_here(executor(engine, task->executor), task);
-}
-
-static void ort_yield(struct tt_engine *engine, struct tt_engine_task *task) {
-    tt_worker_stop(executor(engine, task->executor), task, TT_WORKER_YIELD);
-}
-
-static void ort_abort(struct tt_engine *engine, struct tt_engine_task *task) {
-    tt_worker_stop(executor(engine, task->executor), task, TT_WORKER_ABORT);
-}
 
 static int32_t ort_step_count(const struct tt_engine_model *model) {
     return model_of(model)->step_count;
@@ -288,7 +256,20 @@ static void ort_unload(struct tt_engine_model *take_model) {
         tt_ort_model_free(TT_CONTAINER_OF(take_model, struct tt_ort_model, model));
 }
 
-static void worker_release(struct ort_engine *engine, struct ort_worker *self) {
+static int32_t ort_stage_slots(const struct tt_engine_model *model) {
+    const struct tt_ort_model *self = model_of(model);
+    return self->step_count > 1 && !self->cells ? self->slots.slot_count : 0;
+}
+
+static int32_t ort_cell_slots(const struct tt_engine_model *model) {
+    return model_of(model)->cells->slot_count;
+}
+
+static struct ort_executor *executor_at(struct ort_engine *self, int32_t index) {
+    return executor_of(tt_thread_engine_executor(&self->threads, index));
+}
+
+static void executor_release(struct ort_engine *engine, struct ort_executor *self) {
     if (self->scratch.run_options)
         engine->library->api->ReleaseRunOptions(self->scratch.run_options);
     tt_ort_scratch_fini(&self->scratch);
@@ -301,63 +282,53 @@ static void ort_close(struct tt_engine *take_engine) {
     if (!take_engine)
         return;
     struct ort_engine *self = engine_of(take_engine);
-    for (int32_t i = 0; i < self->engine.executor_count; i++) {
-        if (i < self->started)
-            tt_worker_close(&self->workers[i].worker);
-        worker_release(self, &self->workers[i]);
-    }
-    free(self);
+    tt_thread_engine_stop(&self->threads);
+    for (int32_t i = 0; i < take_engine->executor_count; i++)
+        executor_release(self, executor_at(self, i));
+    tt_thread_engine_free(&self->threads);
 }
 
 static const struct tt_engine_ops ops = {
     .name = "cpu",
-    .submit = ort_submit,
-    .run_here = ort_run_here,
-    .yield = ort_yield,
-    .abort = ort_abort,
+    .device = TT_THREAD_ENGINE_DEVICE,
+    .run_here = tt_thread_engine_run_here,
     .step_count = ort_step_count,
     .signature = ort_signature,
+    .stage_slots = ort_stage_slots,
+    .cell_slots = ort_cell_slots,
     .unload = ort_unload,
     .output = tt_engine_result_output,
     .result_release = tt_engine_result_release,
-    .cell_emit = tt_cell_answer_emit,
-    .cell_finish = tt_cell_answer_finish,
+    .cell_emit = tt_ort_answer_emit,
+    .cell_finish = tt_ort_answer_finish,
     .state_release = tt_slots_release,
     .close = ort_close,
 };
 
-enum tt_err tt_ort_engine_open(const struct tt_ort_engine_options *options,
+enum tt_err tt_ort_engine_open(struct tt_ort_library *library,
+                               const struct tt_engine_options *options,
                                struct tt_engine **out_engine, struct tt_error *why) {
-    if (options->executor_count < 1 || options->queue_depth < 1)
-        return tt_fail(TT_ERR_INVALID, why,
-                       "an engine of %d executors, %d tasks deep; both must be at least 1",
-                       options->executor_count, options->queue_depth);
-    size_t bytes =
-        sizeof(struct ort_engine) + (size_t)options->executor_count * sizeof(struct ort_worker);
-    size_t alignment = _Alignof(struct ort_engine);
-    struct ort_engine *self = aligned_alloc(alignment, (bytes + alignment - 1) & ~(alignment - 1));
-    if (!self)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d executors",
-                       options->executor_count);
-    memset(self, 0, bytes);
-    self->engine =
-        (struct tt_engine){&ops, options->executor_count, options->done, options->done_context};
-    self->library = options->library;
-    enum tt_err err = TT_OK;
-    for (int32_t i = 0; !err && i < options->executor_count; i++) {
-        struct ort_worker *worker = &self->workers[i];
-        err = tt_ort_check(self->library,
-                           self->library->api->CreateRunOptions(&worker->scratch.run_options), why);
-        if (!err)
-            err = tt_worker_open(&worker->worker, &worker_ops, &self->engine, i,
-                                 options->queue_depth, why);
-        self->started += !err;
-    }
+    static const struct tt_thread_engine_layout layout = {.engine_bytes = sizeof(struct ort_engine),
+                                                          .executor_bytes =
+                                                              sizeof(struct ort_executor),
+                                                          .ops = &ops};
+    struct tt_thread_engine *threads;
+    enum tt_err err = tt_thread_engine_open(&layout, options, &threads, why);
+    if (err)
+        return err;
+    struct ort_engine *self = engine_of(&threads->engine);
+    self->library = library;
+    for (int32_t i = 0; !err && i < options->executor_count; i++)
+        err = tt_ort_check(
+            library, library->api->CreateRunOptions(&executor_at(self, i)->scratch.run_options),
+            why);
+    if (!err)
+        err = tt_thread_engine_start(threads, &executor_ops, why);
     if (err) {
-        ort_close(&self->engine);
+        ort_close(&threads->engine);
         return err;
     }
-    *out_engine = &self->engine;
+    *out_engine = &threads->engine;
     return TT_OK;
 }
 
@@ -392,11 +363,6 @@ enum tt_err tt_ort_engine_load_slices(struct tt_engine *engine,
     return TT_OK;
 }
 
-void tt_ort_engine_adopt(struct tt_engine *engine, struct tt_engine_model *model) {
-    tt_assert(engine_of(engine)->library == engine_of(model->engine)->library);
-    model->engine = engine;
-}
-
 enum tt_err tt_ort_engine_load_cells(struct tt_engine *engine,
                                      const struct tt_ort_cells_options *options,
                                      struct tt_engine_model **out_model, struct tt_error *why) {
@@ -407,13 +373,4 @@ enum tt_err tt_ort_engine_load_cells(struct tt_engine *engine,
     model->model.engine = engine;
     *out_model = &model->model;
     return TT_OK;
-}
-
-int32_t tt_ort_engine_cell_slots(const struct tt_engine_model *model) {
-    return model_of(model)->cells->slot_count;
-}
-
-int32_t tt_ort_engine_slots(const struct tt_engine_model *model) {
-    const struct tt_ort_model *self = model_of(model);
-    return self->step_count > 1 && !self->cells ? self->slots.slot_count : 0;
 }

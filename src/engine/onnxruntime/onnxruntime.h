@@ -1,39 +1,36 @@
-/* The engine that computes: ONNX Runtime on this machine's CPU.
+/* The engine that computes: ONNX Runtime on this machine's CPU. The backend "onnxruntime", which is
+ * the default.
  *
- * An executor is a thread; all share one session per step of a model, which runs on the thread that
+ * An executor is a thread. All share one session per step of a model, which runs on the thread that
  * calls it, so as many batches run at once as there are executors. A model is one step, the whole
- * graph, or the stages of a graph that was cut (model/onnx/slices.h), one step each; between tasks
+ * graph, or the stages of a graph that was cut (model/onnx/slices.h), one step each. Between tasks
  * the activations of its requests wait in slots (engine/slots.h). A batch whose members' bytes are
- * adjacent is handed over where it lies; outputs stay where the runtime put them until the last
- * member has released the result.
+ * adjacent is passed where it lies. Outputs stay where the runtime put them until the last member
+ * has released the result.
  *
  * What is equal bit for bit: the steps of a cut graph, run for one batch, give what the whole graph
- * gives for that batch. That a row's result does not depend on its batch mates either is a property
- * of the runtime's kernels and of the graph, which whoever cuts it finds out.
+ * gives for that batch. Whether a row's result is independent of its batch mates is a property of
+ * the runtime's kernels and of the graph; the slicer finds out.
  *
- * A run that fails is nobody's fault until the members ran one by one: then the one whose input was
- * at fault (an index out of range, say) says INVALID with the runtime's sentence, and the others
- * have their results. Where the outputs do not follow the batch (dimension 0 is not its rows), the
- * model is at fault and all members say INTERNAL. */
+ * A run that fails is attributed only after the members ran one by one. A member whose input was at
+ * fault (an index out of range, say) says INVALID with the runtime's sentence, and the others have
+ * their results. Where the outputs do not follow the batch (dimension 0 is not its rows), the model
+ * is at fault and all members say INTERNAL.
+ *
+ * The engine is reached by its kind (engine/engine_kind.h), whose shared part is the library
+ * (ort_library.h). Tests call it directly. */
 #ifndef TT_ENGINE_ONNXRUNTIME_ONNXRUNTIME_H
 #define TT_ENGINE_ONNXRUNTIME_ONNXRUNTIME_H
 
-#include "engine/engine.h"
+#include "engine/engine_kind.h"
 #include "engine/onnxruntime/ort_library.h"
 
 #include <stdbool.h>
 
-struct tt_ort_engine_options {
-    struct tt_ort_library *library; /* outlives the engine */
-    int32_t executor_count;         /* >= 1 */
-    int32_t queue_depth;            /* >= 1: the most tasks submitted and not done, per executor */
-    tt_engine_done_fn *done;
-    void *done_context;
-};
-
-/* Starts the executors. Errors: INVALID (a count below 1), NO_MEMORY, IO. Close it with its
- * `close`. */
-TT_MUST_CHECK enum tt_err tt_ort_engine_open(const struct tt_ort_engine_options *options,
+/* Starts the executors. `library` outlives the engine. Errors: INVALID (a count below 1),
+ * NO_MEMORY, IO. Close it with its `close`. */
+TT_MUST_CHECK enum tt_err tt_ort_engine_open(struct tt_ort_library *library,
+                                             const struct tt_engine_options *options,
                                              struct tt_engine **out_engine, struct tt_error *why);
 
 enum tt_ort_optimization {
@@ -62,25 +59,6 @@ TT_MUST_CHECK enum tt_err tt_ort_engine_load(struct tt_engine *engine,
                                              const struct tt_ort_model_options *options,
                                              struct tt_engine_model **out_model,
                                              struct tt_error *why);
-/* Gives the model over to another engine of the same library: sessions belong to no executor. No
- * task of it may be queued or running. */
-void tt_ort_engine_adopt(struct tt_engine *engine, struct tt_engine_model *model);
-
-/* D8: who meets the condition when the step has ended leaves the model there, or skips steps. */
-struct tt_ort_exit_options {
-    int32_t step;              /* from 0; not the last one */
-    int32_t to;                /* the step that follows; 0: none, the request leaves */
-    const char *graph;         /* an ONNX file that reads tensors of the model; NULL: none */
-    const char *condition;     /* an output of it, a BOOL or a FP32 (above 0) per row; NULL: that */
-    const char *moved, *since; /* row by row, |moved - since| < less_than * |since| */
-    double less_than;
-    /* What skipped steps would have made is the graph's output of the same name, or: */
-    int32_t give_count;
-    const struct tt_ort_give_options {
-        const char *tensor;
-        const char *from; /* an output of the graph, or a tensor that is there */
-    } * gives;
-};
 
 struct tt_ort_slices_options {
     const char *name;      /* for messages; NULL: the directory */
@@ -92,7 +70,7 @@ struct tt_ort_slices_options {
     int32_t own_arenas;    /* E3: this many executors have an arena each for what they compute in,
                               and sessions of their own with it; 0: all share one */
     int32_t exit_count;
-    const struct tt_ort_exit_options *exits;
+    const struct tt_engine_exit *exits;
 };
 
 /* The same for a model that was cut: a step per stage. Errors: also IO. */
@@ -100,10 +78,6 @@ TT_MUST_CHECK enum tt_err tt_ort_engine_load_slices(struct tt_engine *engine,
                                                     const struct tt_ort_slices_options *options,
                                                     struct tt_engine_model **out_model,
                                                     struct tt_error *why);
-
-/* How many rows' activations there is memory for between the steps of a model that was cut; 0 where
- * there is one step. Beyond that they are kept all the same, in memory of their own. */
-int32_t tt_ort_engine_slots(const struct tt_engine_model *model);
 
 struct tt_cells;
 
@@ -118,7 +92,5 @@ TT_MUST_CHECK enum tt_err tt_ort_engine_load_cells(struct tt_engine *engine,
                                                    const struct tt_ort_cells_options *options,
                                                    struct tt_engine_model **out_model,
                                                    struct tt_error *why);
-/* How many slots the model of cells has. */
-int32_t tt_ort_engine_cell_slots(const struct tt_engine_model *model);
 
 #endif

@@ -11,7 +11,7 @@
 /* One exit as it is loaded: what was asked for, and what it becomes. */
 struct loading {
     struct tt_ort_model *model;
-    const struct tt_ort_exit_options *options;
+    const struct tt_engine_exit *options;
     struct tt_ort_exit *exit;
     struct tt_error *why;
 };
@@ -227,7 +227,7 @@ static enum tt_err bind_gives(const struct loading *l) {
 /* ---- all of them ---- */
 
 static enum tt_err load_one(const struct loading *l) {
-    const struct tt_ort_exit_options *options = l->options;
+    const struct tt_engine_exit *options = l->options;
     int32_t steps = l->model->step_count;
     if (options->step < 0 || options->step >= steps - 1)
         return tt_fail(TT_ERR_INVALID, l->why,
@@ -248,7 +248,7 @@ static enum tt_err in_words(const struct loading *l, enum tt_err err) {
     return tt_fail_in(err, l->why, "the exit after stage %d", l->options->step);
 }
 
-enum tt_err tt_ort_exits_load(struct tt_ort_model *model, const struct tt_ort_exit_options *options,
+enum tt_err tt_ort_exits_load(struct tt_ort_model *model, const struct tt_engine_exit *options,
                               int32_t count, struct tt_error *why) {
     struct tt_ort_exits *self = &model->exits;
     self->exits = calloc((size_t)count + 1, sizeof(*self->exits));

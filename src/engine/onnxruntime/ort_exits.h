@@ -45,8 +45,8 @@ struct tt_ort_exits {
 /* Loads the exits of a model whose steps and tensors stand, and has its tensors last until they are
  * read. Errors: INVALID (which exit, what, and what would be right), those of loading a graph. */
 TT_MUST_CHECK enum tt_err tt_ort_exits_load(struct tt_ort_model *model,
-                                            const struct tt_ort_exit_options *options,
-                                            int32_t count, struct tt_error *why);
+                                            const struct tt_engine_exit *options, int32_t count,
+                                            struct tt_error *why);
 void tt_ort_exits_fini(struct tt_ort_model *model);
 
 #endif

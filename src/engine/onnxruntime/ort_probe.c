@@ -12,7 +12,7 @@
 enum { MAX_ROWS = 3, ODD_LESS = 3 };
 
 struct probe {
-    const struct tt_ort_probe_options *options;
+    const struct tt_engine_probe_options *options;
     OrtSession *session;
     int32_t count;      /* of tensors looked at: all that is data */
     int32_t *tensors;   /* [count] */
@@ -75,7 +75,7 @@ static enum tt_err pack_with_outputs(struct probe *p, struct tt_text *out_bytes)
 }
 
 static enum tt_err open_session(struct probe *p) {
-    const struct tt_ort_library *library = p->options->library;
+    const struct tt_ort_library *library = tt_ort_probe_library(p->options);
     OrtSessionOptions *session_options = NULL;
     struct tt_text bytes;
     tt_text_init(&bytes);
@@ -98,12 +98,12 @@ static enum tt_err open_session(struct probe *p) {
 
 /* What the runtime's inference knows of the tensor's type: which dimensions are fixed. */
 static enum tt_err read_type(struct probe *p, int32_t index) {
-    const OrtApi *api = p->options->library->api;
+    const OrtApi *api = tt_ort_probe_library(p->options)->api;
     struct tt_onnx_tensor *tensor = &p->options->graph->tensors[p->tensors[index]];
     OrtTypeInfo *type = NULL;
     const OrtTensorTypeAndShapeInfo *info = NULL;
     enum tt_err err =
-        tt_ort_check(p->options->library,
+        tt_ort_check(tt_ort_probe_library(p->options),
                      api->SessionGetOutputTypeInfo(p->session, (size_t)index, &type), p->why);
     if (err)
         return err;
@@ -124,7 +124,7 @@ static enum tt_err read_type(struct probe *p, int32_t index) {
             status = api->GetDimensions(info, tensor->shape.dims, rank);
         }
     }
-    err = tt_ort_check(p->options->library, status, p->why);
+    err = tt_ort_check(tt_ort_probe_library(p->options), status, p->why);
     api->ReleaseTypeInfo(type);
     return err;
 }
@@ -134,15 +134,15 @@ static enum tt_err read_type(struct probe *p, int32_t index) {
 static void free_values(struct probe *p, OrtValue **values) {
     for (int32_t i = 0; values && i < p->count; i++)
         if (values[i])
-            p->options->library->api->ReleaseValue(values[i]);
+            tt_ort_probe_library(p->options)->api->ReleaseValue(values[i]);
     free(values);
 }
 
 static enum tt_err run(struct probe *p, OrtSession *session, const char *const *names,
                        int32_t count, const struct tt_synthetic_input *synthetic,
                        OrtValue **out_values) {
-    return tt_ort_session_run(p->options->library, session, p->options->signature, synthetic, names,
-                              count, out_values, p->why);
+    return tt_ort_session_run(tt_ort_probe_library(p->options), session, p->options->signature,
+                              synthetic, names, count, out_values, p->why);
 }
 
 /* All chosen tensors of a run of rows first .. first + rows - 1. */
@@ -233,7 +233,7 @@ struct batch {
 static enum tt_err look_at(struct probe *p, int32_t index, const struct batch *batches,
                            int32_t batch_count) {
     struct tt_onnx_tensor *tensor = &p->options->graph->tensors[p->tensors[index]];
-    const struct tt_ort_library *library = p->options->library;
+    const struct tt_ort_library *library = tt_ort_probe_library(p->options);
     struct tt_tensor_view alone[MAX_ROWS], view;
     tensor->rows = TT_ONNX_ROWS_ELSEWHERE;
     if (!tensor->dense || tensor->dtype == TT_DTYPE_BYTES)
@@ -359,10 +359,10 @@ static enum tt_err probe_odd_length(struct probe *p, enum tt_synthetic_input_kin
     return TT_OK;
 }
 
-enum tt_err tt_ort_probe(const struct tt_ort_probe_options *options,
-                         struct tt_ort_probe_report *out_report, struct tt_error *why) {
+enum tt_err tt_ort_probe(const struct tt_engine_probe_options *options,
+                         struct tt_engine_probe_report *out_report, struct tt_error *why) {
     struct probe p = {.options = options, .length = options->length, .why = why};
-    struct tt_ort_probe_report report = {.first_rounded = -1};
+    struct tt_engine_probe_report report = {.first_rounded = -1};
     enum tt_err err = open_session(&p);
     for (int32_t i = 0; !err && i < p.count; i++)
         err = read_type(&p, i);
@@ -384,7 +384,7 @@ enum tt_err tt_ort_probe(const struct tt_ort_probe_options *options,
         if (p.rounded[i] && report.rounded_count++ == 0)
             report.first_rounded = p.tensors[i];
     if (p.session)
-        options->library->api->ReleaseSession(p.session);
+        tt_ort_probe_library(options)->api->ReleaseSession(p.session);
     free(p.tensors);
     free(p.names);
     free(p.rounded);

@@ -148,7 +148,7 @@ static enum tt_err call_step(struct tt_ort_run *run, int32_t index, struct tt_er
     int64_t bound_at = tt_clock_now();
     err = tt_ort_check(
         model->library,
-        model->library->api->Run(tt_ort_step_session(model, index, run->task->executor),
+        model->library->api->Run(tt_ort_step_session(model, index, run->task->head.executor),
                                  scratch->run_options, step->input_names, scratch->inputs,
                                  (size_t)step->input_count, step->output_names,
                                  (size_t)step->output_count, scratch->outputs),
@@ -283,7 +283,7 @@ static enum tt_err answer(struct tt_ort_run *run, struct tt_error *why) {
 
 /* What the members' inputs are padded to in this run. */
 static enum tt_err agree_on_length(struct tt_ort_run *run, struct tt_error *why) {
-    run->length = run->task->length;
+    run->length = run->task->head.length;
     for (int32_t i = 0; i < run->count; i++) {
         struct tt_engine_member *member = run->members[i];
         if (run->first_step == 0) { /* whatever it did before does not count */
@@ -324,10 +324,10 @@ static enum tt_err run_steps(struct tt_ort_run *run, struct tt_error *why) {
         if (run->parts || step == run->last_step)
             break;
         drop_values_after(run, step);
-        enum tt_worker_stop asked = tt_worker_asked(run->worker);
-        if (asked == TT_WORKER_ABORT)
+        enum tt_executor_stop asked = tt_executor_thread_asked(run->thread);
+        if (asked == TT_EXECUTOR_ABORT)
             return TT_OK;
-        run->yielded = asked == TT_WORKER_YIELD && run->may_yield;
+        run->yielded = asked == TT_EXECUTOR_YIELD && run->may_yield;
         if (run->yielded)
             break;
     }

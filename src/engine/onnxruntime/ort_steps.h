@@ -14,7 +14,7 @@
 
 #include "engine/gather.h"
 #include "engine/onnxruntime/ort_model.h"
-#include "engine/worker.h"
+#include "engine/thread_executors.h"
 
 /* What is kept of the courses of a run, see ort_exit_routes.h; part of an executor's desk. */
 struct tt_ort_exit_routes {
@@ -41,7 +41,7 @@ struct tt_ort_scratch {
 void tt_ort_scratch_fini(struct tt_ort_scratch *self);
 
 struct tt_ort_run {
-    struct tt_worker *worker;
+    struct tt_executor_thread *thread;
     struct tt_ort_scratch *scratch;
     struct tt_engine_task *task;
     struct tt_engine_member *const *members; /* checked, all at first_step */

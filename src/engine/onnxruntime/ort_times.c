@@ -14,7 +14,7 @@
 enum { WARM_UP_RUNS = 2 };
 
 struct times {
-    const struct tt_ort_probe_options *options;
+    const struct tt_engine_probe_options *options;
     int32_t runs;
     int64_t *samples; /* [node_count][runs] */
     int32_t *counts;  /* [node_count] */
@@ -47,7 +47,7 @@ static enum tt_err pack_numbered(struct times *t, struct tt_text *out_bytes) {
 }
 
 static enum tt_err open_session(struct times *t, const char *scratch, OrtSession **out_session) {
-    const struct tt_ort_library *library = t->options->library;
+    const struct tt_ort_library *library = tt_ort_probe_library(t->options);
     OrtSessionOptions *options = NULL;
     struct tt_text bytes;
     tt_text_init(&bytes);
@@ -71,7 +71,7 @@ static enum tt_err open_session(struct times *t, const char *scratch, OrtSession
 
 static enum tt_err run_once(struct times *t, OrtSession *session,
                             const struct tt_synthetic_input *synthetic) {
-    const struct tt_ort_library *library = t->options->library;
+    const struct tt_ort_library *library = tt_ort_probe_library(t->options);
     const struct tt_signature *signature = t->options->signature;
     OrtValue *outputs[TT_MAX_TENSORS] = {0};
     const char *names[TT_MAX_TENSORS];
@@ -136,7 +136,7 @@ static enum tt_err read_events(struct times *t, const char *path, int64_t *out_t
 }
 
 static enum tt_err finish(struct times *t, OrtSession *session, int64_t *out_times_ns) {
-    const struct tt_ort_library *library = t->options->library;
+    const struct tt_ort_library *library = tt_ort_probe_library(t->options);
     OrtAllocator *allocator;
     char *path = NULL;
     enum tt_err err =
@@ -152,7 +152,7 @@ static enum tt_err finish(struct times *t, OrtSession *session, int64_t *out_tim
     return err;
 }
 
-enum tt_err tt_ort_time_nodes(const struct tt_ort_probe_options *options,
+enum tt_err tt_ort_time_nodes(const struct tt_engine_probe_options *options,
                               enum tt_synthetic_input_kind synthetic_kind, int32_t rows,
                               int32_t runs, const char *scratch, int64_t *out_times_ns,
                               struct tt_error *why) {
@@ -176,7 +176,7 @@ enum tt_err tt_ort_time_nodes(const struct tt_ort_probe_options *options,
     if (!err)
         err = finish(&t, session, out_times_ns);
     if (session)
-        options->library->api->ReleaseSession(session);
+        tt_ort_probe_library(options)->api->ReleaseSession(session);
     tt_synthetic_input_fini(&synthetic);
     free(t.samples);
     free(t.counts);

@@ -2,7 +2,7 @@
 
 #include "base/instant.h"
 #include "core/cell_graph.h"
-#include "engine/emulated/emulated.h"
+#include "engine/engine_kind.h"
 #include "profile/calibrate.h"
 #include "serve/domain.h"
 
@@ -113,7 +113,7 @@ static enum tt_err new_emulated(const struct tt_scenario_model *model,
     const struct tt_step_model *steps = &model->step_model;
     struct tt_served_model_spec spec = {.name = model->name,
                                         .version = "1",
-                                        .platform = "emulated",
+                                        .platform = tt_engine_kind_emulating()->traits.platform,
                                         .config_json = "{}",
                                         .slo_ns = steps->slo_ns,
                                         .window_ns = steps->window_ns,
@@ -127,7 +127,7 @@ static enum tt_err new_emulated(const struct tt_scenario_model *model,
 /* S11, C2: with recurrent steps, or of trees, it is a model of cells, a type per step. The served
  * model's, also on failure further on. */
 static enum tt_err emulate_cells(const struct tt_live_models *self, int32_t m,
-                                 struct tt_emulated_model_options *load, struct tt_error *why) {
+                                 struct tt_engine_emulation *load, struct tt_error *why) {
     const struct tt_scenario_model *model = &self->scenario->models[m];
     const struct tt_step_model *steps = &model->step_model;
     struct tt_cells_plain plain = {
@@ -147,31 +147,38 @@ static enum tt_err emulate_cells(const struct tt_live_models *self, int32_t m,
     cells->by_cell = tt_domain_works_by_cells(self->policy.name);
     load->signature = &cells->cells->signature;
     load->cells =
-        (struct tt_emulated_cells_options){.cells = cells->cells,
-                                           .steps = steps,
-                                           .slot_count = CELL_SLOTS,
-                                           .task_ns = model->cell_rates.task_ns,
-                                           .gather_row_ns = model->cell_rates.gather_row_ns};
+        (struct tt_engine_emulated_cells){.cells = cells->cells,
+                                          .steps = steps,
+                                          .slot_count = CELL_SLOTS,
+                                          .task_ns = model->cell_rates.task_ns,
+                                          .gather_row_ns = model->cell_rates.gather_row_ns};
     return TT_OK;
 }
 
 static enum tt_err load_emulated(struct tt_live_models *self, int32_t m, struct tt_error *why) {
     const struct tt_scenario_model *model = &self->scenario->models[m];
     struct tt_signature signature = emulated_signature(model);
-    struct tt_emulated_model_options load = {.signature = &signature,
-                                             .step_count = model->step_model.step_count,
-                                             .latency_ns = latency,
-                                             .latency_context = (void *)model,
-                                             .demand_ppm = demand,
-                                             .input_bytes = model->input_bytes,
-                                             .output_bytes = model->output_bytes};
+    struct tt_engine_emulation load = {.signature = &signature,
+                                       .step_count = model->step_model.step_count,
+                                       .latency_ns = latency,
+                                       .latency_context = (void *)model,
+                                       .demand_ppm = demand,
+                                       .input_bytes = model->input_bytes,
+                                       .output_bytes = model->output_bytes};
     struct tt_engine_model *loaded;
     struct tt_profile *whole;
     enum tt_err err = new_emulated(model, &self->models[m], why);
     if (!err && tt_live_models_is_of_cells(self->scenario, model))
         err = emulate_cells(self, m, &load, why);
-    if (!err)
-        err = tt_emulated_engine_load(self->engine, &load, &loaded, why);
+    if (!err) {
+        struct tt_engine_model_spec spec = {.form = load.cells.cells ? TT_ENGINE_CELL_SET
+                                                                     : TT_ENGINE_GRAPH,
+                                            .name = model->name,
+                                            .signature = load.signature,
+                                            .cells = load.cells.cells,
+                                            .emulation = &load};
+        err = tt_engine_load(&self->runtime, self->engine, &spec, &loaded, why);
+    }
     if (err)
         return err;
     err = tt_profile_new_table(model->step_model.whole, &whole, why);
@@ -199,24 +206,27 @@ static enum tt_err load_emulated(struct tt_live_models *self, int32_t m, struct 
 
 static enum tt_err open_emulated(struct tt_live_models *self, struct tt_error *why) {
     const struct tt_scenario *s = self->scenario;
-    struct tt_emulated_device_options *devices = calloc((size_t)s->device_count, sizeof(*devices));
+    struct tt_engine_device *devices = calloc((size_t)s->device_count, sizeof(*devices));
     if (!devices)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     for (int32_t d = 0; d < s->device_count; d++)
-        devices[d] = (struct tt_emulated_device_options){.executors = s->devices[d].executors,
-                                                         .copy_in = s->devices[d].copy_in,
-                                                         .copy_out = s->devices[d].copy_out,
-                                                         .abort_ns = s->abort_ns};
-    struct tt_emulated_engine_options options = {.devices = devices,
-                                                 .device_count = s->device_count,
-                                                 .jitter_permille = s->jitter_permille,
-                                                 .seed = s->seed,
-                                                 .executor_count = self->executor_count,
-                                                 .queue_depth =
-                                                     tt_domain_depth(s->policy, s->depth) + 1,
-                                                 .done = tt_serving_done,
-                                                 .done_context = self->serving};
-    enum tt_err err = tt_emulated_engine_open(&options, &self->engine, why);
+        devices[d] = (struct tt_engine_device){.executors = s->devices[d].executors,
+                                               .copy_in = s->devices[d].copy_in,
+                                               .copy_out = s->devices[d].copy_out,
+                                               .abort_ns = s->abort_ns};
+    struct tt_engine_options options = {.devices = devices,
+                                        .device_count = s->device_count,
+                                        .jitter_permille = s->jitter_permille,
+                                        .seed = s->seed,
+                                        .executor_count = self->executor_count,
+                                        .queue_depth = tt_domain_depth(s->policy, s->depth) + 1,
+                                        .done = tt_serving_done,
+                                        .done_context = self->serving};
+    struct tt_engine_runtime_options nothing = {0};
+    enum tt_err err =
+        tt_engine_runtime_open(tt_engine_kind_emulating(), &nothing, &self->runtime, why);
+    if (!err)
+        err = tt_engine_open(&self->runtime, &options, &self->engine, why);
     free(devices);
     for (int32_t m = 0; !err && m < s->model_count; m++)
         err = load_emulated(self, m, why);
@@ -319,8 +329,8 @@ static enum tt_err load_real(struct tt_live_models *self, int32_t m, struct tt_e
     const struct tt_scenario *s = self->scenario;
     const struct tt_scenario_model *model = &s->models[m];
     enum tt_err err =
-        tt_repository_scan_model(s->repository, model->source, NULL, TT_MODEL_DEFAULT_MAX_BATCH,
-                                 &self->repositories[m], why);
+        tt_repository_scan_model(s->repository, model->source, tt_engines(), NULL,
+                                 TT_MODEL_DEFAULT_MAX_BATCH, &self->repositories[m], why);
     if (err)
         return err;
     struct tt_repository_model *entry = &self->repositories[m]->models[0];
@@ -407,6 +417,7 @@ void tt_live_models_close(struct tt_live_models *self) {
     tt_serving_close(self->serving);
     if (self->engine)
         self->engine->ops->close(self->engine);
+    tt_engine_runtime_close(&self->runtime);
     free(self->models);
     free(self->repositories);
     free(self->inputs);

@@ -9,6 +9,7 @@
 #define TT_LAB_RUN_LIVE_MODELS_H
 
 #include "control/loader.h"
+#include "engine/engine_kind.h"
 #include "lab/experiment/scenario.h"
 #include "lab/run/live_inputs.h"
 #include "model/repository/repository.h"
@@ -16,6 +17,7 @@
 struct tt_live_models {
     const struct tt_scenario *scenario; /* borrowed */
     struct tt_serving *serving;
+    struct tt_engine_runtime runtime;    /* EMULATED */
     struct tt_engine *engine;            /* EMULATED */
     struct tt_loader *loader;            /* REAL */
     struct tt_repository **repositories; /* REAL: of each model; [model_count] */

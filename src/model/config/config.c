@@ -140,33 +140,36 @@ void tt_model_config_free(struct tt_model_config *take_config) {
     free(take_config);
 }
 
-static void complete_backend(struct tt_config_work *work) {
+static void refuse_backend(struct tt_config_work *work, const struct tt_engine_list *engines) {
+    struct tt_text names;
+    tt_text_init(&names);
+    for (int32_t i = 0; i < engines->count; i++)
+        tt_text_printf(&names, "%s%s", i ? ", " : "", engines->traits[i]->name);
+    const Inference__ModelConfig *message = work->config->message;
+    tt_config_problem(work, message, "backend", "backend '%s' cannot be served; there are: %s",
+                      message->backend, tt_text_string(&names));
+    tt_text_fini(&names);
+}
+
+static void complete_backend(struct tt_config_work *work, const struct tt_engine_list *engines) {
     Inference__ModelConfig *message = work->config->message;
-    if (tt_model_config_is_emulated(work->config)) {
-        if (tt_config_is_empty(message->platform))
-            tt_config_set_string(work, &message->platform, "emulated");
-        else if (strcmp(message->platform, "emulated") != 0)
-            tt_config_problem(work, message, "platform",
-                              "platform '%s' does not go with backend 'emulated'; leave it out",
-                              message->platform);
-        return;
-    }
-    if (!tt_config_is_empty(message->platform) &&
-        strcmp(message->platform, "onnxruntime_onnx") != 0)
+    const struct tt_engine_traits *named = tt_model_config_engine(work->config, engines);
+    const struct tt_engine_traits *usual = engines->traits[0], *engine = named ? named : usual;
+    work->config->engine = engine;
+    if (tt_config_is_empty(message->platform))
+        tt_config_set_string(work, &message->platform, engine->platform);
+    else if (strcmp(message->platform, engine->platform) != 0 && engine == usual)
         tt_config_problem(work, message, "platform",
-                          "platform '%s' cannot be served; Tutti runs ONNX models: "
-                          "\"onnxruntime_onnx\"",
-                          message->platform);
-    else if (tt_config_is_empty(message->platform))
-        tt_config_set_string(work, &message->platform, "onnxruntime_onnx");
-    if (!tt_config_is_empty(message->backend) && strcmp(message->backend, "onnxruntime") != 0)
-        tt_config_problem(
-            work, message, "backend",
-            "backend '%s' cannot be served; Tutti runs ONNX models, \"onnxruntime\", and "
-            "\"emulated\" ones",
-            message->backend);
+                          "platform '%s' cannot be served; Tutti runs ONNX models: \"%s\"",
+                          message->platform, usual->platform);
+    else if (strcmp(message->platform, engine->platform) != 0)
+        tt_config_problem(work, message, "platform",
+                          "platform '%s' does not go with backend '%s'; leave it out",
+                          message->platform, engine->name);
+    if (!named)
+        refuse_backend(work, engines);
     else if (tt_config_is_empty(message->backend))
-        tt_config_set_string(work, &message->backend, "onnxruntime");
+        tt_config_set_string(work, &message->backend, usual->name);
 }
 
 /* What a client would miss is refused, what only tunes is remarked upon. */
@@ -252,13 +255,14 @@ static void complete_version_policy(struct tt_config_work *work) {
         policy->latest->num_versions = 1;
 }
 
-enum tt_err tt_model_config_complete(struct tt_model_config *self, const struct tt_onnx_file *onnx,
-                                     const char *onnx_path, int32_t default_max_batch,
-                                     struct tt_findings *findings) {
+enum tt_err tt_model_config_complete(struct tt_model_config *self,
+                                     const struct tt_engine_list *engines,
+                                     const struct tt_onnx_file *onnx, const char *onnx_path,
+                                     int32_t default_max_batch, struct tt_findings *findings) {
     struct tt_config_work work = {
         .config = self, .onnx = onnx, .onnx_path = onnx_path, .findings = findings};
     int32_t problems_before = findings->problem_count;
-    complete_backend(&work);
+    complete_backend(&work, engines);
     check_unsupported(&work);
     complete_version_policy(&work);
     complete_max_batch(&work, default_max_batch);

@@ -19,14 +19,15 @@
  * - dynamic_batching, where max_batch_size > 1 and no scheduler is named.
  *
  * Read but refused, since a client would get something else than it asked for: sequence batching,
- * ensembles, decoupled models, ragged batches, batch inputs and outputs, other backends than
- * onnxruntime and, of ours, emulated: no file, tensors as written, times from a profile. Read and
- * without effect (a remark says so): what tunes Triton's own machinery. */
+ * ensembles, decoupled models, ragged batches, batch inputs and outputs, and backends that
+ * this program has no engine for (core/engine_traits.h). Read and without effect (a remark says
+ * so): what tunes Triton's own machinery. */
 #ifndef TT_MODEL_CONFIG_CONFIG_H
 #define TT_MODEL_CONFIG_CONFIG_H
 
 #include "base/err.h"
 #include "base/text.h"
+#include "core/engine_traits.h"
 #include "core/step_model.h"
 #include "core/tensor.h"
 #include "model/onnx/onnx_file.h"
@@ -71,7 +72,8 @@ struct tt_model_config {
     bool from_file;
     struct tt_textproto_places places;
     /* Derived by _complete: */
-    struct tt_signature signature; /* as clients see it */
+    const struct tt_engine_traits *engine; /* of its backend */
+    struct tt_signature signature;         /* as clients see it */
     /* Shapes on the model's side; differ from the signature's only where there is a reshape. */
     struct tt_shape engine_inputs[TT_MAX_TENSORS], engine_outputs[TT_MAX_TENSORS];
     struct tt_model_batching batching;
@@ -88,18 +90,24 @@ TT_MUST_CHECK enum tt_err tt_model_config_open(const char *path, const char *jso
                                                struct tt_model_config **out_config,
                                                struct tt_findings *findings);
 void tt_model_config_free(struct tt_model_config *take_config);
-/* Once, with the ONNX file of the highest version to be served (`onnx_path` is for messages). What
- * is wrong goes to `findings`; where it added a problem, the derived parts are not to be used.
- * Errors: NO_MEMORY. */
+/* Once, with the ONNX file of the highest version to be served (`onnx_path` is for messages).
+ * `engines` are those that could run it, for the program's life. What is wrong goes to `findings`;
+ * where it added a problem, the derived parts must not be used. Errors: NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_model_config_complete(struct tt_model_config *self,
+                                                   const struct tt_engine_list *engines,
                                                    const struct tt_onnx_file *onnx,
                                                    const char *onnx_path, int32_t default_max_batch,
                                                    struct tt_findings *findings);
-/* `backend: "emulated"`: a model that only takes as long as its profile says. */
-bool tt_model_config_is_emulated(const struct tt_model_config *self);
-/* What the file of an emulated model would say, had it one: its inputs and outputs as configured.
- * INVALID: what is missing was added to `findings`. Errors: NO_MEMORY. The caller frees it. */
-TT_MUST_CHECK enum tt_err tt_model_config_emulate(const struct tt_model_config *self,
+/* The engine that the backend names; NULL: `engines` has none of that name, which _complete
+ * reports. */
+static inline const struct tt_engine_traits *
+tt_model_config_engine(const struct tt_model_config *self, const struct tt_engine_list *engines) {
+    return tt_engine_list_find(engines, self->message->backend);
+}
+/* For an engine that needs no file: what the model's file would say, from the inputs and outputs as
+ * configured. INVALID: what is missing was added to `findings`. Errors: NO_MEMORY. The caller frees
+ * it. */
+TT_MUST_CHECK enum tt_err tt_model_config_as_file(const struct tt_model_config *self,
                                                   struct tt_findings *findings,
                                                   struct tt_onnx_file **out_file);
 /* Does this other version's file fit, too? */

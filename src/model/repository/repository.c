@@ -116,12 +116,14 @@ static enum tt_err take_versions(struct tt_repository_model *model, const int64_
 /* Of cells: what their inputs and outputs would be as those of one file. `*out_onnx` is NULL where
  * there was a problem. */
 static enum tt_err read_version(struct tt_repository_model *model,
+                                const struct tt_engine_list *engines,
                                 struct tt_repository_version *version,
                                 struct tt_onnx_file **out_onnx) {
     struct tt_error why;
     *out_onnx = NULL;
-    if (tt_model_config_is_emulated(model->config)) {
-        enum tt_err err = tt_model_config_emulate(model->config, &model->findings, out_onnx);
+    const struct tt_engine_traits *engine = tt_model_config_engine(model->config, engines);
+    if (engine && !engine->needs_file) {
+        enum tt_err err = tt_model_config_as_file(model->config, &model->findings, out_onnx);
         return err == TT_ERR_NO_MEMORY ? err : TT_OK;
     }
     if (!model->settings || !model->settings->unfold) {
@@ -142,12 +144,14 @@ static enum tt_err read_version(struct tt_repository_model *model,
 }
 
 /* The configuration is completed from the highest version; the others must agree with it. */
-static enum tt_err read_onnx_files(struct tt_repository_model *model, int32_t default_max_batch) {
+static enum tt_err read_onnx_files(struct tt_repository_model *model,
+                                   const struct tt_engine_list *engines,
+                                   int32_t default_max_batch) {
     bool completed = false;
     for (int32_t i = model->version_count - 1; i >= 0; i--) {
         const char *path = model->versions[i].path;
         struct tt_onnx_file *onnx;
-        enum tt_err err = read_version(model, &model->versions[i], &onnx);
+        enum tt_err err = read_version(model, engines, &model->versions[i], &onnx);
         const struct tt_cells *cells = model->versions[i].cells;
         if (err)
             return err;
@@ -156,7 +160,7 @@ static enum tt_err read_onnx_files(struct tt_repository_model *model, int32_t de
         if (completed)
             tt_model_config_check(model->config, onnx, path, &model->findings);
         else
-            err = tt_model_config_complete(model->config, onnx, path,
+            err = tt_model_config_complete(model->config, engines, onnx, path,
                                            cells ? cells->signature.max_batch : default_max_batch,
                                            &model->findings);
         completed = true;
@@ -167,7 +171,8 @@ static enum tt_err read_onnx_files(struct tt_repository_model *model, int32_t de
     return TT_OK;
 }
 
-static enum tt_err read_model(struct tt_repository_model *model, const char *config_json,
+static enum tt_err read_model(struct tt_repository_model *model,
+                              const struct tt_engine_list *engines, const char *config_json,
                               int32_t default_max_batch) {
     char *config_path = join(model->directory, "config.pbtxt");
     char *settings_path = join(model->directory, "tutti.pbtxt");
@@ -191,7 +196,7 @@ static enum tt_err read_model(struct tt_repository_model *model, const char *con
                         "%s: the version policy leaves no version to serve", model->directory);
     err = take_versions(model, numbers, count);
     if (!err)
-        err = read_onnx_files(model, default_max_batch);
+        err = read_onnx_files(model, engines, default_max_batch);
     for (int32_t i = 0; !err && i < model->version_count; i++)
         if (model->versions[i].cells && model->findings.problem_count == 0)
             tt_cells_follow(model->versions[i].cells, model->config, &model->findings);
@@ -243,10 +248,11 @@ static struct tt_repository *repository_new(const char *path) {
 
 /* Reads the models that were added, and gives the whole out. */
 static enum tt_err finish_scan(struct tt_repository *take_self, enum tt_err err,
-                               const char *config_json, int32_t default_max_batch,
-                               struct tt_repository **out_repository, struct tt_error *why) {
+                               const struct tt_engine_list *engines, const char *config_json,
+                               int32_t default_max_batch, struct tt_repository **out_repository,
+                               struct tt_error *why) {
     for (int32_t i = 0; !err && i < take_self->model_count; i++)
-        err = read_model(&take_self->models[i], config_json, default_max_batch);
+        err = read_model(&take_self->models[i], engines, config_json, default_max_batch);
     if (err == TT_ERR_NO_MEMORY)
         tt_fail(err, why, "model repository %s: out of memory", take_self->path);
     if (err) {
@@ -257,18 +263,20 @@ static enum tt_err finish_scan(struct tt_repository *take_self, enum tt_err err,
     return TT_OK;
 }
 
-enum tt_err tt_repository_scan(const char *path, int32_t default_max_batch,
-                               struct tt_repository **out_repository, struct tt_error *why) {
+enum tt_err tt_repository_scan(const char *path, const struct tt_engine_list *engines,
+                               int32_t default_max_batch, struct tt_repository **out_repository,
+                               struct tt_error *why) {
     struct tt_repository *self = repository_new(path);
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "model repository %s: out of memory", path);
     enum tt_err err = list_models(self, why);
     if (!err && self->model_count > 1)
         qsort(self->models, (size_t)self->model_count, sizeof(*self->models), compare_models);
-    return finish_scan(self, err, NULL, default_max_batch, out_repository, why);
+    return finish_scan(self, err, engines, NULL, default_max_batch, out_repository, why);
 }
 
-enum tt_err tt_repository_scan_model(const char *path, const char *name, const char *config_json,
+enum tt_err tt_repository_scan_model(const char *path, const char *name,
+                                     const struct tt_engine_list *engines, const char *config_json,
                                      int32_t default_max_batch,
                                      struct tt_repository **out_repository, struct tt_error *why) {
     struct tt_repository *self = repository_new(path);
@@ -278,7 +286,7 @@ enum tt_err tt_repository_scan_model(const char *path, const char *name, const c
                           ? add_model(self, name)
                           : tt_fail(TT_ERR_NOT_FOUND, why,
                                     "model repository %s: there is no model '%s'", path, name);
-    return finish_scan(self, err, config_json, default_max_batch, out_repository, why);
+    return finish_scan(self, err, engines, config_json, default_max_batch, out_repository, why);
 }
 
 const struct tt_repository_model *tt_repository_find(const struct tt_repository *self,

@@ -44,18 +44,19 @@ struct tt_repository {
     struct tt_repository_model *models; /* by name */
 };
 
-/* `default_max_batch`: TT_MODEL_DEFAULT_MAX_BATCH, say. Errors: NOT_FOUND, IO (the directory cannot
+/* `engines`: those that could run the models (tt_engines), for the program's life.
+ * `default_max_batch`: TT_MODEL_DEFAULT_MAX_BATCH, say. Errors: NOT_FOUND, IO (the directory cannot
  * be read), NO_MEMORY. */
-TT_MUST_CHECK enum tt_err tt_repository_scan(const char *path, int32_t default_max_batch,
+TT_MUST_CHECK enum tt_err tt_repository_scan(const char *path, const struct tt_engine_list *engines,
+                                             int32_t default_max_batch,
                                              struct tt_repository **out_repository,
                                              struct tt_error *why);
 /* The same of one model alone, with `config_json` (NULL: none) instead of its config.pbtxt. Errors:
  * also NOT_FOUND, where there is no directory of that name. */
-TT_MUST_CHECK enum tt_err tt_repository_scan_model(const char *path, const char *name,
-                                                   const char *config_json,
-                                                   int32_t default_max_batch,
-                                                   struct tt_repository **out_repository,
-                                                   struct tt_error *why);
+TT_MUST_CHECK enum tt_err
+tt_repository_scan_model(const char *path, const char *name, const struct tt_engine_list *engines,
+                         const char *config_json, int32_t default_max_batch,
+                         struct tt_repository **out_repository, struct tt_error *why);
 /* Calls `each` per model directory, in no order, with a number that is another when any file in it
  * was changed, came or went. Errors: as scan's. */
 typedef enum tt_err tt_repository_list_fn(void *context, const char *name, uint64_t fingerprint);

@@ -40,8 +40,8 @@ static int open_all(void **state) {
     open_cells();
     library = bench_library();
     bench_init(&bench);
-    struct tt_ort_engine_options options = {library, 1, BENCH_DEPTH, bench_done, &bench};
-    assert_int_equal(tt_ort_engine_open(&options, &engine, &why), TT_OK);
+    struct tt_engine_options options = {1, BENCH_DEPTH, bench_done, &bench};
+    assert_int_equal(tt_ort_engine_open(library, &options, &engine, &why), TT_OK);
     struct tt_ort_cells_options load = {.name = "chain", .cells = cells, .slot_count = SLOTS};
     if (tt_ort_engine_load_cells(engine, &load, &model, &why))
         fail_msg("%s", why.text);
@@ -68,12 +68,13 @@ static struct tt_engine_task task_of(struct tt_engine_cell *row, const int32_t *
                                          .slot = to + r,
                                          .sources = {sources[r]},
                                          .is_read = true};
-    return (struct tt_engine_task){.model = model, .member_count = ROWS, .cells = row};
+    return (struct tt_engine_task){
+        .model = model, .kind = TT_ENGINE_CELLS, .member_count = ROWS, .cells = row};
 }
 
 static void assert_bytes(struct tt_engine_task *task, int64_t gathered, int64_t spared) {
     bench_run(&bench, task);
-    assert_int_equal(task->outcome, TT_ENGINE_DONE);
+    assert_int_equal(task->head.outcome, TT_OUTCOME_DONE);
     for (int32_t r = 0; r < ROWS; r++)
         assert_int_equal(task->cells[r].err, TT_OK);
     assert_int_equal(task->gathered_bytes, gathered);

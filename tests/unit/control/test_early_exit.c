@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "engine/onnxruntime/onnxruntime.h"
 #include "profile/machine.h"
 #include "unit/engine/engine_bench.h"
 #include "unit/engine/tiny_models.h"
@@ -22,6 +23,7 @@
 enum { STAGES = 6, REQUESTS = 24, MAX_ROWS = 3, MAX_LENGTH = 8 };
 
 static struct tt_ort_library *library;
+static struct tt_engine_runtime runtime;
 static struct tt_engine *engine;
 static struct bench bench;
 static char root[256], stages[300], skip_path[300], head_path[300];
@@ -77,8 +79,8 @@ static struct tt_text make_head(void) {
     return tiny_onnx_end(&m.model);
 }
 
-static const struct tt_ort_give_options head_gives[] = {{"y", "early"}};
-static struct tt_ort_exit_options exits[] = {
+static const struct tt_engine_give head_gives[] = {{"y", "early"}};
+static struct tt_engine_exit exits[] = {
     {.step = 1, .to = 4, .graph = skip_path, .condition = "near"},
     {.step = 3,
      .graph = head_path,
@@ -157,7 +159,7 @@ static void cut_ladder(void) {
     write_model(head_path, "head", make_head());
     snprintf(stages, sizeof(stages), "%s/stages", root);
     struct tt_slicer_options options = {.engine = engine,
-                                        .library = library,
+                                        .runtime = &runtime,
                                         .name = "ladder",
                                         .path = path,
                                         .batched = true,
@@ -173,13 +175,11 @@ static int set_up(void **state) {
     (void)state;
     struct tt_error why;
     library = bench_library();
+    runtime = (struct tt_engine_runtime){.kind = tt_engine_kind_at(0), .shared = library};
     bench_init(&bench);
-    struct tt_ort_engine_options options = {.library = library,
-                                            .executor_count = 2,
-                                            .queue_depth = 4,
-                                            .done = bench_done,
-                                            .done_context = &bench};
-    if (tt_ort_engine_open(&options, &engine, &why) ||
+    struct tt_engine_options options = {
+        .executor_count = 2, .queue_depth = 4, .done = bench_done, .done_context = &bench};
+    if (tt_ort_engine_open(library, &options, &engine, &why) ||
         tt_machine_scratch(root, sizeof(root), &why)) {
         fprintf(stderr, "%s\n", why.text);
         return -1;
@@ -197,7 +197,7 @@ static int tear_down(void **state) {
     return 0;
 }
 
-static enum tt_err load(const struct tt_ort_exit_options *wanted, int32_t count, int32_t slots,
+static enum tt_err load(const struct tt_engine_exit *wanted, int32_t count, int32_t slots,
                         struct tt_engine_model **out_model, struct tt_error *why) {
     struct tt_ort_slices_options options = {.directory = stages,
                                             .max_batch = 64,
@@ -263,19 +263,19 @@ static void launch(struct walk *walk, int32_t executor) {
     if (count == 0)
         return;
     flight->task = (struct tt_engine_task){.model = walk->model,
-                                           .executor = executor,
-                                           .first_step = step,
-                                           .last_step = step + below(walk, STAGES - step),
-                                           .length = length,
+                                           .head.executor = executor,
+                                           .head.first_step = step,
+                                           .head.last_step = step + below(walk, STAGES - step),
+                                           .head.length = length,
                                            .member_count = count,
                                            .members = flight->members};
     flight->flying = true;
-    engine->ops->submit(engine, &flight->task);
+    tt_engine_submit(engine, &flight->task);
     int32_t dice = below(walk, 8);
     if (dice == 0)
-        engine->ops->yield(engine, &flight->task);
+        tt_engine_yield(engine, &flight->task);
     else if (dice == 1)
-        engine->ops->abort(engine, &flight->task);
+        tt_engine_abort(engine, &flight->task);
 }
 
 static void check_answer(const struct walker *walker, const struct tt_engine_member *member) {
@@ -303,7 +303,7 @@ static void land_one(struct walk *walk, const struct tt_engine_task *task,
     struct walker *walker = member->user;
     walker->flying = false;
     walker->state = member->state;
-    if (task->outcome == TT_ENGINE_ABORTED) {
+    if (task->head.outcome == TT_OUTCOME_ABORTED) {
         assert_int_equal(member->err, TT_ERR_CANCELLED);
         assert_int_equal(member->next_step, -1);
         assert_null(member->result);
@@ -313,8 +313,8 @@ static void land_one(struct walk *walk, const struct tt_engine_task *task,
         fail_msg("%s", member->why->text);
     bool alone = member->next_step >= 0;
     assert_true(member->skips == 0 || walker->route == SKIPS);
-    walk->in_the_midst += alone && task->last_step_done > 3;
-    walker->step = alone ? member->next_step : task->last_step_done + 1;
+    walk->in_the_midst += alone && task->head.last_step_done > 3;
+    walker->step = alone ? member->next_step : task->head.last_step_done + 1;
     if (walker->route == SKIPS)
         assert_true(walker->step <= 1 || walker->step >= 4);
     else if (walker->route == LEAVES)
@@ -390,12 +390,12 @@ static void test_together(void **state) {
     struct tt_engine_member member = {.rows = 1, .inputs = &view, .why = &why};
     for (int32_t s = 0; s < STAGES; s++) {
         struct tt_engine_task task = {.model = model,
-                                      .first_step = s,
-                                      .last_step = s,
+                                      .head.first_step = s,
+                                      .head.last_step = s,
                                       .member_count = 1,
                                       .members = &member,
                                       .together = true};
-        engine->ops->submit(engine, &task);
+        tt_engine_submit(engine, &task);
         assert_ptr_equal(bench_wait(&bench), &task);
         assert_int_equal(member.err, TT_OK);
         assert_int_equal(member.next_step, -1);
@@ -409,7 +409,7 @@ static void test_together(void **state) {
 
 /* ---- what is refused ---- */
 
-static void expect_refused(struct tt_ort_exit_options wanted, const char *says) {
+static void expect_refused(struct tt_engine_exit wanted, const char *says) {
     struct tt_engine_model *model;
     struct tt_error why = {{0}};
     assert_int_equal(load(&wanted, 1, 0, &model, &why), TT_ERR_INVALID);
@@ -419,7 +419,7 @@ static void expect_refused(struct tt_ort_exit_options wanted, const char *says) 
 
 static void test_refused(void **state) {
     (void)state;
-    struct tt_ort_exit_options exit = exits[1];
+    struct tt_engine_exit exit = exits[1];
     exit.step = STAGES - 1;
     expect_refused(exit, "an exit can stand after 0 to 4");
     exit = exits[0];
@@ -438,7 +438,7 @@ static void test_refused(void **state) {
     exit = exits[1];
     exit.moved = "s5";
     expect_refused(exit, "moved.tensor 's5'");
-    static const struct tt_ort_give_options nobody[] = {{"y", "early"}, {"s2", "s1"}};
+    static const struct tt_engine_give nobody[] = {{"y", "early"}, {"s2", "s1"}};
     exit = exits[1];
     exit.gives = nobody;
     exit.give_count = 2;

@@ -48,9 +48,9 @@ static inline void bench_fini(struct bench *self) {
         tt_ring_fini(&self->rings[i]);
 }
 
-static inline void bench_done(void *context, struct tt_engine_task *task) {
+static inline void bench_done(void *context, struct tt_device_task *task) {
     struct bench *self = context;
-    if (!tt_ring_push(&self->rings[task->executor], task))
+    if (!tt_ring_push(&self->rings[task->executor], tt_engine_task_of(task)))
         abort();
     tt_parker_unpark(&self->parker);
 }
@@ -70,8 +70,8 @@ static inline struct tt_engine_task *bench_wait(struct bench *self) {
 /* Runs one whole-graph task to its end. */
 static inline void bench_run(struct bench *self, struct tt_engine_task *task) {
     struct tt_engine *engine = task->model->engine;
-    task->last_step = engine->ops->step_count(task->model) - 1;
-    engine->ops->submit(engine, task);
+    task->head.last_step = engine->ops->step_count(task->model) - 1;
+    tt_engine_submit(engine, task);
     if (bench_wait(self) != task)
         abort();
 }

@@ -18,7 +18,7 @@ static struct tt_engine *engine;
 static int set_up(void **state) {
     (void)state;
     bench_init(&bench);
-    struct tt_emulated_engine_options options = {2, BENCH_DEPTH, bench_done, &bench};
+    struct tt_engine_options options = {2, BENCH_DEPTH, bench_done, &bench};
     struct tt_error why;
     return tt_emulated_engine_open(&options, &engine, &why);
 }
@@ -49,7 +49,7 @@ static int64_t latency(void *context, int32_t rows, int32_t length, int32_t firs
     return total;
 }
 
-static struct tt_engine_model *load_as(tt_emulated_latency_fn *latency_ns, void *context,
+static struct tt_engine_model *load_as(tt_engine_latency_fn *latency_ns, void *context,
                                        int32_t steps) {
     static const struct tt_signature signature = {
         .batched = true,
@@ -61,7 +61,7 @@ static struct tt_engine_model *load_as(tt_emulated_latency_fn *latency_ns, void 
                     {"zeros", TT_DTYPE_FP32, {3, {-1, -1, 4}}},
                     {"names", TT_DTYPE_BYTES, {2, {-1, 2}}}},
     };
-    struct tt_emulated_model_options options = {&signature, steps, latency_ns, context};
+    struct tt_engine_emulation options = {&signature, steps, latency_ns, context};
     struct tt_engine_model *model = NULL;
     struct tt_error why;
     assert_int_equal(tt_emulated_engine_load(engine, &options, &model, &why), TT_OK);
@@ -85,13 +85,13 @@ static void test_outputs_and_time(void **state) {
                                          {.rows = 2, .inputs = &inputs[1]}};
     struct tt_engine_task task = {.model = model, .member_count = 2, .members = members};
     bench_run(&bench, &task);
-    assert_int_equal(task.outcome, TT_ENGINE_DONE);
-    assert_int_equal(task.last_step_done, 1);
+    assert_int_equal(task.head.outcome, TT_OUTCOME_DONE);
+    assert_int_equal(task.head.last_step_done, 1);
     assert_int_equal(task.gathered_bytes, 0);
     assert_int_equal(profile.rows, 3);
     assert_int_equal(profile.length, 2);
     /* Never early; how late depends on the machine. */
-    assert_true(task.finished_at - task.started_at >= 2 * (TT_MS + 3 * TT_MS / 2));
+    assert_true(task.head.ended_at - task.head.started_at >= 2 * (TT_MS + 3 * TT_MS / 2));
     struct tt_tensor_view view;
     engine->ops->output(members[1].result, 0, members[1].first_row, 2, &view);
     assert_int_equal(view.size_bytes, 16);
@@ -119,7 +119,7 @@ static void test_padding_and_misfits(void **state) {
     struct tt_engine_member members[] = {{.rows = 1, .inputs = &inputs[0]},
                                          {.rows = 1, .inputs = &inputs[1], .why = &why}};
     struct tt_engine_task task = {
-        .model = model, .member_count = 2, .members = members, .length = 4};
+        .model = model, .member_count = 2, .members = members, .head.length = 4};
     bench_run(&bench, &task);
     assert_int_equal(profile.length, 4);
     assert_int_equal(members[1].err, TT_ERR_INVALID);
@@ -140,7 +140,7 @@ static struct tt_engine_task one_member(struct tt_engine_model *model,
     static const struct tt_tensor_view input = {numbers, 8, {2, {1, 2}}};
     *member = (struct tt_engine_member){.rows = 1, .inputs = &input};
     return (struct tt_engine_task){
-        .model = model, .member_count = 1, .members = member, .last_step = last_step};
+        .model = model, .member_count = 1, .members = member, .head.last_step = last_step};
 }
 
 /* Step 2 would take for ever: only the abort ends it, and it does not touch what is queued behind.
@@ -154,28 +154,28 @@ static void test_abort_in_the_middle(void **state) {
                                       one_member(model, &members[1], 3),
                                       one_member(model, &members[2], 1)};
     for (int i = 0; i < 3; i++)
-        engine->ops->submit(engine, &tasks[i]);
-    engine->ops->abort(engine, &tasks[1]); /* in the queue */
-    engine->ops->abort(engine, &tasks[0]);
+        tt_engine_submit(engine, &tasks[i]);
+    tt_engine_abort(engine, &tasks[1]); /* in the queue */
+    tt_engine_abort(engine, &tasks[0]);
     for (int i = 0; i < 3; i++)
         assert_ptr_equal(bench_wait(&bench), &tasks[i]);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(tasks[i].outcome, TT_ENGINE_ABORTED);
-        assert_true(tasks[i].last_step_done < 2);
+        assert_int_equal(tasks[i].head.outcome, TT_OUTCOME_ABORTED);
+        assert_true(tasks[i].head.last_step_done < 2);
         assert_int_equal(members[i].err, TT_ERR_CANCELLED);
         assert_null(members[i].result);
     }
-    assert_int_equal(tasks[1].last_step_done, -1);
-    assert_int_equal(tasks[2].outcome, TT_ENGINE_DONE);
-    assert_int_equal(tasks[2].last_step_done, 1);
+    assert_int_equal(tasks[1].head.last_step_done, -1);
+    assert_int_equal(tasks[2].head.outcome, TT_OUTCOME_DONE);
+    assert_int_equal(tasks[2].head.last_step_done, 1);
     assert_null(members[2].result); /* the last step is still to come */
     /* The rest of it, from where it stood. */
     profile.slow_step_ns = 1;
-    tasks[2].first_step = 2;
-    tasks[2].last_step = 3;
-    engine->ops->submit(engine, &tasks[2]);
+    tasks[2].head.first_step = 2;
+    tasks[2].head.last_step = 3;
+    tt_engine_submit(engine, &tasks[2]);
     assert_ptr_equal(bench_wait(&bench), &tasks[2]);
-    assert_int_equal(tasks[2].last_step_done, 3);
+    assert_int_equal(tasks[2].head.last_step_done, 3);
     assert_non_null(members[2].result);
     engine->ops->result_release(members[2].result);
     engine->ops->unload(model);
@@ -189,24 +189,24 @@ static void test_yield(void **state) {
     struct tt_engine_member members[2];
     struct tt_engine_task tasks[2] = {one_member(model, &members[0], 2),
                                       one_member(model, &members[1], 3)};
-    tasks[0].first_step = 2; /* holds the executor until it is aborted */
-    engine->ops->submit(engine, &tasks[0]);
-    engine->ops->submit(engine, &tasks[1]);
-    engine->ops->yield(engine, &tasks[1]);
-    engine->ops->abort(engine, &tasks[0]);
+    tasks[0].head.first_step = 2; /* holds the executor until it is aborted */
+    tt_engine_submit(engine, &tasks[0]);
+    tt_engine_submit(engine, &tasks[1]);
+    tt_engine_yield(engine, &tasks[1]);
+    tt_engine_abort(engine, &tasks[0]);
     assert_ptr_equal(bench_wait(&bench), &tasks[0]);
     assert_ptr_equal(bench_wait(&bench), &tasks[1]);
-    assert_int_equal(tasks[0].outcome, TT_ENGINE_ABORTED);
-    assert_int_equal(tasks[1].outcome, TT_ENGINE_PREEMPTED);
-    assert_int_equal(tasks[1].last_step_done, 0);
+    assert_int_equal(tasks[0].head.outcome, TT_OUTCOME_ABORTED);
+    assert_int_equal(tasks[1].head.outcome, TT_OUTCOME_PREEMPTED);
+    assert_int_equal(tasks[1].head.last_step_done, 0);
     assert_int_equal(members[1].err, TT_OK);
     assert_null(members[1].result);
     /* A yield in the last step finds nothing to leave undone. */
-    tasks[1].first_step = 3;
-    engine->ops->submit(engine, &tasks[1]);
-    engine->ops->yield(engine, &tasks[1]);
+    tasks[1].head.first_step = 3;
+    tt_engine_submit(engine, &tasks[1]);
+    tt_engine_yield(engine, &tasks[1]);
     assert_ptr_equal(bench_wait(&bench), &tasks[1]);
-    assert_int_equal(tasks[1].outcome, TT_ENGINE_DONE);
+    assert_int_equal(tasks[1].head.outcome, TT_OUTCOME_DONE);
     engine->ops->result_release(members[1].result);
     engine->ops->unload(model);
 }
@@ -221,9 +221,9 @@ struct crowd {
     struct tt_ring rings[MANY];
 };
 
-static void crowd_done(void *context, struct tt_engine_task *task) {
+static void crowd_done(void *context, struct tt_device_task *task) {
     struct crowd *crowd = context;
-    assert_true(tt_ring_push(&crowd->rings[task->executor], task));
+    assert_true(tt_ring_push(&crowd->rings[task->executor], tt_engine_task_of(task)));
     tt_parker_unpark(&crowd->parker);
 }
 
@@ -240,7 +240,7 @@ static void test_thousands_of_devices_fit(void **state) {
     static struct crowd crowd;
     static struct tt_engine_task tasks[MANY];
     static struct tt_engine_member members[MANY];
-    struct tt_emulated_engine_options options = {MANY, 1, crowd_done, &crowd};
+    struct tt_engine_options options = {MANY, 1, crowd_done, &crowd};
     struct tt_error why;
     struct tt_tensor_view input = {numbers, 8, {2, {1, 2}}};
     tt_parker_init(&crowd.parker);
@@ -253,8 +253,8 @@ static void test_thousands_of_devices_fit(void **state) {
     for (int i = 0; i < MANY; i++) {
         members[i] = (struct tt_engine_member){.rows = 1, .inputs = &input};
         tasks[i] = (struct tt_engine_task){
-            .model = model, .executor = i, .member_count = 1, .members = &members[i]};
-        engine->ops->submit(engine, &tasks[i]);
+            .model = model, .head.executor = i, .member_count = 1, .members = &members[i]};
+        tt_engine_submit(engine, &tasks[i]);
     }
     for (int ended = 0; ended < MANY;) {
         int before = ended;
@@ -264,8 +264,8 @@ static void test_thousands_of_devices_fit(void **state) {
             tt_parker_park(&crowd.parker, TT_NEVER);
     }
     for (int i = 0; i < MANY; i++) {
-        assert_int_equal(tasks[i].outcome, TT_ENGINE_DONE);
-        assert_true(tasks[i].finished_at - tasks[i].started_at >= 20 * TT_MS);
+        assert_int_equal(tasks[i].head.outcome, TT_OUTCOME_DONE);
+        assert_true(tasks[i].head.ended_at - tasks[i].head.started_at >= 20 * TT_MS);
         engine->ops->result_release(members[i].result);
         tt_ring_fini(&crowd.rings[i]);
     }

@@ -229,8 +229,8 @@ static void test_nodes(void **state) {
     struct tt_ort_library *library = bench_library();
     bench_init(&bench);
     struct tt_error why;
-    struct tt_ort_engine_options options = {library, 1, 1, bench_done, &bench};
-    assert_int_equal(tt_ort_engine_open(&options, &engine, &why), TT_OK);
+    struct tt_engine_options options = {1, 1, bench_done, &bench};
+    assert_int_equal(tt_ort_engine_open(library, &options, &engine, &why), TT_OK);
     int counts[OUTCOMES] = {0}, uses[TT_COUNT(known)] = {0};
     for (struct dirent *entry; (entry = readdir(directory));) {
         if (strncmp(entry->d_name, "test_", 5) != 0)

@@ -23,9 +23,9 @@ static int set_up(void **state) {
     (void)state;
     library = bench_library();
     bench_init(&bench);
-    struct tt_ort_engine_options options = {library, 4, BENCH_DEPTH, bench_done, &bench};
+    struct tt_engine_options options = {4, BENCH_DEPTH, bench_done, &bench};
     struct tt_error why;
-    return tt_ort_engine_open(&options, &engine, &why);
+    return tt_ort_engine_open(library, &options, &engine, &why);
 }
 
 static int tear_down(void **state) {
@@ -116,10 +116,10 @@ static void test_types(void **state) {
                                              {.rows = 2, .inputs = &inputs[1]}};
         struct tt_engine_task task = {.model = model, .member_count = 2, .members = members};
         bench_run(&bench, &task);
-        assert_int_equal(task.outcome, TT_ENGINE_DONE);
-        assert_int_equal(task.last_step_done, 0);
+        assert_int_equal(task.head.outcome, TT_OUTCOME_DONE);
+        assert_int_equal(task.head.last_step_done, 0);
         assert_int_equal(task.gathered_bytes, 0);
-        assert_true(task.started_at <= task.finished_at);
+        assert_true(task.head.started_at <= task.head.ended_at);
         for (int i = 0; i < 2; i++) {
             assert_int_equal(members[i].err, TT_OK);
             struct tt_tensor_view view = output_of(&members[i], 0);
@@ -222,7 +222,7 @@ static void test_only_the_offender_fails(void **state) {
     }
     struct tt_engine_task task = {.model = model, .member_count = 4, .members = members};
     bench_run(&bench, &task);
-    assert_int_equal(task.outcome, TT_ENGINE_DONE);
+    assert_int_equal(task.head.outcome, TT_OUTCOME_DONE);
     for (int i = 0; i < 4; i += 2) {
         assert_int_equal(members[i].err, TT_OK);
         const float *values = output_of(&members[i], 0).bytes;
@@ -297,8 +297,10 @@ static void test_padding(void **state) {
             VIEW(second_length ? starts[1] : NULL, (size_t)second_length * 16, 2, second_length)};
         struct tt_engine_member members[] = {{.rows = 1, .inputs = &inputs[0]},
                                              {.rows = 2, .inputs = &inputs[1]}};
-        struct tt_engine_task task = {
-            .model = model, .member_count = 2, .members = members, .length = rounds[round].length};
+        struct tt_engine_task task = {.model = model,
+                                      .member_count = 2,
+                                      .members = members,
+                                      .head.length = rounds[round].length};
         bench_run(&bench, &task);
         assert_int_equal(task.gathered_bytes, rounds[round].gathered_bytes);
         for (int m = 0; m < 2; m++) {
@@ -321,7 +323,7 @@ static void test_padding(void **state) {
     struct tt_error why;
     struct tt_engine_member member = {.rows = 1, .inputs = &input, .why = &why};
     struct tt_engine_task task = {
-        .model = model, .member_count = 1, .members = &member, .length = 3};
+        .model = model, .member_count = 1, .members = &member, .head.length = 3};
     bench_run(&bench, &task);
     assert_int_equal(member.err, TT_ERR_INVALID);
     assert_non_null(strstr(why.text, "padded to 3"));
@@ -414,9 +416,9 @@ static void test_models_that_do_not_load(void **state) {
     options.batched = true;
     assert_int_equal(tt_ort_engine_load(engine, &options, &model, &why), TT_ERR_INVALID);
     assert_null(model);
-    struct tt_ort_engine_options none = {library, 0, 1, bench_done, &bench};
+    struct tt_engine_options none = {0, 1, bench_done, &bench};
     struct tt_engine *second = NULL;
-    assert_int_equal(tt_ort_engine_open(&none, &second, &why), TT_ERR_INVALID);
+    assert_int_equal(tt_ort_engine_open(library, &none, &second, &why), TT_ERR_INVALID);
     assert_null(second);
 }
 
@@ -490,27 +492,27 @@ static void test_abort(void **state) {
     for (int i = 0; i < 3; i++) {
         tasks[i] =
             (struct tt_engine_task){.model = model, .member_count = 1, .members = &members[i]};
-        engine->ops->submit(engine, &tasks[i]);
+        tt_engine_submit(engine, &tasks[i]);
     }
-    engine->ops->abort(engine, &tasks[2]);
-    engine->ops->abort(engine, &tasks[0]);
+    tt_engine_abort(engine, &tasks[2]);
+    tt_engine_abort(engine, &tasks[0]);
     for (int i = 0; i < 3; i++)
         assert_ptr_equal(bench_wait(&bench), &tasks[i]);
     for (int i = 0; i < 3; i += 2) {
-        assert_int_equal(tasks[i].outcome, TT_ENGINE_ABORTED);
-        assert_int_equal(tasks[i].last_step_done, -1);
+        assert_int_equal(tasks[i].head.outcome, TT_OUTCOME_ABORTED);
+        assert_int_equal(tasks[i].head.last_step_done, -1);
         assert_int_equal(members[i].err, TT_ERR_CANCELLED);
         assert_null(members[i].result);
     }
     assert_non_null(strstr(why.text, "aborted"));
-    assert_int_equal(tasks[1].outcome, TT_ENGINE_DONE);
+    assert_int_equal(tasks[1].head.outcome, TT_OUTCOME_DONE);
     assert_int_equal(members[1].err, TT_OK);
     assert_memory_equal(output_of(&members[1], 0).bytes, values, small.size_bytes);
     /* Too late, and without effect on what comes next. */
-    engine->ops->abort(engine, &tasks[1]);
+    tt_engine_abort(engine, &tasks[1]);
     release(&tasks[1]);
     bench_run(&bench, &tasks[1]);
-    assert_int_equal(tasks[1].outcome, TT_ENGINE_DONE);
+    assert_int_equal(tasks[1].head.outcome, TT_OUTCOME_DONE);
     release(&tasks[1]);
     engine->ops->unload(model);
 }
@@ -539,10 +541,10 @@ static void test_stress(void **state) {
             free_flight = NULL;
             int count = 1 + rand_r(&seed) % MOST;
             flight->task = (struct tt_engine_task){.model = model,
-                                                   .executor = rand_r(&seed) % 4,
+                                                   .head.executor = rand_r(&seed) % 4,
                                                    .member_count = count,
                                                    .members = flight->members,
-                                                   .user = flight};
+                                                   .head.user = flight};
             int shuffle = rand_r(&seed) % 2;
             for (int i = 0; i < count; i++) {
                 int place = shuffle ? count - 1 - i : i;
@@ -552,13 +554,13 @@ static void test_stress(void **state) {
                 flight->members[i] =
                     (struct tt_engine_member){.rows = 1, .inputs = &flight->inputs[i]};
             }
-            engine->ops->submit(engine, &flight->task);
+            tt_engine_submit(engine, &flight->task);
             submitted++;
             continue;
         }
-        struct flight *flight = bench_wait(&bench)->user;
+        struct flight *flight = bench_wait(&bench)->head.user;
         finished++;
-        assert_int_equal(flight->task.outcome, TT_ENGINE_DONE);
+        assert_int_equal(flight->task.head.outcome, TT_OUTCOME_DONE);
         for (int i = 0; i < flight->task.member_count; i++) {
             const int64_t *ids = flight->inputs[i].bytes;
             bool bad = ids[0] == 5 || ids[1] == 5;
@@ -603,7 +605,7 @@ static void test_load_while_running(void **state) {
     for (int i = 0; i < 500; i++) {
         struct tt_engine_member member = {.rows = 1, .inputs = &input};
         struct tt_engine_task task = {
-            .model = model, .executor = i % 4, .member_count = 1, .members = &member};
+            .model = model, .head.executor = i % 4, .member_count = 1, .members = &member};
         bench_run(&bench, &task);
         assert_int_equal(member.err, TT_OK);
         assert_true(((const float *)output_of(&member, 0).bytes)[0] == 13);

@@ -47,8 +47,8 @@ static int use_engine(void) {
     bench_init(&bench);
     struct tt_error why;
     struct tt_engine *engine;
-    struct tt_ort_engine_options options = {library, EXECUTORS, 1, bench_done, &bench};
-    if (tt_ort_engine_open(&options, &engine, &why))
+    struct tt_engine_options options = {EXECUTORS, 1, bench_done, &bench};
+    if (tt_ort_engine_open(library, &options, &engine, &why))
         return __LINE__;
     struct tt_text file = tiny_onnx_unary("Neg", TINY_FLOAT, TINY_DIMS(-1, 2));
     struct tt_ort_model_options model_options = {

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "unit/model/cell_models.h"
+#include "unit/model/engines.h"
 
 static void test_a_chain(void **state) {
     (void)state;
@@ -272,7 +273,8 @@ static struct tt_repository *scan(void) {
     struct tt_repository *repository = NULL;
     struct tt_error why = {""};
     snprintf(parent, sizeof(parent), "%s", "/tmp");
-    if (tt_repository_scan_model(parent, strrchr(cell_home, '/') + 1, NULL, 64, &repository, &why))
+    if (tt_repository_scan_model(parent, strrchr(cell_home, '/') + 1, test_engines(), NULL, 64,
+                                 &repository, &why))
         fail_msg("%s", why.text);
     return repository;
 }

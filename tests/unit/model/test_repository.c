@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "unit/model/engines.h"
 #include "unit/model/onnx_builder.h"
 
 static char root[64];
@@ -60,8 +61,9 @@ static void put_onnx(const char *path, const char *input_dims, const char *outpu
 static struct tt_repository *scan(void) {
     struct tt_repository *repository = NULL;
     struct tt_error why = {""};
-    assert_int_equal(tt_repository_scan(root, TT_MODEL_DEFAULT_MAX_BATCH, &repository, &why),
-                     TT_OK);
+    assert_int_equal(
+        tt_repository_scan(root, test_engines(), TT_MODEL_DEFAULT_MAX_BATCH, &repository, &why),
+        TT_OK);
     return repository;
 }
 
@@ -271,7 +273,8 @@ static void test_unreadable_repository(void **state) {
     (void)state;
     struct tt_repository *repository = NULL;
     struct tt_error why;
-    assert_int_equal(tt_repository_scan("/nonexistent", 64, &repository, &why), TT_ERR_NOT_FOUND);
+    assert_int_equal(tt_repository_scan("/nonexistent", test_engines(), 64, &repository, &why),
+                     TT_ERR_NOT_FOUND);
     assert_non_null(strstr(why.text, "/nonexistent"));
 }
 

@@ -20,7 +20,7 @@
 static struct tt_engine *engine;
 static int32_t strangers; /* tasks that came to the engine's own `done` */
 
-static void own_done(void *context, struct tt_engine_task *task) {
+static void own_done(void *context, struct tt_device_task *task) {
     (void)context;
     (void)task;
     strangers++;
@@ -28,7 +28,7 @@ static void own_done(void *context, struct tt_engine_task *task) {
 
 static int set_up(void **state) {
     (void)state;
-    struct tt_emulated_engine_options options = {1, 1, own_done, &strangers};
+    struct tt_engine_options options = {1, 1, own_done, &strangers};
     struct tt_error why;
     return tt_emulated_engine_open(&options, &engine, &why);
 }
@@ -58,7 +58,7 @@ static struct tt_engine_model *load_steps(int64_t dimension, int32_t steps) {
                    {"s", TT_DTYPE_BYTES, {2, {-1, 2}}}},
         .outputs = {{"y", TT_DTYPE_INT32, {2, {-1, dimension}}}},
     };
-    struct tt_emulated_model_options options = {&signature, steps, latency, NULL};
+    struct tt_engine_emulation options = {&signature, steps, latency, NULL};
     struct tt_engine_model *model;
     struct tt_error why;
     assert_int_equal(tt_emulated_engine_load(engine, &options, &model, &why), TT_OK);

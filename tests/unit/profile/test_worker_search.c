@@ -17,7 +17,7 @@ enum { EXECUTORS = 8, MAX_KEPT = 64 };
 
 static struct tt_engine *engine;
 
-static void nobody(void *context, struct tt_engine_task *task) {
+static void nobody(void *context, struct tt_device_task *task) {
     (void)context;
     (void)task;
     fail_msg("a task came to the engine's own `done`");
@@ -79,9 +79,9 @@ static void keep(void *context, const struct tt_worker_mix *mix) {
 static void tries_every_choice_and_goes_on_where_it_was(void **state) {
     (void)state;
     struct tt_error why;
-    struct tt_emulated_engine_options options = {EXECUTORS, 1, nobody, NULL};
+    struct tt_engine_options options = {EXECUTORS, 1, nobody, NULL};
     assert_int_equal(tt_emulated_engine_open(&options, &engine, &why), TT_OK);
-    struct tt_emulated_model_options load = {&signature, 1, latency, NULL};
+    struct tt_engine_emulation load = {&signature, 1, latency, NULL};
     struct tt_engine_model *model;
     assert_int_equal(tt_emulated_engine_load(engine, &load, &model, &why), TT_OK);
     static const int32_t totals[] = {4, 8};

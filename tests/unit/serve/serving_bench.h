@@ -37,8 +37,8 @@ static inline void serving_bench_open(struct serving_bench *self) {
     struct tt_error why;
     *self = (struct serving_bench){0};
     tt_assert(tt_serving_open(&self->serving, &why) == TT_OK);
-    struct tt_emulated_engine_options options = {BENCH_EXECUTORS * BENCH_DOMAINS, 2,
-                                                 tt_serving_done, self->serving};
+    struct tt_engine_options options = {BENCH_EXECUTORS * BENCH_DOMAINS, 2, tt_serving_done,
+                                        self->serving};
     tt_assert(tt_emulated_engine_open(&options, &self->engine, &why) == TT_OK);
 }
 
@@ -82,7 +82,7 @@ static inline struct tt_served_model *serving_bench_add(struct serving_bench *se
     struct tt_served_model *model;
     tt_assert(tt_served_model_new(&full, &model) == TT_OK);
     tt_serving_add(self->serving, model);
-    struct tt_emulated_model_options load = {signature, 1, bench_latency, (void *)latency_ns};
+    struct tt_engine_emulation load = {signature, 1, bench_latency, (void *)latency_ns};
     struct tt_engine_model *loaded;
     tt_assert(tt_emulated_engine_load(self->engine, &load, &loaded, &why) == TT_OK);
     struct tt_profile *profile;

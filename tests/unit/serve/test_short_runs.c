@@ -84,7 +84,7 @@ static struct tt_served_model *add(struct witness *witness,
     spec.slo_ns = 60 * TT_S;
     struct tt_served_model *model =
         serving_bench_add(&bench, &spec, &bench_fixed, &witness->latency_ns, policy);
-    struct tt_emulated_model_options load = {&bench_fixed, 1, witnessed, witness};
+    struct tt_engine_emulation load = {&bench_fixed, 1, witnessed, witness};
     struct tt_engine_model *loaded;
     struct tt_error why;
     assert_int_equal(tt_emulated_engine_load(bench.engine, &load, &loaded, &why), TT_OK);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "engine/onnxruntime/onnxruntime.h"
 #include "model/onnx/cut_report.h"
 #include "profile/blocking_run.h"
 #include "profile/machine.h"
@@ -22,6 +23,7 @@
 #include <cmocka.h>
 
 static struct tt_ort_library *library;
+static struct tt_engine_runtime runtime;
 static struct tt_engine *engine;
 static struct bench bench;
 static char root[256];
@@ -36,13 +38,11 @@ static int set_up(void **state) {
     (void)state;
     struct tt_error why;
     library = bench_library();
+    runtime = (struct tt_engine_runtime){.kind = tt_engine_kind_at(0), .shared = library};
     bench_init(&bench);
-    struct tt_ort_engine_options options = {.library = library,
-                                            .executor_count = 2,
-                                            .queue_depth = 4,
-                                            .done = bench_done,
-                                            .done_context = &bench};
-    if (tt_ort_engine_open(&options, &engine, &why) ||
+    struct tt_engine_options options = {
+        .executor_count = 2, .queue_depth = 4, .done = bench_done, .done_context = &bench};
+    if (tt_ort_engine_open(library, &options, &engine, &why) ||
         tt_machine_scratch(root, sizeof(root), &why)) {
         fprintf(stderr, "%s\n", why.text);
         return -1;
@@ -71,7 +71,7 @@ static const char *write_model(const char *name, struct tt_text take_onnx) {
 
 static struct tt_slicer_options options_of(const char *path, struct tt_cut_request cut) {
     return (struct tt_slicer_options){.engine = engine,
-                                      .library = library,
+                                      .runtime = &runtime,
                                       .name = "tiny",
                                       .path = path,
                                       .batched = true,
@@ -220,19 +220,19 @@ static void launch(struct walk *walk, int32_t executor) {
                                                        .why = &flight->why[i]};
     }
     flight->task = (struct tt_engine_task){.model = walk->sliced,
-                                           .executor = executor,
-                                           .first_step = step,
-                                           .last_step = step + below(walk, walk->steps - step),
+                                           .head.executor = executor,
+                                           .head.first_step = step,
+                                           .head.last_step = step + below(walk, walk->steps - step),
                                            .member_count = count,
                                            .members = flight->members};
     flight->flying = true;
     walk->merges += count > 1;
-    engine->ops->submit(engine, &flight->task);
+    tt_engine_submit(engine, &flight->task);
     int32_t dice = below(walk, 8);
     if (dice == 0)
-        engine->ops->yield(engine, &flight->task);
+        tt_engine_yield(engine, &flight->task);
     else if (dice == 1)
-        engine->ops->abort(engine, &flight->task);
+        tt_engine_abort(engine, &flight->task);
 }
 
 static void leave(struct walk *walk, struct walker *walker) {
@@ -244,20 +244,20 @@ static void land(struct walk *walk, struct tt_engine_task *task) {
     struct flight *flight = TT_CONTAINER_OF(task, struct flight, task);
     flight->flying = false;
     walk->moved += task->gathered_bytes;
-    assert_true(task->last_step_done >= task->first_step - 1);
-    assert_true(task->last_step_done <= task->last_step);
+    assert_true(task->head.last_step_done >= task->head.first_step - 1);
+    assert_true(task->head.last_step_done <= task->head.last_step);
     for (int32_t i = 0; i < task->member_count; i++) {
         struct tt_engine_member *member = &flight->members[i];
         struct walker *walker = member->user;
         walker->flying = false;
         walker->state = member->state;
-        if (task->outcome == TT_ENGINE_ABORTED) {
+        if (task->head.outcome == TT_OUTCOME_ABORTED) {
             assert_int_equal(member->err, TT_ERR_CANCELLED);
             continue; /* as if it had not been */
         }
         if (member->err)
             fail_msg("%s", flight->why[i].text);
-        walker->step = task->last_step_done + 1;
+        walker->step = task->head.last_step_done + 1;
         if (walker->step == walk->steps) {
             struct tt_text answer;
             tt_text_init(&answer);
@@ -343,14 +343,14 @@ enum { PADDED = 3, STEPS = 4 };
 static void run_padded(struct tt_engine_model *model, struct tt_engine_member *members,
                        int32_t count, int32_t first, int32_t last, int32_t length) {
     struct tt_engine_task task = {.model = model,
-                                  .first_step = first,
-                                  .last_step = last,
-                                  .length = length,
+                                  .head.first_step = first,
+                                  .head.last_step = last,
+                                  .head.length = length,
                                   .member_count = count,
                                   .members = members};
-    engine->ops->submit(engine, &task);
+    tt_engine_submit(engine, &task);
     assert_ptr_equal(bench_wait(&bench), &task);
-    assert_int_equal(task.outcome, TT_ENGINE_DONE);
+    assert_int_equal(task.head.outcome, TT_OUTCOME_DONE);
     for (int32_t i = 0; i < count; i++)
         if (members[i].err)
             fail_msg("member %d of steps %d to %d: %s", i, first, last,
@@ -406,14 +406,14 @@ static void test_padded_in_the_middle(void **state) {
 static void run_members(struct tt_engine_model *model, struct tt_engine_member *members,
                         int32_t count, int32_t first, int32_t last) {
     struct tt_engine_task task = {.model = model,
-                                  .first_step = first,
-                                  .last_step = last,
+                                  .head.first_step = first,
+                                  .head.last_step = last,
                                   .member_count = count,
                                   .members = members};
-    engine->ops->submit(engine, &task);
+    tt_engine_submit(engine, &task);
     assert_ptr_equal(bench_wait(&bench), &task);
-    assert_int_equal(task.outcome, TT_ENGINE_DONE);
-    assert_int_equal(task.last_step_done, last);
+    assert_int_equal(task.head.outcome, TT_OUTCOME_DONE);
+    assert_int_equal(task.head.last_step_done, last);
 }
 
 /* A stage that fails fails only the one whose input it was, whether its batch comes from the start

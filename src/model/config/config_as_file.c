@@ -3,10 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool tt_model_config_is_emulated(const struct tt_model_config *self) {
-    return strcmp(self->message->backend, "emulated") == 0;
-}
-
 /* One tensor of the configuration as a file would have it; the batch dimension is in front. */
 static void describe(struct tt_config_work *work, const void *message, const char *role,
                      const char *name, Inference__DataType type, const int64_t *dims, size_t count,
@@ -16,9 +12,9 @@ static void describe(struct tt_config_work *work, const void *message, const cha
     if (tt_config_is_empty(name) || strlen(name) >= TT_MAX_NAME_BYTES ||
         type == INFERENCE__DATA_TYPE__TYPE_INVALID || count + first > TT_MAX_RANK) {
         tt_config_problem(work, message, "name",
-                          "%s '%s' of an emulated model needs a name, a data_type and dims (%d at "
-                          "the most): there is no file that says them",
-                          role, name, (int)(TT_MAX_RANK - first));
+                          "%s '%s' of an %s model needs a name, a data_type and dims (at most "
+                          "%d): there is no file that says them",
+                          role, name, work->config->message->backend, (int)(TT_MAX_RANK - first));
         return;
     }
     *out = (struct tt_onnx_value){.has_shape = true};
@@ -33,10 +29,10 @@ static void describe(struct tt_config_work *work, const void *message, const cha
         out->spec.shape.dims[first + i] = dims[i];
 }
 
-enum tt_err tt_model_config_emulate(const struct tt_model_config *self,
+enum tt_err tt_model_config_as_file(const struct tt_model_config *self,
                                     struct tt_findings *findings, struct tt_onnx_file **out_file) {
     const Inference__ModelConfig *message = self->message;
-    struct tt_config_work work = {.config = (struct tt_model_config *)self, /* it is only read */
+    struct tt_config_work work = {.config = (struct tt_model_config *)self, /* only read */
                                   .onnx_path = self->file_name,
                                   .findings = findings};
     struct tt_onnx_file *file = calloc(1, sizeof(*file));
@@ -46,9 +42,9 @@ enum tt_err tt_model_config_emulate(const struct tt_model_config *self,
     if (message->n_input < 1 || message->n_output < 1 || message->n_input > TT_MAX_TENSORS ||
         message->n_output > TT_MAX_TENSORS)
         tt_config_problem(&work, message, "backend",
-                          "an emulated model needs inputs and outputs, 1 to %d of each: there is "
-                          "no file that says them",
-                          TT_MAX_TENSORS);
+                          "an %s model needs inputs and outputs, 1 to %d of each: there is no file "
+                          "that says them",
+                          message->backend, TT_MAX_TENSORS);
     else
         for (size_t i = 0; i < message->n_input + message->n_output; i++) {
             const Inference__ModelInput *in = i < message->n_input ? message->input[i] : NULL;

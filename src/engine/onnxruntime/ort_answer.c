@@ -1,4 +1,4 @@
-#include "engine/onnxruntime/cell_answer.h"
+#include "engine/onnxruntime/ort_answer.h"
 
 #include "engine/engine_result.h"
 #include "engine/onnxruntime/cell_model.h"
@@ -10,13 +10,8 @@ static const struct tt_ort_cells *cells_of(const struct tt_engine_model *model) 
     return TT_CONTAINER_OF(model, struct tt_ort_model, model)->cells;
 }
 
-void tt_cell_answer_fini(struct tt_cell_answer *self) {
-    free(self->emitted);
-    *self = (struct tt_cell_answer){0};
-}
-
-enum tt_err tt_cell_answer_emit(struct tt_cell_answer *self, const struct tt_engine_model *model,
-                                int32_t slot, int32_t most) {
+enum tt_err tt_ort_answer_emit(struct tt_cell_answer *self, const struct tt_engine_model *model,
+                               int32_t slot, int32_t most) {
     const struct tt_ort_cells *cells = cells_of(model);
     int32_t emit = cells->plans[cells->type_of[slot]].emit;
     if (emit < 0)
@@ -60,8 +55,8 @@ static void hand_over(struct tt_cell_answer *self, struct tt_engine_output *outp
     *self = (struct tt_cell_answer){0};
 }
 
-enum tt_err tt_cell_answer_finish(struct tt_cell_answer *self, const struct tt_engine_model *model,
-                                  int32_t slot, struct tt_engine_result **out_result) {
+enum tt_err tt_ort_answer_finish(struct tt_cell_answer *self, const struct tt_engine_model *model,
+                                 int32_t slot, struct tt_engine_result **out_result) {
     const struct tt_ort_cells *cells = cells_of(model);
     const struct tt_cell_plan *plan = &cells->plans[cells->type_of[slot]];
     int32_t count = cells->cells->signature.output_count;

@@ -1,0 +1,109 @@
+/* Executors that are threads, and the part of an engine that all engines with such executors share.
+ *
+ * An executor thread has a bounded queue of tasks and runs one at a time, in order. One other
+ * thread submits and stops tasks. The executor thread runs each task through its engine's `run`,
+ * sets started_at and ended_at, and calls the engine's `done`. To stop a task, its `stop` mark is
+ * set under the executor's lock. If the task runs and must end at once, the engine's `interrupt` is
+ * called under the same lock: so a stop never reaches the task after it.
+ *
+ * An engine begins with `struct tt_thread_engine`. Its executors are structs of its own that begin
+ * with `struct tt_executor_thread`. Its operations table takes submit, run_here, yield and abort
+ * from here (TT_THREAD_ENGINE_DEVICE). examples/engine/echo.c is a complete engine of this kind.
+ *
+ * Life: tt_thread_engine_open makes the engine without threads; the engine prepares its own part of
+ * each executor; tt_thread_engine_start starts the threads. tt_thread_engine_stop joins them; the
+ * engine frees its own part; tt_thread_engine_free ends it.
+ *
+ * An executor thread knows nothing of models or tensors, and never decides. */
+#ifndef TT_ENGINE_THREAD_EXECUTORS_H
+#define TT_ENGINE_THREAD_EXECUTORS_H
+
+#include "base/err.h"
+#include "base/lock.h"
+#include "base/parker.h"
+#include "base/ring.h"
+#include "engine/engine_kind.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+
+enum tt_executor_stop { TT_EXECUTOR_GO, TT_EXECUTOR_YIELD, TT_EXECUTOR_ABORT };
+
+struct tt_executor_thread;
+
+struct tt_executor_thread_ops {
+    /* Runs the task and sets its outcome, last_step_done, gathered_bytes and members. */
+    void (*run)(struct tt_executor_thread *executor, struct tt_engine_task *task);
+    /* Takes back an earlier interrupt before a task begins. Executor's thread, under its lock.
+     * NULL: nothing to take back. */
+    void (*arm)(struct tt_executor_thread *executor);
+    /* Makes `run` return as soon as it can. Submitting thread, under the executor's lock. NULL:
+     * `run` asks tt_executor_thread_asked() by itself. */
+    void (*interrupt)(struct tt_executor_thread *executor);
+};
+
+/* First member of an engine's executor. */
+struct tt_executor_thread {
+    const struct tt_executor_thread_ops *ops;
+    struct tt_engine *engine;
+    int32_t index;
+    pthread_t thread;
+    struct tt_ring queue;
+    struct tt_parker parker;
+    struct tt_lock lock; /* guards the two below, and the `stop` of queued tasks */
+    struct tt_engine_task *current;
+    bool closing;
+    bool is_here; /* the task runs on the caller's thread: run_here */
+};
+
+/* First member of an engine. */
+struct tt_thread_engine {
+    struct tt_engine engine;
+    size_t executor_bytes;
+    char *executors; /* [executor_count] of executor_bytes, aligned to a cache line */
+    int32_t queue_depth, started;
+};
+
+struct tt_thread_engine_layout {
+    size_t engine_bytes, executor_bytes; /* sizes of the engine's own structs */
+    const struct tt_engine_ops *ops;
+};
+
+/* Makes the engine and its executors, all zero but for what is here; no thread runs. Errors:
+ * INVALID (an executor count or depth below 1), NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_thread_engine_open(const struct tt_thread_engine_layout *layout,
+                                                const struct tt_engine_options *options,
+                                                struct tt_thread_engine **out_engine,
+                                                struct tt_error *why);
+/* Starts the threads. Errors: NO_MEMORY, IO (no thread to be had); some may then run, until
+ * tt_thread_engine_stop. */
+TT_MUST_CHECK enum tt_err tt_thread_engine_start(struct tt_thread_engine *self,
+                                                 const struct tt_executor_thread_ops *ops,
+                                                 struct tt_error *why);
+/* Ends and joins the threads that were started; nothing may be queued or running. */
+void tt_thread_engine_stop(struct tt_thread_engine *self);
+/* After stop. */
+void tt_thread_engine_free(struct tt_thread_engine *take_self);
+
+static inline struct tt_executor_thread *tt_thread_engine_executor(struct tt_thread_engine *self,
+                                                                   int32_t index) {
+    tt_assert(index >= 0);
+    tt_assert(index < self->engine.executor_count);
+    return (void *)(self->executors + self->executor_bytes * (size_t)index);
+}
+
+/* The operations of engine.h for every engine of this kind. */
+void tt_thread_engine_submit(void *self, struct tt_device_task *task);
+void tt_thread_engine_yield(void *self, struct tt_device_task *task);
+void tt_thread_engine_abort(void *self, struct tt_device_task *task);
+void tt_thread_engine_run_here(struct tt_engine *engine, struct tt_engine_task *task);
+#define TT_THREAD_ENGINE_DEVICE                                                                    \
+    {                                                                                              \
+        .submit = tt_thread_engine_submit, .yield = tt_thread_engine_yield,                        \
+        .abort = tt_thread_engine_abort                                                            \
+    }
+
+/* Executor's thread: how the running task was asked to stop so far. */
+enum tt_executor_stop tt_executor_thread_asked(struct tt_executor_thread *self);
+
+#endif
