@@ -21,13 +21,15 @@ static enum tt_err make_batches(struct tt_model_thread *self,
          m += options->thread_count)
         most = options->models[m].max_batch > most ? options->models[m].max_batch : most;
     size_t bytes =
-        sizeof(struct tt_multicore_batch) + (size_t)most * sizeof(struct tt_multicore_request);
+        sizeof(struct tt_multicore_batch) + (size_t)most * sizeof(struct tt_device_request);
     self->batch_memory = calloc((size_t)options->executor_count, bytes);
     if (!self->batch_memory)
         return TT_ERR_NO_MEMORY;
     for (int32_t i = options->executor_count - 1; i >= 0; i--) {
         struct tt_multicore_batch *batch =
             (void *)((unsigned char *)self->batch_memory + (size_t)i * bytes);
+        batch->head.last_step = TT_DEVICE_ALL_STEPS;
+        batch->head.requests = batch->requests;
         batch->next = self->free_batches;
         self->free_batches = batch;
     }
@@ -38,7 +40,7 @@ static enum tt_err make_rings(struct tt_model_thread *self,
                               const struct tt_model_thread_options *options) {
     for (; self->port_count < options->port_count; self->port_count++)
         if (tt_record_ring_init(&self->inbox[self->port_count], options->ring_capacity,
-                                sizeof(struct tt_multicore_request)))
+                                sizeof(struct tt_device_request)))
             return TT_ERR_NO_MEMORY;
     /* A model of this thread has so many unanswered grants at most, no more than there are
      * executors, and an executor one batch: neither ring ever fills. */
@@ -143,13 +145,13 @@ static void ticket_give(struct tt_model_thread *self, struct tt_ticket *ticket) 
     self->free_tickets = &ticket->link;
 }
 
-static struct tt_multicore_request request_of(const struct tt_ticket *ticket) {
-    return (struct tt_multicore_request){.arrived_at = ticket->arrived_at,
-                                         .deadline_at = ticket->deadline_at,
-                                         .id = (uint64_t)ticket->policy_word,
-                                         .model = (uint16_t)ticket->model,
-                                         .rows = (uint16_t)ticket->rows,
-                                         .length = ticket->length};
+static struct tt_device_request request_of(const struct tt_ticket *ticket) {
+    return (struct tt_device_request){.arrived_at = ticket->arrived_at,
+                                      .deadline_at = ticket->deadline_at,
+                                      .id = (uint64_t)ticket->policy_word,
+                                      .model = (uint16_t)ticket->model,
+                                      .rows = (uint16_t)ticket->rows,
+                                      .length = ticket->length};
 }
 
 static void mark(struct tt_model_thread *self, int32_t model) {
@@ -160,7 +162,7 @@ static void mark(struct tt_model_thread *self, int32_t model) {
 }
 
 /* Its client has gone: out of its queue, if it is (still) there. One that runs ends by itself. */
-static void cancel(struct tt_model_thread *self, const struct tt_multicore_request *request) {
+static void cancel(struct tt_model_thread *self, const struct tt_device_request *request) {
     struct tt_list *tickets = &self->half.queues[request->model].tickets;
     struct tt_list_node *node = tt_list_first(tickets);
     while (node && (uint64_t)tt_ticket_at(node)->policy_word != request->id)
@@ -168,7 +170,7 @@ static void cancel(struct tt_model_thread *self, const struct tt_multicore_reque
     if (!node)
         return;
     struct tt_ticket *ticket = tt_ticket_at(node);
-    struct tt_multicore_request cancelled = request_of(ticket);
+    struct tt_device_request cancelled = request_of(ticket);
     tt_deferred_model_cancelled(&self->half, ticket);
     ticket_give(self, ticket);
     self->queued--;
@@ -177,7 +179,7 @@ static void cancel(struct tt_model_thread *self, const struct tt_multicore_reque
 }
 
 /* Into its queue, or dropped where there is no room. */
-static void file(struct tt_model_thread *self, const struct tt_multicore_request *request,
+static void file(struct tt_model_thread *self, const struct tt_device_request *request,
                  bool comes_back) {
     struct tt_ticket *ticket = ticket_take(self);
     if (!ticket) {
@@ -213,15 +215,22 @@ bool tt_model_thread_look(struct tt_model_thread *self, bool urgent_only) {
 
 /* Its model may have gone meanwhile, and another one come in its place. */
 static bool is_wanted(const struct tt_model_thread *self, const struct tt_multicore_batch *batch) {
-    const struct tt_deferred_queue *q = &self->half.queues[batch->model];
+    const struct tt_deferred_queue *q = &self->half.queues[batch->head.model];
     return q->model && (int32_t)(batch->generation - q->first_generation) >= 0;
 }
 
-static void batch_ended(struct tt_model_thread *self, struct tt_multicore_batch *batch) {
-    if (!batch->lost)
-        self->client.ended(self->client.context, self->index, self->now, batch);
-    for (int32_t i = 0; batch->lost && is_wanted(self, batch) && i < batch->count; i++)
+/* Its executor went away: the requests are queued again. */
+static __attribute__((cold)) void take_back(struct tt_model_thread *self,
+                                            const struct tt_multicore_batch *batch) {
+    for (int32_t i = 0; is_wanted(self, batch) && i < batch->head.count; i++)
         file(self, &batch->requests[i], true);
+}
+
+static void batch_ended(struct tt_model_thread *self, struct tt_multicore_batch *batch) {
+    if (batch->head.outcome == TT_OUTCOME_LOST)
+        take_back(self, batch);
+    else
+        self->client.ended(self->client.context, self->index, self->now, batch);
     batch->next = self->free_batches;
     self->free_batches = batch;
 }
@@ -271,7 +280,7 @@ static void remove_model(struct tt_model_thread *self, int32_t model) {
     tt_assert(pushed); /* who removes waits for it */
 }
 
-static void obey(struct tt_model_thread *self, const struct tt_multicore_request *command) {
+static void obey(struct tt_model_thread *self, const struct tt_device_request *command) {
     switch ((enum tt_multicore_command)command->length) {
     case TT_MULTICORE_CANCEL: cancel(self, command); break;
     case TT_MULTICORE_ADD:
@@ -287,7 +296,7 @@ static bool take_requests(struct tt_model_thread *self) {
     int64_t oldest_at = self->now;
     for (int32_t port = 0; port < self->port_count; port++) {
         int32_t count;
-        const struct tt_multicore_request *requests;
+        const struct tt_device_request *requests;
         tt_turn_log_take(self->turn_log, &self->inbox[port], room, TT_PARTY_DOMAIN);
         while (room > 0 &&
                (requests = tt_record_ring_peek(&self->inbox[port], &count), count > 0)) {
@@ -354,7 +363,7 @@ static void tell(struct tt_model_thread *self) {
 }
 
 /* What the client is told of a request that is not run. */
-static void drop(struct tt_model_thread *self, const struct tt_multicore_request *request,
+static void drop(struct tt_model_thread *self, const struct tt_device_request *request,
                  enum tt_drop_reason reason) {
     tt_turn_log_made(self->turn_log, request->arrived_at);
     tt_turn_log_made(self->turn_log, reason);
@@ -365,7 +374,7 @@ static void give_up(struct tt_model_thread *self) {
     struct tt_list_node *node;
     while ((node = tt_list_first(&self->half.dropped))) {
         struct tt_ticket *ticket = tt_ticket_at(node);
-        struct tt_multicore_request request = request_of(ticket);
+        struct tt_device_request request = request_of(ticket);
         tt_list_remove(node);
         self->queued--;
         drop(self, &request, (enum tt_drop_reason)ticket->drop_reason);
@@ -380,13 +389,13 @@ static struct tt_multicore_batch *fill_batch(struct tt_model_thread *self, struc
     tt_assert(batch != NULL);
     self->free_batches = batch->next;
     batch->thread = self->index;
-    batch->model = model;
+    batch->head.model = model;
     batch->generation = self->half.queues[model].generation;
-    batch->executor = dispatched->executor;
+    batch->head.executor = dispatched->executor;
     batch->planned_at = planned_at;
-    batch->start_at = dispatched->start_at;
+    batch->head.start_at = dispatched->start_at;
     batch->free_at = dispatched->free_at;
-    batch->lost = false;
+    batch->head.outcome = TT_OUTCOME_DONE;
     int32_t count = 0, rows = 0, length = 0;
     for (struct tt_list_node *node = tickets->head.next, *next; node != &tickets->head;
          node = next) {
@@ -398,14 +407,14 @@ static struct tt_multicore_batch *fill_batch(struct tt_model_thread *self, struc
         length = ticket->length > length ? ticket->length : length;
         ticket_give(self, ticket);
     }
-    batch->count = count;
-    batch->rows = rows;
-    batch->length = length;
+    batch->head.count = count;
+    batch->head.rows = rows;
+    batch->head.length = length;
     self->queued -= count;
     if (self->now >= self->measure_from_at) {
         self->stats.batches++;
-        self->stats.rows += batch->rows;
-        tt_histogram_add(&self->stats.batch_rows, batch->rows);
+        self->stats.rows += batch->head.rows;
+        tt_histogram_add(&self->stats.batch_rows, batch->head.rows);
     }
     return batch;
 }

@@ -37,7 +37,7 @@ struct tt_multicore_client {
                   const struct tt_multicore_batch *batch);
     /* TT_DROP_NONE: it was cancelled while it waited. */
     void (*dropped)(void *context, int32_t thread, int64_t now,
-                    const struct tt_multicore_request *request, enum tt_drop_reason reason);
+                    const struct tt_device_request *request, enum tt_drop_reason reason);
 };
 
 /* What model threads and the rank thread share. */

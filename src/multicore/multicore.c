@@ -119,7 +119,7 @@ void tt_multicore_wake_rank(struct tt_multicore *self) {
 
 /* The room that this submit fills in one thread's ring. */
 struct lane {
-    struct tt_multicore_request *room;
+    struct tt_device_request *room;
     int32_t room_count, filled;
 };
 
@@ -137,7 +137,7 @@ static bool lane_has_room(struct tt_multicore *self, struct lane *lane, int32_t 
 
 /* S6: requests enter as metadata, in batches. */
 int32_t tt_multicore_submit(struct tt_multicore *self, int32_t port, int64_t now,
-                            const struct tt_multicore_request *requests, int32_t count) {
+                            const struct tt_device_request *requests, int32_t count) {
     struct lane lanes[TT_MULTICORE_MAX_THREADS];
     int32_t threads = self->thread_count, done = 0;
     for (int32_t t = 0; t < threads; t++)
@@ -167,10 +167,10 @@ static bool wait_for(struct tt_multicore *self, int32_t thread, struct tt_parker
 
 static void command(struct tt_multicore *self, int32_t port, int64_t now, int32_t model,
                     enum tt_multicore_command what, const struct tt_step_model *step_model) {
-    struct tt_multicore_request record = {.id = (uintptr_t)step_model,
-                                          .model = (uint16_t)model,
-                                          .rows = TT_MULTICORE_COMMAND,
-                                          .length = (int32_t)what};
+    struct tt_device_request record = {.id = (uintptr_t)step_model,
+                                       .model = (uint16_t)model,
+                                       .rows = TT_MULTICORE_COMMAND,
+                                       .length = (int32_t)what};
     struct tt_parker parker;
     tt_parker_init(&parker);
     while (tt_multicore_submit(self, port, now, &record, 1) == 0)

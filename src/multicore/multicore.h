@@ -53,7 +53,7 @@ struct tt_multicore_options {
     const struct tt_step_model
         *models;       /* [model_count], borrowed for life; NULL: they come later */
     int32_t max_batch; /* rows, of models that come later */
-    struct tt_multicore_devices devices;
+    struct tt_device_set devices;
     struct tt_multicore_client client;
     int64_t rest_ns, spin_ns;
 };
@@ -90,7 +90,7 @@ void tt_multicore_wake_rank(struct tt_multicore *self);
  * the ring of one's model thread is full: that one and those behind it are not taken. `now` is the
  * port's clock. One thread per port. */
 int32_t tt_multicore_submit(struct tt_multicore *self, int32_t port, int64_t now,
-                            const struct tt_multicore_request *requests, int32_t count);
+                            const struct tt_device_request *requests, int32_t count);
 
 /* A model comes, or goes (without requests): from the thread of `port`, while the threads run. The
  * step model is borrowed until the removal, which waits for its model thread to let go of it. */

@@ -7,31 +7,23 @@
  * - rank thread -> model thread: events, in a ring: grants, and batches that ended;
  * - rank thread -> all model threads: the fleet, in one latest-value register.
  *
- * A batch is the one thing that is passed by pointer. It is made by a model thread, belongs to the
- * rank thread and its devices from the answer on, and comes back with the event that it ended. */
+ * A batch is the only thing that is passed by pointer. A model thread makes it; it belongs to the
+ * rank thread and its devices from the answer on, and comes back with the event that it ended. Its
+ * head is the task that devices know (core/device_set.h); requests are metadata only. */
 #ifndef TT_MULTICORE_MULTICORE_MESSAGES_H
 #define TT_MULTICORE_MULTICORE_MESSAGES_H
 
+#include "core/device_set.h"
 #include "core/mechanism.h"
 #include "policy/deferred/deferred_messages.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
-
-/* A request, as metadata. The scheduler hands `id` back and never looks at it. */
-struct tt_multicore_request {
-    int64_t arrived_at;
-    int64_t deadline_at; /* TT_NEVER: none */
-    uint64_t id;
-    uint16_t model;
-    uint16_t rows; /* >= 1, or TT_MULTICORE_COMMAND */
-    int32_t length;
-};
-_Static_assert(sizeof(struct tt_multicore_request) == 32, "two to a cache line");
 
 enum {
     TT_MULTICORE_MAX_MODELS = 65536,
-    TT_MULTICORE_COMMAND = 0, /* rows: no request, but a command, which `length` names */
+    TT_MULTICORE_COMMAND = 0, /* rows of a record that is no request, but the command in `length` */
     TT_MULTICORE_GRANTS = 16, /* unanswered ones of a model, at most */
 };
 
@@ -42,18 +34,19 @@ enum tt_multicore_command {
 };
 
 struct tt_multicore_batch {
+    struct tt_device_task head;      /* first: what the devices see; LOST: nothing of it counts */
     struct tt_multicore_batch *next; /* while it is in its thread's pool */
-    int32_t thread, model, executor;
-    int32_t count, rows, length;
-    uint32_t generation;          /* of its model's candidates when it was filled */
-    int64_t planned_at;           /* the earliest instant it could start under the plan, */
-    int64_t began_at;             /* and when its device had it */
-    int64_t start_at, free_at;    /* as the policy expects */
-    int64_t started_at, ended_at; /* as the device said */
-    int64_t user;                 /* from the devices to the client */
-    bool lost;                    /* the device went away: nothing of it counts */
-    struct tt_multicore_request requests[];
+    int32_t thread;
+    uint32_t generation; /* of its model's candidates when it was filled */
+    int64_t planned_at;  /* the earliest instant it could start under the plan */
+    int64_t free_at;     /* when its executor is free, as the policy expects */
+    struct tt_device_request requests[];
 };
+_Static_assert(offsetof(struct tt_multicore_batch, head) == 0, "a device task is its beginning");
+
+static inline struct tt_multicore_batch *tt_multicore_batch_of(struct tt_device_task *head) {
+    return (struct tt_multicore_batch *)(void *)head;
+}
 
 enum tt_multicore_event_kind { TT_MULTICORE_GRANT, TT_MULTICORE_ENDED };
 

@@ -76,7 +76,7 @@ static bool take_changes(struct tt_rank_thread *self) {
         self->comes_up[executor] = false;
         if (!changes[i].up) {
             tt_deferred_rank_remove(&self->half, executor);
-            self->devices.lose(self->devices.context, self->now, executor);
+            self->devices.ops.lose(self->devices.self, self->now, executor);
         } else if (!self->half.executors[executor].up) {
             self->comes_up[executor] = true;
             settle(self, executor);
@@ -90,7 +90,8 @@ static struct tt_multicore_batch *next_ended(struct tt_rank_thread *self) {
     bool plays = tt_turn_log_plays(self->turn_log);
     if (plays && !tt_turn_log_number(self->turn_log, 0, 1))
         return NULL;
-    struct tt_multicore_batch *batch = self->devices.ended(self->devices.context, self->now);
+    struct tt_device_task *task = self->devices.ops.ended(self->devices.self, self->now);
+    struct tt_multicore_batch *batch = task ? tt_multicore_batch_of(task) : NULL;
     if (plays)
         tt_turn_log_expect(self->turn_log, batch != NULL,
                            "it took the end of a batch that had not ended");
@@ -104,8 +105,8 @@ static bool take_ended(struct tt_rank_thread *self) {
     bool any = false;
     while ((batch = next_ended(self))) {
         struct tt_multicore_event event = {.kind = TT_MULTICORE_ENDED, .batch = batch};
-        int32_t executor = batch->executor;
-        int64_t ended_at = tt_instant_min(batch->ended_at, self->now);
+        int32_t executor = batch->head.executor;
+        int64_t ended_at = tt_instant_min(batch->head.ended_at, self->now);
         send(self, batch->thread, &event); /* and then its executor may be granted again */
         tt_deferred_rank_finished(&self->half, ended_at, executor);
         settle(self, executor);
@@ -151,13 +152,13 @@ static void take_answer(struct tt_rank_thread *self, const struct tt_multicore_a
     self->unanswered--;
     tt_deferred_rank_dispatched(&self->half, self->now, &answer->dispatched);
     if (answer->batch) {
-        answer->batch->began_at = self->now;
+        answer->batch->head.submitted_at = self->now;
         if (self->now >= self->measure_from_at)
             tt_histogram_add(&self->stats.late_ns,
                              tt_instant_max(0, self->now - answer->batch->planned_at));
-        self->devices.begin(self->devices.context, self->now, answer->batch);
+        self->devices.ops.submit(self->devices.self, &answer->batch->head);
         if (!self->half.executors[executor].up)
-            self->devices.lose(self->devices.context, self->now, executor);
+            self->devices.ops.lose(self->devices.self, self->now, executor);
     }
     settle(self, executor);
     if (self->granted[answer->model] == 0 && self->unread[answer->model]) {
@@ -253,8 +254,8 @@ static bool grant_all(struct tt_rank_thread *self) {
 /* Only now do others see what it did: a turn whose beginning could move somebody to what its end
  * finds could not be played back by itself (multicore/turn_log.h). */
 static void speak(struct tt_rank_thread *self) {
-    if (self->devices.begun)
-        self->devices.begun(self->devices.context);
+    if (self->devices.ops.flush)
+        self->devices.ops.flush(self->devices.self);
     for (int32_t t = 0; t < self->thread_count; t++)
         if (self->told[t]) {
             self->told[t] = false;
@@ -266,8 +267,8 @@ static void speak(struct tt_rank_thread *self) {
 
 bool tt_rank_thread_look(struct tt_rank_thread *self) {
     bool something = tt_record_ring_look(&self->changes);
-    if (self->devices.look)
-        something = self->devices.look(self->devices.context) || something;
+    if (self->devices.ops.pending)
+        something = self->devices.ops.pending(self->devices.self) || something;
     for (int32_t t = 0; t < self->thread_count; t++) {
         struct tt_model_thread *thread = self->model_threads[t];
         something = tt_record_ring_look(&thread->answers) || something;
@@ -300,7 +301,7 @@ bool tt_rank_thread_turn(struct tt_rank_thread *self, int64_t now) {
 }
 
 int64_t tt_rank_thread_next_at(const struct tt_rank_thread *self) {
-    int64_t at = self->devices.next_at(self->devices.context);
+    int64_t at = self->devices.ops.next_at(self->devices.self);
     if (self->half.free.count > 0) /* nobody waits for that device */
         at = tt_instant_add(at, self->rest_ns);
     if (self->one_grant && self->unanswered > 0)

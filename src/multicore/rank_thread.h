@@ -19,8 +19,8 @@
 #ifndef TT_MULTICORE_RANK_THREAD_H
 #define TT_MULTICORE_RANK_THREAD_H
 
+#include "core/device_set.h"
 #include "multicore/model_thread.h"
-#include "multicore/multicore_devices.h"
 #include "policy/deferred/deferred_rank.h"
 
 struct tt_rank_thread_stats {
@@ -30,7 +30,7 @@ struct tt_rank_thread_stats {
 
 struct tt_rank_thread {
     struct tt_deferred_rank half;
-    struct tt_multicore_devices devices;
+    struct tt_device_set devices;
     struct tt_multicore_registers *registers;
     struct tt_turn_log *turn_log;           /* borrowed; NULL: nobody records */
     struct tt_model_thread **model_threads; /* [thread_count] */
@@ -54,7 +54,7 @@ struct tt_rank_thread {
 
 struct tt_rank_thread_options {
     int32_t model_count, executor_count;
-    struct tt_multicore_devices devices;
+    struct tt_device_set devices;
     struct tt_multicore_registers *registers;
     struct tt_model_thread **model_threads; /* borrowed; their rings are filled and read */
     int32_t thread_count;

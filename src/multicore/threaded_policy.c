@@ -42,15 +42,15 @@ static void push(struct tt_record_ring *ring, const void *record) {
 
 /* ---- the devices, on the rank thread ---- */
 
-static void begin(void *context, int64_t now, struct tt_multicore_batch *batch) {
-    (void)now;
+static void device_submit(void *context, struct tt_device_task *task) {
     struct tt_policy *self = context;
+    struct tt_multicore_batch *batch = tt_multicore_batch_of(task);
     bool added = tt_record_ring_add(&self->begun, &batch);
     tt_assert(added); /* an executor has one batch */
     self->has_begun = true;
 }
 
-static void begun(void *context) {
+static void device_flush(void *context) {
     struct tt_policy *self = context;
     if (!self->has_begun)
         return;
@@ -59,7 +59,7 @@ static void begun(void *context) {
     self->options.wake(self->options.wake_context);
 }
 
-static struct tt_multicore_batch *device_ended(void *context, int64_t now) {
+static struct tt_device_task *device_ended(void *context, int64_t now) {
     (void)now;
     struct tt_policy *self = context;
     int32_t count;
@@ -68,10 +68,10 @@ static struct tt_multicore_batch *device_ended(void *context, int64_t now) {
     struct tt_multicore_batch *batch =
         *(struct tt_multicore_batch *const *)tt_record_ring_peek(&self->ended, &count);
     tt_record_ring_take(&self->ended, 1);
-    return batch;
+    return &batch->head;
 }
 
-static bool device_look(void *context) {
+static bool device_pending(void *context) {
     struct tt_policy *self = context;
     return tt_record_ring_look(&self->ended);
 }
@@ -98,7 +98,7 @@ static void client_ended(void *context, int32_t thread, int64_t now,
 }
 
 static void client_dropped(void *context, int32_t thread, int64_t now,
-                           const struct tt_multicore_request *request, enum tt_drop_reason reason) {
+                           const struct tt_device_request *request, enum tt_drop_reason reason) {
     (void)now;
     struct tt_policy *self = context;
     if (reason == TT_DROP_NONE)
@@ -115,12 +115,12 @@ static void client_dropped(void *context, int32_t thread, int64_t now,
 
 static void hand_in(struct tt_policy *self, int64_t now, const struct tt_request *request,
                     bool cancels) {
-    struct tt_multicore_request record = {.arrived_at = request->arrived_at,
-                                          .deadline_at = request->deadline_at,
-                                          .id = id_of(request),
-                                          .model = (uint16_t)request->model,
-                                          .rows = (uint16_t)request->rows,
-                                          .length = request->length};
+    struct tt_device_request record = {.arrived_at = request->arrived_at,
+                                       .deadline_at = request->deadline_at,
+                                       .id = id_of(request),
+                                       .model = (uint16_t)request->model,
+                                       .rows = (uint16_t)request->rows,
+                                       .length = request->length};
     if (cancels) {
         record.rows = TT_MULTICORE_COMMAND;
         record.length = TT_MULTICORE_CANCEL;
@@ -144,7 +144,7 @@ static void cancelled(struct tt_policy *self, int64_t now, struct tt_request *re
 }
 
 static void give_back(struct tt_policy *self, int64_t now, struct tt_multicore_batch *batch) {
-    batch->started_at = batch->ended_at = now;
+    batch->head.started_at = batch->head.ended_at = now;
     push(&self->ended, &batch);
     tt_multicore_wake_rank(self->multicore);
 }
@@ -161,19 +161,20 @@ static void finished(struct tt_policy *self, int64_t now, const struct tt_task *
 
 static void run(struct tt_policy *self, int64_t now, struct tt_multicore_batch *batch,
                 struct tt_mechanism *actions) {
-    if (!tt_mechanism_has_room(actions, batch->executor)) {
-        batch->lost = true; /* the executor is going: its requests are queued again */
+    if (!tt_mechanism_has_room(actions, batch->head.executor)) {
+        batch->head.outcome =
+            TT_OUTCOME_LOST; /* the executor is going: its requests are queued again */
         give_back(self, now, batch);
         return;
     }
     struct tt_task *task = NULL;
-    for (int32_t i = 0; i < batch->count; i++) {
+    for (int32_t i = 0; i < batch->head.count; i++) {
         struct tt_request *request = waiting(actions, batch->requests[i].id);
         if (!request)
             continue;
         if (!task)
-            task = tt_mechanism_run_begin(actions, batch->executor, batch->model, 0,
-                                          actions->models[batch->model]->step_count - 1);
+            task = tt_mechanism_run_begin(actions, batch->head.executor, batch->head.model, 0,
+                                          actions->models[batch->head.model]->step_count - 1);
         if (request->length > task->length)
             task->length = request->length;
         tt_mechanism_run_add(actions, request);
@@ -182,7 +183,7 @@ static void run(struct tt_policy *self, int64_t now, struct tt_multicore_batch *
         give_back(self, now, batch);
         return;
     }
-    self->running[batch->executor] = batch;
+    self->running[batch->head.executor] = batch;
     tt_mechanism_run_commit(actions, now);
 }
 
@@ -321,13 +322,13 @@ static enum tt_err make(struct tt_policy *self, const struct tt_deferred_options
         .request_limit =
             (int32_t)tt_instant_min((int64_t)2 * self->options.request_limit * threads, INT32_MAX),
         .policy = policy,
-        .devices = {.context = self,
-                    .begin = begin,
-                    .begun = begun,
-                    .ended = device_ended,
-                    .next_at = device_next_at,
-                    .look = device_look,
-                    .lose = device_lose},
+        .devices = {.self = self,
+                    .ops = {.submit = device_submit,
+                            .flush = device_flush,
+                            .ended = device_ended,
+                            .pending = device_pending,
+                            .next_at = device_next_at,
+                            .lose = device_lose}},
         .client = {.context = self, .ended = client_ended, .dropped = client_dropped}};
     return tt_multicore_new(&options, &self->multicore, why);
 }

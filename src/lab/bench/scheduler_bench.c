@@ -36,7 +36,7 @@ struct run {
     struct tt_scheduler_load load;
     int64_t from_at, to_at;
     /* The generator's. */
-    struct tt_multicore_request *burst;
+    struct tt_device_request *burst;
     int64_t offered, offered_in_window, ring_full;
     struct tt_histogram lag_ns;
     int64_t generator_ns;
@@ -135,7 +135,7 @@ static bool stopped(const struct run *run) { return run->stop && *run->stop; }
 
 /* ---- in real time ---- */
 
-static void count_offered(struct run *run, const struct tt_multicore_request *requests,
+static void count_offered(struct run *run, const struct tt_device_request *requests,
                           int32_t count) {
     run->offered += count;
     if (count == 0)

@@ -74,17 +74,17 @@ static int32_t draw_model(struct tt_scheduler_load *self) {
 }
 
 int32_t tt_scheduler_load_take(struct tt_scheduler_load *self, int64_t until_at,
-                               struct tt_multicore_request *out_requests, int32_t room) {
+                               struct tt_device_request *out_requests, int32_t room) {
     int32_t count = 0;
     for (; count < room; count++) {
         int64_t at = tt_scheduler_load_next_at(self);
         if (at > until_at)
             break;
-        out_requests[count] = (struct tt_multicore_request){.arrived_at = at,
-                                                            .deadline_at = at + self->patience_ns,
-                                                            .id = self->next_id++,
-                                                            .model = (uint16_t)draw_model(self),
-                                                            .rows = 1};
+        out_requests[count] = (struct tt_device_request){.arrived_at = at,
+                                                         .deadline_at = at + self->patience_ns,
+                                                         .id = self->next_id++,
+                                                         .model = (uint16_t)draw_model(self),
+                                                         .rows = 1};
         int64_t unit_q40 = tt_draw_exponential(&self->tables, &self->prng);
         self->offset_q16 += (int64_t)(((__int128)unit_q40 * self->mean_gap_q16) >> 40);
     }

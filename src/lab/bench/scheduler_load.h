@@ -42,6 +42,6 @@ static inline int64_t tt_scheduler_load_next_at(const struct tt_scheduler_load *
 }
 /* Up to `room` requests that come at `until_at` or before; returns how many. */
 int32_t tt_scheduler_load_take(struct tt_scheduler_load *self, int64_t until_at,
-                               struct tt_multicore_request *out_requests, int32_t room);
+                               struct tt_device_request *out_requests, int32_t room);
 
 #endif

@@ -30,16 +30,16 @@ static void ended(void *context, int32_t thread, int64_t now,
                   const struct tt_multicore_batch *batch) {
     struct tt_scheduler_tally *self = context;
     struct tt_scheduler_tally_thread *t = &self->threads[thread];
-    const struct tt_multicore_request *first = &batch->requests[0];
-    const struct tt_multicore_request *last = &batch->requests[batch->count - 1];
-    int64_t in_time_from = batch->ended_at - self->margin_ns; /* smallest deadline in time */
+    const struct tt_device_request *first = &batch->requests[0];
+    const struct tt_device_request *last = &batch->requests[batch->head.count - 1];
+    int64_t in_time_from = batch->head.ended_at - self->margin_ns; /* smallest deadline in time */
     (void)now;
-    t->device_ns += batch->ended_at - batch->started_at;
+    t->device_ns += batch->head.ended_at - batch->head.started_at;
     if (first->deadline_at >= in_time_from && in_window(self, first->arrived_at) &&
         in_window(self, last->arrived_at)) {
-        t->in_time += batch->count;
+        t->in_time += batch->head.count;
     } else {
-        for (int32_t i = 0; i < batch->count; i++) {
+        for (int32_t i = 0; i < batch->head.count; i++) {
             if (!in_window(self, batch->requests[i].arrived_at))
                 continue;
             if (batch->requests[i].deadline_at >= in_time_from)
@@ -48,11 +48,11 @@ static void ended(void *context, int32_t thread, int64_t now,
                 t->late++;
         }
     }
-    tt_counter_add(&t->answered, batch->count);
+    tt_counter_add(&t->answered, batch->head.count);
 }
 
 static void dropped(void *context, int32_t thread, int64_t now,
-                    const struct tt_multicore_request *request, enum tt_drop_reason reason) {
+                    const struct tt_device_request *request, enum tt_drop_reason reason) {
     struct tt_scheduler_tally *self = context;
     struct tt_scheduler_tally_thread *t = &self->threads[thread];
     (void)now;

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 struct expected {
-    const struct tt_multicore_request *requests;
+    const struct tt_device_request *requests;
     int32_t count, next;
     struct world_batch *batches;
     int32_t batch_count;
@@ -24,7 +24,7 @@ static bool next_arrival(void *context, struct tt_sim_arrival *out) {
     struct expected *self = context;
     if (self->next == self->count)
         return false;
-    const struct tt_multicore_request *r = &self->requests[self->next++];
+    const struct tt_device_request *r = &self->requests[self->next++];
     *out = (struct tt_sim_arrival){.at = r->arrived_at,
                                    .deadline_at = r->deadline_at,
                                    .cancel_at = TT_NEVER,
@@ -124,7 +124,7 @@ static void compare(const struct expected *expected, struct world *world) {
 }
 
 /* The second quarter of the requests comes `burst` times as fast. */
-static void compress(struct tt_multicore_request *requests, int32_t count, int32_t burst) {
+static void compress(struct tt_device_request *requests, int32_t count, int32_t burst) {
     int64_t from_at = requests[count / 4].arrived_at, to_at = requests[count / 2].arrived_at;
     for (int32_t i = count / 4; i < count; i++) {
         int64_t inside_ns = tt_instant_min(requests[i].arrived_at, to_at) - from_at;
@@ -133,8 +133,8 @@ static void compress(struct tt_multicore_request *requests, int32_t count, int32
 }
 
 /* `count` requests of random models at `rate` in all; every seventh has three rows. */
-static void draw(struct tt_multicore_request *requests, int32_t count,
-                 const struct world_setup *setup, int64_t rate, int32_t burst, uint64_t seed) {
+static void draw(struct tt_device_request *requests, int32_t count, const struct world_setup *setup,
+                 int64_t rate, int32_t burst, uint64_t seed) {
     struct tt_scheduler_load load;
     struct tt_scheduler_load_options options = {
         .model_count = setup->model_count, .rate_per_s = rate, .start_at = 1000, .seed = seed};
@@ -153,7 +153,7 @@ static void agree_on_burst(const struct world_setup *given, int64_t rate, int32_
                            int32_t burst, uint64_t seed) {
     struct world_setup setup = *given;
     struct world world;
-    struct tt_multicore_request *requests = calloc((size_t)count, sizeof(*requests));
+    struct tt_device_request *requests = calloc((size_t)count, sizeof(*requests));
     struct expected expected = {
         .requests = requests,
         .count = count,
@@ -242,7 +242,7 @@ static void test_several_threads(void **state) {
     enum { COUNT = 30000 };
     int32_t in_time[2];
     for (int32_t many = 0; many < 2; many++) {
-        struct tt_multicore_request *requests = calloc(COUNT, sizeof(*requests));
+        struct tt_device_request *requests = calloc(COUNT, sizeof(*requests));
         struct world_setup setup = {.models = zoo,
                                     .model_count = (int32_t)TT_COUNT(zoo),
                                     .executors = 12,

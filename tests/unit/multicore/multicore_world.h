@@ -49,7 +49,7 @@ struct world {
     struct tt_step *steps;
     int32_t model_count;
     struct tt_emulated_fleet fleet;
-    struct tt_multicore_devices below; /* the fleet's own functions */
+    struct tt_device_set below; /* the fleet's own functions */
     struct tt_multicore *multicore;
     struct world_outcome *outcomes; /* [id] */
     int32_t request_count;
@@ -73,20 +73,20 @@ static inline void world_sleep(int64_t span_ns) {
 static inline void world_ended(void *context, int32_t thread, int64_t now,
                                const struct tt_multicore_batch *batch) {
     struct world *self = context;
-    tt_assert(batch->ended_at <= now);
+    tt_assert(batch->head.ended_at <= now);
     if (thread == 0 && ++self->model_batches == self->model_stalls_at)
         world_sleep(self->stall_ns);
-    tt_counter_add(&self->answered[thread], batch->count);
-    for (int32_t i = 0; i < batch->count; i++) {
+    tt_counter_add(&self->answered[thread], batch->head.count);
+    for (int32_t i = 0; i < batch->head.count; i++) {
         tt_assert(batch->requests[i].id < (uint64_t)self->request_count);
         struct world_outcome *outcome = &self->outcomes[batch->requests[i].id];
         outcome->answers++;
-        outcome->ended_at = batch->ended_at;
+        outcome->ended_at = batch->head.ended_at;
     }
 }
 
 static inline void world_dropped(void *context, int32_t thread, int64_t now,
-                                 const struct tt_multicore_request *request,
+                                 const struct tt_device_request *request,
                                  enum tt_drop_reason reason) {
     struct world *self = context;
     tt_counter_add(&self->answered[thread], 1);
@@ -98,37 +98,38 @@ static inline void world_dropped(void *context, int32_t thread, int64_t now,
     outcome->reason = reason;
 }
 
-static inline void world_begin(void *context, int64_t now, struct tt_multicore_batch *batch) {
+static inline void world_submit(void *context, struct tt_device_task *task) {
     struct world *self = context;
+    const struct tt_multicore_batch *batch = tt_multicore_batch_of(task);
     if (self->batch_count == self->batch_capacity) {
         self->batch_capacity = self->batch_capacity ? 2 * self->batch_capacity : 1024;
         self->batches =
             realloc(self->batches, sizeof(*self->batches) * (size_t)self->batch_capacity);
         tt_assert(self->batches != NULL);
     }
-    self->below.begin(self->below.context, now, batch);
+    self->below.ops.submit(self->below.self, task);
     struct world_batch *log = &self->batches[self->batch_count++];
-    *log = (struct world_batch){.start_at = batch->started_at,
-                                .executor = batch->executor,
-                                .model = batch->model,
-                                .count = batch->count,
+    *log = (struct world_batch){.start_at = batch->head.started_at,
+                                .executor = batch->head.executor,
+                                .model = batch->head.model,
+                                .count = batch->head.count,
                                 .first_id = batch->requests[0].id};
-    for (int32_t i = 0; i < batch->count; i++)
+    for (int32_t i = 0; i < batch->head.count; i++)
         log->id_sum += batch->requests[i].id;
     if (self->batch_count == self->rank_stalls_at)
         world_sleep(self->stall_ns);
 }
-static inline struct tt_multicore_batch *world_device_ended(void *context, int64_t now) {
+static inline struct tt_device_task *world_device_ended(void *context, int64_t now) {
     struct world *self = context;
-    return self->below.ended(self->below.context, now);
+    return self->below.ops.ended(self->below.self, now);
 }
 static inline int64_t world_device_next_at(void *context) {
     struct world *self = context;
-    return self->below.next_at(self->below.context);
+    return self->below.ops.next_at(self->below.self);
 }
 static inline void world_lose(void *context, int64_t now, int32_t executor) {
     struct world *self = context;
-    self->below.lose(self->below.context, now, executor);
+    self->below.ops.lose(self->below.self, now, executor);
 }
 
 static inline void world_make_models(struct world *self, const struct world_setup *setup) {
@@ -174,11 +175,11 @@ static inline void world_open(struct world *self, const struct world_setup *setu
         .request_limit = setup->request_limit ? setup->request_limit : 1 << 20,
         .policy = &policy,
         .models = self->models,
-        .devices = {.context = self,
-                    .begin = world_begin,
-                    .ended = world_device_ended,
-                    .next_at = world_device_next_at,
-                    .lose = world_lose},
+        .devices = {.self = self,
+                    .ops = {.submit = world_submit,
+                            .ended = world_device_ended,
+                            .next_at = world_device_next_at,
+                            .lose = world_lose}},
         .client = {.context = self, .ended = world_ended, .dropped = world_dropped},
         .rest_ns = setup->rest_ns};
     tt_assert(tt_multicore_new(&options, &self->multicore, &why) == TT_OK);
@@ -208,7 +209,7 @@ static inline void world_close(struct world *self) {
 
 /* Hands in `requests` (ascending instants, their ids are their places) as their instants come, runs
  * everything due until `until_at`, and checks the books now and then. */
-static inline void world_run(struct world *self, const struct tt_multicore_request *requests,
+static inline void world_run(struct world *self, const struct tt_device_request *requests,
                              int32_t count, int64_t from_at, int64_t until_at) {
     int32_t done = 0;
     int64_t now = from_at;
@@ -230,7 +231,7 @@ static inline void world_run(struct world *self, const struct tt_multicore_reque
 
 /* Every request was answered exactly once; returns how many in time. */
 static inline int32_t world_account(const struct world *self,
-                                    const struct tt_multicore_request *requests, int32_t count) {
+                                    const struct tt_device_request *requests, int32_t count) {
     int32_t in_time = 0;
     for (int32_t i = 0; i < count; i++) {
         tt_assert(self->outcomes[i].answers == 1);

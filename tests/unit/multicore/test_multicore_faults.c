@@ -41,7 +41,7 @@ struct trouble {
 struct scene {
     struct world world;
     const struct trouble *trouble;
-    struct tt_multicore_request *requests;
+    struct tt_device_request *requests;
     int32_t count, done;
     int32_t refused;
     int64_t instants;
@@ -65,10 +65,10 @@ static void draw(struct scene *scene, int64_t until_at, uint64_t seed) {
         if (at >= until_at || scene->count == capacity)
             break;
         scene->requests[scene->count] =
-            (struct tt_multicore_request){.arrived_at = at,
-                                          .id = (uint64_t)scene->count,
-                                          .model = (uint16_t)tt_prng_below(&prng, MODELS),
-                                          .rows = 1};
+            (struct tt_device_request){.arrived_at = at,
+                                       .id = (uint64_t)scene->count,
+                                       .model = (uint16_t)tt_prng_below(&prng, MODELS),
+                                       .rows = 1};
     }
 }
 
@@ -110,7 +110,7 @@ static int64_t step(struct scene *scene, int64_t at) {
 static void submit(struct scene *scene, int64_t at) {
     for (; scene->done < scene->count && scene->requests[scene->done].arrived_at <= at;
          scene->done++) {
-        struct tt_multicore_request request = scene->requests[scene->done];
+        struct tt_device_request request = scene->requests[scene->done];
         request.arrived_at = seen(scene, request.arrived_at);
         request.deadline_at = request.arrived_at + SLO_MS * TT_MS;
         if (tt_multicore_submit(scene->world.multicore, 0, at, &request, 1) == 1)
@@ -137,7 +137,7 @@ static int32_t late_between(const struct scene *scene, int64_t from_at, int64_t 
                             int32_t *out_count) {
     int32_t late = 0, count = 0;
     for (int32_t i = 0; i < scene->count; i++) {
-        const struct tt_multicore_request *request = &scene->requests[i];
+        const struct tt_device_request *request = &scene->requests[i];
         const struct world_outcome *outcome = &scene->world.outcomes[i];
         if (outcome->answers != 1)
             fail_msg("R%d of model %d, arrived at %lld, was answered %d times", i, request->model,

@@ -36,16 +36,15 @@ struct trouble {
 static int32_t submit(struct world *world, struct tt_prng *prng, int32_t first, int32_t count) {
     int32_t refusals = 0;
     for (int32_t i = 0; i < count; refusals++) {
-        struct tt_multicore_request requests[64];
+        struct tt_device_request requests[64];
         int64_t now = tt_clock_now();
         int32_t n = count - i < 64 ? count - i : 64;
         for (int32_t k = 0; k < n; k++)
-            requests[k] =
-                (struct tt_multicore_request){.arrived_at = now,
-                                              .deadline_at = now + SLO_MS * TT_MS,
-                                              .id = (uint64_t)(first + i + k),
-                                              .model = (uint16_t)tt_prng_below(prng, MODELS),
-                                              .rows = 1};
+            requests[k] = (struct tt_device_request){.arrived_at = now,
+                                                     .deadline_at = now + SLO_MS * TT_MS,
+                                                     .id = (uint64_t)(first + i + k),
+                                                     .model = (uint16_t)tt_prng_below(prng, MODELS),
+                                                     .rows = 1};
         int32_t done = tt_multicore_submit(world->multicore, 0, now, requests, n);
         i += done;
         if (done == n)

@@ -46,17 +46,17 @@ static int32_t draw(struct round *self, int32_t low, int32_t high) {
 static void ended(void *context, int32_t thread, int64_t now,
                   const struct tt_multicore_batch *batch) {
     struct round *self = context;
-    tt_assert(batch->ended_at <= now); /* no cmocka on other threads */
+    tt_assert(batch->head.ended_at <= now); /* no cmocka on other threads */
     tt_assert(batch->thread == thread);
-    for (int32_t i = 0; i < batch->count; i++) {
-        tt_assert(batch->requests[i].model == batch->model);
+    for (int32_t i = 0; i < batch->head.count; i++) {
+        tt_assert(batch->requests[i].model == batch->head.model);
         self->answers[batch->requests[i].id]++;
     }
-    tt_counter_add(&self->answered[thread], batch->count);
+    tt_counter_add(&self->answered[thread], batch->head.count);
 }
 
 static void dropped(void *context, int32_t thread, int64_t now,
-                    const struct tt_multicore_request *request, enum tt_drop_reason reason) {
+                    const struct tt_device_request *request, enum tt_drop_reason reason) {
     struct round *self = context;
     (void)now;
     tt_assert(reason != TT_DROP_NONE);
@@ -127,16 +127,16 @@ static void change(struct round *self, int32_t executor, bool up) {
 
 /* One burst to a random port; what finds no room is tried again until there is some. */
 static void submit(struct round *self, int32_t first, int32_t count) {
-    struct tt_multicore_request burst[256];
+    struct tt_device_request burst[256];
     int32_t port = draw(self, 0, PORTS - 1), done = 0;
     int64_t now = tt_clock_now();
     for (int32_t i = 0; i < count; i++)
         burst[i] =
-            (struct tt_multicore_request){.arrived_at = now,
-                                          .deadline_at = now + self->slo_ns,
-                                          .id = (uint64_t)(first + i),
-                                          .model = (uint16_t)draw(self, 0, self->model_count - 1),
-                                          .rows = 1};
+            (struct tt_device_request){.arrived_at = now,
+                                       .deadline_at = now + self->slo_ns,
+                                       .id = (uint64_t)(first + i),
+                                       .model = (uint16_t)draw(self, 0, self->model_count - 1),
+                                       .rows = 1};
     for (;;) {
         done += tt_multicore_submit(self->multicore, port, now, burst + done, count - done);
         if (done == count)
