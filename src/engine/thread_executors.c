@@ -90,7 +90,7 @@ static void stop(struct tt_executor_thread *self, struct tt_engine_task *task,
                  enum tt_executor_stop how) {
     tt_lock_take(&self->lock);
     if (task->stop < (int32_t)how)
-        task->stop = how;
+        task->stop = (int32_t)how;
     if (how == TT_EXECUTOR_ABORT && self->current == task && self->ops->interrupt)
         self->ops->interrupt(self);
     tt_lock_give(&self->lock);
