@@ -77,6 +77,20 @@ void tt_text_put_integer(struct tt_text *self, int64_t value) {
     tt_text_append(self, digits, tt_text_write_integer(value, digits));
 }
 
+void tt_text_put_xml(struct tt_text *self, const char *string) {
+    for (const char *c = string; *c; c++)
+        switch (*c) {
+        case '<': tt_text_puts(self, "&lt;"); break;
+        case '>': tt_text_puts(self, "&gt;"); break;
+        case '&': tt_text_puts(self, "&amp;"); break;
+        case '"': tt_text_puts(self, "&quot;"); break;
+        case '\'': tt_text_puts(self, "&#39;"); break;
+        default:
+            if ((unsigned char)*c >= ' ')
+                tt_text_append(self, c, 1);
+        }
+}
+
 void tt_text_printf(struct tt_text *self, const char *format, ...) {
     va_list args, again;
     va_start(args, format);

@@ -25,6 +25,8 @@ char *tt_text_reserve(struct tt_text *self, size_t extra);
 void tt_text_append(struct tt_text *self, const void *bytes, size_t count);
 void tt_text_puts(struct tt_text *self, const char *string);
 void tt_text_printf(struct tt_text *self, const char *format, ...) TT_PRINTF(2, 3);
+/* The same with what XML and HTML read as their own escaped, and control characters left out. */
+void tt_text_put_xml(struct tt_text *self, const char *string);
 /* The number in decimal: what is written for every request goes without printf. */
 void tt_text_put_integer(struct tt_text *self, int64_t value);
 /* The same into TT_INTEGER_TEXT_BYTES at `out`, without a NUL; how many there are. */

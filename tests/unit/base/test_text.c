@@ -86,6 +86,15 @@ static void appends_of_all_kinds_match_a_naive_model(void **state) {
 
 /* printf goes by way of a small buffer: lengths around its size, and embedded zero bytes in append.
  */
+static void what_xml_reads_as_its_own_is_escaped(void **state) {
+    (void)state;
+    struct tt_text text;
+    tt_text_init(&text);
+    tt_text_put_xml(&text, "a<b>&\"c'\n\x01\xC3\xA9");
+    assert_string_equal(tt_text_string(&text), "a&lt;b&gt;&amp;&quot;c&#39;\xC3\xA9");
+    tt_text_fini(&text);
+}
+
 static void formatted_text_of_every_length(void **state) {
     (void)state;
     for (int length = 0; length < 600; length++) {
@@ -198,6 +207,7 @@ int main(void) {
         cmocka_unit_test(integers),
         cmocka_unit_test(an_empty_text_is_an_empty_string),
         cmocka_unit_test(appends_of_all_kinds_match_a_naive_model),
+        cmocka_unit_test(what_xml_reads_as_its_own_is_escaped),
         cmocka_unit_test(formatted_text_of_every_length),
         cmocka_unit_test(an_impossible_size_fails_once_and_for_all),
         cmocka_unit_test(files_come_back_as_they_went),
