@@ -9,8 +9,8 @@
  * a row), and what cannot be cut, with the tensor in the way. `preferred` may be NULL. */
 void tt_cut_report(const struct tt_onnx_graph *graph, const struct tt_cut_plan *plan,
                    const int32_t *preferred, struct tt_text *out_text);
-/* Appends an SVG: nodes in layers from top to bottom, a band per stage, an edge per data tensor.
- * Errors: NO_MEMORY. */
+/* Appends an SVG (cut_svg.c): nodes in layers, a band and a time per stage, inputs, outputs, and an
+ * arrow from each data tensor to whatever reads it. Errors: NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_cut_svg(const struct tt_onnx_graph *graph,
                                      const struct tt_cut_plan *plan, const char *title,
                                      struct tt_text *out_svg);

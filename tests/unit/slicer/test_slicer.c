@@ -489,6 +489,10 @@ static void test_refusals(void **state) {
     assert_int_equal(tt_cut_svg(slicer->graph, slicer->plan, "a < b", &text), TT_OK);
     assert_non_null(strstr(text.bytes, "a &lt; b"));
     assert_non_null(strstr(text.bytes, "stage 1"));
+    assert_non_null(strstr(text.bytes, "viewBox"));
+    assert_non_null(strstr(text.bytes, "<title>input "));
+    assert_non_null(strstr(text.bytes, "<title>output "));
+    assert_non_null(strstr(text.bytes, "marker-end"));
     tt_text_fini(&text);
     tt_slicer_free(slicer);
 }
