@@ -93,6 +93,17 @@ function(tutti_proto)
   target_link_libraries(tutti_proto PUBLIC protobuf-c::protobuf-c)
 endfunction()
 
+# The template of report pages (src/lab/report/page/) as one C array in `target`.
+function(tutti_embed_page target)
+  set(page ${PROJECT_SOURCE_DIR}/src/lab/report/page)
+  set(script ${PROJECT_SOURCE_DIR}/cmake/embed_page.cmake)
+  set(out ${PROJECT_BINARY_DIR}/page_template.c)
+  file(GLOB parts CONFIGURE_DEPENDS ${page}/*.html ${page}/*.css ${page}/*.js)
+  add_custom_command(OUTPUT ${out}
+    COMMAND ${CMAKE_COMMAND} -DPAGE=${page} -DOUT=${out} -P ${script} DEPENDS ${parts} ${script} VERBATIM)
+  target_sources(${target} PRIVATE ${out})
+endfunction()
+
 function(tutti_floor name)
   cmake_parse_arguments(arg "" "" "FLOORS;LIBS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.c)
@@ -101,7 +112,10 @@ function(tutti_floor name)
   if(name STREQUAL model) # what plug-ins see of us
     target_include_directories(tutti_${name} PRIVATE ${PROJECT_SOURCE_DIR}/include)
   endif()
-  if(name STREQUAL slicer) # it signs what it writes
+  if(name STREQUAL lab) # pages and their template
+    tutti_embed_page(tutti_${name})
+  endif()
+  if(name STREQUAL slicer OR name STREQUAL lab) # they sign what they write
     target_compile_definitions(tutti_${name} PRIVATE TUTTI_VERSION="${PROJECT_VERSION}")
   endif()
   list(TRANSFORM arg_FLOORS PREPEND tutti_)

@@ -45,7 +45,7 @@ static enum tt_err show(const struct tt_experiment *experiment, const struct tt_
         tt_outcome_print_text(&text);
     }
     if (a->html)
-        err = tt_comparison_html(&comparison, a->html, why);
+        err = tt_comparison_html(&comparison, points, a->html, why);
     tt_comparison_fini(&comparison);
     json_decref(points);
     return err;

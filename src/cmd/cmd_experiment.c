@@ -5,8 +5,8 @@
 #include "cmd/verbs.h"
 #include "lab/experiment/experiment.h"
 #include "lab/experiment/sweep.h"
-#include "lab/report/html_goodput.h"
-#include "lab/report/html_report.h"
+#include "lab/report/page.h"
+#include "lab/report/page_run.h"
 #include "lab/report/report.h"
 #include "lab/report/worlds.h"
 
@@ -102,7 +102,7 @@ static void say(void *context, const char *line) {
 static enum tt_err run_scenario(const struct tt_scenario *scenario, const struct flags *a,
                                 const char *title, struct tt_scenario_result *out_result,
                                 struct tt_error *why) {
-    struct tt_html_report html;
+    struct tt_page_run page;
     struct tt_scenario_outputs outputs = {.tasks_path = a->tasks,
                                           .outcomes_path = a->outcomes,
                                           .progress = tt_outcome_progress,
@@ -110,19 +110,20 @@ static enum tt_err run_scenario(const struct tt_scenario *scenario, const struct
     if (a->trace && tt_trace_new(TRACE_RECORDS, &outputs.trace, why) != TT_OK)
         return TT_ERR_NO_MEMORY;
     if (a->html || a->svg) {
-        tt_html_report_init(&html, scenario);
-        set_window(a, &html.timeline);
-        outputs.also = tt_html_report_observer(&html);
+        tt_page_run_init(&page, scenario);
+        set_window(a, &page.timeline);
+        outputs.also = tt_page_run_observer(&page);
     }
     struct tt_scenario_result result;
     enum tt_err err = tt_scenario_run(scenario, a->check, &outputs, &tt_interrupted, &result, why);
     bool ran = err == TT_OK;
     if (!err && a->html)
-        err = tt_html_report_write(&html, title, &result, a->html, why);
+        err = tt_page_run_write(title, json_pack("[o]", tt_page_run_json(&page, &result)), a->html,
+                                why);
     if (!err && a->svg)
-        err = tt_timeline_write(&html.timeline, a->svg, why);
+        err = tt_timeline_write(&page.timeline, a->svg, why);
     if (a->html || a->svg)
-        tt_html_report_fini(&html);
+        tt_page_run_fini(&page);
     if (!err && a->trace)
         err = write_trace(outputs.trace, a->trace, why);
     tt_trace_free(outputs.trace);
@@ -255,7 +256,10 @@ static enum tt_err print_points(const struct tt_sweep *sweep, const struct flags
     }
     enum tt_err err = TT_OK;
     if (a->html)
-        err = tt_html_goodput_write(all, sweep->experiment->message->title, a->html, why);
+        err = tt_page_write("goodput", sweep->experiment->message->title,
+                            json_pack("{s:O,s:I}", "points", all, "seed",
+                                      (json_int_t)sweep->experiment->message->seed),
+                            a->html, why);
     bool single = sweep->points == 1 && json_array_size(all) == 1;
     if (a->json)
         tt_outcome_print_json(single ? json_incref(json_array_get(all, 0))

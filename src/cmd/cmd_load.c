@@ -296,10 +296,8 @@ static enum tt_err report(struct run *run, const struct tt_load_flags *flags) {
         tt_load_report_svg(&report, &text);
         err = write_text(flags->svg, &text, &run->why);
     }
-    if (!err && flags->html) {
-        tt_load_report_html(&report, &text);
-        err = write_text(flags->html, &text, &run->why);
-    }
+    if (!err && flags->html)
+        err = tt_load_report_html(&report, flags->html, &run->why);
     return err;
 }
 

@@ -2,7 +2,7 @@
 #include "cmd/outcome.h"
 #include "cmd/verbs.h"
 #include "lab/replay/replay.h"
-#include "lab/report/html_report.h"
+#include "lab/report/page_run.h"
 #include "lab/report/report.h"
 
 #include <stdio.h>
@@ -13,6 +13,7 @@ struct flags {
     struct tt_flag_pairs options;
     int32_t domain; /* -1: all */
     bool json, check;
+    json_t *runs; /* of the page: what was recorded, then what was simulated; NULL: no page */
 };
 
 static void policies_and_recorded(struct tt_text *out_lines) {
@@ -35,7 +36,7 @@ static const struct tt_flag_row flag_rows[] = {
     TT_TEXT("outcomes", "FILE", outcomes, NULL,
             "write the outcome of every request in the simulation of one domain as CSV"),
     TT_TEXT("html", "FILE", html, NULL,
-            "write a report of the simulation of one domain with charts"),
+            "write a page that shows one domain as recorded and as simulated"),
     TT_SWITCH("check", check, "check every invariant after every event (slow)"),
 };
 
@@ -117,14 +118,19 @@ static void print_domain(const struct tt_replay *replay) {
 }
 
 /* The recorded results, as an experiment reports them. */
-static enum tt_err report_recorded(struct tt_replay *replay, const struct flags *a, json_t *out,
-                                   struct tt_error *why) {
+static enum tt_err report_recorded(struct tt_replay *replay, const struct flags *a,
+                                   struct tt_page_run *page, json_t *out, struct tt_error *why) {
     struct tt_scenario scenario;
     enum tt_err err = tt_replay_scenario(replay, NULL, NULL, 0, &scenario, why);
     if (err)
         return err;
     scenario.world = TT_WORLD_RECORDED;
     struct tt_scenario_result was = {.measure = replay->measure, .events = replay->events};
+    if (a->runs) {
+        page->scenario = page->timeline.scenario = &scenario;
+        tt_timeline_since(&page->timeline, replay->base_at);
+        json_array_append_new(a->runs, tt_page_run_json(page, &was));
+    }
     if (a->json) {
         json_object_set_new(out, "recorded", tt_report_json(&scenario, "recorded", &was));
     } else {
@@ -140,19 +146,22 @@ static enum tt_err report_recorded(struct tt_replay *replay, const struct flags 
 
 static enum tt_err run_scenario(const struct tt_scenario *scenario, const struct flags *a,
                                 json_t *out, struct tt_error *why) {
-    struct tt_html_report html;
+    struct tt_page_run page;
     struct tt_scenario_outputs outputs = {.tasks_path = a->tasks, .outcomes_path = a->outcomes};
     if (a->html) {
-        tt_html_report_init(&html, scenario);
-        outputs.also = tt_html_report_observer(&html);
+        tt_page_run_init(&page, scenario);
+        outputs.also = tt_page_run_observer(&page);
     }
     struct tt_scenario_result result;
     enum tt_err err = tt_scenario_run(scenario, a->check, &outputs, &tt_interrupted, &result, why);
     const char *title = "simulated from the recorded requests";
-    if (!err && a->html)
-        err = tt_html_report_write(&html, title, &result, a->html, why);
+    if (!err && a->html) {
+        json_array_append_new(a->runs, tt_page_run_json(&page, &result));
+        err = tt_page_run_write("Recorded requests, simulated again", json_incref(a->runs), a->html,
+                                why);
+    }
     if (a->html)
-        tt_html_report_fini(&html);
+        tt_page_run_fini(&page);
     if (err)
         return err;
     if (a->json) {
@@ -197,9 +206,16 @@ static enum tt_err replay_domain(const struct tt_recording *recording, int32_t s
                                  const struct flags *a, json_t *all, bool *out_differs,
                                  struct tt_error *why) {
     struct tt_replay replay;
-    enum tt_err err = tt_replay_run(recording, stream, a->check, &tt_interrupted, &replay, why);
-    if (err)
+    struct tt_page_run page = {0};
+    if (a->html)
+        tt_page_run_init(&page, NULL); /* its scenario follows from the replay */
+    struct tt_sim_observer observer = tt_page_run_observer(&page);
+    enum tt_err err = tt_replay_run_observed(
+        recording, stream, a->check, a->html ? &observer : NULL, &tt_interrupted, &replay, why);
+    if (err) {
+        tt_page_run_fini(&page);
         return err;
+    }
     json_t *out = domain_json(&replay);
     if (!a->json)
         print_domain(&replay);
@@ -207,10 +223,11 @@ static enum tt_err replay_domain(const struct tt_recording *recording, int32_t s
     *out_differs |= replay.differs;
     bool reports = replay.arrival_count > 0 && !replay.differs && (a->json || a->policy);
     if (reports)
-        err = report_recorded(&replay, a, out, why);
+        err = report_recorded(&replay, a, &page, out, why);
     if (!err && reports && a->policy && !tt_interrupted)
         err = simulate(&replay, a, out, why);
     json_array_append_new(all, out);
+    tt_page_run_fini(&page);
     tt_replay_fini(&replay);
     return err;
 }
@@ -242,19 +259,21 @@ static enum tt_err replay_all(const struct tt_recording *recording, const struct
 }
 
 static int run(void *options) {
-    const struct flags *a = options;
+    struct flags *a = options;
     int code = check_flags(a);
     if (code >= 0)
         return code;
     tt_outcome_catch_interrupt();
     struct tt_error why;
     struct tt_recording recording;
+    a->runs = a->html ? json_array() : NULL;
     enum tt_err err = tt_recording_open(a->file, &recording, &why);
     bool differs = false;
     if (!err) {
         err = replay_all(&recording, a, &differs, &why);
         tt_recording_close(&recording);
     }
+    json_decref(a->runs);
     if (err)
         return tt_outcome_print_error("replay", err, &why);
     return tt_interrupted ? EXIT_INTERRUPTED : differs ? EXIT_FAILED : EXIT_DONE;

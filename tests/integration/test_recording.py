@@ -15,6 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
 from needs import need  # noqa: E402
+from pages import data_of  # noqa: E402
 from plain_client import PROGRAM, Server, ask, get, load, make_two_models  # noqa: E402
 from recordings import replay  # noqa: E402
 
@@ -87,7 +88,11 @@ class Replay(unittest.TestCase):
             "start_ns,end_ns,executor,model,step,requests",
         )
         self.assertGreater(len(files["outcomes"].read_text().splitlines()), 100)
-        self.assertIn("<svg", files["html"].read_text())
+        recorded, simulated = data_of(files["html"])["body"]["runs"]
+        self.assertEqual((recorded["report"]["world"], simulated["report"]["world"]), ("recorded", "simulated"))
+        for run in (recorded, simulated):
+            self.assertEqual(run["timeline"]["seen"], run["report"]["total"]["batch"]["executions"])
+            self.assertTrue(all(bar[5] >= bar[4] >= 0 and bar[7] for bar in run["timeline"]["bars"]))
         answer = replay(self.recording, "--policy", "recorded", *flags)
         self.assertEqual(answer.returncode, 2)
         self.assertIn("--domain", answer.stderr)

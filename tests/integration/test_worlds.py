@@ -20,6 +20,7 @@ PROGRAM = os.environ["TUTTI_PROGRAM"]
 WORLDS = ("simulated", "emulated", "real")
 
 from needs import need  # noqa: E402
+from pages import data_of  # noqa: E402
 
 need("numpy", "onnx")
 
@@ -160,9 +161,14 @@ class Worlds(unittest.TestCase):
         self.assertLess(live["peak_memory_mib"], 100000)
         self.assertEqual(live["generator_lag_ms"]["count"], arrived.pop())
         self.assertIn("doubtful", live)
-        text = page.read_text()
-        self.assertEqual(text.count("<svg"), 6)
-        self.assertIn("small &lt;1&gt;", text)
+        data = data_of(page)
+        self.assertIn("small <1>", data["title"])
+        self.assertNotIn("small <1>", page.read_text())
+        runs = data["body"]["runs"]
+        self.assertEqual([drawn["report"]["world"] for drawn in runs], list(WORLDS))
+        for drawn in runs:  # two pictures of each: its distribution, its timeline
+            self.assertEqual(len(drawn["curves"]["latency_ms"]), len(drawn["shares"]))
+            self.assertGreater(len(drawn["timeline"]["bars"]), 0)
         table = run("experiment", self.write(MLP), "--worlds", "simulated,real").stdout
         self.assertRegex(table, r"simulated +real\n")
         self.assertNotIn("emulated", table)

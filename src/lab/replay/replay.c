@@ -580,7 +580,14 @@ static void carrying_fini(struct carrying *self) {
 enum tt_err tt_replay_run(const struct tt_recording *recording, int32_t stream, bool check,
                           const volatile sig_atomic_t *stop, struct tt_replay *out_replay,
                           struct tt_error *why) {
-    struct tt_replay replay = {.path = recording->name, .stream = stream};
+    return tt_replay_run_observed(recording, stream, check, NULL, stop, out_replay, why);
+}
+
+enum tt_err tt_replay_run_observed(const struct tt_recording *recording, int32_t stream, bool check,
+                                   const struct tt_sim_observer *also,
+                                   const volatile sig_atomic_t *stop, struct tt_replay *out_replay,
+                                   struct tt_error *why) {
+    struct tt_replay replay = {.path = recording->name, .stream = stream, .also = also};
     struct carrying self = {.replay = &replay, .recording = recording, .check = check, .why = why};
     int64_t all_events = 0;
     enum tt_err err = prepare(&self, &all_events, why);
@@ -612,6 +619,7 @@ enum tt_err tt_replay_run(const struct tt_recording *recording, int32_t stream, 
         tt_replay_fini(&replay);
         return err;
     }
+    replay.also = NULL;
     *out_replay = replay;
     return TT_OK;
 }

@@ -38,8 +38,9 @@ struct tt_replay {
     struct tt_measure measure;
     struct tt_sim_arrival *arrivals;
     int64_t arrival_count, arrival_capacity;
-    struct tt_replay_cells cells; /* of those arrivals */
-    int64_t unknown_ends;         /* arrivals of which the end was not found, see there */
+    struct tt_replay_cells cells;       /* of those arrivals */
+    int64_t unknown_ends;               /* arrivals of which the end was not found, see there */
+    const struct tt_sim_observer *also; /* during the run; NULL: none */
 };
 
 /* Replays a domain of the recording. `check`: every invariant after every decision. `stop` may be
@@ -48,6 +49,11 @@ struct tt_replay {
 TT_MUST_CHECK enum tt_err tt_replay_run(const struct tt_recording *recording, int32_t stream,
                                         bool check, const volatile sig_atomic_t *stop,
                                         struct tt_replay *out_replay, struct tt_error *why);
+/* The same. `also` is told of the tasks that ran, at the recording's own instants. */
+TT_MUST_CHECK enum tt_err
+tt_replay_run_observed(const struct tt_recording *recording, int32_t stream, bool check,
+                       const struct tt_sim_observer *also, const volatile sig_atomic_t *stop,
+                       struct tt_replay *out_replay, struct tt_error *why);
 void tt_replay_fini(struct tt_replay *self);
 
 /* The recorded arrivals as a scenario under another policy: the models' recorded profiles, every

@@ -1,5 +1,7 @@
 #include "lab/replay/replay_ends.h"
 
+#include <stdlib.h>
+
 #include "base/instant.h"
 
 /* D8: what is known of it for those who would serve it otherwise: it left, or passed over steps. */
@@ -72,6 +74,23 @@ static void note_ends(const struct tt_replay_ends *self, const struct tt_task *t
     }
 }
 
+/* Tells the observer of a task, as a whole and at the recording's own instants. */
+static void show_task(const struct tt_replay_ends *self, const struct tt_task *known) {
+    const struct tt_sim_observer *also = self->replay->also;
+    int64_t *numbers = also ? calloc((size_t)known->count + 1, sizeof(*numbers)) : NULL;
+    if (!numbers)
+        return;
+    for (int32_t i = 0; i < known->count; i++) {
+        const struct tt_live_request *request =
+            tt_live_requests_find(self->live, tt_request_arrival(known->items[i].request));
+        numbers[i] = request ? request->arrival : -1;
+    }
+    also->step_started(also->context, known->started_at, known, known->first_step, numbers);
+    also->step_ended(also->context, known->ended_at, known,
+                     known->outcome == TT_OUTCOME_ABORTED ? -1 : known->last_step_done);
+    free(numbers);
+}
+
 static void measure_task(const struct tt_replay_ends *self, const struct tt_task *task) {
     if (task->started_at < 0 || task->ended_at < task->started_at)
         return;
@@ -83,6 +102,7 @@ static void measure_task(const struct tt_replay_ends *self, const struct tt_task
     tt_measure_step_started(measure, from, &known);
     tt_measure_step_ended(measure, tt_instant_max(task->ended_at - base_at, from), &known,
                           task->outcome == TT_OUTCOME_ABORTED ? -1 : task->last_step_done);
+    show_task(self, &known);
     for (int32_t i = 0; i < task->count; i++) {
         struct tt_live_request *request =
             tt_live_requests_find(self->live, tt_request_arrival(task->items[i].request));

@@ -1,7 +1,6 @@
 #include "lab/report/comparison.h"
 
-#include "lab/report/html_chart.h"
-#include "lab/report/html_text.h"
+#include "lab/report/page.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -284,69 +283,6 @@ void tt_comparison_table(const struct tt_comparison *self, struct tt_text *out) 
     tt_comparison_words(self, out);
 }
 
-/* ---- the page ---- */
-
-static enum tt_err put_charts(const struct tt_comparison *self, struct tt_text *page,
-                              struct tt_error *why) {
-    struct tt_chart_line *lines = calloc((size_t)self->contender_count, sizeof(*lines));
-    if (!lines)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    for (int32_t f = 0; f < TT_COMPARISON_FIGURES; f++) {
-        if (figures[f].is_live && !self->place[0])
-            continue;
-        for (int32_t c = 0; c < self->contender_count; c++)
-            lines[c] = (struct tt_chart_line){.name = self->contenders[c],
-                                              .x = self->values,
-                                              .y = at(self, f, c, 0),
-                                              .count = self->value_count};
-        char axis[64];
-        snprintf(axis, sizeof(axis), "%s, %s", figures[f].name, figures[f].unit);
-        bool latency = f == TT_COMPARISON_MEAN_MS || f == TT_COMPARISON_P99_MS;
-        struct tt_chart chart = {.title = figures[f].name,
-                                 .x_title = self->parameter,
-                                 .y_title = axis,
-                                 .lines = lines,
-                                 .line_count = self->contender_count,
-                                 .y_limit = latency ? 2 * self->slo_ms : 0};
-        tt_html_put_chart(&chart, page);
-    }
-    free(lines);
-    return TT_OK;
-}
-
-enum tt_err tt_comparison_html(const struct tt_comparison *self, const char *path,
-                               struct tt_error *why) {
-    struct tt_text page, text;
-    tt_text_init(&page);
-    tt_text_init(&text);
-    tt_text_puts(&page, "<!doctype html><meta charset='utf-8'><title>");
-    tt_html_put_escaped(&page, self->title[0] ? self->title : "Comparison");
-    tt_text_puts(&page, "</title><style>body{font-family:sans-serif;margin:2em}</style>\n<h1>");
-    tt_html_put_escaped(&page, self->title[0] ? self->title : "Comparison");
-    tt_text_puts(&page, "</h1>\n<h2>Who is best where</h2><p style='white-space:pre-line'>");
-    tt_comparison_words(self, &text);
-    tt_html_put_escaped(&page, tt_text_string(&text));
-    tt_text_puts(&page, "</p>\n");
-    if (self->slo_ms > 0)
-        tt_text_printf(&page,
-                       "<p>Latencies above twice the promise (%g ms) are drawn at the edge."
-                       "</p>\n",
-                       2 * self->slo_ms);
-    enum tt_err err = put_charts(self, &page, why);
-    tt_text_fini(&text);
-    tt_text_init(&text);
-    tt_comparison_table(self, &text);
-    tt_text_puts(&page, "<h2>Figures</h2><pre>");
-    tt_html_put_escaped(&page, tt_text_string(&text));
-    tt_text_puts(&page, "</pre>\n");
-    if (!err)
-        err = page.failed ? tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", path)
-                          : tt_text_write_file(path, &page, why);
-    tt_text_fini(&page);
-    tt_text_fini(&text);
-    return err;
-}
-
 json_t *tt_comparison_json(const struct tt_comparison *self, json_t *points) {
     json_t *best = json_object();
     for (int32_t f = 0; f < TT_COMPARISON_FIGURES; f++) {
@@ -364,4 +300,16 @@ json_t *tt_comparison_json(const struct tt_comparison *self, json_t *points) {
     }
     return json_pack("{s:s,s:s,s:o,s:O}", "title", self->title, "parameter", self->parameter,
                      "best", best, "points", points);
+}
+
+enum tt_err tt_comparison_html(const struct tt_comparison *self, json_t *points, const char *path,
+                               struct tt_error *why) {
+    json_t *names = json_array();
+    for (int32_t c = 0; c < self->contender_count; c++)
+        json_array_append_new(names, json_string(self->contenders[c]));
+    json_t *slo = self->slo_ms > 0 ? json_real(self->slo_ms) : json_null();
+    return tt_page_write("compare", self->title,
+                         json_pack("{s:o,s:o,s:o}", "contenders", names, "slo_ms", slo, "report",
+                                   tt_comparison_json(self, points)),
+                         path, why);
 }

@@ -51,10 +51,10 @@ void tt_comparison_table(const struct tt_comparison *self, struct tt_text *out);
 /* A sentence for each contender: at which values it has the lowest mean and p99, the most good
  * answers (or shares the best to 1 %), where not everybody has. */
 void tt_comparison_words(const struct tt_comparison *self, struct tt_text *out);
-/* NO_MEMORY, IO. */
-TT_MUST_CHECK enum tt_err tt_comparison_html(const struct tt_comparison *self, const char *path,
-                                             struct tt_error *why);
 /* The points and who is best where, a new reference; NULL: out of memory. */
 json_t *tt_comparison_json(const struct tt_comparison *self, json_t *points);
+/* The same as a page. Errors: NO_MEMORY, IO. */
+TT_MUST_CHECK enum tt_err tt_comparison_html(const struct tt_comparison *self, json_t *points,
+                                             const char *path, struct tt_error *why);
 
 #endif

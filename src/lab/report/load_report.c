@@ -2,7 +2,7 @@
 
 #include "base/instant.h"
 #include "lab/report/cdf_svg.h"
-#include "lab/report/html_text.h"
+#include "lab/report/page.h"
 #include "lab/report/report.h"
 
 #include <errno.h>
@@ -147,22 +147,26 @@ void tt_load_report_svg(const struct tt_load_report *self, struct tt_text *out) 
     tt_load_model_fini(&total);
 }
 
-void tt_load_report_html(const struct tt_load_report *self, struct tt_text *out) {
-    struct tt_text table;
-    tt_text_init(&table);
-    tt_load_report_table(self, &table);
-    const char *title = self->title[0] ? self->title : "Load";
-    tt_text_puts(out, "<!doctype html><meta charset='utf-8'><title>");
-    tt_html_put_escaped(out, title);
-    tt_text_puts(out, "</title><style>body{font-family:sans-serif;margin:2em}</style>\n<h1>");
-    tt_html_put_escaped(out, title);
-    tt_text_puts(out, "</h1><pre>");
-    tt_html_put_escaped(out, tt_text_string(&table));
-    tt_text_puts(out, "</pre>\n<h2>Latency from the intended sending (blue) and from the real one "
-                      "(orange), share of answered requests</h2>");
-    tt_load_report_svg(self, out);
-    out->failed |= table.failed;
-    tt_text_fini(&table);
+static json_t *curves(const struct tt_load_model *model) {
+    return json_pack("{s:o,s:o}", "latency_ms", tt_page_quantiles(&model->latency_ns), "service_ms",
+                     tt_page_quantiles(&model->service_ns));
+}
+
+enum tt_err tt_load_report_html(const struct tt_load_report *self, const char *path,
+                                struct tt_error *why) {
+    const struct tt_scenario *scenario = self->load->scenario;
+    struct tt_load_model total;
+    tt_load_total(self->load, &total);
+    json_t *models = json_array();
+    for (int32_t m = 0; m < scenario->model_count; m++)
+        json_array_append_new(models,
+                              json_pack("{s:s,s:o,s:o}", "name", scenario->models[m].name, "slo_ms",
+                                        tt_page_slo(scenario->models[m].step_model.slo_ns),
+                                        "curves", curves(&self->load->models[m])));
+    json_t *body = json_pack("{s:o,s:o,s:o,s:o}", "report", tt_load_report_json(self), "models",
+                             models, "shares", tt_page_shares(), "curves", curves(&total));
+    tt_load_model_fini(&total);
+    return tt_page_write("load", self->title, body, path, why);
 }
 
 /* --- a line per request --- */

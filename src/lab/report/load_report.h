@@ -22,7 +22,9 @@ json_t *tt_load_report_json(const struct tt_load_report *self);
 void tt_load_report_table(const struct tt_load_report *self, struct tt_text *out);
 /* The latencies' distribution as a picture of its own. */
 void tt_load_report_svg(const struct tt_load_report *self, struct tt_text *out);
-void tt_load_report_html(const struct tt_load_report *self, struct tt_text *out);
+/* Errors: NO_MEMORY, IO. */
+TT_MUST_CHECK enum tt_err tt_load_report_html(const struct tt_load_report *self, const char *path,
+                                              struct tt_error *why);
 
 /* A line per request, as it ends, warm-up too. */
 struct tt_load_csv {

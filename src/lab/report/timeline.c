@@ -1,12 +1,9 @@
 #include "lab/report/timeline.h"
 
 #include "base/instant.h"
-#include "lab/report/html_text.h"
-
-#include <math.h>
 #include <stdlib.h>
 
-enum { WIDTH = 1200, LEFT = 60, LANE = 22, STAIRS = 180, MAX_LANES = 64 };
+enum { MAX_LANES = 64 };
 
 void tt_timeline_init(struct tt_timeline *self, const struct tt_scenario *scenario) {
     *self = (struct tt_timeline){.scenario = scenario, .until_at = TT_NEVER};
@@ -21,8 +18,10 @@ void tt_timeline_fini(struct tt_timeline *self) {
 static void on_started(void *context, int64_t now, const struct tt_task *task, int32_t step,
                        const int64_t *request_numbers) {
     struct tt_timeline *self = context;
-    if (!self->bars || self->count == TT_TIMELINE_MAX_BARS || task->executor >= MAX_LANES ||
-        now < self->from_at || now > self->until_at)
+    if (!self->bars || task->executor >= MAX_LANES || now < self->from_at || now > self->until_at)
+        return;
+    self->seen++;
+    if (self->count == TT_TIMELINE_MAX_BARS)
         return;
     int64_t deadline_at = TT_NEVER;
     for (int32_t i = 0; i < task->count; i++)
@@ -60,99 +59,10 @@ struct tt_sim_observer tt_timeline_observer(struct tt_timeline *self) {
         .context = self, .step_started = on_started, .step_ended = on_step_over};
 }
 
-/* How it is laid out. */
-struct layout {
-    int32_t lanes, shown, steps; /* of the model with the most */
-    int64_t from, to;
-    double scale;      /* pixels per ns */
-    int32_t lane, bar; /* heights in pixels */
-};
-
-static double x_of(const struct layout *line, int64_t at) {
-    return LEFT + (double)(at - line->from) * line->scale;
-}
-
-static double y_of(const struct layout *line, int32_t executor, int32_t step) {
-    double top = executor * line->lane + 2;
-    int32_t stairs = line->steps - 1;
-    return stairs > 0 ? top + (double)(line->lane - 4 - line->bar) * (stairs - step) / stairs : top;
-}
-
-static void put_members(const struct tt_timeline_bar *bar, struct tt_text *out) {
-    if (bar->member_count < 2)
-        return;
-    tt_text_puts(out, "; requests");
-    for (int32_t i = 0; i < bar->member_count && i < TT_TIMELINE_MEMBERS; i++)
-        tt_text_printf(out, " %lld", (long long)bar->members[i]);
-    if (bar->member_count > TT_TIMELINE_MEMBERS)
-        tt_text_puts(out, " ...");
-}
-
-static void put_bar(const struct tt_timeline *self, const struct tt_timeline_bar *bar,
-                    const struct layout *line, struct tt_text *out) {
-    const struct tt_scenario_model *model = &self->scenario->models[bar->model];
-    double x = x_of(line, bar->start_at), width = x_of(line, bar->end_at) - x;
-    double y = y_of(line, bar->executor, bar->step < 0 ? 0 : bar->step);
-    int hue = (int)((unsigned)bar->model * 137u % 360u);
-    bool late = bar->slack_ns != TT_NEVER && bar->slack_ns < 0;
-    tt_text_printf(out,
-                   "<rect x='%.2f' y='%.1f' width='%.2f' height='%d' fill='hsl(%d,60%%,%d%%)' "
-                   "stroke='%s'><title>",
-                   x, y, width > 0.5 ? width : 0.5, line->bar, hue, bar->step < 0 ? 85 : 65,
-                   late ? "red" : "#444");
-    tt_html_put_escaped(out, model->name);
-    tt_text_printf(out, ": batch of %d from request %lld, %.3f .. %.3f ms, ", bar->rows,
-                   (long long)bar->members[0], (double)bar->start_at / 1e6,
-                   (double)bar->end_at / 1e6);
-    if (bar->step < 0) {
-        tt_text_puts(out, "aborted");
-    } else {
-        tt_text_printf(out, "step %d", bar->step);
-        if (model->step_model.step_count > 1) {
-            tt_text_puts(out, " (");
-            tt_html_put_escaped(out, model->steps[bar->step].name);
-            tt_text_puts(out, ")");
-        }
-        if (bar->slack_ns != TT_NEVER)
-            tt_text_printf(out, ", slack %.3f ms", (double)bar->slack_ns / 1e6);
-        else
-            tt_text_puts(out, ", no deadline");
-    }
-    put_members(bar, out);
-    tt_text_puts(out, "</title></rect>\n");
-    if (width > (bar->rows > 9 ? 14 : 9) && line->bar >= 11)
-        tt_text_printf(out, "<text x='%.2f' y='%.1f' font-size='11'>%d</text>\n", x + 2,
-                       y + line->bar - 5 + (line->bar < 16), bar->rows);
-}
-
-/* A batch that stopped before its last step, while another, further back, went on: it waits until
- * its next step runs. */
-static void put_waits(const struct tt_timeline *self, const struct layout *line,
-                      struct tt_text *out) {
+void tt_timeline_since(struct tt_timeline *self, int64_t origin_at) {
     for (int32_t i = 0; i < self->count; i++) {
-        const struct tt_timeline_bar *bar = &self->bars[i];
-        int32_t next = i + 1;
-        while (next < self->count && self->bars[next].executor != bar->executor)
-            next++;
-        if (next == self->count || bar->end_at < 0 || bar->step < 0 || bar->start_at > line->to ||
-            self->bars[next].step > bar->step)
-            continue;
-        if (self->bars[next].members[0] == bar->members[0])
-            continue; /* the same batch in the next round of a recurrent block */
-        if (bar->step + 1 == self->scenario->models[bar->model].step_model.step_count)
-            continue;
-        for (int32_t k = next; k < self->count && self->bars[k].start_at <= line->to; k++) {
-            const struct tt_timeline_bar *resumed = &self->bars[k];
-            if (resumed->executor != bar->executor || resumed->model != bar->model ||
-                resumed->step != bar->step + 1)
-                continue;
-            double y = y_of(line, bar->executor, resumed->step) + line->bar / 2.0;
-            tt_text_printf(out,
-                           "<line x1='%.2f' x2='%.2f' y1='%.1f' y2='%.1f' stroke='#888' "
-                           "stroke-dasharray='3,2'/>\n",
-                           x_of(line, bar->end_at), x_of(line, resumed->start_at), y, y);
-            break;
-        }
+        self->bars[i].start_at -= origin_at;
+        self->bars[i].end_at -= self->bars[i].end_at >= 0 ? origin_at : 0;
     }
 }
 
@@ -163,112 +73,58 @@ static int by_start(const void *a, const void *b) {
     return (x->end_at > y->end_at) - (x->end_at < y->end_at);
 }
 
-/* The first executions: as many as fit the page legibly, or those of the time asked for. */
-static struct layout lay_out(struct tt_timeline *self) {
+void tt_timeline_sort(struct tt_timeline *self) {
     if (self->count > 0 && self->scenario->world != TT_WORLD_SIMULATED)
-        qsort(self->bars, (size_t)self->count, sizeof(*self->bars), by_start); /* told at the end */
-    struct layout line = {.steps = 1, .lane = LANE, .bar = LANE - 4};
-    for (int32_t m = 0; m < self->scenario->model_count; m++)
-        if (self->scenario->models[m].step_model.step_count > line.steps)
-            line.steps = self->scenario->models[m].step_model.step_count;
-    if (line.steps > 1) {
-        line.lane = STAIRS;
-        line.bar = STAIRS / line.steps < LANE - 4 ? STAIRS / line.steps : LANE - 4;
-        line.bar = line.bar > 3 ? line.bar : 3;
+        qsort(self->bars, (size_t)self->count, sizeof(*self->bars), by_start);
+}
+
+static int32_t next_on_executor(const struct tt_timeline *self, int32_t i) {
+    int32_t next = i + 1;
+    while (next < self->count && self->bars[next].executor != self->bars[i].executor)
+        next++;
+    return next;
+}
+
+int32_t tt_timeline_resumed_by(const struct tt_timeline *self, int32_t i, int64_t until_at) {
+    const struct tt_timeline_bar *bar = &self->bars[i];
+    int32_t next = next_on_executor(self, i);
+    if (next == self->count || bar->end_at < 0 || bar->step < 0 || bar->start_at > until_at ||
+        self->bars[next].step > bar->step)
+        return -1;
+    if (self->bars[next].members[0] == bar->members[0])
+        return -1; /* the same batch in the next round of a recurrent block */
+    if (bar->step + 1 == self->scenario->models[bar->model].step_model.step_count)
+        return -1;
+    for (int32_t k = next; k < self->count && self->bars[k].start_at <= until_at; k++)
+        if (self->bars[k].executor == bar->executor && self->bars[k].model == bar->model &&
+            self->bars[k].step == bar->step + 1)
+            return k;
+    return -1;
+}
+
+static double ms(int64_t ns) { return (double)ns / 1e6; }
+
+static json_t *bar_json(const struct tt_timeline_bar *bar) {
+    json_t *members = json_array();
+    for (int32_t i = 0; i < bar->member_count && i < TT_TIMELINE_MEMBERS; i++)
+        json_array_append_new(members, json_integer(bar->members[i]));
+    bool has_slack = bar->slack_ns != TT_NEVER && bar->step >= 0;
+    return json_pack("[i,i,i,i,f,f,o,o]", bar->executor, bar->model, bar->step, bar->rows,
+                     ms(bar->start_at), ms(bar->end_at),
+                     has_slack ? json_real(ms(bar->slack_ns)) : json_null(), members);
+}
+
+json_t *tt_timeline_json(struct tt_timeline *self) {
+    json_t *bars = json_array(), *waits = json_array();
+    tt_timeline_sort(self);
+    for (int32_t i = 0; i < self->count; i++) {
+        const struct tt_timeline_bar *bar = &self->bars[i];
+        if (bar->end_at >= 0)
+            json_array_append_new(bars, bar_json(bar));
+        int32_t by = tt_timeline_resumed_by(self, i, TT_NEVER);
+        if (by >= 0)
+            json_array_append_new(waits, json_pack("[i,i,f,f]", bar->executor, self->bars[by].step,
+                                                   ms(bar->end_at), ms(self->bars[by].start_at)));
     }
-    for (int32_t i = 0; i < self->count; i++)
-        if (self->bars[i].executor >= line.lanes)
-            line.lanes = self->bars[i].executor + 1;
-    int32_t most = line.lanes * (line.steps > 1 ? 150 : 30);
-    if (self->until_at != TT_NEVER)
-        most = self->count;
-    line.from = self->count ? self->bars[0].start_at : 0;
-    line.to = line.from + 1;
-    for (int32_t i = 0; i < self->count && line.shown < most; i++) {
-        if (self->bars[i].start_at > self->until_at)
-            break;
-        if (self->bars[i].end_at < 0)
-            continue;
-        line.shown++;
-        line.to = tt_instant_max(line.to, self->bars[i].end_at);
-    }
-    line.scale = (double)(WIDTH - LEFT - 10) / (double)(line.to - line.from);
-    return line;
-}
-
-int64_t tt_timeline_end_at(struct tt_timeline *self) { return lay_out(self).to; }
-
-static void put_axis(const struct layout *line, struct tt_text *out) {
-    double from_ms = (double)line->from / 1e6, span_ms = (double)(line->to - line->from) / 1e6;
-    double step_ms = 1e-3;
-    while (span_ms / step_ms > 12)
-        step_ms *= span_ms / step_ms > 60 ? 10 : span_ms / step_ms > 24 ? 5 : 2;
-    int y = line->lanes * line->lane + 14;
-    int64_t first = (int64_t)ceil(from_ms / step_ms);
-    for (int64_t i = first; (double)i * step_ms <= from_ms + span_ms; i++) {
-        double at_ms = (double)i * step_ms, x = x_of(line, (int64_t)llround(at_ms * 1e6));
-        tt_text_printf(out,
-                       "<line x1='%.1f' x2='%.1f' y1='0' y2='%d' stroke='#ddd'/><text x='%.1f' "
-                       "y='%d' font-size='10' fill='#555'>%.10g%s</text>\n",
-                       x, x, y - 10, x + 2, y, at_ms, i == first ? " ms" : "");
-    }
-}
-
-/* Which stair is which step. */
-static void put_stairs(const struct layout *line, int32_t lane, struct tt_text *out) {
-    for (int32_t step = 0; line->bar >= 9 && step < line->steps; step++)
-        tt_text_printf(out, "<text x='%d' y='%.1f' font-size='10' fill='#555'>%d</text>\n",
-                       LEFT - 16, y_of(line, lane, step) + line->bar - 5, step);
-}
-
-bool tt_timeline_put_svg(struct tt_timeline *self, struct tt_text *out) {
-    struct layout line = lay_out(self);
-    if (line.lanes == 0)
-        return false;
-    tt_text_printf(out,
-                   "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 %d %d' width='%d' "
-                   "font-family='sans-serif'>\n",
-                   WIDTH, line.lanes * line.lane + 18, WIDTH);
-    put_axis(&line, out);
-    for (int32_t lane = 0; lane < line.lanes; lane++)
-        tt_text_printf(out, "<text x='2' y='%d' font-size='12'>exec %d</text>\n",
-                       lane * line.lane + 15, lane);
-    for (int32_t lane = 0; line.steps > 1 && lane < line.lanes; lane++)
-        put_stairs(&line, lane, out);
-    if (line.steps > 1)
-        put_waits(self, &line, out);
-    for (int32_t i = 0, put = 0; i < self->count && put < line.shown; i++)
-        if (self->bars[i].end_at >= 0) {
-            put_bar(self, &self->bars[i], &line, out);
-            put++;
-        }
-    tt_text_puts(out, "</svg>\n");
-    return true;
-}
-
-void tt_timeline_put(struct tt_timeline *self, struct tt_text *out) {
-    struct layout line = lay_out(self);
-    if (line.lanes == 0)
-        return;
-    tt_text_printf(out,
-                   "<h2>Who ran when</h2><p>%.3f .. %.3f ms; the number is the batch size, a red "
-                   "edge a missed deadline, pale an abort; point at a bar for its requests and "
-                   "slack.%s</p>",
-                   (double)line.from / 1e6, (double)line.to / 1e6,
-                   line.steps > 1
-                       ? " Later steps stand higher; a dashed line is a batch that waits "
-                         "for others to catch up."
-                       : "");
-    (void)tt_timeline_put_svg(self, out);
-}
-
-enum tt_err tt_timeline_write(struct tt_timeline *self, const char *path, struct tt_error *why) {
-    struct tt_text svg;
-    tt_text_init(&svg);
-    enum tt_err err = tt_timeline_put_svg(self, &svg)
-                          ? tt_text_write_file(path, &svg, why)
-                          : tt_fail(TT_ERR_NOT_FOUND, why,
-                                    "%s: nothing ran in the time that is to be drawn", path);
-    tt_text_fini(&svg);
-    return err;
+    return json_pack("{s:o,s:o,s:I}", "bars", bars, "waits", waits, "seen", (json_int_t)self->seen);
 }

@@ -1,7 +1,5 @@
 #include "lab/report/worlds.h"
 
-#include "base/instant.h"
-#include "lab/report/html_text.h"
 #include "lab/report/report.h"
 #include "lab/run/live_report.h"
 
@@ -46,7 +44,7 @@ void tt_worlds_fini(struct tt_worlds *self) {
         struct tt_worlds_run *run = &self->runs[i];
         if (run->ran)
             tt_measure_fini(&run->result.measure);
-        tt_html_report_fini(&run->page);
+        tt_page_run_fini(&run->page);
         tt_scenario_fini(&run->scenario);
     }
     *self = (struct tt_worlds){0};
@@ -65,8 +63,8 @@ enum tt_err tt_worlds_run(struct tt_worlds *self, bool check,
     for (int32_t i = 0; !err && i < self->count && !(stop && *stop); i++) {
         struct tt_worlds_run *run = &self->runs[i];
         struct tt_scenario_outputs own = *outputs;
-        tt_html_report_init(&run->page, &run->scenario);
-        own.also = tt_html_report_observer(&run->page);
+        tt_page_run_init(&run->page, &run->scenario);
+        own.also = tt_page_run_observer(&run->page);
         err = tt_scenario_run(&run->scenario, check, &own, stop, &run->result, why);
         run->ran = !err;
     }
@@ -227,33 +225,10 @@ json_t *tt_worlds_json(const struct tt_worlds *self) {
 }
 
 enum tt_err tt_worlds_html(struct tt_worlds *self, const char *path, struct tt_error *why) {
-    const char *title = self->experiment->message->title;
-    struct tt_text page, table;
-    tt_text_init(&page);
-    tt_text_init(&table);
-    tt_worlds_table(self, &table);
-    tt_text_puts(&page, "<!doctype html><meta charset='utf-8'><title>");
-    tt_html_put_escaped(&page, title[0] ? title : "Worlds");
-    tt_text_puts(&page, "</title><style>body{font-family:sans-serif;margin:2em}</style>\n<h1>");
-    tt_html_put_escaped(&page, title[0] ? title : "One experiment in several worlds");
-    tt_text_puts(&page, "</h1><pre>");
-    tt_html_put_escaped(&page, tt_text_string(&table));
-    tt_text_puts(&page, "</pre>\n");
-    int64_t until_at = TT_NEVER;
+    json_t *runs = json_array();
     for (int32_t i = 0; i < self->count; i++)
         if (self->runs[i].ran)
-            until_at = tt_instant_min(until_at, tt_timeline_end_at(&self->runs[i].page.timeline));
-    for (int32_t i = 0; i < self->count; i++) {
-        struct tt_worlds_run *run = &self->runs[i];
-        if (!run->ran)
-            continue;
-        run->page.timeline.until_at = until_at;
-        tt_text_printf(&page, "<h1>%s</h1>\n", tt_world_name(run->world));
-        tt_html_report_put(&run->page, &run->result, &page);
-    }
-    enum tt_err err = page.failed ? tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", path)
-                                  : tt_text_write_file(path, &page, why);
-    tt_text_fini(&page);
-    tt_text_fini(&table);
-    return err;
+            json_array_append_new(runs,
+                                  tt_page_run_json(&self->runs[i].page, &self->runs[i].result));
+    return tt_page_run_write(self->experiment->message->title, runs, path, why);
 }

@@ -9,7 +9,7 @@
 #define TT_LAB_REPORT_WORLDS_H
 
 #include "lab/experiment/experiment.h"
-#include "lab/report/html_report.h"
+#include "lab/report/page_run.h"
 
 #include <jansson.h>
 
@@ -18,7 +18,7 @@ struct tt_worlds_run {
     bool ran;
     struct tt_scenario scenario;
     struct tt_scenario_result result;
-    struct tt_html_report page;
+    struct tt_page_run page;
 };
 
 struct tt_worlds {
