@@ -27,7 +27,7 @@ import subprocess
 import sys
 import tempfile
 
-import plot
+import svg
 from cell_load import Load, body, fetch, percentile, ratio
 from own_server import ROOT, Server, folder_of, in_turn, make_model, make_ways
 
@@ -192,7 +192,7 @@ def draw(path, options, rounds, rates):
                 points.append((rate, percentile(sum((m["word_ms"] for m in mine), []), share)))
             series["%s, %s" % (way, name)] = points
     title = "A decoder of %d: a request's time per word of its answer" % options.size
-    plot.lines(path, title, "requests per second", "ms per word of the answer", series)
+    svg.lines(path, title, "rate, r/s", "time per word of the answer, ms", series)
 
 
 def tell_work(options, work):

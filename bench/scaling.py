@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-import plot
+import svg
 
 EXPERIMENT = """\
 title: "{models} models on {devices} devices"
@@ -79,7 +79,7 @@ def main():
             cost, time = instructions(options, models, devices), nanoseconds(options, models, devices)
             print(f"{models:7} {devices:8} {cost:13.0f} {time:8.0f}", flush=True)
             series.setdefault(f"{models:,} models", []).append((devices, cost))
-    plot.lines(options.svg, "Instructions per simulated event", "devices", "instructions", series)
+    svg.lines(options.svg, "Instructions per simulated event", "devices, count", "instructions per event", series)
     print(f"picture: {options.svg}")
 
 

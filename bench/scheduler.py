@@ -14,7 +14,7 @@ import re
 import subprocess
 import sys
 
-import plot
+import svg
 
 PROFILE = ["--profile", "1.082,5.204", "--slo-ms", "100", "--max-batch", "16"]
 PER_DEVICE = 426  # requests a second: 60 % of what batches of 16 allow
@@ -62,7 +62,7 @@ def scaling(options):
             name = f"{models:,} model{'s' if models > 1 else ''}"
             series.setdefault(f"{name}: ns", []).append((devices, time))
             series.setdefault(f"{name}: instructions", []).append((devices, cost))
-    plot.lines(options.svg, "Scheduler's cost per request", "devices", "ns; instructions", series)
+    svg.lines(options.svg, "Scheduler's cost per request", "devices, count", "per request, ns and instructions", series)
     print(f"picture: {options.svg}")
 
 
