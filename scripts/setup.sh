@@ -8,6 +8,7 @@
 #   scripts/setup.sh --tidy     also clang-tidy
 #   scripts/setup.sh --coverage also gcovr
 #   scripts/setup.sh --python   also the Python packages of the demo models, client tests and examples (.deps/venv)
+#   scripts/setup.sh --browser  also a browser without a window, for the tests of report pages
 #
 # Runs as root or with sudo, and again in well under a second, offline too, when nothing is missing.
 set -euo pipefail
@@ -28,7 +29,8 @@ for option in "$@"; do
     --tidy) packages="$packages clang-tidy" ;;
     --coverage) packages="$packages gcovr" ;;
     --python) with_python=yes ;;
-    *) echo "setup: unknown option $option; known are --lint, --fuzz, --tidy, --coverage and --python" >&2; exit 2 ;;
+    --browser) packages="$packages chromium" ;;
+    *) echo "setup: unknown option $option; known are --lint, --fuzz, --tidy, --coverage, --python, --browser" >&2; exit 2 ;;
   esac
 done
 
