@@ -43,6 +43,7 @@ struct run {
     struct tt_load_plan plan;
     struct tt_load load;
     struct tt_load_csv csv;
+    struct tt_load_series series;
     struct tt_http_client *client;
     struct call **calls; /* by the index of their handles */
     uint32_t call_count, call_capacity;
@@ -158,6 +159,8 @@ static void on_done(void *context, struct tt_http_call *http) {
     enum tt_load_outcome outcome = tt_load_ended(&run->load, &call->request, ended_at, &result);
     tt_load_csv_put(&run->csv, &run->plan.scenario, &call->request, result.sent_at, ended_at,
                     outcome, result.status);
+    if (run->plan.flags->html)
+        tt_load_series_add(&run->series, call->request.at, ended_at, outcome);
     put_back(run, call);
 }
 
@@ -282,7 +285,8 @@ static enum tt_err report(struct run *run, const struct tt_load_flags *flags) {
                                     .url = url,
                                     .interrupted = tt_interrupted != 0,
                                     .connections_opened = run->connections_opened,
-                                    .generator_cpu_s = cpu_seconds()};
+                                    .generator_cpu_s = cpu_seconds(),
+                                    .series = &run->series};
     struct tt_text text;
     tt_text_init(&text);
     if (flags->json) {
@@ -342,6 +346,7 @@ static enum tt_err open_run(struct run *run, const struct tt_load_flags *flags) 
         .done_context = run};
     enum tt_err err =
         tt_load_init(&run->load, &run->plan.scenario, (int32_t)flags->concurrency, &run->why);
+    tt_load_series_init(&run->series);
     if (!err && flags->csv)
         err = tt_load_csv_open(&run->csv, flags->csv, &run->why);
     if (!err)
@@ -373,6 +378,7 @@ int tt_load_run(const struct tt_load_flags *flags) {
     }
     free_calls(&run);
     tt_load_fini(&run.load);
+    tt_load_series_fini(&run.series);
     tt_load_plan_close(&run.plan);
     return code;
 }

@@ -261,6 +261,9 @@ class Pages(unittest.TestCase):
         self.look(page)
         self.assertGreater(self.count("line.slo"), 0)
         self.assertIn("open loop", self.text("#subtitle"))
+        series = data_of(page)["body"]["series"]
+        self.assertGreater(sum(series["good_per_s"]) * series["slice_s"], 100)
+        self.assertEqual(self.count(".plot .series"), 4 * 2 + 2)
         page = self.folder / "replay.html"
         tutti("replay", recording, "--domain", 0, "--policy", "serial", "--html", page)
         self.look(page)

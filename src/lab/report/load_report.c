@@ -163,8 +163,11 @@ enum tt_err tt_load_report_html(const struct tt_load_report *self, const char *p
                               json_pack("{s:s,s:o,s:o}", "name", scenario->models[m].name, "slo_ms",
                                         tt_page_slo(scenario->models[m].step_model.slo_ns),
                                         "curves", curves(&self->load->models[m])));
-    json_t *body = json_pack("{s:o,s:o,s:o,s:o}", "report", tt_load_report_json(self), "models",
-                             models, "shares", tt_page_shares(), "curves", curves(&total));
+    int64_t end_ns = scenario->warm_up_ns + tt_load_window_ns(self->load);
+    json_t *body =
+        json_pack("{s:o,s:o,s:o,s:o,s:o}", "series", tt_load_series_json(self->series, end_ns),
+                  "report", tt_load_report_json(self), "models", models, "shares", tt_page_shares(),
+                  "curves", curves(&total));
     tt_load_model_fini(&total);
     return tt_page_write("load", self->title, body, path, why);
 }

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "lab/load/load.h"
+#include "lab/report/load_series.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -14,7 +15,8 @@ struct tt_load_report {
     const char *title, *url; /* title may be "" */
     bool interrupted;
     int64_t connections_opened;
-    double generator_cpu_s; /* processor time of the generator itself */
+    double generator_cpu_s;              /* processor time of the generator itself */
+    const struct tt_load_series *series; /* for the page */
 };
 
 /* A new reference; NULL: out of memory. */

@@ -186,12 +186,24 @@ function drawGoodput() {
 
 /* ---- a load ---- */
 
+/* What was answered, and how late, while the load went on. */
+function overTime(series, limits, warmUp) {
+  const line = (name, key, index) => ({name, index, points: series[key].map((y, i) => ({x: (i + 0.5) * series.slice_s, y: y === null ? undefined : y}))});
+  const x = {title: 'intended sending, from the start', unit: 's'}, across = limits.map((l) => ({y: l.x, text: l.text}));
+  if (series.good_per_s.length < 2) return '';
+  return section('Over time', el('p', {class: 'note'}, 'Each point is a slice of ' + number(series.slice_s) + ' s' + (warmUp > 0 ? '; the first ' + number(warmUp) + ' s are warm-up' : '') + '.'), charts([
+    plot({name: 'Rate', plain: true, x, y: {title: 'requests', unit: 'r/s'}, series: [line('in time', 'good_per_s', 0), line('bad', 'bad_per_s', 1)]}),
+    plot({name: 'Latency of each slice', plain: true, x, y: {title: 'latency', unit: 'ms', log: 30}, across, series: [line('p50', 'p50_ms', 0), line('p99', 'p99_ms', 1)]}),
+  ]));
+}
+
 function drawLoad() {
   const report = BODY.report, limits = limitsOf(BODY.models), shares = BODY.shares;
   subtitle(report.url + ', ' + (report.loop === 'open' ? 'open loop' : 'closed loop of ' + report.concurrency) + ', ' + number(report.window_s) + ' s measured');
   page.append(verdict(wordsOfLoad(BODY)));
   page.append(section('Latency', charts([distribution('Latency of answered requests', shares,
     [{name: 'from the intended sending', values: BODY.curves.latency_ms}, {name: 'from the real sending', values: BODY.curves.service_ms, dash: '4 3'}], limits, {about: 'The dot is p99.'})])));
+  page.append(overTime(BODY.series, limits, report.warm_up_s));
   if (report.models.length > 1) page.append(multiples(BODY.models, report.models, shares, [['latency_ms', 'from the intended sending'], ['service_ms', 'from the real sending']]));
   const columns = [
     {name: 'model', of: of('name'), word: true}, sloColumn, {name: 'arrived', of: of('arrived'), format: whole}, {name: 'offered/s', of: of('offered_per_s'), format: fixed(1)},
