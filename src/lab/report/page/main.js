@@ -39,8 +39,8 @@ function modelRows(run) {
 function multiples(models, report, shares, kinds) {
   const order = models.map((m, i) => i).filter((i) => models[i].curves && models[i].curves.latency_ms)
     .sort((a, b) => report[b].bad_rate - report[a].bad_rate);
-  const all = order.flatMap((i) => kinds.flatMap(([key]) => models[i].curves[key] || []).concat(models[i].slo_ms || []));
-  const domain = extent(all, 30, 1e3), box = charts([], true), draw = (some) => some.forEach((i) => box.append(distribution(
+  const all = order.flatMap((i) => kinds.flatMap(([key]) => models[i].curves[key] || []));
+  const domain = timeDomain(all, order.map((i) => models[i].slo_ms || 0)), box = charts([], true), draw = (some) => some.forEach((i) => box.append(distribution(
     models[i].name, shares, kinds.map(([key, name], k) => ({name, values: models[i].curves[key], dash: k ? '4 3' : ''})),
     limitsOf([models[i]]), {compact: true, domain, about: percent(report[i].bad_rate) + ' bad, p99 ' + number(report[i].latency_ms.p99) + ' ms'})));
   draw(order.slice(0, 12));

@@ -110,13 +110,13 @@ function drawDoubts(spec, box) {
   return [...at].map((x) => svg('text', {class: 'doubt', x: box.xOf(x), y: box.top - 2, 'text-anchor': 'middle'}, '?'));
 }
 
-/* SLOs: a line across, its name where no other text stands: above the line, at the left. */
+/* SLOs: a line across, its name at the left, above the line where there is room. */
 function drawLimits(spec, box) {
   const out = [], taken = [];
   for (const {y, text} of box.across) {
     const at = box.yOf(y);
     out.push(svg('line', {class: 'slo', x1: box.left, x2: box.right, y1: at, y2: at}));
-    let place = at - 5;
+    let place = at < box.top + 10 ? at + 14 : at - 5;
     while (taken.some((t) => Math.abs(t - place) < 14)) place += 14;
     taken.push(place);
     out.push(svg('text', {class: 'slo-text', x: box.left + 4, y: place}, text));
@@ -256,6 +256,14 @@ function plot(spec) {
 
 /* ---- distributions ---- */
 
+/* Up to three decades of what was measured, and the limits. */
+function timeDomain(values, limits) {
+  const data = extent(values, 30, 1e3), high = Math.max(0, ...limits);
+  if (high <= data.high) return data;
+  const least = data.isLog ? data.low : Math.min(...values.filter((v) => v > 0)), isLog = data.isLog || high / least > 30;
+  return {low: isLog ? least : data.low, high: high * 1.08, isLog};
+}
+
 /* `curves`: [{name, values: ms at each share, dash}]; limits: [{x, text}]. A dot marks each p99. */
 function distribution(name, shares, curves, limits, options) {
   const series = curves.filter((c) => c.values).map((c, i) => ({
@@ -266,7 +274,7 @@ function distribution(name, shares, curves, limits, options) {
   const all = series.flatMap((s) => s.points.map((p) => p.x));
   return plot({
     name, series, plain: true, along: limits, ...options,
-    x: {title: 'time', unit: 'ms', log: 30, domain: (options || {}).domain || extent(all.concat(limits.map((l) => l.x)), 30, 1e3)},
+    x: {title: 'time', unit: 'ms', log: 30, domain: (options || {}).domain || timeDomain(all, limits.map((l) => l.x))},
     y: {title: 'requests at most that long', unit: '%', domain: [0, 1], ticks: [0, 0.25, 0.5, 0.75, 0.99], format: (v) => number(Math.round(1e4 * v) / 100)},
   });
 }
