@@ -1,6 +1,6 @@
-/* Distributions of durations as one SVG picture: a curve each, from 0 to 100 % of what was
- * measured, over a common axis of milliseconds. The picture stands alone as a file and inside an
- * HTML page. Floats: nothing decides by them. */
+/* Distributions of durations as one SVG picture that stands alone (--svg): a curve each, from 0 to
+ * 100 % of the values, over a common axis of milliseconds with round ticks. A dot marks each p99.
+ * Pages draw their own (lab/report/page.h). Floats: nothing decides by them. */
 #ifndef TT_LAB_REPORT_CDF_SVG_H
 #define TT_LAB_REPORT_CDF_SVG_H
 
@@ -8,8 +8,9 @@
 #include "base/text.h"
 
 struct tt_cdf_curve {
+    const char *name;
     const struct tt_histogram *histogram; /* of ns */
-    const char *color;
+    const char *colour;
 };
 
 /* Appends <svg>...</svg>; `maximum_ns` is where the axis ends. */

@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Who is within this of the best is as good. */
+/* A contender within this share of the best counts as best, too. */
 #define AS_GOOD 0.01
 
 static const struct figure {
     const char *key, *name, *unit;
     bool more_is_better, judged;
-    bool is_live; /* nobody has it in virtual time */
+    bool is_live; /* known in real time only */
 } figures[TT_COMPARISON_FIGURES] = {
     [TT_COMPARISON_MEAN_MS] = {"mean_ms", "mean latency", "ms", false, true},
     [TT_COMPARISON_P99_MS] = {"p99_ms", "p99 latency", "ms", false, true},
@@ -89,7 +89,7 @@ enum tt_err tt_comparison_prepare(struct tt_experiment *experiment, struct tt_er
             tutti__experiment_sweep__free_unpacked(sweep, NULL);
         return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", experiment->path);
     }
-    /* The contender comes first: what it sets, the parameter may set anew. */
+    /* The contender comes first: the parameter may override what it sets. */
     sweeps[1] = sweeps[0];
     sweeps[0] = sweep;
     message->n_sweep = 2;
@@ -109,7 +109,7 @@ static int32_t find(const char *const *texts, int32_t count, const char *text) {
     return -1;
 }
 
-/* What a point in real time says of itself. */
+/* Machine, date and doubt of a point that ran in real time. */
 static void take_live(struct tt_comparison *self, const json_t *point, int32_t contender,
                       int32_t value) {
     const json_t *live = json_object_get(point, "live");
@@ -187,9 +187,9 @@ void tt_comparison_fini(struct tt_comparison *self) {
     *self = (struct tt_comparison){0};
 }
 
-/* ---- who is best ---- */
+/* ---- which contender is best ---- */
 
-/* Where one contender's figures are not to be believed, nobody can be best. */
+/* Where one contender's figures are doubtful, none is called best. */
 static bool is_doubtful(const struct tt_comparison *self, int32_t value) {
     for (int32_t c = 0; c < self->contender_count; c++)
         if (self->doubtful[c * self->value_count + value])
@@ -212,7 +212,7 @@ static bool is_best(const struct tt_comparison *self, int32_t figure, int32_t co
     return true;
 }
 
-/* Best, and not everybody is. */
+/* It is best, and at least one other is not. */
 static bool stands_out(const struct tt_comparison *self, int32_t figure, int32_t contender,
                        int32_t value) {
     int32_t others = 0;
@@ -276,9 +276,8 @@ void tt_comparison_table(const struct tt_comparison *self, struct tt_text *out) 
     }
     tt_text_puts(out, "\n* the best, or within 1 % of it\n");
     if (self->place[0])
-        tt_text_puts(
-            out,
-            "? the load generator fell behind: not to be believed, and nobody is best there\n");
+        tt_text_puts(out,
+                     "? doubtful: the load generator fell behind; none is called best there\n");
     tt_text_puts(out, "\n");
     tt_comparison_words(self, out);
 }

@@ -1,8 +1,8 @@
-/* Several policies on one load, side by side: what `tutti compare` makes of the points of a sweep
- * over contenders and one parameter.
+/* Several policies on one load, side by side: the report of `tutti compare`, from the points of a
+ * sweep over contenders and one parameter.
  *
  * It reads the points as tt_sweep_point gives them (each knows its contender and the parameter's
- * value), and writes them as a table, as a page with charts, and in words: who is best where. It
+ * value), and writes them as a table, as a page, and in words: which contender is best where. It
  * runs nothing. */
 #ifndef TT_LAB_REPORT_COMPARISON_H
 #define TT_LAB_REPORT_COMPARISON_H
@@ -35,23 +35,22 @@ struct tt_comparison {
     double slo_ms;                  /* the largest of the models; 0: none */
 };
 
-/* Checks that the experiment can be compared and adds the sweep over its contenders to it: INVALID
- * when it has fewer than two, two of one name, or anything but one sweep over one number. */
+/* Checks that the experiment can be compared and adds the sweep over its contenders to it. Errors:
+ * INVALID: fewer than two contenders, two of one name, or not exactly one sweep over one number. */
 TT_MUST_CHECK enum tt_err tt_comparison_prepare(struct tt_experiment *experiment,
                                                 struct tt_error *why);
-/* `points`: an array of sweep points (borrowed for the call). NO_MEMORY. The experiment outlives
- * it.
- */
+/* `points`: an array of sweep points (borrowed for the call). The experiment outlives it. Errors:
+ * NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_comparison_init(struct tt_comparison *self,
                                              const struct tt_experiment *experiment,
                                              const json_t *points, struct tt_error *why);
 void tt_comparison_fini(struct tt_comparison *self);
 
 void tt_comparison_table(const struct tt_comparison *self, struct tt_text *out);
-/* A sentence for each contender: at which values it has the lowest mean and p99, the most good
- * answers (or shares the best to 1 %), where not everybody has. */
+/* A sentence for each contender: at which values it has the lowest mean and p99 and the most
+ * answers in time (within 1 % of the best), where not every contender has. */
 void tt_comparison_words(const struct tt_comparison *self, struct tt_text *out);
-/* The points and who is best where, a new reference; NULL: out of memory. */
+/* The points, and which contenders are best where. A new reference; NULL: out of memory. */
 json_t *tt_comparison_json(const struct tt_comparison *self, json_t *points);
 /* The same as a page. Errors: NO_MEMORY, IO. */
 TT_MUST_CHECK enum tt_err tt_comparison_html(const struct tt_comparison *self, json_t *points,

@@ -88,7 +88,7 @@ static void put_heading(const struct tt_load_report *self, struct tt_text *out) 
                    window_s(self), self->interrupted ? " (interrupted)" : "");
 }
 
-/* A generator that falls behind measures itself. */
+/* A generator that falls behind measures its own delay. */
 static void put_lag(const struct tt_load_report *self, const struct tt_load_model *total,
                     struct tt_text *out) {
     const struct tt_histogram *lag = &total->lag_ns;
@@ -140,8 +140,9 @@ void tt_load_report_table(const struct tt_load_report *self, struct tt_text *out
 void tt_load_report_svg(const struct tt_load_report *self, struct tt_text *out) {
     struct tt_load_model total;
     tt_load_total(self->load, &total);
-    const struct tt_cdf_curve curves[] = {{&total.service_ns, "#dd7711"},
-                                          {&total.latency_ns, "#2266cc"}};
+    const struct tt_cdf_curve curves[] = {
+        {"from the intended sending", &total.latency_ns, "#1f6fd0"},
+        {"from the real sending", &total.service_ns, "#d97706"}};
     int64_t maximum_ns = tt_instant_max(total.latency_ns.maximum, total.service_ns.maximum);
     tt_cdf_svg_put(curves, TT_COUNT(curves), maximum_ns, out);
     tt_load_model_fini(&total);

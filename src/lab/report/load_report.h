@@ -1,5 +1,5 @@
-/* What a load came to, for people (a table, a page with pictures), for programs (JSON, a CSV line
- * per request), every key and column of which stands in docs/FORMATS.md. */
+/* The results of a load: a table and a page for people, JSON and a CSV line per request for
+ * programs. docs/FORMATS.md lists every key and column. */
 #ifndef TT_LAB_REPORT_LOAD_REPORT_H
 #define TT_LAB_REPORT_LOAD_REPORT_H
 
@@ -28,19 +28,19 @@ void tt_load_report_svg(const struct tt_load_report *self, struct tt_text *out);
 TT_MUST_CHECK enum tt_err tt_load_report_html(const struct tt_load_report *self, const char *path,
                                               struct tt_error *why);
 
-/* A line per request, as it ends, warm-up too. */
+/* A line per request in the order in which they end, warm-up included. */
 struct tt_load_csv {
     FILE *file; /* NULL: none is written */
     const char *path;
 };
 
-/* IO. `path` is borrowed until close. */
+/* `path` is borrowed until close. Errors: IO. */
 TT_MUST_CHECK enum tt_err tt_load_csv_open(struct tt_load_csv *self, const char *path,
                                            struct tt_error *why);
 void tt_load_csv_put(struct tt_load_csv *self, const struct tt_scenario *scenario,
                      const struct tt_load_request *request, int64_t sent_at, int64_t ended_at,
                      enum tt_load_outcome outcome, int32_t status);
-/* IO: not everything could be written. */
+/* Errors: IO, when any line could not be written. */
 TT_MUST_CHECK enum tt_err tt_load_csv_close(struct tt_load_csv *self, struct tt_error *why);
 
 #endif

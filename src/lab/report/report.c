@@ -66,8 +66,8 @@ static json_t *figures(const struct tt_measure_model *model, double window_s) {
         (json_int_t)model->aborted);
 }
 
-/* L2: an SLO that even a request by itself misses is served as well as can be, and said. 0: no such
- * thing; else how long it takes. */
+/* L2: reports an SLO that even a request by itself misses. Returns how long such a request takes; 0
+ * when it can meet the SLO. */
 static int64_t hopeless_ns(const struct tt_scenario_model *model) {
     const struct tt_step_model *step_model = &model->step_model;
     if (!step_model->whole)

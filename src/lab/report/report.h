@@ -1,4 +1,4 @@
-/* Results for people (a table) and for programs (JSON; every key stands in docs/FORMATS.md). */
+/* The results of a run: a table for people, JSON for programs. docs/FORMATS.md lists every key. */
 #ifndef TT_LAB_REPORT_REPORT_H
 #define TT_LAB_REPORT_REPORT_H
 
@@ -19,7 +19,7 @@ struct tt_advice tt_report_advice(const struct tt_measure *measure);
 /* A new reference; NULL: out of memory. */
 json_t *tt_report_json(const struct tt_scenario *scenario, const char *title,
                        const struct tt_scenario_result *result);
-/* Mean, p50, p90, p99, p999 and maximum of what was counted in ns, in ms. */
+/* Mean, p50, p90, p99, p999 and maximum of a histogram of ns, in ms. A new reference. */
 json_t *tt_report_durations(const struct tt_histogram *h);
 json_t *tt_report_goodput_json(const struct tt_goodput *goodput);
 void tt_report_table(const struct tt_scenario *scenario, const char *title,

@@ -83,7 +83,7 @@ bool tt_worlds_interrupted(const struct tt_worlds *self) {
 struct row {
     const char *name;
     int decimals;
-    bool is_live; /* means nothing in virtual time */
+    bool is_live; /* known in real time only */
     double (*of)(const struct tt_scenario_result *result, const struct tt_measure_model *total,
                  double window_s);
 };
