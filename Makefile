@@ -57,7 +57,7 @@ bench: build
 
 format:
 	@scripts/setup.sh --lint
-	@find src tests examples -name '*.[ch]' -print0 | xargs -0 clang-format -i
+	@find src tests examples \( -name '*.[ch]' -o -name '*.js' \) -print0 | xargs -0 clang-format -i
 
 lint:
 	@scripts/setup.sh --lint

@@ -10,13 +10,14 @@ have() { command -v "$1" >/dev/null || { echo "lint: $1 is not installed; passed
 fails() { failed="$failed $1"; }
 
 mapfile -t c_files < <(find src tests -name '*.[ch]' | sort)
+mapfile -t js_files < <(find src -name '*.js' | sort)
 mapfile -t shell_files < <(find scripts tests bench packaging -name '*.sh' -o -name '*.bash' | sort; echo .ci/run)
 
 # Formatters of other releases disagree in small things; this one is Debian 12's, and its word counts.
 format_release=14
 if have clang-format; then
   if clang-format --version | grep -qE "version $format_release\."; then
-    if ! said=$(clang-format --dry-run -Werror "${c_files[@]}" examples/*/*.c 2>&1); then
+    if ! said=$(clang-format --dry-run -Werror "${c_files[@]}" "${js_files[@]}" examples/*/*.c 2>&1); then
       # One line per file, its first place; the formatter itself would print every comma.
       grep -E '^[^ ]+:[0-9]+:[0-9]+: ' <<<"$said" | sort -t: -k1,1 -k2,2n | sort -t: -u -s -k1,1 |
         sed -E 's/^([^:]+:[0-9]+):.*/\1: not in the form of .clang-format: make format puts it right/' >&2

@@ -6,7 +6,9 @@ function drawBarAxis(spec, xOf, left, right, bottom) {
   for (const tick of ticks) out.push(svg('line', {class: 'grid', x1: xOf(tick), x2: xOf(tick), y1: 18, y2: bottom}));
   for (const tick of withRoom(ticks, xOf, number, 8)) {
     const half = widthOf(number(tick)) / 2;
-    out.push(svg('text', {class: 'tick', x: Math.max(xOf(tick), half), y: bottom + 16, 'text-anchor': 'middle'}, number(tick)));
+    out.push(
+        svg('text', {class: 'tick', x: Math.max(xOf(tick), half), y: bottom + 16, 'text-anchor': 'middle'},
+            number(tick)));
   }
   out.push(svg('text', {class: 'axis', x: left, y: 12}, spec.title + ', ' + spec.unit));
   return out;
@@ -17,13 +19,29 @@ function drawBar(row, spec, xOf, y, place) {
   const label = svg('text', {class: 'name', x: 0, y: place.above ? y - 5 : y + 11}, shorten(row.name, place.room));
   label.append(svg('title', {}, row.name));
   out.push(label);
-  out.push(svg('rect', {class: 'bar-value', x: xOf(0), y, width: Math.max(0, xOf(row.value) - xOf(0)), height, fill: colour(0)}));
+  out.push(
+      svg('rect',
+          {class: 'bar-value', x: xOf(0), y, width: Math.max(0, xOf(row.value) - xOf(0)), height, fill: colour(0)}));
   if (known(row.low) && known(row.high) && row.high > row.low) {
     const middle = y + height / 2;
-    out.push(svg('path', {class: 'whisker', fill: 'none', d: `M${xOf(row.low)} ${middle - 4}V${middle + 4}M${xOf(row.low)} ${middle}H${xOf(row.high)}M${xOf(row.high)} ${middle - 4}V${middle + 4}`}));
+    out.push(svg('path', {
+      class: 'whisker',
+      fill: 'none',
+      d: `M${xOf(row.low)} ${middle - 4}V${middle + 4}M${xOf(row.low)} ${middle}H${xOf(row.high)}M${xOf(row.high)} ${
+          middle - 4}V${middle + 4}`
+    }));
   }
   (row.marks || []).forEach((value, i) => {
-    if (known(value)) out.push(svg('line', {x1: xOf(value), x2: xOf(value), y1: y - 3, y2: y + height + 3, stroke: colour(i + 1), 'stroke-width': 3, 'stroke-dasharray': i ? '3 2' : ''}));
+    if (known(value))
+      out.push(svg('line', {
+        x1: xOf(value),
+        x2: xOf(value),
+        y1: y - 3,
+        y2: y + height + 3,
+        stroke: colour(i + 1),
+        'stroke-width': 3,
+        'stroke-dasharray': i ? '3 2' : ''
+      }));
   });
   out.push(svg('text', {class: 'value', x: place.right + 8, y: y + 11}, number(row.value)));
   return svg('g', {class: 'row'}, out, svg('title', {}, row.about || row.name));
@@ -39,22 +57,41 @@ function bars(spec) {
     spec.high = 1.02 * Math.max(1e-9, ...rows.flatMap((r) => [r.value, r.high, ...(r.marks || [])].filter(known)));
     const valueRoom = 14 + Math.max(...rows.map((r) => widthOf(number(r.value))));
     const room = above ? width - 4 : Math.min(width * 0.4, Math.max(...rows.map((r) => widthOf(r.name))) + 2);
-    const left = above ? 0 : room + 10, right = width - valueRoom, top = above ? 38 : 24, bottom = top + rows.length * step;
+    const left = above ? 0 : room + 10, right = width - valueRoom, top = above ? 38 : 24,
+          bottom = top + rows.length * step;
     const xOf = makeScale(0, spec.high, left, right, false);
-    const root = svg('svg', {viewBox: `0 0 ${width} ${bottom + 24}`, width, height: bottom + 24, role: 'img', 'aria-label': spec.name + '. The table has the figures.'});
+    const root = svg('svg', {
+      viewBox: `0 0 ${width} ${bottom + 24}`,
+      width,
+      height: bottom + 24,
+      role: 'img',
+      'aria-label': spec.name + '. The table has the figures.'
+    });
     root.append(...drawBarAxis(spec, xOf, left, right, bottom));
     rows.forEach((row, i) => root.append(drawBar(row, spec, xOf, top + i * step, {room, right, above})));
     place.replaceChildren(root);
   };
   keepDrawn(place, draw);
   if (shown < spec.rows.length) {
-    more.addEventListener('click', () => { shown = spec.rows.length; more.remove(); draw(place.clientWidth); });
+    more.addEventListener('click', () => {
+      shown = spec.rows.length;
+      more.remove();
+      draw(place.clientWidth);
+    });
     figure.append(more);
   }
-  figure.append(el('ul', {class: 'legend'}, [[spec.title, 0], ...spec.marks.map((m, i) => [m, i + 1])].map(([name, i]) =>
-    el('li', {}, svg('svg', {viewBox: '0 0 26 12', 'aria-hidden': 'true'},
-      i ? svg('line', {x1: 13, x2: 13, y1: 0, y2: 12, stroke: colour(i), 'stroke-width': 3, 'stroke-dasharray': i > 1 ? '3 2' : ''})
-        : svg('rect', {x: 2, y: 2, width: 22, height: 8, fill: colour(0)})), name)),
-    spec.rows.some((r) => known(r.low) && r.high > r.low) ? el('li', {}, '\u251c\u2524 least to most of the seeds') : ''));
+  const mark = (i) => svg(
+      'line',
+      {x1: 13, x2: 13, y1: 0, y2: 12, stroke: colour(i), 'stroke-width': 3, 'stroke-dasharray': i > 1 ? '3 2' : ''});
+  const bar = () => svg('rect', {x: 2, y: 2, width: 22, height: 8, fill: colour(0)});
+  const key = (name, i) =>
+      el('li', {}, svg('svg', {viewBox: '0 0 26 12', 'aria-hidden': 'true'}, i ? mark(i) : bar()), name);
+  const hasSeeds = spec.rows.some((r) => known(r.low) && r.high > r.low), legend = el('ul', {class: 'legend'});
+  keepDrawn(
+      legend,
+      () => legend.replaceChildren(
+          ...[spec.title, ...spec.marks].map(key),
+          hasSeeds ? el('li', {}, '\u251c\u2524 least to most of the seeds') : ''));
+  figure.append(legend);
   return figure;
 }

@@ -5,8 +5,10 @@ const SVG_NS = 'http://www.w3.org/2000/svg';
 function fill(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes || {})) {
     if (value === undefined || value === null || value === false) continue;
-    if (name.startsWith('on')) node.addEventListener(name.slice(2), value);
-    else node.setAttribute(name, value);
+    if (name.startsWith('on'))
+      node.addEventListener(name.slice(2), value);
+    else
+      node.setAttribute(name, value);
   }
   for (const child of children.flat(Infinity)) {
     if (child !== undefined && child !== null && child !== false) node.append(child);
@@ -14,8 +16,8 @@ function fill(node, attributes, children) {
   return node;
 }
 const el = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
-const svg = (tag, attributes, ...children) =>
-  fill(document.createElementNS(SVG_NS, tag), attributes, children.map((c) => (typeof c === 'number' ? String(c) : c)));
+const svg = (tag, attributes, ...children) => fill(
+    document.createElementNS(SVG_NS, tag), attributes, children.map((c) => (typeof c === 'number' ? String(c) : c)));
 
 /* ---- numbers ---- */
 
@@ -25,12 +27,16 @@ const known = (value) => typeof value === 'number' && isFinite(value);
 function number(value) {
   if (!known(value)) return '-';
   const size = Math.abs(value);
-  const digits = size >= 100 || size === 0 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : Math.min(6, 2 - Math.floor(Math.log10(size)));
+  const digits = size >= 100 || size === 0 ? 0 :
+      size >= 10                           ? 1 :
+      size >= 1                            ? 2 :
+                                             Math.min(6, 2 - Math.floor(Math.log10(size)));
   return value.toLocaleString('en-US', {minimumFractionDigits: 0, maximumFractionDigits: digits});
 }
 const whole = (value) => (known(value) ? Math.round(value).toLocaleString('en-US') : '-');
-const fixed = (digits) => (value) =>
-  known(value) ? value.toLocaleString('en-US', {minimumFractionDigits: digits, maximumFractionDigits: digits}) : '-';
+const fixed = (digits) => (value) => known(value) ?
+    value.toLocaleString('en-US', {minimumFractionDigits: digits, maximumFractionDigits: digits}) :
+    '-';
 /* A share that is not quite all never reads as 100 %. */
 function percent(share) {
   if (!known(share)) return '-';
@@ -45,7 +51,8 @@ function roundTicks(low, high, most) {
   const raw = (high - low) / Math.max(1, most), power = 10 ** Math.floor(Math.log10(raw));
   const step = power * ([1, 2, 2.5, 5, 10].find((k) => k * power >= raw * 0.999) || 10);
   const ticks = [];
-  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i++) ticks.push(+(i * step).toPrecision(12));
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i++)
+    ticks.push(+(i * step).toPrecision(12));
   return ticks;
 }
 
@@ -65,8 +72,14 @@ function roundLogTicks(low, high, most) {
 
 /* ---- colours: no two series of a chart share one, and none is the red of a missed deadline ---- */
 
-const LIGHT = ['#1f6fd0', '#d97706', '#15803d', '#8b3fd1', '#0e8f9c', '#7c4a1e', '#c2349b', '#7a8200', '#28357f', '#b8930a', '#66707e', '#3fa535'];
-const DARK = ['#62a8ff', '#ffa347', '#45cf7d', '#be95ff', '#35d3e0', '#cf9a68', '#ff8edb', '#c6d052', '#93a4ff', '#ffe066', '#aab4c1', '#a5ea72'];
+const LIGHT = [
+  '#1f6fd0', '#d97706', '#15803d', '#8b3fd1', '#0e8f9c', '#7c4a1e', '#c2349b', '#7a8200', '#28357f', '#b8930a',
+  '#66707e', '#3fa535'
+];
+const DARK = [
+  '#62a8ff', '#ffa347', '#45cf7d', '#be95ff', '#35d3e0', '#cf9a68', '#ff8edb', '#c6d052', '#93a4ff', '#ffe066',
+  '#aab4c1', '#a5ea72'
+];
 const DASHES = ['', '7 3', '2 3', '9 3 2 3', '5 2 1 2', '12 4'];
 const MARKERS = ['circle', 'square', 'diamond', 'triangle', 'cross'];
 
@@ -76,18 +89,29 @@ function colour(i) {
   if (round === 0) return base[i];
   const parts = base[i % base.length].match(/\w\w/g).map((hex) => parseInt(hex, 16));
   const towards = round % 2 === 1 === isDark() ? 0 : 255, share = Math.min(0.62, 0.14 + 0.12 * round);
-  return '#' + parts.map((part) => Math.round(part + (towards - part) * share).toString(16).padStart(2, '0')).join('');
+  return '#' +
+      parts.map((part) => Math.round(part + (towards - part) * share).toString(16).padStart(2, '0')).join('');
 }
 const dash = (i) => DASHES[Math.floor(i / LIGHT.length) % DASHES.length];
 
 function marker(i, x, y, attributes) {
   const r = 3.6;
   switch (MARKERS[i % MARKERS.length]) {
-    case 'square': return svg('rect', {x: x - r, y: y - r, width: 2 * r, height: 2 * r, ...attributes});
-    case 'diamond': return svg('path', {d: `M${x} ${y - r - 1}L${x + r + 1} ${y}L${x} ${y + r + 1}L${x - r - 1} ${y}Z`, ...attributes});
-    case 'triangle': return svg('path', {d: `M${x} ${y - r - 1}L${x + r + 1} ${y + r}L${x - r - 1} ${y + r}Z`, ...attributes});
-    case 'cross': return svg('path', {d: `M${x - r} ${y - r}L${x + r} ${y + r}M${x - r} ${y + r}L${x + r} ${y - r}`, ...attributes, 'stroke-width': 2});
-    default: return svg('circle', {cx: x, cy: y, r, ...attributes});
+    case 'square':
+      return svg('rect', {x: x - r, y: y - r, width: 2 * r, height: 2 * r, ...attributes});
+    case 'diamond':
+      return svg(
+          'path', {d: `M${x} ${y - r - 1}L${x + r + 1} ${y}L${x} ${y + r + 1}L${x - r - 1} ${y}Z`, ...attributes});
+    case 'triangle':
+      return svg('path', {d: `M${x} ${y - r - 1}L${x + r + 1} ${y + r}L${x - r - 1} ${y + r}Z`, ...attributes});
+    case 'cross':
+      return svg('path', {
+        d: `M${x - r} ${y - r}L${x + r} ${y + r}M${x - r} ${y + r}L${x + r} ${y - r}`,
+        ...attributes,
+        'stroke-width': 2
+      });
+    default:
+      return svg('circle', {cx: x, cy: y, r, ...attributes});
   }
 }
 
@@ -103,8 +127,10 @@ function shorten(text, width, size) {
   let low = 0, high = text.length;
   while (low < high) {
     const middle = (low + high + 1) >> 1;
-    if (widthOf(text.slice(0, middle) + '\u2026', size) <= width) low = middle;
-    else high = middle - 1;
+    if (widthOf(text.slice(0, middle) + '\u2026', size) <= width)
+      low = middle;
+    else
+      high = middle - 1;
   }
   return text.slice(0, low) + '\u2026';
 }
@@ -159,18 +185,22 @@ function save(name, type, text) {
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 const fileName = (what, ending) =>
-  (DATA.title + ' ' + what).toLowerCase().replace(/[^a-z0-9]+/g, '-').replace(/^-|-$/g, '').slice(0, 80) + '.' + ending;
+    (DATA.title + ' ' + what).toLowerCase().replace(/[^a-z0-9]+/g, '-').replace(/^-|-$/g, '').slice(0, 80) + '.' +
+    ending;
 
 /* A chart as a file of its own: the page's styles are written into its elements. */
 function savePicture(box, name) {
   const from = box.querySelector('svg'), copy = from.cloneNode(true);
   const all = [from, ...from.querySelectorAll('*')], copies = [copy, ...copy.querySelectorAll('*')];
-  const styles = ['fill', 'stroke', 'stroke-width', 'stroke-dasharray', 'font-family', 'font-size', 'font-weight', 'opacity'];
+  const styles =
+      ['fill', 'stroke', 'stroke-width', 'stroke-dasharray', 'font-family', 'font-size', 'font-weight', 'opacity'];
   all.forEach((node, i) => {
     const style = getComputedStyle(node);
     copies[i].setAttribute('style', styles.map((s) => s + ':' + style.getPropertyValue(s)).join(';'));
   });
   copy.setAttribute('xmlns', SVG_NS);
-  copy.insertBefore(svg('rect', {width: '100%', height: '100%', fill: getComputedStyle(document.body).backgroundColor}), copy.firstChild);
+  copy.insertBefore(
+      svg('rect', {width: '100%', height: '100%', fill: getComputedStyle(document.body).backgroundColor}),
+      copy.firstChild);
   save(fileName(name, 'svg'), 'image/svg+xml', new XMLSerializer().serializeToString(copy));
 }

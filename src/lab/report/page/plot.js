@@ -4,7 +4,9 @@
 function chartBox(name, about) {
   const plot = el('div', {class: 'plot'});
   const tip = el('div', {class: 'tip', role: 'status', hidden: ''});
-  const button = el('button', {type: 'button', 'aria-label': 'Save as SVG: ' + name, onclick: () => savePicture(plot, name)}, 'SVG');
+  const button =
+      el('button', {type: 'button', 'aria-label': 'Save as SVG: ' + name, onclick: () => savePicture(plot, name)},
+         'SVG');
   const figure = el('figure', {'aria-label': name}, el('div', {class: 'bar'}, el('h3', {}, name), button), plot);
   if (about) figure.append(el('p', {class: 'note'}, about));
   return {figure, plot, tip};
@@ -64,9 +66,15 @@ function layOut(spec, width) {
   const across = (spec.across || []).filter((r) => known(r.y)), along = (spec.along || []).filter((r) => known(r.x));
   const ys = points.map((p) => p.y).concat(across.map((r) => r.y));
   const xs = spec.x.measured || points.map((p) => p.x).concat(along.map((r) => r.x));
-  const y = spec.y.domain ? {low: spec.y.domain[0], high: spec.y.domain[1], isLog: false} : extent(ys, spec.y.log || 0);
+  const y =
+      spec.y.domain ? {low: spec.y.domain[0], high: spec.y.domain[1], isLog: false} : extent(ys, spec.y.log || 0);
   let x = spec.x.domain || extent(xs, spec.x.log || 0);
-  if (spec.x.measured) x = {low: Math.min(...xs), high: Math.max(...xs), isLog: Math.min(...xs) > 0 && Math.max(...xs) / Math.min(...xs) > 15};
+  if (spec.x.measured)
+    x = {
+      low: Math.min(...xs),
+      high: Math.max(...xs),
+      isLog: Math.min(...xs) > 0 && Math.max(...xs) / Math.min(...xs) > 15
+    };
   if (x.low === x.high) x = {low: x.low - 1, high: x.high + 1, isLog: false};
   const labels = !spec.compact && !spec.plain && width >= 560;
   const height = spec.compact ? 190 : Math.max(300, labels ? spec.series.length * 15 + 90 : 0);
@@ -87,12 +95,14 @@ function drawAxes(spec, box) {
   for (const tick of box.yTicks) {
     const y = box.yOf(tick);
     out.push(svg('line', {class: 'grid', x1: left, x2: right, y1: y, y2: y}));
-    out.push(svg('text', {class: 'tick', x: left - 6, y: y + 4, 'text-anchor': 'end'}, (spec.y.format || number)(tick)));
+    out.push(
+        svg('text', {class: 'tick', x: left - 6, y: y + 4, 'text-anchor': 'end'}, (spec.y.format || number)(tick)));
   }
-  const all = spec.x.measured
-    ? [...new Set(spec.x.measured)].sort((a, b) => a - b)
-    : (box.x.isLog ? roundLogTicks : roundTicks)(box.x.low, box.x.high, Math.max(2, (right - left) / 75));
-  for (const tick of all) out.push(svg('line', {class: 'base', x1: box.xOf(tick), x2: box.xOf(tick), y1: bottom, y2: bottom + 4}));
+  const all = spec.x.measured ?
+      [...new Set(spec.x.measured)].sort((a, b) => a - b) :
+      (box.x.isLog ? roundLogTicks : roundTicks)(box.x.low, box.x.high, Math.max(2, (right - left) / 75));
+  for (const tick of all)
+    out.push(svg('line', {class: 'base', x1: box.xOf(tick), x2: box.xOf(tick), y1: bottom, y2: bottom + 4}));
   for (const tick of withRoom(all, box.xOf, label, 8)) {
     const half = widthOf(label(tick)) / 2, x = Math.min(Math.max(box.xOf(tick), half), box.width - half);
     out.push(svg('text', {class: 'tick', x, y: bottom + 17, 'text-anchor': 'middle'}, label(tick)));
@@ -100,14 +110,17 @@ function drawAxes(spec, box) {
   out.push(svg('line', {class: 'base', x1: left, x2: right, y1: bottom, y2: bottom}));
   const scale = (axis) => (axis.isLog ? ' (log)' : '');
   out.push(svg('text', {class: 'axis', x: 0, y: 14}, titled(spec.y) + scale(box.y)));
-  out.push(svg('text', {class: 'axis', x: (left + right) / 2, y: bottom + 36, 'text-anchor': 'middle'}, titled(spec.x) + scale(box.x)));
+  out.push(
+      svg('text', {class: 'axis', x: (left + right) / 2, y: bottom + 36, 'text-anchor': 'middle'},
+          titled(spec.x) + scale(box.x)));
   return out;
 }
 
 /* One "?" above each value at which any point is doubtful; the points themselves are hollow. */
 function drawDoubts(spec, box) {
   const at = new Set(spec.series.flatMap((s) => s.points.filter((p) => p.doubt && known(p.y)).map((p) => p.x)));
-  return [...at].map((x) => svg('text', {class: 'doubt', x: box.xOf(x), y: box.top - 2, 'text-anchor': 'middle'}, '?'));
+  return [...at].map(
+      (x) => svg('text', {class: 'doubt', x: box.xOf(x), y: box.top - 2, 'text-anchor': 'middle'}, '?'));
 }
 
 /* SLOs: a line across, its name at the left, above the line where there is room. */
@@ -124,10 +137,18 @@ function drawLimits(spec, box) {
   box.along.forEach(({x, text}, i) => {
     const at = box.xOf(x), isRight = at + 6 + widthOf(text) < box.right;
     out.push(svg('line', {class: 'slo', x1: at, x2: at, y1: box.top, y2: box.bottom}));
-    out.push(svg('text', {class: 'slo-text', x: isRight ? at + 5 : at - 5, y: box.bottom - 8 - 14 * i, 'text-anchor': isRight ? 'start' : 'end'}, text));
+    out.push(
+        svg('text', {
+          class: 'slo-text',
+          x: isRight ? at + 5 : at - 5,
+          y: box.bottom - 8 - 14 * i,
+          'text-anchor': isRight ? 'start' : 'end'
+        },
+            text));
   });
   for (const {points} of spec.others || []) {
-    const d = points.map((p, i) => (i ? 'L' : 'M') + box.xOf(p.x) + ' ' + box.yOf(Math.min(p.y, box.y.high))).join('');
+    const d =
+        points.map((p, i) => (i ? 'L' : 'M') + box.xOf(p.x) + ' ' + box.yOf(Math.min(p.y, box.y.high))).join('');
     out.push(svg('path', {class: 'other', d, fill: 'none'}));
   }
   return out;
@@ -137,7 +158,10 @@ function drawSeries(series, spec, box) {
   const out = [], i = series.index, ink = colour(i);
   let d = '', pen = 'M';
   for (const point of series.points) {
-    if (!known(point.y)) { pen = 'M'; continue; }
+    if (!known(point.y)) {
+      pen = 'M';
+      continue;
+    }
     d += pen + box.xOf(point.x).toFixed(1) + ' ' + box.yOf(point.y).toFixed(1);
     pen = 'L';
   }
@@ -145,7 +169,9 @@ function drawSeries(series, spec, box) {
   for (const point of series.points) {
     if (!known(point.y) || (spec.plain && !point.mark)) continue;
     const x = box.xOf(point.x), y = box.yOf(point.y);
-    out.push(marker(spec.plain ? 0 : i, x, y, {class: 'point', fill: point.doubt ? 'var(--paper)' : ink, stroke: ink, 'stroke-width': 1.5}));
+    out.push(marker(
+        spec.plain ? 0 : i, x, y,
+        {class: 'point', fill: point.doubt ? 'var(--paper)' : ink, stroke: ink, 'stroke-width': 1.5}));
   }
   return svg('g', {class: 'series', 'data-name': series.name, 'data-index': i}, out);
 }
@@ -157,12 +183,15 @@ function lastOf(series) {
 
 /* Names beside the ends of their lines, in the lines' order. */
 function drawLabels(spec, box) {
-  const ends = spec.series.map((s) => ({series: s, end: lastOf(s)})).filter((l) => l.end)
-    .sort((a, b) => box.yOf(a.end.y) - box.yOf(b.end.y));
+  const ends = spec.series.map((s) => ({series: s, end: lastOf(s)}))
+                   .filter((l) => l.end)
+                   .sort((a, b) => box.yOf(a.end.y) - box.yOf(b.end.y));
   const places = spread(ends.map((l) => box.yOf(l.end.y)), 14.5, box.top + 2, box.bottom - 2);
   return ends.map(({series, end}, i) => {
     const x = box.xOf(end.x), y = box.yOf(end.y), to = box.right + 22;
-    const text = svg('text', {class: 'name', x: to + 4, y: places[i] + 4, style: 'fill:' + colour(series.index)}, shorten(series.name, box.room));
+    const text =
+        svg('text', {class: 'name', x: to + 4, y: places[i] + 4, style: 'fill:' + colour(series.index)},
+            shorten(series.name, box.room));
     text.append(svg('title', {}, series.name));
     const leader = svg('path', {class: 'leader', d: `M${x + 6} ${y}L${box.right + 6} ${y}L${to} ${places[i]}`});
     const group = svg('g', {}, leader, text);
@@ -173,18 +202,23 @@ function drawLabels(spec, box) {
 }
 
 function fade(root, name) {
-  for (const group of root.querySelectorAll('.series')) group.classList.toggle('pale', name !== null && group.dataset.name !== name);
+  for (const group of root.querySelectorAll('.series'))
+    group.classList.toggle('pale', name !== null && group.dataset.name !== name);
 }
 
 function swatch(series, isPlain) {
   const i = series.index, ink = colour(i);
-  return svg('svg', {viewBox: '0 0 26 12', 'aria-hidden': 'true'},
-    svg('line', {x1: 1, x2: 25, y1: 6, y2: 6, stroke: ink, 'stroke-width': 2, 'stroke-dasharray': series.dash || dash(i)}),
-    isPlain ? null : marker(i, 13, 6, {fill: ink, stroke: ink}));
+  return svg(
+      'svg', {viewBox: '0 0 26 12', 'aria-hidden': 'true'},
+      svg('line',
+          {x1: 1, x2: 25, y1: 6, y2: 6, stroke: ink, 'stroke-width': 2, 'stroke-dasharray': series.dash || dash(i)}),
+      isPlain ? null : marker(i, 13, 6, {fill: ink, stroke: ink}));
 }
 
 function legendOf(series, isPlain) {
-  return el('ul', {class: 'legend'}, series.map((s) => el('li', {}, swatch(s, isPlain), s.note ? s.name + ', ' + s.note : s.name)));
+  return el(
+      'ul', {class: 'legend'},
+      series.map((s) => el('li', {}, swatch(s, isPlain), s.note ? s.name + ', ' + s.note : s.name)));
 }
 
 /* The y of a series at x: what was measured there, or between two points of a distribution. */
@@ -208,18 +242,26 @@ function addHover(root, spec, box, tip) {
     hair.setAttribute('x1', at);
     hair.setAttribute('x2', at);
     hair.setAttribute('visibility', 'visible');
-    const read = spec.series.map((s) => ({s, p: readAt(s, x, spec.plain)})).filter((r) => r.p).sort((a, b) => b.p.y - a.p.y);
-    const rows = read.map(({s, p}) => el('div', {}, el('i', {style: 'background:' + colour(s.index)}), el('span', {}, s.name),
-      el('span', {}, valued(spec.y, p.y) + (p.doubt ? ' ?' : ''))));
-    for (const {text, y} of spec.others || []) if (y) rows.push(el('div', {}, el('span', {}, text), el('span', {}, valued(spec.y, y(x)))));
+    const read =
+        spec.series.map((s) => ({s, p: readAt(s, x, spec.plain)})).filter((r) => r.p).sort((a, b) => b.p.y - a.p.y);
+    const rows = read.map(
+        ({s, p}) =>
+            el('div', {}, el('i', {style: 'background:' + colour(s.index)}), el('span', {}, s.name),
+               el('span', {}, valued(spec.y, p.y) + (p.doubt ? ' ?' : ''))));
+    for (const {text, y} of spec.others || [])
+      if (y) rows.push(el('div', {}, el('span', {}, text), el('span', {}, valued(spec.y, y(x)))));
     showTip(tip, at, box.top, box.width, [el('b', {}, spec.x.title + ' ' + valued(spec.x, x)), ...rows]);
   }
-  const hide = () => { tip.hidden = true; hair.setAttribute('visibility', 'hidden'); };
+  const hide = () => {
+    tip.hidden = true;
+    hair.setAttribute('visibility', 'hidden');
+  };
   root.addEventListener('pointermove', (event) => {
     const at = event.clientX - root.getBoundingClientRect().left;
     if (at < box.left || at > box.right + 8) return hide();
     if (!stops) return show(box.xOf.back(Math.min(Math.max(at, box.left), box.right)));
-    current = stops.reduce((best, v, i) => (Math.abs(box.xOf(v) - at) < Math.abs(box.xOf(stops[best]) - at) ? i : best), 0);
+    current =
+        stops.reduce((best, v, i) => (Math.abs(box.xOf(v) - at) < Math.abs(box.xOf(stops[best]) - at) ? i : best), 0);
     show(stops[current]);
   });
   root.addEventListener('pointerleave', hide);
@@ -236,19 +278,33 @@ function addHover(root, spec, box, tip) {
 
 function plot(spec) {
   const {figure, plot: place, tip} = chartBox(spec.name, spec.about);
-  spec.series.forEach((s, i) => { if (s.index === undefined) s.index = i; });
+  spec.series.forEach((s, i) => {
+    if (s.index === undefined) s.index = i;
+  });
   const legend = el('div');
   figure.append(legend);
   keepDrawn(place, (width) => {
     const box = layOut(spec, width);
-    const alt = spec.name + ': ' + spec.series.map((s) => s.name).join(', ') + '; ' + titled(spec.y) + ' over ' + titled(spec.x) + '. The table has the figures.';
-    const root = svg('svg', {viewBox: `0 0 ${width} ${box.height}`, width, height: box.height, role: 'img', tabindex: 0, 'aria-label': alt});
-    root.append(...drawAxes(spec, box), ...drawLimits(spec, box), ...drawDoubts(spec, box), ...spec.series.map((s) => drawSeries(s, spec, box)));
+    const alt = spec.name + ': ' + spec.series.map((s) => s.name).join(', ') + '; ' + titled(spec.y) + ' over ' +
+        titled(spec.x) + '. The table has the figures.';
+    const root = svg('svg', {
+      viewBox: `0 0 ${width} ${box.height}`,
+      width,
+      height: box.height,
+      role: 'img',
+      tabindex: 0,
+      'aria-label': alt
+    });
+    root.append(
+        ...drawAxes(spec, box), ...drawLimits(spec, box), ...drawDoubts(spec, box),
+        ...spec.series.map((s) => drawSeries(s, spec, box)));
     if (box.labels) root.append(...drawLabels(spec, box));
     addHover(root, spec, box, tip);
     place.replaceChildren(root, tip);
     tip.hidden = true;
-    const order = spec.plain ? spec.series : spec.series.slice().sort((a, b) => ((lastOf(b) || {y: 0}).y - (lastOf(a) || {y: 0}).y));
+    const order = spec.plain ?
+        spec.series :
+        spec.series.slice().sort((a, b) => ((lastOf(b) || {y: 0}).y - (lastOf(a) || {y: 0}).y));
     legend.replaceChildren(box.labels || spec.compact ? '' : legendOf(order, spec.plain));
   });
   return figure;
@@ -260,21 +316,40 @@ function plot(spec) {
 function timeDomain(values, limits) {
   const data = extent(values, 30, 1e3), high = Math.max(0, ...limits);
   if (high <= data.high) return data;
-  const least = data.isLog ? data.low : Math.min(...values.filter((v) => v > 0)), isLog = data.isLog || high / least > 30;
+  const least = data.isLog ? data.low : Math.min(...values.filter((v) => v > 0)),
+        isLog = data.isLog || high / least > 30;
   return {low: isLog ? least : data.low, high: high * 1.08, isLog};
 }
 
 /* `curves`: [{name, values: ms at each share, dash}]; limits: [{x, text}]. A dot marks each p99. */
 function distribution(name, shares, curves, limits, options) {
   const series = curves.filter((c) => c.values).map((c, i) => ({
-    name: c.name, index: c.index === undefined ? i : c.index, dash: c.dash,
-    note: 'p99 ' + number(c.values[shares.indexOf(0.99)]) + ' ms',
-    points: c.values.map((x, k) => ({x, y: shares[k], mark: shares[k] === 0.99})),
-  }));
+                                                      name: c.name,
+                                                      index: c.index === undefined ? i : c.index,
+                                                      dash: c.dash,
+                                                      note: 'p99 ' + number(c.values[shares.indexOf(0.99)]) + ' ms',
+                                                      points: c.values.map(
+                                                          (x, k) => ({x, y: shares[k], mark: shares[k] === 0.99})),
+                                                    }));
   const all = series.flatMap((s) => s.points.map((p) => p.x));
   return plot({
-    name, series, plain: true, along: limits, ...options,
-    x: {title: 'time', unit: 'ms', log: 30, domain: (options || {}).domain || timeDomain(all, limits.map((l) => l.x))},
-    y: {title: 'requests at most that long', unit: '%', domain: [0, 1], ticks: [0, 0.25, 0.5, 0.75, 0.99], format: (v) => number(Math.round(1e4 * v) / 100)},
+    name,
+    series,
+    plain: true,
+    along: limits,
+    ...options,
+    x: {
+      title: 'time',
+      unit: 'ms',
+      log: 30,
+      domain: (options || {}).domain || timeDomain(all, limits.map((l) => l.x))
+    },
+    y: {
+      title: 'requests at most that long',
+      unit: '%',
+      domain: [0, 1],
+      ticks: [0, 0.25, 0.5, 0.75, 0.99],
+      format: (v) => number(Math.round(1e4 * v) / 100)
+    },
   });
 }
