@@ -81,14 +81,14 @@ static struct tt_batch shortest(const struct tt_policy *self) {
  * it would run: the mechanism does not call again before the next event or next_at. */
 static void shortest_decide(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
     struct tt_queues *queues = &self->queues;
-    tt_queues_drop_lost(queues, now, actions);
+    tt_queues_drop_hopeless(queues, now, actions);
     const struct tt_heap_entry *idle;
     while ((idle = tt_heap_top(&queues->idle))) { /* the smallest number */
         struct tt_batch batch = shortest(self);
         if (batch.count == 0)
             break;
         tt_queues_run(queues, actions, idle->id, &batch);
-        tt_queues_drop_lost(queues, now, actions); /* the new head may be lost already */
+        tt_queues_drop_hopeless(queues, now, actions); /* the new head may be hopeless already */
     }
 }
 

@@ -73,7 +73,7 @@ void tt_batch_table_start(struct tt_batch_table *self, int32_t stages, int32_t p
         self->batches[b].id = -1;
 }
 
-/* Every part has a request, so there are enough of them; and of batches. */
+/* The table has as many parts and batches as requests fit, and each part holds a request. */
 static int32_t take_part(struct tt_batch_table *self, int32_t batch, enum tt_part_state state,
                          int32_t stage) {
     int32_t part = self->free_part;
@@ -93,8 +93,7 @@ static int32_t take_part(struct tt_batch_table *self, int32_t batch, enum tt_par
 
 /* ---- buffers ---- */
 
-/* D3: executors that are active again give the buffers that they have read back to the stage
- * before. */
+/* D3: gives buffers back to the stage before once their reader is active again. */
 static void settle(struct tt_batch_table *self) {
     for (int32_t s = self->stage_count - 2; s >= 0; s--)
         if (self->owed[s] > 0 && tt_batch_table_has_buffer(self, s + 1)) {
@@ -103,7 +102,8 @@ static void settle(struct tt_batch_table *self) {
         }
 }
 
-/* The boundary behind which the part's rows lie; -1: before the first stage, or behind the last. */
+/* The boundary at which the part's rows lie: the number of the stage before it. -1: before the
+ * first stage, or behind the last. */
 static int32_t boundary_of(const struct tt_batch_table *self, const struct tt_part *part) {
     bool behind = part->state == TT_PART_ENDED || part->state == TT_PART_HELD;
     int32_t boundary = behind ? part->stage : part->stage - 1;
@@ -134,8 +134,8 @@ static void free_part(struct tt_batch_table *self, int32_t number) {
         batch->id = -1;
 }
 
-/* Nobody catches up any more: the held part goes on. */
-static void let_go(struct tt_batch_table *self, struct tt_batch_row *batch) {
+/* No newcomers are catching up: the held part continues. */
+static void release_held(struct tt_batch_table *self, struct tt_batch_row *batch) {
     int32_t held = batch->held;
     if (held < 0)
         return;
@@ -144,15 +144,16 @@ static void let_go(struct tt_batch_table *self, struct tt_batch_row *batch) {
     push(self, &self->ended, held);
 }
 
-/* An empty part that does not run (any more), and is in no queue. */
-static void vanish(struct tt_batch_table *self, int32_t number) {
+/* Frees an empty part that does not run and is in no queue. */
+static void free_empty_part(struct tt_batch_table *self, int32_t number) {
     struct tt_part *part = &self->parts[number];
     struct tt_batch_row *batch = &self->batches[part->batch];
     return_buffers(self, part);
     if (part->state == TT_PART_HELD)
         batch->held = -1;
     else
-        let_go(self, batch); /* a batch with a held part has one other: this one */
+        release_held(self,
+                     batch); /* a batch with a held part has exactly one other part: this one */
     free_part(self, number);
 }
 
@@ -177,7 +178,7 @@ void tt_batch_table_remove(struct tt_batch_table *self, int32_t number,
         take(self, &self->queues[part->stage], number);
     else if (part->state == TT_PART_ENDED)
         take(self, &self->ended, number);
-    vanish(self, number);
+    free_empty_part(self, number);
 }
 
 /* ---- the three operations ---- */
@@ -214,7 +215,7 @@ bool tt_batch_table_may_stretch(const struct tt_batch_table *self, int32_t numbe
            !batch->splits && part->stage < self->stage_count - 1;
 }
 
-/* D2: the newcomers are a part of the same batch. */
+/* D2: the newcomers become a part of the same batch. */
 int32_t tt_batch_table_stretch(struct tt_batch_table *self, int32_t number) {
     struct tt_part *part = &self->parts[number];
     tt_assert(tt_batch_table_may_stretch(self, number) && tt_batch_table_room(self) > 0);
@@ -250,7 +251,7 @@ int32_t tt_batch_table_split(struct tt_batch_table *self, int32_t number, int32_
     rest->count = part->count - kept;
     part->rows = kept_rows;
     part->count = kept;
-    rest->pairs = part->pairs; /* read when the youngest has been read */
+    rest->pairs = part->pairs; /* given back when the youngest part has been read */
     part->pairs = 0;
     rest->elder = number;
     rest->younger = part->younger;
@@ -261,7 +262,7 @@ int32_t tt_batch_table_split(struct tt_batch_table *self, int32_t number, int32_
     return younger;
 }
 
-/* ---- through the stages ---- */
+/* ---- moving through the stages ---- */
 
 void tt_batch_table_push(struct tt_batch_table *self, int32_t number) {
     struct tt_part *part = &self->parts[number];
@@ -322,7 +323,7 @@ void tt_batch_table_kept(struct tt_batch_table *self, int32_t number) {
     struct tt_part *part = &self->parts[number];
     struct tt_batch_row *batch = &self->batches[part->batch];
     if (part->count == 0) {
-        vanish(self, number);
+        free_empty_part(self, number);
         return;
     }
     struct tt_part *held = batch->held >= 0 ? &self->parts[batch->held] : NULL;
@@ -340,7 +341,7 @@ void tt_batch_table_kept(struct tt_batch_table *self, int32_t number) {
     held->count += part->count;
     held->pairs += part->pairs;
     part->rows = part->count = part->pairs = 0;
-    let_go(self, batch);
+    release_held(self, batch);
     free_part(self, number);
 }
 
@@ -356,7 +357,8 @@ int32_t tt_batch_table_take_ended(struct tt_batch_table *self) {
 static void check_buffers(const struct tt_batch_table *self, const int32_t *held) {
     for (int32_t s = 0; s < self->stage_count - 1; s++) {
         tt_assert(self->buffers[s] >= 0 && self->owed[s] >= 0);
-        /* Every buffer in use is written, waits to be read, is read, or waits to be given back. */
+        /* A buffer in use is being written, waits for its reader, is being read, or is owed back.
+         */
         tt_assert(self->buffers[s] == held[s] + self->owed[s]);
     }
 }

@@ -2,18 +2,18 @@
 
 #include <stdlib.h>
 
-/* A subgraph's word is the number of its release, with TT_REQUEST_LATE where its request is that;
- * its place is the executor that holds it, or: */
+/* subgraph->word is the number of its release, with TT_REQUEST_LATE set if its request is late.
+ * subgraph->place is the executor that holds it, or: */
 enum { IN_QUEUE = -1 };
 
-/* Subgraphs on the way back to the queue. */
+/* Distance in subgraphs of the prefetch when a task returns them to the queue. */
 enum { FETCH_AHEAD = 8 };
 
 static struct tt_cell_subgraph *subgraph_at(struct tt_list_node *node) {
     return TT_CONTAINER_OF(node, struct tt_cell_subgraph, link);
 }
 
-/* The order of a queue: by priority, who came late behind the others, then by release. */
+/* The order of a queue: by priority, late requests behind the others, then by release. */
 static bool before(const struct tt_cell_subgraph *a, const struct tt_cell_subgraph *b) {
     if (a->request->priority != b->request->priority)
         return a->request->priority < b->request->priority;
@@ -67,7 +67,7 @@ void tt_cell_queues_model_changed(struct tt_cell_queues *self, int32_t model,
         self->types[model] = NULL;
     } else if (change == TT_CHANGE_ADDED) {
         self->types[model] = types_new(self->domain, model);
-        tt_assert(self->types[model] != NULL); /* like the model itself, long before a request */
+        tt_assert(self->types[model] != NULL); /* the model is added before its first request */
     }
 }
 
@@ -75,15 +75,15 @@ static int64_t *rows_at(struct tt_cell_type *type, int32_t place) {
     return place == IN_QUEUE ? &type->ready_rows : &type->held[place].rows;
 }
 
-/* Of the subgraph, which stands at its place, so many rows count as ready. */
+/* Sets the number of rows of the subgraph that count as ready at its place. */
 static void count(struct tt_cell_type *type, struct tt_cell_subgraph *subgraph, int32_t rows) {
     if (rows == subgraph->counted)
-        return; /* a chain that goes on */
+        return; /* a chain that continues */
     *rows_at(type, subgraph->place) += rows - subgraph->counted;
     subgraph->counted = rows;
 }
 
-/* Stands in the queue, or with an executor, before `position`. */
+/* Inserts the subgraph before `position`, in the queue or in an executor's list. */
 static void put(struct tt_cell_queues *self, struct tt_cell_type *type, int32_t place,
                 struct tt_list_node *position, struct tt_cell_subgraph *subgraph) {
     subgraph->place = place;
@@ -94,6 +94,7 @@ static void put(struct tt_cell_queues *self, struct tt_cell_type *type, int32_t 
 }
 
 static void take(struct tt_cell_type *type, struct tt_cell_subgraph *subgraph) {
+    tt_assert(type->subgraphs > 0);
     tt_list_remove(&subgraph->link);
     count(type, subgraph, 0);
     if (--type->subgraphs == 0)
@@ -103,6 +104,7 @@ static void take(struct tt_cell_type *type, struct tt_cell_subgraph *subgraph) {
 void tt_cell_queues_put(struct tt_cell_queues *self, struct tt_cell_subgraph *subgraph) {
     struct tt_cell_type *type = type_of(self, subgraph);
     tt_assert(type->last_step == subgraph->last_step);
+    tt_assert(subgraph->ready > 0);
     subgraph->word = self->released++ | (subgraph->request->number & TT_REQUEST_LATE);
     struct tt_list_node *position = &type->queue.head;
     while (position->prev != &type->queue.head && before(subgraph, subgraph_at(position->prev)))
@@ -126,7 +128,7 @@ const struct tt_cell_subgraph *tt_cell_type_first(const struct tt_cell_type *sel
     return subgraph_at(is_mine ? mine : theirs);
 }
 
-/* Takes the subgraph's ready cells into the task, as many as fit. False: it is full. */
+/* Adds as many of the subgraph's ready cells to the task as fit. False: the task is full. */
 static bool add_ready(struct tt_mechanism *actions, const struct tt_task *task, int32_t max_rows,
                       struct tt_cell_subgraph *subgraph) {
     int32_t rows = subgraph->rows;
@@ -138,8 +140,8 @@ static bool add_ready(struct tt_mechanism *actions, const struct tt_task *task, 
     return true;
 }
 
-/* The task is full of ready cells, those of subgraphs held there and in the queue merged in order;
- * all that have any in it are held there now. */
+/* Fills the task with ready cells: held subgraphs and the queue, merged in order. Each subgraph
+ * that has cells in the task is held by the executor afterwards. */
 static void fill(struct tt_cell_queues *self, struct tt_mechanism *actions,
                  struct tt_cell_type *type, const struct tt_task *task) {
     const struct tt_list *held = &type->held[task->executor].subgraphs;
@@ -158,7 +160,8 @@ static void fill(struct tt_cell_queues *self, struct tt_mechanism *actions,
                 return;
             theirs = theirs->next;
             take(type, subgraph);
-            put(self, type, task->executor, mine, subgraph); /* all before `mine` come before it */
+            put(self, type, task->executor, mine,
+                subgraph); /* every subgraph before `mine` precedes it in order */
         }
         fits = add_ready(actions, task, type->max_rows, subgraph);
     }
@@ -184,12 +187,13 @@ const struct tt_task *tt_cell_queues_run(struct tt_cell_queues *self, struct tt_
         if (subgraph->ready > 0)
             count(type, subgraph, subgraph->ready * subgraph->rows);
         else
-            take(type, subgraph); /* all of it is submitted */
+            take(type, subgraph); /* all its cells are submitted */
     }
     return task;
 }
 
-/* Back to its place in the queue, not before `at`; returns where it stands. */
+/* Returns the subgraph to its position in the queue, at or behind `at`; returns its new position.
+ */
 static struct tt_list_node *put_back(struct tt_cell_queues *self, struct tt_cell_type *type,
                                      struct tt_list_node *at, struct tt_cell_subgraph *subgraph) {
     while (at != &type->queue.head && before(subgraph_at(at), subgraph))
@@ -202,9 +206,9 @@ void tt_cell_queues_finished(struct tt_cell_queues *self, const struct tt_task *
     struct tt_cell_type *type = &self->types[task->model][task->first_step];
     type->running--;
     for (int32_t i = 0; i < task->count; i++)
-        if (task->items[i].ends) /* who had left before was forgotten then */
+        if (task->items[i].ends) /* a request that left earlier is already forgotten */
             tt_cell_queues_forget(self, task->items[i].request);
-    /* They come in order: each finds its place behind the one before. */
+    /* The items are in order, so each search begins at the position of the one before. */
     struct tt_list_node *at = type->queue.head.next;
     for (int32_t i = 0; i < task->count; i++) {
         struct tt_cell_subgraph *subgraph = task->items[i].subgraph;
@@ -216,12 +220,13 @@ void tt_cell_queues_finished(struct tt_cell_queues *self, const struct tt_task *
         if (i + FETCH_AHEAD < task->count)
             tt_line_fetch(&task->items[i + FETCH_AHEAD].subgraph->rows);
         take(type, subgraph);
-        if (subgraph->ready > 0) /* else its end was found */
+        if (subgraph->ready > 0) /* otherwise its end was found */
             at = put_back(self, type, at, subgraph);
     }
 }
 
-/* The rows that count as ready there; adds to `subgraphs` how many they are of. */
+/* Returns the rows that count as ready in the list; adds the number of its subgraphs to
+ * `subgraphs`. */
 static int64_t check_list(const struct tt_list *list, int32_t place, int32_t *subgraphs) {
     const struct tt_cell_subgraph *previous = NULL;
     int64_t rows = 0;

@@ -1,66 +1,69 @@
-/* Ready cells, by type: what every policy that works by cells keeps.
+/* Queues of ready cells, one per cell type: the state that every policy by cells needs.
  *
- * A subgraph is put in when it is released: within its level of priority in the order of release,
- * those who came late (core/mechanism.h) behind the others. While cells of it are in flight it
- * stands apart, with the executor that has them (`held`), so that it can only go there
- * again; it goes back to its place when the last of them is back, and out when all its cells are
- * submitted or its request leaves. Nothing here decides; nothing allocates after init but when a
- * model comes. */
+ * Life of a subgraph:
+ * - _put adds it when it is released. Order: by priority level; within a level late requests
+ *   (core/mechanism.h) behind the others; then by release.
+ * - While cells of it are in flight, the executor that runs them holds it (`held`). Only that
+ *   executor can run its other ready cells.
+ * - It returns to its position in the queue when the last of its cells in flight has ended.
+ * - It leaves when all its cells are submitted, or when its request leaves.
+ *
+ * The queues make no decisions. They allocate at init and when a model is added. */
 #ifndef TT_POLICY_CELL_QUEUE_H
 #define TT_POLICY_CELL_QUEUE_H
 
 #include "policy/policy.h"
 
 struct tt_cell_type {
-    struct tt_list_node link; /* among those with ready cells, here or held */
+    struct tt_list_node link; /* in `active`: types with ready cells, queued or held */
     int32_t model, first_step, last_step;
-    int32_t min_rows, max_rows; /* of a visit's follow-up task; of any task */
+    int32_t min_rows, max_rows; /* minimum: of a follow-up task; maximum: of any task */
     struct tt_list queue;       /* subgraphs with ready cells and none in flight */
-    int64_t ready_rows;         /* theirs */
+    int64_t ready_rows;         /* ready rows of the subgraphs in `queue` */
     struct tt_cell_holding {
-        struct tt_list subgraphs; /* with cells in flight there, and more ready ones when they were
-                                     put there */
-        int64_t rows;             /* their ready ones */
+        struct tt_list subgraphs; /* with cells in flight on the executor, and more ready cells when
+                                     it was added */
+        int64_t rows;             /* their ready rows */
     } * held;                     /* [executor_capacity] */
-    int32_t subgraphs;            /* in the queue or held */
-    int32_t running;              /* tasks in flight */
+    int32_t subgraphs;            /* number of subgraphs in the queue or held */
+    int32_t running;              /* number of tasks in flight */
 };
 
 struct tt_cell_queues {
     const struct tt_mechanism *domain;
-    struct tt_cell_type **types; /* [model_capacity]: one per step; NULL: no such model */
+    struct tt_cell_type **types; /* [model_capacity]: one type per step; NULL: no such model */
     struct tt_list active;       /* types with subgraphs */
     int64_t released;
 };
 
 TT_MUST_CHECK enum tt_err tt_cell_queues_init(struct tt_cell_queues *self,
                                               const struct tt_mechanism *domain);
-void tt_cell_queues_fini(struct tt_cell_queues *self); /* also after a failed init */
+void tt_cell_queues_fini(struct tt_cell_queues *self); /* Also after a failed init. */
 void tt_cell_queues_model_changed(struct tt_cell_queues *self, int32_t model,
                                   enum tt_change change);
-/* The subgraph's cells may be run from now on. */
+/* Adds a released subgraph: its cells may run from now on. */
 void tt_cell_queues_put(struct tt_cell_queues *self, struct tt_cell_subgraph *subgraph);
-/* The request leaves: takes all its subgraphs out. */
+/* Removes all subgraphs of a request that leaves. */
 void tt_cell_queues_forget(struct tt_cell_queues *self, const struct tt_request *request);
-/* The rows of the type's cells that the executor could run now. */
+/* Rows of the type's ready cells that the executor can run now. */
 static inline int64_t tt_cell_type_rows(const struct tt_cell_type *self, int32_t executor) {
     return self->ready_rows + self->held[executor].rows;
 }
-/* The subgraph of which they would be the first; there is one. */
+/* The first subgraph from which the executor would take cells. There must be one. */
 const struct tt_cell_subgraph *tt_cell_type_first(const struct tt_cell_type *self,
                                                   int32_t executor);
-/* Builds and commits a task on the executor, which has room: ready cells in the queue's order up to
- * the type's largest batch. NULL: there are none, or fewer than `min_rows`, and nothing was done.
- */
+/* Builds and commits a task on the executor, which has room. The task takes ready cells in queue
+ * order, up to the type's maximum batch. Returns NULL without effect if fewer than `min_rows` rows
+ * are ready, or none. */
 const struct tt_task *tt_cell_queues_run(struct tt_cell_queues *self, struct tt_mechanism *actions,
                                          struct tt_cell_type *type, int32_t executor,
                                          int32_t min_rows, int64_t start_at);
-/* The books after a task of cells: who leaves is forgotten, who has no cell in flight any more
- * stands in its place again. */
+/* Updates the queues after a task of cells: forgets the requests that leave, and returns subgraphs
+ * without cells in flight to their positions in the queue. */
 void tt_cell_queues_finished(struct tt_cell_queues *self, const struct tt_task *task);
 void tt_cell_queues_check(const struct tt_cell_queues *self);
 
-/* Where in the order of all releases its was. */
+/* The position of its release in the order of all releases. */
 static inline int64_t tt_cell_subgraph_released(const struct tt_cell_subgraph *self) {
     return self->word & ~TT_REQUEST_LATE;
 }

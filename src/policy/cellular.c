@@ -24,23 +24,27 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
                    .type = TT_OPTION_INTEGER,
                    .minimum = 0,
                    .maximum = 1024,
-                   .help = "tasks submitted at a visit; 0: 5, or the executors' depth if less"},
+                   .help = "maximum number of tasks submitted to an executor at a time; 0: 5, or "
+                           "the executor's depth if that is less"},
     [MIN_BATCH] = {.key = "min_batch",
                    .type = TT_OPTION_INTEGER,
                    .minimum = 1,
                    .maximum = 65536,
                    .default_value = 1,
-                   .help = "rows below which a visit's follow-up task is not submitted"},
-    [AHEAD] = {.key = "ahead",
-               .type = TT_OPTION_INTEGER,
-               .minimum = 0,
-               .maximum = 1024,
-               .help =
-                   "tasks that an executor still has when its next visit is due; 0: it is idle"},
+                   .help =
+                       "minimum number of rows of the second and later tasks of one submission"},
+    [AHEAD] =
+        {.key = "ahead",
+         .type = TT_OPTION_INTEGER,
+         .minimum = 0,
+         .maximum = 1024,
+         .help =
+             "number of unfinished tasks at which an executor gets new ones; 0: it must be idle"},
     [CHOOSE] = {.key = "choose",
                 .type = TT_OPTION_CHOICE,
                 .choices = "type|slack",
-                .help = "among types that qualify: the later one in its model, or the more urgent"},
+                .help = "which cell type runs, of those that qualify equally; type: the later one "
+                        "in its model; slack: the one with the earlier deadline"},
     [DROP] = TT_DROP_SPEC,
 };
 
@@ -59,18 +63,18 @@ static void cellular_finished(struct tt_policy *self, int64_t now, const struct 
 static void cellular_cancelled(struct tt_policy *self, int64_t now, struct tt_request *request) {
     (void)now;
     tt_cell_queues_forget(&self->cells, request);
-    if (tt_list_linked(&request->link)) /* has not begun */
+    if (tt_list_linked(&request->link)) /* it has not begun */
         tt_queues_take(&self->queues, request);
 }
 
-/* C4: the criterion that the type meets, 0 to 2; the smaller one goes first. */
+/* C4: the criterion that the type meets, 0 to 2; the smallest goes first. */
 static int32_t criterion(const struct tt_cell_type *type, int32_t executor) {
     if (tt_cell_type_rows(type, executor) >= type->max_rows)
         return 0;
     return type->running == 0 ? 1 : 2;
 }
 
-/* Negative: `a` goes before `b`, by criterion and, with `choose: slack`, by deadline. */
+/* Negative: `a` goes before `b`, by criterion and then, with `choose: slack`, by deadline. */
 static int32_t compare(const struct tt_policy *self, int32_t executor, const struct tt_cell_type *a,
                        const struct tt_cell_type *b) {
     int32_t difference = criterion(a, executor) - criterion(b, executor);
@@ -81,7 +85,7 @@ static int32_t compare(const struct tt_policy *self, int32_t executor, const str
     return (deadline_a > deadline_b) - (deadline_a < deadline_b);
 }
 
-/* True if a later type of the same model goes before it, or as soon. */
+/* True if a later type of the same model goes before it, or ties with it. */
 static bool is_outdone(const struct tt_policy *self, int32_t executor,
                        const struct tt_cell_type *type) {
     const struct tt_cell_type *types = self->cells.types[type->model];
@@ -93,8 +97,8 @@ static bool is_outdone(const struct tt_policy *self, int32_t executor,
     return false;
 }
 
-/* Types of two models: equal criteria go by release, so that neither a model's number nor the count
- * of its types keeps another model waiting. */
+/* For types of different models. Equal criteria go by release, so that neither a model's number nor
+ * its number of types delays another model. */
 static bool goes_before(const struct tt_policy *self, int32_t executor,
                         const struct tt_cell_type *a, const struct tt_cell_type *b) {
     int32_t difference = compare(self, executor, a, b);
@@ -111,7 +115,7 @@ static struct tt_cell_type *choose_type(const struct tt_policy *self, int32_t ex
     for (struct tt_list_node *node = active->head.next; node != &active->head; node = node->next) {
         struct tt_cell_type *type = tt_cell_type_at(node);
         if (tt_cell_type_rows(type, executor) == 0)
-            continue; /* what is ready of it is held elsewhere */
+            continue; /* its ready cells are held by other executors */
         if (is_outdone(self, executor, type))
             continue;
         if (!best || goes_before(self, executor, type, best))
@@ -120,8 +124,8 @@ static struct tt_cell_type *choose_type(const struct tt_policy *self, int32_t ex
     return best;
 }
 
-/* S4: the messages of a task travel before it starts; those of follow-up tasks travel while it
- * runs. */
+/* S4: the messages of a first task travel before it starts; those of follow-up tasks travel while
+ * the task before runs. */
 static void submit(struct tt_policy *self, int64_t now, struct tt_mechanism *actions,
                    int32_t executor, struct tt_cell_type *type) {
     for (int64_t i = 0; i < self->max_tasks && tt_mechanism_has_room(actions, executor); i++) {
@@ -136,14 +140,14 @@ static void submit(struct tt_policy *self, int64_t now, struct tt_mechanism *act
                 tt_queues_take(&self->queues, task->items[k].request);
     }
     if (self->queues.domain->executors[executor].queued > self->queues.ahead)
-        tt_heap_remove(&self->queues.idle, executor); /* its next visit is not due */
+        tt_heap_remove(&self->queues.idle, executor); /* it has too many tasks for another visit */
 }
 
-/* Drops requests that cannot meet their deadline, with all their cells. */
-static void drop_lost(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
-    const struct tt_heap_entry *lost;
-    while ((lost = tt_heap_top(&self->queues.lost)) && lost->key < now) {
-        struct tt_request *request = tt_fifo_first(&self->queues.fifos[lost->id]);
+/* Drops hopeless requests with all their cells. */
+static void drop_hopeless(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
+    const struct tt_heap_entry *head;
+    while ((head = tt_heap_top(&self->queues.hopeless)) && head->key < now) {
+        struct tt_request *request = tt_fifo_first(&self->queues.fifos[head->id]);
         tt_cell_queues_forget(&self->cells, request);
         tt_queues_take(&self->queues, request);
         tt_mechanism_drop(actions, request, TT_DROP_DEADLINE);
@@ -152,8 +156,9 @@ static void drop_lost(struct tt_policy *self, int64_t now, struct tt_mechanism *
 
 static void cellular_decide(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
     if (self->queues.drops)
-        drop_lost(self, now, actions);
-    /* With `ahead` one executor may have nothing to run while another has: look at each in turn. */
+        drop_hopeless(self, now, actions);
+    /* With `ahead` one executor may have nothing to run while another has work: check each in turn.
+     */
     const struct tt_mechanism *domain = self->queues.domain;
     for (int32_t e = 0; e < domain->executor_capacity && !tt_list_empty(&self->cells.active); e++) {
         struct tt_cell_type *type;
@@ -169,7 +174,7 @@ static void cellular_model_changed(struct tt_policy *self, int64_t now, int32_t 
     tt_cell_queues_model_changed(&self->cells, model, change);
 }
 
-/* A visit is due with `ahead` of them left, and adds to these. */
+/* A visit takes place with up to `ahead` tasks left, and adds `max_tasks` to these. */
 static int32_t cellular_max_tasks(const struct tt_policy *self) {
     return (int32_t)(self->queues.ahead + self->max_tasks);
 }
@@ -194,10 +199,10 @@ static enum tt_err take_options(struct tt_policy *self, const struct tt_policy_s
     if (self->max_tasks == 0)
         self->max_tasks = depth < DEFAULT_TASKS ? depth : DEFAULT_TASKS;
     if (self->max_tasks > depth)
-        return tt_fail(TT_ERR_INVALID, why,
-                       "max_tasks is %lld, but an executor takes %d tasks at once; raise its depth "
-                       "to that",
-                       (long long)self->max_tasks, depth);
+        return tt_fail(
+            TT_ERR_INVALID, why,
+            "max_tasks is %lld, but an executor takes %d tasks at once; raise its depth to that",
+            (long long)self->max_tasks, depth);
     self->min_batch = values[MIN_BATCH];
     if (values[AHEAD] >= depth)
         return tt_fail(
@@ -242,7 +247,7 @@ static const struct tt_policy_ops ops = {
     .free = cellular_free,
 };
 
-/* Without it decoders keep encoders waiting. */
+/* With 0, decoders delay encoders (cellular.h). */
 static const struct tt_option server_defaults[] = {{"ahead", "1"}};
 
 const struct tt_policy_kind tt_cellular_kind = {

@@ -19,61 +19,62 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
                 .minimum = 1,
                 .maximum = TT_PROFILE_MAX_BATCH,
                 .default_value = 64,
-                .help = "most rows in a batch, where the model allows more"},
+                .help = "maximum number of rows in a batch; the model's own limit holds as well"},
     [PAIRS] = {.key = "pairs",
                .type = TT_OPTION_INTEGER,
                .minimum = 1,
                .maximum = 1024,
                .default_value = 2,
-               .help = "buffers between two stages; 1 makes the pipeline serial"},
+               .help =
+                   "number of buffers between two stages; with 1 only one batch runs at a time"},
     [WINDOW] = {.key = "window",
                 .type = TT_OPTION_DURATION,
                 .minimum = 0,
                 .maximum = 3600 * TT_S,
                 .default_value = NOT_GIVEN,
-                .help = "how long the oldest request waits for a full batch; not given: 0, with "
-                        "input: on the first stage's duration at bs_max"},
+                .help = "how long the oldest request waits for a full batch; not given: 0, or with "
+                        "input: on the time of the first stage at bs_max rows"},
     [COMP_WAIT] = {.key = "comp_wait",
                    .type = TT_OPTION_DURATION,
                    .minimum = 0,
                    .maximum = 3600 * TT_S,
                    .default_value = NOT_GIVEN,
-                   .help = "a batch older than this is not stretched; not given: the model's "
-                           "latency at bs_max"},
+                   .help = "maximum age of a batch that newcomers may still join; not given: the "
+                           "model's latency at bs_max rows"},
     [STRETCH] = {.key = "stretch",
                  .type = TT_OPTION_CHOICE,
                  .choices = "on|off|pays",
-                 .help =
-                     "load diversity: newcomers join the latest batch at a stage boundary; pays: "
-                     "where the profile says that they end sooner, all in all"},
-    [SPLIT] = {.key = "split",
-               .type = TT_OPTION_CHOICE,
-               .choices = "on|off",
-               .help = "operator diversity: halve a batch where its remaining stages gain nothing "
-                       "from its size"},
+                 .help = "whether newcomers join the latest batch between two stages; pays: only "
+                         "if the profile predicts a lower total latency"},
+    [SPLIT] =
+        {.key = "split",
+         .type = TT_OPTION_CHOICE,
+         .choices = "on|off",
+         .help =
+             "whether a batch is halved before stages that run two halves as fast as the whole"},
     [INPUT] = {.key = "input",
                .type = TT_OPTION_CHOICE,
                .choices = "off|on|pays",
-               .help = "input diversity: only inputs of similar length share a batch; pays: where "
-                       "the profile says that nobody waits too long for it"},
+               .help = "whether only inputs of similar length share a batch; pays: only if the "
+                       "profile predicts that no request waits too long for it"},
     [WIDTH] = {.key = "width",
                .type = TT_OPTION_INTEGER,
                .minimum = 0,
                .maximum = 1 << 20,
-               .help = "with input: on, so many lengths are similar; 0: as the profile has rows"},
+               .help = "with input: on, how many consecutive lengths count as similar; 0: the "
+                       "length ranges of the profile"},
     [BESIDE] = {.key = "beside",
                 .type = TT_OPTION_CHOICE,
                 .choices = "always|pays",
-                .help =
-                    "pays: a new batch begins beside running ones only where the profile says that "
-                    "the device has enough left"},
+                .help = "whether a new batch starts beside running ones; pays: only if the profile "
+                        "predicts that the device has enough capacity left"},
     [DROP] = TT_DROP_SPEC,
 };
 
 struct tt_policy {
     struct tt_queues queues;       /* pending requests; idle executors */
     struct tt_batch_table *tables; /* [model_capacity] */
-    int32_t *running;              /* [executor_capacity]: the part that it runs */
+    int32_t *running;              /* [executor_capacity]: the part that it runs; -1: none */
     int32_t executor_count;
     int32_t bs_max, pairs, width;
     int64_t window_ns, comp_wait_ns;
@@ -87,13 +88,13 @@ static const struct tt_step_model *model_of(const struct tt_policy *self, int32_
     return self->queues.domain->models[model];
 }
 
-/* The first step of a stage: steps are dealt out evenly where there are more than stages. */
+/* The first step of a stage. If there are more steps than stages, they are distributed evenly. */
 static int32_t first_step(const struct tt_policy *self, int32_t model, int32_t stage) {
     int32_t steps = model_of(self, model)->step_count, stages = self->tables[model].stage_count;
     return (int32_t)((int64_t)stage * steps / stages);
 }
 
-/* The stage that begins with the step, or that it lies in. */
+/* The stage that contains the step. */
 static int32_t stage_of(const struct tt_policy *self, int32_t model, int32_t step) {
     int32_t stage = 0;
     while (stage + 1 < self->tables[model].stage_count &&
@@ -109,7 +110,7 @@ static bool serves(const struct tt_policy *self, int32_t executor, int32_t model
     return stage % self->executor_count == executor;
 }
 
-/* An idle executor for the stage, the smallest id; -1. */
+/* The idle executor of the smallest number that serves the stage; -1: none. */
 static int32_t idle_for(const struct tt_policy *self, int32_t model, int32_t stage) {
     for (int32_t e = 0; e < self->executor_count; e++)
         if (tt_heap_contains(&self->queues.idle, e) && serves(self, e, model, stage))
@@ -117,7 +118,7 @@ static int32_t idle_for(const struct tt_policy *self, int32_t model, int32_t sta
     return -1;
 }
 
-/* From the first step of `stage` to the end, at `rows` rows. */
+/* The time from the first step of `stage` to the end for `rows` rows. */
 static int64_t remaining(const struct tt_policy *self, int32_t model, int32_t stage, int32_t rows,
                          int32_t length) {
     const struct tt_step_model *m = model_of(self, model);
@@ -132,8 +133,8 @@ static int32_t max_rows(const struct tt_policy *self, int32_t model) {
     return self->bs_max < allowed ? self->bs_max : allowed;
 }
 
-/* D2: so many of the pending rows may begin as find slots between the stages; the oldest request
- * always may where nobody is there. */
+/* D2: the number of pending rows that find slots between the stages. If no batch is active, the
+ * oldest request always may begin. */
 static int32_t slot_room(const struct tt_policy *self, int32_t model) {
     const struct tt_request *head = tt_fifo_first(&self->queues.fifos[model]);
     if (!head || self->tables[model].stage_count == 1)
@@ -141,10 +142,10 @@ static int32_t slot_room(const struct tt_policy *self, int32_t model) {
     return tt_mechanism_slot_room(self->queues.domain, model, head->rows);
 }
 
-/* How many of the pending rows may begin as one batch, beside `there` that are in it. */
+/* The number of pending rows that may begin as one batch, in addition to the `there` rows in it. */
 static int32_t max_coming(const struct tt_policy *self, int32_t model, int32_t there) {
-    int32_t most = max_rows(self, model) - there, room = slot_room(self, model);
-    return room < most ? room : most;
+    int32_t limit = max_rows(self, model) - there, room = slot_room(self, model);
+    return room < limit ? room : limit;
 }
 
 /* ---- events ---- */
@@ -168,6 +169,7 @@ static void diversity_finished(struct tt_policy *self, int64_t now, const struct
     (void)now;
     struct tt_batch_table *table = &self->tables[task->model];
     int32_t part = self->running[task->executor];
+    tt_assert(part >= 0);
     int32_t stage = table->parts[part].stage;
     self->running[task->executor] = -1;
     tt_queues_executor_freed(&self->queues, task->executor);
@@ -178,16 +180,16 @@ static void diversity_finished(struct tt_policy *self, int64_t now, const struct
             continue;
         if (request->step == first_step(self, task->model, stage + 1))
             tt_batch_table_keep(table, part, request);
-        else /* D8: its condition sent it elsewhere */
+        else /* D8: its condition sent it to another step */
             tt_batch_table_skip(table, part, stage_of(self, task->model, request->step) - 1,
                                 request);
     }
     tt_batch_table_kept(table, part);
 }
 
-/* ---- deciding ---- */
+/* ---- decisions ---- */
 
-/* D6: does the batch gain nothing from its size in what remains? */
+/* D6: true if the two halves, one after the other, take no longer than the whole batch. */
 static bool is_too_large(const struct tt_policy *self, int32_t model, int32_t stage, int32_t rows,
                          int32_t length) {
     int32_t more = (rows + 1) / 2, less = rows / 2;
@@ -207,14 +209,15 @@ static int32_t length_of(const struct tt_part *part) {
     return length;
 }
 
-/* Forwards what ended a stage, in halves of halves where that is better. */
+/* Pushes an ended part to the next stage, split repeatedly where that is better. */
 static void split_and_push(struct tt_policy *self, int32_t model, int32_t part) {
     struct tt_batch_table *table = &self->tables[model];
     const struct tt_part *p = &table->parts[part];
     if (self->splits && is_too_large(self, model, p->stage + 1, p->rows, length_of(p))) {
         int32_t younger = tt_batch_table_split(table, part, (p->rows + 1) / 2);
         if (younger >= 0) {
-            split_and_push(self, model, part); /* as deep as the halvings of a batch: <= 12 */
+            /* Recursion depth: the number of halvings of a batch, at most 12. */
+            split_and_push(self, model, part);
             split_and_push(self, model, younger);
             return;
         }
@@ -230,7 +233,7 @@ static bool will_split(const struct tt_policy *self, int32_t model, int32_t stag
     return false;
 }
 
-/* D5: the class of lengths that a request belongs to. */
+/* D5: the length class of a request. */
 static int32_t class_of(const struct tt_policy *self, const struct tt_request *request) {
     if (!self->input)
         return 0;
@@ -239,14 +242,14 @@ static int32_t class_of(const struct tt_policy *self, const struct tt_request *r
     return tt_profile_length_index(model_of(self, request->model)->whole, request->length);
 }
 
-/* How many pending requests are looked at for those of one class: all where there is one class;
- * else so many that a batch fills if its class is one in four, and no decision grows with the
- * queue. */
+/* The number of pending requests that are searched for those of one class. Unlimited if there is
+ * only one class. Otherwise enough to fill a batch if every fourth request is of its class. So the
+ * cost of a decision does not grow with the queue. */
 static int32_t search_limit(const struct tt_policy *self, int32_t model) {
     return self->input ? 4 * max_rows(self, model) + 64 : INT32_MAX;
 }
 
-/* Begins to ask who may join, with everybody whom `fill` may come by. */
+/* Registers every request that `fill` can meet with the gain computation. */
 static void survey(const struct tt_policy *self, int32_t model, struct tt_joining *out_joining) {
     const struct tt_fifo *fifo = &self->queues.fifos[model];
     int32_t looked = 0, enough = search_limit(self, model);
@@ -258,7 +261,7 @@ static void survey(const struct tt_policy *self, int32_t model, struct tt_joinin
 }
 
 /* Moves pending requests of the oldest one's class into the part, up to `most` rows. */
-static void fill(struct tt_policy *self, int32_t model, int32_t part, int32_t most) {
+static void fill(struct tt_policy *self, int32_t model, int32_t part, int32_t limit) {
     struct tt_batch_table *table = &self->tables[model];
     struct tt_fifo *fifo = &self->queues.fifos[model];
     int32_t class = class_of(self, tt_fifo_first(fifo));
@@ -273,7 +276,7 @@ static void fill(struct tt_policy *self, int32_t model, int32_t part, int32_t mo
         int32_t held = table->parts[part].rows;
         bool is_alike = class_of(self, r) == class;
         if (is_alike && held > 0 &&
-            (held + r->rows > most || (self->asks_gain && !tt_joining_pays(&joining, r))))
+            (held + r->rows > limit || (self->asks_gain && !tt_joining_pays(&joining, r))))
             break;
         if (self->asks_gain)
             (is_alike ? tt_joining_join : tt_joining_pass)(&joining, r);
@@ -284,7 +287,8 @@ static void fill(struct tt_policy *self, int32_t model, int32_t part, int32_t mo
     }
 }
 
-/* Do those who wait, up to `room` rows, end sooner with this part than without it? */
+/* True if the pending requests, up to `room` rows, end sooner by joining this part than without it.
+ */
 static bool pays(const struct tt_policy *self, int32_t model, const struct tt_part *part,
                  int32_t room) {
     const struct tt_fifo *fifo = &self->queues.fifos[model];
@@ -300,7 +304,7 @@ static bool pays(const struct tt_policy *self, int32_t model, const struct tt_pa
     return tt_stretch_pays(&stretch);
 }
 
-/* D7: may what is pending join this part, which has ended a stage? */
+/* D7: true if the pending requests may join this part, which has ended a stage. */
 static bool may_stretch(const struct tt_policy *self, int64_t now, int32_t model, int32_t part) {
     const struct tt_batch_table *table = &self->tables[model];
     const struct tt_part *p = &table->parts[part];
@@ -313,7 +317,7 @@ static bool may_stretch(const struct tt_policy *self, int64_t now, int32_t model
     if (wait_ns == NOT_GIVEN)
         wait_ns =
             tt_profile_latency(model_of(self, model)->whole, max_rows(self, model), length_of(p));
-    /* A buffer for the newcomers in front, and one where they meet. */
+    /* A free buffer is needed behind the first stage, and another where the parts meet. */
     if (now - batch->created_at > wait_ns || head->rows > coming ||
         !tt_batch_table_has_buffer(table, 0) || table->buffers[stage] >= table->pair_count ||
         tt_batch_table_room(table) == 0 || idle_for(self, model, 0) < 0 ||
@@ -329,7 +333,7 @@ static void go_on(struct tt_policy *self, int64_t now, int32_t model, int32_t pa
         int32_t room = max_coming(self, model, p->rows);
         fill(self, model, tt_batch_table_stretch(table, part), room);
     } else if (table->batches[p->batch].held >= 0) {
-        tt_batch_table_push(table, part); /* catching up */
+        tt_batch_table_push(table, part); /* it is catching up with a held part */
     } else {
         split_and_push(self, model, part);
     }
@@ -339,6 +343,7 @@ static void run(struct tt_policy *self, struct tt_mechanism *actions, int32_t ex
                 int32_t model, int32_t number) {
     struct tt_batch_table *table = &self->tables[model];
     struct tt_part *part = &table->parts[number];
+    tt_assert(self->running[executor] < 0);
     tt_batch_table_run(table, number);
     int32_t length = length_of(part), rows = part->rows;
     int32_t first = TT_CONTAINER_OF(tt_list_first(&part->requests), struct tt_request, link)->step;
@@ -357,7 +362,7 @@ static void run(struct tt_policy *self, struct tt_mechanism *actions, int32_t ex
                             actions->now + self->queues.d_ctrl_ns + self->queues.d_data_ns * rows);
 }
 
-/* Idle executors take what waits between the stages, the last stage first. */
+/* Starts parts that wait between the stages on idle executors, the last stage first. */
 static void run_waiting(struct tt_policy *self, struct tt_mechanism *actions, int32_t model) {
     const struct tt_batch_table *table = &self->tables[model];
     for (int32_t stage = table->stage_count - 1; stage >= 0; stage--) {
@@ -368,7 +373,7 @@ static void run_waiting(struct tt_policy *self, struct tt_mechanism *actions, in
     }
 }
 
-/* How long the oldest pending request waits for company. */
+/* How long the oldest pending request waits for a larger batch, in ns. */
 static int64_t window_of(const struct tt_policy *self, int32_t model, int32_t length) {
     if (self->window_ns != NOT_GIVEN)
         return self->window_ns;
@@ -380,34 +385,35 @@ static int64_t window_of(const struct tt_policy *self, int32_t model, int32_t le
                 : remaining(self, model, 1, max_rows(self, model), length));
 }
 
-/* When the model's pending requests become a batch, as far as that depends on them: INT64_MIN: now.
- */
+/* The instant at which the pending requests become a batch, as far as it depends on them.
+ * INT64_MIN: now. */
 static int64_t due_at(const struct tt_policy *self, int32_t model) {
     const struct tt_fifo *fifo = &self->queues.fifos[model];
     const struct tt_request *head = tt_fifo_first(fifo);
-    int32_t most = max_coming(self, model, 0);
+    int32_t limit = max_coming(self, model, 0);
     if (!head)
         return TT_NEVER;
-    if (!self->input && fifo->rows >= most)
+    if (!self->input && fifo->rows >= limit)
         return INT64_MIN;
-    if (self->input && fifo->rows >= most) {
+    if (self->input && fifo->rows >= limit) {
         int64_t rows = 0;
         int32_t looked = 0, enough = search_limit(self, model);
-        for (const struct tt_request *r = head; r && looked < enough && rows < most; looked++) {
+        for (const struct tt_request *r = head; r && looked < enough && rows < limit; looked++) {
             rows += class_of(self, r) == class_of(self, head) ? r->rows : 0;
             r = tt_fifo_next(fifo, r);
         }
-        if (rows >= most)
+        if (rows >= limit)
             return INT64_MIN;
     }
     return tt_instant_add(head->arrived_at, window_of(self, model, head->length));
 }
 
-/* Is it better for what waits to begin beside the batches that run than to wait for their end? */
+/* True if the pending requests should begin beside the running batches and not wait for their end.
+ */
 static bool beside_pays(const struct tt_policy *self, int32_t model) {
     const struct tt_mechanism *domain = self->queues.domain;
     const struct tt_fifo *fifo = &self->queues.fifos[model];
-    int32_t most = max_coming(self, model, 0), running = 0;
+    int32_t limit = max_coming(self, model, 0), running = 0;
     int64_t demand = 0;
     for (int32_t e = 0; e < self->executor_count; e++) {
         const struct tt_task *task = tt_mechanism_oldest(domain, e);
@@ -417,13 +423,13 @@ static bool beside_pays(const struct tt_policy *self, int32_t model) {
         demand += tt_profile_demand(step->profile, task->rows, task->length);
         running++;
     }
-    int32_t rows = fifo->rows < most ? (int32_t)fifo->rows : most;
+    int32_t rows = fifo->rows < limit ? (int32_t)fifo->rows : limit;
     return tt_beside_pays(
         running, demand,
         tt_profile_demand(model_of(self, model)->whole, rows, tt_fifo_first(fifo)->length));
 }
 
-/* Apart from the window: may a new batch begin? The executor that would run it; -1. */
+/* The executor that would run a new batch, if one may begin (the window apart); -1: none. */
 static int32_t may_begin(const struct tt_policy *self, int32_t model) {
     const struct tt_batch_table *table = &self->tables[model];
     const struct tt_request *head = tt_fifo_first(&self->queues.fifos[model]);
@@ -441,15 +447,15 @@ static void begin(struct tt_policy *self, int64_t now, struct tt_mechanism *acti
     struct tt_batch_table *table = &self->tables[model];
     int32_t executor;
     while ((executor = may_begin(self, model)) >= 0 && due_at(self, model) <= now) {
-        int32_t most = max_coming(self, model, self->input ? table->active_rows : 0);
+        int32_t limit = max_coming(self, model, self->input ? table->active_rows : 0);
         int32_t part = tt_batch_table_new(table, now);
-        fill(self, model, part, most);
+        fill(self, model, part, limit);
         run(self, actions, executor, model, part);
     }
 }
 
 static void diversity_decide(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
-    tt_queues_drop_lost(&self->queues, now, actions);
+    tt_queues_drop_hopeless(&self->queues, now, actions);
     for (int32_t m = 0; m < self->queues.domain->model_capacity; m++) {
         struct tt_batch_table *table = &self->tables[m];
         if (!self->queues.domain->models[m] ||
@@ -464,7 +470,7 @@ static void diversity_decide(struct tt_policy *self, int64_t now, struct tt_mech
 }
 
 static int64_t diversity_next_at(const struct tt_policy *self) {
-    int64_t at = tt_queues_lost_at(&self->queues);
+    int64_t at = tt_queues_hopeless_at(&self->queues);
     for (int32_t m = 0; m < self->queues.domain->model_capacity; m++)
         if (self->queues.domain->models[m] && may_begin(self, m) >= 0)
             at = tt_instant_min(at, due_at(self, m));
@@ -506,7 +512,7 @@ static void diversity_free(struct tt_policy *take_self) {
     tt_queued_free(take_self);
 }
 
-/* ---- making one ---- */
+/* ---- creation ---- */
 
 static enum tt_err tables_init(struct tt_policy *self, const struct tt_mechanism *domain) {
     self->executor_count = domain->executor_capacity;
@@ -564,7 +570,8 @@ static const struct tt_policy_ops ops = {
 
 const struct tt_policy_kind tt_diversity_kind = {
     .name = "diversity",
-    .summary = "a pipeline of stages whose batches are made, stretched and split between them",
+    .summary =
+        "runs a model as a pipeline of stages; batches are made, joined and split between stages",
     .traits = {.granularity = TT_GRANULARITY_STAGE,
                .needs_profiles = true,
                .stage_per_executor = true,

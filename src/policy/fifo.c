@@ -35,6 +35,7 @@ void tt_fifo_insert(struct tt_fifo *self, struct tt_request *request) {
 }
 
 void tt_fifo_remove(struct tt_fifo *self, struct tt_request *request) {
+    tt_assert(self->count > 0);
     tt_list_remove(&request->link);
     self->count--;
     self->rows -= request->rows;
@@ -68,7 +69,7 @@ enum tt_err tt_queues_init(struct tt_queues *self, const struct tt_policy_setup 
     if (!err)
         err = tt_heap_init(&self->heads, domain->model_capacity);
     if (!err)
-        err = tt_heap_init(&self->lost, domain->model_capacity);
+        err = tt_heap_init(&self->hopeless, domain->model_capacity);
     if (!err)
         err = tt_heap_init(&self->idle, domain->executor_capacity);
     if (err) {
@@ -84,7 +85,7 @@ enum tt_err tt_queues_init(struct tt_queues *self, const struct tt_policy_setup 
 void tt_queues_fini(struct tt_queues *self) {
     free(self->fifos);
     tt_heap_fini(&self->heads);
-    tt_heap_fini(&self->lost);
+    tt_heap_fini(&self->hopeless);
     tt_heap_fini(&self->idle);
     *self = (struct tt_queues){0};
 }
@@ -95,13 +96,13 @@ int64_t tt_queues_duration(const struct tt_queues *self, int32_t model, int32_t 
            tt_profile_latency(self->domain->models[model]->whole, rows, length);
 }
 
-/* The last instant at which the request, alone, may start in time. */
+/* The last instant at which the request, alone, may start and be in time. */
 static int64_t latest_alone(const struct tt_queues *self, const struct tt_request *request) {
     return request->deadline_at -
            tt_queues_duration(self, request->model, request->rows, request->length);
 }
 
-/* The heaps follow the head. */
+/* Updates the heaps after the head of the queue has changed. */
 static void head_changed(struct tt_queues *self, int32_t model) {
     const struct tt_request *head = tt_fifo_first(&self->fifos[model]);
     if (head)
@@ -109,12 +110,13 @@ static void head_changed(struct tt_queues *self, int32_t model) {
     else
         tt_heap_remove(&self->heads, model);
     if (self->drops && head && head->deadline_at != TT_NEVER)
-        tt_heap_set(&self->lost, model, latest_alone(self, head), model);
+        tt_heap_set(&self->hopeless, model, latest_alone(self, head), model);
     else
-        tt_heap_remove(&self->lost, model);
+        tt_heap_remove(&self->hopeless, model);
 }
 
 void tt_queues_put(struct tt_queues *self, struct tt_request *request) {
+    tt_assert(request->state == TT_REQUEST_QUEUED);
     struct tt_fifo *fifo = &self->fifos[request->model];
     tt_fifo_insert(fifo, request);
     if (tt_fifo_first(fifo) == request)
@@ -134,8 +136,8 @@ void tt_queues_executor_freed(struct tt_queues *self, int32_t executor) {
 }
 
 void tt_queues_finished(struct tt_queues *self, const struct tt_task *task) {
-    /* Backwards: those who return are older than those who wait, so each goes to the very front at
-     * once. */
+    /* Backwards: requests that return are older than those that wait, so each insertion at the very
+     * front is O(1). */
     for (int32_t i = task->count - 1; i >= 0; i--)
         if (task->items[i].request->state == TT_REQUEST_QUEUED)
             tt_queues_put(self, task->items[i].request);
@@ -151,7 +153,7 @@ void tt_queues_model_changed(const struct tt_queues *self, int32_t model, enum t
 }
 
 int32_t tt_queues_drop_one(struct tt_queues *self, int64_t now, struct tt_mechanism *actions) {
-    const struct tt_heap_entry *top = tt_heap_top(&self->lost);
+    const struct tt_heap_entry *top = tt_heap_top(&self->hopeless);
     if (!top || top->key >= now)
         return -1;
     int32_t model = top->id;
@@ -161,27 +163,27 @@ int32_t tt_queues_drop_one(struct tt_queues *self, int64_t now, struct tt_mechan
     return model;
 }
 
-void tt_queues_drop_lost(struct tt_queues *self, int64_t now, struct tt_mechanism *actions) {
+void tt_queues_drop_hopeless(struct tt_queues *self, int64_t now, struct tt_mechanism *actions) {
     while (tt_queues_drop_one(self, now, actions) >= 0)
         continue;
 }
 
-int64_t tt_queues_lost_at(const struct tt_queues *self) {
-    const struct tt_heap_entry *top = tt_heap_top(&self->lost);
+int64_t tt_queues_hopeless_at(const struct tt_queues *self) {
+    const struct tt_heap_entry *top = tt_heap_top(&self->hopeless);
     return top ? tt_instant_add(top->key, 1) : TT_NEVER;
 }
 
 struct tt_batch tt_queues_prefix(const struct tt_queues *self, const struct tt_fifo *fifo,
                                  struct tt_request *first, int64_t start_at, int32_t limit) {
     const struct tt_step_model *model = self->domain->models[first->model];
-    int32_t most = limit < model->max_batch ? limit : model->max_batch;
+    int32_t max_rows = limit < model->max_batch ? limit : model->max_batch;
     struct tt_batch batch = {
         .first = first, .model = first->model, .deadline_at = TT_NEVER, .latest_at = TT_NEVER};
     for (struct tt_request *r = first; r && r->step == first->step; r = tt_fifo_next(fifo, r)) {
         struct tt_batch grown = batch;
         grown.count++;
         grown.rows += r->rows;
-        if (grown.rows > most)
+        if (grown.rows > max_rows)
             break;
         if (r->length > grown.length)
             grown.length = r->length;
@@ -201,6 +203,7 @@ void tt_queues_run(struct tt_queues *self, struct tt_mechanism *actions, int32_t
                    const struct tt_batch *batch) {
     struct tt_fifo *fifo = &self->fifos[batch->model];
     bool was_head = tt_fifo_first(fifo) == batch->first;
+    tt_assert(batch->count > 0);
     tt_mechanism_run_begin(actions, executor, batch->model, batch->first->step,
                            self->domain->models[batch->model]->step_count - 1);
     struct tt_request *request = batch->first;
@@ -219,7 +222,7 @@ void tt_queues_run(struct tt_queues *self, struct tt_mechanism *actions, int32_t
 
 void tt_queues_check(const struct tt_queues *self) {
     tt_heap_check(&self->heads);
-    tt_heap_check(&self->lost);
+    tt_heap_check(&self->hopeless);
     tt_idle_check(&self->idle, self->domain, self->ahead);
     for (int32_t m = 0; m < self->domain->model_capacity; m++) {
         const struct tt_fifo *fifo = &self->fifos[m];
@@ -227,7 +230,7 @@ void tt_queues_check(const struct tt_queues *self) {
         const struct tt_request *head = tt_fifo_first(fifo);
         tt_assert(tt_heap_contains(&self->heads, m) == (head != NULL));
         tt_assert(!head || tt_heap_key(&self->heads, m) == head->number);
-        bool may_be_lost = self->drops && head && head->deadline_at != TT_NEVER;
-        tt_assert(tt_heap_contains(&self->lost, m) == may_be_lost);
+        bool may_be_hopeless = self->drops && head && head->deadline_at != TT_NEVER;
+        tt_assert(tt_heap_contains(&self->hopeless, m) == may_be_hopeless);
     }
 }

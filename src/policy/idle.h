@@ -1,6 +1,6 @@
-/* The idle executors: a heap of those that are up and have at most `ahead` tasks, keyed by their
- * number, so that the top is the smallest. A policy takes an executor out itself (tt_heap_remove)
- * when a task begins there. These functions put it in, and take it out when it goes away. */
+/* The set of idle executors: a heap of those that are up and have at most `ahead` tasks. The key is
+ * their number, so the top is the smallest. A policy removes an executor itself (tt_heap_remove)
+ * when a task begins there. These functions add it again, and remove it when it is gone. */
 #ifndef TT_POLICY_IDLE_H
 #define TT_POLICY_IDLE_H
 

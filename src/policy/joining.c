@@ -38,19 +38,21 @@ void tt_joining_pass(struct tt_joining *self, const struct tt_request *request) 
     add(&self->passed, self, request);
 }
 
-/* By how much the squares of latencies grow that add up to `sum` and are `count`, if all grow by
- * `more`. */
+/* The change of a sum of `count` squared latencies, which together are `sum_ns`, if each latency
+ * grows by `more_ns`. */
 static __int128 growth(__int128 sum_ns, int64_t count, int64_t more_ns) {
     return (2 * sum_ns + (__int128)count * more_ns) * more_ns;
 }
 
 bool tt_joining_pays(const struct tt_joining *self, const struct tt_request *request) {
+    tt_assert(self->held > 0);
     const struct tt_profile *whole = self->model->whole;
     int32_t length = self->held_length > request->length ? self->held_length : request->length;
     int64_t held_ns = tt_profile_latency(whole, self->held, self->held_length);
     int64_t more_ns = tt_profile_latency(whole, self->held + request->rows, length) - held_ns;
     int64_t takes_ns = alone_ns(self, request), saved_ns = takes_ns - more_ns;
-    /* In the future apart: those whom the newcomer makes wait, it itself, those behind it. */
+    /* The future without the join: the requests that the newcomer delays, the newcomer, the
+     * requests behind it. */
     int64_t turn_ns = held_ns + self->passed.takes_ns;
     int64_t front = self->held + self->passed.rows;
     __int128 front_ns = self->held_waited_ns + self->passed.ends_ns + (__int128)held_ns * front;

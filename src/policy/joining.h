@@ -1,15 +1,18 @@
-/* Does it pay that a request joins a batch that is being made, past those of other lengths who came
- * between?
+/* Decides whether a request should join a batch that is being made, past requests of other lengths
+ * that arrived between them.
  *
- * Joined, the batch takes longer, and all that it holds and passes wait for that; apart, the
- * newcomer runs when its turn comes, and with it all behind it end later by what the device has to
- * do twice. The two futures are compared by the sum of the squares of all latencies, from arrival
- * to end: who has waited long weighs more than who has just come. (By the plain sum a newcomer's
- * gain, who did not expect any, outweighs what the oldest lose, and it is they who are the 99th
- * percentile.) Everybody else is reckoned to run alone, in order; nobody else to come.
+ * Two futures are compared:
+ * - joined: the batch takes longer, and every request in it or passed by the newcomer waits for
+ *   that;
+ * - apart: the newcomer runs when its turn comes, and the requests behind it end later by the work
+ *   that the device does twice.
+ * The smaller sum of the squared latencies, from arrival to end, wins. Squares give long waits more
+ * weight than short ones. With plain sums the gain of a newcomer would outweigh what the oldest
+ * requests lose, and those are the 99th percentile. All other requests are assumed to run alone, in
+ * order; no further arrivals are assumed.
  *
- * Life: begun when a batch is made; told of everybody who waits, in order (`expect`); then of each,
- * in the same order, that he joins or is passed, and asked before about those who might join. It
+ * Life: _begin when a batch is made; _expect for each waiting request, in order; then, in the same
+ * order, _join or _pass for each. The caller may ask _pays about a request before it joins. It
  * knows no queue. Pure; integers only; O(1) per call. */
 #ifndef TT_POLICY_JOINING_H
 #define TT_POLICY_JOINING_H
@@ -17,19 +20,19 @@
 #include "core/request.h"
 #include "core/step_model.h"
 
-/* Requests that would run alone, one after the other. */
+/* Sums over requests that would run alone, one after the other. */
 struct tt_joining_line {
     int64_t rows, takes_ns;
-    __int128 ends_ns; /* sum over the rows: when each ends after the line begins, and has waited */
+    __int128 ends_ns; /* sum over the rows: time waited so far plus time until the end */
 };
 
 struct tt_joining {
     const struct tt_step_model *model;
     int64_t now;
-    struct tt_joining_line all;    /* who was expected */
-    struct tt_joining_line before; /* of those, who has joined or was passed */
+    struct tt_joining_line all;    /* all requests that were expected */
+    struct tt_joining_line before; /* of these: the requests that have joined or were passed */
     struct tt_joining_line passed;
-    int32_t held, held_length; /* rows that joined, the longest of them */
+    int32_t held, held_length; /* rows that have joined; their longest input */
     __int128 held_waited_ns;   /* sum over these rows */
 };
 
@@ -37,8 +40,8 @@ void tt_joining_begin(struct tt_joining *self, const struct tt_step_model *model
 void tt_joining_expect(struct tt_joining *self, const struct tt_request *request);
 void tt_joining_join(struct tt_joining *self, const struct tt_request *request);
 void tt_joining_pass(struct tt_joining *self, const struct tt_request *request);
-/* Of the next one, where somebody has joined before; held + its rows <= the model's max_batch.
- * Equal sums: it does, since the device has less to do. */
+/* True if the next request should join. A request has joined before, and held + its rows <= the
+ * model's max_batch. With equal sums it joins, because the device has less work. */
 bool tt_joining_pays(const struct tt_joining *self, const struct tt_request *request);
 
 #endif

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Reads "digits[.digits]" times `scale` exactly (more decimals than the scale has are refused);
- * returns the end, NULL when malformed. */
+/* Reads "digits[.digits]" times `scale` exactly; more decimals than the scale has are malformed.
+ * Returns the end; NULL when malformed. */
 static const char *read_decimal(const char *text, int64_t scale, int64_t *out_value) {
     bool negative = *text == '-';
     const char *at = text + negative;
@@ -76,8 +76,8 @@ static bool parse_permille(const char *value, int64_t *out) {
     return end && strcmp(end, "%") == 0;
 }
 
-/* Reads "1,2,4" up to its end, or up to a `;`, into sizes[limit] (NULL: only counts). Returns their
- * count, -1 when malformed. */
+/* Reads "1,2,4" up to its end, or up to a `;`, into sizes[limit] (NULL: only counts). Returns the
+ * count; -1 when malformed. */
 static int64_t read_group(const char *text, int32_t *sizes, int64_t limit, const char **out_end) {
     int64_t count = 0;
     for (const char *at = text;; at++) {
@@ -105,7 +105,7 @@ static int64_t read_sizes(const char *text, int32_t *sizes, int64_t limit) {
     return count > 0 && *end != '\0' ? -1 : count;
 }
 
-/* Returns the number of groups, -1 when malformed. */
+/* Returns the number of groups; -1 when malformed. */
 static int64_t count_groups(const char *text) {
     const char *end;
     for (int64_t count = 1; read_group(text, NULL, 0, &end) > 0; count++) {

@@ -6,15 +6,15 @@
 
 #include <stdlib.h>
 
-enum { BUCKETS = 512 }; /* of each model; the last takes all longer ones */
+enum { BUCKETS = 512 }; /* per model; the last one takes all longer inputs */
 
 struct tt_policy {
     const struct tt_mechanism *domain;
     struct tt_heap idle;
     struct tt_fifo *buckets; /* [model_capacity * BUCKETS] */
-    uint64_t *filled;        /* a bit per bucket */
+    uint64_t *filled;        /* one bit per bucket */
     int32_t bucket_count;
-    int32_t turn; /* the bucket from which on the next batch is looked for */
+    int32_t turn; /* the bucket at which the search for the next batch begins */
     int64_t width, max_batch;
 };
 
@@ -26,12 +26,13 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
                .minimum = 0,
                .maximum = 1 << 20,
                .default_value = 10,
-               .help = "lengths in a bucket; 0: all lengths are in one"},
+               .help = "number of consecutive input lengths that share a bucket; 0: one bucket for "
+                       "all lengths"},
     [MAX_BATCH] = {.key = "max_batch",
                    .type = TT_OPTION_INTEGER,
                    .minimum = 0,
                    .maximum = 65536,
-                   .help = "most rows in a batch; 0: what the model takes"},
+                   .help = "maximum number of rows in a batch; 0: the model's own limit"},
 };
 
 static int32_t bucket_of(const struct tt_policy *self, const struct tt_request *request) {
@@ -40,7 +41,7 @@ static int32_t bucket_of(const struct tt_policy *self, const struct tt_request *
     return request->model * BUCKETS + (int32_t)(bucket < BUCKETS - 1 ? bucket : BUCKETS - 1);
 }
 
-/* What a bucket's batches are padded to; 0: the longest of them. */
+/* The length to which a bucket's batches are padded; 0: the longest input of the batch. */
 static int32_t padded_length(const struct tt_policy *self, int32_t bucket) {
     int64_t number = bucket % BUCKETS;
     bool has_end = self->width > 0 && number < BUCKETS - 1;
@@ -85,7 +86,7 @@ static void padded_cancelled(struct tt_policy *self, int64_t now, struct tt_requ
     take(self, request);
 }
 
-/* The first filled bucket from `turn` on, around; -1: none. */
+/* The first filled bucket from `turn` on, cyclically; -1: none. */
 static int32_t next_filled(const struct tt_policy *self) {
     int32_t words = self->bucket_count / 64;
     for (int32_t i = 0; i <= words; i++) {
@@ -93,7 +94,7 @@ static int32_t next_filled(const struct tt_policy *self) {
         uint64_t bits = self->filled[word];
         if (i == 0)
             bits &= ~UINT64_C(0) << (self->turn % 64);
-        else if (i == words) /* around: what was left out at first */
+        else if (i == words) /* second pass: the buckets before `turn` in its word */
             bits &= ~(~UINT64_C(0) << (self->turn % 64));
         if (bits)
             return word * 64 + __builtin_ctzll(bits);
@@ -117,7 +118,7 @@ static void run(struct tt_policy *self, int64_t now, struct tt_mechanism *action
         tt_mechanism_run_add(actions, request);
         request = tt_fifo_first(fifo);
     }
-    if (task->count == 0) { /* it alone has more rows than the option allows */
+    if (task->count == 0) { /* this request alone has more rows than the option allows */
         take(self, request);
         tt_mechanism_run_add(actions, request);
     }
@@ -198,7 +199,7 @@ static const struct tt_policy_ops ops = {
 
 const struct tt_policy_kind tt_padded_kind = {
     .name = "padded",
-    .summary = "buckets by length, in turn; a batch is padded and starts when a device is idle",
+    .summary = "sorts requests into buckets by length; buckets take turns when a device is idle",
     .traits = {.needs_profiles = true, .default_depth = 1},
     .options = options,
     .option_count = OPTION_COUNT,

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-/* Of every policy that lists these callbacks the queues are the first member. */
+/* The common prefix of every policy that lists these callbacks. */
 struct tt_policy {
     struct tt_queues queues;
 };
@@ -43,7 +43,9 @@ void tt_queued_cancelled(struct tt_policy *self, int64_t now, struct tt_request 
     tt_queues_take(&self->queues, request);
 }
 
-int64_t tt_queued_next_at(const struct tt_policy *self) { return tt_queues_lost_at(&self->queues); }
+int64_t tt_queued_next_at(const struct tt_policy *self) {
+    return tt_queues_hopeless_at(&self->queues);
+}
 
 void tt_queued_model_changed(struct tt_policy *self, int64_t now, int32_t model,
                              enum tt_change change) {

@@ -1,10 +1,10 @@
-/* What most policies of requests share: a policy whose state begins with queues (policy/fifo.h).
+/* Callbacks for policies by requests whose state begins with queues (policy/fifo.h).
  *
- * `struct tt_policy` of such a file begins with `struct tt_queues queues;`, which
+ * `struct tt_policy` of such a policy begins with `struct tt_queues queues;`, which
  * TT_QUEUED_POLICY checks. Its `create` begins with tt_queued_create, its `free` ends with
- * tt_queued_free. In its table of callbacks it names those of the functions below that need
- * nothing beside the queues; a policy that keeps more writes its own and calls tt_queues_*. Nothing
- * here decides. */
+ * tt_queued_free. Its table of callbacks lists those functions below that need the queues only. A
+ * policy with more state writes its own callbacks and calls tt_queues_*. Nothing here makes a
+ * decision. */
 #ifndef TT_POLICY_QUEUED_H
 #define TT_POLICY_QUEUED_H
 
@@ -15,7 +15,8 @@
 #define TT_QUEUED_POLICY                                                                           \
     _Static_assert(offsetof(struct tt_policy, queues) == 0, "the queues come first")
 
-/* A zeroed policy of `bytes` bytes with its queues made. `drops`: as tt_queues_init. */
+/* Allocates a zeroed policy of `bytes` bytes and initialises its queues. `drops`: as in
+ * tt_queues_init. Errors: NO_MEMORY, with a message. */
 TT_MUST_CHECK enum tt_err tt_queued_create(size_t bytes, const struct tt_policy_setup *setup,
                                            enum tt_fifo_order order, bool drops,
                                            struct tt_policy **out_policy, struct tt_error *why);
@@ -23,11 +24,11 @@ void tt_queued_free(struct tt_policy *take_self);
 
 /* Puts the request into its model's queue. */
 void tt_queued_arrived(struct tt_policy *self, int64_t now, struct tt_request *request);
-/* Puts requests back that are QUEUED again. The executor is idle. */
+/* Puts requests back that are QUEUED again. Marks the executor idle. */
 void tt_queued_finished(struct tt_policy *self, int64_t now, const struct tt_task *task);
-/* Takes the request out of its queue. */
+/* Removes the request from its queue. */
 void tt_queued_cancelled(struct tt_policy *self, int64_t now, struct tt_request *request);
-/* The next instant at which a head is lost. */
+/* The next instant at which a head becomes hopeless. */
 int64_t tt_queued_next_at(const struct tt_policy *self);
 void tt_queued_model_changed(struct tt_policy *self, int64_t now, int32_t model,
                              enum tt_change change);

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* One line for each policy, in the order of their names. */
+/* One line per policy, in alphabetical order. */
 #define TT_POLICY_KINDS(X)                                                                         \
     X(cellular)                                                                                    \
     X(clockwork)                                                                                   \

@@ -15,14 +15,14 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
 
 static void serial_decide(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
     struct tt_queues *queues = &self->queues;
-    tt_queues_drop_lost(queues, now, actions);
+    tt_queues_drop_hopeless(queues, now, actions);
     const struct tt_heap_entry *idle, *head;
     while ((idle = tt_heap_top(&queues->idle)) && (head = tt_heap_top(&queues->heads))) {
         struct tt_request *request = tt_fifo_first(&queues->fifos[head->id]);
         struct tt_batch one = {
             .first = request, .model = head->id, .count = 1, .rows = request->rows};
         tt_queues_run(queues, actions, idle->id, &one);
-        tt_queues_drop_lost(queues, now, actions); /* the new head may be lost already */
+        tt_queues_drop_hopeless(queues, now, actions); /* the new head may be hopeless already */
     }
 }
 

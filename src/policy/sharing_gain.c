@@ -2,7 +2,8 @@
 
 #include "core/profile.h"
 
-/* Consecutive steps at one batch: how long they take alone, and how much of the device's time. */
+/* Consecutive steps at one batch size: their duration alone, and their share of the device's time.
+ */
 struct stretch {
     int64_t takes_ns;
     __int128 work; /* ns x millionths */
@@ -20,7 +21,7 @@ static struct stretch measure(const struct tt_step_model *model, int32_t first, 
     return sum;
 }
 
-/* The sum of the ends of two batches that start now and share the device. */
+/* The sum over all rows of the end times of two batches that start now and share the device. */
 static __int128 side_by_side(struct stretch a, int32_t a_rows, struct stretch b, int32_t b_rows) {
     if (a.takes_ns > b.takes_ns)
         return side_by_side(b, b_rows, a, a_rows);

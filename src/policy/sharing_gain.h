@@ -1,16 +1,17 @@
-/* What sharing gains: DVABatch stretches whenever it may, and begins a batch whenever a buffer is
- * free (D7). Whether that helps depends on the profile, and here it is asked.
+/* Computes whether sharing the device pays (D7). As published, DVABatch stretches whenever it may,
+ * and begins a batch whenever a buffer is free. Whether that helps depends on the profile.
  *
- * Does a stretch pay? A batch of `held` rows has ended a stage, and `coming` rows wait. Two futures
- * are compared by the sum over all rows of when they end, counted from now: stretched   the
- * newcomers run up to here, then all go on together; apart       the batch goes on at once; the
- * newcomers are a batch of their own, which runs beside it (`beside`: another executor is there;
- * the two share the device by their mean demands, core/device.h) or after it. Neither future counts
- * who comes later.
+ * Stretching. A batch of `held` rows has ended a stage, and `coming` rows wait. Two futures are
+ * compared by the sum over all rows of their end times, counted from now. Neither counts further
+ * arrivals.
+ * - stretched: the newcomers run up to this stage, then all rows continue together.
+ * - apart: the batch continues at once, and the newcomers are a batch of their own. With `beside`
+ *   that batch runs on another executor at the same time, and the two share the device by their
+ *   mean demands (core/device.h). Otherwise it runs afterwards.
  *
- * Does it pay to begin beside others? With n batches that demand D of the device together and a new
- * one that demands d, all of about one length: beside, the n + 1 end at max(1, D + d); after, the n
- * end at max(1, D) and the new one 1 later.
+ * Beginning beside others. The n running batches demand D of the device together; a new one demands
+ * d. All have about the same length, which is the unit of time here. Beside: all n + 1 end at
+ * max(1, D + d). Afterwards: the n end at max(1, D), and the new one 1 later.
  *
  * Pure; integers only; O(steps). */
 #ifndef TT_POLICY_SHARING_GAIN_H
@@ -22,15 +23,16 @@
 
 struct tt_stretch_case {
     const struct tt_step_model *model;
-    int32_t next_step; /* the first step that the held batch has still to run */
+    int32_t next_step; /* the next step of the held batch */
     int32_t held, held_length;
     int32_t coming, coming_length; /* rows; held + coming <= the model's max_batch */
     bool beside;
 };
 
-/* Equal sums: it does, since the device has less to do. */
+/* True if stretching pays. With equal sums it does, because the device has less work. */
 bool tt_stretch_pays(const struct tt_stretch_case *self);
-/* Demands in millionths. Nothing runs: it does. */
+/* True if beginning beside others pays. Demands in millionths of the device. True if nothing runs.
+ */
 bool tt_beside_pays(int32_t running, int64_t running_demand_ppm, int32_t demand_ppm);
 
 #endif

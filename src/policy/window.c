@@ -7,7 +7,7 @@
 
 enum { MAX_DELAY, MAX_BATCH, STATIC, ORDER, DROP, SAME_LENGTH, OPTION_COUNT };
 
-/* A delay that no configuration means: "not given". */
+/* Outside the option's range: "not given". */
 enum { DELAY_OF_MODEL = -1 };
 
 static const struct tt_option_spec options[OPTION_COUNT] = {
@@ -16,44 +16,47 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
                    .minimum = 0,
                    .maximum = 3600 * TT_S,
                    .default_value = DELAY_OF_MODEL,
-                   .help = "how long a request may wait for company; 0 is ZeroBatch; not given: "
-                           "the model's own window"},
+                   .help = "how long a request may wait for others to share its batch; 0: not at "
+                           "all; not given: the model's own queue delay"},
     [MAX_BATCH] = {.key = "max_batch",
                    .type = TT_OPTION_INTEGER,
                    .minimum = 1,
                    .maximum = TT_PROFILE_MAX_BATCH,
                    .default_value = TT_PROFILE_MAX_BATCH,
-                   .help = "most rows in a batch, where the model allows more"},
+                   .help =
+                       "maximum number of rows in a batch; the model's own limit holds as well"},
     [STATIC] = {.key = "static",
                 .type = TT_OPTION_CHOICE,
                 .choices = "off|on|padded",
-                .help = "wait for a full batch, ignore preferred sizes; padded: and fill up to one "
-                        "what runs before"},
+                .help =
+                    "whether batches always wait until they are full and ignore preferred sizes; "
+                    "padded: a batch that runs before is also filled up with empty rows"},
     [ORDER] = {.key = "order",
                .type = TT_OPTION_CHOICE,
                .choices = "oldest|round_robin",
-               .help = "which model runs first when several are due"},
+               .help = "which model runs first if several are due; oldest: the one with the oldest "
+                       "request; round_robin: all in turn"},
     [DROP] = TT_DROP_SPEC,
     [SAME_LENGTH] = {.key = "same_length",
                      .type = TT_OPTION_CHOICE,
                      .choices = "off|on",
-                     .help = "only inputs of equal length share a batch"},
+                     .help = "whether only inputs of equal length share a batch"},
 };
 
 struct tt_policy {
     struct tt_queues queues;
-    struct tt_heap waiting; /* models whose candidate is due later, keyed by when */
-    struct tt_heap due;     /* models whose candidate is due, keyed by the head's number */
-    struct tt_heap changed; /* models to look at again; keyed by their number */
+    struct tt_heap waiting; /* models whose candidate is due later, keyed by that instant */
+    struct tt_heap due;     /* models whose candidate is due, keyed by the head's arrival number */
+    struct tt_heap changed; /* models to evaluate again, keyed by their number */
     bool *draining;         /* [model_capacity] */
-    int32_t last_model;     /* round robin: the one that ran last */
+    int32_t last_model;     /* round robin: the model that ran last */
     int64_t max_delay_ns;
     int32_t max_batch;
     bool is_static, pads, round_robin, same_length;
 };
 TT_QUEUED_POLICY;
 
-/* What would run now, were an executor idle. */
+/* The batch that would run now if an executor were idle. */
 struct candidate {
     struct tt_batch batch;
     int64_t due_at;
@@ -80,20 +83,21 @@ static bool may_join(const struct tt_policy *self, const struct tt_request *head
 
 static int32_t max_rows(const struct tt_policy *self, const struct tt_request *head) {
     int32_t allowed = self->queues.domain->models[head->model]->max_batch;
-    int32_t most = self->max_batch < allowed ? self->max_batch : allowed;
-    return head->rows > most ? head->rows : most;
+    int32_t limit = self->max_batch < allowed ? self->max_batch : allowed;
+    return head->rows > limit ? head->rows : limit;
 }
 
-/* The candidate of a model that has a queue. With same_length its members need not be adjacent. */
+/* The candidate of a model with a non-empty queue. With same_length its members need not be
+ * adjacent. */
 static struct candidate form(const struct tt_policy *self, int32_t m) {
     const struct tt_step_model *model = self->queues.domain->models[m];
     const struct tt_fifo *fifo = &self->queues.fifos[m];
     struct tt_request *head = tt_fifo_first(fifo);
-    int32_t most = max_rows(self, head);
+    int32_t limit = max_rows(self, head);
     struct tt_batch all = {.first = head, .model = m, .length = head->length}, preferred = all;
     int64_t oldest_at = TT_NEVER;
     bool full = false;
-    int32_t looked = 0, look_limit = self->same_length ? 4 * most + 64 : INT32_MAX;
+    int32_t looked = 0, look_limit = self->same_length ? 4 * limit + 64 : INT32_MAX;
     for (struct tt_request *r = head; r && looked < look_limit; r = tt_fifo_next(fifo, r)) {
         looked++;
         if (!may_join(self, head, r)) {
@@ -102,7 +106,7 @@ static struct candidate form(const struct tt_policy *self, int32_t m) {
             full = true;
             break;
         }
-        if (all.rows + r->rows > most) {
+        if (all.rows + r->rows > limit) {
             full = true;
             break;
         }
@@ -111,7 +115,7 @@ static struct candidate form(const struct tt_policy *self, int32_t m) {
         oldest_at = tt_instant_min(oldest_at, r->arrived_at);
         if (!self->is_static && is_preferred(model, all.rows))
             preferred = all;
-        if (all.rows == most) {
+        if (all.rows == limit) {
             full = true;
             break;
         }
@@ -145,7 +149,7 @@ static void window_cancelled(struct tt_policy *self, int64_t now, struct tt_requ
     note_change(self, request->model);
 }
 
-/* Sorts the model into `waiting` or `due`, or into neither when nothing of it waits. */
+/* Sorts the model into `waiting` or `due`; into neither if its queue is empty. */
 static void look_again(struct tt_policy *self, int64_t now, int32_t model) {
     const struct tt_request *head = tt_fifo_first(&self->queues.fifos[model]);
     int64_t due_at = head ? form(self, model).due_at : TT_NEVER;
@@ -168,7 +172,7 @@ static void look_at_changes(struct tt_policy *self, int64_t now) {
         look_again(self, now, top->id);
 }
 
-/* The due model to run next; -1 when none is. */
+/* The due model that runs next; -1: none. */
 static int32_t choose(const struct tt_policy *self) {
     const struct tt_heap_entry *top = tt_heap_top(&self->due);
     if (!top || !self->round_robin)
@@ -216,8 +220,8 @@ static void run(struct tt_policy *self, struct tt_mechanism *actions, int32_t ex
                             actions->now + queues->d_ctrl_ns + queues->d_data_ns * batch->rows);
 }
 
-/* Lost heads leave; their models are looked at again. */
-static void drop_lost(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
+/* Drops hopeless heads and marks their models as changed. */
+static void drop_hopeless(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
     int32_t model;
     while ((model = tt_queues_drop_one(&self->queues, now, actions)) >= 0)
         note_change(self, model);
@@ -226,10 +230,10 @@ static void drop_lost(struct tt_policy *self, int64_t now, struct tt_mechanism *
 static void window_decide(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
     const struct tt_heap_entry *idle;
     for (;;) {
-        drop_lost(self, now, actions);
+        drop_hopeless(self, now, actions);
         idle = tt_heap_top(&self->queues.idle);
         if (!idle)
-            return; /* changes are looked at when an executor is */
+            return; /* changed models are evaluated when an executor is idle */
         look_at_changes(self, now);
         int32_t model = choose(self);
         if (model < 0)
@@ -245,7 +249,7 @@ static void window_decide(struct tt_policy *self, int64_t now, struct tt_mechani
 static int64_t window_next_at(const struct tt_policy *self) {
     const struct tt_heap_entry *top = tt_heap_top(&self->waiting);
     int64_t due_at = top && tt_heap_top(&self->queues.idle) ? top->key : TT_NEVER;
-    return tt_instant_min(due_at, tt_queues_lost_at(&self->queues));
+    return tt_instant_min(due_at, tt_queues_hopeless_at(&self->queues));
 }
 
 static void window_model_changed(struct tt_policy *self, int64_t now, int32_t model,
@@ -327,7 +331,8 @@ static const struct tt_option server_defaults[] = {{"same_length", "on"}, TT_DRO
 
 const struct tt_policy_kind tt_window_kind = {
     .name = "window",
-    .summary = "waits for a preferred or full batch, or until the oldest has waited long enough",
+    .summary =
+        "waits for a preferred or full batch, or until the oldest request has waited long enough",
     .traits = {.runs_as_they_came = true, .default_depth = 1},
     .serving = {.defaults = server_defaults,
                 .default_count = TT_COUNT(server_defaults),

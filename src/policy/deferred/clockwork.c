@@ -14,11 +14,12 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
     [READING] = {.key = "reading",
                  .type = TT_OPTION_CHOICE,
                  .choices = "letter|batch_of_one",
-                 .help = "candidates of every batch size, or of single requests only"},
+                 .help = "which batches compete for a device; letter: the first b requests of a "
+                         "model, for every size b; batch_of_one: single requests"},
 };
 
-/* The candidate of earliest latest start over all models; count = 0 when no request waits. Every
- * head is in time: the lost ones were dropped. */
+/* The candidate with the earliest latest start over all models; count = 0: no request waits. Every
+ * head is in time, because hopeless heads were dropped. */
 static struct tt_batch earliest_candidate(const struct tt_policy *self, int64_t now) {
     const struct tt_queues *queues = &self->queues;
     struct tt_batch best = {.count = 0};
@@ -37,14 +38,14 @@ static struct tt_batch earliest_candidate(const struct tt_policy *self, int64_t 
 
 static void clockwork_decide(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
     struct tt_queues *queues = &self->queues;
-    tt_queues_drop_lost(queues, now, actions);
+    tt_queues_drop_hopeless(queues, now, actions);
     const struct tt_heap_entry *idle;
     while ((idle = tt_heap_top(&queues->idle))) {
         struct tt_batch batch = earliest_candidate(self, now);
         if (batch.count == 0)
             break;
         tt_queues_run(queues, actions, idle->id, &batch);
-        tt_queues_drop_lost(queues, now, actions); /* the new head may be lost already */
+        tt_queues_drop_hopeless(queues, now, actions); /* the new head may be hopeless already */
     }
 }
 
@@ -71,7 +72,7 @@ static const struct tt_policy_ops ops = {
 
 const struct tt_policy_kind tt_clockwork_kind = {
     .name = "clockwork",
-    .summary = "the candidate whose latest start is the earliest, as soon as a device is idle",
+    .summary = "runs the batch that must start soonest, as soon as a device is idle",
     .traits = {.needs_profiles = true, .default_depth = 1},
     .options = options,
     .option_count = OPTION_COUNT,

@@ -1,25 +1,29 @@
-/* S5: Clockwork, as section 2.2 of the Symphony paper describes it (baseline S5).
+/* S5: Clockwork, as section 2.2 of the Symphony paper describes it (a baseline).
  *
- * Queues are in order of deadline. For every model and every batch size b there is a candidate, the
- * first b rows of the queue, whose latest start is d - l(b) - delay(b), d the earliest deadline in
- * it (delay(b) = d_ctrl + d_data b, S4). When an executor is free, the candidate whose latest start
- * is the earliest, but has not passed, is dispatched; that withdraws all candidates which share
- * requests with it. Candidates are not stored: since d - l(b) falls as b grows, a model's candidate
- * of earliest latest start is its longest prefix that is still in time, and that one is formed
- * afresh for each dispatch.
+ * Queues are in order of deadline. For every model and every batch size b there is a candidate: the
+ * first b rows of the queue. Its latest start is d - l(b) - delay(b), with d its earliest deadline,
+ * l the profile and delay(b) = d_ctrl + d_data b (S4). When an executor is free, the candidate with
+ * the earliest latest start that has not passed is dispatched. Candidates that share requests with
+ * it are withdrawn.
  *
- * Option `reading`: `letter` (above) takes large batches, and cannot give the published figures for
- * Clockwork (1358 and 458 requests per second in table 2); those are what batches of a single
- * request give, and `batch_of_one` keeps that reading: the candidates are the heads alone. Report
- * which one a figure is of.
+ * Candidates are not stored. d - l(b) falls as b grows, so a model's candidate of earliest latest
+ * start is its longest prefix that is still in time. The policy forms that one anew for each
+ * dispatch.
  *
- * Ties: equal latest starts go by the model's number, requests without a deadline come last among
- * them all, equal deadlines by arrival number, executors by smallest id. Scan order over models
- * does not matter: (latest, model) is a total order. A head that would be late even alone and at
- * once is dropped at that instant. The published system plans a few milliseconds ahead of a
- * device's becoming free; here a device is given work when it is free.
+ * Option `reading`: `letter` is the rule above. It takes large batches, and so cannot give the
+ * figures published for Clockwork (1358 and 458 requests per second in table 2). Batches of a
+ * single request do give them: with `batch_of_one` the candidates are the heads alone. State the
+ * reading with every figure.
  *
- * O(M b) per dispatch, O(log M) per other event. */
+ * Order:
+ * - Equal latest starts go by the model's number. Requests without a deadline come last.
+ * - Equal deadlines go by arrival number.
+ * - The idle executor with the smallest number runs the batch.
+ * - The scan order over models does not matter: (latest, model) is a total order.
+ * A head that is hopeless is dropped at that instant. The published system plans a few milliseconds
+ * before a device becomes free; this policy gives a device work when it is free.
+ *
+ * Cost: O(M b) per dispatch, O(log M) per other event, for M models. */
 #ifndef TT_POLICY_DEFERRED_CLOCKWORK_H
 #define TT_POLICY_DEFERRED_CLOCKWORK_H
 

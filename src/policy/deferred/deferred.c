@@ -14,7 +14,7 @@ struct tt_policy {
     bool *is_changed;
 };
 
-/* ---- one instant ---- */
+/* ---- decisions ---- */
 
 static void mark(struct tt_policy *self, int32_t model) {
     if (self->is_changed[model])
@@ -52,7 +52,7 @@ static void drop_all(struct tt_policy *self, struct tt_mechanism *actions) {
     }
 }
 
-static inline void drop_lost(struct tt_policy *self, struct tt_mechanism *actions) {
+static inline void drop_given_up(struct tt_policy *self, struct tt_mechanism *actions) {
     if (!tt_list_empty(&self->model.dropped))
         drop_all(self, actions);
 }
@@ -63,7 +63,7 @@ static void grant(struct tt_policy *self, int64_t now, const struct tt_deferred_
     struct tt_deferred_dispatched answer;
     tt_list_init(&batch);
     tt_deferred_model_granted(&self->model, now, granted, &batch, &answer);
-    drop_lost(self, actions);
+    drop_given_up(self, actions);
     if (answer.taken) {
         int32_t last_step = self->domain->models[granted->model]->step_count - 1;
         struct tt_task *task =
@@ -80,7 +80,7 @@ static void grant(struct tt_policy *self, int64_t now, const struct tt_deferred_
     }
     tt_deferred_rank_dispatched(&self->rank, now, &answer);
     publish(self, now, granted->model);
-    drop_lost(self, actions);
+    drop_given_up(self, actions);
 }
 
 static void deferred_decide(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
@@ -93,7 +93,7 @@ static void deferred_decide(struct tt_policy *self, int64_t now, struct tt_mecha
     int32_t due;
     while ((due = tt_deferred_model_due(&self->model, now)) >= 0)
         publish(self, now, due);
-    drop_lost(self, actions);
+    drop_given_up(self, actions);
     struct tt_deferred_grant granted;
     while (!tt_deferred_rank_quiet(&self->rank, now) &&
            tt_deferred_rank_next(&self->rank, now, &granted))
@@ -109,7 +109,7 @@ static int64_t deferred_next_at(const struct tt_policy *self) {
 
 static void deferred_arrived(struct tt_policy *self, int64_t now, struct tt_request *request) {
     (void)now;
-    tt_assert(request->step == 0); /* whole graphs only */
+    tt_assert(request->step == 0); /* the family runs whole graphs only */
     tt_deferred_model_arrived(&self->model, &request->ticket, false);
     mark(self, request->model);
 }
@@ -140,7 +140,7 @@ static void deferred_model_changed(struct tt_policy *self, int64_t now, int32_t 
     } else if (change == TT_CHANGE_GONE) {
         publish(self, now, model);
         tt_deferred_model_remove(&self->model, model);
-        /* What it asked of the devices is asked no more. */
+        /* The model no longer uses the devices. */
         struct tt_deferred_load none = {.model = model};
         tt_deferred_rank_load(&self->rank, &none);
     }
@@ -163,7 +163,7 @@ static void deferred_check(const struct tt_policy *self) {
         const struct tt_deferred_candidate *c = &self->rank.candidates[m];
         if (!q->model || self->is_changed[m])
             continue;
-        tt_assert(c->generation == q->generation); /* the rank half knows the newest */
+        tt_assert(c->generation == q->generation); /* the rank half has the newest candidate */
         tt_assert(c->size <= q->rows - q->skipped_rows);
         tt_assert((c->size == 0) == (q->count == 0));
     }
@@ -215,42 +215,55 @@ enum {
     CLOSED_LOOP,
 };
 static const struct tt_option_spec deferred_options[] = {
-    [FLOOR] =
-        {"floor", TT_OPTION_CHOICE, 0, 0, TT_FLOOR_SUSTAINABLE,
-         "off|sustainable|bmax|staggered|fixed",
-         "early drop keeps batches at least this large: not at all, the smallest batch that "
-         "the devices can sustain, what gathers while a head may wait, (1 + 1/N) l(b) <= SLO, "
-         "or `target`"},
+    [FLOOR] = {"floor", TT_OPTION_CHOICE, 0, 0, TT_FLOOR_SUSTAINABLE,
+               "off|sustainable|bmax|staggered|fixed",
+               "minimum batch size when requests must be dropped: the oldest are dropped early "
+               "until a batch of this size is in time. off: no early drops; sustainable: the "
+               "smallest size with which the devices can serve the load; bmax: the rows that "
+               "arrive while the oldest request can wait; staggered: the largest b with (1 + 1/N) "
+               "latency(b) <= SLO on N devices; fixed: the option target"},
     [TARGET] = {"target", TT_OPTION_INTEGER, 1, TT_PROFILE_MAX_BATCH, 1, NULL,
-                "the batch size of floor fixed"},
+                "fixed: the minimum batch size in rows"},
     [PSI_CAP] = {"psi_cap", TT_OPTION_PERMILLE, 0, 1000, 800, NULL,
-                 "largest share of what gathers that the sustainable floor may be"},
-    [DEFER] = {"defer", TT_OPTION_CHOICE, 0, 0, TT_DEFER_PARTIAL, "none|partial|full",
-               "start at once, somewhat before frontrun, or at frontrun"},
+                 "sustainable: upper limit of the minimum batch size, as a share of the rows "
+                 "that arrive while the oldest request can wait"},
+    [DEFER] =
+        {"defer", TT_OPTION_CHOICE, 0, 0, TT_DEFER_PARTIAL, "none|partial|full",
+         "how long a batch that can still grow waits; none: not at all; partial: up to the limits "
+         "gap_factor, slack_limit and beta_limit; full: until one more row would make it late"},
     [GAP] = {"gap_factor", TT_OPTION_PERMILLE, 0, 100000, 3000, NULL,
-             "partial: times between dispatches that a batch starts before frontrun"},
+             "defer partial: how much earlier than with defer full a batch starts, in mean times "
+             "between two batches"},
     [SLACK] = {"slack_limit", TT_OPTION_PERMILLE, 0, 1000, 500, NULL,
-               "partial: largest share of the wait to frontrun that is given up"},
+               "defer partial: upper limit of how much earlier a batch starts, as a share of the "
+               "wait of defer full"},
     [BETA] = {"beta_limit", TT_OPTION_PERMILLE, 0, 100000, 1500, NULL,
-              "partial: longest wait in units of beta; 0: no limit"},
+              "defer partial: maximum wait, in multiples of the profile's fixed time per batch; 0: "
+              "no limit"},
     [REFORM] = {"reform_at_latest", TT_OPTION_CHOICE, 0, 0, ON, SWITCH,
-                "form a smaller batch when the candidate can no longer start in time"},
+                "whether a smaller batch is formed as soon as the present one can no longer start "
+                "in time; off: at the next arrival, dispatch or deadline"},
     [CREDIT] = {"credit", TT_OPTION_CHOICE, 0, 0, ON, SWITCH,
-                "models that lose requests go first among candidates"},
-    [CREDIT_STEP] = {"credit_step", TT_OPTION_DURATION, 0, TT_S, 100 * TT_US, NULL,
-                     "how much earlier a lost request makes its model"},
+                "whether models that have dropped requests go before others"},
+    [CREDIT_STEP] =
+        {"credit_step", TT_OPTION_DURATION, 0, TT_S, 100 * TT_US, NULL,
+         "credit: how much earlier the start time of a model counts for each dropped request"},
     [SPLIT] = {"split", TT_OPTION_CHOICE, 0, 0, ON, SWITCH,
-               "share what waits among the executors that are free"},
+               "whether waiting requests are divided among all idle executors; off: one batch "
+               "takes as many as fit"},
     [KEY] = {"key", TT_OPTION_CHOICE, 0, 0, TT_KEY_LATEST, "latest|deadline",
-             "candidates go by their latest start or by their head's deadline"},
+             "which model goes first; latest: the one whose batch must start soonest; deadline: "
+             "the one with the earliest deadline"},
     [OVERLOAD] = {"overload", TT_OPTION_CHOICE, 0, 0, ON, SWITCH,
-                  "when more is asked than the devices can do: full batches at frontrun"},
-    [CLOSED_LOOP] = {"closed_loop", TT_OPTION_CHOICE, 0, 0, OFF, SWITCH,
-                     "start once as many wait as in the last batches, if nobody ever came while "
-                     "one ran: clients that wait for their answers are all there then"},
+                  "whether batches grow larger under overload: a higher minimum batch size, and "
+                  "waiting up to defer full"},
+    [CLOSED_LOOP] =
+        {"closed_loop", TT_OPTION_CHOICE, 0, 0, OFF, SWITCH,
+         "whether a batch starts early once all clients wait: as many requests wait as were in "
+         "each of the last four batches, and none arrived while such a batch ran"},
 };
 
-static struct tt_deferred_options ours(const int64_t *v) {
+static struct tt_deferred_options adaptive_options(const int64_t *v) {
     return (struct tt_deferred_options){
         .floor = (enum tt_deferred_floor)v[FLOOR],
         .defer = (enum tt_deferred_defer)v[DEFER],
@@ -269,7 +282,7 @@ static struct tt_deferred_options ours(const int64_t *v) {
     };
 }
 
-/* What the published rules share. `delay` and `share` are for `timeout` alone. */
+/* The options of the published rules. `delay` and `share` are for `timeout` only. */
 enum { DROP, PLAIN_REFORM, DELAY, SHARE };
 #define PLAIN_OPTIONS                                                                              \
     [DROP] = {"drop",                                                                              \
@@ -278,25 +291,30 @@ enum { DROP, PLAIN_REFORM, DELAY, SHARE };
               0,                                                                                   \
               0,                                                                                   \
               "prefix|target|staggered",                                                           \
-              "largest prefix only; or early drop to keep the batch that gathers at the measured " \
-              "rate, or that (1 + 1/N) l(b) <= SLO allows"},                                       \
+              "which requests are dropped early to keep larger batches in time; prefix: none; "    \
+              "target: the oldest, to keep the rows that arrive while a request can wait; "        \
+              "staggered: the oldest, to keep the largest b with (1 + 1/N) latency(b) <= SLO on "  \
+              "N devices"},                                                                        \
     [PLAIN_REFORM] = {"reform_at_latest",                                                          \
                       TT_OPTION_CHOICE,                                                            \
                       0,                                                                           \
                       0,                                                                           \
                       OFF,                                                                         \
                       SWITCH,                                                                      \
-                      "form a smaller batch when the candidate can no longer start in time"}
+                      "whether a smaller batch is formed as soon as the present one can no "       \
+                      "longer start in time"}
 static const struct tt_option_spec plain_options[] = {PLAIN_OPTIONS};
 static const struct tt_option_spec timeout_options[] = {
     PLAIN_OPTIONS,
     [DELAY] = {"delay", TT_OPTION_DURATION, 0, 3600 * TT_S, 5 * TT_MS, NULL,
-               "how long a head waits for company"},
-    [SHARE] = {"share", TT_OPTION_PERMILLE, 0, 1000, 0, NULL,
-               "how long a head waits for company, of its own time to the deadline; 0: `delay`"},
+               "how long the oldest request waits for others to share its batch"},
+    [SHARE] =
+        {"share", TT_OPTION_PERMILLE, 0, 1000, 0, NULL,
+         "the same, as a share of the time between its arrival and its deadline; 0: use delay"},
 };
 
-static struct tt_deferred_options published(enum tt_deferred_defer defer, const int64_t *v) {
+static struct tt_deferred_options published_options(enum tt_deferred_defer defer,
+                                                    const int64_t *v) {
     static const enum tt_deferred_floor floors[] = {TT_FLOOR_OFF, TT_FLOOR_BMAX,
                                                     TT_FLOOR_STAGGERED};
     bool waits = defer == TT_DEFER_TIMEOUT;
@@ -312,12 +330,12 @@ static struct tt_deferred_options published(enum tt_deferred_defer defer, const 
 
 static struct tt_deferred_options options_of(const struct tt_policy_kind *kind, const int64_t *v) {
     if (kind == &tt_deferred_kind)
-        return ours(v);
+        return adaptive_options(v);
     if (kind == &tt_eager_kind)
-        return published(TT_DEFER_NONE, v);
+        return published_options(TT_DEFER_NONE, v);
     if (kind == &tt_symphony_kind)
-        return published(TT_DEFER_FULL, v);
-    return published(TT_DEFER_TIMEOUT, v);
+        return published_options(TT_DEFER_FULL, v);
+    return published_options(TT_DEFER_TIMEOUT, v);
 }
 
 enum tt_err tt_deferred_options_parse(const struct tt_policy_kind *kind,
@@ -384,12 +402,13 @@ static enum tt_err timeout_create(const struct tt_policy_setup *setup, const int
     return deferred_new(&tt_timeout_kind, setup, values, out_policy, why);
 }
 
-/* Clients over HTTP often send a request after the answer to the last one. */
+/* HTTP clients often send a request after the answer to the last one. */
 static const struct tt_option server_defaults[] = {{"closed_loop", "on"}};
 
 const struct tt_policy_kind tt_deferred_kind = {
     .name = "deferred",
-    .summary = "batches wait for company, adapted to load and contention (the default)",
+    .summary = "batches wait for more requests as load and deadlines allow (the default for models "
+               "with an SLO)",
     .traits = {.first_step_only = true, .needs_profiles = true, .default_depth = 1},
     .serving = {.defaults = server_defaults, .default_count = TT_COUNT(server_defaults)},
     .options = deferred_options,
@@ -399,7 +418,7 @@ const struct tt_policy_kind tt_deferred_kind = {
 };
 const struct tt_policy_kind tt_eager_kind = {
     .name = "eager",
-    .summary = "the largest batch that fits, whenever an executor is free",
+    .summary = "runs the largest batch that is in time whenever an executor is idle",
     .traits = {.first_step_only = true, .needs_profiles = true, .default_depth = 1},
     .options = plain_options,
     .option_count = (int32_t)TT_COUNT(plain_options),
@@ -408,7 +427,8 @@ const struct tt_policy_kind tt_eager_kind = {
 };
 const struct tt_policy_kind tt_symphony_kind = {
     .name = "symphony",
-    .summary = "Symphony's rule as published: not before frontrun, not after latest",
+    .summary = "Symphony as published: a batch starts when it is full, or when one more row would "
+               "make it late",
     .traits = {.first_step_only = true, .needs_profiles = true, .default_depth = 1},
     .options = plain_options,
     .option_count = (int32_t)TT_COUNT(plain_options),
@@ -417,7 +437,8 @@ const struct tt_policy_kind tt_symphony_kind = {
 };
 const struct tt_policy_kind tt_timeout_kind = {
     .name = "timeout",
-    .summary = "the largest batch that fits, once its head has waited for `delay`",
+    .summary =
+        "runs the largest batch that is in time, once its oldest request has waited for the delay",
     .traits = {.first_step_only = true, .needs_profiles = true, .default_depth = 1},
     .options = timeout_options,
     .option_count = (int32_t)TT_COUNT(timeout_options),

@@ -16,9 +16,9 @@ enum {
     SLACK_MAX_S = 3600,
     OVERLOAD_FROM_PPM = 1030000,
     OVERLOAD_SPAN_PPM = 70000,
-    LULL_ROWS = 64, /* promised at least, so that chance is no lull */
+    LULL_ROWS = 64, /* minimum of expected rows: fewer are too few to detect a lull */
     LULL_RATIO = 2,
-    LOTS = 4, /* equal batches in a row before they are taken for all there is */
+    EQUAL_BATCHES = 4, /* equal batches in a row from which on they are taken to be all clients */
 };
 static const int64_t rate_limit_mhz = INT64_C(1000000000000); /* 1e9 rows/s */
 static const int64_t share_limit = INT64_C(100000000000000);  /* 100,000 devices */
@@ -49,12 +49,13 @@ void tt_deferred_model_add(struct tt_deferred_model *self, int32_t model,
     struct tt_deferred_queue *q = &self->queues[model];
     tt_assert(q->model == NULL && q->count == 0);
     const struct tt_profile *whole = step_model->whole;
-    uint32_t generation = q->generation; /* goes on: old messages about the number stay old */
+    uint32_t generation =
+        q->generation; /* continues, so that messages about the model before it stay outdated */
     *q = (struct tt_deferred_queue){.model = step_model,
                                     .latency = whole->latency_ns,
                                     .generation = generation,
                                     .first_generation = generation,
-                                    .floor = 1,
+                                    .min_size = 1,
                                     .grain = step_model->max_batch,
                                     .hint = 1};
     tt_list_init(&q->tickets);
@@ -66,8 +67,8 @@ void tt_deferred_model_add(struct tt_deferred_model *self, int32_t model,
     if (self->options.beta_permille > 0)
         q->beta_limit_ns = whole->beta_ns * self->options.beta_permille / 1000;
     if (self->options.floor == TT_FLOOR_FIXED)
-        q->floor = self->options.target < step_model->max_batch ? self->options.target
-                                                                : step_model->max_batch;
+        q->min_size = self->options.target < step_model->max_batch ? self->options.target
+                                                                   : step_model->max_batch;
 }
 
 void tt_deferred_model_remove(struct tt_deferred_model *self, int32_t model) {
@@ -79,12 +80,13 @@ void tt_deferred_model_remove(struct tt_deferred_model *self, int32_t model) {
 
 /* ---- the queue ---- */
 
-static void unskip(struct tt_deferred_queue *q) {
+static void clear_skips(struct tt_deferred_queue *q) {
     q->skipped = q->skipped_rows = 0;
     q->cursor = NULL;
 }
 
 static void unlink_ticket(struct tt_deferred_queue *q, struct tt_ticket *ticket) {
+    tt_assert(q->count > 0);
     tt_list_remove(&ticket->link);
     q->count--;
     q->rows -= ticket->rows;
@@ -107,8 +109,9 @@ static bool due_before(const struct tt_ticket *a, const struct tt_ticket *b) {
            (a->deadline_at == b->deadline_at && a->number < b->number);
 }
 
-/* S6: each ticket knows where the one some places behind it lies: who walks the queue when it has
- * left the caches need not wait for line after line. A hint: 0 or stale where order was broken. */
+/* S6: each ticket stores the distance to the one some places behind it, for prefetches. A walk of a
+ * queue that has left the caches then need not wait for each line. It is a hint: 0 or stale where
+ * the order was broken. */
 static void point_ahead(struct tt_deferred_queue *q, struct tt_ticket *ticket, bool is_last) {
     struct tt_ticket **recent = &q->recent[q->recent_count % TT_DEFERRED_AHEAD];
     ticket->ahead = 0;
@@ -116,35 +119,37 @@ static void point_ahead(struct tt_deferred_queue *q, struct tt_ticket *ticket, b
         q->recent_count = 0;
         return;
     }
-    if (q->recent_count >= TT_DEFERRED_AHEAD && q->count >= TT_DEFERRED_AHEAD) /* still here */
+    if (q->recent_count >= TT_DEFERRED_AHEAD &&
+        q->count >= TT_DEFERRED_AHEAD) /* not dispatched yet */
         (*recent)->ahead = (int32_t)((intptr_t)ticket - (intptr_t)*recent);
     *recent = ticket;
     q->recent_count++;
 }
 
 void tt_deferred_model_arrived(struct tt_deferred_model *self, struct tt_ticket *ticket,
-                               bool comes_back) {
+                               bool is_return) {
     struct tt_deferred_queue *q = &self->queues[ticket->model];
     tt_assert(q->model != NULL);
     struct tt_list_node *before = &q->tickets.head;
-    if (ticket->deadline_at > q->last_deadline_at) { /* mostly: without a look at the last one */
+    if (ticket->deadline_at >
+        q->last_deadline_at) { /* the usual case: does not touch the last ticket */
         q->last_deadline_at = ticket->deadline_at;
     } else {
         while (before->prev != &q->tickets.head && due_before(ticket, tt_ticket_at(before->prev)))
             before = before->prev;
     }
     if (before != &q->tickets.head)
-        unskip(q);
+        clear_skips(q);
     tt_list_insert_before(before, &ticket->link);
     point_ahead(q, ticket, before == &q->tickets.head);
     q->count++;
     q->rows += ticket->rows;
     if (q->model->whole->length_count > 1 || q->count == 1)
         settle_length(q, ticket->length);
-    if (comes_back)
+    if (is_return)
         return;
     if (ticket->arrived_at < q->quiet_until)
-        q->lots = 0;
+        q->equal_batches = 0;
     q->arrived_rows += ticket->rows;
     if (q->credit > -CREDIT_LIMIT)
         q->credit--;
@@ -153,8 +158,8 @@ void tt_deferred_model_arrived(struct tt_deferred_model *self, struct tt_ticket 
 void tt_deferred_model_cancelled(struct tt_deferred_model *self, struct tt_ticket *ticket) {
     struct tt_deferred_queue *q = &self->queues[ticket->model];
     unlink_ticket(q, ticket);
-    unskip(q);
-    q->recent_count = 0; /* it may be one of them */
+    clear_skips(q);
+    q->recent_count = 0; /* it may be in `recent` */
 }
 
 static void drop_head(struct tt_deferred_model *self, struct tt_deferred_queue *q,
@@ -174,13 +179,13 @@ static void drop_head(struct tt_deferred_model *self, struct tt_deferred_queue *
     tt_list_push_back(&self->dropped, &head->link);
 }
 
-/* ---- forming ---- */
+/* ---- forming batches ---- */
 
 static int64_t clamp128(__int128 value, int64_t limit) {
     return value > limit ? limit : (int64_t)value;
 }
 
-/* Where and when: a batch of b rows starts at max(sent_at + d_data b, free_at). */
+/* The time that a batch is formed for: b rows start at max(sent_at + d_data b, free_at). */
 struct moment {
     int64_t sent_at, free_at, d_data_ns;
 };
@@ -193,11 +198,11 @@ static bool fits(const struct tt_deferred_queue *q, const struct moment *t, int3
     return start_of(t, rows) + q->latency[rows] <= deadline_at;
 }
 
-/* The largest b <= limit that fits, given that 1 does. Sizes change little from one search to the
- * next. */
+/* The largest b <= limit that fits; 1 must fit. Begins at the last result, because sizes change
+ * little from one search to the next. */
 static int32_t largest(struct tt_deferred_queue *q, const struct moment *t, int64_t deadline_at,
                        int32_t limit) {
-    int32_t low = 1, high = limit + 1; /* low fits, high does not (or may not) */
+    int32_t low = 1, high = limit + 1; /* low fits; high does not, or is not known to */
     int32_t guess = q->hint < limit ? q->hint : limit;
     for (int32_t stride = 1; guess > low && guess < high; stride *= 2) {
         if (fits(q, t, guess, deadline_at)) {
@@ -223,44 +228,45 @@ static int32_t largest(struct tt_deferred_queue *q, const struct moment *t, int6
     return low;
 }
 
-/* Do these few rows belie the rate? */
+/* True if so few rows contradict the rate. */
 static bool is_lull(int64_t rate_mhz, int64_t rows, int64_t elapsed_ns) {
     int64_t promised = clamp128((__int128)rate_mhz * elapsed_ns / (1000 * TT_S), INT64_MAX);
     return promised >= LULL_ROWS && rows < promised / LULL_RATIO;
 }
 
-/* For a second or two after a burst rates tell of an overload that is over. */
+/* For a second or two after a burst the rates still show an overload that is over. */
 static bool overloaded(const struct tt_deferred_model *self, const struct tt_deferred_queue *q) {
     return self->overload_ppm > 0 && !q->lull;
 }
 
-static void look_for_lull(struct tt_deferred_queue *q, int64_t now) {
-    int64_t elapsed_ns = now - q->looked_at;
+static void detect_lull(struct tt_deferred_queue *q, int64_t now) {
+    int64_t elapsed_ns = now - q->lull_at;
     if (elapsed_ns < q->model->slo_ns / 4)
         return;
-    q->lull = is_lull(q->rate_mhz, q->arrived_rows - q->looked_rows, elapsed_ns);
-    q->looked_at = now;
-    q->looked_rows = q->arrived_rows;
+    q->lull = is_lull(q->rate_mhz, q->arrived_rows - q->lull_rows, elapsed_ns);
+    q->lull_at = now;
+    q->lull_rows = q->arrived_rows;
 }
 
-/* What early drop keeps batches at. */
-static int32_t floor_now(const struct tt_deferred_model *self, const struct tt_deferred_queue *q) {
+/* The batch size that early drop preserves, in rows. */
+static int32_t min_size_now(const struct tt_deferred_model *self,
+                            const struct tt_deferred_queue *q) {
     bool from_rates = self->options.floor == TT_FLOOR_SUSTAINABLE;
-    return from_rates && self->overload_ppm > 0 && q->lull ? 1 : q->floor;
+    return from_rates && self->overload_ppm > 0 && q->lull ? 1 : q->min_size;
 }
 
-/* Skips heads until a batch of the floor could start in time. O(1) amortised: the cursor stays
- * where it got to, since time and arrivals only skip more, until the floor changes. */
-static void skip_heads(struct tt_deferred_queue *q, const struct moment *t, int32_t floor) {
-    if (floor != q->skipped_for)
-        unskip(q);
-    q->skipped_for = floor;
-    if (floor <= 1 && q->rows == q->count)
-        return; /* the head lives, so it does */
+/* Skips heads until a batch of the minimum size can start in time. O(1) amortised: the cursor keeps
+ * its position until that size changes, since time and arrivals only skip more. */
+static void skip_heads(struct tt_deferred_queue *q, const struct moment *t, int32_t min_size) {
+    if (min_size != q->skipped_min_size)
+        clear_skips(q);
+    q->skipped_min_size = min_size;
+    if (min_size <= 1 && q->rows == q->count)
+        return; /* the head is not hopeless, so a batch of one fits */
     for (;;) {
         struct tt_ticket *head = first_kept(q);
         int32_t left = q->rows - q->skipped_rows;
-        int32_t need = left < floor ? left : floor;
+        int32_t need = left < min_size ? left : min_size;
         if (need < head->rows)
             need = head->rows;
         if (fits(q, t, need, head->deadline_at))
@@ -269,14 +275,14 @@ static void skip_heads(struct tt_deferred_queue *q, const struct moment *t, int3
         q->skipped_rows += head->rows;
         q->cursor = head->link.next;
         if (q->skipped == q->count) {
-            unskip(q);
+            clear_skips(q);
             return;
         }
     }
 }
 
-/* Rows of the longest run of requests from `first` on with at most `limit` rows; at least the first
- * one's. */
+/* The rows of the longest run of requests from `first` on with at most `limit` rows, but at least
+ * those of the first. */
 static int32_t prefix_rows(const struct tt_deferred_queue *q, struct tt_ticket *first,
                            int32_t limit) {
     int32_t left = q->rows - q->skipped_rows;
@@ -295,7 +301,8 @@ static int32_t prefix_rows(const struct tt_deferred_queue *q, struct tt_ticket *
 static int64_t timeout_of(const struct tt_deferred_options *o, const struct tt_ticket *head) {
     if (o->delay_permille <= 0 || head->deadline_at == TT_NEVER)
         return o->delay_ns;
-    int64_t whole = head->deadline_at - head->arrived_at; /* in two parts: products must fit */
+    int64_t whole =
+        head->deadline_at - head->arrived_at; /* in two parts, so that the products fit */
     return whole / 1000 * o->delay_permille + whole % 1000 * o->delay_permille / 1000;
 }
 
@@ -314,7 +321,7 @@ static int64_t deferred_start(const struct tt_deferred_model *self,
         int64_t kept =
             tt_instant_min(self->gap_ns * o->gap_permille / 1000, slack * o->slack_permille / 1000);
         int64_t wait = tt_instant_min(slack - kept, q->beta_limit_ns);
-        if (overloaded(self, q)) /* the nearer to full overload, the nearer to frontrun */
+        if (overloaded(self, q)) /* from partial to full deferral, in proportion to the overload */
             wait += (slack - wait) / 1000 * self->overload_ppm / 1000;
         return a + wait;
     }
@@ -322,8 +329,8 @@ static int64_t deferred_start(const struct tt_deferred_model *self,
     return INT64_MIN;
 }
 
-/* Steps 1 to 3 of the header's essay: drops and skips heads. The size of the batch behind them; 0
- * when nothing is left. */
+/* Steps 1 to 3 of the header: drops and skips heads. Returns the size of the batch behind them; 0:
+ * the queue is empty. */
 static int32_t choose(struct tt_deferred_model *self, struct tt_deferred_queue *q,
                       const struct moment *t) {
     while (q->count > 0) {
@@ -333,27 +340,27 @@ static int32_t choose(struct tt_deferred_model *self, struct tt_deferred_queue *
         drop_head(self, q, TT_DROP_DEADLINE);
     }
     if (q->count == 0) {
-        unskip(q);
+        clear_skips(q);
         return 0;
     }
-    skip_heads(q, t, floor_now(self, q));
+    skip_heads(q, t, min_size_now(self, q));
     struct tt_ticket *head = first_kept(q);
     int32_t left = q->rows - q->skipped_rows;
     int32_t limit = left < q->model->max_batch ? left : q->model->max_batch;
     return prefix_rows(q, head, largest(q, t, head->deadline_at, limit));
 }
 
-/* Steps 1 to 5 of the header's essay, as of `t`. */
-/* S1: the longest prefix in time, heads given up early where that keeps a target size. */
+/* S1: steps 1 to 5 of the header, as of `t`: the longest prefix in time, with heads dropped early
+ * where that keeps a target size. */
 static void form(struct tt_deferred_model *self, struct tt_deferred_queue *q,
                  const struct moment *t, struct tt_deferred_candidate *out) {
     const struct tt_deferred_options *o = &self->options;
     const struct tt_ticket *head = tt_ticket_at(q->tickets.head.next);
     int32_t size = q->rows;
     if (self->overload_ppm > 0)
-        look_for_lull(q, t->sent_at);
+        detect_lull(q, t->sent_at);
     if (q->skipped == 0 && size <= q->model->max_batch && fits(q, t, size, head->deadline_at)) {
-        q->hint = size; /* everything, and so whatever is less, is in time */
+        q->hint = size; /* the whole queue is in time, and so is every smaller batch */
     } else {
         size = choose(self, q, t);
         if (size == 0)
@@ -370,8 +377,9 @@ static void form(struct tt_deferred_model *self, struct tt_deferred_queue *q,
         out->latest_at = out->key = TT_NEVER;
         return;
     }
-    bool all_here = self->options.closed_loop && q->lots >= LOTS && q->count >= q->lot;
-    if (size == left && size < q->model->max_batch && !all_here) /* S2; else it cannot grow */
+    bool all_here = self->options.closed_loop && q->equal_batches >= EQUAL_BATCHES &&
+                    q->count >= q->last_batch_count;
+    if (size == left && size < q->model->max_batch && !all_here) /* S2; otherwise it cannot grow */
         out->exec_at = tt_instant_max(start_at, deferred_start(self, q, head, size));
     out->latest_at = head->deadline_at - q->latency[size];
     out->key = o->key == TT_KEY_LATEST ? out->latest_at : head->deadline_at;
@@ -379,8 +387,8 @@ static void form(struct tt_deferred_model *self, struct tt_deferred_queue *q,
         out->key -= q->credit * o->credit_step_ns / CREDIT_DROP;
 }
 
-/* When the candidate must be formed anew if nothing happens: when it can no longer be sent in time
- * (ours), and at the head's deadline (S4's drop timer). */
+/* The instant at which the candidate must be formed anew if no event comes before: when it can no
+ * longer be sent in time (ours), and at the head's deadline (S4's drop timer). */
 static void set_timer(struct tt_deferred_model *self, int32_t model,
                       const struct tt_deferred_candidate *c) {
     struct tt_deferred_queue *q = &self->queues[model];
@@ -389,7 +397,9 @@ static void set_timer(struct tt_deferred_model *self, int32_t model,
         at = tt_ticket_at(q->tickets.head.next)->deadline_at;
     if (self->options.reform_at_latest && c->size > 0 && c->latest_at != TT_NEVER)
         at = tt_instant_min(at, c->latest_at - c->lead_ns + 1);
-    if (c->size > 0 && c->exec_at > c->latest_at) /* a long timeout: what is left runs then */
+    if (c->size > 0 &&
+        c->exec_at >
+            c->latest_at) /* a long timeout: at exec the requests that are then in time run */
         at = tt_instant_min(at, c->exec_at - c->lead_ns);
     if (at == TT_NEVER)
         tt_heap_remove(&self->timers, model);
@@ -407,22 +417,23 @@ void tt_deferred_model_form(struct tt_deferred_model *self, int32_t model, int64
     set_timer(self, model, out_candidate);
 }
 
-/* How many rows of the candidate to take when `idle` executors could each take some. */
+/* The rows of the candidate to take if `idle` executors can share the waiting rows. */
 static int32_t wanted_rows(const struct tt_deferred_model *self, const struct tt_deferred_queue *q,
                            int32_t size, int32_t idle) {
     if (!self->options.split || idle <= 1)
         return size;
     int32_t left = q->rows - q->skipped_rows;
     int32_t want = (left + idle - 1) / idle;
-    int32_t floor = floor_now(self, q);
-    if (want < floor)
-        want = floor;
+    int32_t min_size = min_size_now(self, q);
+    if (want < min_size)
+        want = min_size;
     if (want < q->grain)
         want = q->grain;
     return want < size ? want : size;
 }
 
-/* The first requests of at most `want` rows, one at least, go to the end of `batch`; their rows. */
+/* Moves the first requests of at most `want` rows, but at least one request, to the end of `batch`.
+ * Returns their rows. */
 static int32_t take_rows(struct tt_deferred_queue *q, int32_t want, struct tt_list *batch) {
     struct tt_list_node *last = q->tickets.head.next;
     int32_t rows = tt_ticket_at(last)->rows, count = 1;
@@ -452,22 +463,22 @@ void tt_deferred_model_granted(struct tt_deferred_model *self, int64_t now,
         form(self, q, &t, &c);
     *out_dispatched = (struct tt_deferred_dispatched){.executor = grant->executor};
     bool strict = self->options.defer == TT_DEFER_FULL || self->options.defer == TT_DEFER_TIMEOUT;
-    if (c.size == 0 || (strict && c.exec_at > start_of(&t, c.size))) { /* S2: keep frontrun */
-        unskip(q);
+    if (c.size == 0 || (strict && c.exec_at > start_of(&t, c.size))) { /* S2: not before frontrun */
+        clear_skips(q);
         return;
     }
     int32_t want = wanted_rows(self, q, c.size, grant->idle);
     while (q->skipped > 0)
         drop_head(self, q, TT_DROP_EARLY);
-    unskip(q);
+    clear_skips(q);
     int32_t waited = q->count;
     int32_t rows = take_rows(q, want, batch);
     out_dispatched->taken = true;
     out_dispatched->start_at = start_of(&t, rows);
     out_dispatched->free_at = out_dispatched->start_at + q->latency[rows];
-    bool same = q->count == 0 && waited == q->lot;
-    q->lots = same ? q->lots + (q->lots < LOTS) : 0;
-    q->lot = waited - q->count;
+    bool same = q->count == 0 && waited == q->last_batch_count;
+    q->equal_batches = same ? q->equal_batches + (q->equal_batches < EQUAL_BATCHES) : 0;
+    q->last_batch_count = waited - q->count;
     q->quiet_until = out_dispatched->start_at + q->latency[rows] / 2;
 }
 
@@ -476,7 +487,7 @@ int64_t tt_deferred_model_next_at(const struct tt_deferred_model *self) {
     return top ? top->key : TT_NEVER;
 }
 
-/* ---- rates and floors ---- */
+/* ---- rates and minimum sizes ---- */
 
 bool tt_deferred_model_tick(struct tt_deferred_model *self, int64_t now, int64_t *out_elapsed_ns) {
     if (now < self->next_tick_at)
@@ -489,7 +500,7 @@ bool tt_deferred_model_tick(struct tt_deferred_model *self, int64_t now, int64_t
     return !first && *out_elapsed_ns > 0;
 }
 
-/* What gathers while a head waits up to its frontrun, at `rate_mhz` > 0. */
+/* The rows / 1000 that arrive while a head waits until its frontrun, at `rate_mhz` > 0. */
 static int64_t gather_milli(const struct tt_deferred_model *self, const struct tt_deferred_queue *q,
                             int64_t rate_mhz) {
     const struct tt_profile *whole = q->model->whole;
@@ -497,8 +508,8 @@ static int64_t gather_milli(const struct tt_deferred_model *self, const struct t
     int64_t per_row = whole->alpha_ns + self->options.d_data_ns + INT64_C(1000000000000) / rate_mhz;
     if (wait <= 0)
         return 1000;
-    int64_t most = tt_instant_min(MILLI_ROWS_MAX, q->model->max_batch * INT64_C(1000));
-    int64_t milli = clamp128((__int128)wait * 1000 / tt_instant_max(1, per_row), most);
+    int64_t limit = tt_instant_min(MILLI_ROWS_MAX, q->model->max_batch * INT64_C(1000));
+    int64_t milli = clamp128((__int128)wait * 1000 / tt_instant_max(1, per_row), limit);
     return tt_instant_max(1000, milli);
 }
 
@@ -511,7 +522,7 @@ void tt_deferred_model_measure(struct tt_deferred_model *self, int32_t model, in
     int64_t rows = q->arrived_rows - q->measured_rows;
     int64_t sample = clamp128((__int128)rows * 1000 * TT_S / elapsed_ns, rate_limit_mhz);
     if (self->overload_ppm > 0 && is_lull(q->rate_mhz, rows, elapsed_ns))
-        q->window_count = 0; /* the burst is over: the average starts anew */
+        q->window_count = 0; /* the burst is over: the average restarts */
     int64_t windows = tt_instant_min((elapsed_ns + TICK_NS / 2) / TICK_NS, 100);
     for (int64_t w = 0; w < tt_instant_max(1, windows); w++) {
         int64_t weight = WEIGHT_PPM;
@@ -531,22 +542,22 @@ void tt_deferred_model_measure(struct tt_deferred_model *self, int32_t model, in
     out_load->beta_share = clamp128((__int128)q->rate_mhz * whole->beta_ns / 1000, share_limit);
 }
 
-static int32_t floor_of(const struct tt_deferred_model *self, const struct tt_deferred_queue *q,
-                        const struct tt_deferred_fleet *fleet) {
-    int64_t slo = q->model->slo_ns, psi, floor;
+static int32_t min_size_of(const struct tt_deferred_model *self, const struct tt_deferred_queue *q,
+                           const struct tt_deferred_fleet *fleet) {
+    int64_t slo = q->model->slo_ns, psi, min_size;
     switch (self->options.floor) {
     case TT_FLOOR_OFF: return 1;
-    case TT_FLOOR_FIXED: return q->floor;
+    case TT_FLOOR_FIXED: return q->min_size;
     case TT_FLOOR_BMAX: return (int32_t)(q->gather_milli / 1000);
     case TT_FLOOR_SUSTAINABLE:
         psi = tt_instant_min(fleet->psi_ppm, self->options.psi_cap_ppm);
-        floor = tt_instant_max(1, (psi * q->gather_milli / PPM + 500) / 1000);
+        min_size = tt_instant_max(1, (psi * q->gather_milli / PPM + 500) / 1000);
         if (self->overload_ppm > 0 && q->rate_mhz > 0) {
             int64_t served = clamp128((__int128)q->rate_mhz * PPM / fleet->need_ppm, q->rate_mhz);
-            int64_t most = gather_milli(self, q, tt_instant_max(1, served)) / 1000;
-            floor += (tt_instant_max(floor, most) - floor) * self->overload_ppm / PPM;
+            int64_t limit = gather_milli(self, q, tt_instant_max(1, served)) / 1000;
+            min_size += (tt_instant_max(min_size, limit) - min_size) * self->overload_ppm / PPM;
         }
-        return (int32_t)floor;
+        return (int32_t)min_size;
     case TT_FLOOR_STAGGERED:
         if (slo <= 0 || slo == TT_NEVER || fleet->executors == 0)
             return 1;
@@ -569,7 +580,7 @@ void tt_deferred_model_fleet(struct tt_deferred_model *self,
     for (int32_t m = 0; m < self->count; m++) {
         struct tt_deferred_queue *q = &self->queues[m];
         if (q->model)
-            q->floor = floor_of(self, q, fleet);
+            q->min_size = min_size_of(self, q, fleet);
     }
 }
 
@@ -594,7 +605,7 @@ static void check_queue(const struct tt_deferred_model *self, int32_t m) {
     tt_assert(count == q->count && rows == q->rows);
     tt_assert(at_cursor);
     tt_assert(before == q->skipped && rows_before == q->skipped_rows);
-    tt_assert(q->floor >= 1);
+    tt_assert(q->min_size >= 1);
     tt_assert(!last || last->deadline_at <= q->last_deadline_at);
     tt_assert(q->credit >= -CREDIT_LIMIT && q->credit <= CREDIT_LIMIT);
     tt_assert(count == 0 || tt_ticket_at(q->tickets.head.next)->deadline_at == TT_NEVER ||

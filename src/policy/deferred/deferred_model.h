@@ -1,66 +1,80 @@
-/* The model half of the deferred family: one queue per model, and what batch it would run when.
+/* The model half of the deferred family: one queue per model, and the candidate batch of each
+ * model.
  *
- * A queue is in order of deadline, then of arrival (first in, first out while all have the same
- * SLO; an arrival is filed from the back, which costs what it overtakes). `form` answers for an
- * instant t, with l the profile, d the deadline and a the arrival of the batch's first request, and
- * rows counted:
+ * A queue is in order of deadline, then of arrival. If all requests have the same SLO it is first
+ * in, first out. An arrival is inserted from the back; the cost is the number of requests that it
+ * overtakes.
  *
- *   1. heads that cannot make it even alone are dropped (TT_DROP_DEADLINE);
- *   2. early drop: while a batch of min(floor, rows behind) could not start at t in time, the head
- * is skipped. Skipped heads are dropped (TT_DROP_EARLY) only when a batch is really dispatched. If
- * that skips everything (requests of several rows can do it), nothing is skipped;
- *   3. size = the largest prefix behind the skipped heads that ends in time: t + l(size) <= d (S1:
- * GetBatch);
- *   4. latest = d - l(size); exec by the `defer` rule:
- *        none     t
- *        timeout  max(t, a + delay)
- *        full     max(t, frontrun), frontrun = d - l(size + 1) (S2)
- *        partial  max(t, a + min(s - min(gap_factor gap, slack_limit s), beta_limit beta)),
- *                 s = max(0, frontrun - a)
- *      and t when the batch cannot grow (more wait than fit, or the model's largest batch is
- *      reached), or when there is no deadline. In real time frontrun is the setup's lateness_ns
- *      earlier: between it and latest lies l(size + 1) - l(size) alone, often next to nothing;
- *   5. key = latest - credit (or d - credit with key = deadline).
+ * `form` computes the candidate for an instant t. Notation: l is the profile; d is the deadline and
+ * a the arrival of the batch's first request; sizes are in rows.
+ * 1. Hopeless heads, which would be late even alone, are dropped (TT_DROP_DEADLINE).
+ * 2. Early drop: while a batch of min(m, rows behind) could not start at t and be in time, the head
+ * is skipped; m is the minimum size. Skipped heads are dropped (TT_DROP_EARLY) only when a batch is
+ * dispatched. If this would skip all requests, none is skipped. That can happen with requests of
+ * several rows.
+ * 3. size = the largest prefix behind the skipped heads that ends in time: t + l(size) <= d (S1:
+ *    GetBatch).
+ * 4. latest = d - l(size). exec follows from the `defer` rule:
  *
- * It is formed anew at arrivals, grants, the head's deadline, and, with reform_at_latest, when
- * latest has passed. A grant re-forms it at the executor's time; with `full` and `timeout` a batch
- * that would then start before its exec is not dispatched (frontrun is kept), else the skipped
- * heads are dropped and min(size, max(floor, ceil(2 beta / alpha), ceil(rows left / idle
- * executors))) rows are taken (`split`; else size).
+ *     none     t
+ *     timeout  max(t, a + delay)
+ *     full     max(t, frontrun), with frontrun = d - l(size + 1) (S2)
+ *     partial  max(t, a + min(s - min(gap_factor gap, slack_limit s), beta_limit beta)),
+ *              with s = max(0, frontrun - a)
  *
- * S4: what a message takes, d_ctrl + d_data rows, is added to now for the start; the candidate
- * tells it to the rank half.
+ * exec = t if the batch cannot grow (more rows wait than fit, or it has the model's maximum), or if
+ * there is no deadline. In real time frontrun is lateness_ns earlier: only l(size + 1) - l(size)
+ * lies between frontrun and latest, often next to nothing.
  *
- * Floors. Rates are integers in rows per 1000 s: the count of each 100 ms (of elapsed time, if
- * longer) enters an average of weight 95163 ppm (1 - e^-0.1: a time constant of 1 s), during the
- * first ten 1/n. From rate r, gather = (D - beta - d_ctrl) / (alpha + d_data + 1/r), in rows /
- * 1000, at least one row, is what comes while a head waits up to its frontrun. `bmax`: floor =
- * gather. `sustainable`: floor = max(1, round(min(psi, psi_cap) gather)) with psi from the rank
- * half. `staggered`: the largest b with (1 + 1/N) l(b) <= D. `fixed`: the option. Shares of devices
- * are in 1e-9, psi in ppm; products go through 128 bits. alpha and beta are the profile's line.
+ * 5. key = latest - credit (with `key: deadline`: d - credit).
  *
- * Overload. `need` is the share of all executors that the models would use with batches of gather;
- * it comes from the rank half. Below 1.03 nothing changes. From there to 1.10, in proportion, the
- * sustainable floor rises to what gathers at rate / need (the rate that can be served; rounded
- * down) and partial deferral goes up to frontrun: when requests must be lost anyway, the largest
- * sustainable batches lose the fewest. `overload` off leaves this out. It may be over before the
- * rates know (a burst stays in them for seconds): while the last quarter of a model's SLO brought
- * less than half of what its rate promises (64 rows at least), the model's floor is 1 and its
- * deferral partial, and a window with so little starts the rate's average anew.
+ * A candidate is formed anew at arrivals, at grants, at the head's deadline, and with
+ * reform_at_latest when latest has passed. A grant re-forms it at the executor's time. With `full`
+ * and `timeout`, a batch that would then start before its exec is not dispatched, so that frontrun
+ * is kept. Otherwise the skipped heads are dropped and rows are taken: with `split` min(size,
+ * max(m, ceil(2 beta / alpha), ceil(waiting rows / idle executors))), else size.
  *
- * Closed loops. With `closed_loop`, deferral ends early where nobody is left to wait for: clients
- * that ask again only when they were answered are all there once as many requests wait as were in
- * each of the last four batches, if these were all that waited and nobody came while the first half
- * of such a batch ran (whoever does so waited for something else). Requests that come as they
- * please do not look like that but where they are so rare that waiting for another gains nothing.
+ * S4: the duration of a message, d_ctrl + d_data rows, is added to now for the start. The candidate
+ * reports it to the rank half.
  *
- * Credit is in hundredths: +100 per drop, -1 per arrival, within +-1000; one whole is worth
- * credit_step in the key.
+ * Minimum sizes m, by option. Rates are integers in rows per 1000 s. The count of each 100 ms (of
+ * the elapsed time, if longer) enters an average with weight 95163 ppm (1 - e^-0.1: a time constant
+ * of 1 s); the first ten enter with weight 1/n. gather = (D - beta - d_ctrl) / (alpha + d_data +
+ * 1/r), in rows / 1000 and at least one row. It is the number of rows that arrive at rate r while a
+ * head waits until its frontrun; D is the model's SLO.
+ * - bmax: m = gather.
+ * - sustainable: m = max(1, round(min(psi, psi_cap) gather)), with psi from the rank half.
+ * - staggered: the largest b with (1 + 1/N) l(b) <= D, on N executors.
+ * - fixed: the option `target`.
+ * Shares of devices are in 1e-9, psi in ppm; products are computed in 128 bits. alpha (per row) and
+ * beta (per batch) are the line through the profile.
  *
- * Inputs of several lengths: a queue counts with the longest length it has seen since it was empty
- * (never late, maybe too careful). It never knows of devices, and never drops or runs itself: what
- * it gives up it hands out in a list. Of a request it sees the ticket alone, which is at the first
- * of the model's steps: the family runs whole graphs. */
+ * Overload. `need`, from the rank half, is the share of all executors that the models would use
+ * with batches of gather. Below 1.03 nothing changes. From 1.03 to 1.10, in proportion, two things
+ * change: the sustainable minimum size rises to gather at rate / need (the rate that can be served;
+ * rounded down), and partial deferral extends to frontrun. If requests must be dropped anyway, the
+ * largest sustainable batches drop the fewest. `overload` off disables this. A burst stays in the
+ * rates for seconds after its end. In a lull the model's minimum size is 1 and its deferral is
+ * partial. A lull is: the last quarter of the model's SLO brought less than half the rows that its
+ * rate predicts, and that prediction is at least 64 rows. A rate window with so few rows restarts
+ * the average.
+ *
+ * Closed loops. With `closed_loop`, deferral ends early if no further client can send a request.
+ * Clients that send a request only after their last answer all wait under two conditions. First, as
+ * many requests wait as were in each of the last four batches. Second, each of these batches took
+ * all that waited, and no request arrived during the first half of its run. A request that arrived
+ * then did not wait for that batch. Independent arrivals look like this only if they are so rare
+ * that waiting for another gains nothing.
+ *
+ * Credit is in hundredths: +100 per drop, -1 per arrival, within +-1000. Each 100 subtract
+ * credit_step from the key.
+ *
+ * Inputs of several lengths: a queue counts with the longest length that it has had since it was
+ * empty. So it is never late, but may be too careful.
+ *
+ * This half knows no devices, and never drops or runs requests itself. It returns the dropped
+ * tickets in a list. Of a request it sees the ticket only. The request is at the first of the
+ * model's steps, because the family runs whole graphs. */
 #ifndef TT_POLICY_DEFERRED_DEFERRED_MODEL_H
 #define TT_POLICY_DEFERRED_DEFERRED_MODEL_H
 
@@ -84,60 +98,60 @@ struct tt_deferred_options {
     enum tt_deferred_defer defer;
     enum tt_deferred_key key;
     bool reform_at_latest, credit, split, overload, closed_loop;
-    int32_t target;         /* TT_FLOOR_FIXED */
-    int64_t delay_ns;       /* TT_DEFER_TIMEOUT: a head waits so long, */
-    int64_t delay_permille; /* or where this is > 0, this share of its time to the deadline */
+    int32_t target;         /* TT_FLOOR_FIXED: rows */
+    int64_t delay_ns;       /* TT_DEFER_TIMEOUT: how long a head waits */
+    int64_t delay_permille; /* if > 0: that time, as a share of the head's time from arrival to
+                               deadline */
     int64_t psi_cap_ppm;
     int64_t gap_permille, slack_permille;
     int64_t beta_permille; /* 0: no limit */
     int64_t credit_step_ns;
-    int64_t d_ctrl_ns, d_data_ns, lateness_ns; /* struct tt_policy_setup */
+    int64_t d_ctrl_ns, d_data_ns, lateness_ns; /* as in struct tt_policy_setup */
 };
 
-enum { TT_DEFERRED_AHEAD = 8 }; /* places between a ticket and the one it points ahead to */
+enum { TT_DEFERRED_AHEAD = 8 }; /* places between a ticket and the one whose address it stores */
 
 struct tt_deferred_queue {
-    /* What every arrival touches comes first. */
+    /* The fields that every arrival touches come first. */
     struct tt_list tickets;
-    const struct tt_step_model *model; /* NULL: not there */
+    const struct tt_step_model *model; /* NULL: no such model */
     int32_t count, rows;
-    int64_t last_deadline_at;                    /* none in the queue is later */
-    int64_t arrived_rows;                        /* so far */
-    int32_t credit;                              /* hundredths */
-    uint32_t recent_count;                       /* tickets in `recent`, and before */
-    struct tt_ticket *recent[TT_DEFERRED_AHEAD]; /* the last ones of the queue */
+    int64_t last_deadline_at; /* no ticket in the queue has a later deadline */
+    int64_t arrived_rows;     /* total since the model was added */
+    int32_t credit;           /* hundredths */
+    uint32_t recent_count;    /* tickets entered in `recent`, counted from its last reset */
+    struct tt_ticket *recent[TT_DEFERRED_AHEAD]; /* the last tickets of the queue, cyclically */
 
-    const int64_t *latency; /* l by rows */
+    const int64_t *latency; /* l, indexed by rows */
     int32_t skipped, skipped_rows;
-    int32_t skipped_for;         /* the floor that made them skipped */
-    struct tt_list_node *cursor; /* the first not skipped; NULL: the first */
-    int32_t floor, grain;        /* grain: ceil(2 beta / alpha) */
-    int32_t hint;                /* the size found last: where the next search starts */
-    int32_t lot;                 /* requests of the last batch; see `closed_loop` */
-    int32_t lots;                /* batches in a row that were as many, and were all there was */
-    int64_t quiet_until;         /* who comes before that did not wait for the last batch */
+    int32_t skipped_min_size;    /* the minimum size for which heads were skipped */
+    struct tt_list_node *cursor; /* the first ticket that is not skipped; NULL: the head */
+    int32_t min_size, grain;     /* grain: ceil(2 beta / alpha) */
+    int32_t hint;                /* the size found last, at which the next search starts */
+    int32_t last_batch_count;    /* requests of the last batch; see `closed_loop` */
+    int32_t equal_batches; /* consecutive batches of that many requests that left the queue empty */
+    int64_t quiet_until;   /* an arrival before this instant did not wait for the last batch */
     int32_t length;
     uint32_t generation;       /* of the newest candidate */
-    uint32_t first_generation; /* and of the last before the model came */
+    uint32_t first_generation; /* that of the last candidate before the model was added */
     int64_t beta_limit_ns;
     int64_t rate_mhz; /* rows per 1000 s */
     int64_t gather_milli;
-    int64_t measured_rows; /* arrived up to the last tick, */
-    int64_t looked_rows;   /* and up to when a lull was last looked for */
-    int64_t looked_at;
+    int64_t measured_rows; /* arrived_rows at the last tick */
+    int64_t lull_rows;     /* arrived_rows at the last test for a lull */
+    int64_t lull_at;
     int32_t window_count; /* ticks in the average */
-    bool lull;            /* less comes than the rate promises */
+    bool lull;            /* fewer rows arrive than the rate predicts */
 };
 
 struct tt_deferred_model {
     struct tt_deferred_options options;
     int32_t count;
     struct tt_deferred_queue *queues;
-    struct tt_heap timers;  /* model -> when it must be formed anew */
-    struct tt_list dropped; /* tickets given up, with the reason; whoever runs this half empties
-                               it */
+    struct tt_heap timers;  /* model -> the instant at which it must be formed anew */
+    struct tt_list dropped; /* tickets to drop, with the reason; the caller empties the list */
     int64_t gap_ns;
-    int64_t overload_ppm; /* 0: none, 1000000: fully in the other regime */
+    int64_t overload_ppm; /* 0: none; 1000000: the full effect of `overload` */
     int64_t tick_at, next_tick_at;
 };
 
@@ -148,35 +162,38 @@ void tt_deferred_model_add(struct tt_deferred_model *self, int32_t model,
                            const struct tt_step_model *step_model);
 void tt_deferred_model_remove(struct tt_deferred_model *self, int32_t model);
 
-/* Into, and out of, its queue; `form` is due. Counts as an arrival unless it comes back. */
+/* Puts a ticket into its queue, or takes it out; `form` is due afterwards. It counts as an arrival
+ * unless it returns from a task. */
 void tt_deferred_model_arrived(struct tt_deferred_model *self, struct tt_ticket *ticket,
-                               bool comes_back);
+                               bool is_return);
 void tt_deferred_model_cancelled(struct tt_deferred_model *self, struct tt_ticket *ticket);
 
-/* The candidate as of `now` (always with the next generation), and the model's timer. */
+/* Forms the candidate as of `now`, always with the next generation, and sets the model's timer. */
 void tt_deferred_model_form(struct tt_deferred_model *self, int32_t model, int64_t now,
                             struct tt_deferred_candidate *out_candidate);
-/* Takes the batch of a grant: its tickets, in order, go to the end of `batch`. `form` is due. */
+/* Takes the batch of a grant: moves its tickets, in order, to the end of `batch`. `form` is due
+ * afterwards. */
 void tt_deferred_model_granted(struct tt_deferred_model *self, int64_t now,
                                const struct tt_deferred_grant *grant, struct tt_list *batch,
                                struct tt_deferred_dispatched *out_dispatched);
 
-/* The next model whose timer is due; -1. `form` sets it anew. */
+/* The next model whose timer is due; -1: none. `form` sets the timer anew. */
 static inline int32_t tt_deferred_model_due(const struct tt_deferred_model *self, int64_t now) {
     const struct tt_heap_entry *top = tt_heap_top(&self->timers);
     return top && top->key <= now ? top->id : -1;
 }
-/* TT_NEVER: none. Rates need no timer: they are caught up with at the next event. */
+/* The instant of the next timer; TT_NEVER: none. Rates need no timer: the next event updates them.
+ */
 int64_t tt_deferred_model_next_at(const struct tt_deferred_model *self);
 
-/* Is it time for `measure`? The instants are the multiples of 100 ms (of 100 ms more for every
- * thousand models, so that measuring stays below 10,000 models a second); the first call only
+/* True if `measure` is due. Its instants are the multiples of 100 ms; 100 ms are added for every
+ * thousand models, so that at most 10,000 models are measured per second. The first call only
  * starts the clock. */
 bool tt_deferred_model_tick(struct tt_deferred_model *self, int64_t now, int64_t *out_elapsed_ns);
-/* Closes the model's window of `elapsed_ns` and says what it asks of the devices. */
+/* Closes the model's rate window of `elapsed_ns`. Reports the device time that the model needs. */
 void tt_deferred_model_measure(struct tt_deferred_model *self, int32_t model, int64_t elapsed_ns,
                                struct tt_deferred_load *out_load);
-/* The answer to everybody's load: new floors, new gap. */
+/* Takes the answer to the loads of all models: new minimum sizes, new gap. */
 void tt_deferred_model_fleet(struct tt_deferred_model *self, const struct tt_deferred_fleet *fleet);
 
 void tt_deferred_model_check(const struct tt_deferred_model *self);

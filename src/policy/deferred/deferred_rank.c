@@ -53,7 +53,7 @@ void tt_deferred_rank_candidate(struct tt_deferred_rank *self, int64_t now,
         tt_heap_remove(&self->waiting, m);
 }
 
-/* Puts an executor that may take one more task where it belongs. */
+/* Puts an executor that may take one more task into `free` or `soon`. */
 static void offer(struct tt_deferred_rank *self, int64_t now, int32_t executor) {
     const struct tt_deferred_executor *e = &self->executors[executor];
     if (!e->up || e->queued >= e->limit)
@@ -77,7 +77,7 @@ void tt_deferred_rank_dispatched(struct tt_deferred_rank *self, int64_t now,
         e->last_span_ns = dispatched->free_at - dispatched->start_at;
         e->free_at = dispatched->free_at;
         if (self->last_dispatch_at != TT_NEVER) {
-            /* A pause of the whole fleet says nothing about the time between batches. */
+            /* A pause of the whole fleet does not reflect the time between batches. */
             int64_t gap = tt_instant_min(now - self->last_dispatch_at, PAUSE_NS);
             self->gap_fixed += ((gap << 10) - self->gap_fixed) / GAP_WEIGHT;
         }
@@ -91,7 +91,7 @@ void tt_deferred_rank_finished(struct tt_deferred_rank *self, int64_t now, int32
     tt_assert(e->queued > 0);
     e->queued--;
     e->free_at = now;
-    if (e->queued > 0) /* limit is 2, so the one left is the last one given */
+    if (e->queued > 0) /* limit is 2, so the remaining task is the last one granted */
         e->free_at = tt_instant_max(now, e->last_start_at) + e->last_span_ns;
     offer(self, now, executor);
 }
@@ -117,7 +117,7 @@ void tt_deferred_rank_remove(struct tt_deferred_rank *self, int32_t executor) {
     tt_heap_remove(&self->soon, executor);
 }
 
-/* The next candidate in order of key that is still in time; NULL. */
+/* The candidate of the smallest key that is still in time; NULL: none. */
 static const struct tt_deferred_candidate *first_ready(struct tt_deferred_rank *self, int64_t now) {
     const struct tt_heap_entry *top;
     while ((top = tt_heap_top(&self->waiting)) && top->key <= now) {
@@ -168,7 +168,7 @@ int64_t tt_deferred_rank_next_at(const struct tt_deferred_rank *self) {
     int64_t at = TT_NEVER;
     const struct tt_heap_entry *soon = tt_heap_top(&self->soon);
     if (!soon && self->free.count == 0)
-        return at; /* whoever ends will wake us */
+        return at; /* the next task that ends wakes the policy */
     const struct tt_heap_entry *top = tt_heap_top(&self->waiting);
     if (top)
         at = top->key;
@@ -203,10 +203,10 @@ void tt_deferred_rank_fleet(const struct tt_deferred_rank *self,
                             struct tt_deferred_fleet *out_fleet) {
     int64_t have = (int64_t)self->up * SHARE;
     int64_t low = 0, high = PPM;
-    int64_t most = used_share(self, PPM);
+    int64_t need_share = used_share(self, PPM);
     if (used_share(self, 0) <= have)
         high = 0;
-    else if (most > have)
+    else if (need_share > have)
         low = PPM;
     while (high - low > 1) { /* low does not fit, high does */
         int64_t middle = (low + high) / 2;
@@ -217,7 +217,7 @@ void tt_deferred_rank_fleet(const struct tt_deferred_rank *self,
     }
     *out_fleet = (struct tt_deferred_fleet){.executors = self->up,
                                             .psi_ppm = high,
-                                            .need_ppm = have ? most / (have / PPM) : 0,
+                                            .need_ppm = have ? need_share / (have / PPM) : 0,
                                             .gap_ns = tt_deferred_rank_gap(self)};
 }
 

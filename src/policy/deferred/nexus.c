@@ -11,20 +11,21 @@ enum { NONE = -1 };
 
 struct session {
     struct tt_fifo fifo;
-    int32_t next_of_model; /* in order of making; NONE: the last */
+    int32_t next_of_model; /* in order of creation; NONE: the last */
 };
 
 struct tt_policy {
-    struct tt_queues queues; /* of requests that have no session; and who is idle */
+    struct tt_queues queues; /* requests without a session; idle executors */
     struct tt_nexus_plan plan;
-    struct session *sessions;   /* beside plan.sessions */
-    int64_t *credits;           /* [session][frontend] */
-    int32_t *first_of_model;    /* [model_capacity] */
-    int32_t *node_of_executor;  /* [executor_capacity] */
-    int32_t *executor_of_node;  /* [executor_capacity] */
-    int32_t *served_last;       /* [executor_capacity] session */
-    struct tt_heap to_serve;    /* executors that may be idle with requests, by id */
-    int64_t *rows_seen, *rates; /* [model_capacity]: of this epoch, from the last; 0: unknown */
+    struct session *sessions;  /* parallel to plan.sessions */
+    int64_t *credits;          /* [session][frontend] */
+    int32_t *first_of_model;   /* [model_capacity] */
+    int32_t *node_of_executor; /* [executor_capacity] */
+    int32_t *executor_of_node; /* [executor_capacity] */
+    int32_t *served_last;      /* [executor_capacity]: session */
+    struct tt_heap to_serve;   /* executors that may be idle with waiting requests, by number */
+    int64_t *rows_seen,
+        *rates; /* [model_capacity]: rows of this epoch; rates of the last; 0: unknown */
     int64_t *planned_rates;
     int64_t epoch_ns, epoch_at; /* TT_NEVER: none has begun */
     int32_t frontends;
@@ -40,16 +41,18 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
                .minimum = TT_MS,
                .maximum = 3600 * TT_S,
                .default_value = 10 * TT_S,
-               .help = "how often models are assigned to devices anew"},
-    [FRONTENDS] = {.key = "frontends",
-                   .type = TT_OPTION_INTEGER,
-                   .minimum = 1,
-                   .maximum = 64,
-                   .default_value = 1,
-                   .help = "how many frontends deal requests to devices, each for itself"},
+               .help = "how often the models are assigned to devices"},
+    [FRONTENDS] =
+        {.key = "frontends",
+         .type = TT_OPTION_INTEGER,
+         .minimum = 1,
+         .maximum = 64,
+         .default_value = 1,
+         .help =
+             "number of frontends that distribute requests to devices independently of each other"},
 };
 
-/* The session of the model whose turn it is at the frontend; NONE. */
+/* The session of the model whose turn it is at the frontend; NONE: no session. */
 static int32_t deal(struct tt_policy *self, const struct tt_request *request) {
     int64_t frontend = request->number % self->frontends, total = 0;
     int32_t best = NONE;
@@ -104,7 +107,7 @@ static void nexus_cancelled(struct tt_policy *self, int64_t now, struct tt_reque
         tt_fifo_remove(&self->sessions[request->policy_word].fifo, request);
 }
 
-/* Takes every request out of its session. */
+/* Takes all requests out of their sessions. */
 static void gather(struct tt_policy *self) {
     for (int32_t s = 0; s < self->plan.session_count; s++) {
         struct tt_request *request;
@@ -116,7 +119,7 @@ static void gather(struct tt_policy *self) {
     }
 }
 
-/* What was seen in the epoch becomes the rates, in rows per 1000 s; at least one row counts. */
+/* Computes the rates of the epoch, in rows per 1000 s. At least one row counts. */
 static void close_epoch(struct tt_policy *self, int64_t now) {
     int64_t elapsed_ns = now - self->epoch_at;
     for (int32_t m = 0; m < self->queues.domain->model_capacity; m++) {
@@ -128,7 +131,7 @@ static void close_epoch(struct tt_policy *self, int64_t now) {
     self->epoch_at = now;
 }
 
-/* Rates to plan with: a model of unknown rate counts as the mean of the others. */
+/* The rates to plan with: a model of unknown rate gets the mean of the others. */
 static void fill_planned_rates(struct tt_policy *self) {
     int32_t known = 0;
     __int128 sum = 0;
@@ -182,17 +185,17 @@ static void make_plan(struct tt_policy *self) {
     }
 }
 
-/* The batch that the session runs now: drops heads until the planned batch is in time. rows = 0:
- * nothing is left. */
+/* The batch that the session runs now: drops heads until the planned batch is in time. rows = 0: no
+ * request is left. */
 static struct tt_batch slide(struct tt_policy *self, int64_t now, struct tt_mechanism *actions,
                              int32_t s) {
     struct tt_fifo *fifo = &self->sessions[s].fifo;
     struct tt_request *head;
     while ((head = tt_fifo_first(fifo))) {
         int32_t planned = self->plan.sessions[s].batch;
-        int32_t most = head->rows > planned ? head->rows : planned;
-        struct tt_batch wanted = tt_queues_prefix(&self->queues, fifo, head, INT64_MIN, most);
-        struct tt_batch batch = tt_queues_prefix(&self->queues, fifo, head, now, most);
+        int32_t limit = head->rows > planned ? head->rows : planned;
+        struct tt_batch wanted = tt_queues_prefix(&self->queues, fifo, head, INT64_MIN, limit);
+        struct tt_batch batch = tt_queues_prefix(&self->queues, fifo, head, now, limit);
         if (batch.count == wanted.count)
             return batch;
         tt_fifo_remove(fifo, head);
@@ -249,7 +252,7 @@ static void nexus_decide(struct tt_policy *self, int64_t now, struct tt_mechanis
     }
     if (self->plan_again)
         make_plan(self);
-    tt_queues_drop_lost(&self->queues, now, actions);
+    tt_queues_drop_hopeless(&self->queues, now, actions);
     const struct tt_heap_entry *top;
     while ((top = tt_heap_top(&self->to_serve))) {
         int32_t executor = top->id;
@@ -264,7 +267,7 @@ static void nexus_model_changed(struct tt_policy *self, int64_t now, int32_t mod
     self->plan_again = true;
     if (change != TT_CHANGE_GONE)
         return;
-    /* Nothing of it waits any more; its sessions must not be looked at before the next plan. */
+    /* None of its requests waits; its sessions must not be visited before the next plan. */
     tt_queues_model_changed(&self->queues, model, change);
     for (int32_t s = self->first_of_model[model]; s != NONE; s = self->sessions[s].next_of_model)
         tt_assert(self->sessions[s].fifo.count == 0);
@@ -290,7 +293,7 @@ static void nexus_check(const struct tt_policy *self) {
         tt_fifo_check(fifo, planned->model);
         for (struct tt_request *r = tt_fifo_first(fifo); r; r = tt_fifo_next(fifo, r))
             tt_assert(r->policy_word == s);
-        /* Nobody waits for an idle executor. */
+        /* No request waits for an idle executor. */
         int32_t executor = self->executor_of_node[planned->node];
         tt_assert(fifo->count == 0 || !tt_heap_contains(&self->queues.idle, executor) ||
                   tt_heap_contains(&self->to_serve, executor) || self->plan_again);
@@ -371,7 +374,8 @@ static const struct tt_policy_ops ops = {
 
 const struct tt_policy_kind tt_nexus_kind = {
     .name = "nexus",
-    .summary = "models packed onto devices every epoch, round robin, sliding-window drop",
+    .summary = "packs models onto devices every epoch; round robin on each device; drops old "
+               "requests to keep the planned batch",
     .traits = {.needs_profiles = true, .default_depth = 1},
     .options = options,
     .option_count = OPTION_COUNT,

@@ -6,7 +6,7 @@
 
 enum { SCALE_BITS = 16, TOP_BIT = 46 };
 
-/* No scaled rate grows beyond this, so that the arithmetic stays in range. */
+/* Limit of scaled rates, so that the arithmetic does not overflow. */
 #define MAX_RATE INT64_C(1000000000000000)
 
 enum tt_err tt_nexus_plan_init(struct tt_nexus_plan *self, int32_t model_capacity,
@@ -36,7 +36,7 @@ void tt_nexus_plan_fini(struct tt_nexus_plan *self) {
     *self = (struct tt_nexus_plan){0};
 }
 
-/* What a batch costs; of several input lengths the longest counts. */
+/* The time of a batch, messages included. Of several input lengths the longest counts. */
 static int64_t cost(const struct tt_nexus_plan *self, int32_t model, int32_t batch) {
     return self->d_ctrl_ns + self->d_data_ns * batch +
            tt_profile_latency(self->models[model]->whole, batch, INT32_MAX);
@@ -53,14 +53,14 @@ static int64_t saturated_rate(const struct tt_nexus_plan *self, int32_t model) {
     return rate > 0 ? rate : 1;
 }
 
-/* The time in which `batch` rows come at the rate. */
+/* The time in which `batch` rows arrive at the rate. */
 static int64_t gather_ns(int32_t batch, int64_t rate) { return batch * TT_NEXUS_RATE_NS / rate; }
 
-/* The rows that come in the time, rounded up; more than B at once would not be in time. */
+/* The rows that arrive in the time, rounded up, at most B: more than B would not be in time. */
 static int32_t gathered(const struct tt_nexus_plan *self, int32_t model, int64_t ns, int64_t rate) {
     __int128 rows = ((__int128)ns * rate + TT_NEXUS_RATE_NS - 1) / TT_NEXUS_RATE_NS;
-    int32_t most = self->saturated_batch[model];
-    return rows < 1 ? 1 : rows > most ? most : (int32_t)rows;
+    int32_t limit = self->saturated_batch[model];
+    return rows < 1 ? 1 : rows > limit ? limit : (int32_t)rows;
 }
 
 struct residual {
@@ -95,7 +95,7 @@ static void add_session(struct tt_nexus_plan *self, int32_t node, int32_t model,
     self->nodes[node].first_session = at;
 }
 
-/* Gives the node its duty cycle and its members the batches that gather in it. */
+/* Gives the node its duty cycle, and its members the batches that gather in it. */
 static void settle(struct tt_nexus_plan *self, int32_t node, int64_t duty_ns) {
     self->nodes[node].duty_ns = duty_ns;
     self->nodes[node].busy_ns = 0;
@@ -106,7 +106,7 @@ static void settle(struct tt_nexus_plan *self, int32_t node, int64_t duty_ns) {
     }
 }
 
-/* How busy the node would be with one more; the duty cycle it would have goes out. */
+/* The busy time of the node with one more residual; returns its duty cycle as well. */
 static int64_t busy_with(const struct tt_nexus_plan *self, int32_t node, int32_t model,
                          int64_t rate, int64_t duty_ns, int64_t *out_duty_ns) {
     int64_t duty = tt_instant_min(self->nodes[node].duty_ns, duty_ns);
@@ -119,8 +119,8 @@ static int64_t busy_with(const struct tt_nexus_plan *self, int32_t node, int32_t
     return busy;
 }
 
-/* The node that gets fullest with the residual but not too full; with `force`, where none is, the
- * one that gets least too full; -1: none. */
+/* The node that the residual fits into and fills most. With `force`, if none fits, the one that is
+ * overloaded least. -1: none. */
 static int32_t find_node(const struct tt_nexus_plan *self, int32_t model, int64_t rate,
                          int64_t residual_duty_ns, bool force) {
     int32_t best = -1, least = -1;
@@ -143,7 +143,7 @@ static int32_t find_node(const struct tt_nexus_plan *self, int32_t model, int64_
     return best >= 0 || !force ? best : least;
 }
 
-/* False when the residual fits nowhere. */
+/* False if the residual fits nowhere. */
 static bool place_residual(struct tt_nexus_plan *self, int32_t model, int32_t node_limit,
                            bool force) {
     int64_t rate = self->residuals[model];
@@ -167,14 +167,14 @@ static int64_t scaled(int64_t rate, int64_t scale) {
     return product < 1 ? 1 : product > MAX_RATE ? MAX_RATE : (int64_t)product;
 }
 
-/* The devices that one model saturates; false when there are not that many. */
+/* Places the devices that one model saturates; false if there are too few. */
 static bool place_saturated(struct tt_nexus_plan *self, int32_t model, int64_t rate,
                             int32_t node_limit) {
     int64_t each = saturated_rate(self, model), count = rate / each;
     if (count > node_limit - self->node_count)
         return false;
     int64_t rest = rate - count * each;
-    /* Less than a thousandth of a device is the common factor's rounding, not a reason for another
+    /* Less than a thousandth of a device is a rounding error of the common factor and needs no
      * device. */
     self->residuals[model] = count > 0 && rest < each / 1000 ? 0 : rest;
     for (; count > 0; count--) {

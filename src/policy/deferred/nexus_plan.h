@@ -1,20 +1,24 @@
-/* Which models run on which device, as Nexus plans it ("squishy bin packing"), in integers.
+/* Assigns models to devices as Nexus does ("squishy bin packing"), in integers.
  *
- * A model with rate R gets as many devices of its own as it saturates: there a batch of B, the
- * largest with 2 l(B) <= SLO, follows on the next, R' = B / l(B) rows per second each. What is
- * left, r, is a *residual*: the largest batch b <= B with b / r + l(b) <= SLO, repeated every duty
- * cycle d = b / r (batches of one every SLO - l(1) when not even one row gathers in time).
- * Residuals, in order of falling occupancy l(b) / d (ties: model's number), are merged into a node
- * if its members' batches, what gathers in the shorter duty cycle (rounded up, at most B), fit into
- * that cycle; the node that gets fullest takes it (ties: smallest node), else a new node.
+ * - A model with rate R gets as many devices of its own as it saturates. On those, batches of B
+ *   rows follow each other, with B the largest batch for which 2 l(B) <= SLO. Each such device
+ *   serves R' = B / l(B) rows per second.
+ * - The rest r of the rate is a *residual*. Its batch is the largest b <= B with b / r + l(b) <=
+ *   SLO, repeated every duty cycle d = b / r. If not even one row gathers in time, batches of one
+ *   run every SLO - l(1).
+ * - Residuals are placed in order of falling occupancy l(b) / d (ties: the model's number). A
+ *   residual fits into a node if the batches of all members fit into the shorter duty cycle. A
+ *   member's batch is then what gathers in that cycle (rounded up, at most B). The node that is
+ *   filled most takes it (ties: smallest node). If it fits into none it gets a new node.
  *
- * Nexus would ask for as many devices as that takes; our cluster is fixed. So all rates are
- * multiplied by the largest common factor, in 1/65536ths, found bit by bit from the top, at which
- * the plan needs no more nodes than there are. When no factor will do (more models than devices can
- * be shared among) the residuals that fit nowhere go to the node that is least full. A model
- * without a promise is planned as if its SLO were twice the latency of its largest batch.
+ * Nexus would request as many devices as that needs; this cluster is fixed. So all rates are
+ * multiplied by the largest common factor with which the plan needs no more nodes than there are.
+ * The factor is in 1/65536ths, and is found bit by bit from the top. If no factor suffices (more
+ * models than the devices can share), residuals that fit nowhere go to the least busy node.
  *
- * A plan is made over and over in the same memory; nothing allocates after init. */
+ * A model without an SLO is planned as if its SLO were twice the latency of its largest batch.
+ *
+ * Plans reuse the same memory: only init allocates. */
 #ifndef TT_POLICY_DEFERRED_NEXUS_PLAN_H
 #define TT_POLICY_DEFERRED_NEXUS_PLAN_H
 
@@ -26,20 +30,20 @@
 
 struct tt_nexus_session {
     int32_t model, node;
-    int32_t batch;        /* rows that it is expected to run at a time */
+    int32_t batch;        /* planned rows per batch */
     int32_t next_of_node; /* -1: the last */
     int64_t rate;         /* its share of the model's (multiplied) rate */
 };
 
 struct tt_nexus_node {
     int64_t duty_ns;
-    int64_t busy_ns; /* of the duty cycle */
+    int64_t busy_ns; /* busy time in the duty cycle */
     int32_t first_session;
-    bool saturated; /* one model's own; takes nobody else */
+    bool saturated; /* reserved for one model */
 };
 
 struct tt_nexus_plan {
-    struct tt_nexus_session *sessions; /* in order of making */
+    struct tt_nexus_session *sessions; /* in order of creation */
     struct tt_nexus_node *nodes;
     int32_t session_count, node_count;
     int32_t model_capacity, node_capacity;
@@ -47,16 +51,16 @@ struct tt_nexus_plan {
     int64_t *residuals;       /* [model_capacity] rate */
     int32_t *saturated_batch; /* [model_capacity] B */
     int64_t d_ctrl_ns, d_data_ns;
-    const struct tt_step_model *const *models; /* while a plan is made */
+    const struct tt_step_model *const *models; /* borrowed while a plan is made */
 };
 
-/* The messages' times (S4) count as part of every batch. */
+/* The times of messages (S4) count as part of every batch. Errors: NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_nexus_plan_init(struct tt_nexus_plan *self, int32_t model_capacity,
                                              int32_t node_capacity, int64_t d_ctrl_ns,
                                              int64_t d_data_ns);
 void tt_nexus_plan_fini(struct tt_nexus_plan *self);
 /* Plans all models that exist (models[m] != NULL) at rates[m] >= 1 on at most `node_limit` nodes.
- * Each of them has at least one session afterwards, if node_limit >= 1. */
+ * If node_limit >= 1, each has at least one session afterwards. */
 void tt_nexus_plan_make(struct tt_nexus_plan *self, const struct tt_step_model *const *models,
                         const int64_t *rates, int32_t node_limit);
 

@@ -5,11 +5,11 @@
 
 #include <stdlib.h>
 
-enum { NOBODY = -1 };
+enum { NO_MODEL = -1 };
 
-/* An executor that was told to stop, and what for. */
+/* The purpose for which an executor was aborted. */
 struct claim {
-    int32_t model; /* NOBODY: none */
+    int32_t model; /* the model that asked for the abort; NO_MODEL: none */
     int32_t stopped_rows;
 };
 
@@ -17,7 +17,7 @@ struct tt_policy {
     struct tt_queues queues;
     struct tt_heap running; /* executors whose task may be aborted, keyed by its rows */
     struct claim *claims;   /* [executor_capacity] */
-    bool *promised;         /* [model_capacity]: some claim names the model */
+    bool *has_claim;        /* [model_capacity]: a claim names the model */
     int64_t threshold_permille;
     int64_t abort_cost_ns;
     bool largest;
@@ -32,23 +32,25 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
                    .minimum = 1001,
                    .maximum = 1000000,
                    .default_value = 3000,
-                   .help = "a batch this many times as large aborts a running one"},
+                   .help =
+                       "how many times as large a waiting batch must be to abort a running one"},
     [ABORT_COST] = {.key = "abort_cost",
                     .type = TT_OPTION_DURATION,
                     .minimum = 0,
                     .maximum = TT_S,
-                    .help = "how long an abort is expected to take"},
+                    .help = "expected duration of an abort"},
     [CANDIDATE] = {.key = "candidate",
                    .type = TT_OPTION_CHOICE,
                    .choices = "prefix|largest",
-                   .help = "a batch begins at the head of the queue, or wherever it gets largest"},
+                   .help = "prefix: a batch begins with the oldest request of a queue; largest: "
+                           "with the request from which the largest batch is possible"},
 };
 
 static bool is_large_enough(const struct tt_policy *self, int64_t rows, int64_t running_rows) {
     return rows * 1000 >= self->threshold_permille * running_rows;
 }
 
-/* The model's longest run that is in time when it starts at `start_at`. */
+/* The model's longest run that is in time if it starts at `start_at`. */
 static struct tt_batch largest_run(const struct tt_policy *self, int32_t model, int64_t start_at) {
     const struct tt_fifo *fifo = &self->queues.fifos[model];
     struct tt_batch best = {.count = 0};
@@ -73,7 +75,7 @@ static bool is_better(const struct tt_batch *a, const struct tt_batch *b) {
     return a->latest_at != b->latest_at ? a->latest_at < b->latest_at : a->model < b->model;
 }
 
-/* The largest candidate for an idle executor; rows = 0 when no request waits. */
+/* The largest candidate for an idle executor; rows = 0: no request waits. */
 static struct tt_batch best_to_run(const struct tt_policy *self, int64_t now) {
     struct tt_batch best = {.rows = 0};
     for (int32_t i = 0; i < self->queues.heads.count; i++) {
@@ -84,14 +86,14 @@ static struct tt_batch best_to_run(const struct tt_policy *self, int64_t now) {
     return best;
 }
 
-/* The largest candidate that may abort a batch of `running_rows`; rows = 0 when there is none. */
+/* The largest candidate that may abort a batch of `running_rows`; rows = 0: none. */
 static struct tt_batch best_to_preempt(const struct tt_policy *self, int64_t now,
                                        int64_t running_rows) {
     struct tt_batch best = {.rows = 0};
     int64_t start_at = now + self->abort_cost_ns;
     for (int32_t i = 0; i < self->queues.heads.count; i++) {
         int32_t model = self->queues.heads.entries[i].id;
-        if (self->promised[model] ||
+        if (self->has_claim[model] ||
             !is_large_enough(self, self->queues.fifos[model].rows, running_rows))
             continue;
         struct tt_batch batch = candidate_of(self, model, start_at);
@@ -104,10 +106,10 @@ static struct tt_batch best_to_preempt(const struct tt_policy *self, int64_t now
 
 static void forget_claim(struct tt_policy *self, int32_t executor) {
     struct claim *claim = &self->claims[executor];
-    if (claim->model == NOBODY)
+    if (claim->model == NO_MODEL)
         return;
-    self->promised[claim->model] = false;
-    claim->model = NOBODY;
+    self->has_claim[claim->model] = false;
+    claim->model = NO_MODEL;
 }
 
 static void shepherd_finished(struct tt_policy *self, int64_t now, const struct tt_task *task) {
@@ -116,12 +118,12 @@ static void shepherd_finished(struct tt_policy *self, int64_t now, const struct 
     tt_queues_finished(&self->queues, task);
 }
 
-/* What an idle executor runs: what it was cleared for, if that still stands, else the largest
+/* The batch for an idle executor: that of its claim if the claim is still valid, else the largest
  * candidate. */
 static struct tt_batch choose(struct tt_policy *self, int64_t now, int32_t executor) {
     struct claim claim = self->claims[executor];
     forget_claim(self, executor);
-    if (claim.model != NOBODY) {
+    if (claim.model != NO_MODEL) {
         struct tt_batch batch = largest_run(self, claim.model, now);
         if (batch.rows > 0 && is_large_enough(self, batch.rows, claim.stopped_rows))
             return batch;
@@ -129,7 +131,7 @@ static struct tt_batch choose(struct tt_policy *self, int64_t now, int32_t execu
     return best_to_run(self, now);
 }
 
-/* Nothing waits: what these executors were cleared for has gone elsewhere. */
+/* No request waits: the requests of these claims ran elsewhere or left. */
 static void forget_idle_claims(struct tt_policy *self) {
     for (int32_t i = 0; i < self->queues.idle.count; i++)
         forget_claim(self, self->queues.idle.entries[i].id);
@@ -142,8 +144,9 @@ static void preempt(struct tt_policy *self, int64_t now, struct tt_mechanism *ac
         struct tt_batch batch = best_to_preempt(self, now, running_rows);
         if (batch.rows == 0)
             return;
+        tt_assert(self->claims[executor].model == NO_MODEL);
         self->claims[executor] = (struct claim){.model = batch.model, .stopped_rows = running_rows};
-        self->promised[batch.model] = true;
+        self->has_claim[batch.model] = true;
         tt_heap_remove(&self->running, executor);
         tt_mechanism_abort(actions, executor);
     }
@@ -151,7 +154,7 @@ static void preempt(struct tt_policy *self, int64_t now, struct tt_mechanism *ac
 
 static void shepherd_decide(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
     struct tt_queues *queues = &self->queues;
-    tt_queues_drop_lost(queues, now, actions);
+    tt_queues_drop_hopeless(queues, now, actions);
     const struct tt_heap_entry *idle;
     while ((idle = tt_heap_top(&queues->idle))) {
         int32_t executor = idle->id;
@@ -162,7 +165,7 @@ static void shepherd_decide(struct tt_policy *self, int64_t now, struct tt_mecha
         }
         tt_queues_run(queues, actions, executor, &batch);
         tt_heap_set(&self->running, executor, batch.rows, executor);
-        tt_queues_drop_lost(queues, now, actions); /* the new head may be lost already */
+        tt_queues_drop_hopeless(queues, now, actions); /* the new head may be hopeless already */
     }
     preempt(self, now, actions);
 }
@@ -181,7 +184,7 @@ static void shepherd_executor_changed(struct tt_policy *self, int64_t now, int32
     (void)now;
     tt_queues_executor_changed(&self->queues, executor, change);
     if (change != TT_CHANGE_ADDED) {
-        tt_heap_remove(&self->running, executor); /* its place is of no use to anybody */
+        tt_heap_remove(&self->running, executor); /* the executor takes no more tasks */
         forget_claim(self, executor);
     }
 }
@@ -190,26 +193,26 @@ static void shepherd_check(const struct tt_policy *self) {
     tt_queues_check(&self->queues);
     tt_heap_check(&self->running);
     const struct tt_mechanism *domain = self->queues.domain;
-    int32_t claims = 0, promises = 0;
+    int32_t claims = 0, claimed_models = 0;
     for (int32_t e = 0; e < domain->executor_capacity; e++) {
         const struct tt_executor *executor = &domain->executors[e];
-        bool claimed = self->claims[e].model != NOBODY;
+        bool claimed = self->claims[e].model != NO_MODEL;
         bool busy = executor->state == TT_EXECUTOR_UP && executor->queued > 0;
         claims += claimed;
-        tt_assert(!claimed || self->promised[self->claims[e].model]);
+        tt_assert(!claimed || self->has_claim[self->claims[e].model]);
         tt_assert(tt_heap_contains(&self->running, e) == (busy && !executor->stopping));
         if (tt_heap_contains(&self->running, e))
             tt_assert(tt_heap_key(&self->running, e) == tt_mechanism_oldest(domain, e)->rows);
     }
     for (int32_t m = 0; m < domain->model_capacity; m++)
-        promises += self->promised[m];
-    tt_assert(claims == promises); /* a model asks for one abort at a time */
+        claimed_models += self->has_claim[m];
+    tt_assert(claims == claimed_models); /* a model has at most one abort under way */
 }
 
 static void shepherd_free(struct tt_policy *take_self) {
     tt_heap_fini(&take_self->running);
     free(take_self->claims);
-    free(take_self->promised);
+    free(take_self->has_claim);
     tt_queued_free(take_self);
 }
 
@@ -221,14 +224,14 @@ static enum tt_err shepherd_create(const struct tt_policy_setup *setup, const in
     if (err)
         return err;
     self->claims = calloc((size_t)executors, sizeof(*self->claims));
-    self->promised = calloc((size_t)models, sizeof(*self->promised));
-    if (!self->claims || !self->promised || tt_heap_init(&self->running, executors)) {
+    self->has_claim = calloc((size_t)models, sizeof(*self->has_claim));
+    if (!self->claims || !self->has_claim || tt_heap_init(&self->running, executors)) {
         shepherd_free(self);
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d models and %d executors",
                        models, executors);
     }
     for (int32_t e = 0; e < executors; e++)
-        self->claims[e].model = NOBODY;
+        self->claims[e].model = NO_MODEL;
     self->threshold_permille = values[THRESHOLD];
     self->abort_cost_ns = values[ABORT_COST];
     self->largest = values[CANDIDATE] == 1;
@@ -250,7 +253,7 @@ static const struct tt_policy_ops ops = {
 
 const struct tt_policy_kind tt_shepherd_kind = {
     .name = "shepherd",
-    .summary = "the largest candidate when a device is idle; aborts a running batch for one three "
+    .summary = "runs the largest batch when a device is idle; aborts a running batch for one three "
                "times as large",
     .traits = {.needs_profiles = true, .default_depth = 1},
     .options = options,

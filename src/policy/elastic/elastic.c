@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum { WORKERS, MAX_INF, VARIANT, CONFIGURATIONS, LOAD, DROP, OPTION_COUNT };
-/* Totals 1, 2, 4 .. TT_ELASTIC_MAX_TOTAL, of which the third is the first with a configuration. */
+/* Loads 1, 2, 4 .. TT_ELASTIC_MAX_TOTAL; the third is the first with a configuration. */
 enum { TOTALS = 7, LEAST_TOTAL = 2 };
 
 static const struct tt_option_spec options[OPTION_COUNT] = {
@@ -16,56 +16,61 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
                  .minimum = 1,
                  .maximum = TT_ELASTIC_MAX_WORKERS,
                  .help = "batch size of each executor, a power of two; not given: 1, 1, 2, 4, ..."},
-    [MAX_INF] = {.key = "max_inf",
-                 .type = TT_OPTION_INTEGER,
-                 .minimum = 1,
-                 .maximum = 1 << 20,
-                 .default_value = 0,
-                 .help = "most rows that run at once; not given: the sum of the workers' sizes"},
+    [MAX_INF] =
+        {.key = "max_inf",
+         .type = TT_OPTION_INTEGER,
+         .minimum = 1,
+         .maximum = 1 << 20,
+         .default_value = 0,
+         .help =
+             "maximum number of rows that run at once; not given: the sum of the workers' sizes"},
     [VARIANT] = {.key = "variant",
                  .type = TT_OPTION_CHOICE,
                  .choices = "naive|enhanced",
-                 .help = "all workers, or those of the best configuration for the load"},
-    [CONFIGURATIONS] = {.key = "configurations",
-                        .type = TT_OPTION_GROUPS,
-                        .minimum = 1,
-                        .maximum = TOTALS - 2,
-                        .help = "enhanced: the workers that count, for loads of 4, 8, 16, 32 and "
-                                "64 rows, each a group that sums to it, such as 4;4,4;8,8,16; not "
-                                "given: found from the profile"},
+                 .help = "which workers take inputs: naive: all; enhanced: those of the best "
+                         "configuration for the load"},
+    [CONFIGURATIONS] =
+        {.key = "configurations",
+         .type = TT_OPTION_GROUPS,
+         .minimum = 1,
+         .maximum = TOTALS - 2,
+         .help = "enhanced: the workers to use at loads of 4, 8, 16, 32 and 64 rows; each group "
+                 "sums to its load, such as 4;4,4;8,8,16; not given: computed from the profile"},
     [LOAD] = {.key = "load",
               .type = TT_OPTION_CHOICE,
               .choices = "pending|waiting",
-              .help = "enhanced: the load counts what runs too, or only what waits"},
+              .help = "enhanced: whether the load counts running rows too, or only waiting ones"},
     [DROP] = TT_DROP_SPEC,
 };
 
-/* What of a model's queue lies side by side from the head on. Kept while the queue grows at its end
- * and shrinks at its head, for a decision must not walk it; looked for anew after anything else. */
+/* The oldest range of a model's queue: its requests from the head on whose slots are adjacent. It
+ * is updated when the queue grows at its end or shrinks at its head, so that a decision need not
+ * walk the queue. After any other change it is searched for again. */
 struct range {
     bool known;
-    bool cut; /* something lies behind its end */
+    bool cut; /* a request waits behind its end */
     int64_t rows;
     struct tt_request *last;
-    int64_t enough; /* so many rows in the queue are news */
+    int64_t enough; /* rows in the queue from which on another decision can assign more */
 };
 
 struct tt_policy {
-    struct tt_queues queues; /* of requests whose input is there */
+    struct tt_queues queues; /* requests whose input has arrived */
     struct range *ranges;    /* [model_capacity] */
-    /* Something happened since the last decision that another could make more of. Most of what
-     * happens does not count: that a request arrives, whose input is still to come, or that a queue
-     * which has not `enough` grows. */
-    bool news;
+    /* A new decision can assign more than the last one. Most events do not set it: an arrival whose
+     * input is still in transfer, or growth of a queue below `enough` rows. */
+    bool changed;
     bool enhanced, only_waiting;
-    bool told; /* the configurations, which are in the first row of planned then, for all models */
-    int32_t running; /* rows */
+    bool is_configured; /* by the option `configurations`, for all models: they are in the first row
+                  of `planned` */
+    int32_t running;    /* rows that run */
     int32_t max_inf;
-    /* [model_capacity * TOTALS]: the workers that count at loads of 2^k to 2^(k + 1) - 1 rows; the
-     * last of a row, at all loads above too. */
+    /* [model_capacity * TOTALS]: the workers that count at loads of 2^k to 2^(k + 1) - 1 rows. The
+     * last entry of a row also applies to all higher loads. */
     uint64_t *planned;
     uint64_t idle;
-    uint64_t smallest; /* the first of size 1 and of 2, where there are such: for loads below all */
+    uint64_t smallest; /* the first workers of size 1 and 2, for loads below the smallest
+                          configuration */
     struct tt_elastic_workers workers;
 };
 TT_QUEUED_POLICY;
@@ -78,12 +83,12 @@ static void elastic_arrived(struct tt_policy *self, int64_t now, struct tt_reque
 
 /* ---- ranges ---- */
 
-/* Do the two lie side by side? Where the carrier has no slots everything does. */
+/* True if the slots of the two are adjacent. Without slots in the carrier all requests are. */
 static bool adjacent(const struct tt_request *a, const struct tt_request *b) {
     return a->step == b->step && (a->slot < 0 || b->slot == a->slot + a->rows);
 }
 
-/* The request stands behind what the range is known of. */
+/* Adds the request behind the end of the range, if the range includes it. */
 static void extend(struct range *range, struct tt_request *request) {
     if (!range->cut && range->last && !adjacent(range->last, request))
         range->cut = true;
@@ -100,7 +105,7 @@ static struct range find_range(const struct tt_fifo *fifo) {
     return range;
 }
 
-/* The rows of the model's oldest range, as far as `limit`; whether something lies behind its end.
+/* The rows of the model's oldest range, at most `limit`. *out_cut: a request waits behind its end.
  */
 static int32_t range_rows(struct tt_policy *self, int32_t model, int32_t limit, bool *out_cut) {
     struct range *range = &self->ranges[model];
@@ -110,17 +115,17 @@ static int32_t range_rows(struct tt_policy *self, int32_t model, int32_t limit, 
     return range->rows < limit ? (int32_t)range->rows : limit;
 }
 
-/* A batch left the model's queue, from the head on. */
+/* A batch left the queue, from the head on. */
 static void shorten(struct tt_policy *self, const struct tt_batch *batch) {
     struct range *range = &self->ranges[batch->model];
     range->rows -= batch->rows;
     range->known = range->known && range->rows > 0;
 }
 
-/* Something else happened to the model's queue. */
+/* The queue changed in another way. */
 static void forget(struct tt_policy *self, int32_t model) {
     self->ranges[model].known = false;
-    self->news = true;
+    self->changed = true;
 }
 
 static void elastic_ready(struct tt_policy *self, int64_t now, struct tt_request *request) {
@@ -131,13 +136,13 @@ static void elastic_ready(struct tt_policy *self, int64_t now, struct tt_request
     if (range->known && !tt_fifo_next(fifo, request)) {
         bool was_cut = range->cut;
         extend(range, request);
-        self->news = self->news || fifo->rows >= range->enough || range->cut != was_cut;
+        self->changed = self->changed || fifo->rows >= range->enough || range->cut != was_cut;
     } else
         forget(self, request->model);
 }
 
-/* The executor may have become idle, or busy. */
-static void note_idle(struct tt_policy *self, int32_t executor) {
+/* Updates the idle set after the executor may have become idle or busy. */
+static void update_idle(struct tt_policy *self, int32_t executor) {
     uint64_t bit = UINT64_C(1) << self->workers.place[executor];
     if (tt_heap_contains(&self->queues.idle, executor))
         self->idle |= bit;
@@ -148,12 +153,13 @@ static void note_idle(struct tt_policy *self, int32_t executor) {
 static void elastic_finished(struct tt_policy *self, int64_t now, const struct tt_task *task) {
     (void)now;
     self->running -= task->rows;
+    tt_assert(self->running >= 0);
     tt_queues_finished(&self->queues, task);
-    note_idle(self, task->executor);
-    self->news = true;
+    update_idle(self, task->executor);
+    self->changed = true;
     for (int32_t i = 0; i < task->count; i++)
         if (task->items[i].request->state == TT_REQUEST_QUEUED)
-            forget(self, task->model); /* it is back, at the head */
+            forget(self, task->model); /* it returned to the head of the queue */
 }
 
 static void elastic_cancelled(struct tt_policy *self, int64_t now, struct tt_request *request) {
@@ -164,14 +170,14 @@ static void elastic_cancelled(struct tt_policy *self, int64_t now, struct tt_req
     forget(self, request->model);
 }
 
-/* Heads that cannot make it any more leave. */
-static void drop_lost(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
+/* Drops hopeless heads. */
+static void drop_hopeless(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
     int32_t model;
     while ((model = tt_queues_drop_one(&self->queues, now, actions)) >= 0)
         forget(self, model);
 }
 
-/* The next range of at most `size` rows, at least the first request. */
+/* The front of the oldest range, at most `size` rows, but at least its first request. */
 static struct tt_batch next_batch(const struct tt_fifo *fifo, int32_t model, int32_t size) {
     struct tt_request *request = tt_fifo_first(fifo);
     struct tt_batch batch = {.first = request,
@@ -197,32 +203,32 @@ static struct tt_batch next_batch(const struct tt_fifo *fifo, int32_t model, int
 /* E5: the workers of the configuration for the load. */
 static uint64_t configuration(const struct tt_policy *self, int32_t model, int64_t load) {
     int32_t k = load < TT_ELASTIC_MAX_TOTAL ? tt_elastic_log2((int32_t)load) : TOTALS - 1;
-    int64_t row = self->told ? 0 : model;
+    int64_t row = self->is_configured ? 0 : model;
     return self->planned[row * TOTALS + k];
 }
 
-/* Loads without a plan go by that of the next smaller one, the smallest by two workers. */
+/* Loads without a plan use that of the next smaller one; the smallest loads use `smallest`. */
 static void fill_plans(struct tt_policy *self, uint64_t planned[TOTALS]) {
     for (int32_t k = 0; k < TOTALS; k++)
         if (planned[k] == 0)
             planned[k] = k > 0 ? planned[k - 1] : self->smallest;
 }
 
-/* ---- deciding ---- */
+/* ---- decisions ---- */
 
 static void run(struct tt_policy *self, struct tt_mechanism *actions, int32_t worker,
                 const struct tt_batch *batch) {
     self->running += batch->rows;
     shorten(self, batch);
     tt_queues_run(&self->queues, actions, worker, batch);
-    note_idle(self, worker);
+    update_idle(self, worker);
 }
 
-/* Nothing runs and still something waits: no worker that is there fits (the small ones are gone, or
- * the request has more rows than any). The smallest that can hold the range takes it, else the
- * largest. */
-static bool run_anyhow(struct tt_policy *self, struct tt_mechanism *actions, int32_t model,
-                       int32_t rows) {
+/* Nothing runs, but requests wait that no available worker fits: the small workers are gone, or the
+ * request has more rows than any. The smallest idle worker that can hold the range takes it, else
+ * the largest. */
+static bool run_fallback(struct tt_policy *self, struct tt_mechanism *actions, int32_t model,
+                         int32_t rows) {
     int32_t chosen = -1;
     for (int32_t i = 0; i < self->workers.count; i++) {
         int32_t worker = self->workers.by_size[i];
@@ -232,19 +238,20 @@ static bool run_anyhow(struct tt_policy *self, struct tt_mechanism *actions, int
     }
     if (chosen < 0)
         return false;
-    int32_t most = self->queues.domain->models[model]->max_batch;
-    int32_t limit = self->workers.sizes[chosen] < most ? self->workers.sizes[chosen] : most;
+    int32_t max_batch = self->queues.domain->models[model]->max_batch;
+    int32_t limit =
+        self->workers.sizes[chosen] < max_batch ? self->workers.sizes[chosen] : max_batch;
     struct tt_batch batch = next_batch(&self->queues.fifos[model], model, limit);
     run(self, actions, chosen, &batch);
     return true;
 }
 
-/* What of a model's queue the next workers are chosen for. */
+/* The part of a model's queue for which workers are chosen. */
 struct offer {
-    int32_t room, rows; /* rows that may still run, and those of the first range, at most so many */
-    bool cut;           /* something lies behind its end */
+    int32_t room, rows; /* rows that may still run; of these, the rows of the oldest range */
+    bool cut;           /* a request waits behind the end of the range */
     int64_t load;
-    uint64_t counted; /* the workers for that load */
+    uint64_t counted; /* the workers that count at this load */
 };
 
 static struct offer look(struct tt_policy *self, int32_t model) {
@@ -260,13 +267,13 @@ static struct offer look(struct tt_policy *self, int32_t model) {
 
 static int32_t min_of(int32_t a, int32_t b) { return a < b ? a : b; }
 
-/* One range, or the part of it that may run; what is left of the offer does not run now. */
+/* Assigns one range, or the part of it that may run. The rest of the offer does not run now. */
 static void assign_range(struct tt_policy *self, struct tt_mechanism *actions, int32_t model,
                          struct offer *offer) {
     const struct tt_fifo *fifo = &self->queues.fifos[model];
-    int32_t most = self->queues.domain->models[model]->max_batch;
+    int32_t max_batch = self->queues.domain->models[model]->max_batch;
     while (offer->rows > 0) {
-        int32_t first = tt_fifo_first(fifo)->rows, rows = min_of(offer->rows, most);
+        int32_t first = tt_fifo_first(fifo)->rows, rows = min_of(offer->rows, max_batch);
         if (first > rows)
             return;
         uint64_t may =
@@ -281,8 +288,8 @@ static void assign_range(struct tt_policy *self, struct tt_mechanism *actions, i
     }
 }
 
-/* What is left of the offer waits. If nothing happens but that the queue grows: how many rows are
- * missing until a worker takes them, or others may count. */
+/* The rest of the offer waits. Returns the number of further rows in the queue with which a worker
+ * can take rows, or with which other workers count. */
 static int64_t missing(const struct tt_policy *self, const struct offer *left) {
     if (left->cut || left->rows == 0)
         return INT32_MAX;
@@ -293,33 +300,35 @@ static int64_t missing(const struct tt_policy *self, const struct offer *left) {
     if (idle == 0)
         return rows;
     int32_t smallest = self->workers.sizes[self->workers.by_size[63 - __builtin_clzll(idle)]];
-    if (smallest <= left->rows) /* it is too small, or the model's batches are */
+    if (smallest <=
+        left->rows) /* the worker is too small for the first request, or the model's batches are */
         return 1;
     return smallest <= left->room && smallest - left->rows < rows ? smallest - left->rows : rows;
 }
 
-/* E4: algorithm 1, and with a plan (E5) algorithm 2, for one model. Whether doing so again would
- * hand out nothing, were this the only model. */
+/* E4: algorithm 1, and with a plan (E5) algorithm 2, for one model. Returns true if a second call
+ * would assign nothing, provided that this is the only model. */
 static bool assign(struct tt_policy *self, struct tt_mechanism *actions, int32_t model) {
     const struct tt_fifo *fifo = &self->queues.fifos[model];
     int64_t enough = INT64_MAX;
-    bool goes_on = true, settled = true;
-    while (goes_on && fifo->count > 0 && self->running < self->max_inf) {
+    bool again = true, settled = true;
+    while (again && fifo->count > 0 && self->running < self->max_inf) {
         int32_t before = self->running;
         struct offer offer = look(self, model);
         assign_range(self, actions, model, &offer);
-        goes_on = offer.cut && offer.rows == 0;
+        again = offer.cut && offer.rows == 0;
         if (self->running == 0)
-            goes_on = run_anyhow(self, actions, model, offer.rows);
+            again = run_fallback(self, actions, model, offer.rows);
         enough = fifo->rows + missing(self, &offer);
-        /* Where the load is not all that is there, it fell with what was handed out. */
+        /* If the load is not all rows in the queue and on the workers, the assignment lowered it.
+         */
         settled = self->running == before || !self->enhanced || !(offer.cut || self->only_waiting);
     }
     self->ranges[model].enough = enough;
     return settled;
 }
 
-/* Every model with a queue, that with the oldest request first. */
+/* Visits every model with a queue, the model with the oldest request first. */
 static void assign_all(struct tt_policy *self, struct tt_mechanism *actions) {
     const struct tt_queues *queues = &self->queues;
     const struct tt_heap_entry *oldest = tt_heap_top(&queues->heads);
@@ -331,14 +340,14 @@ static void assign_all(struct tt_policy *self, struct tt_mechanism *actions) {
     for (int32_t m = 0; queues->heads.count > 0 && m < queues->domain->model_capacity; m++)
         if (m != first && queues->fifos[m].count > 0)
             settled &= assign(self, actions, m);
-    /* What of one model runs is of the load of others. */
-    self->news = !settled || (!only && self->enhanced && self->running != before);
+    /* Running rows of one model are part of the load of the others. */
+    self->changed = !settled || (!only && self->enhanced && self->running != before);
 }
 
 static void elastic_decide(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
     if (self->queues.drops)
-        drop_lost(self, now, actions);
-    if (self->news && self->idle != 0)
+        drop_hopeless(self, now, actions);
+    if (self->changed && self->idle != 0)
         assign_all(self, actions);
 }
 
@@ -346,7 +355,7 @@ static void elastic_model_changed(struct tt_policy *self, int64_t now, int32_t m
                                   enum tt_change change) {
     (void)now;
     tt_queues_model_changed(&self->queues, model, change);
-    if (change != TT_CHANGE_ADDED || !self->enhanced || self->told)
+    if (change != TT_CHANGE_ADDED || !self->enhanced || self->is_configured)
         return;
     int32_t available[TT_ELASTIC_SIZES];
     tt_elastic_workers_count(&self->workers, available);
@@ -365,8 +374,8 @@ static void elastic_executor_changed(struct tt_policy *self, int64_t now, int32_
                                      enum tt_change change) {
     (void)now;
     tt_queues_executor_changed(&self->queues, executor, change);
-    note_idle(self, executor);
-    self->news = true;
+    update_idle(self, executor);
+    self->changed = true;
 }
 
 static void elastic_check(const struct tt_policy *self) {
@@ -393,9 +402,10 @@ static void elastic_free(struct tt_policy *take_self) {
     tt_queued_free(take_self);
 }
 
-/* ---- making one ---- */
+/* ---- creation ---- */
 
-/* One group of `configurations`: its workers are there, and sum to a load that has none yet. */
+/* Reads one group of `configurations`. Its workers must exist, and its sum must be a load without a
+ * group. */
 static enum tt_err read_configuration(struct tt_policy *self, const int32_t *sizes, int32_t count,
                                       struct tt_error *why) {
     struct tt_elastic_choice plan = {.worker_count = count};
@@ -417,14 +427,14 @@ static enum tt_err read_configuration(struct tt_policy *self, const int32_t *siz
     if (self->planned[k] != 0)
         return tt_fail(TT_ERR_INVALID, why, "option configurations: two groups sum to %d",
                        plan.total);
-    int32_t there[TT_ELASTIC_SIZES];
-    tt_elastic_workers_count(&self->workers, there);
+    int32_t available[TT_ELASTIC_SIZES];
+    tt_elastic_workers_count(&self->workers, available);
     for (int32_t i = 0; i < TT_ELASTIC_SIZES; i++)
-        if (plan.counts[i] > there[i])
+        if (plan.counts[i] > available[i])
             return tt_fail(TT_ERR_INVALID, why,
                            "option configurations: the group that sums to %d has %d workers of "
                            "size %d, option workers has %d",
-                           plan.total, plan.counts[i], 1 << i, there[i]);
+                           plan.total, plan.counts[i], 1 << i, available[i]);
     self->planned[k] = tt_elastic_workers_first(&self->workers, plan.counts);
     return TT_OK;
 }
@@ -434,7 +444,7 @@ static enum tt_err read_configurations(struct tt_policy *self, int64_t group_cou
     if (group_count > 0 && !self->enhanced)
         return tt_fail(TT_ERR_INVALID, why,
                        "option configurations: only variant enhanced follows them");
-    self->told = group_count > 0;
+    self->is_configured = group_count > 0;
     for (int32_t i = 0; i < group_count; i++) {
         int32_t sizes[TT_ELASTIC_MAX_WORKERS];
         int32_t count = tt_options_group("configurations", setup->options, setup->option_count, i,
@@ -451,7 +461,7 @@ static enum tt_err read_configurations(struct tt_policy *self, int64_t group_cou
     return TT_OK;
 }
 
-/* The first of size 1 and of 2; where neither is there the first of the smallest. */
+/* The first workers of size 1 and 2. If there are neither, the first of the smallest size. */
 static uint64_t smallest_workers(const struct tt_elastic_workers *workers) {
     static const int32_t smallest[TT_ELASTIC_SIZES] = {1, 1};
     uint64_t found = tt_elastic_workers_first(workers, smallest);
@@ -512,7 +522,8 @@ static const struct tt_policy_ops ops = {
 
 const struct tt_policy_kind tt_elastic_kind = {
     .name = "elastic",
-    .summary = "inputs go to the device at once; idle workers of many sizes take ranges of them",
+    .summary =
+        "transfers each input at once; idle workers of several batch sizes take ranges of them",
     .traits = {.needs_profiles = true, .waits_for_inputs = true, .default_depth = 1},
     .serving = {.computes_late = TT_DROP_NONE_OPTION,
                 .workers = {.sizes = "workers",

@@ -26,7 +26,7 @@ struct search {
     struct tt_elastic_choice now, best;
 };
 
-/* Means as fractions: a / b < c / d  <=>  a d < c b. */
+/* Compares means as fractions: a / b < c / d <=> a d < c b. */
 static bool better(const struct tt_elastic_choice *a, const struct tt_elastic_choice *b) {
     if (b->total == 0)
         return true;
@@ -35,7 +35,7 @@ static bool better(const struct tt_elastic_choice *a, const struct tt_elastic_ch
     return left < right || (left == right && a->worker_count < b->worker_count);
 }
 
-/* Decides how many workers of size 2^k, most first, then goes on to the next smaller size. */
+/* Tries every number of workers of size 2^k, the largest first, then the next smaller size. */
 static void choose(struct search *self, int32_t k, int32_t left) {
     struct tt_elastic_choice *now = &self->now;
     if (left == 0) {
@@ -47,10 +47,10 @@ static void choose(struct search *self, int32_t k, int32_t left) {
     }
     if (k < 0)
         return;
-    int32_t most = 1 << k > self->profile->max_batch ? 0 : left >> k;
-    if (most > self->available[k])
-        most = self->available[k];
-    for (int32_t count = most; count >= 0; count--) {
+    int32_t max_count = 1 << k > self->profile->max_batch ? 0 : left >> k;
+    if (max_count > self->available[k])
+        max_count = self->available[k];
+    for (int32_t count = max_count; count >= 0; count--) {
         now->counts[k] = count;
         now->worker_count += count;
         choose(self, k - 1, left - (count << k));

@@ -8,78 +8,88 @@
 
 enum { SLACK, VOTES, MAX_BATCH, COVERAGE, DEC_TIMESTEPS, PATIENCE, FOREIGN, DROP, OPTION_COUNT };
 
-/* A stack holds this many largest batches, if there are as many models. */
+/* A stack has room for this many maximum batches, if there are as many models. */
 enum { STACK_BATCHES = 4 };
 
-/* L4: lazy and, with slack = curves, the Oracle; serial and window are policies of their own. */
+/* L4: lazy, and the Oracle with slack = curves. Serial and window are policies of their own. */
 static const struct tt_option_spec options[OPTION_COUNT] = {
     [SLACK] = {.key = "slack",
                .type = TT_OPTION_CHOICE,
                .choices = "remaining|published|curves",
-               .help = "how the time of a would-be batch is estimated: the sum of what its members "
-                       "still need alone, equation 2 to the letter, or the profile's batch times"},
+               .help = "how the completion time of a larger batch is predicted; remaining: the sum "
+                       "of the times that its requests still need alone; published: the sum of "
+                       "their whole times alone, as in the LazyBatching paper; curves: the "
+                       "profile's times of the actual batches"},
     [VOTES] = {.key = "votes",
                .type = TT_OPTION_CHOICE,
                .choices = "feasible|timely|all",
-               .help = "which requests may refuse newcomers: those that could have been in time "
-                       "without waiting, those of them that still can, or all"},
+               .help = "which requests may keep newcomers out to protect their deadline; feasible: "
+                       "those that could have been in time without waiting; timely: of these, "
+                       "those that still can; all: every request"},
     [MAX_BATCH] = {.key = "max_batch",
                    .type = TT_OPTION_INTEGER,
                    .minimum = 1,
                    .maximum = TT_PROFILE_MAX_BATCH,
                    .default_value = TT_PROFILE_MAX_BATCH,
-                   .help = "most rows of a model on a stack, where the model allows more"},
-    [COVERAGE] = {.key = "coverage",
-                  .type = TT_OPTION_PERMILLE,
-                  .minimum = 0,
-                  .maximum = 1000,
-                  .default_value = 900,
-                  .help = "share of the profiled outputs that the predicted length covers"},
+                   .help = "maximum number of rows of a model under way on an executor; the "
+                           "model's own limit holds as well"},
+    [COVERAGE] =
+        {.key = "coverage",
+         .type = TT_OPTION_PERMILLE,
+         .minimum = 0,
+         .maximum = 1000,
+         .default_value = 900,
+         .help =
+             "the predicted output length is not exceeded by this share of the profiled outputs"},
     [DEC_TIMESTEPS] = {.key = "dec_timesteps",
                        .type = TT_OPTION_INTEGER,
                        .minimum = 0,
                        .maximum = 1000000,
-                       .help = "the predicted output length itself; 0: by coverage"},
-    [PATIENCE] = {.key = "patience",
-                  .type = TT_OPTION_PERMILLE,
-                  .minimum = 0,
-                  .maximum = 1000000,
-                  .help = "newcomers wait until they have waited this many times what their coming "
-                          "costs those under way; 0: whoever may come in comes in"},
+                       .help = "the predicted output length itself; 0: from coverage"},
+    [PATIENCE] =
+        {.key = "patience",
+         .type = TT_OPTION_PERMILLE,
+         .minimum = 0,
+         .maximum = 1000000,
+         .help = "newcomers join once their waiting time, in total, is this many times the delay "
+                 "that they cause to running requests; 0: as soon as the deadlines allow"},
     [FOREIGN] = {.key = "foreign",
                  .type = TT_OPTION_CHOICE,
                  .choices = "shorter|slack|never|turns",
-                 .help = "when a request may preempt a batch of another model; turns: never, and "
-                         "whoever came after one of another model does not join before it"},
-    [DROP] = {.key = "drop",
-              .type = TT_OPTION_CHOICE,
-              .choices = "none|deadline",
-              .help = "deadline: drop waiting requests that cannot meet their deadline any more"},
+                 .help = "when a request may interrupt a batch of another model; shorter: if it "
+                         "needs less time than the batch still does; slack: if the deadlines "
+                         "allow; never: not at all; turns: not at all, and models take turns"},
+    [DROP] =
+        {.key = "drop",
+         .type = TT_OPTION_CHOICE,
+         .choices = "none|deadline",
+         .help =
+             "deadline: drop waiting requests as soon as they can no longer meet their deadline"},
 };
 
-/* The door was shut to the head of the running model's queue, and is until then. */
+/* The last refusal of a YIELD to the head of the running model's queue, valid until `until_at`. */
 struct refusal {
-    const struct tt_request *head; /* NULL: to nobody */
+    const struct tt_request *head; /* NULL: none */
     int64_t number, until_at;
 };
 
-/* An executor and what it has under way. */
-struct lane {
+/* An executor and the requests under way on it. */
+struct executor_state {
     struct tt_lazy_stack stack;
     struct tt_lazy_run run; /* of the top entry */
-    struct refusal refusal; /* while that task runs */
+    struct refusal refusal; /* of that task */
     bool yielding;
     int64_t retry_at;
 };
 
 struct tt_policy {
     struct tt_queues queues;
-    struct lane *lanes;          /* [executor_capacity] */
-    struct tt_lazy_times *times; /* [model_capacity]; zeroed: no such model */
+    struct executor_state *executors; /* [executor_capacity] */
+    struct tt_lazy_times *times;      /* [model_capacity]; zeroed: no such model */
     struct tt_lazy_admission admission;
     int64_t coverage_permille;
     int32_t dec_timesteps;
-    int32_t yielding; /* lanes that were asked to */
+    int32_t yielding; /* number of executors with a pending YIELD */
 };
 TT_QUEUED_POLICY;
 
@@ -94,8 +104,8 @@ static int32_t step_count(const struct tt_policy *self, int32_t model) {
 
 static void push(struct tt_policy *self, int32_t executor, const struct tt_lazy_group *group,
                  int64_t now) {
-    struct lane *lane = &self->lanes[executor];
-    struct tt_lazy_stack *stack = &lane->stack;
+    struct executor_state *state = &self->executors[executor];
+    struct tt_lazy_stack *stack = &state->stack;
     struct tt_fifo *fifo = &self->queues.fifos[group->model];
     tt_lazy_stack_push(stack, group->model, group->place.step);
     for (int32_t i = 0; i < group->count; i++) {
@@ -110,21 +120,20 @@ static void push(struct tt_policy *self, int32_t executor, const struct tt_lazy_
     tt_lazy_waiting_restart(&self->admission.waits, group->model, now);
 }
 
-/* ---- what an executor does next ---- */
+/* ---- the next task of an executor ---- */
 
-/* The entry below stands where the top one is going to come by, and there is room to go on
- * together. */
+/* True if the top entry will reach the step of the entry below, and both fit one batch there. */
 static inline bool will_merge(const struct tt_policy *self, const struct tt_lazy_stack *stack) {
     if (stack->depth < 2)
         return false;
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack), *below = top - 1;
     return below->model == top->model && below->place.step >= top->place.step &&
-           below->rows + top->rows <= tt_lazy_door_max_rows(&self->admission, top->model) &&
+           below->rows + top->rows <= tt_lazy_admission_max_rows(&self->admission, top->model) &&
            tt_lazy_admission_alike(&self->admission, top, below);
 }
 
-static void merge(const struct tt_policy *self, struct lane *lane) {
-    struct tt_lazy_stack *stack = &lane->stack;
+static void merge(const struct tt_policy *self, struct executor_state *state) {
+    struct tt_lazy_stack *stack = &state->stack;
     while (will_merge(self, stack)) {
         const struct tt_lazy_entry *top = tt_lazy_stack_top(stack), *below = top - 1;
         if (below->place.step != top->place.step)
@@ -133,8 +142,8 @@ static void merge(const struct tt_policy *self, struct lane *lane) {
     }
 }
 
-/* L6: what the top entry's inputs are padded to; 0 where they are not. Like those that it will
- * merge with. */
+/* L6: the length to which the top entry's inputs are padded, like those that it will merge with; 0:
+ * no padding. */
 static int32_t padding(const struct tt_policy *self, const struct tt_lazy_stack *stack,
                        bool meets) {
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
@@ -146,11 +155,11 @@ static int32_t padding(const struct tt_policy *self, const struct tt_lazy_stack 
 
 static void run_top(struct tt_policy *self, struct tt_mechanism *actions, int32_t executor,
                     int64_t now) {
-    struct lane *lane = &self->lanes[executor];
-    struct tt_lazy_stack *stack = &lane->stack;
+    struct executor_state *state = &self->executors[executor];
+    struct tt_lazy_stack *stack = &state->stack;
     struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
     int32_t end = step_count(self, top->model);
-    /* Who would find no slots where they meet goes through without stopping there. */
+    /* An entry that would find no slots at the meeting step runs through without a stop. */
     bool meets =
         will_merge(self, stack) && (self->queues.domain->models[top->model]->slots == 0 ||
                                     tt_lazy_stack_slots_lacking(stack) <=
@@ -162,116 +171,117 @@ static void run_top(struct tt_policy *self, struct tt_mechanism *actions, int32_
         tt_mechanism_run_begin(actions, executor, top->model, top->place.step, to - 1);
     task->walk = TT_WALK_DIVERGING;
     task->length = top->padded;
-    lane->run.predicted_ns = lane->run.consumed_ns = -1;
-    lane->run.to = to;
+    state->run.predicted_ns = state->run.consumed_ns = -1;
+    state->run.to = to;
     const struct tt_lazy_member *members = &stack->members[top->first];
     for (int32_t i = 0, count = top->count; i < count; i++)
         tt_mechanism_run_add(actions, members[i].request);
-    lane->run.running = true;
-    lane->refusal.head = NULL;
-    lane->run.started_at = now + self->queues.d_ctrl_ns + self->queues.d_data_ns * top->rows;
+    state->run.running = true;
+    state->refusal.head = NULL;
+    state->run.started_at = now + self->queues.d_ctrl_ns + self->queues.d_data_ns * top->rows;
     tt_heap_remove(&self->queues.idle, executor);
-    tt_mechanism_run_commit(actions, lane->run.started_at);
-    tt_lazy_slack_started(stack, &lane->run);
+    tt_mechanism_run_commit(actions, state->run.started_at);
+    tt_lazy_slack_started(stack, &state->run);
 }
 
-/* Does anybody wait of another model than the top entry's? */
-static bool others_wait(const struct tt_policy *self, const struct lane *lane) {
+/* True if requests of models other than the top entry's wait. */
+static bool others_wait(const struct tt_policy *self, const struct executor_state *state) {
     const struct tt_heap *heads = &self->queues.heads;
-    const struct tt_lazy_entry *top = tt_lazy_stack_top(&lane->stack);
+    const struct tt_lazy_entry *top = tt_lazy_stack_top(&state->stack);
     return top && (heads->count > 1 || (heads->count == 1 && heads->entries[0].id != top->model));
 }
 
-/* The top entry has just begun to run, and a moment ago, at its boundary, the sums did not allow
- * the head of its model's queue, alone, to come in. Nothing has changed since, so neither is the
- * task to make room for it. */
-static void keep_shut(const struct tt_policy *self, struct lane *lane,
-                      const struct tt_lazy_group *head_alone, const struct tt_request *head,
-                      int64_t now) {
-    int32_t model = tt_lazy_stack_top(&lane->stack)->model;
-    if (model != head->model || lane->run.started_at != now ||
+/* Stores a refusal. The top entry has just started, and at the boundary before, the sums did not
+ * admit the head of its model's queue alone. Nothing has changed since, so the task must not yield
+ * to it either. */
+static void keep_refusal(const struct tt_policy *self, struct executor_state *state,
+                         const struct tt_lazy_group *head_alone, const struct tt_request *head,
+                         int64_t now) {
+    int32_t model = tt_lazy_stack_top(&state->stack)->model;
+    if (model != head->model || state->run.started_at != now ||
         self->queues.domain->models[model]->padded ||
-        !tt_lazy_admission_stays_shut(&self->admission, model))
+        !tt_lazy_admission_refusal_holds(&self->admission, model))
         return;
     int64_t until_at =
-        tt_lazy_slack_retry_at(&self->admission.slack, &lane->stack, &lane->run, head_alone, now);
-    lane->refusal = (struct refusal){.head = head, .number = head->number, .until_at = until_at};
+        tt_lazy_slack_retry_at(&self->admission.slack, &state->stack, &state->run, head_alone, now);
+    state->refusal = (struct refusal){.head = head, .number = head->number, .until_at = until_at};
 }
 
-/* At a boundary: merge, let in who may, run. */
+/* At a boundary: merges, admits newcomers, runs the top entry. */
 static void begin(struct tt_policy *self, struct tt_mechanism *actions, int32_t executor,
                   int64_t now) {
-    struct lane *lane = &self->lanes[executor];
-    struct tt_lazy_group groups[2]; /* by turns */
-    const struct tt_request *shut = NULL;
-    merge(self, lane);
-    for (int32_t turn = 0; turn < 2 && (turn == 0 || others_wait(self, lane)); turn++) {
+    struct executor_state *state = &self->executors[executor];
+    struct tt_lazy_group groups[2]; /* one per turn */
+    const struct tt_request *refused = NULL;
+    merge(self, state);
+    for (int32_t turn = 0; turn < 2 && (turn == 0 || others_wait(self, state)); turn++) {
         const struct tt_request *head =
-            tt_lazy_admission_candidate(&self->admission, &lane->stack, turn);
+            tt_lazy_admission_candidate(&self->admission, &state->stack, turn);
         if (!head)
             continue;
-        if (!tt_lazy_admission_admits(&self->admission, &lane->stack, &lane->run, head, now,
+        if (!tt_lazy_admission_admits(&self->admission, &state->stack, &state->run, head, now,
                                       &groups[turn])) {
             if (turn == 0 && groups[turn].count == 1)
-                shut = head;
+                refused = head;
             continue;
         }
         push(self, executor, &groups[turn], now);
-        merge(self, lane); /* with an entry of which no step has run yet */
+        merge(self, state); /* merges with an entry of which no step has run yet */
     }
-    if (lane->stack.depth == 0)
+    if (state->stack.depth == 0)
         return;
     run_top(self, actions, executor, now);
-    if (shut)
-        keep_shut(self, lane, &groups[0], shut, now);
+    if (refused)
+        keep_refusal(self, state, &groups[0], refused, now);
 }
 
-/* Is there a boundary inside the way that the top entry has before it? */
+/* True if the top entry has a boundary before its end. */
 static bool can_stop(const struct tt_policy *self, const struct tt_lazy_entry *top) {
     const struct tt_step_model *model = self->queues.domain->models[top->model];
     int32_t last = model->step_count - 1;
     return top->place.step < last || model->steps[last].kind != TT_STEP_STATIC;
 }
 
-/* Is the running task to make room for the head? If not, retry_at is when to ask again. */
-static bool opens(const struct tt_policy *self, struct lane *lane, const struct tt_request *head,
-                  bool own, int64_t now) {
-    const struct refusal *last = &lane->refusal;
+/* True if the running task must yield to the head. If false, retry_at is at most the instant at
+ * which to ask again. */
+static bool opens(const struct tt_policy *self, struct executor_state *state,
+                  const struct tt_request *head, bool own, int64_t now) {
+    const struct refusal *last = &state->refusal;
     int64_t at = TT_NEVER;
     bool known = own && last->head == head && last->number == head->number && now < last->until_at;
     if (!known &&
-        tt_lazy_admission_opens(&self->admission, &lane->stack, &lane->run, head, now, &at))
+        tt_lazy_admission_opens(&self->admission, &state->stack, &state->run, head, now, &at))
         return true;
     if (known)
         at = last->until_at;
-    else if (own && tt_lazy_admission_stays_shut(&self->admission, head->model))
-        lane->refusal = (struct refusal){.head = head, .number = head->number, .until_at = at};
-    lane->retry_at = tt_instant_min(lane->retry_at, at);
+    else if (own && tt_lazy_admission_refusal_holds(&self->admission, head->model))
+        state->refusal = (struct refusal){.head = head, .number = head->number, .until_at = at};
+    state->retry_at = tt_instant_min(state->retry_at, at);
     return false;
 }
 
-/* While a task runs: is it to make room? */
+/* While a task runs: requests a YIELD if a waiting request should join. */
 static void look(struct tt_policy *self, struct tt_mechanism *actions, int32_t executor,
                  int64_t now) {
-    struct lane *lane = &self->lanes[executor];
-    const struct tt_lazy_entry *top = tt_lazy_stack_top(&lane->stack);
+    struct executor_state *state = &self->executors[executor];
+    const struct tt_lazy_entry *top = tt_lazy_stack_top(&state->stack);
     if (self->yielding > 0 || !can_stop(self, top))
         return;
-    for (int32_t turn = 0; turn < 2 && (turn == 0 || others_wait(self, lane)); turn++) {
+    for (int32_t turn = 0; turn < 2 && (turn == 0 || others_wait(self, state)); turn++) {
         const struct tt_request *head =
-            tt_lazy_admission_candidate(&self->admission, &lane->stack, turn);
-        if (!head || !opens(self, lane, head, turn == 0, now))
+            tt_lazy_admission_candidate(&self->admission, &state->stack, turn);
+        if (!head || !opens(self, state, head, turn == 0, now))
             continue;
-        lane->yielding = true;
+        state->yielding = true;
         self->yielding++;
         tt_mechanism_yield(actions, executor);
         return;
     }
 }
 
-static void drop_lost(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
+static void drop_hopeless(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
     const struct tt_heap_entry *top;
-    while ((top = tt_heap_top(&self->queues.lost)) && top->key < now) {
+    while ((top = tt_heap_top(&self->queues.hopeless)) && top->key < now) {
         tt_lazy_waiting_remove(&self->admission.waits, tt_fifo_first(&self->queues.fifos[top->id]));
         (void)tt_queues_drop_one(&self->queues, now, actions);
     }
@@ -279,52 +289,52 @@ static void drop_lost(struct tt_policy *self, int64_t now, struct tt_mechanism *
 
 static void lazy_decide(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
     const struct tt_mechanism *domain = self->queues.domain;
-    drop_lost(self, now, actions);
+    drop_hopeless(self, now, actions);
     for (int32_t e = 0; e < domain->executor_capacity; e++)
         if (tt_heap_contains(&self->queues.idle, e)) {
             begin(self, actions, e, now);
-            drop_lost(self, now, actions); /* the new heads may be lost already */
+            drop_hopeless(self, now, actions); /* the new heads may be hopeless already */
         }
     for (int32_t e = 0; e < domain->executor_capacity; e++) {
-        self->lanes[e].retry_at = TT_NEVER;
-        if (self->lanes[e].run.running && self->queues.heads.count > 0)
+        self->executors[e].retry_at = TT_NEVER;
+        if (self->executors[e].run.running && self->queues.heads.count > 0)
             look(self, actions, e, now);
     }
 }
 
 static int64_t lazy_next_at(const struct tt_policy *self) {
-    int64_t at = tt_queues_lost_at(&self->queues);
+    int64_t at = tt_queues_hopeless_at(&self->queues);
     for (int32_t e = 0; e < self->queues.domain->executor_capacity; e++)
-        at = tt_instant_min(at, self->lanes[e].retry_at);
+        at = tt_instant_min(at, self->executors[e].retry_at);
     return at;
 }
 
-/* ---- what it hears ---- */
+/* ---- events ---- */
 
 static void lazy_arrived(struct tt_policy *self, int64_t now, struct tt_request *request) {
     enqueue(self, request, now);
 }
 
-/* All who stand there go back to the queues, at the steps where they are. */
-static void spill(struct tt_policy *self, struct lane *lane, int64_t now) {
-    struct tt_lazy_stack *stack = &lane->stack;
+/* Returns all members of the stack to the queues, at the steps that they have reached. */
+static void requeue_members(struct tt_policy *self, struct executor_state *state, int64_t now) {
+    struct tt_lazy_stack *stack = &state->stack;
     for (int32_t i = stack->count - 1; i >= 0; i--)
         enqueue(self, stack->members[i].request, now);
     tt_lazy_stack_cut(stack, 0);
 }
 
 static void lazy_finished(struct tt_policy *self, int64_t now, const struct tt_task *task) {
-    struct lane *lane = &self->lanes[task->executor];
-    struct tt_lazy_stack *stack = &lane->stack;
+    struct executor_state *state = &self->executors[task->executor];
+    struct tt_lazy_stack *stack = &state->stack;
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
-    tt_assert(lane->run.running && top->count == task->count);
+    tt_assert(state->run.running && top->count == task->count);
     tt_assert(stack->members[top->first].request == task->items[0].request);
     tt_lazy_stack_settle(stack);
-    self->yielding -= lane->yielding;
-    lane->yielding = false;
-    lane->run.running = false;
+    self->yielding -= state->yielding;
+    state->yielding = false;
+    state->run.running = false;
     if (self->queues.domain->executors[task->executor].state != TT_EXECUTOR_UP)
-        spill(self, lane, now);
+        requeue_members(self, state, now);
     tt_queues_executor_freed(&self->queues, task->executor);
 }
 
@@ -335,10 +345,10 @@ static void lazy_cancelled(struct tt_policy *self, int64_t now, struct tt_reques
         tt_queues_take(&self->queues, request);
         return;
     }
-    struct lane *lane = &self->lanes[request->policy_word];
-    bool found = tt_lazy_stack_remove(&lane->stack, request);
+    struct executor_state *state = &self->executors[request->policy_word];
+    bool found = tt_lazy_stack_remove(&state->stack, request);
     tt_assert(found);
-    lane->refusal.head = NULL;
+    state->refusal.head = NULL;
 }
 
 static int32_t predicted_output(const struct tt_policy *self, const struct tt_step_model *model) {
@@ -355,7 +365,7 @@ static void lazy_model_changed(struct tt_policy *self, int64_t now, int32_t mode
     (void)now;
     tt_queues_model_changed(&self->queues, model, change);
     const struct tt_step_model *step_model = self->queues.domain->models[model];
-    if (change == TT_CHANGE_ADDED) { /* long before its first request, like the model itself */
+    if (change == TT_CHANGE_ADDED) { /* in advance of its first request, like the model itself */
         enum tt_err err =
             tt_lazy_times_init(&self->times[model], step_model, predicted_output(self, step_model),
                                self->dec_timesteps > 0);
@@ -368,16 +378,16 @@ static void lazy_model_changed(struct tt_policy *self, int64_t now, int32_t mode
 static void lazy_executor_changed(struct tt_policy *self, int64_t now, int32_t executor,
                                   enum tt_change change) {
     (void)now;
-    struct lane *lane = &self->lanes[executor];
+    struct executor_state *state = &self->executors[executor];
     tt_queues_executor_changed(&self->queues, executor, change);
     if (change != TT_CHANGE_DRAINING)
         return;
-    if (!lane->run.running) {
-        spill(self, lane, now);
+    if (!state->run.running) {
+        requeue_members(self, state, now);
         return;
     }
-    /* What lies below the running entry: it comes to the top as the only one. */
-    struct tt_lazy_stack *stack = &lane->stack;
+    /* Returns the members below the running entry, so that it is the only one on the stack. */
+    struct tt_lazy_stack *stack = &state->stack;
     while (stack->depth > 1) {
         const struct tt_lazy_entry *bottom = &stack->entries[0];
         struct tt_request *request = stack->members[bottom->first].request;
@@ -387,25 +397,25 @@ static void lazy_executor_changed(struct tt_policy *self, int64_t now, int32_t e
 }
 
 const struct tt_lazy_stack *tt_lazy_stack_of(const struct tt_policy *self, int32_t executor) {
-    return &self->lanes[executor].stack;
+    return &self->executors[executor].stack;
 }
 
-/* ---- promises ---- */
+/* ---- invariants ---- */
 
 static void lazy_check(const struct tt_policy *self) {
     const struct tt_mechanism *domain = self->queues.domain;
     tt_queues_check(&self->queues);
     int32_t yielding = 0;
     for (int32_t e = 0; e < domain->executor_capacity; e++) {
-        const struct lane *lane = &self->lanes[e];
-        const struct tt_lazy_stack *stack = &lane->stack;
+        const struct executor_state *state = &self->executors[e];
+        const struct tt_lazy_stack *stack = &state->stack;
         tt_lazy_stack_check(stack);
-        yielding += lane->yielding;
-        tt_assert(lane->run.running == (domain->executors[e].queued > 0));
-        tt_assert(!lane->yielding || lane->run.running);
-        tt_assert(!lane->run.running || stack->depth > 0);
+        yielding += state->yielding;
+        tt_assert(state->run.running == (domain->executors[e].queued > 0));
+        tt_assert(!state->yielding || state->run.running);
+        tt_assert(!state->run.running || stack->depth > 0);
         for (int32_t i = 0; i < stack->count; i++) {
-            bool runs = lane->run.running && i >= tt_lazy_stack_top(stack)->first;
+            bool runs = state->run.running && i >= tt_lazy_stack_top(stack)->first;
             const struct tt_request *request = stack->members[i].request;
             tt_assert(request->state == (runs ? TT_REQUEST_RUNNING : TT_REQUEST_QUEUED));
             tt_assert(request->policy_word == e);
@@ -424,15 +434,15 @@ static void lazy_check(const struct tt_policy *self) {
         tt_assert(self->admission.waits.count[m] == self->queues.fifos[m].count);
 }
 
-/* ---- making one ---- */
+/* ---- creation ---- */
 
 static void lazy_free(struct tt_policy *take_self) {
     const struct tt_mechanism *domain = take_self->queues.domain;
-    for (int32_t e = 0; take_self->lanes && e < domain->executor_capacity; e++)
-        tt_lazy_stack_fini(&take_self->lanes[e].stack);
+    for (int32_t e = 0; take_self->executors && e < domain->executor_capacity; e++)
+        tt_lazy_stack_fini(&take_self->executors[e].stack);
     for (int32_t m = 0; take_self->times && m < domain->model_capacity; m++)
         tt_lazy_times_fini(&take_self->times[m]);
-    free(take_self->lanes);
+    free(take_self->executors);
     free(take_self->times);
     tt_lazy_waiting_fini(&take_self->admission.waits);
     tt_queued_free(take_self);
@@ -440,17 +450,17 @@ static void lazy_free(struct tt_policy *take_self) {
 
 static enum tt_err lanes_init(struct tt_policy *self, const struct tt_mechanism *domain) {
     int32_t models = domain->model_capacity, executors = domain->executor_capacity;
-    self->lanes = calloc((size_t)executors, sizeof(*self->lanes));
+    self->executors = calloc((size_t)executors, sizeof(*self->executors));
     self->times = calloc((size_t)models, sizeof(*self->times));
-    if (!self->lanes || !self->times ||
+    if (!self->executors || !self->times ||
         tt_lazy_waiting_init(&self->admission.waits, models) != TT_OK)
         return TT_ERR_NO_MEMORY;
     int32_t batches = models < STACK_BATCHES ? models : STACK_BATCHES;
     enum tt_err err = TT_OK;
     for (int32_t e = 0; !err && e < executors; e++) {
         int32_t items = domain->executors[e].tasks[0].capacity;
-        err = tt_lazy_stack_init(&self->lanes[e].stack, items * batches, models);
-        self->lanes[e].retry_at = TT_NEVER;
+        err = tt_lazy_stack_init(&self->executors[e].stack, items * batches, models);
+        self->executors[e].retry_at = TT_NEVER;
     }
     return err;
 }
@@ -496,7 +506,8 @@ static const struct tt_policy_ops ops = {
 
 const struct tt_policy_kind tt_lazy_kind = {
     .name = "lazy",
-    .summary = "newcomers preempt at a step boundary, catch up and merge, where no deadline breaks",
+    .summary = "newcomers interrupt a batch between two steps, catch up and merge, if no deadline "
+               "is missed",
     .traits = {.granularity = TT_GRANULARITY_NODE, .needs_profiles = true, .default_depth = 1},
     .serving = {.computes_late = TT_DROP_NONE_OPTION},
     .options = options,

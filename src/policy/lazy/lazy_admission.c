@@ -15,8 +15,8 @@ bool tt_lazy_admission_alike(const struct tt_lazy_admission *self, const struct 
                                 : top->padded == below->padded && top->padded > 0;
 }
 
-/* D2: how many rows find slots between the steps of the top entry's model, besides those of the
- * entry itself, which wants some if it is to stop for others; < 0: not even that. */
+/* D2: the number of rows that find slots between the steps of the top entry's model. The entry's
+ * own rows, which need slots if it stops, are subtracted. < 0: not even these find slots. */
 static inline int32_t slot_room(const struct tt_lazy_admission *self,
                                 const struct tt_lazy_stack *stack, const struct tt_lazy_run *run) {
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
@@ -26,22 +26,22 @@ static inline int32_t slot_room(const struct tt_lazy_admission *self,
            (run->running ? tt_lazy_stack_slots_lacking(stack) : 0);
 }
 
-/* Rows of the head's model on the stack, those who come with it included: who begins with an entry
- * that is under way stands between two steps where they meet. */
+/* The maximum number of rows of the head's model on the stack, newcomers included. A newcomer to an
+ * entry that is under way needs a slot, because it stands between two steps where they meet. */
 static inline int32_t max_rows(const struct tt_lazy_admission *self,
                                const struct tt_lazy_stack *stack, const struct tt_lazy_run *run,
                                const struct tt_request *head) {
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
-    int32_t most = tt_lazy_door_max_rows(self, head->model);
+    int32_t limit = tt_lazy_admission_max_rows(self, head->model);
     if (model_of(self, head->model)->slots == 0 || !top || top->model != head->model ||
         head->step > 0 || (top->place.step == 0 && !run->running))
-        return most;
+        return limit;
     int32_t room = slot_room(self, stack, run), there = stack->rows_of_model[head->model];
-    return room < most - there ? there + (room > 0 ? room : 0) : most;
+    return room < limit - there ? there + (room > 0 ? room : 0) : limit;
 }
 
-/* Is there a place for so many rows of the model? Its first request always has one, whatever its
- * rows. */
+/* True if the stack has room for `rows` more rows of the model. The model's first request always
+ * has room. */
 static inline bool has_room(const struct tt_lazy_stack *stack, int32_t model, int32_t max_rows,
                             int32_t rows, int32_t count) {
     int32_t there = stack->rows_of_model[model];
@@ -50,7 +50,7 @@ static inline bool has_room(const struct tt_lazy_stack *stack, int32_t model, in
     return there + rows <= max_rows || (there == 0 && count == 1);
 }
 
-/* L6: where inputs are padded, is it short enough for those that are under way? */
+/* L6: true if a padded input is short enough for the batch under way. */
 static inline bool has_length(const struct tt_lazy_admission *self,
                               const struct tt_lazy_stack *stack, struct tt_lazy_run *run,
                               const struct tt_request *request) {
@@ -62,7 +62,7 @@ static inline bool has_length(const struct tt_lazy_admission *self,
     return request->step == 0 && request->length <= top->padded;
 }
 
-/* L5: where models take turns, who came after somebody of another model does not go before him. */
+/* L5: with `turns`, false if a request of another model arrived earlier and still waits. */
 static inline bool has_turn(const struct tt_lazy_admission *self, const struct tt_lazy_stack *stack,
                             const struct tt_request *request) {
     const struct tt_heap *heads = &self->queues->heads;
@@ -74,21 +74,21 @@ static inline bool has_turn(const struct tt_lazy_admission *self, const struct t
     return true;
 }
 
-/* May the group join, or preempt, what is on the stack? */
-static inline bool may_come(const struct tt_lazy_admission *self, struct tt_lazy_stack *stack,
-                            struct tt_lazy_run *run, const struct tt_lazy_group *group,
-                            int64_t now) {
+/* True if the group may join, or preempt, the batch on the stack. */
+static inline bool is_admitted(const struct tt_lazy_admission *self, struct tt_lazy_stack *stack,
+                               struct tt_lazy_run *run, const struct tt_lazy_group *group,
+                               int64_t now) {
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
     return (top->model == group->model ||
             tt_lazy_ski_rental_preempting(&self->ski_rental, stack, run, group, now)) &&
            tt_lazy_slack_allows(&self->slack, stack, run, group, now);
 }
 
-/* Has the group waited long enough to come in? If not, *out_at (if asked for) is when it will have.
- */
-static bool pays(const struct tt_lazy_admission *self, const struct tt_lazy_stack *stack,
-                 struct tt_lazy_run *run, const struct tt_lazy_group *group, int64_t now,
-                 int64_t *out_at) {
+/* True if the group has waited long enough to be admitted. If not, *out_at (unless NULL) is the
+ * instant at which it will have. */
+static bool has_waited(const struct tt_lazy_admission *self, const struct tt_lazy_stack *stack,
+                       struct tt_lazy_run *run, const struct tt_lazy_group *group, int64_t now,
+                       int64_t *out_at) {
     if (self->ski_rental.patience_permille == 0)
         return true;
     int64_t price_ns = tt_lazy_ski_rental_price(&self->ski_rental, stack, run, group, now);
@@ -100,8 +100,8 @@ static bool pays(const struct tt_lazy_admission *self, const struct tt_lazy_stac
     return missing_ns <= 0;
 }
 
-/* Lengthens the group by those behind it in its queue, from `next` on, as far as there is room;
- * `checked`: and all of whose prefixes may come. */
+/* Adds the requests from `next` on to the group while there is room; with `checked` also only while
+ * the check admits the group. */
 static void lengthen(const struct tt_lazy_admission *self, struct tt_lazy_stack *stack,
                      struct tt_lazy_run *run, struct tt_lazy_group *group,
                      const struct tt_request *next, bool checked, int64_t now) {
@@ -114,53 +114,53 @@ static void lengthen(const struct tt_lazy_admission *self, struct tt_lazy_stack 
             return;
         const struct tt_lazy_group shorter = *group;
         tt_lazy_slack_grow(&self->slack, group, r, now);
-        if (checked && !may_come(self, stack, run, group, now)) {
+        if (checked && !is_admitted(self, stack, run, group, now)) {
             *group = shorter;
             return;
         }
     }
 }
 
-/* The head by itself; false: there is no room for it. */
+/* The group of the head alone; false: there is no room for it. */
 static bool head_alone(const struct tt_lazy_admission *self, const struct tt_lazy_stack *stack,
                        struct tt_lazy_run *run, const struct tt_request *head, int64_t now,
                        struct tt_lazy_group *out_group) {
-    int32_t most = max_rows(self, stack, run, head);
-    if (slot_room(self, stack, run) < 0 || !has_room(stack, head->model, most, head->rows, 1) ||
+    int32_t limit = max_rows(self, stack, run, head);
+    if (slot_room(self, stack, run) < 0 || !has_room(stack, head->model, limit, head->rows, 1) ||
         !has_length(self, stack, run, head) || !has_turn(self, stack, head))
         return false;
-    *out_group = tt_lazy_slack_group(&self->slack, head, most, now);
+    *out_group = tt_lazy_slack_group(&self->slack, head, limit, now);
     return true;
 }
 
-/* What a group asks for grows with it: when not even the head may, nobody may; when the largest
- * may, all may. (By the profile's curves a larger one may even ask for less.) */
+/* A larger group needs more time. If the head alone is refused, so is every group; if the largest
+ * group is admitted, so is every smaller one. (With `curves` a larger group may even need less.) */
 bool tt_lazy_admission_admits(const struct tt_lazy_admission *self, struct tt_lazy_stack *stack,
                               struct tt_lazy_run *run, const struct tt_request *head, int64_t now,
                               struct tt_lazy_group *out_group) {
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
     out_group->count = 0;
     if (!head_alone(self, stack, run, head, now, out_group) ||
-        (top && !may_come(self, stack, run, out_group, now)))
+        (top && !is_admitted(self, stack, run, out_group, now)))
         return false;
     const struct tt_request *next = tt_fifo_next(&self->queues->fifos[head->model], head);
     if (!top) {
         lengthen(self, stack, run, out_group, next, false, now);
         return true;
     }
-    /* Where sums decide, as far as all prefixes may come is as far as any may: a long queue is not
-     * walked to its end for nothing. */
+    /* With sums, the longest group of which all prefixes are admitted is the longest that is
+     * admitted at all. The walk of a long queue can stop there. */
     bool sums = self->slack.form != TT_LAZY_CURVES && top->model == head->model;
     const struct tt_lazy_group first = *out_group;
     lengthen(self, stack, run, out_group, next, sums, now);
-    if (!sums && out_group->count > 1 && !may_come(self, stack, run, out_group, now)) {
+    if (!sums && out_group->count > 1 && !is_admitted(self, stack, run, out_group, now)) {
         *out_group = first;
         lengthen(self, stack, run, out_group, next, true, now);
     }
-    return pays(self, stack, run, out_group, now, NULL);
+    return has_waited(self, stack, run, out_group, now, NULL);
 }
 
-/* Of the heads of all queues but the top entry's model's the one that needs least, or the oldest.
+/* The head of another model's queue than the top entry's: the one that needs least, or the oldest.
  */
 struct tt_request *tt_lazy_admission_foreign(const struct tt_lazy_admission *self,
                                              const struct tt_lazy_entry *top) {
@@ -185,10 +185,10 @@ struct tt_request *tt_lazy_admission_foreign(const struct tt_lazy_admission *sel
     return best;
 }
 
-/* As many of those who wait as there is room for, taken to be like the head. */
-static bool everybody_pays(const struct tt_lazy_admission *self, const struct tt_lazy_stack *stack,
-                           struct tt_lazy_run *run, const struct tt_lazy_group *head, int64_t now,
-                           int64_t *out_at) {
+/* As many waiting requests as there is room for, assumed to resemble the head. */
+static bool queue_has_waited(const struct tt_lazy_admission *self,
+                             const struct tt_lazy_stack *stack, struct tt_lazy_run *run,
+                             const struct tt_lazy_group *head, int64_t now, int64_t *out_at) {
     const struct tt_fifo *fifo = &self->queues->fifos[head->model];
     if (self->ski_rental.patience_permille == 0)
         return true;
@@ -202,7 +202,7 @@ static bool everybody_pays(const struct tt_lazy_admission *self, const struct tt
         group.count = (int32_t)(room * fifo->count / fifo->rows);
         group.count = group.count > 1 ? group.count : 1;
     }
-    return pays(self, stack, run, &group, now, out_at);
+    return has_waited(self, stack, run, &group, now, out_at);
 }
 
 bool tt_lazy_admission_opens(const struct tt_lazy_admission *self, struct tt_lazy_stack *stack,
@@ -213,11 +213,11 @@ bool tt_lazy_admission_opens(const struct tt_lazy_admission *self, struct tt_laz
     if (!head_alone(self, stack, run, head, now, &group))
         return false;
     int64_t at = TT_NEVER;
-    bool ski_rental = (head->model == top->model ||
-                       tt_lazy_ski_rental_preempting(&self->ski_rental, stack, run, &group, now)) &&
-                      everybody_pays(self, stack, run, &group, now, &at);
+    bool is_due = (head->model == top->model ||
+                   tt_lazy_ski_rental_preempting(&self->ski_rental, stack, run, &group, now)) &&
+                  queue_has_waited(self, stack, run, &group, now, &at);
     *out_at = tt_instant_min(*out_at, at);
-    if (!ski_rental)
+    if (!is_due)
         return false;
     if (tt_lazy_slack_allows(&self->slack, stack, run, &group, now))
         return true;

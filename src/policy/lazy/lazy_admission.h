@@ -1,16 +1,19 @@
-/* L1, L2, L5: who may come in. The door of the lazy policy's stacks: it knows the queues, the slack
- * check, what coming in costs, and how much room there is.
+/* L1, L2, L5: admission to the stacks of the lazy policy. It combines the queues, the slack check,
+ * the ski-rental rule and the limits on rows.
  *
- * While a task runs it is asked whether the head of a queue is worth a YIELD (_opens); at the
- * boundary, with exact knowledge, which requests come in (_admits): the longest prefix of a queue
- * for which there is room and all of whose prefixes may come.
+ * While a task runs, _opens answers whether it should YIELD to the head of a queue. At the
+ * boundary, with exact knowledge, _admits answers which requests are admitted: the longest prefix
+ * of a queue for which there is room and of which every prefix is admitted.
  *
- * Rows of one model on a stack never exceed its largest batch, so those that catch up can always
- * merge. Where inputs are padded (struct tt_step_model) who comes must besides be no longer than
- * what the batch at the top was padded to, for it cannot be padded anew in the middle; who is
- * longer waits, and everybody of its model behind it, until the stack is empty of them.
+ * Limits:
+ * - The rows of one model on a stack never exceed its maximum batch. So an entry that catches up
+ *   can always merge.
+ * - If inputs are padded (struct tt_step_model), a newcomer must not be longer than the padded
+ *   length of the top entry. That length cannot change between steps. A longer request waits, and
+ *   so do all requests of its model behind it, until no request of the model is on the stack.
  *
- * It decides and changes nothing but what lazy_slack.h keeps in the entries. */
+ * It makes no decision of its own, and changes only the cached results that lazy_slack.h keeps in
+ * the entries. */
 #ifndef TT_POLICY_LAZY_LAZY_ADMISSION_H
 #define TT_POLICY_LAZY_LAZY_ADMISSION_H
 
@@ -26,16 +29,17 @@ struct tt_lazy_admission {
     int32_t max_batch;
 };
 
-/* The most rows of the model that a stack may hold. */
-static inline int32_t tt_lazy_door_max_rows(const struct tt_lazy_admission *self, int32_t model) {
+/* The maximum number of rows of the model on a stack. */
+static inline int32_t tt_lazy_admission_max_rows(const struct tt_lazy_admission *self,
+                                                 int32_t model) {
     int32_t allowed = self->queues->domain->models[model]->max_batch;
     return self->max_batch < allowed ? self->max_batch : allowed;
 }
-/* Who may preempt the top entry, of the heads of other models' queues; NULL: nobody. */
+/* The head of another model's queue that may preempt the top entry; NULL: none. */
 struct tt_request *tt_lazy_admission_foreign(const struct tt_lazy_admission *self,
                                              const struct tt_lazy_entry *top);
-/* Whose queue to look at, in two turns: first the top entry's model, then another; with an empty
- * stack the oldest. NULL: nobody's. */
+/* The head to consider in each of two turns: 0: of the top entry's model; 1: of another model. With
+ * an empty stack: the oldest. NULL: none. */
 static inline struct tt_request *tt_lazy_admission_candidate(const struct tt_lazy_admission *self,
                                                              const struct tt_lazy_stack *stack,
                                                              int32_t turn) {
@@ -47,25 +51,26 @@ static inline struct tt_request *tt_lazy_admission_candidate(const struct tt_laz
         return tt_lazy_admission_foreign(self, top);
     return tt_fifo_first(&self->queues->fifos[top ? top->model : oldest->id]);
 }
-/* Can the two, of one model, go on together where they meet? (Their rows apart.) */
+/* True if two entries of one model can continue together where they meet. Does not consider their
+ * rows. */
 bool tt_lazy_admission_alike(const struct tt_lazy_admission *self, const struct tt_lazy_entry *top,
                              const struct tt_lazy_entry *below);
-/* May somebody of the head's queue come in now, and who? If not, the group is the head alone, empty
- * where there is no room for it, or who would have to wait longer. No task runs; with an empty
- * stack all may for whom there is room. */
+/* True if requests of the head's queue are admitted now; *out_group is these requests. If false, it
+ * is the head alone, or empty if there is no room for the head or if it has not waited long enough.
+ * No task runs. On an empty stack all requests are admitted for which there is room. */
 bool tt_lazy_admission_admits(const struct tt_lazy_admission *self, struct tt_lazy_stack *stack,
                               struct tt_lazy_run *run, const struct tt_request *head, int64_t now,
                               struct tt_lazy_group *out_group);
-/* Does a no of _opens to the head of the running model hold until *out_at, whoever else arrives? As
- * long as the stack and the head stay what they are. (Slots between steps may become free
- * elsewhere.) */
-static inline bool tt_lazy_admission_stays_shut(const struct tt_lazy_admission *self,
-                                                int32_t model) {
+/* True if a refusal by _opens to the head of the running model stays valid until *out_at
+ * regardless of new arrivals. It does while the stack and the head do not change. (Slots between
+ * steps may become free elsewhere.) */
+static inline bool tt_lazy_admission_refusal_holds(const struct tt_lazy_admission *self,
+                                                   int32_t model) {
     return self->queues->domain->models[model]->slots == 0 && self->slack.form != TT_LAZY_CURVES &&
            self->ski_rental.patience_permille == 0 && self->ski_rental.foreign != TT_LAZY_TURNS;
 }
-/* While a task runs: is it to make room for the head? If not, *out_at is when to ask again, if that
- * comes before what is there. */
+/* While a task runs: true if it should yield to the head. If false, lowers *out_at to the instant
+ * at which to ask again. */
 bool tt_lazy_admission_opens(const struct tt_lazy_admission *self, struct tt_lazy_stack *stack,
                              struct tt_lazy_run *run, const struct tt_request *head, int64_t now,
                              int64_t *out_at);

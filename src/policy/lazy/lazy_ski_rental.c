@@ -17,7 +17,8 @@ bool tt_lazy_ski_rental_preempting(const struct tt_lazy_ski_rental *self,
                               new->model->step_count) < left_ns;
 }
 
-/* How long those under way are held up if the group comes in now; TT_NEVER: it cannot join them. */
+/* The delay of each running request if the group is admitted now; TT_NEVER: the group cannot join.
+ */
 static int64_t held_up_ns(const struct tt_lazy_ski_rental *self, const struct tt_lazy_entry *top,
                           const struct tt_lazy_run *run, const struct tt_lazy_group *group,
                           int64_t now) {

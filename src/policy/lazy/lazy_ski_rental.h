@@ -1,16 +1,17 @@
-/* Is it worth preempting a batch for newcomers, whatever the deadlines say? The lazy policy asks
- * this beside the slack check.
+/* The ski-rental rule of the lazy policy: when newcomers may delay a batch, apart from deadlines.
  *
- * Everybody on the stack is held up by newcomers: of the same model while they catch up, and by the
- * larger batch afterwards; of another model until they are through. What that costs is known. What
- * waiting would cost the newcomers is not (the running batch may end soon, or others may come to
- * share the way), so they wait until they have waited, all together and since somebody of their
- * model last came in, `patience` times that cost (1: the rule of who rents skis until he could have
- * bought them, never more than twice as dear as knowing the future). 0 is the paper: whoever may
- * come in comes in.
+ * Newcomers delay every request on the stack. Newcomers of the same model do so while they catch
+ * up, and then by the larger batch; those of another model until they have ended. This cost is
+ * known. The cost of waiting longer is not: the running batch may end soon, or further requests may
+ * arrive to share the cost. So newcomers wait until their total waiting time reaches `patience`
+ * times the cost (1 = ski-rental rule, 2-competitive with the offline optimum). Waiting time counts
+ * since the last admission of a request of their model. 0 is the paper: requests are admitted at
+ * once.
  *
- * Of another model besides, by option `foreign`: with shorter only when the newcomers need less
- * than the running entry has before it; with never and turns not at all. Pure. */
+ * In addition, for newcomers of another model, the option `foreign`: with shorter they must need
+ * less time than the running entry still does; with never and turns they are not admitted.
+ *
+ * Pure: it changes nothing. */
 #ifndef TT_POLICY_LAZY_LAZY_SKI_RENTAL_H
 #define TT_POLICY_LAZY_LAZY_SKI_RENTAL_H
 
@@ -24,12 +25,12 @@ struct tt_lazy_ski_rental {
     enum tt_lazy_foreign foreign;
 };
 
-/* Of another model than the top entry's. */
+/* True if the option `foreign` lets the group, of another model, preempt the top entry. */
 bool tt_lazy_ski_rental_preempting(const struct tt_lazy_ski_rental *self,
                                    const struct tt_lazy_stack *stack, const struct tt_lazy_run *run,
                                    const struct tt_lazy_group *group, int64_t now);
-/* How long the group, in all, must have waited to be let in; TT_NEVER: it is of the running entry's
- * model, which ends, or has yet to come to where the group stands. */
+/* The total waiting time in ns at which the group is admitted. TT_NEVER: never, because the running
+ * entry, of the same model, ends or has not yet reached the group's step. */
 int64_t tt_lazy_ski_rental_price(const struct tt_lazy_ski_rental *self,
                                  const struct tt_lazy_stack *stack, const struct tt_lazy_run *run,
                                  const struct tt_lazy_group *group, int64_t now);

@@ -6,15 +6,15 @@ static inline struct tt_lazy_veto first_of(struct tt_lazy_veto a, struct tt_lazy
     return b.key < a.key ? b : a;
 }
 
-/* Where each member is one row and lengths do not matter but as elements: the sums for each of them
- * at `step`. Else NULL. */
+/* The sums of a member at `step`, if every member is one row and the profile has one length; else
+ * NULL. */
 static inline const struct tt_lazy_sum *uniform(const struct tt_lazy_times *times,
                                                 const struct tt_lazy_entry *entry, int32_t step) {
     return times->one && entry->rows == entry->count ? &times->one[step] : NULL;
 }
 
-/* What members need by themselves when they come by `step` for the first time, or (`anew` false)
- * stand there: asking each of them. */
+/* The time that members need alone from `step` on, summed one by one. `anew`: they reach it for the
+ * first time; otherwise they stand there. */
 static int64_t ask_each(const struct tt_lazy_times *times, const struct tt_lazy_member *members,
                         int32_t count, int32_t step, bool anew) {
     int64_t sum_ns = 0;
@@ -26,14 +26,14 @@ static int64_t ask_each(const struct tt_lazy_times *times, const struct tt_lazy_
     return sum_ns;
 }
 
-/* What the entry's members still need by themselves, in all. `at`: uniform() at its step. */
+/* The total time that the entry's members still need alone. `at`: uniform() at its step. */
 static inline int64_t sum_alone(const struct tt_lazy_times *times,
                                 const struct tt_lazy_member *members,
                                 const struct tt_lazy_entry *entry, const struct tt_lazy_sum *at) {
     int32_t count = entry->count, step = entry->place.step;
     if (!at)
         return ask_each(times, members, count, step, false);
-    int64_t rounds = 0; /* that are left of the block */
+    int64_t rounds = 0; /* left of the block */
     if (times->rows[step].kind == TT_STEP_DECODER)
         for (int32_t i = 0; i < count; i++)
             rounds += tt_lazy_times_left(times, members[i].request->round);
@@ -46,7 +46,7 @@ static inline int64_t sum_alone(const struct tt_lazy_times *times,
            (rounds - count) * at->round_ns;
 }
 
-/* What they will need when they come by `to` for the first time. */
+/* The total time that they need alone from `to` on, when they reach it for the first time. */
 static inline int64_t sum_behind(const struct tt_lazy_times *times,
                                  const struct tt_lazy_member *members,
                                  const struct tt_lazy_entry *entry, int32_t to) {
@@ -61,7 +61,8 @@ static inline int64_t sum_behind(const struct tt_lazy_times *times,
     return entry->count * at->fixed_ns + entry->elements * at->per_input_ns + more * at->round_ns;
 }
 
-/* The first of the entry's members that may refuse: of those that are not lost at `asked_at`. */
+/* The smallest key of the entry's members that may refuse: those that are not hopeless at
+ * `asked_at`. */
 static inline struct tt_lazy_veto votes(const struct tt_lazy_times *times,
                                         const struct tt_lazy_member *members,
                                         const struct tt_lazy_entry *entry, int64_t asked_at) {
@@ -76,12 +77,13 @@ static inline struct tt_lazy_veto votes(const struct tt_lazy_times *times,
         if (request->deadline_at - alone_ns < asked_at)
             continue;
         key = at->key;
-        latest_at = request->deadline_at - alone_ns; /* to go on, and be in time */
+        latest_at =
+            request->deadline_at - alone_ns; /* the latest instant to continue and be in time */
     }
     return (struct tt_lazy_veto){.key = key, .until_at = latest_at + 1};
 }
 
-/* The entry's totals: its own, and those of the one below. */
+/* Computes the entry's totals from its own sums and the totals of the entry below. */
 static inline void add_up(struct tt_lazy_stack *stack, int32_t index) {
     struct tt_lazy_entry *entry = &stack->entries[index];
     entry->total_alone_ns = entry->alone_ns;
@@ -97,9 +99,9 @@ static inline void add_up(struct tt_lazy_stack *stack, int32_t index) {
     entry->total_until_at = tt_instant_min(below->total_until_at, entry->veto.until_at);
 }
 
-/* Votes and totals from entry `from` on. Where who is lost has no vote: who runs has been under way
- * since the task began, and is not lost before the next boundary if it was not then; who stands
- * still may be at any time. */
+/* Computes votes and totals from entry `from` on. With `timely`, hopeless requests have no vote. A
+ * running request that was not hopeless at the start of its task is not before the next boundary; a
+ * waiting member can become hopeless at any time. */
 static void survey_from(const struct tt_lazy_slack *self, struct tt_lazy_stack *stack,
                         const struct tt_lazy_run *run, int32_t from, int64_t now) {
     for (int32_t e = from; e < stack->depth; e++) {
@@ -121,11 +123,11 @@ static void survey_from(const struct tt_lazy_slack *self, struct tt_lazy_stack *
     stack->surveyed = stack->depth;
 }
 
-/* Brings votes and totals up to date. */
+/* Updates votes and totals. */
 static inline void survey(const struct tt_lazy_slack *self, struct tt_lazy_stack *stack,
                           const struct tt_lazy_run *run, int64_t now) {
     int32_t from = stack->surveyed;
-    while (from > 0 && stack->entries[from - 1].total_until_at <= now) /* a vote has lapsed */
+    while (from > 0 && stack->entries[from - 1].total_until_at <= now) /* a vote has expired */
         from--;
     if (from < stack->depth)
         survey_from(self, stack, run, from, now);
@@ -141,7 +143,7 @@ void tt_lazy_slack_started(struct tt_lazy_stack *stack, const struct tt_lazy_run
     }
 }
 
-/* How long the task takes. */
+/* The predicted duration of the task. */
 static inline int64_t predicted(const struct tt_lazy_slack *self, const struct tt_lazy_stack *stack,
                                 struct tt_lazy_run *run) {
     if (run->predicted_ns >= 0)
@@ -152,7 +154,7 @@ static inline int64_t predicted(const struct tt_lazy_slack *self, const struct t
     return run->predicted_ns = tt_instant_max(span_ns, 1);
 }
 
-/* What the running members need alone until their task ends. The stack has been surveyed. */
+/* The time alone that the running members consume until their task ends. Needs a current survey. */
 static inline int64_t consumed(const struct tt_lazy_slack *self, const struct tt_lazy_stack *stack,
                                struct tt_lazy_run *run) {
     if (run->consumed_ns >= 0)
@@ -163,7 +165,7 @@ static inline int64_t consumed(const struct tt_lazy_slack *self, const struct tt
     return run->consumed_ns;
 }
 
-/* What the running members have done of what they needed alone. */
+/* The part of that time which is consumed by `now`. */
 static int64_t done_ns(const struct tt_lazy_slack *self, const struct tt_lazy_stack *stack,
                        struct tt_lazy_run *run, int64_t now) {
     if (!run->running || now <= run->started_at)
@@ -173,7 +175,7 @@ static int64_t done_ns(const struct tt_lazy_slack *self, const struct tt_lazy_st
     return (int64_t)((__int128)consumed(self, stack, run) * elapsed_ns / all_ns);
 }
 
-/* Batches as they would run: `group` on top, merging with what it catches up with. */
+/* Simulates the batches: `group` on top, merging with the entries that it catches up with. */
 static bool curves_allow(const struct tt_lazy_slack *self, const struct tt_lazy_stack *stack,
                          const struct tt_lazy_run *run, const struct tt_lazy_group *newcomers,
                          int64_t now) {
@@ -196,7 +198,7 @@ static bool curves_allow(const struct tt_lazy_slack *self, const struct tt_lazy_
         at += tt_lazy_times_span(times, group.rows, group.length, group.place, to);
         if (!merges && at > group.veto.key)
             return false;
-        if (!merges) /* rows of one model on a stack always fit into one batch (lazy_admission.h) */
+        if (!merges) /* the rows of one model on a stack always fit one batch (lazy_admission.h) */
             group = (struct tt_lazy_group){.veto = {.key = TT_NEVER, .until_at = TT_NEVER},
                                            .max_rows = INT32_MAX};
         bool same_round = merges && group.place.step == place.step;
@@ -216,6 +218,7 @@ static bool curves_allow(const struct tt_lazy_slack *self, const struct tt_lazy_
 
 bool tt_lazy_slack_allows(const struct tt_lazy_slack *self, struct tt_lazy_stack *stack,
                           struct tt_lazy_run *run, const struct tt_lazy_group *group, int64_t now) {
+    tt_assert(stack->depth > 0);
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
     survey(self, stack, run, now);
     if (self->form == TT_LAZY_CURVES)
@@ -232,21 +235,24 @@ int64_t tt_lazy_slack_retry_at(const struct tt_lazy_slack *self, const struct tt
                                struct tt_lazy_run *run, const struct tt_lazy_group *group,
                                int64_t now) {
     if (self->form == TT_LAZY_CURVES)
-        return TT_NEVER; /* later mostly means more to catch up with; a boundary asks anew */
+        return TT_NEVER; /* a later start mostly means more to catch up with; the next boundary asks
+                            again */
     const struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
     int64_t at = tt_instant_min(top->total_veto.until_at, group->veto.until_at);
     if (self->form == TT_LAZY_PUBLISHED || !run->running)
         return at;
-    /* The sum shrinks faster than time passes: the first elapsed x with
-     * x * gain / predicted >= excess, rounded as done_ns does. */
+    /* The sum shrinks faster than time passes. Finds the first elapsed time x with x * gain /
+     * predicted >= excess, rounded as in done_ns. */
     int64_t key = tt_instant_min(top->total_veto.key, group->veto.key);
     int64_t excess_ns = run->started_at + top->total_alone_ns + group->alone_ns - key;
     if (excess_ns <= 0)
-        return at; /* a run that has outlasted even what it consumes: it was allowed, and is not */
-    /* At its predicted end too: outputs may outrun the prediction. From there on it only grows. */
+        return at; /* a run longer than the time alone that it consumes: it was admitted, and is not
+                      any more */
+    /* The same at its predicted end, because outputs may exceed the prediction. From there on the
+     * excess only grows. */
     int64_t all_ns = predicted(self, stack, run);
     if (excess_ns > top->alone_ns - all_ns)
-        return at; /* as much as that it cannot gain, wherever it ends */
+        return at; /* the run cannot gain that much, wherever it ends */
     int64_t gain_ns = consumed(self, stack, run) - all_ns;
     if (excess_ns > gain_ns)
         return at;

@@ -2,22 +2,24 @@
  * newcomers may join without breaking a deadline.
  *
  * It has three forms:
- *   remaining  every request on the stack, of whatever model, and the newcomers end by now + the
- * sum of what each still needs alone (eq. 2 with elapsed time and remaining work). While a batch
- * runs, its part of the sum shrinks evenly over the time that its profile predicts; at a boundary
- * the sum is exact. published  eq. 2 to the letter: for each request the time until it was first
- * issued, plus the sum of the times of whole graphs, however far they have come. curves     no sum,
- * but the profile's times of the very batches: the newcomers alone until they catch up, merged from
- * there on, entries further down after them. (The paper's Oracle, if the profile is the truth.)
+ * - remaining: every request on the stack and every newcomer must be in time if all end at the same
+ *   instant: now + the sum of the times that each still needs alone, over all models. (Equation 2
+ * of the paper with elapsed time and remaining work.) While a batch runs, its part of the sum
+ * shrinks evenly over the duration that its profile predicts. At a boundary the sum is exact.
+ * - published: equation 2 as published. For each request: the time until it was first issued, plus
+ *   the sum of the times of whole graphs, whatever part of them is done.
+ * - curves: no sum, but the profile's times of the actual batches. The newcomers run alone until
+ *   they catch up, and merged from there on; entries further down run after them. (The paper's
+ *   Oracle, if the profile is exact.)
  *
- * Option `votes` says which requests may refuse newcomers. A request that could not be in time even
- * alone and without waiting has no vote: nothing can keep its deadline, so it holds up no other
- * request. A request that waited until it is late (it is lost: alone and at once it would still be
- * late) keeps its vote with `feasible` and loses it with `timely`. Without that vote one late
- * request lets in the next, which makes the next one late.
+ * The option `votes` says which requests may refuse newcomers. A request that could not be in time
+ * even alone and without waiting has no vote: its deadline is missed anyway, so it must not delay
+ * other requests. A request that became hopeless by waiting keeps its vote with `feasible`, and
+ * loses it with `timely`. Without that vote one late request lets in the next, which makes the next
+ * one late. With `all` every request with a deadline has a vote.
  *
- * Its results lie in the stack's entries, and are updated when they are asked for. Pure; no
- * allocation. */
+ * Results are cached in the stack's entries, and updated on demand. Nothing else changes; nothing
+ * allocates. */
 #ifndef TT_POLICY_LAZY_LAZY_SLACK_H
 #define TT_POLICY_LAZY_LAZY_SLACK_H
 
@@ -25,18 +27,18 @@
 #include "policy/lazy/lazy_stack.h"
 
 enum tt_lazy_slack_form { TT_LAZY_REMAINING, TT_LAZY_PUBLISHED, TT_LAZY_CURVES };
-/* Which requests may refuse newcomers: those that could be in time on arrival; those of them that
+/* Requests that may refuse newcomers: those that could be in time on arrival; of these, those that
  * still can; all. */
 enum tt_lazy_votes { TT_LAZY_VOTES_FEASIBLE, TT_LAZY_VOTES_TIMELY, TT_LAZY_VOTES_ALL };
 
-/* The top entry's task, as far as it can be known between boundaries. */
+/* The top entry's task, as far as it is known between boundaries. */
 struct tt_lazy_run {
     bool running;
     int64_t started_at;
     int32_t to; /* it ends before this step */
     /* -1: not computed yet */
-    int64_t predicted_ns; /* how long it takes, > 0 */
-    int64_t consumed_ns;  /* what its members need alone until its end */
+    int64_t predicted_ns; /* predicted duration, > 0 */
+    int64_t consumed_ns;  /* time that its members need alone until its end */
 };
 
 struct tt_lazy_slack {
@@ -45,23 +47,23 @@ struct tt_lazy_slack {
     enum tt_lazy_votes votes;
 };
 
-/* Requests of one model at one step that would come in together. */
+/* Requests of one model at one step that would be admitted together. */
 struct tt_lazy_group {
     int32_t model;
     int32_t count, rows, length;
     int32_t max_rows; /* of a batch that it may share */
     struct tt_lazy_place place;
-    int64_t alone_ns; /* sum */
+    int64_t alone_ns; /* sum over the requests */
     struct tt_lazy_veto veto;
 };
 
-/* The time that the request still needs alone, from where it stands. */
+/* The time in ns that the request still needs alone, from its present step. */
 static inline int64_t tt_lazy_slack_alone(const struct tt_lazy_slack *self,
                                           const struct tt_request *request) {
     struct tt_lazy_place place = {.step = request->step, .round = request->round};
     return tt_lazy_times_rest(&self->times[request->model], request->rows, request->length, place);
 }
-/* The key of a request that comes in at `issued_at` (struct tt_lazy_member). */
+/* The key of a request that is admitted at `issued_at` (struct tt_lazy_member). */
 static inline int64_t tt_lazy_slack_key(const struct tt_lazy_slack *self,
                                         const struct tt_request *request, int64_t issued_at) {
     if (request->deadline_at == TT_NEVER)
@@ -73,7 +75,7 @@ static inline int64_t tt_lazy_slack_key(const struct tt_lazy_slack *self,
     return self->form == TT_LAZY_PUBLISHED ? request->deadline_at - issued_at
                                            : request->deadline_at;
 }
-/* The request, as it comes in now. */
+/* The member for a request that is admitted now. */
 static inline struct tt_lazy_member tt_lazy_slack_member(const struct tt_lazy_slack *self,
                                                          struct tt_request *request, int64_t now) {
     const struct tt_lazy_times *times = &self->times[request->model];
@@ -86,18 +88,19 @@ static inline struct tt_lazy_member tt_lazy_slack_member(const struct tt_lazy_sl
         .sums = sums,
     };
 }
-/* The vote of a request that would come in and needs `alone_ns` alone. */
+/* The vote of a request that would be admitted and needs `alone_ns` alone. */
 static inline struct tt_lazy_veto tt_lazy_slack_vote(const struct tt_lazy_slack *self,
                                                      const struct tt_request *request,
                                                      int64_t alone_ns, int64_t now) {
     struct tt_lazy_veto veto = {tt_lazy_slack_key(self, request, now), TT_NEVER};
     if (self->votes != TT_LAZY_VOTES_TIMELY || veto.key == TT_NEVER)
         return veto;
-    int64_t latest_at = request->deadline_at - alone_ns; /* to go on and be in time */
+    int64_t latest_at =
+        request->deadline_at - alone_ns; /* the latest instant to continue and be in time */
     return now > latest_at ? (struct tt_lazy_veto){TT_NEVER, TT_NEVER}
                            : (struct tt_lazy_veto){veto.key, latest_at + 1};
 }
-/* A group of one. */
+/* A group of one request. */
 static inline struct tt_lazy_group tt_lazy_slack_group(const struct tt_lazy_slack *self,
                                                        const struct tt_request *request,
                                                        int32_t max_rows, int64_t now) {
@@ -113,7 +116,7 @@ static inline struct tt_lazy_group tt_lazy_slack_group(const struct tt_lazy_slac
         .veto = tt_lazy_slack_vote(self, request, alone_ns, now),
     };
 }
-/* One more member. */
+/* Adds a request to the group. */
 static inline void tt_lazy_slack_grow(const struct tt_lazy_slack *self, struct tt_lazy_group *group,
                                       const struct tt_request *request, int64_t now) {
     int64_t alone_ns = tt_lazy_slack_alone(self, request);
@@ -127,19 +130,19 @@ static inline void tt_lazy_slack_grow(const struct tt_lazy_slack *self, struct t
     if (veto.key < group->veto.key)
         group->veto = veto;
 }
-/* The group has come in as the top entry: what it needs is known. */
+/* The group was admitted as the top entry: stores the times that it needs. */
 static inline void tt_lazy_slack_timed(struct tt_lazy_stack *stack,
                                        const struct tt_lazy_group *group) {
     tt_lazy_stack_top(stack)->alone_ns = group->alone_ns;
     tt_lazy_stack_top(stack)->timed = true;
 }
-/* The top entry starts to run: its members do not stand still any more. */
+/* The top entry starts to run: from now on its members are not waiting. */
 void tt_lazy_slack_started(struct tt_lazy_stack *stack, const struct tt_lazy_run *run);
-/* May the group come in now? The stack is not empty. */
+/* True if the group may be admitted now. The stack is not empty. */
 bool tt_lazy_slack_allows(const struct tt_lazy_slack *self, struct tt_lazy_stack *stack,
                           struct tt_lazy_run *run, const struct tt_lazy_group *group, int64_t now);
-/* _allows said no at `now`: from when on it might say yes, if nothing happens; TT_NEVER: not before
- * the task ends. */
+/* After _allows returned false at `now`: the first instant at which it may return true without a
+ * further event. TT_NEVER: not before the task ends. */
 int64_t tt_lazy_slack_retry_at(const struct tt_lazy_slack *self, const struct tt_lazy_stack *stack,
                                struct tt_lazy_run *run, const struct tt_lazy_group *group,
                                int64_t now);

@@ -23,8 +23,8 @@ void tt_lazy_stack_fini(struct tt_lazy_stack *self) {
     *self = (struct tt_lazy_stack){0};
 }
 
-/* Entry `index` has changed. */
-static void touch(struct tt_lazy_stack *self, int32_t index) {
+/* Entry `index` has changed: its votes and totals, and those above, are outdated. */
+static void mark_outdated(struct tt_lazy_stack *self, int32_t index) {
     if (self->surveyed > index)
         self->surveyed = index;
 }
@@ -45,8 +45,8 @@ void tt_lazy_stack_push(struct tt_lazy_stack *self, int32_t model, int32_t step)
         .model = model, .first = self->count, .place = {.step = step, .round = INT32_MAX}};
 }
 
-/* The entry's figures follow a member that it has now. */
-static void take_note(struct tt_lazy_entry *entry, const struct tt_lazy_member *member) {
+/* Adds a member to the sums of the entry. */
+static void add_to_sums(struct tt_lazy_entry *entry, const struct tt_lazy_member *member) {
     const struct tt_request *request = member->request;
     entry->rows += request->rows;
     entry->length = request->length > entry->length ? request->length : entry->length;
@@ -59,10 +59,10 @@ static void take_note(struct tt_lazy_entry *entry, const struct tt_lazy_member *
 void tt_lazy_stack_add(struct tt_lazy_stack *self, const struct tt_lazy_member *member) {
     tt_assert(self->count < self->capacity);
     struct tt_lazy_entry *top = tt_lazy_stack_top(self);
-    touch(self, self->depth - 1);
+    mark_outdated(self, self->depth - 1);
     self->members[self->count++] = *member;
     top->count++;
-    take_note(top, member);
+    add_to_sums(top, member);
     self->rows_of_model[top->model] += member->request->rows;
 }
 
@@ -82,7 +82,7 @@ void tt_lazy_stack_merge(struct tt_lazy_stack *self) {
     lower->timed = lower->timed && upper->timed;
     lower->alone_ns += upper->alone_ns;
     self->depth--;
-    touch(self, self->depth - 1);
+    mark_outdated(self, self->depth - 1);
 }
 
 static void recount(struct tt_lazy_stack *self, struct tt_lazy_entry *entry) {
@@ -91,7 +91,7 @@ static void recount(struct tt_lazy_stack *self, struct tt_lazy_entry *entry) {
     entry->timed = false;
     entry->place.round = INT32_MAX;
     for (int32_t i = 0; i < entry->count; i++)
-        take_note(entry, &self->members[entry->first + i]);
+        add_to_sums(entry, &self->members[entry->first + i]);
 }
 
 static int32_t longest(const struct tt_lazy_member *members, int32_t count) {
@@ -101,9 +101,9 @@ static int32_t longest(const struct tt_lazy_member *members, int32_t count) {
     return length;
 }
 
-/* The entry, topmost, of those of its members who stand at one step: at that of the first who is
- * still here. Who has left goes; the others are in `scratch` then. Returns how many. Mostly nearly
- * all stay: they are looked at for where they stand, and moved and counted as a whole. */
+/* Reduces the top entry to its members at one step: the step of the first member that still waits.
+ * Removes members that have left. Moves the other members to `scratch` and returns their number.
+ * Usually nearly all members stay, so runs of members are moved in one copy. */
 static int32_t sift(struct tt_lazy_stack *self, struct tt_lazy_entry *top) {
     struct tt_lazy_member *members = &self->members[top->first];
     int32_t step = -1, round = INT32_MAX, count = top->count, staying = 0, others = 0;
@@ -125,7 +125,7 @@ static int32_t sift(struct tt_lazy_stack *self, struct tt_lazy_entry *top) {
         bool here = request->state == TT_REQUEST_QUEUED;
         if (here && step < 0) {
             step = request->step;
-            i--; /* now look again */
+            i--; /* evaluate it again with this step */
             continue;
         }
         top->rows -= request->rows;
@@ -146,7 +146,7 @@ static int32_t sift(struct tt_lazy_stack *self, struct tt_lazy_entry *top) {
     return others;
 }
 
-/* Entry `index` goes below those, down to entry `base`, that stand at smaller steps. */
+/* Moves entry `index` below those entries, down to `base`, that stand at smaller steps. */
 static void sink(struct tt_lazy_stack *self, int32_t index, int32_t base) {
     for (int32_t e = index; e > base; e--) {
         struct tt_lazy_entry *upper = &self->entries[e], *lower = upper - 1;
@@ -167,20 +167,20 @@ static void sink(struct tt_lazy_stack *self, int32_t index, int32_t base) {
 
 void tt_lazy_stack_settle(struct tt_lazy_stack *self) {
     int32_t base = self->depth - 1;
-    touch(self, base);
+    mark_outdated(self, base);
     const struct tt_lazy_entry *old = &self->entries[base];
     int32_t model = old->model, padded = old->padded;
     int32_t others = sift(self, &self->entries[base]);
     if (old->count == 0)
         self->depth--;
-    while (others > 0) { /* an entry for every step at which somebody stands */
+    while (others > 0) { /* makes an entry for every step at which members stand */
         tt_lazy_stack_push(self, model, 0);
         struct tt_lazy_entry *top = tt_lazy_stack_top(self);
         top->padded = padded;
         top->count = others;
         memcpy(&self->members[top->first], self->scratch, (size_t)others * sizeof(*self->scratch));
         for (int32_t i = 0; i < others; i++)
-            take_note(top, &self->scratch[i]);
+            add_to_sums(top, &self->scratch[i]);
         others = sift(self, top);
     }
     for (int32_t e = base + 1; e < self->depth; e++)
@@ -196,7 +196,7 @@ bool tt_lazy_stack_remove(struct tt_lazy_stack *self, const struct tt_request *r
     int32_t e = self->depth - 1;
     while (self->entries[e].first > at)
         e--;
-    touch(self, e);
+    mark_outdated(self, e);
     self->rows_of_model[request->model] -= request->rows;
     memmove(&self->members[at], &self->members[at + 1],
             (size_t)(self->count - at - 1) * sizeof(*self->members));
@@ -220,7 +220,7 @@ void tt_lazy_stack_cut(struct tt_lazy_stack *self, int32_t depth) {
         self->count = top->first;
         self->depth--;
     }
-    touch(self, depth);
+    mark_outdated(self, depth);
 }
 
 void tt_lazy_stack_check(const struct tt_lazy_stack *self) {

@@ -1,15 +1,19 @@
-/* L1: the BatchTable of one executor: a stack of sub-batches, each at its next step.
+/* L1: the BatchTable of one executor: a stack of sub-batches, the entries, each at its next step.
  *
- * The members of all entries lie in one array, bottom entry first, so an entry is a range of it:
- * to push is to append, to merge the two topmost entries is to forget the border between them, and
- * nobody moves. Only where members of one entry part are they sorted: those with the smallest next
- * step, who have most to catch up with, on top.
+ * The members of all entries lie in one array, the bottom entry first. An entry is a range of that
+ * array: to push is to append, and to merge the two topmost entries is to remove their border. No
+ * member moves. Members are sorted only when those of one entry separate: the ones with the
+ * smallest next step, which have most to catch up with, are on top.
  *
- * What its members still need, alone, and, from the bottom up to an entry, what the slack check
- * asks of the whole stack, is filled in by lazy_slack.h when it needs it, and not before: most
- * tasks end without anybody asking. Every change here says for which entries it is to be done anew.
- * A member is half a cache line, and of its request a boundary reads one line, where it stands now.
- * Everything is allocated at init. It decides nothing and knows no time. */
+ * Life of a member: _push and _add when it is admitted; _merge when its entry has caught up;
+ * _settle after each task, which removes it when it has ended; _remove when it is cancelled.
+ *
+ * lazy_slack.h caches two kinds of sums in the entries: the time that the members still need alone,
+ * and the totals from the bottom up to an entry. It computes them on demand, because most tasks end
+ * without a check. Every change here marks the entries whose sums are outdated.
+ *
+ * A member is half a cache line. At a boundary one line of its request is read, the one with its
+ * step. All memory is allocated at init. The stack makes no decision and reads no time. */
 #ifndef TT_POLICY_LAZY_LAZY_STACK_H
 #define TT_POLICY_LAZY_LAZY_STACK_H
 
@@ -18,13 +22,14 @@
 
 struct tt_lazy_member {
     struct tt_request *request;
-    int64_t full_ns; /* what it needed by itself when it came in */
-    int64_t key;     /* when it would refuse newcomers: the smaller, the sooner; TT_NEVER: never */
-    const struct tt_lazy_sum *sums; /* for a batch of it alone, from step 0 on */
+    int64_t full_ns; /* time that it needed alone when it was admitted */
+    int64_t key; /* order in which members refuse newcomers, the smallest first; TT_NEVER: it never
+                    refuses */
+    const struct tt_lazy_sum *sums; /* of a batch of it alone, from step 0 on */
 };
 
-/* Who may be hurt first: the smallest key among those that have a vote (lazy_slack.h), and until
- * when that one counts. */
+/* The first refusal: the smallest key among the members that have a vote (lazy_slack.h), and the
+ * instant at which that vote expires. */
 struct tt_lazy_veto {
     int64_t key;
     int64_t until_at;
@@ -35,25 +40,25 @@ struct tt_lazy_entry {
     int32_t first, count; /* members[first .. first + count - 1] */
     int32_t rows;
     int32_t length; /* the longest input */
-    int32_t padded; /* what all are padded to, once the first step has run; 0: nothing */
-    struct tt_lazy_place place; /* the round of the member with the most rounds before it */
-    bool timed;                 /* alone_ns is known */
-    int64_t elements, full_ns, alone_ns; /* sums over the members: of input elements, and times */
+    int32_t padded; /* padded length of all inputs, once the first step has run; 0: none */
+    struct tt_lazy_place place;          /* its round is the smallest of its members */
+    bool timed;                          /* alone_ns is computed */
+    int64_t elements, full_ns, alone_ns; /* sums over the members: input elements; times in ns */
     struct tt_lazy_veto veto;            /* of its members */
-    /* From the bottom entry up to this one: */
+    /* Totals from the bottom entry up to this one: */
     int64_t total_alone_ns, total_full_ns;
     struct tt_lazy_veto total_veto;
-    int64_t total_until_at; /* the first veto lapses */
+    int64_t total_until_at; /* instant at which the first veto expires */
 };
 
 struct tt_lazy_stack {
     struct tt_lazy_entry *entries;  /* [capacity]; the top is entries[depth - 1] */
     struct tt_lazy_member *members; /* [capacity] */
     struct tt_lazy_member *scratch; /* [capacity] */
-    int32_t *rows_of_model;         /* [models]: rows in all entries of each */
+    int32_t *rows_of_model;         /* [models]: rows of each in all entries */
     int32_t capacity, depth, count;
-    int32_t surveyed;    /* entries, from the bottom, whose votes and totals are up to date */
-    int64_t surveyed_at; /* when that was last made sure of */
+    int32_t surveyed; /* number of entries, from the bottom, whose votes and totals are current */
+    int64_t surveyed_at; /* the instant of the last survey */
 };
 
 TT_MUST_CHECK enum tt_err tt_lazy_stack_init(struct tt_lazy_stack *self, int32_t capacity,
@@ -64,21 +69,21 @@ void tt_lazy_stack_fini(struct tt_lazy_stack *self);
 static inline struct tt_lazy_entry *tt_lazy_stack_top(const struct tt_lazy_stack *self) {
     return self->depth ? &self->entries[self->depth - 1] : NULL;
 }
-/* D2: rows of the top entry whose requests keep no slots yet. */
+/* D2: rows of the top entry whose requests have no slots yet. */
 int32_t tt_lazy_stack_slots_lacking(const struct tt_lazy_stack *self);
-/* A new entry on top, without members yet; _add appends to the top one. */
+/* Pushes an entry without members; _add appends a member to the top entry. */
 void tt_lazy_stack_push(struct tt_lazy_stack *self, int32_t model, int32_t step);
 void tt_lazy_stack_add(struct tt_lazy_stack *self, const struct tt_lazy_member *member);
-/* The two topmost entries become one. They are of one model and at one step. */
+/* Merges the two topmost entries, which must be of one model and at one step. */
 void tt_lazy_stack_merge(struct tt_lazy_stack *self);
-/* After the top entry ran: forgets the members that do not wait for their next step (they ended),
- * and makes an entry for every step at which those who do stand now. */
+/* After the top entry ran: removes the members that have ended, and makes an entry for every step
+ * at which the others stand. */
 void tt_lazy_stack_settle(struct tt_lazy_stack *self);
-/* Takes out one request, wherever it stands; false: it is not here. */
+/* Removes a request from any entry; false: it is not on the stack. */
 bool tt_lazy_stack_remove(struct tt_lazy_stack *self, const struct tt_request *request);
-/* Forgets the entries from `depth` on. */
+/* Removes the entries from `depth` on. */
 void tt_lazy_stack_cut(struct tt_lazy_stack *self, int32_t depth);
-/* Ranges, sums and places agree with the members. */
+/* Checks that ranges, sums and steps agree with the members. */
 void tt_lazy_stack_check(const struct tt_lazy_stack *self);
 
 #endif

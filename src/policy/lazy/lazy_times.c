@@ -14,7 +14,8 @@ static void find_rows(struct tt_lazy_times *self) {
     self->rows[model->step_count] = (struct tt_lazy_row){.kind = TT_STEP_STATIC};
 }
 
-/* How often a batch that comes to a block walks it, if that does not depend on its input. */
+/* The rounds of a block that a batch reaches for the first time, if they do not depend on its
+ * input; else 0. */
 static int64_t fixed_rounds(const struct tt_lazy_times *self, enum tt_step_kind kind) {
     return kind == TT_STEP_STATIC ? 1 : kind == TT_STEP_DECODER ? self->left[0] : 0;
 }
@@ -31,7 +32,7 @@ static void fill_line(const struct tt_lazy_times *self, struct tt_lazy_sum *sums
         if (row->kind != TT_STEP_STATIC)
             sums[s].round_ns = sums[next].before_ns - sums[row->first].before_ns;
         int64_t behind_ns = sums[next].fixed_ns, per_input_ns = sums[next].per_input_ns;
-        if (next < count) { /* fixed_ns has one round of the block behind in it */
+        if (next < count) { /* fixed_ns includes one round of the block behind */
             const struct tt_lazy_row *other = &self->rows[next];
             int64_t round_ns = sums[other->last + 1].before_ns - sums[next].before_ns;
             behind_ns += (fixed_rounds(self, other->kind) - 1) * round_ns;
@@ -42,7 +43,7 @@ static void fill_line(const struct tt_lazy_times *self, struct tt_lazy_sum *sums
     }
 }
 
-/* Outputs that went on after `round` rounds: how many more they had on average, rounded up. */
+/* The mean number of further rounds, rounded up, of outputs that continued after `round` rounds. */
 static int32_t residual(const int32_t *quantiles, int32_t round) {
     int64_t sum = 0, count = 0;
     for (int32_t p = 1; p < TT_QUANTILES; p++)
@@ -115,13 +116,13 @@ int64_t tt_lazy_times_span(const struct tt_lazy_times *self, int32_t rows, int32
     tt_assert(to >= place.step && to <= self->step_count);
     const struct tt_lazy_sum *at = tt_lazy_times_at(self, rows, length, 0);
     if (place.step < self->step_count && to <= self->rows[place.step].last)
-        return at[to].before_ns - at[place.step].before_ns; /* without another round */
+        return at[to].before_ns - at[place.step].before_ns; /* no further round */
     int64_t rest_ns = tt_lazy_sum_rest(self, &at[place.step], place.step, length, place.round);
     return to == self->step_count ? rest_ns
                                   : rest_ns - tt_lazy_sum_rest(self, &at[to], to, length, 0);
 }
 
-/* The first step behind `step`, up to `last + 1`, with more than `target` before it. */
+/* The first step behind `step`, at most `last + 1`, that has more than `target` ns before it. */
 static int32_t boundary_after(const struct tt_lazy_sum *sums, int32_t step, int32_t last,
                               int64_t target) {
     int32_t low = step + 1, high = last + 1;
@@ -140,8 +141,9 @@ struct tt_lazy_place tt_lazy_times_reach(const struct tt_lazy_times *self, int32
                                          int64_t elapsed_ns, int64_t *out_after_ns) {
     const struct tt_lazy_sum *sums = tt_lazy_times_at(self, rows, length, 0);
     struct tt_lazy_place at = place;
-    int64_t past_ns = 0;          /* until the batch stood at `at` */
-    elapsed_ns -= elapsed_ns > 0; /* from here on: the first boundary later than that */
+    int64_t past_ns = 0; /* the time at which the batch stood at `at` */
+    elapsed_ns -=
+        elapsed_ns > 0; /* from here on: searches the first boundary later than elapsed_ns */
     while (at.step < self->step_count) {
         const struct tt_lazy_row *row = &self->rows[at.step];
         int64_t left = tt_lazy_times_rounds(self, at.step, length, at.round);

@@ -1,6 +1,7 @@
-/* How long the queues of the lazy policy have waited, all together: per model the sum, over those
- * who wait, of the instants since which they do. Who came before somebody of the model was last let
- * in counts from then. O(1) per change; the stamps lie in the requests' policy_word. */
+/* The waiting time of the lazy policy's queues: per model the sum, over its waiting requests, of
+ * the instants at which they began to wait. When requests of a model are admitted, the others count
+ * as if they began to wait then. O(1) per change. The instant of a request is in its policy_word,
+ * which belongs to this module while the request waits. */
 #ifndef TT_POLICY_LAZY_LAZY_WAITING_H
 #define TT_POLICY_LAZY_LAZY_WAITING_H
 
@@ -9,21 +10,22 @@
 #include "base/err.h"
 
 struct tt_lazy_waiting {
-    __int128 *since_sum; /* [models] */
-    int64_t *let_in_at;  /* [models]: when somebody last was */
-    int32_t *count;      /* [models] */
+    __int128 *since_sum;  /* [models]: ns */
+    int64_t *admitted_at; /* [models]: instant of the last admission */
+    int32_t *count;       /* [models]: requests that wait */
 };
 
 TT_MUST_CHECK enum tt_err tt_lazy_waiting_init(struct tt_lazy_waiting *self, int32_t models);
 /* Also on zeroed memory. */
 void tt_lazy_waiting_fini(struct tt_lazy_waiting *self);
-/* The request begins to wait, or does not wait any more. */
+/* Adds a request that begins to wait; removes one that no longer waits. */
 void tt_lazy_waiting_add(struct tt_lazy_waiting *self, struct tt_request *request, int64_t now);
 void tt_lazy_waiting_remove(struct tt_lazy_waiting *self, const struct tt_request *request);
-/* Some of the model were let in (and removed before): the others start anew. */
+/* Requests of the model were admitted, and removed before: the waiting time of the others restarts.
+ */
 void tt_lazy_waiting_restart(struct tt_lazy_waiting *self, int32_t model, int64_t now);
-/* How long `count` of those who wait have, if each has waited as long as all on average; somebody
- * of the model waits. */
+/* The waiting time in ns of `count` of the model's waiting requests, each counted with the mean. At
+ * least one request of the model must wait. */
 int64_t tt_lazy_waiting_of(const struct tt_lazy_waiting *self, int32_t model, int32_t count,
                            int64_t now);
 

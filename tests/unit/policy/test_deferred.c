@@ -1,4 +1,4 @@
-/* The deferred family on the published worked example, and its parts one by one. */
+/* The deferred family on the published worked example, and its rules one by one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@
 static const struct drive_model example = {1 * TT_MS, 5 * TT_MS, 12 * TT_MS, 64, 1};
 enum { STEP_NS = 750000 };
 
-/* R_i of the example, i from 1; `label` says which arrival is which. */
+/* R_i of the example, i from 1; `label` maps arrivals to i. */
 static void example_arrivals(struct drive *drive, int32_t from, int32_t to, bool gap,
                              int32_t *label) {
     for (int32_t i = from; i <= to; i++) {
@@ -29,7 +29,7 @@ static void example_arrivals(struct drive *drive, int32_t from, int32_t to, bool
     }
 }
 
-/* What ran, as "start:R4-R8 " per batch in order of dispatch, starts in units of 0.01 ms. */
+/* The batches that ran, as "start:R4-R8 " in order of dispatch; starts in units of 0.01 ms. */
 static void batches(const struct drive *drive, int32_t skip, int32_t count, const int32_t *label,
                     char *out, size_t size) {
     size_t used = 0;
@@ -88,8 +88,8 @@ static void test_example_regains_its_stagger(void **state) {
     drive_close(&drive);
 }
 
-/* Eager from R16 on, with the devices busy until 11.25, 14.25 and 17.25 as the deferred start left
- * them: three models whose only requests take just that long. */
+/* Eager from R16 on. The devices are busy until 11.25, 14.25 and 17.25, as after the deferred
+ * start: three more models have requests that take exactly that long. */
 static void test_example_eager_deteriorates(void **state) {
     (void)state;
     int32_t label[200];
@@ -182,7 +182,7 @@ static void test_full_batch_does_not_wait(void **state) {
     drive_close(&drive);
 }
 
-/* ---- S4: network delays; the batch starts the moment the device gets free ---- */
+/* ---- S4: network delays; the batch starts at the instant at which the device becomes free ---- */
 
 static void test_message_is_sent_ahead(void **state) {
     (void)state;
@@ -205,7 +205,7 @@ static void test_message_is_sent_ahead(void **state) {
     drive_close(&drive);
 }
 
-/* ---- where decisions may come late, a batch that waits does not wait to the last instant ---- */
+/* ---- if decisions may be late, a waiting batch starts before the last instant ---- */
 
 static void test_room_is_left_for_late_decisions(void **state) {
     (void)state;
@@ -225,7 +225,7 @@ static void test_room_is_left_for_late_decisions(void **state) {
     assert_int_equal(started_at[0] - started_at[1], 700 * TT_US);
 }
 
-/* ---- executors and models come and go ---- */
+/* ---- executors and models are removed and added ---- */
 
 static void test_draining_executor_gets_nothing(void **state) {
     (void)state;
@@ -258,7 +258,7 @@ static void test_draining_executor_gets_nothing(void **state) {
     drive_close(&drive);
 }
 
-/* Devices that take longer than planned are not given more than they can hold, and all requests
+/* Devices that take longer than planned are given no more than they can hold, and all requests
  * still leave. */
 static int64_t jittery(void *context, const struct tt_task *task, int64_t planned_ns) {
     (void)task;
@@ -294,7 +294,7 @@ static void test_inexact_devices(void **state) {
     }
 }
 
-/* ---- rates, psi and floors ---- */
+/* ---- rates, psi and minimum sizes ---- */
 
 static int32_t steady_floor(const struct drive_model *model, int32_t executors, int32_t rate,
                             bool overload) {
@@ -320,7 +320,7 @@ static int32_t steady_floor(const struct drive_model *model, int32_t executors, 
         tt_deferred_rank_fleet(&rank, &fleet);
         tt_deferred_model_fleet(&half, &fleet);
     }
-    int32_t floor = half.queues[0].floor;
+    int32_t floor = half.queues[0].min_size;
     tt_deferred_model_fini(&half);
     tt_deferred_rank_fini(&rank);
     drive_close(&drive);
@@ -335,8 +335,8 @@ static void test_sustainable_floor(void **state) {
     assert_int_equal(steady_floor(&resnet, 8, 5500, true), 13);
     assert_int_equal(steady_floor(&inception, 8, 970, true), 6);
     assert_int_equal(steady_floor(&resnet, 8, 500, true), 1);
-    /* Far above what 8 devices can do: 0.8 gather, or the staggered batch, (1 + 1/8) l(16) <= 25
-     * ms. */
+    /* Far above the capacity of 8 devices: 0.8 gather, or the staggered batch, (1 + 1/8) l(16) <=
+     * 25 ms. */
     assert_int_equal(steady_floor(&resnet, 8, 7500, false), 13);
     assert_int_equal(steady_floor(&resnet, 8, 7500, true), 16);
     assert_int_equal(steady_floor(&resnet, 8, 15000, true), 16);
@@ -381,8 +381,8 @@ static void test_psi_is_the_smallest_that_fits(void **state) {
     }
 }
 
-/* A burst, silence, and a lone request long after: no timer runs in between, nothing is forgotten.
- */
+/* A burst, silence, and a single request long after: no timer runs in between, no request is
+ * forgotten. */
 static void test_idle_asks_for_no_timer(void **state) {
     (void)state;
     struct drive_setup setup = {
@@ -394,7 +394,7 @@ static void test_idle_asks_for_no_timer(void **state) {
     drive_run(&drive, TT_S);
     assert_int_equal(drive.mechanism.requests.in_use, 0);
     assert_true(tt_mechanism_next_at(&drive.mechanism) == TT_NEVER);
-    drive_arrival(&drive, 3600 * TT_S, 0)->deadline_at = TT_NEVER; /* no promise: starts at once */
+    drive_arrival(&drive, 3600 * TT_S, 0)->deadline_at = TT_NEVER; /* no deadline: starts at once */
     drive_run(&drive, 3601 * TT_S);
     assert_int_equal(drive.tasks[drive.task_count - 1].start_at, 3600 * TT_S);
     assert_int_equal(drive.mechanism.requests.in_use, 0);
@@ -430,15 +430,15 @@ enum { THINKS_NS = 20000 };
 
 struct crowd {
     struct drive *drive;
-    int64_t joins_at; /* one more client comes then; TT_NEVER */
+    int64_t joins_at; /* the instant at which one more client starts; TT_NEVER: none */
     bool joined;
 };
 
-/* The members of a batch ask again one after the other once it is over. */
+/* The clients of a batch send their next requests one after the other when it ends. */
 static int64_t ask_again(void *context, const struct tt_task *task, int64_t planned_ns) {
     struct crowd *self = context;
     int64_t at = task->start_at + planned_ns;
-    int32_t count = at < TT_S ? task->count : 0; /* for a second */
+    int32_t count = at < TT_S ? task->count : 0; /* for one second */
     if (!self->joined && at >= self->joins_at) {
         self->joined = true;
         count++;
@@ -448,7 +448,8 @@ static int64_t ask_again(void *context, const struct tt_task *task, int64_t plan
     return planned_ns;
 }
 
-/* Sixteen clients on a model of 1 ms whatever the batch, objective 5 ms; the last batch's size. */
+/* Sixteen clients of a model that takes 1 ms at every batch size, SLO 5 ms. Returns the last
+ * batch's size. */
 static int32_t crowd_runs(const char *closed_loop, int64_t joins_at, int32_t *out_tasks) {
     static const struct drive_model model = {0, TT_MS, 5 * TT_MS, 64, 1};
     struct tt_option option = {"closed_loop", closed_loop};
@@ -474,8 +475,8 @@ static int32_t crowd_runs(const char *closed_loop, int64_t joins_at, int32_t *ou
     return last;
 }
 
-/* When all that can come have come, the batch starts: a round is 1.32 ms, and not the wait for one
- * more beside. Whoever joins later is soon waited for, too. */
+/* When all clients wait, the batch starts: a round takes 1.32 ms, without a wait for one more
+ * client. A client that starts later is soon waited for, too. */
 static void test_closed_loop(void **state) {
     (void)state;
     int32_t tasks;
@@ -487,7 +488,7 @@ static void test_closed_loop(void **state) {
     assert_in_range(tasks, 725, 758);
 }
 
-/* Requests that come as they please are batched as they were, but for a few. */
+/* Independent arrivals are batched as without the option, but for a few. */
 static void test_closed_loop_leaves_others_alone(void **state) {
     (void)state;
     static const struct drive_model model = {TT_MS, 5 * TT_MS, 25 * TT_MS, 64, 1};
