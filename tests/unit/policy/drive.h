@@ -1,15 +1,17 @@
 /* A small deterministic carrier for policy tests: a list of arrivals, devices that take l(b), and a
  * log.
  *
- * Fill a `struct drive_setup` (models, executors, policy), `drive_open`, add arrivals in order of
- * time with `drive_arrival`, `drive_run`, then read `tasks` and `outcomes`; `drive_close`. At each
- * instant it tells the mechanism all completions (smallest executor first), then who comes and
- * goes, then arrivals, then cancellations, then asks for one decision, as the contract in
- * policy/policy.h says; with `check` set the invariants are verified after every instant. Executors
- * run their queue one task at a time: a task starts at max(start_at, end of the one before). YIELD
- * ends the oldest task at its next step boundary, ABORT after `abort_ns`. Test-only: it allocates
- * freely and aborts on misuse.
- */
+ * Usage: fill a `struct drive_setup` (models, executors, policy), call `drive_open`, add arrivals
+ * in order of time with `drive_arrival`, call `drive_run`, read `tasks` and `outcomes`, call
+ * `drive_close`.
+ *
+ * At each instant it reports to the mechanism, as the contract in policy/policy.h requires: all
+ * completions (smallest executor first), executors and models that change, arrivals, cancellations.
+ * Then it asks for one decision. With `check` the invariants are verified after every instant.
+ *
+ * Executors run their queue one task at a time. A task starts at max(start_at, end of the one
+ * before). YIELD ends the oldest task at its next step boundary, ABORT after `abort_ns`. For tests
+ * only: it allocates freely and aborts on misuse. */
 #ifndef TT_TEST_DRIVE_H
 #define TT_TEST_DRIVE_H
 
@@ -24,12 +26,12 @@
 struct drive_model {
     int64_t alpha_ns, beta_ns, slo_ns;
     int32_t max_batch; /* 0: 512 */
-    int32_t steps;     /* 0: 1; the whole is cut into equal steps */
-    int32_t slots;     /* rows between them; 0: any number */
+    int32_t steps;     /* 0: 1; the whole is divided into equal steps */
+    int32_t slots;     /* rows between the steps; 0: any number */
 };
 
-/* At `at` an executor or a model that is up drains, one that drains and is empty goes, one that is
- * gone comes back; else nothing. */
+/* At `at` an executor or a model that is up drains; one that drains and is empty is removed; one
+ * that is gone is added again. Otherwise nothing happens. */
 struct drive_change {
     int64_t at;
     bool is_model;
@@ -39,7 +41,7 @@ struct drive_change {
 struct drive_setup {
     const struct drive_model *models;
     int32_t model_count;
-    int32_t executors; /* each on its own device unless `devices` says otherwise */
+    int32_t executors; /* each on its own device, unless `devices` assigns them */
     const int32_t *devices;
     int32_t depth; /* 0: 2 */
     const char *policy;
@@ -50,7 +52,7 @@ struct drive_setup {
     const struct drive_change *changes; /* in order of time */
     int32_t change_count;
     bool check;
-    /* Optional: what a task takes, instead of its profile. */
+    /* Optional: the duration of a task, instead of its profile. */
     int64_t (*duration)(void *context, const struct tt_task *task, int64_t planned_ns);
     void *context;
 };
@@ -58,11 +60,11 @@ struct drive_setup {
 struct drive_arrival {
     int64_t at, deadline_at, cancel_at; /* TT_NEVER: not cancelled */
     int32_t model, rows, length, priority;
-    struct tt_request *request; /* while it exists */
+    struct tt_request *request; /* while the request exists */
 };
 
 struct drive_outcome {
-    int64_t ended_at; /* TT_NEVER: still there */
+    int64_t ended_at; /* TT_NEVER: it has not ended */
     enum tt_ending ending;
     enum tt_drop_reason reason;
     bool refused; /* at arrival: BUSY, or its model is not up */
@@ -76,8 +78,8 @@ struct drive_task {
 };
 
 struct drive_executor {
-    int64_t free_at; /* end of the last task that was started */
-    int64_t stop_at; /* the oldest task is to end here early; TT_NEVER */
+    int64_t free_at; /* end of the last task that started */
+    int64_t stop_at; /* the instant at which the oldest task ends early; TT_NEVER: none */
     enum tt_outcome stop_outcome;
 };
 
@@ -97,7 +99,7 @@ struct drive {
     struct drive_executor *executors;
     bool *draining; /* [model] */
     int32_t next_change;
-    struct tt_heap ends; /* executor -> when its oldest task ends */
+    struct tt_heap ends; /* executor -> the end of its oldest task */
     bool any_cancel;
     int64_t now;
 };
@@ -189,7 +191,7 @@ static inline void drive_on_ended(void *context, int64_t now, struct tt_request 
                                   enum tt_ending ending, enum tt_drop_reason reason) {
     struct drive *self = context;
     int32_t index = (int32_t)(intptr_t)request->user;
-    tt_assert(self->outcomes[index].ended_at == TT_NEVER); /* leaves once */
+    tt_assert(self->outcomes[index].ended_at == TT_NEVER); /* a request leaves once */
     self->outcomes[index] =
         (struct drive_outcome){.ended_at = now, .ending = ending, .reason = reason};
     self->arrivals[index].request = NULL;
@@ -281,8 +283,8 @@ static inline void drive_close(struct drive *self) {
     free(self->members);
 }
 
-/* Adds an arrival (not before the one added last) due at the model's SLO; change the returned
- * record for other deadlines, rows or a cancellation. Good until the next call. */
+/* Adds an arrival, not before the one added last, with the model's SLO as its deadline. The caller
+ * may change the returned record: deadline, rows, cancellation. It is valid until the next call. */
 static inline struct drive_arrival *drive_arrival(struct drive *self, int64_t at, int32_t model) {
     tt_assert(self->arrival_count == 0 || self->arrivals[self->arrival_count - 1].at <= at);
     int32_t capacity = self->arrival_capacity;
@@ -311,7 +313,7 @@ static inline void drive_complete(struct drive *self, int32_t executor) {
         if (task->outcome == TT_OUTCOME_PREEMPTED)
             task->last_step_done += (int32_t)((self->now - log->start_at) / step);
         log->end_at = self->now;
-        int64_t at = self->now; /* what was queued behind it moves forward */
+        int64_t at = self->now; /* the tasks queued behind it move forward */
         const struct tt_executor *e = &self->mechanism.executors[executor];
         for (int32_t k = 1; k < e->queued; k++) {
             const struct tt_task *next = &e->tasks[(e->oldest + k) % e->depth];
@@ -361,7 +363,7 @@ static inline void drive_change_model(struct drive *self, int64_t now, int32_t m
     }
 }
 
-/* A cell per step, each reading the one before. */
+/* One cell per step, each with the one before as its input. */
 static inline struct tt_cell_graph *drive_unfold(const struct tt_step_model *model) {
     struct tt_cell_spec *specs = calloc((size_t)model->step_count, sizeof(*specs));
     int32_t *sources = calloc((size_t)model->step_count, sizeof(*sources));
@@ -419,8 +421,8 @@ static inline void drive_tell(struct drive *self) {
     }
 }
 
-/* Runs through all instants up to and including `until`; earlier if all arrivals have come and
- * every request left. */
+/* Runs through all instants up to and including `until`. Ends earlier if all arrivals have been
+ * reported and every request has left. */
 static inline void drive_run(struct drive *self, int64_t until) {
     for (;;) {
         if (self->next_arrival == self->arrival_count && self->mechanism.requests.in_use == 0)
@@ -437,7 +439,7 @@ static inline void drive_run(struct drive *self, int64_t until) {
             at = tt_instant_min(at, self->setup.changes[self->next_change].at);
         if (at == TT_NEVER || at > until)
             return;
-        tt_assert(at > self->now); /* a timer in the past would never let time go on */
+        tt_assert(at > self->now); /* with a timer in the past, time would never advance */
         self->now = at;
         drive_tell(self);
         tt_mechanism_decide(&self->mechanism, self->now);
@@ -446,7 +448,7 @@ static inline void drive_run(struct drive *self, int64_t until) {
     }
 }
 
-/* Requests that did not end DONE in time, of those that came. */
+/* The number of requests that arrived and did not end DONE in time. */
 static inline int32_t drive_bad(const struct drive *self) {
     int32_t bad = 0;
     for (int32_t i = 0; i < self->arrival_count; i++)

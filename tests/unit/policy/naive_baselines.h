@@ -1,5 +1,5 @@
-/* Serial, window, clockwork and shepherd once more, slowly, from what their headers say: at every
- * instant each looks at all requests afresh, and again after each thing that it did. Test-only. */
+/* Naive models of serial, window, clockwork and shepherd, written from their headers. At every
+ * instant, and again after each action, each visits all requests. For tests only. */
 #ifndef TT_TEST_NAIVE_BASELINES_H
 #define TT_TEST_NAIVE_BASELINES_H
 
@@ -32,10 +32,10 @@ struct naive_window {
     bool drop, is_static, same_length, round_robin;
     int64_t delay_ns; /* -1: the model's own */
     int max_batch;    /* 0: the model's own */
-    int last;         /* the model that ran last; -1 */
+    int last;         /* the model that ran last; -1: none */
 };
 
-/* Who runs when model m runs, into `out`; 0 while that is not due. */
+/* Writes the requests that run if model m runs to `out`; 0: its candidate is not due. */
 static inline int naive_window_due(const struct world *w, int m, int64_t t, int *out) {
     const struct naive_window *self = w->policy;
     const struct tt_step_model *model = &w->step_models[m];
@@ -101,8 +101,8 @@ struct naive_candidate {
     int64_t latest_at;
 };
 
-/* The requests from, .. to - 1 of a queue as a batch that starts at `t`; count = 0 when they are
- * too many or too late. */
+/* The requests from, .. to - 1 of a queue as a batch that starts at `t`; count = 0 if they are too
+ * many or too late. */
 static inline struct naive_candidate naive_candidate(const struct world *w, int m, const int *q,
                                                      int from, int to, int64_t t) {
     struct naive_candidate c = {.latest_at = TT_NEVER};
@@ -133,7 +133,7 @@ static inline void naive_clockwork_decide(struct world *w, int64_t t) {
             int q[WORLD_REQUESTS], count = world_queue(w, m, WORLD_BY_DEADLINE, q);
             if (self->batch_of_one && count > 1)
                 count = 1;
-            for (int to = count; to > 0; to--) { /* of equal ones the longest */
+            for (int to = count; to > 0; to--) { /* among equal ones the longest */
                 struct naive_candidate c = naive_candidate(w, m, q, 0, to, t);
                 if (c.count > 0 && (best.count == 0 || c.latest_at < best.latest_at))
                     best = c;
@@ -147,14 +147,15 @@ static inline void naive_clockwork_decide(struct world *w, int64_t t) {
 
 /* ---- shepherd ---- */
 
-enum { NOBODY = -1 };
+enum { NO_MODEL = -1 };
 
 struct naive_shepherd {
     bool largest;
     int64_t threshold_permille, abort_cost_ns;
     struct {
-        int model, rows; /* whom the executor is cleared for, and what was stopped */
-    } promises[WORLD_EXECUTORS];
+        int model,
+            rows; /* the model that the executor was freed for, and the rows of the aborted batch */
+    } claims[WORLD_EXECUTORS];
     int64_t aborts, kept;
 };
 
@@ -163,7 +164,7 @@ static inline bool naive_shepherd_is_enough(const struct naive_shepherd *self, i
     return rows * INT64_C(1000) >= self->threshold_permille * stopped_rows;
 }
 
-/* The candidate of model m for a start at t: the longest run, from the head or from anywhere. */
+/* The candidate of model m for a start at t: the longest run from the head, or from any request. */
 static inline struct naive_candidate naive_shepherd_run(const struct world *w, int m, bool anywhere,
                                                         int64_t t) {
     int q[WORLD_REQUESTS], count = world_queue(w, m, WORLD_BY_DEADLINE, q);
@@ -180,12 +181,12 @@ static inline struct naive_candidate naive_shepherd_run(const struct world *w, i
 static inline bool naive_shepherd_is_promised(const struct world *w, int m) {
     const struct naive_shepherd *self = w->policy;
     for (int e = 0; e < w->executor_count; e++)
-        if (self->promises[e].model == m)
+        if (self->claims[e].model == m)
             return true;
     return false;
 }
 
-/* The largest of all models' candidates; `aborting`: of those that may ask for an abort. */
+/* The largest of all models' candidates; `aborting`: of those that may request an abort. */
 static inline struct naive_candidate naive_shepherd_best(const struct world *w, bool aborting,
                                                          int64_t t) {
     const struct naive_shepherd *self = w->policy;
@@ -201,15 +202,15 @@ static inline struct naive_candidate naive_shepherd_best(const struct world *w, 
     return best;
 }
 
-/* What the idle executor e runs: what it was cleared for, if that still stands, else the largest.
- * Idle is idle: when nothing waits for it the promise is over. */
+/* The batch of the idle executor e: that of its claim if it is still valid, else the largest
+ * candidate. The claim ends if no request waits for an idle executor. */
 static inline struct naive_candidate naive_shepherd_choose(struct world *w, int e, int64_t t) {
     struct naive_shepherd *self = w->policy;
-    int m = self->promises[e].model;
-    self->promises[e].model = NOBODY;
-    if (m != NOBODY) {
+    int m = self->claims[e].model;
+    self->claims[e].model = NO_MODEL;
+    if (m != NO_MODEL) {
         struct naive_candidate c = naive_shepherd_run(w, m, true, t);
-        if (c.count > 0 && naive_shepherd_is_enough(self, c.rows, self->promises[e].rows)) {
+        if (c.count > 0 && naive_shepherd_is_enough(self, c.rows, self->claims[e].rows)) {
             self->kept++;
             return c;
         }
@@ -217,7 +218,7 @@ static inline struct naive_candidate naive_shepherd_choose(struct world *w, int 
     return naive_shepherd_best(w, false, t);
 }
 
-/* The smallest batch that runs and was not told to stop; -1. */
+/* The executor of the smallest running batch that was not aborted; -1: none. */
 static inline int naive_shepherd_victim(const struct world *w) {
     int victim = -1, least = 0;
     for (int e = 0; e < w->executor_count; e++) {
@@ -242,18 +243,18 @@ static inline void naive_shepherd_preempt(struct world *w, int64_t t) {
             return;
         world_abort(w, victim, t);
         self->aborts++;
-        self->promises[victim].model = w->arrivals[c.members[0]].model;
-        self->promises[victim].rows = rows;
+        self->claims[victim].model = w->arrivals[c.members[0]].model;
+        self->claims[victim].rows = rows;
     }
 }
 
 static inline void naive_shepherd_decide(struct world *w, int64_t t) {
     struct naive_shepherd *self = w->policy;
     for (int e = 0; e < w->executor_count; e++) {
-        int m = self->promises[e].model;
+        int m = self->claims[e].model;
         if (w->executors[e].presence != WORLD_UP ||
-            (m != NOBODY && (w->presence[m] == WORLD_GONE || w->came_back[m])))
-            self->promises[e].model = NOBODY;
+            (m != NO_MODEL && (w->presence[m] == WORLD_GONE || w->came_back[m])))
+            self->claims[e].model = NO_MODEL;
     }
     world_drop_lost(w, WORLD_BY_DEADLINE, t);
     for (int e = 0; e < w->executor_count; e++) {

@@ -1,8 +1,7 @@
-/* The deferred family once more, slowly: no timers, no heaps, no cursors. At every instant it
- * recomputes whatever the rules in policy/deferred/deferred_model.h and deferred_rank.h name, by
- * scanning everything. Floors are fixed or 1 (rates need longer times than the world can walk).
- * Test-only.
- */
+/* A naive model of the deferred family: no timers, no heaps, no cursors. At every instant it
+ * recomputes all that the rules in policy/deferred/deferred_model.h and deferred_rank.h name, by
+ * scanning everything. The minimum size is fixed or 1, because rates need longer times than the
+ * world can walk. For tests only. */
 #ifndef TT_TEST_NAIVE_DEFERRED_H
 #define TT_TEST_NAIVE_DEFERRED_H
 
@@ -39,7 +38,7 @@ static inline int naive_deferred_floor(const struct world *w, int m) {
     return floor < w->models[m].max_batch ? floor : w->models[m].max_batch;
 }
 
-/* When a batch of `size` rows that could still grow is to start; for heads that have a deadline. */
+/* The start of a batch of `size` rows that can still grow; its head has a deadline. */
 static inline int64_t naive_deferred_exec(const struct world *w, int m,
                                           const struct drive_arrival *head, int size) {
     const struct naive_deferred *self = w->policy;
@@ -61,7 +60,7 @@ static inline int64_t naive_deferred_exec(const struct world *w, int m,
     return head->at + wait;
 }
 
-/* Forms the candidate anew; drops the dead. Returns how many heads it skips. */
+/* Forms the candidate anew; drops hopeless requests. Returns the number of heads that it skips. */
 static inline int naive_deferred_form(struct world *w, int m, int64_t t, int64_t free_at) {
     struct naive_deferred *self = w->policy;
     const struct tt_deferred_options *o = &self->options;
@@ -104,7 +103,7 @@ static inline int naive_deferred_form(struct world *w, int m, int64_t t, int64_t
     return k;
 }
 
-/* How many rows of the candidate to take when `idle` executors could each take some. */
+/* The rows of the candidate to take if `idle` executors can share the waiting rows. */
 static inline int naive_deferred_want(const struct world *w, int m, int left, int size, int idle) {
     const struct naive_deferred *self = w->policy;
     if (!self->options.split || idle <= 1)
@@ -176,7 +175,7 @@ static inline bool naive_deferred_match(struct world *w, int64_t t) {
     return true;
 }
 
-/* Is it time to form the candidate of model m anew? */
+/* True if the candidate of model m must be formed anew. */
 static inline bool naive_deferred_is_due(const struct world *w, int m, int64_t t) {
     const struct naive_deferred *self = w->policy;
     const struct tt_deferred_candidate *c = &self->candidates[m];

@@ -1,6 +1,6 @@
-/* Nexus once more, slowly: a packer that keeps nothing but who is on which node, and computes every
- * duty cycle, batch and occupancy from that whenever it asks; and a policy that looks at all
- * requests at every event. Test-only. */
+/* A naive model of Nexus. The packer stores only which model is on which node, and computes every
+ * duty cycle, batch and occupancy from that on demand. The policy visits all requests at every
+ * event. For tests only. */
 #ifndef TT_TEST_NAIVE_NEXUS_H
 #define TT_TEST_NAIVE_NEXUS_H
 
@@ -18,13 +18,13 @@ struct naive_nexus_model {
 };
 struct naive_nexus_session {
     int model, node;
-    bool own; /* the device is the model's alone */
+    bool own; /* reserved for the model */
     int64_t rate;
 };
 struct naive_nexus_plan {
     struct naive_nexus_model models[NEXUS_MODELS];
     int model_count;
-    struct naive_nexus_session sessions[NEXUS_SESSIONS]; /* in order of making */
+    struct naive_nexus_session sessions[NEXUS_SESSIONS]; /* in order of creation */
     int session_count, node_count;
 };
 
@@ -101,7 +101,7 @@ static inline int64_t naive_nexus_busy(const struct naive_nexus_plan *self, int 
     return busy;
 }
 
-/* Puts the residual where it belongs by trying every node. */
+/* Places the residual by trying every node. */
 static inline bool naive_nexus_place(struct naive_nexus_plan *self, int m, int64_t rate, int limit,
                                      bool force) {
     int fullest = -1, emptiest = -1, at = self->session_count++;
@@ -192,7 +192,7 @@ struct naive_nexus {
     int64_t counted_until;      /* arrivals up to then belong to closed epochs */
     int frontends;
     struct naive_nexus_plan plan;
-    int64_t rates[WORLD_MODELS]; /* of the epoch before; 0: not known */
+    int64_t rates[WORLD_MODELS]; /* of the epoch before; 0: unknown */
     int64_t came_at[WORLD_MODELS];
     int64_t credits[NEXUS_SESSIONS][NEXUS_FRONTENDS];
     int executor_of_node[WORLD_EXECUTORS];
@@ -240,7 +240,7 @@ static inline void naive_nexus_close(struct world *w, int64_t t) {
     self->counted_until = self->epoch_at = t;
 }
 
-/* Who is where from now on; all that wait are dealt again. */
+/* Assigns the models anew, and distributes all waiting requests again. */
 static inline void naive_nexus_replan(struct world *w) {
     struct naive_nexus *self = w->policy;
     int64_t rates[WORLD_MODELS], sum = 0, known = 0;
@@ -303,7 +303,7 @@ static inline int naive_nexus_slide(struct world *w, int s, int64_t t, int *out)
 static inline void naive_nexus_serve(struct world *w, int e, int64_t t) {
     struct naive_nexus *self = w->policy;
     int turns[NEXUS_SESSIONS], count = 0, start = 0, batch[WORLD_REQUESTS];
-    for (int s = self->plan.session_count - 1; s >= 0; s--) { /* made last, served first */
+    for (int s = self->plan.session_count - 1; s >= 0; s--) { /* created last, served first */
         if (self->executor_of_node[self->plan.sessions[s].node] != e)
             continue;
         turns[count++] = s;
@@ -320,7 +320,7 @@ static inline void naive_nexus_serve(struct world *w, int e, int64_t t) {
     }
 }
 
-/* Those who have no session: is one of their heads lost at t? Its timer is an event. */
+/* True if at t the head of a queue without a session becomes hopeless. That timer is an event. */
 static inline bool naive_nexus_loses(const struct world *w, int64_t t) {
     const struct naive_nexus *self = w->policy;
     for (int m = 0; m < w->model_count; m++) {

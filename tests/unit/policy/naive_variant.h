@@ -1,5 +1,6 @@
-/* A policy with its options, in words for the fast one and in numbers for the naive one; the two
- * run on one case and compared; and a case in words, for when they differ. Test-only. */
+/* A policy with its options, as text for the fast policy and as numbers for the naive one; the
+ * comparison of both on one case; and a description of the case for when they differ. For tests
+ * only. */
 #ifndef TT_TEST_NAIVE_VARIANT_H
 #define TT_TEST_NAIVE_VARIANT_H
 
@@ -16,7 +17,7 @@ union variant_memory {
     struct naive_deferred deferred;
 };
 
-/* Once drive_open was told of it, it must stay where it is. */
+/* Must not move after drive_open, which keeps pointers to it. */
 struct variant {
     const char *policy;
     struct tt_option options[TT_MAX_OPTIONS];
@@ -89,7 +90,7 @@ static inline struct variant variant_shepherd(bool largest, int64_t threshold_pe
                                                     .threshold_permille = threshold_permille,
                                                     .abort_cost_ns = abort_cost_ns};
     for (int e = 0; e < WORLD_EXECUTORS; e++)
-        self.initial.shepherd.promises[e].model = NOBODY;
+        self.initial.shepherd.claims[e].model = NO_MODEL;
     variant_put_permille(&self, "threshold", threshold_permille);
     variant_put(&self, "candidate", largest ? "largest" : "prefix");
     variant_put_ns(&self, "abort_cost", abort_cost_ns);
@@ -105,7 +106,8 @@ static inline struct variant variant_nexus(int64_t epoch_ns, int frontends) {
     return self;
 }
 
-/* `eager`, `symphony`, `timeout`: what the options say is what the policy's name says. */
+/* `eager`, `symphony`, `timeout`: the options of these policies are those that their names stand
+ * for. */
 static inline struct variant variant_published(const char *policy, bool reform, int64_t delay_ns,
                                                int64_t delay_percent) {
     struct variant self = {.policy = policy, .decide = naive_deferred_decide};
@@ -128,7 +130,7 @@ static inline struct variant variant_published(const char *policy, bool reform, 
     return self;
 }
 
-/* floor: off or fixed (to the target). */
+/* The option for the minimum size: off or fixed (to the target). */
 static inline struct variant variant_deferred(const struct tt_deferred_options *options) {
     static const char *const rules[] = {"none", "partial", "full"};
     struct variant self = {.policy = "deferred", .decide = naive_deferred_decide};
@@ -151,7 +153,7 @@ static inline struct variant variant_deferred(const struct tt_deferred_options *
 
 /* ---- one case ---- */
 
-/* Gives the drive the policy. */
+/* Sets the drive's policy. */
 static inline void variant_setup(struct variant *self, struct drive_setup *setup) {
     for (int i = 0; i < self->option_count; i++)
         self->options[i].value = self->values[i];
@@ -198,12 +200,12 @@ static inline void variant_print(const struct variant *self, const struct drive 
     }
 }
 
-/* Runs both over what `fast` was given, whose times are multiples of the quantum. False when they
- * differ: stderr says in which case, and how. */
+/* Runs both policies on the input of `fast`, whose times are multiples of the quantum. False if
+ * they differ: stderr shows the case and the difference. */
 static inline bool variant_agrees(struct variant *self, struct drive *fast, int64_t quantum_ns,
                                   int64_t until) {
     struct world slow;
-    int64_t cancels[WORLD_REQUESTS]; /* the drive takes note there of what it has cancelled */
+    int64_t cancels[WORLD_REQUESTS]; /* the drive stores there which requests it has cancelled */
     self->memory = self->initial;
     world_open(&slow, fast, self->decide, &self->memory);
     slow.quantum_ns = quantum_ns;

@@ -1,10 +1,10 @@
-/* The world of the naive models: requests, executors, models, and time that goes by one nanosecond
- * (or quantum) after the other, with a decision at each.
+/* The world of the naive models: requests, executors, models, and a clock that advances by one
+ * nanosecond (or quantum) at a time, with a decision at each instant.
  *
- * It mirrors what unit/policy/drive.h does with the fast policies: completions, who comes and goes,
- * arrivals, cancellations, then one decision. A naive policy is a `decide` that looks at everything
- * afresh and answers by `world_run`, `world_drop` and `world_abort`; it has no timers, so a fast
- * policy that asks to be called too late differs from it. Test-only. */
+ * It mirrors unit/policy/drive.h: completions, executors and models that change, arrivals,
+ * cancellations, then one decision. A naive policy is a `decide` that visits everything and answers
+ * by `world_run`, `world_drop` and `world_abort`. It has no timers, so a fast policy that asks to
+ * be called too late differs from it. For tests only. */
 #ifndef TT_TEST_NAIVE_WORLD_H
 #define TT_TEST_NAIVE_WORLD_H
 
@@ -28,13 +28,13 @@ struct world_task {
 };
 struct world_executor {
     enum world_presence presence;
-    int tasks[2]; /* the one that runs first; one more only where messages take time */
+    int tasks[2]; /* the one that runs first; a second only if messages take time */
     int queued;
     int64_t stop_at;
 };
 struct world {
     const struct drive_model *models;
-    const struct tt_step_model *step_models; /* for what drive_model has no word for */
+    const struct tt_step_model *step_models; /* for properties that drive_model lacks */
     const struct drive_arrival *arrivals;
     const struct drive_change *changes;
     int model_count, executor_count, request_count, change_count;
@@ -47,21 +47,21 @@ struct world {
     /* What happened at this instant. */
     bool event, queue_changed[WORLD_MODELS], came_back[WORLD_MODELS], changed;
     void (*decide)(struct world *self, int64_t t);
-    void *policy; /* what the naive policy remembers */
+    void *policy; /* state of the naive policy */
     struct world_task tasks[WORLD_TASKS];
 };
 
-/* ---- to look at ---- */
+/* ---- queries ---- */
 
 static inline int64_t world_latency(const struct world *self, int m, int rows) {
     return self->models[m].alpha_ns * rows + self->models[m].beta_ns;
 }
-/* The same from decision to end, on an idle executor. */
+/* The time from decision to end, on an idle executor. */
 static inline int64_t world_duration(const struct world *self, int m, int rows) {
     return self->d_ctrl_ns + self->d_data_ns * rows + world_latency(self, m, rows);
 }
 
-/* Would `rows` rows of model m that are given out at t be in time for the deadline? */
+/* True if `rows` rows of model m that are dispatched at t meet the deadline. */
 static inline bool world_in_time(const struct world *self, int m, int rows, int64_t t,
                                  int64_t deadline_at) {
     return deadline_at == TT_NEVER || t + world_duration(self, m, rows) <= deadline_at;
@@ -74,7 +74,7 @@ static inline int world_rows(const struct world *self, const int *queue, int fro
     return rows;
 }
 
-/* Who waits of a model, in order; ties by number. */
+/* The waiting requests of a model, in order; ties by number. */
 static inline int world_queue(const struct world *self, int m, enum world_order order, int *out) {
     int count = 0;
     for (int r = 0; r < self->request_count; r++) {
@@ -103,13 +103,13 @@ static inline int world_first_idle(const struct world *self) {
             return e;
     return -1;
 }
-/* When all that was given to the executor will have ended. */
+/* The instant at which all tasks given to the executor will have ended. */
 static inline int64_t world_free_at(const struct world *self, int e) {
     const struct world_executor *x = &self->executors[e];
     return x->queued ? self->tasks[x->tasks[x->queued - 1]].end_at : INT64_MIN;
 }
 
-/* ---- to do ---- */
+/* ---- actions ---- */
 
 static inline void world_leave(struct world *self, int r, int64_t t, enum tt_ending ending,
                                enum tt_drop_reason reason) {
@@ -124,7 +124,7 @@ static inline void world_drop(struct world *self, int r, int64_t t, enum tt_drop
     world_leave(self, r, t, TT_ENDING_DROPPED, reason);
 }
 
-/* Drops every head that would be late even alone and at once. */
+/* Drops every hopeless head. */
 static inline void world_drop_lost(struct world *self, enum world_order order, int64_t t) {
     for (int m = 0; m < self->model_count; m++) {
         int q[WORLD_REQUESTS];
@@ -245,7 +245,7 @@ static inline void world_instant(struct world *self, int64_t t) {
     self->decide(self, t);
 }
 
-/* Takes over what the drive was set up with, which must stay. */
+/* Takes the setup of the drive, which must stay valid. */
 static inline void world_open(struct world *self, const struct drive *drive,
                               void (*decide)(struct world *self, int64_t t), void *policy) {
     memset(self, 0, offsetof(struct world, tasks));
@@ -270,8 +270,8 @@ static inline void world_open(struct world *self, const struct drive *drive,
         self->requests[r].outcome.ended_at = TT_NEVER;
 }
 
-/* Walks through 0 .. until, or until all have come and left. With a quantum the instant after each
- * counts too: there the heads are lost that could have started at a multiple at the latest. */
+/* Walks through 0 .. until, or until all requests have arrived and left. With a quantum the instant
+ * after each multiple counts too: a head that had to start at a multiple becomes hopeless there. */
 static inline void world_walk(struct world *self, int64_t until) {
     int left = 0;
     for (int64_t t = 0; t <= until && left < self->request_count; t += self->quantum_ns) {
@@ -284,7 +284,7 @@ static inline void world_walk(struct world *self, int64_t until) {
     }
 }
 
-/* ---- afterwards ---- */
+/* ---- comparison ---- */
 
 static inline void world_describe_task(FILE *to, const char *whose, const struct drive_task *task,
                                        const int32_t *members) {
@@ -296,7 +296,7 @@ static inline void world_describe_task(FILE *to, const char *whose, const struct
     fprintf(to, "\n");
 }
 
-/* False when both did not do the same: what differs first goes to stderr. */
+/* False if the two differ: the first difference goes to stderr. */
 static inline bool world_agrees(const struct world *self, const struct drive *fast) {
     for (int i = 0; i < self->task_count && i < fast->task_count; i++) {
         const struct world_task *b = &self->tasks[i];

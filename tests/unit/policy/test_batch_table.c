@@ -18,7 +18,7 @@ static void add(struct tt_batch_table *table, int32_t part, int32_t first, int32
     }
 }
 
-/* Its requests leave the list for the run and all come back. */
+/* Its requests leave the list for the run, and all return. */
 static void through_stage(struct tt_batch_table *table, int32_t part) {
     struct tt_request *batch[CAPACITY];
     int32_t count = 0;
@@ -131,7 +131,7 @@ static void forward(struct tt_batch_table *table, int32_t part) {
     tt_batch_table_push(table, part);
 }
 
-/* One pair: nobody enters before the batch has left. Two: the next one follows at once. */
+/* One pair: no batch enters before the other has left. Two: the next one follows at once. */
 static void pairs_make_it_serial_or_a_pipeline(void **state) {
     (void)state;
     for (int32_t pairs = 1; pairs <= 2; pairs++) {
@@ -168,13 +168,13 @@ static void two_pairs_hold_two_batches_back(void **state) {
     tt_batch_table_fini(&table);
 }
 
-/* Whoever is taken out leaves no buffer, no sibling and no newcomer behind. */
+/* A removed request leaves no buffer, no sibling and no newcomer behind. */
 static void cancellations_leave_nothing_behind(void **state) {
     (void)state;
     struct tt_batch_table table;
     assert_int_equal(tt_batch_table_init(&table, CAPACITY), TT_OK);
     tt_batch_table_start(&table, 3, 2);
-    /* The newcomers go: the held part goes on alone. */
+    /* The newcomers leave: the held part continues alone. */
     int32_t part = begin(&table, 0);
     through_stage(&table, part);
     assert_int_equal(tt_batch_table_take_ended(&table), part);
@@ -183,14 +183,14 @@ static void cancellations_leave_nothing_behind(void **state) {
     tt_batch_table_remove(&table, newcomers, &requests[1]);
     tt_batch_table_check(&table);
     assert_int_equal(tt_batch_table_take_ended(&table), part);
-    /* The held part goes: the newcomers are the batch. */
+    /* The held part leaves: the newcomers are the batch. */
     newcomers = tt_batch_table_stretch(&table, part);
     add(&table, newcomers, 1, 3);
     tt_batch_table_remove(&table, part, &requests[0]);
     tt_batch_table_check(&table);
     through_stage(&table, newcomers);
     assert_int_equal(tt_batch_table_take_ended(&table), newcomers);
-    /* The elder goes: the younger need not wait. The youngest goes: its buffer is free. */
+    /* The elder leaves: the younger need not wait. The youngest leaves: its buffer is free. */
     int32_t younger = tt_batch_table_split(&table, newcomers, 1);
     int32_t youngest = tt_batch_table_split(&table, younger, 1);
     tt_batch_table_push(&table, newcomers);
@@ -208,9 +208,9 @@ static void cancellations_leave_nothing_behind(void **state) {
     tt_batch_table_fini(&table);
 }
 
-/* D8: who skips a stage goes on alone behind it, and does not keep the batch from being stretched.
- */
-static void who_skips_goes_on_alone(void **state) {
+/* D8: a request that skips a stage continues alone behind it, and does not keep the batch from
+ * being stretched. */
+static void a_request_that_skips_continues_alone(void **state) {
     (void)state;
     struct tt_batch_table table;
     assert_int_equal(tt_batch_table_init(&table, CAPACITY), TT_OK);
@@ -240,8 +240,8 @@ static void who_skips_goes_on_alone(void **state) {
     tt_batch_table_fini(&table);
 }
 
-/* 5.2.2: only the latest batch is stretched, and no child of a split, even when it is all that is
- * left of its batch. */
+/* 5.2.2: only the latest batch is stretched, and no child of a split, even if it is the rest of its
+ * batch. */
 static void only_the_latest_unsplit_batch_is_stretched(void **state) {
     (void)state;
     struct tt_batch_table table;
@@ -268,7 +268,7 @@ int main(void) {
         cmocka_unit_test(pairs_make_it_serial_or_a_pipeline),
         cmocka_unit_test(two_pairs_hold_two_batches_back),
         cmocka_unit_test(cancellations_leave_nothing_behind),
-        cmocka_unit_test(who_skips_goes_on_alone),
+        cmocka_unit_test(a_request_that_skips_continues_alone),
         cmocka_unit_test(only_the_latest_unsplit_batch_is_stretched),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

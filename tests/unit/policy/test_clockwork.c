@@ -37,7 +37,7 @@ static void both_readings(void **state) {
             assert_int_equal(drive.tasks[i].rows, rows[one][i]);
             assert_int_equal(drive.tasks[i].model, ran[one][i]);
         }
-        assert_int_equal(drive_bad(&drive), one); /* the third of three was lost at 15 */
+        assert_int_equal(drive_bad(&drive), one); /* the third of three was hopeless at 15 */
         if (one)
             assert_int_equal(drive.outcomes[4].ended_at, 15 * TT_MS + 1);
         drive_close(&drive);

@@ -1,4 +1,4 @@
-/* E1, E2, E4, E5: who takes which range when. */
+/* E1, E2, E4, E5: which worker takes which range, and when. */
 #include "base/instant.h"
 #include "base/prng.h"
 #include "core/slot_ring.h"
@@ -16,7 +16,7 @@
 
 enum { EXECUTORS = 6, MAX_TASKS = 4096, SLOTS = 64 };
 
-/* A carrier in the test's hand: inputs are ready and tasks end when the test says so. */
+/* A carrier that the test controls: inputs arrive and tasks end when the test says so. */
 struct world {
     struct tt_mechanism mechanism;
     struct tt_profile *profile;
@@ -151,7 +151,7 @@ static void figure_10(void **state) {
     decide(&world);
     demand_task(&world, 2, 2, 2, 12);
     demand_task(&world, 3, 0, 1, 14);
-    finish(&world, 4); /* the 8 is back for whoever comes */
+    finish(&world, 4); /* the worker of 8 is idle again */
     ready(&world, 9, 15);
     decide(&world);
     demand_task(&world, 4, 4, 8, 15);
@@ -167,7 +167,7 @@ static void what_is_not_there_is_not_counted(void **state) {
     assert_int_equal(open_world(&world, NULL, 0, &why), TT_OK);
     struct tt_request *first = arrive(&world, 1), *second = arrive(&world, 1);
     decide(&world);
-    assert_int_equal(world.task_count, 0); /* their inputs are on the way */
+    assert_int_equal(world.task_count, 0); /* their inputs are in transfer */
     tt_mechanism_cancelled(&world.mechanism, world.now, first);
     tt_mechanism_ready(&world.mechanism, world.now, second);
     decide(&world);
@@ -196,7 +196,7 @@ static void max_inf_bounds_what_runs(void **state) {
     close_world(&world);
 }
 
-/* The ring's end and a hole cut a range; only what is before the cut counts. */
+/* The ring's end and a hole cut a range; only the rows before the cut count. */
 static void a_cut_range_counts_alone(void **state) {
     (void)state;
     struct world world;
@@ -242,8 +242,8 @@ static struct tt_request *ready_rows(struct world *self, int32_t rows) {
     return request;
 }
 
-/* A worker must hold a request; the smallest that does takes it even where it does not fill it. */
-static void who_takes_requests_of_several_rows(void **state) {
+/* A worker must hold a request; the smallest that does takes it even if it is not full then. */
+static void requests_of_several_rows_find_a_worker(void **state) {
     (void)state;
     struct tt_option options[] = {{"workers", "8,8,16,16,32,32"}};
     struct world world;
@@ -257,16 +257,16 @@ static void who_takes_requests_of_several_rows(void **state) {
     demand_task(&world, 1, 2, 9, 1); /* 8 does not hold it */
     ready_rows(&world, 40);
     decide(&world);
-    demand_task(&world, 2, 4, 40, 2); /* none does: the largest */
+    demand_task(&world, 2, 4, 40, 2); /* no worker does: the largest */
     ready_rows(&world, 6);
     ready_rows(&world, 6);
     ready_rows(&world, 6);
     decide(&world);
-    demand_task(&world, 3, 3, 12, 3); /* 18 rows: two fit into 16, the third has no company */
+    demand_task(&world, 3, 3, 12, 3); /* 18 rows: two fit into 16, the third runs alone */
     demand_task(&world, 4, 1, 6, 5);
     assert_int_equal(world.task_count, 5);
     ready_rows(&world, 17);
-    ready_rows(&world, 48); /* 112 rows may run, and 85 do then: no room for it */
+    ready_rows(&world, 48); /* at most 112 rows may run, and 85 do: no room for it */
     decide(&world);
     demand_task(&world, 5, 5, 17, 6);
     assert_int_equal(world.task_count, 6);
@@ -299,7 +299,7 @@ static void configurations_make_way_for_large_requests(void **state) {
     close_world(&world);
 }
 
-/* E5: only the configuration's workers take part, and the load decides which that is. */
+/* E5: only the configuration's workers take part, and the load selects the configuration. */
 static void the_configuration_follows_the_load(void **state) {
     (void)state;
     struct tt_option options[] = {{"workers", "1,2,4,8,8,16"}, {"variant", "enhanced"}};
@@ -315,7 +315,8 @@ static void the_configuration_follows_the_load(void **state) {
     demand_task(&world, 1, 0, 1, 8); /* load 1: the small ones */
     finish(&world, 0);
     ready(&world, 35, -1);
-    decide(&world); /* load 35: the configuration for 32 must be 16 + 8 + 8, there is no 32 */
+    decide(&world); /* load 35: the configuration for 32 is 16 + 8 + 8, because there is no worker
+                       of 32 */
     demand_task(&world, 2, 5, 16, 9);
     demand_task(&world, 3, 3, 8, 25);
     demand_task(&world, 4, 4, 8, 33);
@@ -323,8 +324,8 @@ static void the_configuration_follows_the_load(void **state) {
     close_world(&world);
 }
 
-/* E5: how many ways there are to make a total of workers of size 1, 2, 4 .. 32, and what running
- * together costs where the device is full: everyone gets an equal share. */
+/* E5: the number of choices of workers of size 1, 2, 4 .. 32 for a total, and their durations
+ * together on a full device, which gives each an equal share. */
 static void plans(void **state) {
     (void)state;
     struct tt_error why;
@@ -413,8 +414,7 @@ static void what_cannot_work_is_refused(void **state) {
     close_world(&world);
 }
 
-/* E5: the configuration that was measured for the load, and the next smaller load's where there is
- * none. */
+/* E5: the configuration given for the load, or that of the next smaller load. */
 static void told_configurations_are_followed(void **state) {
     (void)state;
     struct tt_option options[] = {{"variant", "enhanced"}, {"configurations", "2,1,1;8,4,2,1,1"}};
@@ -422,7 +422,7 @@ static void told_configurations_are_followed(void **state) {
     struct tt_error why = {0};
     assert_int_equal(open_world(&world, options, 2, &why), TT_OK);
     ready(&world, 8, -1);
-    decide(&world); /* a load of 8 has none, so that of 4 holds: 2, 1, 1 */
+    decide(&world); /* a load of 8 has none, so that of 4 applies: 2, 1, 1 */
     assert_int_equal(world.task_count, 3);
     demand_task(&world, 0, 2, 2, 0);
     demand_task(&world, 1, 0, 1, 2);
@@ -439,9 +439,9 @@ struct random_world {
     uint64_t seed;
     int32_t sizes[EXECUTORS], max_inf;
     bool enhanced, waiting_only;
-    struct tt_request *waiting[SLOTS]; /* ready, in order */
+    struct tt_request *waiting[SLOTS]; /* input arrived, in order */
     int32_t waiting_count;
-    struct tt_request *coming[SLOTS]; /* with a slot, on the way, in order */
+    struct tt_request *coming[SLOTS]; /* with a slot, input in transfer, in order */
     int32_t coming_count;
 };
 
@@ -469,7 +469,7 @@ static bool in_configuration(const struct random_world *self, int32_t worker, in
     return self->sizes[worker] <= 2 && rank == 0;
 }
 
-/* What algorithm 1 (2) starts next; the worker, -1: nothing. One row each. */
+/* The next start by algorithm 1 (2), of one row each. Returns the worker; -1: none. */
 static int32_t naive_next(const struct random_world *self, int32_t smaller_than, const bool *busy,
                           int32_t range, int32_t running, int64_t load) {
     int32_t best = -1;
@@ -579,7 +579,7 @@ static int32_t step(struct random_world *self) {
         take_out(self->waiting, &self->waiting_count, which);
         events++;
     }
-    if (tt_prng_below(prng, 16) == 0 && self->coming_count > 0) { /* its copy is on the way */
+    if (tt_prng_below(prng, 16) == 0 && self->coming_count > 0) { /* its input is in transfer */
         int32_t which = (int32_t)tt_prng_below(prng, (uint64_t)self->coming_count);
         tt_mechanism_cancelled(&world->mechanism, world->now, self->coming[which]);
         take_out(self->coming, &self->coming_count, which);
@@ -647,7 +647,8 @@ static void random_worlds_agree_with_the_algorithms(void **state) {
 
 /* ---- requests of several rows ---- */
 
-/* Who may take the front of a range of `rows` rows that begins with a request of `first`. */
+/* True if the worker may take the front of a range of `rows` rows that begins with a request of
+ * `first`. */
 static bool may_take(const struct random_world *self, int32_t worker, int32_t rows, int32_t first) {
     int32_t largest = 0, nearest = INT32_MAX, size = self->sizes[worker];
     for (int32_t w = 0; w < EXECUTORS; w++)
@@ -661,13 +662,13 @@ static bool may_take(const struct random_world *self, int32_t worker, int32_t ro
     return size >= first && (size <= rows || size == nearest);
 }
 
-/* Naive: nobody is left who may take what is left, and nobody has taken more than it may. */
+/* Naive: no idle worker may take the rest, and no worker has taken more than it may. */
 static void decide_and_look(struct random_world *self) {
     struct world *world = &self->world;
     world->task_count = 0;
     decide(world);
     int32_t running = 0, tasks = 0;
-    bool larger = false; /* than max_inf, which it may be alone */
+    bool larger = false; /* than max_inf, which it may be if it runs alone */
     for (int32_t e = 0; e < EXECUTORS; e++) {
         const struct tt_task *task = tt_mechanism_oldest(&world->mechanism, e);
         if (!task)
@@ -685,7 +686,7 @@ static void decide_and_look(struct random_world *self) {
     self->waiting_count = waiting;
     if (waiting == 0)
         return;
-    assert_true(tasks > 0); /* somebody always runs */
+    assert_true(tasks > 0); /* at least one task runs */
     int32_t rows = self->waiting[0]->rows, first = rows;
     for (int32_t i = 1; i < waiting; i++) {
         const struct tt_request *before = self->waiting[i - 1];
@@ -701,7 +702,7 @@ static void decide_and_look(struct random_world *self) {
                      (int)self->seed, (int)world->now, e, rows, first);
 }
 
-/* Workers go, the one of executor 0 excepted, and come back. */
+/* Removes workers, except that of executor 0, and adds them again. */
 static void change_workers(struct random_world *self) {
     struct tt_mechanism *mechanism = &self->world.mechanism;
     int32_t e = 1 + (int32_t)tt_prng_below(&self->prng, EXECUTORS - 1);
@@ -715,7 +716,7 @@ static void change_workers(struct random_world *self) {
     }
 }
 
-/* The batch of executor e has ended, or failed; all of it leaves. */
+/* The batch of executor e has ended, or failed; all its requests leave. */
 static void end_batch(struct random_world *self, int32_t e) {
     struct tt_task *task = tt_mechanism_oldest(&self->world.mechanism, e);
     bool failed = tt_prng_below(&self->prng, 8) == 0;
@@ -765,7 +766,7 @@ static void random_rows(uint64_t seed) {
     close_world(&self.world);
 }
 
-static void nobody_idles_who_may_take_rows(void **state) {
+static void no_worker_idles_that_may_take_rows(void **state) {
     (void)state;
     for (uint64_t seed = test_seed(1), end = seed + 40; seed < end; seed++)
         random_rows(seed);
@@ -778,14 +779,14 @@ int main(void) {
         cmocka_unit_test(max_inf_bounds_what_runs),
         cmocka_unit_test(a_cut_range_counts_alone),
         cmocka_unit_test(rows_are_not_divided),
-        cmocka_unit_test(who_takes_requests_of_several_rows),
+        cmocka_unit_test(requests_of_several_rows_find_a_worker),
         cmocka_unit_test(configurations_make_way_for_large_requests),
         cmocka_unit_test(the_configuration_follows_the_load),
         cmocka_unit_test(plans),
         cmocka_unit_test(what_cannot_work_is_refused),
         cmocka_unit_test(told_configurations_are_followed),
         cmocka_unit_test(random_worlds_agree_with_the_algorithms),
-        cmocka_unit_test(nobody_idles_who_may_take_rows),
+        cmocka_unit_test(no_worker_idles_that_may_take_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

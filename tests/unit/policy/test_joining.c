@@ -1,4 +1,5 @@
-/* D5: whether a request is to join a batch: both futures, played for random queues. */
+/* D5: whether a request should join a batch, compared with both futures simulated for random
+ * queues. */
 #include "base/instant.h"
 #include "base/prng.h"
 #include "policy/joining.h"
@@ -12,7 +13,7 @@
 /* cmocka needs the four above before it */
 #include <cmocka.h>
 
-enum { MOST = 16, WAITING = 24, LENGTHS = 6, NOW = 1000 };
+enum { MAX_BATCH = 16, WAITING = 24, LENGTHS = 6, NOW = 1000 };
 
 static struct tt_step_model model;
 static struct tt_step step;
@@ -24,20 +25,22 @@ static void make_model(int64_t row_ns, int64_t base_ns) {
     for (int32_t l = 0; l < LENGTHS; l++) {
         points[2 * l] = (struct tt_profile_point){
             .length = l + 1, .batch = 1, .latency_ns = base_ns + (l + 1) * row_ns};
-        points[2 * l + 1] = (struct tt_profile_point){
-            .length = l + 1, .batch = MOST, .latency_ns = base_ns + MOST * (l + 1) * row_ns};
+        points[2 * l + 1] =
+            (struct tt_profile_point){.length = l + 1,
+                                      .batch = MAX_BATCH,
+                                      .latency_ns = base_ns + MAX_BATCH * (l + 1) * row_ns};
     }
     struct tt_profile *profile;
-    assert_int_equal(tt_profile_new_points(points, 2 * LENGTHS, MOST, &profile, NULL), TT_OK);
+    assert_int_equal(tt_profile_new_points(points, 2 * LENGTHS, MAX_BATCH, &profile, NULL), TT_OK);
     step = (struct tt_step){.name = "all", .profile = profile};
     model = (struct tt_step_model){
-        .step_count = 1, .steps = &step, .whole = profile, .max_batch = MOST};
+        .step_count = 1, .steps = &step, .whole = profile, .max_batch = MAX_BATCH};
 }
 
 static double square(double x) { return x * x; }
 
-/* The sum of squared latencies if those of `joined`, in the order of the queue, are one batch, and
- * all others come after it one by one. */
+/* The sum of squared latencies if the requests in `joined`, in queue order, are one batch, and all
+ * others run after it one by one. */
 static double play(const bool *joined) {
     int32_t rows = 0, length = 0;
     double sum = 0;
@@ -86,7 +89,7 @@ static void agrees_with_both_futures(void **state) {
         bool joined[WAITING] = {true};
         tt_joining_join(&joining, &waiting[0]);
         for (int32_t i = 1, rows = waiting[0].rows; i < count; i++) {
-            bool fits = rows + waiting[i].rows <= MOST && tt_prng_below(&random, 3) > 0;
+            bool fits = rows + waiting[i].rows <= MAX_BATCH && tt_prng_below(&random, 3) > 0;
             if (fits) {
                 double apart = play(joined);
                 joined[i] = true;
@@ -105,8 +108,8 @@ static void agrees_with_both_futures(void **state) {
     assert_in_range(paid, asked / 20, asked - asked / 20);
 }
 
-/* A batch saves a tenth. Two who came at once and three behind them: the second joins. If the first
- * has waited long already and the others have not, it would lose more than they gain. */
+/* A batch saves a tenth. Two requests arrive at once and three behind them: the second joins. If
+ * the first has waited long and the others have not, it would lose more than they gain. */
 static void the_oldest_is_not_kept_for_the_youngest(void **state) {
     (void)state;
     make_model(9, 1);

@@ -1,5 +1,5 @@
-/* L1: where the members of the running entry stand afterwards, whatever steps those are: who left
- * is gone, and an entry for each step holds the others, in the order in which they came. */
+/* L1: the entries after the running entry's members have moved to any steps. Members that left are
+ * removed. An entry for each step holds the others, in the order in which they were admitted. */
 #include "policy/lazy/lazy_stack.h"
 
 #include "base/prng.h"
@@ -25,7 +25,7 @@ static void add(int32_t number, int32_t step, int32_t length) {
     tt_lazy_stack_add(&stack, &member);
 }
 
-/* The request has moved to `step` with so many rounds of its block behind it; -1: it has left. */
+/* Moves the request to `step`, after `round` rounds of its block; -1: it has left. */
 static void move(int32_t number, int32_t step, int32_t round) {
     requests[number].state = step < 0 ? TT_REQUEST_LEAVING : TT_REQUEST_QUEUED;
     requests[number].step = step;
@@ -85,7 +85,7 @@ static void test_all_left(void **state) {
     tt_lazy_stack_fini(&stack);
 }
 
-/* The entries from `base` on: larger steps below smaller ones, and in each the order of before. */
+/* The entries from `base` on: larger steps below smaller ones, each in the former order. */
 static void demand_order(int32_t base, const int32_t *place_before) {
     for (int32_t e = base; e < stack.depth; e++) {
         const struct tt_lazy_entry *entry = &stack.entries[e];
@@ -104,7 +104,7 @@ static int32_t rows_here(int32_t count) {
     return rows;
 }
 
-/* One task after another, ended anywhere; the two topmost entries merge where they meet. */
+/* Tasks that end at any step; the two topmost entries merge where they meet. */
 static void test_any_steps(void **state) {
     (void)state;
     struct tt_prng prng;

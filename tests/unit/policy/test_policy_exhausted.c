@@ -1,9 +1,9 @@
 /* slow */
-/* S1, S2, S3, S4, S5, D9, L4: small cases, all of them: every way in which a few requests of one or
- * two models can arrive at a few instants with a few deadlines before one or two executors, calm or
- * disturbed (a request cancelled, messages that take time, an executor or a model that goes and
- * comes back). In each, every policy does what its naive model does. TUTTI_TEST_EXHAUST=N takes
- * all that up to N requests (4: minutes). */
+/* S1, S2, S3, S4, S5, D9, L4: all small cases: every way in which a few requests can arrive. They
+ * are of one or two models, at a few instants, with a few deadlines, for one or two executors. A
+ * case is calm or disturbed: a request is cancelled, messages take time, or an executor or a model
+ * is removed and added again. In each case every policy must act as its naive model.
+ * TUTTI_TEST_EXHAUST=N runs all cases of up to N requests (4: minutes). */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -16,8 +16,8 @@
 
 enum { MAX_VARIANTS = 32, MAX_REQUESTS = 5, UNTIL = 100 };
 
-/* Alone both take 3: a second request may come before, when and after the first is done, and be due
- * just when one batch, a later one or a larger one ends. */
+/* Alone both take 3. So a second request may arrive before, at and after the end of the
+ * first. Its deadline may be exactly at the end of one batch, of a later one or of a larger one. */
 static const struct drive_model models[] = {
     {.alpha_ns = 1, .beta_ns = 2, .slo_ns = 9, .max_batch = 3},
     {.alpha_ns = 2, .beta_ns = 1, .slo_ns = 9, .max_batch = 2},
@@ -75,7 +75,7 @@ static void add_deferred_family(struct variants *self) {
                                         .credit = true,
                                         .credit_step_ns = 2};
     struct variant v = variant_deferred(&default_value);
-    v.option_count = 0; /* the same; its floor is 1 while no rate is known */
+    v.option_count = 0; /* the same; its minimum size is 1 while no rate is known */
     add(self, &v);
     add(self, (v = variant_deferred(&fixed), &v));
     for (int reform = 0; reform < 2; reform++) {
@@ -114,7 +114,7 @@ static uint64_t base_of(const struct shape *shape) {
     return TT_COUNT(instants) * TT_COUNT(deadlines) * (uint64_t)shape->models;
 }
 
-/* The arrivals of the case; false when they are not in order of time. */
+/* The arrivals of the case; false if they are not in order of time. */
 static bool arrange(const struct small_case *self, struct drive_arrival *out) {
     uint64_t rest = self->arrangement;
     for (int32_t i = 0; i < self->shape.requests; i++) {
@@ -160,9 +160,10 @@ static void one_case(struct variants *variants) {
     int32_t id = is_model ? 0 : current.shape.executors - 1;
     const struct drive_change changes[] = {
         {.at = 1, .is_model = is_model, .id = id}, /* drains */
-        {.at = 3, .is_model = is_model, .id = id}, /* goes, if it is empty */
+        {.at = 3, .is_model = is_model, .id = id}, /* is removed, if empty */
         {.at = 4, .is_model = is_model, .id = id}, {.at = 7, .is_model = is_model, .id = id},
-        {.at = 8, .is_model = is_model, .id = id}, /* is back if it could go by then */
+        {.at = 8, .is_model = is_model, .id = id}, /* is added again if it could be removed by then
+                                                    */
     };
     struct drive_setup setup = {.models = models,
                                 .model_count = current.shape.models,
@@ -243,7 +244,7 @@ static void every_small_case(void **state) {
                   (long long)cases, variants.count, (long long)tasks, (long long)aborted,
                   (long long)done, (long long)dropped, (long long)cancelled);
     assert_true(done > 0 && dropped > 0 && cancelled > 0);
-    assert_true(aborted > 0 || (most > 0 && most < 3)); /* two must wait for one that runs */
+    assert_true(aborted > 0 || (most > 0 && most < 3)); /* two must wait while one runs */
 }
 
 int main(void) {

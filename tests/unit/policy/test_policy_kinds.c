@@ -1,6 +1,6 @@
-/* What every registered kind promises: its traits agree with its callbacks and options, the server
- * can use what it states about them, and an instance with the defaults can be made. A new policy
- * needs no line here. */
+/* The contract of every registered kind: its traits agree with its callbacks and options, the
+ * server can use what it states about them, and an instance with the defaults can be created. A new
+ * policy needs no line here. */
 #include "policy/default_policy.h"
 #include "policy/policy.h"
 
@@ -30,7 +30,7 @@ static void assert_takes(const struct tt_policy_kind *kind, const struct tt_opti
         fail_msg("policy %s: %s", kind->name, why.text);
 }
 
-/* The option is a choice of the kind's, and the value one of those that it takes. */
+/* The option is a choice of the kind, and the value is one of its choices. */
 static void assert_chooses(const struct tt_policy_kind *kind, struct tt_option option) {
     const struct tt_option_spec *spec = spec_of(kind, option.key);
     assert_non_null(spec);
@@ -57,7 +57,7 @@ static void names_are_listed(void **state) {
     tt_policy_names(tt_policy_is_by_cells, cells, sizeof(cells));
     assert_non_null(strstr(cells, "cellular, "));
     assert_null(strstr(cells, "clockwork"));
-    assert_int_equal(strlen(tt_policy_names(NULL, few, sizeof(few))), 7); /* cut off */
+    assert_int_equal(strlen(tt_policy_names(NULL, few, sizeof(few))), 7); /* truncated */
     assert_memory_equal(few, all, 7);
 }
 
@@ -95,7 +95,7 @@ static void servers_options_are_options(void **state) {
             assert_chooses(kind, serving->same_shape);
         if (serving->computes_late.key)
             assert_chooses(kind, serving->computes_late);
-        /* The shared option says what it means to the server. */
+        /* A policy with the shared option states its meaning to the server. */
         const struct tt_option_spec *drop = spec_of(kind, "drop");
         if (drop && strcmp(drop->choices, "none|deadline") == 0)
             assert_true(
@@ -166,7 +166,7 @@ static void defaults_fit_the_model(void **state) {
             assert_string_equal(kind->name, "cellular");
             continue;
         }
-        /* The server must not refuse what it has chosen itself. */
+        /* The server must not reject its own choice. */
         if (facts.shapes_vary && !facts.is_padded)
             assert_true(
                 kind->traits.runs_alone ||

@@ -1,11 +1,13 @@
 /* slow */
-/* Millions of random events through five policies, with cheap invariants at every one and the O(n)
- * checks now and then (S1, S2, S5): no batch starts after its latest moment, none before its
- * frontrun (symphony) or window (window), an executor never idles beside a batch that could run
- * (eager), no request runs twice, and none is forgotten.
+/* Millions of random events through five policies. Cheap invariants are verified at every event,
+ * O(n) checks from time to time (S1, S2, S5):
+ * - no batch starts after its latest instant;
+ * - none starts before its frontrun (symphony) or window (window);
+ * - no executor is idle beside a batch that could run (eager);
+ * - no request runs twice, and none is forgotten.
  *
- * test_policy_million [EVENTS [SEED]]: at least EVENTS events in all, an event being an arrival, a
- * cancellation, a task's start or its end. All requests have one row and devices keep to their
+ * test_policy_million [EVENTS [SEED]]: at least EVENTS events in all. An event is an arrival, a
+ * cancellation, or the start or end of a task. All requests have one row and devices follow their
  * profiles, which makes the conditions exact. */
 #include "base/prng.h"
 #include "unit/policy/drive.h"
@@ -31,7 +33,7 @@ static const struct subject subjects[] = {
     {.name = "deferred", .rule = PARTIAL},
     {.name = "symphony", .rule = FULL},
     /* Without re-forming, a candidate that has become too large for its head is as published: it
-     * rests until the next arrival or its head's deadline, beside idle executors. */
+     * waits until the next arrival or its head's deadline, beside idle executors. */
     {.name = "eager", .rule = EAGER, .options = {{"reform_at_latest", "on"}}, .option_count = 1},
     {.name = "window", .rule = WINDOW, .options = {{"max_delay", "4ms"}}, .option_count = 1},
     {.name = "shepherd", .rule = SHEPHERD, .options = {{"abort_cost", "1ms"}}, .option_count = 1},
@@ -41,8 +43,8 @@ struct world {
     struct drive drive;
     struct tt_prng prng;
     const struct subject *subject;
-    int32_t *last_task; /* of each arrival; -1: never ran */
-    int32_t oldest;     /* no arrival before it is still there */
+    int32_t *last_task; /* of each arrival; -1: it never ran */
+    int32_t oldest;     /* every earlier arrival has left */
     int64_t cancellations, instants;
     uint64_t seed;
 };
@@ -55,7 +57,7 @@ static void demand(const struct world *self, bool holds, const char *what) {
     abort();
 }
 
-/* Called at every start: the conditions on the batch and on its moment. */
+/* Called at every start: the conditions on the batch and on its instant. */
 static int64_t starts(void *context, const struct tt_task *task, int64_t planned_ns) {
     struct world *self = context;
     const struct tt_step_model *model = self->drive.mechanism.models[task->model];
@@ -95,7 +97,7 @@ static void check_instant(const struct world *self) {
     int64_t gone = 0, running = 0;
     for (int32_t i = 0; i <= TT_ENDING_CANCELLED; i++)
         gone += m->ended[i];
-    demand(self, m->arrivals == gone + m->requests.in_use, "the books do not balance");
+    demand(self, m->arrivals == gone + m->requests.in_use, "the bookkeeping is inconsistent");
     for (int32_t e = 0; e < EXECUTORS; e++)
         for (int32_t k = 0; k < m->executors[e].queued; k++)
             running += m->executors[e].tasks[(m->executors[e].oldest + k) % 2].count;
@@ -104,7 +106,7 @@ static void check_instant(const struct world *self) {
         demand(self, running == m->requests.in_use, "an executor idles while requests wait");
 }
 
-/* O(n): nobody waits beyond the moment up to which it could be served; and all the books. */
+/* O(n): no request waits beyond the instant until which it could be served; all internal checks. */
 static void check_all(struct world *self) {
     tt_mechanism_check(&self->drive.mechanism);
     while (self->oldest < self->drive.next_arrival && !self->drive.arrivals[self->oldest].request)
@@ -127,7 +129,7 @@ static void cancel_one(struct world *self) {
                            self->drive.arrivals[index].request);
 }
 
-/* As drive_run, to the end, with our checks and cancellations. */
+/* As drive_run, to the end, with these checks and cancellations. */
 static void run(struct world *self) {
     struct drive *drive = &self->drive;
     while (drive->next_arrival < drive->arrival_count || drive->mechanism.requests.in_use > 0) {
@@ -171,7 +173,7 @@ static void add_arrivals(struct world *self) {
     for (int32_t i = 0; i < CHUNK; i++) {
         if (i % 1000 == 0) /* from idle to overload */
             mean_ns = (int64_t)(40 + tt_prng_below(&self->prng, 1500)) * TT_US;
-        if (tt_prng_below(&self->prng, 8) > 0) /* else a burst */
+        if (tt_prng_below(&self->prng, 8) > 0) /* otherwise a burst */
             at += (int64_t)tt_prng_below(&self->prng, (uint64_t)mean_ns * 2);
         int32_t model = (int32_t)tt_prng_below(&self->prng, MODELS);
         struct drive_arrival *arrival = drive_arrival(&self->drive, at, model);

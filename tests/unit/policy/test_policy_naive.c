@@ -1,8 +1,9 @@
 /* slow */
-/* S1, S2, S3, S4, S5, D9, L4: on random small cases every policy decides exactly as its naive model
- * does: with rows, lengths, priorities, deadlines or none, messages that take time, cancellations,
- * and executors and models that come and go. TUTTI_SEED and TUTTI_TEST_CASES choose others and
- * more, an argument the tests whose names match it. */
+/* S1, S2, S3, S4, S5, D9, L4: on random small cases every policy decides exactly as its naive
+ * model. Cases have rows, lengths, priorities, optional deadlines, messages that take time,
+ * cancellations, and executors and models that are removed and added. TUTTI_SEED and
+ * TUTTI_TEST_CASES select other seeds and more cases; an argument selects the tests whose names
+ * match it. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -117,7 +118,7 @@ static void draw_arrivals(struct tt_prng *prng, struct drive *drive, int64_t uni
     }
 }
 
-/* What only the windowed batcher looks at. */
+/* Properties that only the window policy reads. */
 static void draw_batcher(struct tt_prng *prng, struct tt_step_model *model, int64_t unit_ns) {
     static const int32_t sizes[][3] = {{2}, {1, 3}, {2, 4, 20}, {5, 6, 7}};
     static const int32_t counts[] = {1, 2, 3, 3};
@@ -134,7 +135,7 @@ static int32_t draw_changes(struct tt_prng *prng, const struct drive_setup *setu
     for (int32_t i = 0; i < count; i++) {
         struct drive_change *change = &changes[i];
         at += between(prng, 0, 25) * unit_ns;
-        if (i > 0 && between(prng, 0, 3)) { /* mostly the same again: it goes on, or comes back */
+        if (i > 0 && between(prng, 0, 3)) { /* usually the same again: it is removed, or returns */
             *change = changes[i - 1];
         } else {
             change->is_model = between(prng, 0, 1);
@@ -240,7 +241,7 @@ static void test_shepherd(void **state) {
     struct tally tally = many_cases("shepherd", draw_shepherd, 1);
     assert_true(tally.aborts > 0 && tally.kept > 0);
 }
-/* Its epochs are milliseconds at least, so all its times are of that kind. */
+/* Its epochs are at least milliseconds, so all its times are of that magnitude. */
 static void test_nexus(void **state) {
     (void)state;
     struct tally tally = many_cases("nexus", draw_nexus, 100 * TT_US);

@@ -1,7 +1,8 @@
-/* Every registered policy, and the baselines' option variants, under random arrivals (models of one
- * step or several, bursts, rows, lengths, deadlines or none), cancellations, executors draining and
- * coming back, and a model going and coming: the books are checked after every instant, every
- * request leaves exactly once (drive.h asserts it), and what waits is served once it can be. */
+/* Every registered policy, and the baselines' option variants, under random load. Arrivals: models
+ * of one step or several, bursts, rows, lengths, optional deadlines. Also cancellations, executors
+ * that drain and return, and a model that is removed and added. The internal checks run after every
+ * instant. Every request leaves exactly once (drive.h asserts it), and a waiting request is served
+ * once it can be. */
 #include "base/prng.h"
 #include "unit/policy/drive.h"
 #include "unit/seed.h"
@@ -51,7 +52,7 @@ static void decide(struct drive *drive, int64_t now) {
     tt_mechanism_check(&drive->mechanism);
 }
 
-/* One executor drains, goes when it is empty, or comes back. */
+/* An executor drains, is removed when empty, or is added again. */
 static void change_executor(struct drive *drive, struct tt_prng *prng, int64_t now) {
     drive_change_executor(drive, now, (int32_t)tt_prng_below(prng, EXECUTORS));
     decide(drive, now);
@@ -110,7 +111,7 @@ static void stress(const char *policy, const struct tt_option *options, int32_t 
         now = tt_instant_max(now + 500 * TT_MS, drive.now);
         bring_all_back(&drive, now);
         drive_run(&drive, now + 10 * TT_S);
-        /* Everything could be served or given up long ago. */
+        /* All requests could have been served or dropped long before. */
         assert_int_equal(drive.mechanism.requests.in_use, 0);
         model_goes_and_comes(&drive, now + 10 * TT_S);
         at = now + 10 * TT_S + 1;
@@ -168,7 +169,7 @@ static void names_are_sorted_and_found(void **state) {
         for (int32_t k = 0; k < kind->option_count; k++)
             assert_true(strlen(kind->options[k].help) > 0);
     }
-    assert_null(tt_policy_find("nothing like it"));
+    assert_null(tt_policy_find("no such policy"));
 }
 
 int main(void) {

@@ -1,6 +1,6 @@
-/* Queue rules under every policy: who may wait, and how long, is the mechanism's affair, so the
- * same stories end alike whoever decides. One executor is kept busy by a first request; what comes
- * behind it waits. */
+/* Queue rules under every policy. The mechanism decides which requests may wait, and how long, so
+ * the same cases end alike under every policy. A first request keeps the one executor busy; later
+ * requests wait behind it. */
 #include "base/instant.h"
 #include "policy/policy.h"
 
@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-enum { MOST = 64, BATCH = 8 };
-#define TAKES_NS TT_MS /* a batch of any size */
+enum { MAX_REQUESTS = 64, BATCH = 8 };
+#define TAKES_NS TT_MS /* for a batch of any size */
 
 struct world {
     struct tt_mechanism mechanism;
@@ -24,11 +24,11 @@ struct world {
     int64_t now;
     struct tt_task *running[4];
     int running_count;
-    int64_t ended_at[MOST]; /* by user */
-    enum tt_ending ending[MOST];
-    enum tt_drop_reason reason[MOST];
+    int64_t ended_at[MAX_REQUESTS]; /* by user */
+    enum tt_ending ending[MAX_REQUESTS];
+    enum tt_drop_reason reason[MAX_REQUESTS];
     int ended_count, started_count;
-    intptr_t started[MOST]; /* users, in order */
+    intptr_t started[MAX_REQUESTS]; /* users, in order */
 };
 
 static void on_start(void *context, int64_t now, struct tt_task *task) {
@@ -63,14 +63,14 @@ static void on_ended(void *context, int64_t now, struct tt_request *request, enu
 static void open_world(struct world *world, const char *policy) {
     struct tt_error why = {{0}};
     *world = (struct world){0};
-    for (int i = 0; i < MOST; i++)
+    for (int i = 0; i < MAX_REQUESTS; i++)
         world->ended_at[i] = -1;
     struct tt_carrier carrier = {world, on_start, on_stop, on_stop, on_ended, on_gone};
     struct tt_mechanism_options options = {.model_capacity = 1,
                                            .executor_capacity = 1,
                                            .max_batch = BATCH,
                                            .depth = 2,
-                                           .request_limit = MOST,
+                                           .request_limit = MAX_REQUESTS,
                                            .has_rules = true};
     assert_int_equal(tt_mechanism_init(&world->mechanism, &options, &carrier, &why), TT_OK);
     struct tt_policy_setup setup = {.domain = &world->mechanism};
@@ -118,7 +118,7 @@ static void decide(struct world *world) {
     tt_mechanism_check(&world->mechanism);
 }
 
-/* The oldest task ends. */
+/* Ends the oldest task. */
 static void finish(struct world *world) {
     struct tt_task *task = world->running[0];
     memmove(world->running, world->running + 1, sizeof(world->running) - sizeof(*world->running));
@@ -128,7 +128,7 @@ static void finish(struct world *world) {
     tt_mechanism_finished(&world->mechanism, world->now, task);
 }
 
-/* Time goes on to `until`, whatever becomes due on the way. */
+/* Advances to `until`, and decides whenever a timer is due. */
 static void pass(struct world *world, int64_t until) {
     int64_t next_at;
     while ((next_at = tt_mechanism_next_at(&world->mechanism)) <= until) {
@@ -139,10 +139,10 @@ static void pass(struct world *world, int64_t until) {
     decide(world);
 }
 
-/* A first request that runs, so that all others wait. */
+/* Runs a first request, so that all others wait. */
 static void occupy(struct world *world) {
     arrive(world, 0, 20 * TT_MS, 0);
-    pass(world, 19 * TT_MS - 1); /* whoever defers starts it by then */
+    pass(world, 19 * TT_MS - 1); /* policies that defer have started it by then */
     if (world->running_count == 0)
         pass(world, 19 * TT_MS);
     assert_int_equal(world->running_count, 1);
@@ -161,8 +161,8 @@ static void every_policy(story_fn *story) {
     }
 }
 
-/* No more than max_count wait; the next is refused at once, and there is room again when some
- * start. */
+/* At most max_count requests wait. The next one is rejected at once, and there is room again when
+ * some start. */
 static void full_queue(struct world *world, const char *policy) {
     (void)policy;
     world->rules[0].max_count = 2;
@@ -175,7 +175,7 @@ static void full_queue(struct world *world, const char *policy) {
     assert_int_equal(world->ended_at[3], world->now);
     assert_int_equal(world->ending[3], TT_ENDING_DROPPED);
     assert_int_equal(world->reason[3], TT_DROP_QUEUE_FULL);
-    arrive(world, 4, TT_NEVER, 1); /* another level, another queue */
+    arrive(world, 4, TT_NEVER, 1); /* another level has a queue of its own */
     assert_int_equal(world->ended_at[4], -1);
     decide(world);
     while (world->ended_count < 5) {
@@ -196,15 +196,16 @@ static void test_full_queue(void **state) {
     every_policy(full_queue);
 }
 
-/* Who cannot make it is told so the moment it is clear, wherever it stands in the queue. */
+/* A hopeless request expires at the instant at which it becomes hopeless, at any position of the
+ * queue. */
 static void expiry(struct world *world, const char *policy) {
     (void)policy;
     occupy(world);
     int64_t begin = world->now;
     arrive(world, 1, TT_NEVER, 0);
-    arrive(world, 2, 3 * TT_MS, 0); /* behind one that has time */
+    arrive(world, 2, 3 * TT_MS, 0); /* behind one that has time left */
     arrive(world, 3, TAKES_NS - 1, 0);
-    assert_int_equal(world->ended_at[3], begin); /* lost when it came */
+    assert_int_equal(world->ended_at[3], begin); /* hopeless on arrival */
     assert_int_equal(world->reason[3], TT_DROP_DEADLINE);
     decide(world);
     pass(world, begin + 10 * TT_MS);
@@ -222,20 +223,20 @@ static void test_expiry(void **state) {
     every_policy(expiry);
 }
 
-/* With delay_late nobody is dropped: who was late goes last, and is computed. */
+/* With delay_late no request is dropped: a late one goes last, and is computed. */
 static void delay(struct world *world, const char *policy) {
     (void)policy;
     world->rules[0].delay_late = true;
     occupy(world);
     int64_t begin = world->now;
     arrive(world, 1, 3 * TT_MS, 0);
-    arrive(world, 2, TAKES_NS / 2, 0); /* late when it comes */
+    arrive(world, 2, TAKES_NS / 2, 0); /* late on arrival */
     arrive(world, 3, TT_NEVER, 0);
     decide(world);
     pass(world, begin + 10 * TT_MS);
     for (int user = 1; user <= 3; user++)
         assert_int_equal(world->ended_at[user], -1);
-    arrive(world, 4, TT_NEVER, 0); /* comes later than they, and goes before them */
+    arrive(world, 4, TT_NEVER, 0); /* arrives later than these, and goes before them */
     decide(world);
     for (int turns = 0; world->ended_count < 5; turns++) {
         assert_true(turns < 100);
@@ -261,8 +262,8 @@ static void test_delay(void **state) {
     every_policy(delay);
 }
 
-/* Who cannot make it behind all those who wait is told so when it comes, and not after waiting with
- * them: a batch of eight takes what one takes, so that 24 are served in 3 ms at the best. */
+/* A request is rejected on arrival if it cannot be in time behind all waiting requests. A batch of
+ * eight takes as long as one request, so 24 can be served in 3 ms at best. */
 static void backlog(struct world *world, const char *policy) {
     int32_t fit = strcmp(policy, "serial") == 0 ? 4 : 25;
     bool fifo = strcmp(policy, "serial") == 0 || strcmp(policy, "window") == 0;
@@ -275,11 +276,11 @@ static void backlog(struct world *world, const char *policy) {
     arrive(world, 30, 4 * TT_MS, 0);
     assert_int_equal(world->ended_at[30], begin);
     assert_int_equal(world->reason[30], TT_DROP_EARLY);
-    arrive(world, 31, 5 * TT_MS, 0); /* it has the time */
+    arrive(world, 31, 5 * TT_MS, 0); /* it has enough time */
     assert_int_equal(world->ended_at[31], -1);
-    arrive(world, 32, 4 * TT_MS, 0); /* it may be let pass where deadlines count */
+    arrive(world, 32, 4 * TT_MS, 0); /* it may overtake others if deadlines set the order */
     assert_int_equal(world->ended_at[32], fifo ? begin : -1);
-    arrive(world, 33, 4 * TT_MS, 1); /* another line */
+    arrive(world, 33, 4 * TT_MS, 1); /* another queue */
     assert_int_equal(world->ended_at[33], -1);
     decide(world);
 }
@@ -289,7 +290,7 @@ static void test_backlog(void **state) {
     every_policy(backlog);
 }
 
-/* Where the rule leaves the late alone, and where there is none, the policy decides by itself. */
+/* If the rule keeps late requests, or if there is no rule, the policy decides. */
 static void test_compute_late(void **state) {
     (void)state;
     for (int none = 0; none < 2; none++) {

@@ -1,4 +1,4 @@
-/* D7: what sharing gains, against the device model that it reckons with. */
+/* D7: the gain of sharing, compared with the device model that it uses. */
 #include "core/device.h"
 #include "core/profile.h"
 #include "policy/sharing_gain.h"
@@ -10,20 +10,22 @@
 /* cmocka needs the four above before it */
 #include <cmocka.h>
 
-enum { STEPS = 4, MOST = 32 };
+enum { STEPS = 4, MAX_BATCH = 32 };
 
-/* Four equal steps that take alpha b + beta and demand as said. */
+/* Four equal steps that take alpha b + beta and have the given demand. */
 static void make_model(struct tt_step_model *model, struct tt_step *steps, int64_t alpha_ns,
                        int64_t beta_ns, int32_t demand_ppm) {
     const struct tt_profile_point points[] = {
         {.batch = 1, .latency_ns = alpha_ns + beta_ns, .demand_ppm = demand_ppm},
-        {.batch = MOST, .latency_ns = MOST * alpha_ns + beta_ns, .demand_ppm = demand_ppm}};
+        {.batch = MAX_BATCH,
+         .latency_ns = MAX_BATCH * alpha_ns + beta_ns,
+         .demand_ppm = demand_ppm}};
     struct tt_profile *profile;
-    assert_int_equal(tt_profile_new_points(points, 2, MOST, &profile, NULL), TT_OK);
+    assert_int_equal(tt_profile_new_points(points, 2, MAX_BATCH, &profile, NULL), TT_OK);
     for (int32_t s = 0; s < STEPS; s++)
         steps[s] = (struct tt_step){.name = "step", .profile = profile};
     *model = (struct tt_step_model){
-        .step_count = STEPS, .steps = steps, .whole = profile, .max_batch = MOST};
+        .step_count = STEPS, .steps = steps, .whole = profile, .max_batch = MAX_BATCH};
 }
 
 static void drop_model(const struct tt_step_model *model) {
@@ -35,8 +37,8 @@ static void test_latency_that_does_not_grow_is_worth_a_stretch(void **state) {
     struct tt_step_model model;
     struct tt_step steps[STEPS];
     make_model(&model, steps, 0, 1000, TT_DEMAND_WHOLE);
-    /* After the first step, one by one: stretched 2 x (1 + 3) = 8 steps, apart and in turn 3 + 7.
-     */
+    /* After the first step, one by one: stretched 2 x (1 + 3) = 8 steps, apart one after the other
+     * 3 + 7. */
     struct tt_stretch_case stretch = {.model = &model, .next_step = 1, .held = 1, .coming = 1};
     assert_true(tt_stretch_pays(&stretch));
     /* Before the last one it does not: 2 x (3 + 1) against 1 + 5. */
@@ -63,7 +65,7 @@ static void test_nobody_waits_for_others_where_the_device_has_room(void **state)
     struct tt_step steps[STEPS];
     make_model(&model, steps, 0, 1000, TT_DEMAND_WHOLE / 2);
     struct tt_stretch_case stretch = {.model = &model, .next_step = 1, .held = 1, .coming = 1};
-    assert_true(tt_stretch_pays(&stretch)); /* one executor: in turn */
+    assert_true(tt_stretch_pays(&stretch)); /* one executor: one after the other */
     stretch.beside = true;                  /* 2 x 4 against 3 + 4 */
     assert_false(tt_stretch_pays(&stretch));
     drop_model(&model);
@@ -78,7 +80,7 @@ static void test_a_batch_begins_beside_others_while_that_pays(void **state) {
     assert_false(tt_beside_pays(2, 900000, 500000));
 }
 
-/* The rule's two futures, played on the device itself: n batches of one length, and one more. */
+/* The two futures of the rule, simulated on the device: n batches of one length, and one more. */
 static int64_t sum_of_ends(int32_t running, int32_t demand_ppm, int32_t new_ppm, bool beside) {
     struct tt_device_run runs[8];
     struct tt_device device = {.capacity = 8, .runs = runs};

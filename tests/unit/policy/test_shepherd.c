@@ -39,7 +39,7 @@ static void three_times_as_many_abort(void **state) {
     }
 }
 
-/* Whatever happens: a batch is aborted only while at least three times its rows wait, and nothing
+/* In every case a batch is aborted only while at least three times its rows wait, and no request
  * runs late. */
 static void aborts_only_for_three_times(void **state) {
     (void)state;
@@ -87,8 +87,7 @@ static void aborts_only_for_three_times(void **state) {
     assert_true(aborts > 0);
 }
 
-/* Two executors fall idle together and nothing is left to run: what the second was cleared for does
- * not bind it later. */
+/* Two executors become idle together and no request waits: the claim of the second ends. */
 static void a_promise_ends_when_nothing_waits(void **state) {
     (void)state;
     enum { A, B, C };
@@ -105,7 +104,7 @@ static void a_promise_ends_when_nothing_waits(void **state) {
     drive_arrival(&drive, 0, C)->rows = 2; /* ends at 2 on executor 0 */
     drive_arrival(&drive, 0, B)->cancel_at = TT_MS + 1;
     for (int i = 0; i < 3; i++)
-        drive_arrival(&drive, TT_MS, A)->cancel_at = TT_MS + 1; /* stops executor 1 at 2 */
+        drive_arrival(&drive, TT_MS, A)->cancel_at = TT_MS + 1; /* aborts executor 1 at 2 */
     static const int32_t rows[] = {[A] = 3, [B] = 5, [C] = 4};
     for (int m = A; m <= C; m++)
         for (int i = 0; i < rows[m]; i++)

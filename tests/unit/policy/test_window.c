@@ -1,5 +1,5 @@
-/* D9, L4, E7: goldens of the windowed batcher (test_policy_naive.c compares it with a naive model).
- */
+/* D9, L4, E7: golden schedules of the window policy (test_policy_naive.c compares it with a naive
+ * model). */
 #include "unit/policy/drive.h"
 
 #include <setjmp.h>
@@ -137,7 +137,7 @@ static void the_lost_are_dropped_only_when_asked(void **state) {
         struct drive drive;
         open(&drive, 1, &option, 1);
         drive_arrival(&drive, 0, 0);
-        drive_arrival(&drive, 1, 0)->deadline_at = 11 * TT_MS; /* lost after 5 ms */
+        drive_arrival(&drive, 1, 0)->deadline_at = 11 * TT_MS; /* hopeless after 5 ms */
         drive_arrival(&drive, 2, 0)->deadline_at = 12 * TT_MS; /* exactly in time, alone */
         drive_run(&drive, TT_NEVER);
         assert_int_equal(drive.outcomes[1].ending, drops ? TT_ENDING_DROPPED : TT_ENDING_DONE);

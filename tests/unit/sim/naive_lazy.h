@@ -1,6 +1,6 @@
-/* L1-L5: the lazy policy and its world once more, slowly: one unit of time after the other, queues
- * and stacks as plain lists, every sum added up anew by walking step after step. Nothing is shared
- * with the real one but the numbers of the case (step_world.h). */
+/* L1-L5: a naive model of the lazy policy and its world: one unit of time after the other, queues
+ * and stacks as plain lists, every sum computed step by step. It shares only the numbers of the
+ * case with the real policy (step_world.h). */
 #ifndef TT_TEST_NAIVE_LAZY_H
 #define TT_TEST_NAIVE_LAZY_H
 
@@ -35,12 +35,12 @@ struct naive_lane {
     struct naive_entry stack[NAIVE_DEPTH];
     int32_t depth;
     bool runs, yields;
-    bool between; /* two steps of its task, as long as the instant lasts: `step` is the next one */
-    struct naive_place began; /* where the task took its members up */
+    bool between; /* between two steps of its task, during this instant: `step` is the next one */
+    struct naive_place began; /* the position at which the task took its members */
     int64_t run_at, predicted, consumed, step_end_at;
     int32_t to, step; /* the task ends before `to`; the step that runs */
     int32_t log;
-    int64_t look_at; /* when who waits may have waited long enough */
+    int64_t look_at; /* the instant at which waiting requests may have waited long enough */
 };
 
 struct naive {
@@ -49,7 +49,7 @@ struct naive {
     enum naive_foreign foreign;
     enum naive_votes votes;
     int32_t max_batch, dec_timesteps;
-    int64_t patience; /* permille; above 0 there are no deadlines in the case */
+    int64_t patience; /* permille; if > 0 the case has no deadlines */
     struct naive_request requests[WORLD_REQUESTS];
     struct naive_lane lanes[NAIVE_LANES];
     struct step_world_entry *log;
@@ -77,7 +77,7 @@ static inline bool naive_is_last(const struct step_world_model *m, int32_t step)
     return step + 1 == m->steps || m->kinds[step + 1] != m->kinds[step];
 }
 
-/* How many rounds an output is expected to have before it after `round` of them. */
+/* The expected number of further rounds of an output after `round` of them. */
 static inline int32_t naive_output_left(const struct naive *self, const struct step_world_model *m,
                                         int32_t round) {
     int32_t output = self->dec_timesteps ? self->dec_timesteps : m->output ? m->output : 1;
@@ -97,14 +97,14 @@ static inline int32_t naive_output_left(const struct naive *self, const struct s
     return mean > left ? mean : left;
 }
 
-/* The step after `place` as predicted for an input of `length`. `left`: rounds before it there, set
+/* The step after `place` as predicted for an input of `length`. `left`: the rounds left there, set
  * on the way in. */
 static inline struct naive_place naive_after(const struct naive *self,
                                              const struct step_world_model *m, int32_t length,
                                              struct naive_place place, int32_t *left) {
     if (!naive_recurs(m, place.step))
         return (struct naive_place){place.step + 1, 0};
-    if (*left < 0) /* it came into the block, or was taken up in it, just now */
+    if (*left < 0) /* it has just entered the block, or was taken up in it */
         *left = m->kinds[place.step] == TT_STEP_DECODER ? naive_output_left(self, m, place.round)
                                                         : length - place.round;
     if (!naive_is_last(m, place.step))
@@ -166,7 +166,7 @@ static inline struct naive_entry *naive_top(struct naive_lane *lane) {
 
 /* ---- the slack check ---- */
 
-/* May it refuse, if it would end at `end_at` alone? */
+/* True if the request may refuse newcomers when it would end at `end_at` alone. */
 static inline bool naive_may_refuse(const struct naive *self, int32_t r, int64_t end_at) {
     const struct tt_sim_arrival *a = &self->world->arrivals[r];
     const struct step_world_model *m = naive_model(self, r);
@@ -176,8 +176,8 @@ static inline bool naive_may_refuse(const struct naive *self, int32_t r, int64_t
     return self->votes == NAIVE_ALL || a->at + all <= a->deadline_at;
 }
 
-/* The latest end that the members' promises allow (published: the longest sum); lost ones are not
- * asked. `as_of`: since when they have stood still; TT_NEVER: they still do. */
+/* The latest end that the members' deadlines allow (published: the longest sum). Hopeless members
+ * have no vote. `as_of`: the instant since which they have waited; TT_NEVER: they still wait. */
 static inline int64_t naive_key(const struct naive *self, const struct naive_entry *entry,
                                 int64_t as_of, bool running, int64_t now) {
     int64_t key = TT_NEVER;
@@ -226,7 +226,8 @@ static inline bool naive_sum_allows(const struct naive *self, struct naive_lane 
     return now + sum <= key;
 }
 
-/* When the running entry stands at its next boundary, which may be now, and where. */
+/* The instant at which the running entry reaches its next boundary, possibly now, and the boundary.
+ */
 static inline int64_t naive_reach(const struct naive *self, const struct naive_lane *lane,
                                   const struct naive_entry *entry, int64_t now,
                                   struct naive_place *place) {
@@ -303,7 +304,8 @@ static inline bool naive_allows(const struct naive *self, struct naive_lane *lan
 
 /* ---- decisions ---- */
 
-/* What `count` newcomers with `rows` rows must have waited; and what they have. */
+/* Compares the waiting time that `count` newcomers with `rows` rows need with the one that they
+ * have. */
 static inline bool naive_pays(const struct naive *self, struct naive_lane *lane, int32_t head,
                               int32_t count, int32_t rows, int32_t length, int64_t now,
                               int64_t *look_at) {
@@ -369,7 +371,7 @@ static inline int32_t naive_candidate(const struct naive *self, struct naive_lan
     return best;
 }
 
-/* Where models take turns: did nobody of another model come before it? */
+/* With `turns`: true if no request of another model arrived before it. */
 static inline bool naive_turn(const struct naive *self, struct naive_lane *lane, int32_t mine) {
     if (self->foreign != NAIVE_TURNS || lane->depth == 0)
         return true;
@@ -389,7 +391,7 @@ static inline bool naive_room(const struct naive *self, struct naive_lane *lane,
     return there + rows <= naive_most(self, model) || (there == 0 && count == 1);
 }
 
-/* Who of the head's queue may come in. */
+/* The requests of the head's queue that are admitted. */
 static inline struct naive_entry naive_group(const struct naive *self, struct naive_lane *lane,
                                              int32_t head, int64_t now) {
     struct naive_entry group = {.model = self->world->arrivals[head].model};
@@ -501,7 +503,7 @@ static inline void naive_begin(struct naive *self, int32_t number, int64_t now) 
     naive_start_step(self, number, place.step, now);
 }
 
-/* As naive_pays, for all that wait for the head's model, as many as there is room for. */
+/* As naive_pays, for all waiting requests of the head's model, as many as there is room for. */
 static inline bool naive_all_pay(const struct naive *self, struct naive_lane *lane, int32_t head,
                                  int64_t now) {
     int32_t model = self->world->arrivals[head].model, rows = 0, count = 0;
@@ -559,7 +561,8 @@ static inline int32_t naive_true_rounds(const struct naive *self, int32_t r, int
     return rounds > 1 ? rounds : 1;
 }
 
-/* The task is over: its members are where they are; those who are through or were cancelled go. */
+/* The task has ended: its members stand where they are; those that have ended or were cancelled
+ * leave. */
 static inline void naive_finish(struct naive *self, int32_t number, int64_t now) {
     struct naive_lane *lane = &self->lanes[number];
     const struct naive_entry old = *naive_top(lane);
@@ -626,7 +629,7 @@ static inline bool naive_cancel(struct naive *self, int32_t r, int64_t now) {
                     continue;
                 if (lane->runs && e == lane->depth - 1) {
                     q->cancelled = true;
-                    return false; /* nobody is told */
+                    return false; /* the policy is not notified */
                 }
                 memmove(&entry->members[i], &entry->members[i + 1],
                         (size_t)(--entry->count - i) * sizeof(entry->members[0]));
@@ -657,7 +660,8 @@ static inline void naive_decide(struct naive *self, int64_t now) {
     }
 }
 
-/* Whoever is between two steps goes on, or stops there if it was asked to. Did anybody stop? */
+/* Tasks between two steps continue, or stop there if they were asked to. Returns true if any
+ * stopped. */
 static inline bool naive_go_on(struct naive *self, int64_t now) {
     bool stopped = false;
     for (int32_t e = 0; e < self->world->executors; e++) {
@@ -694,7 +698,7 @@ static inline void naive_instant(struct naive *self, int64_t now) {
             bool gone = naive_cancel(self, r, now);
             told = told || gone || self->requests[r].cancelled;
         }
-    /* What the check says changes with time alone only in the forms that add sums. */
+    /* The result of the check changes with time alone only in the forms that use sums. */
     for (int32_t e = 0; e < w->executors; e++)
         told = told || self->lanes[e].look_at == now;
     if (told || (self->form != NAIVE_CURVES && self->patience == 0))

@@ -1,9 +1,10 @@
 /* Small worlds of multi-step models for tests: described by plain numbers, run in the simulator,
  * and logged step by step.
  *
- * Fill a `struct step_world` (models, arrivals, executors, policy and options), step_world_open,
- * then step_world_instant until it is false (or step_world_run), read `log` and `ends`,
- * step_world_close. A step of b rows takes alpha b + beta. Test-only: it aborts on misuse. */
+ * Usage: fill a `struct step_world` (models, arrivals, executors, policy and options), call
+ * step_world_open, then step_world_instant until it returns false (or step_world_run), read `log`
+ * and `ends`, call step_world_close. A step of b rows takes alpha b + beta. For tests only: it
+ * aborts on misuse. */
 #ifndef TT_TEST_STEP_WORLD_H
 #define TT_TEST_STEP_WORLD_H
 
@@ -22,10 +23,10 @@ struct step_world_model {
     int64_t alpha[WORLD_STEPS], beta[WORLD_STEPS];
     int64_t slo_ns;
     int32_t max_batch;
-    int32_t output; /* what all quantiles say of the output's length; 0: no decoder */
+    int32_t output; /* the output length at all quantiles; 0: no decoder */
     int32_t output_limit;
     bool padded;
-    int32_t min_rows; /* of every step, by cells */
+    int32_t min_rows; /* of every step, for policies by cells */
     int32_t slots;
 };
 
@@ -44,12 +45,12 @@ struct step_world {
     const char *policy;
     const struct tt_option *options;
     int32_t option_count;
-    /* what came of it */
+    /* results */
     struct tt_simulation *simulation;
     struct step_world_entry *log;
     int32_t log_count;
     struct tt_sim_ending ends[WORLD_REQUESTS];
-    /* inside */
+    /* internal */
     int32_t next;
     struct tt_step_model step_models[WORLD_MODELS];
     struct tt_step steps[WORLD_MODELS][WORLD_STEPS];
@@ -67,7 +68,7 @@ static inline bool step_world_next(void *context, struct tt_sim_arrival *out) {
 
 static inline void step_world_ended(void *context, const struct tt_sim_ending *ending) {
     struct step_world *self = context;
-    tt_assert(self->ends[ending->number].ended_at == TT_NEVER); /* everyone leaves once */
+    tt_assert(self->ends[ending->number].ended_at == TT_NEVER); /* a request leaves once */
     self->ends[ending->number] = *ending;
 }
 
@@ -176,7 +177,7 @@ static inline void step_world_open(struct step_world *self) {
     }
 }
 
-/* One instant, or one decision within it; false at the end. */
+/* Runs one instant, or one decision within it; false at the end. */
 static inline bool step_world_instant(struct step_world *self) {
     return tt_simulation_run(self->simulation, 1);
 }
@@ -198,7 +199,7 @@ static inline void step_world_close(struct step_world *self) {
     free(self->log);
 }
 
-/* Adds an arrival, not before the one added last, due at the model's SLO. */
+/* Adds an arrival, not before the one added last, with the model's SLO as its deadline. */
 static inline struct tt_sim_arrival *step_world_arrival(struct step_world *self, int64_t at,
                                                         int32_t model) {
     tt_assert(self->arrival_count < WORLD_REQUESTS);

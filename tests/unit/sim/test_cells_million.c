@@ -1,11 +1,14 @@
 /* slow */
-/* C3, C5, C7: millions of random events through the policies for recurrent models, cellular, merged
- * and padded, with invariants: every request ends once, cancellations and all; who is done has had
- * every one of its cells, and none twice; no batch is larger than its type's largest; nobody idles
- * beside what could run; a subgraph is on one executor at a time. The O(n) checks of the books come
- * now and then.
+/* C3, C5, C7: millions of random events through the policies for recurrent models: cellular, merged
+ * and padded. Invariants:
+ * - every request ends once, cancelled ones included;
+ * - a request that is done has run all its cells, and none twice;
+ * - no batch exceeds the maximum of its type;
+ * - no executor is idle beside cells that it could run;
+ * - a subgraph is on one executor at a time.
+ * The O(n) internal checks run from time to time.
  *
- * test_cells_million [EVENTS [SEED]]: at least EVENTS events in all, an event being an arrival, an
+ * test_cells_million [EVENTS [SEED]]: at least EVENTS events in all. An event is an arrival, an
  * ending or a finished task. */
 #include "base/instant.h"
 #include "base/prng.h"
@@ -51,10 +54,10 @@ static const struct subject subjects[] = {
     {.policy = "padded", .options = {{"width", "3"}, {"max_batch", "2"}}, .option_count = 2},
 };
 
-/* What is known of a request from outside. */
+/* The externally visible state of a request. */
 struct known {
     struct tt_sim_arrival arrival;
-    int64_t cells; /* that ran to their end, or run */
+    int64_t cells; /* cells that have ended, or run */
     bool ended;
 };
 
@@ -128,7 +131,8 @@ static bool next(void *context, struct tt_sim_arrival *out) {
         self->pace_ns = 4000 << tt_prng_below(prng, 6);
     self->at += (int64_t)tt_prng_below(prng, (uint64_t)(2 * self->pace_ns));
     bool is_long = tt_prng_below(prng, 500) == 0, cancels = tt_prng_below(prng, 8) == 0;
-    int32_t models = self->subject->by_cells ? MODELS : MODELS - 1; /* trees are for cells alone */
+    int32_t models =
+        self->subject->by_cells ? MODELS : MODELS - 1; /* trees are for policies by cells only */
     int32_t rows = tt_prng_below(prng, 6) ? 1 : 2;
     *out = (struct tt_sim_arrival){
         .at = self->at,
@@ -144,7 +148,7 @@ static bool next(void *context, struct tt_sim_arrival *out) {
     return true;
 }
 
-/* The cells that it takes, at the least; a decoder may run some beyond its end. */
+/* The minimum number of cells that it takes; a decoder may run some beyond its end. */
 static int64_t least_cells(const struct known *known) {
     const struct tt_sim_arrival *a = &known->arrival;
     int64_t output = a->output_length < LONGEST_OUTPUT ? a->output_length : LONGEST_OUTPUT;
@@ -188,7 +192,8 @@ static void ended(void *context, const struct tt_sim_ending *ending) {
     self->ended++;
     if (ending->ending != TT_ENDING_DONE) {
         bool asked = known->arrival.cancel_at <= ending->ended_at;
-        demand(self, ending->ending != TT_ENDING_CANCELLED || asked, "cancelled by nobody");
+        demand(self, ending->ending != TT_ENDING_CANCELLED || asked,
+               "cancelled without a cancellation");
         self->cancelled += ending->ending == TT_ENDING_CANCELLED;
         self->dropped += ending->ending == TT_ENDING_DROPPED;
         return;
@@ -199,8 +204,8 @@ static void ended(void *context, const struct tt_sim_ending *ending) {
     demand(self, !self->subject->by_cells || known->cells <= most, "a cell ran twice");
 }
 
-/* An executor with nothing to do leaves nothing behind that it could run. */
-static void nobody_idles(const struct world *self) {
+/* An idle executor leaves no work behind that it could run. */
+static void demand_no_idle_executor(const struct world *self) {
     const struct tt_mechanism *m = tt_simulation_mechanism(self->simulation);
     bool idle = false;
     for (int32_t e = 0; e < EXECUTORS; e++)
@@ -211,7 +216,8 @@ static void nobody_idles(const struct world *self) {
             tt_request_pool_at((struct tt_request_pool *)&m->requests, (uint32_t)i);
         if (request->state == TT_REQUEST_FREE || request->told)
             continue;
-        if (!request->graph || merged) { /* merged: whose graph is on a busy executor may wait */
+        if (!request->graph ||
+            merged) { /* merged: a request whose graph is on a busy executor may wait */
             int64_t on = request->policy_word - 1;
             bool waits = request->graph ? on < 0 || m->executors[on].queued == 0
                                         : request->state == TT_REQUEST_QUEUED;
@@ -267,12 +273,12 @@ static int64_t run_chunk(const struct subject *subject, uint64_t seed, struct kn
         if (instant % FULL_EVERY != 0)
             continue;
         tt_mechanism_check(tt_simulation_mechanism(self->simulation));
-        nobody_idles(self);
+        demand_no_idle_executor(self);
     }
     const struct tt_mechanism *mechanism = tt_simulation_mechanism(self->simulation);
     tt_mechanism_check(mechanism);
-    demand(self, self->ended == CHUNK, "somebody never ended");
-    demand(self, mechanism->requests.in_use == 0 && mechanism->told == 0, "somebody stays");
+    demand(self, self->ended == CHUNK, "a request never ended");
+    demand(self, mechanism->requests.in_use == 0 && mechanism->told == 0, "a request stays");
     demand(self, self->done > CHUNK / 10 && self->cancelled > 0,
            "a world in which nothing happens");
     int64_t events = tt_simulation_events(self->simulation);

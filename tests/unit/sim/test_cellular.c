@@ -1,5 +1,5 @@
-/* C4, C5: algorithm 1 by hand: which type goes, how many tasks, who shares them, on which executor;
- * and that long sequences neither starve nor are starved. */
+/* C4, C5: algorithm 1 on schedules worked out by hand: which type runs, how many tasks, which
+ * requests share them, on which executor. Long sequences neither starve nor are starved. */
 #include "unit/sim/step_world.h"
 
 #include <setjmp.h>
@@ -84,8 +84,8 @@ static void a_full_batch_goes_before_a_later_type(void **state) {
 }
 
 /* At 15 a decoder of 2 is ready, but decoders run on executor 0: (b) takes the encoder. At 25 no
- * other type is ready: (c). What is ready of 0 and 1 is pinned to executor 0, and does not count on
- * executor 1 at 15 or 25; that of 2 is nobody's, and joins them at 20. */
+ * other type is ready: (c). The ready cells of 0 and 1 are pinned to executor 0, and do not count
+ * on executor 1 at 15 or 25. Those of 2 are not pinned, and join them at 20. */
 static void a_type_that_nobody_runs_goes_before_a_later_one(void **state) {
     (void)state;
     struct step_world world = world_of(2, 4, 2, one_task, 1);
@@ -116,9 +116,9 @@ static void follow_up_tasks_below_the_minimum_are_not_submitted(void **state) {
         arrives(&world, 0, 3, 0);
         arrives(&world, 0, 1, 0);
         arrives(&world, 5, 2, 0);
-        if (variant == 0) /* no minimum: 2 comes too late for what was submitted */
+        if (variant == 0) /* no minimum: 2 arrives too late for the submitted tasks */
             EXPECT(&world, "0 0:E 0 1", "10 0:E 0", "20 0:E 0", "30 0:E 2", "40 0:E 2");
-        else /* 0 alone is no follow-up; at 10 it has company */
+        else /* 0 alone is too few for a follow-up; at 10 another joins */
             EXPECT(&world, "0 0:E 0 1", "10 0:E 0 2", "20 0:E 0 2");
     }
 }
@@ -130,14 +130,14 @@ static void a_visit_is_of_so_many_tasks(void **state) {
     arrives(&world, 0, 3, 0);
     arrives(&world, 5, 3, 0);
     EXPECT(&world, "0 0:E 0", "10 0:E 0", "20 0:E 0 1", "30 0:E 1", "40 0:E 1");
-    world = world_of(1, 4, 1, NULL, 0); /* five, unless it is said */
+    world = world_of(1, 4, 1, NULL, 0); /* five, unless the option is given */
     arrives(&world, 0, 6, 0);
     arrives(&world, 5, 1, 0);
     EXPECT(&world, "0 0:E 0", "10 0:E 0", "20 0:E 0", "30 0:E 0", "40 0:E 0", "50 0:E 0 1");
 }
 
-/* The output ends at its second element: the three cells behind it run, and are thrown away. */
-static void cells_beyond_the_end_run_for_nobody(void **state) {
+/* The output ends at its second element: the three cells behind it run, and are discarded. */
+static void cells_beyond_the_end_are_discarded(void **state) {
     (void)state;
     struct step_world world = world_of(2, 4, 1, NULL, 0);
     arrives(&world, 0, 1, 2);
@@ -154,7 +154,7 @@ static void cells_beyond_the_end_run_for_nobody(void **state) {
 enum { LONG = 330, SHORT = 4, BATCH = 8, FLOOD = 2000 };
 
 struct flood {
-    int32_t next, burst; /* so many short ones every unit */
+    int32_t next, burst; /* the number of short requests per unit */
     int64_t long_began, long_ended, worst_short;
 };
 
@@ -184,7 +184,7 @@ static void flood_ended(void *context, const struct tt_sim_ending *ending) {
     }
 }
 
-/* `burst` short ones every two units, of which one executor serves 4. */
+/* `burst` short requests every two units; one executor serves 4 of them. */
 static struct flood flooded(int32_t burst, const struct tt_option *options, int32_t count) {
     struct flood flood = {.burst = burst};
     struct step_world world = world_of(1, BATCH, 1, options, count);
@@ -215,15 +215,15 @@ static struct flood flooded(int32_t burst, const struct tt_option *options, int3
 static void a_long_sequence_neither_starves_nor_is_starved(void **state) {
     (void)state;
     static const struct tt_option five[] = {{"max_tasks", "5"}};
-    /* Once begun it is in every task, whoever else comes, and however many: overload included. */
+    /* Once begun, it is in every task, however many others arrive, overload included. */
     for (int32_t burst = 1; burst <= 12; burst++) {
         struct flood one = flooded(burst, one_task, 1), many = flooded(burst, five, 1);
         assert_int_equal(one.long_ended, LONG * UNIT);
         assert_int_equal(many.long_ended, LONG * UNIT);
-        if (burst > 3) /* 3 are 6 of 8 places; the long one takes the seventh */
+        if (burst > 3) /* 3 occupy 6 of 8 places; the long one takes the seventh */
             continue;
-        /* It waits for the task that runs, or the visit; and takes no more than one place from
-         * those who come beside it, who wait no longer than that either. */
+        /* It waits for the running task, or the visit. It takes no more than one place from other
+         * requests, which wait no longer than that either. */
         assert_true(one.long_began <= 2 * UNIT);
         assert_true(many.long_began <= 6 * UNIT);
         assert_true(one.worst_short <= (SHORT + 2) * UNIT);
@@ -239,7 +239,7 @@ int main(void) {
         cmocka_unit_test(ready_cells_pinned_elsewhere_do_not_count),
         cmocka_unit_test(follow_up_tasks_below_the_minimum_are_not_submitted),
         cmocka_unit_test(a_visit_is_of_so_many_tasks),
-        cmocka_unit_test(cells_beyond_the_end_run_for_nobody),
+        cmocka_unit_test(cells_beyond_the_end_are_discarded),
         cmocka_unit_test(a_long_sequence_neither_starves_nor_is_starved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -98,7 +98,7 @@ static void run(struct world *self, const struct tt_step_model *model) {
     tt_simulation_free(simulation);
 }
 
-/* A profile by a rule: l(batch, length), with the given share of the device. */
+/* A profile by a rule l(batch, length), with the given share of the device. */
 static struct tt_profile *profile_of(int64_t (*latency)(int32_t batch, int32_t length),
                                      int32_t max_length, double demand) {
     static struct tt_profile_point points[512];
@@ -129,7 +129,7 @@ static int64_t by_length(int32_t batch, int32_t length) {
 }
 static int64_t four_units(int32_t batch, int32_t length) { return 4 * one_unit(batch, length); }
 
-/* A model of so many stages of one profile, and of another one for all together. */
+/* A model of several stages with one profile, and another profile for the whole. */
 struct staged {
     struct tt_profile *stage, *whole;
     struct tt_step steps[4];
@@ -163,8 +163,8 @@ static int64_t sum_of(const struct world *self) {
     return sum;
 }
 
-/* D5: figure 3, case I: three short queries and a long one; one batch takes 4 T for all, two side
- * by side 2 T and 4 T: 2.5 T on average. */
+/* D5: figure 3, case I: three short queries and a long one. One batch takes 4 T for all; two side
+ * by side take 2 T and 4 T: 2.5 T on average. */
 static void figure_3_input_diversity(void **state) {
     (void)state;
     struct staged m;
@@ -180,8 +180,8 @@ static void figure_3_input_diversity(void **state) {
     staged_fini(&m);
 }
 
-/* D5: a batch of two takes twice one's time. With nobody behind the second waits in vain for the
- * first, and the profile says so: T and 2 T instead of 2 T and 2 T. */
+/* D5: a batch of two takes twice the time of one. With no request behind, the first would wait for
+ * the second in vain, and the profile shows it: T and 2 T instead of 2 T and 2 T. */
 static void input_diversity_where_it_pays(void **state) {
     (void)state;
     struct staged m;
@@ -199,8 +199,8 @@ static void input_diversity_where_it_pays(void **state) {
     staged_fini(&m);
 }
 
-/* D6: case II: A takes up to four rows in one T, B, C and D a quarter of T for each row: behind A
- * the batch is split into single queries, 2.875 T on average instead of 4 T. */
+/* D6: case II: A takes up to four rows in one T; B, C and D take a quarter of T per row. Behind A
+ * the batch is split into single queries: 2.875 T on average instead of 4 T. */
 static void figure_3_operator_diversity(void **state) {
     (void)state;
     struct staged m;
@@ -223,7 +223,7 @@ static void figure_3_operator_diversity(void **state) {
 }
 
 /* D7: case III: query 1 has waited its window of 4 T and run A alone when 2, 3 and 4 arrive, at 5
- * T: they catch up, and B, C and D run for all four: 5.25 T on average instead of 8 T. */
+ * T. They catch up, and B, C and D run for all four: 5.25 T on average instead of 8 T. */
 static void figure_3_load_diversity(void **state) {
     (void)state;
     struct staged m;
@@ -249,7 +249,7 @@ static void figure_3_load_diversity(void **state) {
     staged_fini(&m);
 }
 
-/* D8: who exits behind B leaves there; the others go on. */
+/* D8: a request that exits behind B leaves there; the others continue. */
 static void early_exits_leave_at_the_boundary(void **state) {
     (void)state;
     struct staged m;
@@ -266,8 +266,8 @@ static void early_exits_leave_at_the_boundary(void **state) {
     staged_fini(&m);
 }
 
-/* D8: who skips B and C overtakes: the two are in D while the others are in B. */
-static void who_skips_stages_goes_on_behind_them(void **state) {
+/* D8: requests that skip B and C overtake: two are in D while the others are in B. */
+static void a_request_that_skips_stages_continues_behind_them(void **state) {
     (void)state;
     struct staged m;
     staged_init(&m, 4, profile_of(one_unit, 0, 0.25), profile_of(four_units, 0, 1));
@@ -286,9 +286,9 @@ static void who_skips_stages_goes_on_behind_them(void **state) {
     staged_fini(&m);
 }
 
-/* D2: with one slot for four stages the second request begins when the first has left; with two
+/* D2: with one slot for four stages the second request begins when the first has left. With two
  * they follow each other, and the third begins when the first has left. */
-static void who_finds_no_slot_waits(void **state) {
+static void a_request_without_a_slot_waits(void **state) {
     (void)state;
     struct staged m;
     staged_init(&m, 4, profile_of(one_unit, 0, 0.25), profile_of(four_units, 0, 1));
@@ -306,7 +306,7 @@ static void who_finds_no_slot_waits(void **state) {
     staged_fini(&m);
 }
 
-/* D2, D7: a batch is stretched only by so many as find slots beside it. */
+/* D2, D7: a batch is stretched only by as many requests as find slots beside it. */
 static void a_stretch_takes_slots(void **state) {
     (void)state;
     struct staged m;
@@ -317,15 +317,16 @@ static void a_stretch_takes_slots(void **state) {
         arrive(&world, i ? T / 2 : 0, 0);
     run(&world, &m.model);
     assert_int_equal(world.starts[1].rows, 1); /* the second catches up, */
-    assert_int_equal(world.starts[2].rows, 2); /* goes on with the first, */
+    assert_int_equal(world.starts[2].rows, 2); /* continues with the first, */
     assert_int_equal(world.latency[1], world.latency[0] - T / 2);
-    assert_int_equal(world.latency[2], world.latency[3]); /* and the others come when both left */
+    assert_int_equal(world.latency[2],
+                     world.latency[3]); /* and the others begin when both have left */
     assert_int_equal(world.latency[3], 9 * T - T / 2);
     staged_fini(&m);
 }
 
-/* Whatever happens, the books balance after every instant (the simulation checks) and all requests
- * leave: with 1 .. 5 stages, 1 .. 6 executors, any options, exits and cancellations. */
+/* In every case the internal checks hold after every instant (the simulation runs them) and all
+ * requests leave: with 1 .. 5 stages, 1 .. 6 executors, any options, exits and cancellations. */
 static void random_worlds_lose_nothing(void **state) {
     (void)state;
     struct tt_profile *profiles[] = {profile_of(one_unit, 0, 0.6), profile_of(by_row, 0, 1),
@@ -396,8 +397,8 @@ int main(void) {
         cmocka_unit_test(figure_3_operator_diversity),
         cmocka_unit_test(figure_3_load_diversity),
         cmocka_unit_test(early_exits_leave_at_the_boundary),
-        cmocka_unit_test(who_skips_stages_goes_on_behind_them),
-        cmocka_unit_test(who_finds_no_slot_waits),
+        cmocka_unit_test(a_request_that_skips_stages_continues_behind_them),
+        cmocka_unit_test(a_request_without_a_slot_waits),
         cmocka_unit_test(a_stretch_takes_slots),
         cmocka_unit_test(random_worlds_lose_nothing),
     };

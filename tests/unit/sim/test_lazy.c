@@ -41,7 +41,7 @@ static const char *stack_text(const struct step_world *w) {
     return text;
 }
 
-/* Runs everything that happens up to and at `at`, then looks at the stack. */
+/* Runs all events up to and at `at`, then compares the stack. */
 static void expect_stack(struct step_world *w, int64_t at, const char *expected) {
     while (tt_simulation_now(w->simulation) < at || tt_simulation_events(w->simulation) == 0)
         assert_true(step_world_instant(w));
@@ -78,7 +78,7 @@ static const struct expected_step figure_10[] = {
     {11000, 12000, 6, "1 2 3"}, {12000, 13000, 7, "1 2 3"},
 };
 
-/* Figure 10: 8 nodes; the device is busy until 2; Req2 comes during B, Req3 during Req2's A. */
+/* Figure 10: 8 nodes; the device is busy until 2; Req2 arrives during B, Req3 during Req2's A. */
 static void test_figure_10(void **state) {
     (void)state;
     struct step_world w = {.executors = 1, .policy = "lazy", .busy_until_at = 2 * SECOND};
@@ -100,9 +100,8 @@ static void test_figure_10(void **state) {
     step_world_close(&w);
 }
 
-/* Figure 10 once more, Req2 and Req3 at the very instants at which B and Req2's A end: at one
- * instant arrivals come before the policy decides, and only then does a task go on to its next
- * step. */
+/* Figure 10 with Req2 and Req3 at the exact instants at which B and Req2's A end. At one instant
+ * arrivals come before the decision, and only then does a task continue with its next step. */
 static void test_arrivals_at_boundaries(void **state) {
     (void)state;
     struct step_world w = {.executors = 1, .policy = "lazy", .busy_until_at = 2 * SECOND};
@@ -116,7 +115,7 @@ static void test_arrivals_at_boundaries(void **state) {
     step_world_close(&w);
 }
 
-/* Figure 8: 5 nodes; Req1-2 run from 4 on, are preempted at 6 by Req3-5, who catch up by 8. */
+/* Figure 8: 5 nodes; Req1-2 run from 4 on, are preempted at 6 by Req3-5, which catch up by 8. */
 static void test_figure_8(void **state) {
     (void)state;
     struct step_world w = {.executors = 1, .policy = "lazy", .busy_until_at = 4 * SECOND};
@@ -140,7 +139,7 @@ static void test_figure_8(void **state) {
     step_world_close(&w);
 }
 
-/* An SLA that leaves no slack for a second request: served one after the other, no preemption. */
+/* An SLA without slack for a second request: served one after the other, no preemption. */
 static void test_no_slack_no_preemption(void **state) {
     (void)state;
     struct step_world w = {.executors = 1, .policy = "lazy"};
@@ -175,7 +174,7 @@ static void test_curves_see_that_batches_are_cheap(void **state) {
     step_world_close(&w);
 }
 
-/* Equation 2 to the letter counts whole graphs: when Req3 comes, two requests need a unit and a
+/* Equation 2 as published counts whole graphs: when Req3 arrives, two requests need a unit and a
  * half more each, but count with four each. */
 static void test_published_counts_whole_graphs(void **state) {
     (void)state;
@@ -194,8 +193,8 @@ static void test_published_counts_whole_graphs(void **state) {
     }
 }
 
-/* L3: encoder of length n, decoder of unknown m. Two requests of different n part after the encoder
- * (the laggard on top), meet again, and leave the decoder one by one. */
+/* L3: encoder of length n, decoder of unknown m. Two requests of different n separate after the
+ * encoder (the one behind on top), meet again, and leave the decoder one by one. */
 static void test_recurrent_blocks_part_and_merge(void **state) {
     (void)state;
     struct step_world w = {.executors = 1, .policy = "lazy", .model_count = 1};
@@ -251,7 +250,8 @@ static void test_merges_at_another_timestep(void **state) {
     step_world_close(&w);
 }
 
-/* L4, GraphB: a whole-graph policy walks each block to the longest, and answers all at the end. */
+/* L4, GraphB: a whole-graph policy runs each block as often as the longest member needs, and
+ * answers all at the end. */
 static void test_graph_batches_pad(void **state) {
     (void)state;
     struct step_world w = {.executors = 1, .policy = "window", .model_count = 1};
@@ -274,10 +274,10 @@ static void test_graph_batches_pad(void **state) {
     step_world_close(&w);
 }
 
-/* L3: the predicted length of an output covers the share of the profiled ones that is asked for,
- * and may be said by hand. One static step and a decoder, a unit each; 99 outputs of 100 have 3
- * words, one has 9. By eq. 2 the second request comes in where both of them alone (algorithm 1,
- * twice) take no more than the SLA of 15 units. */
+/* L3: the predicted length of an output covers the chosen share of the profiled ones, and can be
+ * given by an option. One static step and a decoder, a unit each; 99 outputs of 100 have 3 words,
+ * one has 9. By eq. 2 the second request is admitted if both of them alone (algorithm 1, twice)
+ * take no more than the SLA of 15 units. */
 static void test_predicted_outputs(void **state) {
     (void)state;
     static const struct {
@@ -316,7 +316,7 @@ static void test_predicted_outputs(void **state) {
     }
 }
 
-/* The largest batch bounds what is on the stack; the rest waits. */
+/* The maximum batch limits the rows on the stack; the rest waits. */
 static void test_max_batch_bounds_the_stack(void **state) {
     (void)state;
     static const struct tt_option two[] = {{"max_batch", "2"}};
@@ -334,8 +334,8 @@ static void test_max_batch_bounds_the_stack(void **state) {
     step_world_close(&w);
 }
 
-/* D2: who finds no slot beside those that are under way does not preempt them; of two slots the
- * third request has none, of one even the first, which therefore runs through. */
+/* D2: a request that finds no slot beside those under way does not preempt them. With two slots the
+ * third request has none. With one slot not even the first has one, and so runs through. */
 static void test_slots_bound_who_meets(void **state) {
     (void)state;
     static const struct expected_step two[] = {
@@ -367,7 +367,7 @@ static void test_models_share_an_executor(void **state) {
     even_model(&w, 1, 2, 8 * SECOND);
     even_model(&w, 2, 7, 60 * SECOND);
     step_world_arrival(&w, 0, 0);
-    step_world_arrival(&w, 500, 2); /* longer than what is left: waits */
+    step_world_arrival(&w, 500, 2); /* longer than the remaining time: waits */
     step_world_arrival(&w, 1500, 1);
     step_world_open(&w);
     step_world_run(&w);
@@ -387,7 +387,7 @@ static void test_models_share_an_executor(void **state) {
     step_world_close(&tight);
 }
 
-/* A client in the middle of the stack goes away: the others go on as if it had never been. */
+/* A client in the middle of the stack cancels: the others continue as if it had never been. */
 static void test_cancellation_in_the_stack(void **state) {
     (void)state;
     struct step_world w = {.executors = 1, .policy = "lazy", .busy_until_at = 2 * SECOND};
@@ -408,8 +408,8 @@ static void test_cancellation_in_the_stack(void **state) {
     step_world_close(&w);
 }
 
-/* L6: what is padded when it begins cannot be padded anew in the middle: a shorter request is
- * padded like those with which it catches up, a longer one waits until they are through. */
+/* L6: the padded length cannot change in the middle. A shorter request is padded like those with
+ * which it catches up; a longer one waits until they have ended. */
 static void test_padded_inputs(void **state) {
     (void)state;
     struct step_world w = {.executors = 1, .policy = "lazy"};
@@ -429,7 +429,7 @@ static void test_padded_inputs(void **state) {
                                                  {6000, 7000, 2, "3 4"}};
     expect_log(&w, steps, TT_COUNT(steps));
     step_world_close(&w);
-    /* Nothing of the longer one's way is in the middle yet. */
+    /* No step of the longer one has run yet. */
     struct step_world fresh = {.executors = 1, .policy = "lazy", .busy_until_at = SECOND};
     even_model(&fresh, 0, 2, 100 * SECOND);
     fresh.models[0].padded = true;
@@ -442,8 +442,8 @@ static void test_padded_inputs(void **state) {
     step_world_close(&fresh);
 }
 
-/* L2: with less time than one request takes alone everybody is lost from the start, and has no
- * vote: all are served as if there were no promise, and every one is late. */
+/* L2: with an SLO below the time of one request alone every request is hopeless on arrival, and has
+ * no vote. All are served as without deadlines, and every one is late. */
 static void test_an_objective_nobody_can_meet(void **state) {
     (void)state;
     static const char *const forms[] = {"remaining", "published", "curves"};
@@ -463,13 +463,13 @@ static void test_an_objective_nobody_can_meet(void **state) {
         int32_t largest = 0;
         for (int32_t i = 0; i < w.log_count; i++)
             largest = w.log[i].count > largest ? w.log[i].count : largest;
-        assert_int_equal(largest, 5); /* they catch up and merge as ever */
+        assert_int_equal(largest, 5); /* they catch up and merge as usual */
         step_world_close(&w);
     }
 }
 
-/* L3: an output that would never end is stopped at the longest that the model knows, said to be so,
- * and keeps nobody from ending who shared its batches. */
+/* L3: an output that would never end is stopped at the maximum that the model states, and is marked
+ * so. It does not delay the end of requests that shared its batches. */
 static void test_a_decoder_that_never_ends(void **state) {
     (void)state;
     struct step_world w = {.executors = 1, .policy = "lazy"};

@@ -1,12 +1,13 @@
 /* slow */
-/* Millions of random events through the lazy policy, static and recurrent models side by side, in
- * the simulator, with what must hold at every one (L1, L2, L5):
- *   - a batch is of one model and one step, within its largest size, each member at its next step;
- *   - where inputs are padded, all of a batch are padded alike, from the first step to the last;
- *   - the executor never idles beside a request;
- *   - nobody is forgotten, and who is done has walked exactly the steps of its lengths;
- *   - the slack check keeps its word: who was let in on top of others, and could then be in time,
- * is, and so is everybody whose own batch, served one by one, would have been.
+/* Millions of random events through the lazy policy in the simulator, with static and recurrent
+ * models side by side. Invariants at every event (L1, L2, L5):
+ * - a batch is of one model and one step, within its maximum size, each member at its next step;
+ * - if inputs are padded, all of a batch have the same padded length, from the first step to the
+ *   last;
+ * - the executor is never idle beside a waiting request;
+ * - no request is forgotten, and one that is done has run exactly the steps of its lengths;
+ * - the slack check holds: a request admitted on top of others that could then be in time is in
+ *   time. So is every request whose own batch, served one by one, would have been in time.
  *
  * test_lazy_million [EVENTS [SEED]]: an event is a step, an arrival or an ending. */
 #include "base/instant.h"
@@ -29,7 +30,7 @@ static const int64_t standard_events = 10000000;
 
 struct request {
     struct tt_sim_arrival arrival;
-    int64_t deadline_holds_at; /* the end that was promised when it came in; TT_NEVER: none */
+    int64_t deadline_holds_at; /* the end that was guaranteed at admission; TT_NEVER: none */
     int32_t step, round, walked, padded;
     bool started, ended;
 };
@@ -60,7 +61,7 @@ static int32_t rounds(const struct request *request, enum tt_step_kind kind) {
     return n < LIMIT || kind == TT_STEP_ENCODER ? n : LIMIT;
 }
 
-/* Moves the request on as its lengths say; the model's step count: it is through. */
+/* Moves the request on as its lengths require; the model's step count: it has ended. */
 static void walk(const struct tt_step_model *model, struct request *request) {
     enum tt_step_kind kind = model->steps[request->step].kind;
     struct tt_step_block block = tt_step_block_of(model, request->step);
@@ -75,7 +76,7 @@ static void walk(const struct tt_step_model *model, struct request *request) {
     request->step++;
 }
 
-/* What a request needs by itself, when outputs are as long as they may be. */
+/* The time that a request needs alone, if outputs are as long as possible. */
 static int64_t alone(const struct world *self, const struct request *from) {
     const struct tt_step_model *model = &self->models[from->arrival.model];
     struct request request = *from;
@@ -88,7 +89,7 @@ static int64_t alone(const struct world *self, const struct request *from) {
     return sum_ns;
 }
 
-/* If somebody starts for the first time: what was promised? */
+/* If a request starts for the first time: stores its guarantee. */
 static void came_in(struct world *self, int64_t now, const int64_t *numbers, int32_t count) {
     const struct tt_policy *policy = tt_simulation_mechanism(self->simulation)->policy;
     bool on_others = tt_lazy_stack_of(policy, 0)->depth > 1;
@@ -206,7 +207,7 @@ static void draw_arrivals(struct world *self) {
     for (int32_t i = 0; i < CHUNK; i++) {
         if (i % 500 == 0) /* from idle to overload */
             mean_ns = (int64_t)(100 + tt_prng_below(&self->prng, 4000)) * TT_US;
-        if (tt_prng_below(&self->prng, 8) > 0) /* else a burst */
+        if (tt_prng_below(&self->prng, 8) > 0) /* otherwise a burst */
             at += (int64_t)tt_prng_below(&self->prng, (uint64_t)mean_ns * 2);
         bool goes = tt_prng_below(&self->prng, 24) == 0;
         int64_t patience = (int64_t)tt_prng_below(&self->prng, 30000) * TT_US;
@@ -290,6 +291,6 @@ int main(int argc, char **argv) {
     printf("%" PRId64 " events, last seed %" PRIu64 "; %" PRId64 " promised and in time, %" PRId64
            " late\n",
            events, seed - 1, promised, late);
-    tt_assert(promised > 0 && late > 0); /* both sides of the check were met */
+    tt_assert(promised > 0 && late > 0); /* both results of the check occurred */
     return 0;
 }

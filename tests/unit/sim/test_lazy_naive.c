@@ -1,6 +1,6 @@
 /* slow */
 /* L1-L5: on random small cases, static and recurrent, the lazy policy decides exactly as the naive
- * model does; every two-request case of one small model is tried. */
+ * model; all two-request cases of one small model are tried. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -104,7 +104,7 @@ static void compare(const struct step_world *fast, const struct naive *slow) {
     }
     assert_int_equal(fast->log_count, slow->log_count);
     for (int32_t r = 0; r < fast->arrival_count; r++) {
-        assert_true(fast->ends[r].ended_at != TT_NEVER); /* nobody is forgotten */
+        assert_true(fast->ends[r].ended_at != TT_NEVER); /* no request is forgotten */
         assert_int_equal(fast->ends[r].ended_at, slow->requests[r].ended_at);
         assert_int_equal(fast->ends[r].ending, slow->requests[r].ending);
         assert_int_equal(fast->ends[r].started_at, slow->requests[r].started_at);
@@ -124,7 +124,7 @@ static void show(const char *name, const struct step_world_entry *log, int32_t c
     }
 }
 
-/* With TUTTI_TEST_FIRST a single case is looked at: both schedules are printed. */
+/* With TUTTI_TEST_FIRST a single case runs: both schedules are printed. */
 static void show_case(void) {
     if (!getenv("TUTTI_TEST_FIRST"))
         return;
@@ -188,7 +188,7 @@ static void one_case(uint64_t seed, uint64_t number, int64_t *steps) {
     for (int32_t i = 0; slow.patience > 0 && i < fast.arrival_count; i++)
         fast.arrivals[i].deadline_at = TT_NEVER; /* one reason to wait at a time */
     if (fast.model_count > 1 &&
-        between(&prng, 0, 3) == 0) { /* last: older cases stay as they were */
+        between(&prng, 0, 3) == 0) { /* drawn last, so that the cases of a seed do not change */
         slow.foreign = NAIVE_TURNS;
         for (int32_t i = 0; i < texts.count; i++)
             if (strcmp(texts.options[i].key, "foreign") == 0)
@@ -218,7 +218,7 @@ static void test_agrees_with_the_naive_model(void **state) {
     assert_true(first || steps > (int64_t)cases);
 }
 
-/* Outputs outrun the prediction, and the slack is first enough at the predicted end. */
+/* Outputs exceed the prediction, and the slack first suffices at the predicted end. */
 static void test_the_case_that_differed_once(void **state) {
     (void)state;
     int64_t steps = 0;

@@ -1,5 +1,5 @@
-/* C3: what a simulated request's cells are: written trees and what is wrong with some, balanced and
- * drawn ones, and rows of steps. */
+/* C3: the cells of a simulated request: written trees and the errors of some, balanced and random
+ * ones, and rows of steps. */
 #include "sim/sim_cells.h"
 
 #include <setjmp.h>
@@ -13,7 +13,7 @@
 static const struct tt_step pair[] = {{.name = "leaf"}, {.name = "inner"}};
 static const struct tt_step_model tree_model = {.step_count = 2, .steps = pair};
 
-/* The tree as parentheses, from what the unfolding has left of it. */
+/* The tree as parentheses, from the result of the unfolding. */
 static void write_node(const struct tt_sim_cells *cells, int32_t spec, char *text) {
     strcat(text, "(");
     for (int32_t i = 0; i < cells->specs[spec].source_count; i++)
@@ -95,7 +95,7 @@ static void expect_balanced(int32_t leaves, const char *shape) {
 
 static void the_left_half_takes_the_odd_leaf(void **state) {
     (void)state;
-    expect_balanced(0, "()"); /* nobody has no leaf at all */
+    expect_balanced(0, "()"); /* at least one leaf */
     expect_balanced(1, "()");
     expect_balanced(2, "(()())");
     expect_balanced(3, "((()())())");
@@ -152,7 +152,7 @@ static void steps_are_a_row_of_chains(void **state) {
     }
     tt_cell_graph_free(graph);
 
-    /* Who leaves has one cell more than those that do not run its step. */
+    /* A request that leaves has one cell more than those that do not run its step. */
     const struct {
         struct tt_sim_exit exit;
         int32_t subgraphs, cells;

@@ -1,5 +1,5 @@
-/* Tiny worlds whose schedules are worked out by hand, with a policy that runs whatever is queued on
- * the first executor with room, and yields or aborts at given instants. */
+/* Tiny worlds whose schedules are worked out by hand. Their policy runs any queued request on the
+ * first executor with room, and yields or aborts at given instants. */
 #include "sim/simulation.h"
 #include "sim/step_work.h"
 
@@ -195,7 +195,7 @@ static void a_burst_is_one_batch(void **state) {
     add(&w, 5);
     add(&w, 5);
     add(&w, 6);
-    add(&w, 16); /* the very instant of the completion: told before the decision */
+    add(&w, 16); /* at the instant of the completion: reported before the decision */
     run(&w, (struct tt_sim_options){0});
     assert_string_equal(w.log, "5:e0s0(0,1) 16:done0 16:done1 16:e0s0(2,3) 27:done2 27:done3 ");
 }
@@ -207,7 +207,7 @@ static void messages_take_time_and_queue_ahead(void **state) {
     add(&w, 0);
     add(&w, 8);
     run(&w, (struct tt_sim_options){.d_ctrl_ns = 4, .d_data_ns = 2, .depth = 2});
-    /* S4: 4 + 2 ns on the way; the second message travels while the first batch runs. */
+    /* S4: 4 + 2 ns in transfer; the second message travels while the first batch runs. */
     assert_string_equal(w.log, "6:e0s0(0) 16:done0 16:e0s0(1) 26:done1 ");
 }
 
@@ -231,7 +231,7 @@ static void yield_stops_at_the_boundary(void **state) {
     add(&w, 0);
     add(&w, 11);
     run(&w, (struct tt_sim_options){0});
-    /* Step 1 ends at 20; request 1 was queued first, so it runs its three steps, then request 0 its
+    /* Step 1 ends at 20. Request 1 was queued first, so it runs its three steps, then request 0 its
      * last. */
     assert_string_equal(w.log, "0:e0s0(0) 10:e0s1(0) 20:e0s0(1) 30:e0s1(1) 40:e0s2(1) 50:done1 "
                                "50:e0s2(0) 60:done0 ");
@@ -256,7 +256,7 @@ static void exits_and_cancellations(void **state) {
     add(&w, 0);
     add(&w, 2);
     w.arrivals[0].exit_step = 0;  /* leaves at the boundary at 11 */
-    w.arrivals[1].cancel_at = 3;  /* while running: thrown away when its task ends */
+    w.arrivals[1].cancel_at = 3;  /* while running: discarded when its task ends */
     w.arrivals[2].cancel_at = 10; /* while queued: at once */
     run(&w, (struct tt_sim_options){0});
     assert_string_equal(w.log, "0:e0s0(0,1) 10:cancelled2 11:done0 11:cancelled1 ");
@@ -275,7 +275,7 @@ static void copies_stand_before_and_behind(void **state) {
     assert_string_equal(w.log, "7:e0s0(0) 21:done0 "); /* 2 + 5, then 10, then 1 + 3 */
 }
 
-/* E7: rows of nobody take as long as others. */
+/* E7: rows without a request take as long as others. */
 static void a_padded_task_is_computed_whole(void **state) {
     (void)state;
     struct tt_error why;
