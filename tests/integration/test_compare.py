@@ -59,7 +59,7 @@ class Compare(unittest.TestCase):
         }
 
     def test_continuous_batching_holds_what_static_batching_does_not(self):
-        """C3: what docs/COMPARISON.md says of the decoder."""
+        """C3: what docs/results/COMPARISON.md says of the decoder."""
         mean = self.shipped("decoder-one-core.pbtxt", ["8", "24"])
         self.assertLess(mean["continuous", "8"], mean["static", "8"])
         self.assertLess(mean["continuous", "24"], mean["to the letter", "24"])
@@ -67,7 +67,7 @@ class Compare(unittest.TestCase):
             self.assertLess(10 * mean["continuous", "24"], mean[other, "24"])
 
     def test_trees_by_cells_are_no_better_than_merged_on_a_core(self):
-        """C7: what docs/COMPARISON.md says of trees."""
+        """C7: what docs/results/COMPARISON.md says of trees."""
         mean = self.shipped("trees-one-core.pbtxt", ["1000", "2000"])
         self.assertLess(10 * mean["merged", "2000"], mean["one by one", "2000"])
         self.assertAlmostEqual(mean["cellular", "1000"] / mean["merged", "1000"], 1, delta=0.1)
