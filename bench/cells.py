@@ -4,9 +4,9 @@
     bench/cells.py                      h = 256, at 50, 70 and 90 % of what bucketing can do
     bench/cells.py --size 1024 --seconds 8
 
-One server per policy, one executor each, one after the other, the whole round several times, so that what else the
-machine does falls on all of them; what is printed are ratios within a round, and their median over the rounds. Peaks
-are also given per second of the server's processor time, which a busy machine does not change. Lengths are drawn with
+One server per policy with one executor, one after the other, in several rounds, so that other work on the machine affects
+all of them. Prints ratios within a round, and their medians over the rounds. Peaks are also given per second of the
+server's processor time, which a busy machine does not change. Lengths are drawn with
 the paper's statistics (mean 24, 99 % below 100, longest 330). Needs a Python with numpy and onnx.
 """
 import argparse
@@ -50,7 +50,7 @@ def write_lengths(path):
 
 
 def added_settings(variant):
-    """What the variant adds to the model's cells: who decides."""
+    """The policy that the variant adds to the model's cells."""
     if variant == "cellular":
         return 'policy { name: "cellular" }\n'
     option = 'option { key: "width" value: "%d" }' % WIDTHS[variant]

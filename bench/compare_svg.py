@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""Draws latencies of `tutti compare` over the swept parameter, mean and 99 %, as SVG for a document.
+"""Draws latencies of `tutti compare` over the swept parameter, mean and 99 %, as SVG with both axes logarithmic.
 
     bench/compare_svg.py experiments/compare/decoder-one-core.pbtxt out.svg [CONTENDER ...]
 
-Latencies above ten seconds are left out: such a contender has fallen over. `tutti compare --html` makes the whole page.
+Latencies above ten seconds are left out: such a contender is overloaded.
 """
 import json
 import pathlib
 import subprocess
 import sys
 
-import svg
+import plot
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-MAX_MS = 10000
+MOST_MS = 10000
 
 
 def main():
@@ -26,9 +26,9 @@ def main():
     for at in report["points"]:
         name, latency = at["point"]["contender"], at["total"]["latency_ms"]
         for kind in ("mean", "p99"):
-            if (not chosen or name in chosen) and latency[kind] <= MAX_MS:
+            if (not chosen or name in chosen) and latency[kind] <= MOST_MS:
                 series.setdefault("%s, %s" % (name, kind), []).append((float(at["point"][parameter]), latency[kind]))
-    svg.lines(out, report["title"], "rate, r/s" if parameter == "rate" else parameter, "latency, ms", series)
+    plot.lines(out, report["title"], parameter, "latency, ms", series)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Continuous batching of a small decoder with attention (C6), beside what it replaced: the same cells on the real engine.
+"""Continuous batching of a small decoder with attention (C6) beside static batching, with the same cells on the real engine.
 
     bench/decoder.py                        4 layers, h = 256, a cache of 256 places: 2 MB a request
     bench/decoder.py --size 64 --seconds 2  2 layers, h = 64, 64 places: 64 KB
     bench/decoder.py --svg decoder.svg      draws the latencies per word
 
-The decoder reads a prompt word by word, then writes until <eos>; keys and values of what it has read lie in the request's
-slot. Weights are generated, and how long an answer is its prompt decides: each word of it is worth 0.5 to 1.3 words.
+The decoder reads a prompt word by word, then writes until <eos>. Keys and values are in the request's slot. Weights are
+generated. The prompt decides the length of the answer: each of its words is worth 0.5 to 1.3 words.
 
   continuous  policy `cellular`: requests join and leave at every word
   static      policy `padded`, one bucket: up to 16 that wait run until the longest of them has said <eos>
-  alone       policy `serial`: every request by itself
+  alone       policy `serial`: each request alone
 
 A server per policy, all alive, one executor each; turns alternate, A B C A B C. First the peak of a closed loop of 32
 clients, then Poisson loads. Latencies are of all rounds together, ratios the

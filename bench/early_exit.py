@@ -1,7 +1,7 @@
 """What early exit is worth: the digits classifier with four exits (scripts/models/digits.py), served by `tutti serve`.
 
 One server holds the same network several times: whole; in stages without exits; with exits at several thresholds of
-confidence, under `diversity`; and, to compare bits, with the chosen threshold under `serial`, which batches nobody. Every
+confidence, under `diversity`; and, to compare bits, with the chosen threshold under `serial`, which does not batch. Every
 model is asked for each test picture, a request each, several in flight, in ROUNDS turns. Accuracy and depth are over the
 test pictures, which neither training nor the choice of the threshold has seen. Processor time is the server's own per
 request, all of HTTP included: the smallest of the turns.
@@ -40,7 +40,7 @@ def arguments():
 
 
 def make_models(out, cache, layers, chosen):
-    """{model's name: its threshold, None: nobody leaves early}."""
+    """{model name: its threshold; None: no early exit}."""
     models = {"whole": None, "stages": None, "alone": chosen}
     entries = [
         digits.model(cache, chosen, [], "whole", "window", layers),
@@ -94,7 +94,7 @@ def ask_all(server, model, pixels, passes):
 
 
 def work_of(depths, asks):
-    """Multiplications, over those of the whole network; who `asks` has each head on the way worked out."""
+    """Multiplications, over those of the whole network; with `asks` each head on the way is computed."""
     blocks = [digits.PIXELS * digits.WIDTH] + [digits.WIDTH**2] * (digits.BLOCKS - 1)
     head = digits.WIDTH * digits.CLASSES
     spent = sum(sum(blocks[:d]) + (d if asks else 1) * head for d in depths)

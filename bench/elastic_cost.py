@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a decision of the elastic policy costs, per batch that is handed out (docs/PERF.md).
+"""The cost of decisions of the elastic policy, per batch that is started (docs/results/PERF.md).
 
 usage: elastic_cost.py [--tutti PROGRAM]... [--seconds N] [--rounds N]
 

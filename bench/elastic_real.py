@@ -1,13 +1,13 @@
-"""E2bird's systems on a real model and this machine's processors, beside each other: what `tutti reproduce e2bird` says of
-a GPU has no claim here, nor has this there.
+"""E2bird's systems on a real model and this machine's processors, side by side. The figures say nothing about the GPU of
+`tutti reproduce e2bird`.
 
   bench/elastic_real.py MODEL_DIRECTORY [--rounds 5] [--seconds 4] [--load 0.2,0.7] [--workers 1,1,2,4,8] [--tutti PROGRAM]
 
 The model (of a repository, its batch at least the largest worker) is served under each policy in turns, A B C ... A B C,
 and asked by `tutti load` (open loop, Poisson) at these shares of the rate that
-NO_Wait answers in closed loop. Printed, as a Markdown table with what one must know of the run above it: the median over
-the rounds of mean and p99 latency, of the mean's ratio to OPT_Wait of the same round with its range, and the paper's ratio
-on its GPU, networks and loads. How long it will take is said first.
+NO_Wait answers in closed loop. Prints the expected duration, the conditions of the run, and a Markdown table: medians over the
+rounds of mean and p99 latency, the mean's ratio to OPT_Wait of the same round with its range, and the paper's ratio on its
+GPU, networks and loads.
 
   NO_Wait, OPT_Wait   batches strictly one after the other, on one executor, without and with a wait of 5 ms
   Static              the same wait, filled up to the largest batch

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""When a decoder's words are there, in virtual time: what clients would see if the server sent each word by itself.
+"""When a decoder's words are ready, in virtual time: what clients would see if the server sent each word alone.
 
     bench/first_word.py [EXPERIMENT] [--rates 8,16,20,24]
 

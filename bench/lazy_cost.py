@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a decision of the lazy policy costs, with all that the policy was told before it (docs/PERF.md).
+"""The cost of a decision of the lazy policy, with the events before it (docs/results/PERF.md).
 
 usage: lazy_cost.py [--tutti PROGRAM]... [--run MODEL:RATE]... [--seconds N] [--rounds N] [--repeat N]
 

@@ -1,6 +1,6 @@
 """Length-aware batching of real text: a sentence encoder (minilm) under three ways of batching, on real lengths.
 
-  none      every request by itself (policy `serial`)
+  none      each request alone (policy `serial`)
   arrival   up to 8 as they came, padded to the longest (policy `window`)
   always    up to 8 whose lengths are of one class of WIDTH, padded inside it (policy `diversity`,
             input: on)

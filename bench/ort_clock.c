@@ -107,7 +107,7 @@ static void sweep(void) {
     char all = 0;
     for (int64_t at = 0; at < sweep_bytes; at += LINE_BYTES)
         all ^= weights[at];
-    weights[0] = all; /* a value that nobody asks for is not even read under valgrind */
+    weights[0] = all; /* a value that is not used is not even read under valgrind */
 }
 
 static OrtStatus *ORT_API_CALL run(OrtSession *session, const OrtRunOptions *options,

@@ -2,8 +2,8 @@
 
 Everything is loaded by `tutti load` in closed loops; processor time is the server process's own (utime + stime) over
 the requests that it answered. With --peer another server of KServe v2 over HTTP is measured in turns with ours, A B A B,
-so that what the machine does meanwhile befalls both alike: read the ratios. On a shared machine the smallest figure of
-the rounds is the robust one; the median is what one gets.
+so that other work on the machine affects both alike: read the ratios. On a shared machine the smallest figure of the rounds
+is robust; the median is typical.
 
 Cases: identity-binary, identity-json (64 in flight, no batching, a copy in C on both sides), identity-256, runtime (the same,
 ours through ONNX Runtime), batched-binary, batched-json (with dynamic batching), one-client (p50), lstm256, mlp1024

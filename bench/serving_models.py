@@ -1,6 +1,6 @@
 """The models that the serving benchmark serves, as a repository for `tutti serve`.
 
-  identity    16 floats in, the same out, every request by itself, copied in C: what a request costs beside its model
+  identity    16 floats in, the same out, each request alone, copied in C: the cost of a request beside its model
   identity_dyn    the same with dynamic batching
   runtime     the same as an ONNX model, every request a run of ONNX Runtime
   bytes64k    16,384 floats in (64 KiB), one out, and nothing between: what reading bytes costs

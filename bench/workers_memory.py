@@ -2,8 +2,8 @@
 
   bench/workers_memory.py [--workers 1,1,2,4,8,16] [--size 224] [--tutti build/tutti]
 
-A ResNet-50 with made-up weights is served by `tutti serve`, and asked with batches of each worker's size, each worker
-at once and several times; then the server's resident memory is read, less that of one that serves nothing.
+`tutti serve` serves a ResNet-50 with generated weights and gets batches of each worker's size, all workers at once, several
+times. The figure is the server's resident memory, less that of a server without models.
 
   naive sum   a server for each worker alone: weights and what it computes in, once per worker
   shared      one server, policy elastic with all workers: one session, one arena that all take from

@@ -7,9 +7,9 @@
     examples/cells.py tree "((the cat) (sat (on mat)))"    a binary tree: words and pairs
 
 Each text is a request of its own; all are sent at once, and share batches cell by cell. Without a
-text, one a line is read. The models' weights are made up (scripts/make_models.py --only cells), and
+text, one a line is read. The models' weights are generated (scripts/make_models.py --only cells), and
 a word's number is made of its letters: answers mean nothing, but the same text always gets the same
-one, whoever else is served.
+one, whatever else is served.
 """
 import argparse
 import re

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Who implements and who tests each requirement of REQUIREMENTS.md.
+"""Which code implements and which tests prove each requirement of REQUIREMENTS.md.
 
     check_requirements.py [--check] [ROOT]
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes the repository that experiments on real models name, demo/experiment-models: models of scripts/make_models.py,
-# cut into stages, each with the profile that `tutti profile` measures on this machine. Takes a minute; leave the machine
-# alone meanwhile. What is there already is left as it is; remove the folder to make it anew.
+# cut into stages, each with the profile that `tutti profile` measures on this machine. Takes a minute on an otherwise idle
+# machine. Existing models are kept; remove the folder to make them again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export ORT_DISABLE_TELEMETRY=1

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds every tests/fuzz/fuzz_*.c with clang's libFuzzer, AddressSanitizer and UBSan, and runs each for FUZZ_SECONDS.
-# What it learns stays in build-fuzz/corpus/; seeds to start from stand in tests/fuzz/seeds/<name>/. A crash leaves
-# its input in build-fuzz/ and fails.
+# The corpus stays in build-fuzz/corpus/; the seeds are in tests/fuzz/seeds/<name>/. A crash leaves its input in build-fuzz/
+# and fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${FUZZ_SECONDS:-60}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes the demo model repository, demo/models, when it is missing or its recipe (make_models.py) changed. When the
-# sentence encoder's weights could not be had, the other models stand there, and an hour later it is tried again.
+# Makes the demo model repository, demo/models, if it is missing or its recipe (make_models.py) changed. Without the sentence
+# encoder's weights it makes the other models, and tries again after an hour.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export ORT_DISABLE_TELEMETRY=1

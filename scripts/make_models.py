@@ -8,9 +8,9 @@
     make_models.py --out DIR --only mlp cnn   just these
     make_models.py --out DIR --only digits    a classifier with early exits, trained now: some seconds
 
-Needs Python's numpy and onnx. A model that is there already, made by these very scripts, is left as
-it is. The same versions of both packages give the same bytes. Where the weights of minilm cannot be
-had, one line says so, and the exit code is 0 all the same: the other models serve.
+Needs Python's numpy and onnx. A model that these scripts made before is kept. The same versions of
+both packages give the same bytes. If the weights of minilm are not available, one line says so and
+the exit code is 0: the other models can be served.
 """
 import argparse
 import hashlib

@@ -39,7 +39,7 @@ extern "C" {
 /* A type of cell. Its number is its place in tutti.pbtxt, from 0. */
 struct tutti_unfold_type {
     const char *name;
-    int32_t arity; /* cells that one of this type reads; or it reads none, and begins anew */
+    int32_t arity;       /* cells that one of this type reads; or it reads none, and begins anew */
     int32_t reads_input; /* 1: it reads an element of the request */
 };
 

@@ -1,9 +1,8 @@
 """Models of cells: recurrent, sequence to sequence, tree, and a decoder with attention.
 
-All weights are drawn from fixed seeds: nothing here has learnt anything. What a real model would do
-to a server they do all the same: the same operators, in the same sizes, and outputs that end early
-or late depending on the input. A cell's file carries its weights, and the first dimension of every
-tensor counts cells. A whole-sequence twin (ONNX's LSTM, with padding and a mask) has the weights of
+All weights are drawn from fixed seeds; no model is trained. To a server they are like real models:
+the same operators, the same sizes, and outputs that end early or late depending on the input. A
+cell's file contains its weights, and the first dimension of every tensor counts cells. A whole-sequence twin (ONNX's LSTM, with padding and a mask) has the weights of
 its chain, so that both can be compared on the same requests.
 """
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from .onnx_graph import ONNX_TYPES, Graph
 from .repository import Model, Tensor
 
-GO = 1  # what a decoder is told first
+GO = 1  # the first input of a decoder
 EOS = 2  # what it says last
 FIRST_WORD = 3  # 0 is for padding
 SURE = 30.0  # a sigmoid of this is 1 in fp32
@@ -173,7 +172,7 @@ def build_seq2seq(size, vocabulary):
 
 def build_whole_seq2seq(size, vocabulary):
     """The weights of build_seq2seq over padded sentences. The batch decodes until its last sentence
-    has said <eos>, at most 10 words more than it is wide; who is done says 0."""
+    has said <eos>, at most 10 words more than it is wide; a row that is done gives 0."""
     weights = Seq2Seq(size, vocabulary)
     body = Graph("say")
     body.input("round", "INT64", [])

@@ -130,7 +130,7 @@ def choose_threshold(layers, pixels, classes):
     for threshold in THRESHOLDS:
         if (leave_at(layers, pixels, threshold)[1] == classes).sum() >= wanted:
             return threshold
-    return 1.0  # nobody leaves
+    return 1.0  # no request leaves
 
 
 # ---- graphs ----

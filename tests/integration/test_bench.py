@@ -50,7 +50,7 @@ class Scheduler(unittest.TestCase):
             self.assertEqual((code, report["policy"]), (0, policy))
 
     def test_dropping_what_the_devices_could_carry_fails(self):
-        # The scheduler is told deadlines that leave it nothing.
+        # The deadlines leave the scheduler no time.
         code, report, said = measured("--rate", "100000", "--margin-us", "46000")
         self.assertEqual(code, 1)
         self.assertGreater(report["bad_rate"], 0.01)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """`tutti serve --record` of models of cells (chain, sequence to sequence, tree), and `tutti replay`: to the same
-decisions, under other policies, and of a file that lies."""
+decisions, under other policies, and of an altered file."""
 import http.client
 import json
 import pathlib

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Models of cells over HTTP: all kinds at once, from several clients, beside what each request gets alone; what is
-malformed is refused with its place; who goes away takes nothing along; metrics and trace show who joined and left."""
+malformed is refused with its place; a client that goes away affects no other; metrics and trace show which requests joined and left."""
 import collections
 import http.client
 import json

@@ -128,7 +128,7 @@ class Elastic(unittest.TestCase):
             thread.join()
         self.assertEqual(wrong, [])
 
-    # E1, E2, E3: answers are right whoever shares a batch, nothing is copied or left behind, and the same decisions
+    # E1, E2, E3: answers are right whichever requests share a batch, nothing is copied or left behind, and the same decisions
     # follow from the recording, slots and all.
     def test_served_and_replayed(self):
         recording = self.folder / "elastic.rec"
@@ -194,7 +194,7 @@ class Elastic(unittest.TestCase):
         finally:
             server.end(signal.SIGTERM)
 
-    # E1: the batch of a worker fails: who is at fault is told, the others have their answers, the ring moves on.
+    # E1: the batch of a worker fails: the offender gets the error, the others their answers, the ring moves on.
     def test_a_worker_that_fails(self):
         server = Server(self.embed("failing"))
 
@@ -260,7 +260,7 @@ class Elastic(unittest.TestCase):
             done.set()
             self.assertEqual(server.end(signal.SIGTERM), 0, server.said())
 
-    # A model that goes while its ring is full: who was let in is answered, the others are refused.
+    # A model that goes while its ring is full: admitted requests are answered, the others are refused.
     def test_unloaded_while_it_is_asked(self):
         models = self.embed("leaving")
         server = Server(models, "--model-control-mode", "explicit", "--load-model", "embed")
@@ -279,7 +279,7 @@ class Elastic(unittest.TestCase):
                     self.assertEqual(status, 400 if number == 100 else 200, content)
             self.assertGreater(sum(status == 503 for _, status, _ in answers), 0)
             self.assertEqual(self.metric(server.address, "tutti_input_slots_used", "embed"), 0)
-            for _ in range(1000):  # until the last who has looked for the model has let go of it
+            for _ in range(1000):  # until the last port that used the model has released it
                 if self.metric(server.address, "tutti_input_slots", "embed") == 0:
                     break
                 threading.Event().wait(0.02)

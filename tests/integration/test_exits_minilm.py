@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""D8: exits of a sentence encoder cut at its layers, served. Whose embedding moved little in the second layer skips the
-third; whose moved little in the fourth leaves with what is pooled there. ONNX's own reference implementation, run layer by
-layer, says which way each sentence goes and what it gets; in batches it is, bit for bit, what it gets alone. (What these
-layers make of it is no good embedding: only who goes where is asked here.)"""
+"""D8: exits of a sentence encoder cut at its layers, served. A sentence whose embedding moved little in the second layer
+skips the third; one that moved little in the fourth leaves with the embedding pooled there. ONNX's reference implementation,
+run layer by layer, gives each route and answer. In batches the answers are, bit for bit, those that requests get alone. (What these
+layers make of it is no good embedding: only the routes of requests are tested here.)"""
 import collections
 import concurrent.futures
 import json
@@ -99,7 +99,7 @@ def moved(now, then):
 
 
 def between(values):
-    """A bound in the widest gap of the middle half: nobody is near it."""
+    """A bound in the widest gap of the middle half: no value is near it."""
     values = sorted(values)
     middle = values[len(values) // 4 : len(values) - len(values) // 4]
     low, high = max(zip(middle, middle[1:]), key=lambda pair: pair[1] - pair[0])
@@ -175,7 +175,7 @@ class ExitsOfAnEncoder(unittest.TestCase):
             return np.array(json.load(reply)["outputs"][0]["data"], np.float32)
 
     def counters(self):
-        """How many requests left, and how often somebody skipped."""
+        """How many requests left, and how often stages were skipped."""
         with urllib.request.urlopen("http://%s/metrics" % self.server.address, timeout=60) as reply:
             text = reply.read().decode()
         names = ("tutti_left_early_total", "tutti_skips_total")
@@ -217,7 +217,7 @@ class ExitsOfAnEncoder(unittest.TestCase):
                 np.testing.assert_allclose(got, alone[number], rtol=1e-5, atol=1e-6, err_msg=what)
         self.assertEqual(self.grown(before), [ROUNDS * count for count in self.leavers_and_skippers()])
         mixed = [batch for batch in self.batches() if batch["requests"] > 1]
-        self.assertTrue(mixed, "nobody was in a batch with others")
+        self.assertTrue(mixed, "no request was in a batch with others")
 
 
 if __name__ == "__main__":

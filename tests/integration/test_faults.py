@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What goes wrong around the program: no file descriptors, no memory for a model, clients that vanish,
-ten times more load than it can carry, limits that are met. Whatever happens, every request is answered,
-refused with a reason, or its client has gone, and the counters say so."""
+"""Faults around the program: no file descriptors, no memory for a model, clients that vanish, ten times
+more load than the capacity, limits that are reached. In each case every request is answered, refused
+with a reason, or its client has gone, and the counters agree."""
 import http.client
 import json
 import pathlib
@@ -113,7 +113,7 @@ class Descriptors(FaultCase):
             else:
                 self.assertEqual(answer[0], 200)
                 served += 1
-            for s, f in zip(held, files):  # those who were there first notice nothing
+            for s, f in zip(held, files):  # connections that were open are not affected
                 s.sendall(request())
                 self.assertEqual(hear(f)[0], 200)
         self.assertGreater(shed, 0)
@@ -364,7 +364,7 @@ class FullPool(FaultCase):
         # All that are let in of a round may come in one turn of the scheduler, before any has slots.
         while rounds < 5 or self.metrics()["tutti_stage_held_back_total" + label] == 0:
             rounds += 1
-            self.assertLess(rounds, 100, "nobody was held back")
+            self.assertLess(rounds, 100, "no request was held back")
             queue = [self.dial() for _ in range(20)]
             for waiting in queue:
                 waiting.sendall(request())
@@ -429,7 +429,7 @@ class Limits(FaultCase):
         nested = json.loads(BODY)
         nested["extra"] = [[[[[1]]]]]
         self.expect(request(body=json.dumps(nested)), 400, "4")
-        # Slow clients are told so.
+        # Slow clients get 408.
         self.expect(head.encode(), 408, "too long")
         self.expect((head + "Content-Length: 10\r\n\r\n{").encode(), 408, "too long")
         self.check_http()

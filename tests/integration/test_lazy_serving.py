@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """L1, L6: a convolutional network cut at every node and a sentence encoder cut in stages, computed by ONNX Runtime under the
-policy lazy. The server's own trace shows a batch preempted at a boundary, newcomers who catch up, and both going on as
+policy lazy. The server's own trace shows a batch preempted at a boundary, newcomers that catch up, and both continuing as
 one; and every answer is what the request gets when it is alone."""
 import collections
 import http.client
@@ -25,7 +25,7 @@ from plain_client import Server, get  # noqa: E402
 
 SEED = int(os.environ.get("TUTTI_SEED", "8"))
 CLIENTS, KINDS, LONGEST_S = 6, 12, 60
-SETTINGS = {  # an objective so far off that a busy machine makes nobody late
+SETTINGS = {  # an objective so large that a busy machine makes no request late
     "cnn": 'slo_us: 60000000 policy { name: "lazy" } stages { per_node: true }\n',
     "minilm": 'slo_us: 60000000 policy { name: "lazy" } stages { count: 6 } length { pad: true }\n',
 }
@@ -141,7 +141,7 @@ class LazyServing(unittest.TestCase):
             thread.join()
         if errors:
             raise errors[0]
-        self.assertTrue(found, f"seed {SEED}: nobody was preempted, caught up with and merged in {LONGEST_S} s")
+        self.assertTrue(found, f"seed {SEED}: no batch was preempted, caught up with and merged in {LONGEST_S} s")
 
     def test_a_network_cut_at_every_node(self):
         self.storm("cnn")

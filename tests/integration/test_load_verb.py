@@ -128,7 +128,7 @@ class LoadCase(unittest.TestCase):
         answer = run(*arguments, "--json")
         self.assertEqual(answer.returncode, code, answer.stderr + answer.stdout)
         if code == 0:
-            self.assertEqual(answer.stderr, "")  # no progress where nobody looks
+            self.assertEqual(answer.stderr, "")  # no progress without a terminal
         report = json.loads(answer.stdout)
         for figures in [report["total"], *report["models"]]:
             self.assertEqual(figures["arrived"], sum(figures[o] for o in OUTCOMES))

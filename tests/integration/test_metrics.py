@@ -109,7 +109,7 @@ class Metrics(unittest.TestCase):
             cls.own_infer = get("127.0.0.1:%d" % port, "/v2/models/mlp/infer", "POST", "{}")
             cls.before = get(server.address, "/metrics")
             cls.codes = load(server.address, ("mlp", "quick"), 8, 40, vanishing=2)
-            ask(server.address, "quick", 1)  # behind those who vanished
+            ask(server.address, "quick", 1)  # behind the requests whose clients vanished
             cls.answer = get(server.address, "/metrics")
             cls.exit_code = server.end(signal.SIGTERM)
 
@@ -148,7 +148,7 @@ class Metrics(unittest.TestCase):
         page = Page(self, self.answer[2].decode())
         good = self.codes.count(200) + 1
         succeeded = page.sum("nv_inference_request_success")
-        # Those who vanished may have been answered in vain.
+        # Requests whose clients vanished may have been answered in vain.
         self.assertTrue(good <= succeeded <= good + 16, (good, succeeded))
         accepted = page.sum("tutti_requests_accepted_total")
         failed = page.sum("nv_inference_request_failure")

@@ -192,7 +192,7 @@ class Explicit(ControlCase):
         self.check_conservation("one", sum(answers) + 10)
 
     def test_unload_under_load(self):
-        """Each request is answered by the model or told that it is gone, and all are counted."""
+        """Each request is answered by the model or refused because it is gone, and all are counted."""
         answered = [0]
         lock = threading.Lock()
         faults = []
@@ -219,7 +219,7 @@ class Explicit(ControlCase):
             self.client.load_model("one")
             self.assertTrue(self.client.is_model_ready("one"))
             before = answered[0]
-            self.wait_until(lambda: answered[0] > before, "nobody was answered")
+            self.wait_until(lambda: answered[0] > before, "no request was answered")
             self.client.unload_model("one")
         stop.set()
         for thread in threads:
@@ -319,7 +319,7 @@ class Explicit(ControlCase):
         self.assertEqual({status for status, _ in self.flood("slow", 6)}, {"200"})
 
     def test_priorities(self):
-        """The urgent overtake those who came before them."""
+        """Urgent requests overtake earlier ones."""
         self.slow_model({"priority_levels": 2, "default_priority_level": 2})
         order, lock = [], threading.Lock()
 

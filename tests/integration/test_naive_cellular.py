@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""C3, C4, C5: the cellular policy runs the very tasks, at the very nanoseconds, that the paper's algorithm 1, written down once
-more in Python (tests/python/naive_cellular.py), runs: chains, encoders and decoders, trees of any shape, several models,
+"""C3, C4, C5: the cellular policy runs the same tasks at the same nanoseconds as the paper's algorithm 1 in an independent
+Python program (tests/python/naive_cellular.py): chains, encoders and decoders, trees of any shape, several models,
 several executors, cancellations, every option; and figure 5 by hand."""
 import csv
 import os

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""L1-L4: the lazy policy ends every request at the very nanosecond at which the paper's rules, written down once more in
-Python (tests/python/naive_lazybatching.py), end it: same step times, same arrivals, a load at which batches form."""
+"""L1-L4: the lazy policy ends every request at the same nanosecond as the paper's rules in an independent Python program
+(tests/python/naive_lazybatching.py): same step times, same arrivals, a load at which batches form."""
 import csv
 import os
 import pathlib

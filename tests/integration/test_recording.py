@@ -179,7 +179,7 @@ class Replay(unittest.TestCase):
         self.assertIn("the file was cut", answer.stderr)
 
     def test_a_limit(self):
-        """It ends whole, and is told so; what came before replays, what came after was served."""
+        """It ends whole, and says so; what came before replays, what came after was served."""
         path = self.folder / "limit.rec"
         server = Server(self.models, "--record", path, "--record-max-bytes", "12000")
         codes = load(server.address, ("mlp", "quick"), 4, 150)

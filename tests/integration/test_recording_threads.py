@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """`tutti serve --record` with `--scheduler-threads`: under load with deadlines, replayed to the same decisions and under
-other policies; and recordings of threads that were cut, ended at a limit, or tell something else than what was."""
+other policies; and recordings of threads that were cut, ended at a limit, or altered."""
 import json
 import pathlib
 import shutil

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""S6: a server whose deferred domains are scheduled on threads of their own, under the tests that ask from many clients
-at once, and stopped under load."""
+"""S6: a server whose deferred domains are scheduled on threads of their own, under the tests with many clients at once, and
+stopped under load."""
 import os
 import pathlib
 import subprocess

@@ -155,7 +155,7 @@ class OfAServer(unittest.TestCase):
         slices, flows, names = check_well_formed(self, trace)
         computed = self.codes.count(200)
         self.assertGreater(computed, 50)
-        # Those who vanished may have been computed, too.
+        # Requests whose clients vanished may have been computed, too.
         self.assertTrue(computed <= len(flows) <= computed + 40, (computed, len(flows)))
         models = {e["args"]["model"] for track in slices.values() for _, _, e in track if e["cat"] == "request"}
         self.assertEqual(models, {"mlp", "quick"})

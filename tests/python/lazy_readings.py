@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """L1: what other readings of LazyBatching give for GNMT, in the naive model. The paper does not say whether requests at the
-same node of a recurrent block but at different timesteps share a batch, nor who goes first when members of a batch end
+same node of a recurrent block but at different timesteps share a batch, nor which go first when members of a batch end
 the block at different times.
 
     tests/python/lazy_readings.py [SECONDS [RATE ..]]     mean latency, p99 and late share of each; some minutes
 
-  as built    the same node is the same weights: any timestep merges; who has more of the block before it is on top
+  as built    the same node is the same weights: any timestep merges; members with more of the block to go are on top
   unrolled    every timestep is a node of its own: newcomers catch up to it, too
-  through     as built, but who is through a block goes on first, and the others after it
+  through     as built, but members that are through a block continue first, and the others after them
   even        as built, with every sentence of 15 words, input and output
 """
 import csv

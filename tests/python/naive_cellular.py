@@ -1,6 +1,6 @@
-"""C3-C5: cellular batching once more, written down from the paper's algorithm 1 and docs/POLICIES.md in plain Python: no
-queue by type, no list per executor; whatever is asked is counted anew over every subgraph that there is. Nothing is shared
-with the program but the step times, so that a schedule which both give is no defect of either's bookkeeping.
+"""C3-C5: cellular batching, written from the paper's algorithm 1 and src/policy/cellular.h in plain Python: no queue by
+type, no list per executor; every count is made again over all subgraphs. It shares nothing with the program but the step
+times. A schedule that both give is thus no defect of either's bookkeeping.
 
     tasks = simulate(models, requests, Rules(max_tasks=5), executors=2)
 
@@ -165,7 +165,7 @@ class World:
         chosen = chosen or kinds
         if not chosen:
             return None
-        # Within a model the later type; then, between models, who has waited longer.
+        # Within a model the later type; then, between models, the one that has waited longer.
         best = [min((kind for kind in chosen if kind.model is model), key=lambda kind: (self.urgency(kind, worker), kind.behind))
                 for model in {kind.model: None for kind in chosen}]
         return min(best, key=lambda kind: (self.urgency(kind, worker), self.first(kind, worker).released))
@@ -256,7 +256,7 @@ class World:
         coming = list(self.requests)
         cancels = sorted(((r.cancel, r.number, r) for r in self.requests if r.cancel < NEVER), key=lambda c: c[:2])
         while coming or any(self.queues):
-            # A cancellation of somebody who has left happens all the same, and nothing follows from it.
+            # A cancellation of a request that has left has no effect.
             now = min([at for at, _ in self.ends()] + [r.at for r in coming[:1]] + [c[0] for c in cancels[:1]])
             for at, worker in sorted(self.ends(), key=lambda end: end[1]):
                 if at == now:

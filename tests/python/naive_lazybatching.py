@@ -1,10 +1,37 @@
-"""L1-L4: LazyBatching once more, written down from the paper and docs/POLICIES.md in plain Python: one model, one device,
-lists instead of ranges, every sum added up anew. Nothing is shared with the program but the CSV of step times, so that a
-figure which both give is no defect of either's bookkeeping.
+"""L1-L4: LazyBatching, written from the paper and the rules below in plain Python: one model, one device, lists instead of
+ranges, every sum added up again. It shares nothing with the program but the CSV of step times. A figure that both give is
+thus no defect of either's bookkeeping.
 
     requests = simulate(Model.read("data/npu-gnmt.csv", 64, output_quantiles), arrivals, Rules(slack="curves"))
 
 Virtual time in whole nanoseconds. Within an instant: endings, then arrivals, then decisions.
+
+The rules (one executor; with several each has a stack, idle ones go first, and one is asked to yield at a time):
+
+1. At a boundary, when no task runs, the two topmost entries merge while they are of one model and at one step, whatever
+   their rounds. If the stack is empty, all waiting requests of the model with the oldest one come in, up to the largest
+   batch, unchecked. Otherwise the queue of the top entry's model is asked, in order of arrival: the longest prefix of which
+   every prefix passes the check comes in as a new entry (and merges at once with an entry that has not run yet). Then, or
+   after an empty stack was filled, the queue of another model is asked: with `foreign: shorter` the one whose head needs
+   least alone, with `slack` the one whose head is oldest, with `never` and `turns` none. Then the top entry runs.
+2. Rows of one model on the whole stack never exceed its largest batch (`max_batch` of the model, or of the option if less).
+3. A task runs up to the step at which the entry below waits, if that is of the same model, else to the end. It ends early
+   where a recurrent block ends for some members. Members with most rounds to go are then on top.
+4. The check of a group g that would come in at `now`. `remaining`: for each voter on the stack and in g, now + the sum over
+   all requests of what each still needs alone <= its deadline. `published`: T_wait + the sum of what each needs alone from
+   its beginning <= its SLA; T_wait is the time until it came onto the stack (for g: until now). `curves`: g runs to the
+   entry below, both run on together, and so forth; entries of other models follow whole; each request ends with its batch,
+   which must not be after its deadline. No vote: a deadline before arrival + what the request needs alone from its
+   beginning (`votes: feasible`); a request that is lost now, now + what it still needs alone > its deadline (`timely`); none
+   (`all`).
+5. Alone: algorithm 1 with the profile's times at the request's rows. Encoder steps run as often as the input is long,
+   decoder steps `dec_timesteps` times. With r words of the output done, max(1, dec_timesteps - r) more. If the length is
+   from quantiles (1 .. 100 percent), at least as many more as outputs longer than r have on average, rounded up.
+6. While a task runs, the head of a queue is looked at on arrival, on any other event, and when time alone may change the
+   answer. YIELD if the check lets it in alone, assuming that the running entry's sum shrinks evenly from the task's start
+   to its predicted end (`remaining`). `curves` computes from the next boundary on and does not ask again because time
+   passes; `published` does not change. With `votes: timely` members of the running batch that were not lost at its start
+   vote. `shorter` also requires less work than the running batch has left. At the boundary only rules 1 to 5 count.
 """
 import csv
 import dataclasses
@@ -166,7 +193,7 @@ class Scheduler:
 
     # Slack, equation 2.
     def voters(self, group, now):
-        """Who may refuse, and until when: who had a chance to be in time; or who still has (a task takes it from nobody)."""
+        """Requests that may refuse, and until when: those that could have been in time, or (timely) those that still can."""
         if self.rules.votes != "timely":
             for r in [r for entry in self.stack for r in entry] + group:
                 if self.rules.votes == "all" or r.at + self.model.span(1, r.length, 0, 0, self.model.steps) <= r.deadline:
@@ -310,7 +337,7 @@ class Scheduler:
             self.retry_at = self.next_chance(head, now)
 
     def settle(self, batch):
-        """The top entry ran: who stays stands at its own step; who has most before it is on top."""
+        """The top entry ran: members that stay are at their own steps; those with most steps to go are on top."""
         self.stack.pop()
         self.running = self.yielding = False
         stays = [r for r in batch if r.ended_at < 0]

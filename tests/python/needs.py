@@ -1,4 +1,4 @@
-"""What a test needs of the Python that runs it. One that cannot be done here says why and counts as skipped."""
+"""The packages that a test needs. A test that cannot run here prints the reason and counts as skipped."""
 import importlib.util
 import sys
 import unittest

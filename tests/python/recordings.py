@@ -1,5 +1,5 @@
 """`tutti replay` as tests run it, and the bytes of a recording (docs/FORMATS.md): where its blocks are, where the turns of
-a scheduler's threads are, and how to alter one so that its checksums do not tell."""
+a scheduler's threads are, and how to alter one so that its checksums still match."""
 import os
 import struct
 import subprocess

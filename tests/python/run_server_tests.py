@@ -4,7 +4,7 @@
     python tests/python/run_server_tests.py --tutti build/tutti [TEST ...]
 
 TEST: parts of test names (as unittest's -k). Needs Python's numpy, onnx, tritonclient[http] and
-tokenizers; where this Python lacks them, .deps/venv is taken. At the end the server is told to stop
+tokenizers; where this Python lacks them, .deps/venv is taken. At the end the server gets SIGTERM
 while clients keep asking. Exit codes: 0 passed; 1 a test failed, or the server did not stop as it
 should; 2 it could not be tried.
 """

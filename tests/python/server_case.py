@@ -22,7 +22,7 @@ def rows_are_exact():
     """Whether batched rows are known to equal single rows bit for bit on this processor.
 
     It is a property of ONNX Runtime's kernels, established with AVX-512; elsewhere the rows are
-    compared with a tolerance that still tells one request's answer from another's.
+    compared with a tolerance that still distinguishes the answers of two requests.
     """
     try:
         with open("/proc/cpuinfo", encoding="ascii", errors="replace") as info:

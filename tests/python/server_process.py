@@ -5,7 +5,7 @@ import signal
 import subprocess
 import threading
 
-# The last line of a start: whoever has read it may count what comes after.
+# The last line of a start: a reader of it may count what comes after.
 READY = re.compile(r"try: curl .*?http://(127\.0\.0\.1:\d+)")
 
 

@@ -1,4 +1,4 @@
-"""Serves for half an hour what a server meets, and looks at its memory.
+"""Serves a mixed load for half an hour, and checks the memory of the server.
 
 Load: requests that come as they please to three models, binary and JSON, with deadlines; closed loops on a model of
 1 ms; every few seconds a burst of more than can be served; all the time clients that go away in the middle, requests
@@ -31,7 +31,7 @@ from server_process import Server  # noqa: E402
 PROGRAM = os.environ.get("PROGRAM", str(ROOT / "build" / "tutti"))
 SECONDS = float(os.environ.get("SOAK_SECONDS", 1800))
 SEED = int(os.environ.get("SOAK_SEED", random.randrange(1 << 31)))
-ONLY = os.environ.get("SOAK_ONLY", "").split()  # some of the loads below, to find who it is
+ONLY = os.environ.get("SOAK_ONLY", "").split()  # some of the loads below, to find the culprit
 EVERY_S = max(1.0, SECONDS / 60)
 FLAGS = "--http-port 0 --executors 1 --model-control-mode explicit --load-model * --log-info true".split()
 
