@@ -49,7 +49,7 @@ class Layers(unittest.TestCase):
             "src/policy/serial.c": '#include "policy/policy.h"\n#include "core/action.h"\n#include "base/err.h"\n',
             "src/engine/emulated/emulated.c": '#include "model/config/config.h"\n#include "core/device.h"\n#include <time.h>\n',
             "src/model/config/config.c": '#include "model_config.pb-c.h"\n',
-            "src/cmd/main.c": '#include "net/listener.h"\n',
+            "src/cmd/main.c": '#include "net/http/listener.h"\n',
         })  # fmt: skip
 
     def test_higher_floor(self):
@@ -57,7 +57,7 @@ class Layers(unittest.TestCase):
 
     def test_neighbour_on_the_same_height(self):
         self.breaks({"src/policy/a.c": '#include "model/config/config.h"\n'}, "src/policy/a.c:1", "must not include")
-        self.breaks({"src/net/a.c": '#include "lab/report/report.h"\n'}, "src/net/a.c:1", "must not include")
+        self.breaks({"src/net/http/a.c": '#include "lab/report/report.h"\n'}, "src/net/http/a.c:1", "must not include")
         self.breaks({"src/sim/a.c": '#include "engine/engine.h"\n'}, "src/sim/a.c:1", "must not include")
 
     def test_the_ground_includes_nothing(self):
@@ -123,32 +123,32 @@ class Layers(unittest.TestCase):
     def test_atomics(self):
         self.breaks({"src/serve/a.c": "#include <stdatomic.h>\n"}, "src/serve/a.c:1", "only in src/base")
         self.breaks({"src/serve/a.c": "int f(int *a) { return __atomic_load_n(a, 0); }\n"}, "src/serve/a.c:1", "__atomic_load_n")
-        self.breaks({"src/net/a.c": "static pthread_mutex_t lock;\n"}, "src/net/a.c:1", "pthread_mutex_t")
+        self.breaks({"src/net/http/a.c": "static pthread_mutex_t lock;\n"}, "src/net/http/a.c:1", "pthread_mutex_t")
         self.breaks({"src/engine/a.h": "struct s {\n    _Atomic int a;\n};\n"}, "src/engine/a.h:2", "_Atomic")
         self.keeps({"src/base/a.c": "#include <stdatomic.h>\nstatic pthread_mutex_t lock;\n"})
 
     def test_unique_names(self):
-        self.breaks({"src/core/queue.c": "", "src/net/queue.h": ""}, "src/net/queue.h:1", "src/core/queue.c")
+        self.breaks({"src/core/queue.c": "", "src/net/http/queue.h": ""}, "src/net/http/queue.h:1", "src/core/queue.c")
         self.keeps({"src/core/queue.c": "", "src/core/queue.h": ""})
 
     def test_long_file(self):
-        self.breaks({"src/net/a.c": "int a;\n" * 1001}, "src/net/a.c:1001", "1001 lines")
-        self.keeps({"src/net/a.c": "int a;\n" * 1000})
+        self.breaks({"src/net/http/a.c": "int a;\n" * 1001}, "src/net/http/a.c:1001", "1001 lines")
+        self.keeps({"src/net/http/a.c": "int a;\n" * 1000})
 
     def test_long_function(self):
         def function(lines, comment=""):
             return comment + "int tt_f(int (*g)(int), int n) {\n" + "    n++;\n" * (lines - 2) + "}\n"
 
-        self.keeps({"src/net/a.c": "int a;\n" + function(70)})
-        self.breaks({"src/net/a.c": "int a;\n" + function(71)}, "src/net/a.c:2", "tt_f has 71 lines")
-        self.keeps({"src/net/a.c": "int a;\n" + function(71, "/* long: one case per state */\n")})
+        self.keeps({"src/net/http/a.c": "int a;\n" + function(70)})
+        self.breaks({"src/net/http/a.c": "int a;\n" + function(71)}, "src/net/http/a.c:2", "tt_f has 71 lines")
+        self.keeps({"src/net/http/a.c": "int a;\n" + function(71, "/* long: one case per state */\n")})
         # A comment above another function does not count.
-        self.breaks({"src/net/a.c": "/* long: not me */\nint g(void) {\n}\n" + function(71)}, "src/net/a.c:4", "tt_f has 71")
+        self.breaks({"src/net/http/a.c": "/* long: not me */\nint g(void) {\n}\n" + function(71)}, "src/net/http/a.c:4", "tt_f has 71")
 
     def test_long_line(self):
-        self.breaks({"src/net/a.c": "/*" + "x" * 97 + "*/\n"}, "src/net/a.c:1", "101 columns")
+        self.breaks({"src/net/http/a.c": "/*" + "x" * 97 + "*/\n"}, "src/net/http/a.c:1", "101 columns")
         self.breaks({"tests/unit/net/test_a.c": "/*" + "x" * 97 + "*/\n"}, "tests/unit/net/test_a.c:1", "101 columns")
-        self.keeps({"src/net/a.c": "/*" + "x" * 96 + "*/\n"})
+        self.keeps({"src/net/http/a.c": "/*" + "x" * 96 + "*/\n"})
 
     def test_no_tree(self):
         with contextlib.redirect_stderr(io.StringIO()):
