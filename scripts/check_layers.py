@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the house's rules that no compiler checks; prints file:line, what is wrong, what would be right.
+"""Checks the project's rules that no compiler checks; prints file:line, what is wrong, what would be right.
 
     check_layers.py [ROOT]      exit code 1 when a rule is broken
 
@@ -13,7 +13,7 @@ Rules (src/ unless said):
   atomics    atomics and locks exist only in base
   policies   outside policy no code compares a policy's name, and outside core none looks at a policy's
              callbacks: what a policy is, its traits say
-  unique     a file's name, and its stem, belong to one floor only
+  unique     a file's name, and its stem, belong to one folder only
   size       a file has at most 1000 lines; a function 70, unless the comment above it says "long:" and
              why; a line 100 columns (src/ and tests/)
 """

@@ -1,5 +1,5 @@
-# How the house is built: one static library per floor (src/<floor>), schemas (proto/), one program, and one test
-# program per tests/unit/<floor>/test_<module>.c. Files are found by globbing, so that a new room needs no entry here.
+# The targets of the build: one static library per top folder of src/, schemas (proto/), one program, and one test program
+# per tests/unit/<folder>/test_<module>.c. Files are found by globbing: a new file needs no entry here.
 
 set(CMAKE_C_STANDARD 17)
 set(CMAKE_C_STANDARD_REQUIRED ON)
@@ -187,7 +187,7 @@ function(tutti_unit_tests)
   endforeach()
 endfunction()
 
-# Tests that drive the finished program from outside (tests/integration/test_*.py), and those of the house's own
+# Tests that drive the finished program from outside (tests/integration/test_*.py), and tests of the project's
 # scripts (scripts/test_*.py). They get the program's path in TUTTI_PROGRAM, use the Python of .deps/venv where setup
 # could make it, and end with 77 when this machine lacks what they need.
 function(tutti_python_tests)
