@@ -59,6 +59,16 @@ def help_of(*verb):
     return done.stdout + done.stderr
 
 
+@functools.lru_cache(None)
+def literals():
+    """The string literals of src, adjacent ones joined."""
+    found = []
+    for path in sorted((ROOT / "src").rglob("*.[ch]")):
+        for text in re.findall(r'"(?:\\.|[^"\\\n])*"(?:\s*"(?:\\.|[^"\\\n])*")*', path.read_text()):
+            found.append(re.sub(r'"\s*"', "", text)[1:-1])
+    return found
+
+
 def verbs():
     listing = help_of().split("Verbs:", 1)[1].split("\n\n", 1)[0]
     return re.findall(r"^  ([a-z]+) ", listing, re.M)
@@ -271,6 +281,45 @@ class References(unittest.TestCase):
         rows = re.findall(r"^\| (\d+) \| ([^|]*) \|", told, re.M)
         found = sorted((int(layer), name) for layer, names in rows for name in re.findall(r"`([^`]+)`", names))
         self.assertEqual(found, sorted((at, name) for at, layer in enumerate(check_layers.LAYERS, 1) for name in layer))
+
+
+class Sources(unittest.TestCase):
+    """What documents say about src."""
+
+    def test_messages(self):
+        """Every message in OPERATING's table is in src. "..." stands for any text, a number for a conversion."""
+        table = (ROOT / "docs" / "OPERATING.md").read_text().split("## Troubleshooting", 1)[1].split("\n## ", 1)[0]
+        cells = re.findall(r"^\| (`.*?`)[^|`]*\|", table, re.M)
+        self.assertGreater(len(cells), 20)
+        known = literals() + [os.strerror(number).lower() for number in range(1, 134)]
+        for message in re.findall(r"`([^`]+)`", " ".join(cells)):
+            # A message may consist of several strings: a path, a sentence, the system's reason.
+            for part in message.split(": "):
+                part = re.sub(r"^\.\.\.[\w/]*/", "", part)
+                pattern = ".*".join(re.escape(piece.strip()) for piece in part.split("..."))
+                pattern = re.sub(r"\d+", lambda _: r"(?:\d+|%\w+)", pattern)
+                with self.subTest(message=message, part=part):
+                    self.assertTrue(any(re.search(pattern, text, re.I) for text in known))
+
+    def test_modules(self):
+        """ARCHITECTURE and GLOSSARY name existing modules, as `folder/module` or `folder/module.h`."""
+        folders = sorted((name for layer in check_layers.LAYERS for name in layer), key=len, reverse=True)
+        module = re.compile(rf"`((?:{'|'.join(folders)})/\w+)(?:\.h)?`")
+        for name in ("ARCHITECTURE.md", "GLOSSARY.md"):
+            for path in set(module.findall((ROOT / "docs" / name).read_text())):
+                with self.subTest(document=name, module=path):
+                    self.assertTrue((ROOT / "src" / path).is_dir() or list(ROOT.glob(f"src/{path}.[ch]")))
+
+    def test_structs(self):
+        """The structs of a request in ARCHITECTURE are defined where it says."""
+        text = (ROOT / "docs" / "ARCHITECTURE.md").read_text().split("## Structs of a request", 1)[1].split("\n## ", 1)[0]
+        rows = re.findall(r"^\| (`tt_[^|]*) \| `([^`]+)` \|", text, re.M)
+        self.assertGreater(len(rows), 8)
+        for names, path in rows:
+            source = (ROOT / "src" / path).read_text()
+            for name in re.findall(r"`(\w+)`", names):
+                with self.subTest(struct=name, file=path):
+                    self.assertRegex(source, rf"\bstruct {name} {{")
 
 
 class Size(unittest.TestCase):
