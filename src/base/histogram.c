@@ -8,7 +8,7 @@ enum { PART_BITS = 7, PARTS = 1 << PART_BITS };
 /* Values below 2 * PARTS have a bucket each; above, the leading PART_BITS + 1 bits and the exponent
  * name the bucket. */
 static int32_t bucket_of(int64_t value) {
-    if (value < 2 * PARTS)
+    if (value < 2 * (int64_t)PARTS)
         return (int32_t)value;
     int32_t shift = 63 - __builtin_clzll((uint64_t)value) - PART_BITS;
     return shift * PARTS + (int32_t)(value >> shift);

@@ -20,7 +20,7 @@ static bool is_loopback(const struct sockaddr *address) {
 /* Splits `text` into host and port number; false: it does not have that form. */
 static bool cut(const char *text, size_t length, int32_t default_tcp_port,
                 struct tt_http_address *address) {
-    const char *end = text + length, *host = text, *host_end = end, *port = NULL;
+    const char *end = text + length, *host = text, *host_end, *port = NULL;
     if (length && *text == '[') {
         host = text + 1;
         host_end = memchr(host, ']', length - 1);

@@ -370,7 +370,7 @@ int tt_load_run(const struct tt_load_flags *flags) {
         carry(&run);
         err = run.err;
         if (err)
-            code = complain(err, &run.why);
+            complain(err, &run.why);
         err = report(&run, flags);
         if (err && !run.err)
             complain(err, &run.why);
