@@ -1,8 +1,8 @@
 /* tutti compare FILE: runs the contenders of an experiment along one parameter. */
 #include "cmd/outcome.h"
 #include "cmd/verbs.h"
-#include "lab/experiment/sweep.h"
 #include "lab/report/comparison.h"
+#include "lab/sweep/sweep.h"
 
 #include <stdio.h>
 

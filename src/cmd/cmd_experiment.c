@@ -4,11 +4,12 @@
 #include "cmd/outcome.h"
 #include "cmd/verbs.h"
 #include "lab/experiment/experiment.h"
-#include "lab/experiment/sweep.h"
 #include "lab/report/page.h"
 #include "lab/report/page_run.h"
 #include "lab/report/report.h"
 #include "lab/report/worlds.h"
+#include "lab/run/scenario_run.h"
+#include "lab/sweep/sweep.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,6 +4,7 @@
 #include "lab/replay/replay.h"
 #include "lab/report/page_run.h"
 #include "lab/report/report.h"
+#include "lab/run/scenario_run.h"
 
 #include <stdio.h>
 #include <string.h>

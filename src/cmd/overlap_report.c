@@ -1,7 +1,7 @@
 #include "cmd/overlap_report.h"
 
 #include "base/clock.h"
-#include "lab/experiment/overlap.h"
+#include "lab/closed_form/overlap.h"
 
 #include <stdlib.h>
 #include <string.h>

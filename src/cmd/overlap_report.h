@@ -1,5 +1,5 @@
 /* E6: the estimate of `tutti profile` for overlapping copies with computation
- * (lab/experiment/overlap.h, equation 1).
+ * (lab/closed_form/overlap.h, equation 1).
  *
  * The time to copy a batch's inputs and outputs is measured from memory to memory on this machine,
  * or computed from the bandwidth of a link that the user gives. The estimate is text for people; no

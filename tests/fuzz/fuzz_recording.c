@@ -3,6 +3,7 @@
  * checksums are put right, so that the fuzzer gets past them. Anything but a damaged or an
  * impossible story is carried out, with every invariant checked. */
 #include "lab/replay/replay.h"
+#include "lab/run/scenario_run.h"
 
 #include <stdlib.h>
 #include <zlib.h>

@@ -5,7 +5,7 @@
 #include "base/parker.h"
 #include "lab/bench/scheduler_load.h"
 #include "lab/bench/scheduler_tally.h"
-#include "lab/experiment/bound.h"
+#include "lab/closed_form/bound.h"
 #include "multicore/emulated_fleet.h"
 #include "multicore/multicore.h"
 #include "policy/deferred/deferred.h"

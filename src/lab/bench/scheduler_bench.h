@@ -49,7 +49,7 @@ struct tt_scheduler_bench_result {
     bool interrupted;
 };
 
-/* What the devices could carry if requests came evenly (lab/experiment/bound.h). */
+/* What the devices could carry if requests came evenly (lab/closed_form/bound.h). */
 TT_MUST_CHECK enum tt_err tt_scheduler_bench_capacity(const struct tt_scheduler_bench *self,
                                                       double *out_per_s, struct tt_error *why);
 /* Runs it once. `stop` (may be NULL) ends it early when not 0. */

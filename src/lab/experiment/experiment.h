@@ -9,7 +9,7 @@
 
 #include "experiment.pb-c.h"
 #include "lab/experiment/goodput.h"
-#include "lab/experiment/scenario.h"
+#include "lab/scenario/scenario.h"
 #include "model/text/textproto.h"
 
 struct tt_experiment {

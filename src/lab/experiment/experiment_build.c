@@ -1,6 +1,7 @@
 #include "lab/experiment/experiment_build.h"
 
 #include "base/instant.h"
+#include "lab/load/arrivals.h"
 #include "policy/default_policy.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include "lab/experiment/experiment_build.h"
 #include "lab/experiment/step_table.h"
 #include "lab/experiment/whole_profile.h"
-#include "lab/load/csv.h"
+#include "model/text/csv.h"
 #include "profile/repository_profile.h"
 
 #include <math.h>

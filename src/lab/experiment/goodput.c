@@ -1,7 +1,8 @@
 #include "lab/experiment/goodput.h"
 
 #include "base/instant.h"
-#include "lab/experiment/bound.h"
+#include "lab/closed_form/bound.h"
+#include "lab/run/scenario_run.h"
 
 enum { MAX_RUNS = 200 };
 #define HIGHEST_RATE (INT64_C(1000000000) * TT_RATE_ONE)

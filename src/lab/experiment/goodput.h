@@ -10,7 +10,9 @@
 #ifndef TT_LAB_EXPERIMENT_GOODPUT_H
 #define TT_LAB_EXPERIMENT_GOODPUT_H
 
-#include "lab/experiment/scenario.h"
+#include "lab/scenario/scenario.h"
+
+#include <signal.h>
 
 struct tt_goodput_options {
     double bad_rate;  /* 0.01 */

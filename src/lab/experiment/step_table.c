@@ -1,6 +1,6 @@
 #include "lab/experiment/step_table.h"
 
-#include "lab/load/csv.h"
+#include "model/text/csv.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #ifndef TT_LAB_EXPERIMENT_WHOLE_PROFILE_H
 #define TT_LAB_EXPERIMENT_WHOLE_PROFILE_H
 
-#include "lab/experiment/scenario.h"
+#include "lab/scenario/scenario.h"
 
 /* Does it go by the input's length how often steps run? */
 bool tt_whole_profile_walks_input(const struct tt_scenario_model *model);

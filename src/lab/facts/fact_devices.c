@@ -1,5 +1,7 @@
 #include "lab/facts/fact_devices.h"
 
+#include "lab/run/scenario_run.h"
+
 #include <stdlib.h>
 
 struct search {

@@ -5,7 +5,9 @@
 #ifndef TT_LAB_FACTS_FACT_DEVICES_H
 #define TT_LAB_FACTS_FACT_DEVICES_H
 
-#include "lab/experiment/scenario.h"
+#include "lab/scenario/scenario.h"
+
+#include <signal.h>
 
 enum { TT_FACT_DEVICES_MAX = 8192 };
 

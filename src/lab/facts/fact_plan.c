@@ -1,7 +1,7 @@
 #include "lab/facts/fact_plan.h"
 
 #include "base/text.h"
-#include "lab/experiment/overlap.h"
+#include "lab/closed_form/overlap.h"
 #include "policy/elastic/elastic_plan.h"
 
 static void say_workers(const struct tt_elastic_choice *best, struct tt_text *note) {

@@ -3,7 +3,7 @@
 #ifndef TT_LAB_FACTS_FACT_PLAN_H
 #define TT_LAB_FACTS_FACT_PLAN_H
 
-#include "lab/experiment/scenario.h"
+#include "lab/scenario/scenario.h"
 
 #include <jansson.h>
 

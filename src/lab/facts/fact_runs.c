@@ -2,13 +2,14 @@
 
 #include "base/instant.h"
 #include "lab/experiment/experiment.h"
-#include "lab/experiment/jobs.h"
 #include "lab/facts/fact_devices.h"
+#include "lab/facts/fact_golden.h"
 #include "lab/facts/fact_group.h"
 #include "lab/facts/fact_plan.h"
 #include "lab/facts/fact_sweep.h"
-#include "lab/facts/fact_trace.h"
 #include "lab/report/report.h"
+#include "lab/run/scenario_run.h"
+#include "lab/sweep/jobs.h"
 
 #include <errno.h>
 #include <math.h>
@@ -329,7 +330,7 @@ static json_t *compute(struct tt_fact_runs *self, int32_t job, enum tt_err *out_
         struct tt_text note;
         tt_text_init(&note);
         double share;
-        *out_err = tt_fact_trace_run(&scenario, piece->fact->trace, &share, &note, why);
+        *out_err = tt_fact_golden_run(&scenario, piece->fact->trace, &share, &note, why);
         if (!*out_err)
             out = json_pack("{s:f,s:s}", "share", share, "note", tt_text_string(&note));
         tt_text_fini(&note);

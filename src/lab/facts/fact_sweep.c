@@ -1,6 +1,6 @@
 #include "lab/facts/fact_sweep.h"
 
-#include "lab/experiment/sweep.h"
+#include "lab/sweep/sweep.h"
 
 #include <math.h>
 #include <stdio.h>

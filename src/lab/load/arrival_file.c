@@ -1,7 +1,7 @@
 #include "lab/load/arrival_file.h"
 
 #include "base/instant.h"
-#include "lab/load/csv.h"
+#include "model/text/csv.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,9 @@
 #ifndef TT_LAB_LOAD_ARRIVAL_SOURCE_H
 #define TT_LAB_LOAD_ARRIVAL_SOURCE_H
 
-#include "lab/experiment/scenario.h"
+#include "lab/load/arrival_file.h"
+#include "lab/load/arrivals.h"
+#include "lab/scenario/scenario.h"
 
 struct tt_arrival_source {
     struct tt_arrivals *arrivals; /* NULL: the file */

@@ -11,19 +11,9 @@
 #define TT_LAB_LOAD_ARRIVALS_H
 
 #include "lab/load/draw.h"
-#include "lab/load/lengths.h"
+#include "lab/scenario/lengths.h"
+#include "lab/scenario/rate.h"
 #include "sim/simulation.h"
-
-enum tt_process { TT_PROCESS_POISSON, TT_PROCESS_GAMMA, TT_PROCESS_UNIFORM };
-
-/* Rates are in millionths of a request per second, over all models; 0: nothing arrives. */
-#define TT_RATE_ONE INT64_C(1000000)
-#define TT_RATE_SMALLEST INT64_C(1000)
-
-struct tt_rate_segment {
-    int64_t duration_ns;
-    int64_t rate;
-};
 
 struct tt_arrivals_model {
     const char *name;

@@ -4,9 +4,9 @@
 #include "base/instant.h"
 #include "lab/replay/replay_ends.h"
 #include "lab/replay/replay_models.h"
+#include "lab/replay/replay_requests.h"
 #include "lab/replay/replay_text.h"
 #include "lab/replay/replay_threads.h"
-#include "lab/run/live_requests.h"
 #include "sim/sim_cells.h"
 
 #include <stdlib.h>
@@ -24,7 +24,7 @@ struct carrying {
     bool check;
     struct tt_mechanism mechanism;
     int32_t *model_of; /* [model_capacity]: in replay->models; -1: none */
-    struct tt_live_requests live;
+    struct tt_replay_requests live;
     struct tt_replay_threads *threads; /* NULL: it was scheduled on none of its own */
     int64_t decide_serial;             /* the event whose answers are compared */
     size_t decide_offset;
@@ -213,7 +213,7 @@ static void on_ended(void *context, int64_t now, struct tt_request *request, enu
     int64_t number = tt_request_arrival(request);
     if (ending == TT_ENDING_DROPPED)
         compare_drop(self, number, reason);
-    struct tt_live_request *known = tt_live_requests_find(&self->live, number);
+    struct tt_replay_request *known = tt_replay_requests_find(&self->live, number);
     if (!known)
         return; /* memory ran out when it came */
     int64_t base_at = self->replay->base_at;
@@ -230,7 +230,7 @@ static void on_ended(void *context, int64_t now, struct tt_request *request, enu
     report.started_at = tt_instant_max(report.started_at, report.arrived_at);
     if (!self->over || ending != TT_ENDING_DROPPED)
         tt_measure_ended(&self->replay->measure, &report);
-    tt_live_requests_remove(&self->live, number);
+    tt_replay_requests_remove(&self->live, number);
 }
 
 /* ---- telling ---- */
@@ -309,7 +309,7 @@ static void arrive(struct carrying *self, const struct tt_recorded_event *event)
         impossible(self, event, "a request was taken or refused against the domain's limit");
     if (self->over || !keep_arrival(self, event->now, arrival))
         return;
-    if (!refused && tt_live_requests_add(&self->live, self->replay->arrival_count - 1) != TT_OK) {
+    if (!refused && tt_replay_requests_add(&self->live, self->replay->arrival_count - 1) != TT_OK) {
         fail(self, tt_fail(TT_ERR_NO_MEMORY, self->why, "out of memory"));
         return;
     }
@@ -324,13 +324,13 @@ static void arrive(struct carrying *self, const struct tt_recorded_event *event)
             fail(self, tt_fail(TT_ERR_NO_MEMORY, self->why, "out of memory"));
         return;
     }
-    struct tt_live_request *known = tt_live_requests_find(&self->live, number);
+    struct tt_replay_request *known = tt_replay_requests_find(&self->live, number);
     if (known && request)
         known->request = request;
 }
 
 static void tell_of(struct carrying *self, const struct tt_recorded_event *event) {
-    struct tt_live_request *known = tt_live_requests_find(&self->live, event->number);
+    struct tt_replay_request *known = tt_replay_requests_find(&self->live, event->number);
     if (!known || !known->request) {
         impossible(self, event, "it is about a request that is not there");
         return;
@@ -573,7 +573,7 @@ static void carrying_fini(struct carrying *self) {
     tt_replay_threads_free(self->threads);
     tt_mechanism_fini(&self->mechanism);
     tt_recording_cursor_fini(&self->cursor);
-    tt_live_requests_fini(&self->live);
+    tt_replay_requests_fini(&self->live);
     free(self->model_of);
 }
 

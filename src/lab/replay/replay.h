@@ -11,10 +11,13 @@
 #ifndef TT_LAB_REPLAY_REPLAY_H
 #define TT_LAB_REPLAY_REPLAY_H
 
-#include "lab/experiment/scenario.h"
 #include "lab/replay/replay_cells.h"
+#include "lab/scenario/measure.h"
+#include "lab/scenario/scenario.h"
 #include "record/record_setup.h"
 #include "record/recording_reader.h"
+
+#include <signal.h>
 
 struct tt_replay {
     const char *path;                /* the recording's */

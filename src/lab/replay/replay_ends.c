@@ -29,8 +29,8 @@ static bool set_fates(const struct tt_replay_ends *self, const struct tt_recorde
         item->fate = fate->fate;
         item->jump = fate->jump;
         item->round = fate->round;
-        const struct tt_live_request *known =
-            tt_live_requests_find(self->live, tt_request_arrival(item->request));
+        const struct tt_replay_request *known =
+            tt_replay_requests_find(self->live, tt_request_arrival(item->request));
         if (known && !item->subgraph)
             note_exit(&self->replay->arrivals[known->arrival], self->mechanism->models[task->model],
                       fate, event->last_step_done);
@@ -62,8 +62,8 @@ static void note_ends(const struct tt_replay_ends *self, const struct tt_task *t
         return;
     for (int32_t i = 0; i < task->count; i++) {
         const struct tt_task_item *item = &task->items[i];
-        const struct tt_live_request *known =
-            tt_live_requests_find(self->live, tt_request_arrival(item->request));
+        const struct tt_replay_request *known =
+            tt_replay_requests_find(self->live, tt_request_arrival(item->request));
         if (!known || item->fate == TT_FATE_FAILS)
             continue;
         if (item->subgraph)
@@ -81,8 +81,8 @@ static void show_task(const struct tt_replay_ends *self, const struct tt_task *k
     if (!numbers)
         return;
     for (int32_t i = 0; i < known->count; i++) {
-        const struct tt_live_request *request =
-            tt_live_requests_find(self->live, tt_request_arrival(known->items[i].request));
+        const struct tt_replay_request *request =
+            tt_replay_requests_find(self->live, tt_request_arrival(known->items[i].request));
         numbers[i] = request ? request->arrival : -1;
     }
     also->step_started(also->context, known->started_at, known, known->first_step, numbers);
@@ -104,8 +104,8 @@ static void measure_task(const struct tt_replay_ends *self, const struct tt_task
                           task->outcome == TT_OUTCOME_ABORTED ? -1 : task->last_step_done);
     show_task(self, &known);
     for (int32_t i = 0; i < task->count; i++) {
-        struct tt_live_request *request =
-            tt_live_requests_find(self->live, tt_request_arrival(task->items[i].request));
+        struct tt_replay_request *request =
+            tt_replay_requests_find(self->live, tt_request_arrival(task->items[i].request));
         if (request && request->started_at < 0)
             request->started_at = task->started_at;
     }

@@ -8,13 +8,13 @@
 #define TT_LAB_REPLAY_REPLAY_ENDS_H
 
 #include "lab/replay/replay.h"
-#include "lab/run/live_requests.h"
+#include "lab/replay/replay_requests.h"
 
 /* What it is noted in; all borrowed. */
 struct tt_replay_ends {
     struct tt_replay *replay;
     const struct tt_mechanism *mechanism; /* the task is one of its own, still with its executor */
-    struct tt_live_requests *live;
+    struct tt_replay_requests *live;
     const int32_t *model_of; /* [model_capacity]: the model's number in the replay */
 };
 

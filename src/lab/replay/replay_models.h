@@ -8,8 +8,8 @@
 #ifndef TT_LAB_REPLAY_REPLAY_MODELS_H
 #define TT_LAB_REPLAY_REPLAY_MODELS_H
 
-#include "lab/experiment/scenario.h"
 #include "lab/replay/replay_cells.h"
+#include "lab/scenario/scenario.h"
 #include "record/record_setup.h"
 
 /* Why the model cannot have come to a domain of these limits, under a policy that works by cells or

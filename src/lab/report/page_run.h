@@ -6,6 +6,7 @@
 #define TT_LAB_REPORT_PAGE_RUN_H
 
 #include "lab/report/timeline.h"
+#include "lab/run/scenario_run.h"
 
 #include <jansson.h>
 

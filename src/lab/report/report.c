@@ -1,7 +1,7 @@
 #include "lab/report/report.h"
 
 #include "base/instant.h"
-#include "lab/run/live_report.h"
+#include "lab/report/live_report.h"
 
 #include <string.h>
 

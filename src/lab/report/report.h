@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 #include "lab/experiment/goodput.h"
-#include "lab/experiment/scenario.h"
+#include "lab/run/scenario_run.h"
 
 #include <jansson.h>
 

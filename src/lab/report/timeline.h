@@ -9,7 +9,7 @@
 #define TT_LAB_REPORT_TIMELINE_H
 
 #include "base/text.h"
-#include "lab/experiment/scenario.h"
+#include "lab/scenario/scenario.h"
 
 #include <jansson.h>
 

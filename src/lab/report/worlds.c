@@ -1,7 +1,7 @@
 #include "lab/report/worlds.h"
 
+#include "lab/report/live_report.h"
 #include "lab/report/report.h"
-#include "lab/run/live_report.h"
 
 #include <math.h>
 #include <string.h>

@@ -9,6 +9,7 @@
 
 #include "lab/experiment/experiment.h"
 #include "lab/report/page_run.h"
+#include "lab/run/scenario_run.h"
 
 #include <jansson.h>
 

@@ -10,8 +10,8 @@
 
 #include "control/loader.h"
 #include "engine/engine_kind.h"
-#include "lab/experiment/scenario.h"
 #include "lab/run/live_inputs.h"
+#include "lab/run/scenario_run.h"
 #include "model/repository/repository.h"
 
 struct tt_live_models {

@@ -12,7 +12,7 @@
 #ifndef TT_LAB_RUN_LIVE_RUN_H
 #define TT_LAB_RUN_LIVE_RUN_H
 
-#include "lab/experiment/scenario.h"
+#include "lab/run/scenario_run.h"
 
 struct tt_live_run {
     const struct tt_scenario *scenario;        /* in a world in real time */

@@ -7,7 +7,7 @@
 #ifndef TT_LAB_RUN_LIVE_TREE_H
 #define TT_LAB_RUN_LIVE_TREE_H
 
-#include "lab/experiment/scenario.h"
+#include "lab/scenario/scenario.h"
 #include "model/cells/cells.h"
 
 struct tt_inference;

@@ -5,17 +5,6 @@
 
 #include <stdlib.h>
 
-struct tt_live_spread tt_live_spread_of(const struct tt_histogram *histogram) {
-    struct tt_live_spread spread = {.count = histogram->count};
-    if (spread.count == 0)
-        return spread;
-    spread.mean = tt_histogram_mean(histogram);
-    spread.p50 = tt_histogram_quantile(histogram, 1, 2);
-    spread.p99 = tt_histogram_quantile(histogram, 99, 100);
-    spread.maximum = histogram->maximum;
-    return spread;
-}
-
 /* NULL: it is none of the run's, or its end was told. */
 static struct tt_live_request *live_of(const struct tt_request *request) {
     const struct tt_inference *infer = tt_domain_infer_of(request);

@@ -11,7 +11,7 @@
 #include "base/counter.h"
 #include "base/lock.h"
 #include "core/observer.h"
-#include "lab/run/live_figures.h"
+#include "lab/scenario/live_figures.h"
 #include "sim/simulation.h"
 
 /* A request as its player keeps it: the context of its infer. */

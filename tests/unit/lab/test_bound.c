@@ -1,5 +1,5 @@
 /* The closed forms beside table 2 of the paper (S, section 3.3). */
-#include "lab/experiment/bound.h"
+#include "lab/closed_form/bound.h"
 
 #include "lab/experiment/experiment.h"
 

@@ -2,6 +2,7 @@
  * about wrong ones. */
 #include "lab/experiment/experiment.h"
 #include "lab/experiment/goodput.h"
+#include "lab/run/scenario_run.h"
 
 #include "base/text.h"
 

@@ -1,8 +1,9 @@
 /* The search for the goodput: where it begins changes nothing but the number of runs, and runs that
  * are cut short are those that could not have been good. */
-#include "lab/experiment/bound.h"
+#include "lab/closed_form/bound.h"
 #include "lab/experiment/experiment.h"
 #include "lab/experiment/goodput.h"
+#include "lab/run/scenario_run.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

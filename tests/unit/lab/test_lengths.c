@@ -1,6 +1,6 @@
 /* Tables of lengths and of steps: what is read, what is drawn, what is refused and how; and models
  * made of them (L3, L6). */
-#include "lab/load/lengths.h"
+#include "lab/scenario/lengths.h"
 
 #include "base/text.h"
 #include "lab/experiment/experiment.h"

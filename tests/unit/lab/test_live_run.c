@@ -6,6 +6,7 @@
 #include "base/instant.h"
 #include "base/text.h"
 #include "lab/experiment/experiment.h"
+#include "lab/run/scenario_run.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* E6: equations 1-5 of E2bird. */
 #include "base/prng.h"
-#include "lab/experiment/overlap.h"
+#include "lab/closed_form/overlap.h"
 #include "unit/seed.h"
 
 #include <math.h>

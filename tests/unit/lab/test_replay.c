@@ -5,6 +5,7 @@
  * one that is whole. */
 #include "base/text.h"
 #include "lab/replay/replay.h"
+#include "lab/run/scenario_run.h"
 #include "unit/lab/recorded_world.h"
 #include "unit/seed.h"
 

@@ -6,6 +6,7 @@
 #include "base/prng.h"
 #include "base/text.h"
 #include "lab/replay/replay.h"
+#include "lab/run/scenario_run.h"
 #include "sim/simulation.h"
 #include "unit/lab/recorded_policy.h"
 #include "unit/seed.h"

@@ -2,6 +2,7 @@
 /* The record of a domain that runs whole graphs, scheduled on threads or not, changed such that a
  * task ends as none of it can: between two steps. */
 #include "base/clock.h"
+#include "base/text.h"
 #include "lab/replay/replay.h"
 #include "multicore/threaded_policy.h"
 #include "record/recorder.h"

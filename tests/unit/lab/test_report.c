@@ -1,6 +1,7 @@
 /* What reports conclude from a run: the advice about the number of devices. */
 #include "lab/experiment/experiment.h"
 #include "lab/report/report.h"
+#include "lab/run/scenario_run.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "lab/experiment/experiment.h"
+#include "lab/run/scenario_run.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,9 +1,9 @@
 /* What a run in real time says of itself, for people and for programs. */
-#ifndef TT_LAB_RUN_LIVE_REPORT_H
-#define TT_LAB_RUN_LIVE_REPORT_H
+#ifndef TT_LAB_REPORT_LIVE_REPORT_H
+#define TT_LAB_REPORT_LIVE_REPORT_H
 
 #include "base/text.h"
-#include "lab/run/live_figures.h"
+#include "lab/scenario/live_figures.h"
 
 #include <jansson.h>
 

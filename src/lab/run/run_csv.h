@@ -2,8 +2,8 @@
  * outcomes in order of the requests' numbers. Both orders differ from the one in which things end,
  * so each writer holds back what cannot be written yet, and no more: rows that started after one
  * that still runs, outcomes behind one that is still open. */
-#ifndef TT_LAB_EXPERIMENT_TRACE_CSV_H
-#define TT_LAB_EXPERIMENT_TRACE_CSV_H
+#ifndef TT_LAB_RUN_RUN_CSV_H
+#define TT_LAB_RUN_RUN_CSV_H
 
 #include "base/list.h"
 #include "base/text.h"

@@ -1,8 +1,8 @@
 /* Plain CSV, as our own files use it: a header line, fields separated by commas, no quoting, LF or
  * CRLF; empty lines are skipped. Splits lines in place; knows nothing about what the columns mean.
  */
-#ifndef TT_LAB_LOAD_CSV_H
-#define TT_LAB_LOAD_CSV_H
+#ifndef TT_MODEL_TEXT_CSV_H
+#define TT_MODEL_TEXT_CSV_H
 
 #include "base/text.h"
 

@@ -6,8 +6,8 @@
  * names the swept values and the seed, so values may be added to a sweep later. A line that was cut
  * off (a crash, a full disk) is taken away when the file is opened again. One process at a time: a
  * second one is refused. It knows nothing about what keys and results mean. */
-#ifndef TT_LAB_EXPERIMENT_SWEEP_STATE_H
-#define TT_LAB_EXPERIMENT_SWEEP_STATE_H
+#ifndef TT_LAB_SWEEP_SWEEP_STATE_H
+#define TT_LAB_SWEEP_SWEEP_STATE_H
 
 #include "base/err.h"
 

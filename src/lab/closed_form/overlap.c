@@ -1,4 +1,4 @@
-#include "lab/experiment/overlap.h"
+#include "lab/closed_form/overlap.h"
 
 struct tt_overlap_gain tt_overlap_gain(double transfer, double computation) {
     double shorter = transfer < computation ? transfer : computation;

@@ -1,4 +1,4 @@
-#include "lab/experiment/trace_csv.h"
+#include "lab/run/run_csv.h"
 
 #include "base/instant.h"
 

@@ -6,8 +6,8 @@
  * point; _fini. What was interrupted is not noted, so the next _run with the same file does it
  * again. A point's result depends on the experiment only, never on the order or the number of
  * workers. */
-#ifndef TT_LAB_EXPERIMENT_SWEEP_H
-#define TT_LAB_EXPERIMENT_SWEEP_H
+#ifndef TT_LAB_SWEEP_SWEEP_H
+#define TT_LAB_SWEEP_SWEEP_H
 
 #include "lab/experiment/experiment.h"
 #include "lab/experiment/goodput.h"

@@ -1,8 +1,8 @@
 /* What a run in real time says about itself, beside what it measured: where and when it ran, how
  * punctual the scheduler was, and how far its own load generator fell behind. Without the last,
  * nobody could tell a slow server from a slow experiment. */
-#ifndef TT_LAB_RUN_LIVE_FIGURES_H
-#define TT_LAB_RUN_LIVE_FIGURES_H
+#ifndef TT_LAB_SCENARIO_LIVE_FIGURES_H
+#define TT_LAB_SCENARIO_LIVE_FIGURES_H
 
 #include "base/histogram.h"
 

@@ -1,6 +1,6 @@
-#include "lab/load/lengths.h"
+#include "lab/scenario/lengths.h"
 
-#include "lab/load/csv.h"
+#include "model/text/csv.h"
 
 #include <stdlib.h>
 

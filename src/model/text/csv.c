@@ -1,4 +1,4 @@
-#include "lab/load/csv.h"
+#include "model/text/csv.h"
 
 #include <errno.h>
 #include <stdlib.h>

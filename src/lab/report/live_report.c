@@ -1,4 +1,4 @@
-#include "lab/run/live_report.h"
+#include "lab/report/live_report.h"
 
 static json_t *spread(const struct tt_live_spread *self, double unit) {
     return json_pack("{s:I,s:f,s:f,s:f,s:f}", "count", (json_int_t)self->count, "mean",

@@ -1,6 +1,7 @@
-#include "lab/facts/fact_trace.h"
+#include "lab/facts/fact_golden.h"
 
 #include "base/instant.h"
+#include "lab/run/scenario_run.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -116,8 +117,8 @@ static double compare(const struct heard *heard, const Tutti__FactTrace *trace,
     return (double)right / (double)lines;
 }
 
-enum tt_err tt_fact_trace_run(const struct tt_scenario *scenario, const Tutti__FactTrace *trace,
-                              double *out_share, struct tt_text *note, struct tt_error *why) {
+enum tt_err tt_fact_golden_run(const struct tt_scenario *scenario, const Tutti__FactTrace *trace,
+                               double *out_share, struct tt_text *note, struct tt_error *why) {
     struct heard heard = {.batch_capacity = trace->n_batch,
                           .dropped_capacity = trace->n_dropped + 1,
                           .batches = calloc(trace->n_batch + 1, sizeof(*heard.batches)),

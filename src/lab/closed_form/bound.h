@@ -9,10 +9,10 @@
  * They hold for even arrivals, whole batches and no network; bursts lower what can be reached,
  * while 1 % of bad requests, and batches that pool what luck brings together, may lift it a little
  * above. Floats: nothing decides by them. */
-#ifndef TT_LAB_EXPERIMENT_BOUND_H
-#define TT_LAB_EXPERIMENT_BOUND_H
+#ifndef TT_LAB_CLOSED_FORM_BOUND_H
+#define TT_LAB_CLOSED_FORM_BOUND_H
 
-#include "lab/experiment/scenario.h"
+#include "lab/scenario/scenario.h"
 
 struct tt_bound {
     double staggered_per_s, uncoordinated_per_s; /* over all models; 0: there is no such form */

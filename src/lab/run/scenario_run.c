@@ -1,54 +1,18 @@
-#include "lab/experiment/scenario.h"
+#include "lab/run/scenario_run.h"
 
 #include "base/instant.h"
-#include "lab/experiment/trace_csv.h"
 #include "lab/load/arrival_source.h"
 #include "lab/run/live_run.h"
+#include "lab/run/run_csv.h"
 
 #include <stdlib.h>
 
 enum {
-    INSTANTS_PER_LOOK = 65536, /* how often `stop` is looked at */
-    INSTANTS_PER_COUNT = 1024  /* and the bad requests, where they are limited */
+    INSTANTS_PER_STOP_CHECK = 65536, /* how often `stop` is read */
+    INSTANTS_PER_COUNT = 1024        /* how often bad requests are counted where they are limited */
 };
 
-const char *tt_world_name(enum tt_world world) {
-    static const char *const names[] = {"simulated", "emulated", "real", "recorded"};
-    return names[world];
-}
-
-void tt_scenario_fini(struct tt_scenario *self) {
-    for (int32_t m = 0; self->models && m < self->model_count; m++) {
-        struct tt_scenario_model *model = &self->models[m];
-        bool shared = model->step_model.step_count == 1 && model->profiles &&
-                      model->step_model.whole == model->profiles[0];
-        if (!shared && model->profiles)
-            tt_profile_free((struct tt_profile *)model->step_model.whole);
-        for (int32_t s = 0; model->profiles && s < model->step_model.step_count; s++)
-            tt_profile_free(model->profiles[s]);
-        for (int32_t s = 0; model->steps && s < model->step_model.step_count; s++)
-            free((char *)model->steps[s].name);
-        free(model->profiles);
-        free(model->steps);
-        free(model->quantiles);
-        free(model->preferred);
-        free(model->lengths);
-        free(model->name);
-        free(model->source);
-    }
-    free(self->models);
-    free(self->repository);
-    free(self->devices);
-    free(self->segments);
-    free(self->arrivals_path);
-    free(self->policy);
-    for (int32_t i = 0; self->option_texts && i < 2 * self->option_count; i++)
-        free(self->option_texts[i]);
-    free(self->option_texts);
-    *self = (struct tt_scenario){0};
-}
-
-/* One run and everyone who listens to it. */
+/* One run with its observers. */
 struct run {
     const struct tt_scenario *scenario;
     struct tt_measure measure;
@@ -156,10 +120,10 @@ static bool is_too_bad(const struct run *run) {
     return bad > run->bad_limit;
 }
 
-/* To the end, or until somebody has seen enough. */
+/* Runs to the end, until `stop` is set, or until too many requests were bad. */
 static void walk(struct run *run, struct tt_simulation *simulation,
                  const volatile sig_atomic_t *stop, struct tt_scenario_result *result) {
-    int64_t instants = run->bad_limit > 0 ? INSTANTS_PER_COUNT : INSTANTS_PER_LOOK;
+    int64_t instants = run->bad_limit > 0 ? INSTANTS_PER_COUNT : INSTANTS_PER_STOP_CHECK;
     while (tt_simulation_run(simulation, instants)) {
         result->interrupted = stop && *stop;
         result->cut = !result->interrupted && is_too_bad(run);
@@ -205,7 +169,7 @@ static enum tt_err simulate(struct run *run, bool check, const volatile sig_atom
     return TT_OK;
 }
 
-/* A generator that falls behind measures itself. */
+/* The figures of a generator that falls behind describe the generator. */
 static bool is_doubtful(const struct tt_measure *measure, const struct tt_live_spread *lag_ns) {
     struct tt_measure_model total;
     tt_measure_total(measure, &total);

@@ -1,4 +1,4 @@
-#include "lab/experiment/bound.h"
+#include "lab/closed_form/bound.h"
 
 #include "base/instant.h"
 

@@ -12,8 +12,8 @@
  * equation 5; equations 2 and 3 with the capacities of its figure 8 do.
  *
  * Pure; units of work per unit of time, whatever they are. Nothing is allocated. */
-#ifndef TT_LAB_EXPERIMENT_OVERLAP_H
-#define TT_LAB_EXPERIMENT_OVERLAP_H
+#ifndef TT_LAB_CLOSED_FORM_OVERLAP_H
+#define TT_LAB_CLOSED_FORM_OVERLAP_H
 
 #include <stdbool.h>
 

@@ -1,4 +1,4 @@
-#include "lab/experiment/sweep_state.h"
+#include "lab/sweep/sweep_state.h"
 
 #include "base/text.h"
 

@@ -1,4 +1,4 @@
-#include "lab/experiment/measure.h"
+#include "lab/scenario/measure.h"
 
 #include "base/instant.h"
 

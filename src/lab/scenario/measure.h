@@ -6,8 +6,8 @@
  * where that is unknown, the end of the run. Bad is a request that was late, dropped or failed; who
  * cancelled is left out of the bad rate. Floats appear here and in reports only, never in what is
  * measured. */
-#ifndef TT_LAB_EXPERIMENT_MEASURE_H
-#define TT_LAB_EXPERIMENT_MEASURE_H
+#ifndef TT_LAB_SCENARIO_MEASURE_H
+#define TT_LAB_SCENARIO_MEASURE_H
 
 #include "base/histogram.h"
 #include "sim/simulation.h"

@@ -1,4 +1,4 @@
-#include "lab/experiment/jobs.h"
+#include "lab/sweep/jobs.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -1,7 +1,7 @@
 /* How long inputs and outputs are, as percentiles: read from a CSV, drawn by arrivals, and told to
  * policies as what was seen when the model was profiled. Immutable once read. */
-#ifndef TT_LAB_LOAD_LENGTHS_H
-#define TT_LAB_LOAD_LENGTHS_H
+#ifndef TT_LAB_SCENARIO_LENGTHS_H
+#define TT_LAB_SCENARIO_LENGTHS_H
 
 #include "base/prng.h"
 #include "core/step_model.h"

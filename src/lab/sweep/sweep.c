@@ -1,10 +1,11 @@
-#include "lab/experiment/sweep.h"
+#include "lab/sweep/sweep.h"
 
 #include "base/text.h"
-#include "lab/experiment/bound.h"
-#include "lab/experiment/jobs.h"
-#include "lab/experiment/sweep_state.h"
+#include "lab/closed_form/bound.h"
 #include "lab/report/report.h"
+#include "lab/run/scenario_run.h"
+#include "lab/sweep/jobs.h"
+#include "lab/sweep/sweep_state.h"
 
 #include <stdio.h>
 #include <stdlib.h>

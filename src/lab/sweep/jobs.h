@@ -1,7 +1,7 @@
 /* Independent pieces of work on several cores: each runs in a child process and sends back a text.
  * Children share nothing, so a result does not depend on how many run at once. */
-#ifndef TT_LAB_EXPERIMENT_JOBS_H
-#define TT_LAB_EXPERIMENT_JOBS_H
+#ifndef TT_LAB_SWEEP_JOBS_H
+#define TT_LAB_SWEEP_JOBS_H
 
 #include "base/text.h"
 

@@ -1,0 +1,39 @@
+#include "lab/scenario/scenario.h"
+
+#include <stdlib.h>
+
+const char *tt_world_name(enum tt_world world) {
+    static const char *const names[] = {"simulated", "emulated", "real", "recorded"};
+    return names[world];
+}
+
+void tt_scenario_fini(struct tt_scenario *self) {
+    for (int32_t m = 0; self->models && m < self->model_count; m++) {
+        struct tt_scenario_model *model = &self->models[m];
+        bool shared = model->step_model.step_count == 1 && model->profiles &&
+                      model->step_model.whole == model->profiles[0];
+        if (!shared && model->profiles)
+            tt_profile_free((struct tt_profile *)model->step_model.whole);
+        for (int32_t s = 0; model->profiles && s < model->step_model.step_count; s++)
+            tt_profile_free(model->profiles[s]);
+        for (int32_t s = 0; model->steps && s < model->step_model.step_count; s++)
+            free((char *)model->steps[s].name);
+        free(model->profiles);
+        free(model->steps);
+        free(model->quantiles);
+        free(model->preferred);
+        free(model->lengths);
+        free(model->name);
+        free(model->source);
+    }
+    free(self->models);
+    free(self->repository);
+    free(self->devices);
+    free(self->segments);
+    free(self->arrivals_path);
+    free(self->policy);
+    for (int32_t i = 0; self->option_texts && i < 2 * self->option_count; i++)
+        free(self->option_texts[i]);
+    free(self->option_texts);
+    *self = (struct tt_scenario){0};
+}

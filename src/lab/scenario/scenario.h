@@ -1,0 +1,74 @@
+/* The description of one run, checked and in whole numbers: models with profiles, devices, load,
+ * policy, and the world that runs it.
+ *
+ * Built from an experiment file (lab/experiment) or from a recording (lab/replay), or by hand in
+ * tests. It is data and runs nothing: lab/run/scenario_run.h runs it, any number of times. It owns
+ * what it points to unless a field says "borrowed". Runs do not modify it, so several threads may
+ * simulate one scenario; in real time they would share the machine. */
+#ifndef TT_LAB_SCENARIO_SCENARIO_H
+#define TT_LAB_SCENARIO_SCENARIO_H
+
+#include "lab/scenario/lengths.h"
+#include "lab/scenario/rate.h"
+#include "policy/policy.h"
+#include "sim/simulation.h"
+
+enum tt_world {
+    TT_WORLD_SIMULATED,            /* virtual time */
+    TT_WORLD_EMULATED,             /* real time; devices wait as long as the profiles say */
+    TT_WORLD_REAL,                 /* real time; models of a repository on this machine */
+    TT_WORLDS,                     /* the number of worlds that can run a scenario */
+    TT_WORLD_RECORDED = TT_WORLDS, /* of a recording's figures; nothing runs */
+};
+/* "simulated", "emulated", "real", "recorded"; static storage. */
+const char *tt_world_name(enum tt_world world);
+
+struct tt_scenario_model {
+    char *name;
+    char *source; /* its name in the repository; NULL: it is not from there */
+    struct tt_step_model step_model;
+    struct tt_step *steps;
+    int32_t *quantiles;           /* the step model's; NULL: borrowed */
+    struct tt_profile **profiles; /* of the steps; NULL: borrowed, and so is the whole's */
+    int32_t *preferred;
+    int64_t weight; /* its share of the load, relative to the sum */
+    int32_t rows, length, output_length;
+    struct tt_lengths *lengths; /* of inputs and outputs; NULL: the fixed ones above */
+    int64_t input_bytes, output_bytes;
+    enum tt_tree tree;
+    struct tt_cell_rates cell_rates;
+};
+
+struct tt_scenario {
+    enum tt_world world;
+    char *repository; /* of models; NULL: none */
+    struct tt_scenario_model *models;
+    int32_t model_count;
+    struct tt_sim_device *devices;
+    int32_t device_count;
+    int32_t depth; /* batches queued per executor */
+    int64_t d_ctrl_ns, d_data_ns, abort_ns;
+    int32_t jitter_permille;
+    uint64_t seed;
+    int64_t duration_ns; /* TT_NEVER: until the arrivals end */
+    int64_t warm_up_ns;  /* requests that arrive earlier are not counted */
+    /* The load, drawn by lab/load/arrivals.h, unless arrivals_path or arrivals is set. */
+    enum tt_process process;
+    int64_t shape_ppm, rate, interval_ns, request_limit;
+    struct tt_rate_segment *segments;
+    int32_t segment_count;
+    int64_t step_rate, step_every, step_maximum;
+    char *arrivals_path;                   /* a CSV of arrivals; NULL: none */
+    const struct tt_sim_arrival *arrivals; /* arrivals in memory, borrowed; NULL: none */
+    int64_t arrival_count;
+    /* The given cells of request `number`, for a simulation's source; NULL: none. */
+    bool (*given)(void *context, int64_t number, struct tt_sim_given *out_given);
+    void *given_context;
+    char *policy;
+    char **option_texts; /* key, value, key, value ... */
+    int32_t option_count;
+};
+
+void tt_scenario_fini(struct tt_scenario *self);
+
+#endif
