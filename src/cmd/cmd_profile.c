@@ -180,10 +180,8 @@ static enum tt_err load_subject(struct subject *subject, struct tt_engine *engin
 }
 
 static void start_keeping(struct subject *subject, const struct flags *flags, int32_t max_batch) {
-    char processor[256];
     bool to_stdout = flags->output && strcmp(flags->output, "-") == 0;
-    snprintf(subject->device, sizeof(subject->device), "%s, one thread",
-             tt_machine_processor(processor, sizeof(processor)));
+    tt_machine_device(subject->device, sizeof(subject->device));
     snprintf(subject->output, sizeof(subject->output), "%s/profile.pbtxt",
              subject->model->directory);
     if (flags->output)
@@ -206,7 +204,7 @@ static void start_keeping(struct subject *subject, const struct flags *flags, in
 static int64_t latency_at(const struct subject *subject, int32_t step, int32_t batch) {
     for (int32_t i = 0; i < subject->keeper.count; i++)
         if (subject->keeper.points[i].step == step && subject->keeper.points[i].batch == batch)
-            return subject->keeper.points[i].latency_ns;
+            return subject->keeper.points[i].median_ns;
     return 0;
 }
 

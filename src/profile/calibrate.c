@@ -2,6 +2,7 @@
 
 #include "engine/synthetic_input.h"
 #include "profile/blocking_run.h"
+#include "profile/repetition.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,11 +13,11 @@ struct measuring {
     struct tt_blocking_run blocking_run;
     struct tt_engine_model *model;
     const struct tt_calibrate_options *options;
-    int32_t step_count; /* measured one by one; 0: only the whole */
-    int64_t *times;     /* [1 + step_count][MOST_RUNS]: the whole, then the steps */
+    int32_t step_count; /* steps measured one by one; 0: only the whole */
+    int64_t *times;     /* [1 + step_count][MAX_RUNS]: the whole, then the steps */
 };
 
-/* Steps first .. last for the member; what is between tasks stays in it. */
+/* Runs steps first .. last; the member keeps the state between tasks. */
 static enum tt_err run_steps(struct measuring *m, struct tt_engine_member *member, int32_t first,
                              int32_t last, int64_t *out_ns) {
     struct tt_engine *engine = m->model->engine;
@@ -49,19 +50,6 @@ static enum tt_err run_once(struct measuring *m, int32_t rows,
     return err;
 }
 
-static int compare(const void *a, const void *b) {
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
-static void summarise(struct tt_calibration_point *point, int64_t *times, int32_t count) {
-    qsort(times, (size_t)count, sizeof(*times), compare);
-    point->runs = count;
-    point->median_ns = times[count / 2];
-    point->low_ns = times[count / 10];
-    point->high_ns = times[count - 1 - count / 10];
-}
-
 /* The points of one batch and length. */
 static enum tt_err measure(struct measuring *m, struct tt_calibration_point *points,
                            struct tt_error *why) {
@@ -72,12 +60,12 @@ static enum tt_err measure(struct measuring *m, struct tt_calibration_point *poi
     enum tt_err err =
         tt_synthetic_input_init(&zeros, signature, 0, batch, length, TT_SYNTHETIC_INPUT_ZEROS, why);
     if (!err)
-        err = run_once(m, batch, &zeros, 0, why); /* to warm up */
+        err = run_once(m, batch, &zeros, 0, why); /* warm-up */
+    const struct tt_repetition repetition = {options->runs, MAX_RUNS, options->least_ns,
+                                             options->max_ns};
     int32_t count = 0;
     int64_t total = 0;
-    while (!err && count < MAX_RUNS &&
-           (count == 0 ||
-            (total < options->max_ns && (count < options->runs || total < options->least_ns)))) {
+    while (!err && tt_repetition_again(&repetition, count, total)) {
         err = run_once(m, batch, &zeros, count, why);
         if (!err)
             total += m->times[count++];
@@ -85,8 +73,13 @@ static enum tt_err measure(struct measuring *m, struct tt_calibration_point *poi
     tt_synthetic_input_fini(&zeros);
     if (err)
         return tt_fail_in(err, why, "batch %d, length %d", batch, length);
-    for (int32_t s = 0; s <= m->step_count; s++)
-        summarise(&points[s], &m->times[s * MAX_RUNS], count);
+    for (int32_t s = 0; s <= m->step_count; s++) {
+        struct tt_run_times times = tt_run_times_of(&m->times[s * MAX_RUNS], count);
+        points[s].runs = count;
+        points[s].median_ns = times.median_ns;
+        points[s].low_ns = times.low_ns;
+        points[s].high_ns = times.high_ns;
+    }
     return TT_OK;
 }
 
@@ -138,7 +131,7 @@ enum tt_err tt_calibrate(struct tt_engine_model *model, const struct tt_calibrat
                          struct tt_calibration_point **out_points, int32_t *out_count,
                          struct tt_error *why) {
     tt_assert(options->max_batch >= 1 && options->max_batch <= 1 << 30);
-    static const int32_t usual_length = 16, no_length = 0;
+    static const int32_t default_length = 16, no_length = 0;
     int32_t doubling[32], doubling_count = 0;
     for (int32_t b = 1; b < options->max_batch; b *= 2)
         doubling[doubling_count++] = b;
@@ -147,7 +140,7 @@ enum tt_err tt_calibrate(struct tt_engine_model *model, const struct tt_calibrat
     int32_t batch_count = options->batches ? options->batch_count : doubling_count;
     bool has_length = tt_signature_varies(model->engine->ops->signature(model));
     bool asked = options->lengths && options->length_count > 0 && has_length;
-    const int32_t *lengths = asked ? options->lengths : has_length ? &usual_length : &no_length;
+    const int32_t *lengths = asked ? options->lengths : has_length ? &default_length : &no_length;
     int32_t length_count = asked ? options->length_count : 1;
     int32_t steps = model->engine->ops->step_count(model);
     struct measuring m = {.model = model,

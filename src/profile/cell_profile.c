@@ -2,6 +2,7 @@
 
 #include "engine/synthetic_input.h"
 #include "profile/blocking_run.h"
+#include "profile/repetition.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +15,8 @@ struct measuring {
     struct tt_engine_model *model;
     const struct tt_cells *cells;
     const struct tt_calibrate_options *options;
-    struct tt_synthetic_input zeros;                    /* one element of each input, */
-    struct tt_engine_elements elements[TT_MAX_TENSORS]; /* which cells read */
+    struct tt_synthetic_input zeros;                    /* one element of each input */
+    struct tt_engine_elements elements[TT_MAX_TENSORS]; /* views of `zeros` for the cells */
     struct tt_engine_cell *cell;                        /* [max_batch] */
     struct tt_error *failures;                          /* [max_batch] */
     int64_t times[MAX_RUNS];
@@ -25,8 +26,9 @@ struct measuring {
 
 /* ---- whole requests ---- */
 
-/* How often each of the types runs, one after the other, in a request of `length` elements. */
-static int64_t rounds_of(const struct tt_cells *cells, int32_t type, int32_t length) {
+/* How often the type runs, one task after the other, in a request of `length` elements. */
+static int64_t rounds_of(const void *context, int32_t type, int32_t length) {
+    const struct tt_cells *cells = context;
     if (cells->kind == TT_UNFOLD_CHAIN || cells->kind == TT_UNFOLD_SEQ2SEQ)
         return length;
     if (type < cells->type_count - 1)
@@ -61,41 +63,28 @@ enum tt_err tt_cell_profile_narrow(const struct tt_cells *cells, struct tt_profi
 
 enum tt_err tt_cell_profile_whole(const struct tt_cells *cells, struct tt_profile *const *steps,
                                   struct tt_profile **out_whole, struct tt_error *why) {
-    int32_t lengths[MAX_LENGTHS], count = 0, max_batch = cells->signature.max_batch;
+    int32_t lengths[MAX_LENGTHS], count = 0;
     for (int64_t at = 1, step = 1; at < cells->max_length && count < MAX_LENGTHS - 1; at += step) {
         if (at >= 2 * LENGTHS_PER_OCTAVE * step)
             step *= 2;
         lengths[count++] = (int32_t)at;
     }
     lengths[count++] = cells->max_length;
-    size_t room = (size_t)count * (size_t)max_batch;
-    struct tt_profile_point *points = calloc(room, sizeof(*points));
-    if (!points)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    for (int32_t l = 0; l < count; l++) {
-        for (int32_t b = 1; b <= max_batch; b++) {
-            int64_t step_ns[TT_CELLS_MAX_TYPES];
-            for (int32_t t = 0; t < cells->type_count; t++) {
-                int32_t most = steps[t]->max_batch; /* more run one after the other */
-                int32_t last = b % most;
-                step_ns[t] = b / most * tt_profile_latency(steps[t], most, 0) +
-                             (last ? tt_profile_latency(steps[t], last, 0) : 0);
-            }
-            points[(size_t)l * (size_t)max_batch + (size_t)b - 1] =
-                (struct tt_profile_point){.length = lengths[l],
-                                          .batch = b,
-                                          .latency_ns = whole_latency(cells, step_ns, lengths[l])};
-        }
-    }
-    enum tt_err err = tt_profile_new_points(points, (int32_t)room, max_batch, out_whole, why);
-    free(points);
-    return err;
+    struct tt_whole_profile whole = {.step_count = cells->type_count,
+                                     .steps = steps,
+                                     .lengths = lengths,
+                                     .length_count = count,
+                                     .max_batch = cells->signature.max_batch,
+                                     .times = rounds_of,
+                                     .context = cells,
+                                     .is_cells = true};
+    return tt_whole_profile_sum(&whole, out_whole, why);
 }
 
 /* ---- measuring ---- */
 
-/* One batch of a type: its states are where a batch before left them, or, as often as a request of
- * the greatest length has them so, as they begin: a cell may know no places beyond (a cache). */
+/* Runs one batch of a type. Its states are those that the batch before left. Every max_length runs
+ * they start anew, because a cell may have no place for a longer sequence (a cache). */
 static enum tt_err run_cells(struct measuring *m, int32_t type, int32_t batch, int32_t run,
                              struct tt_error *why) {
     int32_t from = run % 2 ? batch : 0;
@@ -121,38 +110,33 @@ static enum tt_err run_cells(struct measuring *m, int32_t type, int32_t batch, i
     return TT_OK;
 }
 
-static int compare(const void *a, const void *b) {
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
 static enum tt_err measure(struct measuring *m, int32_t type, int32_t batch, struct tt_error *why) {
     const struct tt_calibrate_options *options = m->options;
+    const struct tt_repetition repetition = {options->runs, MAX_RUNS, options->least_ns,
+                                             options->max_ns};
     int32_t count = 0;
     int64_t total = 0;
-    enum tt_err err = run_cells(m, type, batch, 0, why); /* to warm up */
-    while (!err && count < MAX_RUNS &&
-           (count == 0 ||
-            (total < options->max_ns && (count < options->runs || total < options->least_ns)))) {
+    enum tt_err err = run_cells(m, type, batch, 0, why); /* warm-up */
+    while (!err && tt_repetition_again(&repetition, count, total)) {
         err = run_cells(m, type, batch, count + 1, why);
         total += m->times[count++];
     }
     if (err)
         return err;
-    qsort(m->times, (size_t)count, sizeof(m->times[0]), compare);
+    struct tt_run_times times = tt_run_times_of(m->times, count);
     struct tt_calibration_point *point = &m->points[m->count++];
     *point = (struct tt_calibration_point){.step = type,
                                            .batch = batch,
                                            .runs = count,
-                                           .median_ns = m->times[count / 2],
-                                           .low_ns = m->times[count / 10],
-                                           .high_ns = m->times[count - 1 - count / 10]};
+                                           .median_ns = times.median_ns,
+                                           .low_ns = times.low_ns,
+                                           .high_ns = times.high_ns};
     if (options->keep)
         options->keep(options->progress_context, point, 1);
     return TT_OK;
 }
 
-/* 1, 2, 4 ... and the largest; returns the one after `batch`, 0: none. */
+/* The batch after `batch` in 1, 2, 4 ... largest; 0: there is none. */
 static int32_t next_batch(int32_t batch, int32_t largest) {
     if (batch >= largest)
         return 0;
@@ -183,7 +167,7 @@ static enum tt_err measure_steps(struct measuring *m, struct tt_error *why) {
     return TT_OK;
 }
 
-/* The whole at the lengths that were asked for, for batches that all types were measured with. */
+/* Derives the whole at the requested lengths, for batches that were measured for all types. */
 static void add_wholes(struct measuring *m) {
     const struct tt_calibrate_options *options = m->options;
     int32_t steps = m->count;

@@ -30,16 +30,15 @@ static int32_t max_batch(const struct tt_find_profile_options *options) {
 static enum tt_err check_subject(const struct tt_find_profile_options *options,
                                  const struct tt_profile_file *file, struct tt_error *why) {
     if (!*file->message->model_sha256)
-        return TT_OK; /* written by hand, or from a paper: whoever wrote it knows */
-    char digest[TT_DIGEST_BYTES], device[300], processor[256];
+        return TT_OK; /* written by hand: valid for every subject */
+    char digest[TT_DIGEST_BYTES], device[300];
     enum tt_err err = options->cells ? tt_cell_profile_digest(options->cells, digest, why)
                                      : tt_digest_file(options->path, digest, why);
     if (err)
         return err;
-    snprintf(device, sizeof(device), "%s, one thread",
-             tt_machine_processor(processor, sizeof(processor)));
-    struct tt_profile_subject subject = {
-        .model_sha256 = digest, .device = device, .stages = options->stages};
+    struct tt_profile_subject subject = {.model_sha256 = digest,
+                                         .device = tt_machine_device(device, sizeof(device)),
+                                         .stages = options->stages};
     return tt_profile_file_check(file->message, &subject, why);
 }
 
@@ -95,22 +94,6 @@ static enum tt_err read_file(const struct tt_find_profile_options *options,
 
 /* ---- measured now ---- */
 
-static enum tt_err from_points(const struct tt_calibration_point *points, int32_t count,
-                               int32_t step, int32_t largest, struct tt_profile **out_profile,
-                               struct tt_error *why) {
-    struct tt_profile_point *chosen = calloc((size_t)count, sizeof(*chosen));
-    int32_t found = 0;
-    for (int32_t i = 0; chosen && i < count; i++)
-        if (points[i].step == step)
-            chosen[found++] = (struct tt_profile_point){.length = points[i].length,
-                                                        .batch = points[i].batch,
-                                                        .latency_ns = points[i].median_ns};
-    enum tt_err err = chosen ? tt_profile_new_points(chosen, found, largest, out_profile, why)
-                             : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    free(chosen);
-    return err;
-}
-
 static enum tt_err measure(const struct tt_find_profile_options *options,
                            struct tt_profile **out_whole, struct tt_profile ***out_steps,
                            struct tt_error *why) {
@@ -135,13 +118,14 @@ static enum tt_err measure(const struct tt_find_profile_options *options,
     struct tt_profile *whole = NULL;
     struct tt_profile **found = NULL;
     if (!options->cells)
-        err = from_points(points, count, TT_CALIBRATION_WHOLE, largest, &whole, why);
+        err =
+            tt_profile_from_calibration(points, count, TT_CALIBRATION_WHOLE, largest, &whole, why);
     if (!err && (steps > 1 || options->cells)) {
         found = calloc((size_t)steps, sizeof(struct tt_profile *));
         err = found ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     }
     for (int32_t s = 0; !err && found && s < steps; s++)
-        err = from_points(points, count, s, largest, &found[s], why);
+        err = tt_profile_from_calibration(points, count, s, largest, &found[s], why);
     free(points);
     if (err) {
         tt_profile_free(whole);

@@ -27,6 +27,12 @@ char *tt_machine_processor(char *out, size_t capacity) {
     return out;
 }
 
+char *tt_machine_device(char *out, size_t capacity) {
+    char processor[256];
+    snprintf(out, capacity, "%s, one thread", tt_machine_processor(processor, sizeof(processor)));
+    return out;
+}
+
 char *tt_machine_date(char *out, size_t capacity) {
     time_t seconds = time(NULL);
     struct tm day;

@@ -8,6 +8,8 @@
 
 /* "AMD EPYC 9B14"; returns `out`. */
 char *tt_machine_processor(char *out, size_t capacity);
+/* "AMD EPYC 9B14, one thread": the device that profiles are measured on; returns `out`. */
+char *tt_machine_device(char *out, size_t capacity);
 /* "2026-01-31", today in UTC; returns `out`. */
 char *tt_machine_date(char *out, size_t capacity);
 /* The most that this process had resident since it was told to forget, in bytes; 0 where the system

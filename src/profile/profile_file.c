@@ -5,10 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Milliseconds in a file to ns; the one place where a profile's figure is a float. */
+enum { DEFAULT_MAX_BATCH = 512 };
+
+/* Milliseconds in a file to ns; only here is a profile's figure a float. */
 static enum tt_err to_ns(double ms, const char *field, int64_t *out_ns, struct tt_error *why) {
     if (!(ms >= 0 && ms <= 1e9))
-        return tt_fail(TT_ERR_INVALID, why, "%s is %g; milliseconds from 0 to 1e9 are right", field,
+        return tt_fail(TT_ERR_INVALID, why, "%s is %g; it must be 0 .. 1e9 milliseconds", field,
                        ms);
     *out_ns = (int64_t)(ms * 1e6 + 0.5);
     return TT_OK;
@@ -25,35 +27,33 @@ static enum tt_err from_line(const Tutti__LinearProfile *line, int32_t max_batch
     return err;
 }
 
+/* The largest batch of points without a max_batch of their own follows from the points. */
 static enum tt_err from_points(Tutti__ProfilePoint **from, size_t count, int32_t max_batch,
                                struct tt_profile **out_profile, struct tt_error *why) {
-    struct tt_profile_point *points = calloc(count + 1, sizeof(*points));
-    if (!points)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    enum tt_err err = TT_OK;
-    for (size_t i = 0; !err && i < count; i++) {
-        const Tutti__ProfilePoint *point = from[i];
-        if (!(point->demand >= 0 && point->demand <= 1))
-            err = tt_fail(TT_ERR_INVALID, why,
-                          "point %zu has demand %g; a share of the device from 0 to 1 is right",
-                          i + 1, point->demand);
-        points[i] =
-            (struct tt_profile_point){.length = point->length,
-                                      .batch = point->batch,
-                                      .latency_ns = point->latency_ns,
-                                      .demand_ppm = (int32_t)(point->demand * TT_DEMAND_WHOLE)};
+    struct tt_profile_builder builder = {0};
+    for (size_t i = 0; i < count; i++) {
+        double ppm = from[i]->demand * TT_DEMAND_WHOLE;
+        bool is_share = ppm >= 0 && ppm <= TT_DEMAND_WHOLE;
+        tt_profile_builder_add(&builder, (struct tt_profile_point){
+                                             .length = from[i]->length,
+                                             .batch = from[i]->batch,
+                                             .latency_ns = from[i]->latency_ns,
+                                             .demand_ppm = is_share ? (int32_t)(ppm + 0.5) : -1});
     }
-    if (!err)
-        err = tt_profile_new_points(points, (int32_t)count, max_batch, out_profile, why);
-    free(points);
-    return err;
+    return tt_profile_builder_finish(&builder, max_batch, out_profile, why);
 }
 
-static int32_t largest_batch(const Tutti__Profile *message) {
-    int32_t largest = message->max_batch;
-    for (size_t i = 0; message->max_batch == 0 && i < message->n_point; i++)
-        largest = message->point[i]->batch > largest ? message->point[i]->batch : largest;
-    return largest;
+enum tt_err tt_profile_file_whole(const Tutti__Profile *message, int32_t max_batch,
+                                  struct tt_profile **out_profile, struct tt_error *why) {
+    if ((message->linear != NULL) == (message->n_point > 0))
+        return tt_fail(TT_ERR_INVALID, why,
+                       "a profile needs either linear { alpha_ms beta_ms } or points");
+    if (max_batch == 0)
+        max_batch = message->max_batch;
+    if (message->linear)
+        return from_line(message->linear, max_batch > 0 ? max_batch : DEFAULT_MAX_BATCH,
+                         out_profile, why);
+    return from_points(message->point, message->n_point, max_batch, out_profile, why);
 }
 
 static enum tt_err take_steps(struct tt_profile_file *self, int32_t max_batch,
@@ -83,17 +83,10 @@ enum tt_err tt_profile_file_open(const char *path, int32_t max_batch,
         protobuf_c_message_free_unpacked(base, NULL);
         return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", path);
     }
-    const Tutti__Profile *message = self->message = (Tutti__Profile *)base;
-    if (max_batch == 0)
-        max_batch = largest_batch(message);
-    if (message->linear && message->n_point)
-        err = tt_fail(TT_ERR_INVALID, why, "has both points and a line; one of them is right");
-    else if (message->linear)
-        err = from_line(message->linear, max_batch, &self->whole, why);
-    else
-        err = from_points(message->point, message->n_point, max_batch, &self->whole, why);
+    self->message = (Tutti__Profile *)base;
+    err = tt_profile_file_whole(self->message, max_batch, &self->whole, why);
     if (!err)
-        err = take_steps(self, max_batch, why);
+        err = take_steps(self, self->whole->max_batch, why);
     if (err) {
         tt_profile_file_close(self);
         return tt_fail_in(err, why, "%s", path);
@@ -113,18 +106,27 @@ void tt_profile_file_close(struct tt_profile_file *take_file) {
     free(take_file);
 }
 
+enum tt_err tt_profile_file_check_origin(const char *model_sha256, const char *device,
+                                         const char *wanted_sha256, const char *wanted_device,
+                                         struct tt_error *why) {
+    if (strcmp(model_sha256, wanted_sha256) != 0)
+        return tt_fail(TT_ERR_INVALID, why,
+                       "it was measured of another model file (%.12s..., this one is %.12s...)",
+                       model_sha256, wanted_sha256);
+    if (strcmp(device, wanted_device) != 0)
+        return tt_fail(TT_ERR_INVALID, why, "it was measured on '%s', and this is '%s'", device,
+                       wanted_device);
+    return TT_OK;
+}
+
 enum tt_err tt_profile_file_check(const Tutti__Profile *message,
                                   const struct tt_profile_subject *subject, struct tt_error *why) {
     if (!*message->model_sha256)
         return TT_OK;
-    if (strcmp(message->model_sha256, subject->model_sha256) != 0)
-        return tt_fail(TT_ERR_INVALID, why,
-                       "it was measured of another model file (%.12s..., this "
-                       "one is %.12s...)",
-                       message->model_sha256, subject->model_sha256);
-    if (strcmp(message->device, subject->device) != 0)
-        return tt_fail(TT_ERR_INVALID, why, "it was measured on '%s', and this is '%s'",
-                       message->device, subject->device);
+    enum tt_err err = tt_profile_file_check_origin(message->model_sha256, message->device,
+                                                   subject->model_sha256, subject->device, why);
+    if (err)
+        return err;
     if (strcmp(message->stages, subject->stages) != 0)
         return tt_fail(TT_ERR_INVALID, why,
                        "it was measured of the model cut as '%s', and it is now '%s'",
@@ -135,35 +137,35 @@ enum tt_err tt_profile_file_check(const Tutti__Profile *message,
 
 /* ---- writing ---- */
 
-int32_t tt_profile_file_preferred(const struct tt_profile_file_point *points, int32_t count,
+int32_t tt_profile_file_preferred(const struct tt_calibration_point *points, int32_t count,
                                   int32_t step) {
-    const struct tt_profile_file_point *best = NULL, *first = NULL;
+    const struct tt_calibration_point *best = NULL, *first = NULL;
     for (int32_t i = 0; i < count; i++) {
-        const struct tt_profile_file_point *p = &points[i];
+        const struct tt_calibration_point *p = &points[i];
         first = first || p->step != step ? first : p;
         if (p->step == step && p->length == first->length &&
-            (!best || p->latency_ns * best->batch < best->latency_ns * p->batch))
+            (!best || p->median_ns * best->batch < best->median_ns * p->batch))
             best = p;
     }
     int32_t preferred = best ? best->batch : 0;
     for (int32_t i = 0; i < count && best; i++) {
-        const struct tt_profile_file_point *p = &points[i];
+        const struct tt_calibration_point *p = &points[i];
         /* p / p.batch <= 1.1 best / best.batch */
         if (p->step == step && p->length == first->length && p->batch < preferred &&
-            p->latency_ns * best->batch <= (best->latency_ns + best->latency_ns / 10) * p->batch)
+            p->median_ns * best->batch <= (best->median_ns + best->median_ns / 10) * p->batch)
             preferred = p->batch;
     }
     return preferred;
 }
 
-static void put_points(const struct tt_profile_file_point *points, int32_t count, int32_t step,
+static void put_points(const struct tt_calibration_point *points, int32_t count, int32_t step,
                        const char *indent, struct tt_text *to) {
     for (int32_t i = 0; i < count; i++) {
-        const struct tt_profile_file_point *p = &points[i];
+        const struct tt_calibration_point *p = &points[i];
         if (p->step != step)
             continue;
         tt_text_printf(to, "%spoint { batch: %d latency_ns: %lld", indent, p->batch,
-                       (long long)p->latency_ns);
+                       (long long)p->median_ns);
         if (p->length)
             tt_text_printf(to, " length: %d", p->length);
         tt_text_printf(to, " runs: %d low_ns: %lld high_ns: %lld }\n", p->runs,
@@ -172,7 +174,7 @@ static void put_points(const struct tt_profile_file_point *points, int32_t count
 }
 
 void tt_profile_file_print(const struct tt_profile_file_origin *origin,
-                           const struct tt_profile_file_point *points, int32_t count,
+                           const struct tt_calibration_point *points, int32_t count,
                            struct tt_text *out_text) {
     tt_text_puts(out_text, "source: ");
     tt_textproto_put_string(out_text, origin->source);

@@ -40,7 +40,7 @@ static void add_points(struct tt_profile_keeper *self, const struct tt_calibrati
                        int32_t count) {
     if (self->count + count > self->capacity) {
         int32_t capacity = (self->count + count) * 2;
-        struct tt_profile_file_point *grown =
+        struct tt_calibration_point *grown =
             realloc(self->points, (size_t)capacity * sizeof(*grown));
         if (!grown) {
             self->err = tt_fail(TT_ERR_NO_MEMORY, &self->why, "out of memory");
@@ -50,14 +50,7 @@ static void add_points(struct tt_profile_keeper *self, const struct tt_calibrati
         self->capacity = capacity;
     }
     for (int32_t i = 0; i < count; i++)
-        self->points[self->count++] =
-            (struct tt_profile_file_point){.step = points[i].step,
-                                           .batch = points[i].batch,
-                                           .length = points[i].length,
-                                           .runs = points[i].runs,
-                                           .latency_ns = points[i].median_ns,
-                                           .low_ns = points[i].low_ns,
-                                           .high_ns = points[i].high_ns};
+        self->points[self->count++] = points[i];
 }
 
 static bool find(Tutti__ProfilePoint **from, size_t count, struct tt_calibration_point *point) {

@@ -15,7 +15,7 @@ struct tt_profile_keeper {
     char part[4096];        /* "": nothing is kept on disk */
     Tutti__Profile *before; /* what an earlier run left; or NULL */
     int32_t count, capacity, recalled;
-    struct tt_profile_file_point *points;
+    struct tt_calibration_point *points;
     enum tt_err err; /* the first that writing met */
     struct tt_error why;
 };

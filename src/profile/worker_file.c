@@ -1,6 +1,7 @@
 #include "profile/worker_file.h"
 
 #include "model/text/textproto.h"
+#include "profile/profile_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,13 +25,10 @@ char *tt_worker_mix_print(const int32_t counts[TT_WORKER_SIZES], char *out, size
 
 static enum tt_err check_origin(const Tutti__WorkerSearch *message,
                                 const struct tt_worker_file_origin *wanted, struct tt_error *why) {
-    if (strcmp(message->model_sha256, wanted->model_sha256) != 0)
-        return tt_fail(TT_ERR_INVALID, why,
-                       "it was measured of another model file (%.12s..., this one is %.12s...)",
-                       message->model_sha256, wanted->model_sha256);
-    if (strcmp(message->device, wanted->device) != 0)
-        return tt_fail(TT_ERR_INVALID, why, "it was measured on '%s', and this is '%s'",
-                       message->device, wanted->device);
+    enum tt_err err = tt_profile_file_check_origin(message->model_sha256, message->device,
+                                                   wanted->model_sha256, wanted->device, why);
+    if (err)
+        return err;
     if (wanted->length >= 0 && message->length != wanted->length)
         return tt_fail(TT_ERR_INVALID, why, "it was measured with inputs of length %d, not %d",
                        message->length, wanted->length);

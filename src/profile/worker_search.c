@@ -7,6 +7,7 @@
 #include "engine/synthetic_input.h"
 #include "policy/elastic/elastic_plan.h"
 #include "policy/policy.h"
+#include "profile/repetition.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@ _Static_assert((int)TT_WORKER_SIZES == (int)TT_ELASTIC_SIZES,
 
 enum { MAX_RUNS = 200, MAX_WORKERS = TT_ELASTIC_MAX_TOTAL };
 
-/* Workers that start together, and whoever waits for the last of them. */
+/* Workers that start together. One thread waits for the last of them. */
 struct crew {
     struct tt_engine_model *model;
     const struct tt_worker_search_options *options;
@@ -30,8 +31,8 @@ struct crew {
     int64_t means[MAX_RUNS], lasts[MAX_RUNS];
 };
 
-/* On an executor's thread. The wake is the last that it does with our memory: under the lock, which
- * whoever waits takes before he goes on. */
+/* Runs on an executor's thread. The wake is its last access to our memory: it happens under the
+ * lock, which the waiting thread takes before it continues. */
 static void over(void *context, struct tt_device_task *task) {
     (void)task;
     struct crew *self = context;
@@ -50,8 +51,8 @@ static void wait_for_all(struct crew *self) {
     }
 }
 
-/* The largest first, on the first executors; how many there are. */
-static int32_t muster(struct crew *self, const int32_t counts[TT_WORKER_SIZES],
+/* Assigns a task per worker, the largest to the first executors. Returns the number of workers. */
+static int32_t assign(struct crew *self, const int32_t counts[TT_WORKER_SIZES],
                       struct tt_error *why) {
     int32_t count = 0;
     int32_t last = self->model->engine->ops->step_count(self->model) - 1;
@@ -68,11 +69,11 @@ static int32_t muster(struct crew *self, const int32_t counts[TT_WORKER_SIZES],
     return count;
 }
 
-/* One run: run number `run` of means and lasts. */
+/* Runs all workers once; stores the times at means[run] and lasts[run]. */
 static enum tt_err run_once(struct crew *self, const int32_t counts[TT_WORKER_SIZES], int32_t run,
                             struct tt_error *why) {
     const struct tt_engine_ops *ops = self->model->engine->ops;
-    int32_t count = muster(self, counts, why);
+    int32_t count = assign(self, counts, why);
     self->running = count;
     int64_t began_at = tt_clock_now();
     for (int32_t i = 0; i < count; i++)
@@ -96,31 +97,25 @@ static enum tt_err run_once(struct crew *self, const int32_t counts[TT_WORKER_SI
     return err;
 }
 
-static int compare(const void *a, const void *b) {
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
 static enum tt_err measure(struct crew *self, struct tt_worker_mix *mix, struct tt_error *why) {
     const struct tt_worker_search_options *options = self->options;
-    enum tt_err err = run_once(self, mix->counts, 0, why); /* to warm up */
+    const struct tt_repetition repetition = {options->runs, MAX_RUNS, options->least_ns,
+                                             options->max_ns};
+    enum tt_err err = run_once(self, mix->counts, 0, why); /* warm-up */
     int32_t count = 0;
     int64_t total = 0;
-    while (!err && count < MAX_RUNS &&
-           (count == 0 ||
-            (total < options->max_ns && (count < options->runs || total < options->least_ns)))) {
+    while (!err && tt_repetition_again(&repetition, count, total)) {
         err = run_once(self, mix->counts, count, why);
         total += self->lasts[count++];
     }
     if (err)
         return err;
-    qsort(self->means, (size_t)count, sizeof(self->means[0]), compare);
-    qsort(self->lasts, (size_t)count, sizeof(self->lasts[0]), compare);
+    struct tt_run_times means = tt_run_times_of(self->means, count);
     mix->runs = count;
-    mix->mean_ns = self->means[count / 2];
-    mix->low_ns = self->means[count / 10];
-    mix->high_ns = self->means[count - 1 - count / 10];
-    mix->last_ns = self->lasts[count / 2];
+    mix->mean_ns = means.median_ns;
+    mix->low_ns = means.low_ns;
+    mix->high_ns = means.high_ns;
+    mix->last_ns = tt_run_times_of(self->lasts, count).median_ns;
     return TT_OK;
 }
 
@@ -204,7 +199,7 @@ enum tt_err tt_worker_search(struct tt_engine_model *model,
     return err;
 }
 
-/* ---- what follows from it ---- */
+/* ---- results ---- */
 
 static int32_t worker_count(const struct tt_worker_mix *mix) {
     int32_t count = 0;
@@ -213,7 +208,7 @@ static int32_t worker_count(const struct tt_worker_mix *mix) {
     return count;
 }
 
-static bool can_be_made(const struct tt_worker_mix *mix, const int32_t *available) {
+static bool is_available(const struct tt_worker_mix *mix, const int32_t *available) {
     for (int32_t k = 0; available && k < TT_WORKER_SIZES; k++)
         if (mix->counts[k] > available[k])
             return false;
@@ -226,7 +221,7 @@ const struct tt_worker_mix *tt_worker_search_best(const struct tt_worker_mix *mi
     const struct tt_worker_mix *best = NULL;
     for (int32_t i = 0; i < count; i++) {
         const struct tt_worker_mix *mix = &mixes[i];
-        if (tt_worker_mix_total(mix) != total || !can_be_made(mix, available))
+        if (tt_worker_mix_total(mix) != total || !is_available(mix, available))
             continue;
         if (!best || mix->mean_ns < best->mean_ns ||
             (mix->mean_ns == best->mean_ns && worker_count(mix) < worker_count(best)))
@@ -235,8 +230,8 @@ const struct tt_worker_mix *tt_worker_search_best(const struct tt_worker_mix *mi
     return best;
 }
 
-/* The option's value, which may be wrong: sizes that are none of ours make no worker here, and the
- * policy says so. */
+/* The option's value may be wrong: sizes that no worker has are ignored here, and the policy
+ * rejects them. */
 static void count_given(const char *given, int32_t counts[TT_WORKER_SIZES]) {
     struct tt_option option = {"workers", given};
     int32_t sizes[MAX_WORKERS] = {0};

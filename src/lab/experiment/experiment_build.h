@@ -1,18 +1,26 @@
-/* The parts of tt_experiment_build: models (profiles from lines, points, files and repositories,
- * copies, tables), and what a world demands. Only experiment_build.c calls it. */
+/* The parts of tt_experiment_build, for experiment_build.c: models (experiment_models.c), their
+ * profiles (experiment_profiles.c), and the limits of each world (experiment_world.c). */
 #ifndef TT_LAB_EXPERIMENT_EXPERIMENT_BUILD_H
 #define TT_LAB_EXPERIMENT_EXPERIMENT_BUILD_H
 
 #include "lab/experiment/experiment.h"
 
-/* A duration given as a decimal in some unit; false: not 0 .. about 10^15 ns. */
+/* A duration from a decimal number of `unit_ns`; false: it is not 0 .. 10^15 ns. */
 bool tt_experiment_ns(double value, int64_t unit_ns, int64_t *out_ns);
 /* Fills scenario->models. */
 TT_MUST_CHECK enum tt_err tt_experiment_build_models(const struct tt_experiment *self,
                                                      struct tt_scenario *scenario,
                                                      struct tt_error *why);
-/* Is everything there that its world needs, and nothing that this world cannot carry? INVALID, with
- * the line. */
+/* Fills in the steps, profiles, lengths and cells of a model, from what `given` says of it.
+ * `repository` may be NULL. INVALID with the line; IO, NO_MEMORY. What was filled in before an
+ * error is the model's. */
+TT_MUST_CHECK enum tt_err tt_experiment_build_profiles(const struct tt_experiment *self,
+                                                       const char *repository,
+                                                       const Tutti__ExperimentModel *given,
+                                                       struct tt_scenario_model *model,
+                                                       struct tt_error *why);
+/* Whether the scenario has what its world needs, and nothing that this world cannot run. INVALID,
+ * with the line. */
 TT_MUST_CHECK enum tt_err tt_experiment_check_world(const struct tt_experiment *self,
                                                     const struct tt_scenario *scenario,
                                                     struct tt_error *why);

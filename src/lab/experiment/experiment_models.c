@@ -1,16 +1,13 @@
 #include "base/instant.h"
 #include "lab/experiment/experiment_build.h"
-#include "lab/experiment/step_table.h"
-#include "lab/experiment/whole_profile.h"
 #include "model/text/csv.h"
-#include "profile/repository_profile.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEFAULT_MAX_BATCH = 512, MAX_MODELS = 100000 };
+enum { MAX_MODELS = 100000 };
 
 struct building {
     const struct tt_experiment *experiment;
@@ -18,14 +15,6 @@ struct building {
     int32_t capacity;
     struct tt_error *why;
 };
-
-bool tt_experiment_ns(double value, int64_t unit_ns, int64_t *out_ns) {
-    double ns = value * (double)unit_ns;
-    if (!(ns >= 0 && ns <= 1e15))
-        return false;
-    *out_ns = (int64_t)(ns + 0.5);
-    return true;
-}
 
 static struct tt_scenario_model *add_model(struct building *b, const char *name, int32_t copy) {
     struct tt_scenario *scenario = b->scenario;
@@ -51,306 +40,16 @@ static struct tt_scenario_model *add_model(struct building *b, const char *name,
     return model;
 }
 
+bool tt_experiment_ns(double value, int64_t unit_ns, int64_t *out_ns) {
+    double ns = value * (double)unit_ns;
+    if (!(ns >= 0 && ns <= 1e15))
+        return false;
+    *out_ns = (int64_t)(ns + 0.5);
+    return true;
+}
+
 static enum tt_err no_memory(struct building *b) {
     return tt_fail(TT_ERR_NO_MEMORY, b->why, "%s: out of memory", b->experiment->path);
-}
-
-/* ---- profiles ---- */
-
-static enum tt_err points_profile(struct building *b, const Tutti__Profile *given,
-                                  int32_t max_batch, struct tt_profile **out_profile) {
-    struct tt_profile_point *points = calloc(given->n_point, sizeof(*points));
-    if (!points)
-        return no_memory(b);
-    int32_t largest = 1;
-    for (size_t i = 0; i < given->n_point; i++) {
-        const Tutti__ProfilePoint *point = given->point[i];
-        double ppm = point->demand * TT_DEMAND_WHOLE;
-        points[i] = (struct tt_profile_point){
-            .length = point->length,
-            .batch = point->batch,
-            .latency_ns = point->latency_ns,
-            .demand_ppm = ppm >= 0 && ppm <= TT_DEMAND_WHOLE ? (int32_t)(ppm + 0.5) : -1};
-        if (point->batch > largest)
-            largest = point->batch;
-    }
-    int32_t limit = max_batch > 0 ? max_batch : given->max_batch > 0 ? given->max_batch : largest;
-    enum tt_err err =
-        tt_profile_new_points(points, (int32_t)given->n_point, limit, out_profile, b->why);
-    free(points);
-    return err;
-}
-
-static enum tt_err make_profile(struct building *b, const Tutti__Profile *given, int32_t max_batch,
-                                struct tt_profile **out_profile) {
-    const struct tt_experiment *e = b->experiment;
-    if ((given->linear != NULL) == (given->n_point > 0))
-        return tt_experiment_wrong(e, given, NULL, b->why,
-                                   "a profile needs either linear { alpha_ms beta_ms } or points");
-    enum tt_err err;
-    if (given->n_point > 0) {
-        err = points_profile(b, given, max_batch, out_profile);
-    } else {
-        int64_t alpha_ns, beta_ns;
-        if (!tt_experiment_ns(given->linear->alpha_ms, TT_MS, &alpha_ns) ||
-            !tt_experiment_ns(given->linear->beta_ms, TT_MS, &beta_ns))
-            return tt_experiment_wrong(e, given->linear, NULL, b->why,
-                                       "alpha_ms %g, beta_ms %g: both must be >= 0",
-                                       given->linear->alpha_ms, given->linear->beta_ms);
-        int32_t limit = max_batch > 0          ? max_batch
-                        : given->max_batch > 0 ? given->max_batch
-                                               : DEFAULT_MAX_BATCH;
-        err = tt_profile_new_linear(alpha_ns, beta_ns, limit, out_profile, b->why);
-    }
-    if (err == TT_ERR_INVALID) {
-        struct tt_error inner = b->why ? *b->why : (struct tt_error){0};
-        return tt_experiment_wrong(e, given, NULL, b->why, "%s", inner.text);
-    }
-    return err;
-}
-
-static enum tt_err read_profile(struct building *b, const Tutti__ExperimentModel *given,
-                                int32_t max_batch, struct tt_profile **out_profile) {
-    char *path = tt_experiment_path(b->experiment, given->profile_file);
-    if (!path)
-        return no_memory(b);
-    ProtobufCMessage *message = NULL;
-    enum tt_err err = tt_textproto_read_file(path, &tutti__profile__descriptor, &message, b->why);
-    free(path);
-    if (err == TT_ERR_NOT_FOUND || err == TT_ERR_IO)
-        return tt_experiment_wrong(b->experiment, given, "profile_file", b->why,
-                                   "the profile '%s' cannot be read", given->profile_file);
-    if (err)
-        return err;
-    err = make_profile(b, (const Tutti__Profile *)message, max_batch, out_profile);
-    protobuf_c_message_free_unpacked(message, NULL);
-    return err;
-}
-
-static enum tt_err set_steps(struct building *b, struct tt_scenario_model *model, int32_t count) {
-    model->steps = calloc((size_t)count, sizeof(*model->steps));
-    model->profiles = calloc((size_t)count, sizeof(*model->profiles));
-    if (!model->steps || !model->profiles)
-        return no_memory(b);
-    model->step_model.steps = model->steps;
-    model->step_model.step_count = count;
-    return TT_OK;
-}
-
-/* The steps of a CSV. */
-static enum tt_err read_steps(struct building *b, struct tt_scenario_model *model,
-                              const Tutti__ExperimentModel *given) {
-    struct tt_step_table table;
-    char *path = tt_experiment_path(b->experiment, given->step_file);
-    if (!path)
-        return no_memory(b);
-    enum tt_err err = tt_step_table_read(path, given->max_batch, &table, b->why);
-    free(path);
-    if (err == TT_ERR_NOT_FOUND || err == TT_ERR_IO)
-        return tt_experiment_wrong(b->experiment, given, "step_file", b->why,
-                                   "the table '%s' cannot be read", given->step_file);
-    if (err)
-        return err;
-    err = set_steps(b, model, table.count);
-    for (int32_t s = 0; !err && s < table.count; s++) {
-        model->profiles[s] = table.profiles[s];
-        model->steps[s] = (struct tt_step){
-            .name = table.names[s], .profile = table.profiles[s], .kind = table.kinds[s]};
-        table.profiles[s] = NULL;
-        table.names[s] = NULL;
-    }
-    tt_step_table_fini(&table);
-    return err;
-}
-
-/* What `tutti profile` has measured of the model of this name in the experiment's repository. */
-static enum tt_err read_repository(struct building *b, struct tt_scenario_model *model,
-                                   const Tutti__ExperimentModel *given,
-                                   struct tt_profile **out_whole) {
-    struct tt_repository_profile profile;
-    enum tt_err err = tt_repository_profile_read(b->scenario->repository, given->name,
-                                                 given->max_batch, &profile, b->why);
-    if (err == TT_ERR_NO_MEMORY || err == TT_ERR_IO)
-        return err;
-    if (err) {
-        struct tt_error inner = *b->why;
-        return tt_experiment_wrong(b->experiment, given, "name", b->why, "%s", inner.text);
-    }
-    bool has_tree = given->tree != TUTTI__TREE_SHAPE__NO_TREE;
-    if (has_tree != profile.is_tree) {
-        tt_repository_profile_fini(&profile);
-        return has_tree ? tt_experiment_wrong(b->experiment, given, "tree", b->why,
-                                              "model '%s' of the repository takes no trees; leave "
-                                              "tree out",
-                                              given->name)
-                        : tt_experiment_wrong(b->experiment, given, NULL, b->why,
-                                              "model '%s' takes trees: say which, by tree: RANDOM "
-                                              "or tree: BALANCED",
-                                              given->name);
-    }
-    model->source = strdup(given->name);
-    err = model->source ? set_steps(b, model, profile.step_count) : no_memory(b);
-    for (int32_t s = 0; !err && s < profile.step_count; s++) {
-        model->profiles[s] = profile.steps ? profile.steps[s] : profile.whole;
-        model->steps[s] = (struct tt_step){.name = profile.names[s],
-                                           .profile = model->profiles[s],
-                                           .kind = profile.kinds[s],
-                                           .min_rows = profile.min_rows[s]};
-        if (profile.steps)
-            profile.steps[s] = NULL;
-        profile.names[s] = NULL;
-    }
-    if (!err) {
-        *out_whole = profile.whole;
-        profile.whole = NULL;
-    }
-    tt_repository_profile_fini(&profile);
-    return err;
-}
-
-/* How long inputs and outputs are, where the model has recurrent steps or says so. */
-static enum tt_err set_lengths(struct building *b, struct tt_scenario_model *model,
-                               const Tutti__ExperimentModel *given) {
-    const struct tt_experiment *e = b->experiment;
-    const Tutti__ExperimentLengths *lengths = given->lengths;
-    bool encodes = tt_whole_profile_walks_input(model), decodes = false;
-    for (int32_t s = 0; s < model->step_model.step_count; s++)
-        decodes = decodes || model->steps[s].kind == TT_STEP_DECODER;
-    bool has_input = given->length > 0 || (lengths && lengths->input[0]);
-    bool has_output = given->output_length > 0 || (lengths && lengths->output[0]);
-    if (given->output_length < 0 || (encodes && !has_input) || (decodes && !has_output))
-        return tt_experiment_wrong(e, given, NULL, b->why,
-                                   "model '%s' has %s steps: say how long its %s are, by lengths "
-                                   "{ ... } or %s",
-                                   given->name,
-                                   !encodes || has_input         ? "decoder"
-                                   : model->tree != TT_TREE_NONE ? "tree"
-                                                                 : "encoder",
-                                   encodes && !has_input ? "inputs" : "outputs",
-                                   encodes && !has_input ? "length" : "output_length");
-    if (!lengths && !encodes && !decodes)
-        return TT_OK;
-    model->lengths = calloc(1, sizeof(*model->lengths));
-    if (!model->lengths)
-        return no_memory(b);
-    for (int32_t p = 0; p < TT_QUANTILES; p++) {
-        model->lengths->input[p] = given->length;
-        model->lengths->output[p] = given->output_length;
-    }
-    model->step_model.output_quantiles = decodes ? model->lengths->output : NULL;
-    char *path = lengths ? tt_experiment_path(e, lengths->file) : NULL;
-    if (!lengths)
-        return TT_OK;
-    if (!path)
-        return no_memory(b);
-    enum tt_err err =
-        tt_lengths_read(path, lengths->input, lengths->output, model->lengths, b->why);
-    free(path);
-    if (err == TT_ERR_NOT_FOUND || err == TT_ERR_IO)
-        return tt_experiment_wrong(e, lengths, "file", b->why, "the lengths '%s' cannot be read",
-                                   lengths->file);
-    return err;
-}
-
-_Static_assert((int)TUTTI__TREE_SHAPE__NO_TREE == (int)TT_TREE_NONE &&
-                   (int)TUTTI__TREE_SHAPE__BALANCED == (int)TT_TREE_BALANCED &&
-                   (int)TUTTI__TREE_SHAPE__RANDOM == (int)TT_TREE_RANDOM,
-               "one is cast to the other");
-
-static enum tt_err set_cells(struct building *b, struct tt_scenario_model *model,
-                             const Tutti__ExperimentModel *given) {
-    const struct tt_experiment *e = b->experiment;
-    model->tree = (enum tt_tree)given->tree;
-    bool is_pair = model->step_model.step_count == 2 && model->steps[0].kind == TT_STEP_STATIC &&
-                   model->steps[1].kind == TT_STEP_STATIC;
-    if (model->tree != TT_TREE_NONE && !is_pair)
-        return tt_experiment_wrong(e, given, "tree", b->why,
-                                   "model '%s' is a tree: it needs two static steps, the leaf cell "
-                                   "and the internal one",
-                                   given->name);
-    if (!tt_experiment_ns(given->cell_task_us, TT_US, &model->cell_rates.task_ns) ||
-        !tt_experiment_ns(given->cell_gather_us_per_row, TT_US, &model->cell_rates.gather_row_ns))
-        return tt_experiment_wrong(e, given, "cell_task_us", b->why,
-                                   "model '%s': cell_task_us and cell_gather_us_per_row must be >= "
-                                   "0",
-                                   given->name);
-    return TT_OK;
-}
-
-/* As one of profile, profile_file, step says. */
-static enum tt_err make_steps(struct building *b, struct tt_scenario_model *model,
-                              const Tutti__ExperimentModel *given, bool has_file) {
-    int32_t steps = given->n_step > 0 ? (int32_t)given->n_step : 1;
-    enum tt_err err = set_steps(b, model, steps);
-    for (int32_t s = 0; !err && s < steps; s++) {
-        const char *name = given->n_step > 0 ? given->step[s]->name : given->name;
-        const Tutti__Profile *profile =
-            given->n_step > 0 ? given->step[s]->profile : given->profile;
-        model->steps[s].name = strdup(name);
-        if (!model->steps[s].name)
-            return no_memory(b);
-        if (!profile && !has_file)
-            return tt_experiment_wrong(b->experiment, given->step[s], NULL, b->why,
-                                       "step '%s' of model '%s' has no profile", name, given->name);
-        err = has_file ? read_profile(b, given, given->max_batch, &model->profiles[s])
-                       : make_profile(b, profile, given->max_batch, &model->profiles[s]);
-        model->steps[s].profile = model->profiles[s];
-        model->steps[s].kind =
-            given->n_step > 0 ? (enum tt_step_kind)given->step[s]->kind : TT_STEP_STATIC;
-    }
-    return err;
-}
-
-/* The longest request must be a graph of cells. */
-static enum tt_err check_cells(const struct building *b, const struct tt_scenario_model *model,
-                               const Tutti__ExperimentModel *given) {
-    int32_t longest = model->lengths ? model->lengths->input[TT_QUANTILES - 1] : given->length;
-    int64_t cells = tt_sim_cells_count(&model->step_model, model->tree, longest);
-    if (cells <= TT_CELL_GRAPH_MAX_CELLS)
-        return TT_OK;
-    return tt_experiment_wrong(b->experiment, given, NULL, b->why,
-                               "model '%s': its longest requests are of %lld cells; at most %d "
-                               "are possible",
-                               given->name, (long long)cells, TT_CELL_GRAPH_MAX_CELLS);
-}
-
-static enum tt_err set_profiles(struct building *b, struct tt_scenario_model *model,
-                                const Tutti__ExperimentModel *given) {
-    bool has_file = given->profile_file && given->profile_file[0];
-    bool has_table = given->step_file && given->step_file[0];
-    int32_t ways = (given->profile != NULL) + has_file + (given->n_step > 0) + has_table;
-    bool has_none = ways == 0 && b->scenario->repository;
-    if (ways != 1 && !has_none)
-        return tt_experiment_wrong(b->experiment, given, NULL, b->why,
-                                   "model '%s' has %s profile; it needs one of profile, "
-                                   "profile_file, step, step_file%s",
-                                   given->name, ways ? "more than one" : "no",
-                                   ways ? "" : ", or the experiment a repository");
-    struct tt_profile *whole = NULL;
-    enum tt_err err = has_table  ? read_steps(b, model, given)
-                      : has_none ? read_repository(b, model, given, &whole)
-                                 : make_steps(b, model, given, has_file);
-    if (!err)
-        err = set_cells(b, model, given);
-    if (!err) {
-        model->step_model.whole = whole; /* the model's, whatever follows */
-        err = set_lengths(b, model, given);
-    }
-    if (!err)
-        err = check_cells(b, model, given);
-    if (err)
-        return err;
-    if (!whole) {
-        whole = model->profiles[0];
-        if (model->step_model.step_count > 1 || model->step_model.output_quantiles ||
-            model->lengths)
-            err = tt_whole_profile_sum(model, &whole, b->why);
-    }
-    if (!err) {
-        model->step_model.whole = whole;
-        model->step_model.max_batch = whole->max_batch;
-    }
-    return err;
 }
 
 /* ---- models given one by one ---- */
@@ -447,7 +146,8 @@ static enum tt_err build_model(struct building *b, const Tutti__ExperimentModel 
         struct tt_scenario_model *model = add_model(b, given->name, copies > 1 ? copy : -1);
         if (!model)
             return no_memory(b);
-        err = set_profiles(b, model, given);
+        err = tt_experiment_build_profiles(b->experiment, b->scenario->repository, given, model,
+                                           b->why);
         if (!err)
             err = set_details(b, model, given);
         if (!err)
@@ -479,23 +179,21 @@ static enum tt_err build_row(struct building *b, struct tt_csv *csv, const struc
     struct tt_scenario_model *model = add_model(b, csv->fields[at->model], -1);
     if (!model)
         return no_memory(b);
-    err = set_steps(b, model, 1);
-    int64_t alpha_ns, beta_ns;
-    if (!err &&
-        (!tt_experiment_ns(alpha, TT_MS, &alpha_ns) || !tt_experiment_ns(beta, TT_MS, &beta_ns)))
-        err = TT_ERR_INTERNAL;
-    if (!err)
-        err = tt_profile_new_linear(alpha_ns, beta_ns,
-                                    given->max_batch > 0 ? given->max_batch : DEFAULT_MAX_BATCH,
-                                    &model->profiles[0], b->why);
+    /* The row says what a model block would: name, profile { linear }, slo_ms. */
+    Tutti__LinearProfile linear = TUTTI__LINEAR_PROFILE__INIT;
+    linear.alpha_ms = alpha;
+    linear.beta_ms = beta;
+    Tutti__Profile profile = TUTTI__PROFILE__INIT;
+    profile.linear = &linear;
+    Tutti__ExperimentModel row = TUTTI__EXPERIMENT_MODEL__INIT;
+    row.name = model->name;
+    row.max_batch = given->max_batch;
+    row.profile = &profile;
+    err = tt_experiment_build_profiles(b->experiment, NULL, &row, model, b->why);
     if (err)
         return err == TT_ERR_INVALID
                    ? tt_fail_in(err, b->why, "%s:%lld", csv->path, (long long)csv->line)
                    : err;
-    model->steps[0].name = strdup(model->name);
-    model->steps[0].profile = model->profiles[0];
-    model->step_model.whole = model->profiles[0];
-    model->step_model.max_batch = model->profiles[0]->max_batch;
     return set_slo(b, model, slo, given);
 }
 

@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 #include "lab/experiment/experiment.h"
-#include "lab/experiment/step_table.h"
+#include "profile/step_table.h"
 #include "unit/seed.h"
 
 #include <setjmp.h>

@@ -288,10 +288,10 @@ static void test_steps_are_kept_and_recalled(void **state) {
 /* D6: within a tenth of the best time per row, the smallest. */
 static void test_preferred_batch(void **state) {
     (void)state;
-    const struct tt_profile_file_point points[] = {
-        {.step = -1, .batch = 1, .latency_ns = 1000}, {.step = -1, .batch = 2, .latency_ns = 1400},
-        {.step = -1, .batch = 4, .latency_ns = 2180}, {.step = -1, .batch = 8, .latency_ns = 4000},
-        {.step = 0, .batch = 1, .latency_ns = 100},   {.step = 0, .batch = 8, .latency_ns = 800},
+    const struct tt_calibration_point points[] = {
+        {.step = -1, .batch = 1, .median_ns = 1000}, {.step = -1, .batch = 2, .median_ns = 1400},
+        {.step = -1, .batch = 4, .median_ns = 2180}, {.step = -1, .batch = 8, .median_ns = 4000},
+        {.step = 0, .batch = 1, .median_ns = 100},   {.step = 0, .batch = 8, .median_ns = 800},
     };
     assert_int_equal(tt_profile_file_preferred(points, 6, -1), 4);
     assert_int_equal(tt_profile_file_preferred(points, 6, 0), 1);

@@ -1,6 +1,7 @@
-#include "lab/experiment/step_table.h"
+#include "profile/step_table.h"
 
 #include "model/text/csv.h"
+#include "profile/profile_builder.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +13,7 @@ struct reading {
     int32_t step, kind, batch, latency, length, demand;
     int32_t max_batch;
     struct tt_step_table table;
-    struct tt_profile_point *points; /* of the step at hand, [MAX_POINTS] */
-    int32_t point_count;
+    struct tt_profile_builder builder; /* of the current step */
 };
 
 static enum tt_err find_columns(struct reading *r, struct tt_error *why) {
@@ -30,16 +30,13 @@ static enum tt_err find_columns(struct reading *r, struct tt_error *why) {
     return TT_OK;
 }
 
-/* The rows of one step have all been read. */
+/* Called when all rows of one step were read. */
 static enum tt_err close_step(struct reading *r, struct tt_error *why) {
     struct tt_step_table *table = &r->table;
     if (table->count == 0)
         return TT_OK;
-    int32_t largest = r->max_batch;
-    for (int32_t i = 0; i < r->point_count && r->max_batch == 0; i++)
-        largest = r->points[i].batch > largest ? r->points[i].batch : largest;
-    enum tt_err err = tt_profile_new_points(r->points, r->point_count, largest,
-                                            &table->profiles[table->count - 1], why);
+    enum tt_err err = tt_profile_builder_finish(&r->builder, r->max_batch,
+                                                &table->profiles[table->count - 1], why);
     return err ? tt_fail_in(err, why, "%s: step '%s'", r->csv.path, table->names[table->count - 1])
                : TT_OK;
 }
@@ -55,7 +52,7 @@ static enum tt_err open_step(struct reading *r, const char *name, const char *ki
     for (int32_t i = 0; i < table->count; i++)
         if (strcmp(table->names[i], name) == 0)
             return tt_fail(TT_ERR_INVALID, why,
-                           "%s:%lld: step '%s' goes on here; its rows must stand together",
+                           "%s:%lld: step '%s' goes on here; its rows must be adjacent",
                            r->csv.path, (long long)r->csv.line, name);
     size_t k = 0;
     while (k < TT_COUNT(kinds) && strcmp(kinds[k], kind) != 0)
@@ -71,7 +68,6 @@ static enum tt_err open_step(struct reading *r, const char *name, const char *ki
     if (!table->names[table->count])
         return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", r->csv.path);
     table->kinds[table->count++] = (enum tt_step_kind)k;
-    r->point_count = 0;
     return TT_OK;
 }
 
@@ -91,16 +87,17 @@ static enum tt_err read_row(struct reading *r, struct tt_error *why) {
         err = tt_csv_integer(&r->csv, r->length, 0, INT32_MAX, &length, why);
     if (!err && r->demand >= 0)
         err = tt_csv_number(&r->csv, r->demand, 1e-6, 1, &demand, why);
-    if (!err && r->point_count == MAX_POINTS)
+    if (!err && r->builder.count == MAX_POINTS)
         err = tt_fail(TT_ERR_INVALID, why, "%s:%lld: more than %d points for step '%s'",
                       r->csv.path, (long long)r->csv.line, MAX_POINTS, name);
     if (err)
         return err;
-    r->points[r->point_count++] =
+    tt_profile_builder_add(
+        &r->builder,
         (struct tt_profile_point){.batch = (int32_t)batch,
                                   .latency_ns = latency_ns,
                                   .length = (int32_t)length,
-                                  .demand_ppm = (int32_t)(demand * TT_DEMAND_WHOLE + 0.5)};
+                                  .demand_ppm = (int32_t)(demand * TT_DEMAND_WHOLE + 0.5)});
     return TT_OK;
 }
 
@@ -114,7 +111,7 @@ static enum tt_err read_rows(struct reading *r, struct tt_error *why) {
             return err;
     }
     if (!err && r->table.count == 0)
-        return tt_fail(TT_ERR_INVALID, why, "%s: there is no step in it", r->csv.path);
+        return tt_fail(TT_ERR_INVALID, why, "%s: there is no step in the table", r->csv.path);
     return err ? err : close_step(r, why);
 }
 
@@ -124,12 +121,11 @@ enum tt_err tt_step_table_read(const char *path, int32_t max_batch, struct tt_st
     if (!r)
         return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", path);
     r->max_batch = max_batch;
-    r->points = calloc(MAX_POINTS, sizeof(*r->points));
     r->table.names = calloc(MAX_STEPS, sizeof(char *));
     r->table.kinds = calloc(MAX_STEPS, sizeof(*r->table.kinds));
     r->table.profiles = calloc(MAX_STEPS, sizeof(struct tt_profile *));
     enum tt_err err = TT_OK;
-    if (!r->points || !r->table.names || !r->table.kinds || !r->table.profiles)
+    if (!r->table.names || !r->table.kinds || !r->table.profiles)
         err = tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", path);
     if (!err)
         err = tt_csv_open(&r->csv, path, why);
@@ -141,7 +137,7 @@ enum tt_err tt_step_table_read(const char *path, int32_t max_batch, struct tt_st
         tt_step_table_fini(&r->table);
     else
         *out_table = r->table;
-    free(r->points);
+    free(r->builder.points);
     free(r);
     return err;
 }
