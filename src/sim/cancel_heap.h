@@ -1,5 +1,5 @@
-/* Clients that will go away, by when. Most requests have none, so this heap grows only as far as
- * they are needed. */
+/* The cancellations to come, ordered by time. Most requests have none, so the heap grows on
+ * demand. */
 #ifndef TT_SIM_CANCEL_HEAP_H
 #define TT_SIM_CANCEL_HEAP_H
 
@@ -20,7 +20,7 @@ struct tt_cancel_heap {
 void tt_cancel_heap_fini(struct tt_cancel_heap *self);
 void tt_cancel_heap_push(struct tt_cancel_heap *self, int64_t at, int64_t number,
                          struct tt_handle handle);
-/* Takes out the earliest; there must be one. */
+/* Removes and returns the earliest. The heap must not be empty. */
 struct tt_handle tt_cancel_heap_pop(struct tt_cancel_heap *self);
 
 static inline int64_t tt_cancel_heap_next_at(const struct tt_cancel_heap *self) {

@@ -6,7 +6,7 @@
 
 struct tt_cell_place {
     int64_t request; /* its number */
-    int32_t spec;    /* of the chain; -1: a node of a tree, which no cell goes on from in place */
+    int32_t spec;    /* of the chain; -1: a node of a tree, which no cell continues in place */
     int32_t cell;
 };
 
@@ -30,7 +30,7 @@ static struct tt_cell_place place_of(const struct tt_task_item *item) {
                                   .cell = item->cell};
 }
 
-/* Whether each item goes on from the same place of the task before. */
+/* Whether each item continues from its place in the previous task. */
 static bool goes_on(const struct tt_cell_cost *self, const struct tt_task *task) {
     if (task->count != self->count)
         return false;

@@ -55,7 +55,7 @@ void tt_input_pool_fini(struct tt_input_pool *self) {
     *self = (struct tt_input_pool){0};
 }
 
-/* Sends it if its ring has room. */
+/* Sends the input if its ring has room. */
 static bool send(struct tt_input_pool *self, int64_t now, struct tt_input *input) {
     input->slot = tt_slot_ring_take(&self->rings[input->model], input->rows);
     if (input->slot < 0)
@@ -71,7 +71,7 @@ static bool send(struct tt_input_pool *self, int64_t now, struct tt_input *input
     return true;
 }
 
-/* Sends what waits for the model's slots, as far as there is room. */
+/* Sends inputs that wait for slots of the model, while there is room. */
 static void fill(struct tt_input_pool *self, int64_t now, int32_t model) {
     struct tt_input_queue *waiting = &self->waiting[model];
     struct tt_input *input;
@@ -118,7 +118,8 @@ struct tt_request *tt_input_pool_take_ready(struct tt_input_pool *self, int64_t 
             request->slot = input.slot;
             return request;
         }
-        release(self, now, input.model, input.slot, input.rows); /* it left on the way */
+        release(self, now, input.model, input.slot,
+                input.rows); /* the request left during the copy */
     }
     return NULL;
 }

@@ -1,10 +1,9 @@
-/* Inputs on their way to a device and in its slots (E1): what a carrier does for policies that wait
- * for `ready`.
+/* Inputs on their way to a device and in its slots (E1), for policies that wait for `ready`.
  *
- * Life of an input: it arrives; as soon as its model's ring has room for its rows, and no earlier
- * one of that model waits, it takes slots and is sent alone by the copy engine, one after the
- * other; when it is there its request is ready. The slots are given back when the request leaves,
- * but not while its input is still on the way. A full ring holds inputs back and loses none.
+ * Life of an input: it arrives. Once its model's ring has room for its rows, and no earlier input
+ * of that model waits, it takes slots and the copy engine sends it, one input at a time. When it is
+ * on the device its request is ready. The slots are free again when the request has left and the
+ * copy has ended. A full ring delays inputs and loses none.
  *
  * Requests are known by their handles; one that has left meanwhile is skipped. */
 #ifndef TT_SIM_INPUT_POOL_H
@@ -27,29 +26,30 @@ struct tt_input_queue {
 };
 
 struct tt_input_pool {
-    const struct tt_request_pool *requests; /* says who is still here */
+    const struct tt_request_pool *requests; /* to test whether a request is still in the system */
     struct tt_copy_engine *engine;
     struct tt_slot_ring *rings;     /* [model_count] */
     struct tt_input_queue *waiting; /* [model_count] */
     struct tt_input_queue sent;     /* in order of ready_at */
     int32_t model_count;
-    int64_t held_back; /* inputs that found no slot when they came */
+    int64_t held_back; /* inputs that found no slot on arrival */
 };
 
-/* Rings of `slots` slots for each model; inputs go by `engine`. Both are borrowed. */
+/* A ring of `slots` slots per model; `engine` copies the inputs. `engine` and `requests` are
+ * borrowed. */
 TT_MUST_CHECK enum tt_err tt_input_pool_init(struct tt_input_pool *self, int32_t model_count,
                                              int32_t slots, struct tt_copy_engine *engine,
                                              const struct tt_request_pool *requests);
 void tt_input_pool_fini(struct tt_input_pool *self);
-/* The request has arrived. Out of memory aborts. */
+/* Called when the request arrives. Aborts if memory runs out. */
 void tt_input_pool_arrived(struct tt_input_pool *self, int64_t now,
                            const struct tt_request *request, int64_t bytes);
-/* When the next input is there; TT_NEVER. */
+/* When the next copy ends; TT_NEVER: none is under way. */
 int64_t tt_input_pool_next_at(const struct tt_input_pool *self);
-/* The next request whose input is there by `now`, its slot written to it; NULL when there is none.
- */
+/* Returns the next request whose input is on the device by `now`, with its slot set; NULL: there is
+ * none. */
 struct tt_request *tt_input_pool_take_ready(struct tt_input_pool *self, int64_t now);
-/* The request leaves; called while it still exists. */
+/* Called before the request leaves, while it still exists. */
 void tt_input_pool_left(struct tt_input_pool *self, int64_t now, const struct tt_request *request);
 void tt_input_pool_check(const struct tt_input_pool *self);
 

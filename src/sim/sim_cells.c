@@ -33,13 +33,13 @@ static bool reserve(struct tt_sim_cells *self, int32_t count) {
     return true;
 }
 
-/* The longest output that there is. */
+/* The longest output of the model. */
 static int32_t longest_output(const struct tt_step_model *model) {
     int32_t longest = model->output_quantiles ? model->output_quantiles[TT_QUANTILES - 1] : 1;
     return longest > 0 ? longest : 1;
 }
 
-/* How often a request of the length runs the step. */
+/* How often a request of `length` runs the step. */
 static int32_t times_run(const struct tt_step_model *model, int32_t step, int32_t length) {
     switch (model->steps[step].kind) {
     case TT_STEP_ENCODER: return length > 0 ? length : 1;
@@ -93,8 +93,8 @@ static void put_node(struct tt_sim_cells *self, int32_t at, int32_t left, int32_
         .first_step = 1, .last_step = 1, .repeat = 1, .source_count = 2, .sources = sources};
 }
 
-/* The leaves from `first` on, `count` of them; the next internal node is the spec *at. Returns the
- * root's spec. As deep as the logarithm of the count. */
+/* Builds a balanced tree over `count` leaves from spec `first`; internal nodes are appended at *at.
+ * Returns the spec of the root. The recursion is as deep as the logarithm of the count. */
 static int32_t put_balanced(struct tt_sim_cells *self, int32_t first, int32_t count, int32_t *at) {
     if (count == 1)
         return first;
@@ -105,9 +105,9 @@ static int32_t put_balanced(struct tt_sim_cells *self, int32_t first, int32_t co
     return (*at)++;
 }
 
-/* Parse trees lean: with even odds a part of n leaves splits off one, else it splits anywhere.
- * Depth, so drawn, is near that of the Stanford treebank's at every size. Large parts are halved,
- * so that nobody descends for ever. */
+/* Parse trees are unbalanced: with probability 1/2 a part of n leaves splits off one, else it
+ * splits anywhere. The depths are near those of the Stanford treebank at every size. Large parts
+ * are halved to bound the recursion. */
 static int32_t put_drawn(struct tt_sim_cells *self, int32_t first, int32_t count, int32_t *at,
                          struct tt_prng *prng) {
     if (count == 1)
@@ -151,7 +151,7 @@ enum tt_err tt_sim_cells_tree(struct tt_sim_cells *self, const struct tt_step_mo
     return err ? err : tt_cell_graph_new(self->specs, count, model->step_count, out_graph, why);
 }
 
-/* A node that is being read: where in the stack its children begin. */
+/* A node that is being read: the index in the stack at which its children begin. */
 enum { OPEN = -1 };
 
 /* The ')' at `column` closes a node: with no child a leaf, with two an internal one. */
@@ -170,7 +170,7 @@ static enum tt_err close_node(struct tt_sim_cells *self, int32_t *depth, int32_t
                        "the node that ends at character %lld has %d children; none (a leaf) or two "
                        "are right",
                        (long long)column, children);
-    int32_t *place = &self->stack[*depth - 1]; /* its '(', and from now on the node itself */
+    int32_t *place = &self->stack[*depth - 1]; /* its '('; replaced by the node */
     if (children == 0)
         put_leaf(self, *count);
     else

@@ -16,7 +16,7 @@ int32_t tt_sim_max_output(const struct tt_simulation *self, int32_t model) {
     return quantiles ? quantiles[TT_QUANTILES - 1] : INT32_MAX;
 }
 
-/* What a request will really do in a recurrent block. */
+/* The real number of repeats of a request in a recurrent block. */
 static int32_t rounds_of(const struct tt_simulation *self, const struct tt_request *request,
                          enum tt_step_kind kind) {
     int32_t rounds = request->length;
@@ -28,7 +28,7 @@ static int32_t rounds_of(const struct tt_simulation *self, const struct tt_reque
     return rounds > 0 ? rounds : 1;
 }
 
-/* Those of a task on their way. */
+/* The repeats of all members of a running task. */
 struct walkers {
     const struct tt_simulation *self;
     const struct tt_task *task;
@@ -51,7 +51,7 @@ static struct tt_walk_members members_of(struct walkers *walkers) {
                                     .behind = rounds_behind};
 }
 
-/* Starts the step where the task's walk stands. */
+/* Starts the current step of the task's walk. */
 static void start_step(struct tt_simulation *self, struct tt_task *task) {
     struct tt_sim_executor *executor = &self->executors[task->executor];
     int32_t step = executor->walk.step;
@@ -94,7 +94,7 @@ static void start_first(struct tt_simulation *self, struct tt_task *task) {
     start_step(self, task);
 }
 
-/* The task's message is there and its time has come. */
+/* The task's message has arrived and its start time has come. */
 static void enter(struct tt_simulation *self, struct tt_task *task) {
     struct tt_sim_executor *executor = &self->executors[task->executor];
     int64_t bytes = self->models[task->model].input_bytes * tt_task_computed_rows(task);
@@ -122,7 +122,7 @@ static void begin_oldest(struct tt_simulation *self, int32_t number) {
         enter(self, task);
 }
 
-/* Which of the task's cells are the last of their open-ended chains. */
+/* Finds the cells of the task that are the last of their open-ended chains. */
 static void find_ends(struct tt_simulation *self, struct tt_task *task) {
     enum tt_step_kind kind = self->models[task->model].step_model->steps[task->first_step].kind;
     for (int32_t i = 0; i < task->count; i++) {
@@ -137,7 +137,7 @@ static void find_ends(struct tt_simulation *self, struct tt_task *task) {
     }
 }
 
-/* D8: where the request goes from the end of the task. */
+/* D8: the step at which the request continues after the task. */
 static void take_exit(const struct tt_simulation *self, const struct tt_task *task,
                       struct tt_task_item *item) {
     const struct tt_sim_request *request = &self->requests[item->request->handle.index];
@@ -151,7 +151,7 @@ static void take_exit(const struct tt_simulation *self, const struct tt_task *ta
     }
 }
 
-/* Where the walk has left everybody. */
+/* Sets where each member stands after the walk. */
 static void settle_walk(struct tt_simulation *self, const struct tt_walk *walk,
                         struct tt_task *task) {
     struct tt_walk_members members = members_of(&(struct walkers){self, task});
@@ -180,7 +180,7 @@ static void finish(struct tt_simulation *self, int32_t number, enum tt_outcome o
     for (int32_t i = 0; self->any_exit && outcome != TT_OUTCOME_ABORTED && i < task->count; i++)
         take_exit(self, task, &task->items[i]);
     tt_mechanism_finished(&self->mechanism, self->now, task);
-    self->told = true;
+    self->reported = true;
     self->events++;
     if (self->mechanism.executors[number].queued > 0)
         begin_oldest(self, number);
@@ -216,7 +216,7 @@ static void step_ended(struct tt_simulation *self, int32_t number) {
         finish(self, number, TT_OUTCOME_DONE);
 }
 
-/* From one step of a task to the next. */
+/* Moves from one step of a task to the next. */
 static void go_on(struct tt_simulation *self, int32_t number) {
     struct tt_task *task = tt_mechanism_oldest(&self->mechanism, number);
     struct tt_walk_members members = members_of(&(struct walkers){self, task});
@@ -224,7 +224,7 @@ static void go_on(struct tt_simulation *self, int32_t number) {
     start_step(self, task);
 }
 
-void tt_sim_executors_go_on(struct tt_simulation *self) {
+void tt_sim_executors_continue(struct tt_simulation *self) {
     for (int32_t i = 0; i < self->between_count; i++)
         if (self->executors[self->between[i]].phase == TT_SIM_BETWEEN)
             go_on(self, self->between[i]);
@@ -251,13 +251,13 @@ static void executor_due(struct tt_simulation *self, int32_t number) {
     }
 }
 
-void tt_sim_executors_tell(struct tt_simulation *self) {
+void tt_sim_executors_report(struct tt_simulation *self) {
     while (tt_sim_next_at(&self->appearing) <= self->now) {
         int32_t number = tt_heap_top(&self->appearing)->id;
         tt_heap_remove(&self->appearing, number);
         tt_mechanism_add_executor(&self->mechanism, self->now, number,
                                   self->executors[number].device);
-        self->told = true;
+        self->reported = true;
     }
     while (tt_sim_next_at(&self->due) <= self->now) {
         int32_t number = tt_heap_top(&self->due)->id;
@@ -299,7 +299,7 @@ void tt_sim_executor_yield(void *context, int64_t now, int32_t number) {
 void tt_sim_executor_abort(void *context, int64_t now, int32_t number) {
     struct tt_simulation *self = context;
     struct tt_sim_executor *executor = &self->executors[number];
-    if (executor->phase == TT_SIM_BETWEEN) /* in the middle of its work all the same */
+    if (executor->phase == TT_SIM_BETWEEN) /* between two steps, but not finished */
         go_on(self, number);
     if (executor->phase == TT_SIM_RUNNING) {
         tt_device_stop(&self->devices[executor->device], now, number);
@@ -311,5 +311,6 @@ void tt_sim_executor_abort(void *context, int64_t now, int32_t number) {
         stop(self, number, TT_OUTCOME_ABORTED, tt_instant_add(now, self->abort_ns));
         return;
     }
-    stop(self, number, TT_OUTCOME_ABORTED, now); /* it had not begun to compute, or has done so */
+    stop(self, number, TT_OUTCOME_ABORTED,
+         now); /* it had not begun to compute, or has finished computing */
 }

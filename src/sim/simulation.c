@@ -9,13 +9,12 @@
 
 enum {
     DEFAULT_REQUEST_LIMIT = 4 << 20,
-    SAME_INSTANT_LIMIT = 1000000, /* a policy that turns in circles at one instant is a bug */
+    SAME_INSTANT_LIMIT = 1000000, /* a policy that never stops deciding at one instant is a bug */
 };
-/* How long a policy may sit on its last requests after the last arrival before they are taken from
- * it. */
+/* How long a policy may keep its last requests after the last arrival before they are cancelled. */
 #define DRAIN_LIMIT_NS (3600 * TT_S)
 
-/* ---- what the mechanism tells its carrier ---- */
+/* ---- callbacks of the mechanism ---- */
 
 static void on_gone(void *context, struct tt_request *request) {
     struct tt_simulation *self = context;
@@ -29,7 +28,7 @@ static void on_ended(void *context, int64_t now, struct tt_request *request, enu
     struct tt_simulation *self = context;
     self->events++;
     int64_t ended_at = now;
-    if (self->pooled && !self->admitting) { /* E1: the output comes back alone */
+    if (self->pooled && !self->admitting) { /* E1: the output returns on its own */
         int64_t bytes = self->models[request->model].output_bytes * request->rows;
         if (ending == TT_ENDING_DONE && bytes > 0)
             ended_at = tt_copy_engine_add(&self->copies_out[0], now, bytes);
@@ -54,9 +53,9 @@ static void on_ended(void *context, int64_t now, struct tt_request *request, enu
     self->observer.ended(self->observer.context, &report);
 }
 
-/* ---- what is told ---- */
+/* ---- events reported to the mechanism ---- */
 
-/* No room in the domain: the request never enters it. */
+/* The domain has no room: the request is dropped and never enters it. */
 static void turn_away(struct tt_simulation *self, const struct tt_sim_arrival *arrival,
                       int64_t number) {
     self->events++;
@@ -94,10 +93,10 @@ static int32_t *copy_ends(const struct tt_sim_given *given) {
     return ends;
 }
 
-/* Sets the graph and, for recorders, its specs; nothing where the policy does not work by cells.
- * Returns the ends of given chains, which the caller owns. */
+/* Sets the arrival's graph and, for recorders, its specs; neither if the policy does not work by
+ * cells. Returns the ends of given chains, the caller's. */
 static int32_t *unfold(struct tt_simulation *self, const struct tt_sim_arrival *arrival,
-                       int64_t number, struct tt_arrival *out_told) {
+                       int64_t number, struct tt_arrival *out_arrived) {
     if (!tt_policy_runs_cells(self->mechanism.traits))
         return NULL;
     const struct tt_sim_model *model = &self->models[arrival->model];
@@ -117,13 +116,13 @@ static int32_t *unfold(struct tt_simulation *self, const struct tt_sim_arrival *
         err = tt_sim_cells_tree(&self->unfold, model->step_model, model->tree, arrival->length,
                                 self->seed + (uint64_t)number, &graph, NULL);
     tt_assert(err == TT_OK);
-    out_told->graph = graph;
-    out_told->spec_count = graph->spec_count;
-    out_told->specs = given.specs ? given.specs : self->unfold.specs;
+    out_arrived->graph = graph;
+    out_arrived->spec_count = graph->spec_count;
+    out_arrived->specs = given.specs ? given.specs : self->unfold.specs;
     return copy_ends(&given);
 }
 
-/* The arrival enters the domain, or is turned away. */
+/* The arrival enters the domain, or is dropped. */
 static void admit(struct tt_simulation *self, const struct tt_sim_arrival *arrival,
                   int64_t number) {
     /* The mechanism hands out pool indices itself, so room for the largest possible next index is
@@ -131,18 +130,18 @@ static void admit(struct tt_simulation *self, const struct tt_sim_arrival *arriv
     int64_t highest = (int64_t)self->mechanism.requests.chunk_count * 1024 + 1024;
     if (highest > self->request_capacity)
         grow_requests(self, highest);
-    struct tt_arrival told = {.model = arrival->model,
-                              .rows = arrival->rows,
-                              .length = arrival->length,
-                              .priority = arrival->priority,
-                              .deadline_at = arrival->deadline_at};
-    int32_t *ends = unfold(self, arrival, number, &told);
+    struct tt_arrival arrived = {.model = arrival->model,
+                                 .rows = arrival->rows,
+                                 .length = arrival->length,
+                                 .priority = arrival->priority,
+                                 .deadline_at = arrival->deadline_at};
+    int32_t *ends = unfold(self, arrival, number, &arrived);
     struct tt_request *request = NULL;
     bool fits = !self->pooled || arrival->rows <= self->pool.rings[arrival->model].capacity;
     self->admitting = true;
     self->admitted = number;
-    if (!fits || tt_mechanism_arrived(&self->mechanism, self->now, &told, &request) != TT_OK) {
-        tt_cell_graph_free(told.graph);
+    if (!fits || tt_mechanism_arrived(&self->mechanism, self->now, &arrived, &request) != TT_OK) {
+        tt_cell_graph_free(arrived.graph);
         turn_away(self, arrival, number);
     }
     self->admitting = false;
@@ -157,7 +156,7 @@ static void admit(struct tt_simulation *self, const struct tt_sim_arrival *arriv
                                 .exit_to = arrival->exit_to,
                                 .output_length = arrival->output_length,
                                 .ends = ends};
-    if (arrival->exit_step >= 0 && !told.graph) /* a graph of cells has its course in itself */
+    if (arrival->exit_step >= 0 && !arrived.graph) /* a graph of cells contains its exits */
         self->any_exit = true;
     if (self->pooled)
         tt_input_pool_arrived(&self->pool, self->now, request,
@@ -171,7 +170,7 @@ static void admit(struct tt_simulation *self, const struct tt_sim_arrival *arriv
 
 static void arrive(struct tt_simulation *self) {
     self->last_arrival_at = self->next.at;
-    self->told = true;
+    self->reported = true;
     self->events++;
     admit(self, &self->next, self->arrived++);
     self->more = self->source.next(self->source.context, &self->next);
@@ -184,7 +183,7 @@ static void cancel_due(struct tt_simulation *self) {
     if (!request || request->cancelled)
         return;
     tt_mechanism_cancelled(&self->mechanism, self->now, request);
-    self->told = true;
+    self->reported = true;
 }
 
 static int64_t next_instant(const struct tt_simulation *self) {
@@ -199,9 +198,9 @@ static int64_t next_instant(const struct tt_simulation *self) {
     return tt_instant_max(at, self->now);
 }
 
-/* Everything of the instant that does not come from the policy. */
+/* Reports all events of the instant, before the policy decides. */
 static void tell(struct tt_simulation *self) {
-    tt_sim_executors_tell(self);
+    tt_sim_executors_report(self);
     while (self->more && self->next.at <= self->now)
         arrive(self);
     while (tt_cancel_heap_next_at(&self->cancels) <= self->now)
@@ -209,12 +208,11 @@ static void tell(struct tt_simulation *self) {
     struct tt_request *ready;
     while (self->pooled && (ready = tt_input_pool_take_ready(&self->pool, self->now))) {
         tt_mechanism_ready(&self->mechanism, self->now, ready);
-        self->told = true;
+        self->reported = true;
     }
 }
 
-/* A policy that keeps requests without asking for a timer, or for longer than any promise, loses
- * them: the clients are taken to have gone. */
+/* Cancels requests that the policy keeps without a timer, or for longer than any deadline. */
 static void cancel_leftovers(struct tt_simulation *self) {
     const struct tt_request_pool *pool = &self->mechanism.requests;
     for (int32_t chunk = 0; chunk < pool->chunk_count; chunk++)
@@ -245,13 +243,13 @@ bool tt_simulation_run(struct tt_simulation *self, int64_t budget) {
         self->turns = at == self->now ? self->turns + 1 : 0;
         tt_assert(self->turns < SAME_INSTANT_LIMIT);
         self->now = at;
-        self->told = false;
+        self->reported = false;
         tell(self);
-        if (self->told || self->timer_at <= self->now) {
+        if (self->reported || self->timer_at <= self->now) {
             tt_mechanism_decide(&self->mechanism, self->now);
             self->timer_at = tt_mechanism_next_at(&self->mechanism);
         }
-        tt_sim_executors_go_on(self);
+        tt_sim_executors_continue(self);
         if (self->check) {
             tt_mechanism_check(&self->mechanism);
             if (self->pooled)
@@ -261,7 +259,7 @@ bool tt_simulation_run(struct tt_simulation *self, int64_t budget) {
     return true;
 }
 
-/* ---- making one ---- */
+/* ---- construction ---- */
 
 static enum tt_err init_devices(struct tt_simulation *self, const struct tt_sim_options *options) {
     size_t devices = (size_t)options->device_count, executors = (size_t)self->executor_count;

@@ -1,6 +1,6 @@
 #include "sim/step_work.h"
 
-/* Longest input in the batch, where the policy did not say to what it is padded. */
+/* The longest input in the batch, unless the policy set the padded length. */
 static int32_t padded_length(const struct tt_task *task) {
     int32_t length = task->length;
     if (length == 0)
