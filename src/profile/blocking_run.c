@@ -2,8 +2,7 @@
 
 #include "base/instant.h"
 
-/* On the executor's thread. The wake is all that it says, and the last that it does with our
- * memory. */
+/* Runs on the executor's thread. The wake is its last access to our memory. */
 static void over(void *context, struct tt_device_task *task) {
     (void)task;
     struct tt_blocking_run *self = context;
@@ -20,7 +19,7 @@ void tt_blocking_run_begin(struct tt_blocking_run *self, struct tt_engine *engin
 
 void tt_blocking_run_run(struct tt_blocking_run *self, struct tt_engine_task *task) {
     tt_engine_submit(self->engine, task);
-    while (!tt_parker_park(&self->parker, TT_NEVER)) { /* for no reason */
+    while (!tt_parker_park(&self->parker, TT_NEVER)) { /* a spurious wake */
     }
 }
 

@@ -1,5 +1,6 @@
-/* One task after another on an engine that serves nobody yet: for measuring and checking models
- * before they serve. While it is begun, completions of the engine come here. */
+/* Runs one task after another on an engine that does not serve yet, to measure and check models.
+ * Between _begin and _end the engine's completions come here; _end restores their receiver. Nothing
+ * else may use the engine meanwhile. */
 #ifndef TT_PROFILE_BLOCKING_RUN_H
 #define TT_PROFILE_BLOCKING_RUN_H
 
@@ -8,13 +9,13 @@
 
 struct tt_blocking_run {
     struct tt_engine *engine;
-    tt_device_done_fn *done; /* whose completions they were */
+    tt_device_done_fn *done; /* the receiver of completions, restored by _end */
     void *done_context;
     struct tt_parker parker;
 };
 
 void tt_blocking_run_begin(struct tt_blocking_run *self, struct tt_engine *engine);
-/* Submits the task and waits for its end. */
+/* Submits the task and blocks until it ends. */
 void tt_blocking_run_run(struct tt_blocking_run *self, struct tt_engine_task *task);
 void tt_blocking_run_end(struct tt_blocking_run *self);
 

@@ -139,9 +139,11 @@ enum tt_err tt_calibrate(struct tt_engine_model *model, const struct tt_calibrat
     const int32_t *batches = options->batches ? options->batches : doubling;
     int32_t batch_count = options->batches ? options->batch_count : doubling_count;
     bool has_length = tt_signature_varies(model->engine->ops->signature(model));
-    bool asked = options->lengths && options->length_count > 0 && has_length;
-    const int32_t *lengths = asked ? options->lengths : has_length ? &default_length : &no_length;
-    int32_t length_count = asked ? options->length_count : 1;
+    bool requested = options->lengths && options->length_count > 0 && has_length;
+    const int32_t *lengths = requested    ? options->lengths
+                             : has_length ? &default_length
+                                          : &no_length;
+    int32_t length_count = requested ? options->length_count : 1;
     int32_t steps = model->engine->ops->step_count(model);
     struct measuring m = {.model = model,
                           .options = options,

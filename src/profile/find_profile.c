@@ -42,7 +42,8 @@ static enum tt_err check_subject(const struct tt_find_profile_options *options,
     return tt_profile_file_check(file->message, &subject, why);
 }
 
-/* The file is of something else, as `why` says: then it does not count, or nothing goes on. */
+/* The file was measured of another subject, as `why` says: NOT_FOUND if it may be ignored, else
+ * INVALID. */
 static enum tt_err refuse_stale(const struct tt_find_profile_options *options, const char *path,
                                 struct tt_error *why) {
     struct tt_error reason = *why;
@@ -56,7 +57,7 @@ static enum tt_err refuse_stale(const struct tt_find_profile_options *options, c
                    reason.text, options->model->directory);
 }
 
-/* NOT_FOUND: there is none that is good. */
+/* NOT_FOUND: there is no valid file. */
 static enum tt_err read_file(const struct tt_find_profile_options *options,
                              struct tt_profile **out_whole, struct tt_profile ***out_steps,
                              struct tt_error *why) {
@@ -75,7 +76,7 @@ static enum tt_err read_file(const struct tt_find_profile_options *options,
                       file->step_count, steps);
     if (!err && !file->step_count && steps > 1 && options->decides)
         err = tt_fail(TT_ERR_INVALID, why,
-                      "it says nothing of the model's %d stages, by whose times its policy decides",
+                      "it has no times of the model's %d stages, and its policy decides by them",
                       steps);
     if (err) {
         tt_profile_file_close(file);
@@ -92,7 +93,7 @@ static enum tt_err read_file(const struct tt_find_profile_options *options,
     return TT_OK;
 }
 
-/* ---- measured now ---- */
+/* ---- measuring ---- */
 
 static enum tt_err measure(const struct tt_find_profile_options *options,
                            struct tt_profile **out_whole, struct tt_profile ***out_steps,
@@ -137,7 +138,7 @@ static enum tt_err measure(const struct tt_find_profile_options *options,
     return TT_OK;
 }
 
-/* Of cells: no type's batches are larger than it says, and the whole follows from its steps. */
+/* For cells: batches are limited per type, and the whole follows from the steps. */
 static enum tt_err find_cells(const struct tt_find_profile_options *options,
                               struct tt_profile **out_whole, struct tt_profile ***out_steps,
                               struct tt_error *why) {

@@ -1,5 +1,6 @@
-/* The profiles that a model is served by: those beside it, if they are of this file, cut and
- * device; else, where somebody will decide by them, measured now; else ones that say nothing. */
+/* The profiles that a model is served with. In this order: those in the file beside the model, if
+ * they were measured of this model file, cut and device; those measured at once, if a policy or a
+ * deadline needs them; placeholders that carry no information. */
 #ifndef TT_PROFILE_FIND_PROFILE_H
 #define TT_PROFILE_FIND_PROFILE_H
 
@@ -10,20 +11,20 @@
 
 struct tt_find_profile_options {
     const struct tt_repository_model *model;
-    const char *path;             /* of the ONNX file */
+    const char *path;             /* the ONNX file */
     const struct tt_cells *cells; /* NULL: a model of one ONNX file */
-    const char *stages;           /* how it is cut (tt_slices_describe); "": not at all */
-    bool decides;                 /* does the policy decide by run times? */
+    const char *stages;           /* its cut (tt_slices_describe); "": whole */
+    bool decides;                 /* the policy decides by run times */
     bool needs_profile;           /* the engine cannot run it without one (core/engine_traits.h) */
-    bool measure_stale;           /* measure anew what is stale; else it is refused */
+    bool measure_stale;           /* measure again what is stale; else it is an error */
     struct tt_engine_model *loaded;
     void (*say)(void *context, enum tt_log_level level, const char *line);
     void *say_context;
 };
 
-/* `*out_steps`: malloc'ed, one per step of the loaded model, owned profiles; NULL where nothing is
- * known of the steps. Errors: INVALID (the file is wrong, or stale, or missing where there must be
- * one: the sentence says it), and those of measuring. */
+/* `*out_steps` is malloc'ed: one owned profile per step of the loaded model; NULL if the steps are
+ * not known. Errors: INVALID (the file is wrong, stale, or required and missing), and those of
+ * measuring. */
 TT_MUST_CHECK enum tt_err tt_find_profile(const struct tt_find_profile_options *options,
                                           struct tt_profile **out_whole,
                                           struct tt_profile ***out_steps, struct tt_error *why);

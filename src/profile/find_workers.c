@@ -44,6 +44,6 @@ enum tt_err tt_find_workers(const struct tt_find_workers_options *options,
     if (any)
         return TT_OK;
     return tt_fail(TT_ERR_INVALID, why,
-                   "%s has no choice of 4 rows or more that can be made of workers %s", path,
+                   "%s has no choice of 4 rows or more that workers %s can form", path,
                    options->given ? options->given : "at all");
 }

@@ -54,7 +54,7 @@ int64_t tt_machine_peak_memory(void) {
 }
 
 void tt_machine_forget_peak_memory(void) {
-    malloc_trim(0); /* what others left behind is not this one's */
+    malloc_trim(0); /* freed memory must not count */
     FILE *file = fopen("/proc/self/clear_refs", "we");
     if (!file)
         return;

@@ -56,7 +56,7 @@ struct tt_whole_profile {
     bool is_cells;
 };
 
-/* How long the whole runs where nobody has measured it: the sum of its steps, each as often as it
+/* How long the whole runs if it was not measured: the sum of its steps, each as often as it
  * runs. Its demand is the mean demand of the steps over that time. Errors: as _finish. */
 TT_MUST_CHECK enum tt_err tt_whole_profile_sum(const struct tt_whole_profile *model,
                                                struct tt_profile **out_profile,

@@ -27,7 +27,6 @@ static enum tt_err from_line(const Tutti__LinearProfile *line, int32_t max_batch
     return err;
 }
 
-/* The largest batch of points without a max_batch of their own follows from the points. */
 static enum tt_err from_points(Tutti__ProfilePoint **from, size_t count, int32_t max_batch,
                                struct tt_profile **out_profile, struct tt_error *why) {
     struct tt_profile_builder builder = {0};
@@ -150,7 +149,7 @@ int32_t tt_profile_file_preferred(const struct tt_calibration_point *points, int
     int32_t preferred = best ? best->batch : 0;
     for (int32_t i = 0; i < count && best; i++) {
         const struct tt_calibration_point *p = &points[i];
-        /* p / p.batch <= 1.1 best / best.batch */
+        /* the test is p / p.batch <= 1.1 best / best.batch */
         if (p->step == step && p->length == first->length && p->batch < preferred &&
             p->median_ns * best->batch <= (best->median_ns + best->median_ns / 10) * p->batch)
             preferred = p->batch;

@@ -16,7 +16,7 @@ void tt_profile_keeper_init(struct tt_profile_keeper *self,
     ProtobufCMessage *message;
     struct tt_error why;
     if (tt_textproto_read_file(self->part, &tutti__profile__descriptor, &message, &why))
-        return; /* nobody was interrupted, or nothing of it can be read */
+        return; /* there is none, or it cannot be read */
     struct tt_profile_subject subject = {.model_sha256 = origin->model_sha256,
                                          .device = origin->device,
                                          .stages = origin->stages ? origin->stages : ""};

@@ -38,12 +38,12 @@ static enum tt_err check_model(const struct tt_repository_model *model, int32_t 
     return TT_OK;
 }
 
-/* Of cells every type has a step in the file, even if it is the only one. */
+/* Whether the file has the steps: of cells one per type, even if there is only one type. */
 static bool has_steps(const struct tt_profile_file *file, const struct tt_cells *cells) {
     return cells ? file->step_count == cells->type_count : file->step_count > 1;
 }
 
-/* Takes the file's profiles out of it. `cells`: NULL, or what the steps are. */
+/* Moves the file's profiles to `out`. `cells`: those of the steps, or NULL. */
 static enum tt_err take(struct tt_profile_file *file, const struct tt_cells *cells,
                         struct tt_repository_profile *out, struct tt_error *why) {
     bool staged = has_steps(file, cells);
@@ -81,7 +81,7 @@ static enum tt_err take(struct tt_profile_file *file, const struct tt_cells *cel
     return TT_OK;
 }
 
-/* Its newest version's, NULL: it is one graph. */
+/* The cells of the newest version; NULL: it is one graph. */
 static const struct tt_cells *cells_of(const struct tt_repository_model *model) {
     return model->version_count ? model->versions[model->version_count - 1].cells : NULL;
 }
@@ -114,10 +114,10 @@ static enum tt_err check_cells(const struct tt_repository_model *model, int32_t 
     return TT_OK;
 }
 
-static enum tt_err read_profile(const struct tt_repository_model *model, int32_t asked,
+static enum tt_err read_profile(const struct tt_repository_model *model, int32_t requested,
                                 struct tt_repository_profile *out, struct tt_error *why) {
     const char *named = model->settings->profile;
-    int32_t max_batch = asked > 0 ? asked : model->config->signature.max_batch;
+    int32_t max_batch = requested > 0 ? requested : model->config->signature.max_batch;
     struct tt_repository_profile found = {0};
     char path[4096];
     snprintf(path, sizeof(path), "%s/%s", model->directory, *named ? named : "profile.pbtxt");
@@ -130,11 +130,11 @@ static enum tt_err read_profile(const struct tt_repository_model *model, int32_t
         return err;
     if (model->settings->stages && file->step_count == 0)
         err = tt_fail(TT_ERR_INVALID, why,
-                      "%s says nothing of the stages that %s cuts the model into; run: tutti "
+                      "%s has no times of the stages that %s cuts the model into; run: tutti "
                       "profile %s",
                       path, model->settings->file_name, model->directory);
     if (!err)
-        err = check_cells(model, asked, file, path, why);
+        err = check_cells(model, requested, file, path, why);
     if (!err)
         err = take(file, cells_of(model), &found, why);
     if (!err && cells_of(model))

@@ -14,7 +14,7 @@
 #include <string.h>
 
 _Static_assert((int)TT_WORKER_SIZES == (int)TT_ELASTIC_SIZES,
-               "the same sizes on disk as in policies");
+               "files and policies use the same sizes");
 
 enum { MAX_RUNS = 200, MAX_WORKERS = TT_ELASTIC_MAX_TOTAL };
 

@@ -95,7 +95,7 @@ static enum tt_err find_preferred(struct tt_slicer *self, struct tt_error *why) 
                   ->time_nodes(&options, self->probe.synthetic, rows, TIMED_RUNS, self->scratch,
                                &times_ns[nodes * (size_t)tried], why);
     for (int32_t i = 0; !err && i < self->graph->node_count; i++) {
-        /* Times per row in LARGEST_TRIED-ths, to stay whole. */
+        /* Times per row in units of 1 / LARGEST_TRIED ns, to stay integers. */
         int64_t best = INT64_MAX;
         for (int32_t k = 0; k < tried; k++) {
             int64_t share = times_ns[nodes * (size_t)k + (size_t)i] * (LARGEST_TRIED >> k);
@@ -168,9 +168,9 @@ void tt_slicer_free(struct tt_slicer *take_slicer) {
     free(take_slicer);
 }
 
-/* ---- answers ---- */
+/* ---- outputs ---- */
 
-/* The bytes of all outputs to `rows` made-up rows, appended. */
+/* Appends the bytes of all outputs for `rows` synthetic rows. */
 static enum tt_err answers(struct tt_engine_model *model, int32_t rows, int32_t length,
                            enum tt_synthetic_input_kind kind, struct tt_text *out_bytes,
                            struct tt_error *why) {
@@ -214,11 +214,11 @@ static enum tt_err compare_at(struct tt_slicer *self, struct tt_engine_model *sl
         err = answers(sliced, rows, length, self->probe.synthetic, &stages, why);
     if (!err && (whole.length != stages.length ||
                  memcmp(tt_text_string(&whole), tt_text_string(&stages), whole.length) != 0))
-        err =
-            tt_fail(TT_ERR_INTERNAL, why,
-                    "the stages do not answer a batch of %d rows as the whole model does, bit for "
-                    "bit; it cannot be served in stages here",
-                    rows);
+        err = tt_fail(
+            TT_ERR_INTERNAL, why,
+            "the outputs of the stages for a batch of %d rows differ from the whole model's; "
+            "it cannot be served in stages here",
+            rows);
     *check = (struct tt_slices_check){
         .rows = rows, .length = length, .synthetic = (int32_t)self->probe.synthetic};
     if (!err)
@@ -245,7 +245,7 @@ static enum tt_err check_stages(struct tt_slicer *self, const char *directory,
     enum tt_err err = load_stages(self, directory, &sliced, why);
     if (err)
         return err;
-    static const int32_t batches[] = {1, 3, 2}; /* the last one is what is noted */
+    static const int32_t batches[] = {1, 3, 2}; /* the digest of the last is noted */
     struct tt_slices_check check = {0};
     for (size_t i = 0; !err && i < TT_COUNT(batches); i++)
         if (batches[i] == 1 || batches[i] <= options->engine->ops->signature(sliced)->max_batch)
@@ -285,7 +285,7 @@ enum tt_err tt_slicer_write(struct tt_slicer *self, const char *directory, struc
     err = tt_slices_write(self->graph, self->plan, origin, part, why);
     if (!err)
         err = check_stages(self, part, why);
-    /* Somebody else may have made the same in the meantime: then theirs stands. */
+    /* Another process may have made the same cut in the meantime: it is kept. */
     if (!err && rename(part, directory) != 0 && errno != ENOTEMPTY && errno != EEXIST)
         err = tt_fail(TT_ERR_IO, why, "%s: %s", directory, strerror(errno));
     tt_machine_remove(part);
@@ -379,7 +379,7 @@ enum tt_err tt_slicer_cost(struct tt_slicer *self, const char *directory, int32_
     return err;
 }
 
-/* D1: how many stages, by what they cost. */
+/* D1: chooses the number of stages by their cost. */
 static enum tt_err choose_count(struct tt_slicer *self, struct tt_error *why) {
     static const int32_t counts[] = {1, 2, 3, 4, 6, 8, 12, 16};
     enum { PAIRS = 21, MAX_PPM = 1030000 };
@@ -392,7 +392,7 @@ static enum tt_err choose_count(struct tt_slicer *self, struct tt_error *why) {
         struct tt_slicer_cost cost = {0};
         snprintf(directory, sizeof(directory), "%s/try-%d", self->scratch, counts[i]);
         err = tt_cut_choose(self->graph, &cut, &self->plan, why);
-        if (err == TT_ERR_INVALID && best) { /* no more can be had */
+        if (err == TT_ERR_INVALID && best) { /* no cut has more stages */
             err = TT_OK;
             break;
         }
@@ -414,7 +414,7 @@ static enum tt_err choose_count(struct tt_slicer *self, struct tt_error *why) {
 
 /* ---- finding ---- */
 
-/* The name of the folder: of everything that the cut depends on. */
+/* The name of the folder: a digest of everything that the cut depends on. */
 static enum tt_err folder_name(const struct tt_slicer_options *options, char *out_name,
                                size_t capacity, struct tt_error *why) {
     char asked[512], model[TT_DIGEST_BYTES], all[TT_DIGEST_BYTES], processor[256];
@@ -424,7 +424,8 @@ static enum tt_err folder_name(const struct tt_slicer_options *options, char *ou
         return err;
     struct tt_text text;
     tt_text_init(&text);
-    /* The first line counts up when other stages than before would be made of the same. */
+    /* The first line is the version of the slicer: it changes when equal requests give other
+     * stages. */
     tt_text_printf(&text, "1\n%s\n%s\n%s\n%s\n%d %d %d\n", model, version_of(options),
                    tt_machine_processor(processor, sizeof(processor)), asked, options->batched,
                    options->length, options->rows);
@@ -436,7 +437,7 @@ static enum tt_err folder_name(const struct tt_slicer_options *options, char *ou
     return err;
 }
 
-/* Is there a cut in the folder that still answers what it did when it was made? */
+/* Whether the folder has a cut that reproduces the outputs noted when it was made. */
 static bool still_good(const struct tt_slicer_options *options, const char *directory) {
     struct tt_engine_model_spec load = {.form = TT_ENGINE_STAGES,
                                         .path = directory,
@@ -467,7 +468,7 @@ static bool still_good(const struct tt_slicer_options *options, const char *dire
     return good;
 }
 
-/* Makes the folder and those above it. */
+/* Creates the folder and its parents. */
 static bool make_folders(const char *path) {
     char at[4096];
     snprintf(at, sizeof(at), "%s", path);
@@ -480,7 +481,7 @@ static bool make_folders(const char *path) {
     return (mkdir(at, 0755) == 0 || errno == EEXIST) && access(at, W_OK | X_OK) == 0;
 }
 
-/* Where cuts go when the repository cannot be written. */
+/* The folder of cuts for repositories that are not writable. */
 static bool user_cache(char *out, size_t capacity) {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     if (cache && *cache == '/')
@@ -518,7 +519,7 @@ enum tt_err tt_slicer_find(const struct tt_slicer_options *options, const char *
         return tt_fail(TT_ERR_IO, why, "%s: cannot write the stages of model %s anywhere: %s", home,
                        options->name, strerror(errno));
     snprintf(directory, sizeof(directory), "%s/%s", places[place], name);
-    tt_machine_remove(directory); /* one that is no good any more */
+    tt_machine_remove(directory); /* an invalid one */
     struct tt_slicer *slicer;
     err = tt_slicer_new(options, &slicer, why);
     if (err)
@@ -527,7 +528,7 @@ enum tt_err tt_slicer_find(const struct tt_slicer_options *options, const char *
     tt_slicer_free(slicer);
     if (err)
         return err;
-    tt_stage_folders_prune(places[place], name, place == 0 ? TT_STAGE_FOLDERS_MOST : 0);
+    tt_stage_folders_prune(places[place], name, place == 0 ? TT_STAGE_FOLDERS_MAX : 0);
     snprintf(out_directory, capacity, "%s", directory);
     if (out_made)
         *out_made = true;

@@ -15,15 +15,15 @@ enum { DAY_S = 24 * 3600, KEY_DIGITS = 16, MAX_LOOKED_AT = 4096 };
 
 struct folder {
     char name[256];
-    int64_t used_s; /* of the wall clock, as files have it */
+    int64_t used_s; /* wall clock, as in the file system */
 };
 
 void tt_stage_folders_used(const char *directory) {
     int failed = utimensat(AT_FDCWD, directory, NULL, 0);
-    (void)failed; /* read-only: then nobody prunes it here either */
+    (void)failed; /* read-only: it is not pruned either */
 }
 
-/* "stages-0123456789abcdef", or with ".part-PID" behind: nothing else is ours to throw away. */
+/* Only "stages-0123456789abcdef", with or without ".part-PID", may be removed. */
 static bool is_ours(const char *name, bool *out_part) {
     static const char prefix[] = "stages-";
     size_t length = sizeof(prefix) - 1;
@@ -46,7 +46,7 @@ static void throw_away(const char *home, const char *name) {
     tt_machine_remove(path);
 }
 
-/* The whole cuts in `home`; parts that are too old go at once. */
+/* Lists the finished cuts in `home`; removes parts that are too old. */
 static int32_t look(DIR *opened, const char *home, int64_t now_s, struct folder *folders,
                     int32_t *removed) {
     int32_t count = 0;

@@ -1,25 +1,24 @@
-/* D1: which kept cuts are thrown away.
+/* D1: which kept cuts are removed.
  *
- * A folder of cuts gathers one `stages-KEY` for every model file, release of the runtime, processor
- * and way of cutting that it ever saw. Whoever finds one good stamps it as used; whoever makes a
- * new one throws away those that nobody has used for long, and in a model's own folder all but the
- * few used last. Parts that somebody began and never finished go after a day. A cut that is thrown
- * away while a server runs it stays with that server (its weights are mapped), and is made again
- * when it is asked for again. */
+ * A folder of cuts collects one `stages-KEY` for every model file, release of the runtime,
+ * processor and cut. A caller that finds a valid one marks it as used. A caller that creates one
+ * removes those that were not used for long, and in a model's own folder all but the most recently
+ * used. Unfinished parts are removed after a day. A cut that is removed while a server runs it
+ * stays usable there (its weights are mapped); the next request for it creates it again. */
 #ifndef TT_SLICER_STAGE_FOLDERS_H
 #define TT_SLICER_STAGE_FOLDERS_H
 
 #include <stdint.h>
 
 enum {
-    TT_STAGE_FOLDERS_MOST = 8,         /* in a model's own folder */
+    TT_STAGE_FOLDERS_MAX = 8,          /* in a model's own folder */
     TT_STAGE_FOLDERS_UNUSED_DAYS = 30, /* anywhere */
 };
 
-/* It was used now. Where it cannot be written it keeps its stamp. */
+/* Marks the folder as used now. A folder that is not writable keeps its time. */
 void tt_stage_folders_used(const char *directory);
-/* Throws away what is stale in `home`, but never `keep` (a name in it, may be NULL); `most` 0: no
- * bound on their number. Returns how many went. */
+/* Removes stale cuts in `home`, but never `keep` (a name in it, may be NULL), and the least
+ * recently used beyond `most` (0: no limit). Returns the number removed. */
 int32_t tt_stage_folders_prune(const char *home, const char *keep, int32_t most);
 
 #endif
