@@ -14,7 +14,7 @@ static double seconds_per_row(const struct tt_scenario_model *model, int32_t bat
     return (double)tt_profile_latency(model->step_model.whole, batch, model->length) / 1e9 / batch;
 }
 
-/* The largest b >= rows with b / r + l(b) <= SLO: the sum grows with b, so halving finds it. */
+/* The largest b >= rows with b / r + l(b) <= SLO, by bisection: the sum grows with b. */
 static int32_t staggered_batch(const struct tt_scenario_model *model, double rows_per_s) {
     int32_t low = model->rows, high = largest_batch(model, model->step_model.slo_ns);
     while (low < high) {
@@ -35,7 +35,7 @@ static double weight_sum(const struct tt_scenario *scenario) {
     return sum;
 }
 
-/* Devices that `rate` needs at least; the share of a model is its weight. */
+/* The number of devices that `rate` needs; a model's share of the rate is its weight. */
 static double devices_needed(const struct tt_scenario *scenario, double rate, double weights) {
     double needed = 0;
     for (int32_t m = 0; m < scenario->model_count; m++) {
@@ -50,8 +50,8 @@ static double devices_needed(const struct tt_scenario *scenario, double rate, do
 struct tt_bound tt_bound_of(const struct tt_scenario *scenario) {
     struct tt_bound out = {0};
     double devices = scenario->device_count, weights = weight_sum(scenario);
-    double alone = 0; /* device seconds per request where nobody coordinates */
-    double high = 0;  /* nothing is faster than the largest batches */
+    double alone = 0; /* device seconds per request without coordination */
+    double high = 0;  /* device seconds per request with the largest batches */
     if (weights <= 0 || scenario->arrivals_path)
         return out;
     for (int32_t d = 0; d < scenario->device_count; d++)

@@ -11,7 +11,8 @@ void tt_overlap_ends(const struct tt_overlap_pair *pair, double share, double *o
                      double *out_second) {
     double begins = pair->before / pair->capacity;
     double together = pair->after / (pair->capacity - share);
-    if (share * together >= pair->other) { /* worker 2 ends first, and worker 1 has all again */
+    if (share * together >=
+        pair->other) { /* worker 2 ends first; worker 1 then has the whole capacity */
         double shared = pair->other / share;
         double left = pair->after - (pair->capacity - share) * shared;
         *out_first = begins + shared + left / pair->capacity;
@@ -24,11 +25,12 @@ void tt_overlap_ends(const struct tt_overlap_pair *pair, double share, double *o
 
 bool tt_overlap_bounds(const struct tt_overlap_pair *pair, double *out_least, double *out_most) {
     double u0 = pair->capacity, begins = pair->before / u0, both = (pair->after + pair->other) / u0;
-    double slack = pair->promise - begins; /* what worker 1 has left when worker 2 begins */
+    double slack =
+        pair->promise - begins; /* the time that worker 1 has left when worker 2 begins */
     if (slack < pair->after / u0 || pair->promise < pair->other / u0)
         return false;
-    /* The device is never idle: whoever ends last ends when all work is done, whatever the shares.
-     * So only who ends first is bound by a share: worker 1 by at most, worker 2 by at least. */
+    /* The device is never idle, so the last worker ends when all work is done, for any shares. Only
+     * the worker that ends first bounds the share: worker 1 from above, worker 2 from below. */
     bool first_may_be_last = both <= slack, second_may_be_last = both <= pair->promise;
     if (!first_may_be_last && !second_may_be_last)
         return false;

@@ -27,10 +27,10 @@ static const char *const column_names[COLUMNS] = {
 
 struct reading {
     struct tt_csv csv;
-    int32_t at[COLUMNS]; /* where each stands; -1: not there */
+    int32_t at[COLUMNS]; /* the index of each column; -1: missing */
     const struct tt_arrival_file_model *models;
     int32_t model_count;
-    int32_t last_model; /* the one found last: files name the same model often */
+    int32_t last_model; /* the model found last: files often repeat a name */
     struct tt_arrival_file *file;
     struct tt_sim_cells unfold;
     struct tt_error *why;
@@ -81,7 +81,7 @@ static bool is_given(const struct reading *r, enum column column) {
     return r->at[column] >= 0 && r->csv.fields[r->at[column]][0] != '\0';
 }
 
-/* The field as an integer; `standard` where the column or the value is missing. */
+/* The field as an integer; `default_value` if the column or the value is missing. */
 static enum tt_err optional(struct reading *r, enum column column, int64_t minimum, int64_t maximum,
                             int64_t default_value, int64_t *out_value) {
     if (!is_given(r, column)) {
@@ -91,7 +91,7 @@ static enum tt_err optional(struct reading *r, enum column column, int64_t minim
     return tt_csv_integer(&r->csv, r->at[column], minimum, maximum, out_value, r->why);
 }
 
-/* The tree as it is written, a copy; that it is one is seen by unfolding it. */
+/* A copy of the tree's text; unfolding it checks it. */
 static enum tt_err read_tree(struct reading *r, const struct tt_arrival_file_model *model,
                              const char **out_tree) {
     const char *text = r->csv.fields[r->at[TREE]];
@@ -108,7 +108,7 @@ static enum tt_err read_tree(struct reading *r, const struct tt_arrival_file_mod
     return *out_tree ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, r->why, "%s: out of memory", r->csv.path);
 }
 
-/* Nobody's input is longer than a graph of cells can be, whether the policy works by cells or not.
+/* No input may be longer than a graph of cells can be, even if the policy does not work by cells.
  */
 static enum tt_err check_length(const struct reading *r, const struct tt_arrival_file_model *model,
                                 int64_t length) {
@@ -122,7 +122,7 @@ static enum tt_err check_length(const struct reading *r, const struct tt_arrival
                    model->name, TT_CELL_GRAPH_MAX_CELLS);
 }
 
-/* D8: some steps lie between, and none is walked more than once. */
+/* D8: an exit must skip at least one step and repeat none. */
 static enum tt_err check_skip(const struct reading *r, const struct tt_arrival_file_model *model,
                               int64_t exit_step, int64_t exit_to) {
     if (exit_step < 0 || exit_to < exit_step + 2)
@@ -140,7 +140,7 @@ static enum tt_err check_skip(const struct reading *r, const struct tt_arrival_f
     return TT_OK;
 }
 
-/* The step that the request goes on with behind `exit_step`; 0 where it goes on with none. */
+/* The step at which the request continues after `exit_step`; 0: none. */
 static enum tt_err read_skip(struct reading *r, const struct tt_arrival_file_model *model,
                              int64_t exit_step, int64_t *out_exit_to) {
     int64_t exit_to;

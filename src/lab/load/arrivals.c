@@ -10,9 +10,9 @@ enum { FINE_BITS = 20 };                         /* positions in time are kept t
 
 struct stream {
     struct tt_prng prng, lengths_prng;
-    int64_t at;             /* of the request that comes next */
+    int64_t at;             /* of the next request */
     int64_t fine;           /* fraction of at, 0 .. 2^20 - 1 */
-    int64_t gap_fine;       /* mean gap at the present rate, in 2^-20 ns; TT_NEVER: rate 0 */
+    int64_t gap_fine;       /* mean gap at the current rate, in 2^-20 ns; TT_NEVER: rate 0 */
     int64_t segment_end_at; /* TT_NEVER: the rate stays */
     int64_t count;          /* requests so far */
     int64_t rate, next_step_at_count;
@@ -23,10 +23,10 @@ struct tt_arrivals {
     struct tt_arrivals_options options;
     struct tt_arrivals_model *models;
     struct stream *streams;
-    /* Who comes next: a tournament of losers over the streams' keys. Leaf m stands at model_count +
-     * m, the match of nodes 2n and 2n + 1 at n; each match keeps its loser, `first` has won them
-     * all. Only the winner ever moves, so that the matches on its way up, one a level and without a
-     * branch to guess, are all there is to play again. */
+    /* A loser tree over the streams' keys finds the next request. Leaf m is at model_count + m, the
+     * match of nodes 2n and 2n + 1 at n. Each match keeps its loser; `first` has won all of them.
+     * Only the winner's key changes, so only the matches on its path are replayed: one per level,
+     * without an unpredictable branch. */
     unsigned __int128 *losers; /* [2 * model_count] */
     unsigned __int128 first;
     struct tt_draw_tables tables;
@@ -35,7 +35,7 @@ struct tt_arrivals {
     int64_t emitted;
 };
 
-/* FNV-1a: a stream's draws follow its model's name. */
+/* FNV-1a. The draws of a stream depend on its model's name. */
 static uint64_t hash_name(const char *name) {
     uint64_t hash = UINT64_C(14695981039346656037);
     for (; *name; name++)
@@ -47,7 +47,7 @@ static int64_t fine_of(unsigned __int128 value) {
     return value > (unsigned __int128)(TT_NEVER - 1) ? TT_NEVER : (int64_t)value;
 }
 
-/* The mean gap of one model's stream when all models together come at `rate`. */
+/* The mean gap of the model's stream if all models together have `rate`. */
 static int64_t gap_at(const struct tt_arrivals *self, int32_t model, int64_t rate) {
     int64_t weight = self->models[model].weight;
     if (rate <= 0 || weight <= 0)
@@ -94,7 +94,7 @@ static void enter_segment(struct tt_arrivals *self, int32_t model, int32_t segme
                                  : TT_NEVER;
 }
 
-/* Spends a variate of `unit` (Q40, in mean gaps) from the stream's position on. */
+/* Advances the stream by a variate of `unit` mean gaps (Q40). */
 static void spend(struct tt_arrivals *self, int32_t model, int64_t unit) {
     struct stream *stream = &self->streams[model];
     for (;;) {
@@ -124,7 +124,7 @@ static void spend(struct tt_arrivals *self, int32_t model, int64_t unit) {
     }
 }
 
-/* Own requests of a model until the total has grown by `every`, as its share goes. */
+/* The requests of a model for `every` requests of all, by its share. */
 static int64_t own_share(const struct tt_arrivals *self, int32_t model, int64_t every) {
     __int128 share = (__int128)every * self->models[model].weight + self->weight_sum - 1;
     return (int64_t)(share / self->weight_sum);
@@ -156,11 +156,11 @@ static void play_all(struct tt_arrivals *self) {
     for (int32_t n = count - 1; n >= 1; n--)
         node[n] = node[2 * n] < node[2 * n + 1] ? node[2 * n] : node[2 * n + 1];
     self->first = node[1];
-    for (int32_t n = 1; n < count; n++) /* from winners to losers; those below are still winners */
+    for (int32_t n = 1; n < count; n++) /* top down: the nodes below still hold winners */
         node[n] = node[2 * n] < node[2 * n + 1] ? node[2 * n + 1] : node[2 * n];
 }
 
-/* The winner, stream `model`, has moved on. */
+/* Replays the matches of the winner, stream `model`, after its key has changed. */
 static void play_again(struct tt_arrivals *self, int32_t model) {
     unsigned __int128 winner = key_of(self, model);
     for (uint32_t n = (uint32_t)(self->options.model_count + model) / 2; n >= 1; n /= 2) {
@@ -190,7 +190,7 @@ static void start_stream(struct tt_arrivals *self, int32_t model) {
         stream->gap_fine = first_gap(self, model, options->rate);
     if (options->step_every > 0)
         stream->next_step_at_count = own_share(self, model, options->step_every);
-    /* The first evenly spaced request comes at once; the others after a first gap. */
+    /* Evenly spaced requests begin at once, others after a first gap. */
     spend(self, model, options->process == TT_PROCESS_UNIFORM ? 0 : draw_unit(self, stream));
 }
 

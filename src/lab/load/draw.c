@@ -2,8 +2,8 @@
 
 #include "base/err.h"
 
-/* Fractional bits of log2(x), x in [1, 2) as Q62, by repeated squaring: exact in every bit but for
- * the rounding of the squares, which 62 bits keep far below the 40 asked for. */
+/* The fractional bits of log2(x), x in [1, 2) as Q62, by repeated squaring. The only error is the
+ * rounding of the squares, which 62 bits keep far below the required 40. */
 static int64_t log2_bits(uint64_t x_q62) {
     int64_t result = 0;
     for (int32_t bit = TT_DRAW_FRACTION_BITS + 4; bit > 0; bit--) {
@@ -51,7 +51,7 @@ int64_t tt_draw_log2(const struct tt_draw_tables *self, uint64_t value) {
     int32_t exponent = 63 - __builtin_clzll(value);
     uint64_t mantissa_q63 = value << (63 - exponent); /* [1, 2) */
     uint32_t index = (uint32_t)(mantissa_q63 >> 55) & 255;
-    /* mantissa / (1 + index/256) = 1 + r, 0 <= r < 2^-8; r in Q60, so that r * r fits well. */
+    /* mantissa / (1 + index/256) = 1 + r, 0 <= r < 2^-8; r in Q60, so that r * r fits. */
     unsigned __int128 ratio_q126 = (unsigned __int128)mantissa_q63 * self->inverse_q63[index];
     int64_t r_q60 = (int64_t)(ratio_q126 >> 66) - (INT64_C(1) << 60);
     /* ln(1 + r) = r - r^2/2 + r^3/3 - r^4/4 + ..., the next term is below 2^-42. */
@@ -70,7 +70,7 @@ int64_t tt_draw_scale_exp2(const struct tt_draw_tables *self, int64_t factor, in
     /* x = whole - fraction, 0 <= fraction < 1. */
     int64_t whole = -((-x_q40) >> TT_DRAW_FRACTION_BITS);
     int64_t fraction = whole * TT_DRAW_ONE - x_q40;
-    if (fraction < 0) { /* the shift rounded the other way */
+    if (fraction < 0) { /* the shift rounded down */
         whole++;
         fraction += TT_DRAW_ONE;
     }

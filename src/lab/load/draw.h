@@ -1,15 +1,15 @@
-/* Random variates by integer arithmetic: exponential and Gamma gaps that are the same, bit for bit,
- * on every machine and compiler, since no floating point and no mathematical library takes part.
+/* Random variates by integer arithmetic: exponential and Gamma gaps that are equal, bit for bit, on
+ * every machine and compiler, because no floating point and no mathematical library is used.
  *
- * Everything rests on log2 and 2^x in fixed point, Q40 (40 fractional bits). A table of 256 entries
- * cuts the argument down to a factor within 2^-8 of one, a short series does the rest; the table
- * itself is computed by repeated squaring when it is made. Both functions are right to about 2^-38
- * (tested against known values and each other).
+ * Everything is built on log2 and 2^x in fixed point, Q40 (40 fractional bits). A table of 256
+ * entries reduces the argument to a factor within 2^-8 of one; a short series does the rest. The
+ * table is computed by repeated squaring. Both functions are accurate to about 2^-38 (tested
+ * against known values and each other).
  *
  * Exponential: -log2 u, u uniform on 64 bits. Gamma(a), a > 1: Cheng's rejection method GB, which
- * needs only logarithms and exponentials; a <= 1 by Gamma(a) = Gamma(a + 1) * U^(1/a), done in the
- * logarithm, so that shapes down to 0.01 and values down to 2^-1000 keep their precision until they
- * are rounded to nanoseconds. */
+ * needs only logarithms and exponentials. Gamma(a), a <= 1: Gamma(a + 1) * U^(1/a), computed in the
+ * logarithm, so shapes down to 0.01 and values down to 2^-1000 keep their precision until they are
+ * rounded to nanoseconds. */
 #ifndef TT_LAB_LOAD_DRAW_H
 #define TT_LAB_LOAD_DRAW_H
 
@@ -34,13 +34,12 @@ int64_t tt_draw_log2(const struct tt_draw_tables *self, uint64_t value);
 /* factor * 2^x, x in Q40, rounded down; saturates at INT64_MAX. factor >= 0. */
 int64_t tt_draw_scale_exp2(const struct tt_draw_tables *self, int64_t factor, int64_t x_q40);
 
-/* log2 of an exponential variate of mean one would lose nothing, but callers want the variate: Q40,
- * mean TT_DRAW_ONE. */
+/* An exponential variate, Q40, of mean TT_DRAW_ONE. */
 int64_t tt_draw_exponential(const struct tt_draw_tables *self, struct tt_prng *prng);
 
-/* What Cheng's method needs of a shape, computed once. */
+/* The constants of Cheng's method for a shape. */
 struct tt_draw_gamma {
-    int64_t shape_q32; /* as asked */
+    int64_t shape_q32; /* as requested */
     int64_t a_q32;     /* the shape drawn from: shape, or shape + 1 where shape <= 1 */
     int64_t log2_a_q40;
     int64_t b_q32, c_q32, lambda_q32;

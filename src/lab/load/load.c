@@ -57,9 +57,9 @@ void tt_load_fini(struct tt_load *self) {
     tt_arrival_source_close(&self->source);
 }
 
-/* --- who is next --- */
+/* --- the next request --- */
 
-/* Closed loop: may another one be asked, now or after some end? */
+/* Closed loop: whether another request may come, now or after one has ended. */
 static bool goes_on(const struct tt_load *self, int64_t now) {
     const struct tt_scenario *s = self->scenario;
     return self->stopped_at == TT_NEVER && now < s->duration_ns &&
@@ -129,9 +129,9 @@ void tt_load_stop(struct tt_load *self, int64_t now) {
     self->has_next = false;
 }
 
-/* --- what came of it --- */
+/* --- how requests end --- */
 
-/* Every number becomes one '#'; digits in a name ("fp32", "mlp_2") are no number. */
+/* Replaces each number by one '#'; digits in a name ("fp32", "mlp_2") are not a number. */
 static void generalise(const char *reason, char *out, size_t capacity) {
     size_t length = 0;
     bool in_name = false;

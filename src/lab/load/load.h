@@ -1,21 +1,21 @@
-/* The pure half of a load generator: who is to be asked when, and what came of it. No clock, no
- * sockets: the carrier tells the time (nanoseconds since the load began), sends what
- * `tt_load_take` gives it, and reports each end.
+/* The pure half of a load generator: which request is due when, and how requests ended. It uses no
+ * clock and no sockets: the caller passes the time (nanoseconds since the load began), sends the
+ * requests that `tt_load_take` returns, and reports how each ended.
  *
- * Two ways. *Open loop*: requests come as the scenario draws them, whether earlier ones are
- * answered or not, as the world's requests do. A request's latency counts from the instant at which
- * it was *intended*, so that a server (or a generator) that falls behind cannot hide what its users
- * would have waited: there is no coordinated omission. *Closed loop*: `concurrency` clients, each
- * of which asks anew when it has its answer. Their load gives way to a slow server, so its
- * latencies are those of that many patient clients and of nobody else; use it for throughput.
+ * *Open loop*: requests come as the scenario draws them, whether earlier ones are answered or not.
+ * A request's latency counts from its *intended* instant, so a server or a generator that falls
+ * behind cannot hide the waiting time: there is no coordinated omission.
  *
- * Life of a request: taken (it is under way) -> ended, once. Those that were intended before
- * `warm_up_ns` are sent and awaited but not counted. Counted ones: arrived = ok + late + rejected +
- * failed + timed_out + broken + cancelled + unfinished, the last being those that an interruption
- * left open.
+ * *Closed loop*: `concurrency` clients, each of which sends its next request when it has an answer.
+ * The load adapts to a slow server, so the latencies hold only for that many patient clients; use
+ * it for throughput.
  *
- * Reasons: every distinct text is counted, with every number made '#' (but not the digits of a
- * name), so that "late by 17 us" and "late by 9 us" are one. */
+ * Life of a request: taken (in flight) -> ended, once. Requests intended before `warm_up_ns` are
+ * sent and awaited but not counted. For the others, arrived = ok + late + rejected + failed +
+ * timed_out + broken + cancelled + unfinished; an interruption leaves requests unfinished.
+ *
+ * Reasons: every distinct text is counted, with each number replaced by '#' (except digits in a
+ * name), so "late by 17 us" and "late by 9 us" are one reason. */
 #ifndef TT_LAB_LOAD_LOAD_H
 #define TT_LAB_LOAD_LOAD_H
 
@@ -25,20 +25,20 @@
 enum { TT_LOAD_MAX_REASONS = 64, TT_LOAD_REASON_BYTES = 256 };
 
 struct tt_load_request {
-    int64_t number;      /* from 0, in the order in which they were taken */
+    int64_t number;      /* from 0, in the order of _take */
     int64_t at;          /* intended */
     int64_t deadline_at; /* TT_NEVER: none */
-    int64_t cancel_at;   /* its client goes away then; TT_NEVER: it stays */
+    int64_t cancel_at;   /* its client cancels then; TT_NEVER: it does not */
     int32_t model, rows, length, priority;
 };
 
 enum tt_load_end {
     TT_LOAD_ANSWERED,  /* with outputs */
-    TT_LOAD_REJECTED,  /* the server would not: 503, 429 */
+    TT_LOAD_REJECTED,  /* by the server: 503, 429 */
     TT_LOAD_FAILED,    /* any other answer */
-    TT_LOAD_TIMED_OUT, /* none in the time that was given */
-    TT_LOAD_BROKEN,    /* no connection, or it broke, or no HTTP */
-    TT_LOAD_CANCELLED, /* its client has gone, as it was to */
+    TT_LOAD_TIMED_OUT, /* no answer within the timeout */
+    TT_LOAD_BROKEN,    /* no connection, a broken one, or no valid HTTP */
+    TT_LOAD_CANCELLED, /* its client cancelled, as intended */
     TT_LOAD_UNFINISHED,
 };
 
@@ -54,7 +54,7 @@ enum tt_load_outcome {
     TT_LOAD_OUTCOMES,
 };
 
-/* "ok" ... Static storage. */
+/* "ok" and so on; static storage. */
 const char *tt_load_outcome_name(enum tt_load_outcome outcome);
 
 struct tt_load_reason {
@@ -67,7 +67,7 @@ struct tt_load_model {
     int64_t outcomes[TT_LOAD_OUTCOMES]; /* their sum is `arrived` when all have ended */
     struct tt_histogram latency_ns;     /* intended to answered, of ok and late */
     struct tt_histogram service_ns;     /* sent to answered, of ok and late */
-    struct tt_histogram lag_ns;         /* intended to sent: what the generator was late */
+    struct tt_histogram lag_ns;         /* intended to sent */
     int64_t sent_bytes, received_bytes;
 };
 
@@ -75,50 +75,50 @@ struct tt_load {
     const struct tt_scenario *scenario; /* borrowed */
     int32_t concurrency;                /* 0: open loop */
     struct tt_arrival_source source;
-    struct tt_sim_arrival next; /* where has_next */
+    struct tt_sim_arrival next; /* valid if has_next */
     bool has_next;
-    struct tt_prng prng; /* closed loop: which model */
+    struct tt_prng prng; /* closed loop: draws the model */
     int64_t weight_sum;
     int64_t taken, ended;
     int64_t last_end_at;
-    int64_t stopped_at; /* TT_NEVER: was not */
+    int64_t stopped_at; /* TT_NEVER: it was not stopped */
     struct tt_load_model *models;
-    struct tt_load_reason reasons[TT_LOAD_MAX_REASONS]; /* the last one stands for all others */
+    struct tt_load_reason reasons[TT_LOAD_MAX_REASONS]; /* the last one counts all others */
     int32_t reason_count;
 };
 
-/* Errors are the source's; NO_MEMORY. */
+/* Errors: those of the arrival source; NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_load_init(struct tt_load *self, const struct tt_scenario *scenario,
                                        int32_t concurrency, struct tt_error *why);
 void tt_load_fini(struct tt_load *self);
 
-/* When `tt_load_take` has something; TT_NEVER: not before something ends, or never again. */
+/* When `tt_load_take` will return a request; TT_NEVER: not before a request ends, or never. */
 int64_t tt_load_next_at(const struct tt_load *self, int64_t now);
-/* The request that is due at `now`; false: none is. */
+/* Returns the request that is due at `now`; false: none is. */
 bool tt_load_take(struct tt_load *self, int64_t now, struct tt_load_request *out_request);
-/* Nothing comes any more and nothing is under way. */
+/* No request will come, and none is in flight. */
 bool tt_load_done(const struct tt_load *self, int64_t now);
-/* No more requests from now on. */
+/* Ends the load: no request is due after this call. */
 void tt_load_stop(struct tt_load *self, int64_t now);
 
 struct tt_load_result {
     enum tt_load_end end;
-    int64_t sent_at; /* -1: it never was */
+    int64_t sent_at; /* -1: it was not sent */
     int64_t sent_bytes, received_bytes;
     int32_t status;     /* of HTTP; 0: no answer came */
-    const char *reason; /* where not ANSWERED: in words, "" or NULL for none; need not outlive it */
+    const char *reason; /* unless ANSWERED: a text, "" or NULL for none; copied */
 };
-/* A request that was taken is over; says what it counts as. */
+/* Called once when a taken request has ended. Returns its outcome. */
 enum tt_load_outcome tt_load_ended(struct tt_load *self, const struct tt_load_request *request,
                                    int64_t now, const struct tt_load_result *result);
 
-/* late, rejected, failed, timed out and broken, of those that ended. */
+/* late + rejected + failed + timed out + broken. */
 int64_t tt_load_bad(const struct tt_load_model *model);
-double tt_load_bad_rate(const struct tt_load_model *model); /* 0 where nothing ended */
-/* The measured stretch of time: from the warm-up to the end of the load, or to the last end where
- * a number of requests or an interruption ended it. At least 1 ns. */
+double tt_load_bad_rate(const struct tt_load_model *model); /* 0 if nothing ended */
+/* The measured time: from the warm-up to the end of the load, or to the end of the last request if
+ * a number of requests or an interruption ended the load. At least 1 ns. */
 int64_t tt_load_window_ns(const struct tt_load *self);
-/* All models together (to be freed with tt_load_model_fini). */
+/* All models together. The caller frees `out` with tt_load_model_fini. */
 void tt_load_total(const struct tt_load *self, struct tt_load_model *out);
 void tt_load_model_fini(struct tt_load_model *self);
 

@@ -23,7 +23,7 @@ enum tt_err tt_live_inputs_init(struct tt_live_inputs *self, const struct tt_sig
     return err;
 }
 
-/* Words of the vocabulary into input `i`. */
+/* Writes words of the vocabulary into input `i`. */
 static void draw_words(struct tt_live_inputs *self, int32_t i, int64_t below) {
     const struct tt_tensor_view *view = &self->bank.views[i];
     bool is_wide = self->signature->inputs[i].dtype == TT_DTYPE_INT64;
@@ -52,7 +52,7 @@ void tt_live_inputs_fini(struct tt_live_inputs *self) {
     *self = (struct tt_live_inputs){0};
 }
 
-/* Elements of one row of the input. */
+/* The number of elements of one row of the input. */
 static int64_t row_elements(const struct tt_signature *signature, const struct tt_shape *shape) {
     return tt_shape_count(shape, signature->batched ? 1 : 0);
 }

@@ -13,11 +13,11 @@
 enum {
     MAX_REQUESTS = 1 << 18, /* at once */
     MAX_ELEMENTS = TT_CELL_GRAPH_MAX_CELLS,
-    CELL_SLOTS = 1 << 18, /* of an emulated model of cells: as many as a real one has at most */
+    CELL_SLOTS = 1 << 18, /* of an emulated model of cells: the maximum of a real one */
     WARM_RUNS = 3,
 };
 
-/* ---- the scenario, as the server wants to have it ---- */
+/* ---- the scenario in the terms of the server ---- */
 
 static enum tt_err describe(struct tt_live_models *self, struct tt_error *why) {
     const struct tt_scenario *s = self->scenario;
@@ -74,7 +74,7 @@ bool tt_live_models_is_of_cells(const struct tt_scenario *scenario,
     return false;
 }
 
-/* The longest input that is foreseen. */
+/* The longest expected input. */
 static int32_t longest(const struct tt_scenario_model *model) {
     int32_t length = model->lengths ? model->lengths->input[TT_QUANTILES - 1] : model->length;
     return length > 0 ? length : 1;
@@ -124,8 +124,8 @@ static enum tt_err new_emulated(const struct tt_scenario_model *model,
     return err ? tt_fail(err, why, "out of memory for model %s", model->name) : TT_OK;
 }
 
-/* S11, C2: with recurrent steps, or of trees, it is a model of cells, a type per step. The served
- * model's, also on failure further on. */
+/* S11, C2: a model with recurrent steps or trees is a model of cells, with one type per step. The
+ * served model owns the cells, also after a later failure. */
 static enum tt_err emulate_cells(const struct tt_live_models *self, int32_t m,
                                  struct tt_engine_emulation *load, struct tt_error *why) {
     const struct tt_scenario_model *model = &self->scenario->models[m];
@@ -191,7 +191,7 @@ static enum tt_err load_emulated(struct tt_live_models *self, int32_t m, struct 
     err = tt_served_model_loaded(served, loaded, whole, NULL);
     if (err)
         return tt_fail(err, why, "out of memory for model %s", model->name);
-    /* Policies see the very steps that the simulator shows them. */
+    /* Policies see the same steps as in the simulator. */
     served->step_model.steps = model->step_model.steps;
     served->step_model.whole = model->step_model.whole;
     served->step_model.max_batch = model->step_model.max_batch;
@@ -241,7 +241,7 @@ static void say(void *context, enum tt_log_level level, const char *line) {
         self->outputs->say(self->outputs->progress_context, line);
 }
 
-/* What the experiment says of the model takes the place of what its own files say. */
+/* The experiment overrides the files of the model. */
 static void adapt(struct tt_repository_model *entry, const struct tt_scenario *scenario,
                   const struct tt_scenario_model *model) {
     const struct tt_step_model *steps = &model->step_model;
@@ -272,7 +272,7 @@ static enum tt_err run_once(struct tt_served_model *served, const struct tt_live
     return err;
 }
 
-/* Finds values that the model takes, and runs it until its memory is there. */
+/* Finds values that the model accepts, and runs it until its memory is allocated. */
 static enum tt_err warm(struct tt_live_models *self, int32_t m, struct tt_error *why) {
     const struct tt_scenario_model *model = &self->scenario->models[m];
     struct tt_served_model *served = self->models[m];
@@ -294,7 +294,7 @@ static enum tt_err warm(struct tt_live_models *self, int32_t m, struct tt_error 
     return err ? tt_fail_in(err, why, "model %s", model->name) : TT_OK;
 }
 
-/* The first requests warm it up: they are cells like any others. */
+/* No warm-up: the first requests do it, with the same cells as all others. */
 static enum tt_err prepare_cells(struct tt_live_models *self, int32_t m, struct tt_error *why) {
     const struct tt_served_model *served = self->models[m];
     enum tt_err err =
@@ -348,7 +348,7 @@ static enum tt_err load_real(struct tt_live_models *self, int32_t m, struct tt_e
     err = check_length(s, model, self->models[m], why);
     if (err)
         return err;
-    /* Sequences: as many as all types take, as in virtual time. */
+    /* Sequences: as many rows as all types take, as in virtual time. */
     self->models[m]->step_model.max_batch = model->step_model.max_batch;
     return self->models[m]->cells ? prepare_cells(self, m, why) : warm(self, m, why);
 }

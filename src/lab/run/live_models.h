@@ -1,10 +1,10 @@
-/* The models of a scenario, ready to be asked in real time: a server without sockets, with one
- * domain under the scenario's policy, on emulated devices or on this machine's own.
+/* The models of a scenario, ready to serve in real time: a server without sockets, with one domain
+ * under the scenario's policy, on emulated devices or on this machine.
  *
- * Life: _open makes the server and brings every model into it (in the REAL world each is loaded,
- * and run a few times, so that the first request of an experiment is not the first of the model);
- * the domain then listens to whoever is to hear it; _start lets the scheduler go; _close takes
- * everything down, when the ports are closed. Model m of the scenario is models[m]. */
+ * Life: _open creates the server and places every model; in the REAL world it loads each and runs
+ * it a few times, so that the first request of an experiment is not the first of the model. The
+ * caller then attaches observers to the domain. _start starts the scheduler. _close ends
+ * everything, after the ports are closed. Model m of the scenario is models[m]. */
 #ifndef TT_LAB_RUN_LIVE_MODELS_H
 #define TT_LAB_RUN_LIVE_MODELS_H
 
@@ -23,7 +23,7 @@ struct tt_live_models {
     struct tt_repository **repositories; /* REAL: of each model; [model_count] */
     struct tt_served_model **models;     /* [model_count] */
     struct tt_live_inputs *inputs;       /* [model_count] */
-    bool *says_lengths; /* [model_count]: requests say how long their output is (emulated cells) */
+    bool *says_lengths; /* [model_count]: requests state their output length (emulated cells) */
     struct tt_domain *domain;
     struct tt_serving_policy policy;
     struct tt_option options[TT_MAX_OPTIONS];
@@ -33,19 +33,20 @@ struct tt_live_models {
     const struct tt_scenario_outputs *outputs;
 };
 
-/* Does it run as a model of cells? Those whose steps are walked more than once do, and, on emulated
- * devices, all of them where the policy works by cells. */
+/* Whether the model runs as a model of cells: if a step runs more than once per request, or, on
+ * emulated devices, if the policy works by cells. */
 bool tt_live_models_is_of_cells(const struct tt_scenario *scenario,
                                 const struct tt_scenario_model *model);
-/* Errors: what a policy says of its options, what a model cannot do, those of loading. `outputs`
- * hears lines for people; `stop` (may be NULL) ends it with CANCELLED between two models. */
+/* Errors: the policy rejects its options, a model cannot run the scenario's requests, those of
+ * loading. `outputs` receives lines of text; `stop` (may be NULL) ends it with CANCELLED between
+ * two models. */
 TT_MUST_CHECK enum tt_err tt_live_models_open(struct tt_live_models *self,
                                               const struct tt_scenario *scenario,
                                               const struct tt_scenario_outputs *outputs,
                                               const volatile sig_atomic_t *stop,
                                               struct tt_error *why);
 TT_MUST_CHECK enum tt_err tt_live_models_start(struct tt_live_models *self, struct tt_error *why);
-/* Also after a failed open. */
+/* Valid after a failed _open too. */
 void tt_live_models_close(struct tt_live_models *self);
 
 #endif

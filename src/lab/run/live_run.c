@@ -16,24 +16,24 @@
 #include <unistd.h>
 
 #define LEAD_NS (20 * TT_MS)  /* between the start of the scheduler and the first arrival */
-#define LOOK_NS (10 * TT_MS)  /* at least so often the player looks up */
-#define SHOW_NS (200 * TT_MS) /* between two looks of the progress bar */
+#define LOOK_NS (10 * TT_MS)  /* the longest sleep of the player */
+#define SHOW_NS (200 * TT_MS) /* between two updates of the progress bar */
 #define DRAIN_NS (60 * TT_S)
 
-enum { AT_ONCE = 32 }; /* requests of a burst that the scheduler hears of together */
+enum { AT_ONCE = 32 }; /* requests of a burst that are flushed together */
 
 struct player {
     const struct tt_live_run *run;
     struct tt_live_models world;
     struct tt_live_watch watch;
-    struct tt_live_tree tree; /* of the request at hand, where it is one */
+    struct tt_live_tree tree; /* of the current request, if it is one */
     struct tt_port *port;
     struct tt_parker parker;
-    struct tt_flag ending;    /* nothing arrives any more: answers are waited for */
+    struct tt_flag ending;    /* all requests have arrived: only answers are awaited */
     struct tt_list in_flight; /* struct tt_live_request */
     struct tt_list spare;
     int64_t in_flight_count;
-    int64_t cancelling; /* of those in flight that have an instant to be cancelled at */
+    int64_t cancelling; /* requests in flight that have a cancel_at */
     struct tt_sim_arrival next;
     bool more;
     int64_t number, last_arrival_at;
@@ -59,7 +59,7 @@ static void forget(struct player *self, struct tt_live_request *live) {
     tt_list_push_front(&self->spare, &live->link);
 }
 
-/* Came back to the port: computed, given up, or never let in. */
+/* Called when the request returns to the port: computed, dropped, or rejected. */
 static void done(void *context, struct tt_inference *infer, enum tt_err err, const char *why) {
     struct tt_live_request *live = context;
     struct player *self = live->player;
@@ -99,9 +99,9 @@ static void add_left_out(struct tt_live_figures *figures, bool applies, const ch
                  used ? ", " : "", what);
 }
 
-/* From now until its deadline; what has passed already is as little as can be said. */
-static int64_t patience(const struct player *self, const struct tt_sim_arrival *arrival,
-                        int64_t now) {
+/* The time from now until the deadline; 1 ns if it has passed. */
+static int64_t timeout_of(const struct player *self, const struct tt_sim_arrival *arrival,
+                          int64_t now) {
     if (arrival->deadline_at == TT_NEVER)
         return TT_NEVER - 1;
     int64_t left_ns = arrival->deadline_at - since(self, now);
@@ -112,7 +112,7 @@ static bool is_tree(const struct player *self) {
     return self->run->scenario->models[self->next.model].tree != TT_TREE_NONE;
 }
 
-/* Reserves memory for what the next request carries. */
+/* Reserves memory for the inputs of the next request. */
 static enum tt_err begin(struct player *self, struct tt_inference **out_infer,
                          struct tt_error *why) {
     const struct tt_sim_arrival *arrival = &self->next;
@@ -165,7 +165,7 @@ static enum tt_err send(struct player *self, struct tt_error *why) {
     if (arrival->at >= self->run->scenario->warm_up_ns)
         tt_histogram_add(&self->lag_ns, since(self, now) - arrival->at);
     add_left_out(&self->figures, arrival->exit_step >= 0, "exit_step");
-    struct tt_infer_options options = {.timeout_ns = patience(self, arrival, now)};
+    struct tt_infer_options options = {.timeout_ns = timeout_of(self, arrival, now)};
     tt_inference_submit(live->infer, &options, done, live);
     return TT_OK;
 }
@@ -209,7 +209,8 @@ struct rest {
     bool nothing_happens;
 };
 
-/* Between two turns: nothing runs, nothing is due, and all that is there is the policy's. */
+/* Called between two turns: whether nothing runs, nothing is due, and the policy holds every
+ * request. */
 static void look_at_rest(void *context, int32_t index, const struct tt_domain *domain) {
     (void)index;
     struct rest *rest = context;
@@ -220,7 +221,7 @@ static void look_at_rest(void *context, int32_t index, const struct tt_domain *d
         rest->nothing_happens &= mechanism->executors[e].queued == 0;
 }
 
-/* After the last arrival: is there anybody left who must be sent away? */
+/* After the last arrival: cancels the remaining requests if nothing more will happen to them. */
 static void end_stragglers(struct player *self, int64_t now) {
     struct rest rest = {.in_flight = self->in_flight_count};
     int64_t waited_ns = since(self, now) - self->last_arrival_at;
@@ -303,15 +304,15 @@ static enum tt_err play(struct player *self, struct tt_error *why) {
 
 /* ---- the whole ---- */
 
-/* The player looks when it has something to send, or soon: answers can wait. At the end it waits
- * for them only. */
+/* Answers do not wake the player while it still has requests to send: it sees them soon anyway. At
+ * the end it waits for answers only. */
 static void wake(void *context) {
     struct player *self = context;
     if (tt_flag_is_raised(&self->ending))
         tt_parker_unpark(&self->parker);
 }
 
-/* What the file says of devices that only a simulated one does. */
+/* Notes the features of the file that only simulated devices have. */
 static void note_left_out(const struct tt_scenario *s, struct tt_live_figures *figures) {
     bool copies = false, pool = false, bytes = false, decodes = false, rates = false;
     bool cells = false; /* with bytes */
@@ -364,7 +365,7 @@ static void count_requests(void *context, int32_t index, const struct tt_domain 
     *(int32_t *)context += domain->mechanism.requests.in_use;
 }
 
-/* Everybody has an answer; cells beyond an <eos>, or of who was cancelled, may still be running. */
+/* Every request has ended, but cells beyond an <eos>, or of cancelled requests, may still run. */
 static void await_cells(struct player *self) {
     for (;;) {
         int32_t in_use = 0;
@@ -375,7 +376,7 @@ static void await_cells(struct player *self) {
     }
 }
 
-/* The world is there and listened to: the run itself. */
+/* Attaches the watch to the world and plays the arrivals. */
 static enum tt_err play_world(struct player *self, struct tt_error *why) {
     const struct tt_live_run *run = self->run;
     struct tt_mechanism *mechanism = &self->world.domain->mechanism;
@@ -393,7 +394,7 @@ static enum tt_err play_world(struct player *self, struct tt_error *why) {
     err = tt_live_models_start(&self->world, why);
     if (!err)
         err = play(self, why);
-    cancel_all(self); /* after an error; else there is nobody */
+    cancel_all(self); /* after an error; else there is none */
     tt_port_close(self->port);
     await_cells(self);
     return err;

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-/* NULL: it is none of the run's, or its end was told. */
+/* NULL: it is not a request of the run, or its end was reported. */
 static struct tt_live_request *live_of(const struct tt_request *request) {
     const struct tt_inference *infer = tt_domain_infer_of(request);
     return infer ? infer->context : NULL;
@@ -13,10 +13,10 @@ static struct tt_live_request *live_of(const struct tt_request *request) {
 
 /* ---- how requests end ---- */
 
-static void tell_end(struct tt_live_watch *self, int64_t at, struct tt_live_request *request,
-                     enum tt_ending ending, enum tt_drop_reason reason) {
+static void report_end(struct tt_live_watch *self, int64_t at, struct tt_live_request *request,
+                       enum tt_ending ending, enum tt_drop_reason reason) {
     request->ended = true;
-    /* A turn may have begun a little before what it heard of happened. */
+    /* A turn may begin slightly before the instant of its event. */
     int64_t not_before_at = tt_instant_max(request->arrival.at, request->last_ended_at);
     struct tt_sim_ending end = {.number = request->number,
                                 .arrived_at = request->arrival.at,
@@ -36,14 +36,14 @@ static void tell_end(struct tt_live_watch *self, int64_t at, struct tt_live_requ
 void tt_live_watch_refused(struct tt_live_watch *self, int64_t now, struct tt_live_request *request,
                            enum tt_ending ending, enum tt_drop_reason reason) {
     tt_lock_take(&self->lock);
-    tell_end(self, now - self->epoch_at, request, ending, reason);
+    report_end(self, now - self->epoch_at, request, ending, reason);
     tt_lock_give(&self->lock);
 }
 
-/* ---- what ran ---- */
+/* ---- steps ---- */
 
-/* A copy whose instants count from the beginning of the run, without cells that ran in vain. False:
- * nobody of the run is in it. */
+/* Copies the task with instants from the beginning of the run, without cells whose result is
+ * unused. False: it has no request of the run. */
 static bool copy_task(struct tt_live_watch *self, const struct tt_task *task) {
     self->task = *task;
     self->task.items = self->items;
@@ -65,7 +65,7 @@ static bool copy_task(struct tt_live_watch *self, const struct tt_task *task) {
     return self->task.count > 0;
 }
 
-/* More rows than the step takes at once run one such batch after the other (C7). */
+/* More rows than the step takes run as several batches in sequence (C7). */
 static int64_t step_ns(const struct tt_profile *profile, int32_t rows, int32_t length) {
     int64_t full = rows / profile->max_batch, sum_ns = 0;
     if (full > 0)
@@ -73,8 +73,8 @@ static int64_t step_ns(const struct tt_profile *profile, int32_t rows, int32_t l
     return sum_ns + tt_profile_latency(profile, rows % profile->max_batch, length);
 }
 
-/* What of a task is measured as one: a step, `count` times; or so many steps of a recurrent block,
- * one after the other and around, from `step` on. */
+/* A part of a task that is measured as one: a step, `count` times; or `count` steps of a recurrent
+ * block in cyclic order from `step`. */
 struct part {
     int32_t step, count;
     struct tt_step_block block;
@@ -86,8 +86,8 @@ static int32_t part_step(const struct part *part, int32_t i) {
     return part->block.first + (part->step - part->block.first + i) % around;
 }
 
-/* The one that begins with `step`. A step outside of any block, as a sequence's in a policy's eyes
- * may be, is its own. False: there is none behind the last one. */
+/* The part that begins with `step`. A step outside any block is a part of its own. False: `step` is
+ * after the last one. */
 static bool find_part(const struct tt_live_watch *self, const struct tt_task *task, int32_t step,
                       struct part *out_part) {
     if (step > task->last_step_done && step > task->first_step)
@@ -139,7 +139,7 @@ static void tell_step(struct tt_live_watch *self, int32_t step, int64_t from_at,
                            aborted ? -1 : step);
 }
 
-/* Its steps share the time as their profiles have it. */
+/* Divides the time among its steps in the ratio of their profiles. */
 static void tell_part(struct tt_live_watch *self, const struct tt_task *task,
                       const struct part *part, int64_t from_at, int64_t to_at) {
     int32_t length = longest_of(task);
@@ -204,7 +204,7 @@ static void finished(struct tt_live_watch *self, const struct tt_task *task) {
 
 /* ---- how punctual decisions are ---- */
 
-/* The first thing told after a decision: was the policy waiting for an instant that has passed? */
+/* At the first event after a decision: measures how late a timer of the policy is. */
 static void measure_decision(struct tt_live_watch *self, int64_t now) {
     if (!self->is_fresh)
         return;
@@ -228,7 +228,7 @@ static void observe(struct tt_observer *observer, const struct tt_event *event) 
         if (!live)
             break;
         tt_lock_take(&self->lock);
-        tell_end(self, event->now - self->epoch_at, live, event->ending, event->reason);
+        report_end(self, event->now - self->epoch_at, live, event->ending, event->reason);
         tt_lock_give(&self->lock);
         break;
     }
@@ -249,7 +249,7 @@ static void observe(struct tt_observer *observer, const struct tt_event *event) 
     }
 }
 
-/* ---- making ---- */
+/* ---- construction ---- */
 
 enum tt_err tt_live_watch_init(struct tt_live_watch *self, struct tt_mechanism *mechanism,
                                int32_t max_batch, const struct tt_sim_observer *sink,

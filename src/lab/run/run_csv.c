@@ -74,8 +74,7 @@ void tt_tasks_csv_started(struct tt_tasks_csv *self, int64_t now, const struct t
             snprintf(number, sizeof(number), i ? " %" PRId64 : "%" PRId64, request_numbers[i]);
         tt_text_append(&row->requests, number, (size_t)length);
     }
-    /* Mostly they come in order of time; those of one instant are put in order of their executors.
-     */
+    /* Steps mostly come in order of time; those of one instant are sorted by executor. */
     struct tt_list_node *after = tt_list_last(&self->rows);
     struct tt_list_node *position = &self->rows.head;
     while (after && (row_of(after)->start_at > now || (row_of(after)->start_at == now &&
@@ -94,7 +93,7 @@ static void write_row(struct tt_tasks_csv *self, struct tt_task_row *row) {
     self->failed = self->failed || row->requests.failed;
 }
 
-/* Rows that started before `now` and ended, up to the first that still runs. */
+/* Writes rows that started before `now` and have ended, up to the first that still runs. */
 static void flush_rows(struct tt_tasks_csv *self, int64_t now) {
     struct tt_list_node *node;
     while ((node = tt_list_first(&self->rows)) != NULL) {
@@ -231,7 +230,7 @@ enum tt_err tt_outcomes_csv_close(struct tt_outcomes_csv *self, struct tt_error 
     if (!self->file)
         return TT_OK;
     for (int64_t i = 0; i < self->capacity;
-         i++) { /* after an interruption: those behind open ones */
+         i++) { /* after an interruption: outcomes behind open ones */
         int64_t at = (self->next + i) & (self->capacity - 1);
         if (self->present[at])
             write_outcome(self, &self->ring[at]);

@@ -1,7 +1,9 @@
-/* The two traces of a run as CSV (docs/FORMATS.md): tasks in start order, ties by executor;
- * outcomes in order of the requests' numbers. Both orders differ from the one in which things end,
- * so each writer holds back what cannot be written yet, and no more: rows that started after one
- * that still runs, outcomes behind one that is still open. */
+/* The tasks and the outcomes of a run as CSV files (docs/FORMATS.md). Tasks are in start order,
+ * ties by executor; outcomes are in the order of the requests' numbers.
+ *
+ * Tasks and requests end in another order. So each writer keeps only the rows that cannot be
+ * written yet: those that started after one that still runs, and outcomes after one that is still
+ * open. */
 #ifndef TT_LAB_RUN_RUN_CSV_H
 #define TT_LAB_RUN_RUN_CSV_H
 
@@ -20,7 +22,7 @@ struct tt_tasks_csv {
     struct tt_list rows, spare;     /* struct tt_task_row */
     struct tt_task_row **open;      /* of each executor; NULL: none runs */
     int32_t executor_count;
-    bool is_unordered; /* steps are told in any order: all of them are kept until the end */
+    bool is_unordered; /* steps are reported in any order: all rows are kept until the end */
     bool failed;
 };
 
@@ -31,7 +33,7 @@ void tt_tasks_csv_started(struct tt_tasks_csv *self, int64_t now, const struct t
                           int32_t step, const int64_t *request_numbers);
 void tt_tasks_csv_ended(struct tt_tasks_csv *self, int64_t now, const struct tt_task *task,
                         int32_t step);
-/* Writes what is left (steps that still run are left out) and closes. IO: something could not be
+/* Writes the remaining rows, without steps that still run, and closes. IO: a row could not be
  * written. */
 TT_MUST_CHECK enum tt_err tt_tasks_csv_close(struct tt_tasks_csv *self, struct tt_error *why);
 
@@ -42,7 +44,7 @@ struct tt_outcomes_csv {
     struct tt_sim_ending *ring;     /* [capacity], a power of two; by number */
     bool *present;
     int64_t capacity;
-    int64_t next; /* the number to be written next */
+    int64_t next; /* the next number to write */
     bool failed;
 };
 

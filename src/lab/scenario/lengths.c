@@ -25,7 +25,7 @@ static enum tt_err find_columns(struct reading *r, const char *const names[2],
     return TT_OK;
 }
 
-/* A row such as 99.5: what is not in its columns stays as the percentile 99 has it. */
+/* Reads a row such as 99.5. A length without a column is that of percentile 99. */
 static enum tt_err read_tail(struct reading *r, struct tt_lengths *lengths, double percentile,
                              struct tt_error *why) {
     if (lengths->tail_count == TT_LENGTHS_MAX_TAIL)
@@ -67,7 +67,8 @@ static enum tt_err read_row(struct reading *r, struct tt_lengths *lengths, struc
         return err;
     int32_t p = (int32_t)percentile;
     if ((double)p != percentile)
-        return p == 99 ? read_tail(r, lengths, percentile, why) : TT_OK; /* 90.5: not drawn */
+        return p == 99 ? read_tail(r, lengths, percentile, why)
+                       : TT_OK; /* such as 90.5: not used */
     r->seen[p] = true;
     for (int32_t i = 0; i < 2; i++) {
         if (r->column[i] < 0)
@@ -85,7 +86,7 @@ static enum tt_err read_row(struct reading *r, struct tt_lengths *lengths, struc
     return TT_OK;
 }
 
-/* The longest of all is no shorter than those before it. */
+/* Percentile 100 is at least as long as those before it. */
 static enum tt_err check_tail(const struct reading *r, const struct tt_lengths *lengths,
                               struct tt_error *why) {
     if (lengths->tail_count == 0)
@@ -141,7 +142,7 @@ static int32_t at(const int32_t *quantiles, uint64_t p, uint64_t fraction) {
     return quantiles[p] + (int32_t)((width * fraction + (1u << 31)) >> 32);
 }
 
-/* On the lines through the points of the last percent. */
+/* Interpolates linearly between the points of the last percent. */
 static int32_t at_tail(const struct tt_lengths *self, const int32_t *quantiles, int32_t which,
                        uint64_t drawn) {
     uint64_t from = UINT64_C(99) << 32, to = UINT64_C(100) << 32;

@@ -1,6 +1,6 @@
-/* What a run in real time says about itself, beside what it measured: where and when it ran, how
- * punctual the scheduler was, and how far its own load generator fell behind. Without the last,
- * nobody could tell a slow server from a slow experiment. */
+/* Figures of a run in real time beside what it measured: where and when it ran, how punctual the
+ * scheduler was, and how far the load generator fell behind. The latter distinguishes a slow server
+ * from a slow experiment. */
 #ifndef TT_LAB_SCENARIO_LIVE_FIGURES_H
 #define TT_LAB_SCENARIO_LIVE_FIGURES_H
 
@@ -14,24 +14,26 @@ struct tt_live_spread {
 };
 
 struct tt_live_figures {
-    bool is_live; /* else it was simulated, and nothing below means anything */
+    bool is_live; /* false: simulated; the fields below are not set */
     char machine[256], date[24];
     int32_t cores;
-    int64_t peak_memory_bytes; /* most that this process had resident during the run, the models,
-                                  the load and the program itself included; 0: unknown */
-    /* The instant at which a request was handed to the server, after the planned one; it is in the
-     * latencies, which count from the plan. */
+    /* Peak resident memory of the process during the run, models, load and program included; 0:
+     * unknown. */
+    int64_t peak_memory_bytes;
+    /* From the planned instant of a request until the server received it. Latencies count from the
+     * planned instant, so they include it. */
     struct tt_live_spread lag_ns;
-    /* A decision that was due at an instant (a timer of the policy) was taken so much later. */
+    /* From the instant of a timer of the policy until its decision. */
     struct tt_live_spread decision_late_ns;
-    /* A task began so long after it could have: dispatched, due, its executor free. */
+    /* From the instant at which a task was dispatched, due, and its executor idle, until it began.
+     */
     struct tt_live_spread start_late_ns;
-    /* How long tasks ran, next to what their profiles say, in millionths. */
+    /* The run times of tasks relative to their profiles, in millionths. */
     struct tt_live_spread run_ppm;
-    bool doubtful;        /* the generator fell behind so far that the figures are its own */
-    char left_out[256];   /* what of the file only the simulator does; "" : nothing */
-    char failure[256];    /* the first request that failed: why; "": none did */
-    int64_t left_waiting; /* cancelled at the end, since nothing more happened to them */
+    bool doubtful;      /* the generator fell behind too far: the figures describe the generator */
+    char left_out[256]; /* features of the file that only the simulator has; "": none */
+    char failure[256];  /* why the first failed request failed; "": none did */
+    int64_t left_waiting; /* cancelled at the end because nothing more happened to them */
 };
 
 struct tt_live_spread tt_live_spread_of(const struct tt_histogram *histogram);

@@ -138,7 +138,7 @@ double tt_measure_utilisation(const struct tt_measure *self) {
 }
 
 int32_t tt_measure_devices_used(const struct tt_measure *self) {
-    int32_t used = 0, last = -1; /* executors of a device stand together */
+    int32_t used = 0, last = -1; /* executors of a device are adjacent */
     for (int32_t e = 0; e < self->executor_count; e++)
         if (self->executors[e].busy_ns > 0 && self->executors[e].device != last) {
             used++;

@@ -1,11 +1,9 @@
-/* What a run was like, in figures: per model and in total, over the requests that arrived after the
- * warm-up.
+/* The figures of a run, per model and in total, over the requests that arrived after the warm-up.
  *
- * It listens to a simulation as its observer. A request counts where it arrived (not before
- * warm_up_ns); an execution counts with the part of it that lies between warm_up_ns and end_ns, or
- * where that is unknown, the end of the run. Bad is a request that was late, dropped or failed; who
- * cancelled is left out of the bad rate. Floats appear here and in reports only, never in what is
- * measured. */
+ * Its functions are called for a simulation's events. A request counts if it arrived at warm_up_ns
+ * or later. An execution counts with its part between warm_up_ns and end_ns (the end of the run if
+ * that is TT_NEVER). A request is bad if it was late, dropped or failed; cancelled requests are
+ * excluded from the bad rate. All measured values are integers; only derived rates are floats. */
 #ifndef TT_LAB_SCENARIO_MEASURE_H
 #define TT_LAB_SCENARIO_MEASURE_H
 
@@ -15,25 +13,25 @@
 enum { TT_MEASURE_REASONS = TT_DROP_WITHDRAWN + 1 };
 
 struct tt_measure_model {
-    int64_t arrived; /* sum of the following */
+    int64_t arrived; /* sum of the counters below */
     int64_t ok, late, failed, cancelled;
     int64_t dropped[TT_MEASURE_REASONS]; /* by enum tt_drop_reason */
     struct tt_histogram latency_ns;      /* of ok and late */
     struct tt_histogram queueing_ns;     /* arrival to first execution, of ok and late */
     struct tt_histogram batch_rows;      /* rows of each step executed */
     int64_t aborted;                     /* executions stopped by ABORT */
-    int64_t cut_short; /* of ok and late: outputs stopped at the longest that the model knows */
+    int64_t cut_short; /* of ok and late: outputs stopped at the longest of the model */
 };
 
 struct tt_measure_executor {
     int32_t device;
     int64_t busy_ns;    /* within the window */
-    int64_t started_at; /* of the step that runs; -1: none */
+    int64_t started_at; /* of the running step; -1: none */
 };
 
 struct tt_measure {
     int64_t warm_up_ns, end_ns; /* end_ns TT_NEVER: until the end of the run */
-    int64_t last_at;            /* latest event heard of */
+    int64_t last_at;            /* instant of the latest event */
     int32_t model_count, executor_count, device_count;
     struct tt_measure_model *models;
     struct tt_measure_executor *executors;
@@ -44,7 +42,7 @@ TT_MUST_CHECK enum tt_err tt_measure_init(struct tt_measure *self, int32_t model
                                           int32_t device_count);
 void tt_measure_fini(struct tt_measure *self);
 
-/* The observer's functions, by hand so that others can listen too. */
+/* Called by the observer of the run. */
 void tt_measure_ended(struct tt_measure *self, const struct tt_sim_ending *ending);
 void tt_measure_step_started(struct tt_measure *self, int64_t now, const struct tt_task *task);
 void tt_measure_step_ended(struct tt_measure *self, int64_t now, const struct tt_task *task,
@@ -52,16 +50,16 @@ void tt_measure_step_ended(struct tt_measure *self, int64_t now, const struct tt
 
 /* late + dropped + failed */
 int64_t tt_measure_bad(const struct tt_measure_model *model);
-/* bad / (arrived - cancelled); 0 where nothing arrived. */
+/* bad / (arrived - cancelled); 0 if nothing arrived. */
 double tt_measure_bad_rate(const struct tt_measure_model *model);
-/* All models together, in `out` (to be freed with tt_measure_model_fini). */
+/* All models together. The caller frees `out` with tt_measure_model_fini. */
 void tt_measure_total(const struct tt_measure *self, struct tt_measure_model *out);
 void tt_measure_model_fini(struct tt_measure_model *self);
 /* Length of the measured window; at least 1 ns. */
 int64_t tt_measure_window_ns(const struct tt_measure *self);
-/* Share of the executors' time that they ran something, 0 .. 1. */
+/* The share of the executors' time in which they ran a step, 0 .. 1. */
 double tt_measure_utilisation(const struct tt_measure *self);
-/* Devices that ran anything in the window. */
+/* The number of devices that ran a step in the window. */
 int32_t tt_measure_devices_used(const struct tt_measure *self);
 
 #endif

@@ -10,12 +10,12 @@
 
 enum {
     MAX_WORKERS = 64,
-    LOOK_MS = 200 /* a signal may come between the look at `stop` and the wait */
+    LOOK_MS = 200 /* a signal may come between reading `stop` and the wait */
 };
 
 struct child {
     pid_t pid;
-    int fd; /* -1: nobody */
+    int fd; /* -1: no child */
     int32_t index;
     struct tt_text result;
 };
@@ -48,7 +48,7 @@ static enum tt_err start(const struct tt_jobs *jobs, struct child *child, int32_
     int ends[2];
     if (pipe(ends) != 0)
         return tt_fail(TT_ERR_IO, why, "no pipe to a worker process: %s", strerror(errno));
-    fflush(NULL); /* or the child would write it once more */
+    fflush(NULL); /* else the child would write it again */
     pid_t pid = fork();
     if (pid == 0) {
         close(ends[0]);
@@ -64,17 +64,17 @@ static enum tt_err start(const struct tt_jobs *jobs, struct child *child, int32_
     return TT_OK;
 }
 
-/* Whoever works is told too: a signal may have been sent to us alone. */
-static void tell(const struct child *children, int32_t workers) {
+/* Forwards the signal to the children: it may have been sent to this process alone. */
+static void interrupt(const struct child *children, int32_t workers) {
     for (int32_t w = 0; w < workers; w++)
         if (children[w].fd >= 0)
             kill(children[w].pid, SIGINT);
 }
 
-/* Reads what is there; true at the end of the child's output, when it has been waited for. */
+/* Reads available output. True at the end of the child's output, after waiting for the child. */
 static bool take(struct child *child) {
     char *to = tt_text_reserve(&child->result, 65536);
-    char spill[4096]; /* out of memory: read on, so that the child can end */
+    char spill[4096]; /* out of memory: continue to read, so that the child can end */
     ssize_t got = to ? read(child->fd, to, 65536) : read(child->fd, spill, sizeof(spill));
     if (got < 0)
         return false;
@@ -110,7 +110,7 @@ enum tt_err tt_jobs_run(const struct tt_jobs *jobs, struct tt_error *why) {
     for (int32_t w = 0; w < workers; w++)
         children[w].fd = -1;
     enum tt_err err = TT_OK;
-    bool told = false;
+    bool forwarded = false;
     for (;;) {
         struct pollfd fds[MAX_WORKERS];
         for (int32_t w = 0; w < workers; w++) {
@@ -124,9 +124,9 @@ enum tt_err tt_jobs_run(const struct tt_jobs *jobs, struct tt_error *why) {
         }
         if (running == 0)
             return err;
-        if (!told && jobs->stop && *jobs->stop) {
-            told = true;
-            tell(children, workers);
+        if (!forwarded && jobs->stop && *jobs->stop) {
+            forwarded = true;
+            interrupt(children, workers);
         }
         if (poll(fds, (nfds_t)workers, LOOK_MS) < 0)
             continue;

@@ -1,4 +1,4 @@
-/* Independent pieces of work on several cores: each runs in a child process and sends back a text.
+/* Runs independent jobs on several cores: each in a child process, which sends a text back.
  * Children share nothing, so a result does not depend on how many run at once. */
 #ifndef TT_LAB_SWEEP_JOBS_H
 #define TT_LAB_SWEEP_JOBS_H
@@ -11,24 +11,24 @@
 
 struct tt_jobs {
     int32_t count;
-    int32_t workers; /* at once; 0: as many as there are processors */
+    int32_t workers; /* at once; 0: one per processor */
     void *context;
-    /* In the child: appends the result of job `index`. */
+    /* Called in the child: appends the result of job `index`. */
     void (*work)(void *context, int32_t index, struct tt_text *result);
-    /* In the caller's process, in the order in which they end. A child that died leaves an empty
-     * result. */
+    /* Called in the caller's process, in the order in which jobs end. A child that died has an
+     * empty result. */
     void (*done)(void *context, int32_t index, const char *result);
-    /* May be NULL; when not 0, no more jobs are started, and those at work get a SIGINT, which
-     * should make the same flag not 0 there: their results are what they have so far. */
+    /* May be NULL. When it is not 0, no more jobs start, and running ones get SIGINT, which should
+     * set the same flag in the child: their results are then partial. */
     const volatile sig_atomic_t *stop;
 };
 
-/* Errors: IO (fork, pipe). A single job runs in the caller's process; several never do, so that
- * what one of them changes in the context is not seen by the next. */
+/* Errors: IO (fork, pipe). A single job runs in the caller's process. Several never do, so that no
+ * job sees what another changed in the context. */
 TT_MUST_CHECK enum tt_err tt_jobs_run(const struct tt_jobs *jobs, struct tt_error *why);
 
-/* For `work` whose results are JSON: the value; where it is NULL, {"error": text, "code": err}, of
- * NO_MEMORY where `err` is OK. */
+/* Appends a JSON result for `work`: the value, or, if it is NULL, {"error": text, "code": err},
+ * with NO_MEMORY if `err` is OK. */
 void tt_jobs_answer(json_t *take_value, enum tt_err err, const struct tt_error *why,
                     struct tt_text *result);
 

@@ -14,7 +14,7 @@
 enum { MAX_POINTS = 1000000, MAX_SEEDS = 1000 };
 #define MAX_FILE_BYTES ((size_t)1 << 32)
 
-/* ---- which points there are ---- */
+/* ---- points ---- */
 
 static int32_t count_points(const Tutti__Experiment *message) {
     int64_t points = 1;
@@ -30,7 +30,7 @@ static const char *value_at(const Tutti__Experiment *message, size_t at, int32_t
     return message->sweep[at]->value[point % (int32_t)message->sweep[at]->n_value];
 }
 
-/* Parameters that move together, "a,b" with the value "1,2", are cut at the commas. */
+/* Parameters that change together, "a,b" with the value "1,2", are split at the commas. */
 static bool next_part(const char **at, char *part, size_t size) {
     if (!*at)
         return false;
@@ -91,7 +91,7 @@ json_t *tt_sweep_point_values(const struct tt_sweep *self, int32_t point) {
     return values;
 }
 
-/* Of a job, in the state file: sorted, so that the order of the sweeps does not matter. */
+/* The key of a job in the state file: sorted, so that the order of the sweeps does not matter. */
 static char *key_of(const struct tt_sweep *self, int32_t index) {
     json_t *key = json_pack("{s:o,s:i}", "point", tt_sweep_point_values(self, index / self->seeds),
                             "seed", index % self->seeds);
@@ -100,14 +100,14 @@ static char *key_of(const struct tt_sweep *self, int32_t index) {
     return text;
 }
 
-/* ---- what decides the results ---- */
+/* ---- what determines the results ---- */
 
 static void hash(uint64_t *to, const void *bytes, size_t count) {
     for (size_t i = 0; i < count; i++)
         *to = (*to ^ ((const unsigned char *)bytes)[i]) * UINT64_C(1099511628211);
 }
 
-/* A file that cannot be read decides nothing: building the scenario will complain about it. */
+/* A file that cannot be read is skipped: building the scenario reports it. */
 static void hash_file(uint64_t *to, const char *path) {
     struct tt_text text;
     struct tt_error why;
@@ -201,7 +201,7 @@ static void done(void *context, int32_t job, const char *result) {
     int32_t index = self->todo[job];
     json_t *value = json_loads(result, 0, NULL);
     if (json_integer_value(json_object_get(value, "code")) == TT_ERR_CANCELLED) {
-        json_decref(value); /* stopped before it had anything to say */
+        json_decref(value); /* stopped before it had a result */
         value = NULL;
     }
     self->results[index] = value;
@@ -263,7 +263,7 @@ static enum tt_err first_error(const struct tt_sweep *self, struct tt_error *why
     return TT_OK;
 }
 
-/* Jobs in real time would measure each other: is there any? */
+/* Whether a job runs in real time: such jobs would disturb each other's measurements. */
 static bool takes_time(const Tutti__Experiment *message) {
     bool takes = message->world != TUTTI__EXPERIMENT_WORLD__SIMULATED;
     for (size_t i = 0; i < message->n_sweep; i++)

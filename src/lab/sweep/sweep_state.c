@@ -21,7 +21,7 @@ static enum tt_err append(const struct tt_sweep_state *self, json_t *take_line,
     if (!text)
         return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", self->path);
     size_t length = strlen(text), sent = 0;
-    text[length++] = '\n'; /* in place of the end: written by length */
+    text[length++] = '\n'; /* replaces the NUL: the line is written by its length */
     while (sent < length) {
         ssize_t wrote = write(self->fd, text + sent, length - sent);
         if (wrote < 0 && errno == EINTR)
@@ -71,7 +71,7 @@ static enum tt_err read_line(struct tt_sweep_state *self, int64_t number, const 
                : tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", self->path);
 }
 
-/* Takes in whole lines, and cuts off what stands behind the last of them. */
+/* Reads whole lines, and truncates the file after the last of them. */
 static enum tt_err read_lines(struct tt_sweep_state *self, const struct tt_text *text,
                               const char *identity, const char *kind, struct tt_error *why) {
     const char *at = tt_text_string(text), *end = at + text->length;
@@ -88,7 +88,7 @@ static enum tt_err read_lines(struct tt_sweep_state *self, const struct tt_text 
     }
     off_t whole = (off_t)(at - tt_text_string(text));
     bool foreign = whole == 0 && text->length > 0 && tt_text_string(text)[0] != '{';
-    if (!err && foreign) /* somebody's file without a line end: not ours to empty */
+    if (!err && foreign) /* a foreign file without a line end: do not truncate it */
         err = read_header(self, NULL, identity, kind, why);
     if (!err && at < end && ftruncate(self->fd, whole) != 0)
         err = tt_fail(TT_ERR_IO, why, "%s: %s", self->path, strerror(errno));
