@@ -75,9 +75,10 @@ static enum tt_err read_file(const struct tt_find_profile_options *options,
         err = tt_fail(TT_ERR_INVALID, why, "it has %d steps, and the model has %d",
                       file->step_count, steps);
     if (!err && !file->step_count && steps > 1 && options->decides)
-        err = tt_fail(TT_ERR_INVALID, why,
-                      "it has no times of the model's %d stages, and its policy decides by them",
-                      steps);
+        err = tt_fail(
+            TT_ERR_INVALID, why,
+            "it says nothing of the model's %d stages, and its policy decides by their times",
+            steps);
     if (err) {
         tt_profile_file_close(file);
         return err == TT_ERR_INVALID ? refuse_stale(options, path, why) : err;
