@@ -11,37 +11,37 @@
 
 #include <stdlib.h>
 
-enum { EVENTS_PER_LOOK = 65536 }; /* how often `stop` is looked at */
+enum { EVENTS_PER_STOP_CHECK = 65536 }; /* how often `stop` is read */
 
-/* A replay under way. */
-struct carrying {
+/* A replay in progress. */
+struct replaying {
     struct tt_replay *replay;
     const struct tt_recording *recording;
     struct tt_recording_cursor cursor;
-    const struct tt_recorded_event *next; /* looked at, not taken; NULL: none looked at */
+    const struct tt_recorded_event *next; /* read, not yet replayed; NULL: none was read */
     bool ended;                           /* there is no next event */
-    bool over;                            /* a difference, a gap, or an error: no further */
+    bool over;                            /* a difference, a gap, or an error ended it */
     bool check;
     struct tt_mechanism mechanism;
     int32_t *model_of; /* [model_capacity]: in replay->models; -1: none */
     struct tt_replay_requests live;
-    struct tt_replay_threads *threads; /* NULL: it was scheduled on none of its own */
+    struct tt_replay_threads *threads; /* NULL: the domain had no threads of its own */
     int64_t decide_serial;             /* the event whose answers are compared */
     size_t decide_offset;
     enum tt_err err;
     struct tt_error *why;
 };
 
-/* ---- reading on ---- */
+/* ---- reading ---- */
 
-static void fail(struct carrying *self, enum tt_err err) {
+static void fail(struct replaying *self, enum tt_err err) {
     if (!self->err)
         self->err = err;
     self->over = true;
 }
 
-/* The event tells what cannot have been. */
-static void impossible(struct carrying *self, const struct tt_recorded_event *event,
+/* Reports an event that cannot have happened. */
+static void impossible(struct replaying *self, const struct tt_recorded_event *event,
                        const char *what) {
     if (self->over)
         return;
@@ -51,8 +51,8 @@ static void impossible(struct carrying *self, const struct tt_recorded_event *ev
                  event->offset, (long long)event->serial, self->replay->stream, what));
 }
 
-/* The next event without taking it; NULL at the end or on an error. */
-static const struct tt_recorded_event *look(struct carrying *self) {
+/* The next event, which stays the next; NULL at the end or on an error. */
+static const struct tt_recorded_event *look(struct replaying *self) {
     if (self->next || self->ended || self->err)
         return self->next;
     enum tt_err err = tt_recording_next(&self->cursor, &self->next, self->why);
@@ -74,7 +74,7 @@ static bool is_answer(const struct tt_recorded_event *event) {
 
 /* ---- comparing ---- */
 
-static void differ(struct carrying *self, const struct tt_recorded_event *recorded,
+static void differ(struct replaying *self, const struct tt_recorded_event *recorded,
                    const struct tt_text *made) {
     struct tt_text text;
     tt_text_init(&text);
@@ -95,8 +95,8 @@ static void differ(struct carrying *self, const struct tt_recorded_event *record
     self->over = true;
 }
 
-/* Have the domain's threads gone as far as they can? Then so has it. */
-static void heed_threads(struct carrying *self) {
+/* Ends the replay when the domain's threads cannot advance. */
+static void follow_threads(struct replaying *self) {
     const struct tt_replay_threads_state *state =
         self->threads && !self->over ? tt_replay_threads_state(self->threads) : NULL;
     struct tt_replay *replay = self->replay;
@@ -113,8 +113,8 @@ static void heed_threads(struct carrying *self) {
         fail(self, tt_fail(state->err, self->why, "%s", state->why.text));
 }
 
-/* What the recording has for the answer that was just made; NULL: it cannot be compared. */
-static const struct tt_recorded_event *recorded_answer(struct carrying *self) {
+/* The recorded event to compare with the current answer; NULL: it cannot be compared. */
+static const struct tt_recorded_event *recorded_answer(struct replaying *self) {
     if (self->over)
         return NULL;
     const struct tt_recorded_event *event = look(self);
@@ -123,7 +123,7 @@ static const struct tt_recorded_event *recorded_answer(struct carrying *self) {
     return self->over ? NULL : event;
 }
 
-static void took_answer(struct carrying *self) {
+static void took_answer(struct replaying *self) {
     self->next = NULL;
     self->replay->events++;
     self->replay->decisions++;
@@ -146,7 +146,7 @@ static bool same_run(const struct tt_recorded_event *event, const struct tt_task
 
 static void on_start(void *context, int64_t now, struct tt_task *task) {
     (void)now;
-    struct carrying *self = context;
+    struct replaying *self = context;
     const struct tt_recorded_event *event = recorded_answer(self);
     if (self->over)
         return;
@@ -161,7 +161,7 @@ static void on_start(void *context, int64_t now, struct tt_task *task) {
     tt_text_fini(&made);
 }
 
-static void stopped(struct carrying *self, int32_t executor, enum tt_record_kind kind) {
+static void stopped(struct replaying *self, int32_t executor, enum tt_record_kind kind) {
     const struct tt_recorded_event *event = recorded_answer(self);
     if (self->over)
         return;
@@ -186,7 +186,7 @@ static void on_abort(void *context, int64_t now, int32_t executor) {
     stopped(context, executor, TT_RECORD_ABORT);
 }
 
-static void compare_drop(struct carrying *self, int64_t number, enum tt_drop_reason reason) {
+static void compare_drop(struct replaying *self, int64_t number, enum tt_drop_reason reason) {
     const struct tt_recorded_event *event = recorded_answer(self);
     if (self->over)
         return;
@@ -209,13 +209,13 @@ static void on_gone(void *context, struct tt_request *request) {
 
 static void on_ended(void *context, int64_t now, struct tt_request *request, enum tt_ending ending,
                      enum tt_drop_reason reason) {
-    struct carrying *self = context;
+    struct replaying *self = context;
     int64_t number = tt_request_arrival(request);
     if (ending == TT_ENDING_DROPPED)
         compare_drop(self, number, reason);
     struct tt_replay_request *known = tt_replay_requests_find(&self->live, number);
     if (!known)
-        return; /* memory ran out when it came */
+        return; /* memory ran out at its arrival */
     int64_t base_at = self->replay->base_at;
     struct tt_sim_ending report = {
         .number = request->number,
@@ -226,16 +226,16 @@ static void on_ended(void *context, int64_t now, struct tt_request *request, enu
         .model = self->model_of[request->model],
         .ending = ending,
         .reason = reason};
-    /* Started before it was told to have arrived: clocks are read at different moments. */
+    /* It may start before the recorded arrival: clocks are read at different instants. */
     report.started_at = tt_instant_max(report.started_at, report.arrived_at);
     if (!self->over || ending != TT_ENDING_DROPPED)
         tt_measure_ended(&self->replay->measure, &report);
     tt_replay_requests_remove(&self->live, number);
 }
 
-/* ---- telling ---- */
+/* ---- events for the mechanism ---- */
 
-static struct tt_sim_arrival *keep_arrival(struct carrying *self, int64_t now,
+static struct tt_sim_arrival *keep_arrival(struct replaying *self, int64_t now,
                                            const struct tt_arrival *arrival) {
     struct tt_replay *replay = self->replay;
     if (!tt_array_reserve((void **)&replay->arrivals, &replay->arrival_capacity,
@@ -259,9 +259,9 @@ static struct tt_sim_arrival *keep_arrival(struct carrying *self, int64_t now,
     return kept;
 }
 
-/* What the request is made of, if it is of cells; the graph where the policy works by them. False:
- * it cannot be. */
-static bool take_cells(struct carrying *self, const struct tt_recorded_event *event,
+/* Keeps the request's cells, if it has any, and makes their graph if the policy works by cells.
+ * False: they are impossible. */
+static bool take_cells(struct replaying *self, const struct tt_recorded_event *event,
                        struct tt_cell_graph **out_graph) {
     struct tt_replay *replay = self->replay;
     const struct tt_arrival *arrival = &event->arrival;
@@ -288,7 +288,7 @@ static bool take_cells(struct carrying *self, const struct tt_recorded_event *ev
     return !err;
 }
 
-static void arrive(struct carrying *self, const struct tt_recorded_event *event) {
+static void arrive(struct replaying *self, const struct tt_recorded_event *event) {
     struct tt_mechanism *m = &self->mechanism;
     const struct tt_arrival *arrival = &event->arrival;
     if (arrival->model >= m->model_capacity || !m->models[arrival->model]) {
@@ -313,13 +313,13 @@ static void arrive(struct carrying *self, const struct tt_recorded_event *event)
         fail(self, tt_fail(TT_ERR_NO_MEMORY, self->why, "out of memory"));
         return;
     }
-    struct tt_arrival told = *arrival; /* the event is gone when the policy is told */
-    struct tt_request *request = NULL; /* stays so where a rule ends it at once */
+    struct tt_arrival arrived = *arrival; /* the event may be gone when the policy is called */
+    struct tt_request *request = NULL;    /* remains NULL if a rule ends it at once */
     int64_t number = m->arrivals;
-    if (!take_cells(self, event, &told.graph))
+    if (!take_cells(self, event, &arrived.graph))
         return;
-    if (tt_mechanism_arrived(m, event->now, &told, &request) != TT_OK) {
-        tt_cell_graph_free(told.graph);
+    if (tt_mechanism_arrived(m, event->now, &arrived, &request) != TT_OK) {
+        tt_cell_graph_free(arrived.graph);
         if (!refused)
             fail(self, tt_fail(TT_ERR_NO_MEMORY, self->why, "out of memory"));
         return;
@@ -329,7 +329,7 @@ static void arrive(struct carrying *self, const struct tt_recorded_event *event)
         known->request = request;
 }
 
-static void tell_of(struct carrying *self, const struct tt_recorded_event *event) {
+static void pass_on(struct replaying *self, const struct tt_recorded_event *event) {
     struct tt_replay_request *known = tt_replay_requests_find(&self->live, event->number);
     if (!known || !known->request) {
         impossible(self, event, "it is about a request that is not there");
@@ -346,7 +346,7 @@ static void tell_of(struct carrying *self, const struct tt_recorded_event *event
     tt_mechanism_cancelled(&self->mechanism, event->now, known->request);
 }
 
-static void finish(struct carrying *self, const struct tt_recorded_event *event) {
+static void finish(struct replaying *self, const struct tt_recorded_event *event) {
     struct tt_mechanism *m = &self->mechanism;
     struct tt_task *task =
         event->index < m->executor_capacity ? tt_mechanism_oldest(m, event->index) : NULL;
@@ -363,7 +363,7 @@ static void finish(struct carrying *self, const struct tt_recorded_event *event)
     tt_mechanism_finished(m, event->now, task);
 }
 
-static void add_model(struct carrying *self, const struct tt_recorded_event *event) {
+static void add_model(struct replaying *self, const struct tt_recorded_event *event) {
     struct tt_replay *replay = self->replay;
     struct tt_record_model *model;
     enum tt_err err = tt_record_model_read(event->message, event->message_bytes, &model, self->why);
@@ -390,7 +390,7 @@ static void add_model(struct carrying *self, const struct tt_recorded_event *eve
     tt_mechanism_add_model(&self->mechanism, event->now, event->index, &model->step_model);
 }
 
-static void change_model(struct carrying *self, const struct tt_recorded_event *event) {
+static void change_model(struct replaying *self, const struct tt_recorded_event *event) {
     struct tt_mechanism *m = &self->mechanism;
     if (event->index >= m->model_capacity ||
         (m->models[event->index] == NULL) != (event->change == TT_CHANGE_ADDED)) {
@@ -409,7 +409,7 @@ static void change_model(struct carrying *self, const struct tt_recorded_event *
     }
 }
 
-static void change_executor(struct carrying *self, const struct tt_recorded_event *event) {
+static void change_executor(struct replaying *self, const struct tt_recorded_event *event) {
     struct tt_mechanism *m = &self->mechanism;
     struct tt_replay *replay = self->replay;
     if (event->index >= m->executor_capacity) {
@@ -437,11 +437,11 @@ static void change_executor(struct carrying *self, const struct tt_recorded_even
         tt_mechanism_remove_executor(m, event->now, event->index);
 }
 
-static void decide(struct carrying *self, int64_t serial, size_t offset, int64_t now) {
+static void decide(struct replaying *self, int64_t serial, size_t offset, int64_t now) {
     self->decide_serial = serial;
     self->decide_offset = offset;
     tt_mechanism_decide(&self->mechanism, now);
-    heed_threads(self);
+    follow_threads(self);
     const struct tt_recorded_event *event = self->over ? NULL : look(self);
     if (self->over || !event || !is_answer(event))
         return;
@@ -452,21 +452,21 @@ static void decide(struct carrying *self, int64_t serial, size_t offset, int64_t
     tt_text_fini(&made);
 }
 
-static void carry_out(struct carrying *self) {
+static void replay_event(struct replaying *self) {
     const struct tt_recorded_event *event = self->next;
     if (event->now < self->mechanism.now || is_answer(event)) {
         impossible(self, event, "an answer to nothing");
         return;
     }
     enum tt_record_kind event_kind = event->kind;
-    self->next = NULL; /* good until somebody looks at the one after it */
+    self->next = NULL; /* valid until the next one is read */
     self->replay->events++;
     self->replay->last_at = event->now;
     switch (event_kind) {
     case TT_RECORD_ARRIVED:
     case TT_RECORD_REFUSED: arrive(self, event); break;
     case TT_RECORD_READY:
-    case TT_RECORD_CANCELLED: tell_of(self, event); break;
+    case TT_RECORD_CANCELLED: pass_on(self, event); break;
     case TT_RECORD_FINISHED: finish(self, event); break;
     case TT_RECORD_MODEL: change_model(self, event); break;
     case TT_RECORD_EXECUTOR: change_executor(self, event); break;
@@ -484,14 +484,14 @@ static void carry_out(struct carrying *self) {
     case TT_RECORD_RUN_CELLS:
     default: break;
     }
-    heed_threads(self);
+    follow_threads(self);
     if (self->check && !self->over && event_kind == TT_RECORD_DECIDE)
         tt_mechanism_check(&self->mechanism);
 }
 
 /* ---- the whole ---- */
 
-/* How many models ever come, and how many events there are: one pass ahead. */
+/* Counts the models and the events of the domain in a pass of its own. */
 static enum tt_err count_ahead(const struct tt_recording *recording, int32_t domain,
                                int32_t *out_models, int64_t *out_events, struct tt_error *why) {
     struct tt_recording_cursor cursor;
@@ -508,7 +508,7 @@ static enum tt_err count_ahead(const struct tt_recording *recording, int32_t dom
     return err;
 }
 
-static enum tt_err make_domain(struct carrying *self, struct tt_error *why) {
+static enum tt_err make_domain(struct replaying *self, struct tt_error *why) {
     struct tt_replay *replay = self->replay;
     struct tt_record_domain *domain = replay->domain;
     struct tt_carrier carrier = {.context = self,
@@ -528,7 +528,7 @@ static enum tt_err make_domain(struct carrying *self, struct tt_error *why) {
                                  domain, &self->mechanism, &self->threads, why);
 }
 
-static enum tt_err prepare(struct carrying *self, int64_t *out_events, struct tt_error *why) {
+static enum tt_err prepare(struct replaying *self, int64_t *out_events, struct tt_error *why) {
     struct tt_replay *replay = self->replay;
     int32_t models;
     enum tt_err err = count_ahead(self->recording, replay->stream, &models, out_events, why);
@@ -567,8 +567,8 @@ static enum tt_err prepare(struct carrying *self, int64_t *out_events, struct tt
     return err ? tt_fail_in(err, why, "%s: domain %d", self->recording->name, replay->stream) : err;
 }
 
-static void carrying_fini(struct carrying *self) {
-    /* The mechanism must not find requests that live in it half told of: it is only freed. */
+static void replaying_fini(struct replaying *self) {
+    /* Requests in the mechanism may be incomplete: it is freed without a check. */
     tt_policy_destroy(&self->mechanism);
     tt_replay_threads_free(self->threads);
     tt_mechanism_fini(&self->mechanism);
@@ -588,19 +588,19 @@ enum tt_err tt_replay_run_observed(const struct tt_recording *recording, int32_t
                                    const volatile sig_atomic_t *stop, struct tt_replay *out_replay,
                                    struct tt_error *why) {
     struct tt_replay replay = {.path = recording->name, .stream = stream, .also = also};
-    struct carrying self = {.replay = &replay, .recording = recording, .check = check, .why = why};
+    struct replaying self = {.replay = &replay, .recording = recording, .check = check, .why = why};
     int64_t all_events = 0;
     enum tt_err err = prepare(&self, &all_events, why);
     for (int64_t i = 1; !err && !self.over && look(&self) && !self.over; i++) {
-        carry_out(&self);
-        if (i % EVENTS_PER_LOOK == 0 && stop && *stop) {
+        replay_event(&self);
+        if (i % EVENTS_PER_STOP_CHECK == 0 && stop && *stop) {
             replay.interrupted = true;
             break;
         }
     }
     if (!err && !self.over && self.ended && self.threads) {
         tt_replay_threads_finish(self.threads);
-        heed_threads(&self);
+        follow_threads(&self);
     }
     err = err ? err : self.err;
     replay.cut |= self.ended && !recording->complete;
@@ -609,12 +609,12 @@ enum tt_err tt_replay_run_observed(const struct tt_recording *recording, int32_t
     for (int64_t i = 0; i < replay.arrival_count; i++)
         replay.arrivals[i].output_length = tt_replay_cells_output(&replay.cells, i);
     replay.unknown_ends = tt_replay_cells_unknown(&replay.cells);
-    if (replay.executors > 0) /* of the capacity */
+    if (replay.executors > 0) /* by the capacity */
         replay.measure.executor_count = replay.measure.device_count = replay.executors;
-    bool own_gap = self.next && self.next->kind == TT_RECORD_GAP; /* no thread's */
+    bool own_gap = self.next && self.next->kind == TT_RECORD_GAP; /* of no thread */
     if (replay.lost > 0)
         replay.left_out = all_events - (replay.events - replay.turns) - own_gap;
-    carrying_fini(&self);
+    replaying_fini(&self);
     if (err) {
         tt_replay_fini(&replay);
         return err;

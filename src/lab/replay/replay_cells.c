@@ -9,7 +9,7 @@ enum { MAX_ROWS = 1 << 30 }; /* of all cells of a request */
 struct tt_replay_cells_request {
     const uint8_t *packed; /* in the recording; NULL: it has no cells */
     size_t bytes;
-    int64_t first_end; /* of ends, [spec_count]; -1: nothing of it is open-ended */
+    int64_t first_end; /* index of its ends[spec_count]; -1: no spec is open-ended */
     int32_t spec_count;
     int32_t model;
 };
@@ -20,9 +20,9 @@ struct tt_replay_cells_model {
     uint8_t *decodes; /* [step_count] */
 };
 
-/* ---- what a policy could run ---- */
+/* ---- what a policy can run ---- */
 
-/* Do the steps of every cell run as one, and take so many rows? */
+/* Whether the steps of every cell run as one, and take that many rows. */
 static bool are_types(const struct tt_step_model *model, const struct tt_arrival *arrival) {
     for (int32_t i = 0; i < arrival->spec_count; i++) {
         const struct tt_cell_spec *spec = &arrival->specs[i];
@@ -54,10 +54,10 @@ enum tt_err tt_replay_cells_graph(const struct tt_step_model *model,
     return TT_OK;
 }
 
-/* ---- what arrived ---- */
+/* ---- arrivals ---- */
 
-/* Is it one chain per step, each reading the one before, and at most one of each kind? (Neighbours
- * of one kind would be one block.) */
+/* Whether it is one chain per step, each reading the one before, and at most one of each kind.
+ * (Neighbours of one kind would be one block.) */
 static bool is_row(const struct tt_arrival *arrival, int32_t step_count) {
     for (int32_t i = 0; i < arrival->spec_count; i++) {
         const struct tt_cell_spec *spec = &arrival->specs[i];
@@ -70,7 +70,7 @@ static bool is_row(const struct tt_arrival *arrival, int32_t step_count) {
     return arrival->spec_count == step_count && step_count <= 2;
 }
 
-/* What the request says of its model. */
+/* Derives the form of the model from the request. */
 static bool note_form(struct tt_replay_cells *self, int32_t number, int32_t step_count,
                       const struct tt_arrival *arrival) {
     if (!tt_array_reserve((void **)&self->models, &self->model_capacity, number + 1,
@@ -119,15 +119,15 @@ enum tt_err tt_replay_cells_add(struct tt_replay_cells *self, int64_t arrival, i
                                          .spec_count = spec_count,
                                          .model = model};
     self->request_count = arrival + 1;
-    for (int32_t i = 0; open_ended && i < spec_count; i++) /* there is nothing to find */
+    for (int32_t i = 0; open_ended && i < spec_count; i++) /* it has no open-ended chain */
         self->ends[self->end_count + i] = event->arrival.specs[i].repeat == 1;
     self->end_count += open_ended ? spec_count : 0;
     return TT_OK;
 }
 
-/* ---- where chains end ---- */
+/* ---- ends of chains ---- */
 
-/* NULL: nothing of the request is open-ended. */
+/* The ends of a request; NULL: it has no open-ended chain. */
 static int32_t *ends_of(const struct tt_replay_cells *self, int64_t arrival) {
     if (arrival >= self->request_count || !self->requests[arrival].packed ||
         self->requests[arrival].first_end < 0)
@@ -159,7 +159,7 @@ void tt_replay_cells_rounds(struct tt_replay_cells *self, int64_t arrival, int32
         note_end(&all[step], rounds, ends);
 }
 
-/* Fills `specs` with the request's. They were read before: they are as they should be. */
+/* Fills `specs` with those of the request. They were checked when they were read first. */
 static bool read(struct tt_replay_cells *self, int64_t arrival) {
     if (arrival >= self->request_count || !self->requests[arrival].packed)
         return false;
@@ -182,7 +182,7 @@ int64_t tt_replay_cells_unknown(struct tt_replay_cells *self) {
     return unknown;
 }
 
-/* It did not end with any cell that was done: with the next one at the earliest. */
+/* No finished cell was its last: it ends with the next one at the earliest. */
 static int32_t end_at(int32_t noted) { return noted > 0 ? noted : 1 - noted; }
 
 bool tt_replay_cells_given(struct tt_replay_cells *self, int64_t arrival,

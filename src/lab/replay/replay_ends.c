@@ -4,7 +4,7 @@
 
 #include "base/instant.h"
 
-/* D8: what is known of it for those who would serve it otherwise: it left, or passed over steps. */
+/* D8: notes for other policies that the request left early, or skipped steps. */
 static void note_exit(struct tt_sim_arrival *arrival, const struct tt_step_model *model,
                       const struct tt_recorded_fate *fate, int32_t last_step_done) {
     bool skips = fate->fate == TT_FATE_JUMPS && fate->jump > last_step_done + 1 &&
@@ -16,7 +16,7 @@ static void note_exit(struct tt_sim_arrival *arrival, const struct tt_step_model
     arrival->exit_to = skips ? fate->jump : 0;
 }
 
-/* The fates of the task's items as they were told. False: they cannot be. */
+/* Sets the recorded fates of the task's items. False: they are impossible. */
 static bool set_fates(const struct tt_replay_ends *self, const struct tt_recorded_event *event,
                       struct tt_task *task) {
     if (event->fate_count > task->count)
@@ -38,8 +38,8 @@ static bool set_fates(const struct tt_replay_ends *self, const struct tt_recorde
     return true;
 }
 
-/* A task of cells runs to its end, and none of them goes to another step. A whole graph may have to
- * be run again, from its beginning. */
+/* A task of cells runs to its end, and none of its cells continues at another step. A whole graph
+ * may have to run again from its beginning. */
 static bool may_end_so(const struct tt_replay_ends *self, const struct tt_recorded_event *event,
                        const struct tt_task *task) {
     bool by_cells = task->items[0].subgraph != NULL;
@@ -54,7 +54,7 @@ static bool may_end_so(const struct tt_replay_ends *self, const struct tt_record
     return true;
 }
 
-/* What the task tells of where its requests' open-ended chains end. */
+/* Notes the ends of open-ended chains that follow from the task. */
 static void note_ends(const struct tt_replay_ends *self, const struct tt_task *task) {
     struct tt_replay_cells *cells = &self->replay->cells;
     if (cells->end_count == 0 || task->outcome == TT_OUTCOME_FAILED ||
@@ -95,7 +95,7 @@ static void measure_task(const struct tt_replay_ends *self, const struct tt_task
     if (task->started_at < 0 || task->ended_at < task->started_at)
         return;
     struct tt_measure *measure = &self->replay->measure;
-    struct tt_task known = *task; /* under its model's number in the report */
+    struct tt_task known = *task; /* with its model's number in the report */
     known.model = self->model_of[task->model];
     int64_t base_at = self->replay->base_at;
     int64_t from = tt_instant_max(task->started_at - base_at, 0);

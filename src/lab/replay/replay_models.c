@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a row of the table: batches above its own are several of the largest and what is left. */
+/* Extends a row of the table: larger batches are several of the largest, and the rest. */
 static void widen_row(int64_t *latency, int32_t *demand, const struct tt_profile *from, int32_t row,
                       int32_t max_batch) {
     const int64_t *known = from->latency_ns + (ptrdiff_t)row * (from->max_batch + 1);
@@ -51,7 +51,7 @@ const char *tt_replay_models_refuse(const struct tt_record_model *model,
 
 enum tt_err tt_replay_models_widen(struct tt_record_model *model, struct tt_error *why) {
     struct tt_step_model *known = &model->step_model;
-    struct tt_step *steps = (struct tt_step *)known->steps; /* the recording's: not const */
+    struct tt_step *steps = (struct tt_step *)known->steps; /* owned by the recording, not const */
     for (int32_t s = 0; s < known->step_count; s++) {
         const struct tt_profile *profile = steps[s].profile;
         if (profile->max_batch >= known->max_batch)
@@ -66,7 +66,7 @@ enum tt_err tt_replay_models_widen(struct tt_record_model *model, struct tt_erro
     return TT_OK;
 }
 
-/* What may be expected of an output where nothing else is said: the most there may be. */
+/* The expected output length if the recording has none: the longest possible. */
 static int32_t *quantiles_of(int32_t longest) {
     int32_t *quantiles = malloc(TT_QUANTILES * sizeof(*quantiles));
     for (int32_t q = 0; quantiles && q < TT_QUANTILES; q++)
@@ -84,25 +84,25 @@ enum tt_err tt_replay_models_by_steps(struct tt_scenario_model *model, int32_t n
                        "requests to model '%s' are trees, or other graphs of cells: only policies "
                        "that work by cells (cellular) can run them",
                        model->name);
-    struct tt_step_model *told = &model->step_model;
-    const struct tt_step *recorded = told->steps;
-    model->steps = calloc((size_t)told->step_count, sizeof(*model->steps));
+    struct tt_step_model *steps = &model->step_model;
+    const struct tt_step *recorded = steps->steps;
+    model->steps = calloc((size_t)steps->step_count, sizeof(*model->steps));
     model->quantiles = quantiles_of(tt_replay_cells_longest(cells, number));
     bool good = model->steps && model->quantiles;
-    for (int32_t s = 0; good && s < told->step_count; s++) {
+    for (int32_t s = 0; good && s < steps->step_count; s++) {
         model->steps[s] = recorded[s];
         model->steps[s].kind = tt_replay_cells_kind(cells, number, s);
         model->steps[s].name = strdup(recorded[s].name);
         good = model->steps[s].name != NULL;
-        if (model->steps[s].kind == TT_STEP_DECODER && !told->output_quantiles)
-            told->output_quantiles = model->quantiles;
+        if (model->steps[s].kind == TT_STEP_DECODER && !steps->output_quantiles)
+            steps->output_quantiles = model->quantiles;
     }
     if (!good)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    told->steps = model->steps;
-    told->max_batch = tt_step_max_rows(told, 0, told->step_count - 1);
-    while (told->preferred_count > 0 &&
-           told->preferred[told->preferred_count - 1] > told->max_batch)
-        told->preferred_count--;
+    steps->steps = model->steps;
+    steps->max_batch = tt_step_max_rows(steps, 0, steps->step_count - 1);
+    while (steps->preferred_count > 0 &&
+           steps->preferred[steps->preferred_count - 1] > steps->max_batch)
+        steps->preferred_count--;
     return TT_OK;
 }

@@ -1,5 +1,5 @@
-/* The requests of a replayed domain by their numbers: a window from the oldest that is still there
- * to the newest. */
+/* The requests of a replayed domain by their numbers: a window from the oldest one that is still
+ * there to the newest. */
 #ifndef TT_LAB_REPLAY_REPLAY_REQUESTS_H
 #define TT_LAB_REPLAY_REPLAY_REQUESTS_H
 
@@ -9,20 +9,20 @@
 
 struct tt_replay_request {
     bool here;
-    struct tt_request *request; /* the caller's; NULL until it is known */
+    struct tt_request *request; /* set by the caller; NULL until it is known */
     int64_t started_at;         /* of its first execution; -1: none yet */
-    int64_t arrival;            /* the caller's */
+    int64_t arrival;            /* an index of the caller's */
 };
 
 struct tt_replay_requests {
     struct tt_replay_request *ring; /* [capacity], a power of two, by number */
     int64_t capacity;
-    int64_t low, high; /* those that may be here: low <= number < high */
+    int64_t low, high; /* the window: low <= number < high */
 };
 
-/* The next number. Errors: NO_MEMORY. */
+/* Adds a request under the next number. Errors: NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_replay_requests_add(struct tt_replay_requests *self, int64_t arrival);
-/* NULL: it is not here. Good until the next add. */
+/* NULL: it is not there. Valid until the next _add. */
 struct tt_replay_request *tt_replay_requests_find(const struct tt_replay_requests *self,
                                                   int64_t number);
 void tt_replay_requests_remove(struct tt_replay_requests *self, int64_t number);

@@ -1,4 +1,4 @@
-/* What another policy would have done: a recording's arrivals as a scenario for the simulator. */
+/* A recording's arrivals as a scenario, to simulate another policy. */
 #include "lab/replay/replay.h"
 
 #include "base/instant.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Models of one name (versions, or one that went and came again) are told apart by a number. */
+/* A number distinguishes models of one name (versions, or a model that was removed and added). */
 static char *model_name(const struct tt_replay *replay, int32_t index) {
     const char *name = replay->models[index]->name;
     int32_t same = 1;
@@ -40,8 +40,8 @@ static bool fill_model(struct tt_scenario_model *out, const struct tt_replay *re
     return out->name != NULL;
 }
 
-/* What arrives is made of the recorded cells; where the policy works by steps, what its models'
- * requests are must be such, too. */
+/* Requests have the recorded cells. If the policy works by steps, the models must have requests
+ * that are rows. */
 static enum tt_err fit_policy(struct tt_scenario *out, struct tt_replay *replay,
                               struct tt_error *why) {
     const struct tt_policy_kind *kind = tt_policy_find(out->policy);

@@ -1,4 +1,4 @@
-/* A recorded decision and one made again, in words, for the line that says where they differ. */
+/* A recorded decision and a replayed one as text, for the message that reports a difference. */
 #ifndef TT_LAB_REPLAY_REPLAY_TEXT_H
 #define TT_LAB_REPLAY_REPLAY_TEXT_H
 

@@ -9,16 +9,16 @@
 struct party {
     struct tt_recording_cursor cursor;
     bool has_cursor;
-    bool busy; /* its turn is under way */
+    bool busy; /* a turn of it is running */
     struct tt_turn_log turn_log;
     int64_t turns;
-    size_t offset; /* of the turn that it is in, or was */
+    size_t offset; /* of its current or last turn */
 };
 
-/* The values of a register that may be read yet. */
+/* The values of a register that may still be read. */
 struct values {
     unsigned char *bytes; /* [capacity][TT_LATEST_BYTES] */
-    uint64_t first;       /* version of the first that is kept */
+    uint64_t first;       /* the version of the first value kept */
     uint32_t count, capacity;
 };
 
@@ -63,8 +63,8 @@ static void no_memory(struct tt_replay_threads *self) {
 
 /* ---- turns ---- */
 
-/* Gives the party's tape its next turn. False: there is none, which is a difference where it is
- * `needed`, or there is no telling. */
+/* Loads the party's next recorded turn. False: there is none, which is a difference if the turn is
+ * `needed`; or the replay has ended. */
 static bool load(struct tt_replay_threads *self, int32_t index, bool needed) {
     struct party *party = &self->parties[index];
     const struct tt_recorded_event *event;
@@ -121,7 +121,7 @@ static bool demand(struct tt_turn_log_player *player, int32_t index) {
 
 void tt_replay_threads_finish(struct tt_replay_threads *self) {
     if (!tt_recording_has_end(self->recording))
-        return; /* they may have gone further than what is known of the domain */
+        return; /* the threads may have gone beyond the known events of the domain */
     for (int32_t p = TT_PARTY_RANK; p < self->party_count; p++)
         while (!self->player.over && load(self, p, false))
             play(self, p);
@@ -148,8 +148,8 @@ static void wrote(struct tt_turn_log_player *player, int32_t index, const void *
     memcpy(v->bytes + (size_t)v->count++ * TT_LATEST_BYTES, value, (size_t)bytes);
 }
 
-/* One thread reads a register, and never goes back: values before are let go, once they are half of
- * what is kept. Only the fleet's has several readers. */
+/* One thread reads a register, in ascending versions: older values are discarded once they are half
+ * of those kept. Only the register of the fleet has several readers. */
 static const void *value(struct tt_turn_log_player *player, int32_t index, uint64_t version) {
     struct tt_replay_threads *self = threads_of(player);
     struct values *v = &self->values[index];
@@ -166,14 +166,14 @@ static const void *value(struct tt_turn_log_player *player, int32_t index, uint6
     return v->bytes + (size_t)before * TT_LATEST_BYTES;
 }
 
-/* ---- making ---- */
+/* ---- construction ---- */
 
 static enum tt_err wrong(const struct tt_replay_threads *self, size_t offset, const char *what,
                          struct tt_error *why) {
     return tt_fail(TT_ERR_INVALID, why, "%s: offset %zu: %s", self->recording->name, offset, what);
 }
 
-/* The stream may be of a party to this domain: then it is that party's. */
+/* Adds the stream if it belongs to a party of this domain. */
 static enum tt_err add_stream(struct tt_replay_threads *self, int32_t stream, int32_t domain_stream,
                               struct tt_error *why) {
     struct tt_recording_cursor cursor;
@@ -211,16 +211,17 @@ static enum tt_err find_streams(struct tt_replay_threads *self, int32_t domain_s
         else if (tt_recording_has_end(self->recording))
             err = wrong(self, self->recording->end_bytes,
                         "a thread that scheduled the domain is not in the recording", why);
-        else { /* nothing of it was in the file before it ended */
+        else { /* the file ended before its first event */
             self->player.over = true;
             self->state.cut = !self->recording->complete;
         }
     return err;
 }
 
-static void wake(void *context) { (void)context; /* whoever waits asks */ }
+static void wake(void *context) { (void)context; /* waiting turns poll */ }
 
-/* The policy on threads, none of which runs, and a tape for each of them and for the domain. */
+/* Makes the policy on threads, none of which runs, and a turn log for each of them and the domain.
+ */
 static enum tt_err make_policy(struct tt_replay_threads *self,
                                const struct tt_record_domain *domain, struct tt_error *why) {
     struct tt_policy_setup setup = tt_record_domain_setup(domain, self->mechanism);
