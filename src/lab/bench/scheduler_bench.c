@@ -6,11 +6,11 @@
 #include "lab/bench/scheduler_load.h"
 #include "lab/bench/scheduler_tally.h"
 #include "lab/closed_form/bound.h"
+#include "lab/load/arrivals.h"
 #include "multicore/emulated_fleet.h"
 #include "multicore/multicore.h"
 #include "policy/deferred/deferred.h"
 
-#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,9 +18,10 @@
 enum {
     RING = 1 << 14,          /* requests between the generator and a model thread */
     REQUEST_LIMIT = 1 << 22, /* queued at once */
-    BURST = 1 << 14,         /* most requests that the generator hands in at once */
+    BURST = 1 << 14,         /* maximum requests per submission */
     GENERATOR_REST_NS = 50000,
-    CHUNK = 1 << 16, /* in virtual time: requests drawn at once */
+    ZIPF_PPM = 900000, /* the exponent of popularity */
+    CHUNK = 1 << 16,   /* in virtual time: requests drawn at once */
 };
 
 struct run {
@@ -29,20 +30,20 @@ struct run {
     struct tt_profile *profile;
     struct tt_step step;
     struct tt_step_model *models;
-    double *weights;
+    int64_t *weights;
     struct tt_emulated_fleet fleet;
     struct tt_multicore *multicore;
     struct tt_scheduler_tally tally;
     struct tt_scheduler_load load;
     int64_t from_at, to_at;
-    /* The generator's. */
+    /* Used by the generator. */
     struct tt_device_request *burst;
     int64_t offered, offered_in_window, ring_full;
     struct tt_histogram lag_ns;
     int64_t generator_ns;
 };
 
-/* ---- making ---- */
+/* ---- construction ---- */
 
 static enum tt_err make_models(struct run *run, struct tt_error *why) {
     const struct tt_scheduler_bench *bench = run->bench;
@@ -55,15 +56,14 @@ static enum tt_err make_models(struct run *run, struct tt_error *why) {
     if (!run->models || !run->weights)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d models", bench->models);
     run->step = (struct tt_step){.name = "whole", .profile = run->profile};
-    for (int32_t m = 0; m < bench->models; m++) {
+    for (int32_t m = 0; m < bench->models; m++)
         run->models[m] = (struct tt_step_model){.name = "bench",
                                                 .step_count = 1,
                                                 .steps = &run->step,
                                                 .whole = run->profile,
                                                 .slo_ns = bench->slo_ns - bench->margin_ns,
                                                 .max_batch = bench->max_batch};
-        run->weights[m] = bench->zipf ? pow(m + 1, -0.9) : 1;
-    }
+    tt_arrivals_zipf(bench->zipf ? ZIPF_PPM : 0, bench->models, run->weights);
     return TT_OK;
 }
 
@@ -123,7 +123,7 @@ static void run_fini(struct run *run) {
     tt_profile_free(run->profile);
 }
 
-/* Executors come up through a ring; one that is full is emptied by `drain`. */
+/* Adds the executors through a ring; a turn empties the ring when it is full. */
 static void bring_up(struct run *run, int64_t now) {
     for (int32_t i = 0; i < run->bench->devices; i++)
         while (!tt_multicore_change(run->multicore, i, true))
@@ -149,7 +149,8 @@ static void count_offered(struct run *run, const struct tt_device_request *reque
             requests[i].arrived_at >= run->from_at && requests[i].arrived_at < run->to_at;
 }
 
-/* Hands in what has come; what finds no room is kept and handed in later, with its old instant. */
+/* Submits the requests that are due. Those that find no room are submitted later, with their old
+ * instants. */
 static void *generator_main(void *context) {
     struct run *run = context;
     struct tt_parker parker;
@@ -190,7 +191,7 @@ static void sleep_until(struct run *run, int64_t at) {
         tt_parker_sleep(&parker, tt_instant_min(at, now + 50 * TT_MS));
 }
 
-/* Waits for the last answers; those that do not come are lost. */
+/* Waits for the last answers; requests without one are lost. */
 static void drain(struct run *run) {
     int64_t patience_at = tt_clock_now() + 4 * run->bench->slo_ns + 10 * TT_S;
     while (!stopped(run) && tt_scheduler_tally_answered(&run->tally) < run->offered &&
@@ -225,11 +226,11 @@ static enum tt_err run_real(struct run *run, struct tt_scheduler_bench_result *o
 
 /* ---- in virtual time ---- */
 
-/* Steps through everything before `next_request_at`, and then to the instant at which that request
- * is looked at: a scheduler that rests finds what came meanwhile all at once. */
+/* Runs all turns before the next request, then advances to the instant at which that request is
+ * read: a scheduler that rests reads all requests of that time at once. */
 static void run_virtual(struct run *run, struct tt_scheduler_bench_result *out) {
     pthread_t self = pthread_self();
-    int64_t now = 0, next_at = 0, looked_at = -run->bench->rest_ns, cpu_ns = 0, drawn_ns = 0;
+    int64_t now = 0, next_at = 0, read_at = -run->bench->rest_ns, cpu_ns = 0, drawn_ns = 0;
     int32_t have = 0, done = 0;
     for (;;) {
         if (done == have) {
@@ -241,8 +242,7 @@ static void run_virtual(struct run *run, struct tt_scheduler_bench_result *out) 
         }
         int64_t request_at = TT_NEVER;
         if (done < have)
-            request_at =
-                tt_instant_max(run->burst[done].arrived_at, looked_at + run->bench->rest_ns);
+            request_at = tt_instant_max(run->burst[done].arrived_at, read_at + run->bench->rest_ns);
         now = tt_instant_max(now, tt_instant_min(next_at, request_at));
         if (now == TT_NEVER || stopped(run))
             break;
@@ -250,7 +250,7 @@ static void run_virtual(struct run *run, struct tt_scheduler_bench_result *out) 
         while (end < have && run->burst[end].arrived_at <= now)
             end++;
         if (end > done) {
-            looked_at = now;
+            read_at = now;
             done += tt_multicore_submit(run->multicore, 0, now, run->burst + done, end - done);
         }
         if (cpu_ns == 0 && now >= run->from_at) {
@@ -305,7 +305,7 @@ enum tt_err tt_scheduler_bench_capacity(const struct tt_scheduler_bench *self, d
         for (int32_t m = 0; m < self->models; m++) {
             models[m] = (struct tt_scenario_model){
                 .step_model = run.models[m],
-                .weight = 1 + (int64_t)(run.weights[m] * 1000000),
+                .weight = run.weights[m],
                 .rows = 1,
             };
             models[m].step_model.slo_ns = self->slo_ns;

@@ -4,7 +4,7 @@
 
 #define WHOLE (UINT64_C(1) << 32)
 
-/* Slots that hold less than their share are filled up from those that hold more. */
+/* Fills slots below the mean share from those above it. */
 static void make_alias(struct tt_scheduler_load *self, double *share, int32_t *small,
                        int32_t *large) {
     int32_t small_count = 0, large_count = 0;
@@ -41,9 +41,10 @@ enum tt_err tt_scheduler_load_init(struct tt_scheduler_load *self,
     if (made) {
         double sum = 0;
         for (int32_t m = 0; m < self->model_count; m++)
-            sum += options->weights ? options->weights[m] : 1;
+            sum += options->weights ? (double)options->weights[m] : 1;
         for (int32_t m = 0; m < self->model_count; m++)
-            share[m] = (options->weights ? options->weights[m] : 1) / sum * self->model_count;
+            share[m] =
+                (options->weights ? (double)options->weights[m] : 1) / sum * self->model_count;
         make_alias(self, share, small, large);
     }
     free(share);

@@ -32,7 +32,8 @@ static void ended(void *context, int32_t thread, int64_t now,
     struct tt_scheduler_tally_thread *t = &self->threads[thread];
     const struct tt_device_request *first = &batch->requests[0];
     const struct tt_device_request *last = &batch->requests[batch->head.count - 1];
-    int64_t in_time_from = batch->head.ended_at - self->margin_ns; /* smallest deadline in time */
+    int64_t in_time_from =
+        batch->head.ended_at - self->margin_ns; /* the smallest deadline that is in time */
     (void)now;
     t->device_ns += batch->head.ended_at - batch->head.started_at;
     if (first->deadline_at >= in_time_from && in_window(self, first->arrived_at) &&

@@ -1,10 +1,9 @@
-/* What became of the requests that the scheduler's benchmark handed in: a client of the multicore
- * scheduler that counts.
+/* Counts the outcomes of the benchmark's requests: a client of the multicore scheduler.
  *
- * Only requests that arrived within the measured window count for the figures; all count for the
- * promise that each is answered exactly once (`answered`). In time is who ended, on the device's
- * clock, by its real deadline; the scheduler may have been told an earlier one (margin). Each model
- * thread counts for itself; the sums are right when the threads have ended. */
+ * Only requests that arrived within the measured window count for the figures. All count for the
+ * contract that each is answered exactly once (`answered`). A request is in time if it ended, on
+ * the device's clock, by its real deadline; the scheduler may have an earlier one (margin). Each
+ * model thread counts for itself; the sums are valid when the threads have ended. */
 #ifndef TT_LAB_BENCH_SCHEDULER_TALLY_H
 #define TT_LAB_BENCH_SCHEDULER_TALLY_H
 
@@ -30,9 +29,9 @@ TT_MUST_CHECK enum tt_err tt_scheduler_tally_init(struct tt_scheduler_tally *sel
                                                   int64_t margin_ns);
 void tt_scheduler_tally_fini(struct tt_scheduler_tally *self);
 struct tt_multicore_client tt_scheduler_tally_client(struct tt_scheduler_tally *self);
-/* Requests answered so far, the window's or not. Any thread. */
+/* All requests answered so far, inside or outside the window. Any thread. */
 int64_t tt_scheduler_tally_answered(const struct tt_scheduler_tally *self);
-/* All threads together; nothing runs. */
+/* The sum over the threads; none may run. */
 struct tt_scheduler_tally_thread tt_scheduler_tally_sum(const struct tt_scheduler_tally *self);
 
 #endif
