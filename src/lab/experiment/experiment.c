@@ -129,7 +129,7 @@ static void clear_options(Tutti__ExperimentPolicy *policy) {
     policy->n_option = 0;
 }
 
-/* Another policy: the options written for the old one mean nothing to it. */
+/* Replaces the policy and clears its options: they are meaningless to another policy. */
 static enum tt_err set_policy(Tutti__Experiment *message, const char *name, struct tt_error *why) {
     Tutti__ExperimentPolicy *policy = policy_of(message);
     if (!policy)
@@ -166,7 +166,7 @@ static enum tt_err set_option(Tutti__Experiment *message, const char *key, const
     return TT_OK;
 }
 
-/* Where a parameter that is one double stands; NULL: it is not one of those (or memory is out). */
+/* The field of a parameter that is a single double; NULL: it is not one, or memory is out. */
 static double *number_field(Tutti__Experiment *message, const char *name) {
     if (strcmp(name, "duration_s") == 0)
         return &message->duration_s;
@@ -196,7 +196,7 @@ static double *number_field(Tutti__Experiment *message, const char *name) {
 }
 
 static void apply_number(Tutti__Experiment *message, const char *name, double number) {
-    if (strcmp(name, "rate") == 0) { /* takes the place of every other way to say how much */
+    if (strcmp(name, "rate") == 0) { /* replaces every other form of the rate */
         message->load->interval_us = 0;
         for (size_t i = 0; i < message->load->n_segment; i++)
             tutti__rate_segment__free_unpacked(message->load->segment[i], NULL);
@@ -238,7 +238,7 @@ static bool apply_whole(Tutti__Experiment *message, const char *name, int64_t va
     return known;
 }
 
-/* What every model given one by one has: its SLO, or the line of its profile. */
+/* Sets the SLO, or the line of the profile, of every model block. */
 static enum tt_err set_of_models(const Tutti__Experiment *message, const char *name, double number,
                                  struct tt_error *why) {
     for (size_t m = 0; m < message->n_model; m++) {
@@ -258,7 +258,7 @@ static enum tt_err set_of_models(const Tutti__Experiment *message, const char *n
     return TT_OK;
 }
 
-/* Which table, or which column of lengths, the models take that have one. */
+/* Sets the table, or the column of lengths, of the models that have one. */
 static enum tt_err set_text_of_models(const Tutti__Experiment *message, const char *name,
                                       const char *value, struct tt_error *why) {
     bool is_table = strcmp(name, "step_file") == 0, any = false;
@@ -290,7 +290,7 @@ static enum tt_err set_world(Tutti__Experiment *message, const char *name, struc
     return TT_OK;
 }
 
-/* What one of those to be compared changes. */
+/* Applies the changes of one contender. */
 static enum tt_err set_contender(struct tt_experiment *self, const char *name,
                                  struct tt_error *why) {
     const Tutti__Experiment *message = self->message;

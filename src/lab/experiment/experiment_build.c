@@ -76,7 +76,7 @@ static enum tt_err build_devices(const struct tt_experiment *self, struct tt_sce
 
 /* ---- load ---- */
 
-/* Requests per second as millionths; false: not 0, nor 0.001 .. 10^9. */
+/* Requests per second in millionths; false: not 0 and not 0.001 .. 10^9. */
 static bool rate_of(double rate, int64_t *out_rate) {
     if (!(rate >= 0 && rate <= 1e9))
         return false;
@@ -293,12 +293,12 @@ static enum tt_err build_times(const struct tt_experiment *self, struct tt_scena
     if (message->depth < 0 || message->depth > 1024)
         return tt_experiment_wrong(self, message, "depth", why, "depth is %d; it must be 1 .. 1024",
                                    message->depth);
-    scenario->depth = message->depth; /* 0: as the policy needs it */
+    scenario->depth = message->depth; /* 0: the default of the policy */
     scenario->seed = (uint64_t)message->seed;
     return TT_OK;
 }
 
-/* E1: the pool of inputs is there for one device and for policies that wait for `ready`. */
+/* E1: a pool of inputs requires a single device and a policy that waits for `ready`. */
 static enum tt_err check_pool(const struct tt_experiment *self, const struct tt_scenario *scenario,
                               struct tt_error *why) {
     const Tutti__ExperimentDevice *given = self->message->device[0];

@@ -52,7 +52,7 @@ static enum tt_err no_memory(struct building *b) {
     return tt_fail(TT_ERR_NO_MEMORY, b->why, "%s: out of memory", b->experiment->path);
 }
 
-/* ---- models given one by one ---- */
+/* ---- model blocks ---- */
 
 static enum tt_err set_slo(struct building *b, struct tt_scenario_model *model, double slo_ms,
                            const void *message) {
@@ -67,7 +67,7 @@ static enum tt_err set_slo(struct building *b, struct tt_scenario_model *model, 
                                    "deadline",
                                    model->name, slo_ms);
     model->step_model.slo_ns = slo_ns > 0 ? slo_ns : TT_NEVER;
-    return TT_OK; /* even if it is below l(1): the report says so (L2) */
+    return TT_OK; /* also if it is below l(1): the report notes it (L2) */
 }
 
 static enum tt_err set_details(struct building *b, struct tt_scenario_model *model,
@@ -179,7 +179,7 @@ static enum tt_err build_row(struct building *b, struct tt_csv *csv, const struc
     struct tt_scenario_model *model = add_model(b, csv->fields[at->model], -1);
     if (!model)
         return no_memory(b);
-    /* The row says what a model block would: name, profile { linear }, slo_ms. */
+    /* A row is a short form of a model block: name, profile { linear }, slo_ms. */
     Tutti__LinearProfile linear = TUTTI__LINEAR_PROFILE__INIT;
     linear.alpha_ms = alpha;
     linear.beta_ms = beta;

@@ -4,7 +4,7 @@
 
 enum { MAX_EXECUTORS = 256 }; /* each is a thread */
 
-/* What only virtual time can do. */
+/* Rejects features that only virtual time has. */
 static enum tt_err check_timing(const struct tt_experiment *self,
                                 const struct tt_scenario *scenario, struct tt_error *why) {
     const Tutti__Experiment *message = self->message;

@@ -8,11 +8,11 @@ enum { MAX_RUNS = 200 };
 #define HIGHEST_RATE (INT64_C(1000000000) * TT_RATE_ONE)
 
 struct search {
-    struct tt_scenario scenario; /* a shallow copy whose rate is ours */
+    struct tt_scenario scenario; /* a shallow copy with a rate of its own */
     const struct tt_goodput_options *options;
     const volatile sig_atomic_t *stop;
     struct tt_scenario_outputs outputs;
-    bool close; /* the first rate is near: small steps */
+    bool close; /* the first rate is close: use small steps */
     struct tt_goodput best;
 };
 
@@ -58,7 +58,7 @@ static enum tt_err try_rate(struct search *s, int64_t rate, bool *out_good, stru
     return TT_OK;
 }
 
-/* One rate on either side of the limit. */
+/* Finds one rate on either side of the limit. */
 static enum tt_err bracket(struct search *s, int64_t rate, struct tt_error *why) {
     bool good, first = true, was_good = false;
     while (s->best.runs < MAX_RUNS && rate >= TT_RATE_SMALLEST && rate <= HIGHEST_RATE) {

@@ -1,12 +1,13 @@
 /* The highest rate at which every model's bad rate stays within the limit, by bisection.
  *
  * Doubling or halving from the scenario's own rate, or steps of 15 % from the staggered bound
- * (bound.h), find one rate that is good and one that is not; the gap is halved until it is at most
- * precision * (the bad one). A run whose number of requests is limited ends as soon as more than
- * the allowed share of all of them was bad: some model's rate is above the limit then, whatever the
- * rest brings, so this changes no result. A bad rate measured over n
- * requests of one model is uncertain by about sqrt(0.01 * 0.99 / n), and near the limit not quite
- * monotone, so the result says how many requests stood behind it. */
+ * (lab/closed_form/bound.h), find one good and one bad rate. The gap is halved until it is at most
+ * precision * (the bad rate). A run with a limited number of requests ends as soon as more than the
+ * allowed share of all of them was bad: some model's bad rate is then above the limit in any case,
+ * so this does not change the result.
+ *
+ * A bad rate measured over n requests of one model is uncertain by about sqrt(0.01 * 0.99 / n), and
+ * not quite monotone near the limit, so the result includes the number of requests. */
 #ifndef TT_LAB_EXPERIMENT_GOODPUT_H
 #define TT_LAB_EXPERIMENT_GOODPUT_H
 
@@ -17,16 +18,16 @@
 struct tt_goodput_options {
     double bad_rate;  /* 0.01 */
     double precision; /* 0.005 */
-    bool from_bound;  /* where there is a staggered bound */
+    bool from_bound;  /* begin at the staggered bound if there is one */
 };
 
 struct tt_goodput {
-    int64_t rate;          /* highest that was good, in millionths; 0: none was */
-    int64_t bad_rate_rate; /* lowest that was not, in millionths */
+    int64_t rate;          /* the highest good rate, in millionths; 0: none */
+    int64_t bad_rate_rate; /* the lowest bad rate, in millionths */
     double worst_bad_rate; /* of a model, at `rate` */
     double total_bad_rate;
     int64_t requests;           /* counted at `rate` */
-    int64_t requests_per_model; /* of the model with the fewest */
+    int64_t requests_per_model; /* the minimum over the models */
     double median_batch;
     int32_t runs;
     bool interrupted;

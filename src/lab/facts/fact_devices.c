@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 struct search {
-    struct tt_scenario scenario; /* a shallow copy whose devices are ours */
+    struct tt_scenario scenario; /* a shallow copy with devices of its own */
     double bad_rate;
     const volatile sig_atomic_t *stop;
     struct tt_fact_devices found;
@@ -35,9 +35,9 @@ static enum tt_err try_count(struct search *s, int32_t count, bool *out_enough,
     return TT_OK;
 }
 
-/* Doubles or halves until one side is known, then halves what is between. */
+/* Doubles or halves until both bounds are known, then bisects. */
 static enum tt_err search(struct search *s, int32_t count, struct tt_error *why) {
-    int32_t few = 0, enough = TT_FACT_DEVICES_MAX + 1; /* few devices are not enough */
+    int32_t few = 0, enough = TT_FACT_DEVICES_MAX + 1; /* `few` devices do not suffice */
     enum tt_err err = TT_OK;
     while (!err && enough - few > 1 && !s->found.interrupted) {
         bool good;

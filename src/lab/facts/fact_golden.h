@@ -1,4 +1,4 @@
-/* A worked example against the paper's own list of batches and drops, one by one (S1, S3). */
+/* Compares a worked example with the paper's own list of batches and drops, one by one (S1, S3). */
 #ifndef TT_LAB_FACTS_FACT_GOLDEN_H
 #define TT_LAB_FACTS_FACT_GOLDEN_H
 
@@ -6,10 +6,10 @@
 #include "facts.pb-c.h"
 #include "lab/scenario/scenario.h"
 
-/* Runs the scenario. *out_share is 1 when everything is as the trace says, else the share of its
- * lines that is; `note` is added to: the first line that is not. */
+/* Runs the scenario. *out_share is the share of the lines of `golden` that the run reproduces; 1:
+ * all. Appends the first line that differs to `note`. */
 TT_MUST_CHECK enum tt_err tt_fact_golden_run(const struct tt_scenario *scenario,
-                                             const Tutti__FactTrace *trace, double *out_share,
+                                             const Tutti__FactTrace *golden, double *out_share,
                                              struct tt_text *note, struct tt_error *why);
 
 #endif

@@ -4,7 +4,7 @@
 #include "lab/closed_form/overlap.h"
 #include "policy/elastic/elastic_plan.h"
 
-static void say_workers(const struct tt_elastic_choice *best, struct tt_text *note) {
+static void put_workers(const struct tt_elastic_choice *best, struct tt_text *note) {
     tt_text_puts(note, "{");
     for (int32_t k = 0, printed = 0; k < TT_ELASTIC_SIZES; k++)
         for (int32_t i = 0; i < best->counts[k]; i++, printed++)
@@ -12,13 +12,13 @@ static void say_workers(const struct tt_elastic_choice *best, struct tt_text *no
     tt_text_printf(note, "}");
 }
 
-/* Mean over its workers. */
+/* The mean over its workers. */
 static double mean_ms(const struct tt_elastic_choice *choice) {
     return (double)choice->latency_sum / 1e6 / (double)choice->worker_count;
 }
 
-/* The same search on a device that batches take turns on: one that runs takes all of it, whatever
- * its profile demands. */
+/* The same search on a device that runs one batch at a time: a running batch occupies all of it,
+ * whatever the demand in its profile. */
 static void plan_in_turns(const struct tt_profile *profile, const int32_t *available, int32_t batch,
                           json_t *out, struct tt_text *note) {
     struct tt_profile *whole;
@@ -35,7 +35,7 @@ static void plan_in_turns(const struct tt_profile *profile, const int32_t *avail
     json_object_set_new(out, "turns_ms", json_real(mean_ms(&best)));
     json_object_set_new(out, "ones_over_best", json_real(ones_ms / mean_ms(&best)));
     tt_text_puts(note, "; in turns ");
-    say_workers(&best, note);
+    put_workers(&best, note);
 }
 
 json_t *tt_fact_plan(const struct tt_scenario *scenario) {
@@ -59,7 +59,7 @@ json_t *tt_fact_plan(const struct tt_scenario *scenario) {
         json_object_set_new(out, "workers", json_integer(best.worker_count));
         json_object_set_new(out, "workers_ms", json_real(mean_ms(&best)));
         tt_text_printf(&note, "%d choices; best ", best.tried);
-        say_workers(&best, &note);
+        put_workers(&best, &note);
         plan_in_turns(whole, available, batch, out, &note);
     }
     json_object_set_new(out, "note", json_string(tt_text_string(&note)));

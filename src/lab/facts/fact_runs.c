@@ -17,20 +17,20 @@
 #include <string.h>
 #include <unistd.h>
 
-enum kind { KIND_SEARCH, KIND_RUN, KIND_DEVICES, KIND_TRACE, KIND_BOUND, KIND_SWEEP, KIND_PLAN };
+enum kind { KIND_SEARCH, KIND_RUN, KIND_DEVICES, KIND_GOLDEN, KIND_BOUND, KIND_SWEEP, KIND_PLAN };
 enum { MAX_SEEDS = 99, MAX_ALTERNATIVES = 64 };
 
-/* Figures of requests, and therefore better with several seeds and worse when shorter. */
+/* Whether the value is a statistic over requests: more seeds and longer runs make it better. */
 static bool is_sampled(enum kind kind) { return kind <= KIND_DEVICES; }
 
-/* Something to be run, for one fact or several. */
+/* A run or search, shared by the facts that need it. */
 struct piece {
-    char *key; /* equal for equal work */
+    char *key; /* equal for equal runs */
     enum kind kind;
-    const Tutti__Fact *fact; /* the first that asked; KIND_TRACE: the only one */
+    const Tutti__Fact *fact; /* the first fact that needs it; KIND_GOLDEN: the only one */
     struct tt_scenario scenario;
     struct tt_goodput_options goodput;
-    struct tt_fact_sweep *sweep; /* KIND_SWEEP: instead of scenario and seeds */
+    struct tt_fact_sweep *sweep; /* KIND_SWEEP: replaces scenario and seeds */
     int32_t seeds;
     json_t *results[MAX_SEEDS]; /* NULL: not known */
 };
@@ -50,7 +50,7 @@ static enum kind kind_of(Tutti__FactMeasure measure) {
     case TUTTI__FACT_MEASURE__GOODPUT:
     case TUTTI__FACT_MEASURE__GOODPUT_MEDIAN_BATCH: return KIND_SEARCH;
     case TUTTI__FACT_MEASURE__DEVICES_NEEDED: return KIND_DEVICES;
-    case TUTTI__FACT_MEASURE__TRACE: return KIND_TRACE;
+    case TUTTI__FACT_MEASURE__TRACE: return KIND_GOLDEN;
     case TUTTI__FACT_MEASURE__SWEEP_GAIN: return KIND_SWEEP;
     case TUTTI__FACT_MEASURE__STAGGERED_BOUND:
     case TUTTI__FACT_MEASURE__UNCOORDINATED_BOUND: return KIND_BOUND;
@@ -79,7 +79,7 @@ static enum kind kind_of(Tutti__FactMeasure measure) {
     }
 }
 
-/* ---- before anything runs ---- */
+/* ---- preparation ---- */
 
 static void shorten(struct piece *piece) {
     piece->seeds = 1;
@@ -90,7 +90,8 @@ static void shorten(struct piece *piece) {
         s->duration_ns = s->warm_up_ns + (s->duration_ns - s->warm_up_ns) / 5;
 }
 
-/* `said`: what the file says, for messages; `run`: the same with the changes of one alternative. */
+/* `said`: the run in the file, for messages; `run`: the same with the changes of one alternative.
+ */
 static enum tt_err open_experiment(const struct tt_facts *facts, const Tutti__FactRun *said,
                                    const Tutti__FactRun *run, const char *path,
                                    struct tt_experiment *experiment, struct tt_error *why) {
@@ -152,7 +153,7 @@ static enum tt_err check_sweep(const struct tt_fact_runs *self, const Tutti__Fac
     return TT_OK;
 }
 
-/* The piece of work for `run`, an earlier one if it is the same; -1 on error. */
+/* The index of the piece for `run`, an earlier one if it is equal; -1 on error. */
 static int32_t add_piece(struct tt_fact_runs *self, const Tutti__Fact *fact,
                          const Tutti__FactRun *said, const Tutti__FactRun *run,
                          enum tt_err *out_err, struct tt_error *why) {
@@ -160,7 +161,7 @@ static int32_t add_piece(struct tt_fact_runs *self, const Tutti__Fact *fact,
     tt_text_init(&key);
     tt_text_init(&path);
     enum kind kind = kind_of(run->measure);
-    tt_text_printf(&key, "%d|%s|%s", (int)kind, kind == KIND_TRACE ? fact->id : "",
+    tt_text_printf(&key, "%d|%s|%s", (int)kind, kind == KIND_GOLDEN ? fact->id : "",
                    run->experiment);
     for (size_t i = 0; i < run->n_set; i++)
         tt_text_printf(&key, "|%s", run->set[i]);
@@ -203,7 +204,7 @@ static enum tt_err add_group(struct tt_fact_runs *self, const Tutti__Fact *fact,
     return err;
 }
 
-/* Most pieces that the chosen facts can need. */
+/* The maximum number of pieces that the chosen facts need. */
 static size_t count_runs(const struct tt_facts *facts) {
     size_t count = 0;
     for (size_t i = 0; i < facts->message->n_fact; i++) {
@@ -303,7 +304,7 @@ static double bound(const struct tt_scenario *scenario, int64_t over, int64_t un
 static json_t *compute(struct tt_fact_runs *self, int32_t job, enum tt_err *out_err,
                        struct tt_error *why) {
     struct piece *piece = &self->pieces[self->job_piece[job]];
-    struct tt_scenario scenario = piece->scenario; /* shallow: the seed is ours */
+    struct tt_scenario scenario = piece->scenario; /* a shallow copy with a seed of its own */
     scenario.seed += (uint64_t)self->job_seed[job];
     json_t *out = NULL;
     *out_err = TT_OK;
@@ -326,7 +327,7 @@ static json_t *compute(struct tt_fact_runs *self, int32_t job, enum tt_err *out_
             out = json_pack("{s:o,s:b}", "devices_needed",
                             devices.needed > 0 ? json_integer(devices.needed) : json_null(),
                             "interrupted", devices.interrupted);
-    } else if (piece->kind == KIND_TRACE) {
+    } else if (piece->kind == KIND_GOLDEN) {
         struct tt_text note;
         tt_text_init(&note);
         double share;
@@ -392,7 +393,7 @@ enum tt_err tt_fact_runs_run(struct tt_fact_runs *self, struct tt_error *why) {
 
 /* ---- values ---- */
 
-/* Where a measure stands in what its run left: keys, one in another. */
+/* The path of a measure in the result of its run: nested keys. */
 static const char *const places[][3] = {
     [TUTTI__FACT_MEASURE__GOODPUT] = {"goodput_per_s"},
     [TUTTI__FACT_MEASURE__GOODPUT_MEDIAN_BATCH] = {"median_batch"},
@@ -439,7 +440,7 @@ static int compare_doubles(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Over the seeds the median (the lower one of two); NAN while one is not known. */
+/* The median over the seeds (the lower one of two); NAN if one is not known. */
 static double value_of(const struct piece *piece, const Tutti__FactRun *run, struct tt_text *note) {
     if (piece->kind == KIND_SWEEP)
         return tt_fact_sweep_value(piece->sweep, run->sweep, note);
@@ -454,13 +455,13 @@ static double value_of(const struct piece *piece, const Tutti__FactRun *run, str
     if (note && piece->seeds > 1 && high > low)
         tt_text_printf(note, "%s%d seeds: %.5g .. %.5g", note->length ? "; " : "", piece->seeds,
                        low, high);
-    const char *trace = json_string_value(json_object_get(piece->results[0], "note"));
-    if (note && trace && trace[0])
-        tt_text_printf(note, "%s%s", note->length ? "; " : "", trace);
+    const char *left = json_string_value(json_object_get(piece->results[0], "note"));
+    if (note && left && left[0])
+        tt_text_printf(note, "%s%s", note->length ? "; " : "", left);
     return values[(piece->seeds - 1) / 2];
 }
 
-/* One side of a fact under its change number `over`. */
+/* The value of one side of a fact under its change number `over`. */
 static double side(const struct tt_fact_runs *self, const Tutti__FactRun *run,
                    const struct tt_fact_group *group, int32_t over, struct tt_text *note) {
     double values[MAX_ALTERNATIVES];

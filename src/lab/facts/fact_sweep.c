@@ -15,9 +15,9 @@ struct tt_fact_sweep {
     void (*progress)(int32_t finished, int32_t count);
 };
 
-/* ---- which workloads there are ---- */
+/* ---- workloads ---- */
 
-/* Takes the policy out of `point`; the workload it belongs to is made where there is none. */
+/* Removes the policy from `point` and returns its workload, which is created if it is new. */
 static json_t *workload_of(struct tt_fact_sweep *self, json_t *point, char policy[64]) {
     const char *name = json_string_value(json_object_get(point, "policy"));
     snprintf(policy, 64, "%s", name ? name : "");
@@ -34,7 +34,7 @@ static json_t *workload_of(struct tt_fact_sweep *self, json_t *point, char polic
     return workload;
 }
 
-/* Every point of the sweep; with `run`, what it found (a number, or null). */
+/* Visits every point of the sweep; with `run`, notes its result (a number, or null). */
 static enum tt_err take_points(struct tt_fact_sweep *self, const struct tt_sweep *sweep, bool run,
                                struct tt_error *why) {
     for (int32_t p = 0; p < sweep->points; p++) {
@@ -86,7 +86,7 @@ void tt_fact_sweep_free(struct tt_fact_sweep *take_sweep) {
     free(take_sweep);
 }
 
-/* "NAME=VALUE" of them all: the swept values, compared as they are written. */
+/* Whether the point has every "NAME=VALUE"; values are compared as text. */
 static bool is_meant(const json_t *workload, const Tutti__FactSweep *claim) {
     const json_t *point = json_object_get(workload, "point");
     for (size_t i = 0; i < claim->n_where; i++) {
@@ -156,7 +156,7 @@ static int compare_doubles(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The gains of all workloads meant, ascending, in memory of the caller's. NULL: one is unknown. */
+/* The gains of all workloads of the claim, ascending, malloc'ed. NULL: one is unknown. */
 static double *gains_of(const struct tt_fact_sweep *self, const Tutti__FactSweep *claim,
                         size_t *out_count) {
     double *gains = calloc(json_object_size(self->workloads) + 1, sizeof(*gains));

@@ -34,7 +34,7 @@ static enum tt_err check_sweep(const struct tt_facts *self, const Tutti__FactSwe
     return TT_OK;
 }
 
-static enum tt_err check_run(const struct tt_facts *self, const Tutti__FactRun *run, bool trace,
+static enum tt_err check_run(const struct tt_facts *self, const Tutti__FactRun *run, bool golden,
                              struct tt_error *why) {
     if (run->experiment[0] == '\0')
         return tt_facts_wrong(self, run, NULL, why, "which experiment? give its file");
@@ -59,7 +59,7 @@ static enum tt_err check_run(const struct tt_facts *self, const Tutti__FactRun *
                               "measure SWEEP_GAIN and `sweep` go together");
     if (is_sweep)
         return check_sweep(self, run->sweep, why);
-    if (run->measure == TUTTI__FACT_MEASURE__TRACE && !trace)
+    if (run->measure == TUTTI__FACT_MEASURE__TRACE && !golden)
         return tt_facts_wrong(self, run, "measure", why,
                               "measure TRACE needs the fact's `trace`, and cannot be divided by");
     return TT_OK;
@@ -72,29 +72,29 @@ static bool ascending(const int64_t *numbers, size_t count) {
     return true;
 }
 
-static enum tt_err check_trace(const struct tt_facts *self, const Tutti__FactTrace *trace,
-                               struct tt_error *why) {
-    if (trace->n_batch == 0 && trace->n_dropped == 0 && !trace->nothing_dropped)
-        return tt_facts_wrong(self, trace, NULL, why, "the trace says nothing");
-    if (trace->nothing_dropped && trace->n_dropped > 0)
-        return tt_facts_wrong(self, trace, "nothing_dropped", why,
+static enum tt_err check_golden(const struct tt_facts *self, const Tutti__FactTrace *golden,
+                                struct tt_error *why) {
+    if (golden->n_batch == 0 && golden->n_dropped == 0 && !golden->nothing_dropped)
+        return tt_facts_wrong(self, golden, NULL, why, "the trace says nothing");
+    if (golden->nothing_dropped && golden->n_dropped > 0)
+        return tt_facts_wrong(self, golden, "nothing_dropped", why,
                               "nothing is dropped, and yet requests are named in `dropped`");
-    for (size_t i = 0; i < trace->n_batch; i++) {
-        const Tutti__FactBatch *batch = trace->batch[i];
-        if (batch->last < batch->first || batch->first < trace->first_request)
+    for (size_t i = 0; i < golden->n_batch; i++) {
+        const Tutti__FactBatch *batch = golden->batch[i];
+        if (batch->last < batch->first || batch->first < golden->first_request)
             return tt_facts_wrong(self, batch, NULL, why,
                                   "requests %lld .. %lld are no batch; the first request is %lld",
                                   (long long)batch->first, (long long)batch->last,
-                                  (long long)trace->first_request);
+                                  (long long)golden->first_request);
         if (!(batch->start_ms >= 0) || !isfinite(batch->start_ms))
             return tt_facts_wrong(self, batch, "start_ms", why, "start_ms must be >= 0");
     }
-    if (!ascending(trace->dropped, trace->n_dropped))
-        return tt_facts_wrong(self, trace, "dropped", why,
-                              "dropped requests must stand in ascending order");
-    if (!ascending(trace->missing, trace->n_missing))
-        return tt_facts_wrong(self, trace, "missing", why,
-                              "missing requests must stand in ascending order");
+    if (!ascending(golden->dropped, golden->n_dropped))
+        return tt_facts_wrong(self, golden, "dropped", why,
+                              "dropped requests must be in ascending order");
+    if (!ascending(golden->missing, golden->n_missing))
+        return tt_facts_wrong(self, golden, "missing", why,
+                              "missing requests must be in ascending order");
     return TT_OK;
 }
 
@@ -127,16 +127,16 @@ static enum tt_err check_fact(const struct tt_facts *self, const Tutti__Fact *fa
         return tt_facts_wrong(self, fact, "id", why, "a fact before is called '%s' too", fact->id);
     if (!fact->ours)
         return tt_facts_wrong(self, fact, NULL, why, "'%s' needs `ours`: what to run", fact->id);
-    bool is_trace = fact->ours->measure == TUTTI__FACT_MEASURE__TRACE;
-    if (fact->trace && (!is_trace || fact->relative_to))
+    bool is_golden = fact->ours->measure == TUTTI__FACT_MEASURE__TRACE;
+    if (fact->trace && (!is_golden || fact->relative_to))
         return tt_facts_wrong(self, fact->trace, NULL, why,
                               "a trace belongs to measure TRACE, relative to nothing");
-    bool is_needed = !is_trace && fact->holds && fact->holds->tolerance > 0;
+    bool is_needed = !is_golden && fact->holds && fact->holds->tolerance > 0;
     if (!(fact->published >= 0) || (fact->published == 0 && is_needed))
         return tt_facts_wrong(self, fact, "published", why, "'%s' needs the published value, > 0",
                               fact->id);
     for (size_t i = 0; i < fact->n_over; i++)
-        if (is_trace || !strchr(fact->over[i], '='))
+        if (is_golden || !strchr(fact->over[i], '='))
             return tt_facts_wrong(self, fact, "over", why,
                                   "over is '%s'; it must be NAME=VALUE, and not of a trace",
                                   fact->over[i]);
@@ -144,7 +144,7 @@ static enum tt_err check_fact(const struct tt_facts *self, const Tutti__Fact *fa
     if (!err && fact->relative_to)
         err = check_run(self, fact->relative_to, false, why);
     if (!err && fact->trace)
-        err = check_trace(self, fact->trace, why);
+        err = check_golden(self, fact->trace, why);
     return err ? err : check_claim(self, fact, why);
 }
 

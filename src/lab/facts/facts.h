@@ -1,8 +1,8 @@
-/* What a paper says: the file that `tutti reproduce` goes by (proto/facts.proto), read and checked.
+/* What a paper claims: the file that `tutti reproduce` reads (proto/facts.proto), checked.
  *
- * Life: _open reads a file and refuses one that makes no sense, with file:line; _judge says for one
- * fact whether a value that was measured is what was claimed; _close. It measures nothing itself
- * (fact_runs.h does), and it knows no paper: everything that is claimed stands in the file. */
+ * Life: _open reads a file and rejects invalid ones with file:line; _judge compares a measured
+ * value with the claim of one fact; _close. It measures nothing (fact_runs.h does), and it knows no
+ * paper: all claims are in the file. */
 #ifndef TT_LAB_FACTS_FACTS_H
 #define TT_LAB_FACTS_FACTS_H
 
@@ -32,8 +32,8 @@ const Tutti__Fact *tt_facts_find(const struct tt_facts *self, const char *id);
 enum tt_err tt_facts_wrong(const struct tt_facts *self, const void *message, const char *field,
                            struct tt_error *why, const char *format, ...) TT_PRINTF(5, 6);
 
-/* `ours` is in the fact's unit; not a number never holds. `extra` (a share, >= 0) widens every
- * bound but that of a trace, for runs that are shorter than those the bounds were made for. */
+/* `ours` is in the fact's unit; NAN never holds. `extra` (a share, >= 0) widens every bound but
+ * that of a golden run, for runs that are shorter than those for which the bounds were set. */
 enum tt_fact_verdict tt_fact_judge(const Tutti__Fact *fact, double ours, double extra);
 
 #endif

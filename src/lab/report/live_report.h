@@ -1,4 +1,4 @@
-/* What a run in real time says of itself, for people and for programs. */
+/* The figures of a run in real time (lab/scenario/live_figures.h) as text and as JSON. */
 #ifndef TT_LAB_REPORT_LIVE_REPORT_H
 #define TT_LAB_REPORT_LIVE_REPORT_H
 
@@ -9,9 +9,9 @@
 
 /* The object "live" of a report; a new reference, NULL: out of memory. */
 json_t *tt_live_report_json(const struct tt_live_figures *figures);
-/* A line: on which machine, when. */
+/* Appends a line: machine and date. */
 void tt_live_report_place(const struct tt_live_figures *figures, struct tt_text *out);
-/* Lines: how punctual everything was, and what must not be believed. */
+/* Appends lines: how punctual the run was, and which figures are doubtful. */
 void tt_live_report_table(const struct tt_live_figures *figures, struct tt_text *out);
 
 #endif

@@ -6,7 +6,7 @@
 
 #define FILE_LIMIT_BYTES ((size_t)4 << 30)
 
-/* Cuts the line at the cursor into fields; NULL at the end of the text. Skips empty lines. */
+/* Splits the line at the cursor into fields; NULL at the end of the text. Skips empty lines. */
 static bool split_line(struct tt_csv *self, char **fields, int32_t *out_count) {
     for (;;) {
         if (!self->cursor || *self->cursor == '\0')

@@ -1,6 +1,5 @@
-/* Plain CSV, as our own files use it: a header line, fields separated by commas, no quoting, LF or
- * CRLF; empty lines are skipped. Splits lines in place; knows nothing about what the columns mean.
- */
+/* Plain CSV in the form of our own files: a header line, fields separated by commas, no quoting, LF
+ * or CRLF; empty lines are skipped. Splits lines in place; does not interpret the columns. */
 #ifndef TT_MODEL_TEXT_CSV_H
 #define TT_MODEL_TEXT_CSV_H
 
@@ -14,7 +13,7 @@ struct tt_csv {
     const char *path; /* borrowed; for messages */
     struct tt_text text;
     char *cursor;
-    int64_t line; /* of the fields at hand, from 1 */
+    int64_t line; /* of the current fields, from 1 */
     int32_t column_count, field_count;
     char *columns[TT_CSV_MAX_COLUMNS];
     char *fields[TT_CSV_MAX_COLUMNS];
@@ -23,8 +22,8 @@ struct tt_csv {
 /* Reads the file and its header. An empty file is INVALID. */
 TT_MUST_CHECK enum tt_err tt_csv_open(struct tt_csv *self, const char *path, struct tt_error *why);
 void tt_csv_close(struct tt_csv *self);
-/* The next row into `fields`; *out_more is false at the end. INVALID: another number of fields than
- * the header. */
+/* Reads the next row into `fields`; *out_more is false at the end. INVALID: the number of fields
+ * differs from the header. */
 TT_MUST_CHECK enum tt_err tt_csv_next(struct tt_csv *self, bool *out_more, struct tt_error *why);
 /* Index of the column called `name`, or -1. */
 int32_t tt_csv_column(const struct tt_csv *self, const char *name);
