@@ -48,7 +48,7 @@ struct tt_whole_profile {
     const int32_t *lengths; /* of the inputs for which the whole is wanted */
     int32_t length_count;
     int32_t max_batch; /* 0: of the step that takes the fewest rows */
-    /* How often a request of `length` runs the step, at least once. */
+    /* How often a request of `length` runs the step; at least one step runs. */
     int64_t (*times)(const void *context, int32_t step, int32_t length);
     const void *context;
     /* The steps are cells: none depends on the length, a larger batch than a step takes runs in

@@ -10,17 +10,17 @@
 #include <string.h>
 
 void tt_repository_profile_fini(struct tt_repository_profile *self) {
+    bool shared = self->profiles && self->whole == self->profiles[0];
     for (int32_t s = 0; s < self->step_count; s++) {
+        if (self->profiles)
+            tt_profile_free(self->profiles[s]);
         if (self->steps)
-            tt_profile_free(self->steps[s]);
-        if (self->names)
-            free(self->names[s]);
+            free((char *)self->steps[s].name);
     }
+    if (!shared)
+        tt_profile_free(self->whole);
     free(self->steps);
-    free(self->names);
-    free(self->kinds);
-    free(self->min_rows);
-    tt_profile_free(self->whole);
+    free(self->profiles);
     *self = (struct tt_repository_profile){0};
 }
 
@@ -47,38 +47,30 @@ static bool has_steps(const struct tt_profile_file *file, const struct tt_cells 
 static enum tt_err take(struct tt_profile_file *file, const struct tt_cells *cells,
                         struct tt_repository_profile *out, struct tt_error *why) {
     bool staged = has_steps(file, cells);
-    struct tt_repository_profile found = {.step_count = staged ? file->step_count : 1};
-    size_t count = (size_t)found.step_count;
-    found.steps = staged ? calloc(count, sizeof(struct tt_profile *)) : NULL;
-    found.names = calloc(count, sizeof(char *));
-    found.kinds = calloc(count, sizeof(*found.kinds));
-    found.min_rows = calloc(count, sizeof(*found.min_rows));
-    bool whole = (found.steps || !staged) && found.names && found.kinds && found.min_rows;
-    for (int32_t s = 0; whole && s < found.step_count; s++) {
-        found.names[s] = strdup(staged ? file->message->step[s]->name : "whole");
-        whole = found.names[s] != NULL;
-        if (staged) {
-            found.steps[s] = file->steps[s];
-            file->steps[s] = NULL;
-        }
-        if (cells) {
-            found.is_tree = cells->kind == TT_UNFOLD_TREE;
-            found.kinds[s] = found.is_tree ? TT_STEP_STATIC
-                             : s > 0       ? TT_STEP_DECODER
-                                           : TT_STEP_ENCODER;
-            found.min_rows[s] = cells->types[s].min_batch;
-        }
-    }
-    if (!whole) {
-        tt_repository_profile_fini(&found);
+    *out = (struct tt_repository_profile){.step_count = staged ? file->step_count : 1,
+                                          .is_tree = cells && cells->kind == TT_UNFOLD_TREE};
+    out->steps = calloc((size_t)out->step_count, sizeof(*out->steps));
+    out->profiles = calloc((size_t)out->step_count, sizeof(*out->profiles));
+    if (!out->steps || !out->profiles)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    struct tt_profile **from = staged ? file->steps : &file->whole;
+    for (int32_t s = 0; s < out->step_count; s++) {
+        struct tt_step *step = &out->steps[s];
+        out->profiles[s] = from[s];
+        from[s] = NULL;
+        step->name = strdup(staged ? file->message->step[s]->name : "whole");
+        if (!step->name)
+            return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+        if (cells && !out->is_tree)
+            step->kind = s > 0 ? TT_STEP_DECODER : TT_STEP_ENCODER;
+        if (cells)
+            step->min_rows = cells->types[s].min_batch;
     }
     if (!cells) {
-        found.whole = file->whole;
+        out->whole = staged ? file->whole : out->profiles[0];
         file->whole = NULL;
     }
-    *out = found;
-    return TT_OK;
+    return cells ? tt_cell_profile_narrow(cells, out->profiles, why) : TT_OK;
 }
 
 /* The cells of the newest version; NULL: it is one graph. */
@@ -137,8 +129,8 @@ static enum tt_err read_profile(const struct tt_repository_model *model, int32_t
         err = check_cells(model, requested, file, path, why);
     if (!err)
         err = take(file, cells_of(model), &found, why);
-    if (!err && cells_of(model))
-        err = tt_cell_profile_narrow(cells_of(model), found.steps, why);
+    for (int32_t s = 0; !err && s < found.step_count; s++)
+        found.steps[s].profile = found.profiles[s];
     if (err)
         tt_repository_profile_fini(&found);
     else

@@ -1,6 +1,8 @@
 /* The profile beside a model of a repository, for experiments: how long the whole runs, and each of
  * its stages if the model is cut.
  *
+ * The types of chains of cells are recurrent steps; a model that is not cut is one static step.
+ *
  * Reads the model's configuration and the file that `tutti profile` wrote. It runs nothing, so
  * experiments in virtual time use the same figures as those on the real model. */
 #ifndef TT_PROFILE_REPOSITORY_PROFILE_H
@@ -9,13 +11,11 @@
 #include "core/step_model.h"
 
 struct tt_repository_profile {
-    struct tt_profile *whole;
-    int32_t step_count;        /* 1: the whole is one static step */
-    struct tt_profile **steps; /* NULL: the whole is the step */
-    char **names;              /* [step_count] */
-    enum tt_step_kind *kinds;  /* [step_count]; the types of chains of cells are recurrent steps */
-    int32_t *min_rows;         /* [step_count] */
-    bool is_tree;              /* a tree of cells: step 0 is the leaf, step 1 the internal node */
+    struct tt_profile *whole; /* NULL: of cells; the caller derives it */
+    int32_t step_count;
+    struct tt_step *steps;        /* [step_count]; their names are owned */
+    struct tt_profile **profiles; /* [step_count], owned; a single one may be `whole` */
+    bool is_tree;                 /* of cells: step 0 is the leaf, step 1 the internal node */
 };
 
 /* For batches up to `max_batch` (0: as many as the model takes). Errors: NOT_FOUND (no such
@@ -26,6 +26,7 @@ TT_MUST_CHECK enum tt_err tt_repository_profile_read(const char *repository, con
                                                      int32_t max_batch,
                                                      struct tt_repository_profile *out_profile,
                                                      struct tt_error *why);
+/* A caller that keeps everything does not call _fini. */
 void tt_repository_profile_fini(struct tt_repository_profile *self);
 
 #endif

@@ -142,23 +142,16 @@ static enum tt_err read_repository(const struct building *b, struct tt_profile *
                                               given->name);
     }
     model->source = strdup(given->name);
-    err = model->source ? set_steps(b, profile.step_count) : no_memory(b);
-    for (int32_t s = 0; !err && s < profile.step_count; s++) {
-        model->profiles[s] = profile.steps ? profile.steps[s] : profile.whole;
-        model->steps[s] = (struct tt_step){.name = profile.names[s],
-                                           .profile = model->profiles[s],
-                                           .kind = profile.kinds[s],
-                                           .min_rows = profile.min_rows[s]};
-        if (profile.steps)
-            profile.steps[s] = NULL;
-        profile.names[s] = NULL;
+    if (!model->source) {
+        tt_repository_profile_fini(&profile);
+        return no_memory(b);
     }
-    if (!err) {
-        *out_whole = profile.whole;
-        profile.whole = NULL;
-    }
-    tt_repository_profile_fini(&profile);
-    return err;
+    model->steps = profile.steps;
+    model->profiles = profile.profiles;
+    model->step_model.steps = profile.steps;
+    model->step_model.step_count = profile.step_count;
+    *out_whole = profile.whole;
+    return TT_OK;
 }
 
 /* ---- lengths and cells ---- */
