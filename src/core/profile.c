@@ -21,26 +21,6 @@ static struct tt_profile *profile_new(int32_t max_batch, int32_t length_count) {
     return self;
 }
 
-enum tt_err tt_profile_new_narrow(const struct tt_profile *wide, int32_t max_batch,
-                                  struct tt_profile **out_profile, struct tt_error *why) {
-    tt_assert(max_batch <= wide->max_batch);
-    size_t count = (size_t)max_batch * (size_t)wide->length_count;
-    struct tt_profile_point *points = calloc(count, sizeof(*points));
-    if (!points)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    for (size_t i = 0; i < count; i++) {
-        int32_t batch = (int32_t)(i % (size_t)max_batch) + 1;
-        int32_t length = wide->lengths[i / (size_t)max_batch];
-        points[i] = (struct tt_profile_point){.length = length,
-                                              .batch = batch,
-                                              .latency_ns = tt_profile_latency(wide, batch, length),
-                                              .demand_ppm = tt_profile_demand(wide, batch, length)};
-    }
-    enum tt_err err = tt_profile_new_points(points, (int32_t)count, max_batch, out_profile, why);
-    free(points);
-    return err;
-}
-
 void tt_profile_free(struct tt_profile *take_profile) {
     if (!take_profile)
         return;

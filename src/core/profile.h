@@ -48,10 +48,6 @@ TT_MUST_CHECK enum tt_err tt_profile_new_points(const struct tt_profile_point *p
 TT_MUST_CHECK enum tt_err tt_profile_new_table(const struct tt_profile *table,
                                                struct tt_profile **out_profile,
                                                struct tt_error *why);
-/* The same for batches up to `max_batch`, which is not more. */
-TT_MUST_CHECK enum tt_err tt_profile_new_narrow(const struct tt_profile *wide, int32_t max_batch,
-                                                struct tt_profile **out_profile,
-                                                struct tt_error *why);
 void tt_profile_free(struct tt_profile *take_profile);
 
 /* The row of the table for inputs of `length`: the smallest profiled length that holds it, else the

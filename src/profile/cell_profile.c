@@ -49,13 +49,23 @@ static int64_t whole_latency(const struct tt_cells *cells, const int64_t *step_n
 enum tt_err tt_cell_profile_narrow(const struct tt_cells *cells, struct tt_profile **steps,
                                    struct tt_error *why) {
     for (int32_t t = 0; t < cells->type_count; t++) {
-        struct tt_profile *narrow;
-        if (steps[t]->max_batch <= cells->types[t].max_batch)
+        struct tt_profile *wide = steps[t], *narrow;
+        int32_t max_batch = cells->types[t].max_batch;
+        if (wide->max_batch <= max_batch)
             continue;
-        enum tt_err err = tt_profile_new_narrow(steps[t], cells->types[t].max_batch, &narrow, why);
+        struct tt_profile_builder builder = {0};
+        for (int32_t l = 0; l < wide->length_count; l++)
+            for (int32_t b = 1; b <= max_batch; b++)
+                tt_profile_builder_add(
+                    &builder, (struct tt_profile_point){
+                                  .length = wide->lengths[l],
+                                  .batch = b,
+                                  .latency_ns = tt_profile_latency(wide, b, wide->lengths[l]),
+                                  .demand_ppm = tt_profile_demand(wide, b, wide->lengths[l])});
+        enum tt_err err = tt_profile_builder_finish(&builder, max_batch, &narrow, why);
         if (err)
             return err;
-        tt_profile_free(steps[t]);
+        tt_profile_free(wide);
         steps[t] = narrow;
     }
     return TT_OK;

@@ -276,7 +276,7 @@ static enum tt_err sum_steps(const struct building *b, struct tt_profile **out_w
                                      .length_count = longest->length_count,
                                      .times = times_run,
                                      .context = model};
-    int32_t lengths[TT_QUANTILES], count = 0;
+    int32_t lengths[TT_QUANTILES] = {0}, count = 0;
     if (walks_input(model)) {
         for (int32_t p = 0; p < TT_QUANTILES; p++)
             if (count == 0 || model->lengths->input[p] > lengths[count - 1])
