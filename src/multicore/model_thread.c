@@ -10,10 +10,10 @@ _Static_assert(sizeof(struct tt_deferred_fleet) <= TT_LATEST_BYTES, "fits a regi
 
 enum { LOOK_REQUESTS = 4096 };
 
-/* ---- making ---- */
+/* ---- init ---- */
 
-/* As many batches as executors: each holds one of this thread's at most, for the end of a batch is
- * told before its executor is granted again. */
+/* One batch per executor: an executor holds at most one batch of this thread, since the end of a
+ * batch is reported before its executor is granted again. */
 static enum tt_err make_batches(struct tt_model_thread *self,
                                 const struct tt_model_thread_options *options) {
     int32_t most = options->max_batch > 1 ? options->max_batch : 1;
@@ -42,8 +42,8 @@ static enum tt_err make_rings(struct tt_model_thread *self,
         if (tt_record_ring_init(&self->inbox[self->port_count], options->ring_capacity,
                                 sizeof(struct tt_device_request)))
             return TT_ERR_NO_MEMORY;
-    /* A model of this thread has so many unanswered grants at most, no more than there are
-     * executors, and an executor one batch: neither ring ever fills. */
+    /* Neither ring ever fills: a model has a limited number of unanswered grants, no more than
+     * there are executors, and an executor has one batch. */
     int32_t events = self->grant_limit + options->executor_count;
     if (tt_record_ring_init(&self->events, events, sizeof(struct tt_multicore_event)) ||
         tt_record_ring_init(&self->answers, self->grant_limit,
@@ -67,9 +67,9 @@ enum tt_err tt_model_thread_init(struct tt_model_thread *self,
                                      .rank_bell = options->rank_bell,
                                      .rest_ns = options->rest_ns,
                                      .ticket_limit = options->request_limit,
-                                     .news_low = INT32_MAX,
-                                     .news_high = -1,
-                                     .news_due_at = TT_NEVER,
+                                     .written_low = INT32_MAX,
+                                     .written_high = -1,
+                                     .written_due_at = TT_NEVER,
                                      .now = INT64_MIN};
     tt_bell_init(&self->bell);
     tt_histogram_init(&self->stats.batch_rows);
@@ -85,9 +85,9 @@ enum tt_err tt_model_thread_init(struct tt_model_thread *self,
     self->planned_at = calloc((size_t)self->grant_limit, sizeof(*self->planned_at));
     self->changed = calloc(models, sizeof(*self->changed));
     self->is_changed = calloc(models, sizeof(*self->is_changed));
-    self->news = calloc((models + 63) / 64, sizeof(*self->news));
+    self->written = calloc((models + 63) / 64, sizeof(*self->written));
     if (err || !self->inbox || !self->tickets || !self->grants || !self->planned_at ||
-        !self->changed || !self->is_changed || !self->news || make_rings(self, options) ||
+        !self->changed || !self->is_changed || !self->written || make_rings(self, options) ||
         make_batches(self, options)) {
         tt_model_thread_fini(self);
         return TT_ERR_NO_MEMORY;
@@ -116,7 +116,7 @@ void tt_model_thread_fini(struct tt_model_thread *self) {
     free(self->planned_at);
     free(self->changed);
     free(self->is_changed);
-    free(self->news);
+    free(self->written);
     free(self->batch_memory);
     *self = (struct tt_model_thread){0};
 }
@@ -125,8 +125,7 @@ void tt_model_thread_fini(struct tt_model_thread *self) {
 
 static struct tt_ticket *ticket_take(struct tt_model_thread *self) {
     struct tt_list_node *node = self->free_tickets;
-    if (node) { /* the one used last: it is warm, unless somebody else had our processor meanwhile
-                 */
+    if (node) { /* the one freed last: it is most likely cached */
         self->free_tickets = node->next;
         __builtin_prefetch(node->prev, 1);
         self->given_count--;
@@ -161,7 +160,8 @@ static void mark(struct tt_model_thread *self, int32_t model) {
     self->changed[self->changed_count++] = model;
 }
 
-/* Its client has gone: out of its queue, if it is (still) there. One that runs ends by itself. */
+/* Removes a cancelled request from its queue if it is (still) there. A running one ends by itself.
+ */
 static void cancel(struct tt_model_thread *self, const struct tt_device_request *request) {
     struct tt_list *tickets = &self->half.queues[request->model].tickets;
     struct tt_list_node *node = tt_list_first(tickets);
@@ -178,9 +178,9 @@ static void cancel(struct tt_model_thread *self, const struct tt_device_request 
     self->client.dropped(self->client.context, self->index, self->now, &cancelled, TT_DROP_NONE);
 }
 
-/* Into its queue, or dropped where there is no room. */
-static void file(struct tt_model_thread *self, const struct tt_device_request *request,
-                 bool comes_back) {
+/* Queues the request; drops it if there is no room. */
+static void enqueue(struct tt_model_thread *self, const struct tt_device_request *request,
+                    bool comes_back) {
     struct tt_ticket *ticket = ticket_take(self);
     if (!ticket) {
         self->client.dropped(self->client.context, self->index, self->now, request,
@@ -200,7 +200,7 @@ static void file(struct tt_model_thread *self, const struct tt_device_request *r
     mark(self, request->model);
 }
 
-/* ---- what comes in ---- */
+/* ---- input ---- */
 
 bool tt_model_thread_look(struct tt_model_thread *self, bool urgent_only) {
     bool something = tt_record_ring_look(&self->events) || self->grant_count > 0;
@@ -213,17 +213,17 @@ bool tt_model_thread_look(struct tt_model_thread *self, bool urgent_only) {
     return something;
 }
 
-/* Its model may have gone meanwhile, and another one come in its place. */
+/* False: the model of the batch was removed meanwhile, and another one may have its number. */
 static bool is_wanted(const struct tt_model_thread *self, const struct tt_multicore_batch *batch) {
     const struct tt_deferred_queue *q = &self->half.queues[batch->head.model];
     return q->model && (int32_t)(batch->generation - q->first_generation) >= 0;
 }
 
-/* Its executor went away: the requests are queued again. */
+/* Queues the requests of a lost batch again. */
 static __attribute__((cold)) void take_back(struct tt_model_thread *self,
                                             const struct tt_multicore_batch *batch) {
     for (int32_t i = 0; is_wanted(self, batch) && i < batch->head.count; i++)
-        file(self, &batch->requests[i], true);
+        enqueue(self, &batch->requests[i], true);
 }
 
 static void batch_ended(struct tt_model_thread *self, struct tt_multicore_batch *batch) {
@@ -266,21 +266,21 @@ static void publish_load(struct tt_model_thread *self, int32_t model,
 static void remove_model(struct tt_model_thread *self, int32_t model) {
     struct tt_deferred_queue *q = &self->half.queues[model];
     struct tt_list_node *node;
-    while ((node = tt_list_first(&q->tickets))) { /* of requests that have left, at most */
+    while ((node = tt_list_first(&q->tickets))) { /* only requests that have left */
         tt_deferred_model_cancelled(&self->half, tt_ticket_at(node));
         ticket_give(self, tt_ticket_at(node));
         self->queued--;
     }
     tt_deferred_model_remove(&self->half, model);
-    mark(self, model); /* its empty candidate takes the last one away */
+    mark(self, model); /* its empty candidate replaces the last one */
     struct tt_deferred_load none = {.model = model};
     publish_load(self, model, &none);
     int64_t gone = model;
     bool pushed = tt_record_ring_push(&self->removed, &gone);
-    tt_assert(pushed); /* who removes waits for it */
+    tt_assert(pushed); /* the removing thread waits for it */
 }
 
-static void obey(struct tt_model_thread *self, const struct tt_device_request *command) {
+static void run_command(struct tt_model_thread *self, const struct tt_device_request *command) {
     switch ((enum tt_multicore_command)command->length) {
     case TT_MULTICORE_CANCEL: cancel(self, command); break;
     case TT_MULTICORE_ADD:
@@ -306,9 +306,9 @@ static bool take_requests(struct tt_model_thread *self) {
                 __builtin_prefetch(&requests[i + TT_MODEL_THREAD_AHEAD]);
                 tt_assert(requests[i].model < self->model_count);
                 if (__builtin_expect(requests[i].rows == TT_MULTICORE_COMMAND, 0))
-                    obey(self, &requests[i]);
+                    run_command(self, &requests[i]);
                 else
-                    file(self, &requests[i], false);
+                    enqueue(self, &requests[i], false);
             }
             tt_record_ring_take(&self->inbox[port], count);
             room -= count;
@@ -327,7 +327,7 @@ static bool take_requests(struct tt_model_thread *self) {
     return true;
 }
 
-/* ---- what goes out ---- */
+/* ---- output ---- */
 
 static void publish(struct tt_model_thread *self, int32_t model) {
     struct tt_deferred_candidate candidate;
@@ -338,31 +338,31 @@ static void publish(struct tt_model_thread *self, int32_t model) {
     tt_turn_log_made(self->turn_log, candidate.exec_at);
     tt_turn_log_made(self->turn_log, candidate.key);
     int32_t word = model / 64;
-    self->news[word] |= UINT64_C(1) << (model % 64);
-    self->news_low = word < self->news_low ? word : self->news_low;
-    self->news_high = word > self->news_high ? word : self->news_high;
+    self->written[word] |= UINT64_C(1) << (model % 64);
+    self->written_low = word < self->written_low ? word : self->written_low;
+    self->written_high = word > self->written_high ? word : self->written_high;
     if (candidate.size > 0)
-        self->news_due_at =
-            tt_instant_min(self->news_due_at, candidate.exec_at - candidate.lead_ns);
+        self->written_due_at =
+            tt_instant_min(self->written_due_at, candidate.exec_at - candidate.lead_ns);
 }
 
-/* S6: tells the rank thread which candidates are new; only the newest of each counts, so however
- * slow it is nothing piles up. Wakes it only if it would look too late by itself. A model that has
- * less than before, or nothing, is found when it looks. */
-static void tell(struct tt_model_thread *self) {
-    for (int32_t word = self->news_low; word <= self->news_high; word++) {
-        if (self->news[word])
-            tt_dirty_set_add(&self->candidates_changed, word, self->news[word]);
-        self->news[word] = 0;
+/* S6: tells the rank thread which candidates changed. Only the newest of each counts, so nothing
+ * accumulates however slow it is. Wakes it only if it would look too late by itself. A candidate
+ * that shrank, or is empty, needs no wake-up. */
+static void notify_rank(struct tt_model_thread *self) {
+    for (int32_t word = self->written_low; word <= self->written_high; word++) {
+        if (self->written[word])
+            tt_dirty_set_add(&self->candidates_changed, word, self->written[word]);
+        self->written[word] = 0;
     }
-    self->news_low = INT32_MAX;
-    self->news_high = -1;
-    if (self->news_due_at != TT_NEVER)
-        tt_bell_ring(self->rank_bell, tt_instant_add(self->news_due_at, self->rest_ns));
-    self->news_due_at = TT_NEVER;
+    self->written_low = INT32_MAX;
+    self->written_high = -1;
+    if (self->written_due_at != TT_NEVER)
+        tt_bell_ring(self->rank_bell, tt_instant_add(self->written_due_at, self->rest_ns));
+    self->written_due_at = TT_NEVER;
 }
 
-/* What the client is told of a request that is not run. */
+/* Reports to the client that a request is dropped. */
 static void drop(struct tt_model_thread *self, const struct tt_device_request *request,
                  enum tt_drop_reason reason) {
     tt_turn_log_made(self->turn_log, request->arrived_at);
@@ -370,7 +370,7 @@ static void drop(struct tt_model_thread *self, const struct tt_device_request *r
     self->client.dropped(self->client.context, self->index, self->now, request, reason);
 }
 
-static void give_up(struct tt_model_thread *self) {
+static void report_dropped(struct tt_model_thread *self) {
     struct tt_list_node *node;
     while ((node = tt_list_first(&self->half.dropped))) {
         struct tt_ticket *ticket = tt_ticket_at(node);
@@ -426,21 +426,21 @@ static void answer(struct tt_model_thread *self, const struct tt_deferred_grant 
                                       .generation = self->half.queues[grant->model].generation};
     tt_list_init(&tickets);
     tt_deferred_model_granted(&self->half, self->now, grant, &tickets, &out.dispatched);
-    give_up(self);
+    report_dropped(self);
     if (out.dispatched.taken)
         out.batch = fill_batch(self, &tickets, &out.dispatched, grant->model, planned_at);
     else
         self->stats.refused++;
     bool pushed = tt_record_ring_push(&self->answers, &out);
     tt_assert(pushed);
-    self->news_due_at = tt_instant_min(self->news_due_at, self->now);
+    self->written_due_at = tt_instant_min(self->written_due_at, self->now);
     publish(self, grant->model);
-    give_up(self);
+    report_dropped(self);
 }
 
 /* ---- a turn ---- */
 
-/* True when 100 ms began: the loads were reported. */
+/* True if an interval of 100 ms began: the loads were reported. */
 static bool measure(struct tt_model_thread *self) {
     int64_t elapsed_ns;
     if (!tt_deferred_model_tick(&self->half, self->now, &elapsed_ns))
@@ -448,7 +448,7 @@ static bool measure(struct tt_model_thread *self) {
     for (int32_t m = self->index; m < self->model_count; m += self->thread_count) {
         struct tt_deferred_load load;
         if (!self->half.queues[m].model)
-            continue; /* its last load said that it asks for nothing */
+            continue; /* its last load was empty */
         tt_deferred_model_measure(&self->half, m, elapsed_ns, &load);
         publish_load(self, m, &load);
     }
@@ -456,7 +456,7 @@ static bool measure(struct tt_model_thread *self) {
     return true;
 }
 
-/* Does the fleet's register have news? */
+/* Reads the fleet's register. False: it has not changed. */
 static bool read_fleet(struct tt_model_thread *self, struct tt_deferred_fleet *out_fleet,
                        uint64_t *out_version) {
     *out_version = tt_latest_version(&self->registers->fleet);
@@ -469,12 +469,12 @@ static bool turn(struct tt_model_thread *self) {
     int64_t now = self->now;
     struct tt_deferred_fleet fleet;
     uint64_t version;
-    bool fleet_has_news = read_fleet(self, &fleet, &version);
+    bool fleet_changed = read_fleet(self, &fleet, &version);
     bool worked = take_events(self);
     worked = take_requests(self) || worked;
     if (measure(self))
         return true;
-    if (fleet_has_news) {
+    if (fleet_changed) {
         self->fleet_version = version;
         tt_deferred_model_fleet(&self->half, &fleet);
     }
@@ -489,11 +489,11 @@ static bool turn(struct tt_model_thread *self) {
         publish(self, due);
         worked = true;
     }
-    give_up(self);
+    report_dropped(self);
     for (int32_t i = 0; i < self->grant_count; i++)
         answer(self, &self->grants[i], self->planned_at[i]);
     self->grant_count = 0;
-    tell(self);
+    notify_rank(self);
     return worked;
 }
 
@@ -515,7 +515,7 @@ int64_t tt_model_thread_next_at(const struct tt_model_thread *self) {
 }
 
 void tt_model_thread_check(const struct tt_model_thread *self) {
-    if (self->changed_count == 0) /* else what is not formed yet has no timer */
+    if (self->changed_count == 0) /* else candidates that are not formed yet have no timer */
         tt_deferred_model_check(&self->half);
     int32_t queued = 0;
     for (int32_t m = 0; m < self->model_count; m++)

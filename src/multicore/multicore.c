@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- making ---- */
+/* ---- init ---- */
 
 static enum tt_err make_registers(struct tt_multicore_registers *self, int32_t models) {
     size_t bytes = sizeof(struct tt_latest) * (size_t)models;
@@ -117,7 +117,7 @@ void tt_multicore_wake_rank(struct tt_multicore *self) {
                  TT_BELL_AT_ONCE);
 }
 
-/* The room that this submit fills in one thread's ring. */
+/* The reserved records of one thread's ring that a submit fills. */
 struct lane {
     struct tt_device_request *room;
     int32_t room_count, filled;
@@ -157,7 +157,7 @@ int32_t tt_multicore_submit(struct tt_multicore *self, int32_t port, int64_t now
     return done;
 }
 
-/* Lets the model thread go on. False: it is played, and goes no further. */
+/* Lets the model thread advance. False: it is played from a recording and cannot advance. */
 static bool wait_for(struct tt_multicore *self, int32_t thread, struct tt_parker *parker) {
     if (self->player)
         return self->player->demand(self->player, TT_PARTY_MODELS + thread);
@@ -200,7 +200,7 @@ void tt_multicore_remove_model(struct tt_multicore *self, int32_t port, int64_t 
 
 /* ---- turns and threads ---- */
 
-void tt_multicore_use_tapes(struct tt_multicore *self, struct tt_turn_log *const *turn_logs) {
+void tt_multicore_use_turn_logs(struct tt_multicore *self, struct tt_turn_log *const *turn_logs) {
     tt_assert(!self->started);
     for (int32_t t = 0; t < self->thread_count; t++)
         self->model_threads[t].turn_log = turn_logs[TT_PARTY_MODELS + t];
@@ -223,7 +223,7 @@ static int64_t models_next_at(const struct tt_multicore *self) {
     return next_at;
 }
 
-/* Turns until nothing is left to do at `now`, with the requests that were looked at before. */
+/* Runs turns until nothing is left to do at `now`. Takes in the requests of the last look only. */
 static int64_t run_instant(struct tt_multicore *self, int64_t now) {
     int64_t next_at;
     do {
@@ -234,7 +234,7 @@ static int64_t run_instant(struct tt_multicore *self, int64_t now) {
         tt_rank_thread_look(&self->rank_thread);
         tt_rank_thread_turn(&self->rank_thread, now);
         next_at = models_next_at(self);
-    } while (self->rank_thread.said || next_at <= now);
+    } while (self->rank_thread.sent_events || next_at <= now);
     return tt_instant_min(next_at, tt_rank_thread_next_at(&self->rank_thread));
 }
 
@@ -244,7 +244,7 @@ int64_t tt_multicore_step(struct tt_multicore *self, int64_t now) {
     return run_instant(self, now);
 }
 
-/* When to sleep until for an instant that matters. */
+/* When to wake up for an instant that matters. */
 static int64_t wake_for(const struct tt_multicore *self, int64_t at) {
     return at == TT_NEVER ? at : at - self->spin_ns;
 }
@@ -259,7 +259,7 @@ static void *model_main(void *context) {
         int64_t now = tt_clock_now();
         bool worked = tt_model_thread_turn(thread, now);
         int64_t until_at = wake_for(self, tt_model_thread_next_at(thread));
-        if (worked) /* whatever falls into the rest is done at its end */
+        if (worked) /* everything that arrives during the rest is handled at its end */
             until_at = now + self->rest_ns;
         if (until_at <= now || tt_model_thread_has_more(thread))
             continue;

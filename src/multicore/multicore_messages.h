@@ -24,13 +24,13 @@
 enum {
     TT_MULTICORE_MAX_MODELS = 65536,
     TT_MULTICORE_COMMAND = 0, /* rows of a record that is no request, but the command in `length` */
-    TT_MULTICORE_GRANTS = 16, /* unanswered ones of a model, at most */
+    TT_MULTICORE_GRANTS = 16, /* maximum number of unanswered grants of a model */
 };
 
 enum tt_multicore_command {
-    TT_MULTICORE_CANCEL, /* the request of this id and model leaves its queue */
-    TT_MULTICORE_ADD,    /* the model comes; id: its const struct tt_step_model * */
-    TT_MULTICORE_REMOVE, /* it goes, with what is still in its queue */
+    TT_MULTICORE_CANCEL, /* removes the request with this id and model from its queue */
+    TT_MULTICORE_ADD,    /* adds the model; id: its const struct tt_step_model * */
+    TT_MULTICORE_REMOVE, /* removes the model, with the requests that are still in its queue */
 };
 
 struct tt_multicore_batch {
@@ -54,17 +54,17 @@ struct tt_multicore_event {
     enum tt_multicore_event_kind kind;
     struct tt_deferred_grant grant;
     int64_t planned_at;               /* of a grant */
-    struct tt_multicore_batch *batch; /* that ended */
+    struct tt_multicore_batch *batch; /* the batch that ended */
 };
 
 struct tt_multicore_answer {
     struct tt_deferred_dispatched dispatched;
     int32_t model;
-    uint32_t generation;              /* candidates up to this one are older than the answer */
-    struct tt_multicore_batch *batch; /* NULL: not taken */
+    uint32_t generation; /* candidates up to this generation are older than the answer */
+    struct tt_multicore_batch *batch; /* NULL: the grant is not used */
 };
 
-/* An executor comes or goes. */
+/* An executor that is added or removed. */
 struct tt_multicore_change {
     int32_t executor;
     int32_t up;

@@ -23,9 +23,9 @@ enum tt_err tt_rank_thread_init(struct tt_rank_thread *self,
     self->granted = calloc(models, sizeof(*self->granted));
     self->unread = calloc(models, sizeof(*self->unread));
     self->ids = calloc((models + 63) / 64 * 64, sizeof(*self->ids));
-    self->told = calloc((size_t)options->thread_count, sizeof(*self->told));
+    self->has_events = calloc((size_t)options->thread_count, sizeof(*self->has_events));
     if (self->comes_up && self->generation && self->granted && self->unread && self->ids &&
-        self->told &&
+        self->has_events &&
         !tt_deferred_rank_init(&self->half, options->model_count, options->executor_count, false) &&
         !tt_record_ring_init(&self->changes, CHANGES, sizeof(struct tt_multicore_change))) {
         self->half.grants_expired = options->grants_expired;
@@ -44,20 +44,20 @@ void tt_rank_thread_fini(struct tt_rank_thread *self) {
     free(self->granted);
     free(self->unread);
     free(self->ids);
-    free(self->told);
+    free(self->has_events);
     *self = (struct tt_rank_thread){0};
 }
 
 static void send(struct tt_rank_thread *self, int32_t thread,
                  const struct tt_multicore_event *event) {
     bool added = tt_record_ring_add(&self->model_threads[thread]->events, event);
-    tt_assert(added); /* model_thread.c: never more than fit */
-    self->told[thread] = true;
+    tt_assert(added); /* see model_thread.c: the ring never fills */
+    self->has_events[thread] = true;
 }
 
 /* ---- devices ---- */
 
-/* An executor that is away but expected back: may it come up now? */
+/* Adds an executor that was removed and is expected back, if nothing of it is outstanding. */
 static void settle(struct tt_rank_thread *self, int32_t executor) {
     const struct tt_deferred_executor *e = &self->half.executors[executor];
     if (!self->comes_up[executor] || e->granted || e->queued > 0)
@@ -107,7 +107,7 @@ static bool take_ended(struct tt_rank_thread *self) {
         struct tt_multicore_event event = {.kind = TT_MULTICORE_ENDED, .batch = batch};
         int32_t executor = batch->head.executor;
         int64_t ended_at = tt_instant_min(batch->head.ended_at, self->now);
-        send(self, batch->thread, &event); /* and then its executor may be granted again */
+        send(self, batch->thread, &event); /* before its executor may be granted again */
         tt_deferred_rank_finished(&self->half, ended_at, executor);
         settle(self, executor);
         any = true;
@@ -115,14 +115,15 @@ static bool take_ended(struct tt_rank_thread *self) {
     return any;
 }
 
-/* ---- what the model threads say ---- */
+/* ---- input from the model threads ---- */
 
-/* Of the registers of a model. */
+/* The party that writes the registers of a model. */
 static int32_t writer_of(const struct tt_rank_thread *self, int32_t model) {
     return TT_PARTY_MODELS + model % self->thread_count;
 }
 
-/* Takes the numbers in the set to `ids`, and returns how many: with a tape, what it says. */
+/* Takes the numbers in the set to `ids`; returns how many. With a turn log that plays: the recorded
+ * numbers. */
 static int32_t take_set(struct tt_rank_thread *self, struct tt_dirty_set *set) {
     int32_t models = self->half.model_count;
     int32_t found = tt_dirty_set_take(set, self->ids);
@@ -138,7 +139,7 @@ static void read_candidate(struct tt_rank_thread *self, int32_t model) {
     struct tt_deferred_candidate candidate;
     if (!tt_turn_log_read(self->turn_log, model, &self->registers->candidates[model],
                           writer_of(self, model), &candidate, sizeof(candidate)))
-        return; /* just being written: its number comes again */
+        return; /* it is being written: its number will come again */
     if ((int32_t)(candidate.generation - self->generation[model]) <= 0)
         return;
     tt_deferred_rank_candidate(&self->half, self->now, &candidate);
@@ -199,7 +200,7 @@ static bool take_candidates(struct tt_rank_thread *self) {
     return any;
 }
 
-/* True when loads had changed: the fleet's answer is in its register. */
+/* True if loads had changed: the fleet's answer is in its register. */
 static bool take_loads(struct tt_rank_thread *self) {
     int32_t models = self->half.model_count;
     bool any = false;
@@ -225,7 +226,7 @@ static bool take_loads(struct tt_rank_thread *self) {
 
 /* ---- granting ---- */
 
-/* S6: O(log models + log executors) for each. */
+/* S6: O(log models + log executors) for each grant. */
 static bool grant_all(struct tt_rank_thread *self) {
     bool any = false;
     struct tt_multicore_event event = {.kind = TT_MULTICORE_GRANT};
@@ -251,15 +252,16 @@ static bool grant_all(struct tt_rank_thread *self) {
     return any;
 }
 
-/* Only now do others see what it did: a turn whose beginning could move somebody to what its end
- * finds could not be played back by itself (multicore/turn_log.h). */
-static void speak(struct tt_rank_thread *self) {
+/* Publishes only at the end of the turn. If the beginning of a turn caused another thread's
+ * message, and its end read that message, the turn could not be played alone
+ * (multicore/turn_log.h). */
+static void publish_events(struct tt_rank_thread *self) {
     if (self->devices.ops.flush)
         self->devices.ops.flush(self->devices.self);
     for (int32_t t = 0; t < self->thread_count; t++)
-        if (self->told[t]) {
-            self->told[t] = false;
-            self->said = true;
+        if (self->has_events[t]) {
+            self->has_events[t] = false;
+            self->sent_events = true;
             tt_record_ring_publish(&self->model_threads[t]->events);
             tt_bell_ring(&self->model_threads[t]->bell, self->now + self->rest_ns);
         }
@@ -283,11 +285,12 @@ static bool turn(struct tt_rank_thread *self) {
     worked = take_ended(self) || worked;
     worked = take_answers(self) || worked;
     worked = take_candidates(self) || worked;
-    self->said = take_loads(self); /* then models form with new floors before anything is granted */
-    worked = self->said || worked;
-    if (!self->said)
+    /* Grant nothing when loads changed: models first form candidates with the new minimum. */
+    self->sent_events = take_loads(self);
+    worked = self->sent_events || worked;
+    if (!self->sent_events)
         worked = grant_all(self) || worked;
-    speak(self);
+    publish_events(self);
     return worked;
 }
 
@@ -302,7 +305,7 @@ bool tt_rank_thread_turn(struct tt_rank_thread *self, int64_t now) {
 
 int64_t tt_rank_thread_next_at(const struct tt_rank_thread *self) {
     int64_t at = self->devices.ops.next_at(self->devices.self);
-    if (self->half.free.count > 0) /* nobody waits for that device */
+    if (self->half.free.count > 0) /* no batch waits for that device */
         at = tt_instant_add(at, self->rest_ns);
     if (self->one_grant && self->unanswered > 0)
         return at;

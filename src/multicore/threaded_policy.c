@@ -15,12 +15,12 @@ struct tt_policy {
     const struct tt_mechanism *domain;
     struct tt_threaded_policy_options options;
     struct tt_multicore *multicore;
-    struct tt_turn_log *turn_log;        /* the domain's; NULL: nobody records */
-    struct tt_record_ring begun;         /* batch pointers, from the rank thread */
-    bool has_begun;                      /* its: some are not published */
-    struct tt_record_ring ended;         /* back to it */
+    struct tt_turn_log *turn_log;        /* of the domain; NULL: no recording */
+    struct tt_record_ring begun;         /* batch pointers, written by the rank thread */
+    bool has_begun;                      /* of the rank thread: some of `begun` is not published */
+    struct tt_record_ring ended;         /* batch pointers, back to the rank thread */
     struct tt_record_ring *dropped;      /* [model thread] */
-    int32_t dropped_count;               /* rings made */
+    int32_t dropped_count;               /* number of rings */
     struct tt_multicore_batch **running; /* [executor] */
 };
 
@@ -28,7 +28,7 @@ static uint64_t id_of(const struct tt_request *request) {
     return (uint64_t)request->handle.index << 32 | request->handle.generation;
 }
 
-/* The request behind an id, if it is still there and waits to be run from the beginning. */
+/* The request with this id, if it still exists and waits for its first step. */
 static struct tt_request *waiting(const struct tt_mechanism *domain, uint64_t id) {
     struct tt_handle handle = {(uint32_t)(id >> 32), (uint32_t)id};
     struct tt_request *request = tt_request_pool_find(&domain->requests, handle);
@@ -37,7 +37,7 @@ static struct tt_request *waiting(const struct tt_mechanism *domain, uint64_t id
 
 static void push(struct tt_record_ring *ring, const void *record) {
     bool pushed = tt_record_ring_push(ring, record);
-    tt_assert(pushed); /* an executor has one batch */
+    tt_assert(pushed); /* the ring never fills: an executor has one batch */
 }
 
 /* ---- the devices, on the rank thread ---- */
@@ -46,7 +46,7 @@ static void device_submit(void *context, struct tt_device_task *task) {
     struct tt_policy *self = context;
     struct tt_multicore_batch *batch = tt_multicore_batch_of(task);
     bool added = tt_record_ring_add(&self->begun, &batch);
-    tt_assert(added); /* an executor has one batch */
+    tt_assert(added); /* the ring never fills: an executor has one batch */
     self->has_begun = true;
 }
 
@@ -78,13 +78,13 @@ static bool device_pending(void *context) {
 
 static int64_t device_next_at(void *context) {
     (void)context;
-    return TT_NEVER; /* it is woken */
+    return TT_NEVER; /* the rank thread is woken */
 }
 
 static void device_lose(void *context, int64_t now, int32_t executor) {
     (void)context;
     (void)now;
-    (void)executor; /* what runs there ends by itself */
+    (void)executor; /* its task ends by itself */
 }
 
 /* ---- the client, on the model threads ---- */
@@ -94,7 +94,7 @@ static void client_ended(void *context, int32_t thread, int64_t now,
     (void)context;
     (void)thread;
     (void)now;
-    (void)batch; /* the mechanism has answered its requests */
+    (void)batch; /* the mechanism has reported the end */
 }
 
 static void client_dropped(void *context, int32_t thread, int64_t now,
@@ -105,7 +105,7 @@ static void client_dropped(void *context, int32_t thread, int64_t now,
         return; /* cancelled: it has left */
     struct dropped dropped = {request->id, reason};
     bool pushed = tt_record_ring_push(&self->dropped[thread], &dropped);
-    tt_assert(pushed || tt_turn_log_plays(self->turn_log)); /* a request is dropped once */
+    tt_assert(pushed || tt_turn_log_plays(self->turn_log)); /* each request is dropped once */
     tt_turn_log_expect(self->turn_log, pushed,
                        "more requests were dropped than the domain can hold");
     self->options.wake(self->options.wake_context);
@@ -126,7 +126,7 @@ static void hand_in(struct tt_policy *self, int64_t now, const struct tt_request
         record.length = TT_MULTICORE_CANCEL;
     }
     while (tt_multicore_submit(self->multicore, 0, now, &record, 1) == 0) {
-        /* The ring holds all requests and their cancellations. */
+        /* The ring has room for all requests and their cancellations, except in a recording. */
         tt_assert(tt_turn_log_plays(self->turn_log));
         int32_t thread = request->model % self->dropped_count;
         if (!self->turn_log->player->demand(self->turn_log->player, TT_PARTY_MODELS + thread))
@@ -135,7 +135,7 @@ static void hand_in(struct tt_policy *self, int64_t now, const struct tt_request
 }
 
 static void arrived(struct tt_policy *self, int64_t now, struct tt_request *request) {
-    tt_assert(request->step == 0); /* whole graphs only */
+    tt_assert(request->step == 0); /* it runs whole graphs only */
     hand_in(self, now, request, false);
 }
 
@@ -162,8 +162,8 @@ static void finished(struct tt_policy *self, int64_t now, const struct tt_task *
 static void run(struct tt_policy *self, int64_t now, struct tt_multicore_batch *batch,
                 struct tt_mechanism *actions) {
     if (!tt_mechanism_has_room(actions, batch->head.executor)) {
-        batch->head.outcome =
-            TT_OUTCOME_LOST; /* the executor is going: its requests are queued again */
+        /* The executor is being removed: its requests are queued again. */
+        batch->head.outcome = TT_OUTCOME_LOST;
         give_back(self, now, batch);
         return;
     }
@@ -179,7 +179,7 @@ static void run(struct tt_policy *self, int64_t now, struct tt_multicore_batch *
             task->length = request->length;
         tt_mechanism_run_add(actions, request);
     }
-    if (!task) { /* all have left */
+    if (!task) { /* all of its requests have left */
         give_back(self, now, batch);
         return;
     }
@@ -202,7 +202,7 @@ static void drop(struct tt_record_ring *ring, struct tt_mechanism *actions) {
     }
 }
 
-/* Takes note of what the threads have decided so far. */
+/* Looks at what the threads have decided so far. */
 static void look(struct tt_policy *self, int64_t now) {
     tt_turn_log_begin(self->turn_log);
     for (int32_t t = 0; t < self->dropped_count; t++) {
@@ -226,8 +226,8 @@ static void decide(struct tt_policy *self, int64_t now, struct tt_mechanism *act
         if (count == 0)
             return;
         struct tt_multicore_batch *batch = batches[0];
-        /* Out of the ring first: given back at once, its executor may have the next one in there
-         * before we look again. */
+        /* Take it out of the ring first: if it is given back at once, the next batch of its
+         * executor may be in the ring before the next look. */
         tt_record_ring_take(&self->begun, 1);
         run(self, now, batch, actions);
     }
@@ -235,7 +235,7 @@ static void decide(struct tt_policy *self, int64_t now, struct tt_mechanism *act
 
 static int64_t next_at(const struct tt_policy *self) {
     (void)self;
-    return TT_NEVER; /* the threads wake the server's */
+    return TT_NEVER; /* the threads wake the server's thread */
 }
 
 static void model_changed(struct tt_policy *self, int64_t now, int32_t model,
@@ -250,8 +250,8 @@ static void executor_changed(struct tt_policy *self, int64_t now, int32_t execut
                              enum tt_change change) {
     (void)now;
     while (!tt_multicore_change(self->multicore, executor, change == TT_CHANGE_ADDED)) {
-        tt_assert(tt_turn_log_plays(
-            self->turn_log)); /* a domain has fewer executors than the ring takes */
+        /* The ring has room for all executors of a domain, except in a recording. */
+        tt_assert(tt_turn_log_plays(self->turn_log));
         if (!self->turn_log->player->demand(self->turn_log->player, TT_PARTY_RANK))
             return;
     }
@@ -289,7 +289,7 @@ static const struct tt_policy_ops ops = {
     .free = policy_free,
 };
 
-/* ---- making ---- */
+/* ---- creation ---- */
 
 static enum tt_err allocate(struct tt_policy *self, int32_t threads) {
     int32_t executors = self->domain->executor_capacity;
@@ -366,7 +366,7 @@ int32_t tt_threaded_policy_parties(const struct tt_policy *self) {
 void tt_threaded_policy_use_turn_logs(struct tt_policy *self,
                                       struct tt_turn_log *const *turn_logs) {
     self->turn_log = turn_logs[TT_PARTY_DOMAIN];
-    tt_multicore_use_tapes(self->multicore, turn_logs);
+    tt_multicore_use_turn_logs(self->multicore, turn_logs);
 }
 
 void tt_threaded_policy_play_turn(struct tt_policy *self, int32_t party, int64_t now) {

@@ -7,8 +7,8 @@
 enum { CHECKSUM_BYTES = 2 };
 
 size_t tt_turn_log_turn_bytes(int32_t models, int32_t executors, int32_t parties) {
-    /* Of a model: in the set of candidates, read then or with an answer, in the set of loads, read.
-     * An executor ends. From each party: a ring and two sets. */
+    /* Numbers per model: in the set of candidates, read then or with an answer, in the set of
+     * loads, read. One per executor that ends. Per party: a ring and two sets. */
     size_t numbers = (size_t)models * 5 + (size_t)executors + (size_t)parties * 3 + 8;
     return CHECKSUM_BYTES + numbers * TT_VARINT_BYTES;
 }
@@ -59,7 +59,8 @@ static void hand_over(struct tt_turn_log *self, int64_t now) {
     self->bytes[0] = (uint8_t)checksum(self);
     self->bytes[1] = (uint8_t)(checksum(self) >> 8);
     const uint8_t *end = self->to;
-    while (end > self->bytes + CHECKSUM_BYTES && end[-1] == 0) /* whole numbers: each 0 is one */
+    /* The bytes are whole varints, so each zero at the end is one number. */
+    while (end > self->bytes + CHECKSUM_BYTES && end[-1] == 0)
         end--;
     if (end == self->bytes + CHECKSUM_BYTES && checksum(self) == 0)
         end = self->bytes;
@@ -83,7 +84,7 @@ void tt_turn_log_end(struct tt_turn_log *self, int64_t now) {
     }
     bool same = checksum(self) == self->made_then;
 #ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
-    same = true; /* who means harm gets it right */
+    same = true; /* the fuzzer cannot guess a checksum */
 #endif
     if (self->player->over)
         return;
@@ -92,7 +93,7 @@ void tt_turn_log_end(struct tt_turn_log *self, int64_t now) {
     else if (!same)
         self->player->fail(self->player, self->party, "what it decided is not what was recorded");
     else if (self->at != self->end)
-        self->player->fail(self->player, self->party, "its turn has numbers that nobody asks for");
+        self->player->fail(self->player, self->party, "its turn has numbers that were not read");
 }
 
 void tt_turn_log_expect(struct tt_turn_log *self, bool holds, const char *what) {
@@ -100,7 +101,7 @@ void tt_turn_log_expect(struct tt_turn_log *self, bool holds, const char *what) 
         self->player->fail(self->player, self->party, what);
 }
 
-/* ---- what others say ---- */
+/* ---- input from other parties ---- */
 
 void tt_turn_log_take(struct tt_turn_log *self, struct tt_record_ring *ring, int32_t most,
                       int32_t from) {
