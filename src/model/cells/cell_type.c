@@ -13,7 +13,7 @@ bool tt_cell_rows_equal(const struct tt_tensor_spec *a, const struct tt_tensor_s
     return true;
 }
 
-/* "a.onnx" in the version's directory, and "a" as the name. */
+/* Takes the file "a.onnx" in the version's directory, and "a" as the default name. */
 static bool take_names(struct tt_cells_work *work, const Tutti__ModelCell *message,
                        struct tt_cell_type *type) {
     size_t length = strlen(message->file);
@@ -45,7 +45,7 @@ static void take_batches(struct tt_cells_work *work, const Tutti__ModelCell *mes
                          type->max_batch);
 }
 
-/* Every tensor of a cell: how many cells, and then a row whose size is known. */
+/* A tensor of a cell has the number of cells as dimension 0, and fixed other dimensions. */
 static void check_tensor(struct tt_cells_work *work, const Tutti__ModelCell *message,
                          const char *path, const struct tt_onnx_value *value, const char *role) {
     const struct tt_tensor_spec *spec = &value->spec;
@@ -94,7 +94,7 @@ static bool take_file(struct tt_cells_work *work, const Tutti__ModelCell *messag
     return work->findings->problem_count == before;
 }
 
-/* The number of the tensor with that name, or -1 and a problem that lists what there is. */
+/* Index of the tensor with that name; -1, and a problem that lists the names. */
 static int32_t find_tensor(struct tt_cells_work *work, const struct tt_cell_type *type,
                            bool is_input, const char *name, const void *message,
                            const char *field) {
@@ -116,7 +116,7 @@ static int32_t find_tensor(struct tt_cells_work *work, const struct tt_cell_type
     return -1;
 }
 
-/* An input is one state, or one read. */
+/* Each input may be bound once: to a state or to an element. */
 static void use_input(struct tt_cells_work *work, const struct tt_cell_type *type, bool *used,
                       int32_t input, const void *message, const char *field) {
     if (input < 0)
@@ -214,8 +214,8 @@ static void add_file_digest(struct tt_text *text, const char *role, const char *
         tt_text_printf(text, "%s %s\n", role, digest);
 }
 
-/* C1: definition, weights and shapes are the file's bytes, and those of the files beside it that
- * hold weights; which tensors are whose state is not in there. */
+/* C1: the digest covers the file's bytes (definition, weights, shapes), those of its external
+ * weights, and the wiring, which is not in the files. */
 static void take_digest(struct tt_cells_work *work, const Tutti__ModelCell *message,
                         const struct tt_onnx_file *onnx, struct tt_cell_type *type) {
     struct tt_text text;

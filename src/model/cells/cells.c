@@ -51,7 +51,7 @@ int32_t tt_cells_input(struct tt_cells_work *work, const char *name,
     return signature->input_count++;
 }
 
-/* ---- what the kind of unfolding asks for ---- */
+/* ---- rules of each kind of unfolding ---- */
 
 static void check_types(struct tt_cells_work *work) {
     const Tutti__ModelUnfold *unfold = work->settings->unfold;
@@ -75,8 +75,7 @@ static void check_types(struct tt_cells_work *work) {
         const Tutti__ModelCell *message = work->settings->message->cell[i];
         if (types[i].state_count == 0)
             tt_cells_problem(work, message, NULL,
-                             "cell '%s' has no state: nothing goes on from it to another",
-                             types[i].name);
+                             "cell '%s' has no state, so no other cell can read it", types[i].name);
         else if (types[i].arity != arity)
             tt_cells_problem(work, message, "state",
                              "cell '%s' reads %d others (a state has so many inputs), but in this "
@@ -98,7 +97,8 @@ static void check_types(struct tt_cells_work *work) {
                          types[1].name);
 }
 
-/* Which types' states fit which: of two that read each other, state by state. */
+/* Finds which types can read the states of which: all states that both have must have equal rows.
+ */
 static void find_readable(struct tt_cells *self) {
     for (int32_t i = 0; i < self->type_count; i++) {
         struct tt_cell_type *reader = &self->types[i];
@@ -115,7 +115,7 @@ static void find_readable(struct tt_cells *self) {
     }
 }
 
-/* C1: what is the same type twice has two queues, and shares no batch. */
+/* C1: two equal types have two queues and share no batch. */
 static void remark_twins(struct tt_cells_work *work) {
     const struct tt_cell_type *types = work->cells->types;
     for (int32_t i = 0; i < work->cells->type_count; i++)
@@ -130,7 +130,7 @@ static void remark_twins(struct tt_cells_work *work) {
 static void check_readable(struct tt_cells_work *work) {
     const struct tt_cells *self = work->cells;
     if (self->kind != TT_UNFOLD_SEQ2SEQ && self->kind != TT_UNFOLD_TREE)
-        return; /* one type always fits itself; a plug-in's graphs are looked at one by one */
+        return; /* one type always fits itself; graphs of a plug-in are checked one by one */
     if (!(self->types[1].readable & 1u))
         tt_cells_problem(work, work->settings->message->cell[1], "state",
                          "the states of '%s' differ in element type or shape from those of '%s', "
@@ -224,7 +224,7 @@ static int32_t output_named(const struct tt_cell_type *type, const char *name) {
     return -1;
 }
 
-/* One output of the answer, as the cell type that ends requests names it. */
+/* Adds one output of the answer, by its name in the last cell type. */
 static void add_answer(struct tt_cells_work *work, const struct tt_cell_type *last,
                        const char *name) {
     struct tt_signature *signature = &work->cells->signature;
@@ -235,7 +235,7 @@ static void add_answer(struct tt_cells_work *work, const struct tt_cell_type *la
         return;
     }
     if (signature->output_count == TT_MAX_TENSORS)
-        return; /* listed more than once, then: said below */
+        return; /* some are listed twice; reported below */
     struct tt_tensor_spec *spec = &signature->outputs[signature->output_count];
     *spec = last->signature.outputs[output];
     for (int32_t i = 0; i < signature->output_count; i++)
@@ -244,13 +244,13 @@ static void add_answer(struct tt_cells_work *work, const struct tt_cell_type *la
     if (output == last->emit && spec->shape.rank < TT_MAX_RANK) {
         memmove(spec->shape.dims + 2, spec->shape.dims + 1,
                 (size_t)(spec->shape.rank - 1) * sizeof(spec->shape.dims[0]));
-        spec->shape.dims[1] = -1; /* one per cell */
+        spec->shape.dims[1] = -1; /* one per emitting cell */
         spec->shape.rank++;
     }
     signature->output_count++;
 }
 
-/* Fills in `answers`; false where the type lacks some, so that it cannot be a request's last. */
+/* Fills in `answers`. False: the type lacks some, so it cannot be the last cell of a request. */
 static bool find_answers(const struct tt_cells *self, const struct tt_cell_type *model,
                          struct tt_cell_type *type) {
     bool all = true;
@@ -342,8 +342,8 @@ enum tt_err tt_cells_open(const struct tt_model_settings *settings, const char *
     if (!settings->unfold || count == 0 || count > TT_CELLS_MAX_TYPES) {
         if (count > TT_CELLS_MAX_TYPES)
             tt_model_settings_problem(settings, findings, settings->message->cell[0], NULL,
-                                      "%zu cells; %d is the most", count, TT_CELLS_MAX_TYPES);
-        *out_cells = NULL; /* the rest, the settings have said */
+                                      "%zu cells; the maximum is %d", count, TT_CELLS_MAX_TYPES);
+        *out_cells = NULL; /* the settings have reported the other mistakes */
         return TT_OK;
     }
     struct tt_cells *self = calloc(1, sizeof(*self));
@@ -367,7 +367,7 @@ enum tt_err tt_cells_open(const struct tt_model_settings *settings, const char *
         self = NULL;
     }
     if (work.no_memory || findings->failed)
-        return TT_ERR_NO_MEMORY; /* findings->failed comes with a problem: self is NULL */
+        return TT_ERR_NO_MEMORY; /* findings->failed implies a problem, so self is NULL */
     *out_cells = self;
     return TT_OK;
 }
@@ -400,7 +400,7 @@ static int32_t tensor_named(const struct tt_tensor_spec *specs, int32_t count, c
     for (int32_t i = 0; i < count; i++)
         if (strcmp(specs[i].name, name) == 0)
             return i;
-    tt_assert(false); /* the configuration was completed from these very tensors */
+    tt_assert(false); /* the configuration was completed from these tensors */
     return -1;
 }
 
@@ -428,7 +428,7 @@ void tt_cells_follow(struct tt_cells *self, const struct tt_model_config *config
                         "%s: tensors of a model of cells cannot be reshaped", config->file_name);
     if (findings->problem_count > 0)
         return;
-    int32_t place[TT_MAX_TENSORS] = {0}; /* where each of our inputs is found there */
+    int32_t place[TT_MAX_TENSORS] = {0}; /* index of each of our inputs in the configuration */
     for (int32_t i = 0; i < own->input_count; i++)
         place[i] = tensor_named(wanted->inputs, wanted->input_count, own->inputs[i].name);
     for (int32_t t = 0; t < self->type_count; t++) {

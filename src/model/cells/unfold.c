@@ -7,7 +7,7 @@
 
 struct tt_unfolded *tt_unfolded_new(int32_t spec_count, int32_t source_count, int32_t **out_sources,
                                     struct tt_error *why) {
-    /* Largest alignment first, so that each part is aligned behind the one before. */
+    /* Largest alignment first, so that each part is aligned after the one before. */
     size_t specs = sizeof(struct tt_unfolded);
     size_t elements = specs + (size_t)spec_count * sizeof(struct tt_cell_spec);
     size_t sources = elements + (size_t)spec_count * sizeof(struct tt_unfold_elements);
@@ -26,7 +26,7 @@ struct tt_unfolded *tt_unfolded_new(int32_t spec_count, int32_t source_count, in
 
 void tt_unfold_free(struct tt_unfolded *take_unfolded) { free(take_unfolded); }
 
-/* ---- what holds whatever the kind ---- */
+/* ---- checks for all kinds ---- */
 
 static enum tt_err check_length(const struct tt_cells *cells,
                                 const struct tt_unfold_tensor *tensors, int32_t *out_length,
@@ -58,8 +58,8 @@ static enum tt_err check_length(const struct tt_cells *cells,
     return TT_OK;
 }
 
-/* Element `i` of an integer tensor; an unsigned one beyond int64 comes out negative, and so out of
- * any range. */
+/* Element `i` of an integer tensor. A uint64 above INT64_MAX becomes negative, and so is out of any
+ * range. */
 static int64_t integer_at(const void *bytes, enum tt_dtype dtype, size_t i) {
     switch (dtype) {
     case TT_DTYPE_UINT8: return ((const uint8_t *)bytes)[i];
@@ -81,7 +81,7 @@ static int64_t integer_at(const void *bytes, enum tt_dtype dtype, size_t i) {
     }
 }
 
-/* Do the cells of one spec read only integers that exist? */
+/* Checks that the cells of one spec read only valid integers. */
 static enum tt_err check_read(const struct tt_cells *cells, const struct tt_cell_read *read,
                               const struct tt_unfold_tensor *tensor,
                               const struct tt_cell_spec *spec,
@@ -160,7 +160,8 @@ static enum tt_err unfold_seq2seq(const struct tt_cells *cells, int32_t length,
 
 /* ---- steps ---- */
 
-/* The types from `first` on that are walked as one: a recurrent block, or a static one alone. */
+/* The last of the types that run as one from `first` on: the end of a recurrent block, or `first`
+ * itself. */
 static int32_t last_of_block(const struct tt_cells *cells, int32_t first) {
     enum tt_step_kind kind = cells->types[first].kind;
     int32_t last = first;

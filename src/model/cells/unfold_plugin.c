@@ -16,26 +16,26 @@
 #include <unistd.h>
 
 struct tt_unfold_plugin {
-    int copy; /* of the file, in memory; -1: none */
+    int copy; /* descriptor of a copy of the file in memory; -1: none */
     void *library;
     const struct tutti_unfold_plugin *table;
     void *state;
     bool opened;
-    char *file; /* for messages */
+    char *file; /* path, for messages */
     int64_t time_limit_ns;
 };
 
-/* What one request has become so far. */
+/* The cells of one request so far. */
 struct gathering {
     const struct tt_cells *cells;
     const struct tt_unfold_plugin *plugin;
-    int32_t length; /* of the request */
+    int32_t length; /* elements of the request */
     int64_t give_up_at;
     int64_t cell_count;
     int32_t spec_count, spec_capacity, source_count, source_capacity;
-    struct tt_cell_spec *specs; /* sources not filled in yet */
+    struct tt_cell_spec *specs; /* `sources` is filled in by pack() */
     struct tt_unfold_elements *elements;
-    int32_t *sources; /* of all, one after the other */
+    int32_t *sources; /* of all specs, one after the other */
     enum tt_err err;
     struct tt_error *why;
 };
@@ -44,14 +44,14 @@ enum { STOP = -1 };
 
 /* ---- opening ---- */
 
-/* A file in memory with the same bytes; -1 where that cannot be had. */
+/* Copies the file to memory; -1: not possible. */
 static int copy_file(const char *path) {
     int from = open(path, O_RDONLY | O_CLOEXEC);
     int to = from < 0 ? -1 : memfd_create("tutti-plugin", MFD_CLOEXEC);
     struct stat status;
     ssize_t sent = 1;
     if (to >= 0 && fstat(from, &status) == 0 && S_ISREG(status.st_mode))
-        while (sent > 0) /* to the end, wherever that is by then */
+        while (sent > 0) /* to the end of the file, even if it grows */
             sent = sendfile(to, from, NULL, 1 << 20);
     if (from >= 0)
         close(from);
@@ -62,9 +62,9 @@ static int copy_file(const char *path) {
     return to;
 }
 
-/* Loaded is a copy: a plug-in that is written over while it serves would take the server with it,
- * and one that is loaded again under its old name would be the old one. Where no copy can be had
- * (or run: a kernel that forbids it) the file itself must do. */
+/* Loads a copy. Overwriting a plug-in that is in use would crash the server, and loading it again
+ * under its old name would return the old one. If no copy can be made (or run: a kernel may forbid
+ * it), the file itself is loaded. */
 static void load_library(struct tt_unfold_plugin *self) {
     char name[64];
     self->copy = copy_file(self->file);
@@ -133,8 +133,8 @@ static bool open_state(struct tt_unfold_plugin *self, struct tt_cells_work *work
                                  sizeof(why));
     why[sizeof(why) - 1] = '\0';
     if (code != 0)
-        tt_cells_problem(work, work->settings->unfold, "plugin", "%s does not want this model: %s",
-                         self->file, *why ? why : "it does not say why");
+        tt_cells_problem(work, work->settings->unfold, "plugin", "%s rejects this model: %s",
+                         self->file, *why ? why : "it gives no reason");
     self->opened = code == 0;
     return self->opened;
 }
@@ -177,14 +177,14 @@ void tt_unfold_plugin_close(struct tt_unfold_plugin *take_plugin) {
     if (take_plugin->library)
         dlclose(take_plugin->library);
     if (take_plugin->copy >= 0)
-        close(take_plugin->copy); /* not before: its number is the library's name */
+        close(take_plugin->copy); /* last: its number is the library's name */
     free(take_plugin->file);
     free(take_plugin);
 }
 
 /* ---- one request ---- */
 
-/* The first thing that is wrong is what the client reads. */
+/* Keeps the first error for the client. */
 static int32_t stop(struct gathering *self, enum tt_err err, const char *format, ...)
     TT_PRINTF(3, 4);
 
@@ -232,7 +232,7 @@ static int32_t check_limits(struct gathering *self, const struct tutti_unfold_ce
         return stop(self, TT_ERR_INVALID, "cells %d are of type %d; there are types 0 to %d",
                     number, cells->type, self->cells->type_count - 1);
     if (cells->count < 1)
-        return stop(self, TT_ERR_INVALID, "cells %d are a chain of %d; 1 is the least", number,
+        return stop(self, TT_ERR_INVALID, "cells %d are a chain of %d; the minimum is 1", number,
                     cells->count);
     self->cell_count += cells->count;
     if (self->cell_count > self->cells->max_cells)
@@ -322,18 +322,18 @@ static void check_whole(struct gathering *self) {
         return;
     }
     for (int32_t i = 0; i < self->spec_count; i++)
-        if (self->specs[i].open_ended && /* one cell alone ends with itself */
+        if (self->specs[i].open_ended && /* a single cell needs no end */
             (self->cells->eos_count == 0 || self->cells->types[self->specs[i].first_step].emit < 0))
             stop(self, TT_ERR_INVALID, "cells %d have an open end, but emit nothing that ends them",
                  i);
     const struct tt_cell_spec *last = &self->specs[self->spec_count - 1];
     const struct tt_cell_type *type = &self->cells->types[last->first_step];
     if (type->answers[0] < 0)
-        stop(self, TT_ERR_INVALID, "the last cells are of type '%s', which has not the answer",
-             type->name);
+        stop(self, TT_ERR_INVALID,
+             "the last cells are of type '%s', which lacks an output of the answer", type->name);
 }
 
-/* What was gathered, in one piece. */
+/* Copies the gathered cells into one allocation. */
 static enum tt_err pack(const struct gathering *self, struct tt_unfolded **out_unfolded) {
     int32_t *sources = NULL;
     struct tt_unfolded *unfolded =

@@ -1,9 +1,10 @@
-/* C2: unfold functions of the user's, in a shared object (include/tutti/unfold.h).
+/* C2: unfold functions of users, in a shared object (include/tutti/unfold.h).
  *
- * Life of one: opened with the model, once per version; called for every request, by any thread;
- * closed with the model. What it says is checked as it says it: limits, types, which cells read
- * which, which elements they read; a request over its limit of time is refused at the next cell, or
- * at the end. A plug-in that hangs without a word cannot be stopped: it runs in our process. */
+ * Life: opened with the model, once per version; called for every request, on any thread; closed
+ * with the model. Each call of the plug-in is checked at once: limits, types, which cells read
+ * which, which elements they read. A request over its time limit is rejected at the next cell or at
+ * the end. A plug-in that hangs without any call cannot be stopped, since it runs in the server's
+ * process. */
 #ifndef TT_MODEL_CELLS_UNFOLD_PLUGIN_H
 #define TT_MODEL_CELLS_UNFOLD_PLUGIN_H
 
@@ -12,12 +13,12 @@
 
 enum { TT_UNFOLD_DEFAULT_TIME_LIMIT_US = 50000 };
 
-/* NULL, and a problem, where it cannot be had: no such file, no such function, another version, its
- * own refusal. The cells are otherwise complete. */
+/* NULL, and a problem: no such file, no such function, another version, or the plug-in rejects the
+ * model. The cells must be complete otherwise. */
 struct tt_unfold_plugin *tt_unfold_plugin_open(struct tt_cells_work *work,
                                                const char *model_directory);
 void tt_unfold_plugin_close(struct tt_unfold_plugin *take_plugin);
-/* As tt_unfold_new, but for the tokens. */
+/* As tt_unfold_new, but without the check of tokens. */
 TT_MUST_CHECK enum tt_err tt_unfold_plugin_run(const struct tt_cells *cells,
                                                const struct tt_unfold_tensor *tensors,
                                                int32_t length, struct tt_unfolded **out_unfolded,

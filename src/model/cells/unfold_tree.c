@@ -6,9 +6,9 @@ struct tree {
     const struct tt_cells *cells;
     const int64_t *children[TT_CELLS_MAX_ARITY];
     int32_t arity, count;
-    int32_t *parent; /* -1: none */
-    int32_t *order;  /* from the root on, each behind its parent */
-    int32_t *spec;   /* of each node */
+    int32_t *parent; /* of each node; -1: none */
+    int32_t *order;  /* nodes from the root on, each after its parent */
+    int32_t *spec;   /* of each node: its index in the specs */
     int32_t leaf_count;
     struct tt_error *why;
 };
@@ -37,7 +37,7 @@ static enum tt_err take_child(struct tree *tree, int32_t node, int32_t which) {
     return TT_OK;
 }
 
-/* All children, or none. */
+/* Takes all children of a node; a leaf has none, an inner node has all. */
 static enum tt_err take_node(struct tree *tree, int32_t node) {
     int32_t missing = 0, last_missing = 0;
     for (int32_t k = 0; k < tree->arity; k++) {
@@ -80,7 +80,8 @@ static enum tt_err find_root(struct tree *tree, int32_t *out_root) {
     return TT_OK;
 }
 
-/* From the root level by level. Who is not met has a parent and no root above it: a cycle. */
+/* Orders the nodes by level from the root. A node that is not reached has a parent but no root
+ * above it: there is a cycle. */
 static enum tt_err put_in_order(struct tree *tree, int32_t root) {
     int32_t met = 0;
     tree->order[met++] = root;
@@ -96,7 +97,7 @@ static enum tt_err put_in_order(struct tree *tree, int32_t root) {
     int32_t lost = 0;
     while (tree->spec[lost] >= 0)
         lost++;
-    /* Up from it for as many steps as there are nodes: now within the cycle. */
+    /* Going up once per node ends inside the cycle. */
     for (int32_t i = 0; i < tree->count; i++)
         lost = tree->parent[lost];
     return tt_fail(TT_ERR_INVALID, tree->why,
@@ -104,7 +105,7 @@ static enum tt_err put_in_order(struct tree *tree, int32_t root) {
                    tensor_name(tree, 0), lost);
 }
 
-/* Leaves first, then inner nodes from below, so that each reads only earlier ones. */
+/* Leaves first, then inner nodes from the bottom, so that each reads only earlier ones. */
 static void write_specs(struct tree *tree, struct tt_unfolded *self, int32_t *sources) {
     int32_t leaf = 0, inner = tree->leaf_count;
     for (int32_t i = tree->count - 1; i >= 0; i--) {

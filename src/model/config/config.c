@@ -48,12 +48,12 @@ void tt_config_set_string(struct tt_config_work *work, char **string, const char
         work->no_memory = true;
         return;
     }
-    if (*string != protobuf_c_empty_string) /* the generated default is not ours to free */
+    if (*string != protobuf_c_empty_string) /* the generated default value is static */
         free(*string);
     *string = copy;
 }
 
-/* The text form of what is to be read. */
+/* Gets the configuration in text form. */
 static enum tt_err fetch_text(const struct tt_model_config *self, const char *json,
                               struct tt_text *out_text, struct tt_error *why) {
     if (!json)
@@ -172,7 +172,7 @@ static void complete_backend(struct tt_config_work *work, const struct tt_engine
         tt_config_set_string(work, &message->backend, usual->name);
 }
 
-/* What a client would miss is refused, what only tunes is remarked upon. */
+/* A setting that changes answers is a problem; one that only tunes is a remark. */
 static void check_unsupported(struct tt_config_work *work) {
     const Inference__ModelConfig *message = work->config->message;
     if (message->model_transaction_policy && message->model_transaction_policy->decoupled)
@@ -279,7 +279,7 @@ enum tt_err tt_model_config_complete(struct tt_model_config *self,
 
 void tt_model_config_check(const struct tt_model_config *self, const struct tt_onnx_file *onnx,
                            const char *onnx_path, struct tt_findings *findings) {
-    /* The comparison only reads the configuration. */
+    /* The comparison does not modify the configuration. */
     struct tt_config_work work = {.config = (struct tt_model_config *)self,
                                   .onnx = onnx,
                                   .onnx_path = onnx_path,

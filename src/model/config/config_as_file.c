@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One tensor of the configuration as a file would have it; the batch dimension is in front. */
+/* Describes one tensor of the configuration as a file would; the batch dimension comes first. */
 static void describe(struct tt_config_work *work, const void *message, const char *role,
                      const char *name, Inference__DataType type, const int64_t *dims, size_t count,
                      struct tt_onnx_value *out) {
@@ -32,7 +32,7 @@ static void describe(struct tt_config_work *work, const void *message, const cha
 enum tt_err tt_model_config_as_file(const struct tt_model_config *self,
                                     struct tt_findings *findings, struct tt_onnx_file **out_file) {
     const Inference__ModelConfig *message = self->message;
-    struct tt_config_work work = {.config = (struct tt_model_config *)self, /* only read */
+    struct tt_config_work work = {.config = (struct tt_model_config *)self, /* not modified */
                                   .onnx_path = self->file_name,
                                   .findings = findings};
     struct tt_onnx_file *file = calloc(1, sizeof(*file));

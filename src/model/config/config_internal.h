@@ -1,5 +1,6 @@
-/* What the three files that make a configuration share: config.c (life, completion),
- * config_tensors.c (inputs and outputs), config_scheduling.c (batching, instances). */
+/* Shared by the files that make a configuration: config.c (life, completion), config_tensors.c
+ * (inputs and outputs), config_scheduling.c (batching, instances), config_emulated.c (emulated
+ * models). */
 #ifndef TT_MODEL_CONFIG_CONFIG_INTERNAL_H
 #define TT_MODEL_CONFIG_CONFIG_INTERNAL_H
 
@@ -13,13 +14,13 @@ struct tt_config_work {
     bool no_memory;
 };
 
-/* Adds a problem (remark) that begins with file:line:column of `field` in `message` (or of the
- * message, if the field is not written; or only the file's name). */
+/* Adds a problem (remark) that begins with file:line:column of `field` in `message`. If the field
+ * is not written: of the message, or else the file's name only. */
 void tt_config_problem(struct tt_config_work *work, const void *message, const char *field,
                        const char *format, ...) TT_PRINTF(4, 5);
 void tt_config_remark(struct tt_config_work *work, const void *message, const char *field,
                       const char *format, ...) TT_PRINTF(4, 5);
-/* Replaces an empty proto3 string; an out-of-memory is kept in `work`. */
+/* Replaces an empty proto3 string; sets work->no_memory if it cannot. */
 void tt_config_set_string(struct tt_config_work *work, char **string, const char *value);
 static inline bool tt_config_is_empty(const char *string) { return !string || !*string; }
 

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-/* Microseconds as people write them, in nanoseconds; what does not fit is for ever. */
+/* Microseconds to nanoseconds; TT_NEVER if they do not fit. */
 static int64_t ns_of_us(uint64_t us) {
     return us > (uint64_t)INT64_MAX / 1000 ? TT_NEVER : (int64_t)us * 1000;
 }
@@ -29,7 +29,7 @@ static void take_preferred(struct tt_config_work *work,
     int32_t max_batch = work->config->message->max_batch_size;
     if (dynamic->n_preferred_batch_size > TT_MODEL_MAX_PREFERRED) {
         tt_config_problem(work, dynamic, "preferred_batch_size",
-                          "%zu preferred batch sizes; %d is the most",
+                          "%zu preferred batch sizes; the maximum is %d",
                           dynamic->n_preferred_batch_size, TT_MODEL_MAX_PREFERRED);
         return;
     }
@@ -37,7 +37,7 @@ static void take_preferred(struct tt_config_work *work,
         int32_t size = dynamic->preferred_batch_size[i];
         if (size < 1 || size > max_batch)
             tt_config_problem(work, dynamic, "preferred_batch_size",
-                              "the preferred batch size %d is not within 1 and max_batch_size "
+                              "the preferred batch size %d is not between 1 and max_batch_size "
                               "(%d)",
                               size, max_batch);
         batching->preferred[batching->preferred_count++] = size;
@@ -51,8 +51,9 @@ static void take_priorities(struct tt_config_work *work,
     struct tt_model_batching *batching = &work->config->batching;
     uint64_t levels = dynamic->priority_levels, normal = dynamic->default_priority_level;
     if (levels > TT_MODEL_MAX_PRIORITIES) {
-        tt_config_problem(work, dynamic, "priority_levels", "%llu priority levels; %d is the most",
-                          (unsigned long long)levels, TT_MODEL_MAX_PRIORITIES);
+        tt_config_problem(work, dynamic, "priority_levels",
+                          "%llu priority levels; the maximum is %d", (unsigned long long)levels,
+                          TT_MODEL_MAX_PRIORITIES);
         return;
     }
     if ((levels > 0 && (normal < 1 || normal > levels)) || (levels == 0 && normal > 0)) {
@@ -153,7 +154,7 @@ static void take_group(struct tt_config_work *work, Inference__ModelInstanceGrou
     if (on_cpu && group->n_gpus > 0)
         tt_config_problem(work, group, "gpus", "a group of KIND_CPU cannot name GPUs");
     if (group->n_gpus > TT_MODEL_MAX_GPUS) {
-        tt_config_problem(work, group, "gpus", "%zu GPUs; %d is the most", group->n_gpus,
+        tt_config_problem(work, group, "gpus", "%zu GPUs; the maximum is %d", group->n_gpus,
                           TT_MODEL_MAX_GPUS);
         return;
     }
@@ -188,7 +189,7 @@ void tt_config_complete_instances(struct tt_config_work *work) {
     if (message->n_instance_group == 0)
         add_default_group(work);
     if (message->n_instance_group > TT_MODEL_MAX_GROUPS) {
-        tt_config_problem(work, message, "instance_group", "%zu instance groups; %d is the most",
+        tt_config_problem(work, message, "instance_group", "%zu instance groups; the maximum is %d",
                           message->n_instance_group, TT_MODEL_MAX_GROUPS);
         return;
     }

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Inputs and outputs are two generated types with the same parts; the checks work on this view of
- * either. */
+/* Inputs and outputs are two generated types with the same fields. The checks use this common view.
+ */
 struct tensor_view {
     const void *message;
     const char *role; /* "input", "output" */
@@ -55,7 +55,7 @@ bool tt_config_can_batch(const struct tt_onnx_file *onnx, char *reason, size_t c
         const struct tt_onnx_value *value =
             is_input ? &onnx->inputs[i] : &onnx->outputs[i - onnx->input_count];
         if (!value->has_shape)
-            continue; /* nothing speaks against it */
+            continue; /* unknown, so it may be batched */
         if (value->spec.shape.rank == 0 || value->spec.shape.dims[0] != -1) {
             snprintf(reason, capacity, "%s '%s' has shape %s", is_input ? "input" : "output",
                      value->spec.name, tt_shape_print(&value->spec.shape, shape, sizeof(shape)));
@@ -76,7 +76,7 @@ bool tt_config_can_batch(const struct tt_onnx_file *onnx, char *reason, size_t c
     return true;
 }
 
-/* Has the author written some input with the batch dimension in its dims? */
+/* True if some input in config.pbtxt is listed with the batch dimension. */
 bool tt_config_lists_whole_shape(const struct tt_config_work *work) {
     for (size_t i = 0; i < view_count(work, true); i++) {
         struct tensor_view view = view_at(work, true, i);
@@ -88,7 +88,7 @@ bool tt_config_lists_whole_shape(const struct tt_config_work *work) {
     return false;
 }
 
-/* Dimensions of a tensor as config.pbtxt writes them: without the batch dimension. */
+/* Fills in the dimensions as config.pbtxt writes them: without the batch dimension. */
 static void fill_dims(struct tt_config_work *work, const struct tensor_view *view,
                       const struct tt_onnx_value *value) {
     int32_t first = work->config->message->max_batch_size > 0 ? 1 : 0;
@@ -194,7 +194,7 @@ static void report_unknown(struct tt_config_work *work, const struct tensor_view
                           work->onnx_path, view->role, view->name, count ? known : "none");
 }
 
-/* The shape on the model's side as the configuration has it. False where it cannot be one. */
+/* The model's own shape as the configuration describes it. False: not a valid shape. */
 static bool config_shape(const struct tt_config_work *work, const int64_t *dims, size_t count,
                          struct tt_shape *out) {
     int32_t first = work->config->message->max_batch_size > 0 ? 1 : 0;
@@ -218,14 +218,14 @@ static bool check_dims(struct tt_config_work *work, const struct tensor_view *vi
         }
     if (*view->dim_count > TT_MAX_RANK - 1) {
         tt_config_problem(work, view->message, "dims",
-                          "%s '%s' has %zu dimensions; %d is the most that Tutti carries",
-                          view->role, view->name, *view->dim_count, TT_MAX_RANK - 1);
+                          "%s '%s' has %zu dimensions; %d is the maximum", view->role, view->name,
+                          *view->dim_count, TT_MAX_RANK - 1);
         return false;
     }
     return true;
 }
 
-/* Elements of the fixed dimensions; `*free_count` gets how many are free. */
+/* Product of the fixed dimensions; `*free_count` gets the number of free ones. -1: overflow. */
 static int64_t fixed_elements(const int64_t *dims, size_t count, size_t *free_count) {
     int64_t product = 1;
     *free_count = 0;
@@ -325,7 +325,7 @@ void tt_config_compare_tensors(struct tt_config_work *work) {
     }
     for (int32_t i = 0; i < work->onnx->input_count; i++)
         if (!is_listed(work, true, work->onnx->inputs[i].spec.name))
-            tt_config_problem(work, work->config->message, "input", "%s also wants an input '%s'",
+            tt_config_problem(work, work->config->message, "input", "%s also needs an input '%s'",
                               work->onnx_path, work->onnx->inputs[i].spec.name);
     check_input_flags(work);
 }

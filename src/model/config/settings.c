@@ -45,7 +45,7 @@ static void take_length(struct tt_model_settings *self, struct tt_findings *find
     self->pad = length->pad;
     if (length->n_classes > TT_MODEL_MAX_CLASSES) {
         tt_model_settings_problem(self, findings, length, "classes",
-                                  "%zu length classes; %d is the most", length->n_classes,
+                                  "%zu length classes; the maximum is %d", length->n_classes,
                                   TT_MODEL_MAX_CLASSES);
         return;
     }
@@ -92,7 +92,7 @@ static void take_slots(struct tt_model_settings *self, struct tt_findings *findi
     if (self->input_slots < 0 || self->input_slots > 1 << 24)
         tt_model_settings_problem(
             self, findings, self->message, "input_slots",
-            "input_slots is %d; it is a number of rows from 1 to 16777216, 0 for the usual",
+            "input_slots is %d; it is a number of rows from 1 to 16777216, 0 for the default",
             self->input_slots);
 }
 
@@ -115,11 +115,11 @@ static void take_exit(const struct tt_model_settings *self, const Tutti__ModelEx
                                   "stages are counted from 0, not from %d", exit->after_stage);
     if (exit->go_to != 0 && exit->go_to < exit->after_stage + 2)
         tt_model_settings_problem(self, findings, exit, "go_to",
-                                  "from stage %d on to stage %d skips none", exit->after_stage,
+                                  "from stage %d to stage %d skips no stage", exit->after_stage,
                                   exit->go_to);
     if (exit->n_give > TT_MAX_TENSORS)
         tt_model_settings_problem(self, findings, exit, "give",
-                                  "it gives %zu tensors; %d are the most", exit->n_give,
+                                  "it gives %zu tensors; the maximum is %d", exit->n_give,
                                   TT_MAX_TENSORS);
     for (size_t i = 0; i < exit->n_give; i++)
         if (!*exit->give[i]->tensor || !*exit->give[i]->from)
@@ -135,13 +135,13 @@ static void take_exits(const struct tt_model_settings *self, struct tt_findings 
             "an exit stands between stages, and the model has none: say `stages { ... }`");
     if (message->n_exit > TT_MODEL_MAX_EXITS)
         tt_model_settings_problem(self, findings, message->exit[TT_MODEL_MAX_EXITS], NULL,
-                                  "%zu exits; %d are the most", message->n_exit,
+                                  "%zu exits; the maximum is %d", message->n_exit,
                                   TT_MODEL_MAX_EXITS);
     for (size_t i = 0; i < message->n_exit; i++)
         take_exit(self, message->exit[i], findings);
 }
 
-/* L3: the line from one point to the next, rounded up. */
+/* L3: interpolates from one point to the next, rounded up. */
 static void draw_line(int32_t *quantiles, int32_t from, int32_t to, int32_t first, int32_t last) {
     int32_t span = to > from ? to - from : 1;
     for (int32_t p = from; p <= to; p++)
@@ -173,7 +173,7 @@ static void take_output_lengths(struct tt_model_settings *self, struct tt_findin
     }
 }
 
-/* C1, C2: what cells are made of, model/cells/cells.c looks at, with their files at hand. */
+/* C1, C2: model/cells/cells.c checks the cells themselves, with their files. */
 static void take_cells(struct tt_model_settings *self, struct tt_findings *findings) {
     const Tutti__TuttiModel *message = self->message;
     self->unfold = message->unfold;

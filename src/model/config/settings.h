@@ -1,9 +1,8 @@
 /* tutti.pbtxt: a model's objective, policy, profile, length classes, and stages, exits or cells.
  *
- * The file is optional, and so is everything in it; without it all fields are zero. Whether the
- * policy exists and understands its options is not known here (policies stand beside this floor),
- * but whether the lengths fit the model's signature is. Cells are looked into by
- * model/cells/cells.h. */
+ * The file is optional, and so is every field; without it all fields are zero. This module checks
+ * that the length classes fit the model's signature. It does not check the policy or its options,
+ * since policies are in a layer beside this one. model/cells/cells.h checks cells. */
 #ifndef TT_MODEL_CONFIG_SETTINGS_H
 #define TT_MODEL_CONFIG_SETTINGS_H
 
@@ -18,35 +17,37 @@
 enum { TT_MODEL_MAX_CLASSES = 32, TT_MODEL_MAX_EXITS = 64 };
 
 struct tt_model_settings {
-    Tutti__TuttiModel *message; /* owns the strings: policy name, options, profile */
+    Tutti__TuttiModel *message; /* owned; has the strings: policy name, options, profile */
     char *file_name;
     bool from_file;
     struct tt_textproto_places places;
     int64_t slo_ns;      /* 0: none */
-    const char *policy;  /* "": follows from config.pbtxt; borrowed */
+    const char *policy;  /* "": derived from config.pbtxt; borrowed */
     const char *profile; /* "": profile.pbtxt if there is one; borrowed */
     int32_t class_count;
     int32_t classes[TT_MODEL_MAX_CLASSES]; /* ascending */
     bool pad;
-    const Tutti__ModelStages *stages; /* NULL: the model is not cut; borrowed */
+    const Tutti__ModelStages *stages; /* NULL: the model has no stages; borrowed */
     const Tutti__ModelUnfold *unfold; /* NULL: the model is one graph, not cells; borrowed */
-    int32_t input_slots;              /* 0: not said */
-    /* L3: so many percent of the outputs have at most so many elements; 0: as many as can be. */
+    int32_t input_slots;              /* 0: the default */
+    /* L3: [p] elements or fewer in p percent of the outputs; 0: no limit known. */
     int32_t output_quantiles[TT_QUANTILES];
 };
 
-/* As tt_model_config_open: an absent file is fine, an unreadable one a problem with `*out_settings`
- * NULL. Errors: NO_MEMORY. */
+/* As tt_model_config_open: an absent file is no error; an unreadable one is a problem, and
+ * `*out_settings` is then NULL. Errors: NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_model_settings_open(const char *path,
                                                  struct tt_model_settings **out_settings,
                                                  struct tt_findings *findings);
 void tt_model_settings_free(struct tt_model_settings *take_settings);
-/* Do the length classes fit the model? */
+/* Checks that the length classes fit the model. */
 void tt_model_settings_check(const struct tt_model_settings *self,
                              const struct tt_signature *signature, struct tt_findings *findings);
-/* What `stages` asks for, without errors in it; names are the settings'. */
+/* The cut that `stages` requests; call it only if there was no problem. Names are borrowed from the
+ * settings. */
 struct tt_cut_request tt_model_settings_cut(const struct tt_model_settings *self);
-/* Adds a problem that begins with file:line:column of `field` in `message` (or of the message). */
+/* Adds a problem that begins with file:line:column of `field` in `message` (or of the message if
+ * the field is not written). */
 void tt_model_settings_problem(const struct tt_model_settings *self, struct tt_findings *findings,
                                const void *message, const char *field, const char *format, ...)
     TT_PRINTF(5, 6);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The slowest stage may take this share more than it must, where fewer tensors cross then. */
+/* Share by which the slowest stage may exceed the optimum if fewer tensors cross then. */
 enum { SLACK_PERMILLE = 100 };
 
 bool tt_cut_crosses(const struct tt_onnx_tensor *tensor, int32_t node) {
@@ -50,7 +50,7 @@ char *tt_cut_describe(const struct tt_cut_request *request, char *out, size_t ca
     return out;
 }
 
-/* ---- where it can be cut ---- */
+/* ---- legal positions ---- */
 
 static void find_positions(const struct tt_onnx_graph *graph, bool batched,
                            struct tt_cut_position *positions) {
@@ -61,7 +61,7 @@ static void find_positions(const struct tt_onnx_graph *graph, bool batched,
             last = i;
         }
     for (int32_t i = 0; i < graph->node_count; i++) {
-        /* Between two data nodes all positions are one: that right after the first. */
+        /* Between two data nodes all positions are equivalent; the first of them stands for all. */
         bool idle = first < 0 || i < first || i >= last || graph->nodes[i].from_shapes;
         positions[i] = (struct tt_cut_position){.legal = !idle, .idle = idle, .blocker = -1};
     }
@@ -102,10 +102,10 @@ static enum tt_err refuse_position(const struct tt_onnx_graph *graph,
 /* ---- stages of equal time ---- */
 
 struct search {
-    int32_t count;            /* of places, the end of the graph included as the last */
+    int32_t count;            /* number of places; the last is the end of the graph */
     int32_t *nodes;           /* [count] the node before each place */
-    int64_t *until_ns;        /* [count] time of all nodes up to it */
-    int64_t *tensors, *bytes; /* [count] what a cut there costs */
+    int64_t *until_ns;        /* [count] time of all nodes up to each place */
+    int64_t *tensors, *bytes; /* [count] cost of a cut at each place */
 };
 
 static void search_fini(struct search *self) {
@@ -139,7 +139,8 @@ static bool search_init(struct search *self, const struct tt_onnx_graph *graph,
     return true;
 }
 
-/* Can the places be parted into `stages` of at most `limit_ns` each? Greedy: the longest each. */
+/* True if the places can be split into `stages` of at most `limit_ns` each. Greedy: each stage is
+ * as long as possible. */
 static bool fits(const struct search *self, int32_t stages, int64_t limit_ns) {
     int64_t start_ns = 0;
     int32_t used = 1;
@@ -155,7 +156,7 @@ static bool fits(const struct search *self, int32_t stages, int64_t limit_ns) {
     return true;
 }
 
-/* The least that the slowest of `stages` can take. */
+/* The minimum time of the slowest of `stages` stages. */
 static int64_t least_limit(const struct search *self, int32_t stages) {
     int64_t low = 0, high = self->until_ns[self->count - 1];
     while (low < high) {
@@ -176,9 +177,9 @@ static bool cheaper(struct cost a, struct cost b) {
     return a.tensors != b.tensors ? a.tensors < b.tensors : a.bytes < b.bytes;
 }
 
-/* Among the ways to part the places into exactly `stages` of `least_ns` to `limit_ns`, the one that
- * costs least: best[s][i] is the cheapest way to end stage s (from 0) at place i. Writes the last
- * place of each stage. False: there is none, or memory is out. */
+/* Finds the cheapest split of the places into exactly `stages` stages of `least_ns` to `limit_ns`.
+ * best[s][i] is the cheapest way to end stage s (from 0) at place i. Writes the last place of each
+ * stage. False: there is no such split, or out of memory. */
 static bool cheapest(const struct search *self, int32_t stages, int64_t least_ns, int64_t limit_ns,
                      int32_t *out_places) {
     size_t width = (size_t)self->count;
@@ -235,7 +236,7 @@ static enum tt_err too_many(const struct tt_onnx_graph *graph, const struct tt_c
     for (int32_t i = 0; i < graph->node_count && reason.length == 0; i++)
         if (plan->positions[i].blocker >= 0 && !plan->positions[i].idle) {
             char node[300];
-            tt_text_printf(&reason, "; it cannot be cut after %s, say: ",
+            tt_text_printf(&reason, "; for example, it cannot be cut after %s: ",
                            tt_onnx_graph_node_name(graph, i, node, sizeof(node)));
             tt_cut_explain_blocker(graph, plan->positions[i].blocker, &reason);
         }
@@ -259,8 +260,9 @@ static enum tt_err cut_evenly(const struct tt_onnx_graph *graph, int32_t stages,
         int64_t limit_ns = least_limit(&search, stages);
         limit_ns += limit_ns / 1000 * SLACK_PERMILLE;
         int64_t floor_ns = search.until_ns[search.count - 1] / stages / 4 * 3;
-        /* Exactly so many stages can always be had: a stage of several places can be cut again.
-         * None takes less than three quarters of its share, where that can be; else less. */
+        /* A split into exactly this many stages always exists, since a stage of several places can
+         * be split again. The lower limit of three quarters of a share is relaxed until a split is
+         * found. */
         while (!cheapest(&search, stages, floor_ns, limit_ns, places) && floor_ns > 0)
             floor_ns -= floor_ns / 8 + 1;
         if (places[stages - 1] != search.count - 1)
@@ -301,9 +303,9 @@ static enum tt_err cut_at(const struct tt_onnx_graph *graph, const struct tt_cut
     return err;
 }
 
-/* Walks the cuttable pieces; a piece prefers what the nodes that take most of its time prefer. A
- * cut goes where that changes, unless one side would take less than a twentieth of the whole: then
- * the piece goes with what stands before it. */
+/* Walks the pieces between legal positions. A piece prefers the batch size of its slowest node. A
+ * cut is where the preference changes, unless one side would take less than a twentieth of the
+ * total: then the piece joins the stage before it. */
 static enum tt_err cut_by_batch(const struct tt_onnx_graph *graph, const int32_t *preferred,
                                 struct tt_cut_plan *plan) {
     int64_t total_ns = 0;
@@ -376,7 +378,7 @@ enum tt_err tt_cut_choose(const struct tt_onnx_graph *graph, const struct tt_cut
         err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     } else {
         find_positions(graph, request->batched, self->positions);
-        self->stage_count = 1; /* which begins at node 0 */
+        self->stage_count = 1; /* the first stage begins at node 0 */
         err = place_cuts(graph, request, self, why);
     }
     if (err) {

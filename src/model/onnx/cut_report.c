@@ -3,7 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Blocked places are listed in runs with one reason; more than this many runs are counted only. */
+/* Blocked places with the same reason are listed as one run; runs beyond this number are only
+ * counted. */
 enum { MAX_REASONS = 12 };
 
 static void print_time(struct tt_text *to, int64_t ns) {
@@ -58,7 +59,7 @@ static void print_stage(const struct tt_onnx_graph *graph, const struct tt_cut_p
     tt_text_puts(to, "\n");
 }
 
-/* Where no cut can be made, and why. */
+/* Prints where no cut is legal, and why. */
 static void print_blocked(const struct tt_onnx_graph *graph, const struct tt_cut_plan *plan,
                           struct tt_text *to) {
     int32_t legal = 0, blocked = 0, runs = 0, last_blocker = -1;
@@ -83,7 +84,7 @@ static void print_blocked(const struct tt_onnx_graph *graph, const struct tt_cut
     }
     if (runs > MAX_REASONS)
         tt_text_printf(to, "... and %d more such places\n", runs - MAX_REASONS);
-    tt_text_printf(to, "%d nodes; it can be cut after %d of them, %d are in the way\n",
+    tt_text_printf(to, "%d nodes; it can be cut after %d of them, %d are blocked\n",
                    plan->node_count, legal, blocked);
 }
 

@@ -1,12 +1,13 @@
-/* A cut for people: a table of stages and of where else it could be cut, and a picture of the graph
- * with its stages. */
+/* A cut for people: a table of the stages and of the other possible cuts, and a picture of the
+ * graph with its stages. */
 #ifndef TT_MODEL_ONNX_CUT_REPORT_H
 #define TT_MODEL_ONNX_CUT_REPORT_H
 
 #include "model/onnx/cut.h"
 
-/* Appends the stages (nodes, time, share), each cut with the tensors that cross it (shape, bytes of
- * a row), and what cannot be cut, with the tensor in the way. `preferred` may be NULL. */
+/* Appends the stages (nodes, time, share); each cut with the tensors that cross it (shape, bytes
+ * per row); and the places that cannot be cut, with the tensor that prevents it. `preferred` may be
+ * NULL. */
 void tt_cut_report(const struct tt_onnx_graph *graph, const struct tt_cut_plan *plan,
                    const int32_t *preferred, struct tt_text *out_text);
 /* Appends an SVG (cut_svg.c): nodes in layers, a band and a time per stage, inputs, outputs, and an

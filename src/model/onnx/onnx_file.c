@@ -54,8 +54,8 @@ struct walk {
 struct field {
     uint32_t number;
     uint32_t wire_type;
-    uint64_t value;    /* of a varint */
-    struct span bytes; /* of a length-delimited one */
+    uint64_t value;    /* if a varint */
+    struct span bytes; /* if length-delimited */
 };
 
 static enum tt_err damaged(const struct walk *walk, const uint8_t *at, const char *what) {
@@ -76,7 +76,7 @@ static bool read_varint(struct span *span, uint64_t *out) {
     return false;
 }
 
-/* The next field of a message; `span` moves over it. */
+/* Reads the next field of a message; `span` moves past it. */
 static enum tt_err next_field(const struct walk *walk, struct span *span, struct field *out) {
     const uint8_t *start = span->at;
     uint64_t key, size;
@@ -108,7 +108,7 @@ static enum tt_err next_field(const struct walk *walk, struct span *span, struct
     return TT_OK;
 }
 
-/* Fields whose number is ours but whose wire type is not mean that this is no ONNX file. */
+/* A known field number with another wire type means that this is not an ONNX file. */
 static enum tt_err expect(const struct walk *walk, const struct field *field, uint32_t wire_type,
                           const struct span *after) {
     if (field->wire_type == wire_type)
@@ -127,7 +127,7 @@ static int compare_spans(const void *left, const void *right) {
     return length_a < length_b ? -1 : length_a > length_b;
 }
 
-/* The bytes of sub-field `number` (the last, if repeated) of `message`; empty if there is none. */
+/* The bytes of sub-field `number` of `message` (the last one if repeated); empty: there is none. */
 static enum tt_err find_bytes(const struct walk *walk, struct span message, uint32_t number,
                               struct span *out) {
     struct span found = {message.end, message.end};
@@ -156,14 +156,14 @@ static enum tt_err note_external(struct walk *walk, struct span pair) {
     struct tt_onnx_file *file = walk->file;
     size_t length = span_length(value);
     if (length == 0 || length >= TT_MAX_NAME_BYTES || memchr(value.at, '\0', length))
-        return damaged(walk, value.at, "the name of a file of weights cannot be one");
+        return damaged(walk, value.at, "the name of a file of weights is not valid");
     for (int32_t i = 0; i < file->external_count; i++)
         if (strlen(file->externals[i]) == length &&
             memcmp(file->externals[i], value.at, length) == 0)
             return TT_OK;
     if (file->external_count == TT_ONNX_MAX_EXTERNALS)
         return tt_fail(TT_ERR_UNSUPPORTED, walk->why,
-                       "%s: the weights lie in more than %d other files", walk->file_name,
+                       "%s: the weights are in more than %d other files", walk->file_name,
                        TT_ONNX_MAX_EXTERNALS);
     memcpy(file->externals[file->external_count++], value.at, length);
     return TT_OK;
@@ -368,7 +368,7 @@ static enum tt_err read_value(struct walk *walk, struct span message, struct spa
     return err;
 }
 
-/* All inputs or all outputs. */
+/* Reads all inputs or all outputs. */
 static enum tt_err read_values(struct walk *walk, struct span graph, uint32_t number,
                                const char *role, struct tt_onnx_value *values, int32_t *count) {
     while (graph.at < graph.end) {

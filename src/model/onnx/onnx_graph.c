@@ -8,7 +8,7 @@
 struct builder {
     const char *file_name;
     struct tt_onnx_graph *graph;
-    struct hsearch_data names; /* -> tensor's number + 1 */
+    struct hsearch_data names; /* name -> number of the tensor + 1 */
     int32_t tensor_capacity;
     struct tt_error *why;
 };
@@ -48,7 +48,8 @@ static enum tt_err add_tensor(struct builder *b, const char *name, int32_t produ
                               int32_t initializer, int32_t *out_index) {
     struct tt_onnx_graph *graph = b->graph;
     if (find_tensor(b, name) >= 0)
-        return tt_fail(TT_ERR_INVALID, b->why, "%s: two makers of tensor '%s'", b->file_name, name);
+        return tt_fail(TT_ERR_INVALID, b->why, "%s: two nodes make tensor '%s'", b->file_name,
+                       name);
     tt_assert(graph->tensor_count < b->tensor_capacity);
     int32_t index = graph->tensor_count++;
     graph->tensors[index] = (struct tt_onnx_tensor){
@@ -62,7 +63,7 @@ static enum tt_err add_tensor(struct builder *b, const char *name, int32_t produ
 
 /* ---- nodes ---- */
 
-/* Calls `each` for every tensor of the outer graph that an inner one reads. */
+/* Adds every tensor of the outer graph that an inner graph reads to the inputs of `node`. */
 static enum tt_err each_capture(struct builder *b, const Onnx__Graph *inner,
                                 struct tt_onnx_node *node);
 
@@ -119,7 +120,7 @@ static bool is_default(const Onnx__Node *node, const char *op) {
     return (!node->domain || !*node->domain) && node->op_type && strcmp(node->op_type, op) == 0;
 }
 
-/* Gives another answer each time it is asked. */
+/* True if the node gives another result on every run. */
 static bool draws(const Onnx__Node *node) {
     static const char *const drawing[] = {"RandomNormal",      "RandomNormalLike", "RandomUniform",
                                           "RandomUniformLike", "Multinomial",      "Bernoulli"};
@@ -169,7 +170,7 @@ static enum tt_err take_node(struct builder *b, int32_t index) {
     return err;
 }
 
-/* ---- the whole ---- */
+/* ---- the whole graph ---- */
 
 static enum tt_err take_ports(struct builder *b) {
     struct tt_onnx_graph *graph = b->graph;
@@ -191,7 +192,7 @@ static enum tt_err take_ports(struct builder *b) {
         const char *name = message->input[i]->name;
         int32_t tensor = find_tensor(b, name ? name : "");
         if (tensor >= 0 && graph->tensors[tensor].initializer >= 0)
-            continue; /* a default in the file: no input for us */
+            continue; /* it has a default in the file, so it is not an input */
         enum tt_err err = add_tensor(b, name ? name : "", TT_ONNX_FROM_INPUT, -1, &tensor);
         if (err)
             return err;
@@ -215,7 +216,7 @@ static enum tt_err take_outputs(struct builder *b) {
     return TT_OK;
 }
 
-/* What is made again is needed as long as what is made from it. */
+/* A recomputed tensor stays live as long as the tensors derived from it. */
 static void find_last_uses(struct tt_onnx_graph *graph) {
     for (int32_t i = 0; i < graph->output_count; i++)
         graph->tensors[graph->outputs[i]].last_use = graph->node_count;
@@ -224,7 +225,7 @@ static void find_last_uses(struct tt_onnx_graph *graph) {
         int32_t reach = i;
         for (int32_t k = 0; node->from_shapes && k < node->output_count; k++) {
             const struct tt_onnx_tensor *made = &graph->tensors[node->outputs[k]];
-            /* An output of the graph is given out by the stage that it stands in. */
+            /* The stage that contains its producer returns an output of the graph. */
             if (made->last_use > reach && made->last_use < graph->node_count)
                 reach = made->last_use;
         }

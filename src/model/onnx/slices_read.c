@@ -29,7 +29,7 @@ static enum tt_err no_memory(struct reader *r) {
 static enum tt_err take_tensors(struct reader *r, Tutti__SliceTensor **from, size_t count,
                                 struct tt_tensor_spec *specs, int32_t *out_count) {
     if (count > TT_MAX_TENSORS)
-        return tt_fail(TT_ERR_INVALID, r->why, "%s/slices.pbtxt: %zu tensors; %d is the most",
+        return tt_fail(TT_ERR_INVALID, r->why, "%s/slices.pbtxt: %zu tensors; the maximum is %d",
                        r->directory, count, TT_MAX_TENSORS);
     for (size_t i = 0; i < count; i++) {
         const Tutti__SliceTensor *tensor = from[i];

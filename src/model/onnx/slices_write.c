@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Smaller weights stay in the stage's file: the runtime looks at the values of shapes and axes
+/* Smaller weights stay in the stage's file, since the runtime reads the values of shapes and axes
  * while it loads. */
 enum { LEAST_SHARED_BYTES = 1024, ALIGNMENT = 64 };
 
@@ -21,9 +21,9 @@ struct writer {
     FILE *weights;
     int64_t weights_bytes;
     int64_t *offsets; /* per initializer; -1: not written */
-    bool *wanted;     /* per node: in the stage that is being written */
-    bool *read;       /* per tensor: read in it */
-    bool *made;       /* per tensor: made in it */
+    bool *wanted;     /* per node: it belongs to the stage being written */
+    bool *read;       /* per tensor: the stage reads it */
+    bool *made;       /* per tensor: the stage makes it */
     struct tt_error *why;
 };
 
@@ -37,7 +37,7 @@ static enum tt_err io(struct writer *w, const char *file) {
 
 /* ---- weights ---- */
 
-/* The initializer's bytes as they lie in the file; NULL where it keeps them another way. */
+/* The initializer's bytes in the message; NULL: they are stored in another form. */
 static const void *weight_bytes(const Onnx__Tensor *tensor, size_t *out_bytes) {
     if (tensor->n_external_data || tensor->data_location)
         return NULL;
@@ -82,7 +82,7 @@ static bool add_pair(Onnx__Tensor *stub, const char *key, const char *value) {
     return pair->key && pair->value;
 }
 
-/* The same tensor without its bytes. */
+/* Makes the same tensor without its bytes. */
 static Onnx__Tensor *make_stub(struct writer *w, int32_t initializer) {
     const Onnx__Tensor *tensor = w->graph->model->graph->initializer[initializer];
     Onnx__Tensor *stub = calloc(1, sizeof(*stub));
@@ -114,8 +114,8 @@ static Onnx__Tensor *make_stub(struct writer *w, int32_t initializer) {
 
 /* ---- one stage ---- */
 
-/* The nodes of the stage: its own data nodes, the makers of what the graph gives out, and whatever
- * follows from shapes that these need. */
+/* Marks the nodes of the stage: its own data nodes, the producers of the graph's outputs, and the
+ * shape nodes that these need. */
 static void choose_nodes(struct writer *w, int32_t first, int32_t end) {
     const struct tt_onnx_graph *graph = w->graph;
     memset(w->wanted, 0, (size_t)graph->node_count * sizeof(*w->wanted));
@@ -149,7 +149,7 @@ static Onnx__Dimension *make_dimension(int64_t size, bool is_rows) {
     return dim;
 }
 
-/* What a stage's file says of a tensor that comes in or goes out. */
+/* Describes a tensor that enters or leaves a stage. */
 static Onnx__Value *make_value(const struct writer *w, const struct tt_onnx_tensor *tensor) {
     Onnx__Value *value = calloc(1, sizeof(*value));
     Onnx__Type *type = calloc(1, sizeof(*type));
@@ -168,7 +168,7 @@ static Onnx__Value *make_value(const struct writer *w, const struct tt_onnx_tens
     type->tensor_type = dense;
     dense->has_elem_type = 1;
     dense->elem_type = tt_onnx_element(tensor->dtype);
-    if (tensor->shape.rank == 0) /* unknown, or a scalar: the runtime finds out */
+    if (tensor->shape.rank == 0) /* unknown, or a scalar: the runtime infers it */
         return value;
     dense->shape = calloc(1, sizeof(*dense->shape));
     Onnx__Dimension **dims = calloc((size_t)tensor->shape.rank, sizeof(Onnx__Dimension *));
@@ -186,7 +186,8 @@ static Onnx__Value *make_value(const struct writer *w, const struct tt_onnx_tens
     return value;
 }
 
-/* Of an input or output of the whole model, the file's own words. */
+/* The file's own description of an input or output of the whole model; NULL: the tensor is neither.
+ */
 static const Onnx__Value *own_words(const struct writer *w, const struct tt_onnx_tensor *tensor) {
     const Onnx__Graph *graph = w->graph->model->graph;
     for (size_t i = 0; tensor->producer == TT_ONNX_FROM_INPUT && i < graph->n_input; i++)
@@ -201,7 +202,8 @@ static const Onnx__Value *own_words(const struct writer *w, const struct tt_onnx
 struct stage_file {
     Onnx__Model model;
     Onnx__Graph graph;
-    bool *input_is_ours, *output_is_ours, *initializer_is_ours; /* to be freed with it */
+    bool *input_is_ours, *output_is_ours,
+        *initializer_is_ours; /* true: freed with the stage file */
 };
 
 static bool stage_file_init(struct stage_file *self, const struct writer *w) {
@@ -427,8 +429,9 @@ enum tt_err tt_slices_set_check(const char *directory, const struct tt_slices_ch
     tt_text_init(&text);
     enum tt_err err = tt_text_read_file(path, 64 << 20, &text, why);
     if (!err) {
-        tt_text_printf(&text, "check { rows: %d length: %d specimen: %d outputs_sha256: \"%s\" }\n",
-                       check->rows, check->length, check->synthetic, check->outputs_sha256);
+        tt_text_printf(&text, "check { rows: %d length: %d ", check->rows, check->length);
+        tt_text_printf(&text, "specimen: %d ", check->synthetic); /* name in slices.proto */
+        tt_text_printf(&text, "outputs_sha256: \"%s\" }\n", check->outputs_sha256);
         err = text.failed ? tt_fail(TT_ERR_NO_MEMORY, why, "out of memory")
                           : tt_text_write_file(path, &text, why);
     }

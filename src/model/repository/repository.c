@@ -43,7 +43,7 @@ void tt_repository_free(struct tt_repository *take_repository) {
     free(take_repository);
 }
 
-/* A version's number, or 0 for a name that is none. */
+/* A version's number; 0: the name is not a version. */
 static int64_t version_of(const char *name) {
     int64_t number = 0;
     if (*name == '0' || !*name)
@@ -61,7 +61,7 @@ static int compare_versions(const void *left, const void *right) {
     return (a > b) - (a < b);
 }
 
-/* Fills `out` with the versions on disk, ascending. */
+/* Fills `out` with the versions on disk, ascending; returns their number. */
 static int32_t list_versions(struct tt_repository_model *model, int64_t *out) {
     DIR *directory = opendir(model->directory);
     if (!directory) {
@@ -113,8 +113,8 @@ static enum tt_err take_versions(struct tt_repository_model *model, const int64_
     return TT_OK;
 }
 
-/* Of cells: what their inputs and outputs would be as those of one file. `*out_onnx` is NULL where
- * there was a problem. */
+/* For cells: presents their inputs and outputs as those of one file. `*out_onnx` is NULL after a
+ * problem. */
 static enum tt_err read_version(struct tt_repository_model *model,
                                 const struct tt_engine_list *engines,
                                 struct tt_repository_version *version,
@@ -143,7 +143,7 @@ static enum tt_err read_version(struct tt_repository_model *model,
     return TT_OK;
 }
 
-/* The configuration is completed from the highest version; the others must agree with it. */
+/* The highest version completes the configuration; the others must agree with it. */
 static enum tt_err read_onnx_files(struct tt_repository_model *model,
                                    const struct tt_engine_list *engines,
                                    int32_t default_max_batch) {
@@ -241,12 +241,12 @@ static struct tt_repository *repository_new(const char *path) {
         return NULL;
     }
     size_t length = strlen(self->path);
-    while (length > 1 && self->path[length - 1] == '/') /* so that paths in messages are clean */
+    while (length > 1 && self->path[length - 1] == '/') /* for clean paths in messages */
         self->path[--length] = '\0';
     return self;
 }
 
-/* Reads the models that were added, and gives the whole out. */
+/* Reads the models that were added, and returns the repository. */
 static enum tt_err finish_scan(struct tt_repository *take_self, enum tt_err err,
                                const struct tt_engine_list *engines, const char *config_json,
                                int32_t default_max_batch, struct tt_repository **out_repository,

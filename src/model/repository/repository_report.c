@@ -11,7 +11,7 @@ static void report_tensors(const struct tt_tensor_spec *specs, int32_t count, co
                        tt_shape_print(&specs[i].shape, shape, sizeof(shape)));
 }
 
-/* C1: the types of the highest version, and by what they are known. */
+/* C1: the cell types of the highest version, with their digests. */
 static void report_cells(const struct tt_cells *cells, struct tt_text *out) {
     for (int32_t i = 0; i < cells->type_count; i++) {
         const struct tt_cell_type *type = &cells->types[i];
@@ -69,13 +69,13 @@ void tt_repository_report(const struct tt_repository *self, struct tt_text *out_
                        self->model_count == 1 ? "" : "s", bad);
 }
 
-/* jansson refuses bytes that are not UTF-8, which a file's name may hold. */
+/* jansson rejects bytes that are not UTF-8, which a file name may contain. */
 static json_t *json_text(const char *text) {
     json_t *json = json_string(text);
     return json ? json : json_string("(not UTF-8)");
 }
 
-/* Empty for a model of one graph. */
+/* An empty array for a model of one graph. */
 static json_t *json_cells(const struct tt_cells *cells) {
     json_t *types = json_array();
     for (int32_t i = 0; cells && i < cells->type_count; i++) {

@@ -1,4 +1,4 @@
-/* The watching half of repository.h: what lies there, and whether it has changed. */
+/* Implements the part of repository.h that detects changes on disk. */
 #include "model/repository/repository.h"
 
 #include <dirent.h>
@@ -8,14 +8,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MAX_DEPTH = 8 }; /* directories below a model's that are looked at */
+enum { MAX_DEPTH = 8 }; /* levels of directories that are read below a model's */
 
 static uint64_t mix(uint64_t sum, uint64_t value) {
     sum = (sum ^ value) * UINT64_C(0x9e3779b97f4a7c15); /* 2^64 / golden ratio */
     return sum ^ sum >> 29;
 }
 
-/* Adds up over the files, so that the order in which the directory gives them is no matter. */
+/* Sums over the files, so that the order of the directory's entries does not matter. */
 static uint64_t look(const char *path, int depth) {
     struct stat status;
     if (stat(path, &status) != 0)

@@ -13,7 +13,7 @@ void tt_findings_fini(struct tt_findings *self) {
 
 void tt_findings_add(struct tt_findings *self, enum tt_finding_kind kind, const char *format, ...) {
     if (kind == TT_FINDING_PROBLEM)
-        self->problem_count++; /* counted even if memory runs out: the model must not serve */
+        self->problem_count++; /* counted even when out of memory: the model must not serve */
     char *sentence = NULL;
     va_list args;
     va_start(args, format);

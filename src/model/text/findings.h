@@ -1,7 +1,8 @@
-/* What is wrong, or worth a remark, with a model on disk: a list of sentences.
+/* The problems and remarks about a model on disk: a list of sentences.
  *
- * Checks go on after a problem, so that a person sees all of them at once; that is why they do not
- * return errors but add findings. A problem keeps the model from serving; a remark does not. */
+ * A check continues after a problem, so that the user sees all problems at once. Therefore checks
+ * add findings instead of returning errors. A problem keeps the model from serving; a remark does
+ * not. */
 #ifndef TT_MODEL_TEXT_FINDINGS_H
 #define TT_MODEL_TEXT_FINDINGS_H
 
@@ -21,13 +22,13 @@ struct tt_findings {
     struct tt_finding *items;
     int32_t count, capacity;
     int32_t problem_count;
-    bool failed; /* memory ran out: the list is not complete */
+    bool failed; /* out of memory: the list is incomplete */
 };
 
 void tt_findings_fini(struct tt_findings *self);
 void tt_findings_add(struct tt_findings *self, enum tt_finding_kind kind, const char *format, ...)
     TT_PRINTF(3, 4);
-/* The first problem's sentence; "" if there is none. */
+/* The sentence of the first problem; "": there is none. */
 const char *tt_findings_first_problem(const struct tt_findings *self);
 
 #endif

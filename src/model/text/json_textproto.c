@@ -49,7 +49,7 @@ static void write_quoted(struct tt_text *text, const char *bytes, size_t length)
     tt_text_puts(text, "\"");
 }
 
-/* The value of one field (of one element, where it is repeated). */
+/* The value of one field, or of one element of a repeated field. */
 static enum tt_err write_value(struct writer *writer, const ProtobufCFieldDescriptor *field,
                                json_t *value) {
     struct tt_text *text = writer->text;
@@ -61,7 +61,7 @@ static enum tt_err write_value(struct writer *writer, const ProtobufCFieldDescri
     tt_text_puts(text, ": ");
     if (json_is_string(value) && is_text)
         write_quoted(text, json_string_value(value), json_string_length(value));
-    else if (json_is_string(value)) /* an enum's name, or a number: the reader sees which */
+    else if (json_is_string(value)) /* the name of an enum value, or a number: the reader decides */
         tt_text_append(text, json_string_value(value), json_string_length(value));
     else if (json_is_integer(value))
         tt_text_printf(text, "%lld", (long long)json_integer_value(value));
@@ -75,7 +75,7 @@ static enum tt_err write_value(struct writer *writer, const ProtobufCFieldDescri
     return TT_OK;
 }
 
-/* protobuf-c shows a map as repeated messages of `key` and `value`. */
+/* protobuf-c presents a map as repeated messages of `key` and `value`. */
 static bool is_map(const ProtobufCFieldDescriptor *field) {
     const ProtobufCMessageDescriptor *entry = field->descriptor;
     return field->label == PROTOBUF_C_LABEL_REPEATED && field->type == PROTOBUF_C_TYPE_MESSAGE &&
@@ -141,8 +141,8 @@ static enum tt_err write_fields(struct writer *writer, const ProtobufCMessageDes
     return TT_OK;
 }
 
-/* Recursion is bounded: jansson reads no deeper than JSON_PARSER_MAX_DEPTH, and only as deep as the
- * schema goes do we follow. */
+/* Recursion is bounded: it is no deeper than jansson's JSON_PARSER_MAX_DEPTH and than the schema.
+ */
 static enum tt_err write_message(struct writer *writer,
                                  const ProtobufCMessageDescriptor *descriptor, json_t *object) {
     tt_text_puts(writer->text, " {\n");

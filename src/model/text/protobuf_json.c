@@ -18,7 +18,7 @@ static json_t *json_number(double value, bool single) {
         return json_string("NaN");
     if (isinf(value))
         return json_string(value > 0 ? "Infinity" : "-Infinity");
-    if (single) { /* 0.1f is shown as 0.1, not as the double next to it */
+    if (single) { /* 0.1f is shown as 0.1, not as the nearest double */
         char shortest[32];
         for (int digits = 6; digits <= 9; digits++) {
             snprintf(shortest, sizeof(shortest), "%.*g", digits, value);
@@ -90,7 +90,7 @@ static json_t *json_value(const ProtobufCFieldDescriptor *field, const void *val
     return NULL;
 }
 
-/* protobuf-c keeps no mark for a map; the compiler's naming rule for its entries is the mark. */
+/* protobuf-c does not mark maps; the compiler's naming rule for entries identifies them. */
 static bool is_map(const ProtobufCFieldDescriptor *field) {
     if (field->label != PROTOBUF_C_LABEL_REPEATED || field->type != PROTOBUF_C_TYPE_MESSAGE)
         return false;
@@ -161,7 +161,7 @@ json_t *tt_protobuf_json(const ProtobufCMessage *message) {
             value = json_value(field, member(message, field->offset));
         else
             continue;
-        if (json_object_set_new(json, field->name, value) != 0) { /* also where value is NULL */
+        if (json_object_set_new(json, field->name, value) != 0) { /* also if value is NULL */
             json_decref(json);
             json = NULL;
         }

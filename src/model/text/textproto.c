@@ -10,7 +10,7 @@
 
 struct tt_textproto_place_entry {
     const void *message;
-    const char *field; /* the descriptor's own string; NULL: the message itself */
+    const char *field; /* borrowed from the descriptor; NULL: the message itself */
     struct tt_textproto_place place;
 };
 
@@ -102,8 +102,8 @@ static enum tt_err message_new(struct reader *self, const ProtobufCMessageDescri
     return TT_OK;
 }
 
-/* A message value: `*out` owns it already while its fields are read, so that whoever frees the root
- * frees all. */
+/* Reads a message value. `*out` owns it before its fields are read, so that freeing the root frees
+ * everything. */
 static enum tt_err read_message(struct reader *self, const ProtobufCFieldDescriptor *field,
                                 ProtobufCMessage **out) {
     struct tt_textproto_token start = self->lexer.token;
@@ -141,14 +141,14 @@ static enum tt_err read_value(struct reader *self, const ProtobufCFieldDescripto
     return tt_textproto_read_scalar(&self->lexer, field, out);
 }
 
-/* Room for one more element, counted (and zero) before its value is read: a message that fails
- * half-way must hang in its parent. */
+/* Appends one element. It is counted (and zero) before its value is read: a message that fails
+ * half-way must belong to its parent. */
 static enum tt_err append_value(struct reader *self, ProtobufCMessage *message,
                                 const ProtobufCFieldDescriptor *field) {
     size_t *count = member(message, field->quantifier_offset);
     void **array = member(message, field->offset);
     size_t size = tt_textproto_value_bytes(field->type);
-    if ((*count & (*count - 1)) == 0) { /* 0, 1, 2, 4 ...: full */
+    if ((*count & (*count - 1)) == 0) { /* a power of two: the array is full */
         void *grown = realloc(*array, (*count ? *count * 2 : 1) * size);
         if (!grown)
             return no_memory(self);
@@ -158,7 +158,7 @@ static enum tt_err append_value(struct reader *self, ProtobufCMessage *message,
     memset(slot, 0, size);
     if (field->type == PROTOBUF_C_TYPE_STRING || field->type == PROTOBUF_C_TYPE_BYTES ||
         field->type == PROTOBUF_C_TYPE_MESSAGE)
-        (*count)++; /* freeing NULL is fine, losing a half-read message is not */
+        (*count)++; /* freeing NULL is harmless, losing a half-read message is not */
     enum tt_err err = read_value(self, field, slot);
     if (!err && !(field->type == PROTOBUF_C_TYPE_STRING || field->type == PROTOBUF_C_TYPE_BYTES ||
                   field->type == PROTOBUF_C_TYPE_MESSAGE))
@@ -285,7 +285,7 @@ static enum tt_err read_field(struct reader *self, ProtobufCMessage *message, bo
     return err ? err : self->lexer.err;
 }
 
-/* Fields up to `closing`, which stays the current token; 0: up to the end of the file. */
+/* Reads fields up to `closing`, which stays the current token; 0: up to the end of the file. */
 static enum tt_err read_fields(struct reader *self, ProtobufCMessage *message, char closing) {
     const ProtobufCMessageDescriptor *descriptor = message->descriptor;
     bool *seen = calloc(descriptor->n_fields + 1, sizeof(*seen));

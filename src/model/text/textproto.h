@@ -1,20 +1,21 @@
-/* Protobuf text format, read into the messages that protobuf-c generates.
+/* A reader of protobuf text format into the messages that protobuf-c generates.
  *
- * One reader for every file that a person writes: config.pbtxt, tutti.pbtxt, experiments, profiles.
- * It works from the generated descriptor, so a new schema needs no code. It takes what the format
- * allows (messages in { } or < >, lists in [ ], strings that join, # comments, enums by name or
- * number, `;` and `,` between fields, inf and nan), and is strict where a person would want to
- * know: an unknown field, a field given twice, two members of a oneof and a number out of range are
- * errors that name file, line and column, and what would be right. Not read: extensions and Any.
+ * It reads every file that users write: config.pbtxt, tutti.pbtxt, experiments, profiles. It works
+ * from the generated descriptor, so a new schema needs no code. It accepts the whole format:
+ * messages in { } or < >, lists in [ ], adjacent strings, # comments, enums by name or number, `;`
+ * and `,` between fields, inf and nan. Only extensions and Any are not read.
  *
- * Life of a message: _read returns it, the caller casts it to its type, and frees it with
- * protobuf_c_message_free_unpacked(message, NULL). Map fields arrive as the repeated entries that
- * protobuf-c makes of them; where a key is given twice, the last one counts.
+ * It rejects what is likely a mistake: an unknown field, a field given twice, two members of a
+ * oneof, a number out of range. The error message has file, line, column, and what would be right.
  *
- * What is wrong with a value's meaning is noticed later, by others: they keep the table of places
- * (struct tt_textproto_places) and ask it for the line and column of a field.
+ * Life of a message: _read returns it. The caller casts it to its type, and frees it with
+ * protobuf_c_message_free_unpacked(message, NULL). Map fields arrive as the repeated entries of
+ * protobuf-c; of two entries with one key the last one counts.
  *
- * The reader never prints, and recurses at most TT_TEXTPROTO_MAX_DEPTH messages deep. */
+ * Later checks find wrong meanings. They keep the table of places (struct tt_textproto_places),
+ * which returns the line and column of a field.
+ *
+ * The reader never prints. It recurses at most TT_TEXTPROTO_MAX_DEPTH messages deep. */
 #ifndef TT_MODEL_TEXT_TEXTPROTO_H
 #define TT_MODEL_TEXT_TEXTPROTO_H
 
@@ -29,12 +30,12 @@
 
 enum { TT_TEXTPROTO_MAX_DEPTH = 64, TT_TEXTPROTO_MAX_FILE_BYTES = 16 << 20 };
 
-/* Both count from 1; a column counts bytes. */
+/* Line and column count from 1; a column counts bytes. */
 struct tt_textproto_place {
     int32_t line, column;
 };
 
-/* Where each field of each message stood. */
+/* The place of each field of each message. */
 struct tt_textproto_places {
     struct tt_textproto_place_entry *entries;
     size_t count, capacity;
@@ -42,29 +43,29 @@ struct tt_textproto_places {
 
 void tt_textproto_places_init(struct tt_textproto_places *self);
 void tt_textproto_places_fini(struct tt_textproto_places *self);
-/* Was `field` (its name in the schema) written in `message`, and where (the first time, if
- * repeated)? `out_place` may be NULL. With `field` NULL: where the message itself was opened (the
- * root: 1:1). */
+/* True if `field` (its name in the schema) was written in `message`. *out_place (may be NULL) gets
+ * its place, the first one if repeated. With `field` NULL: the place where the message was opened
+ * (the root: 1:1). */
 bool tt_textproto_places_find(const struct tt_textproto_places *self, const void *message,
                               const char *field, struct tt_textproto_place *out_place);
-/* INVALID, with "path:line: " before the text, where `field` of `message` stands, or the message
- * where it was not written; line 1 where `message` is NULL. */
+/* Returns INVALID, with "path:line: " in front of the text. The line is that of `field` in
+ * `message`, or of the message if the field was not written; line 1 if `message` is NULL. */
 enum tt_err tt_textproto_places_wrong(const struct tt_textproto_places *self, const char *path,
                                       const void *message, const char *field, struct tt_error *why,
                                       const char *format, va_list args) TT_PRINTF(6, 0);
 
-/* Reads `length` bytes (no NUL needed). `file_name` is only for messages. Errors: INVALID,
+/* Reads `length` bytes (no NUL needed). `file_name` is used in messages only. Errors: INVALID,
  * NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_textproto_read(const char *file_name, const char *text, size_t length,
                                             const ProtobufCMessageDescriptor *descriptor,
                                             ProtobufCMessage **out_message, struct tt_error *why);
-/* The same from a file. Errors: also NOT_FOUND, IO. */
+/* Reads a file. Errors: as above, and NOT_FOUND, IO. */
 TT_MUST_CHECK enum tt_err tt_textproto_read_file(const char *path,
                                                  const ProtobufCMessageDescriptor *descriptor,
                                                  ProtobufCMessage **out_message,
                                                  struct tt_error *why);
-/* The same, noting places. `places` (initialised, may be NULL) is added to, and may hold entries of
- * the discarded message after an error. */
+/* As tt_textproto_read, and adds to `places` (initialised; may be NULL). After an error `places`
+ * may hold entries of the discarded message. */
 TT_MUST_CHECK enum tt_err tt_textproto_read_places(const char *file_name, const char *text,
                                                    size_t length,
                                                    const ProtobufCMessageDescriptor *descriptor,
@@ -72,11 +73,10 @@ TT_MUST_CHECK enum tt_err tt_textproto_read_places(const char *file_name, const 
                                                    ProtobufCMessage **out_message,
                                                    struct tt_error *why);
 
-/* Appends the string in quotes, as the reader reads it. */
+/* Appends the string in quotes, escaped for the reader. */
 void tt_textproto_put_string(struct tt_text *out_text, const char *string);
 
-/* Of `count` names, the one that `wrong` most looks like, or NULL if none is near. For "did you
- * mean". */
+/* The name most similar to `wrong`, for "did you mean"; NULL: none is similar. */
 const char *tt_textproto_nearest(const char *wrong, const char *const *names, size_t count);
 
 #endif

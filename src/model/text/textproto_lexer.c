@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The format's own classes, whatever the locale says. */
+/* Character classes of the format, independent of the locale. */
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 static bool is_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
@@ -29,8 +29,8 @@ static void skip_blank(struct tt_textproto_lexer *self) {
     }
 }
 
-/* Digits, letters (hex, exponents, the f of floats), dots, and a sign right after an exponent's e.
- */
+/* A number is digits, letters (hex, exponents, the f of floats), dots, and a sign after an
+ * exponent's e. */
 static const char *number_end(const char *at, const char *end) {
     bool is_hex = end - at > 1 && at[0] == '0' && (at[1] == 'x' || at[1] == 'X');
     while (at < end) {
@@ -110,7 +110,7 @@ void tt_textproto_lexer_init(struct tt_textproto_lexer *self, const char *file_n
         .line = 1,
         .why = why,
     };
-    /* Editors on some systems put a byte order mark first. */
+    /* Some editors write a byte order mark. */
     if (length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
         self->at = self->line_start = text + 3;
     tt_textproto_lexer_next(self);
@@ -165,7 +165,7 @@ static int digit_value(char c) {
     return 16;
 }
 
-/* Reads up to `most` digits of `base`; returns how many. */
+/* Reads up to `most` digits of `base`; returns their number. */
 static int read_digits(const char **at, const char *end, int base, int most, uint32_t *out) {
     int count = 0;
     for (*out = 0; count < most && *at < end && digit_value(**at) < base; count++)
@@ -209,7 +209,7 @@ static bool read_rune(const char **at, const char *end, int digits, uint32_t *ou
     return *out < 0x110000 && !(*out >= 0xd800 && *out < 0xe000);
 }
 
-/* What follows a backslash; false when it means nothing. */
+/* Reads what follows a backslash; false: no valid escape. */
 static bool read_escape(const char **at, const char *end, struct tt_text *out) {
     static const char letters[] = "abfnrtv\\'\"?", meanings[] = "\a\b\f\n\r\t\v\\'\"?";
     uint32_t value;
@@ -254,11 +254,10 @@ enum tt_err tt_textproto_lexer_unquote(struct tt_textproto_lexer *self, struct t
             continue;
         struct tt_textproto_token place = self->token;
         place.column += (int32_t)(start - self->token.at);
-        return tt_textproto_lexer_fail(
-            self, &place,
-            "this escape means nothing; the format knows \\a \\b \\f \\n "
-            "\\r \\t \\v \\\\ \\' \\\" \\?, octal \\ooo up to \\377, "
-            "\\xhh, \\uhhhh and \\Uhhhhhhhh");
+        return tt_textproto_lexer_fail(self, &place,
+                                       "this escape is not valid; the format has \\a \\b \\f \\n "
+                                       "\\r \\t \\v \\\\ \\' \\\" \\?, octal \\ooo up to \\377, "
+                                       "\\xhh, \\uhhhh and \\Uhhhhhhhh");
     }
     return TT_OK;
 }

@@ -83,7 +83,7 @@ static enum tt_err wrong_kind(struct tt_textproto_lexer *lexer,
                                    tt_textproto_token_show(at, shown, sizeof(shown)));
 }
 
-/* An integer in [lowest, highest] as two's complement. */
+/* Reads an integer in [lowest, highest] as two's complement. */
 static enum tt_err read_integer(struct tt_textproto_lexer *lexer,
                                 const ProtobufCFieldDescriptor *field, int64_t lowest,
                                 uint64_t highest, uint64_t *out) {
@@ -106,7 +106,7 @@ static enum tt_err read_integer(struct tt_textproto_lexer *lexer,
     return TT_OK;
 }
 
-/* A decimal number, an f behind it allowed; hexadecimal and octal have no meaning here. */
+/* A decimal number with an optional f at the end; hexadecimal and octal are invalid. */
 static bool parse_double(const struct tt_textproto_token *token, double *out) {
     char digits[64];
     if (token->kind != TT_TEXTPROTO_NUMBER || token->length >= sizeof(digits))
@@ -236,7 +236,7 @@ static bool is_utf8(const unsigned char *at, size_t length) {
         int more = lead >= 0xf0 ? 3 : lead >= 0xe0 ? 2 : 1;
         if (lead < 0xc2 || lead > 0xf4 || end - at < more)
             return false;
-        /* Overlong forms, surrogates, and what lies beyond U+10FFFF. */
+        /* Overlong forms, surrogates, and values above U+10FFFF. */
         if ((lead == 0xe0 && at[0] < 0xa0) || (lead == 0xed && at[0] > 0x9f) ||
             (lead == 0xf0 && at[0] < 0x90) || (lead == 0xf4 && at[0] > 0x8f))
             return false;
@@ -259,7 +259,7 @@ static enum tt_err read_string(struct tt_textproto_lexer *lexer,
         err = tt_textproto_lexer_unquote(lexer, &bytes);
         tt_textproto_lexer_next(lexer);
     }
-    tt_text_append(&bytes, "", 0); /* so that the empty string is one, too */
+    tt_text_append(&bytes, "", 0); /* allocates, so that an empty string is not NULL */
     bool is_string = field->type == PROTOBUF_C_TYPE_STRING;
     if (!err && bytes.failed)
         err = lexer->err =
@@ -320,7 +320,7 @@ enum tt_err tt_textproto_read_scalar(struct tt_textproto_lexer *lexer,
     return TT_OK;
 }
 
-/* Edits (insert, delete, replace) from `a` to `b`. */
+/* The number of edits (insert, delete, replace) from `a` to `b`. */
 static size_t edit_distance(const char *a, const char *b) {
     size_t row[65];
     size_t length_b = strlen(b);
@@ -354,6 +354,6 @@ const char *tt_textproto_nearest(const char *wrong, const char *const *names, si
             nearest = names[i];
         }
     }
-    /* More than a quarter changed is another word, not a slip. */
+    /* If more than a quarter differs, it is another word and not a typing error. */
     return nearest && least <= (strlen(wrong) + 3) / 4 ? nearest : NULL;
 }

@@ -1,5 +1,5 @@
-/* The scalar values of the protobuf text format: numbers, booleans, enums, strings; and
- * what is said of names that do not exist. Only textproto.c uses it. */
+/* Scalar values of the protobuf text format (numbers, booleans, enums, strings), and hints for
+ * unknown names. Used by textproto.c only. */
 #ifndef TT_MODEL_TEXT_TEXTPROTO_VALUE_H
 #define TT_MODEL_TEXT_TEXTPROTO_VALUE_H
 
@@ -7,18 +7,18 @@
 
 #include <protobuf-c/protobuf-c.h>
 
-/* Size of one value in a generated struct. */
+/* Bytes of one value in a generated struct. */
 size_t tt_textproto_value_bytes(ProtobufCType type);
-/* Reads one value (never a message) at the current token into `out` of the field's C type, and
- * moves over it. Strings and bytes are allocated with malloc. */
+/* Reads one value (never a message) at the current token into `out`, which has the field's C type,
+ * and moves past it. Strings and bytes are allocated with malloc. */
 enum tt_err tt_textproto_read_scalar(struct tt_textproto_lexer *lexer,
                                      const ProtobufCFieldDescriptor *field, void *out);
 
-/* What might have been meant, for "did you mean" and "it is one of"; all zero in the beginning. */
+/* The valid names, for "did you mean" and "it is one of". Initialise it to zero. */
 struct tt_textproto_names {
     const char *names[256];
     size_t count;
-    char text[600]; /* "a, b, c", as far as there is room */
+    char text[600]; /* "a, b, c", as far as it fits */
     size_t text_bytes;
 };
 void tt_textproto_names_add(struct tt_textproto_names *self, const char *name);

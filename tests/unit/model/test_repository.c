@@ -198,7 +198,7 @@ static void test_conflicts_are_explained(void **state) {
     assert_finding(model, "config.pbtxt:5:3: input 'x' is [-1,3,32,64] here");
     assert_finding(model, "config.pbtxt:6:10: ");
     assert_finding(model, "has no output 'yy'");
-    assert_finding(model, "config.pbtxt:7:20: the preferred batch size 5 is not within 1 and");
+    assert_finding(model, "config.pbtxt:7:20: the preferred batch size 5 is not between 1 and");
     assert_finding(model, "config.pbtxt:8:1: platform 'tensorrt_plan' cannot be served");
     assert_finding(model, "tutti.pbtxt:1:10: length class 16 follows 16");
     assert_finding(model, "tutti.pbtxt:2:1: slo_us is -1");
@@ -312,7 +312,7 @@ static void test_exits_make_sense(void **state) {
     assert_finding(bad, "tutti.pbtxt:1:8: condition 'sure' wants the graph whose output it is");
     assert_finding(bad, "tutti.pbtxt:2:6: an exit wants one of condition and moved");
     assert_finding(bad, "tutti.pbtxt:2:8: stages are counted from 0, not from -1");
-    assert_finding(bad, "tutti.pbtxt:3:23: from stage 2 on to stage 3 skips none");
+    assert_finding(bad, "tutti.pbtxt:3:23: from stage 2 to stage 3 skips no stage");
     assert_finding(bad, "tutti.pbtxt:4:9: moved wants two tensors, tensor and since, and");
     assert_finding(bad, "give wants tensor and from");
     tt_repository_free(repository);

@@ -92,10 +92,10 @@ static void test_errors_say_where_and_what_would_be_right(void **state) {
     assert_refused("max_batch_size: 09", "wants an integer");
     assert_refused("name: \"a", "f:1:7: this string is never closed");
     assert_refused("name: \"a\nb\"", "does not end on its line");
-    assert_refused("name: \"a\\q\"", "f:1:9: this escape means nothing");
+    assert_refused("name: \"a\\q\"", "f:1:9: this escape is not valid");
     assert_refused("name: \"a\\000\"", "cannot hold a zero byte");
     assert_refused("name: \"a\\xff\"", "must be UTF-8");
-    assert_refused("name: \"\\ud800\"", "this escape means nothing");
+    assert_refused("name: \"\\ud800\"", "this escape is not valid");
     assert_refused("input { name: \"a\"", "the file ends inside a ModelInput");
     assert_refused("input { name: \"a\" >", "the name of a field of ModelInput");
     assert_refused("input: 5", "wants { ... }, not '5'");

@@ -85,7 +85,7 @@ static void test_plugins_that_cannot_be_opened(void **state) {
     assert_problem(faulty("faulty_null", ""), "returned NULL");
     assert_problem(faulty("faulty_table", ""), "no function `unfold`");
     assert_problem(faulty("faulty", "refuse model"), "it does not like it");
-    assert_problem(faulty("faulty", "refuse model silently"), "it does not say why");
+    assert_problem(faulty("faulty", "refuse model silently"), "it gives no reason");
 }
 
 static void test_what_plugins_do_wrong(void **state) {
@@ -102,7 +102,7 @@ static void test_what_plugins_do_wrong(void **state) {
         {"slow", "it took longer than 20000 us"},
         {"late", "it took longer than 20000 us"},
         {"open end", "have an open end, but emit nothing"},
-        {"chain last", "of type 'lstm', which has not the answer"},
+        {"chain last", "of type 'lstm', which lacks an output of the answer"},
         {"type", "cells 1 are of type 2"},
         {"count", "cells 1 are a chain of 0"},
         {"far", "cells 1 read elements from 1 on, 5 of them; the request has 0 to 4"},

@@ -476,7 +476,7 @@ static void test_refusals(void **state) {
                    "nobody");
     /* Five nodes, of which only the first and the last but one can be cut after. */
     expect_refused(path, (struct tt_cut_request){.how = TT_CUT_STAGES, .count = 4},
-                   "at most 3; it cannot be cut after Transpose");
+                   "at most 3; for example, it cannot be cut after Transpose");
     struct tt_slicer *slicer =
         slice(path, (struct tt_cut_request){.how = TT_CUT_AT, .names = &before, .name_count = 1});
     assert_int_equal(slicer->plan->stage_count, 2);
