@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* While the graph is made: per spec, what it will be a part of. */
+/* Used while the graph is made. */
 struct draft {
-    int32_t *depth; /* how often the type changes, at most, on a way that leads here */
-    int32_t *root;  /* union-find: specs of one subgraph have one root, the first of them */
+    int32_t *depth; /* per spec: maximum number of type changes on a path that leads to it */
+    int32_t *root;  /* union-find: specs of one subgraph share a root, the first of them */
 };
 
 static bool same_type(const struct tt_cell_spec *a, const struct tt_cell_spec *b) {
@@ -21,8 +21,8 @@ static enum tt_err check_spec(const struct tt_cell_spec *specs, int32_t at, int3
                        "cell %d runs the steps %d to %d; the model's are 0 to %d", at,
                        spec->first_step, spec->last_step, step_count - 1);
     if (spec->repeat < 1)
-        return tt_fail(TT_ERR_INVALID, why, "cell %d is repeated %d times; at least once is right",
-                       at, spec->repeat);
+        return tt_fail(TT_ERR_INVALID, why, "cell %d is repeated %d times; the minimum is 1", at,
+                       spec->repeat);
     for (int32_t i = 0; i < spec->source_count; i++)
         if (spec->sources[i] < 0 || spec->sources[i] >= at)
             return tt_fail(TT_ERR_INVALID, why,
@@ -34,7 +34,7 @@ static enum tt_err check_spec(const struct tt_cell_spec *specs, int32_t at, int3
 static enum tt_err check_specs(const struct tt_cell_spec *specs, int32_t spec_count,
                                int32_t step_count, struct tt_error *why) {
     if (spec_count < 1)
-        return tt_fail(TT_ERR_INVALID, why, "a request of no cell; at least one is right");
+        return tt_fail(TT_ERR_INVALID, why, "a request has no cell; it needs at least one");
     int64_t cells = 0;
     for (int32_t i = 0; i < spec_count; i++) {
         enum tt_err err = check_spec(specs, i, step_count, why);
@@ -56,8 +56,8 @@ static int32_t root_of(int32_t *root, int32_t spec) {
     return spec;
 }
 
-/* Connected specs of one type and depth are one subgraph; repeated ones are one alone. Since the
- * depth grows along every edge between two subgraphs, none waits for itself. */
+/* Connected specs of one type and depth form one subgraph; a repeated spec is one by itself. The
+ * depth grows along every edge between two subgraphs, so no subgraph waits for itself. */
 static void cut(const struct tt_cell_spec *specs, int32_t spec_count, struct draft *draft) {
     for (int32_t i = 0; i < spec_count; i++) {
         draft->root[i] = i;
@@ -79,7 +79,7 @@ static void cut(const struct tt_cell_spec *specs, int32_t spec_count, struct dra
     }
 }
 
-/* How large the parts of the graph are. */
+/* Sizes of the graph's arrays. */
 struct extent {
     int32_t subgraphs, followers, readers;
     bool has_cells; /* some subgraph is no chain */
@@ -100,7 +100,7 @@ static struct extent measure(const struct tt_cell_spec *specs, int32_t spec_coun
     return extent;
 }
 
-/* The graph and its arrays, in one piece. */
+/* Allocates the graph and its arrays in one piece. */
 static struct tt_cell_graph *graph_new(int32_t spec_count, const struct extent *extent) {
     size_t head = tt_line_up(sizeof(struct tt_cell_graph));
     size_t subgraphs = (size_t)extent->subgraphs * sizeof(struct tt_cell_subgraph);
@@ -132,7 +132,7 @@ static void push_ready(struct tt_cell_graph *self, struct tt_cell_subgraph *subg
     subgraph->ready++;
 }
 
-/* The subgraphs, numbered by their first spec. */
+/* Makes the subgraphs, numbered by their first spec. */
 static void place_specs(struct tt_cell_graph *self, const struct tt_cell_spec *specs,
                         const struct draft *draft) {
     int32_t next = 0;
@@ -155,7 +155,7 @@ static void place_specs(struct tt_cell_graph *self, const struct tt_cell_spec *s
     }
 }
 
-/* Who follows whom, and who reads whom: counted, given their places, written there. */
+/* Fills followers and readers. Pass 0 counts them and assigns their ranges; pass 1 writes them. */
 static void connect(struct tt_cell_graph *self, const struct tt_cell_spec *specs) {
     for (int32_t pass = 0; pass < 2; pass++) {
         for (int32_t i = 0; i < self->spec_count; i++) {
@@ -188,7 +188,7 @@ static void connect(struct tt_cell_graph *self, const struct tt_cell_spec *specs
     }
 }
 
-/* What waits for what, and what is ready from the start. */
+/* Sets what each subgraph and cell waits for, and what is ready at the start. */
 static void arm(struct tt_cell_graph *self, const struct tt_cell_spec *specs) {
     for (int32_t i = 0; i < self->spec_count; i++) {
         struct tt_cell_subgraph *subgraph = &self->subgraphs[self->subgraph_of[i]];
@@ -212,7 +212,7 @@ enum tt_err tt_cell_graph_new(const struct tt_cell_spec *specs, int32_t spec_cou
     enum tt_err err = check_specs(specs, spec_count, step_count, why);
     if (err)
         return err;
-    int32_t few[128]; /* most requests are a few specs */
+    int32_t few[128]; /* enough for most requests */
     int32_t *numbers = few;
     if (2 * (size_t)spec_count > TT_COUNT(few))
         numbers = malloc(2 * (size_t)spec_count * sizeof(*numbers));
@@ -269,6 +269,7 @@ void tt_cell_subgraph_over(struct tt_cell_graph *self, struct tt_cell_subgraph *
     for (int32_t i = 0; i < subgraph->follower_count; i++) {
         int32_t number = self->followers[subgraph->first_follower + i];
         struct tt_cell_subgraph *follower = &self->subgraphs[number];
+        tt_assert(follower->waits_for > 0);
         if (--follower->waits_for == 0)
             released(context, follower);
     }

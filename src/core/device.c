@@ -46,7 +46,7 @@ void tt_device_start(struct tt_device *self, int64_t now, int32_t executor, int6
     self->remainder = 0;
 }
 
-/* The run that ends first; -1 when none runs. */
+/* Index of the run that ends first; -1: none runs. */
 static int32_t first_end(const struct tt_device *self) {
     int32_t first = self->count > 0 ? 0 : -1;
     for (int32_t i = 1; i < self->count; i++) {

@@ -1,19 +1,20 @@
-/* What a device does with the work given to it: the pure model that the simulator and the emulated
- * engine share.
+/* The pure model of what a device does with its work. The simulator and the emulated engine share
+ * it.
  *
- * Capacity. A task that runs demands a share of the device (its profile says which, in millionths).
- * While the demands of the running tasks sum to at most one whole device they do not disturb each
- * other; beyond that all slow down by the same factor (processor sharing). Since all run at one
- * speed, the device keeps one virtual clock that advances at that speed, and a task is its end on
- * the virtual clock. A device that is used exclusively is the case of one task at a time. Whole
- * nanoseconds: with total demand at most one the arithmetic is exact, above it less than 1 ns is
- * lost whenever the set of running tasks changes.
+ * Capacity. A running task demands a share of the device, in millionths (from its profile). While
+ * the demands sum to at most one whole device, tasks do not slow each other down. Beyond that, all
+ * slow down by the same factor (processor sharing). All tasks run at one speed, so the device keeps
+ * one virtual clock at that speed, and a task is its end on the virtual clock. An exclusive device
+ * is the case of one task at a time.
+ *
+ * Precision: whole nanoseconds. With a total demand of at most one the arithmetic is exact. Above
+ * it, less than 1 ns is lost whenever the set of running tasks changes.
  *
  * Copies. A copy engine moves bytes one transfer after another, each at a fixed cost plus bytes /
- * bandwidth. A device has one in each direction; they neither share with each other nor with the
+ * bandwidth. A device has one per direction. Copy engines share nothing with each other or with the
  * computation.
  *
- * Nothing here reads a clock or allocates after init; `now` never goes back. */
+ * Nothing here reads a clock or allocates after init. `now` never goes back. */
 #ifndef TT_CORE_DEVICE_H
 #define TT_CORE_DEVICE_H
 
@@ -29,26 +30,26 @@ struct tt_device_run {
 };
 
 struct tt_device {
-    int64_t real_at, virtual_at; /* the virtual clock shows virtual_at at the instant real_at */
-    int64_t remainder;           /* of the division that advanced it */
-    int64_t demand_ppm;          /* sum over the running */
-    int64_t busy_ns;             /* time with at least one running, up to real_at */
+    int64_t real_at, virtual_at; /* the virtual clock shows virtual_at at instant real_at */
+    int64_t remainder;           /* of the division that advanced the virtual clock */
+    int64_t demand_ppm;          /* sum over the running tasks */
+    int64_t busy_ns;             /* time with at least one running task, up to real_at */
     int32_t count, capacity;
     struct tt_device_run *runs;
 };
 
-/* `capacity`: most tasks at once, its executors. Errors: NO_MEMORY. */
+/* `capacity`: maximum number of tasks at once, its executors. Errors: NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_device_init(struct tt_device *self, int32_t capacity);
 void tt_device_fini(struct tt_device *self);
-/* `executor` starts work that takes `work_ns` (> 0) where nothing disturbs it. */
+/* Starts work on `executor` that takes `work_ns` (> 0) if nothing slows it down. */
 void tt_device_start(struct tt_device *self, int64_t now, int32_t executor, int64_t work_ns,
                      int32_t demand_ppm);
-/* When the first of the running tasks ends if nothing changes; TT_NEVER: none runs. */
+/* When the first running task ends if nothing changes; TT_NEVER: none runs. */
 int64_t tt_device_next_at(const struct tt_device *self);
-/* Takes out one task that has ended by `now` (the earliest end; smaller executor first): its
- * executor, or -1. */
+/* Removes one task that has ended by `now` (earliest end first, then smaller executor). Returns its
+ * executor; -1: none. */
 int32_t tt_device_take_ended(struct tt_device *self, int64_t now);
-/* Takes out a running task before its end. */
+/* Removes a running task before its end. */
 void tt_device_stop(struct tt_device *self, int64_t now, int32_t executor);
 
 struct tt_copy_engine {
@@ -58,7 +59,7 @@ struct tt_copy_engine {
     int64_t busy_ns;
 };
 
-/* Queues a transfer; returns when it is done. */
+/* Queues a transfer; returns the instant at which it is done. */
 int64_t tt_copy_engine_add(struct tt_copy_engine *self, int64_t now, int64_t bytes);
 
 #endif

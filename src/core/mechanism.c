@@ -126,27 +126,27 @@ static void notify(const struct tt_mechanism *self, struct tt_event event) {
         at->observe(at, &event);
 }
 
-/* A macro so that nothing is put together where nobody listens. */
+/* A macro, so that no event is built when there is no observer. */
 #define NOTIFY(self, ...)                                                                          \
     do {                                                                                           \
         if (__builtin_expect((self)->observers != NULL, 0))                                        \
             notify((self), (struct tt_event){__VA_ARGS__});                                        \
     } while (0)
 
-/* Time told to us never goes back; what belongs to one instant is told under one `now`. */
+/* `now` never goes back. All events of one instant have the same `now`. */
 static void advance(struct tt_mechanism *self, int64_t now) {
     tt_assert(now >= self->now);
     tt_assert(!self->deciding);
     self->now = now;
 }
 
-/* ---- who comes and goes ---- */
+/* ---- arrivals and endings ---- */
 
 int64_t tt_mechanism_ahead_ns(const struct tt_mechanism *self, const struct tt_request *request) {
     return tt_backlog_ahead(&self->backlog, request, self->executors_up);
 }
 
-/* Its end is told; its memory stays. */
+/* Reports the end; the request's memory stays. */
 static void tell_end(struct tt_mechanism *self, struct tt_request *request, enum tt_ending ending,
                      enum tt_drop_reason reason) {
     tt_waiting_end(self, request);
@@ -158,6 +158,7 @@ static void tell_end(struct tt_mechanism *self, struct tt_request *request, enum
 }
 
 static void let_go(struct tt_mechanism *self, struct tt_request *request) {
+    tt_assert(request->cells_in_flight == 0);
     if (request->graph)
         self->carrier.gone(self->carrier.context, request);
     self->model_requests[request->model]--;
@@ -165,21 +166,22 @@ static void let_go(struct tt_mechanism *self, struct tt_request *request) {
     tt_request_pool_give(&self->requests, request);
 }
 
-/* The request leaves; while cells of it are in flight it stays as one whose end was told. */
+/* Ends the request. While cells of it are in flight it stays, with its end reported. */
 static void end_request(struct tt_mechanism *self, struct tt_request *request,
                         enum tt_ending ending, enum tt_drop_reason reason) {
+    tt_assert(!request->reported);
     tell_end(self, request, ending, reason);
     if (request->cells_in_flight == 0) {
         let_go(self, request);
         return;
     }
     request->state = TT_REQUEST_LEAVING;
-    request->told = true;
-    self->told++;
+    request->reported = true;
+    self->reported++;
 }
 
-/* Lets the request in, or ends it: its level is full, or it is lost already, alone or behind those
- * who wait. */
+/* Admits the request or ends it. False: its level is full, or it cannot be in time, alone or behind
+ * the waiting requests. */
 static bool admit(struct tt_mechanism *self, int64_t now, struct tt_request *request) {
     const struct tt_queue_rule *rule = tt_waiting_rule(self, request);
     if (rule->max_count > 0 && *tt_waiting_count(self, request) >= rule->max_count) {
@@ -247,7 +249,7 @@ enum tt_err tt_mechanism_arrived(struct tt_mechanism *self, int64_t now,
     NOTIFY(self, .kind = TT_EVENT_ARRIVED, .request = request, .arrival = arrival);
     if (model->rules && !admit(self, now, request))
         return TT_OK;
-    if (out_request) /* before the policy has it: from here on it may end at any time */
+    if (out_request) /* before the policy owns it: from then on it may end at any time */
         *out_request = request;
     self->ops->arrived(self->policy, now, request);
     if (request->graph)
@@ -265,11 +267,11 @@ void tt_mechanism_ready(struct tt_mechanism *self, int64_t now, struct tt_reques
 
 void tt_mechanism_cancelled(struct tt_mechanism *self, int64_t now, struct tt_request *request) {
     advance(self, now);
-    if (request->told)
+    if (request->reported)
         return;
     NOTIFY(self, .kind = TT_EVENT_CANCELLED, .request = request);
     if (request->state == TT_REQUEST_RUNNING && !request->graph) {
-        request->cancelled = true; /* its place in the task stays; the result is thrown away */
+        request->cancelled = true; /* it stays in its task; the result is discarded */
         return;
     }
     tt_assert(request->state == TT_REQUEST_QUEUED || request->graph);
@@ -277,7 +279,7 @@ void tt_mechanism_cancelled(struct tt_mechanism *self, int64_t now, struct tt_re
     end_request(self, request, TT_ENDING_CANCELLED, TT_DROP_NONE);
 }
 
-/* Moves one request of a finished task on: back to QUEUED at its next step, or LEAVING. Returns how
+/* Moves one request of a finished task on: to QUEUED at its next step, or to LEAVING. Returns how
  * it ends if it leaves. */
 static enum tt_ending settle(const struct tt_mechanism *self, const struct tt_task *task,
                              const struct tt_task_item *item) {
@@ -314,7 +316,7 @@ static void leave(struct tt_request *request, struct tt_task_item *item, enum tt
     item->ending = ending;
 }
 
-/* One cell is back, computed or not: what follows from it for its subgraph and its request. */
+/* Updates subgraph and request after one cell has come back, computed or not. */
 static void settle_cell(struct tt_mechanism *self, const struct tt_task *task,
                         struct tt_task_item *item, bool failed) {
     struct tt_request *request = item->request;
@@ -349,19 +351,20 @@ static void settle_cells(struct tt_mechanism *self, struct tt_task *task) {
         settle_cell(self, task, &items[i], failed);
 }
 
-/* After the policy has heard of it: who left because of a cell is told so, and goes with its last.
- */
+/* Called after the policy's `finished`. Reports the end of each request that left because of a
+ * cell, and releases it with its last cell. */
 static void end_cells(struct tt_mechanism *self, const struct tt_task *task) {
     for (int32_t i = 0; i < task->count; i++) {
         const struct tt_task_item *item = &task->items[i];
         struct tt_request *request = item->request;
         if (item->ends) {
             tell_end(self, request, item->ending, TT_DROP_NONE);
-            request->told = true;
-            self->told++;
+            request->reported = true;
+            self->reported++;
         }
         if (item->last && request->state == TT_REQUEST_LEAVING) {
-            self->told--;
+            tt_assert(request->reported);
+            self->reported--;
             let_go(self, request);
         }
     }
@@ -372,7 +375,7 @@ void tt_mechanism_finished(struct tt_mechanism *self, int64_t now, struct tt_tas
     tt_assert(task->state == TT_TASK_QUEUED);
     struct tt_executor *executor = &self->executors[task->executor];
     tt_assert(executor->queued > 0 && task == &executor->tasks[executor->oldest]);
-    tt_assert(task->last_step_done >= -1); /* a block may have taken it back before its first */
+    tt_assert(task->last_step_done >= -1); /* a block may take it back before its first step */
     tt_assert(task->last_step_done <= task->last_step);
     tt_assert(task->outcome != TT_OUTCOME_DONE || task->last_step_done == task->last_step);
     NOTIFY(self, .kind = TT_EVENT_FINISHED, .task = task);
@@ -466,7 +469,7 @@ void tt_mechanism_remove_executor(struct tt_mechanism *self, int64_t now, int32_
     tell_executor(self, now, executor, TT_CHANGE_GONE);
 }
 
-/* A request that was made late is the policy's again. */
+/* Returns a request that was made late to the policy. */
 static void arrive_again(struct tt_mechanism *self, int64_t now, struct tt_request *request) {
     self->ops->arrived(self->policy, now, request);
     if (request->graph)
@@ -475,7 +478,7 @@ static void arrive_again(struct tt_mechanism *self, int64_t now, struct tt_reque
         self->ops->ready(self->policy, now, request);
 }
 
-/* Takes those from the policy that wait and cannot meet their deadline any more. */
+/* Takes the waiting requests from the policy that cannot meet their deadline any more. */
 static void expire(struct tt_mechanism *self, int64_t now) {
     const struct tt_heap_entry *top;
     while ((top = tt_heap_top(&self->latest)) && top->key < now) {
@@ -491,7 +494,7 @@ static void expire(struct tt_mechanism *self, int64_t now) {
     }
 }
 
-/* Those that came late within decide are arrivals now. False: there was none. */
+/* Lets the requests that were made late during decide arrive again. False: there are none. */
 static bool readmit(struct tt_mechanism *self, int64_t now) {
     struct tt_list_node *node = tt_list_first(&self->late);
     bool any = node != NULL;
@@ -512,7 +515,7 @@ void tt_mechanism_decide(struct tt_mechanism *self, int64_t now) {
         self->ops->decide(self->policy, now, self);
         self->deciding = false;
         tt_assert(self->building == NULL);
-    } while (readmit(self, now)); /* each comes late but once */
+    } while (readmit(self, now)); /* ends, since a request is made late only once */
 }
 
 int64_t tt_mechanism_next_at(const struct tt_mechanism *self) {
@@ -559,7 +562,7 @@ void tt_mechanism_run_add(struct tt_mechanism *self, struct tt_request *request)
     tt_assert(request->state == TT_REQUEST_QUEUED);
     tt_assert(request->model == task->model);
     tt_assert(request->step == task->first_step);
-    tt_assert(!tt_list_linked(&request->link)); /* out of the policy's queues first */
+    tt_assert(!tt_list_linked(&request->link)); /* the policy must unlink it first */
     tt_assert(task->count < task->capacity);
     task->rows += request->rows;
     tt_assert(task->rows <= self->models[task->model]->max_batch);
@@ -572,9 +575,9 @@ void tt_mechanism_run_add(struct tt_mechanism *self, struct tt_request *request)
     request->task = task;
 }
 
-/* What a request's first cell means for it. */
+/* What changes for a request with its first cell. */
 static void begin_cells(struct tt_mechanism *self, struct tt_request *request) {
-    tt_line_fetch(request->user); /* observers and the carrier come to it next */
+    tt_line_fetch(request->user); /* observers and the carrier read it next */
     tt_waiting_end(self, request);
     self->building->begin_count++;
     request->begun = true;
@@ -587,7 +590,7 @@ void tt_mechanism_run_add_cell(struct tt_mechanism *self, struct tt_cell_subgrap
     tt_assert(request->state == TT_REQUEST_QUEUED || request->state == TT_REQUEST_RUNNING);
     tt_assert(subgraph->model == task->model);
     tt_assert(subgraph->first_step == task->first_step && subgraph->last_step == task->last_step);
-    /* C5: it stays where cells of it are in flight. */
+    /* C5: a subgraph stays on one executor while cells of it are in flight. */
     tt_assert(subgraph->executor < 0 || subgraph->executor == task->executor);
     tt_assert(task->count < task->capacity);
     struct tt_task_item *item = &task->items[task->count++];
@@ -603,7 +606,7 @@ void tt_mechanism_run_add_cell(struct tt_mechanism *self, struct tt_cell_subgrap
         begin_cells(self, request);
 }
 
-/* All are in the task: now what reads them may follow, in the next one. */
+/* All cells are in the task, so the cells that read them may follow in the next one. */
 static void submit_cells(const struct tt_mechanism *self, struct tt_task *task) {
     tt_assert(task->rows <=
               tt_step_max_rows(self->models[task->model], task->first_step, task->last_step));
@@ -618,6 +621,7 @@ void tt_mechanism_run_commit(struct tt_mechanism *self, int64_t start_at) {
     tt_assert(task != NULL);
     tt_assert(task->count > 0);
     tt_assert(task->repeat >= 1);
+    tt_assert(task->state == TT_TASK_BUILDING);
     if (task->items[0].subgraph)
         submit_cells(self, task);
     if (task->last_step < self->models[task->model]->step_count - 1)
@@ -635,7 +639,7 @@ void tt_mechanism_run_commit(struct tt_mechanism *self, int64_t start_at) {
 void tt_mechanism_drop(struct tt_mechanism *self, struct tt_request *request,
                        enum tt_drop_reason reason) {
     tt_assert(self->deciding);
-    tt_assert(request->state == TT_REQUEST_QUEUED || (request->graph && !request->told));
+    tt_assert(request->state == TT_REQUEST_QUEUED || (request->graph && !request->reported));
     const struct tt_queue_rule *rule = request->waits ? tt_waiting_rule(self, request) : NULL;
     if (rule && rule->delay_late && !tt_waiting_is_late(request) &&
         (reason == TT_DROP_DEADLINE || reason == TT_DROP_EARLY)) {

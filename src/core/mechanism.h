@@ -1,34 +1,39 @@
-/* The mechanism: one domain's requests, executors and tasks, and the rules that every policy must
- * keep.
+/* The mechanism: one domain's requests, executors and tasks, and the rules that every policy keeps.
  *
- * A carrier (the simulator, the server's loop) reports what happened and when. The mechanism
- * updates its books and calls the policy; when all events of one instant are reported, the carrier
- * calls `tt_mechanism_decide`. The policy answers by `tt_mechanism_run_*`, `_drop`, `_yield` and
- * `_abort`. An answer is checked here (a violation is a bug and aborts), takes effect at once, and
- * goes on to the carrier by its callbacks. The mechanism never reads a clock, and never allocates
- * after init (but for the request pool, which grows up to its limit).
+ * A carrier is the world that drives a mechanism: the simulator or the server's real-time loop. It
+ * reports what happened and when. The mechanism updates its state and calls the policy. When all
+ * events of one instant are reported, the carrier calls `tt_mechanism_decide`.
  *
- * Queue rules are the same under every policy, so they are kept here, for models that have them
- * (struct tt_queue_rule). The mechanism DROPs an arrival over its level's count at once, and one
- * that would miss its deadline even if it ran now and alone. It takes a waiting request out of the
- * policy's queues (for the policy a cancellation) and DROPs it when the request reaches that point
- * before its first step. With `delay_late` a request is not dropped for its deadline, here or by
- * the policy: it goes behind all others of its level and has no deadline any more. For the policy
- * it arrives again.
+ * The policy answers by `tt_mechanism_run_*`, `_drop`, `_yield` and `_abort`. The mechanism checks
+ * each answer (a violation is a bug and aborts), applies it at once, and passes it on to the
+ * carrier by the carrier's callbacks. All calls come from one thread at a time. The mechanism
+ * never reads a clock. It never allocates after init, except that the request pool grows up to its
+ * limit.
+ *
+ * Queue rules (struct tt_queue_rule) are the same under every policy, so the mechanism keeps them,
+ * for the models that have them:
+ *   - An arrival over its level's count is dropped at once. So is one that would miss its deadline
+ *     even if everything queued before it ran at its cheapest (core/backlog.h).
+ *   - A request that waits for its first step is dropped once it could not be in time even
+ *     alone. The policy is called as for a cancellation.
+ *   - With `delay_late` a request is not dropped for its deadline, neither here nor by the policy.
+ *     It moves behind all others of its level and loses its deadline. For the policy it arrives
+ *     again.
  *
  * By cells (core/cell_graph.h) a request is in as many tasks at once as it has ready cells. It
  * leaves when its last cell is done, when its end is found, or when it fails, is dropped or
- * cancelled. Cells still in flight come back later, and their results are thrown away.
+ * cancelled. Cells still in flight come back later, and their results are discarded.
  *
- * The rules:
- *   - A task has room on its executor.
- *   - Its requests are QUEUED, of one model, at its first step, each in one task only, and their
- * rows are within the maximum batch. Or its cells are ready, of one type, and their subgraphs are
- * in flight on no other executor.
- *   - A request that may come to stand between two steps finds slots there (core/slot_quota.h).
- *   - A dropped request is QUEUED, or by cells.
- *   - YIELD and ABORT address a busy executor, once per task; ABORT never a task of cells.
- *   - Every request leaves exactly once. */
+ * The rules for actions:
+ *   - RUN: the executor has room. The requests are QUEUED, of one model, at `first_step`, each in
+ *     no other task. Their rows are within the maximum batch.
+ *   - RUN of cells: the cells are ready and of one type. Their subgraphs are in flight on no other
+ *     executor.
+ *   - RUN that ends before the last step: enough slots between steps are free (core/slot_quota.h).
+ *   - DROP: the request is QUEUED. By cells it may also be RUNNING.
+ *   - YIELD, ABORT: the executor is busy. At most one of them per task. ABORT never addresses a
+ *     task of cells. YIELD needs slots as RUN does.
+ * Every request leaves exactly once. */
 #ifndef TT_CORE_MECHANISM_H
 #define TT_CORE_MECHANISM_H
 
@@ -42,7 +47,7 @@
 enum tt_drop_reason {
     TT_DROP_NONE,
     TT_DROP_DEADLINE,   /* cannot meet its deadline any more */
-    TT_DROP_EARLY,      /* given up so that those behind it meet theirs */
+    TT_DROP_EARLY,      /* given up so that requests behind it meet theirs */
     TT_DROP_QUEUE_FULL, /* its model's queue limit */
     TT_DROP_WITHDRAWN,  /* its model is going away */
 };
@@ -90,19 +95,19 @@ struct tt_mechanism {
     struct tt_carrier carrier;
     struct tt_observer *observers; /* see core/observer.h */
     int32_t model_capacity, executor_capacity;
-    const struct tt_step_model **models; /* [model_capacity]; NULL: no such model now */
-    int32_t *model_requests;             /* [model_capacity]: how many of each are here */
-    int32_t *kept_rows;                  /* [model_capacity]: of those that keep slots */
+    const struct tt_step_model **models; /* [model_capacity]; NULL: no such model */
+    int32_t *model_requests;             /* [model_capacity]: requests of each in the domain */
+    int32_t *kept_rows;                  /* [model_capacity]: rows of requests that keep slots */
     struct tt_executor *executors;       /* [executor_capacity] */
     struct tt_request_pool requests;
     struct tt_backlog backlog; /* with rules */
     int32_t executors_up;
     int32_t *waiting;       /* [model_capacity][TT_QUEUE_MAX_LEVELS + 1]: for their first step */
     struct tt_heap latest;  /* waiting requests by the last instant at which they may start */
-    struct tt_list late;    /* given up within decide, to come back behind the others */
+    struct tt_list late;    /* dropped within decide, to arrive again behind the others */
     int64_t arrivals, runs; /* counters from which requests and tasks get their numbers */
     int64_t ended[TT_ENDING_CANCELLED + 1];
-    int32_t told; /* requests that have left, but have cells in flight */
+    int32_t reported; /* requests that have left, but have cells in flight */
     struct tt_task *building;
     int64_t now; /* of the latest call; never goes back */
     bool deciding;
@@ -110,9 +115,9 @@ struct tt_mechanism {
 
 struct tt_mechanism_options {
     int32_t model_capacity, executor_capacity;
-    int32_t max_batch;     /* most items in a task */
+    int32_t max_batch;     /* maximum number of items in a task */
     int32_t depth;         /* of every executor */
-    int32_t request_limit; /* most requests in the domain at once */
+    int32_t request_limit; /* maximum number of requests at once */
     int32_t request_reserve;
     bool has_rules; /* some model may have rules */
 };
@@ -127,7 +132,7 @@ void tt_mechanism_attach(struct tt_mechanism *self, const struct tt_policy_ops *
 /* By cells: the maximum number of tasks that the policy ever has on an executor of this depth. */
 int32_t tt_mechanism_max_tasks(const struct tt_mechanism *self, int32_t depth);
 
-/* ---- what the carrier tells ---- */
+/* ---- what the carrier reports ---- */
 
 struct tt_arrival {
     int32_t model;

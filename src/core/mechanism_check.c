@@ -1,6 +1,7 @@
 #include "core/policy_ops.h"
 
-/* D2: who keeps slots is here, and all who stand between two steps do. */
+/* D2: every request that keeps slots is in the domain, and every request between two steps keeps
+ * slots. */
 static void check_kept_rows(const struct tt_mechanism *self) {
     int64_t kept = 0;
     bool is_limited = false;
@@ -25,8 +26,8 @@ void tt_mechanism_check(const struct tt_mechanism *self) {
     int64_t gone = 0;
     for (int32_t i = 0; i <= TT_ENDING_CANCELLED; i++)
         gone += self->ended[i];
-    /* Conservation: every request that came is here or has left exactly once. */
-    tt_assert(self->arrivals == gone + self->requests.in_use - self->told);
+    /* Conservation: every request that arrived is here or has left exactly once. */
+    tt_assert(self->arrivals == gone + self->requests.in_use - self->reported);
     int64_t here = 0;
     for (int32_t m = 0; m < self->model_capacity; m++) {
         tt_assert(self->model_requests[m] >= 0);
@@ -58,7 +59,7 @@ void tt_mechanism_check(const struct tt_mechanism *self) {
             for (int32_t item = 0; item < task->count; item++) {
                 const struct tt_request *request = task->items[item].request;
                 bool by_cells = task->items[item].subgraph != NULL;
-                tt_assert(request->state == TT_REQUEST_RUNNING || (by_cells && request->told));
+                tt_assert(request->state == TT_REQUEST_RUNNING || (by_cells && request->reported));
                 tt_assert(by_cells ? request->cells_in_flight > 0 : request->task == task);
                 rows += request->rows;
             }

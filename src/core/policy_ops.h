@@ -11,8 +11,8 @@
 enum tt_change { TT_CHANGE_ADDED, TT_CHANGE_DRAINING, TT_CHANGE_GONE };
 
 struct tt_policy_ops {
-    /* Mandatory. The request is the policy's until the policy RUNs or DROPs it, or is told that it
-     * ended. */
+    /* Mandatory. The request is the policy's until the policy RUNs or DROPs it, or until it
+     * ends. */
     void (*arrived)(struct tt_policy *self, int64_t now, struct tt_request *request);
     /* Mandatory. Each item's request is QUEUED again (at its new step, the policy's) or LEAVING
      * (the policy must forget it). After an abort all are QUEUED at their old step. By cells a

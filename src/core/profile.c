@@ -76,7 +76,7 @@ static int64_t on_line(const struct tt_profile_point *p, const struct tt_profile
     return value > most ? most : value < -most ? -most : (int64_t)value;
 }
 
-/* Fills one length's row from its sorted points. */
+/* Fills the table row of one length from its sorted points. */
 static void fill_row(struct tt_profile *self, int32_t row, const struct tt_profile_point *points,
                      int32_t count) {
     int64_t *latency = self->latency_ns + (int64_t)row * (self->max_batch + 1);
@@ -103,7 +103,7 @@ static void fill_row(struct tt_profile *self, int32_t row, const struct tt_profi
     }
 }
 
-/* Least squares through the points of the first length; integers only. */
+/* Least-squares line through the points of the first length, in integers. */
 static void fit_line(struct tt_profile *self, const struct tt_profile_point *points,
                      int32_t count) {
     if (count < 2) {
@@ -249,7 +249,7 @@ int32_t tt_profile_largest_batch(const struct tt_profile *self, int64_t budget_n
         return 0;
     if (tt_profile_latency(self, high, length) <= budget_ns)
         return high;
-    int32_t low = 1; /* l(low) fits, l(high) does not */
+    int32_t low = 1; /* invariant: l(low) fits, l(high) does not */
     while (high - low > 1) {
         int32_t middle = low + (high - low) / 2;
         if (tt_profile_latency(self, middle, length) <= budget_ns)

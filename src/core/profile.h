@@ -1,12 +1,13 @@
-/* How long a step takes: latency in ns as a function of the rows in the batch, and of the input's
- * length where the step has one. A table, so that a lookup is one load and no decision ever meets a
- * float; alpha and beta (l(b) = alpha b + beta) are kept beside it as the summary that some rules
- * are written in.
+/* How long a step takes: latency in ns by the rows in the batch, and by the input's length where
+ * the step has one. It is a table, so a lookup is one load and no decision uses a float. alpha and
+ * beta (l(b) = alpha b + beta) summarise it for rules that need a line.
  *
- * Also the share of the device that a batch occupies (`demand`): tasks whose demands sum to at most
- * one whole run side by side undisturbed. Tables never decrease with the batch (a measured dip is
- * lifted to its left neighbour): the search for the largest batch that fits needs that. Immutable
- * once made; shared by pointer. */
+ * It also holds `demand`, the share of the device that a batch occupies. Tasks whose demands sum to
+ * at most one whole device run side by side without slowing each other down.
+ *
+ * Latencies never decrease with the batch size: a measured dip is raised to the value of the
+ * smaller batch. The search for the largest batch that fits depends on it. A profile is immutable
+ * once made, and shared by pointer. */
 #ifndef TT_CORE_PROFILE_H
 #define TT_CORE_PROFILE_H
 
@@ -26,31 +27,31 @@ struct tt_profile {
 };
 
 struct tt_profile_point {
-    int32_t length; /* 0 where the step has none */
+    int32_t length; /* 0 where the step has no length */
     int32_t batch;
     int64_t latency_ns;
     int32_t demand_ppm; /* 0: the whole device */
 };
 
-/* l(b) = alpha b + beta, 1 <= b <= max_batch, whole device. INVALID when a value is negative or
- * l(1) <= 0. */
+/* A profile l(b) = alpha b + beta for 1 <= b <= max_batch that uses the whole device. INVALID: a
+ * value is negative, or l(1) <= 0. */
 TT_MUST_CHECK enum tt_err tt_profile_new_linear(int64_t alpha_ns, int64_t beta_ns,
                                                 int32_t max_batch, struct tt_profile **out_profile,
                                                 struct tt_error *why);
-/* From measured points, in any order; between two batches the line through them, above the last the
- * last slope. Each length needs the point batch 1. */
+/* A profile from measured points, in any order. Values between two batches are interpolated; above
+ * the last batch the last slope continues. Each length needs a point at batch 1. */
 TT_MUST_CHECK enum tt_err tt_profile_new_points(const struct tt_profile_point *points,
                                                 int32_t count, int32_t max_batch,
                                                 struct tt_profile **out_profile,
                                                 struct tt_error *why);
-/* A checked copy of a table that was written down elsewhere: lengths ascend, latencies never fall
- * with the batch. INVALID says what is wrong with it. */
+/* A checked copy of a table from elsewhere: lengths ascend, latencies never decrease with the
+ * batch. INVALID: the message says what is wrong. */
 TT_MUST_CHECK enum tt_err tt_profile_new_table(const struct tt_profile *table,
                                                struct tt_profile **out_profile,
                                                struct tt_error *why);
 void tt_profile_free(struct tt_profile *take_profile);
 
-/* The row of the table for inputs of `length`: the smallest profiled length that holds it, else the
+/* Index of the table row for inputs of `length`: the smallest profiled length >= `length`, else the
  * largest. */
 int32_t tt_profile_length_index(const struct tt_profile *self, int32_t length);
 
@@ -62,8 +63,7 @@ static inline int64_t tt_profile_latency(const struct tt_profile *self, int32_t 
     return self->latency_ns[(int64_t)row * (self->max_batch + 1) + batch];
 }
 
-/* The share of the device that `batch` rows (1 .. max_batch) at `length` keep busy, in millionths.
- */
+/* Share of the device that `batch` rows (1 .. max_batch) at `length` occupy, in millionths. */
 static inline int32_t tt_profile_demand(const struct tt_profile *self, int32_t batch,
                                         int32_t length) {
     tt_assert(batch >= 1 && batch <= self->max_batch);
@@ -71,8 +71,8 @@ static inline int32_t tt_profile_demand(const struct tt_profile *self, int32_t b
     return self->demand_ppm[(int64_t)row * (self->max_batch + 1) + batch];
 }
 
-/* The largest batch b <= limit with l(b) <= budget_ns; 0 when not even one row fits. O(log
- * max_batch). */
+/* The largest batch b <= limit with l(b) <= budget_ns; 0: not even one row fits. O(log max_batch).
+ */
 int32_t tt_profile_largest_batch(const struct tt_profile *self, int64_t budget_ns, int32_t length,
                                  int32_t limit);
 

@@ -46,7 +46,7 @@ void tt_request_pool_fini(struct tt_request_pool *self) {
     *self = (struct tt_request_pool){0};
 }
 
-/* Who adds a field blanks it below. */
+/* A new field must be cleared below. */
 _Static_assert(sizeof(void *) != 8 || sizeof(struct tt_request) == 128, "see tt_request_pool_take");
 
 struct tt_request *tt_request_pool_take(struct tt_request_pool *self) {
@@ -57,7 +57,9 @@ struct tt_request *tt_request_pool_take(struct tt_request_pool *self) {
     struct tt_list_node *node = tt_list_first(&self->free);
     tt_list_remove(node);
     struct tt_request *request = TT_CONTAINER_OF(node, struct tt_request, link);
-    /* Field by field: a general clearing of so small a thing costs more than all the rest here. */
+    tt_assert(!(request->handle.generation & 1));
+    /* Field by field: clearing so small a struct as a whole costs more than everything else here.
+     */
     request->handle.generation++;
     request->policy_word = 0;
     request->drop_reason = 0;
@@ -73,7 +75,7 @@ struct tt_request *tt_request_pool_take(struct tt_request_pool *self) {
     request->cancelled = false;
     request->is_ready = false;
     request->waits = false;
-    request->told = false;
+    request->reported = false;
     request->begun = false;
     request->task = NULL;
     request->graph = NULL;
@@ -87,9 +89,10 @@ struct tt_request *tt_request_pool_take(struct tt_request_pool *self) {
 void tt_request_pool_give(struct tt_request_pool *self, struct tt_request *take_request) {
     tt_assert(take_request->handle.generation & 1);
     tt_assert(!tt_list_linked(&take_request->link));
+    tt_assert(self->in_use > 0);
     take_request->handle.generation++;
     take_request->state = TT_REQUEST_FREE;
-    /* The most recently used goes out first: it is warm in the cache. */
+    /* The most recently used one is taken next: it is still in the cache. */
     tt_list_push_front(&self->free, &take_request->link);
     self->in_use--;
 }

@@ -14,7 +14,7 @@ void tt_slot_ring_fini(struct tt_slot_ring *self) {
     *self = (struct tt_slot_ring){0};
 }
 
-/* `count` slots from `next` on are no longer free. */
+/* Marks `count` slots from `next` on as used. */
 static void advance(struct tt_slot_ring *self, int32_t count, bool released) {
     for (int32_t i = 0; i < count; i++)
         self->released[self->next + i] = released;
@@ -26,7 +26,7 @@ static void advance(struct tt_slot_ring *self, int32_t count, bool released) {
 
 int32_t tt_slot_ring_take(struct tt_slot_ring *self, int32_t rows) {
     tt_assert(rows >= 1 && rows <= self->capacity);
-    if (self->used == 0) /* empty: begin anew, with the longest range ahead */
+    if (self->used == 0) /* empty: start again with the longest range ahead */
         self->next = self->oldest = 0;
     int32_t to_end = self->capacity - self->next;
     int32_t skipped = rows > to_end ? to_end : 0;

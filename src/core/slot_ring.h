@@ -1,15 +1,15 @@
-/* A ring of equal slots on a device that hold the inputs of requests until they have been computed
+/* A ring of equal slots on a device. They hold the inputs of requests until these are computed
  * (E1).
  *
- * A request takes as many adjacent slots as it has rows when its input is sent, in the order of
- * arrival, and gives them back when it leaves, in any order. Requests that came one after the other
- * therefore lie one after the other, and a batch of them is a range that is bound as it lies. No
- * range crosses the end of the ring: a request that would is put at the beginning, and the slots
- * left over at the end are lost until the ring comes round (at most rows - 1 of them). Slots are
- * used again in the order in which they were taken: one slow request holds up those behind it, and
- * a ring wants several times the slots that can be computed at once.
+ * A request takes adjacent slots, one per row, when its input is sent, in the order of arrival. It
+ * releases them when it leaves, in any order. So requests that arrive one after the other lie one
+ * after the other, and a batch of them is a range that needs no copy.
+ * - No range crosses the end of the ring. A request that would is put at the beginning, and the
+ *   slots skipped at the end (at most rows - 1) are lost for this round.
+ * - Slots are reused in the order in which they were taken. One slow request blocks all later ones,
+ *   so a ring needs several times the slots that are computed at once.
  *
- * It knows nothing of bytes or devices. Nothing is allocated after init. */
+ * The ring knows nothing of bytes or devices. It allocates nothing after init. */
 #ifndef TT_CORE_SLOT_RING_H
 #define TT_CORE_SLOT_RING_H
 
@@ -20,19 +20,18 @@
 
 struct tt_slot_ring {
     int32_t capacity;
-    int32_t next;   /* where the next range would begin */
+    int32_t next;   /* where the next range begins */
     int32_t oldest; /* the first slot that is not free */
-    int32_t used;   /* from `oldest` on, those skipped at the end included */
-    bool
-        *released; /* [capacity]: given back (or skipped), but not free before the older ones are */
+    int32_t used;   /* number of slots from `oldest` on, including those skipped at the end */
+    bool *released; /* [capacity]: released or skipped, but not free before the older ones are */
 };
 
 /* capacity >= 1 slots. Errors: NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_slot_ring_init(struct tt_slot_ring *self, int32_t capacity);
 void tt_slot_ring_fini(struct tt_slot_ring *self);
-/* The first of `rows` adjacent slots (1 .. capacity); -1: no room now. */
+/* Index of the first of `rows` adjacent slots (1 .. capacity); -1: no room now. */
 int32_t tt_slot_ring_take(struct tt_slot_ring *self, int32_t rows);
-/* Gives back what one `take` gave. */
+/* Releases the range that one `take` returned. */
 void tt_slot_ring_release(struct tt_slot_ring *self, int32_t first, int32_t rows);
 void tt_slot_ring_check(const struct tt_slot_ring *self);
 

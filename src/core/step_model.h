@@ -1,12 +1,14 @@
-/* A model as the mechanism sees it: a row of steps, each with a profile, and what its requests are
- * promised.
+/* A model as the mechanism sees it: a sequence of steps, each with a profile, and what its requests
+ * are promised.
  *
- * A whole graph is a model of one step. Stages and layers are steps run in order. A recurrent block
- * is a longest row of neighbouring ENCODER steps, or of DECODER steps: a request walks all of it,
- * from the first step to the last, once per element of its input or output, and then goes on behind
- * it. All rounds use the same weights, so requests at the same step of a block may share a batch
- * whatever their rounds. The policies read this and nothing else about a model. Immutable while
- * requests of it exist. */
+ * A whole graph is a model of one step. Stages and layers are steps that run in order. A recurrent
+ * block is a maximal run of neighbouring ENCODER steps, or of DECODER steps. A request walks the
+ * whole block, from its first step to its last, once per element of its input or output. Then it
+ * continues after the block. All rounds use the same weights, so requests at the same step of a
+ * block may share a batch whatever their rounds.
+ *
+ * Policies read this struct and nothing else about a model. It is immutable while requests of the
+ * model exist. */
 #ifndef TT_CORE_STEP_MODEL_H
 #define TT_CORE_STEP_MODEL_H
 
@@ -18,7 +20,7 @@
 enum tt_step_kind {
     TT_STEP_STATIC,  /* once per request */
     TT_STEP_ENCODER, /* once per input element */
-    TT_STEP_DECODER, /* once per output element; how many is known to the world only */
+    TT_STEP_DECODER, /* once per output element; only the world knows how many */
 };
 
 enum { TT_QUANTILES = 101 };
@@ -27,17 +29,17 @@ struct tt_step {
     const char *name; /* borrowed; for traces */
     const struct tt_profile *profile;
     enum tt_step_kind kind;
-    int32_t min_rows; /* by cells: fewer are not submitted behind another task at once; 0: any */
+    int32_t min_rows; /* by cells: least rows of a task behind another one; 0: no minimum */
 };
 
-enum { TT_QUEUE_MAX_LEVELS = 32 }; /* of priority, 1 .. */
+enum { TT_QUEUE_MAX_LEVELS = 32 }; /* priority levels, from 1 */
 
-/* How long and how many of a model's requests may wait for their first step. */
+/* How long, and how many, requests of one level may wait for their first step. */
 struct tt_queue_rule {
     int64_t timeout_ns;  /* 0: none */
     int64_t max_count;   /* 0: no limit */
-    bool delay_late;     /* who cannot make it goes behind the others, instead of being refused */
-    bool compute_late;   /* who cannot make it is no concern of the rule */
+    bool delay_late;     /* a late request goes behind all others instead of being dropped */
+    bool compute_late;   /* no request is dropped for its deadline */
     bool allow_override; /* a request may bring its own, shorter timeout */
 };
 
@@ -45,28 +47,27 @@ struct tt_step_model {
     const char *name; /* borrowed */
     int32_t step_count;
     const struct tt_step *steps;
-    /* Of all steps in one go, encoders as often as the input is long, decoders for an output that
-     * nine in ten do not exceed: what whole-graph policies go by. */
+    /* All steps in one run: encoders as often as the input is long, decoders for an output length
+     * that nine in ten do not exceed. Whole-graph policies use this profile. */
     const struct tt_profile *whole;
     int64_t slo_ns;    /* TT_NEVER: no promise */
     int32_t max_batch; /* rows; <= whole->max_batch */
-    /* Inputs are padded to the longest of the batch that runs the first step; from then on only
-     * batches that were padded alike can be joined. False: any lengths can. */
+    /* True: inputs are padded to the longest in the batch that runs the first step, and from then
+     * on only batches padded to the same length can be joined. False: any lengths can. */
     bool padded;
-    /* D2: rows of requests that may be between two steps at once, for what is left of them there
-     * needs memory; 0: any number. A single request may always be. */
+    /* D2: maximum number of rows between two steps at once, since their results need memory there;
+     * 0: no limit. A single request may always be there. */
     int32_t slots;
-    /* With DECODER steps: of the outputs seen when the model was profiled, p percent had at most
-     * output_quantiles[p] elements; ascending, [TT_QUANTILES]. No output has more than the last.
-     * NULL without. */
+    /* With DECODER steps, else NULL: p percent of the outputs seen in profiling had at most
+     * output_quantiles[p] elements. Ascending, [TT_QUANTILES]. No output is longer than the last.
+     */
     const int32_t *output_quantiles;
-    /* What the configuration asks of a windowed batcher; 0 where it says nothing. */
+    /* Settings of a windowed batcher; 0: the configuration does not say. */
     int64_t window_ns;
     int32_t preferred_count;
     const int32_t *preferred; /* ascending batch sizes */
-    /* By priority, [0] where there are no levels; the mechanism keeps them whatever the policy, and
-     * gives up who cannot meet its deadline any more. NULL: everybody may wait as long as the
-     * policy lets it. */
+    /* By priority; [0] where there are no levels. The mechanism applies them under every policy,
+     * and drops requests that cannot meet their deadline. NULL: only the policy limits waiting. */
     int32_t rule_count;
     const struct tt_queue_rule *rules;
 };
@@ -89,14 +90,14 @@ static inline struct tt_step_block tt_step_block_of(const struct tt_step_model *
     return block;
 }
 
-/* The last of the steps that run as one from `step` on: of its block, or itself. */
+/* The last of the steps that run as one from `step` on: the end of its block, or `step` itself. */
 static inline int32_t tt_step_last_of(const struct tt_step_model *self, int32_t step) {
     struct tt_step_block block = tt_step_block_of(self, step);
     return block.first < 0 ? step : block.last;
 }
 
-/* The most rows of one cell's batch: a row of steps that runs as one (core/cell_graph.h), which may
- * take more or fewer than the whole model does. */
+/* Maximum number of rows in one batch of a cell: a row of steps that runs as one
+ * (core/cell_graph.h). It may differ from the maximum of the whole model. */
 static inline int32_t tt_step_max_rows(const struct tt_step_model *self, int32_t first_step,
                                        int32_t last_step) {
     int32_t rows = self->steps[first_step].profile->max_batch;

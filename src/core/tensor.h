@@ -1,5 +1,5 @@
-/* What a tensor is, in words of the Open Inference Protocol. A shape's -1 is a dimension fixed by
- * each request. */
+/* Tensors in the terms of the Open Inference Protocol. Dimension -1 of a shape is set by each
+ * request. */
 #ifndef TT_CORE_TENSOR_H
 #define TT_CORE_TENSOR_H
 
@@ -34,7 +34,7 @@ struct tt_shape {
     int64_t dims[TT_MAX_RANK];
 };
 
-/* One input or output of a model. `shape` holds every dimension, the batch dimension first where
+/* One input or output of a model. `shape` has all dimensions, the batch dimension first where
  * `batched`. */
 struct tt_tensor_spec {
     char name[TT_MAX_NAME_BYTES];
@@ -45,7 +45,7 @@ struct tt_tensor_spec {
 /* Inputs and outputs of a model as the engine runs it. */
 struct tt_signature {
     bool batched;      /* dimension 0 of every tensor is the number of rows */
-    int32_t max_batch; /* most rows in one run; 1 where not batched */
+    int32_t max_batch; /* maximum number of rows in one run; 1 where not batched */
     int32_t input_count, output_count;
     struct tt_tensor_spec inputs[TT_MAX_TENSORS];
     struct tt_tensor_spec outputs[TT_MAX_TENSORS];
@@ -53,7 +53,7 @@ struct tt_signature {
 
 /* Bytes of one element; 0 for BYTES and NONE. */
 size_t tt_dtype_bytes(enum tt_dtype dtype);
-/* "FP32" ...; the protocol's spelling. Static storage. */
+/* Name in the protocol's spelling ("FP32" ...). Static storage. */
 const char *tt_dtype_name(enum tt_dtype dtype);
 /* The inverse; TT_DTYPE_NONE for an unknown spelling. `name` need not be NUL-terminated. */
 enum tt_dtype tt_dtype_parse(const char *name, size_t length);
@@ -62,10 +62,10 @@ enum tt_dtype tt_dtype_parse(const char *name, size_t length);
 int64_t tt_shape_count(const struct tt_shape *shape, int32_t first);
 /* Writes "[2,-1,8]" to `out` (at least 8 * 21 bytes); returns `out`. */
 char *tt_shape_print(const struct tt_shape *shape, char *out, size_t capacity);
-/* Does a concrete shape fit the spec (-1 matches anything >= 0), dimension 0 free where `batched`?
- */
+/* True if a concrete shape fits the spec. -1 matches anything >= 0; dimension 0 is free where
+ * `batched`. */
 bool tt_shape_fits(const struct tt_shape *concrete, const struct tt_shape *spec, bool batched);
-/* Does a dimension of some input vary, beside the rows: may requests have different shapes? */
+/* True if a dimension of some input, other than the rows, may differ between requests. */
 bool tt_signature_varies(const struct tt_signature *signature);
 /* Checks that `size_bytes` bytes are exactly a BYTES tensor of `count` elements: 4 bytes of length
  * (little endian) before each. INVALID. */

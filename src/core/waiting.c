@@ -24,6 +24,7 @@ int64_t tt_waiting_latest_alone(const struct tt_mechanism *self, const struct tt
 }
 
 void tt_waiting_begin(struct tt_mechanism *self, struct tt_request *request) {
+    tt_assert(!request->waits);
     request->waits = true;
     ++*tt_waiting_count(self, request);
     if (!tt_waiting_is_late(request))
@@ -34,8 +35,10 @@ void tt_waiting_begin(struct tt_mechanism *self, struct tt_request *request) {
 }
 
 void tt_waiting_leave(struct tt_mechanism *self, struct tt_request *request) {
+    tt_assert(request->waits);
     request->waits = false;
     --*tt_waiting_count(self, request);
+    tt_assert(*tt_waiting_count(self, request) >= 0);
     if (!tt_waiting_is_late(request))
         tt_backlog_end(&self->backlog, self->models[request->model], request);
     tt_heap_remove(&self->latest, (int32_t)request->handle.index);
@@ -44,6 +47,7 @@ void tt_waiting_leave(struct tt_mechanism *self, struct tt_request *request) {
 void tt_waiting_make_late(struct tt_mechanism *self, struct tt_request *request) {
     if (request->waits)
         tt_backlog_end(&self->backlog, self->models[request->model], request);
+    tt_assert(!tt_waiting_is_late(request));
     request->deadline_at = TT_NEVER;
     request->number |= TT_REQUEST_LATE;
     tt_heap_remove(&self->latest, (int32_t)request->handle.index);

@@ -2,10 +2,10 @@
 
 static int32_t rounds_behind(const struct tt_walk *self, const struct tt_walk_members *members,
                              int32_t member) {
-    return self->began_inside ? members->behind(members->context, member) : 0;
+    return self->began_inside ? members->rounds_done(members->context, member) : 0;
 }
 
-/* The walk stands at the first step that it runs of a block, or outside of any. */
+/* Called when `step` is the first step that runs of a block, or outside of any. */
 static void enter(struct tt_walk *self, const struct tt_walk_members *members) {
     self->rounds = 0;
     self->block = (struct tt_step_block){.first = -1, .last = -1};
@@ -23,7 +23,7 @@ static void enter(struct tt_walk *self, const struct tt_walk_members *members) {
         self->shortest = left < self->shortest ? left : self->shortest;
         self->longest = left > self->longest ? left : self->longest;
     }
-    /* Inputs that are padded are walked to their padded end, by those who stay together. */
+    /* Members that stay together walk padded inputs to their padded end. */
     int32_t padded = kind == TT_STEP_ENCODER ? self->route.length - behind : 0;
     self->longest = padded > self->longest ? padded : self->longest;
 }
@@ -46,7 +46,7 @@ enum tt_walk_next tt_walk_step_done(struct tt_walk *self) {
             return TT_WALK_GOES_ON;
         }
         if (walk == TT_WALK_DIVERGING && self->rounds < self->longest)
-            return TT_WALK_PARTS;
+            return TT_WALK_DIVERGES;
     }
     if (self->step != self->route.last_step)
         return TT_WALK_GOES_ON;
@@ -72,7 +72,8 @@ struct tt_walk_place tt_walk_place_of(const struct tt_walk *self,
         return (struct tt_walk_place){.step = self->step + 1};
     enum tt_step_kind kind = self->model->steps[self->step].kind;
     int32_t behind = rounds_behind(self, members, member) + self->rounds;
-    if (behind >= members->rounds(members->context, member, kind)) /* it may have gone along */
+    /* More: the member was carried along after its end. */
+    if (behind >= members->rounds(members->context, member, kind))
         return (struct tt_walk_place){.step = self->block.last + 1};
     bool at_end = self->step == self->block.last;
     return (struct tt_walk_place){.step = at_end ? self->block.first : self->step + 1,

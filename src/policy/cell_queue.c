@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 /* subgraph->word is the number of its release, with TT_REQUEST_LATE set if its request is late.
- * subgraph->place is the executor that holds it, or: */
+ * subgraph->holder is the executor that holds it, or: */
 enum { IN_QUEUE = -1 };
 
 /* Distance in subgraphs of the prefetch when a task returns them to the queue. */
@@ -77,16 +77,16 @@ static int64_t *rows_at(struct tt_cell_type *type, int32_t place) {
 
 /* Sets the number of rows of the subgraph that count as ready at its place. */
 static void count(struct tt_cell_type *type, struct tt_cell_subgraph *subgraph, int32_t rows) {
-    if (rows == subgraph->counted)
+    if (rows == subgraph->counted_rows)
         return; /* a chain that continues */
-    *rows_at(type, subgraph->place) += rows - subgraph->counted;
-    subgraph->counted = rows;
+    *rows_at(type, subgraph->holder) += rows - subgraph->counted_rows;
+    subgraph->counted_rows = rows;
 }
 
 /* Inserts the subgraph before `position`, in the queue or in an executor's list. */
 static void put(struct tt_cell_queues *self, struct tt_cell_type *type, int32_t place,
                 struct tt_list_node *position, struct tt_cell_subgraph *subgraph) {
-    subgraph->place = place;
+    subgraph->holder = place;
     tt_list_insert_before(position, &subgraph->link);
     count(type, subgraph, subgraph->ready * subgraph->rows);
     if (type->subgraphs++ == 0)
@@ -212,7 +212,7 @@ void tt_cell_queues_finished(struct tt_cell_queues *self, const struct tt_task *
     struct tt_list_node *at = type->queue.head.next;
     for (int32_t i = 0; i < task->count; i++) {
         struct tt_cell_subgraph *subgraph = task->items[i].subgraph;
-        if (!tt_list_linked(&subgraph->link) || subgraph->place == IN_QUEUE)
+        if (!tt_list_linked(&subgraph->link) || subgraph->holder == IN_QUEUE)
             continue;
         bool stays = subgraph->in_flight > 0 && subgraph->ready > 0;
         if (stays)
@@ -232,13 +232,13 @@ static int64_t check_list(const struct tt_list *list, int32_t place, int32_t *su
     int64_t rows = 0;
     for (struct tt_list_node *node = list->head.next; node != &list->head; node = node->next) {
         const struct tt_cell_subgraph *subgraph = subgraph_at(node);
-        tt_assert(subgraph->place == place && subgraph->executor == place);
+        tt_assert(subgraph->holder == place && subgraph->executor == place);
         tt_assert(!previous || before(previous, subgraph));
         tt_assert(subgraph->ready > 0 && subgraph->waits_for == 0);
-        tt_assert(!subgraph->over && !subgraph->request->told);
-        tt_assert(subgraph->counted == subgraph->ready * subgraph->rows);
+        tt_assert(!subgraph->over && !subgraph->request->reported);
+        tt_assert(subgraph->counted_rows == subgraph->ready * subgraph->rows);
         previous = subgraph;
-        rows += subgraph->counted;
+        rows += subgraph->counted_rows;
         ++*subgraphs;
     }
     return rows;

@@ -124,7 +124,7 @@ int32_t tt_domain_step_rounds(const struct tt_task *task, int32_t step);
 /* The request behind one that an observer hears of; NULL: its end was told, and cells of it are
  * still coming back. */
 static inline struct tt_inference *tt_domain_infer_of(const struct tt_request *request) {
-    return request->told ? NULL : request->user;
+    return request->reported ? NULL : request->user;
 }
 /* An executor of the engine finished a task: to the domain's ring. Executor's thread. */
 void tt_domain_done(struct tt_domain *self, struct tt_device_task *task);

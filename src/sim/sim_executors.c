@@ -48,7 +48,7 @@ static struct tt_walk_members members_of(struct walkers *walkers) {
     return (struct tt_walk_members){.context = walkers,
                                     .count = walkers->task->count,
                                     .rounds = rounds_in_all,
-                                    .behind = rounds_behind};
+                                    .rounds_done = rounds_behind};
 }
 
 /* Starts the current step of the task's walk. */
@@ -202,7 +202,7 @@ static void step_ended(struct tt_simulation *self, int32_t number) {
         return;
     }
     if (next != TT_WALK_ENDS) {
-        finish(self, number, next == TT_WALK_PARTS ? TT_OUTCOME_DIVERGED : TT_OUTCOME_PREEMPTED);
+        finish(self, number, next == TT_WALK_DIVERGES ? TT_OUTCOME_DIVERGED : TT_OUTCOME_PREEMPTED);
         return;
     }
     int64_t bytes = self->models[task->model].output_bytes * tt_task_computed_rows(task);

@@ -142,7 +142,7 @@ static enum tt_outcome run_sequences(struct tt_emulated_cells *self, struct tt_e
     struct tt_walk_members members = {.context = &walkers,
                                       .count = task->member_count,
                                       .rounds = rounds_in_all,
-                                      .behind = rounds_behind};
+                                      .rounds_done = rounds_behind};
     struct tt_walk_route route = {.first_step = task->head.first_step,
                                   .last_step = task->head.last_step,
                                   .repeat = 1,
@@ -170,9 +170,9 @@ static enum tt_outcome run_sequences(struct tt_emulated_cells *self, struct tt_e
         }
         if (over) {
             settle(&walk, &members, task);
-            return next == TT_WALK_ENDS    ? TT_OUTCOME_DONE
-                   : next == TT_WALK_PARTS ? TT_OUTCOME_DIVERGED
-                                           : TT_OUTCOME_PREEMPTED;
+            return next == TT_WALK_ENDS       ? TT_OUTCOME_DONE
+                   : next == TT_WALK_DIVERGES ? TT_OUTCOME_DIVERGED
+                                              : TT_OUTCOME_PREEMPTED;
         }
         tt_walk_go_on(&walk, &members);
     }

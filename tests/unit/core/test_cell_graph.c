@@ -210,7 +210,7 @@ static void bad_cells_are_refused_by_number(void **state) {
     (void)state;
     struct tt_cell_spec fine = cell(0, 1, NOTHING);
     struct tt_cell_spec row = {.first_step = 2, .last_step = 1, .repeat = 1};
-    refused(&fine, 0, "a request of no cell");
+    refused(&fine, 0, "a request has no cell");
     refused((struct tt_cell_spec[]){fine, cell(STEPS, 1, NOTHING)}, 2,
             "cell 1 runs the steps 4 to 4; the model's are 0 to 3");
     refused((struct tt_cell_spec[]){cell(-1, 1, NOTHING)}, 1, "cell 0 runs the steps -1 to -1");

@@ -56,7 +56,7 @@ static void policy_released(struct tt_policy *self, int64_t now,
                             struct tt_cell_subgraph *subgraph) {
     (void)now;
     assert_int_equal(subgraph->waits_for, 0);
-    assert_false(subgraph->request->told); /* nobody who has left */
+    assert_false(subgraph->request->reported); /* nobody who has left */
     tt_list_push_back(&self->released, &subgraph->link);
 }
 static void forget(struct tt_request *request) {
@@ -256,7 +256,7 @@ static void done(struct world *world, int64_t now, int32_t executor) {
 static void expect(const struct world *world, int ended, int gone, int told) {
     assert_int_equal(world->ended_count, ended);
     assert_int_equal(world->gone_count, gone);
-    assert_int_equal(world->mechanism.told, told);
+    assert_int_equal(world->mechanism.reported, told);
     assert_int_equal(world->mechanism.model_requests[0], world->made_count - gone);
     assert_int_equal(world->mechanism.requests.in_use, world->made_count - gone);
 }

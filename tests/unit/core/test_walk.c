@@ -47,8 +47,8 @@ static void set(struct bench *b, enum tt_task_walk walk, int32_t first, int32_t 
                                              .round = behind ? behind[i] : 0};
     b->route =
         (struct tt_walk_route){.first_step = first, .last_step = last, .repeat = 1, .walk = walk};
-    b->members =
-        (struct tt_walk_members){.context = b, .count = 2, .rounds = rounds, .behind = behind_it};
+    b->members = (struct tt_walk_members){
+        .context = b, .count = 2, .rounds = rounds, .rounds_done = behind_it};
 }
 
 /* Walks until it ends, parts, or `stop_after` steps have ended; the steps as digits. */
@@ -88,11 +88,11 @@ static void test_parting_at_the_shortest(void **state) {
     (void)state;
     struct bench b;
     set(&b, TT_WALK_DIVERGING, 0, 4, (int32_t[]){1, 3, 3, 2}, NULL);
-    assert_int_equal(walk(&b, 99, "012"), TT_WALK_PARTS);
+    assert_int_equal(walk(&b, 99, "012"), TT_WALK_DIVERGES);
     expect(&b, 0, 3, 0);
     expect(&b, 1, 1, 1);
     set(&b, TT_WALK_DIVERGING, 3, 4, (int32_t[]){1, 3, 3, 2}, NULL);
-    assert_int_equal(walk(&b, 99, "344"), TT_WALK_PARTS);
+    assert_int_equal(walk(&b, 99, "344"), TT_WALK_DIVERGES);
     expect(&b, 0, 4, 2);
     expect(&b, 1, 5, 0);
 }
@@ -105,7 +105,7 @@ static void test_begins_inside_a_block(void **state) {
     assert_int_equal(walk(&b, 99, "234"), TT_WALK_ENDS);
     expect(&b, 0, 5, 0);
     set(&b, TT_WALK_DIVERGING, 2, 4, (int32_t[]){4, 1, 3, 1}, (int32_t[]){1, 1});
-    assert_int_equal(walk(&b, 99, "212"), TT_WALK_PARTS);
+    assert_int_equal(walk(&b, 99, "212"), TT_WALK_DIVERGES);
     expect(&b, 0, 1, 3);
     expect(&b, 1, 3, 0);
 }

@@ -214,7 +214,7 @@ static void demand_no_idle_executor(const struct world *self) {
     for (int32_t i = 0; idle && i < m->requests.chunk_count * TT_REQUEST_CHUNK; i++) {
         const struct tt_request *request =
             tt_request_pool_at((struct tt_request_pool *)&m->requests, (uint32_t)i);
-        if (request->state == TT_REQUEST_FREE || request->told)
+        if (request->state == TT_REQUEST_FREE || request->reported)
             continue;
         if (!request->graph ||
             merged) { /* merged: a request whose graph is on a busy executor may wait */
@@ -278,7 +278,7 @@ static int64_t run_chunk(const struct subject *subject, uint64_t seed, struct kn
     const struct tt_mechanism *mechanism = tt_simulation_mechanism(self->simulation);
     tt_mechanism_check(mechanism);
     demand(self, self->ended == CHUNK, "a request never ended");
-    demand(self, mechanism->requests.in_use == 0 && mechanism->told == 0, "a request stays");
+    demand(self, mechanism->requests.in_use == 0 && mechanism->reported == 0, "a request stays");
     demand(self, self->done > CHUNK / 10 && self->cancelled > 0,
            "a world in which nothing happens");
     int64_t events = tt_simulation_events(self->simulation);
