@@ -346,9 +346,9 @@ static void publish(struct tt_model_thread *self, int32_t model) {
             tt_instant_min(self->written_due_at, candidate.exec_at - candidate.lead_ns);
 }
 
-/* S6: tells the rank thread which candidates changed. Only the newest of each counts, so nothing
- * accumulates however slow it is. Wakes it only if it would look too late by itself. A candidate
- * that shrank, or is empty, needs no wake-up. */
+/* S6: publishes the set of changed candidates to the rank thread. Only the newest of each counts,
+ * so nothing accumulates however slow it is. Wakes it only if it would look too late by itself. A
+ * candidate that shrank, or is empty, needs no wake-up. */
 static void notify_rank(struct tt_model_thread *self) {
     for (int32_t word = self->written_low; word <= self->written_high; word++) {
         if (self->written[word])

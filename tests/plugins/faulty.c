@@ -18,7 +18,7 @@ static int open_model(const struct tutti_unfold_model *model, const char *parame
                       void **out_state, char *why, size_t capacity) {
     (void)model;
     if (strcmp(parameter, "refuse model") == 0) {
-        snprintf(why, capacity, "it does not like it");
+        snprintf(why, capacity, "the parameter is refuse");
         return 1;
     }
     if (strcmp(parameter, "refuse model silently") == 0)

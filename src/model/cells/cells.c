@@ -92,8 +92,7 @@ static void check_types(struct tt_cells_work *work) {
                          types[1].name);
     if (types[1].read_count > 0)
         tt_cells_problem(work, decoder, "read",
-                         "the decoder '%s' is told nothing by the request: its own words are a "
-                         "state",
+                         "the decoder '%s' cannot read the request: its own words are a state",
                          types[1].name);
 }
 

@@ -430,7 +430,7 @@ enum tt_err tt_slices_set_check(const char *directory, const struct tt_slices_ch
     enum tt_err err = tt_text_read_file(path, 64 << 20, &text, why);
     if (!err) {
         tt_text_printf(&text, "check { rows: %d length: %d ", check->rows, check->length);
-        tt_text_printf(&text, "specimen: %d ", check->synthetic); /* name in slices.proto */
+        tt_text_printf(&text, "%s: %d ", "specimen", check->synthetic);
         tt_text_printf(&text, "outputs_sha256: \"%s\" }\n", check->outputs_sha256);
         err = text.failed ? tt_fail(TT_ERR_NO_MEMORY, why, "out of memory")
                           : tt_text_write_file(path, &text, why);

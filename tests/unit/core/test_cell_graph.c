@@ -1,5 +1,5 @@
-/* C3: how a request by cells is cut into subgraphs, what is ready when, and random graphs against a
- * naive book. */
+/* C3: how a request by cells is cut into subgraphs, and what is ready when; and random graphs
+ * against a naive model. */
 #include "core/cell_graph.h"
 
 #include "base/prng.h"
@@ -34,7 +34,7 @@ static struct tt_cell_graph *made(const struct tt_cell_spec *specs, int32_t coun
     return graph;
 }
 
-/* ---- driving one by hand, as the mechanism does ---- */
+/* ---- one graph by hand, driven as by the mechanism ---- */
 
 static void count_released(void *context, struct tt_cell_subgraph *subgraph) {
     assert_int_equal(subgraph->waits_for, 0);
@@ -50,7 +50,8 @@ static int32_t submit(struct tt_cell_graph *graph, struct tt_cell_subgraph *subg
     return number;
 }
 
-/* One cell is back, the last of all that it was; returns how many subgraphs that released. */
+/* The last cell of the subgraph's oldest submission is back. Returns the number of subgraphs that
+ * it released. */
 static int32_t complete(struct tt_cell_graph *graph, struct tt_cell_subgraph *subgraph, bool ends) {
     int32_t released = 0;
     if (--subgraph->in_flight == 0)
@@ -91,7 +92,7 @@ static void a_cell_taken_makes_none_ready_before_the_task_is_submitted(void **st
     struct tt_cell_graph *graph = made((struct tt_cell_spec[]){cell(0, 2, NOTHING)}, 1);
     struct tt_cell_subgraph *chain = &graph->subgraphs[0];
     int32_t number = tt_cell_subgraph_take(graph, chain);
-    assert_int_equal(chain->ready, 0); /* the next may not share its batch */
+    assert_int_equal(chain->ready, 0); /* the next cell may not share its batch */
     tt_cell_subgraph_submitted(graph, chain, number);
     assert_int_equal(chain->ready, 1);
     tt_cell_graph_free(graph);
@@ -109,10 +110,10 @@ static void a_decoder_waits_for_the_encoders_end(void **state) {
     assert_true(decoder->open_ended && !encoder->open_ended);
     submit(graph, encoder);
     submit(graph, encoder);
-    assert_int_equal(decoder->waits_for, 1); /* submitted is not enough */
+    assert_int_equal(decoder->waits_for, 1); /* submission is not enough */
     assert_int_equal(complete(graph, encoder, false), 0);
     assert_int_equal(complete(graph, encoder, false), 1);
-    /* Its end is found at the second, with a third in flight. */
+    /* The end is found at the second cell, with a third in flight. */
     for (int32_t i = 0; i < 3; i++)
         submit(graph, decoder);
     complete(graph, decoder, false);
@@ -125,8 +126,8 @@ static void a_decoder_waits_for_the_encoders_end(void **state) {
     tt_cell_graph_free(graph);
 }
 
-/* Leaves 0-3, inner nodes 4 (0, 1), 5 (2, 3), 6 (4, 5): each leaf for itself, the inner ones one.
- */
+/* Leaves 0-3, inner nodes 4 (0, 1), 5 (2, 3), 6 (4, 5). Each leaf is a subgraph, the inner nodes
+ * are one. */
 static void a_tree_is_its_leaves_and_one_subgraph_of_inner_nodes(void **state) {
     (void)state;
     struct tt_cell_graph *graph =
@@ -154,8 +155,8 @@ static void a_tree_is_its_leaves_and_one_subgraph_of_inner_nodes(void **state) {
     tt_cell_graph_free(graph);
 }
 
-/* 0 and 2 are of one type and connected; but 2 also reads 1, which reads 0: as one subgraph, 0 with
- * 2, it would wait for 1, which waits for it. */
+/* 0 and 2 are of one type and connected, but 2 also reads 1, which reads 0. As one subgraph, 0 and
+ * 2 would wait for 1, which waits for them. */
 static void what_would_wait_for_itself_is_cut(void **state) {
     (void)state;
     struct tt_cell_graph *graph = made(
@@ -164,7 +165,7 @@ static void what_would_wait_for_itself_is_cut(void **state) {
     assert_int_equal(graph->subgraph_count, 3);
     assert_int_equal(graph->subgraphs[2].waits_for, 2);
     tt_cell_graph_free(graph);
-    /* The same through a sibling: 0-1 are connected, 3 reads 1 and 2, 2 reads 0. */
+    /* The same through a sibling: 0 and 1 are connected, 3 reads 1 and 2, 2 reads 0. */
     graph = made((struct tt_cell_spec[]){cell(0, 1, NOTHING), cell(0, 1, READS(0)),
                                          cell(1, 1, READS(0)), cell(0, 1, READS(1, 2))},
                  4);
@@ -184,7 +185,7 @@ static void repeated_cells_are_a_subgraph_alone(void **state) {
     tt_cell_graph_free(graph);
 }
 
-/* One cell that "may end after any" has nothing left to end: what it is connected with runs. */
+/* One cell that "may end after any" has no end to find: the cells that it is connected with run. */
 static void a_row_of_one_has_no_open_end(void **state) {
     (void)state;
     struct tt_cell_spec specs[] = {cell(0, 1, NOTHING), cell(0, 1, READS(0))};
@@ -195,7 +196,7 @@ static void a_row_of_one_has_no_open_end(void **state) {
     tt_cell_graph_free(graph);
 }
 
-/* ---- what is refused ---- */
+/* ---- rejected specs ---- */
 
 static void refused(const struct tt_cell_spec *specs, int32_t count, const char *says) {
     struct tt_cell_graph *graph = NULL;
@@ -254,7 +255,7 @@ static void draw(struct naive *self, struct tt_prng *prng) {
         int32_t count = i > 0 ? wish : 0;
         for (int32_t k = 0; k < count; k++) {
             uint64_t span = reach < (uint64_t)i ? reach : (uint64_t)i;
-            self->sources[i][k] = i - 1 - (int32_t)tt_prng_below(prng, span); /* twice is allowed */
+            self->sources[i][k] = i - 1 - (int32_t)tt_prng_below(prng, span); /* perhaps twice */
         }
         int32_t repeat = tt_prng_below(prng, 4) ? 1 : 1 + (int32_t)tt_prng_below(prng, 5);
         self->specs[i] = cell((int32_t)tt_prng_below(prng, types), repeat, count, self->sources[i]);
@@ -295,7 +296,7 @@ static void check_cut(const struct naive *self) {
         DEMAND(self, !reaches[i][i]);
 }
 
-/* A cell goes: all it reads was submitted, or, in another subgraph, is done. */
+/* A cell is submitted: all that it reads was submitted, or, in another subgraph, is done. */
 static int32_t goes(struct naive *self, struct tt_cell_subgraph *subgraph, int32_t number) {
     int32_t spec = subgraph->is_chain ? subgraph->spec : number;
     DEMAND(self, self->submitted[spec] == (subgraph->is_chain ? number : 0));
@@ -340,7 +341,7 @@ static int32_t send(struct naive *self, struct tt_prng *prng, struct tt_cell_sub
     int32_t numbers[MAX_SPECS], count = 0, most = 1 + (int32_t)tt_prng_below(prng, 4);
     while (count < most && subgraph->ready > 0)
         numbers[count++] = tt_cell_subgraph_take(self->graph, subgraph);
-    for (int32_t i = 0; i < count; i++) { /* nobody of a batch reads another of it */
+    for (int32_t i = 0; i < count; i++) { /* no cell of a batch reads another one of it */
         flights[i] = (struct flight){subgraph, goes(self, subgraph, numbers[i])};
         for (int32_t k = 0; k < self->specs[flights[i].spec].source_count; k++)
             for (int32_t j = 0; j < i; j++)
@@ -392,7 +393,7 @@ static void random_graphs_keep_what_a_naive_book_says(void **state) {
         cut += (uint64_t)naive.graph->subgraph_count;
         tt_cell_graph_free(naive.graph);
     }
-    assert_true(cut > GRAPHS); /* they were not all trivial */
+    assert_true(cut > GRAPHS); /* not all graphs were trivial */
 }
 
 int main(void) {

@@ -22,7 +22,7 @@ static void one_task_takes_its_time(void **state) {
     tt_device_fini(&device);
 }
 
-/* Two that fit side by side do not disturb each other; a third that does not fit slows all three.
+/* Two tasks that fit side by side do not slow each other down; a third that does not fit slows all.
  */
 static void demands_beyond_one_slow_all(void **state) {
     (void)state;
@@ -34,7 +34,7 @@ static void demands_beyond_one_slow_all(void **state) {
     tt_device_start(&device, 50, 2, 100, TT_DEMAND_WHOLE); /* sum 2: half speed from here */
     assert_int_equal(tt_device_next_at(&device), 150);
     assert_int_equal(tt_device_take_ended(&device, 150), 0);
-    /* Left at 150: 1 has 100, 2 has 50, the sum is 1.5. */
+    /* Remaining work at 150: 100 for task 1, 50 for task 2; the sum of demands is 1.5. */
     assert_int_equal(tt_device_next_at(&device), 225);
     assert_int_equal(tt_device_take_ended(&device, 225), 2);
     /* 1 is alone with 50 left. */

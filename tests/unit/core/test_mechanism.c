@@ -1,5 +1,5 @@
-/* The mechanism under a scripted policy: what it tells, what it lets happen, what it counts, and
- * that every broken rule ends the program. */
+/* The mechanism under a scripted policy: its calls, what it accepts, its counts. Every broken rule
+ * must end the program. */
 #include "core/mechanism.h"
 
 #include "base/instant.h"
@@ -30,15 +30,15 @@ struct change {
 };
 struct world;
 
-/* Keeps what it is told in a list, and answers as the test says. */
+/* Lists the events that it receives, and answers as the test says. */
 struct tt_policy {
     struct world *world;
     struct tt_list queue;
-    void (*script)(struct world *world, int64_t now); /* the next decision; NULL: nothing */
+    void (*script)(struct world *world, int64_t now); /* the next decision; NULL: none */
     int arrived, finished, cancelled, decided, ready, checked;
     struct change models[LOG], executors[LOG];
     int model_changes, executor_changes;
-    int leaving; /* of the task that finished last */
+    int leaving; /* requests that left with the last finished task */
     int64_t next_at;
 };
 
@@ -215,7 +215,7 @@ static void finish(struct world *world, int64_t now, int32_t executor, enum tt_o
     tt_mechanism_check(&world->mechanism);
 }
 
-/* Everything that waits, in one task on executor 0, from the first one's step to the last. */
+/* Runs all waiting requests in one task, from the first one's step to `last_step`. */
 static void run_on(struct world *world, int32_t executor, int32_t last_step, int64_t start_at) {
     struct tt_policy *policy = &world->policy;
     struct tt_request *head =
@@ -265,7 +265,7 @@ static void expect_ending(const struct world *world, int index, int64_t at, intp
     assert_int_equal(world->endings[index].ending, ending);
 }
 
-/* ---- what may happen ---- */
+/* ---- allowed actions ---- */
 
 static void a_request_walks_its_steps(void **state) {
     (void)state;
@@ -313,7 +313,7 @@ static void a_request_walks_its_steps(void **state) {
     close_world(&world);
 }
 
-/* Each item has its own fate: one leaves early, one jumps, one fails, one goes on. */
+/* Each item has its own fate: one leaves early, one jumps, one fails, one continues. */
 static void fates_are_told_apart(void **state) {
     (void)state;
     struct world world;
@@ -333,7 +333,7 @@ static void fates_are_told_apart(void **state) {
     expect_ending(&world, 1, 9, 2, TT_ENDING_FAILED);
     assert_int_equal(request[1]->step, 0);
     assert_int_equal(request[3]->step, 2);
-    /* A jump behind the last step is the way out. Fates do not stick to the task's memory. */
+    /* A jump beyond the last step leaves the model. A task's memory does not keep old fates. */
     tt_list_remove(&request[3]->link);
     decide(&world, 10, run_two_steps);
     task = tt_mechanism_oldest(&world.mechanism, 0);
@@ -367,14 +367,14 @@ static void tasks_end_early(void **state) {
     decide(&world, 6, abort_0);
     assert_int_equal(world.aborts, 1);
     finish(&world, 7, 0, TT_OUTCOME_ABORTED, 0);
-    assert_int_equal(a->step, 1); /* nothing of it counts */
+    assert_int_equal(a->step, 1); /* none of its results count */
     assert_int_equal(b->step, 1);
     assert_int_equal(world.ending_count, 0);
     decide(&world, 8, run_all_steps);
     finish(&world, 9, 0, TT_OUTCOME_FAILED, 2);
     assert_int_equal(world.mechanism.ended[TT_ENDING_FAILED], 2);
     expect_ending(&world, 1, 9, 2, TT_ENDING_FAILED);
-    /* Stopped at a boundary that was its last: done all the same. */
+    /* Stopped at a boundary that was its last step: it is done. */
     arrive(&world, 10, 0, 1, 3);
     decide(&world, 10, run_all_steps);
     decide(&world, 11, yield_0);
@@ -396,14 +396,14 @@ static void cancellation_takes_what_waits_and_marks_what_runs(void **state) {
     struct tt_request *stays = arrive(&world, 2, 0, 1, 3);
     decide(&world, 2, run_two_steps);
     tt_mechanism_cancelled(&world.mechanism, 3, runs);
-    tt_mechanism_cancelled(&world.mechanism, 3, runs); /* saying it twice changes nothing */
+    tt_mechanism_cancelled(&world.mechanism, 3, runs); /* a second call has no effect */
     assert_int_equal(world.ending_count, 1);
-    assert_int_equal(world.policy.cancelled, 1); /* the policy hears when the task ends */
+    assert_int_equal(world.policy.cancelled, 1); /* the policy is notified when the task ends */
     finish(&world, 8, 0, TT_OUTCOME_DONE, 1);
     assert_int_equal(world.policy.leaving, 1);
     expect_ending(&world, 1, 8, 2, TT_ENDING_CANCELLED);
     assert_int_equal(stays->state, TT_REQUEST_QUEUED);
-    /* Cancelled wins over an abort (it would come back) and over a failure. */
+    /* A cancellation overrides an abort (after which it would be queued) and a failure. */
     decide(&world, 9, run_all_steps);
     tt_mechanism_cancelled(&world.mechanism, 9, stays);
     decide(&world, 10, abort_0);
@@ -460,7 +460,7 @@ static void executors_queue_up_to_their_depth_and_start_times_hold(void **state)
     finish(&world, 20, 0, TT_OUTCOME_DONE, STEPS - 1);
     expect_ending(&world, 0, 20, 2, TT_ENDING_DONE);
     assert_ptr_equal(tt_mechanism_oldest(&world.mechanism, 0), world.started[2]);
-    arrive(&world, 21, 0, 1, 4); /* the ring goes around */
+    arrive(&world, 21, 0, 1, 4); /* the ring wraps around */
     decide(&world, 21, run_all_steps);
     finish(&world, 30, 0, TT_OUTCOME_DONE, STEPS - 1);
     finish(&world, 40, 0, TT_OUTCOME_DONE, STEPS - 1);
@@ -485,7 +485,7 @@ static void models_and_executors_come_and_go(void **state) {
     assert_false(tt_mechanism_has_room(mechanism, 0));
     assert_int_equal(mechanism->executors[0].state, TT_EXECUTOR_DRAINING);
     tt_mechanism_drain_model(mechanism, 2, 0);
-    finish(&world, 9, 0, TT_OUTCOME_DONE, STEPS - 1); /* what it has it finishes */
+    finish(&world, 9, 0, TT_OUTCOME_DONE, STEPS - 1); /* it finishes its task */
     tt_mechanism_remove_executor(mechanism, 9, 0);
     tt_mechanism_remove_model(mechanism, 9, 0);
     assert_null(mechanism->models[0]);
@@ -505,7 +505,7 @@ static void models_and_executors_come_and_go(void **state) {
     assert_memory_equal(world.policy.models, models, sizeof(models));
     assert_int_equal(world.policy.executor_changes, TT_COUNT(models));
     assert_memory_equal(world.policy.executors, models, sizeof(models));
-    /* An executor that never drained may go too when it has nothing. */
+    /* An idle executor may be removed without draining. */
     tt_mechanism_remove_executor(mechanism, 16, 1);
     assert_int_equal(mechanism->executors[1].state, TT_EXECUTOR_GONE);
     close_world(&world);
@@ -520,8 +520,7 @@ static void drop_reasons_have_names(void **state) {
     assert_string_equal(tt_drop_reason_name(TT_DROP_WITHDRAWN), "withdrawn");
 }
 
-/* ---- what must not: each breach runs in a child, which has to abort with the named condition ----
- */
+/* ---- forbidden actions: each runs in a child, which must abort with the named condition ---- */
 
 static struct tt_request *take(struct world *world) {
     struct tt_list_node *node = tt_list_first(&world->policy.queue);
@@ -674,7 +673,7 @@ static void nothing_wrong(struct world *world) {
     finish(world, 1, 0, TT_OUTCOME_DONE, STEPS - 1);
 }
 
-/* Runs it in a child; what the child said and how it ended. */
+/* Runs the scenario in a child. Returns its exit status; `said` gets its output. */
 static int in_a_child(void (*scenario)(struct world *), char *said, size_t size) {
     int ends[2];
     assert_int_equal(pipe(ends), 0);

@@ -1,5 +1,5 @@
-/* C3, C5: the mechanism under a scripted policy that works by cells: when a request is answered,
- * when it is gone, what the books say while cells of it are in flight. */
+/* C3, C5: the mechanism under a scripted policy that works by cells. When a request is answered,
+ * when it is gone, and the counts while cells of it are in flight. */
 #include "core/mechanism.h"
 
 #include "base/instant.h"
@@ -21,11 +21,11 @@ enum { EXECUTORS = 2, DEPTH = 4, LIMIT = 8, STEPS = 2, MAX_BATCH = 4, LOG = 64 }
 
 struct world;
 
-/* Keeps what was released; the test says what runs. */
+/* Keeps the released subgraphs; the test decides what runs. */
 struct tt_policy {
     struct world *world;
     struct tt_list released; /* subgraphs */
-    struct tt_list waiting;  /* requests that it has heard of */
+    struct tt_list waiting;  /* requests that arrived */
     int arrived, cancelled, leaving;
 };
 
@@ -56,7 +56,7 @@ static void policy_released(struct tt_policy *self, int64_t now,
                             struct tt_cell_subgraph *subgraph) {
     (void)now;
     assert_int_equal(subgraph->waits_for, 0);
-    assert_false(subgraph->request->reported); /* nobody who has left */
+    assert_false(subgraph->request->reported); /* its request has not left */
     tt_list_push_back(&self->released, &subgraph->link);
 }
 static void forget(struct tt_request *request) {
@@ -238,7 +238,7 @@ static void run(struct world *world, int64_t now, int32_t executor, struct tt_ce
     tt_mechanism_check(&world->mechanism);
 }
 
-/* The oldest task there is over; item 0 has this fate. */
+/* The oldest task of the executor ends; item 0 has this fate. */
 static void finish(struct world *world, int64_t now, int32_t executor, enum tt_outcome outcome,
                    enum tt_fate fate) {
     struct tt_task *task = tt_mechanism_oldest(&world->mechanism, executor);
@@ -252,7 +252,8 @@ static void done(struct world *world, int64_t now, int32_t executor) {
     finish(world, now, executor, TT_OUTCOME_DONE, TT_FATE_GOES_ON);
 }
 
-/* So many requests have ended, left the mechanism for good, and are here though answered. */
+/* Numbers of requests: ended, gone from the mechanism, and still here although their end was
+ * reported. */
 static void expect(const struct world *world, int ended, int gone, int told) {
     assert_int_equal(world->ended_count, ended);
     assert_int_equal(world->gone_count, gone);
@@ -261,7 +262,7 @@ static void expect(const struct world *world, int ended, int gone, int told) {
     assert_int_equal(world->mechanism.requests.in_use, world->made_count - gone);
 }
 
-/* ---- what may happen ---- */
+/* ---- allowed actions ---- */
 
 static void it_is_answered_with_its_last_cell(void **state) {
     (void)state;
@@ -299,11 +300,11 @@ static void between_its_cells_it_is_queued_and_free_to_go_anywhere(void **state)
     done(&world, 6, 1);
     assert_true(tt_list_linked(&request->graph->subgraphs[1].link)); /* released at completion */
     expect(&world, 0, 0, 0);
-    close_world(&world); /* given up with it: it is gone, though it never ended */
+    close_world(&world); /* gone with the mechanism, though it never ended */
     assert_int_equal(world.ended_count, 0);
 }
 
-/* Its end is found with the second cell while a third and a fourth are in flight. */
+/* The end is found with the second cell while a third and a fourth are in flight. */
 static void an_open_end_is_answered_at_once_and_gone_with_the_last_cell(void **state) {
     (void)state;
     struct world world;
@@ -318,7 +319,7 @@ static void an_open_end_is_answered_at_once_and_gone_with_the_last_cell(void **s
     assert_int_equal(world.endings[0], TT_ENDING_DONE);
     assert_int_equal(world.policy.leaving, 1);
     assert_int_equal(decoder->ready, 0);
-    /* The client goes away, too late: nothing happens. Nor does what a late cell says. */
+    /* A cancellation after the end has no effect, and neither has the fate of a late cell. */
     tt_mechanism_cancelled(&world.mechanism, 7, request);
     assert_int_equal(world.policy.cancelled, 0);
     finish(&world, 9, 0, TT_OUTCOME_DONE, TT_FATE_LEAVES);
@@ -340,12 +341,12 @@ static void cancelled_while_cells_fly_it_ends_now_and_goes_later(void **state) {
     expect(&world, 1, 0, 1);
     assert_int_equal(world.endings[0], TT_ENDING_CANCELLED);
     assert_int_equal(world.policy.cancelled, 1);
-    tt_mechanism_cancelled(&world.mechanism, 1, gone); /* twice is once */
+    tt_mechanism_cancelled(&world.mechanism, 1, gone); /* a second call has no effect */
     expect(&world, 1, 0, 1);
     done(&world, 3, 0);
-    expect(&world, 1, 1, 0); /* and its decoder was not released, the other's was */
+    expect(&world, 1, 1, 0); /* its decoder was not released, the other one's was */
     assert_true(tt_list_linked(&stays->graph->subgraphs[1].link));
-    /* One that waits leaves and is gone in one. */
+    /* A waiting request ends and is gone at once. */
     tt_mechanism_cancelled(&world.mechanism, 4, stays);
     expect(&world, 2, 2, 0);
     assert_true(tt_list_empty(&world.policy.released));
@@ -362,7 +363,7 @@ static void a_failed_batch_fails_its_requests_once_and_nobody_else(void **state)
     run(&world, 0, 0, &a->graph->subgraphs[0], &b->graph->subgraphs[0]);
     run(&world, 0, 1, &(arrive(&world, 0, 1, 0, TT_NEVER)->graph->subgraphs[0]), NULL);
     finish(&world, 3, 0, TT_OUTCOME_FAILED, TT_FATE_GOES_ON);
-    expect(&world, 1, 0, 1); /* a, which still has one in flight */
+    expect(&world, 1, 0, 1); /* request a, which still has a cell in flight */
     assert_int_equal(world.endings[0], TT_ENDING_FAILED);
     assert_int_equal(b->state, TT_REQUEST_RUNNING);
     finish(&world, 6, 0, TT_OUTCOME_FAILED, TT_FATE_GOES_ON);
@@ -408,7 +409,7 @@ static void dropped_while_cells_fly_it_goes_with_the_last(void **state) {
     close_world(&world);
 }
 
-/* A tree's two leaves on two executors: the same request in two tasks at once. */
+/* Two leaves of a tree on two executors: one request in two tasks at once. */
 static void a_request_is_on_two_executors_at_once(void **state) {
     (void)state;
     struct world world;
@@ -442,9 +443,9 @@ static void a_request_is_on_two_executors_at_once(void **state) {
     close_world(&world);
 }
 
-/* Who is given up for its deadline, and may stay without one, comes again with its cells: given up
- * by the policy, or by the rule itself when its time has come. */
-static void who_comes_late_is_released_again(void **state) {
+/* A request that is dropped for its deadline, but may stay without one, is released again: after a
+ * drop by the policy, or by the rule itself at its last instant. */
+static void a_late_request_is_released_again(void **state) {
     (void)state;
     struct world world;
     open_world(&world, true);
@@ -464,7 +465,7 @@ static void who_comes_late_is_released_again(void **state) {
     assert_int_equal(world.policy.arrived, 4);
     assert_int_equal(expires->deadline_at, TT_NEVER);
     assert_true(tt_list_linked(&expires->graph->subgraphs[0].link));
-    /* Whose first cell has run is not made late any more: it is dropped. */
+    /* A request whose first cell has run is not made late: it is dropped. */
     struct tt_request *begun = arrive(&world, 100, 2, 0, 1000);
     run(&world, 100, 0, &begun->graph->subgraphs[0], NULL);
     world.drop = begun;
@@ -490,7 +491,7 @@ static void a_full_house_leaves_the_graph_with_the_caller(void **state) {
     close_world(&world);
 }
 
-/* ---- what may not ---- */
+/* ---- forbidden actions ---- */
 
 static struct tt_request *pinned(struct world *world) {
     open_world(world, false);
@@ -558,7 +559,7 @@ int main(void) {
         cmocka_unit_test(one_item_fails_alone),
         cmocka_unit_test(dropped_while_cells_fly_it_goes_with_the_last),
         cmocka_unit_test(a_request_is_on_two_executors_at_once),
-        cmocka_unit_test(who_comes_late_is_released_again),
+        cmocka_unit_test(a_late_request_is_released_again),
         cmocka_unit_test(a_full_house_leaves_the_graph_with_the_caller),
         cmocka_unit_test(broken_rules_end_the_program),
     };

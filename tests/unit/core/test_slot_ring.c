@@ -1,4 +1,4 @@
-/* E1: ranges are adjacent, never cross the end, never overlap, and come back in any order. */
+/* E1: ranges are adjacent, never cross the end, never overlap, and are released in any order. */
 #include "base/prng.h"
 #include "core/slot_ring.h"
 #include "unit/seed.h"
@@ -15,8 +15,8 @@ static void ranges_lie_side_by_side_and_do_not_cross_the_end(void **state) {
     assert_int_equal(tt_slot_ring_init(&ring, 8), TT_OK);
     assert_int_equal(tt_slot_ring_take(&ring, 3), 0);
     assert_int_equal(tt_slot_ring_take(&ring, 3), 3);
-    assert_int_equal(tt_slot_ring_take(&ring, 3), -1); /* two are left, and they are at the end */
-    tt_slot_ring_release(&ring, 3, 3);                 /* the younger first: nothing is free yet */
+    assert_int_equal(tt_slot_ring_take(&ring, 3), -1); /* two slots are left, at the end */
+    tt_slot_ring_release(&ring, 3, 3);                 /* the younger first: none is free */
     assert_int_equal(tt_slot_ring_take(&ring, 3), -1);
     tt_slot_ring_release(&ring, 0, 3);
     assert_int_equal(tt_slot_ring_take(&ring, 3), 0); /* empty: from the beginning */
@@ -38,7 +38,7 @@ static void the_slots_before_the_end_are_skipped(void **state) {
     tt_slot_ring_release(&ring, 0, 4);
     assert_int_equal(tt_slot_ring_take(&ring, 3), 0); /* 6 and 7 are lost for this round */
     tt_slot_ring_release(&ring, 4, 2);
-    assert_int_equal(tt_slot_ring_take(&ring, 5), 3); /* and free again behind the older ones */
+    assert_int_equal(tt_slot_ring_take(&ring, 5), 3); /* they are free again after the older ones */
     assert_int_equal(tt_slot_ring_take(&ring, 1), -1);
     tt_slot_ring_check(&ring);
     tt_slot_ring_fini(&ring);

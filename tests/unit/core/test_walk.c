@@ -36,7 +36,7 @@ static int32_t behind_it(void *context, int32_t member) {
     return b->requests[member].round;
 }
 
-/* Two requests (n, m) that stand at `step`, with so many rounds behind them. */
+/* Two requests (n, m) at `step`, with this number of rounds done. */
 static void set(struct bench *b, enum tt_task_walk walk, int32_t first, int32_t last,
                 const int32_t nm[4], const int32_t behind[2]) {
     memset(b, 0, sizeof(*b));
@@ -51,7 +51,8 @@ static void set(struct bench *b, enum tt_task_walk walk, int32_t first, int32_t 
         .context = b, .count = 2, .rounds = rounds, .rounds_done = behind_it};
 }
 
-/* Walks until it ends, parts, or `stop_after` steps have ended; the steps as digits. */
+/* Walks until it ends, diverges, or `stop_after` steps have ended; `expected` has the steps as
+ * digits. */
 static enum tt_walk_next walk(struct bench *b, int32_t stop_after, const char *expected) {
     char seen[64] = "";
     size_t count = 0;
@@ -97,7 +98,7 @@ static void test_parting_at_the_shortest(void **state) {
     expect(&b, 1, 5, 0);
 }
 
-/* Members at different rounds of the block where the task begins, in its middle. */
+/* The task begins in the middle of a block, its members at different rounds. */
 static void test_begins_inside_a_block(void **state) {
     (void)state;
     struct bench b;
@@ -110,7 +111,7 @@ static void test_begins_inside_a_block(void **state) {
     expect(&b, 1, 3, 0);
 }
 
-/* A task that ends in the middle of a block goes there once, and no further. */
+/* A task that ends in the middle of a block runs the first part of it once. */
 static void test_ends_inside_a_block(void **state) {
     (void)state;
     struct bench b;
@@ -127,7 +128,7 @@ static void test_stopped_at_boundaries(void **state) {
     set(&b, TT_WALK_TOGETHER, 0, 4, nm, NULL);
     assert_int_equal(walk(&b, 4, "0121"), TT_WALK_GOES_ON);
     expect(&b, 0, 2, 1); /* in its second round */
-    expect(&b, 1, 3, 0); /* was through, and went along */
+    expect(&b, 1, 3, 0); /* it was through, and was carried along */
     set(&b, TT_WALK_TOGETHER, 0, 4, nm, NULL);
     assert_int_equal(walk(&b, 3, "012"), TT_WALK_GOES_ON);
     expect(&b, 0, 1, 1);
@@ -137,7 +138,7 @@ static void test_stopped_at_boundaries(void **state) {
     expect(&b, 0, 1, 0);
 }
 
-/* One cell, once or several times in a row: who has more to do comes back. */
+/* One cell, once or several times in a row: a member with rounds left comes back. */
 static void test_once(void **state) {
     (void)state;
     struct bench b;

@@ -38,8 +38,8 @@ static inline void put_bytes(const char *name, const void *bytes, size_t length)
     assert_int_equal(fclose(file), 0);
 }
 
-/* "in:token:7:N out:h:1:N,8 ..." (name, ONNX's number of the element type, dimensions); `salt` are
- * other weights. */
+/* `spec` is "in:token:7:N out:h:1:N,8 ..." (name, ONNX's number of the element type, dimensions).
+ * Another `salt` makes other weights. */
 static inline void put_cell_file(const char *name, const char *tensors, const char *salt) {
     struct tt_text graph = {0}, model = {0};
     char copy[1024], path[128], *rest = copy;
@@ -55,7 +55,7 @@ static inline void put_cell_file(const char *name, const char *tensors, const ch
     tt_text_fini(&model);
 }
 
-/* The usual files: cells of a chain, a sequence to sequence model and a tree. */
+/* The usual files: cells of a chain, of a sequence-to-sequence model and of a tree. */
 static inline void put_cell_files(void) {
     static const char lstm[] = "in:token:7:N in:h:1:N,4 in:c:1:N,4 out:h_out:1:N,4 out:c_out:1:N,4";
     put_cell_file("lstm.onnx", lstm, "lstm");
@@ -82,7 +82,7 @@ static inline void put_cell_files(void) {
     "cell { file: 'inner.onnx' state { output: 'h' input: 'lh' input: 'rh' } "                     \
     "state { output: 'c' input: 'lc' input: 'rc' } } "
 
-/* NULL, and `*findings` say why, where it has problems. `text` is tutti.pbtxt. */
+/* NULL if there are problems, which are in `*findings`. `text` is tutti.pbtxt. */
 static inline struct tt_cells *try_cells(const char *text, struct tt_findings *findings) {
     char path[128], version[128];
     struct tt_model_settings *settings = NULL;
@@ -107,11 +107,11 @@ static inline struct tt_cells *open_cells(const char *text) {
     return cells;
 }
 
-/* Some problem says this. */
+/* Asserts that some problem contains this text. */
 static inline void assert_problem(const char *text, const char *expected) {
     struct tt_findings findings = {0};
     struct tt_cells *cells = try_cells(text, &findings);
-    tt_cells_close(cells); /* it may be the settings that object */
+    tt_cells_close(cells); /* the settings may have reported it */
     if (findings.problem_count == 0)
         fail_msg("no problem with %s", text);
     bool found = false;

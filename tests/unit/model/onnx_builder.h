@@ -1,5 +1,5 @@
-/* Small ONNX files for tests, written byte by byte: no weights, no nodes, only what the walker
- * looks at. */
+/* Small ONNX files for tests, written byte by byte: no weights, no nodes, only the fields that the
+ * walker reads. */
 #ifndef TT_TESTS_ONNX_BUILDER_H
 #define TT_TESTS_ONNX_BUILDER_H
 
@@ -35,7 +35,7 @@ static inline void onnx_message(struct tt_text *to, uint32_t field, struct tt_te
     tt_text_fini(take_message);
 }
 
-/* `dims`: "N,3,-,8": a name is symbolic, - is unknown; NULL: no shape at all. field 11 input, 12
+/* `dims`: "N,3,-,8": a name is symbolic, - is unknown; NULL: no shape. Field 11 is an input, 12 an
  * output. */
 static inline void onnx_value(struct tt_text *graph, uint32_t field, const char *name, int element,
                               const char *dims) {

@@ -1,4 +1,4 @@
-/* C1: what tutti.pbtxt says of cells, held against their files. */
+/* C1: the cells of tutti.pbtxt, checked against their files. */
 #include "model/cells/cells.h"
 
 #include "model/repository/repository.h"
@@ -86,7 +86,7 @@ static void test_how_long_outputs_are(void **state) {
     assert_int_equal(cells->output_quantiles[50], 11);
     assert_int_equal(cells->output_quantiles[51], 12); /* 11.5 */
     assert_int_equal(cells->output_quantiles[90], 31);
-    assert_int_equal(cells->output_quantiles[91], 0); /* as many as can be */
+    assert_int_equal(cells->output_quantiles[91], 0); /* no limit known */
     tt_cells_close(cells);
     cells = open_cells(SEQ2SEQ "unfold { kind: SEQ2SEQ eos: 2 }");
     assert_int_equal(cells->output_quantiles[50], 0);
@@ -106,7 +106,7 @@ static void test_a_tree_asks_for_its_children(void **state) {
     tt_cells_close(cells);
 }
 
-/* C1: same definition, weights, shapes and wiring; and nothing else. */
+/* C1: the digest covers definition, weights, shapes and wiring, and nothing else. */
 static void test_the_digest_tells_types_apart(void **state) {
     (void)state;
     put_cell_files();
@@ -135,7 +135,7 @@ static void test_the_digest_tells_types_apart(void **state) {
     tt_cells_close(cells);
 }
 
-/* Weights in a file beside it are weights, too. */
+/* Weights in another file count, too. */
 static void test_the_digest_sees_external_weights(void **state) {
     (void)state;
     struct tt_text graph = {0}, model = {0}, tensor = {0}, pair = {0};
@@ -279,7 +279,7 @@ static struct tt_repository *scan(void) {
     return repository;
 }
 
-/* config.pbtxt may list tensors in an order of its own, and some outputs only. */
+/* config.pbtxt may list tensors in its own order, and only some outputs. */
 static void test_the_configuration_orders_tensors(void **state) {
     (void)state;
     put_cell_files();

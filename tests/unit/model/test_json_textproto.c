@@ -14,7 +14,7 @@
 
 static struct tt_error why;
 
-/* Reads the JSON by way of its text form. */
+/* Reads JSON through its text form. */
 static Inference__ModelConfig *read_json(const char *json) {
     struct tt_text text;
     tt_text_init(&text);
@@ -53,7 +53,7 @@ static void test_values(void **state) {
     protobuf_c_message_free_unpacked(&config->base, NULL);
 }
 
-/* What the server shows of a configuration is one that it takes. */
+/* The server accepts the configuration that it prints. */
 static void test_round_trip(void **state) {
     (void)state;
     static const char text[] =

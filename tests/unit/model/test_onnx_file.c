@@ -1,4 +1,4 @@
-/* The walker over ONNX files: what it reads, and that no bytes can hurt it. */
+/* The walker of ONNX files: what it reads, and that no bytes can harm it. */
 #include "model/onnx/onnx_file.h"
 
 #include <setjmp.h>
@@ -93,7 +93,7 @@ static void test_every_truncation_is_refused(void **state) {
     struct tt_text model = sample();
     int accepted = 0;
     for (size_t length = 0; length < model.length; length++) {
-        char *copy = malloc(length + 1); /* its own block, so that ASan sees a read beyond */
+        char *copy = malloc(length + 1); /* its own block: ASan detects reads beyond it */
         memcpy(copy, model.bytes, length);
         char *exact = realloc(copy, length ? length : 1);
         struct tt_onnx_file *file = NULL;

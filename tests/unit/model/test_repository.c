@@ -291,7 +291,7 @@ static void test_lengths_must_fit_the_signature(void **state) {
     tt_repository_free(repository);
 }
 
-/* D8: what can be said of exits without loading the model. */
+/* D8: the checks of exits that need no loaded model. */
 static void test_exits_make_sense(void **state) {
     (void)state;
     put_onnx("good/1/model.onnx", "N,3", "N,2");

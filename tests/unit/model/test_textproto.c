@@ -1,4 +1,4 @@
-/* The text format reader, against hand-made texts, and against protoc as the oracle. */
+/* The text format reader, against texts by hand, and against protoc as the oracle. */
 #include "model/text/textproto.h"
 
 #include "base/text.h"
@@ -289,8 +289,7 @@ static void test_same_bytes_as_protoc(void **state) {
     }
 }
 
-/* Any change to a valid text either reads or is refused with a place, and leaks nothing (ASan
- * watches). */
+/* Any change to a valid text is either read or rejected with a place, and leaks nothing (ASan). */
 static void test_damaged_texts(void **state) {
     (void)state;
     uint64_t seed = test_seed((uint64_t)getpid() + 1);

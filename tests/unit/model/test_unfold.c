@@ -1,4 +1,4 @@
-/* C2: chains, sequence to sequence, and trees; trees against a naive validator. */
+/* C2: chains, sequence-to-sequence, and trees; trees against a naive validator. */
 #include "model/cells/unfold.h"
 
 #include "base/prng.h"
@@ -40,7 +40,7 @@ static void assert_refused(const struct tt_cells *cells, const struct tt_unfold_
         fail_msg("'%s' does not say: %s", why.text, expected);
 }
 
-/* The graph is cut from it without an objection, and has as many cells. */
+/* The graph can be made from it, and has as many cells. */
 static void check_graph(const struct tt_cells *cells, const struct tt_unfolded *unfolded,
                         int32_t cell_count) {
     struct tt_cell_graph *graph = NULL;
@@ -82,7 +82,7 @@ static void test_a_chain(void **state) {
     tt_cells_close(cells);
 }
 
-/* Two tensors, one of them of vectors and one of bytes; they are as long as each other. */
+/* Two tensors of equal length, one of vectors and one of bytes. */
 static void test_elements_of_several_tensors(void **state) {
     (void)state;
     put_cell_file("cell.onnx", "in:sound:1:N,3 in:kind:2:N,2 in:h:1:N,4 out:y:1:N,4", "");
@@ -151,8 +151,8 @@ static void tensors_of(const struct tree *tree, struct tt_unfold_tensor *out) {
     out[2] = row(tree->right, tree->count);
 }
 
-/* Straight from the definition: from some one node each node is reached exactly once, each has two
- * children or none, and all numbers are numbers of nodes. */
+/* From the definition: from one node every node is reached exactly once, each has two children or
+ * none, and all numbers are those of nodes. */
 static int32_t visit(const struct tree *tree, int64_t node, int32_t *times) {
     if (node < 0 || node >= tree->count || times[node]++ > 0)
         return -1;
@@ -176,7 +176,7 @@ static uint64_t mix(uint64_t a, uint64_t b, uint64_t c) {
     return (a * 0x9e3779b97f4a7c15u + b) * 0xbf58476d1ce4e5b9u + c + 1;
 }
 
-/* What a tree comes to, where a leaf's value follows from its token. */
+/* The value of a tree whose leaves have the values of their tokens. */
 static uint64_t naive_value(const struct tree *tree, int64_t node) {
     if (tree->left[node] < 0)
         return mix(1, (uint64_t)tree->tokens[node], 0);
@@ -227,7 +227,7 @@ static void test_a_tree(void **state) {
     (void)state;
     put_cell_files();
     struct tt_cells *cells = open_cells(TREE "unfold { kind: TREE max_length: 7 }");
-    /* ((a b) c), the root in the middle; what an inner node has as a token is nobody's. */
+    /* ((a b) c), with the root in the middle. The token of an inner node is not read. */
     struct tree tree = {.tokens = {11, 12, -5, 13, -5},
                         .left = {-1, -1, 4, -1, 0},
                         .right = {-1, -1, 3, -1, 1},
@@ -277,7 +277,7 @@ static void test_a_tree(void **state) {
     tt_cells_close(cells);
 }
 
-/* Every pair of arrays of up to 3 nodes, good and bad. */
+/* Every pair of arrays of up to 3 nodes, valid and invalid. */
 static void test_small_trees_exhausted(void **state) {
     (void)state;
     put_cell_files();
@@ -299,13 +299,13 @@ static void test_small_trees_exhausted(void **state) {
             check_tree(cells, &tree, &good, &bad);
         }
     }
-    /* One of a single node, 3 nodes in 6 orders. */
+    /* One tree of a single node, and trees of 3 nodes in 6 orders. */
     assert_int_equal(good, 1 + 6);
     assert_true(bad > 40000);
     tt_cells_close(cells);
 }
 
-/* A random tree, its nodes numbered at random, and as often as not with something changed. */
+/* A random tree with randomly numbered nodes; half of them have an error. */
 static void random_tree(struct tt_prng *prng, struct tree *tree) {
     int32_t names[MAX_NODES], roots[MAX_NODES], root_count = 0, used = 0;
     int32_t leaves = 1 + (int32_t)tt_prng_below(prng, MAX_NODES / 2);
@@ -355,7 +355,7 @@ static void test_random_trees(void **state) {
     tt_cells_close(cells);
 }
 
-/* As deep as it may be: nothing recurs. */
+/* The deepest tree: nothing recurses. */
 static void test_a_deep_tree(void **state) {
     (void)state;
     enum { LEAVES = 100000, COUNT = 2 * LEAVES - 1 };
@@ -364,7 +364,8 @@ static void test_a_deep_tree(void **state) {
     int64_t *tokens = calloc(COUNT, sizeof(*tokens)), *left = calloc(COUNT, sizeof(*left)),
             *right = calloc(COUNT, sizeof(*right));
     assert_true(tokens && left && right);
-    for (int32_t i = 0; i < COUNT; i++) { /* even ones are leaves, but for the last odd's child */
+    for (int32_t i = 0; i < COUNT;
+         i++) { /* even nodes are leaves, except the last odd node's child */
         bool inner = i % 2 == 1;
         left[i] = inner ? i - 1 : -1;
         right[i] = inner ? (i + 2 < COUNT ? i + 2 : i + 1) : -1;
@@ -402,7 +403,8 @@ static void test_three_children(void **state) {
     tt_cells_close(cells);
 }
 
-/* Without files: a cell per static step, one of all its steps per recurrent block; or a tree. */
+/* Without files: one cell per static step, and one of all its steps per recurrent block; or a tree.
+ */
 static void test_plain(void **state) {
     (void)state;
     struct tt_error why;

@@ -1,5 +1,4 @@
-/* C2: plug-ins that do right (examples/unfold/bidirectional.c) and wrong (tests/plugins/faulty.c).
- */
+/* C2: plug-ins, correct (examples/unfold/bidirectional.c) and faulty (tests/plugins/faulty.c). */
 #include "model/cells/unfold.h"
 
 #include "base/prng.h"
@@ -23,7 +22,7 @@ static void put_pair_files(void) {
     put_cell_file("pair.onnx", "in:a:1:N,4 in:b:1:N,4 out:h:1:N,4 out:other:1:N,5", "pair");
 }
 
-/* Only those that are slow on purpose are to be held to a time. */
+/* Only plug-ins that are slow on purpose have a short time limit. */
 static const char *faulty(const char *build, const char *parameter) {
     static char text[2048];
     bool slow = strcmp(parameter, "slow") == 0 || strcmp(parameter, "late") == 0;
@@ -84,7 +83,7 @@ static void test_plugins_that_cannot_be_opened(void **state) {
     assert_problem(faulty("faulty_version", ""), "is of version 999");
     assert_problem(faulty("faulty_null", ""), "returned NULL");
     assert_problem(faulty("faulty_table", ""), "no function `unfold`");
-    assert_problem(faulty("faulty", "refuse model"), "it does not like it");
+    assert_problem(faulty("faulty", "refuse model"), "the parameter is refuse");
     assert_problem(faulty("faulty", "refuse model silently"), "it gives no reason");
 }
 
@@ -132,7 +131,7 @@ static void test_what_plugins_do_wrong(void **state) {
     tt_cells_close(cells);
 }
 
-/* What is not refused is a graph, of cells and elements that exist. */
+/* What is not rejected is a graph of cells and elements that exist. */
 static void test_random_graphs(void **state) {
     (void)state;
     put_pair_files();
@@ -183,7 +182,8 @@ static void copy_plugin(const char *name) {
     tt_text_fini(&text);
 }
 
-/* Written over while it is in use: who has it keeps the old one, who opens it gets the new one. */
+/* A plug-in is overwritten while it is in use: a model that has it keeps the old one, one that
+ * opens it gets the new one. */
 static void test_a_plugin_that_is_replaced(void **state) {
     (void)state;
     static const char text[] =
@@ -205,7 +205,7 @@ static void test_a_plugin_that_is_replaced(void **state) {
     tt_cells_close(after);
 }
 
-/* What one type hands on is not what another takes. */
+/* The state of one type does not fit the other. */
 static void test_states_that_do_not_fit(void **state) {
     (void)state;
     put_pair_files();

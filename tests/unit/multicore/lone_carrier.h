@@ -1,5 +1,5 @@
-/* A carrier of one executor that only remembers what it was given to run: the test says when that
- * has ended, and how. */
+/* A carrier of one executor that only stores the task it was given: the test says when and how it
+ * ends. */
 #ifndef LONE_CARRIER_H
 #define LONE_CARRIER_H
 
@@ -19,7 +19,8 @@ static inline void lone_ended(void *context, int64_t now, struct tt_request *req
     (void)context, (void)now, (void)request, (void)ending, (void)reason;
 }
 
-/* *running: the task that was started last; the caller's, as long as the carrier is used. */
+/* *running: the task that was started last. The caller owns the pointer as long as the carrier is
+ * used. */
 static inline struct tt_carrier lone_carrier(struct tt_task **running) {
     return (struct tt_carrier){.context = running,
                                .start = lone_start,

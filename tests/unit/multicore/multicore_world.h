@@ -1,6 +1,6 @@
-/* A world in virtual time for the multicore scheduler: emulated devices, a client that remembers
- * what became of each request, and no threads: the test calls the turns, so it can stall one half,
- * let the clock jump, or take devices away. Test-only: it allocates freely and aborts on misuse. */
+/* A world in virtual time for the multicore scheduler: emulated devices, a client that stores what
+ * became of each request, and no threads. The test calls the turns, so it can stall one half, let
+ * the clock jump, or remove devices. Test-only: it allocates freely and aborts on misuse. */
 #ifndef TT_TEST_MULTICORE_WORLD_H
 #define TT_TEST_MULTICORE_WORLD_H
 
@@ -24,14 +24,14 @@ struct world_setup {
     const struct world_model *models;
     int32_t model_count, executors, model_threads;
     const char *policy;
-    int32_t requests;                     /* that will be submitted in all */
+    int32_t requests;                     /* total number that will be submitted */
     int32_t ring_capacity, request_limit; /* 0: plenty */
     int64_t rest_ns;
 };
 
 struct world_outcome {
-    int32_t answers;  /* 1 in the end */
-    int64_t ended_at; /* on its device's clock, or of its drop */
+    int32_t answers;  /* reports received; 1 in the end */
+    int64_t ended_at; /* of its batch on the device's clock, or of its drop */
     enum tt_drop_reason reason;
 };
 
@@ -55,9 +55,9 @@ struct world {
     int32_t request_count;
     struct world_batch *batches;
     int32_t batch_count, batch_capacity;
-    int32_t running; /* most devices at once must not matter: each runs one */
-    /* On threads: who deals with this batch (from 1; 0: none) sleeps for so long. Of model threads
-     * the first. */
+    int32_t running; /* a batch on another device must not matter: each device runs one */
+    /* On threads: the thread that handles this batch (from 1; 0: none) sleeps for this time. Of the
+     * model threads the first. */
     int32_t model_stalls_at, rank_stalls_at;
     int32_t model_batches;
     int64_t stall_ns;
@@ -207,8 +207,8 @@ static inline void world_close(struct world *self) {
     free(self->batches);
 }
 
-/* Hands in `requests` (ascending instants, their ids are their places) as their instants come, runs
- * everything due until `until_at`, and checks the books now and then. */
+/* Submits `requests` (ascending instants, ids are indices) at their instants, runs everything due
+ * until `until_at`, and checks the state now and then. */
 static inline void world_run(struct world *self, const struct tt_device_request *requests,
                              int32_t count, int64_t from_at, int64_t until_at) {
     int32_t done = 0;
@@ -229,7 +229,7 @@ static inline void world_run(struct world *self, const struct tt_device_request 
     tt_multicore_check(self->multicore);
 }
 
-/* Every request was answered exactly once; returns how many in time. */
+/* Asserts that every request was answered exactly once; returns how many were in time. */
 static inline int32_t world_account(const struct world *self,
                                     const struct tt_device_request *requests, int32_t count) {
     int32_t in_time = 0;

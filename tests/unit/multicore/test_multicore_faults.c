@@ -1,7 +1,7 @@
 /* slow */
-/* S6: what goes wrong around the multicore scheduler loses no request. Each is answered once, in
- * time or dropped with a reason, and two SLOs after the trouble all is as before. In virtual time:
- * the test leaves turns out, moves the clock, takes devices away. */
+/* S6: faults around the multicore scheduler lose no request. Each request is answered once, in time
+ * or dropped with a reason. Two SLOs after the fault all is as before. In virtual time: the test
+ * skips turns, moves the clock, removes devices. */
 #include "unit/multicore/multicore_world.h"
 
 #include "base/prng.h"
@@ -25,17 +25,17 @@ struct span {
 };
 
 struct trouble {
-    struct span model_stall, rank_stall; /* that half gets no turns */
+    struct span model_stall, rank_stall; /* this half gets no turns */
     struct span burst;                   /* 100 times as many requests */
-    struct span away;                    /* executors 0 .. away_count - 1 are gone */
+    struct span away;                    /* executors 0 .. away_count - 1 are absent */
     int32_t away_count;
-    int64_t jump_at, jump_ns; /* the clock of everybody */
-    int64_t over_at;          /* trouble ends */
-    int64_t turn_ns; /* a half gets a turn each so often, the other in between; 0: at once */
+    int64_t jump_at, jump_ns; /* of both halves' clock */
+    int64_t over_at;          /* the fault ends */
+    int64_t turn_ns; /* one half gets a turn this often, the other in between; 0: at once */
     int32_t model_threads;
     int32_t ring_capacity, request_limit;
-    const char *policy; /* NULL: deferred, and then symphony */
-    bool gives_up;      /* the client counts what finds no room as answered, else it tries again */
+    const char *policy; /* NULL: first deferred, then symphony */
+    bool gives_up;      /* the client does not try again if there is no room */
 };
 
 struct scene {
@@ -52,7 +52,7 @@ static bool within(const struct span *span, int64_t at) {
     return at >= span->from_at && at < span->to_at;
 }
 
-/* About one request a millisecond and model; their instants are true time, before any jump. */
+/* About one request per millisecond and model, at instants of true time, before any jump. */
 static void draw(struct scene *scene, int64_t until_at, uint64_t seed) {
     struct tt_prng prng;
     int64_t at = 0;
@@ -78,7 +78,7 @@ static int64_t seen(const struct scene *scene, int64_t at) {
                : at;
 }
 
-/* One instant of true time; the halves see their own clock. */
+/* Runs one instant of true time; the halves see their own clock. */
 static int64_t step(struct scene *scene, int64_t at) {
     struct tt_multicore *multicore = scene->world.multicore;
     int64_t now = seen(scene, at), next_at = TT_NEVER;
@@ -132,7 +132,7 @@ static void move_devices(struct scene *scene, int64_t at) {
         assert_true(tt_multicore_change(scene->world.multicore, i, !away));
 }
 
-/* Runs the scene and says how many requests of [from, to) were not in time. */
+/* Runs the scene; returns how many requests of [from, to) were not in time. */
 static int32_t late_between(const struct scene *scene, int64_t from_at, int64_t to_at,
                             int32_t *out_count) {
     int32_t late = 0, count = 0;
@@ -172,8 +172,8 @@ static void run(const struct trouble *trouble, struct scene *scene) {
         submit(scene, at);
         move_devices(scene, at);
         next_at = step(scene, at);
-        if (trouble->turn_ns == 0 &&
-            scene->done < scene->count) /* what found no room is tried again each millisecond */
+        /* A request that found no room is tried again each millisecond. */
+        if (trouble->turn_ns == 0 && scene->done < scene->count)
             next_at = tt_instant_min(
                 next_at, tt_instant_max(at + TT_MS, scene->requests[scene->done].arrived_at));
         for (size_t i = 0; i < TT_COUNT(marks); i++)
@@ -184,8 +184,8 @@ static void run(const struct trouble *trouble, struct scene *scene) {
     int32_t count, late = late_between(scene, 0, end_at, &count);
     print_message("%d requests, %d late or dropped, %d found no room\n", count, late,
                   scene->refused);
-    /* Two SLOs after the trouble all is as in a run without: the load is a quarter of what the
-     * devices can do, and nothing is lost. */
+    /* Two SLOs after the fault the results equal those of a run without it: the load is a quarter
+     * of the capacity, and nothing is lost. */
     late = late_between(scene, trouble->over_at + 2 * SLO_MS * TT_MS, end_at, &count);
     assert_true(count > 100);
     print_message("afterwards %d of %d\n", late, count);
@@ -197,7 +197,8 @@ static void close_scene(struct scene *scene) {
     free(scene->requests);
 }
 
-/* Runs it on one thread's schedule and on several threads', with our rule and the published one. */
+/* Runs it on one thread's schedule and on that of several threads, with our rule and the published
+ * one. */
 static void endure(struct trouble trouble, int32_t at_least_late) {
     for (int32_t i = 0; i < 6; i++) {
         struct scene scene;
@@ -222,10 +223,9 @@ static void test_rank_thread_stalls(void **state) {
     (void)state;
     endure((struct trouble){.rank_stall = {TT_S, 2 * TT_S}, .over_at = 2 * TT_S}, 2000);
 }
-/* 100 times the load. What is left of it in the rates must do no harm: with the queue's heads given
- * up for larger batches, as overload demands, 1.5 % of what came in the next two seconds was lost
- * (tests/unit/lab/test_after_burst.c).
- */
+/* 100 times the load. The rates that it leaves must do no harm. If queue heads are given up for
+ * larger batches, as overload demands, 1.5 % of the requests of the next two seconds are lost
+ * (tests/unit/lab/test_after_burst.c). */
 static void test_burst(void **state) {
     (void)state;
     endure((struct trouble){.burst = {TT_S, TT_S + 100 * TT_MS}, .over_at = TT_S + 100 * TT_MS},
@@ -237,7 +237,7 @@ static void test_clock_jumps_ahead(void **state) {
     (void)state;
     endure((struct trouble){.jump_at = TT_S, .jump_ns = 10 * TT_S, .over_at = TT_S}, 1);
 }
-/* Until it has caught up, the clock stands still and what comes is late already. */
+/* Until it has caught up, the clock stands still and requests are late on arrival. */
 static void test_clock_jumps_back(void **state) {
     (void)state;
     endure((struct trouble){.jump_at = TT_S, .jump_ns = -60 * TT_MS, .over_at = TT_S + 60 * TT_MS},
@@ -255,7 +255,7 @@ static void test_devices_go_and_come_back(void **state) {
            800);
 }
 
-/* A grant is on its way to a model thread that stalls, while its device goes and comes back. */
+/* A grant is on its way to a stalled model thread while its device is removed and added again. */
 static void test_device_goes_during_a_grant(void **state) {
     (void)state;
     for (int64_t shift = 0; shift < 4 * TT_MS; shift += 397 * TT_US)
@@ -265,10 +265,9 @@ static void test_device_goes_during_a_grant(void **state) {
                                 .over_at = TT_S + shift + 20 * TT_MS},
                0);
 }
-/* Messages take half a millisecond each way. In the queue that a burst leaves every head is about
- * to be lost, so every candidate's latest start has passed when the rank thread sees it; the
- * devices must be kept busy all the same. (They stood still before such candidates were granted.)
- */
+/* Messages take half a millisecond each way. In the queue after a burst every head is almost lost,
+ * so every candidate's latest start has passed when the rank thread sees it. The devices must be
+ * kept busy; they would stand still if such candidates were not granted. */
 static void test_burst_with_slow_messages(void **state) {
     (void)state;
     struct trouble trouble = {.burst = {TT_S, TT_S + 200 * TT_MS},
@@ -301,7 +300,7 @@ static void test_rings_full(void **state) {
         run(&trouble, &scene);
         assert_true(scene.refused > 0);
         close_scene(&scene);
-        trouble.gives_up = false; /* a client that comes back, late, with what found no room */
+        trouble.gives_up = false; /* a client that submits again, late, what found no room */
         trouble.ring_capacity = 4096;
         trouble.over_at = TT_S + 200 * TT_MS;
         run(&trouble, &scene);

@@ -1,9 +1,9 @@
 /* threaded */
 /* slow */
-/* S6: the faults of test_multicore_faults.c once more, on real threads and real time: a thread that
- * sleeps for a second in the middle of its work, a burst of 100 times the load into rings that are
- * too small for it, all devices gone for a while. Every request is answered exactly once. How long
- * anything takes is not asserted: that is for virtual time. */
+/* S6: the faults of test_multicore_faults.c on real threads in real time: a thread that sleeps for
+ * a second in the middle of its work, a burst of 100 times the load into rings that are too small,
+ * all devices absent for a while. Every request is answered exactly once. No duration is asserted:
+ * that is for virtual time. */
 #include "unit/multicore/multicore_world.h"
 
 #include "base/prng.h"
@@ -25,14 +25,13 @@ static const struct world_model models[MODELS] = {
 struct trouble {
     int64_t stall_ns;
     bool model_stalls, rank_stalls;
-    int32_t burst; /* requests at once, half-way */
+    int32_t burst; /* requests at once, in the middle of the run */
     bool devices_leave;
     int32_t ring_capacity;
     int32_t model_threads;
 };
 
-/* Hands in `count` requests that come now; what finds no room is tried again until there is some.
- */
+/* Submits `count` requests that arrive now; tries again until there is room for all. */
 static int32_t submit(struct world *world, struct tt_prng *prng, int32_t first, int32_t count) {
     int32_t refusals = 0;
     for (int32_t i = 0; i < count; refusals++) {
@@ -61,7 +60,7 @@ static void change_all(struct world *world, bool up) {
             world_sleep(100 * TT_US);
 }
 
-/* About 3000 requests a second for 400 ms, and the trouble among them. */
+/* About 3000 requests per second for 400 ms, with the fault among them. */
 static void endure(const struct trouble *trouble) {
     enum { TICKS = 400 };
     struct world *world = malloc(sizeof(*world));

@@ -1,11 +1,11 @@
 /* threaded */
 /* slow */
-/* S6: the multicore scheduler on real threads, whose every meeting yields at random: whatever the
- * interleaving, each request is answered exactly once. Rounds differ in everything: threads,
- * models, devices, ring sizes, how often threads yield; devices go and come back meanwhile.
+/* S6: the multicore scheduler on real threads that yield at random at every point of contact. In
+ * any interleaving each request is answered exactly once. Rounds differ in threads, models,
+ * devices, ring sizes, and how often threads yield. Devices are removed and added meanwhile.
  *
- * TUTTI_STRESS_REQUESTS sets how many requests in all (200000; tests/soak/multicore.sh runs 10^8),
- * TUTTI_SEED the seed. */
+ * TUTTI_STRESS_REQUESTS sets the total number of requests (200000; tests/soak/multicore.sh runs
+ * 10^8), TUTTI_SEED the seed. */
 #include "base/clock.h"
 #include "base/counter.h"
 #include "base/instant.h"
@@ -34,7 +34,7 @@ struct round {
     int32_t model_count, executors;
     struct tt_emulated_fleet fleet;
     struct tt_multicore *multicore;
-    uint8_t *answers; /* [id]: how often */
+    uint8_t *answers; /* [id]: number of answers */
     struct tt_counter answered[TT_MULTICORE_MAX_THREADS];
     int64_t slo_ns;
 };
@@ -46,7 +46,7 @@ static int32_t draw(struct round *self, int32_t low, int32_t high) {
 static void ended(void *context, int32_t thread, int64_t now,
                   const struct tt_multicore_batch *batch) {
     struct round *self = context;
-    tt_assert(batch->head.ended_at <= now); /* no cmocka on other threads */
+    tt_assert(batch->head.ended_at <= now); /* cmocka works on the main thread only */
     tt_assert(batch->thread == thread);
     for (int32_t i = 0; i < batch->head.count; i++) {
         tt_assert(batch->requests[i].model == batch->head.model);
@@ -118,14 +118,14 @@ static void open_round(struct round *self, uint64_t seed) {
 
 static void change(struct round *self, int32_t executor, bool up) {
     while (!tt_multicore_change(self->multicore, executor, up)) {
-        /* 1024 changes are on their way: the rank thread takes them in soon. */
+        /* 1024 changes are on their way; the rank thread takes them in soon. */
         struct tt_parker parker;
         tt_parker_init(&parker);
         tt_parker_sleep(&parker, tt_clock_now() + 100 * TT_US);
     }
 }
 
-/* One burst to a random port; what finds no room is tried again until there is some. */
+/* Submits one burst to a random port; tries again until there is room for all. */
 static void submit(struct round *self, int32_t first, int32_t count) {
     struct tt_device_request burst[256];
     int32_t port = draw(self, 0, PORTS - 1), done = 0;
@@ -202,7 +202,7 @@ static void test_every_request_once(void **state) {
     }
 }
 
-/* Without work the threads sleep: hardly any processor time in a while of nothing. */
+/* Without work the threads sleep: they use hardly any processor time. */
 static void test_idle_costs_nothing(void **state) {
     (void)state;
     struct round *self = malloc(sizeof(*self));
@@ -216,7 +216,7 @@ static void test_idle_costs_nothing(void **state) {
     tt_parker_init(&parker);
     while (answered(self) < 100)
         tt_parker_sleep(&parker, tt_clock_now() + TT_MS);
-    tt_parker_sleep(&parker, tt_clock_now() + 50 * TT_MS); /* what was under way has settled */
+    tt_parker_sleep(&parker, tt_clock_now() + 50 * TT_MS); /* until pending work has settled */
     tt_multicore_cpu(self->multicore, &model_before_ns, &rank_before_ns);
     tt_parker_sleep(&parker, tt_clock_now() + 300 * TT_MS);
     tt_multicore_cpu(self->multicore, &model_ns, &rank_ns);

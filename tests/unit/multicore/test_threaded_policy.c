@@ -1,6 +1,6 @@
 /* threaded */
-/* A batch that the threads have planned comes back as its executor goes: to a model that has gone,
- * too, or to another one in its place. */
+/* A batch that the threads have planned comes back while its executor is removed: to a model that
+ * is removed, too, or to another one with its number. */
 #include "base/clock.h"
 #include "base/flag.h"
 #include "multicore/threaded_policy.h"
@@ -50,7 +50,7 @@ static void exchange_model(struct tt_mechanism *mechanism, const struct tt_step_
         tt_mechanism_add_model(mechanism, tt_clock_now(), 0, comes);
 }
 
-/* A batch of two rows waits to be run when its request, its model and its executor go. */
+/* A batch of two rows waits to run when its request, its model and its executor are removed. */
 static void a_batch_comes_back_to_a_model_that_went(void **state) {
     (void)state;
     struct tt_error why;
@@ -77,7 +77,7 @@ static void a_batch_comes_back_to_a_model_that_went(void **state) {
         tt_mechanism_drain_executor(&mechanism, tt_clock_now(), 0);
         tt_mechanism_remove_executor(&mechanism, tt_clock_now(), 0);
         tt_mechanism_decide(&mechanism, tt_clock_now());
-        usleep(20000); /* it has mostly come back before the executor does */
+        usleep(20000); /* usually it comes back before the executor does */
         if (!comes_early)
             tt_mechanism_add_model(&mechanism, tt_clock_now(), 0, &models[1]);
         tt_mechanism_add_executor(&mechanism, tt_clock_now(), 0, 0);
