@@ -1,10 +1,10 @@
 #include "control/control.h"
 
 #include "base/clock.h"
+#include "base/eventcount.h"
 #include "base/flag.h"
 #include "base/instant.h"
 #include "base/lock.h"
-#include "base/parker.h"
 #include "control/model_entry.h"
 #include "control/override_files.h"
 #include "engine/engine_kind.h"
@@ -32,7 +32,7 @@ struct tt_control {
     struct tt_lock lock;
     struct tt_model_command *commands; /* the newest first */
     struct tt_served_model *unused;    /* by `next`: nobody holds them any more */
-    struct tt_parker parker;
+    struct tt_eventcount eventcount;
     struct tt_flag stopping;
     pthread_t thread;
     bool started;
@@ -57,7 +57,7 @@ static void on_unused(void *context, struct tt_served_model *model) {
     model->next = self->unused;
     self->unused = model;
     tt_lock_give(&self->lock);
-    tt_parker_unpark(&self->parker);
+    tt_eventcount_notify(&self->eventcount);
 }
 
 /* It is shown until the next catalogue; then it goes, once its requests are answered. */
@@ -397,7 +397,7 @@ static void on_command(void *context, struct tt_model_command *command) {
     command->next = self->commands;
     self->commands = command;
     tt_lock_give(&self->lock);
-    tt_parker_unpark(&self->parker);
+    tt_eventcount_notify(&self->eventcount);
 }
 
 static void take_commands(struct tt_control *self) {
@@ -431,7 +431,7 @@ static void *control_main(void *context) {
         int64_t until_at = self->options.mode == TT_CONTROL_POLL ? poll_at : TT_NEVER;
         if (self->publish_failed)
             until_at = tt_instant_min(until_at, tt_instant_add(now, RETRY_NS));
-        tt_parker_park(&self->parker, until_at);
+        tt_eventcount_wait(&self->eventcount, until_at);
     }
     return NULL;
 }
@@ -506,7 +506,7 @@ enum tt_err tt_control_open(const struct tt_control_options *options,
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     self->options = *options;
     tt_lock_init(&self->lock);
-    tt_parker_init(&self->parker);
+    tt_eventcount_init(&self->eventcount);
     enum tt_err err = open_parts(self, why);
     if (err) {
         tt_control_close(self);
@@ -531,7 +531,7 @@ static void await_leaving(struct tt_control *self) {
             self->leaving_count--;
         }
         if (self->leaving_count > 0)
-            tt_parker_park(&self->parker, TT_NEVER);
+            tt_eventcount_wait(&self->eventcount, TT_NEVER);
     }
 }
 
@@ -540,7 +540,7 @@ void tt_control_close(struct tt_control *take_self) {
         return;
     if (take_self->started) {
         tt_flag_raise(&take_self->stopping);
-        tt_parker_unpark(&take_self->parker);
+        tt_eventcount_notify(&take_self->eventcount);
         pthread_join(take_self->thread, NULL);
     }
     struct batch none = {0};

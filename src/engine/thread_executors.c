@@ -48,7 +48,7 @@ static void *executor_main(void *argument) {
         tt_lock_give(&self->lock);
         if (closing)
             return NULL;
-        tt_parker_park(&self->parker, TT_NEVER);
+        tt_eventcount_wait(&self->eventcount, TT_NEVER);
     }
 }
 
@@ -62,7 +62,7 @@ static enum tt_err start(struct tt_executor_thread *self, const struct tt_execut
     enum tt_err err = tt_ring_init(&self->queue, depth);
     if (err)
         return tt_fail(err, why, "out of memory for the queue of executor %d", index);
-    tt_parker_init(&self->parker);
+    tt_eventcount_init(&self->eventcount);
     tt_lock_init(&self->lock);
     int failed = pthread_create(&self->thread, NULL, executor_main, self);
     if (failed) {
@@ -78,7 +78,7 @@ static void join(struct tt_executor_thread *self) {
     tt_lock_take(&self->lock);
     self->closing = true;
     tt_lock_give(&self->lock);
-    tt_parker_unpark(&self->parker);
+    tt_eventcount_notify(&self->eventcount);
     int failed = pthread_join(self->thread, NULL);
     tt_assert(failed == 0);
     tt_assert(tt_ring_pop(&self->queue) == NULL);
@@ -118,7 +118,7 @@ void tt_thread_engine_submit(void *self, struct tt_device_task *head) {
     task->stop = TT_EXECUTOR_GO;
     bool queued = tt_ring_push(&executor->queue, task);
     tt_assert(queued);
-    tt_parker_unpark(&executor->parker);
+    tt_eventcount_notify(&executor->eventcount);
 }
 
 void tt_thread_engine_run_here(struct tt_engine *engine, struct tt_engine_task *task) {

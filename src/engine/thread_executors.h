@@ -19,8 +19,8 @@
 #define TT_ENGINE_THREAD_EXECUTORS_H
 
 #include "base/err.h"
+#include "base/eventcount.h"
 #include "base/lock.h"
-#include "base/parker.h"
 #include "base/ring.h"
 #include "engine/engine_kind.h"
 
@@ -49,7 +49,7 @@ struct tt_executor_thread {
     int32_t index;
     pthread_t thread;
     struct tt_ring queue;
-    struct tt_parker parker;
+    struct tt_eventcount eventcount;
     struct tt_lock lock; /* guards the two below, and the `stop` of queued tasks */
     struct tt_engine_task *current;
     bool closing;

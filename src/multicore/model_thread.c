@@ -64,14 +64,14 @@ enum tt_err tt_model_thread_init(struct tt_model_thread *self,
                                      .model_count = options->model_count,
                                      .client = options->client,
                                      .registers = options->registers,
-                                     .rank_bell = options->rank_bell,
+                                     .rank_eventcount = options->rank_eventcount,
                                      .rest_ns = options->rest_ns,
                                      .ticket_limit = options->request_limit,
                                      .written_low = INT32_MAX,
                                      .written_high = -1,
                                      .written_due_at = TT_NEVER,
                                      .now = INT64_MIN};
-    tt_bell_init(&self->bell);
+    tt_eventcount_init(&self->eventcount);
     tt_histogram_init(&self->stats.batch_rows);
     tt_histogram_init(&self->stats.queued);
     tt_histogram_init(&self->stats.intake_ns);
@@ -358,7 +358,8 @@ static void notify_rank(struct tt_model_thread *self) {
     self->written_low = INT32_MAX;
     self->written_high = -1;
     if (self->written_due_at != TT_NEVER)
-        tt_bell_ring(self->rank_bell, tt_instant_add(self->written_due_at, self->rest_ns));
+        tt_eventcount_notify_by(self->rank_eventcount,
+                                tt_instant_add(self->written_due_at, self->rest_ns));
     self->written_due_at = TT_NEVER;
 }
 
@@ -452,7 +453,7 @@ static bool measure(struct tt_model_thread *self) {
         tt_deferred_model_measure(&self->half, m, elapsed_ns, &load);
         publish_load(self, m, &load);
     }
-    tt_bell_ring(self->rank_bell, self->now + self->rest_ns);
+    tt_eventcount_notify_by(self->rank_eventcount, self->now + self->rest_ns);
     return true;
 }
 

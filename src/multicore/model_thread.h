@@ -20,8 +20,8 @@
 #ifndef TT_MULTICORE_MODEL_THREAD_H
 #define TT_MULTICORE_MODEL_THREAD_H
 
-#include "base/bell.h"
 #include "base/dirty_set.h"
+#include "base/eventcount.h"
 #include "base/histogram.h"
 #include "base/latest.h"
 #include "base/record_ring.h"
@@ -70,7 +70,8 @@ struct tt_model_thread {
     struct tt_record_ring removed;         /* models removed, to the thread that waits for it */
     struct tt_multicore_registers *registers;
     struct tt_dirty_set candidates_changed, loads_changed;
-    struct tt_bell bell, *rank_bell;
+    _Alignas(64) struct tt_eventcount eventcount; /* written by other threads: a line of its own */
+    _Alignas(64) struct tt_eventcount *rank_eventcount;
     uint64_t fleet_version;
 
     struct tt_ticket *tickets;
@@ -109,7 +110,7 @@ struct tt_model_thread_options {
         *models;       /* [model_count], borrowed for life; NULL: models are added later */
     int32_t max_batch; /* rows; of models that are added later */
     struct tt_multicore_registers *registers;
-    struct tt_bell *rank_bell;
+    struct tt_eventcount *rank_eventcount;
     struct tt_multicore_client client;
     int64_t rest_ns; /* maximum delay until a thread sees a message */
 };

@@ -33,7 +33,7 @@ static enum tt_err make_threads(struct tt_multicore *self,
         .models = options->models,
         .max_batch = options->max_batch,
         .registers = &self->registers,
-        .rank_bell = &self->rank_thread.bell,
+        .rank_eventcount = &self->rank_thread.eventcount,
         .client = options->client,
         .rest_ns = self->one_thread ? 0 : options->rest_ns};
     size_t threads = (size_t)self->thread_count;
@@ -113,8 +113,9 @@ bool tt_multicore_change(struct tt_multicore *self, int32_t executor, bool up) {
 }
 
 void tt_multicore_wake_rank(struct tt_multicore *self) {
-    tt_bell_ring(self->one_thread ? &self->model_threads[0].bell : &self->rank_thread.bell,
-                 TT_BELL_AT_ONCE);
+    tt_eventcount_notify_by(self->one_thread ? &self->model_threads[0].eventcount
+                                             : &self->rank_thread.eventcount,
+                            TT_EVENTCOUNT_AT_ONCE);
 }
 
 /* The reserved records of one thread's ring that a submit fills. */
@@ -152,16 +153,16 @@ int32_t tt_multicore_submit(struct tt_multicore *self, int32_t port, int64_t now
         if (lanes[t].filled > 0)
             tt_record_ring_commit(&self->model_threads[t].inbox[port], lanes[t].filled);
         if (lanes[t].room)
-            tt_bell_ring(&self->model_threads[t].bell, now + self->rest_ns);
+            tt_eventcount_notify_by(&self->model_threads[t].eventcount, now + self->rest_ns);
     }
     return done;
 }
 
 /* Lets the model thread advance. False: it is played from a recording and cannot advance. */
-static bool wait_for(struct tt_multicore *self, int32_t thread, struct tt_parker *parker) {
+static bool wait_for(struct tt_multicore *self, int32_t thread, struct tt_eventcount *eventcount) {
     if (self->player)
         return self->player->demand(self->player, TT_PARTY_MODELS + thread);
-    tt_parker_sleep(parker, tt_clock_now() + 20 * TT_US);
+    tt_eventcount_sleep(eventcount, tt_clock_now() + 20 * TT_US);
     return true;
 }
 
@@ -171,12 +172,13 @@ static void command(struct tt_multicore *self, int32_t port, int64_t now, int32_
                                        .model = (uint16_t)model,
                                        .rows = TT_MULTICORE_COMMAND,
                                        .length = (int32_t)what};
-    struct tt_parker parker;
-    tt_parker_init(&parker);
+    struct tt_eventcount eventcount;
+    tt_eventcount_init(&eventcount);
     while (tt_multicore_submit(self, port, now, &record, 1) == 0)
-        if (!wait_for(self, model % self->thread_count, &parker))
+        if (!wait_for(self, model % self->thread_count, &eventcount))
             return;
-    tt_bell_ring(&self->model_threads[model % self->thread_count].bell, TT_BELL_AT_ONCE);
+    tt_eventcount_notify_by(&self->model_threads[model % self->thread_count].eventcount,
+                            TT_EVENTCOUNT_AT_ONCE);
 }
 
 void tt_multicore_add_model(struct tt_multicore *self, int32_t port, int64_t now, int32_t model,
@@ -188,12 +190,12 @@ void tt_multicore_remove_model(struct tt_multicore *self, int32_t port, int64_t 
                                int32_t model) {
     int32_t thread = model % self->thread_count;
     struct tt_record_ring *removed = &self->model_threads[thread].removed;
-    struct tt_parker parker;
-    tt_parker_init(&parker);
+    struct tt_eventcount eventcount;
+    tt_eventcount_init(&eventcount);
     tt_assert(self->started || self->player);
     command(self, port, now, model, TT_MULTICORE_REMOVE, NULL);
     while (!tt_record_ring_look(removed))
-        if (!wait_for(self, thread, &parker))
+        if (!wait_for(self, thread, &eventcount))
             return;
     tt_record_ring_take(removed, 1);
 }
@@ -253,7 +255,7 @@ static void *model_main(void *context) {
     struct tt_model_thread *thread = ((void **)context)[0];
     struct tt_multicore *self = ((void **)context)[1];
     free(context);
-    tt_parker_be_punctual();
+    tt_eventcount_be_punctual();
     while (!tt_flag_is_raised(&self->stopping)) {
         tt_model_thread_look(thread, false);
         int64_t now = tt_clock_now();
@@ -263,11 +265,11 @@ static void *model_main(void *context) {
             until_at = now + self->rest_ns;
         if (until_at <= now || tt_model_thread_has_more(thread))
             continue;
-        tt_bell_arm(&thread->bell, until_at);
+        tt_eventcount_prepare(&thread->eventcount, until_at);
         if ((!worked && tt_model_thread_look(thread, false)) || tt_flag_is_raised(&self->stopping))
-            tt_bell_disarm(&thread->bell);
+            tt_eventcount_cancel(&thread->eventcount);
         else
-            tt_bell_wait(&thread->bell, until_at);
+            tt_eventcount_commit(&thread->eventcount, until_at);
     }
     return NULL;
 }
@@ -275,7 +277,7 @@ static void *model_main(void *context) {
 static void *rank_main(void *context) {
     struct tt_multicore *self = context;
     struct tt_rank_thread *thread = &self->rank_thread;
-    tt_parker_be_punctual();
+    tt_eventcount_be_punctual();
     while (!tt_flag_is_raised(&self->stopping)) {
         tt_rank_thread_look(thread);
         int64_t now = tt_clock_now();
@@ -285,11 +287,11 @@ static void *rank_main(void *context) {
             until_at = now + self->rest_ns;
         if (until_at <= now)
             continue;
-        tt_bell_arm(&thread->bell, until_at);
+        tt_eventcount_prepare(&thread->eventcount, until_at);
         if ((!worked && tt_rank_thread_look(thread)) || tt_flag_is_raised(&self->stopping))
-            tt_bell_disarm(&thread->bell);
+            tt_eventcount_cancel(&thread->eventcount);
         else
-            tt_bell_wait(&thread->bell, until_at);
+            tt_eventcount_commit(&thread->eventcount, until_at);
     }
     return NULL;
 }
@@ -297,7 +299,7 @@ static void *rank_main(void *context) {
 static void *only_main(void *context) {
     struct tt_multicore *self = context;
     struct tt_model_thread *model = &self->model_threads[0];
-    tt_parker_be_punctual();
+    tt_eventcount_be_punctual();
     while (!tt_flag_is_raised(&self->stopping)) {
         tt_model_thread_look(model, false);
         int64_t now = tt_clock_now();
@@ -308,12 +310,12 @@ static void *only_main(void *context) {
             until_at = tt_instant_min(until_at, now + self->rest_ns);
         if (until_at <= now || tt_model_thread_has_more(model))
             continue;
-        tt_bell_arm(&model->bell, until_at);
+        tt_eventcount_prepare(&model->eventcount, until_at);
         if (tt_model_thread_look(model, busy) || tt_rank_thread_look(&self->rank_thread) ||
             tt_flag_is_raised(&self->stopping))
-            tt_bell_disarm(&model->bell);
+            tt_eventcount_cancel(&model->eventcount);
         else
-            tt_bell_wait(&model->bell, until_at);
+            tt_eventcount_commit(&model->eventcount, until_at);
     }
     return NULL;
 }
@@ -332,9 +334,9 @@ static int start_model(struct tt_multicore *self, int32_t t) {
 
 static void join(struct tt_multicore *self, int32_t models, bool rank) {
     tt_flag_raise(&self->stopping);
-    tt_bell_ring(&self->rank_thread.bell, TT_BELL_AT_ONCE);
+    tt_eventcount_notify_by(&self->rank_thread.eventcount, TT_EVENTCOUNT_AT_ONCE);
     for (int32_t t = 0; t < models; t++) {
-        tt_bell_ring(&self->model_threads[t].bell, TT_BELL_AT_ONCE);
+        tt_eventcount_notify_by(&self->model_threads[t].eventcount, TT_EVENTCOUNT_AT_ONCE);
         pthread_join(self->threads[t], NULL);
     }
     if (rank)

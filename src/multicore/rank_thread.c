@@ -16,7 +16,7 @@ enum tt_err tt_rank_thread_init(struct tt_rank_thread *self,
                                     .one_grant = options->one_grant,
                                     .rest_ns = options->rest_ns,
                                     .now = INT64_MIN};
-    tt_bell_init(&self->bell);
+    tt_eventcount_init(&self->eventcount);
     tt_histogram_init(&self->stats.late_ns);
     self->comes_up = calloc((size_t)options->executor_count, sizeof(*self->comes_up));
     self->generation = calloc(models, sizeof(*self->generation));
@@ -263,7 +263,7 @@ static void publish_events(struct tt_rank_thread *self) {
             self->has_events[t] = false;
             self->sent_events = true;
             tt_record_ring_publish(&self->model_threads[t]->events);
-            tt_bell_ring(&self->model_threads[t]->bell, self->now + self->rest_ns);
+            tt_eventcount_notify_by(&self->model_threads[t]->eventcount, self->now + self->rest_ns);
         }
 }
 

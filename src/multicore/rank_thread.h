@@ -44,9 +44,9 @@ struct tt_rank_thread {
     bool *has_events; /* [thread]: events of this turn are not published yet */
     bool sent_events; /* the last turn had something for a model thread */
     int64_t rest_ns;
-    struct tt_record_ring changes; /* executors that come and go */
-    struct tt_bell bell;
-    int64_t now;
+    struct tt_record_ring changes;                /* executors that come and go */
+    _Alignas(64) struct tt_eventcount eventcount; /* written by other threads: a line of its own */
+    _Alignas(64) int64_t now;
     int64_t measure_from_at;
     struct tt_rank_thread_stats stats;
 };

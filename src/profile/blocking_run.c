@@ -6,20 +6,20 @@
 static void over(void *context, struct tt_device_task *task) {
     (void)task;
     struct tt_blocking_run *self = context;
-    tt_parker_unpark(&self->parker);
+    tt_eventcount_notify(&self->eventcount);
 }
 
 void tt_blocking_run_begin(struct tt_blocking_run *self, struct tt_engine *engine) {
     *self = (struct tt_blocking_run){
         .engine = engine, .done = engine->done, .done_context = engine->done_context};
-    tt_parker_init(&self->parker);
+    tt_eventcount_init(&self->eventcount);
     engine->done = over;
     engine->done_context = self;
 }
 
 void tt_blocking_run_run(struct tt_blocking_run *self, struct tt_engine_task *task) {
     tt_engine_submit(self->engine, task);
-    while (!tt_parker_park(&self->parker, TT_NEVER)) { /* a spurious wake */
+    while (!tt_eventcount_wait(&self->eventcount, TT_NEVER)) { /* a spurious wake */
     }
 }
 

@@ -4,14 +4,14 @@
 #ifndef TT_PROFILE_BLOCKING_RUN_H
 #define TT_PROFILE_BLOCKING_RUN_H
 
-#include "base/parker.h"
+#include "base/eventcount.h"
 #include "engine/engine.h"
 
 struct tt_blocking_run {
     struct tt_engine *engine;
     tt_device_done_fn *done; /* the receiver of completions, restored by _end */
     void *done_context;
-    struct tt_parker parker;
+    struct tt_eventcount eventcount;
 };
 
 void tt_blocking_run_begin(struct tt_blocking_run *self, struct tt_engine *engine);

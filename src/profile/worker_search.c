@@ -1,9 +1,9 @@
 #include "profile/worker_search.h"
 
 #include "base/clock.h"
+#include "base/eventcount.h"
 #include "base/instant.h"
 #include "base/lock.h"
-#include "base/parker.h"
 #include "engine/synthetic_input.h"
 #include "policy/elastic/elastic_plan.h"
 #include "policy/policy.h"
@@ -25,7 +25,7 @@ struct crew {
     struct tt_synthetic_input full[TT_WORKER_SIZES]; /* a batch for each size */
     struct tt_engine_task tasks[MAX_WORKERS];
     struct tt_engine_member members[MAX_WORKERS];
-    struct tt_parker parker;
+    struct tt_eventcount eventcount;
     struct tt_lock lock;
     int32_t running; /* under the lock */
     int64_t means[MAX_RUNS], lasts[MAX_RUNS];
@@ -38,13 +38,13 @@ static void over(void *context, struct tt_device_task *task) {
     struct crew *self = context;
     tt_lock_take(&self->lock);
     if (--self->running == 0)
-        tt_parker_unpark(&self->parker);
+        tt_eventcount_notify(&self->eventcount);
     tt_lock_give(&self->lock);
 }
 
 static void wait_for_all(struct crew *self) {
     for (bool all = false; !all;) {
-        tt_parker_park(&self->parker, TT_NEVER);
+        tt_eventcount_wait(&self->eventcount, TT_NEVER);
         tt_lock_take(&self->lock);
         all = self->running == 0;
         tt_lock_give(&self->lock);
@@ -185,7 +185,7 @@ enum tt_err tt_worker_search(struct tt_engine_model *model,
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     self->model = model;
     self->options = options;
-    tt_parker_init(&self->parker);
+    tt_eventcount_init(&self->eventcount);
     tt_lock_init(&self->lock);
     tt_device_done_fn *done = engine->done;
     void *done_context = engine->done_context;

@@ -2,9 +2,9 @@
 
 #include "base/byte_ring.h"
 #include "base/clock.h"
+#include "base/eventcount.h"
 #include "base/flag.h"
 #include "base/lock.h"
-#include "base/parker.h"
 #include "record/record_stream.h"
 
 #include <errno.h>
@@ -44,7 +44,7 @@ struct tt_recorder {
     int64_t retry_at;        /* the thread's, while failing */
     char failure[256];       /* what failed last */
     int64_t lost_before;     /* told of already */
-    struct tt_parker parker;
+    struct tt_eventcount eventcount;
     struct tt_flag stopping;
     pthread_t thread;
     void (*say)(void *context, enum tt_log_level level, const char *line);
@@ -240,7 +240,7 @@ static void *recorder_main(void *context) {
             note_losses(self);
             losses_at = now + TT_S;
         }
-        tt_parker_park(&self->parker, now + ROUND_NS);
+        tt_eventcount_wait(&self->eventcount, now + ROUND_NS);
     }
     return NULL;
 }
@@ -289,7 +289,7 @@ enum tt_err tt_recorder_open(const struct tt_recorder_options *options,
     self->say = options->say;
     self->say_context = options->say_context;
     tt_lock_init(&self->lock);
-    tt_parker_init(&self->parker);
+    tt_eventcount_init(&self->eventcount);
     enum tt_err err = self->path && self->program
                           ? open_file(self, why)
                           : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a recording");
@@ -404,7 +404,7 @@ enum tt_err tt_recorder_close(struct tt_recorder *take_self, struct tt_error *wh
         return TT_OK;
     struct tt_recorder *self = take_self;
     tt_flag_raise(&self->stopping);
-    tt_parker_unpark(&self->parker);
+    tt_eventcount_notify(&self->eventcount);
     pthread_join(self->thread, NULL);
     for (struct tt_recorder_stream *stream = self->streams; stream; stream = stream->next)
         tt_flag_raise(&stream->left);

@@ -153,8 +153,8 @@ enum tt_err tt_port_open(struct tt_serving *serving, tt_port_wake_fn *wake, void
         return tt_fail(err, why, "out of memory for a port");
     }
     tt_command_box_init(&port->commands);
-    tt_nap_init(&port->nap);
-    tt_nap_begin(&port->nap);
+    tt_eventcount_init(&port->eventcount);
+    tt_eventcount_prepare(&port->eventcount, TT_NEVER);
     tt_scheduler_add_port(serving, port);
     tt_port_refresh(port);
     *out_port = port;
@@ -257,7 +257,9 @@ static void recycle(struct tt_inference *infer) {
 
 void tt_port_drain(struct tt_port *port) {
     if (!port->holds_back)
-        tt_nap_begin(&port->nap); /* before it looks, so that what comes later wakes it again */
+        tt_eventcount_prepare(
+            &port->eventcount,
+            TT_NEVER); /* before it looks, so that what comes later wakes it again */
     tt_port_refresh(port);
     tt_command_box_drain(&port->commands);
     void *message;
@@ -278,7 +280,7 @@ void tt_port_drain(struct tt_port *port) {
 void tt_port_hold_back(struct tt_port *port) { port->holds_back = true; }
 
 void tt_port_flush(struct tt_port *port) {
-    tt_nap_end(&port->nap);
+    tt_eventcount_cancel_relaxed(&port->eventcount);
     for (int32_t round = 0; round < MAX_ROUNDS; round++) {
         if (port->has_news) {
             port->has_news = false;
@@ -293,7 +295,7 @@ void tt_port_flush(struct tt_port *port) {
 
 void tt_port_rest(struct tt_port *port) {
     tt_port_flush(port);
-    tt_nap_begin(&port->nap);
+    tt_eventcount_prepare(&port->eventcount, TT_NEVER);
     if (!tt_ring_is_empty(&port->to_port)) /* it came between the two */
         port->wake(port->wake_context);
 }

@@ -16,7 +16,7 @@
 #ifndef TT_SERVE_INFERENCE_H
 #define TT_SERVE_INFERENCE_H
 
-#include "base/nap.h"
+#include "base/eventcount.h"
 #include "base/ring.h"
 #include "core/request.h"
 #include "serve/catalogue.h"
@@ -88,9 +88,9 @@ struct tt_port {
     int32_t in_flight;
     int64_t queue_bytes; /* of the inputs of those in flight */
     struct tt_command_box commands;
-    bool holds_back, has_news; /* the port's: see tt_port_hold_back */
-    struct tt_nap nap;         /* one that does not hold back naps whenever it is not draining */
-    bool dirty;                /* the scheduler's: wake it at the end of the turn */
+    bool holds_back, has_news;       /* the port's: see tt_port_hold_back */
+    struct tt_eventcount eventcount; /* claimed by the scheduler; see tt_port_rest */
+    bool dirty;                      /* the scheduler's: wake it at the end of the turn */
     struct tt_port *next;
 };
 

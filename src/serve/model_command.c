@@ -46,7 +46,7 @@ void tt_model_command_submit(struct tt_port *port, struct tt_model_command *take
 void tt_model_command_finish(struct tt_model_command *take_command) {
     struct tt_port *port = take_command->port;
     struct tt_command_box *box = &port->commands;
-    /* The bell is rung under the lock: once the port has taken the command out, it may close. */
+    /* It wakes the port under the lock: once the port has taken the command out, it may close. */
     tt_lock_take(&box->lock);
     take_command->next = box->finished;
     box->finished = take_command;

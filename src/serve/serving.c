@@ -1,12 +1,11 @@
 #include "serve/serving.h"
 
-#include "base/alarm.h"
-#include "base/baton.h"
 #include "base/clock.h"
+#include "base/combining_lock.h"
 #include "base/counter.h"
+#include "base/eventcount.h"
 #include "base/flag.h"
 #include "base/lock.h"
-#include "base/parker.h"
 #include "base/refcount.h"
 #include "serve/domain.h"
 #include "serve/input_ring.h"
@@ -22,7 +21,7 @@ enum { TURNS_OF_HELPERS = 4 };
 
 struct tt_serving {
     /* The owner, and every executor that is just now telling of a task: the last one frees, since
-     * the owner may have seen the task before its executor has rung the bell. */
+     * the owner may have seen the task before its executor has notified the scheduler. */
     struct tt_refcount users;
     struct tt_limits limits;
     /* The scheduler holds it for a turn; ports and models come and go between two. */
@@ -39,12 +38,11 @@ struct tt_serving {
     struct tt_served_model *fixed; /* by `next`: added for as long as the server lives */
     tt_model_controller_fn *controller;
     void *controller_context;
-    struct tt_baton baton; /* of turns */
-    /* Who holds the baton has these two. */
+    struct tt_combining_lock work_lock; /* of turns */
+    /* The holder's: */
     struct tt_list decided;  /* tasks of the last turn: tt_domain_hand_over */
     struct tt_port *at_hand; /* the port that the holder will look at anyway; NULL: none */
-    struct tt_alarm alarm;   /* when the next turn is due if nothing happens */
-    struct tt_parker parker;
+    struct tt_eventcount eventcount;
     struct tt_flag stopping;
     pthread_t thread;
     bool started;
@@ -73,7 +71,7 @@ static void wake_ports(struct tt_serving *self) {
     for (struct tt_port *port = self->ports; port; port = port->next) {
         if (port->dirty) {
             port->dirty = false;
-            if (port != self->at_hand && tt_nap_is_broken(&port->nap))
+            if (port != self->at_hand && tt_eventcount_claim(&port->eventcount))
                 port->wake(port->wake_context);
         }
     }
@@ -115,32 +113,32 @@ static int64_t hand_over(struct tt_serving *self, int64_t spent_ns) {
 static void work(struct tt_serving *self, struct tt_port *at_hand, int32_t limit,
                  int64_t spent_ns) {
     bool wake = false;
-    while (!wake && tt_baton_take(&self->baton)) {
+    while (!wake && tt_combining_lock_take(&self->work_lock)) {
         self->at_hand = at_hand;
-        while (!wake && tt_baton_news(&self->baton)) {
-            wake = tt_alarm_set(&self->alarm, turn(self));
+        while (!wake && tt_combining_lock_take_work(&self->work_lock)) {
+            wake = tt_eventcount_set_due(&self->eventcount, turn(self));
             int64_t took_ns = hand_over(self, spent_ns);
             spent_ns = tt_instant_add(spent_ns, took_ns);
             if (took_ns == 0 && --limit == 0 && !wake) {
-                tt_baton_tell(&self->baton); /* perhaps for nothing: one empty turn */
+                tt_combining_lock_post(&self->work_lock); /* perhaps for nothing: one empty turn */
                 wake = true;
             }
         }
-        tt_baton_give(&self->baton);
+        tt_combining_lock_give(&self->work_lock);
     }
     if (wake)
-        tt_parker_unpark(&self->parker);
+        tt_eventcount_notify(&self->eventcount);
 }
 
 static void *scheduler_main(void *context) {
     struct tt_serving *self = context;
     pthread_setname_np(pthread_self(), "tutti-sched");
     while (!tt_flag_is_raised(&self->stopping)) {
-        tt_alarm_get_up(&self->alarm);
-        if (tt_clock_now() >= tt_alarm_due_at(&self->alarm))
-            tt_baton_tell(&self->baton);
+        tt_eventcount_cancel(&self->eventcount);
+        if (tt_clock_now() >= tt_eventcount_due_at(&self->eventcount))
+            tt_combining_lock_post(&self->work_lock);
         work(self, NULL, INT32_MAX, 0);
-        tt_parker_park(&self->parker, tt_alarm_lie_down(&self->alarm));
+        tt_eventcount_wait(&self->eventcount, tt_eventcount_prepare_due(&self->eventcount));
     }
     return NULL;
 }
@@ -163,13 +161,13 @@ struct tt_recorder *tt_scheduler_recorder(struct tt_serving *serving) {
 }
 
 void tt_scheduler_wake(struct tt_serving *serving) {
-    tt_baton_tell(&serving->baton);
+    tt_combining_lock_post(&serving->work_lock);
     work(serving, NULL, TURNS_OF_HELPERS, TT_NEVER);
 }
 
 void tt_scheduler_wake_from(struct tt_port *port) {
     struct tt_serving *serving = port->serving;
-    tt_baton_tell(&serving->baton);
+    tt_combining_lock_post(&serving->work_lock);
     work(serving, port->holds_back ? port : NULL, TURNS_OF_HELPERS, 0);
 }
 
@@ -220,11 +218,10 @@ enum tt_err tt_serving_open(struct tt_serving **out_serving, struct tt_error *wh
     tt_refcount_init(&self->users, 1);
     tt_lock_init(&self->turn_lock);
     tt_lock_init(&self->catalogue_lock);
-    tt_parker_init(&self->parker);
+    tt_eventcount_init(&self->eventcount);
     tt_limits_default(&self->limits);
-    tt_baton_init(&self->baton);
+    tt_combining_lock_init(&self->work_lock);
     tt_list_init(&self->decided);
-    tt_alarm_init(&self->alarm);
     *out_serving = self;
     return TT_OK;
 }
@@ -457,11 +454,12 @@ void tt_serving_close(struct tt_serving *take_serving) {
     tt_assert(take_serving->ports == NULL);
     if (take_serving->started) {
         tt_flag_raise(&take_serving->stopping);
-        tt_parker_unpark(&take_serving->parker);
+        tt_eventcount_notify(&take_serving->eventcount);
         pthread_join(take_serving->thread, NULL);
         /* An executor that rang for a task which its owner saw already may be in a turn. It is the
-         * last one: the baton is never given back. */
-        while (tt_baton_tell(&take_serving->baton), !tt_baton_take(&take_serving->baton))
+         * last one: the lock is never given back. */
+        while (tt_combining_lock_post(&take_serving->work_lock),
+               !tt_combining_lock_take(&take_serving->work_lock))
             nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
     }
     for (struct tt_domain *domain = take_serving->domains, *next; domain; domain = next) {

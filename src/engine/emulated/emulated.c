@@ -154,14 +154,14 @@ static int32_t length_of(const struct emulated_executor *self, const struct tt_e
 /* False where the task was aborted. */
 static bool wait_until(struct emulated_executor *self, int64_t until_at) {
     if (!self->is_punctual && !self->thread.is_here) {
-        tt_parker_be_punctual();
+        tt_eventcount_be_punctual();
         self->is_punctual = true;
     }
     while (tt_executor_thread_asked(&self->thread) != TT_EXECUTOR_ABORT) {
         if (tt_clock_now() >= until_at)
             return true;
-        if (!self->thread.is_here) /* else the parker is another thread's; it is not for long */
-            tt_parker_park(&self->thread.parker, until_at);
+        if (!self->thread.is_here) /* else another thread waits on the eventcount; briefly */
+            tt_eventcount_wait(&self->thread.eventcount, until_at);
     }
     return false;
 }
@@ -184,7 +184,7 @@ static bool compute(struct emulated_executor *self, const struct emulated_model 
     int32_t demand_ppm = model->demand_ppm
                              ? model->demand_ppm(model->latency_context, rows, length, step)
                              : TT_DEMAND_WHOLE;
-    tt_emulated_device_begin(self->device, self->place, &self->thread.parker, *at,
+    tt_emulated_device_begin(self->device, self->place, &self->thread.eventcount, *at,
                              with_jitter(self, work_ns), demand_ppm);
     while (tt_executor_thread_asked(&self->thread) != TT_EXECUTOR_ABORT) {
         int64_t until_at;
@@ -192,7 +192,7 @@ static bool compute(struct emulated_executor *self, const struct emulated_model 
             *at = until_at;
             return true;
         }
-        tt_parker_park(&self->thread.parker, until_at);
+        tt_eventcount_wait(&self->thread.eventcount, until_at);
     }
     tt_emulated_device_stop(self->device, self->place, tt_clock_now());
     return false;
@@ -210,7 +210,7 @@ static bool copy(struct emulated_executor *self, struct tt_copy_engine *engine, 
 static void recover(struct emulated_executor *self) {
     int64_t until_at = tt_clock_now() + self->abort_ns;
     while (self->abort_ns > 0 && tt_clock_now() < until_at)
-        tt_parker_park(&self->thread.parker, until_at);
+        tt_eventcount_wait(&self->thread.eventcount, until_at);
 }
 
 static void give_up(struct emulated_executor *self, struct tt_engine_task *task) {
@@ -294,7 +294,7 @@ static void emulated_run(struct tt_executor_thread *thread, struct tt_engine_tas
 }
 
 static void emulated_interrupt(struct tt_executor_thread *thread) {
-    tt_parker_unpark(&thread->parker);
+    tt_eventcount_notify(&thread->eventcount);
 }
 
 static const struct tt_executor_thread_ops executor_ops = {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 struct tt_emulated_place {
-    struct tt_parker *parker;
+    struct tt_eventcount *eventcount;
     bool runs;
     int64_t ended_at;
 };
@@ -40,12 +40,12 @@ static void settle(struct tt_emulated_device *self, int64_t now) {
 }
 
 void tt_emulated_device_begin(struct tt_emulated_device *self, int32_t place,
-                              struct tt_parker *parker, int64_t at, int64_t work_ns,
+                              struct tt_eventcount *eventcount, int64_t at, int64_t work_ns,
                               int32_t demand_ppm) {
     tt_lock_take(&self->lock);
     at = tt_instant_max(at, self->device.real_at);
     settle(self, at);
-    self->places[place] = (struct tt_emulated_place){.parker = parker, .runs = true};
+    self->places[place] = (struct tt_emulated_place){.eventcount = eventcount, .runs = true};
     tt_device_start(&self->device, at, place, work_ns > 0 ? work_ns : 1, demand_ppm);
     tt_lock_give(&self->lock);
 }
@@ -68,7 +68,7 @@ void tt_emulated_device_stop(struct tt_emulated_device *self, int32_t place, int
     self->places[place].runs = false;
     for (int32_t p = 0; p < self->executors; p++)
         if (self->places[p].runs)
-            tt_parker_unpark(self->places[p].parker);
+            tt_eventcount_notify(self->places[p].eventcount);
     tt_lock_give(&self->lock);
 }
 

@@ -7,8 +7,8 @@
 #ifndef TT_ENGINE_EMULATED_EMULATED_DEVICE_H
 #define TT_ENGINE_EMULATED_EMULATED_DEVICE_H
 
+#include "base/eventcount.h"
 #include "base/lock.h"
-#include "base/parker.h"
 #include "core/device.h"
 
 struct tt_emulated_place; /* of one executor */
@@ -26,9 +26,9 @@ TT_MUST_CHECK enum tt_err tt_emulated_device_init(struct tt_emulated_device *sel
                                                   int32_t executors);
 void tt_emulated_device_fini(struct tt_emulated_device *self);
 /* Work of `work_ns` begins at `at` (or where the device's clock has got to) on `place`, whose
- * thread waits on `parker`. */
+ * thread waits on `eventcount`. */
 void tt_emulated_device_begin(struct tt_emulated_device *self, int32_t place,
-                              struct tt_parker *parker, int64_t at, int64_t work_ns,
+                              struct tt_eventcount *eventcount, int64_t at, int64_t work_ns,
                               int32_t demand_ppm);
 /* Has it ended by `now`? Then when, in `out_at`; else `out_at` is when to ask again. */
 bool tt_emulated_device_ended(struct tt_emulated_device *self, int32_t place, int64_t now,

@@ -1,8 +1,8 @@
 #include "lab/bench/scheduler_bench.h"
 
 #include "base/clock.h"
+#include "base/eventcount.h"
 #include "base/instant.h"
-#include "base/parker.h"
 #include "lab/bench/scheduler_load.h"
 #include "lab/bench/scheduler_tally.h"
 #include "lab/closed_form/bound.h"
@@ -153,10 +153,10 @@ static void count_offered(struct run *run, const struct tt_device_request *reque
  * instants. */
 static void *generator_main(void *context) {
     struct run *run = context;
-    struct tt_parker parker;
+    struct tt_eventcount eventcount;
     int32_t have = 0, done = 0;
-    tt_parker_init(&parker);
-    tt_parker_be_punctual();
+    tt_eventcount_init(&eventcount);
+    tt_eventcount_be_punctual();
     int64_t cpu_ns = 0; /* before the window */
     while (!stopped(run)) {
         int64_t now = tt_clock_now();
@@ -177,7 +177,7 @@ static void *generator_main(void *context) {
             run->ring_full++;
         if (done < have || have < BURST) {
             int64_t next_at = tt_scheduler_load_next_at(&run->load);
-            tt_parker_sleep(&parker, tt_instant_max(next_at, now + GENERATOR_REST_NS));
+            tt_eventcount_sleep(&eventcount, tt_instant_max(next_at, now + GENERATOR_REST_NS));
         }
     }
     run->generator_ns = tt_clock_thread_cpu(pthread_self()) - cpu_ns;
@@ -185,10 +185,10 @@ static void *generator_main(void *context) {
 }
 
 static void sleep_until(struct run *run, int64_t at) {
-    struct tt_parker parker;
-    tt_parker_init(&parker);
+    struct tt_eventcount eventcount;
+    tt_eventcount_init(&eventcount);
     for (int64_t now; !stopped(run) && (now = tt_clock_now()) < at;)
-        tt_parker_sleep(&parker, tt_instant_min(at, now + 50 * TT_MS));
+        tt_eventcount_sleep(&eventcount, tt_instant_min(at, now + 50 * TT_MS));
 }
 
 /* Waits for the last answers; requests without one are lost. */

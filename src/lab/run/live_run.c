@@ -1,8 +1,8 @@
 #include "lab/run/live_run.h"
 
 #include "base/clock.h"
+#include "base/eventcount.h"
 #include "base/flag.h"
-#include "base/parker.h"
 #include "lab/run/live_models.h"
 #include "lab/run/live_tree.h"
 #include "lab/run/live_watch.h"
@@ -28,7 +28,7 @@ struct player {
     struct tt_live_watch watch;
     struct tt_live_tree tree; /* of the current request, if it is one */
     struct tt_port *port;
-    struct tt_parker parker;
+    struct tt_eventcount eventcount;
     struct tt_flag ending;    /* all requests have arrived: only answers are awaited */
     struct tt_list in_flight; /* struct tt_live_request */
     struct tt_list spare;
@@ -297,7 +297,7 @@ static enum tt_err play(struct player *self, struct tt_error *why) {
         if (self->more)
             until_at = tt_instant_min(until_at, self->epoch_at + self->next.at);
         if (self->more || !tt_list_empty(&self->in_flight))
-            (void)tt_parker_sleep(&self->parker, until_at);
+            (void)tt_eventcount_sleep(&self->eventcount, until_at);
     }
     return TT_OK;
 }
@@ -309,7 +309,7 @@ static enum tt_err play(struct player *self, struct tt_error *why) {
 static void wake(void *context) {
     struct player *self = context;
     if (tt_flag_is_raised(&self->ending))
-        tt_parker_unpark(&self->parker);
+        tt_eventcount_notify(&self->eventcount);
 }
 
 /* Notes the features of the file that only simulated devices have. */
@@ -372,7 +372,7 @@ static void await_cells(struct player *self) {
         tt_scheduler_domains(self->world.serving, count_requests, &in_use);
         if (in_use == 0)
             return;
-        (void)tt_parker_sleep(&self->parker, tt_clock_now() + TT_MS);
+        (void)tt_eventcount_sleep(&self->eventcount, tt_clock_now() + TT_MS);
     }
 }
 
@@ -413,9 +413,9 @@ enum tt_err tt_live_run(const struct tt_live_run *run, struct tt_scenario_result
     struct player self = {.run = run, .result = result};
     tt_list_init(&self.in_flight);
     tt_list_init(&self.spare);
-    tt_parker_init(&self.parker);
+    tt_eventcount_init(&self.eventcount);
     tt_histogram_init(&self.lag_ns);
-    tt_parker_be_punctual();
+    tt_eventcount_be_punctual();
     describe(&self);
     tt_machine_forget_peak_memory();
     enum tt_err err = tt_live_models_open(&self.world, run->scenario, run->outputs, run->stop, why);

@@ -2,9 +2,9 @@
  * value, never an older one after a newer, and always sees the last (S6). */
 #include "base/latest.h"
 
-#include "base/bell.h"
 #include "base/clock.h"
 #include "base/dirty_set.h"
+#include "base/eventcount.h"
 #include "base/flag.h"
 #include "base/perturb.h"
 
@@ -74,7 +74,7 @@ enum { MODELS = 130, ROUNDS = 20000 };
 struct shared {
     struct tt_latest registers[MODELS];
     struct tt_dirty_set changed;
-    struct tt_bell bell;
+    struct tt_eventcount eventcount;
     struct tt_flag done;
 };
 
@@ -86,14 +86,14 @@ static void *write_all(void *context) {
             tt_latest_write(&shared->registers[m], &value, sizeof(value));
             tt_dirty_set_add(&shared->changed, m / 64, UINT64_C(1) << (m % 64));
         }
-        tt_bell_ring(&shared->bell, TT_BELL_AT_ONCE);
+        tt_eventcount_notify_by(&shared->eventcount, TT_EVENTCOUNT_AT_ONCE);
     }
     tt_flag_raise(&shared->done);
-    tt_bell_ring(&shared->bell, TT_BELL_AT_ONCE);
+    tt_eventcount_notify_by(&shared->eventcount, TT_EVENTCOUNT_AT_ONCE);
     return NULL;
 }
 
-/* The reader sleeps until it is rung: a ring that gets lost hangs the test. */
+/* The reader sleeps until it is notified: a lost notification hangs the test. */
 static void read_all(struct shared *shared, int64_t *seen) {
     int32_t ids[MODELS + 64];
     for (bool last = false; !last;) {
@@ -110,11 +110,11 @@ static void read_all(struct shared *shared, int64_t *seen) {
         }
         if (count > 0 || last)
             continue;
-        tt_bell_arm(&shared->bell, TT_NEVER);
+        tt_eventcount_prepare(&shared->eventcount, TT_NEVER);
         if (!tt_dirty_set_empty(&shared->changed) || tt_flag_is_raised(&shared->done))
-            tt_bell_disarm(&shared->bell);
+            tt_eventcount_cancel(&shared->eventcount);
         else
-            tt_bell_wait(&shared->bell, TT_NEVER);
+            tt_eventcount_commit(&shared->eventcount, TT_NEVER);
     }
 }
 
@@ -128,7 +128,7 @@ static void test_two_threads(void **state) {
         for (int32_t m = 0; m < MODELS; m++)
             shared->registers[m] = (struct tt_latest){0};
         shared->done = (struct tt_flag){0};
-        tt_bell_init(&shared->bell);
+        tt_eventcount_init(&shared->eventcount);
         assert_int_equal(tt_dirty_set_init(&shared->changed, MODELS), TT_OK);
         tt_perturb_set(one_in);
         assert_int_equal(pthread_create(&writer, NULL, write_all, shared), 0);
@@ -142,28 +142,11 @@ static void test_two_threads(void **state) {
     tt_perturb_set(0);
 }
 
-/* A bell wakes only who would look too late by itself. */
-static void test_bell(void **state) {
-    (void)state;
-    struct tt_bell bell;
-    int64_t now = tt_clock_now();
-    tt_bell_init(&bell);
-    tt_bell_ring(&bell, TT_BELL_AT_ONCE); /* awake: nothing to do */
-    tt_bell_arm(&bell, now + TT_S);
-    tt_bell_ring(&bell, now + 2 * TT_S); /* it looks before that */
-    assert_int_equal(atomic_load(&bell.parker.state), 0);
-    tt_bell_ring(&bell, now);
-    assert_int_not_equal(atomic_load(&bell.parker.state), 0);
-    tt_bell_wait(&bell, TT_NEVER); /* returns at once, or the test hangs */
-    assert_true(atomic_load(&bell.looks_at) == INT64_MIN);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nothing_then_the_newest),
         cmocka_unit_test(test_being_written),
         cmocka_unit_test(test_set),
-        cmocka_unit_test(test_bell),
         cmocka_unit_test(test_two_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

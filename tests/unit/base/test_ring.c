@@ -1,5 +1,5 @@
 /* threaded */
-#include "base/parker.h"
+#include "base/eventcount.h"
 #include "base/ring.h"
 
 #include <setjmp.h>
@@ -36,7 +36,7 @@ enum { ITEMS = 200000 };
 
 struct stream {
     struct tt_ring ring;
-    struct tt_parker items, room;
+    struct tt_eventcount items, room;
     uint64_t values[64];
 };
 
@@ -48,8 +48,8 @@ static void *produce(void *argument) {
         uint64_t *value = &self->values[i % 64];
         *value = i;
         while (!tt_ring_push(&self->ring, value))
-            tt_parker_park(&self->room, TT_NEVER);
-        tt_parker_unpark(&self->items);
+            tt_eventcount_wait(&self->room, TT_NEVER);
+        tt_eventcount_notify(&self->items);
     }
     return NULL;
 }
@@ -58,16 +58,16 @@ static void test_two_threads(void **state) {
     (void)state;
     struct stream self;
     assert_int_equal(tt_ring_init(&self.ring, 32), TT_OK);
-    tt_parker_init(&self.items);
-    tt_parker_init(&self.room);
+    tt_eventcount_init(&self.items);
+    tt_eventcount_init(&self.room);
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, produce, &self), 0);
     for (uint64_t i = 0; i < ITEMS; i++) {
         uint64_t *value;
         while (!(value = tt_ring_pop(&self.ring)))
-            tt_parker_park(&self.items, TT_NEVER);
+            tt_eventcount_wait(&self.items, TT_NEVER);
         assert_int_equal(*value, i);
-        tt_parker_unpark(&self.room);
+        tt_eventcount_notify(&self.room);
     }
     assert_int_equal(pthread_join(thread, NULL), 0);
     tt_ring_fini(&self.ring);

@@ -2,7 +2,7 @@
 #ifndef ENGINE_BENCH_H
 #define ENGINE_BENCH_H
 
-#include "base/parker.h"
+#include "base/eventcount.h"
 #include "base/ring.h"
 #include "engine/engine.h"
 #include "engine/onnxruntime/ort_library.h"
@@ -32,12 +32,12 @@ static inline struct tt_ort_library *bench_library(void) {
 
 /* Completions, one ring per executor, as an executor's thread is the only one to push there. */
 struct bench {
-    struct tt_parker parker;
+    struct tt_eventcount eventcount;
     struct tt_ring rings[BENCH_EXECUTORS];
 };
 
 static inline void bench_init(struct bench *self) {
-    tt_parker_init(&self->parker);
+    tt_eventcount_init(&self->eventcount);
     for (int i = 0; i < BENCH_EXECUTORS; i++)
         if (tt_ring_init(&self->rings[i], BENCH_DEPTH))
             abort();
@@ -52,7 +52,7 @@ static inline void bench_done(void *context, struct tt_device_task *task) {
     struct bench *self = context;
     if (!tt_ring_push(&self->rings[task->executor], tt_engine_task_of(task)))
         abort();
-    tt_parker_unpark(&self->parker);
+    tt_eventcount_notify(&self->eventcount);
 }
 
 /* The next completed task of any executor. */
@@ -63,7 +63,7 @@ static inline struct tt_engine_task *bench_wait(struct bench *self) {
             if (task)
                 return task;
         }
-        tt_parker_park(&self->parker, TT_NEVER);
+        tt_eventcount_wait(&self->eventcount, TT_NEVER);
     }
 }
 

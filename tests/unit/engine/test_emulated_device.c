@@ -12,13 +12,13 @@
 
 #include <cmocka.h>
 
-static struct tt_parker parkers[2];
+static struct tt_eventcount eventcounts[2];
 static struct tt_emulated_device device;
 
 static int set_up(void **state) {
     (void)state;
-    tt_parker_init(&parkers[0]);
-    tt_parker_init(&parkers[1]);
+    tt_eventcount_init(&eventcounts[0]);
+    tt_eventcount_init(&eventcounts[1]);
     return tt_emulated_device_init(&device, 2);
 }
 
@@ -29,7 +29,7 @@ static int tear_down(void **state) {
 }
 
 static void begin(int32_t place, int64_t at, int64_t work_ns, int32_t demand_ppm) {
-    tt_emulated_device_begin(&device, place, &parkers[place], at, work_ns, demand_ppm);
+    tt_emulated_device_begin(&device, place, &eventcounts[place], at, work_ns, demand_ppm);
 }
 
 static void assert_ended(int32_t place, int64_t now, bool ended, int64_t at) {
@@ -64,7 +64,7 @@ static void test_abort_sets_free(void **state) {
     begin(0, 0, 100, TT_DEMAND_WHOLE);
     begin(1, 0, 100, TT_DEMAND_WHOLE);
     tt_emulated_device_stop(&device, 0, 100);
-    assert_true(tt_parker_park(&parkers[1], 0));
+    assert_true(tt_eventcount_wait(&eventcounts[1], 0));
     assert_ended(1, 120, false, 150);
     assert_ended(1, 150, true, 150);
 }

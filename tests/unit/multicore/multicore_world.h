@@ -6,8 +6,8 @@
 
 #include "base/clock.h"
 #include "base/counter.h"
+#include "base/eventcount.h"
 #include "base/instant.h"
-#include "base/parker.h"
 #include "multicore/emulated_fleet.h"
 #include "multicore/multicore.h"
 #include "policy/deferred/deferred.h"
@@ -65,9 +65,9 @@ struct world {
 };
 
 static inline void world_sleep(int64_t span_ns) {
-    struct tt_parker parker;
-    tt_parker_init(&parker);
-    tt_parker_sleep(&parker, tt_clock_now() + span_ns);
+    struct tt_eventcount eventcount;
+    tt_eventcount_init(&eventcount);
+    tt_eventcount_sleep(&eventcount, tt_clock_now() + span_ns);
 }
 
 static inline void world_ended(void *context, int32_t thread, int64_t now,

@@ -8,8 +8,8 @@
  * 10^8), TUTTI_SEED the seed. */
 #include "base/clock.h"
 #include "base/counter.h"
+#include "base/eventcount.h"
 #include "base/instant.h"
-#include "base/parker.h"
 #include "base/perturb.h"
 #include "base/prng.h"
 #include "multicore/emulated_fleet.h"
@@ -119,9 +119,9 @@ static void open_round(struct round *self, uint64_t seed) {
 static void change(struct round *self, int32_t executor, bool up) {
     while (!tt_multicore_change(self->multicore, executor, up)) {
         /* 1024 changes are on their way; the rank thread takes them in soon. */
-        struct tt_parker parker;
-        tt_parker_init(&parker);
-        tt_parker_sleep(&parker, tt_clock_now() + 100 * TT_US);
+        struct tt_eventcount eventcount;
+        tt_eventcount_init(&eventcount);
+        tt_eventcount_sleep(&eventcount, tt_clock_now() + 100 * TT_US);
     }
 }
 
@@ -141,9 +141,9 @@ static void submit(struct round *self, int32_t first, int32_t count) {
         done += tt_multicore_submit(self->multicore, port, now, burst + done, count - done);
         if (done == count)
             break;
-        struct tt_parker parker;
-        tt_parker_init(&parker);
-        tt_parker_sleep(&parker, tt_clock_now() + 20 * TT_US);
+        struct tt_eventcount eventcount;
+        tt_eventcount_init(&eventcount);
+        tt_eventcount_sleep(&eventcount, tt_clock_now() + 20 * TT_US);
     }
 }
 
@@ -164,13 +164,13 @@ static void run_round(uint64_t seed) {
     }
     for (int32_t e = 0; e < self->executors; e++)
         change(self, e, true);
-    struct tt_parker parker;
-    tt_parker_init(&parker);
+    struct tt_eventcount eventcount;
+    tt_eventcount_init(&eventcount);
     for (int32_t waits = 0; answered(self) < ROUND; waits++) {
         if (waits == 60000) /* a minute, at least */
             fail_msg("seed %llu: %lld of %d answered", (unsigned long long)seed,
                      (long long)answered(self), ROUND);
-        tt_parker_sleep(&parker, tt_clock_now() + TT_MS);
+        tt_eventcount_sleep(&eventcount, tt_clock_now() + TT_MS);
     }
     tt_multicore_stop(self->multicore);
     tt_perturb_set(0);
@@ -206,19 +206,20 @@ static void test_every_request_once(void **state) {
 static void test_idle_costs_nothing(void **state) {
     (void)state;
     struct round *self = malloc(sizeof(*self));
-    struct tt_parker parker;
+    struct tt_eventcount eventcount;
     int64_t model_ns, rank_ns, model_before_ns, rank_before_ns;
     assert_non_null(self);
     open_round(self, 1);
     for (int32_t e = 0; e < self->executors; e++)
         change(self, e, true);
     submit(self, 0, 100);
-    tt_parker_init(&parker);
+    tt_eventcount_init(&eventcount);
     while (answered(self) < 100)
-        tt_parker_sleep(&parker, tt_clock_now() + TT_MS);
-    tt_parker_sleep(&parker, tt_clock_now() + 50 * TT_MS); /* until pending work has settled */
+        tt_eventcount_sleep(&eventcount, tt_clock_now() + TT_MS);
+    tt_eventcount_sleep(&eventcount,
+                        tt_clock_now() + 50 * TT_MS); /* until pending work has settled */
     tt_multicore_cpu(self->multicore, &model_before_ns, &rank_before_ns);
-    tt_parker_sleep(&parker, tt_clock_now() + 300 * TT_MS);
+    tt_eventcount_sleep(&eventcount, tt_clock_now() + 300 * TT_MS);
     tt_multicore_cpu(self->multicore, &model_ns, &rank_ns);
     int64_t used_ns = model_ns - model_before_ns + rank_ns - rank_before_ns;
     print_message("idle for 300 ms: %lld us of processor time\n", (long long)used_ns / 1000);
