@@ -164,7 +164,7 @@ enum tt_fate tt_cell_run_settle(struct tt_cell_run *self, const struct tt_task_i
     }
     if (cell->err)
         return TT_FATE_FAILS;
-    if (self->emits && spec == self->unfolded->answer_spec && self->infer &&
+    if (self->emits && spec == self->unfolded->answer_spec && self->inference &&
         ops_of(self)->cell_emit(&self->answer, self->model->engine_model, cell->slot,
                                 self->unfolded->output_length))
         return TT_FATE_FAILS;

@@ -4,9 +4,9 @@
  * Life: made by the port's thread when the request is submitted, which is where hostile requests
  * are turned away; the scheduler's from then on. It holds slots for what is still to be read: of a
  * chain the last cell's, of a tree those of nodes whose parents have not run. It outlives the
- * answer, and the infer: cells that were submitted beyond an <eos>, or before a cancellation, still
- * run and read what is here, so it has a copy of the request's inputs, and goes when the mechanism
- * says that nothing of it is in flight.
+ * answer, and the inference: cells that were submitted beyond an <eos>, or before a cancellation,
+ * still run and read what is here, so it has a copy of the request's inputs, and goes when the
+ * mechanism says that nothing of it is in flight.
  *
  * What a cell reads may be given back when that cell is done, and not before: another executor
  * could be handed the slot. Nothing here decides. */
@@ -44,7 +44,7 @@ struct tt_cell_run {
     int32_t reserved; /* slots */
     /* What every cell of a chain has to do with is the second cache line, and where its element
      * lies the third. */
-    struct tt_inference *infer;        /* NULL once it has its answer: what comes back is in vain */
+    struct tt_inference *inference;    /* NULL once it has its answer: what comes back is in vain */
     struct tt_engine_elements *inputs; /* a copy */
     int64_t started_at, computed_at;   /* of its first cell and its last; started_at 0: none yet */
     bool emits;                        /* cells of its answer do */
@@ -53,7 +53,7 @@ struct tt_cell_run {
     struct tt_cell_run_spec specs[];
 };
 _Static_assert(sizeof(void *) != 8 ||
-                   (offsetof(struct tt_cell_run, infer) == TT_LINE_BYTES &&
+                   (offsetof(struct tt_cell_run, inference) == TT_LINE_BYTES &&
                     offsetof(struct tt_cell_run, specs) + sizeof(struct tt_cell_run_spec) ==
                         (size_t)2 * TT_LINE_BYTES),
                "one cache line");

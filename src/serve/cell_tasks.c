@@ -111,8 +111,8 @@ static void start_sequences(struct tt_cell_tasks *self, ptrdiff_t first,
     }
     int32_t begin = 0; /* who have no state yet: others bring the last slot along */
     for (int32_t i = 0; i < task->count; i++) {
-        const struct tt_inference *infer = task->items[i].request->user;
-        begin += infer->cell_run->state < 0;
+        const struct tt_inference *inference = task->items[i].request->user;
+        begin += inference->cell_run->state < 0;
     }
     taken[LAST_SLOT] = self->slots + (ptrdiff_t)LAST_SLOT * task->count;
     if (begin > 0)
@@ -147,17 +147,18 @@ void tt_cell_tasks_start(struct tt_cell_tasks *self, int32_t index, struct tt_se
 /* ---- back ---- */
 
 /* From its first cell to its last it is being computed: what of it is what is not known. */
-void tt_cell_tasks_note_times(struct tt_inference *infer, int64_t started_at, int64_t computed_at) {
-    infer->started_at = started_at;
-    infer->computed_at = computed_at;
-    infer->input_ns = 0;
-    infer->infer_ns = computed_at - started_at;
+void tt_cell_tasks_note_times(struct tt_inference *inference, int64_t started_at,
+                              int64_t computed_at) {
+    inference->started_at = started_at;
+    inference->computed_at = computed_at;
+    inference->input_ns = 0;
+    inference->infer_ns = computed_at - started_at;
 }
 
-static void note_failure(struct tt_inference *infer, const struct tt_engine_cell *cell) {
-    if (infer && !infer->err)
-        infer->err = cell->err ? tt_fail(cell->err, &infer->why, "%s", cell->why->text)
-                               : tt_fail(TT_ERR_NO_MEMORY, &infer->why, "out of memory");
+static void note_failure(struct tt_inference *inference, const struct tt_engine_cell *cell) {
+    if (inference && !inference->err)
+        inference->err = cell->err ? tt_fail(cell->err, &inference->why, "%s", cell->why->text)
+                                   : tt_fail(TT_ERR_NO_MEMORY, &inference->why, "out of memory");
 }
 
 static void finish_cell(struct tt_cell_slots *slots, struct tt_task *task,
@@ -176,23 +177,23 @@ static void finish_cell(struct tt_cell_slots *slots, struct tt_task *task,
         run->started_at = engine_task->head.started_at;
     run->computed_at = engine_task->head.ended_at;
     if (item->fate == TT_FATE_FAILS)
-        note_failure(run->infer, cell);
+        note_failure(run->inference, cell);
 }
 
 /* It is through with its last chain, or failed. */
 static void answer_sequence(struct tt_served_model *model, struct tt_task_item *item,
                             const struct tt_engine_sequence *sequence) {
     struct tt_cell_run *run = sequence->user;
-    struct tt_inference *infer = run->infer;
-    tt_cell_tasks_note_times(infer, run->started_at, run->computed_at);
-    infer->err = sequence->err;
+    struct tt_inference *inference = run->inference;
+    tt_cell_tasks_note_times(inference, run->started_at, run->computed_at);
+    inference->err = sequence->err;
     int32_t emitted = run->answer.count;
     if (sequence->err)
-        tt_fail(sequence->err, &infer->why, "%s", sequence->why->text);
+        tt_fail(sequence->err, &inference->why, "%s", sequence->why->text);
     else if (model->engine_model->engine->ops->cell_finish(&run->answer, model->engine_model,
-                                                           sequence->state, &infer->result))
-        infer->err = tt_fail(TT_ERR_NO_MEMORY, &infer->why, "out of memory");
-    if (infer->err) {
+                                                           sequence->state, &inference->result))
+        inference->err = tt_fail(TT_ERR_NO_MEMORY, &inference->why, "out of memory");
+    if (inference->err) {
         item->fate = TT_FATE_FAILS;
         return;
     }
@@ -247,7 +248,7 @@ enum { FETCH_AHEAD = 8 };
  * of the nearer caches: the misses are to overlap. */
 static void fetch(const struct tt_task *task, const struct tt_engine_cell *cell) {
     const struct tt_task_item *item = &task->items[cell->number];
-    tt_line_fetch(&((const struct tt_cell_run *)cell->user)->infer);
+    tt_line_fetch(&((const struct tt_cell_run *)cell->user)->inference);
     tt_line_fetch(&item->request->handle);
     tt_line_fetch(item->subgraph);
 }

@@ -27,11 +27,12 @@ void tt_cell_tasks_fini(struct tt_cell_tasks *self);
 /* Task number `index` of the domain is to run: takes its slots and fills in the engine's side. */
 void tt_cell_tasks_start(struct tt_cell_tasks *self, int32_t index, struct tt_served_model *model,
                          const struct tt_task *task, struct tt_engine_task *engine_task);
-/* It is back: sets the items' fates, what happened to their infers, and counts. */
+/* It is back: sets the items' fates, what happened to their inferences, and counts. */
 void tt_cell_tasks_finished(struct tt_served_model *model, struct tt_task *task,
                             struct tt_engine_task *engine_task);
 
-/* What the request's infer says of when it was computed. */
-void tt_cell_tasks_note_times(struct tt_inference *infer, int64_t started_at, int64_t computed_at);
+/* What the request's inference says of when it was computed. */
+void tt_cell_tasks_note_times(struct tt_inference *inference, int64_t started_at,
+                              int64_t computed_at);
 
 #endif

@@ -43,13 +43,13 @@ static void start(void *context, int64_t now, struct tt_task *task) {
         self->members + (slot - self->tasks) * (ptrdiff_t)task->capacity;
     int32_t length = task->length; /* what the policy pads to, if it says so */
     for (int32_t i = 0; !model->cells && i < task->count; i++) {
-        struct tt_inference *infer = task->items[i].request->user;
-        members[i] = (struct tt_engine_member){.rows = infer->rows,
-                                               .inputs = infer->inputs,
-                                               .user = infer,
-                                               .state = infer->state,
-                                               .why = &infer->why};
-        length = infer->length > length ? infer->length : length;
+        struct tt_inference *inference = task->items[i].request->user;
+        members[i] = (struct tt_engine_member){.rows = inference->rows,
+                                               .inputs = inference->inputs,
+                                               .user = inference,
+                                               .state = inference->state,
+                                               .why = &inference->why};
+        length = inference->length > length ? inference->length : length;
     }
     int32_t count = task->count;
     int32_t missing = tt_task_computed_rows(task) - task->rows;
@@ -144,24 +144,26 @@ static void advise(struct tt_domain *self, struct tt_served_model *model) {
 }
 
 /* By cells: its last cell is done. */
-static enum tt_err answer_by_cells(struct tt_inference *infer) {
-    struct tt_model_stats *stats = infer->lane->model->stats;
+static enum tt_err answer_by_cells(struct tt_inference *inference) {
+    struct tt_model_stats *stats = inference->lane->model->stats;
     tt_counter_add(&stats->rows, 1);
-    tt_length_histogram_add(&stats->outputs, infer->cell_run->answer.count,
-                            infer->cell_run->unfolded->output_length);
-    tt_cell_tasks_note_times(infer, infer->cell_run->started_at, infer->cell_run->computed_at);
-    infer->err = tt_cell_run_answer(infer->cell_run, &infer->result);
-    return infer->err ? tt_fail(infer->err, &infer->why, "out of memory for an answer") : TT_OK;
+    tt_length_histogram_add(&stats->outputs, inference->cell_run->answer.count,
+                            inference->cell_run->unfolded->output_length);
+    tt_cell_tasks_note_times(inference, inference->cell_run->started_at,
+                             inference->cell_run->computed_at);
+    inference->err = tt_cell_run_answer(inference->cell_run, &inference->result);
+    return inference->err ? tt_fail(inference->err, &inference->why, "out of memory for an answer")
+                          : TT_OK;
 }
 
 /* By cells: some may still be in flight, and what is left of the request is theirs, until it is
  * gone. */
-static void leave_to_cells(struct tt_request *request, struct tt_inference *infer) {
+static void leave_to_cells(struct tt_request *request, struct tt_inference *inference) {
     if (!request->graph)
         return;
     request->user = NULL;
-    infer->cell_run->infer = NULL;
-    infer->cell_run = NULL;
+    inference->cell_run->inference = NULL;
+    inference->cell_run = NULL;
 }
 
 static void gone(void *context, struct tt_request *request) {
@@ -171,33 +173,34 @@ static void gone(void *context, struct tt_request *request) {
 
 static void ended(void *context, int64_t now, struct tt_request *request, enum tt_ending ending,
                   enum tt_drop_reason reason) {
-    struct tt_inference *infer = request->user;
-    struct tt_served_model *model = infer->lane->model;
+    struct tt_inference *inference = request->user;
+    struct tt_served_model *model = inference->lane->model;
     struct tt_domain *self = context;
-    if (ending == TT_ENDING_DONE && request->graph && answer_by_cells(infer))
+    if (ending == TT_ENDING_DONE && request->graph && answer_by_cells(inference))
         ending = TT_ENDING_FAILED;
-    leave_to_cells(request, infer);
+    leave_to_cells(request, inference);
     if (ending != TT_ENDING_DONE)
-        tt_inference_end_count_loss(infer, now);
+        tt_inference_end_count_loss(inference, now);
     switch (ending) {
     case TT_ENDING_DONE:
         tt_pace_answered(&self->pace, now);
-        tt_inference_end_count_answer(infer, now);
-        tt_inference_end(infer, TT_OK);
+        tt_inference_end_count_answer(inference, now);
+        tt_inference_end(inference, TT_OK);
         break;
     case TT_ENDING_DROPPED:
         tt_counter_add(&model->stats->dropped[reason], 1);
         advise(self, model);
-        tt_inference_end(
-            infer, tt_inference_end_say_dropped(infer, &self->mechanism, request, now, reason));
+        tt_inference_end(inference, tt_inference_end_say_dropped(inference, &self->mechanism,
+                                                                 request, now, reason));
         break;
     case TT_ENDING_FAILED:
         tt_counter_add(&model->stats->failed, 1);
-        tt_inference_end(infer, infer->err ? infer->err : TT_ERR_INTERNAL);
+        tt_inference_end(inference, inference->err ? inference->err : TT_ERR_INTERNAL);
         break;
     case TT_ENDING_CANCELLED:
         tt_counter_add(&model->stats->cancelled, 1);
-        tt_inference_end(infer, tt_fail(TT_ERR_CANCELLED, &infer->why, "request cancelled"));
+        tt_inference_end(inference,
+                         tt_fail(TT_ERR_CANCELLED, &inference->why, "request cancelled"));
         break;
     }
 }
@@ -419,75 +422,76 @@ int64_t tt_domain_decide(struct tt_domain *self, int64_t now) {
     return self->next_at;
 }
 
-static void reject(struct tt_served_model *model, struct tt_inference *infer, enum tt_err err) {
+static void reject(struct tt_served_model *model, struct tt_inference *inference, enum tt_err err) {
     advise(model->domain, model);
     tt_counter_add(&model->stats->rejected, 1);
-    tt_inference_end(infer, err);
+    tt_inference_end(inference, err);
 }
 
-static void ready(struct tt_domain *self, int64_t now, struct tt_inference *infer) {
+static void ready(struct tt_domain *self, int64_t now, struct tt_inference *inference) {
     self->has_news = true;
-    const struct tt_served_model *model = infer->lane->model;
+    const struct tt_served_model *model = inference->lane->model;
     if (model->inputs)
-        infer->request->slot = infer->slot;
-    tt_mechanism_ready(&self->mechanism, now, infer->request);
+        inference->request->slot = inference->slot;
+    tt_mechanism_ready(&self->mechanism, now, inference->request);
 }
 
-void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_inference *infer) {
-    struct tt_served_model *model = infer->lane->model;
+void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_inference *inference) {
+    struct tt_served_model *model = inference->lane->model;
     struct tt_arrival arrival = {.model = model->index,
-                                 .rows = infer->rows,
-                                 .length = infer->length,
-                                 .priority = infer->priority,
-                                 .deadline_at = infer->deadline_at,
-                                 .user = infer};
-    if (infer->cell_run) {
-        arrival.graph = infer->cell_run->graph;
-        arrival.spec_count = infer->cell_run->unfolded->spec_count;
-        arrival.specs = infer->cell_run->unfolded->specs;
+                                 .rows = inference->rows,
+                                 .length = inference->length,
+                                 .priority = inference->priority,
+                                 .deadline_at = inference->deadline_at,
+                                 .user = inference};
+    if (inference->cell_run) {
+        arrival.graph = inference->cell_run->graph;
+        arrival.spec_count = inference->cell_run->unfolded->spec_count;
+        arrival.specs = inference->cell_run->unfolded->specs;
     }
     self->has_news = true;
     tt_counter_add(&model->stats->accepted, 1);
-    infer->is_computed = false;
+    inference->is_computed = false;
     if (model->preserve_ordering)
-        tt_list_push_back(&model->in_order, &infer->in_order);
+        tt_list_push_back(&model->in_order, &inference->in_order);
     struct tt_request *request = NULL;
-    if (infer->err) { /* it could not be unfolded */
-        reject(model, infer, infer->err);
+    if (inference->err) { /* it could not be unfolded */
+        reject(model, inference, inference->err);
         return;
     }
     int32_t here = self->mechanism.model_requests[model->index];
     if (here >= self->limits->model_requests) {
-        reject(model, infer,
-               tt_fail(TT_ERR_BUSY, &infer->why,
+        reject(model, inference,
+               tt_fail(TT_ERR_BUSY, &inference->why,
                        "request to model '%s' refused: it has %d requests in flight, its limit",
                        model->name, here));
         return;
     }
-    if (model->cells && !tt_cell_run_reserve(infer->cell_run, tt_mechanism_max_tasks(
-                                                                  &self->mechanism, self->depth))) {
-        reject(model, infer,
-               tt_fail(TT_ERR_BUSY, &infer->why,
+    if (model->cells &&
+        !tt_cell_run_reserve(inference->cell_run,
+                             tt_mechanism_max_tasks(&self->mechanism, self->depth))) {
+        reject(model, inference,
+               tt_fail(TT_ERR_BUSY, &inference->why,
                        "request to model '%s' refused: those in flight may come to need all of its "
                        "%d slots for cells",
                        model->name, model->cells->slots.capacity));
         return;
     }
     if (tt_mechanism_arrived(&self->mechanism, now, &arrival, &request) != TT_OK) {
-        reject(model, infer,
-               tt_fail(TT_ERR_BUSY, &infer->why,
+        reject(model, inference,
+               tt_fail(TT_ERR_BUSY, &inference->why,
                        "request to model '%s' refused: its scheduling domain has %d requests "
                        "in flight, its limit",
                        model->name, self->mechanism.requests.in_use));
         return;
     }
     if (!request)
-        return; /* a rule has refused it, and the infer may be its port's already */
-    infer->request = request;
+        return; /* a rule has refused it, and the inference may be its port's already */
+    inference->request = request;
     /* E1: it lies in host memory, which is where these devices compute; but with a ring it counts
      * only once it has slots there. */
-    if (!model->inputs || tt_input_ring_arrived(model->inputs, infer))
-        ready(self, now, infer);
+    if (!model->inputs || tt_input_ring_arrived(model->inputs, inference))
+        ready(self, now, inference);
     else
         tt_counter_add(&model->stats->held_back, 1);
 }
@@ -500,17 +504,17 @@ void tt_domain_take_inputs(struct tt_domain *self, int64_t now) {
     const struct tt_list_node *node = tt_list_first(&self->input_rings);
     for (; node; node = tt_list_next(&self->input_rings, node)) {
         struct tt_input_ring *ring = TT_CONTAINER_OF(node, struct tt_input_ring, in_domain);
-        struct tt_inference *infer;
-        while ((infer = tt_input_ring_came(ring)))
-            if (infer->request)
-                ready(self, now, infer); /* else it has not arrived, and finds itself there */
+        struct tt_inference *inference;
+        while ((inference = tt_input_ring_came(ring)))
+            if (inference->request)
+                ready(self, now, inference); /* else it has not arrived, and finds itself there */
     }
 }
 
-void tt_domain_cancel(struct tt_domain *self, int64_t now, struct tt_inference *infer) {
+void tt_domain_cancel(struct tt_domain *self, int64_t now, struct tt_inference *inference) {
     self->has_news = true;
-    if (infer->request && !infer->request->cancelled)
-        tt_mechanism_cancelled(&self->mechanism, now, infer->request);
+    if (inference->request && !inference->request->cancelled)
+        tt_mechanism_cancelled(&self->mechanism, now, inference->request);
 }
 
 /* Every task is a batch; its rows are computed when the model's last step is done, or when they
@@ -574,19 +578,19 @@ static void finished(struct tt_domain *self, int64_t now, struct tt_engine_task 
                            self->limits->run_here_us * TT_US);
     for (int32_t i = 0; !model->cells && i < task->count; i++) {
         struct tt_engine_member *member = &engine_task->members[i];
-        struct tt_inference *infer = member->user;
-        tt_assert(task->items[i].request->user == infer);
-        infer->result = member->result;
-        infer->state = member->state;
-        infer->first_row = member->first_row;
+        struct tt_inference *inference = member->user;
+        tt_assert(task->items[i].request->user == inference);
+        inference->result = member->result;
+        inference->state = member->state;
+        inference->first_row = member->first_row;
         if (task->first_step == 0) {
-            infer->started_at = engine_task->head.started_at;
-            infer->input_ns = infer->infer_ns = 0;
+            inference->started_at = engine_task->head.started_at;
+            inference->input_ns = inference->infer_ns = 0;
         }
-        infer->input_ns += engine_task->input_ns;
-        infer->infer_ns += engine_task->infer_ns;
-        infer->computed_at = engine_task->head.ended_at;
-        infer->err = member->err;
+        inference->input_ns += engine_task->input_ns;
+        inference->infer_ns += engine_task->infer_ns;
+        inference->computed_at = engine_task->head.ended_at;
+        inference->err = member->err;
         if (member->next_step >= 0) { /* D8: its condition sent it elsewhere */
             bool leaves = member->next_step == model->step_model.step_count;
             task->items[i].fate = leaves ? TT_FATE_LEAVES : TT_FATE_JUMPS;

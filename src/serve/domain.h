@@ -101,8 +101,8 @@ bool tt_domain_awaits_inputs(const struct tt_domain *self);
 void tt_domain_take_inputs(struct tt_domain *self, int64_t now);
 
 /* From a port's ring. */
-void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_inference *infer);
-void tt_domain_cancel(struct tt_domain *self, int64_t now, struct tt_inference *infer);
+void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_inference *inference);
+void tt_domain_cancel(struct tt_domain *self, int64_t now, struct tt_inference *inference);
 /* No new requests of the model are to be expected. */
 void tt_domain_drain_model(struct tt_domain *self, int64_t now, struct tt_served_model *model);
 /* Takes in what executors finished. */
@@ -123,7 +123,7 @@ int64_t tt_domain_step_ended_at(const struct tt_task *task, int32_t step);
 int32_t tt_domain_step_rounds(const struct tt_task *task, int32_t step);
 /* The request behind one that an observer hears of; NULL: its end was told, and cells of it are
  * still coming back. */
-static inline struct tt_inference *tt_domain_infer_of(const struct tt_request *request) {
+static inline struct tt_inference *tt_domain_inference_of(const struct tt_request *request) {
     return request->reported ? NULL : request->user;
 }
 /* An executor of the engine finished a task: to the domain's ring. Executor's thread. */

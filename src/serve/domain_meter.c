@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-static struct tt_inference *infer_of(const struct tt_request *request) { return request->user; }
+static struct tt_inference *inference_of(const struct tt_request *request) { return request->user; }
 
 /* The oldest of those that wait may have changed. */
 static void note_oldest(struct tt_model_stats *stats) {
@@ -14,19 +14,19 @@ static void note_oldest(struct tt_model_stats *stats) {
     tt_counter_set(&stats->waiting_since, since);
 }
 
-static void begins_to_wait(struct tt_inference *infer) {
-    struct tt_model_stats *stats = infer->lane->model->stats;
+static void begins_to_wait(struct tt_inference *inference) {
+    struct tt_model_stats *stats = inference->lane->model->stats;
     bool is_first = tt_list_empty(&stats->in_line);
-    tt_list_push_back(&stats->in_line, &infer->waiting);
+    tt_list_push_back(&stats->in_line, &inference->waiting);
     tt_counter_add(&stats->waiting, 1);
     if (is_first)
         note_oldest(stats);
 }
 
-static void waits_no_longer(struct tt_inference *infer) {
-    struct tt_model_stats *stats = infer->lane->model->stats;
-    bool was_first = tt_list_first(&stats->in_line) == &infer->waiting;
-    tt_list_remove(&infer->waiting);
+static void waits_no_longer(struct tt_inference *inference) {
+    struct tt_model_stats *stats = inference->lane->model->stats;
+    bool was_first = tt_list_first(&stats->in_line) == &inference->waiting;
+    tt_list_remove(&inference->waiting);
     tt_counter_add(&stats->waiting, -1);
     if (was_first)
         note_oldest(stats);
@@ -36,12 +36,12 @@ static void runs(int64_t now, const struct tt_task *task) {
     for (int32_t i = tt_task_first_beginner(task); i < task->count; i++) {
         if (!task->items[i].begins)
             continue;
-        struct tt_inference *infer = infer_of(task->items[i].request);
-        waits_no_longer(infer);
-        struct tt_model_stats *stats = infer->lane->model->stats;
-        tt_duration_histogram_add(&stats->queueing, now - infer->submitted_at);
-        if (infer->deadline_at != TT_NEVER)
-            tt_duration_histogram_add(&stats->slack, infer->deadline_at - now);
+        struct tt_inference *inference = inference_of(task->items[i].request);
+        waits_no_longer(inference);
+        struct tt_model_stats *stats = inference->lane->model->stats;
+        tt_duration_histogram_add(&stats->queueing, now - inference->submitted_at);
+        if (inference->deadline_at != TT_NEVER)
+            tt_duration_histogram_add(&stats->slack, inference->deadline_at - now);
     }
 }
 
@@ -49,7 +49,7 @@ static void runs(int64_t now, const struct tt_task *task) {
  * the one that it takes the place of, or that takes its place. */
 static void note_slots(const struct tt_mechanism *domain, const struct tt_request *request,
                        int32_t less) {
-    struct tt_served_model *model = infer_of(request)->lane->model;
+    struct tt_served_model *model = inference_of(request)->lane->model;
     int32_t used = domain->kept_rows[request->model] - less;
     tt_counter_add(&model->stats->stage_slots_used, used - model->told_stage_slots);
     model->told_stage_slots = used;
@@ -59,10 +59,10 @@ static void observe(struct tt_observer *observer, const struct tt_event *event) 
     struct tt_domain_meter *self = TT_CONTAINER_OF(observer, struct tt_domain_meter, observer);
     if (event->kind == TT_EVENT_ARRIVED) {
         const struct tt_request *request = event->request;
-        struct tt_inference *infer = infer_of(request);
-        begins_to_wait(infer);
+        struct tt_inference *inference = inference_of(request);
+        begins_to_wait(inference);
         if (tt_mechanism_slot_room(event->domain, request->model, request->rows) < request->rows)
-            tt_counter_add(&infer->lane->model->stats->stage_held_back, 1);
+            tt_counter_add(&inference->lane->model->stats->stage_held_back, 1);
     } else if (event->kind == TT_EVENT_RUN) {
         runs(event->now, event->task);
         note_slots(event->domain, event->task->items[0].request, 0);
@@ -73,14 +73,14 @@ static void observe(struct tt_observer *observer, const struct tt_event *event) 
         tt_counter_add(&self->busy_ns[event->task->executor],
                        event->task->ended_at - event->task->started_at);
     } else if (event->kind == TT_EVENT_ENDED) {
-        struct tt_inference *infer = infer_of(event->request);
-        if (tt_list_linked(&infer->waiting))
-            waits_no_longer(infer);
+        struct tt_inference *inference = inference_of(event->request);
+        if (tt_list_linked(&inference->waiting))
+            waits_no_longer(inference);
         if (event->request->keeps_slots)
             note_slots(event->domain, event->request, event->request->rows);
         if (event->ending == TT_ENDING_DONE)
-            tt_duration_histogram_add(&infer->lane->model->stats->answering,
-                                      event->now - infer->submitted_at);
+            tt_duration_histogram_add(&inference->lane->model->stats->answering,
+                                      event->now - inference->submitted_at);
     }
 }
 

@@ -14,7 +14,7 @@ enum {
     LANE_MAX_BYTES = 1 << 30,
     LANE_SLOTS = 4096,    /* most slots of a lane */
     MAX_ROUNDS = 4,       /* of one flush */
-    KEPT_BYTES = 1 << 20, /* an infer's own memory beyond this is given back with it */
+    KEPT_BYTES = 1 << 20, /* an inference's own memory beyond this is given back with it */
 };
 
 /* ---- lanes ---- */
@@ -30,14 +30,14 @@ static size_t fixed_row_bytes(const struct tt_tensor_spec *spec, bool batched) {
 
 static void lane_free(struct tt_lane *lane) {
     int32_t inputs = lane->model->signature->input_count;
-    for (struct tt_inference *infer = lane->free, *next; infer; infer = next) {
-        next = infer->next_free;
+    for (struct tt_inference *inference = lane->free, *next; inference; inference = next) {
+        next = inference->next_free;
         for (int32_t i = 0; i < inputs; i++)
-            free(infer->own[i]);
-        free(infer->inputs);
-        free(infer->own);
-        free(infer->own_capacity);
-        free(infer);
+            free(inference->own[i]);
+        free(inference->inputs);
+        free(inference->own);
+        free(inference->own_capacity);
+        free(inference);
     }
     for (int32_t i = 0; lane->pool && i < inputs; i++)
         free(lane->pool[i]);
@@ -62,7 +62,8 @@ static struct tt_lane *lane_new(struct tt_port *port, struct tt_served_model *mo
     size_t total = 0;
     for (size_t i = 0; good && i < inputs; i++)
         total += lane->row_bytes[i] = fixed_row_bytes(&signature->inputs[i], signature->batched);
-    /* A pool must hold two full batches; where that is too much, every infer has its own memory. */
+    /* A pool must hold two full batches; where that is too much, every inference has its own
+     * memory. */
     bool pools =
         !model->inputs && total > 0 && 2 * (size_t)signature->max_batch <= LANE_MAX_BYTES / total;
     if (good && pools) {
@@ -104,28 +105,28 @@ static int32_t slots_take(struct tt_lane *lane, int32_t rows) {
     return -1;
 }
 
-static struct tt_inference *infer_take(struct tt_lane *lane) {
-    struct tt_inference *infer = lane->free;
-    if (infer) {
-        lane->free = infer->next_free;
-        return infer;
+static struct tt_inference *inference_take(struct tt_lane *lane) {
+    struct tt_inference *inference = lane->free;
+    if (inference) {
+        lane->free = inference->next_free;
+        return inference;
     }
-    infer = calloc(1, sizeof(*infer));
-    if (!infer)
+    inference = calloc(1, sizeof(*inference));
+    if (!inference)
         return NULL;
     size_t inputs = (size_t)lane->model->signature->input_count + 1;
-    infer->lane = lane;
-    infer->inputs = calloc(inputs, sizeof(*infer->inputs));
-    infer->own = calloc(inputs, sizeof(*infer->own));
-    infer->own_capacity = calloc(inputs, sizeof(*infer->own_capacity));
-    if (!infer->inputs || !infer->own || !infer->own_capacity) {
-        free(infer->inputs);
-        free(infer->own);
-        free(infer->own_capacity);
-        free(infer);
+    inference->lane = lane;
+    inference->inputs = calloc(inputs, sizeof(*inference->inputs));
+    inference->own = calloc(inputs, sizeof(*inference->own));
+    inference->own_capacity = calloc(inputs, sizeof(*inference->own_capacity));
+    if (!inference->inputs || !inference->own || !inference->own_capacity) {
+        free(inference->inputs);
+        free(inference->own);
+        free(inference->own_capacity);
+        free(inference);
         return NULL;
     }
-    return infer;
+    return inference;
 }
 
 /* ---- ports ---- */
@@ -140,7 +141,8 @@ enum tt_err tt_port_open(struct tt_serving *serving, tt_port_wake_fn *wake, void
     int32_t most = (int32_t)port->limits->requests;
     port->wake = wake;
     port->wake_context = context;
-    /* An infer has at most two messages under way in each direction: itself and its cancellation.
+    /* An inference has at most two messages under way in each direction: itself and its
+     * cancellation.
      */
     enum tt_err err = tt_ring_init(&port->to_scheduler, 2 * most);
     if (!err) {
@@ -218,38 +220,38 @@ static void tell(struct tt_port *port) {
 }
 
 /* Nobody reads its inputs any more. */
-static void slots_give(struct tt_inference *infer) {
-    struct tt_lane *lane = infer->lane;
+static void slots_give(struct tt_inference *inference) {
+    struct tt_lane *lane = inference->lane;
     if (lane->model->inputs) {
-        if (tt_input_ring_give(lane->model->inputs, infer))
+        if (tt_input_ring_give(lane->model->inputs, inference))
             tell(lane->port);
-    } else if (infer->slot >= 0) {
-        memset(lane->slot_used + infer->slot, 0, (size_t)infer->rows);
-        infer->slot = -1;
+    } else if (inference->slot >= 0) {
+        memset(lane->slot_used + inference->slot, 0, (size_t)inference->rows);
+        inference->slot = -1;
     }
 }
 
 /* Back to its lane, once nobody refers to it any more. */
-static void recycle(struct tt_inference *infer) {
-    if (!infer->released || (infer->submitted && !infer->finished) ||
-        (infer->cancel_sent && !infer->cancel_acknowledged))
+static void recycle(struct tt_inference *inference) {
+    if (!inference->released || (inference->submitted && !inference->finished) ||
+        (inference->cancel_sent && !inference->cancel_acknowledged))
         return;
-    struct tt_lane *lane = infer->lane;
-    slots_give(infer);
-    if (infer->result)
-        lane->model->engine_model->engine->ops->result_release(infer->result);
-    infer->result = NULL;
+    struct tt_lane *lane = inference->lane;
+    slots_give(inference);
+    if (inference->result)
+        lane->model->engine_model->engine->ops->result_release(inference->result);
+    inference->result = NULL;
     for (int32_t i = 0; i < lane->model->signature->input_count; i++) {
-        if (infer->own_capacity[i] > KEPT_BYTES) {
-            free(infer->own[i]);
-            infer->own[i] = NULL;
-            infer->own_capacity[i] = 0;
+        if (inference->own_capacity[i] > KEPT_BYTES) {
+            free(inference->own[i]);
+            inference->own[i] = NULL;
+            inference->own_capacity[i] = 0;
         }
     }
-    infer->next_free = lane->free;
-    lane->free = infer;
+    inference->next_free = lane->free;
+    lane->free = inference;
     lane->port->in_flight--;
-    lane->port->queue_bytes -= infer->bytes;
+    lane->port->queue_bytes -= inference->bytes;
     lane->in_use--;
     if (lane->retired && lane->in_use == 0)
         lane_close(lane);
@@ -265,14 +267,15 @@ void tt_port_drain(struct tt_port *port) {
     void *message;
     while ((message = tt_ring_pop(&port->to_port))) {
         bool acknowledges = (uintptr_t)message & 1;
-        struct tt_inference *infer = (struct tt_inference *)((uintptr_t)message & ~(uintptr_t)1);
+        struct tt_inference *inference =
+            (struct tt_inference *)((uintptr_t)message & ~(uintptr_t)1);
         if (acknowledges) {
-            infer->cancel_acknowledged = true;
-            recycle(infer);
+            inference->cancel_acknowledged = true;
+            recycle(inference);
         } else {
-            infer->finished = true;
-            slots_give(infer); /* the inputs have done their duty */
-            infer->done(infer->context, infer, infer->err, infer->why.text);
+            inference->finished = true;
+            slots_give(inference); /* the inputs have done their duty */
+            inference->done(inference->context, inference, inference->err, inference->why.text);
         }
     }
 }
@@ -300,7 +303,7 @@ void tt_port_rest(struct tt_port *port) {
         port->wake(port->wake_context);
 }
 
-/* ---- the life of an infer ---- */
+/* ---- the life of an inference ---- */
 
 static enum tt_err check_shapes(const struct tt_served_model *model,
                                 const struct tt_inference_shape *shapes, int32_t count,
@@ -397,18 +400,19 @@ static enum tt_err length_class(const struct tt_served_model *model, int32_t *le
                    model->name, model->classes[model->class_count - 1]);
 }
 
-static enum tt_err place_inputs(struct tt_inference *infer, const struct tt_inference_shape *shapes,
-                                const size_t *sizes_bytes, struct tt_error *why) {
-    struct tt_lane *lane = infer->lane;
+static enum tt_err place_inputs(struct tt_inference *inference,
+                                const struct tt_inference_shape *shapes, const size_t *sizes_bytes,
+                                struct tt_error *why) {
+    struct tt_lane *lane = inference->lane;
     const struct tt_signature *signature = lane->model->signature;
     struct tt_input_ring *ring = lane->model->inputs;
     if (ring)
-        tt_input_ring_take(ring, infer);
+        tt_input_ring_take(ring, inference);
     else if (lane->slot_count)
-        infer->slot = slots_take(lane, infer->rows);
+        inference->slot = slots_take(lane, inference->rows);
     for (int32_t k = 0; k < signature->input_count; k++) {
         int32_t i = shapes[k].input;
-        struct tt_tensor_view *view = &infer->inputs[i];
+        struct tt_tensor_view *view = &inference->inputs[i];
         size_t width = tt_dtype_bytes(signature->inputs[i].dtype);
         int64_t count = tt_shape_count(&shapes[k].shape, 0);
         size_t size = width ? 0 : sizes_bytes[k];
@@ -423,26 +427,26 @@ static enum tt_err place_inputs(struct tt_inference *infer, const struct tt_infe
                            "more than the limit of %lld",
                            (long long)lane->port->queue_bytes,
                            (long long)lane->port->limits->queue_bytes);
-        infer->bytes += (int64_t)size;
+        inference->bytes += (int64_t)size;
         lane->port->queue_bytes += (int64_t)size;
-        if (ring && infer->slot >= 0) {
-            view->bytes = tt_input_ring_at(ring, infer, i);
+        if (ring && inference->slot >= 0) {
+            view->bytes = tt_input_ring_at(ring, inference, i);
             continue;
         }
-        if (lane->row_bytes[i] && infer->slot >= 0) {
-            view->bytes = lane->pool[i] + (size_t)infer->slot * lane->row_bytes[i];
+        if (lane->row_bytes[i] && inference->slot >= 0) {
+            view->bytes = lane->pool[i] + (size_t)inference->slot * lane->row_bytes[i];
             continue;
         }
-        if (size > infer->own_capacity[i] || !infer->own[i]) {
+        if (size > inference->own_capacity[i] || !inference->own[i]) {
             size_t capacity = size < 64 ? 64 : size;
-            free(infer->own[i]);
-            infer->own[i] = malloc(capacity);
-            infer->own_capacity[i] = infer->own[i] ? capacity : 0;
-            if (!infer->own[i])
+            free(inference->own[i]);
+            inference->own[i] = malloc(capacity);
+            inference->own_capacity[i] = inference->own[i] ? capacity : 0;
+            if (!inference->own[i])
                 return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %zu bytes of input '%s'",
                                size, signature->inputs[i].name);
         }
-        view->bytes = infer->own[i];
+        view->bytes = inference->own[i];
     }
     return TT_OK;
 }
@@ -461,7 +465,7 @@ static struct tt_lane *lane_of(struct tt_port *port, struct tt_served_model *mod
 
 enum tt_err tt_inference_begin(struct tt_port *port, struct tt_served_model *model,
                                const struct tt_inference_shape *shapes, const size_t *sizes_bytes,
-                               int32_t count, struct tt_inference **out_infer,
+                               int32_t count, struct tt_inference **out_inference,
                                struct tt_error *why) {
     int32_t rows;
     enum tt_err err = check_shapes(model, shapes, count, &rows, why);
@@ -483,46 +487,46 @@ enum tt_err tt_inference_begin(struct tt_port *port, struct tt_served_model *mod
         return tt_fail(TT_ERR_BUSY, why, "the server has %d requests in flight, its limit",
                        port->in_flight);
     struct tt_lane *lane = lane_of(port, model);
-    struct tt_inference *infer = lane ? infer_take(lane) : NULL;
-    if (!infer)
+    struct tt_inference *inference = lane ? inference_take(lane) : NULL;
+    if (!inference)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a request to model '%s'",
                        model->name);
     port->in_flight++;
     lane->in_use++;
-    infer->rows = rows;
-    infer->length = length;
-    infer->slot = -1;
-    infer->bytes = 0;
-    infer->submitted = infer->finished = infer->cancel_sent = false;
-    infer->cancel_acknowledged = infer->released = false;
-    infer->request = NULL;
-    infer->result = NULL;
-    infer->cell_run = NULL;
-    infer->err = TT_OK;
-    infer->why.text[0] = '\0';
-    err = place_inputs(infer, shapes, sizes_bytes, why);
+    inference->rows = rows;
+    inference->length = length;
+    inference->slot = -1;
+    inference->bytes = 0;
+    inference->submitted = inference->finished = inference->cancel_sent = false;
+    inference->cancel_acknowledged = inference->released = false;
+    inference->request = NULL;
+    inference->result = NULL;
+    inference->cell_run = NULL;
+    inference->err = TT_OK;
+    inference->why.text[0] = '\0';
+    err = place_inputs(inference, shapes, sizes_bytes, why);
     if (err) {
-        tt_inference_release(infer);
+        tt_inference_release(inference);
         return err;
     }
-    *out_infer = infer;
+    *out_inference = inference;
     return TT_OK;
 }
 
-void *tt_inference_input(struct tt_inference *infer, int32_t input, size_t *out_size_bytes) {
-    tt_assert(!infer->submitted);
-    *out_size_bytes = infer->inputs[input].size_bytes;
-    return (void *)infer->inputs[input].bytes;
+void *tt_inference_input(struct tt_inference *inference, int32_t input, size_t *out_size_bytes) {
+    tt_assert(!inference->submitted);
+    *out_size_bytes = inference->inputs[input].size_bytes;
+    return (void *)inference->inputs[input].bytes;
 }
 
 /* How long the client waits: what it says, where the model's queue rule lets it (and then no longer
  * than the rule's own timeout); else that timeout; else the model's objective. */
-static int64_t patience_of(const struct tt_inference *infer,
-                           const struct tt_infer_options *options) {
-    const struct tt_served_model *model = infer->lane->model;
+static int64_t patience_of(const struct tt_inference *inference,
+                           const struct tt_inference_options *options) {
+    const struct tt_served_model *model = inference->lane->model;
     struct tt_queue_rule rule = {0};
     if (model->rules)
-        rule = model->rules[infer->priority];
+        rule = model->rules[inference->priority];
     bool heard = !model->rules || model->honours_timeout || rule.allow_override;
     int64_t asked_ns = heard && options->timeout_ns > 0 ? options->timeout_ns : TT_NEVER;
     int64_t own_ns = rule.timeout_ns > 0 ? rule.timeout_ns : model->step_model.slo_ns;
@@ -533,64 +537,66 @@ static int64_t patience_of(const struct tt_inference *infer,
 
 /* Into cells, here and not where everybody waits for it. What cannot be unfolded is refused when it
  * comes to its domain, as others are. */
-static void unfold(struct tt_inference *infer) {
-    infer->err = tt_cell_run_new(infer->lane->model, infer->inputs, &infer->cell_run, &infer->why);
-    if (infer->err)
+static void unfold(struct tt_inference *inference) {
+    inference->err = tt_cell_run_new(inference->lane->model, inference->inputs,
+                                     &inference->cell_run, &inference->why);
+    if (inference->err)
         return;
-    infer->cell_run->infer = infer;
-    infer->length = infer->cell_run->unfolded->input_length;
-    infer->err = length_class(infer->lane->model, &infer->length, &infer->why);
+    inference->cell_run->inference = inference;
+    inference->length = inference->cell_run->unfolded->input_length;
+    inference->err = length_class(inference->lane->model, &inference->length, &inference->why);
 }
 
-void tt_inference_submit(struct tt_inference *infer, const struct tt_infer_options *options,
+void tt_inference_submit(struct tt_inference *inference, const struct tt_inference_options *options,
                          tt_inference_done_fn *done, void *context) {
-    tt_assert(!infer->submitted);
-    infer->submitted = true;
-    infer->done = done;
-    infer->context = context;
-    infer->priority = tt_served_model_priority(infer->lane->model, options->priority);
-    infer->submitted_at = tt_clock_now();
-    infer->deadline_at = tt_instant_add(infer->submitted_at, patience_of(infer, options));
-    if (infer->lane->model->cells)
-        unfold(infer);
-    struct tt_port *port = infer->lane->port;
-    struct tt_input_ring *ring = infer->lane->model->inputs;
-    if (ring && infer->slot < 0)
-        (void)tt_input_ring_wait(ring, infer); /* the scheduler has its turn anyhow */
-    bool pushed = tt_ring_push(&port->to_scheduler, infer);
-    tt_assert(pushed); /* the ring holds every infer twice */
+    tt_assert(!inference->submitted);
+    inference->submitted = true;
+    inference->done = done;
+    inference->context = context;
+    inference->priority = tt_served_model_priority(inference->lane->model, options->priority);
+    inference->submitted_at = tt_clock_now();
+    inference->deadline_at =
+        tt_instant_add(inference->submitted_at, patience_of(inference, options));
+    if (inference->lane->model->cells)
+        unfold(inference);
+    struct tt_port *port = inference->lane->port;
+    struct tt_input_ring *ring = inference->lane->model->inputs;
+    if (ring && inference->slot < 0)
+        (void)tt_input_ring_wait(ring, inference); /* the scheduler has its turn anyhow */
+    bool pushed = tt_ring_push(&port->to_scheduler, inference);
+    tt_assert(pushed); /* the ring holds every inference twice */
     tell(port);
 }
 
-void tt_inference_cancel(struct tt_inference *infer) {
-    tt_assert(infer->submitted);
-    if (infer->finished || infer->cancel_sent)
+void tt_inference_cancel(struct tt_inference *inference) {
+    tt_assert(inference->submitted);
+    if (inference->finished || inference->cancel_sent)
         return;
-    infer->cancel_sent = true;
-    struct tt_port *port = infer->lane->port;
-    bool pushed = tt_ring_push(&port->to_scheduler, (void *)((uintptr_t)infer | 1));
+    inference->cancel_sent = true;
+    struct tt_port *port = inference->lane->port;
+    bool pushed = tt_ring_push(&port->to_scheduler, (void *)((uintptr_t)inference | 1));
     tt_assert(pushed);
     tell(port);
 }
 
-void tt_inference_output(const struct tt_inference *infer, int32_t output,
+void tt_inference_output(const struct tt_inference *inference, int32_t output,
                          struct tt_tensor_view *out_view) {
-    tt_assert(infer->finished);
-    tt_assert(infer->result != NULL);
-    infer->lane->model->engine_model->engine->ops->output(infer->result,
-                                                          infer->lane->model->shown_outputs[output],
-                                                          infer->first_row, infer->rows, out_view);
+    tt_assert(inference->finished);
+    tt_assert(inference->result != NULL);
+    inference->lane->model->engine_model->engine->ops->output(
+        inference->result, inference->lane->model->shown_outputs[output], inference->first_row,
+        inference->rows, out_view);
 }
 
-void tt_inference_release(struct tt_inference *take_infer) {
-    tt_assert(!take_infer->submitted || take_infer->finished);
-    take_infer->released = true;
-    recycle(take_infer);
+void tt_inference_release(struct tt_inference *take_inference) {
+    tt_assert(!take_inference->submitted || take_inference->finished);
+    take_inference->released = true;
+    recycle(take_inference);
 }
 
-void tt_inference_finish(struct tt_inference *infer) {
-    struct tt_port *port = infer->lane->port;
+void tt_inference_finish(struct tt_inference *inference) {
+    struct tt_port *port = inference->lane->port;
     port->dirty = true;
-    bool pushed = tt_ring_push(&port->to_port, infer);
+    bool pushed = tt_ring_push(&port->to_port, inference);
     tt_assert(pushed);
 }

@@ -3,13 +3,13 @@
  * A port is one connection thread's side of the server; a lane is that port's pool for one model:
  * inputs of fixed size lie in slots, row after row in arrival order, so that requests which come
  * one after the other are adjacent and batch without a copy. Inputs of varying size, or when no
- * slots are free, lie in memory of the infer's own, kept for reuse. Where the model's policy waits
- * for inputs there is one ring of slots for all ports instead (serve/input_ring.h).
+ * slots are free, lie in memory of the inference's own, kept for reuse. Where the model's policy
+ * waits for inputs there is one ring of slots for all ports instead (serve/input_ring.h).
  *
  * A lane holds its model: it is closed, with its pool, when the model is no longer in the catalogue
- * and the last infer on it has come back.
+ * and the last inference on it has come back.
  *
- * An infer belongs to its port's thread until submit, to the scheduler until it comes back
+ * An inference belongs to its port's thread until submit, to the scheduler until it comes back
  * through the port's `to_port` ring, and to the port's thread again. A cancellation goes to the
  * scheduler as a message of its own and is acknowledged, so that the memory is not reused while the
  * message is under way. */
@@ -70,8 +70,8 @@ struct tt_lane {
     bool *slot_used;
     char **pool;       /* per input; NULL where its size varies */
     size_t *row_bytes; /* per input; 0 where its size varies */
-    int32_t in_use;    /* infers begun and not back yet */
-    bool retired;      /* the model serves no longer: the lane goes with its last infer */
+    int32_t in_use;    /* inferences begun and not back yet */
+    bool retired;      /* the model serves no longer: the lane goes with its last inference */
     struct tt_lane *next;
 };
 
@@ -96,7 +96,7 @@ struct tt_port {
 
 /* Closes the lanes that nobody uses of models that the port's catalogue does not show. */
 void tt_port_sweep_lanes(struct tt_port *port);
-/* The scheduler's side: the infer is through; err, why and result are set. */
-void tt_inference_finish(struct tt_inference *infer);
+/* The scheduler's side: the inference is through; err, why and result are set. */
+void tt_inference_finish(struct tt_inference *inference);
 
 #endif

@@ -18,89 +18,91 @@ static void answer_in_order(struct tt_served_model *model) {
     }
 }
 
-void tt_inference_end(struct tt_inference *infer, enum tt_err err) {
-    const struct tt_engine_ops *ops = infer->lane->model->engine_model->engine->ops;
-    if (infer->lane->model->inputs)
-        tt_input_ring_forget(infer->lane->model->inputs, infer); /* it may wait for slots yet */
-    infer->request = NULL;
-    tt_cell_run_free(infer->cell_run);
-    infer->cell_run = NULL;
-    ops->state_release(infer->state); /* it went before its last step, or there is none */
-    infer->state = NULL;
+void tt_inference_end(struct tt_inference *inference, enum tt_err err) {
+    const struct tt_engine_ops *ops = inference->lane->model->engine_model->engine->ops;
+    if (inference->lane->model->inputs)
+        tt_input_ring_forget(inference->lane->model->inputs,
+                             inference); /* it may wait for slots yet */
+    inference->request = NULL;
+    tt_cell_run_free(inference->cell_run);
+    inference->cell_run = NULL;
+    ops->state_release(inference->state); /* it went before its last step, or there is none */
+    inference->state = NULL;
     if (err) {
-        infer->err = err;
-        if (infer->result)
-            ops->result_release(infer->result);
-        infer->result = NULL;
+        inference->err = err;
+        if (inference->result)
+            ops->result_release(inference->result);
+        inference->result = NULL;
     }
-    if (!tt_list_linked(&infer->in_order)) {
-        tt_inference_finish(infer);
+    if (!tt_list_linked(&inference->in_order)) {
+        tt_inference_finish(inference);
         return;
     }
-    struct tt_served_model *model = infer->lane->model;
-    infer->is_computed = !err;
+    struct tt_served_model *model = inference->lane->model;
+    inference->is_computed = !err;
     if (err) {
-        tt_list_remove(&infer->in_order);
-        tt_inference_finish(infer);
+        tt_list_remove(&inference->in_order);
+        tt_inference_finish(inference);
     }
     answer_in_order(model);
 }
 
-void tt_inference_end_count_answer(const struct tt_inference *infer, int64_t now) {
-    struct tt_model_stats *stats = infer->lane->model->stats;
+void tt_inference_end_count_answer(const struct tt_inference *inference, int64_t now) {
+    struct tt_model_stats *stats = inference->lane->model->stats;
     tt_counter_add(&stats->succeeded, 1);
     /* A turn's `now` may be a little older than the end of a task that it collects. */
-    int64_t ended_at = now > infer->computed_at ? now : infer->computed_at;
-    tt_counter_add(&stats->late, ended_at > infer->deadline_at);
-    tt_counter_add(&stats->request_ns, ended_at - infer->submitted_at);
-    tt_counter_add(&stats->queue_ns, infer->started_at - infer->submitted_at);
-    tt_counter_add(&stats->compute_ns, ended_at - infer->started_at);
-    tt_counter_add(&stats->input_ns, infer->input_ns);
-    tt_counter_add(&stats->infer_ns, infer->infer_ns);
+    int64_t ended_at = now > inference->computed_at ? now : inference->computed_at;
+    tt_counter_add(&stats->late, ended_at > inference->deadline_at);
+    tt_counter_add(&stats->request_ns, ended_at - inference->submitted_at);
+    tt_counter_add(&stats->queue_ns, inference->started_at - inference->submitted_at);
+    tt_counter_add(&stats->compute_ns, ended_at - inference->started_at);
+    tt_counter_add(&stats->input_ns, inference->input_ns);
+    tt_counter_add(&stats->infer_ns, inference->infer_ns);
     tt_counter_add(&stats->output_ns,
-                   ended_at - infer->started_at - infer->input_ns - infer->infer_ns);
+                   ended_at - inference->started_at - inference->input_ns - inference->infer_ns);
     tt_counter_set(&stats->last_at, ended_at);
 }
 
-void tt_inference_end_count_loss(const struct tt_inference *infer, int64_t now) {
-    if (now > infer->submitted_at)
-        tt_counter_add(&infer->lane->model->stats->failed_ns, now - infer->submitted_at);
+void tt_inference_end_count_loss(const struct tt_inference *inference, int64_t now) {
+    if (now > inference->submitted_at)
+        tt_counter_add(&inference->lane->model->stats->failed_ns, now - inference->submitted_at);
 }
 
 static long long us_of(int64_t ns) { return ns > 0 ? ns / 1000 : 0; }
 
-enum tt_err tt_inference_end_say_dropped(struct tt_inference *infer,
+enum tt_err tt_inference_end_say_dropped(struct tt_inference *inference,
                                          const struct tt_mechanism *mechanism,
                                          const struct tt_request *request, int64_t now,
                                          enum tt_drop_reason reason) {
-    const struct tt_served_model *model = infer->lane->model;
+    const struct tt_served_model *model = inference->lane->model;
     const char *name = model->name;
     if (reason == TT_DROP_QUEUE_FULL)
-        return tt_fail(TT_ERR_BUSY, &infer->why,
+        return tt_fail(TT_ERR_BUSY, &inference->why,
                        "Exceeds maximum queue size: model '%s' has %lld requests waiting, its "
                        "max_queue_size",
-                       name, (long long)model->rules[infer->priority].max_count);
+                       name, (long long)model->rules[inference->priority].max_count);
     if (reason == TT_DROP_WITHDRAWN)
-        return tt_fail(TT_ERR_UNAVAILABLE, &infer->why,
+        return tt_fail(TT_ERR_UNAVAILABLE, &inference->why,
                        "request to model '%s' dropped: the model is going away", name);
-    long long waited_us = us_of(now - infer->submitted_at);
-    if (infer->deadline_at == TT_NEVER)
-        return tt_fail(TT_ERR_TIMEOUT, &infer->why,
+    long long waited_us = us_of(now - inference->submitted_at);
+    if (inference->deadline_at == TT_NEVER)
+        return tt_fail(TT_ERR_TIMEOUT, &inference->why,
                        "Request timeout expired: request to model '%s' dropped (%s) after "
                        "%lld.%03lld ms",
                        name, tt_drop_reason_name(reason), waited_us / 1000, waited_us % 1000);
-    long long patience_us = us_of(infer->deadline_at - infer->submitted_at);
-    long long alone_us = us_of(tt_profile_latency(model->profile, infer->rows, infer->length));
-    if (!infer->request && reason == TT_DROP_EARLY) { /* when it came */
+    long long patience_us = us_of(inference->deadline_at - inference->submitted_at);
+    long long alone_us =
+        us_of(tt_profile_latency(model->profile, inference->rows, inference->length));
+    if (!inference->request && reason == TT_DROP_EARLY) { /* when it came */
         long long ahead_us = us_of(tt_mechanism_ahead_ns(mechanism, request));
-        return tt_fail(TT_ERR_TIMEOUT, &infer->why,
+        return tt_fail(TT_ERR_TIMEOUT, &inference->why,
                        "Request timeout expired: request to model '%s' dropped (%s): it would have "
                        "missed its deadline of %lld.%03lld ms: those who wait before it take "
                        "%lld.%03lld ms or more, and computing it %lld.%03lld ms",
                        name, tt_drop_reason_name(reason), patience_us / 1000, patience_us % 1000,
                        ahead_us / 1000, ahead_us % 1000, alone_us / 1000, alone_us % 1000);
     }
-    return tt_fail(TT_ERR_TIMEOUT, &infer->why,
+    return tt_fail(TT_ERR_TIMEOUT, &inference->why,
                    "Request timeout expired: request to model '%s' dropped (%s): it would have "
                    "missed its deadline of %lld.%03lld ms; it had waited %lld.%03lld ms, and "
                    "computing it takes %lld.%03lld ms or more; %d requests are in flight in its "

@@ -13,14 +13,14 @@
 #include "serve/inference.h"
 
 /* It is the port's from here on, or waits for those before it. */
-void tt_inference_end(struct tt_inference *infer, enum tt_err err);
+void tt_inference_end(struct tt_inference *inference, enum tt_err err);
 /* Counts that it was answered, in time or late, and where its time went. Before its end. */
-void tt_inference_end_count_answer(const struct tt_inference *infer, int64_t now);
+void tt_inference_end_count_answer(const struct tt_inference *inference, int64_t now);
 /* Counts the time of one that was not. */
-void tt_inference_end_count_loss(const struct tt_inference *infer, int64_t now);
+void tt_inference_end_count_loss(const struct tt_inference *inference, int64_t now);
 /* The sentence and the error of a request that was given up. `request`: what the mechanism has of
- * it; infer->request is NULL while it is only just coming. */
-enum tt_err tt_inference_end_say_dropped(struct tt_inference *infer,
+ * it; inference->request is NULL while it is only just coming. */
+enum tt_err tt_inference_end_say_dropped(struct tt_inference *inference,
                                          const struct tt_mechanism *mechanism,
                                          const struct tt_request *request, int64_t now,
                                          enum tt_drop_reason reason);

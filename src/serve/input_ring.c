@@ -100,10 +100,10 @@ void tt_input_ring_free(struct tt_input_ring *take_self) {
     free(take_self);
 }
 
-void *tt_input_ring_at(const struct tt_input_ring *self, const struct tt_inference *infer,
+void *tt_input_ring_at(const struct tt_input_ring *self, const struct tt_inference *inference,
                        int32_t input) {
-    tt_assert(infer->slot >= 0);
-    return self->bytes[input] + (size_t)infer->slot * self->row_bytes[input];
+    tt_assert(inference->slot >= 0);
+    return self->bytes[input] + (size_t)inference->slot * self->row_bytes[input];
 }
 
 /* ---- under the lock ---- */
@@ -112,23 +112,23 @@ void *tt_input_ring_at(const struct tt_input_ring *self, const struct tt_inferen
 static void fill(struct tt_input_ring *self) {
     struct tt_list_node *node;
     while ((node = tt_list_first(&self->held))) {
-        struct tt_inference *infer = TT_CONTAINER_OF(node, struct tt_inference, in_ring);
-        infer->slot = tt_slot_ring_take(&self->slots, infer->rows);
-        if (infer->slot < 0)
+        struct tt_inference *inference = TT_CONTAINER_OF(node, struct tt_inference, in_ring);
+        inference->slot = tt_slot_ring_take(&self->slots, inference->rows);
+        if (inference->slot < 0)
             return;
         for (int32_t i = 0; i < self->input_count; i++) {
-            void *to = tt_input_ring_at(self, infer, i);
-            memcpy(to, infer->inputs[i].bytes, infer->inputs[i].size_bytes);
-            infer->inputs[i].bytes = to;
+            void *to = tt_input_ring_at(self, inference, i);
+            memcpy(to, inference->inputs[i].bytes, inference->inputs[i].size_bytes);
+            inference->inputs[i].bytes = to;
         }
         tt_list_remove(node);
         tt_list_push_back(&self->came, node);
     }
 }
 
-static void unlink_infer(struct tt_inference *infer) {
-    if (tt_list_linked(&infer->in_ring))
-        tt_list_remove(&infer->in_ring);
+static void unlink_inference(struct tt_inference *inference) {
+    if (tt_list_linked(&inference->in_ring))
+        tt_list_remove(&inference->in_ring);
 }
 
 static void tell_used(struct tt_input_ring *self) {
@@ -150,16 +150,17 @@ void tt_input_ring_show(struct tt_input_ring *self, struct tt_counter *slot_coun
 
 /* ---- the ports' threads ---- */
 
-void tt_input_ring_take(struct tt_input_ring *self, struct tt_inference *infer) {
+void tt_input_ring_take(struct tt_input_ring *self, struct tt_inference *inference) {
     tt_lock_take(&self->lock);
-    infer->slot = tt_list_empty(&self->held) ? tt_slot_ring_take(&self->slots, infer->rows) : -1;
+    inference->slot =
+        tt_list_empty(&self->held) ? tt_slot_ring_take(&self->slots, inference->rows) : -1;
     tell_used(self);
     tt_lock_give(&self->lock);
 }
 
-bool tt_input_ring_wait(struct tt_input_ring *self, struct tt_inference *infer) {
+bool tt_input_ring_wait(struct tt_input_ring *self, struct tt_inference *inference) {
     tt_lock_take(&self->lock);
-    tt_list_push_back(&self->held, &infer->in_ring);
+    tt_list_push_back(&self->held, &inference->in_ring);
     fill(self); /* some may have come back while it was written */
     tell_used(self);
     bool news = !tt_list_empty(&self->came);
@@ -167,12 +168,12 @@ bool tt_input_ring_wait(struct tt_input_ring *self, struct tt_inference *infer) 
     return news;
 }
 
-bool tt_input_ring_give(struct tt_input_ring *self, struct tt_inference *infer) {
+bool tt_input_ring_give(struct tt_input_ring *self, struct tt_inference *inference) {
     tt_lock_take(&self->lock);
-    tt_assert(!tt_list_linked(&infer->in_ring));
-    if (infer->slot >= 0)
-        tt_slot_ring_release(&self->slots, infer->slot, infer->rows);
-    infer->slot = -1;
+    tt_assert(!tt_list_linked(&inference->in_ring));
+    if (inference->slot >= 0)
+        tt_slot_ring_release(&self->slots, inference->slot, inference->rows);
+    inference->slot = -1;
     fill(self);
     tell_used(self);
     bool news = !tt_list_empty(&self->came);
@@ -182,11 +183,11 @@ bool tt_input_ring_give(struct tt_input_ring *self, struct tt_inference *infer) 
 
 /* ---- the scheduler ---- */
 
-bool tt_input_ring_arrived(struct tt_input_ring *self, struct tt_inference *infer) {
+bool tt_input_ring_arrived(struct tt_input_ring *self, struct tt_inference *inference) {
     tt_lock_take(&self->lock);
-    bool there = infer->slot >= 0;
+    bool there = inference->slot >= 0;
     if (there)
-        unlink_infer(infer); /* it need not be told of again */
+        unlink_inference(inference); /* it need not be told of again */
     tt_lock_give(&self->lock);
     return there;
 }
@@ -200,8 +201,8 @@ struct tt_inference *tt_input_ring_came(struct tt_input_ring *self) {
     return node ? TT_CONTAINER_OF(node, struct tt_inference, in_ring) : NULL;
 }
 
-void tt_input_ring_forget(struct tt_input_ring *self, struct tt_inference *infer) {
+void tt_input_ring_forget(struct tt_input_ring *self, struct tt_inference *inference) {
     tt_lock_take(&self->lock);
-    unlink_infer(infer);
+    unlink_inference(inference);
     tt_lock_give(&self->lock);
 }

@@ -42,7 +42,7 @@ struct tt_input_ring {
     int32_t input_count;
     char **bytes;        /* [input_count] */
     size_t *row_bytes;   /* [input_count] */
-    struct tt_list held; /* infers that were submitted and wait for slots, oldest first */
+    struct tt_list held; /* inferences that were submitted and wait for slots, oldest first */
     struct tt_list came; /* those that were moved to slots since, and the scheduler has not heard */
 };
 
@@ -52,7 +52,7 @@ bool tt_input_ring_fits(const struct tt_signature *signature);
  * far as a GiB goes. Errors: INVALID (more than 8 GiB), NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_input_ring_new(const struct tt_signature *signature, int32_t slots,
                                             struct tt_input_ring **out_ring, struct tt_error *why);
-/* No infer has slots or waits. NULL-safe. */
+/* No inference has slots or waits. NULL-safe. */
 void tt_input_ring_free(struct tt_input_ring *take_self);
 
 /* Until it is freed its slots are counted in the one counter (borrowed), and in the other those
@@ -62,26 +62,26 @@ void tt_input_ring_show(struct tt_input_ring *self, struct tt_counter *slot_coun
 
 /* ---- the ports' threads ---- */
 
-/* Slots for infer->rows (<= the ring's capacity); its `slot` is the first, -1 where it has to wait:
- * its inputs then go to memory of its own. */
-void tt_input_ring_take(struct tt_input_ring *self, struct tt_inference *infer);
-/* Where the rows of the input lie, of an infer that has slots. */
-void *tt_input_ring_at(const struct tt_input_ring *self, const struct tt_inference *infer,
+/* Slots for inference->rows (<= the ring's capacity); its `slot` is the first, -1 where it has to
+ * wait: its inputs then go to memory of its own. */
+void tt_input_ring_take(struct tt_input_ring *self, struct tt_inference *inference);
+/* Where the rows of the input lie, of an inference that has slots. */
+void *tt_input_ring_at(const struct tt_input_ring *self, const struct tt_inference *inference,
                        int32_t input);
-/* The infer without slots is about to be submitted, its inputs written: it lines up. Whether
+/* The inference without slots is about to be submitted, its inputs written: it lines up. Whether
  * somebody (it, perhaps) came to slots by that. */
-bool tt_input_ring_wait(struct tt_input_ring *self, struct tt_inference *infer);
+bool tt_input_ring_wait(struct tt_input_ring *self, struct tt_inference *inference);
 /* Nobody reads the inputs any more: gives the slots back, if it has any, and moves those that wait
  * for them. Whether there were some: then the scheduler must have a turn. */
-bool tt_input_ring_give(struct tt_input_ring *self, struct tt_inference *infer);
+bool tt_input_ring_give(struct tt_input_ring *self, struct tt_inference *inference);
 
 /* ---- the scheduler ---- */
 
-/* A submitted infer is let in: is its input in its slots? */
-bool tt_input_ring_arrived(struct tt_input_ring *self, struct tt_inference *infer);
+/* A submitted inference is let in: is its input in its slots? */
+bool tt_input_ring_arrived(struct tt_input_ring *self, struct tt_inference *inference);
 /* The next one that came to its slots since, after having waited; NULL: no more. It may have no
  * request (yet). */
 struct tt_inference *tt_input_ring_came(struct tt_input_ring *self);
-/* The infer ends, whether it waits here or not. */
-void tt_input_ring_forget(struct tt_input_ring *self, struct tt_inference *infer);
+/* The inference ends, whether it waits here or not. */
+void tt_input_ring_forget(struct tt_input_ring *self, struct tt_inference *inference);
 #endif

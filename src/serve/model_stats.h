@@ -83,7 +83,8 @@ struct tt_model_stats {
                                                           in flight; sums likewise */
     struct tt_counter stage_held_back; /* requests that came when no more could be there */
     struct tt_counter spilled_bytes;   /* activations that found no slots of the pool */
-    struct tt_list in_line; /* infers that came and have not run, oldest first; the scheduler's */
+    struct tt_list
+        in_line; /* inferences that came and have not run, oldest first; the scheduler's */
     struct tt_counter waiting;              /* how many these are */
     struct tt_counter waiting_since;        /* when the oldest of them came; 0: nobody waits */
     struct tt_duration_histogram answering; /* from submission to the end, of the succeeded */

@@ -79,7 +79,7 @@ struct tt_served_model {
     struct tt_input_ring *inputs;    /* owned; NULL: its policy does not wait for inputs */
     struct tt_short_runs short_runs; /* the scheduler's */
     int32_t told_stage_slots;        /* the scheduler's: of stats->stage_slots_used, its own */
-    struct tt_list in_order;         /* the scheduler's: infers whose answers keep their order */
+    struct tt_list in_order; /* the scheduler's: inferences whose answers keep their order */
     bool pad;
     bool varies; /* some dimension beside the rows is the request's */
     struct tt_domain *domain;

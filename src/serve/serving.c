@@ -54,15 +54,16 @@ static void take_in(struct tt_port *port, int64_t now) {
     void *message;
     while ((message = tt_ring_pop(&port->to_scheduler))) {
         bool cancels = (uintptr_t)message & 1;
-        struct tt_inference *infer = (struct tt_inference *)((uintptr_t)message & ~(uintptr_t)1);
-        struct tt_domain *domain = infer->lane->model->domain;
+        struct tt_inference *inference =
+            (struct tt_inference *)((uintptr_t)message & ~(uintptr_t)1);
+        struct tt_domain *domain = inference->lane->model->domain;
         if (cancels) {
-            tt_domain_cancel(domain, now, infer);
+            tt_domain_cancel(domain, now, inference);
             bool pushed = tt_ring_push(&port->to_port, message);
             tt_assert(pushed);
             port->dirty = true;
         } else {
-            tt_domain_submit(domain, now, infer);
+            tt_domain_submit(domain, now, inference);
         }
     }
 }

@@ -50,7 +50,7 @@ void tt_port_rest(struct tt_port *port);
 
 /* NOT_FOUND (no such model or version), UNAVAILABLE (known, but not ready; the reason is in `why`).
  * `version` "" means the highest ready one. The model is good until the port's next find, drain or
- * index, and from tt_inference_begin on until that infer is released. */
+ * index, and from tt_inference_begin on until that inference is released. */
 TT_MUST_CHECK enum tt_err tt_serving_find(struct tt_port *port, const char *name,
                                           const char *version, struct tt_served_model **out_model,
                                           struct tt_error *why);
@@ -69,7 +69,7 @@ struct tt_inference_shape {
     struct tt_shape shape;
 };
 
-typedef void tt_inference_done_fn(void *context, struct tt_inference *infer, enum tt_err err,
+typedef void tt_inference_done_fn(void *context, struct tt_inference *inference, enum tt_err err,
                                   const char *why);
 
 /* Every input of the signature exactly once, in any order. Checks the shapes against the signature
@@ -80,25 +80,26 @@ typedef void tt_inference_done_fn(void *context, struct tt_inference *infer, enu
 TT_MUST_CHECK enum tt_err tt_inference_begin(struct tt_port *port, struct tt_served_model *model,
                                              const struct tt_inference_shape *shapes,
                                              const size_t *sizes_bytes, int32_t count,
-                                             struct tt_inference **out_infer, struct tt_error *why);
+                                             struct tt_inference **out_inference,
+                                             struct tt_error *why);
 /* Where the bytes of signature input `input` go, and how many there must be. */
-void *tt_inference_input(struct tt_inference *infer, int32_t input, size_t *out_size_bytes);
+void *tt_inference_input(struct tt_inference *inference, int32_t input, size_t *out_size_bytes);
 
-struct tt_infer_options {
+struct tt_inference_options {
     int64_t timeout_ns; /* from now; 0: the model's own */
     int32_t priority;   /* 0: the model's default; 1 is the most urgent */
 };
 /* Hands the request to the model's domain; `done` comes exactly once, from tt_port_drain. */
-void tt_inference_submit(struct tt_inference *infer, const struct tt_infer_options *options,
+void tt_inference_submit(struct tt_inference *inference, const struct tt_inference_options *options,
                          tt_inference_done_fn *done, void *context);
 /* The client has gone: `done` comes soon with TT_ERR_CANCELLED (or with the answer, if it was
  * already on its way). */
-void tt_inference_cancel(struct tt_inference *infer);
+void tt_inference_cancel(struct tt_inference *inference);
 /* After a `done` without error: output `output` of the signature, in place. */
-void tt_inference_output(const struct tt_inference *infer, int32_t output,
+void tt_inference_output(const struct tt_inference *inference, int32_t output,
                          struct tt_tensor_view *out_view);
 /* Gives everything back. Legal before submit (the body turned out bad) and after done. */
-void tt_inference_release(struct tt_inference *take_infer);
+void tt_inference_release(struct tt_inference *take_inference);
 
 /* The repository as seen by the index: calls `each` per model version, by name, the highest version
  * first. state: "READY", "UNAVAILABLE", "LOADING", "UNLOADING"; version and state are "" for a

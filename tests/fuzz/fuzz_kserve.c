@@ -10,18 +10,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void no_wake(void *context) { (void)context; }
 
-static void on_done(void *context, struct tt_inference *infer, enum tt_err err,
+static void on_done(void *context, struct tt_inference *inference, enum tt_err err,
                     const char *reason) {
-    (void)infer;
+    (void)inference;
     (void)err;
     (void)reason;
     *(bool *)context = true;
 }
 
 static void answer(struct tt_port *port, struct tt_kserve_request *request,
-                   struct tt_served_model *model, struct tt_inference *infer) {
+                   struct tt_served_model *model, struct tt_inference *inference) {
     bool done = false;
-    tt_inference_submit(infer, &request->options, on_done, &done);
+    tt_inference_submit(inference, &request->options, on_done, &done);
     tt_port_drain(port);
     tt_assert(done);
     struct tt_kserve_answer out;
@@ -29,11 +29,11 @@ static void answer(struct tt_port *port, struct tt_kserve_request *request,
     struct tt_text json;
     struct tt_error why;
     tt_text_init(&json);
-    tt_kserve_answer_fill(&out, request, model, infer);
+    tt_kserve_answer_fill(&out, request, model, inference);
     enum tt_err err = tt_kserve_json_write(&out, &json, &parts, &why);
     tt_assert(err == TT_OK || err == TT_ERR_INVALID);
     tt_text_fini(&json);
-    tt_inference_release(infer);
+    tt_inference_release(inference);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -54,16 +54,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     memcpy(body, data + 2, length);
     int64_t json_bytes = data[1] < 128 ? -1 : (int64_t)length - (data[1] - 128);
     struct tt_kserve_request request;
-    struct tt_inference *infer;
+    struct tt_inference *inference;
     tt_kserve_request_init(&request);
     strcpy(request.target.model, models[data[0] % 3]);
     const struct tt_kserve_json_body read = {body, length, json_bytes, TT_JSON_MAX_DEPTH};
     err = tt_kserve_json_read(&request, tt_served_model_signature(model), &read, &why);
     if (!err)
-        err = tt_kserve_begin(&request, port, model, &infer, &why);
+        err = tt_kserve_begin(&request, port, model, &inference, &why);
     free(body);
     if (!err)
-        answer(port, &request, model, infer);
+        answer(port, &request, model, inference);
     else
         tt_assert(why.text[0] != '\0');
     tt_kserve_request_fini(&request);

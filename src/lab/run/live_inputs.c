@@ -91,12 +91,12 @@ enum tt_err tt_live_inputs_shape(struct tt_live_inputs *self, int32_t rows, int3
     return TT_OK;
 }
 
-void tt_live_inputs_fill(const struct tt_live_inputs *self, struct tt_inference *infer,
+void tt_live_inputs_fill(const struct tt_live_inputs *self, struct tt_inference *inference,
                          int32_t rows, uint64_t number) {
     int32_t kept = bank_rows(self->signature);
     for (int32_t i = 0; i < self->signature->input_count; i++) {
         size_t size_bytes;
-        char *to = tt_inference_input(infer, i, &size_bytes);
+        char *to = tt_inference_input(inference, i, &size_bytes);
         const struct tt_tensor_view *view = &self->bank.views[i];
         size_t from_bytes =
             (size_t)row_elements(self->signature, &view->shape) * element_bytes(self, i);
@@ -109,9 +109,9 @@ void tt_live_inputs_fill(const struct tt_live_inputs *self, struct tt_inference 
     }
 }
 
-void tt_live_inputs_fill_with(struct tt_inference *infer, int32_t value) {
+void tt_live_inputs_fill_with(struct tt_inference *inference, int32_t value) {
     size_t size_bytes;
-    char *to = tt_inference_input(infer, 0, &size_bytes);
+    char *to = tt_inference_input(inference, 0, &size_bytes);
     for (size_t at = 0; at + sizeof(value) <= size_bytes; at += sizeof(value))
         memcpy(to + at, &value, sizeof(value));
 }

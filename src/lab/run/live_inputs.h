@@ -37,8 +37,8 @@ TT_MUST_CHECK enum tt_err tt_live_inputs_shape(struct tt_live_inputs *self, int3
                                                size_t *sizes_bytes, struct tt_error *why);
 /* Fills a request that was begun with those shapes. _fill_with sets each element of its one INT32
  * input to `value`. */
-void tt_live_inputs_fill_with(struct tt_inference *infer, int32_t value);
-void tt_live_inputs_fill(const struct tt_live_inputs *self, struct tt_inference *infer,
+void tt_live_inputs_fill_with(struct tt_inference *inference, int32_t value);
+void tt_live_inputs_fill(const struct tt_live_inputs *self, struct tt_inference *inference,
                          int32_t rows, uint64_t number);
 
 #endif

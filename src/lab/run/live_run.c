@@ -60,7 +60,7 @@ static void forget(struct player *self, struct tt_live_request *live) {
 }
 
 /* Called when the request returns to the port: computed, dropped, or rejected. */
-static void done(void *context, struct tt_inference *infer, enum tt_err err, const char *why) {
+static void done(void *context, struct tt_inference *inference, enum tt_err err, const char *why) {
     struct tt_live_request *live = context;
     struct player *self = live->player;
     if (err && err != TT_ERR_CANCELLED && err != TT_ERR_TIMEOUT && err != TT_ERR_BUSY &&
@@ -70,7 +70,7 @@ static void done(void *context, struct tt_inference *infer, enum tt_err err, con
         tt_live_watch_refused(&self->watch, tt_clock_now(), live,
                               err == TT_ERR_CANCELLED ? TT_ENDING_CANCELLED : TT_ENDING_DROPPED,
                               err == TT_ERR_CANCELLED ? TT_DROP_NONE : TT_DROP_QUEUE_FULL);
-    tt_inference_release(infer);
+    tt_inference_release(inference);
     forget(self, live);
 }
 
@@ -113,7 +113,7 @@ static bool is_tree(const struct player *self) {
 }
 
 /* Reserves memory for the inputs of the next request. */
-static enum tt_err begin(struct player *self, struct tt_inference **out_infer,
+static enum tt_err begin(struct player *self, struct tt_inference **out_inference,
                          struct tt_error *why) {
     const struct tt_sim_arrival *arrival = &self->next;
     struct tt_live_inputs *inputs = &self->world.inputs[arrival->model];
@@ -129,19 +129,20 @@ static enum tt_err begin(struct player *self, struct tt_inference **out_infer,
         err = tt_live_inputs_shape(inputs, arrival->rows, length, shapes, sizes_bytes, why);
     return err ? err
                : tt_inference_begin(self->port, self->world.models[arrival->model], shapes,
-                                    sizes_bytes, inputs->signature->input_count, out_infer, why);
+                                    sizes_bytes, inputs->signature->input_count, out_inference,
+                                    why);
 }
 
-static void fill(struct player *self, struct tt_inference *infer) {
+static void fill(struct player *self, struct tt_inference *inference) {
     const struct tt_sim_arrival *arrival = &self->next;
     if (self->world.says_lengths[arrival->model]) {
-        tt_live_inputs_fill_with(infer, arrival->output_length);
+        tt_live_inputs_fill_with(inference, arrival->output_length);
         return;
     }
-    tt_live_inputs_fill(&self->world.inputs[arrival->model], infer, arrival->rows,
+    tt_live_inputs_fill(&self->world.inputs[arrival->model], inference, arrival->rows,
                         (uint64_t)self->number + self->run->scenario->seed);
     if (is_tree(self))
-        tt_live_tree_fill(&self->tree, self->world.models[arrival->model]->cells->cells, infer);
+        tt_live_tree_fill(&self->tree, self->world.models[arrival->model]->cells->cells, inference);
 }
 
 static enum tt_err send(struct player *self, struct tt_error *why) {
@@ -149,7 +150,7 @@ static enum tt_err send(struct player *self, struct tt_error *why) {
     struct tt_live_request *live = take_live(self);
     if (!live)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    enum tt_err err = begin(self, &live->infer, why);
+    enum tt_err err = begin(self, &live->inference, why);
     int64_t now = tt_clock_now();
     if (err == TT_ERR_BUSY) {
         tt_live_watch_refused(&self->watch, now, live, TT_ENDING_DROPPED, TT_DROP_QUEUE_FULL);
@@ -160,23 +161,23 @@ static enum tt_err send(struct player *self, struct tt_error *why) {
         forget(self, live);
         return tt_fail_in(err, why, "request %lld", (long long)live->number);
     }
-    fill(self, live->infer);
+    fill(self, live->inference);
     now = tt_clock_now();
     if (arrival->at >= self->run->scenario->warm_up_ns)
         tt_histogram_add(&self->lag_ns, since(self, now) - arrival->at);
     add_left_out(&self->figures, arrival->exit_step >= 0, "exit_step");
-    struct tt_infer_options options = {.timeout_ns = timeout_of(self, arrival, now)};
-    tt_inference_submit(live->infer, &options, done, live);
+    struct tt_inference_options options = {.timeout_ns = timeout_of(self, arrival, now)};
+    tt_inference_submit(live->inference, &options, done, live);
     return TT_OK;
 }
 
 /* ---- cancelling ---- */
 
 static void cancel(struct tt_live_request *live) {
-    if (live->cancelled || !live->infer)
+    if (live->cancelled || !live->inference)
         return;
     live->cancelled = true;
-    tt_inference_cancel(live->infer);
+    tt_inference_cancel(live->inference);
 }
 
 static void cancel_all(struct player *self) {

@@ -13,10 +13,10 @@ enum tt_err tt_live_tree_draw(struct tt_live_tree *self, const struct tt_scenari
 }
 
 void tt_live_tree_fill(const struct tt_live_tree *self, const struct tt_cells *cells,
-                       struct tt_inference *infer) {
+                       struct tt_inference *inference) {
     for (int32_t k = 0; k < cells->child_count; k++) {
         size_t size_bytes;
-        int64_t *children = tt_inference_input(infer, cells->children[k], &size_bytes);
+        int64_t *children = tt_inference_input(inference, cells->children[k], &size_bytes);
         tt_assert(size_bytes == (size_t)self->nodes * sizeof(*children));
         for (int32_t node = 0; node < self->nodes; node++) {
             const struct tt_cell_spec *spec = &self->drawn.specs[node];

@@ -25,7 +25,7 @@ TT_MUST_CHECK enum tt_err tt_live_tree_draw(struct tt_live_tree *self,
                                             struct tt_error *why);
 /* Fills the request, which was begun with that many elements; `cells`: of its model. */
 void tt_live_tree_fill(const struct tt_live_tree *self, const struct tt_cells *cells,
-                       struct tt_inference *infer);
+                       struct tt_inference *inference);
 void tt_live_tree_fini(struct tt_live_tree *self);
 
 #endif

@@ -7,8 +7,8 @@
 
 /* NULL: it is not a request of the run, or its end was reported. */
 static struct tt_live_request *live_of(const struct tt_request *request) {
-    const struct tt_inference *infer = tt_domain_infer_of(request);
-    return infer ? infer->context : NULL;
+    const struct tt_inference *inference = tt_domain_inference_of(request);
+    return inference ? inference->context : NULL;
 }
 
 /* ---- how requests end ---- */

@@ -24,7 +24,7 @@ struct tt_live_request {
     bool cancelled;        /* by the player */
     /* Used by the player. */
     void *player;
-    struct tt_inference *infer;
+    struct tt_inference *inference;
     struct tt_list_node link;
 };
 

@@ -111,7 +111,7 @@ static enum tt_err read_string(struct reader *reader, const char *what, const ch
 
 static enum tt_err request_parameter(struct reader *reader, const char *key, void *context,
                                      bool *out_taken) {
-    struct tt_infer_options *options = context;
+    struct tt_inference_options *options = context;
     int64_t value = 0;
     enum tt_err err = TT_OK;
     *out_taken = true;

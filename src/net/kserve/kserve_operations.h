@@ -80,14 +80,14 @@ struct tt_kserve_batches {
     int64_t input_ns, infer_ns, output_ns;
 };
 
-/* Durations are sums over requests. queue, input, infer and output add up to success; the hand-over
- * between threads counts as output. */
+/* Durations are sums over requests. queue, input, inference and output add up to success; the
+ * hand-over between threads counts as output. */
 struct tt_kserve_model_statistics {
     const char *name, *version; /* borrowed */
     int64_t last_inference_ms;  /* since 1970; 0: never */
     int64_t inference_count;    /* rows */
     int64_t execution_count;    /* batches */
-    struct tt_kserve_duration success, fail, queue, input, infer, output;
+    struct tt_kserve_duration success, fail, queue, input, inference, output;
     struct tt_kserve_batches *batches; /* by rows, ascending, only sizes that ran; owned */
     int64_t batch_count, batch_capacity;
 };

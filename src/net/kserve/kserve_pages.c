@@ -83,9 +83,12 @@ static void write_model(struct tt_text *json, const struct tt_kserve_model_stati
     const struct {
         const char *name;
         struct tt_kserve_duration duration;
-    } rows[] = {{"success", model->success},     {"fail", model->fail},
-                {"queue", model->queue},         {"compute_input", model->input},
-                {"compute_infer", model->infer}, {"compute_output", model->output},
+    } rows[] = {{"success", model->success},
+                {"fail", model->fail},
+                {"queue", model->queue},
+                {"compute_input", model->input},
+                {"compute_infer", model->inference},
+                {"compute_output", model->output},
                 {"cache_hit", {0, 0}}, /* there is no response cache */
                 {"cache_miss", {0, 0}}};
     for (size_t i = 0; i < TT_COUNT(rows); i++) {

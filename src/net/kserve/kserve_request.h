@@ -53,9 +53,9 @@ struct tt_kserve_request {
     struct tt_kserve_target target;
     /* As the answer repeats it, in the codec's form: JSON keeps quotes and escapes. Empty: none. */
     struct tt_text id;
-    int32_t id_margin;               /* bytes of quotes at either end of `id` */
-    struct tt_infer_options options; /* deadline and priority */
-    bool binary_output;              /* form of outputs where none is requested by name */
+    int32_t id_margin;                   /* bytes of quotes at either end of `id` */
+    struct tt_inference_options options; /* deadline and priority */
+    bool binary_output;                  /* form of outputs where none is requested by name */
     int32_t input_count;
     int32_t output_count; /* 0: all outputs of the model */
     struct tt_kserve_input inputs[TT_MAX_TENSORS];

@@ -64,7 +64,7 @@ static void add_model(void *context, const char *name, const char *version,
         .fail = {failed, get(&stats->failed_ns)},
         .queue = {succeeded, get(&stats->queue_ns)},
         .input = {succeeded, get(&stats->input_ns)},
-        .infer = {succeeded, get(&stats->infer_ns)},
+        .inference = {succeeded, get(&stats->infer_ns)},
         .output = {succeeded, get(&stats->output_ns)},
     };
     walk->failed |= !copy_batches(model, stats);

@@ -27,7 +27,7 @@ struct ask {
     size_t size_bytes;
     char bytes[MAX_BYTES];
     struct client *client;
-    struct tt_inference *infer; /* while it is under way */
+    struct tt_inference *inference; /* while it is under way */
 };
 
 struct client {
@@ -80,21 +80,21 @@ static void wait_until(struct client *self, int left) {
     }
 }
 
-static void done(void *context, struct tt_inference *infer, enum tt_err err, const char *why) {
+static void done(void *context, struct tt_inference *inference, enum tt_err err, const char *why) {
     struct ask *ask = context;
     ask->err = err;
-    ask->infer = NULL;
+    ask->inference = NULL;
     snprintf(ask->why, sizeof(ask->why), "%s", why);
     if (!err) {
         struct tt_tensor_view view;
-        tt_inference_output(infer, 0, &view);
+        tt_inference_output(inference, 0, &view);
         ask->size_bytes = view.size_bytes;
         if (view.size_bytes > sizeof(ask->bytes))
             abort();
         memcpy(ask->bytes, view.bytes, view.size_bytes);
     }
     ask->client->waiting--;
-    tt_inference_release(infer);
+    tt_inference_release(inference);
 }
 
 static struct tt_served_model *find(struct client *self, const char *name) {
@@ -113,16 +113,16 @@ static void send(struct client *self, struct tt_served_model *model, struct ask 
     struct tt_error why;
     for (int32_t i = 0; i < inputs; i++)
         shapes[i] = (struct tt_inference_shape){i, {2, {1, ask->length}}};
-    struct tt_inference *infer;
-    if (tt_inference_begin(self->port, model, shapes, sizes, inputs, &infer, &why))
+    struct tt_inference *inference;
+    if (tt_inference_begin(self->port, model, shapes, sizes, inputs, &inference, &why))
         fail_msg("%s", why.text);
     for (int32_t i = 0; i < inputs; i++)
-        memcpy(tt_inference_input(infer, i, &bytes), tensors[i],
+        memcpy(tt_inference_input(inference, i, &bytes), tensors[i],
                (size_t)ask->length * sizeof(int64_t));
     ask->client = self;
-    ask->infer = infer;
+    ask->inference = inference;
     self->waiting++;
-    tt_inference_submit(infer, &(struct tt_infer_options){0}, done, ask);
+    tt_inference_submit(inference, &(struct tt_inference_options){0}, done, ask);
 }
 
 /* ---- random requests ---- */
@@ -203,8 +203,8 @@ static void expect_same(struct client *client, const char *name, const struct as
         send(client, model, &asks[i]);
         if (tt_prng_below(random, 6) == 0) {
             int victim = (int)tt_prng_below(random, (uint64_t)i + 1);
-            if (asks[victim].infer)
-                tt_inference_cancel(asks[victim].infer);
+            if (asks[victim].inference)
+                tt_inference_cancel(asks[victim].inference);
         }
         if (tt_prng_below(random, 5) == 0)
             wait_until(client, (int)tt_prng_below(random, (uint64_t)client->waiting + 1));
@@ -466,8 +466,8 @@ static void test_closed_while_cells_run(void **state) {
             send(&client, model, &asks[i]);
         }
         for (int i = 0; i < REQUESTS; i++)
-            if (asks[i].infer)
-                tt_inference_cancel(asks[i].infer);
+            if (asks[i].inference)
+                tt_inference_cancel(asks[i].inference);
         wait_until(&client, 0);
         client_close(&client);
     }
@@ -528,9 +528,9 @@ static int32_t flood(struct client *client, struct tt_served_model *model, struc
     memset(shorts, 0, FLOOD * sizeof(*shorts));
     longest = (struct ask){.length = MAX_NODES};
     send(client, model, &longest);
-    while (longest.infer && answered < MAX_SHORTS) {
+    while (longest.inference && answered < MAX_SHORTS) {
         for (int i = 0; i < FLOOD; i++) {
-            if (shorts[i].infer)
+            if (shorts[i].inference)
                 continue;
             answered += shorts[i].length > 0 && !shorts[i].err;
             shorts[i] = (struct ask){.length = SHORT};
@@ -538,7 +538,7 @@ static int32_t flood(struct client *client, struct tt_served_model *model, struc
         }
         wait_until(client, client->waiting - 1);
     }
-    assert_null(longest.infer); /* it is not starved */
+    assert_null(longest.inference); /* it is not starved */
     assert_int_equal(longest.err, TT_OK);
     wait_until(client, 0);
     return answered;

@@ -58,20 +58,21 @@ static void caller_hear(struct caller *self, int timeout_ms) {
     tt_port_drain(self->port);
 }
 
-static void on_answer(void *context, struct tt_inference *infer, enum tt_err err, const char *why) {
+static void on_answer(void *context, struct tt_inference *inference, enum tt_err err,
+                      const char *why) {
     (void)why;
     struct caller *self = context;
     self->waiting--;
     tt_assert(err == TT_OK);
     struct tt_tensor_view view;
-    tt_inference_output(infer, 0, &view);
+    tt_inference_output(inference, 0, &view);
     tt_assert(view.size_bytes == 2 * sizeof(float));
     const float *values = view.bytes;
     bool good = (values[0] == self->expected[0] || values[0] == self->expected[1]) &&
                 values[0] == values[1];
     self->ok += good;
     self->wrong += !good;
-    tt_inference_release(infer);
+    tt_inference_release(inference);
 }
 
 /* False: there is no such model now. */
@@ -86,13 +87,13 @@ static bool caller_ask(struct caller *self, const char *name) {
     }
     struct tt_inference_shape shape = {0, {2, {1, 2}}};
     size_t none = 0, bytes;
-    struct tt_inference *infer;
-    err = tt_inference_begin(self->port, model, &shape, &none, 1, &infer, &why);
+    struct tt_inference *inference;
+    err = tt_inference_begin(self->port, model, &shape, &none, 1, &inference, &why);
     tt_assert(err == TT_OK);
-    float *input = tt_inference_input(infer, 0, &bytes);
+    float *input = tt_inference_input(inference, 0, &bytes);
     input[0] = input[1] = 1;
     self->waiting++;
-    tt_inference_submit(infer, &(struct tt_infer_options){0}, on_answer, self);
+    tt_inference_submit(inference, &(struct tt_inference_options){0}, on_answer, self);
     return true;
 }
 
@@ -249,11 +250,12 @@ static void test_closing_meanwhile(void **state) {
     tt_control_close(control);
 }
 
-static void on_end(void *context, struct tt_inference *infer, enum tt_err err, const char *why) {
+static void on_end(void *context, struct tt_inference *inference, enum tt_err err,
+                   const char *why) {
     (void)context;
     (void)why;
     tt_assert(err == TT_ERR_CANCELLED);
-    tt_inference_release(infer);
+    tt_inference_release(inference);
 }
 
 /* A request that nobody joins waits for longer than any test. */
@@ -261,13 +263,14 @@ static struct tt_inference *ask_and_wait(struct caller *self, struct tt_model_st
     struct tt_error why;
     struct tt_served_model *model;
     struct tt_inference_shape shape = {0, {2, {1, 2}}};
-    struct tt_inference *infer;
+    struct tt_inference *inference;
     size_t none = 0;
     assert_int_equal(tt_serving_find(self->port, "m", "", &model, &why), TT_OK);
     *out_stats = tt_model_stats_ref(model->stats);
-    assert_int_equal(tt_inference_begin(self->port, model, &shape, &none, 1, &infer, &why), TT_OK);
-    tt_inference_submit(infer, &(struct tt_infer_options){0}, on_end, NULL);
-    return infer;
+    assert_int_equal(tt_inference_begin(self->port, model, &shape, &none, 1, &inference, &why),
+                     TT_OK);
+    tt_inference_submit(inference, &(struct tt_inference_options){0}, on_end, NULL);
+    return inference;
 }
 
 /* Until so many wait; since when the oldest does. */

@@ -70,15 +70,15 @@ static struct tt_served_model *expect_ready(struct tt_control *loaded, const cha
     return model;
 }
 
-static void keep_answer(void *context, struct tt_inference *infer, enum tt_err err,
+static void keep_answer(void *context, struct tt_inference *inference, enum tt_err err,
                         const char *why) {
     (void)why;
     assert_int_equal(err, TT_OK);
     struct tt_tensor_view view;
-    tt_inference_output(infer, 0, &view);
+    tt_inference_output(inference, 0, &view);
     assert_int_equal(view.size_bytes, 2 * sizeof(float));
     memcpy(context, view.bytes, view.size_bytes);
-    tt_inference_release(infer);
+    tt_inference_release(inference);
 }
 
 /* Sends {1, -2} and gives the first output. Closing the port waits for the answer. */
@@ -87,13 +87,13 @@ static void ask(struct tt_control *loaded, const char *name, float *out_answer) 
     struct tt_served_model *model = expect_ready(loaded, name);
     struct tt_inference_shape shape = {0, {2, {1, 2}}};
     size_t none = 0, bytes;
-    struct tt_inference *infer;
-    assert_int_equal(tt_inference_begin(port, model, &shape, &none, 1, &infer, &why), TT_OK);
-    float *input = tt_inference_input(infer, 0, &bytes);
+    struct tt_inference *inference;
+    assert_int_equal(tt_inference_begin(port, model, &shape, &none, 1, &inference, &why), TT_OK);
+    float *input = tt_inference_input(inference, 0, &bytes);
     assert_int_equal(bytes, 2 * sizeof(float));
     input[0] = 1;
     input[1] = -2;
-    tt_inference_submit(infer, &(struct tt_infer_options){0}, keep_answer, out_answer);
+    tt_inference_submit(inference, &(struct tt_inference_options){0}, keep_answer, out_answer);
     tt_port_close(port);
     port = NULL;
 }

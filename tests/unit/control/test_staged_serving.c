@@ -92,29 +92,29 @@ static struct tt_inference *begin(struct client *client, struct tt_served_model 
     struct tt_inference_shape shape = {0, subject->row};
     shape.shape.dims[0] = rows_of(kind);
     size_t size = 0, bytes;
-    struct tt_inference *infer = NULL;
+    struct tt_inference *inference = NULL;
     struct tt_error why;
-    if (tt_inference_begin(client->port, model, &shape, &size, 1, &infer, &why))
+    if (tt_inference_begin(client->port, model, &shape, &size, 1, &inference, &why))
         fail_msg("%s", why.text);
-    float *to = tt_inference_input(infer, 0, &bytes);
+    float *to = tt_inference_input(inference, 0, &bytes);
     assert_int_equal(bytes, (size_t)tt_shape_count(&shape.shape, 0) * sizeof(float));
     struct tt_prng random;
     tt_prng_init(&random, (uint64_t)kind, 7);
     for (size_t i = 0; i < bytes / sizeof(float); i++)
         to[i] = (float)(int64_t)tt_prng_next(&random) / 9.2e18f;
-    return infer;
+    return inference;
 }
 
-static void read_outputs(const struct tt_inference *infer, struct tt_text *to) {
+static void read_outputs(const struct tt_inference *inference, struct tt_text *to) {
     for (int32_t i = 0; i < subject->outputs; i++) {
         struct tt_tensor_view view;
-        tt_inference_output(infer, i, &view);
+        tt_inference_output(inference, i, &view);
         tt_text_append(to, view.bytes, view.size_bytes);
     }
 }
 
 /* The first answer to a kind is what every later one must be. */
-static void done(void *context, struct tt_inference *infer, enum tt_err err, const char *why) {
+static void done(void *context, struct tt_inference *inference, enum tt_err err, const char *why) {
     struct asked *asked = context;
     struct client *client = asked->client;
     client->waiting--;
@@ -122,7 +122,7 @@ static void done(void *context, struct tt_inference *infer, enum tt_err err, con
     if (!err) {
         struct tt_text answer;
         tt_text_init(&answer);
-        read_outputs(infer, &answer);
+        read_outputs(inference, &answer);
         struct tt_text *known = &expected[asked->kind];
         if (!known->length) {
             *known = answer;
@@ -137,19 +137,20 @@ static void done(void *context, struct tt_inference *infer, enum tt_err err, con
         snprintf(client->why, sizeof(client->why), "%s", why);
         client->errors++;
     }
-    tt_inference_release(infer);
+    tt_inference_release(inference);
     free(asked);
 }
 
 static struct tt_inference *send(struct client *client, struct tt_served_model *model,
                                  int32_t kind) {
-    struct tt_inference *infer = begin(client, model, kind);
+    struct tt_inference *inference = begin(client, model, kind);
     struct asked *asked = calloc(1, sizeof(*asked));
     assert_non_null(asked);
     *asked = (struct asked){.client = client, .kind = kind};
     client->waiting++;
-    tt_inference_submit(infer, &(struct tt_infer_options){.timeout_ns = 60 * TT_S}, done, asked);
-    return infer;
+    tt_inference_submit(inference, &(struct tt_inference_options){.timeout_ns = 60 * TT_S}, done,
+                        asked);
+    return inference;
 }
 
 static struct tt_served_model *find(struct client *client, const char *name) {
@@ -205,10 +206,10 @@ static void serve_under(const struct subject *served, const char *policy, const 
     for (int32_t round = 0; round < ROUNDS; round++) {
         int32_t burst = 1 + (int32_t)tt_prng_below(&random, BURST);
         for (int32_t i = 0; i < burst; i++) {
-            struct tt_inference *infer =
+            struct tt_inference *inference =
                 send(&client, staged, (int32_t)tt_prng_below(&random, KINDS));
             if (tt_prng_below(&random, 10) == 0)
-                tt_inference_cancel(infer);
+                tt_inference_cancel(inference);
         }
         client_wait(&client, (int32_t)tt_prng_below(&random, 30));
     }
@@ -321,19 +322,20 @@ static struct tt_inference *send_ids(struct client *client, struct tt_served_mod
                                      int32_t kind, int64_t id) {
     struct tt_inference_shape shape = {0, {2, {1, 2}}};
     size_t size = 0, bytes;
-    struct tt_inference *infer = NULL;
+    struct tt_inference *inference = NULL;
     struct tt_error why;
-    if (tt_inference_begin(client->port, model, &shape, &size, 1, &infer, &why))
+    if (tt_inference_begin(client->port, model, &shape, &size, 1, &inference, &why))
         fail_msg("%s", why.text);
-    int64_t *to = tt_inference_input(infer, 0, &bytes);
+    int64_t *to = tt_inference_input(inference, 0, &bytes);
     to[0] = id;
     to[1] = kind;
     struct asked *asked = calloc(1, sizeof(*asked));
     assert_non_null(asked);
     *asked = (struct asked){.client = client, .kind = kind};
     client->waiting++;
-    tt_inference_submit(infer, &(struct tt_infer_options){.timeout_ns = 60 * TT_S}, done, asked);
-    return infer;
+    tt_inference_submit(inference, &(struct tt_inference_options){.timeout_ns = 60 * TT_S}, done,
+                        asked);
+    return inference;
 }
 
 /* D3: a stage that fails fails only whose input it was, and gives its slots and buffer pairs back:
@@ -364,10 +366,10 @@ static void test_failing_stages_give_back(void **state) {
         for (int32_t i = 0; i < BURST; i++, sent++) {
             bool wrong = (round + i) % 3 == 0;
             int32_t kind = (round * 5 + i) % KINDS;
-            struct tt_inference *infer = send_ids(&client, staged, kind, wrong ? 100000 : kind);
+            struct tt_inference *inference = send_ids(&client, staged, kind, wrong ? 100000 : kind);
             bad += wrong;
             if ((round + i) % 7 == 0)
-                tt_inference_cancel(infer);
+                tt_inference_cancel(inference);
         }
         client_wait(&client, round % 9);
     }

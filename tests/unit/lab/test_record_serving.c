@@ -43,15 +43,15 @@ static void *load_main(void *context) {
             struct tt_inference_shape varying = {0, {3, {rows, wide, 4 - wide}}};
             bool varies = model->signature->input_count == 1;
             char fill = (char)(1 + tt_prng_below(&self->prng, 100));
-            struct tt_inference *infer;
+            struct tt_inference *inference;
             struct tt_error why;
             tt_assert(client_begin(client, model, varies ? &varying : fixed, varies ? 1 : 2, fill,
-                                   &infer, &why) == TT_OK);
+                                   &inference, &why) == TT_OK);
             int64_t timeouts[] = {0, TT_S, 3 * TT_MS, 300 * TT_US, 1};
-            client_submit(client, infer, fill, timeouts[tt_prng_below(&self->prng, 5)]);
+            client_submit(client, inference, fill, timeouts[tt_prng_below(&self->prng, 5)]);
             self->submitted++;
             if (tt_prng_below(&self->prng, 8) == 0)
-                tt_inference_cancel(infer);
+                tt_inference_cancel(inference);
         }
         client_wait(client, (int32_t)tt_prng_below(&self->prng, 60));
     }

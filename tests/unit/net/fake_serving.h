@@ -33,7 +33,7 @@ struct tt_inference {
     void *outputs[2];
     tt_inference_done_fn *done;
     void *context;
-    struct tt_infer_options options;
+    struct tt_inference_options options;
     bool submitted, cancelled;
     struct tt_inference *next;
 };
@@ -55,7 +55,7 @@ struct tt_serving {
     struct tt_inference *held;
     int held_count, cancelled_count, live_count; /* live: begun and not yet released */
     bool busy;                                   /* begin answers BUSY */
-    struct tt_infer_options last_options;
+    struct tt_inference_options last_options;
 };
 
 static struct tt_tensor_spec fake_spec(const char *name, enum tt_dtype dtype, int64_t dim) {
@@ -107,11 +107,11 @@ enum tt_err tt_port_open(struct tt_serving *serving, tt_port_wake_fn *wake, void
 
 void tt_port_close(struct tt_port *port) { free(port); }
 
-static void fake_finish_locked(struct tt_inference *infer) {
-    struct tt_port *port = infer->port;
-    infer->next = port->ready;
-    port->ready = infer;
-    if (!infer->next)
+static void fake_finish_locked(struct tt_inference *inference) {
+    struct tt_port *port = inference->port;
+    inference->next = port->ready;
+    port->ready = inference;
+    if (!inference->next)
         port->wake(port->context);
 }
 
@@ -119,10 +119,10 @@ static void fake_finish_locked(struct tt_inference *infer) {
 static inline void fake_release_held(struct tt_serving *self) {
     pthread_mutex_lock(&self->lock);
     while (self->held) {
-        struct tt_inference *infer = self->held;
-        self->held = infer->next;
+        struct tt_inference *inference = self->held;
+        self->held = inference->next;
         self->held_count--;
-        fake_finish_locked(infer);
+        fake_finish_locked(inference);
     }
     pthread_mutex_unlock(&self->lock);
 }
@@ -189,12 +189,12 @@ void tt_port_drain(struct tt_port *port) {
     port->ready = NULL;
     pthread_mutex_unlock(&port->serving->lock);
     while (ready) {
-        struct tt_inference *infer = ready;
-        ready = infer->next;
-        bool fails = strcmp(infer->model->name, "offender") == 0;
-        enum tt_err err = infer->cancelled ? TT_ERR_CANCELLED : fails ? TT_ERR_INVALID : TT_OK;
-        infer->done(infer->context, infer, err,
-                    infer->cancelled ? "cancelled" : "model 'offender' takes offence");
+        struct tt_inference *inference = ready;
+        ready = inference->next;
+        bool fails = strcmp(inference->model->name, "offender") == 0;
+        enum tt_err err = inference->cancelled ? TT_ERR_CANCELLED : fails ? TT_ERR_INVALID : TT_OK;
+        inference->done(inference->context, inference, err,
+                        inference->cancelled ? "cancelled" : "model 'offender' takes offence");
     }
 }
 
@@ -237,7 +237,7 @@ enum tt_err tt_served_model_config_json(const struct tt_served_model *model,
 
 enum tt_err tt_inference_begin(struct tt_port *port, struct tt_served_model *model,
                                const struct tt_inference_shape *shapes, const size_t *sizes_bytes,
-                               int32_t count, struct tt_inference **out_infer,
+                               int32_t count, struct tt_inference **out_inference,
                                struct tt_error *why) {
     struct tt_serving *serving = port->serving;
     tt_assert(count == model->signature.input_count);
@@ -252,90 +252,90 @@ enum tt_err tt_inference_begin(struct tt_port *port, struct tt_served_model *mod
                            "inference request batch-size must be <= %d for '%s'",
                            model->signature.max_batch, model->name);
     }
-    struct tt_inference *infer = calloc(1, sizeof(*infer));
-    infer->port = port;
-    infer->model = model;
+    struct tt_inference *inference = calloc(1, sizeof(*inference));
+    inference->port = port;
+    inference->model = model;
     for (int32_t i = 0; i < count; i++) {
         int32_t input = shapes[i].input;
         size_t element_bytes = tt_dtype_bytes(model->signature.inputs[input].dtype);
-        infer->shapes[input] = shapes[i].shape;
-        infer->sizes_bytes[input] =
+        inference->shapes[input] = shapes[i].shape;
+        inference->sizes_bytes[input] =
             element_bytes ? (size_t)tt_shape_count(&shapes[i].shape, 0) * element_bytes
                           : sizes_bytes[i];
-        infer->inputs[input] = malloc(infer->sizes_bytes[input] + 1);
-        infer->outputs[input] = malloc(infer->sizes_bytes[input] + 1);
+        inference->inputs[input] = malloc(inference->sizes_bytes[input] + 1);
+        inference->outputs[input] = malloc(inference->sizes_bytes[input] + 1);
     }
     pthread_mutex_lock(&serving->lock);
     serving->live_count++;
     pthread_mutex_unlock(&serving->lock);
-    *out_infer = infer;
+    *out_inference = inference;
     return TT_OK;
 }
 
-void *tt_inference_input(struct tt_inference *infer, int32_t input, size_t *out_size_bytes) {
-    *out_size_bytes = infer->sizes_bytes[input];
-    return infer->inputs[input];
+void *tt_inference_input(struct tt_inference *inference, int32_t input, size_t *out_size_bytes) {
+    *out_size_bytes = inference->sizes_bytes[input];
+    return inference->inputs[input];
 }
 
-void tt_inference_submit(struct tt_inference *infer, const struct tt_infer_options *options,
+void tt_inference_submit(struct tt_inference *inference, const struct tt_inference_options *options,
                          tt_inference_done_fn *done, void *context) {
-    struct tt_serving *serving = infer->port->serving;
-    infer->done = done;
-    infer->context = context;
-    infer->options = *options;
-    infer->submitted = true;
-    if (infer->model->signature.input_count == 2) {
-        const int32_t *a = infer->inputs[0], *b = infer->inputs[1];
-        for (size_t i = 0; i < infer->sizes_bytes[0] / 4; i++) {
-            ((int32_t *)infer->outputs[0])[i] = a[i] + b[i];
-            ((int32_t *)infer->outputs[1])[i] = a[i] - b[i];
+    struct tt_serving *serving = inference->port->serving;
+    inference->done = done;
+    inference->context = context;
+    inference->options = *options;
+    inference->submitted = true;
+    if (inference->model->signature.input_count == 2) {
+        const int32_t *a = inference->inputs[0], *b = inference->inputs[1];
+        for (size_t i = 0; i < inference->sizes_bytes[0] / 4; i++) {
+            ((int32_t *)inference->outputs[0])[i] = a[i] + b[i];
+            ((int32_t *)inference->outputs[1])[i] = a[i] - b[i];
         }
     } else {
-        memcpy(infer->outputs[0], infer->inputs[0], infer->sizes_bytes[0]);
+        memcpy(inference->outputs[0], inference->inputs[0], inference->sizes_bytes[0]);
     }
     pthread_mutex_lock(&serving->lock);
     serving->last_options = *options;
-    if (strcmp(infer->model->name, "held") == 0) {
-        infer->next = serving->held;
-        serving->held = infer;
+    if (strcmp(inference->model->name, "held") == 0) {
+        inference->next = serving->held;
+        serving->held = inference;
         serving->held_count++;
         pthread_cond_broadcast(&serving->changed);
     } else {
-        fake_finish_locked(infer);
+        fake_finish_locked(inference);
     }
     pthread_mutex_unlock(&serving->lock);
 }
 
-void tt_inference_cancel(struct tt_inference *infer) {
-    struct tt_serving *serving = infer->port->serving;
+void tt_inference_cancel(struct tt_inference *inference) {
+    struct tt_serving *serving = inference->port->serving;
     pthread_mutex_lock(&serving->lock);
     serving->cancelled_count++;
     for (struct tt_inference **at = &serving->held; *at; at = &(*at)->next)
-        if (*at == infer) {
-            *at = infer->next;
+        if (*at == inference) {
+            *at = inference->next;
             serving->held_count--;
-            infer->cancelled = true;
-            fake_finish_locked(infer);
+            inference->cancelled = true;
+            fake_finish_locked(inference);
             break;
         }
     pthread_cond_broadcast(&serving->changed);
     pthread_mutex_unlock(&serving->lock);
 }
 
-void tt_inference_output(const struct tt_inference *infer, int32_t output,
+void tt_inference_output(const struct tt_inference *inference, int32_t output,
                          struct tt_tensor_view *out_view) {
-    *out_view = (struct tt_tensor_view){.bytes = infer->outputs[output],
-                                        .size_bytes = infer->sizes_bytes[output],
-                                        .shape = infer->shapes[output]};
+    *out_view = (struct tt_tensor_view){.bytes = inference->outputs[output],
+                                        .size_bytes = inference->sizes_bytes[output],
+                                        .shape = inference->shapes[output]};
 }
 
-void tt_inference_release(struct tt_inference *infer) {
-    struct tt_serving *serving = infer->port->serving;
+void tt_inference_release(struct tt_inference *inference) {
+    struct tt_serving *serving = inference->port->serving;
     for (int i = 0; i < 2; i++) {
-        free(infer->inputs[i]);
-        free(infer->outputs[i]);
+        free(inference->inputs[i]);
+        free(inference->outputs[i]);
     }
-    free(infer);
+    free(inference);
     pthread_mutex_lock(&serving->lock);
     serving->live_count--;
     pthread_cond_broadcast(&serving->changed);

@@ -19,11 +19,11 @@ static enum tt_err finished_err;
 
 static void no_wake(void *context) { (void)context; }
 
-static void on_done(void *context, struct tt_inference *infer, enum tt_err err,
+static void on_done(void *context, struct tt_inference *inference, enum tt_err err,
                     const char *reason) {
     (void)context;
     (void)reason;
-    finished = infer;
+    finished = inference;
     finished_err = err;
 }
 
@@ -51,25 +51,25 @@ static enum tt_err ask(const char *model_name, const char *body, size_t length, 
     struct tt_kserve_request request;
     tt_kserve_request_init(&request);
     why.text[0] = '\0';
-    struct tt_inference *infer = NULL;
+    struct tt_inference *inference = NULL;
     strcpy(request.target.model, model_name);
     const struct tt_kserve_json_body read = {copy, length, json_bytes, TT_JSON_MAX_DEPTH};
     enum tt_err err = tt_kserve_json_read(&request, tt_served_model_signature(model), &read, &why);
     if (!err)
-        err = tt_kserve_begin(&request, port, model, &infer, &why);
+        err = tt_kserve_begin(&request, port, model, &inference, &why);
     free(copy);
     if (!err) {
-        tt_inference_submit(infer, &request.options, on_done, NULL);
+        tt_inference_submit(inference, &request.options, on_done, NULL);
         tt_port_drain(port);
-        assert_ptr_equal(finished, infer);
+        assert_ptr_equal(finished, inference);
         assert_int_equal(finished_err, TT_OK);
         struct tt_kserve_answer answer;
         struct tt_kserve_parts parts;
-        tt_kserve_answer_fill(&answer, &request, model, infer);
+        tt_kserve_answer_fill(&answer, &request, model, inference);
         err = tt_kserve_json_write(&answer, out, &parts, &why);
         for (int32_t i = 0; i < parts.count && !err; i++)
             tt_text_append(out, parts.parts[i].bytes, parts.parts[i].size_bytes);
-        tt_inference_release(infer);
+        tt_inference_release(inference);
     }
     tt_kserve_request_fini(&request);
     assert_int_equal(serving.live_count, 0);

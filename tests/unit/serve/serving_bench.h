@@ -146,7 +146,7 @@ static inline void client_wait(struct client *self, int32_t left) {
     }
 }
 
-static inline void client_done(void *context, struct tt_inference *infer, enum tt_err err,
+static inline void client_done(void *context, struct tt_inference *inference, enum tt_err err,
                                const char *why) {
     struct client *self = context;
     self->waiting--;
@@ -157,50 +157,51 @@ static inline void client_done(void *context, struct tt_inference *infer, enum t
     } else {
         /* Every byte of a request is its number's lowest, and the answer is a copy. */
         struct tt_tensor_view view;
-        tt_inference_output(infer, 0, &view);
-        bool good = view.shape.dims[0] == infer->rows && view.size_bytes > 0 &&
-                    view.size_bytes == infer->inputs[0].size_bytes;
+        tt_inference_output(inference, 0, &view);
+        bool good = view.shape.dims[0] == inference->rows && view.size_bytes > 0 &&
+                    view.size_bytes == inference->inputs[0].size_bytes;
         for (size_t i = 0; good && i < view.size_bytes; i++)
-            good = ((const char *)view.bytes)[i] == (char)(intptr_t)infer->priority;
+            good = ((const char *)view.bytes)[i] == (char)(intptr_t)inference->priority;
         self->ok += good;
         self->wrong += !good;
     }
     if (!self->keeps)
-        tt_inference_release(infer);
+        tt_inference_release(inference);
 }
 
 /* Begins a request of these shapes and fills it with the byte `fill`. */
 static inline enum tt_err client_begin(struct client *self, struct tt_served_model *model,
                                        const struct tt_inference_shape *shapes, int32_t count,
-                                       char fill, struct tt_inference **out_infer,
+                                       char fill, struct tt_inference **out_inference,
                                        struct tt_error *why) {
     size_t sizes[TT_MAX_TENSORS] = {0};
-    enum tt_err err = tt_inference_begin(self->port, model, shapes, sizes, count, out_infer, why);
+    enum tt_err err =
+        tt_inference_begin(self->port, model, shapes, sizes, count, out_inference, why);
     for (int32_t i = 0; !err && i < count; i++) {
         size_t bytes;
-        void *to = tt_inference_input(*out_infer, shapes[i].input, &bytes);
+        void *to = tt_inference_input(*out_inference, shapes[i].input, &bytes);
         memset(to, fill, bytes);
     }
     return err;
 }
 
 /* Submits; the byte travels as the priority, which levels 1..100 let through. */
-static inline void client_submit(struct client *self, struct tt_inference *infer, char fill,
+static inline void client_submit(struct client *self, struct tt_inference *inference, char fill,
                                  int64_t timeout_ns) {
-    struct tt_infer_options options = {.timeout_ns = timeout_ns, .priority = fill};
+    struct tt_inference_options options = {.timeout_ns = timeout_ns, .priority = fill};
     self->waiting++;
-    tt_inference_submit(infer, &options, client_done, self);
+    tt_inference_submit(inference, &options, client_done, self);
 }
 
 /* A request of `rows` rows to a model of bench_fixed. */
 static inline struct tt_inference *client_send(struct client *self, struct tt_served_model *model,
                                                int32_t rows, char fill, int64_t timeout_ns) {
     struct tt_inference_shape shapes[] = {{0, {2, {rows, 4}}}, {1, {2, {rows, 2}}}};
-    struct tt_inference *infer;
+    struct tt_inference *inference;
     struct tt_error why;
-    tt_assert(client_begin(self, model, shapes, 2, fill, &infer, &why) == TT_OK);
-    client_submit(self, infer, fill, timeout_ns);
-    return infer;
+    tt_assert(client_begin(self, model, shapes, 2, fill, &inference, &why) == TT_OK);
+    client_submit(self, inference, fill, timeout_ns);
+    return inference;
 }
 
 /* What of the model's requests is accounted for, and what came. */

@@ -80,9 +80,9 @@ static void more_rows_than_slots_are_refused(void **state) {
     struct client client;
     client_open(&client, bench.serving);
     struct tt_inference_shape shapes[] = {{0, {2, {3, 4}}}, {1, {2, {3, 2}}}};
-    struct tt_inference *infer = NULL;
+    struct tt_inference *inference = NULL;
     struct tt_error why = {{0}};
-    assert_int_equal(client_begin(&client, model, shapes, 2, 1, &infer, &why), TT_ERR_INVALID);
+    assert_int_equal(client_begin(&client, model, shapes, 2, 1, &inference, &why), TT_ERR_INVALID);
     assert_non_null(strstr(why.text, "has 3 rows, but model 'plain' has room for the inputs of 2"));
     client_send(&client, model, 2, 5, 0);
     client_wait(&client, 0);

@@ -21,9 +21,9 @@ static const struct tt_signature signature = {
     .inputs = {{"x", TT_DTYPE_INT64, {2, {-1, 1}}}},
 };
 
-/* An infer as ports and scheduler know it, and what the test knows of it. */
+/* An inference as ports and scheduler know it, and what the test knows of it. */
 struct guest {
-    struct tt_inference infer;
+    struct tt_inference inference;
     struct tt_tensor_view view;
     int64_t own[MAX_ROWS];
     enum { AWAY, BEGUN, SUBMITTED, READY } state;
@@ -40,13 +40,13 @@ struct world {
 
 static void write_rows(struct guest *guest, int64_t word) {
     int64_t *to = (int64_t *)guest->view.bytes;
-    for (int32_t i = 0; i < guest->infer.rows; i++)
+    for (int32_t i = 0; i < guest->inference.rows; i++)
         to[i] = word + i;
 }
 
 static void expect_rows(const struct guest *guest, int64_t word) {
     const int64_t *from = guest->view.bytes;
-    for (int32_t i = 0; i < guest->infer.rows; i++)
+    for (int32_t i = 0; i < guest->inference.rows; i++)
         if (from[i] != word + i)
             fail_msg("row %d of guest %lld was written over", i, (long long)word);
 }
@@ -56,12 +56,13 @@ static int64_t word_of(const struct world *self, const struct guest *guest) {
 }
 
 static void begin(struct world *self, struct guest *guest, int32_t rows) {
-    guest->infer.rows = rows;
-    guest->infer.inputs = &guest->view;
-    tt_input_ring_take(self->ring, &guest->infer);
+    guest->inference.rows = rows;
+    guest->inference.inputs = &guest->view;
+    tt_input_ring_take(self->ring, &guest->inference);
     guest->view.size_bytes = (size_t)rows * ROW_BYTES;
-    guest->view.bytes =
-        guest->infer.slot >= 0 ? tt_input_ring_at(self->ring, &guest->infer, 0) : guest->own;
+    guest->view.bytes = guest->inference.slot >= 0
+                            ? tt_input_ring_at(self->ring, &guest->inference, 0)
+                            : guest->own;
     write_rows(guest, word_of(self, guest));
     guest->state = BEGUN;
 }
@@ -69,10 +70,10 @@ static void begin(struct world *self, struct guest *guest, int32_t rows) {
 static void submit(struct world *self, struct guest *guest) {
     guest->turn = ++self->turns;
     guest->state = SUBMITTED;
-    if (guest->infer.slot < 0) {
+    if (guest->inference.slot < 0) {
         self->held++;
-        tt_input_ring_wait(self->ring, &guest->infer);
-    } else if (tt_input_ring_arrived(self->ring, &guest->infer)) {
+        tt_input_ring_wait(self->ring, &guest->inference);
+    } else if (tt_input_ring_arrived(self->ring, &guest->inference)) {
         guest->state = READY;
     } else {
         fail_msg("an input in slots has not arrived");
@@ -82,19 +83,19 @@ static void submit(struct world *self, struct guest *guest) {
 static void leave(struct world *self, struct guest *guest) {
     if (guest->state == READY)
         expect_rows(guest, word_of(self, guest));
-    tt_input_ring_forget(self->ring, &guest->infer);
-    tt_input_ring_give(self->ring, &guest->infer);
+    tt_input_ring_forget(self->ring, &guest->inference);
+    tt_input_ring_give(self->ring, &guest->inference);
     guest->state = AWAY;
 }
 
 /* Those that waited come in the order in which they lined up. */
 static void take_in(struct world *self) {
-    struct tt_inference *infer;
-    while ((infer = tt_input_ring_came(self->ring))) {
-        struct guest *guest = TT_CONTAINER_OF(infer, struct guest, infer);
+    struct tt_inference *inference;
+    while ((inference = tt_input_ring_came(self->ring))) {
+        struct guest *guest = TT_CONTAINER_OF(inference, struct guest, inference);
         assert_int_equal(guest->state, SUBMITTED);
-        assert_true(infer->slot >= 0);
-        assert_ptr_equal(guest->view.bytes, tt_input_ring_at(self->ring, infer, 0));
+        assert_true(inference->slot >= 0);
+        assert_ptr_equal(guest->view.bytes, tt_input_ring_at(self->ring, inference, 0));
         assert_true(guest->turn > self->last_came);
         self->last_came = guest->turn;
         guest->state = READY;
@@ -213,18 +214,18 @@ static void rings_of_a_model_are_counted_together(void **state) {
         struct tt_error why;
         assert_int_equal(tt_input_ring_new(&signature, 5 + i, &rings[i], &why), TT_OK);
         tt_input_ring_show(rings[i], &slots, &in_use);
-        guests[i].infer.rows = 2 + i;
-        guests[i].infer.inputs = &guests[i].view;
-        tt_input_ring_take(rings[i], &guests[i].infer);
+        guests[i].inference.rows = 2 + i;
+        guests[i].inference.inputs = &guests[i].view;
+        tt_input_ring_take(rings[i], &guests[i].inference);
     }
     assert_int_equal(tt_counter_get(&slots), 11);
     assert_int_equal(tt_counter_get(&in_use), 5);
-    tt_input_ring_give(rings[0], &guests[0].infer);
+    tt_input_ring_give(rings[0], &guests[0].inference);
     assert_int_equal(tt_counter_get(&in_use), 3);
     tt_input_ring_free(rings[0]);
     assert_int_equal(tt_counter_get(&slots), 6);
     assert_int_equal(tt_counter_get(&in_use), 3);
-    tt_input_ring_give(rings[1], &guests[1].infer);
+    tt_input_ring_give(rings[1], &guests[1].inference);
     tt_input_ring_free(rings[1]);
     assert_int_equal(tt_counter_get(&slots), 0);
     assert_int_equal(tt_counter_get(&in_use), 0);

@@ -87,10 +87,10 @@ static void test_other_policies(void **state) {
 static void expect_refused(struct tt_served_model *model, int64_t x0, int64_t x1, int64_t m0,
                            const char *sentence) {
     struct tt_inference_shape shapes[] = {{1, {2, {m0, 2}}}, {0, {2, {x0, x1}}}};
-    struct tt_inference *infer = NULL;
+    struct tt_inference *inference = NULL;
     struct tt_error why = {{0}};
-    assert_int_equal(client_begin(&client, model, shapes, 2, 0, &infer, &why), TT_ERR_INVALID);
-    assert_null(infer);
+    assert_int_equal(client_begin(&client, model, shapes, 2, 0, &inference, &why), TT_ERR_INVALID);
+    assert_null(inference);
     if (!strstr(why.text, sentence))
         fail_msg("'%s' lacks '%s'", why.text, sentence);
 }
@@ -122,21 +122,21 @@ static void test_cancel(void **state) {
     client_open(&client, bench.serving);
     client.keeps = true;
     enum { COUNT = BENCH_EXECUTORS * 2 + 3 };
-    struct tt_inference *infers[COUNT];
+    struct tt_inference *inferences[COUNT];
     for (int32_t i = 0; i < COUNT; i++)
-        infers[i] = client_send(&client, model, 1, 1, 0);
-    tt_inference_cancel(infers[COUNT - 1]); /* behind two full executors: still queued */
-    tt_inference_cancel(infers[COUNT - 1]); /* again says nothing new */
+        inferences[i] = client_send(&client, model, 1, 1, 0);
+    tt_inference_cancel(inferences[COUNT - 1]); /* behind two full executors: still queued */
+    tt_inference_cancel(inferences[COUNT - 1]); /* again says nothing new */
     client_wait(&client, COUNT - 1);
     assert_int_equal(client.by_error[-TT_ERR_CANCELLED], 1);
     assert_string_equal(client.why, "request cancelled");
-    tt_inference_cancel(infers[0]); /* with an executor by now */
+    tt_inference_cancel(inferences[0]); /* with an executor by now */
     client_wait(&client, 0);
     assert_int_equal(client.ok + client.by_error[-TT_ERR_CANCELLED], COUNT);
     assert_true(client.by_error[-TT_ERR_CANCELLED] <= 2);
-    tt_inference_cancel(infers[1]); /* long done */
+    tt_inference_cancel(inferences[1]); /* long done */
     for (int32_t i = 0; i < COUNT; i++)
-        tt_inference_release(infers[i]);
+        tt_inference_release(inferences[i]);
     assert_int_equal(bench_gone(model), COUNT);
     client_close(&client);
 }
@@ -151,10 +151,10 @@ static void test_release_before_submit(void **state) {
     struct tt_inference_shape shapes[] = {{0, {2, {8, 4}}}, {1, {2, {8, 2}}}};
     struct tt_error why;
     for (int32_t i = 0; i < 2000; i++) { /* more than the pool has slots */
-        struct tt_inference *infer;
-        assert_int_equal(client_begin(&client, model, shapes, 2, 1, &infer, &why), TT_OK);
-        assert_true(infer->slot >= 0);
-        tt_inference_release(infer);
+        struct tt_inference *inference;
+        assert_int_equal(client_begin(&client, model, shapes, 2, 1, &inference, &why), TT_OK);
+        assert_true(inference->slot >= 0);
+        tt_inference_release(inference);
     }
     client_close(&client);
     assert_int_equal(tt_counter_get(&model->stats->accepted), 0);
@@ -186,22 +186,23 @@ static void test_limit_in_flight(void **state) {
     serving_bench_start(&bench);
     client_open(&client, bench.serving);
     struct tt_inference_shape shapes[] = {{0, {2, {1, 4}}}, {1, {2, {1, 2}}}};
-    struct tt_inference **infers = calloc(TT_PORT_IN_FLIGHT_LIMIT, sizeof(struct tt_inference *));
-    assert_non_null(infers);
+    struct tt_inference **inferences =
+        calloc(TT_PORT_IN_FLIGHT_LIMIT, sizeof(struct tt_inference *));
+    assert_non_null(inferences);
     struct tt_error why;
     for (int32_t i = 0; i < TT_PORT_IN_FLIGHT_LIMIT; i++)
-        assert_int_equal(client_begin(&client, model, shapes, 2, 9, &infers[i], &why), TT_OK);
+        assert_int_equal(client_begin(&client, model, shapes, 2, 9, &inferences[i], &why), TT_OK);
     struct tt_inference *more;
     assert_int_equal(client_begin(&client, model, shapes, 2, 9, &more, &why), TT_ERR_BUSY);
     assert_non_null(strstr(why.text, "16384 requests in flight"));
     /* Beyond the slots of the pool they lie apart, and are answered just as well. */
     for (int32_t i = 0; i < TT_PORT_IN_FLIGHT_LIMIT; i++)
-        client_submit(&client, infers[i], 9, 0);
+        client_submit(&client, inferences[i], 9, 0);
     client_wait(&client, 0);
     assert_int_equal(client.ok, TT_PORT_IN_FLIGHT_LIMIT);
     assert_int_equal(client_begin(&client, model, shapes, 2, 9, &more, &why), TT_OK);
     tt_inference_release(more);
-    free(infers);
+    free(inferences);
     client_close(&client);
 }
 
@@ -221,12 +222,12 @@ static void test_hidden_outputs_and_priorities(void **state) {
     serving_bench_start(&bench);
     client_open(&client, bench.serving);
     client.keeps = true;
-    struct tt_inference *infer = client_send(&client, model, 2, 3, 0);
+    struct tt_inference *inference = client_send(&client, model, 2, 3, 0);
     client_wait(&client, 0);
     struct tt_tensor_view view;
-    tt_inference_output(infer, 0, &view);
+    tt_inference_output(inference, 0, &view);
     assert_int_equal(view.size_bytes, 2 * sizeof(float)); /* z, not y */
-    tt_inference_release(infer);
+    tt_inference_release(inference);
     client_close(&client);
     told.outputs[0].name[0] = 'q';
     assert_int_equal(tt_served_model_narrow(model, &told, &why), TT_ERR_INVALID);
@@ -263,14 +264,14 @@ static void test_shapes_that_collide(void **state) {
     struct shape_number *numbers = calloc(COUNT, sizeof(*numbers));
     assert_non_null(numbers);
     struct tt_error why;
-    struct tt_inference *infer;
+    struct tt_inference *inference;
     size_t none = 0;
     for (int32_t i = 0; i < COUNT; i++) {
         struct tt_inference_shape shape = {0, {3, {1, 1 + i / SIDE, 1001 + i % SIDE}}};
-        assert_int_equal(tt_inference_begin(client.port, model, &shape, &none, 1, &infer, &why),
+        assert_int_equal(tt_inference_begin(client.port, model, &shape, &none, 1, &inference, &why),
                          TT_OK);
-        numbers[i] = (struct shape_number){infer->length, 1 + i / SIDE, 1001 + i % SIDE};
-        tt_inference_release(infer);
+        numbers[i] = (struct shape_number){inference->length, 1 + i / SIDE, 1001 + i % SIDE};
+        tt_inference_release(inference);
     }
     qsort(numbers, COUNT, sizeof(*numbers), by_number);
     int32_t at = 1;
@@ -279,14 +280,14 @@ static void test_shapes_that_collide(void **state) {
     assert_true(at < COUNT);
     for (int32_t i = at - 1; i <= at; i++) {
         struct tt_inference_shape shape = {0, {3, {1, numbers[i].a, numbers[i].b}}};
-        assert_int_equal(client_begin(&client, model, &shape, 1, 4, &infer, &why), TT_OK);
-        client_submit(&client, infer, 4, 0);
+        assert_int_equal(client_begin(&client, model, &shape, 1, 4, &inference, &why), TT_OK);
+        client_submit(&client, inference, 4, 0);
     }
     /* The one that goes back to the queue waits for company again: itself twice fills a batch. */
     client_wait(&client, 1);
     struct tt_inference_shape shape = {0, {3, {1, numbers[at].a, numbers[at].b}}};
-    assert_int_equal(client_begin(&client, model, &shape, 1, 4, &infer, &why), TT_OK);
-    client_submit(&client, infer, 4, 0);
+    assert_int_equal(client_begin(&client, model, &shape, 1, 4, &inference, &why), TT_OK);
+    client_submit(&client, inference, 4, 0);
     client_wait(&client, 0);
     free(numbers);
     assert_int_equal(client.ok, 3);
@@ -399,12 +400,12 @@ static struct tt_inference *stress_begin(struct stress *self, struct tt_prng *pr
     if (varies)
         shapes[0].shape = (struct tt_shape){
             3, {rows, 1 + (int64_t)tt_prng_below(prng, 3), 1 + (int64_t)tt_prng_below(prng, 3)}};
-    struct tt_inference *infer = NULL;
+    struct tt_inference *inference = NULL;
     struct tt_error why;
     enum tt_err err =
-        client_begin(&self->client, model, shapes, varies ? 1 : 2, fill, &infer, &why);
+        client_begin(&self->client, model, shapes, varies ? 1 : 2, fill, &inference, &why);
     tt_assert(err == (rows <= 8 ? TT_OK : TT_ERR_INVALID));
-    return infer;
+    return inference;
 }
 
 static void *stress_main(void *context) {
@@ -416,19 +417,20 @@ static void *stress_main(void *context) {
         int32_t burst = 1 + (int32_t)tt_prng_below(&prng, 40);
         for (int32_t i = 0; i < burst; i++) {
             char fill = (char)(1 + tt_prng_below(&prng, 100));
-            struct tt_inference *infer =
+            struct tt_inference *inference =
                 stress_begin(self, &prng, self->models[tt_prng_below(&prng, STRESS_MODELS)], fill);
-            if (!infer)
+            if (!inference)
                 continue;
             if (tt_prng_below(&prng, 10) == 0) {
-                tt_inference_release(infer);
+                tt_inference_release(inference);
                 continue;
             }
             int64_t timeouts[] = {0, TT_S, TT_MS, 100 * TT_US, 1};
-            client_submit(client_, infer, fill, timeouts[tt_prng_below(&prng, 5)]);
+            client_submit(client_, inference, fill, timeouts[tt_prng_below(&prng, 5)]);
             self->submitted++;
             if (tt_prng_below(&prng, 8) == 0)
-                tt_inference_cancel(infer); /* done comes from drain only, so it is still there */
+                tt_inference_cancel(
+                    inference); /* done comes from drain only, so it is still there */
         }
         client_wait(client_, (int32_t)tt_prng_below(&prng, 60));
     }
@@ -516,10 +518,11 @@ static void test_padded_batches(void **state) {
     assert_int_equal(client.ok, 2);
     assert_int_equal(tt_counter_get(&model->stats->gathered_bytes), 8 * (16 + 8));
     struct tt_inference_shape shape = {0, {3, {2, 3, 4}}};
-    struct tt_inference *infer;
+    struct tt_inference *inference;
     struct tt_error why;
-    assert_int_equal(client_begin(&client, varying, &shape, 1, 5, &infer, &why), TT_OK);
-    client_submit(&client, infer, 5, 0); /* what nothing is known of beforehand stays as it is */
+    assert_int_equal(client_begin(&client, varying, &shape, 1, 5, &inference, &why), TT_OK);
+    client_submit(&client, inference, 5,
+                  0); /* what nothing is known of beforehand stays as it is */
     client_wait(&client, 0);
     assert_int_equal(client.ok, 3);
     client_close(&client);

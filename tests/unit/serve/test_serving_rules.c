@@ -63,10 +63,10 @@ static void test_timeout_rules(void **state) {
     client_open(&client, bench.serving);
     client.keeps = true;
     for (size_t i = 0; i < TT_COUNT(cases); i++) {
-        struct tt_inference *infer = client_send(&client, models[i], 1, 0, cases[i].asked_ns);
+        struct tt_inference *inference = client_send(&client, models[i], 1, 0, cases[i].asked_ns);
         client_wait(&client, 0);
-        assert_int_equal(infer->deadline_at - infer->submitted_at, cases[i].expected_ns);
-        tt_inference_release(infer);
+        assert_int_equal(inference->deadline_at - inference->submitted_at, cases[i].expected_ns);
+        tt_inference_release(inference);
     }
     client_close(&client);
 }
@@ -98,7 +98,7 @@ static void test_queue_limit(void **state) {
 
 static int32_t last_answer;
 
-static void note_order(void *context, struct tt_inference *infer, enum tt_err err,
+static void note_order(void *context, struct tt_inference *inference, enum tt_err err,
                        const char *why) {
     (void)why;
     int32_t *number = context;
@@ -108,7 +108,7 @@ static void note_order(void *context, struct tt_inference *infer, enum tt_err er
         last_answer = *number;
     }
     client.waiting--;
-    tt_inference_release(infer);
+    tt_inference_release(inference);
 }
 
 /* Two executors of different speed finish out of order; the answers do not. */
@@ -126,13 +126,13 @@ static void test_preserve_ordering(void **state) {
     for (int32_t i = 0; i < SENT; i++) {
         numbers[i] = i;
         struct tt_inference_shape shapes[] = {{0, {2, {1 + i % 8, 4}}}, {1, {2, {1 + i % 8, 2}}}};
-        struct tt_inference *infer;
+        struct tt_inference *inference;
         struct tt_error why;
-        assert_int_equal(client_begin(&client, model, shapes, 2, 0, &infer, &why), TT_OK);
+        assert_int_equal(client_begin(&client, model, shapes, 2, 0, &inference, &why), TT_OK);
         client.waiting++;
-        tt_inference_submit(infer, &(struct tt_infer_options){0}, note_order, &numbers[i]);
+        tt_inference_submit(inference, &(struct tt_inference_options){0}, note_order, &numbers[i]);
         if (i % 7 == 3)
-            tt_inference_cancel(infer); /* who goes away holds nobody up */
+            tt_inference_cancel(inference); /* who goes away holds nobody up */
     }
     client_wait(&client, 0);
     assert_true(last_answer >= 0);

@@ -63,19 +63,19 @@ static void test_cancel(void **state) {
         client_open(&client, bench.serving);
         client.keeps = true;
         enum { COUNT = 8 * BENCH_EXECUTORS + 3 };
-        struct tt_inference *infers[COUNT];
+        struct tt_inference *inferences[COUNT];
         for (int32_t i = 0; i < COUNT; i++)
-            infers[i] = client_send(&client, model, 8, 1, 0); /* each a batch of its own */
-        tt_inference_cancel(infers[COUNT - 1]);               /* behind many: it leaves its queue */
-        tt_inference_cancel(infers[COUNT - 1]);
+            inferences[i] = client_send(&client, model, 8, 1, 0); /* each a batch of its own */
+        tt_inference_cancel(inferences[COUNT - 1]); /* behind many: it leaves its queue */
+        tt_inference_cancel(inferences[COUNT - 1]);
         client_wait(&client, COUNT - 1);
         assert_int_equal(client.by_error[-TT_ERR_CANCELLED], 1);
-        tt_inference_cancel(infers[0]); /* with an executor by now, or done */
+        tt_inference_cancel(inferences[0]); /* with an executor by now, or done */
         client_wait(&client, 0);
         assert_int_equal(client.ok + client.by_error[-TT_ERR_CANCELLED], COUNT);
         assert_true(client.by_error[-TT_ERR_CANCELLED] <= 2);
         for (int32_t i = 0; i < COUNT; i++)
-            tt_inference_release(infers[i]);
+            tt_inference_release(inferences[i]);
         assert_int_equal(bench_gone(model), COUNT);
         assert_true(tt_counter_get(&model->stats->rows) <= 8 * (COUNT - 1));
         client_close(&client);
@@ -121,12 +121,12 @@ static struct tt_inference *stress_begin(struct stress *self, struct tt_prng *pr
     int64_t size = 1 + (int64_t)tt_prng_below(prng, 3);
     struct tt_inference_shape fixed[] = {{0, {2, {rows, 4}}}, {1, {2, {rows, 2}}}};
     struct tt_inference_shape any[] = {{0, {3, {rows, size, 2}}}};
-    struct tt_inference *infer;
+    struct tt_inference *inference;
     struct tt_error why;
     enum tt_err err = client_begin(&self->client, self->models[model], varies ? any : fixed,
-                                   varies ? 1 : 2, fill, &infer, &why);
+                                   varies ? 1 : 2, fill, &inference, &why);
     tt_assert(err == TT_OK);
-    return infer;
+    return inference;
 }
 
 static void *stress_main(void *context) {
@@ -137,13 +137,13 @@ static void *stress_main(void *context) {
         int32_t burst = 1 + (int32_t)tt_prng_below(&prng, 40);
         for (int32_t i = 0; i < burst; i++) {
             char fill = (char)(1 + tt_prng_below(&prng, 100));
-            struct tt_inference *infer =
+            struct tt_inference *inference =
                 stress_begin(self, &prng, (int32_t)tt_prng_below(&prng, MODELS), fill);
             int64_t timeouts[] = {0, TT_S, TT_MS, 100 * TT_US, 1};
-            client_submit(&self->client, infer, fill, timeouts[tt_prng_below(&prng, 5)]);
+            client_submit(&self->client, inference, fill, timeouts[tt_prng_below(&prng, 5)]);
             self->submitted++;
             if (tt_prng_below(&prng, 8) == 0)
-                tt_inference_cancel(infer);
+                tt_inference_cancel(inference);
         }
         client_wait(&self->client, (int32_t)tt_prng_below(&prng, 60));
     }

@@ -225,9 +225,9 @@ static void test_cancelled_behind_a_long_one(void **state) {
     for (int32_t i = 0; i < BENCH_EXECUTORS; i++)
         client_send(&client, one, 1, 5, 0);
     tt_port_flush(client.port);
-    struct tt_inference *infer = client_send(&client, other, 1, 6, 0);
+    struct tt_inference *inference = client_send(&client, other, 1, 6, 0);
     tt_port_flush(client.port); /* queued: all executors are busy */
-    tt_inference_cancel(infer);
+    tt_inference_cancel(inference);
     loop_until(0);
     assert_int_equal(client.ok, BENCH_EXECUTORS);
     assert_int_equal(client.by_error[-TT_ERR_CANCELLED], 1);
