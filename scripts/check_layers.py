@@ -34,6 +34,7 @@ LAYERS = [
     ["engine/emulated", "engine/onnxruntime"],
     ["profile"],
     ["slicer", "serve"],
+    ["metrics"],
     ["control", "net/kserve"],
     ["net/http", "client"],
     ["lab/scenario"],

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "control/control.h"
 #include "net/http/listener.h"
+#include "record/recorder.h"
 
 #include <limits.h>
 #include <signal.h>

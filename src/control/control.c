@@ -9,6 +9,7 @@
 #include "control/override_files.h"
 #include "engine/engine_kind.h"
 #include "serve/model_command.h"
+#include "serve/served_model_state.h"
 
 #include <pthread.h>
 #include <stdarg.h>
@@ -487,7 +488,7 @@ static enum tt_err open_parts(struct tt_control *self, struct tt_error *why) {
         err = tt_serving_start(self->serving, why);
     if (err)
         return err;
-    tt_serving_set_controller(self->serving, on_command, self);
+    tt_serving_set_controller(self->serving, &(struct tt_model_controller){on_command, self});
     err = load_first(self, why);
     if (err)
         return err;

@@ -9,6 +9,7 @@
 #include "model/repository/repository.h"
 #include "profile/find_profile.h"
 #include "serve/domain.h"
+#include "serve/served_model_state.h"
 #include "slicer/slicer.h"
 
 #include <malloc.h>

@@ -15,7 +15,7 @@
 
 #include "base/log_settings.h"
 #include "model/repository/repository.h"
-#include "serve/serving_options.h"
+#include "serve/serving.h"
 
 struct tt_loader_options {
     int32_t executors;       /* per domain, where a model does not ask for instances */

@@ -1,5 +1,7 @@
 #include "control/model_entry.h"
 
+#include "serve/served_model_state.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -13,8 +13,9 @@
 #define TT_CONTROL_PLACING_H
 
 #include "model/repository/repository.h"
+#include "policy/policy.h"
 #include "profile/find_workers.h"
-#include "serve/serving_options.h"
+#include "serve/serving.h"
 
 struct tt_placing {
     bool is_imposed;                 /* the model's configuration was not asked */

@@ -1,6 +1,7 @@
 #include "control/placing_check.h"
 
 #include "serve/input_ring.h"
+#include "serve/served_model_state.h"
 
 #include <stdio.h>
 

@@ -1,5 +1,6 @@
 #include "serve/catalogue.h"
 
+#include "serve/model_stats.h"
 #include "serve/served_model.h"
 
 #include <stdlib.h>
@@ -94,4 +95,36 @@ const struct tt_catalogue_entry *tt_catalogue_find(const struct tt_catalogue *se
         end++;
     *out_count = end - low;
     return end > low ? &self->entries[low] : NULL;
+}
+
+/* ---- the board ---- */
+
+void tt_catalogue_board_init(struct tt_catalogue_board *self) {
+    *self = (struct tt_catalogue_board){0};
+    tt_lock_init(&self->lock);
+}
+
+void tt_catalogue_board_fini(struct tt_catalogue_board *self) {
+    tt_catalogue_unref(self->catalogue);
+    self->catalogue = NULL;
+    tt_lock_fini(&self->lock);
+}
+
+void tt_catalogue_board_publish(struct tt_catalogue_board *self,
+                                struct tt_catalogue *take_catalogue) {
+    tt_lock_take(&self->lock);
+    struct tt_catalogue *old = self->catalogue;
+    self->catalogue = take_catalogue;
+    tt_counter_add(&self->generation, 1);
+    tt_lock_give(&self->lock);
+    tt_catalogue_unref(old);
+}
+
+struct tt_catalogue *tt_catalogue_board_get(struct tt_catalogue_board *self,
+                                            int64_t *out_generation) {
+    tt_lock_take(&self->lock);
+    struct tt_catalogue *catalogue = self->catalogue ? tt_catalogue_ref(self->catalogue) : NULL;
+    *out_generation = tt_counter_get(&self->generation);
+    tt_lock_give(&self->lock);
+    return catalogue;
 }

@@ -1,5 +1,7 @@
 #include "serve/cell_run.h"
 
+#include "serve/served_model.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -142,10 +144,10 @@ static const struct tt_engine_ops *ops_of(const struct tt_cell_run *self) {
 }
 
 void tt_cell_run_release_sources(struct tt_cell_run *self, int32_t spec) {
-    const struct tt_cell_spec *told = &self->unfolded->specs[spec];
-    for (int32_t q = 0; q < told->source_count; q++) {
-        struct tt_cell_run_spec *source = &self->specs[told->sources[q]];
-        if (--source->readers > 0 || told->sources[q] == self->unfolded->answer_spec)
+    const struct tt_cell_spec *from = &self->unfolded->specs[spec];
+    for (int32_t q = 0; q < from->source_count; q++) {
+        struct tt_cell_run_spec *source = &self->specs[from->sources[q]];
+        if (--source->readers > 0 || from->sources[q] == self->unfolded->answer_spec)
             continue;
         tt_cell_slots_give(&self->model->cells->slots, source->slot);
         source->slot = -1;

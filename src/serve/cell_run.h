@@ -18,7 +18,7 @@
 #include "engine/cell_answer.h"
 #include "engine/cell_slots.h"
 #include "model/cells/unfold.h"
-#include "serve/served_model.h"
+#include "serve/served_model_state.h"
 
 struct tt_inference;
 
@@ -92,10 +92,10 @@ static inline int32_t tt_cell_run_source(const struct tt_cell_run *self,
     if (repeat == 0 && !self->reads)
         return -1;
     if (repeat == 0) {
-        const struct tt_cell_spec *told = &self->unfolded->specs[spec];
-        if (told->source_count == 0)
+        const struct tt_cell_spec *from = &self->unfolded->specs[spec];
+        if (from->source_count == 0)
             return -1;
-        spec = told->sources[0];
+        spec = from->sources[0];
     }
     *out_row = self->specs[spec].row;
     return self->specs[spec].slot;
@@ -103,9 +103,9 @@ static inline int32_t tt_cell_run_source(const struct tt_cell_run *self,
 /* Of the first cell of a spec: what it reads, where it reads anything. */
 static inline void tt_cell_run_first_sources(const struct tt_cell_run *self, int32_t spec,
                                              struct tt_engine_cell *out_cell) {
-    const struct tt_cell_spec *told = &self->unfolded->specs[spec];
-    for (int32_t q = 0; q < told->source_count; q++)
-        out_cell->sources[q] = self->specs[told->sources[q]].slot;
+    const struct tt_cell_spec *from = &self->unfolded->specs[spec];
+    for (int32_t q = 0; q < from->source_count; q++)
+        out_cell->sources[q] = self->specs[from->sources[q]].slot;
 }
 /* The item's cell is submitted and will write `slot`, in the given row of its batch (-1: what it
  * makes does not stay there): what it reads, and where. `arity`: its type's. */

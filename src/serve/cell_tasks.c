@@ -1,6 +1,6 @@
 #include "serve/cell_tasks.h"
 
-#include "serve/inference.h"
+#include "serve/inference_state.h"
 
 #include <stdlib.h>
 

@@ -3,7 +3,10 @@
 #include "base/instant.h"
 #include "multicore/threaded_policy.h"
 #include "serve/inference_end.h"
+#include "serve/inference_state.h"
 #include "serve/input_ring.h"
+#include "serve/limits.h"
+#include "serve/served_model_state.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -145,7 +148,7 @@ static void advise(struct tt_domain *self, struct tt_served_model *model) {
 
 /* By cells: its last cell is done. */
 static enum tt_err answer_by_cells(struct tt_inference *inference) {
-    struct tt_model_stats *stats = inference->lane->model->stats;
+    struct tt_model_stats *stats = inference->model->stats;
     tt_counter_add(&stats->rows, 1);
     tt_length_histogram_add(&stats->outputs, inference->cell_run->answer.count,
                             inference->cell_run->unfolded->output_length);
@@ -174,7 +177,7 @@ static void gone(void *context, struct tt_request *request) {
 static void ended(void *context, int64_t now, struct tt_request *request, enum tt_ending ending,
                   enum tt_drop_reason reason) {
     struct tt_inference *inference = request->user;
-    struct tt_served_model *model = inference->lane->model;
+    struct tt_served_model *model = inference->model;
     struct tt_domain *self = context;
     if (ending == TT_ENDING_DONE && request->graph && answer_by_cells(inference))
         ending = TT_ENDING_FAILED;
@@ -185,22 +188,25 @@ static void ended(void *context, int64_t now, struct tt_request *request, enum t
     case TT_ENDING_DONE:
         tt_pace_answered(&self->pace, now);
         tt_inference_end_count_answer(inference, now);
-        tt_inference_end(inference, TT_OK);
+        tt_inference_end(inference, TT_OK, &self->client);
         break;
     case TT_ENDING_DROPPED:
         tt_counter_add(&model->stats->dropped[reason], 1);
         advise(self, model);
-        tt_inference_end(inference, tt_inference_end_say_dropped(inference, &self->mechanism,
-                                                                 request, now, reason));
+        tt_inference_end(
+            inference,
+            tt_inference_end_say_dropped(inference, &self->mechanism, request, now, reason),
+            &self->client);
         break;
     case TT_ENDING_FAILED:
         tt_counter_add(&model->stats->failed, 1);
-        tt_inference_end(inference, inference->err ? inference->err : TT_ERR_INTERNAL);
+        tt_inference_end(inference, inference->err ? inference->err : TT_ERR_INTERNAL,
+                         &self->client);
         break;
     case TT_ENDING_CANCELLED:
         tt_counter_add(&model->stats->cancelled, 1);
-        tt_inference_end(inference,
-                         tt_fail(TT_ERR_CANCELLED, &inference->why, "request cancelled"));
+        tt_inference_end(inference, tt_fail(TT_ERR_CANCELLED, &inference->why, "request cancelled"),
+                         &self->client);
         break;
     }
 }
@@ -301,8 +307,8 @@ static enum tt_err domain_fill(struct tt_domain *self, const struct tt_domain_op
         struct tt_threaded_policy_options threads = {.threads = options->scheduler_threads,
                                                      .max_batch = options->max_batch,
                                                      .request_limit = mechanism.request_limit,
-                                                     .wake = options->wake,
-                                                     .wake_context = options->wake_context};
+                                                     .wake = options->client.wake,
+                                                     .wake_context = options->client.context};
         err = tt_threaded_policy_create(&self->mechanism, options->policy, &setup, &threads, why);
         self->is_threaded = !err;
     }
@@ -323,6 +329,7 @@ enum tt_err tt_domain_new(const struct tt_domain_options *options, struct tt_dom
     self->engine = options->engine;
     self->limits = options->limits;
     self->decided = options->decided;
+    self->client = options->client;
     self->has_news = true;
     self->first_executor = options->first_executor;
     self->depth = tt_domain_depth(options->policy, options->depth);
@@ -376,6 +383,7 @@ static void show_slots(struct tt_served_model *model, int32_t sign) {
 
 void tt_domain_add_model(struct tt_domain *self, int64_t now, struct tt_served_model *model) {
     tt_assert(self->model_count < self->mechanism.model_capacity);
+    tt_assert(model->domain == NULL);
     int32_t index = 0;
     while (self->models[index])
         index++;
@@ -400,7 +408,7 @@ void tt_domain_remove_model(struct tt_domain *self, int64_t now, struct tt_serve
     self->models[model->index] = NULL;
     if (model->inputs)
         tt_list_remove(&model->inputs->in_domain);
-    tt_assert(model->told_stage_slots == 0);
+    tt_assert(model->reported_stage_slots == 0);
     show_slots(model, -1);
     self->model_count--;
     model->domain = NULL;
@@ -425,19 +433,19 @@ int64_t tt_domain_decide(struct tt_domain *self, int64_t now) {
 static void reject(struct tt_served_model *model, struct tt_inference *inference, enum tt_err err) {
     advise(model->domain, model);
     tt_counter_add(&model->stats->rejected, 1);
-    tt_inference_end(inference, err);
+    tt_inference_end(inference, err, &model->domain->client);
 }
 
 static void ready(struct tt_domain *self, int64_t now, struct tt_inference *inference) {
     self->has_news = true;
-    const struct tt_served_model *model = inference->lane->model;
+    const struct tt_served_model *model = inference->model;
     if (model->inputs)
         inference->request->slot = inference->slot;
     tt_mechanism_ready(&self->mechanism, now, inference->request);
 }
 
 void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_inference *inference) {
-    struct tt_served_model *model = inference->lane->model;
+    struct tt_served_model *model = inference->model;
     struct tt_arrival arrival = {.model = model->index,
                                  .rows = inference->rows,
                                  .length = inference->length,
@@ -537,7 +545,7 @@ static void count_batch(struct tt_served_model *model, const struct tt_task *tas
 
 /* Do the inputs differ beside the rows? */
 static bool shapes_differ(const struct tt_inference *a, const struct tt_inference *b) {
-    const struct tt_signature *signature = a->lane->model->signature;
+    const struct tt_signature *signature = a->model->signature;
     for (int32_t i = 0; i < signature->input_count; i++)
         for (int32_t d = signature->batched ? 1 : 0; d < signature->inputs[i].shape.rank; d++)
             if (a->inputs[i].shape.dims[d] != b->inputs[i].shape.dims[d])
@@ -634,7 +642,8 @@ void tt_domain_collect(struct tt_domain *self, int64_t now) {
     }
 }
 
-void tt_domain_done(struct tt_domain *self, struct tt_device_task *task) {
+void tt_domain_done(struct tt_device_task *task) {
+    struct tt_domain *self = task->user;
     bool pushed =
         tt_ring_push(&self->done[task->executor - self->first_executor], tt_engine_task_of(task));
     tt_assert(pushed);

@@ -15,7 +15,7 @@
 #include "record/trace.h"
 #include "serve/cell_tasks.h"
 #include "serve/domain_meter.h"
-#include "serve/inference.h"
+#include "serve/inference_end.h"
 #include "serve/pace.h"
 
 enum {
@@ -49,9 +49,10 @@ struct tt_domain {
     struct tt_served_model **models; /* [model_capacity]; NULL: none */
     struct tt_list input_rings;      /* of its models, where the policy waits for inputs */
     struct tt_list *decided;         /* borrowed; see tt_domain_hand_over */
-    bool has_news;                   /* something to decide upon was told since it decided */
-    bool is_threaded;                /* others tell its policy, too: it is always asked */
-    int64_t next_at;                 /* as of when it last decided */
+    struct tt_domain_client client;
+    bool has_news;    /* something to decide upon was told since it decided */
+    bool is_threaded; /* others tell its policy, too: it is always asked */
+    int64_t next_at;  /* as of when it last decided */
     struct tt_domain_meter meter;
     struct tt_pace pace;
     struct tt_recorder_stream *recording;         /* NULL: nobody records */
@@ -78,8 +79,7 @@ struct tt_domain_options {
     /* S6: scheduled on so many threads of its own, if the policy splits into halves; 0: none. They
      * wake the scheduler's thread. */
     int32_t scheduler_threads;
-    void (*wake)(void *context);
-    void *wake_context;
+    struct tt_domain_client client;
 };
 
 /* Does the policy of that name hand out cells (core/cell_graph.h), not requests? */
@@ -126,7 +126,8 @@ int32_t tt_domain_step_rounds(const struct tt_task *task, int32_t step);
 static inline struct tt_inference *tt_domain_inference_of(const struct tt_request *request) {
     return request->reported ? NULL : request->user;
 }
-/* An executor of the engine finished a task: to the domain's ring. Executor's thread. */
-void tt_domain_done(struct tt_domain *self, struct tt_device_task *task);
+/* An executor of the engine finished a task of a domain: to the domain's ring. Executor's thread.
+ */
+void tt_domain_done(struct tt_device_task *task);
 
 #endif

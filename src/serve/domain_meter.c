@@ -1,7 +1,8 @@
 #include "serve/domain_meter.h"
 
 #include "base/instant.h"
-#include "serve/inference.h"
+#include "serve/inference_state.h"
+#include "serve/served_model_state.h"
 
 #include <stdlib.h>
 
@@ -15,7 +16,7 @@ static void note_oldest(struct tt_model_stats *stats) {
 }
 
 static void begins_to_wait(struct tt_inference *inference) {
-    struct tt_model_stats *stats = inference->lane->model->stats;
+    struct tt_model_stats *stats = inference->model->stats;
     bool is_first = tt_list_empty(&stats->in_line);
     tt_list_push_back(&stats->in_line, &inference->waiting);
     tt_counter_add(&stats->waiting, 1);
@@ -24,7 +25,7 @@ static void begins_to_wait(struct tt_inference *inference) {
 }
 
 static void waits_no_longer(struct tt_inference *inference) {
-    struct tt_model_stats *stats = inference->lane->model->stats;
+    struct tt_model_stats *stats = inference->model->stats;
     bool was_first = tt_list_first(&stats->in_line) == &inference->waiting;
     tt_list_remove(&inference->waiting);
     tt_counter_add(&stats->waiting, -1);
@@ -38,7 +39,7 @@ static void runs(int64_t now, const struct tt_task *task) {
             continue;
         struct tt_inference *inference = inference_of(task->items[i].request);
         waits_no_longer(inference);
-        struct tt_model_stats *stats = inference->lane->model->stats;
+        struct tt_model_stats *stats = inference->model->stats;
         tt_duration_histogram_add(&stats->queueing, now - inference->submitted_at);
         if (inference->deadline_at != TT_NEVER)
             tt_duration_histogram_add(&stats->slack, inference->deadline_at - now);
@@ -49,10 +50,10 @@ static void runs(int64_t now, const struct tt_task *task) {
  * the one that it takes the place of, or that takes its place. */
 static void note_slots(const struct tt_mechanism *domain, const struct tt_request *request,
                        int32_t less) {
-    struct tt_served_model *model = inference_of(request)->lane->model;
+    struct tt_served_model *model = inference_of(request)->model;
     int32_t used = domain->kept_rows[request->model] - less;
-    tt_counter_add(&model->stats->stage_slots_used, used - model->told_stage_slots);
-    model->told_stage_slots = used;
+    tt_counter_add(&model->stats->stage_slots_used, used - model->reported_stage_slots);
+    model->reported_stage_slots = used;
 }
 
 static void observe(struct tt_observer *observer, const struct tt_event *event) {
@@ -62,7 +63,7 @@ static void observe(struct tt_observer *observer, const struct tt_event *event) 
         struct tt_inference *inference = inference_of(request);
         begins_to_wait(inference);
         if (tt_mechanism_slot_room(event->domain, request->model, request->rows) < request->rows)
-            tt_counter_add(&inference->lane->model->stats->stage_held_back, 1);
+            tt_counter_add(&inference->model->stats->stage_held_back, 1);
     } else if (event->kind == TT_EVENT_RUN) {
         runs(event->now, event->task);
         note_slots(event->domain, event->task->items[0].request, 0);
@@ -79,7 +80,7 @@ static void observe(struct tt_observer *observer, const struct tt_event *event) 
         if (event->request->keeps_slots)
             note_slots(event->domain, event->request, event->request->rows);
         if (event->ending == TT_ENDING_DONE)
-            tt_duration_histogram_add(&inference->lane->model->stats->answering,
+            tt_duration_histogram_add(&inference->model->stats->answering,
                                       event->now - inference->submitted_at);
     }
 }

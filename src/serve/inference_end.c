@@ -2,31 +2,40 @@
 
 #include "base/instant.h"
 #include "serve/cell_run.h"
+#include "serve/inference_state.h"
 #include "serve/input_ring.h"
-#include "serve/served_model.h"
+#include "serve/served_model_state.h"
 
-/* Where answers keep the order of their requests: those that are computed and stand first go. Who
- * has failed keeps nobody waiting. */
-static void answer_in_order(struct tt_served_model *model) {
+static void finish(struct tt_inference *inference, const struct tt_domain_client *client) {
+    tt_assert(inference->request == NULL);
+    tt_assert(inference->state == NULL);
+    client->ended(client->context, inference);
+}
+
+/* Where answers keep the order of their requests: finishes the computed ones at the front. */
+static void answer_in_order(struct tt_served_model *model, const struct tt_domain_client *client) {
     struct tt_list_node *node;
     while ((node = tt_list_first(&model->in_order))) {
         struct tt_inference *first = TT_CONTAINER_OF(node, struct tt_inference, in_order);
         if (!first->is_computed)
             return;
         tt_list_remove(node);
-        tt_inference_finish(first);
+        finish(first, client);
     }
 }
 
-void tt_inference_end(struct tt_inference *inference, enum tt_err err) {
-    const struct tt_engine_ops *ops = inference->lane->model->engine_model->engine->ops;
-    if (inference->lane->model->inputs)
-        tt_input_ring_forget(inference->lane->model->inputs,
-                             inference); /* it may wait for slots yet */
+void tt_inference_end(struct tt_inference *inference, enum tt_err err,
+                      const struct tt_domain_client *client) {
+    struct tt_served_model *model = inference->model;
+    const struct tt_engine_ops *ops = model->engine_model->engine->ops;
+    tt_assert(inference->submitted);
+    tt_assert(!inference->is_computed);
+    if (model->inputs)
+        tt_input_ring_forget(model->inputs, inference);
     inference->request = NULL;
     tt_cell_run_free(inference->cell_run);
     inference->cell_run = NULL;
-    ops->state_release(inference->state); /* it went before its last step, or there is none */
+    ops->state_release(inference->state); /* NULL-safe; it ended before its last step */
     inference->state = NULL;
     if (err) {
         inference->err = err;
@@ -35,20 +44,19 @@ void tt_inference_end(struct tt_inference *inference, enum tt_err err) {
         inference->result = NULL;
     }
     if (!tt_list_linked(&inference->in_order)) {
-        tt_inference_finish(inference);
+        finish(inference, client);
         return;
     }
-    struct tt_served_model *model = inference->lane->model;
     inference->is_computed = !err;
-    if (err) {
+    if (err) { /* a failure waits for no other answer, and no other answer waits for it */
         tt_list_remove(&inference->in_order);
-        tt_inference_finish(inference);
+        finish(inference, client);
     }
-    answer_in_order(model);
+    answer_in_order(model, client);
 }
 
 void tt_inference_end_count_answer(const struct tt_inference *inference, int64_t now) {
-    struct tt_model_stats *stats = inference->lane->model->stats;
+    struct tt_model_stats *stats = inference->model->stats;
     tt_counter_add(&stats->succeeded, 1);
     /* A turn's `now` may be a little older than the end of a task that it collects. */
     int64_t ended_at = now > inference->computed_at ? now : inference->computed_at;
@@ -65,7 +73,7 @@ void tt_inference_end_count_answer(const struct tt_inference *inference, int64_t
 
 void tt_inference_end_count_loss(const struct tt_inference *inference, int64_t now) {
     if (now > inference->submitted_at)
-        tt_counter_add(&inference->lane->model->stats->failed_ns, now - inference->submitted_at);
+        tt_counter_add(&inference->model->stats->failed_ns, now - inference->submitted_at);
 }
 
 static long long us_of(int64_t ns) { return ns > 0 ? ns / 1000 : 0; }
@@ -74,7 +82,7 @@ enum tt_err tt_inference_end_say_dropped(struct tt_inference *inference,
                                          const struct tt_mechanism *mechanism,
                                          const struct tt_request *request, int64_t now,
                                          enum tt_drop_reason reason) {
-    const struct tt_served_model *model = inference->lane->model;
+    const struct tt_served_model *model = inference->model;
     const char *name = model->name;
     if (reason == TT_DROP_QUEUE_FULL)
         return tt_fail(TT_ERR_BUSY, &inference->why,
@@ -93,7 +101,7 @@ enum tt_err tt_inference_end_say_dropped(struct tt_inference *inference,
     long long patience_us = us_of(inference->deadline_at - inference->submitted_at);
     long long alone_us =
         us_of(tt_profile_latency(model->profile, inference->rows, inference->length));
-    if (!inference->request && reason == TT_DROP_EARLY) { /* when it came */
+    if (!inference->request && reason == TT_DROP_EARLY) { /* on arrival */
         long long ahead_us = us_of(tt_mechanism_ahead_ns(mechanism, request));
         return tt_fail(TT_ERR_TIMEOUT, &inference->why,
                        "Request timeout expired: request to model '%s' dropped (%s): it would have "

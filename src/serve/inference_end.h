@@ -1,25 +1,38 @@
 /* The end of a request, as its client and the statistics see it.
  *
- * Whatever way it ends (answered, given up, failed, cancelled, or refused before the mechanism ever
- * saw it), all that it still holds of the engine, of its input ring and of its cells is given back
- * here, once, and it goes to its port with its error, or OK. A model that keeps the order of its
- * answers holds computed ones back until those before them have ended. What a lost request is told
- * are the protocol's words, then the reason and the numbers. On the thread whose turn it is, as all
- * of its domain. */
+ * However it ends (answered, dropped, failed, cancelled, or rejected before the mechanism saw it),
+ * what it still holds of the engine, of its input ring and of its cells is given back here, once,
+ * and it goes back to its port with its error, or OK. A model that keeps the order of its answers
+ * holds computed ones back until earlier ones have ended. The message of a lost request starts with
+ * the protocol's words, then gives the reason and the numbers.
+ *
+ * On the thread that takes the turn. Implemented in inference_end.c. */
 #ifndef TT_SERVE_INFERENCE_END_H
 #define TT_SERVE_INFERENCE_END_H
 
 #include "core/mechanism.h"
-#include "serve/inference.h"
 
-/* It is the port's from here on, or waits for those before it. */
-void tt_inference_end(struct tt_inference *inference, enum tt_err err);
+struct tt_inference;
+
+/* What a domain calls upwards. It gets this at its creation, and calls nothing else above it. */
+struct tt_domain_client {
+    void *context;
+    /* The inference has ended: err, why and result are set, and it belongs to its port. In a turn.
+     */
+    void (*ended)(void *context, struct tt_inference *inference);
+    /* The domain's own threads have something for it: it needs a turn. Any of those threads. */
+    void (*wake)(void *context);
+};
+
+/* Ends it with `err`. It goes to the client now, or after the answers that come before it. */
+void tt_inference_end(struct tt_inference *inference, enum tt_err err,
+                      const struct tt_domain_client *client);
 /* Counts that it was answered, in time or late, and where its time went. Before its end. */
 void tt_inference_end_count_answer(const struct tt_inference *inference, int64_t now);
-/* Counts the time of one that was not. */
+/* Counts the time of one that was not answered. Before its end. */
 void tt_inference_end_count_loss(const struct tt_inference *inference, int64_t now);
-/* The sentence and the error of a request that was given up. `request`: what the mechanism has of
- * it; inference->request is NULL while it is only just coming. */
+/* Sets the message of a dropped request, and returns its error. `request`: what the mechanism has
+ * of it; inference->request is NULL while it is only arriving. */
 enum tt_err tt_inference_end_say_dropped(struct tt_inference *inference,
                                          const struct tt_mechanism *mechanism,
                                          const struct tt_request *request, int64_t now,

@@ -1,6 +1,7 @@
 #include "serve/input_ring.h"
 
-#include "serve/inference.h"
+#include "engine/engine.h"
+#include "serve/inference_state.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -88,7 +89,7 @@ void tt_input_ring_free(struct tt_input_ring *take_self) {
         return;
     tt_assert(take_self->slots.used == 0);
     tt_assert(tt_list_empty(&take_self->held));
-    tt_assert(take_self->told_used == 0);
+    tt_assert(take_self->reported_used == 0);
     if (take_self->slot_count)
         tt_counter_add_shared(take_self->slot_count, -take_self->slots.capacity);
     for (int32_t i = 0; i < take_self->input_count; i++)
@@ -132,10 +133,10 @@ static void unlink_inference(struct tt_inference *inference) {
 }
 
 static void tell_used(struct tt_input_ring *self) {
-    if (!self->used_count || self->slots.used == self->told_used)
+    if (!self->used_count || self->slots.used == self->reported_used)
         return;
-    tt_counter_add_shared(self->used_count, self->slots.used - self->told_used);
-    self->told_used = self->slots.used;
+    tt_counter_add_shared(self->used_count, self->slots.used - self->reported_used);
+    self->reported_used = self->slots.used;
 }
 
 void tt_input_ring_show(struct tt_input_ring *self, struct tt_counter *slot_count,

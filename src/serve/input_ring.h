@@ -38,7 +38,7 @@ struct tt_input_ring {
     /* NULL: nobody wants to know. A model that is loaded anew has two rings for a while, which both
      * add to these. */
     struct tt_counter *slot_count, *used_count;
-    int32_t told_used; /* of that it knows */
+    int32_t reported_used; /* of that it knows */
     int32_t input_count;
     char **bytes;        /* [input_count] */
     size_t *row_bytes;   /* [input_count] */

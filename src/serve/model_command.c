@@ -1,8 +1,5 @@
 #include "serve/model_command.h"
 
-#include "serve/inference.h"
-#include "serve/scheduler.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,35 +31,42 @@ void tt_model_command_free(struct tt_model_command *take_command) {
     free(take_command);
 }
 
-void tt_model_command_submit(struct tt_port *port, struct tt_model_command *take_command,
-                             tt_model_command_done_fn *done, void *context) {
-    take_command->port = port;
-    take_command->done = done;
-    take_command->context = context;
-    port->commands.waiting++;
-    tt_scheduler_control(port->serving, take_command);
-}
-
 void tt_model_command_finish(struct tt_model_command *take_command) {
-    struct tt_port *port = take_command->port;
-    struct tt_command_box *box = &port->commands;
-    /* It wakes the port under the lock: once the port has taken the command out, it may close. */
+    struct tt_command_box *box = take_command->box;
+    tt_assert(box != NULL);
+    /* Wakes under the lock: once the port has taken the command out, it may close. */
     tt_lock_take(&box->lock);
     take_command->next = box->finished;
     box->finished = take_command;
     tt_counter_add(&box->finished_count, 1);
-    port->wake(port->wake_context);
+    box->wake(box->wake_context);
     tt_lock_give(&box->lock);
 }
 
-void tt_command_box_init(struct tt_command_box *self) {
-    *self = (struct tt_command_box){0};
+void tt_command_box_init(struct tt_command_box *self, const struct tt_model_controller *controller,
+                         void (*wake)(void *context), void *wake_context) {
+    *self = (struct tt_command_box){
+        .controller = controller, .wake = wake, .wake_context = wake_context};
     tt_lock_init(&self->lock);
 }
 
 void tt_command_box_fini(struct tt_command_box *self) {
     tt_assert(self->waiting == 0);
+    tt_assert(self->finished == NULL);
     tt_lock_fini(&self->lock);
+}
+
+void tt_command_box_submit(struct tt_command_box *self, struct tt_model_command *take_command) {
+    tt_assert(take_command->box == NULL); /* once */
+    take_command->box = self;
+    self->waiting++;
+    if (self->controller->submit) {
+        self->controller->submit(self->controller->context, take_command);
+        return;
+    }
+    take_command->err = tt_fail(TT_ERR_UNAVAILABLE, &take_command->why,
+                                "the models of this server cannot be loaded or unloaded");
+    tt_model_command_finish(take_command);
 }
 
 struct tt_model_command *tt_model_command_oldest_first(struct tt_model_command *newest) {
@@ -76,7 +80,7 @@ struct tt_model_command *tt_model_command_oldest_first(struct tt_model_command *
 }
 
 void tt_command_box_drain(struct tt_command_box *self) {
-    if (tt_counter_get(&self->finished_count) == self->told_count)
+    if (tt_counter_get(&self->finished_count) == self->reported_count)
         return;
     tt_lock_take(&self->lock);
     struct tt_model_command *newest = self->finished;
@@ -85,8 +89,9 @@ void tt_command_box_drain(struct tt_command_box *self) {
     struct tt_model_command *oldest = tt_model_command_oldest_first(newest);
     for (struct tt_model_command *next; oldest; oldest = next) {
         next = oldest->next;
-        self->told_count++;
+        self->reported_count++;
         self->waiting--;
+        tt_assert(self->waiting >= 0);
         oldest->done(oldest->context, oldest);
     }
 }

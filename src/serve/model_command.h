@@ -1,13 +1,15 @@
-/* What a client may ask of the repository: to load a model (again), or to unload it.
+/* A client's command to load a model (again), or to unload it.
  *
- * Loading takes seconds, so a command is answered later: a connection makes one, submits it on its
- * port, and `done` comes from tt_port_drain on the port's thread, exactly once, with the command
- * finished; there the connection reads `err` and `why` and frees it. In between it belongs to
- * whoever controls the server's models (control/control.h); a server whose models never change
+ * Loading takes seconds, so a command is answered later. A connection makes it and submits it on
+ * its port (tt_port_submit_command()). `done` is called once, from tt_port_drain(), on the port's
+ * thread; there the connection reads `err` and `why`, and frees the command. In between it belongs
+ * to the controller of the server's models (control/control.h). A server without a controller
  * answers UNAVAILABLE. A client that goes away changes nothing: the command is carried out.
  *
  * A load may bring its own configuration (JSON, instead of config.pbtxt) and its own files (instead
- * of those in the repository; it must bring a configuration then). */
+ * of those in the repository; it must bring a configuration then).
+ *
+ * Implemented in model_command.c. */
 #ifndef TT_SERVE_MODEL_COMMAND_H
 #define TT_SERVE_MODEL_COMMAND_H
 
@@ -18,12 +20,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct tt_port;
-struct tt_serving;
+struct tt_command_box;
 struct tt_model_command;
 
 struct tt_model_file {
-    char *path; /* within the model's directory, as "1/model.onnx"; checked by who carries it out */
+    char *path; /* in the model's directory, as "1/model.onnx"; the controller checks it */
     void *bytes;
     size_t size_bytes;
 };
@@ -41,41 +42,48 @@ struct tt_model_command {
     /* When it is finished: */
     enum tt_err err;
     struct tt_error why;
-    /* Its carriers' */
-    struct tt_port *port;
+    /* The controller's */
+    struct tt_command_box *box; /* where it goes when it is finished */
     struct tt_model_command *next;
 };
 
-/* NO_MEMORY. */
+/* Errors: NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_model_command_new(const char *name, bool is_load,
                                                struct tt_model_command **out_command);
 void tt_model_command_free(struct tt_model_command *take_command); /* NULL-safe */
-void tt_model_command_submit(struct tt_port *port, struct tt_model_command *take_command,
-                             tt_model_command_done_fn *done, void *context);
 
-/* ---- its carriers ---- */
+/* ---- the controller ---- */
 
-/* Who carries commands out: takes each on the thread of its port, and answers on any by
- * tt_model_command_finish. */
-typedef void tt_model_controller_fn(void *context, struct tt_model_command *command);
-/* Before the first port is opened. */
-void tt_serving_set_controller(struct tt_serving *serving, tt_model_controller_fn *controller,
-                               void *context);
+/* Carries commands out. `submit` gets each command on the thread of its port, must not block, and
+ * answers later, on any thread, by tt_model_command_finish(). */
+struct tt_model_controller {
+    void (*submit)(void *context, struct tt_model_command *take_command); /* NULL: none */
+    void *context;
+};
+/* `err` and `why` are set. Any thread that holds no lock; may wake the port's thread. */
 void tt_model_command_finish(struct tt_model_command *take_command);
-/* Of a list whose newest stands first, the same with its oldest first. */
+/* Reverses the list by `next`: the newest first becomes the oldest first. */
 struct tt_model_command *tt_model_command_oldest_first(struct tt_model_command *newest);
 
-/* A port's: the commands that are finished and not yet told of. */
+/* ---- a port's commands ---- */
+
+/* Its finished commands whose `done` was not called yet. */
 struct tt_command_box {
     struct tt_lock lock;
     struct tt_model_command *finished; /* the newest first */
     struct tt_counter finished_count;  /* ever, under the lock */
-    int64_t told_count;
-    int32_t waiting; /* submitted, not told of; the port's thread's */
+    int64_t reported_count;
+    int32_t waiting; /* submitted, and `done` not called yet; the port's thread's */
+    const struct tt_model_controller *controller; /* borrowed */
+    void (*wake)(void *context);                  /* of the port's thread */
+    void *wake_context;
 };
-void tt_command_box_init(struct tt_command_box *self);
+void tt_command_box_init(struct tt_command_box *self, const struct tt_model_controller *controller,
+                         void (*wake)(void *context), void *wake_context);
 void tt_command_box_fini(struct tt_command_box *self);
-/* Calls `done` of those that are finished. */
+/* The port's thread. */
+void tt_command_box_submit(struct tt_command_box *self, struct tt_model_command *take_command);
+/* Calls `done` of those that are finished. The port's thread. */
 void tt_command_box_drain(struct tt_command_box *self);
 
 #endif

@@ -1,7 +1,7 @@
 #include "serve/served_model.h"
 
 #include "serve/input_ring.h"
-#include "serve/serving.h"
+#include "serve/served_model_state.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +18,7 @@ enum tt_err tt_served_model_new(const struct tt_served_model_spec *spec,
     struct tt_served_model *self = calloc(1, sizeof(*self));
     if (!self)
         return TT_ERR_NO_MEMORY;
+    tt_list_init(&self->in_order);
     self->name = strdup(spec->name);
     self->version = strdup(spec->version);
     self->platform = strdup(spec->platform);
@@ -41,7 +42,6 @@ enum tt_err tt_served_model_new(const struct tt_served_model_spec *spec,
         memcpy(self->rules, spec->rules, rule_count * sizeof(*self->rules));
     for (size_t i = 0; self->rules && i < rule_count; i++)
         self->rules[i].compute_late |= spec->computes_late;
-    tt_list_init(&self->in_order);
     self->honours_timeout = spec->honours_timeout;
     self->preserve_ordering = spec->preserve_ordering;
     self->input_slots = spec->input_slots;
@@ -63,6 +63,8 @@ enum tt_err tt_served_model_new(const struct tt_served_model_spec *spec,
 void tt_served_model_free(struct tt_served_model *take_model) {
     if (!take_model)
         return;
+    tt_assert(take_model->domain == NULL);
+    tt_assert(tt_list_empty(&take_model->in_order));
     for (int32_t s = 0; take_model->step_profiles && s < take_model->step_model.step_count; s++)
         tt_profile_free(take_model->step_profiles[s]);
     if (take_model->engine_model)
@@ -109,7 +111,7 @@ static void note_varies(struct tt_served_model *self) {
     self->step_model.padded = self->pad && self->varies;
 }
 
-/* What traces call a step; of models of more steps, the later ones have no name of their own. */
+/* The step's name in traces. Later steps of models with more of them have no name of their own. */
 static const char *step_name(int32_t step, int32_t step_count) {
     static const char *const names[] = {"stage 0",  "stage 1",  "stage 2",  "stage 3",
                                         "stage 4",  "stage 5",  "stage 6",  "stage 7",
@@ -120,15 +122,16 @@ static const char *step_name(int32_t step, int32_t step_count) {
     return step < (int32_t)TT_COUNT(names) ? names[step] : "stage";
 }
 
-/* L6: a type's cells as rounds of a recurrent block. A batch of sequences must fit all types. */
+/* L6: a type's cells are rounds of a recurrent block. A batch of sequences must fit all types. */
 static void take_cells_as_blocks(struct tt_served_model *self) {
     struct tt_served_cells *by = self->cells;
     const struct tt_cells *cells = by->cells;
-    int32_t most = cells->max_length + cells->threshold;
-    most = cells->max_output > 0 && cells->max_output < most ? cells->max_output : most;
+    int32_t max_output = cells->max_length + cells->threshold;
+    max_output =
+        cells->max_output > 0 && cells->max_output < max_output ? cells->max_output : max_output;
     for (int32_t q = 0; q < TT_QUANTILES; q++) {
-        int32_t told = cells->output_quantiles[q];
-        by->output_quantiles[q] = told > 0 && told < most ? told : most;
+        int32_t quantile = cells->output_quantiles[q];
+        by->output_quantiles[q] = quantile > 0 && quantile < max_output ? quantile : max_output;
     }
     for (int32_t t = 0; t < cells->type_count; t++) {
         bool decodes = cells->kind == TT_UNFOLD_SEQ2SEQ && t > 0;
@@ -181,26 +184,28 @@ static const struct tt_tensor_spec *find(const struct tt_tensor_spec *specs, int
     return NULL;
 }
 
-/* The dimensions that both allow. False: there are none. */
-static bool narrow_shape(struct tt_shape *shape, const struct tt_shape *told, bool batched) {
-    if (shape->rank != told->rank)
+/* Keeps the dimensions that both allow. False: there are none. */
+static bool narrow_shape(struct tt_shape *shape, const struct tt_shape *configured, bool batched) {
+    if (shape->rank != configured->rank)
         return false;
     for (int32_t d = batched ? 1 : 0; d < shape->rank; d++) {
-        if (told->dims[d] >= 0 && shape->dims[d] >= 0 && told->dims[d] != shape->dims[d])
+        if (configured->dims[d] >= 0 && shape->dims[d] >= 0 &&
+            configured->dims[d] != shape->dims[d])
             return false;
         if (shape->dims[d] < 0)
-            shape->dims[d] = told->dims[d];
+            shape->dims[d] = configured->dims[d];
     }
     return true;
 }
 
-enum tt_err tt_served_model_narrow(struct tt_served_model *self, const struct tt_signature *told,
-                                   struct tt_error *why) {
+enum tt_err tt_served_model_narrow(struct tt_served_model *self,
+                                   const struct tt_signature *configured, struct tt_error *why) {
     struct tt_signature *shown = self->signature;
     char wanted[200], found[200];
     for (int32_t i = 0; i < shown->input_count; i++) {
         struct tt_tensor_spec *input = &shown->inputs[i];
-        const struct tt_tensor_spec *spec = find(told->inputs, told->input_count, input->name);
+        const struct tt_tensor_spec *spec =
+            find(configured->inputs, configured->input_count, input->name);
         if (spec && !narrow_shape(&input->shape, &spec->shape, shown->batched))
             return tt_fail(TT_ERR_INVALID, why,
                            "input '%s' has shape %s in the configuration, %s in the model",
@@ -208,23 +213,23 @@ enum tt_err tt_served_model_narrow(struct tt_served_model *self, const struct tt
                            tt_shape_print(&input->shape, found, sizeof(found)));
     }
     note_varies(self);
-    if (told->output_count == 0)
+    if (configured->output_count == 0)
         return TT_OK;
     const struct tt_signature *all = self->engine_model->engine->ops->signature(self->engine_model);
-    for (int32_t i = 0; i < told->output_count; i++) {
+    for (int32_t i = 0; i < configured->output_count; i++) {
         const struct tt_tensor_spec *spec =
-            find(all->outputs, all->output_count, told->outputs[i].name);
+            find(all->outputs, all->output_count, configured->outputs[i].name);
         if (!spec)
             return tt_fail(TT_ERR_INVALID, why, "the model has no output '%s'",
-                           told->outputs[i].name);
+                           configured->outputs[i].name);
         shown->outputs[i] = *spec;
         self->shown_outputs[i] = (int32_t)(spec - all->outputs);
         struct tt_shape shape = spec->shape;
-        /* What the file says of an output's shape need not be all that is known: no error. */
-        if (narrow_shape(&shape, &told->outputs[i].shape, shown->batched))
+        /* No error: the file may know less of an output's shape than the configuration. */
+        if (narrow_shape(&shape, &configured->outputs[i].shape, shown->batched))
             shown->outputs[i].shape = shape;
     }
-    shown->output_count = told->output_count;
+    shown->output_count = configured->output_count;
     return TT_OK;
 }
 
@@ -237,9 +242,13 @@ int32_t tt_served_model_priority(const struct tt_served_model *self, int32_t ask
 void tt_served_model_unavailable(struct tt_served_model *self, const char *reason) {
     char *copy = strdup(reason);
     if (!copy)
-        return; /* the old reason stays: still not ready */
+        return;
     free(self->reason);
     self->reason = copy;
+}
+
+bool tt_served_model_ready(const struct tt_served_model *self) {
+    return self->reason == NULL && self->domain != NULL;
 }
 
 const struct tt_signature *tt_served_model_signature(const struct tt_served_model *model) {
@@ -252,8 +261,8 @@ const char *tt_served_model_platform(const struct tt_served_model *model) {
 }
 
 int32_t tt_served_model_retry_after_s(const struct tt_served_model *model) {
-    int64_t told_s = tt_counter_get(&model->stats->retry_after_s);
-    return told_s > 1 ? (int32_t)told_s : 1;
+    int64_t seconds = tt_counter_get(&model->stats->retry_after_s);
+    return seconds > 1 ? (int32_t)seconds : 1;
 }
 
 enum tt_err tt_served_model_config_json(const struct tt_served_model *model,

@@ -1,109 +1,123 @@
-/* The server without its sockets: models that are served, requests that come in and answers that go
- * out. Models come and go while it serves (serve/model_command.h).
+/* The server without its sockets: models, domains, ports and the scheduler, put together.
  *
- * Life of a request: a connection looks the model up (`tt_serving_find`), opens an `struct
- * tt_inference` on it
- * (`tt_inference_begin` checks the shapes and reserves memory in the model's pool), writes each
- * input's bytes where `tt_inference_input` says (that is the one copy from the socket), and submits
- * it. The model's domain decides when and with whom it runs. The answer comes back through the
- * connection thread's `struct tt_port`: `tt_port_drain` calls `done` for each finished request on
- * the thread that owns the port; there the connection reads the outputs in place
- * (`tt_inference_output`) and finally gives the request back (`tt_inference_release`). A client
- * that goes away is `tt_inference_cancel`: `done` still comes, with TT_ERR_CANCELLED.
+ * Life: _open(), limits and observers are set, models are placed, _start(); ports are opened, used
+ * and closed (serve/port.h), models come and go; _close(). The engine is opened by the caller with
+ * tt_serving_done() as its `done` and the server as the context, and closed by the caller after the
+ * server.
  *
- * Threads: find, begin, input, submit, cancel, output and release belong to the port's thread. */
+ * A request: a connection finds its model here (tt_serving_find()), begins an inference on it
+ * (serve/inference.h), which its port sends to the scheduler (serve/scheduler.h), which hands it to
+ * the model's domain (serve/domain.h); the answer comes back through the port.
+ *
+ * Order of the modules: each one includes and calls only those above it in this list.
+ *
+ *     limits, model_stats, pace, short_runs, trace_settings, model_command, mailbox,
+ *         cell_row_assignment, inference_state     know no other module of this folder
+ *     input_ring, blank_rows                       memory of inputs
+ *     served_model, catalogue, inference_shape     what is served
+ *     cell_run, cell_tasks                         requests and tasks of models of cells
+ *     inference_end, domain_meter, domain          the mechanism and its engine
+ *     scheduler                                    turns
+ *     port, inference                              a connection thread's side
+ *     serving                                      this one
+ *
+ * A domain calls upwards through struct tt_domain_client only (serve/inference_end.h).
+ *
+ * Functions with a port are for the port's thread, tt_serving_done() is for executors' threads,
+ * tt_serving_ready(), tt_serving_trace() and the accessors are for any. All others are for one
+ * thread at a time, the owner's. Implemented in serving.c. */
 #ifndef TT_SERVE_SERVING_H
 #define TT_SERVE_SERVING_H
 
 #include "base/err.h"
 #include "base/text.h"
-#include "core/tensor.h"
-#include "engine/engine.h"
+#include "serve/port.h"
 
-#include <stdbool.h>
-
-struct tt_serving;
-struct tt_served_model;
+struct tt_engine;
+struct tt_device_task;
 struct tt_model_stats;
-struct tt_inference;
+struct tt_option;
+struct tt_recorder;
+struct tt_serving;
 
-/* Where answers for one thread arrive. `wake` is called from other threads when the port goes from
- * empty to not empty (an uv_async_send, say). */
-struct tt_port;
-typedef void tt_port_wake_fn(void *context);
-TT_MUST_CHECK enum tt_err tt_port_open(struct tt_serving *serving, tt_port_wake_fn *wake,
-                                       void *context, struct tt_port **out_port,
-                                       struct tt_error *why);
-/* Waits for what is in flight, so every request must be released, or cancelled with a `done` that
- * releases it; that and `wake` are called from in here. */
-void tt_port_close(struct tt_port *take_port);
-/* Calls `done` of every request and every model command that finished since the last call. */
-void tt_port_drain(struct tt_port *port);
-/* For a loop that has many requests at a time. From now on the scheduler hears of submissions and
- * cancellations at the next tt_port_flush only, so that they cost one turn of it; `done` may be
- * called from in there, too. Before the loop waits it calls tt_port_rest, a flush after which it
- * must wait before it does anything else with the port: only then, and until the next flush, is it
- * woken. */
-void tt_port_hold_back(struct tt_port *port);
-void tt_port_flush(struct tt_port *port);
-void tt_port_rest(struct tt_port *port);
+/* ---- opening and closing ---- */
 
+/* Errors: NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_serving_open(struct tt_serving **out_serving, struct tt_error *why);
+/* Other limits than the default ones; before the first port is opened and the first model placed.
+ */
+void tt_serving_set_limits(struct tt_serving *serving, const struct tt_limits *limits);
+/* Domains whose policy splits into halves (multicore/multicore.h) are scheduled on so many threads
+ * of their own. 1: one for all; more: one of them ranks; 0 (the default): none. Before the first
+ * tt_serving_place(). */
+void tt_serving_use_threads(struct tt_serving *serving, int32_t scheduler_threads);
+/* Records every domain from its beginning (borrowed; closed after the server). Before the first
+ * tt_serving_place(). */
+void tt_serving_record(struct tt_serving *serving, struct tt_recorder *recorder);
+/* Who loads and unloads models when clients ask for it. Before the first port is opened. */
+void tt_serving_set_controller(struct tt_serving *serving,
+                               const struct tt_model_controller *controller);
+/* Starts the scheduler. Errors: IO, NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_serving_start(struct tt_serving *serving, struct tt_error *why);
+/* Stops the scheduler and frees models and domains; the ports are closed before. NULL-safe. */
+void tt_serving_close(struct tt_serving *take_serving);
+
+/* The engine's `done`; context is the struct tt_serving. */
+void tt_serving_done(void *context, struct tt_device_task *task);
+
+/* ---- models ---- */
+
+/* Adds a model that stays as long as the server, loaded and placed, or unavailable. Before
+ * tt_serving_start(), which shows them all. For servers whose models never change; others publish
+ * catalogues of their own. */
+void tt_serving_add(struct tt_serving *serving, struct tt_served_model *take_model);
+
+/* What a model's configuration asks of its domain. */
+struct tt_serving_policy {
+    const char *name;
+    const struct tt_option *options;
+    int32_t option_count;
+    /* How its executors are set up; 0 and NULL: the defaults of serve/domain.h. */
+    int32_t depth;
+    const int32_t *devices; /* borrowed until the domain is made */
+};
+/* Puts a loaded model into the domain of its policy on this engine, which is made when there is
+ * none: `executors` executors of the engine from *next_executor on go to a new domain. At any time
+ * before tt_serving_close(). Errors: NOT_FOUND (no such policy; `why` lists them), INVALID (its
+ * options), UNSUPPORTED (max_batch is too large), BUSY (the engine has too few executors left),
+ * NO_MEMORY. On an error the model belongs to no domain, and the caller says why with
+ * tt_served_model_unavailable(). */
+TT_MUST_CHECK enum tt_err tt_serving_place(struct tt_serving *serving,
+                                           struct tt_served_model *model,
+                                           const struct tt_serving_policy *policy,
+                                           struct tt_engine *engine, int32_t executors,
+                                           int32_t *next_executor, struct tt_error *why);
+/* No new requests will come to the model, except those under way: requests that wait to be batched
+ * need not wait for more. */
+void tt_serving_drain(struct tt_serving *serving, struct tt_served_model *model);
+/* Takes the model out of its domain; it has no user left. */
+void tt_serving_remove(struct tt_serving *serving, struct tt_served_model *model);
+/* Frees the domains that run on the engine; none has a model left. The engine may be closed then.
+ */
+void tt_serving_leave_engine(struct tt_serving *serving, const struct tt_engine *engine);
+/* Shows the (sealed) catalogue to every port, instead of the previous one. */
+void tt_serving_publish(struct tt_serving *serving, struct tt_catalogue *take_catalogue);
+
+/* ---- what connections ask ---- */
+
+/* Opens a port for the calling thread; tt_port_close() closes it. Any thread. Errors: NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_serving_open_port(struct tt_serving *serving, tt_port_wake_fn *wake,
+                                               void *wake_context, struct tt_port **out_port,
+                                               struct tt_error *why);
 /* NOT_FOUND (no such model or version), UNAVAILABLE (known, but not ready; the reason is in `why`).
- * `version` "" means the highest ready one. The model is good until the port's next find, drain or
- * index, and from tt_inference_begin on until that inference is released. */
+ * `version` "" means the highest ready one. The model is borrowed until the port's next find, drain
+ * or index, and from tt_inference_begin() on until that inference is released. */
 TT_MUST_CHECK enum tt_err tt_serving_find(struct tt_port *port, const char *name,
                                           const char *version, struct tt_served_model **out_model,
                                           struct tt_error *why);
-const struct tt_signature *tt_served_model_signature(const struct tt_served_model *model);
-const char *tt_served_model_name(const struct tt_served_model *model);
-const char *tt_served_model_version(const struct tt_served_model *model);
-const char *tt_served_model_platform(const struct tt_served_model *model); /* "onnxruntime_onnx" */
-/* Seconds after which a request that was refused, or given up, may do better: 1 or more. */
-int32_t tt_served_model_retry_after_s(const struct tt_served_model *model);
-/* The model's whole Triton configuration as JSON. */
-TT_MUST_CHECK enum tt_err tt_served_model_config_json(const struct tt_served_model *model,
-                                                      struct tt_text *out_json);
-
-struct tt_inference_shape {
-    int32_t input; /* index in the signature */
-    struct tt_shape shape;
-};
-
-typedef void tt_inference_done_fn(void *context, struct tt_inference *inference, enum tt_err err,
-                                  const char *why);
-
-/* Every input of the signature exactly once, in any order. Checks the shapes against the signature
- * (INVALID with a sentence that names the input, its shape and the expected one; rows that differ
- * between inputs; more rows than max_batch), and reserves memory (BUSY at the port's limit of
- * requests in flight). `sizes_bytes[i]` is the size of input shapes[i] where its dtype
- * is BYTES (else ignored). */
-TT_MUST_CHECK enum tt_err tt_inference_begin(struct tt_port *port, struct tt_served_model *model,
-                                             const struct tt_inference_shape *shapes,
-                                             const size_t *sizes_bytes, int32_t count,
-                                             struct tt_inference **out_inference,
-                                             struct tt_error *why);
-/* Where the bytes of signature input `input` go, and how many there must be. */
-void *tt_inference_input(struct tt_inference *inference, int32_t input, size_t *out_size_bytes);
-
-struct tt_inference_options {
-    int64_t timeout_ns; /* from now; 0: the model's own */
-    int32_t priority;   /* 0: the model's default; 1 is the most urgent */
-};
-/* Hands the request to the model's domain; `done` comes exactly once, from tt_port_drain. */
-void tt_inference_submit(struct tt_inference *inference, const struct tt_inference_options *options,
-                         tt_inference_done_fn *done, void *context);
-/* The client has gone: `done` comes soon with TT_ERR_CANCELLED (or with the answer, if it was
- * already on its way). */
-void tt_inference_cancel(struct tt_inference *inference);
-/* After a `done` without error: output `output` of the signature, in place. */
-void tt_inference_output(const struct tt_inference *inference, int32_t output,
-                         struct tt_tensor_view *out_view);
-/* Gives everything back. Legal before submit (the body turned out bad) and after done. */
-void tt_inference_release(struct tt_inference *take_inference);
-
-/* The repository as seen by the index: calls `each` per model version, by name, the highest version
+/* The repository as clients see it: calls `each` per model version, by name, the highest version
  * first. state: "READY", "UNAVAILABLE", "LOADING", "UNLOADING"; version and state are "" for a
- * model that lies in the repository and was never asked for. */
+ * model of the repository that was never requested. */
 typedef void tt_serving_index_fn(void *context, const char *name, const char *version,
                                  const char *state, const char *reason);
 void tt_serving_index(struct tt_port *port, tt_serving_index_fn *each, void *context);
@@ -114,12 +128,15 @@ void tt_serving_stats(struct tt_port *port, const char *model, const char *versi
                       tt_serving_stats_fn *each, void *context);
 /* Serving, whichever models could be loaded. */
 bool tt_serving_ready(const struct tt_serving *serving);
-/* The page for Prometheus, text format 0.0.4, appended to `out_page`. */
-void tt_serving_metrics(struct tt_port *port, struct tt_text *out_page);
-
 /* What every domain did in the last `last_ns`, as Chrome trace JSON (record/trace.h), appended to
  * `out_json`. Errors: NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_serving_trace(struct tt_serving *serving, int64_t last_ns,
                                            struct tt_text *out_json, struct tt_error *why);
+
+/* ---- its parts ---- */
+
+struct tt_scheduler *tt_serving_scheduler(struct tt_serving *serving);
+/* NULL: nothing is recorded. */
+struct tt_recorder *tt_serving_recorder(struct tt_serving *serving);
 
 #endif

@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct tt_served_model *model = NULL;
     struct tt_error why;
     fake_serving_init(&serving);
-    enum tt_err err = tt_port_open(&serving, no_wake, NULL, &port, &why);
+    enum tt_err err = tt_serving_open_port(&serving, no_wake, NULL, &port, &why);
     tt_assert(err == TT_OK);
     err = tt_serving_find(port, models[data[0] % 3], "", &model, &why);
     tt_assert(err == TT_OK);

@@ -1,6 +1,7 @@
 #include "lab/run/live_inputs.h"
 
 #include "base/prng.h"
+#include "serve/inference.h"
 #include "serve/serving.h"
 
 #include <string.h>

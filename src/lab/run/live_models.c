@@ -5,6 +5,9 @@
 #include "engine/engine_kind.h"
 #include "profile/calibrate.h"
 #include "serve/domain.h"
+#include "serve/limits.h"
+#include "serve/served_model.h"
+#include "serve/served_model_state.h"
 
 #include <stdio.h>
 #include <stdlib.h>

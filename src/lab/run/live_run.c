@@ -8,7 +8,9 @@
 #include "lab/run/live_watch.h"
 #include "profile/machine.h"
 #include "serve/domain.h"
+#include "serve/inference.h"
 #include "serve/scheduler.h"
+#include "serve/served_model_state.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -226,7 +228,7 @@ static void look_at_rest(void *context, int32_t index, const struct tt_domain *d
 static void end_stragglers(struct player *self, int64_t now) {
     struct rest rest = {.in_flight = self->in_flight_count};
     int64_t waited_ns = since(self, now) - self->last_arrival_at;
-    tt_scheduler_domains(self->world.serving, look_at_rest, &rest);
+    tt_scheduler_domains(tt_serving_scheduler(self->world.serving), look_at_rest, &rest);
     if (!rest.nothing_happens && waited_ns < DRAIN_NS)
         return;
     for (struct tt_list_node *node = tt_list_first(&self->in_flight); node;
@@ -289,7 +291,7 @@ static enum tt_err play(struct player *self, struct tt_error *why) {
         tt_port_flush(self->port);
         tt_port_drain(self->port);
         if (self->run->check)
-            tt_scheduler_domains(self->world.serving, check_domain, NULL);
+            tt_scheduler_domains(tt_serving_scheduler(self->world.serving), check_domain, NULL);
         if (!self->more)
             tt_flag_raise(&self->ending);
         if (!self->more && !stopped && self->in_flight_count > 0)
@@ -370,7 +372,7 @@ static void count_requests(void *context, int32_t index, const struct tt_domain 
 static void await_cells(struct player *self) {
     for (;;) {
         int32_t in_use = 0;
-        tt_scheduler_domains(self->world.serving, count_requests, &in_use);
+        tt_scheduler_domains(tt_serving_scheduler(self->world.serving), count_requests, &in_use);
         if (in_use == 0)
             return;
         (void)tt_eventcount_sleep(&self->eventcount, tt_clock_now() + TT_MS);
@@ -386,7 +388,7 @@ static enum tt_err play_world(struct player *self, struct tt_error *why) {
     if (!err && run->made)
         err = run->made(run->made_context, mechanism, why);
     if (!err)
-        err = tt_port_open(self->world.serving, wake, self, &self->port, why);
+        err = tt_serving_open_port(self->world.serving, wake, self, &self->port, why);
     if (err)
         return err;
     tt_port_hold_back(self->port);

@@ -2,6 +2,7 @@
 
 #include "base/instant.h"
 #include "serve/domain.h"
+#include "serve/inference_state.h"
 
 #include <stdlib.h>
 

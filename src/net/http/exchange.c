@@ -132,7 +132,7 @@ bool tt_exchange_start(struct tt_exchange *self, const struct tt_http_request *r
     case TT_ROUTE_COMMAND:
         tt_assert(command != NULL);
         self->is_running = true;
-        tt_model_command_submit(self->context->service.port, command, on_commanded, self);
+        tt_port_submit_command(self->context->service.port, command, on_commanded, self);
         return false;
     case TT_ROUTE_REPLY: break;
     }

@@ -1,4 +1,5 @@
 /* Replies of http_routes.h: each calls one operation of net/kserve and writes its page. */
+#include "metrics/metrics.h"
 #include "net/http/http_routes.h"
 
 #include "base/instant.h"
@@ -65,7 +66,7 @@ static void add_counts(struct tt_text *page, const struct tt_listener_counts *co
 void tt_page_metrics(const struct tt_http_context *context, struct tt_reply *reply) {
     reply->status = 200;
     reply->content_type = "text/plain; version=0.0.4; charset=utf-8";
-    tt_serving_metrics(context->service.port, &reply->body);
+    tt_metrics_write(context->service.serving, context->service.port, &reply->body);
     if (context->counts)
         add_counts(&reply->body, context->counts);
 }

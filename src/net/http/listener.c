@@ -226,7 +226,7 @@ enum tt_err tt_listener_open(struct tt_serving *serving, const struct tt_listene
         err = bind_to(&self->metrics_server, options->host, options->metrics_tcp_port,
                       &metrics_tcp_port, why);
     if (!err)
-        err = tt_port_open(serving, wake_from_outside, self, &self->port, why);
+        err = tt_serving_open_port(serving, wake_from_outside, self, &self->port, why);
     if (err) {
         tt_listener_close(self);
         return err;

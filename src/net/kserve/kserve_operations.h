@@ -4,7 +4,7 @@
  * kserve_bodies.h reads the JSON bodies that change something.
  *
  * Loading and unloading take seconds, so they are messages, not functions: see
- * serve/model_command.h (tt_model_command_new, tt_model_command_submit).
+ * serve/model_command.h (tt_model_command_new, tt_port_submit_command).
  *
  * Operations never wait and know no transport. They belong to the thread of the service's port. A
  * borrowed string is valid until the port's next operation. Implemented in kserve_operations.c and
@@ -14,6 +14,7 @@
 
 #include "base/log_settings.h"
 #include "net/kserve/kserve_request.h"
+#include "serve/served_model.h"
 #include "serve/serving.h"
 
 /* The server as one connection thread sees it; all borrowed. */

@@ -1,5 +1,7 @@
 #include "net/kserve/kserve_request.h"
 
+#include "serve/served_model.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -14,6 +14,8 @@
 #define TT_NET_KSERVE_KSERVE_REQUEST_H
 
 #include "base/text.h"
+#include "engine/engine.h"
+#include "serve/inference.h"
 #include "serve/serving.h"
 
 struct tt_kserve_input;

@@ -3,6 +3,9 @@
 /* C1, C3, C5, C6, C7: models of cells, served: whatever joins and leaves a batch when, every answer
  * is bit for bit what the request gets alone. That no slot is lost is asserted when a model is
  * unloaded. */
+#include "serve/inference_state.h"
+#include "serve/served_model.h"
+#include "serve/served_model_state.h"
 #include "unit/control/cell_folder.h"
 
 #include "base/prng.h"
@@ -54,7 +57,7 @@ static void client_open_as(struct client *self, int32_t executors, enum tt_contr
     self->waiting = 0;
     self->bell = eventfd(0, EFD_CLOEXEC);
     if (tt_control_open(&options, &self->control, &why) ||
-        tt_port_open(tt_control_serving(self->control), wake, self, &self->port, &why))
+        tt_serving_open_port(tt_control_serving(self->control), wake, self, &self->port, &why))
         fail_msg("%s", why.text);
 }
 
@@ -402,7 +405,7 @@ static void command(struct client *self, const char *name, bool is_load) {
     struct tt_model_command *command;
     assert_int_equal(tt_model_command_new(name, is_load, &command), TT_OK);
     self->waiting++;
-    tt_model_command_submit(self->port, command, on_command, self);
+    tt_port_submit_command(self->port, command, on_command, self);
 }
 
 static const OrtSession *session_of(struct client *self, const char *name) {

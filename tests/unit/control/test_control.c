@@ -1,5 +1,7 @@
 /* threaded */
 /* Models that are loaded anew and unloaded while clients on other threads use them. */
+#include "serve/inference_state.h"
+#include "serve/served_model_state.h"
 #include "unit/control/model_folder.h"
 
 #include "base/clock.h"
@@ -36,7 +38,8 @@ static void ring(void *context) {
 static void caller_open(struct caller *self, struct tt_control *control) {
     struct tt_error why;
     *self = (struct caller){.bell = eventfd(0, EFD_CLOEXEC), .expected = {-1, 1}};
-    enum tt_err err = tt_port_open(tt_control_serving(control), ring, self, &self->port, &why);
+    enum tt_err err =
+        tt_serving_open_port(tt_control_serving(control), ring, self, &self->port, &why);
     tt_assert(err == TT_OK);
 }
 
@@ -132,7 +135,7 @@ static enum tt_err command(struct caller *self, bool is_load, const char *operat
         command->files[0] = (struct tt_model_file){strdup(path), onnx.bytes, onnx.length};
     }
     self->waiting++;
-    tt_model_command_submit(self->port, command, on_command, self);
+    tt_port_submit_command(self->port, command, on_command, self);
     while (self->waiting)
         caller_hear(self, 60000);
     return self->command_err;
@@ -242,7 +245,7 @@ static void test_closing_meanwhile(void **state) {
         struct tt_model_command *one;
         assert_int_equal(tt_model_command_new("m", i % 2 == 0, &one), TT_OK);
         caller.waiting++;
-        tt_model_command_submit(caller.port, one, on_command, &caller);
+        tt_port_submit_command(caller.port, one, on_command, &caller);
     }
     caller_close(&caller);
     assert_int_equal(caller.waiting, 0);
@@ -298,7 +301,7 @@ static void test_one_line_while_loaded_anew(void **state) {
     assert_int_equal(command(&caller, true, NULL, NULL), TT_OK);
     struct tt_inference *second = ask_and_wait(&caller, &same);
     assert_ptr_equal(stats, same);
-    assert_ptr_not_equal(first->lane->model, second->lane->model);
+    assert_ptr_not_equal(first->model, second->model);
     assert_int_equal(oldest_of(stats, 2), first_at);
     tt_inference_cancel(first);
     int64_t second_at = oldest_of(stats, 1);

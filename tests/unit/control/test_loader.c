@@ -1,4 +1,6 @@
 /* threaded */
+#include "serve/inference.h"
+#include "serve/served_model_state.h"
 #include "unit/control/model_folder.h"
 
 #include "base/clock.h"
@@ -41,8 +43,8 @@ static struct tt_port *port;
 static enum tt_err find(struct tt_control *loaded, const char *name, const char *version,
                         struct tt_served_model **out_model, struct tt_error *why) {
     if (!port)
-        assert_int_equal(tt_port_open(tt_control_serving(loaded), no_wake, NULL, &port, why),
-                         TT_OK);
+        assert_int_equal(
+            tt_serving_open_port(tt_control_serving(loaded), no_wake, NULL, &port, why), TT_OK);
     return tt_serving_find(port, name, version, out_model, why);
 }
 

@@ -8,6 +8,7 @@
 #include "base/perturb.h"
 #include "base/prng.h"
 #include "lab/replay/replay.h"
+#include "record/recorder.h"
 #include "unit/seed.h"
 #include "unit/serve/serving_bench.h"
 

@@ -11,8 +11,11 @@
 #ifndef TT_TESTS_FAKE_SERVING_H
 #define TT_TESTS_FAKE_SERVING_H
 
+#include "metrics/metrics.h"
+#include "serve/inference.h"
 #include "serve/model_command.h"
 #include "serve/model_stats.h"
+#include "serve/served_model.h"
 #include "serve/serving.h"
 
 #include <pthread.h>
@@ -95,8 +98,8 @@ static inline void fake_serving_fini(struct tt_serving *self) {
     pthread_mutex_destroy(&self->lock);
 }
 
-enum tt_err tt_port_open(struct tt_serving *serving, tt_port_wake_fn *wake, void *context,
-                         struct tt_port **out_port, struct tt_error *why) {
+enum tt_err tt_serving_open_port(struct tt_serving *serving, tt_port_wake_fn *wake, void *context,
+                                 struct tt_port **out_port, struct tt_error *why) {
     struct tt_port *port = calloc(1, sizeof(*port));
     if (!port)
         return tt_fail(TT_ERR_NO_MEMORY, why, "no memory");
@@ -162,8 +165,8 @@ void tt_model_command_free(struct tt_model_command *command) {
     free(command);
 }
 
-void tt_model_command_submit(struct tt_port *port, struct tt_model_command *command,
-                             tt_model_command_done_fn *done, void *context) {
+void tt_port_submit_command(struct tt_port *port, struct tt_model_command *command,
+                            tt_model_command_done_fn *done, void *context) {
     command->done = done;
     command->context = context;
     command->next = port->commands;
@@ -383,7 +386,8 @@ enum tt_err tt_serving_trace(struct tt_serving *serving, int64_t last_ns, struct
     return TT_OK;
 }
 
-void tt_serving_metrics(struct tt_port *port, struct tt_text *out_page) {
+void tt_metrics_write(struct tt_serving *serving, struct tt_port *port, struct tt_text *out_page) {
+    (void)serving;
     (void)port;
     tt_text_puts(out_page, "nv_inference_count{model=\"identity\"} 1\n");
 }

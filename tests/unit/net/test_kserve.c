@@ -30,7 +30,7 @@ static void on_done(void *context, struct tt_inference *inference, enum tt_err e
 static int set_up(void **state) {
     (void)state;
     fake_serving_init(&serving);
-    return tt_port_open(&serving, no_wake, NULL, &port, NULL);
+    return tt_serving_open_port(&serving, no_wake, NULL, &port, NULL);
 }
 
 static int tear_down(void **state) {

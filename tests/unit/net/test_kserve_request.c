@@ -33,7 +33,7 @@ static int set_up(void **state) {
     (void)state;
     fake_serving_init(&serving);
     tt_log_settings_init(&log_settings);
-    if (tt_port_open(&serving, no_wake, NULL, &port, NULL))
+    if (tt_serving_open_port(&serving, no_wake, NULL, &port, NULL))
         return -1;
     service = (struct tt_kserve_service){.serving = &serving,
                                          .port = port,

@@ -7,8 +7,13 @@
 
 #include "base/instant.h"
 #include "engine/emulated/emulated.h"
+#include "policy/policy.h"
 #include "serve/inference.h"
-#include "serve/serving_options.h"
+#include "serve/inference_state.h"
+#include "serve/limits.h"
+#include "serve/served_model.h"
+#include "serve/served_model_state.h"
+#include "serve/serving.h"
 
 #include <poll.h>
 #include <stdio.h>
@@ -125,7 +130,7 @@ static inline void client_open(struct client *self, struct tt_serving *serving) 
     struct tt_error why;
     *self = (struct client){.bell = eventfd(0, EFD_CLOEXEC)};
     tt_assert(self->bell >= 0);
-    tt_assert(tt_port_open(serving, client_wake, self, &self->port, &why) == TT_OK);
+    tt_assert(tt_serving_open_port(serving, client_wake, self, &self->port, &why) == TT_OK);
 }
 
 static inline void client_close(struct client *self) {

@@ -1,7 +1,9 @@
 /* E1: inputs in a ring of slots: none is lost or leaked, whatever comes, goes and waits in whatever
  * order. */
 #include "base/prng.h"
+#include "engine/engine.h"
 #include "serve/inference.h"
+#include "serve/inference_state.h"
 #include "serve/input_ring.h"
 #include "unit/seed.h"
 

@@ -295,27 +295,7 @@ static void test_shapes_that_collide(void **state) {
     client_close(&client);
 }
 
-static void count_lines(const char *page, int32_t *out_samples) {
-    *out_samples = 0;
-    for (const char *line = page; *line; line = strchr(line, '\n') + 1) {
-        assert_non_null(strchr(line, '\n'));
-        if (*line == '#')
-            continue;
-        /* The value stands behind the last space; the server's own lines have no labels. */
-        const char *line_end = strchr(line, '\n'),
-                   *space = memrchr(line, ' ', (size_t)(line_end - line));
-        assert_non_null(space);
-        const char *brace = memchr(line, '{', (size_t)(space - line));
-        assert_true(!brace || space[-1] == '}');
-        char *after;
-        double value = strtod(space + 1, &after);
-        assert_true(after > space + 1 && *after == '\n');
-        assert_true(value >= 0);
-        ++*out_samples;
-    }
-}
-
-static void test_find_index_and_metrics(void **state) {
+static void test_find_and_index(void **state) {
     (void)state;
     static const int64_t latency = 1;
     struct tt_served_model_spec spec = plain;
@@ -343,21 +323,6 @@ static void test_find_index_and_metrics(void **state) {
     assert_int_equal(tt_serving_find(client.port, "broken", "", &found, &why), TT_ERR_UNAVAILABLE);
     assert_non_null(strstr(why.text, "it is a brick"));
     assert_int_equal(tt_serving_find(client.port, "plain", "9", &found, &why), TT_OK);
-    client_send(&client, found, 3, 1, 0);
-    client_wait(&client, 0);
-    struct tt_text page;
-    tt_text_init(&page);
-    tt_serving_metrics(client.port, &page);
-    int32_t samples;
-    count_lines(tt_text_string(&page), &samples);
-    assert_true(samples > 4 * 20);
-    assert_non_null(strstr(page.bytes, "model=\"odd \\\"\\\\ name\",version=\"10\""));
-    assert_non_null(strstr(page.bytes, "\nnv_inference_count{model=\"plain\",version=\"9\"} 3\n"));
-    assert_non_null(strstr(
-        page.bytes, "\ntutti_batch_size_bucket{model=\"plain\",version=\"9\",le=\"2\"} 0\n"));
-    assert_non_null(strstr(
-        page.bytes, "\ntutti_batch_size_bucket{model=\"plain\",version=\"9\",le=\"4\"} 1\n"));
-    tt_text_fini(&page);
     client_close(&client);
 }
 
@@ -539,7 +504,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_limit_in_flight, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_hidden_outputs_and_priorities, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_shapes_that_collide, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_find_index_and_metrics, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_find_and_index, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_place_errors, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_padded_batches, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_stress, set_up, tear_down),

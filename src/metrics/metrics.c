@@ -1,0 +1,476 @@
+#include "metrics/metrics.h"
+
+#include "base/clock.h"
+#include "base/instant.h"
+#include "core/mechanism.h"
+#include "metrics/exposition.h"
+#include "metrics/process_metrics.h"
+#include "serve/catalogue.h"
+#include "serve/domain.h"
+#include "serve/port.h"
+#include "serve/scheduler.h"
+#include "serve/served_model_state.h"
+#include "serve/serving.h"
+
+#include <stdio.h>
+
+struct page {
+    struct tt_exposition out;
+    struct tt_serving *serving;
+    const struct tt_catalogue *catalogue; /* NULL: none yet */
+};
+
+struct family;
+/* Writes the family's samples: one for each thing that its labels name. */
+typedef void samples_fn(struct page *page, const struct family *family);
+typedef int64_t model_value_fn(const struct tt_model_stats *stats);
+typedef int64_t server_value_fn(struct tt_serving *serving);
+/* Whether the page has the family at all; NULL: always. */
+typedef bool shown_fn(const struct page *page);
+
+enum unit { AS_COUNTED, US_OF_NS, MS_OF_NS, S_OF_NS };
+
+struct family {
+    const char *name, *type;
+    enum unit unit; /* from the source's to the page's */
+    const char *help;
+    samples_fn *samples;
+    /* The source: */
+    size_t offset; /* in the struct that `samples` reads, where that is a struct */
+    model_value_fn *model_value;
+    server_value_fn *server_value;
+    shown_fn *shown;
+};
+
+static int64_t counter_at(const void *base, size_t offset) {
+    return tt_counter_get((const struct tt_counter *)((const char *)base + offset));
+}
+
+static void value(struct tt_exposition *out, const struct family *family, int64_t value) {
+    switch (family->unit) {
+    case AS_COUNTED: tt_exposition_integer(out, value); break;
+    case US_OF_NS: tt_exposition_integer(out, value / 1000); break;
+    case MS_OF_NS: tt_exposition_real(out, (double)value / 1e6); break;
+    case S_OF_NS: tt_exposition_real(out, (double)value / 1e9); break;
+    }
+}
+
+/* The next entry with statistics from *at on; NULL: no more. */
+static const struct tt_catalogue_entry *next_model(const struct page *page, int32_t *at) {
+    while (page->catalogue && *at < page->catalogue->count) {
+        const struct tt_catalogue_entry *model = &page->catalogue->entries[(*at)++];
+        if (model->stats)
+            return model;
+    }
+    return NULL;
+}
+
+static void begin(struct page *page, const struct family *family, const char *suffix,
+                  const struct tt_catalogue_entry *model) {
+    tt_exposition_begin(&page->out, family->name, suffix);
+    tt_exposition_label(&page->out, "model", model->name);
+    tt_exposition_label(&page->out, "version", model->version);
+}
+
+/* ---- one sample per model version ---- */
+
+static void per_model(struct page *page, const struct family *family) {
+    int32_t at = 0;
+    for (const struct tt_catalogue_entry *model; (model = next_model(page, &at));) {
+        begin(page, family, "", model);
+        value(&page->out, family,
+              family->model_value ? family->model_value(model->stats)
+                                  : counter_at(model->stats, family->offset));
+    }
+}
+
+static int64_t on_time(const struct tt_model_stats *stats) {
+    return tt_counter_get(&stats->succeeded) - tt_counter_get(&stats->late);
+}
+
+static int64_t bad(const struct tt_model_stats *stats) {
+    return tt_counter_get(&stats->late) + tt_counter_get(&stats->failed) +
+           tt_counter_get(&stats->rejected) + tt_model_stats_dropped(stats);
+}
+
+static void queue_age(struct page *page, const struct family *family) {
+    int32_t at = 0;
+    for (const struct tt_catalogue_entry *model; (model = next_model(page, &at));) {
+        int64_t since = tt_counter_get(&model->stats->waiting_since), now = tt_clock_now();
+        begin(page, family, "", model);
+        tt_text_printf(page->out.text, "} %.9f\n",
+                       since > 0 && now > since ? (double)(now - since) / 1e9 : 0.0);
+    }
+}
+
+static void failures(struct page *page, const struct family *family) {
+    int32_t at = 0;
+    for (const struct tt_catalogue_entry *model; (model = next_model(page, &at));) {
+        const struct tt_model_stats *stats = model->stats;
+        const struct {
+            const char *reason;
+            int64_t count;
+        } rows[] = {{"REJECTED", tt_counter_get(&stats->rejected) + tt_model_stats_dropped(stats)},
+                    {"CANCELED", tt_counter_get(&stats->cancelled)},
+                    {"BACKEND", tt_counter_get(&stats->failed)},
+                    {"OTHER", 0}};
+        for (size_t i = 0; i < TT_COUNT(rows); i++) {
+            begin(page, family, "", model);
+            tt_exposition_label(&page->out, "reason", rows[i].reason);
+            value(&page->out, family, rows[i].count);
+        }
+    }
+}
+
+static void drops(struct page *page, const struct family *family) {
+    int32_t at = 0;
+    for (const struct tt_catalogue_entry *model; (model = next_model(page, &at));)
+        for (int i = TT_DROP_DEADLINE; i <= TT_DROP_WITHDRAWN; i++) {
+            begin(page, family, "", model);
+            tt_exposition_label(&page->out, "reason", tt_drop_reason_name((enum tt_drop_reason)i));
+            value(&page->out, family, tt_counter_get(&model->stats->dropped[i]));
+        }
+}
+
+/* ---- histograms ---- */
+
+/* The bucket's upper bound as the page says it. False: the family does not have this bucket. */
+typedef bool bound_fn(const struct family *family, int32_t bucket, char *text, size_t size);
+
+static bool batch_bound(const struct family *family, int32_t bucket, char *text, size_t size) {
+    (void)family;
+    snprintf(text, size, "%d", 1 << bucket);
+    return true;
+}
+
+static bool length_bound(const struct family *family, int32_t bucket, char *text, size_t size) {
+    (void)family;
+    snprintf(text, size, "%d", tt_length_histogram_bound(bucket));
+    return true;
+}
+
+static bool duration_bound(const struct family *family, int32_t bucket, char *text, size_t size) {
+    int64_t ns = tt_duration_bounds_ns[bucket], ms = ns / TT_MS;
+    snprintf(text, size, "%g", (double)ns / (family->unit == MS_OF_NS ? 1e6 : 1e9));
+    /* Triton's has these bounds. */
+    return family->unit != MS_OF_NS || ms == 100 || ms == 500 || ms == 2000 || ms == 5000;
+}
+
+/* `counts`: of `buckets` buckets, not cumulative. `type`: of cells; NULL: none. */
+static void histogram(struct page *page, const struct family *family,
+                      const struct tt_catalogue_entry *model, const char *type,
+                      const struct tt_counter *counts, int32_t buckets, bound_fn *bound_of,
+                      int64_t sum) {
+    static const char *const suffixes[] = {"_bucket", "_sum", "_count"};
+    int64_t cumulative = 0;
+    for (int32_t i = 0; i < buckets + 2; i++) {
+        char bound[32] = "+Inf";
+        cumulative += i < buckets ? tt_counter_get(&counts[i]) : 0;
+        if (i < buckets - 1 && !bound_of(family, i, bound, sizeof(bound)))
+            continue;
+        begin(page, family, suffixes[i < buckets ? 0 : i - buckets + 1], model);
+        if (type)
+            tt_exposition_label(&page->out, "cell", type);
+        if (i < buckets)
+            tt_exposition_label(&page->out, "le", bound);
+        if (i == buckets)
+            value(&page->out, family, sum);
+        else
+            tt_exposition_integer(&page->out, cumulative);
+    }
+}
+
+static void batch_sizes(struct page *page, const struct family *family) {
+    int32_t at = 0;
+    for (const struct tt_catalogue_entry *model; (model = next_model(page, &at));)
+        histogram(page, family, model, NULL, model->stats->batch_buckets, TT_BATCH_BUCKETS,
+                  batch_bound, tt_counter_get(&model->stats->rows));
+}
+
+static void durations(struct page *page, const struct family *family) {
+    int32_t at = 0;
+    for (const struct tt_catalogue_entry *model; (model = next_model(page, &at));) {
+        const struct tt_duration_histogram *of =
+            (const void *)((const char *)model->stats + family->offset);
+        histogram(page, family, model, NULL, of->counts, TT_DURATION_BUCKETS, duration_bound,
+                  tt_counter_get(&of->sum_ns));
+    }
+}
+
+/* ---- models of cells ---- */
+
+/* NULL: not a model of cells, or it does not serve. */
+static const struct tt_cells *cells_of(const struct tt_catalogue_entry *model) {
+    return model->model && model->model->cells ? model->model->cells->cells : NULL;
+}
+
+/* Elements of answers are counted where answers have as many as they turn out to have. */
+static bool emits(const struct tt_catalogue_entry *model) {
+    const struct tt_cells *cells = cells_of(model);
+    return cells && cells->kind == TT_UNFOLD_SEQ2SEQ;
+}
+
+static bool has_cells(const struct page *page) {
+    for (int32_t m = 0; page->catalogue && m < page->catalogue->count; m++)
+        if (cells_of(&page->catalogue->entries[m]))
+            return true;
+    return false;
+}
+
+static bool has_emitters(const struct page *page) {
+    int32_t at = 0;
+    for (const struct tt_catalogue_entry *model; (model = next_model(page, &at));)
+        if (emits(model))
+            return true;
+    return false;
+}
+
+static void per_cell_type(struct page *page, const struct family *family) {
+    int32_t at = 0;
+    for (const struct tt_catalogue_entry *model; (model = next_model(page, &at));) {
+        const struct tt_cells *cells = cells_of(model);
+        for (int32_t t = 0; cells && t < cells->type_count; t++) {
+            begin(page, family, "", model);
+            tt_exposition_label(&page->out, "cell", cells->types[t].name);
+            value(&page->out, family, counter_at(&model->stats->cells[t], family->offset));
+        }
+    }
+}
+
+static void cell_batch_sizes(struct page *page, const struct family *family) {
+    int32_t at = 0;
+    for (const struct tt_catalogue_entry *model; (model = next_model(page, &at));) {
+        const struct tt_cells *cells = cells_of(model);
+        for (int32_t t = 0; cells && t < cells->type_count; t++)
+            histogram(page, family, model, cells->types[t].name,
+                      model->stats->cells[t].batch_buckets, TT_BATCH_BUCKETS, batch_bound,
+                      tt_counter_get(&model->stats->cells[t].cells));
+    }
+}
+
+/* L3 */
+static void output_lengths(struct page *page, const struct family *family) {
+    int32_t at = 0;
+    for (const struct tt_catalogue_entry *model; (model = next_model(page, &at));)
+        if (emits(model))
+            histogram(page, family, model, NULL, model->stats->outputs.counts, TT_OUTPUT_BUCKETS,
+                      length_bound, tt_counter_get(&model->stats->outputs.sum));
+}
+
+static void per_emitter(struct page *page, const struct family *family) {
+    int32_t at = 0;
+    for (const struct tt_catalogue_entry *model; (model = next_model(page, &at));)
+        if (emits(model)) {
+            begin(page, family, "", model);
+            value(&page->out, family, counter_at(model->stats, family->offset));
+        }
+}
+
+/* ---- scheduling domains ---- */
+
+struct domain_samples {
+    struct page *page;
+    const struct family *family;
+};
+
+static void begin_domain(struct domain_samples *self, int32_t index,
+                         const struct tt_domain *domain) {
+    tt_exposition_begin(&self->page->out, self->family->name, "");
+    tt_exposition_label_integer(&self->page->out, "domain", index);
+    tt_exposition_label(&self->page->out, "policy", domain->policy);
+}
+
+static void executor_count(void *context, int32_t index, const struct tt_domain *domain) {
+    struct domain_samples *self = context;
+    begin_domain(self, index, domain);
+    value(&self->page->out, self->family, domain->executor_count);
+}
+
+static void executor_times(void *context, int32_t index, const struct tt_domain *domain) {
+    struct domain_samples *self = context;
+    for (int32_t e = 0; e < domain->meter.executor_count; e++) {
+        begin_domain(self, index, domain);
+        tt_exposition_label_integer(&self->page->out, "executor", e);
+        value(&self->page->out, self->family, tt_counter_get(&domain->meter.busy_ns[e]));
+    }
+}
+
+static void per_domain(struct page *page, const struct family *family) {
+    struct domain_samples self = {page, family};
+    tt_scheduler_domains(tt_serving_scheduler(page->serving), executor_count, &self);
+}
+
+static void per_executor(struct page *page, const struct family *family) {
+    struct domain_samples self = {page, family};
+    tt_scheduler_domains(tt_serving_scheduler(page->serving), executor_times, &self);
+}
+
+/* ---- the server as a whole ---- */
+
+static void per_server(struct page *page, const struct family *family) {
+    tt_exposition_begin(&page->out, family->name, "");
+    value(&page->out, family, family->server_value(page->serving));
+}
+
+static int64_t turns(struct tt_serving *serving) {
+    return tt_scheduler_stats(tt_serving_scheduler(serving)).turns;
+}
+static int64_t busy_ns(struct tt_serving *serving) {
+    return tt_scheduler_stats(tt_serving_scheduler(serving)).busy_ns;
+}
+static bool is_recorded(const struct page *page) {
+    return tt_serving_recorder(page->serving) != NULL;
+}
+static int64_t recorded_bytes(struct tt_serving *serving) {
+    return tt_recorder_stats(tt_serving_recorder(serving)).bytes;
+}
+static int64_t lost_events(struct tt_serving *serving) {
+    return tt_recorder_stats(tt_serving_recorder(serving)).lost_events;
+}
+static int64_t cpu_ns(struct tt_serving *serving) {
+    (void)serving;
+    return tt_process_cpu_ns();
+}
+static int64_t resident_bytes(struct tt_serving *serving) {
+    (void)serving;
+    return tt_process_resident_bytes();
+}
+static int64_t open_files(struct tt_serving *serving) {
+    (void)serving;
+    return tt_process_open_files();
+}
+static int64_t max_files(struct tt_serving *serving) {
+    (void)serving;
+    return tt_process_max_files();
+}
+
+/* ---- the table ---- */
+
+#define MODEL(member) .samples = per_model, .offset = offsetof(struct tt_model_stats, member)
+#define MODEL_VALUE(function) .samples = per_model, .model_value = function
+#define DURATIONS(member) .samples = durations, .offset = offsetof(struct tt_model_stats, member)
+#define CELL(member)                                                                               \
+    .samples = per_cell_type, .offset = offsetof(struct tt_cell_stats, member), .shown = has_cells
+#define SERVER(function) .samples = per_server, .server_value = function
+#define COUNTER "counter"
+#define GAUGE "gauge"
+#define HISTOGRAM "histogram"
+
+/* In the order of the page. */
+static const struct family families[] = {
+    {"nv_inference_request_success", COUNTER, AS_COUNTED, "Number of successful inference requests",
+     MODEL(succeeded)},
+    {"nv_inference_count", COUNTER, AS_COUNTED, "Number of inferences performed (rows of batches)",
+     MODEL(rows)},
+    {"nv_inference_exec_count", COUNTER, AS_COUNTED,
+     "Number of model executions performed (batches)", MODEL(batches)},
+    {"nv_inference_request_duration_us", COUNTER, US_OF_NS,
+     "Cumulative inference request duration in microseconds", MODEL(request_ns)},
+    {"nv_inference_queue_duration_us", COUNTER, US_OF_NS,
+     "Cumulative time requests waited for their batch, in us", MODEL(queue_ns)},
+    {"nv_inference_compute_input_duration_us", COUNTER, US_OF_NS,
+     "Cumulative time of making batches contiguous, over their requests, in us", MODEL(input_ns)},
+    {"nv_inference_compute_infer_duration_us", COUNTER, US_OF_NS,
+     "Cumulative time batches ran, over their requests, in us", MODEL(infer_ns)},
+    {"nv_inference_compute_output_duration_us", COUNTER, US_OF_NS,
+     "Cumulative time of handing results out, over their requests, in us", MODEL(output_ns)},
+    {"nv_inference_pending_request_count", GAUGE, AS_COUNTED,
+     "Requests accepted and not answered yet", MODEL_VALUE(tt_model_stats_in_flight)},
+    {"tutti_requests_accepted_total", COUNTER, AS_COUNTED, "Requests handed to a scheduling domain",
+     MODEL(accepted)},
+    {"tutti_requests_on_time_total", COUNTER, AS_COUNTED,
+     "Requests answered within their deadline (goodput)", MODEL_VALUE(on_time)},
+    {"tutti_requests_late_total", COUNTER, AS_COUNTED, "Requests answered after their deadline",
+     MODEL(late)},
+    {"tutti_requests_bad_total", COUNTER, AS_COUNTED, "Requests late, dropped, refused or failed",
+     MODEL_VALUE(bad)},
+    {"tutti_requests_cancelled_total", COUNTER, AS_COUNTED, "Requests whose clients went away",
+     MODEL(cancelled)},
+    {"tutti_queue_requests", GAUGE, AS_COUNTED, "Requests that wait for their first run",
+     MODEL(waiting)},
+    {"tutti_left_early_total", COUNTER, AS_COUNTED,
+     "Requests that left before their model's last stage", MODEL(left_early)},
+    {"tutti_skips_total", COUNTER, AS_COUNTED, "Times that a request went on behind some stages",
+     MODEL(skipped)},
+    {"tutti_short_runs_total", COUNTER, AS_COUNTED, "Batches that needed no executor's thread",
+     MODEL(ran_here)},
+    {"tutti_gathered_bytes_total", COUNTER, AS_COUNTED,
+     "Input bytes copied to make batches contiguous", MODEL(gathered_bytes)},
+    {"tutti_input_slots", GAUGE, AS_COUNTED,
+     "Slots of the ring of inputs, 0 where the policy does not use one", MODEL(input_slots)},
+    {"tutti_input_slots_used", GAUGE, AS_COUNTED, "Slots of that ring that are not free",
+     MODEL(input_slots_used)},
+    {"tutti_input_held_back_total", COUNTER, AS_COUNTED,
+     "Requests that came when no slot of that ring was free", MODEL(held_back)},
+    {"tutti_stage_slots", GAUGE, AS_COUNTED,
+     "Rows that may be between stages at once, 0 where the model has one", MODEL(stage_slots)},
+    {"tutti_stage_slots_used", GAUGE, AS_COUNTED,
+     "Rows that are, or may come to be, between stages now", MODEL(stage_slots_used)},
+    {"tutti_stage_held_back_total", COUNTER, AS_COUNTED,
+     "Requests that came when no more rows could be there", MODEL(stage_held_back)},
+    {"tutti_stage_spilled_bytes_total", COUNTER, AS_COUNTED,
+     "Activations for which the pool had no adjacent slots", MODEL(spilled_bytes)},
+    {"tutti_cell_slots", GAUGE, AS_COUNTED,
+     "States of cells that there may be at once, 0 where there are no cells", MODEL(cell_slots)},
+    {"tutti_cell_slots_promised", GAUGE, AS_COUNTED,
+     "Of these, those that requests in flight may come to need", MODEL(cell_slots_promised)},
+    {"nv_inference_request_failure", COUNTER, AS_COUNTED, "Number of failed inference requests",
+     .samples = failures},
+    {"tutti_requests_dropped_total", COUNTER, AS_COUNTED, "Requests given up by the policy",
+     .samples = drops},
+    {"tutti_batch_size", HISTOGRAM, AS_COUNTED, "Rows per batch", .samples = batch_sizes},
+    {"nv_inference_first_response_histogram_ms", HISTOGRAM, MS_OF_NS,
+     "Duration of successful requests in ms", DURATIONS(answering)},
+    {"tutti_request_duration_seconds", HISTOGRAM, S_OF_NS,
+     "Submission to end of successful requests", DURATIONS(answering)},
+    {"tutti_queue_duration_seconds", HISTOGRAM, S_OF_NS,
+     "Submission to the decision of the first run", DURATIONS(queueing)},
+    {"tutti_slack_at_start_seconds", HISTOGRAM, S_OF_NS,
+     "Time from the decision of the first run to the deadline, of requests that have one",
+     DURATIONS(slack)},
+    {"tutti_queue_oldest_age_seconds", GAUGE, S_OF_NS,
+     "Age of the oldest request that waits for its first run", .samples = queue_age},
+    {"tutti_cells_total", COUNTER, AS_COUNTED,
+     "Cells that ran, by type, those beyond an end of sequence too", CELL(cells)},
+    {"tutti_cell_tasks_total", COUNTER, AS_COUNTED, "Batches of cells that ran, by type",
+     CELL(tasks)},
+    {"tutti_cell_gathered_bytes_total", COUNTER, AS_COUNTED,
+     "Bytes of states and inputs copied to make batches of cells contiguous", CELL(gathered_bytes)},
+    {"tutti_cell_spared_bytes_total", COUNTER, AS_COUNTED,
+     "Bytes of states that batches of cells read where they lay", CELL(spared_bytes)},
+    {"tutti_cell_batch_size", HISTOGRAM, AS_COUNTED, "Cells per batch, by type",
+     .samples = cell_batch_sizes, .shown = has_cells},
+    {"tutti_output_length", HISTOGRAM, AS_COUNTED, "Elements that answers turned out to have",
+     .samples = output_lengths, .shown = has_emitters},
+    {"tutti_output_at_limit_total", COUNTER, AS_COUNTED,
+     "Answers that have all the elements they may", .samples = per_emitter,
+     .offset = offsetof(struct tt_model_stats, outputs.at_limit), .shown = has_emitters},
+    {"tutti_scheduler_turns_total", COUNTER, AS_COUNTED, "Turns of the scheduler's loop",
+     SERVER(turns)},
+    {"tutti_scheduler_busy_seconds_total", COUNTER, S_OF_NS,
+     "Time in the turns of the scheduler's loop", SERVER(busy_ns)},
+    {"tutti_domain_executors", GAUGE, AS_COUNTED, "Executors of each scheduling domain",
+     .samples = per_domain},
+    {"tutti_executor_busy_seconds_total", COUNTER, S_OF_NS, "Time that each executor ran batches",
+     .samples = per_executor},
+    {"tutti_recording_bytes_total", COUNTER, AS_COUNTED, "Bytes of the recording on disk",
+     SERVER(recorded_bytes), .shown = is_recorded},
+    {"tutti_recording_lost_events_total", COUNTER, AS_COUNTED,
+     "Events for which the recording had no room", SERVER(lost_events), .shown = is_recorded},
+    {"process_cpu_seconds_total", COUNTER, S_OF_NS, "User and system CPU time", SERVER(cpu_ns)},
+    {"process_resident_memory_bytes", GAUGE, AS_COUNTED, "Resident memory", SERVER(resident_bytes)},
+    {"process_open_fds", GAUGE, AS_COUNTED, "Open file descriptors", SERVER(open_files)},
+    {"process_max_fds", GAUGE, AS_COUNTED, "The limit of open file descriptors", SERVER(max_files)},
+};
+
+void tt_metrics_write(struct tt_serving *serving, struct tt_port *port, struct tt_text *out_page) {
+    struct page page = {
+        .out = {.text = out_page}, .serving = serving, .catalogue = tt_port_catalogue(port)};
+    for (size_t i = 0; i < TT_COUNT(families); i++) {
+        const struct family *family = &families[i];
+        if (family->shown && !family->shown(&page))
+            continue;
+        tt_exposition_family(&page.out, family->name, family->type, family->help);
+        family->samples(&page, family);
+    }
+}

@@ -1,0 +1,66 @@
+/* struct tt_inference: one request between its connection and its domain. Types only: there is no
+ * .c file. Connections see it through serve/inference.h and never look inside.
+ *
+ * Life: taken from a lane of its port (serve/port.h), filled, submitted, ended, released, and kept
+ * by its lane for reuse. It belongs to its port's thread until submit, to the scheduler until it
+ * comes back through the port's mailbox, and to the port's thread again. A cancellation is a
+ * message of its own, and is acknowledged, so that the memory is not reused while that message is
+ * under way. */
+#ifndef TT_SERVE_INFERENCE_STATE_H
+#define TT_SERVE_INFERENCE_STATE_H
+
+#include "base/err.h"
+#include "base/list.h"
+#include "core/tensor.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct tt_cell_run;
+struct tt_engine_result;
+struct tt_engine_state;
+struct tt_lane;
+struct tt_mailbox;
+struct tt_request;
+struct tt_served_model;
+struct tt_tensor_view;
+
+struct tt_inference {
+    /* First what the scheduler reads when it first runs: another processor wrote it. */
+    struct tt_served_model *model; /* its lane's */
+    struct tt_list_node waiting;   /* the scheduler's, until its first run */
+    /* Written by the port before submit, by the scheduler after. */
+    int64_t submitted_at, deadline_at;
+    int32_t priority;
+    int32_t rows;
+    struct tt_mailbox *mailbox; /* its port's */
+    struct tt_lane *lane;
+    struct tt_inference *next_free;
+    int32_t length; /* equal in all members of a batch; see serve/inference_shape.h */
+    int32_t slot;   /* first slot in the lane's pool or the model's ring; -1: own memory */
+    int64_t bytes;  /* of its inputs */
+    /* The port's */
+    bool submitted, finished, cancel_sent, cancel_acknowledged, released;
+    void (*done)(void *context, struct tt_inference *inference, enum tt_err err, const char *why);
+    void *context;
+    /* The scheduler's, from submit on */
+    struct tt_request *request; /* while the domain has it */
+    enum tt_err err;
+    struct tt_error why;
+    struct tt_engine_result *result;
+    struct tt_engine_state *state; /* what the engine keeps of it between two tasks */
+    struct tt_cell_run *cell_run;  /* of a model of cells, until it ends */
+    int32_t first_row;
+    int64_t started_at, computed_at; /* of its first step and its last */
+    int64_t input_ns, infer_ns;      /* of the runs that it was in */
+    struct tt_list_node in_ring;     /* the input ring's, while it waits for slots */
+    struct tt_list_node in_order;    /* where answers keep the order of their requests */
+    bool is_computed;
+    /* Per input of the signature */
+    struct tt_tensor_view *inputs;
+    void **own;
+    size_t *own_capacity;
+};
+
+#endif

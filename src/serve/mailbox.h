@@ -1,0 +1,84 @@
+/* The two rings between a port and the scheduler, and whether the port's thread sleeps.
+ *
+ * A port's thread sends inferences and cancellations; the scheduler sends back ended inferences and
+ * acknowledged cancellations. Each inference has at most two messages under way in each direction:
+ * itself and its cancellation. The rings have room for that, so a push never fails.
+ *
+ * Life: a part of its port, which opens it with _init(), has it added to the scheduler
+ * (serve/scheduler.h), and takes it out again before _fini(). An inference that is sent belongs to
+ * the receiver, until it is sent back. A mailbox never looks into an inference.
+ *
+ * Implemented here, and in mailbox.c. */
+#ifndef TT_SERVE_MAILBOX_H
+#define TT_SERVE_MAILBOX_H
+
+#include "base/eventcount.h"
+#include "base/ring.h"
+
+struct tt_inference;
+
+/* Wakes the port's thread. Called from other threads; must not block. */
+typedef void tt_mailbox_wake_fn(void *context);
+
+struct tt_mailbox {
+    struct tt_ring to_scheduler; /* struct tt_inference *; lowest bit set: its cancellation */
+    struct tt_ring to_port;      /* the same; lowest bit set: its cancellation is acknowledged */
+    struct tt_eventcount eventcount; /* whether the port's thread must be woken; see _claim() */
+    tt_mailbox_wake_fn *wake;
+    void *wake_context;
+    bool has_mail;           /* the scheduler's: to be woken at the end of the turn */
+    struct tt_mailbox *next; /* the scheduler's */
+};
+
+/* `capacity`: inferences at once. Errors: NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_mailbox_init(struct tt_mailbox *self, int32_t capacity,
+                                          tt_mailbox_wake_fn *wake, void *wake_context);
+void tt_mailbox_fini(struct tt_mailbox *self);
+
+static inline void tt_mailbox_push(struct tt_ring *ring, const struct tt_inference *inference,
+                                   uintptr_t tag) {
+    bool pushed = tt_ring_push(ring, (void *)((uintptr_t)inference | tag));
+    tt_assert(pushed);
+}
+static inline struct tt_inference *tt_mailbox_pop(struct tt_ring *ring, bool *out_tagged) {
+    uintptr_t message = (uintptr_t)tt_ring_pop(ring);
+    *out_tagged = message & 1;
+    return (struct tt_inference *)(message & ~(uintptr_t)1);
+}
+
+/* ---- the port's thread ---- */
+
+static inline void tt_mailbox_send(struct tt_mailbox *self, struct tt_inference *inference) {
+    tt_mailbox_push(&self->to_scheduler, inference, 0);
+}
+static inline void tt_mailbox_send_cancel(struct tt_mailbox *self, struct tt_inference *inference) {
+    tt_mailbox_push(&self->to_scheduler, inference, 1);
+}
+/* The next ended inference, or (*out_acknowledges) one whose cancellation is acknowledged; NULL: no
+ * more. */
+static inline struct tt_inference *tt_mailbox_receive(struct tt_mailbox *self,
+                                                      bool *out_acknowledges) {
+    return tt_mailbox_pop(&self->to_port, out_acknowledges);
+}
+static inline bool tt_mailbox_is_empty(struct tt_mailbox *self) {
+    return tt_ring_is_empty(&self->to_port);
+}
+
+/* ---- the scheduler, in a turn ---- */
+
+/* The next submitted inference, or (*out_cancels) one that is cancelled; NULL: no more. */
+static inline struct tt_inference *tt_mailbox_take(struct tt_mailbox *self, bool *out_cancels) {
+    return tt_mailbox_pop(&self->to_scheduler, out_cancels);
+}
+/* The inference has ended: it is the port's again. */
+static inline void tt_mailbox_return(struct tt_mailbox *self, struct tt_inference *inference) {
+    self->has_mail = true;
+    tt_mailbox_push(&self->to_port, inference, 0);
+}
+/* The scheduler has no message about the inference's cancellation any more. */
+static inline void tt_mailbox_acknowledge(struct tt_mailbox *self, struct tt_inference *inference) {
+    self->has_mail = true;
+    tt_mailbox_push(&self->to_port, inference, 1);
+}
+
+#endif
