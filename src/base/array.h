@@ -1,4 +1,5 @@
-/* An array that grows: at least doubled, what is new all zero. */
+/* An array that grows: its capacity at least doubles, and new elements are zero. Implemented in
+ * array.c. */
 #ifndef TT_BASE_ARRAY_H
 #define TT_BASE_ARRAY_H
 
@@ -6,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Room for `count` elements of `size` bytes. False: no memory; then nothing changed. */
+/* Makes room for `count` elements of `size` bytes. False: out of memory, and nothing changed. */
 bool tt_array_reserve(void **array, int64_t *capacity, int64_t count, size_t size);
 
 #endif

@@ -1,10 +1,10 @@
 /* A bounded stream of bytes from one thread to one other.
  *
- * One thread puts messages of any length, each whole or not at all; the other looks at all that was
- * put so far, as one or two pieces of memory that end with a whole message, and takes it when it is
- * done with it. Neither ever blocks, allocates, or calls the system. Full is an answer: the
- * producer counts what it could not put and says so later. The consumer is not woken; it looks now
- * and then. */
+ * One thread puts messages of any length, each whole or not at all. The other looks at everything
+ * that was put so far, as one or two pieces of memory that end with a whole message, and takes it
+ * when it has read it. Neither end blocks, allocates, or calls the system. Full is an answer: the
+ * producer counts what it could not put and reports it later. The consumer is not woken; it looks
+ * from time to time. Implemented in byte_ring.c. */
 #ifndef TT_BASE_BYTE_RING_H
 #define TT_BASE_BYTE_RING_H
 
@@ -17,7 +17,7 @@
 struct tt_byte_ring {
     uint8_t *bytes;
     uint64_t capacity; /* a power of two */
-    /* As in tt_ring: the ends on lines of their own. */
+    /* As in tt_ring: each end has a cache line of its own. */
     _Alignas(64) _Atomic uint64_t tail; /* put so far */
     uint64_t head_seen;
     _Alignas(64) _Atomic uint64_t head; /* taken so far */
@@ -33,7 +33,8 @@ TT_MUST_CHECK enum tt_err tt_byte_ring_init(struct tt_byte_ring *self, size_t ca
 void tt_byte_ring_fini(struct tt_byte_ring *self);
 /* Producer. False: no room, and nothing was put. */
 TT_MUST_CHECK bool tt_byte_ring_put(struct tt_byte_ring *self, const void *bytes, size_t count);
-/* Consumer. All that is there now, in order; returns how many bytes. Good until they are taken. */
+/* Consumer. Everything that is there, in order; returns how many bytes. Valid until they are taken.
+ */
 size_t tt_byte_ring_peek(const struct tt_byte_ring *self, struct tt_byte_piece out_pieces[2]);
 /* Consumer. Gives back the first `count` bytes of what was looked at. */
 void tt_byte_ring_take(struct tt_byte_ring *self, size_t count);

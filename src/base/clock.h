@@ -1,5 +1,5 @@
 /* The monotonic clock of this machine. Only carriers (threads, engines, loops) read it; decisions
- * are told `now`. */
+ * get `now` as a parameter. Implemented in clock.c. */
 #ifndef TT_BASE_CLOCK_H
 #define TT_BASE_CLOCK_H
 
@@ -9,9 +9,9 @@
 
 /* Nanoseconds of CLOCK_MONOTONIC. Any thread. */
 int64_t tt_clock_now(void);
-/* Nanoseconds since 1970, for people and protocols: it may jump, and nothing is scheduled by it. */
+/* Nanoseconds since 1970, for people and protocols: it may jump, and no decision uses it. */
 int64_t tt_clock_wall(void);
-/* Processor time that `thread` (which runs, or has not been joined yet) has used so far. */
+/* Processor time that `thread` has used so far; it runs, or was not joined yet. */
 int64_t tt_clock_thread_cpu(pthread_t thread);
 
 #endif

@@ -1,5 +1,5 @@
 /* A number that one thread adds to and others read: statistics. Never a means of synchronisation.
- */
+ * All functions are inline; there is no .c file. */
 #ifndef TT_BASE_COUNTER_H
 #define TT_BASE_COUNTER_H
 

@@ -25,7 +25,7 @@ void tt_dirty_set_add(struct tt_dirty_set *self, int32_t word, uint64_t bits) {
     tt_perturb();
     atomic_fetch_or_explicit(&self->words[word], bits, memory_order_acq_rel);
     tt_perturb();
-    /* After the word: who sees the summary finds the word filled, or already taken. */
+    /* After the word: a thread that sees the summary finds the word filled, or already taken. */
     atomic_fetch_or_explicit(&self->summary[word / 64], UINT64_C(1) << (word % 64),
                              memory_order_acq_rel);
     tt_perturb();

@@ -1,9 +1,9 @@
-/* Which of many small numbers (models, mostly) have news: many threads may add, one takes.
+/* A set of small numbers (usually models) that have news: many threads add, one takes.
  *
- * An addition that finds its number already there changes nothing, so the set never grows and never
- * backs anybody up. Whatever was written before an addition is visible after the take that returns
- * its number. Two levels of bits: a take costs what it returns, plus a look at one word for every
- * 4096 numbers. */
+ * Adding a number that is already there changes nothing, so the set never grows and never blocks.
+ * What was written before an addition is visible after the take that returns its number. Two levels
+ * of bits: a take costs what it returns, plus one word for every 4096 numbers. Implemented in
+ * dirty_set.c. */
 #ifndef TT_BASE_DIRTY_SET_H
 #define TT_BASE_DIRTY_SET_H
 
@@ -22,9 +22,9 @@ struct tt_dirty_set {
 /* Numbers 0 .. capacity - 1. Errors: NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_dirty_set_init(struct tt_dirty_set *self, int32_t capacity);
 void tt_dirty_set_fini(struct tt_dirty_set *self);
-/* Adds 64 * word + i for every bit i that is set; one locked operation or two for all of them. */
+/* Adds 64 * word + i for every bit i that is set, with one or two locked operations. */
 void tt_dirty_set_add(struct tt_dirty_set *self, int32_t word, uint64_t bits);
-/* Moves everything, ascending, to `ids`, which has room for the whole capacity; returns how many.
+/* Moves all numbers, ascending, to `ids`, which has room for the whole capacity; returns how many.
  * The one taking thread. */
 int32_t tt_dirty_set_take(struct tt_dirty_set *self, int32_t *ids);
 bool tt_dirty_set_empty(const struct tt_dirty_set *self);

@@ -1,13 +1,13 @@
 /* Errors and assertions.
  *
- * What the environment does to us (a bad file, no memory, a closed peer) is an `enum tt_err`: 0 or
- * negative, always checked by the caller, outputs untouched on failure. What only a bug can do is a
- * `tt_assert`, always on. Overload is neither: it is an answer (a DROP action, TT_ERR_BUSY at
+ * What the environment causes (a bad file, no memory, a closed peer) is an `enum tt_err`: 0 or
+ * negative, always checked by the caller, outputs untouched on failure. What only a bug can cause
+ * is a `tt_assert`, always on. Overload is neither: it is an answer (a DROP action, TT_ERR_BUSY at
  * admission).
  *
- * A function whose failure a person will read about takes a `struct tt_error *why` and writes
- * there what was wrong, where (file, line, field, tensor), and what would be right. Library code
- * never prints an error that it returns. */
+ * A function whose failure a person will read about takes a `struct tt_error *why` and writes there
+ * what was wrong, where (file, line, field, tensor), and what would be right. Library code never
+ * prints an error that it returns. Implemented in err.c. */
 #ifndef TT_BASE_ERR_H
 #define TT_BASE_ERR_H
 
@@ -18,13 +18,13 @@ enum tt_err {
     TT_ERR_INVALID = -1,     /* the input makes no sense */
     TT_ERR_NOT_FOUND = -2,   /* no such file, model, tensor */
     TT_ERR_NO_MEMORY = -3,   /* an allocation failed */
-    TT_ERR_IO = -4,          /* the operating system refused; see errno's text in the message */
+    TT_ERR_IO = -4,          /* the operating system failed; the message has errno's text */
     TT_ERR_UNAVAILABLE = -5, /* exists but cannot serve now (loading, draining) */
     TT_ERR_BUSY = -6,        /* a limit is reached; trying later may succeed */
     TT_ERR_UNSUPPORTED = -7, /* makes sense, but not here */
     TT_ERR_TIMEOUT = -8,     /* the deadline passed */
-    TT_ERR_CANCELLED = -9,   /* the one who asked has gone */
-    TT_ERR_INTERNAL = -10,   /* a library below failed in a way that is nobody's input */
+    TT_ERR_CANCELLED = -9,   /* the client has gone */
+    TT_ERR_INTERNAL = -10,   /* a library failed, and no input caused it */
 };
 
 #define TT_MUST_CHECK __attribute__((warn_unused_result))
@@ -42,8 +42,7 @@ const char *tt_err_name(enum tt_err err);
  * `return tt_fail(TT_ERR_INVALID, why, "...")` is one line. */
 enum tt_err tt_fail(enum tt_err err, struct tt_error *why, const char *format, ...) TT_PRINTF(3, 4);
 
-/* Puts formatted text and ": " in front of what `why` says already, as an error climbs; returns
- * `err`. */
+/* Puts formatted text and ": " in front of the message in `why`; returns `err`. */
 enum tt_err tt_fail_in(enum tt_err err, struct tt_error *why, const char *format, ...)
     TT_PRINTF(3, 4);
 

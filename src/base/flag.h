@@ -1,5 +1,5 @@
-/* A flag that one thread raises for another to see, together with everything written before it was
- * raised. */
+/* A flag that one thread raises for another to see, together with everything written before. All
+ * functions are inline; there is no .c file. */
 #ifndef TT_BASE_FLAG_H
 #define TT_BASE_FLAG_H
 

@@ -1,7 +1,9 @@
-/* Indexed 4-ary min-heap over small integer ids (models, devices): key (int64, int32 tie) per id,
- * the position of each id is kept, so that changing or removing any key is O(log n) and nothing is
+/* Indexed 4-ary min-heap over small integer ids (models, devices), with a key (int64, int32 tie)
+ * per id.
+ *
+ * The position of each id is kept, so changing or removing any key is O(log n), and nothing is
  * allocated after init. Four children per node: half the depth of a binary heap, and the four keys
- * share a cache line. */
+ * share a cache line. Implemented in heap.c. */
 #ifndef TT_BASE_HEAP_H
 #define TT_BASE_HEAP_H
 
@@ -25,19 +27,19 @@ struct tt_heap {
 
 TT_MUST_CHECK enum tt_err tt_heap_init(struct tt_heap *self, int32_t capacity);
 void tt_heap_fini(struct tt_heap *self);
-/* Puts `id` in, or moves it to its new key. */
+/* Adds `id`, or changes its key. */
 void tt_heap_set(struct tt_heap *self, int32_t id, int64_t key, int32_t tie);
-/* Takes out a member. */
+/* Removes `id`, which is a member. */
 void tt_heap_take_out(struct tt_heap *self, int32_t id);
 void tt_heap_check(const struct tt_heap *self);
 
 static inline bool tt_heap_contains(const struct tt_heap *self, int32_t id) {
     return self->position[id] >= 0;
 }
-/* Takes `id` out; nothing happens when it is not in. */
+/* Removes `id` if it is a member. */
 static inline void tt_heap_remove(struct tt_heap *self, int32_t id) {
     tt_assert(id >= 0 && id < self->capacity);
-    if (tt_heap_contains(self, id)) /* mostly it is not: no call then */
+    if (tt_heap_contains(self, id)) /* usually it is not, and there is no call */
         tt_heap_take_out(self, id);
 }
 /* The smallest entry; NULL when empty. Borrowed until the next change. */

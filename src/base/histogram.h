@@ -1,10 +1,10 @@
-/* A histogram of non-negative int64 values (latencies in ns, mostly) in log-linear buckets: every
- * power of two is cut into 128 equal parts, so that a quantile is off by less than 1/256 of its
- * value whatever the range, and small values (below 256) are exact. It grows as larger values come
- * and never forgets; two can be added together.
+/* A histogram of non-negative int64 values (usually latencies in ns) in log-linear buckets.
  *
- * Count, sum, smallest and largest are exact. When memory for a larger value is out, `failed` is
- * set and the value is counted in the last bucket that exists. */
+ * Every power of two is divided into 128 equal parts, so the error of a quantile is less than 1/256
+ * of its value in any range; values below 256 are exact. It grows as larger values come. Two
+ * histograms can be merged. Count, sum, minimum and maximum are exact. If there is no memory for a
+ * larger value, `failed` is set and the value counts in the last existing bucket. Implemented in
+ * histogram.c. */
 #ifndef TT_BASE_HISTOGRAM_H
 #define TT_BASE_HISTOGRAM_H
 

@@ -1,5 +1,5 @@
-/* Instants and durations: int64_t nanoseconds. An instant comes from outside (`now`) and is never
- * read here. */
+/* Instants and durations: int64_t nanoseconds. An instant is passed in (`now`) and never read here.
+ * All functions are inline; there is no .c file. */
 #ifndef TT_BASE_INSTANT_H
 #define TT_BASE_INSTANT_H
 

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-/* Both sides work word by word with release and acquire, which costs nothing on machines that order
- * stores and loads anyway: a reader that sees a word of a newer value also sees its odd version. */
+/* Both sides work word by word with release and acquire, which costs nothing on processors with
+ * that memory order. A reader that sees a word of a newer value also sees its odd version. */
 
 void tt_latest_write(struct tt_latest *self, const void *value, int32_t bytes) {
     tt_assert(bytes > 0 && bytes <= TT_LATEST_BYTES && bytes % 8 == 0);

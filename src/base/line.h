@@ -1,9 +1,10 @@
 /* Cache lines: memory that begins with one, and lines fetched before they are needed.
  *
- * Between two visits of the scheduler a device has run, often on the same processor, and swept
- * megabytes through the caches. What a visit costs is then mostly the lines that it touches: a
- * structure that every visit comes to has what it needs of it in one line, which begins where the
- * memory does, and who walks over many such structures fetches some ahead of those at hand. */
+ * Between two turns of the scheduler a device has run, often on the same processor, and has evicted
+ * megabytes from the caches. A turn then mainly costs the lines that it touches. So a structure
+ * that every turn uses has what the turn needs in one line, at the beginning of its memory, and a
+ * loop over many such structures fetches some ahead. All functions are inline; there is no .c file.
+ */
 #ifndef TT_BASE_LINE_H
 #define TT_BASE_LINE_H
 
@@ -16,19 +17,19 @@ enum { TT_LINE_BYTES = 64 };
 static inline size_t tt_line_up(size_t bytes) {
     return (bytes + TT_LINE_BYTES - 1) & ~(size_t)(TT_LINE_BYTES - 1);
 }
-/* Bytes of any content, from the beginning of a line on; NULL: out of memory. To be freed by
- * free(). Of a large piece only the pages that are touched take memory. */
+/* Uninitialised bytes, aligned to a line; NULL: out of memory. Freed by free(). Of a large block
+ * only touched pages take memory. */
 static inline void *tt_line_room(size_t bytes) {
     return aligned_alloc(TT_LINE_BYTES, tt_line_up(bytes));
 }
-/* So zeroed bytes. */
+/* The same, zeroed. */
 static inline void *tt_line_alloc(size_t bytes) {
     void *made = tt_line_room(bytes);
     return made ? memset(made, 0, bytes) : NULL;
 }
-/* The line will be needed soon. Any address is allowed. */
+/* Fetches the line at `at`. Any address is legal. */
 static inline void tt_line_fetch(const void *at) { __builtin_prefetch(at); }
-/* So all lines of so many bytes. */
+/* Fetches all lines of `bytes` bytes. */
 static inline void tt_line_fetch_all(const void *from, size_t bytes) {
     for (size_t at = 0; at < bytes; at += TT_LINE_BYTES)
         tt_line_fetch((const char *)from + at);

@@ -1,5 +1,6 @@
-/* Intrusive doubly linked list: the node lives in the element, the list allocates nothing. A node
- * that is in no list has next == NULL, so that membership can be asserted. */
+/* Intrusive doubly linked list: the node is a member of the element, and the list allocates
+ * nothing. A node that is in no list has next == NULL, so membership can be asserted. All functions
+ * are inline; there is no .c file. */
 #ifndef TT_BASE_LIST_H
 #define TT_BASE_LIST_H
 
@@ -23,7 +24,7 @@ static inline bool tt_list_empty(const struct tt_list *self) {
 }
 static inline bool tt_list_linked(const struct tt_list_node *node) { return node->next != NULL; }
 
-/* Puts `node` right before `position` (a member, or &list->head for the end). */
+/* Inserts `node` before `position` (a member, or &list->head for the end). */
 static inline void tt_list_insert_before(struct tt_list_node *position, struct tt_list_node *node) {
     tt_assert(node->next == NULL);
     node->next = position;
@@ -43,7 +44,7 @@ static inline void tt_list_remove(struct tt_list_node *node) {
     node->next->prev = node->prev;
     node->next = node->prev = NULL;
 }
-/* Moves everything from the first up to `last`, a member, to the end of `out`. */
+/* Moves everything from the first node to `last`, a member, to the end of `out`. */
 static inline void tt_list_move_front(struct tt_list *self, struct tt_list_node *last,
                                       struct tt_list *out) {
     struct tt_list_node *first = self->head.next;
@@ -63,7 +64,7 @@ static inline struct tt_list_node *tt_list_first(const struct tt_list *self) {
 static inline struct tt_list_node *tt_list_last(const struct tt_list *self) {
     return tt_list_empty(self) ? NULL : self->head.prev;
 }
-/* The one after `node`; NULL at the end. */
+/* The node after `node`; NULL at the end. */
 static inline struct tt_list_node *tt_list_next(const struct tt_list *self,
                                                 const struct tt_list_node *node) {
     return node->next == &self->head ? NULL : node->next;

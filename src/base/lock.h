@@ -1,5 +1,5 @@
-/* A mutex, for the few meeting points of threads that are not worth a ring: taken for a handful of
- * instructions, hardly ever contended. */
+/* A mutex, for the few places where threads meet that need no ring: held for a few instructions,
+ * rarely contended. All functions are inline; there is no .c file. */
 #ifndef TT_BASE_LOCK_H
 #define TT_BASE_LOCK_H
 
@@ -11,8 +11,8 @@ struct tt_lock {
     pthread_mutex_t mutex;
 };
 
-/* The return values are checked although they only tell of bugs (a lock destroyed while held, say).
- */
+/* The return values are checked although they report only bugs (a lock destroyed while held, for
+ * example). */
 static inline void tt_lock_init(struct tt_lock *self) {
     int failed = pthread_mutex_init(&self->mutex, NULL);
     tt_assert(failed == 0);

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A byte may become six, so that every line has room for its end. */
+/* A byte may become six; every line has room for its end. */
 enum { TEXT_BYTES = 1500, ID_BYTES = 200, LINE_BYTES = 6 * (TEXT_BYTES + ID_BYTES) + 512 };
 
 void tt_log_init(struct tt_log *self, int fd, bool is_json) {
@@ -23,7 +23,7 @@ void tt_log_fini(struct tt_log *self) { tt_lock_fini(&self->lock); }
 
 /* ---- how often ---- */
 
-/* The kind's place: its own, a free one, or else that of the one not seen for longest. */
+/* The kind's entry: its own, a free one, or the one that was not used for longest. */
 static struct tt_log_kind *kind_of(struct tt_log *self, const char *format) {
     struct tt_log_kind *oldest = &self->kinds[0];
     for (int i = 0; i < TT_LOG_KINDS; i++) {
@@ -39,7 +39,8 @@ static struct tt_log_kind *kind_of(struct tt_log *self, const char *format) {
     return oldest;
 }
 
-/* May a line of this kind be written now, and how many were left out before it? */
+/* True if a line of this kind may be written now; *out_left_out: how many were left out before it.
+ */
 static bool may_write(struct tt_log *self, const char *format, int32_t *out_left_out) {
     tt_lock_take(&self->lock);
     struct tt_log_kind *kind = kind_of(self, format);
@@ -61,7 +62,7 @@ static bool may_write(struct tt_log *self, const char *format, int32_t *out_left
 
 /* ---- how it looks ---- */
 
-/* A buffer that takes what fits. */
+/* A buffer that keeps what fits. */
 struct line {
     char bytes[LINE_BYTES];
     size_t length;
@@ -78,7 +79,7 @@ static void put(struct line *line, const char *format, ...) {
         line->length += (size_t)written < room ? (size_t)written : room - 1;
 }
 
-/* Bytes that are no text would end the line, or the JSON. */
+/* Other bytes would end the line, or the JSON. */
 static void put_plain(struct line *line, const char *text) {
     for (; *text; text++)
         put(line, (unsigned char)*text < 32 || *text == 127 ? "\\x%02x" : "%c",
@@ -138,7 +139,7 @@ static void compose(const struct tt_log *self, struct line *line, char letter, c
 static void write_line(const struct tt_log *self, struct line *line) {
     line->bytes[line->length++] = '\n';
     ssize_t written = write(self->fd, line->bytes, line->length);
-    (void)written; /* nobody could be told */
+    (void)written; /* there is no place to report this */
 }
 
 static const struct {

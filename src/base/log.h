@@ -1,16 +1,16 @@
-/* Lines for those who run the server: one place through which all of them go.
+/* Log lines for the server's operators; all lines go through here.
  *
- * A line has a level, an instant, a text, and where it is about one request, that request's id; it
- * never has the content of tensors. Lines are for what happens rarely; whoever is on the way of
- * every request asks `tt_log_wants_verbose` first, which is a load. Each line is one write. What
- * may repeat is written by `tt_log_limited`: lines of one kind (the same format string) beyond ten
- * in a second are left out, and the next one of the kind says how many there were: a fault that
- * every request meets must not bury the others.
+ * A line has a level, an instant, a text, and, if it is about one request, that request's id. It
+ * never has the content of tensors. Lines are for rare events; code on the path of every request
+ * checks `tt_log_wants_verbose` first, which is a load. Each line is one write. `tt_log_limited`
+ * writes what may repeat: beyond ten lines of one kind (the same format string) in a second the
+ * rest are left out, and the next line of the kind says how many. So a fault of every request does
+ * not bury other lines.
  *
- * Forms: default `I1121 17:30:05.123456 4711] text`, ISO 8601
- * `2026-11-21T17:30:05Z I 4711] text`, or with `is_json` an object per line with `time`, `level`,
- * `pid`, `message` and `request_id`. The first two follow the settings, which clients may change
- * (Triton's /v2/logging). */
+ * Forms: default `I1121 17:30:05.123456 4711] text`, ISO 8601 `2026-11-21T17:30:05Z I 4711] text`,
+ * or with `is_json` an object per line with `time`, `level`, `pid`, `message` and `request_id`. The
+ * first two follow the settings, which clients may change (Triton's /v2/logging). Implemented in
+ * log.c. */
 #ifndef TT_BASE_LOG_H
 #define TT_BASE_LOG_H
 
@@ -40,14 +40,14 @@ void tt_log_fini(struct tt_log *self);
 /* Any thread. `request_id` may be NULL or "". A NULL log is silent. */
 void tt_log_write(struct tt_log *self, enum tt_log_level level, const char *request_id,
                   const char *format, ...) TT_PRINTF(4, 5);
-/* The same for what may repeat. `format` is a literal: it says the kind. */
+/* The same for lines that may repeat. `format` is a literal: it identifies the kind. */
 void tt_log_limited(struct tt_log *self, enum tt_log_level level, const char *request_id,
                     const char *format, ...) TT_PRINTF(4, 5);
-/* Are lines of this verbose level (from 1) wanted? */
+/* True if lines of this verbose level (from 1) are wanted. */
 static inline bool tt_log_wants_verbose(const struct tt_log *self, uint32_t level) {
     return self && tt_log_settings_verbose(&self->settings) >= level;
 }
-/* A line of that verbose level, which is wanted; never left out. */
+/* A line of that verbose level, which is wanted; it is never left out. */
 void tt_log_verbose(struct tt_log *self, uint32_t level, const char *request_id, const char *format,
                     ...) TT_PRINTF(4, 5);
 

@@ -1,5 +1,6 @@
-/* Which log lines are wanted: set when the server starts, changed while it runs, asked before each
- * line. Any thread; a change is seen soon, not at once. */
+/* Which log lines are wanted: set when the server starts, changed while it runs, read before each
+ * line. Any thread; a change is seen soon, not at once. All functions are inline; there is no .c
+ * file. */
 #ifndef TT_BASE_LOG_SETTINGS_H
 #define TT_BASE_LOG_SETTINGS_H
 

@@ -1,10 +1,9 @@
-/* Random yields at the places where threads meet, to find interleavings that a quiet machine never
- * shows.
+/* Random yields where threads meet, to find interleavings that a quiet machine never shows.
  *
- * Rings, registers, dirty sets and bells call `tt_perturb` before and after what they publish. It
- * does nothing until a test switches it on; then, once in so many calls, the thread gives its
- * processor away at that very point. Which places yield depends on a number per thread, so that a
- * run is different each time: it is the one thing in base that is not reproducible. */
+ * Rings, registers, dirty sets and eventcounts call `tt_perturb` before and after they publish. It
+ * does nothing until a test switches it on; then, once in so many calls, the thread yields its
+ * processor. The number generator differs per thread and run: it is the one thing in base that is
+ * not reproducible. Implemented in perturb.c. */
 #ifndef TT_BASE_PERTURB_H
 #define TT_BASE_PERTURB_H
 
@@ -14,7 +13,7 @@
 extern _Atomic uint32_t tt_perturb_one_in; /* 0: never */
 void tt_perturb_now(uint32_t one_in);
 
-/* Yields once in `one_in` meetings from now on, all threads; 0: never again. */
+/* All threads yield once in `one_in` meetings from now on; 0: never. */
 void tt_perturb_set(uint32_t one_in);
 
 static inline void tt_perturb(void) {

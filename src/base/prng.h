@@ -1,6 +1,6 @@
-/* Seeded random integers: xoshiro256** started by splitmix64, so that streams with neighbouring
+/* Seeded random integers: xoshiro256** initialised by splitmix64, so streams with neighbouring
  * seeds are unrelated. Integer arithmetic only: the same seed gives the same numbers on every
- * machine and compiler. */
+ * machine and compiler. All functions are inline; there is no .c file. */
 #ifndef TT_BASE_PRNG_H
 #define TT_BASE_PRNG_H
 
@@ -39,8 +39,7 @@ static inline uint64_t tt_prng_next(struct tt_prng *self) {
     return result;
 }
 
-/* Uniform in [0, bound), bound > 0, without modulo bias worth speaking of (multiply-shift on 64
- * bits). */
+/* Uniform in [0, bound), bound > 0, with negligible modulo bias (multiply-shift on 64 bits). */
 static inline uint64_t tt_prng_below(struct tt_prng *self, uint64_t bound) {
     return (uint64_t)(((unsigned __int128)tt_prng_next(self) * bound) >> 64);
 }

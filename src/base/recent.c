@@ -8,7 +8,7 @@ enum tt_err tt_recent_init(struct tt_recent *self, int64_t capacity, uint32_t re
     uint64_t rounded = 1;
     while (rounded < (uint64_t)capacity)
         rounded *= 2;
-    /* calloc: memory that was never written to costs nothing. */
+    /* calloc: pages that are never written cost nothing */
     self->words = calloc(rounded * record_words, sizeof(*self->words));
     if (!self->words)
         return TT_ERR_NO_MEMORY;
@@ -48,6 +48,6 @@ bool tt_recent_get(const struct tt_recent *self, uint64_t number, uint64_t *out_
         self->words + (number & (self->capacity - 1)) * self->record_words;
     for (uint32_t i = 0; i < self->record_words; i++)
         out_record[i] = atomic_load_explicit(&from[i], memory_order_acquire);
-    /* The record that comes into this place is `capacity` later; had it begun? */
+    /* The record that reuses this place is `capacity` later; had its writing begun? */
     return atomic_load_explicit(&self->begun, memory_order_relaxed) <= number + self->capacity;
 }

@@ -34,8 +34,8 @@ static unsigned char *slot(const struct tt_record_ring *self, uint32_t at) {
     return self->records + (size_t)(at & (self->capacity - 1)) * self->record_bytes;
 }
 
-/* Of `count` records from `at` on, those before the end of the memory. */
-static int32_t side_by_side(const struct tt_record_ring *self, uint32_t at, uint32_t count) {
+/* How many of `count` records from `at` on are before the end of the memory. */
+static int32_t contiguous(const struct tt_record_ring *self, uint32_t at, uint32_t count) {
     uint32_t before_end = self->capacity - (at & (self->capacity - 1));
     return (int32_t)(count < before_end ? count : before_end);
 }
@@ -43,12 +43,12 @@ static int32_t side_by_side(const struct tt_record_ring *self, uint32_t at, uint
 void *tt_record_ring_room(struct tt_record_ring *self, int32_t *out_count) {
     uint32_t tail = atomic_load_explicit(&self->tail, memory_order_relaxed);
     uint32_t free_count = self->capacity - (tail - self->head_seen);
-    if (free_count <= self->capacity / 2) { /* more is room enough not to look again */
+    if (free_count <= self->capacity / 2) { /* more is enough room, without another look */
         tt_perturb();
         self->head_seen = atomic_load_explicit(&self->head, memory_order_acquire);
         free_count = self->capacity - (tail - self->head_seen);
     }
-    *out_count = side_by_side(self, tail, free_count);
+    *out_count = contiguous(self, tail, free_count);
     return slot(self, tail);
 }
 
@@ -95,7 +95,7 @@ bool tt_record_ring_look(struct tt_record_ring *self) {
 
 const void *tt_record_ring_peek(struct tt_record_ring *self, int32_t *out_count) {
     uint32_t head = atomic_load_explicit(&self->head, memory_order_relaxed);
-    *out_count = side_by_side(self, head, self->tail_seen - head);
+    *out_count = contiguous(self, head, self->tail_seen - head);
     return slot(self, head);
 }
 

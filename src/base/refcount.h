@@ -1,5 +1,5 @@
-/* A count of references that may be dropped on different threads. Whoever drops the last one frees
- * the object. */
+/* A count of references that may be dropped on different threads. The thread that drops the last
+ * one frees the object. All functions are inline; there is no .c file. */
 #ifndef TT_BASE_REFCOUNT_H
 #define TT_BASE_REFCOUNT_H
 
@@ -22,8 +22,8 @@ static inline void tt_refcount_ref(struct tt_refcount *self) {
     tt_assert(before > 0);
 }
 
-/* True where this was the last reference; everything that other threads did to the object before
- * they dropped theirs is then visible. */
+/* True: this was the last reference. Everything that other threads did to the object before they
+ * dropped theirs is visible. */
 static inline bool tt_refcount_unref(struct tt_refcount *self) {
     int32_t before = atomic_fetch_sub_explicit(&self->count, 1, memory_order_acq_rel);
     tt_assert(before > 0);

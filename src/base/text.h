@@ -1,5 +1,5 @@
-/* A growing string: bodies, reports, metric pages. Allocation failure sets `failed`, further
- * appends do nothing, and the owner looks once at the end. */
+/* A growing string: bodies, reports, metric pages. If an allocation fails, `failed` is set, further
+ * appends do nothing, and the owner checks once at the end. Implemented in text.c. */
 #ifndef TT_BASE_TEXT_H
 #define TT_BASE_TEXT_H
 
@@ -19,17 +19,17 @@ struct tt_text {
 void tt_text_init(struct tt_text *self);
 void tt_text_fini(struct tt_text *self);
 void tt_text_clear(struct tt_text *self); /* keeps the memory */
-/* Makes room for `extra` more bytes and returns where they go, or NULL when memory is out. The
- * caller writes there and adds to `length`. */
+/* Makes room for `extra` more bytes and returns where they go; NULL: out of memory. The caller
+ * writes there and adds to `length`. */
 char *tt_text_reserve(struct tt_text *self, size_t extra);
 void tt_text_append(struct tt_text *self, const void *bytes, size_t count);
 void tt_text_puts(struct tt_text *self, const char *string);
 void tt_text_printf(struct tt_text *self, const char *format, ...) TT_PRINTF(2, 3);
-/* The same with what XML and HTML read as their own escaped, and control characters left out. */
+/* The same, with special characters of XML and HTML escaped, and without control characters. */
 void tt_text_put_xml(struct tt_text *self, const char *string);
-/* The number in decimal: what is written for every request goes without printf. */
+/* The number in decimal, without printf, for what is written for every request. */
 void tt_text_put_integer(struct tt_text *self, int64_t value);
-/* The same into TT_INTEGER_TEXT_BYTES at `out`, without a NUL; how many there are. */
+/* The same into TT_INTEGER_TEXT_BYTES at `out`, without a NUL; returns the number of bytes. */
 enum { TT_INTEGER_TEXT_BYTES = 20 };
 size_t tt_text_write_integer(int64_t value, char *out);
 /* The text as a C string ("" when empty); borrowed until the next append. */
@@ -37,8 +37,7 @@ const char *tt_text_string(const struct tt_text *self);
 /* Reads the whole file. Errors: NOT_FOUND, IO, NO_MEMORY; over `limit_bytes`: INVALID. */
 TT_MUST_CHECK enum tt_err tt_text_read_file(const char *path, size_t limit_bytes,
                                             struct tt_text *out_text, struct tt_error *why);
-/* Writes `text` to `path` by way of a temporary file beside it, so that readers never see half of
- * it. */
+/* Writes `text` to `path` through a temporary file beside it, so readers never see half of it. */
 TT_MUST_CHECK enum tt_err tt_text_write_file(const char *path, const struct tt_text *text,
                                              struct tt_error *why);
 

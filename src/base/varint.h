@@ -1,6 +1,7 @@
 /* Numbers in byte streams: base-128 varints, zigzag for signed values, fixed little-endian words.
  *
- * A varint holds 7 bits per byte, the lowest first; the top bit says that another byte follows. */
+ * A varint holds 7 bits per byte, the lowest first; the top bit says that another byte follows. All
+ * functions are inline; there is no .c file. */
 #ifndef TT_BASE_VARINT_H
 #define TT_BASE_VARINT_H
 
@@ -25,7 +26,7 @@ static inline int64_t tt_unzigzag(uint64_t value) {
     return (int64_t)(value >> 1) ^ -(int64_t)(value & 1);
 }
 
-/* Reads a number from [*at, end) and moves on. 0: the bytes end within it, or it has more than 64
+/* Reads a number from [*at, end) and moves *at. 0: the bytes end within it, or it has more than 64
  * bits. */
 static inline int tt_varint_get(const uint8_t **at, const uint8_t *end, uint64_t *out_value) {
     uint64_t value = 0;

@@ -1,9 +1,10 @@
-/* E7: rows of nobody, with which a batch is filled up to the size that its policy asks for (window
- * with static = padded, as servers do it whose graphs take batches of one size only).
+/* E7: blank rows, which fill a batch up to the size that its policy asks for (window with static =
+ * padded, as servers do whose graphs take batches of one size only).
  *
- * To the engine they are one more member of the task, behind the others, of zeros; what comes out
- * for it is thrown away. The zeros are there once per model, for its maximum batch, made when they
- * are first needed. Inputs whose rows have no size known beforehand are not filled up. */
+ * To the engine they are one more member of the task, behind the others, of zeros; its results are
+ * discarded. The zeros exist once per model, for its maximum batch, and are made when they are
+ * first needed. Inputs whose rows have no size known in advance are not filled up. Implemented in
+ * blank_rows.c. */
 #ifndef TT_SERVE_BLANK_ROWS_H
 #define TT_SERVE_BLANK_ROWS_H
 
@@ -14,9 +15,9 @@ struct tt_blank_rows {
 };
 
 void tt_blank_rows_fini(struct tt_blank_rows *self);
-/* Makes `out_member` a member of `rows` blank rows (1 .. the model's maximum); its inputs are
- * `out_views`, of the caller's memory, one per input of the signature. False: such a model has none
- * (or memory is out), and nothing was written. */
+/* Makes `out_member` a member of `rows` blank rows (1 .. the model's maximum). Its inputs are
+ * `out_views`, in the caller's memory, one per input of the signature. False: the model has none,
+ * or out of memory; nothing was written. */
 bool tt_blank_rows_member(struct tt_blank_rows *self, const struct tt_signature *signature,
                           int32_t rows, struct tt_tensor_view *out_views,
                           struct tt_engine_member *out_member);

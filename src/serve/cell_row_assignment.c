@@ -17,14 +17,15 @@ void tt_cell_row_assignment_fini(struct tt_cell_row_assignment *self) {
     *self = (struct tt_cell_row_assignment){0};
 }
 
-/* Who reads in the range stays where it is; returns how many do not. */
+/* An item whose source is in the range keeps that row. Returns how many items do not. */
 static int32_t assign_remaining_items(struct tt_cell_row_assignment *self, int32_t base,
                                       int32_t count) {
     const int32_t *sources = self->sources;
     int32_t *items = self->items, movers = 0;
     memset(items, 0xff, (size_t)count * sizeof(*items)); /* -1 each */
     for (int32_t i = 0; i < count; i++) {
-        uint32_t row = (uint32_t)sources[i] - (uint32_t)base; /* before the range: far beyond it */
+        uint32_t row = (uint32_t)sources[i] -
+                       (uint32_t)base; /* a row before the range wraps to far beyond it */
         if (row < (uint32_t)count && items[row] < 0)
             items[row] = i;
         else

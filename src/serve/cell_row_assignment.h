@@ -1,22 +1,23 @@
-/* In which row of its batch each cell of a task is computed (C6).
+/* Assigns the cells of a task to rows of its batch (C6).
  *
- * The cells of a chain read, side by side, what the batch before wrote side by side; but with
- * nearly every batch somebody has left and somebody new has come. So who stays keeps its row, and
- * only who is new, or would be beyond the end of a shorter batch, is moved: into the slots that
- * those who left wrote last. Then all states are one range again and two or three rows were copied,
- * not all of them. Who is known to leave is copied out of the way at once, so that its place may be
- * taken by the next task already (cell_tasks.c).
+ * The cells of a chain read, in adjacent slots, what the previous batch wrote there; but with
+ * nearly every batch some requests leave and others join. So a request that stays keeps its row.
+ * Only a new one, or one that would be beyond the end of a shorter batch, is moved into the slots
+ * that the leaving requests wrote last. Then all states are one range again, and two or three rows
+ * were copied instead of all. A request that is known to leave is copied aside at once, so that the
+ * next task may already take its place (cell_tasks.c).
  *
- * Such a slot is borrowed from the time the task is submitted until it is back: as long as another
- * one still needs what lies there, or slots are scarce (half of them are promised), nothing is
- * moved and the engine gathers. Nothing here decides who is in the batch, nor copies. */
+ * Such a slot is borrowed from the submission of the task until it is back. If another request
+ * still needs the slot's content, or slots are scarce (half of them are promised), nothing is moved
+ * and the engine gathers. It does not decide which requests are in the batch, and does not copy.
+ * Implemented in cell_row_assignment.c. */
 #ifndef TT_SERVE_CELL_ROW_ASSIGNMENT_H
 #define TT_SERVE_CELL_ROW_ASSIGNMENT_H
 
 #include "base/err.h"
 #include "engine/cell_slots.h"
 
-/* For the task at hand. */
+/* For one task at a time. */
 struct tt_cell_row_assignment {
     int32_t *sources; /* [max_batch], of each item: the slot it reads; -1: it begins */
     int32_t *items;   /* [max_batch], of each row: the item that is computed there */
@@ -27,11 +28,11 @@ TT_MUST_CHECK enum tt_err tt_cell_row_assignment_init(struct tt_cell_row_assignm
                                                       int32_t max_batch);
 void tt_cell_row_assignment_fini(
     struct tt_cell_row_assignment *self); /* also after a failed init */
-/* Reserves that many, to be given back soon. False: slots are too scarce for that. */
+/* Reserves `count` slots, to be given back soon. False: slots are too scarce. */
 bool tt_cell_row_assignment_borrow(struct tt_cell_slots *slots, int32_t count);
-/* `sources` of `count` items, which the executor is to compute, are filled in; fills `items`. True:
- * row r reads slot `base` + r, which is borrowed where that is not its item's source. False: in the
- * items' order, nothing borrowed. */
+/* `sources` of `count` items, for the executor, are set; sets `items`. True: row r reads slot
+ * `base` + r, which is borrowed where that is not its item's source. False: rows are in the items'
+ * order, and nothing is borrowed. */
 bool tt_cell_row_assignment_keep(struct tt_cell_row_assignment *self, struct tt_cell_slots *slots,
                                  int32_t executor, int32_t base, int32_t count);
 

@@ -7,7 +7,7 @@
 
 static size_t round_up(size_t bytes) { return (bytes + 15) & ~(size_t)15; }
 
-/* The inputs' bytes behind each other, each aligned as any element may want it. */
+/* The inputs' bytes in succession, each aligned for any element type. */
 static size_t bytes_of(const struct tt_tensor_view *inputs, int32_t count) {
     size_t bytes = 0;
     for (int32_t i = 0; i < count; i++)
@@ -84,7 +84,7 @@ enum tt_err tt_cell_run_new(struct tt_served_model *model, const struct tt_tenso
     return TT_OK;
 }
 
-/* So many slots more, or fewer, are those of the request; false: there are not so many. */
+/* Changes how many slots are reserved for the request; false: there are too few. */
 static bool promise(struct tt_cell_run *self, int32_t more) {
     struct tt_cell_slots *slots = &self->model->cells->slots;
     if (more < 0)
@@ -115,7 +115,7 @@ void tt_cell_run_free(struct tt_cell_run *take_run) {
     tt_served_model_unref(model);
 }
 
-/* Of a chain each task in flight writes one, and the first of them reads one. */
+/* Each task in flight of a chain writes one slot, and the first of them reads one. */
 static int32_t max_slots(int32_t repeat, int32_t max_tasks) {
     return repeat > 1 ? (repeat < max_tasks ? repeat : max_tasks) + 1 : 1;
 }
@@ -127,8 +127,8 @@ bool tt_cell_run_reserve(struct tt_cell_run *self, int32_t max_tasks) {
         count += max_slots(repeat, max_tasks);
         longest = repeat > longest ? repeat : longest;
     }
-    /* What stands in a row begins when the one before has nothing in flight, and reads where that
-     * ended. */
+    /* Chains in succession: one begins when the previous one has nothing in flight, and reads where
+     * that ended. */
     enum tt_unfold_kind kind = self->model->cells->cells->kind;
     if ((kind == TT_UNFOLD_SEQ2SEQ || kind == TT_UNFOLD_STEPS) && specs > 1)
         count = (longest < max_tasks ? longest : max_tasks) + 1;
@@ -159,7 +159,7 @@ enum tt_fate tt_cell_run_settle(struct tt_cell_run *self, const struct tt_task_i
     int32_t spec, repeat;
     tt_cell_run_place(item, &spec, &repeat);
     struct tt_cell_run_spec *state = &self->specs[spec];
-    if (state->end >= 0) { /* beyond the end: nobody will read it but who is beyond it, too */
+    if (state->end >= 0) { /* beyond the end: only cells that are also beyond it read this */
         if (repeat == state->submitted - 1)
             tt_cell_slots_give(&self->model->cells->slots, cell->slot);
         return TT_FATE_GOES_ON;

@@ -11,7 +11,7 @@ enum {
 
 enum tt_err tt_cell_tasks_init(struct tt_cell_tasks *self, int32_t task_count, int32_t max_batch) {
     size_t count = (size_t)task_count * (size_t)max_batch;
-    /* Pages that no batch comes to are never touched. */
+    /* Pages that no batch uses are never touched. */
     *self = (struct tt_cell_tasks){
         .max_batch = max_batch,
         .cells = tt_line_room(count * sizeof(*self->cells)),
@@ -34,8 +34,8 @@ void tt_cell_tasks_fini(struct tt_cell_tasks *self) {
 
 /* ---- starting ---- */
 
-/* C6: the oldest that has a state says where the batch was. Returns the first slot of those that
- * the rows read; -1: they are not adjacent, which in a tree is left to chance. */
+/* C6: the oldest item with a state determines where the batch was. Returns the first slot of those
+ * that the rows read; -1: they are not adjacent, which in a tree is left to chance. */
 static int32_t staging_slot(struct tt_cell_tasks *self, struct tt_cell_slots *slots, int32_t arity,
                             const struct tt_task *task) {
     bool is_chain = arity == 1;
@@ -57,7 +57,7 @@ static int32_t staging_slot(struct tt_cell_tasks *self, struct tt_cell_slots *sl
     return -1;
 }
 
-/* Is it known that the chain has no cell behind this one? */
+/* True if the chain is known to end with this cell. */
 static bool is_last(const struct tt_task_item *item) {
     const struct tt_cell_subgraph *subgraph = item->subgraph;
     return item->cell == subgraph->count - 1 && subgraph->is_chain && !subgraph->open_ended;
@@ -109,7 +109,7 @@ static void start_sequences(struct tt_cell_tasks *self, ptrdiff_t first,
         taken[k] = self->slots + (ptrdiff_t)k * task->count;
         tt_cell_slots_take(slots, task->count, taken[k]);
     }
-    int32_t begin = 0; /* who have no state yet: others bring the last slot along */
+    int32_t begin = 0; /* members without a state: the others bring the last slot */
     for (int32_t i = 0; i < task->count; i++) {
         const struct tt_inference *inference = task->items[i].request->user;
         begin += inference->cell_run->state < 0;
@@ -146,7 +146,7 @@ void tt_cell_tasks_start(struct tt_cell_tasks *self, int32_t index, struct tt_se
 
 /* ---- back ---- */
 
-/* From its first cell to its last it is being computed: what of it is what is not known. */
+/* It counts as computing from its first cell to its last; the parts of that time are unknown. */
 void tt_cell_tasks_note_times(struct tt_inference *inference, int64_t started_at,
                               int64_t computed_at) {
     inference->started_at = started_at;
@@ -180,7 +180,7 @@ static void finish_cell(struct tt_cell_slots *slots, struct tt_task *task,
         note_failure(run->inference, cell);
 }
 
-/* It is through with its last chain, or failed. */
+/* The sequence has ended its last chain, or failed. */
 static void answer_sequence(struct tt_served_model *model, struct tt_task_item *item,
                             const struct tt_engine_sequence *sequence) {
     struct tt_cell_run *run = sequence->user;
@@ -201,7 +201,7 @@ static void answer_sequence(struct tt_served_model *model, struct tt_task_item *
     tt_length_histogram_add(&model->stats->outputs, emitted, run->unfolded->output_length);
 }
 
-/* Of its slots it keeps the one where its state lies, until its answer has been made. */
+/* Of its slots it keeps that of its state, until its answer is made. */
 static void finish_sequence(struct tt_served_model *model, struct tt_task_item *item,
                             const struct tt_engine_task *engine_task,
                             const struct tt_engine_sequence *sequence) {
@@ -215,7 +215,7 @@ static void finish_sequence(struct tt_served_model *model, struct tt_task_item *
         run->state = sequence->state;
         item->round = sequence->round;
         if (sequence->err || sequence->next_step == model->step_model.step_count) {
-            item->round = run->emitted; /* how long it became, for who records it */
+            item->round = run->emitted; /* its final length, for recordings */
             answer_sequence(model, item, sequence);
             run->state = -1;
         } else if (sequence->next_step != step + 1) { /* another round (core/walk.h) */
@@ -228,12 +228,12 @@ static void finish_sequence(struct tt_served_model *model, struct tt_task_item *
             tt_cell_slots_give(&model->cells->slots, sequence->slots[k]);
 }
 
-/* Each task is a batch, of its members; its cells by type. */
+/* Each task is a batch of its members; cells are counted by type. */
 static void count(struct tt_model_stats *stats, const struct tt_task *task,
                   const struct tt_engine_task *engine_task) {
     tt_model_stats_count_batch(stats, task->rows, engine_task);
     if (task->first_step >= TT_STATS_MAX_CELLS)
-        return; /* none that is served has so many types */
+        return; /* no served model has so many types */
     struct tt_cell_stats *cells = &stats->cells[task->first_step];
     tt_counter_add(&cells->tasks, 1);
     tt_counter_add(&cells->cells, engine_task->cell_count);
@@ -244,8 +244,8 @@ static void count(struct tt_model_stats *stats, const struct tt_task *task,
 
 enum { FETCH_AHEAD = 8 };
 
-/* Lines that are needed until the next task of these cells has started. The run has thrown them out
- * of the nearer caches: the misses are to overlap. */
+/* Fetches lines that are needed until the next task of these cells has started. The run has evicted
+ * them from the nearer caches; the misses are to overlap. */
 static void fetch(const struct tt_task *task, const struct tt_engine_cell *cell) {
     const struct tt_task_item *item = &task->items[cell->number];
     tt_line_fetch(&((const struct tt_cell_run *)cell->user)->inference);

@@ -14,7 +14,7 @@
 struct tt_domain_task {
     struct tt_engine_task engine_task;
     struct tt_task *task;
-    struct tt_tensor_view blank[TT_MAX_TENSORS]; /* of a member that fills the batch up */
+    struct tt_tensor_view blank[TT_MAX_TENSORS]; /* of the member that fills the batch up */
     struct tt_list_node decided;                 /* until it is handed over */
 };
 
@@ -38,13 +38,13 @@ static struct tt_domain_task *slot_of(struct tt_domain *self, const struct tt_ta
 }
 
 static void start(void *context, int64_t now, struct tt_task *task) {
-    (void)now; /* the engine starts a task as soon as those before it on its executor are done */
+    (void)now; /* the engine starts a task when those before it on its executor are done */
     struct tt_domain *self = context;
     struct tt_domain_task *slot = slot_of(self, task);
     struct tt_served_model *model = self->models[task->model];
     struct tt_engine_member *members =
         self->members + (slot - self->tasks) * (ptrdiff_t)task->capacity;
-    int32_t length = task->length; /* what the policy pads to, if it says so */
+    int32_t length = task->length; /* what the policy pads to, if it pads */
     for (int32_t i = 0; !model->cells && i < task->count; i++) {
         struct tt_inference *inference = task->items[i].request->user;
         members[i] = (struct tt_engine_member){.rows = inference->rows,
@@ -92,7 +92,8 @@ static void submit(struct tt_domain *self, struct tt_domain_task *slot) {
     tt_engine_submit(self->engine, &slot->engine_task);
 }
 
-/* Is the whole of a model that was always over soon, and does nothing come before it? */
+/* True if the task is the whole of a model, such runs were always short, and no task is before it.
+ */
 static bool may_run_here(const struct tt_domain *self, const struct tt_domain_task *slot,
                          int64_t spent_ns) {
     const struct tt_task *task = slot->task;
@@ -119,8 +120,8 @@ int64_t tt_domain_hand_over(struct tt_list *decided, int64_t spent_ns) {
     return slot->engine_task.head.ended_at - slot->engine_task.head.started_at + 1;
 }
 
-/* The engine task that runs (or is next to run) on the domain's executor. A policy may stop what it
- * has started in the same breath: then it must be there to be stopped. */
+/* The engine task that runs, or runs next, on the domain's executor. A policy may stop a task in
+ * the decision that started it, so a task that was not handed over goes to its executor first. */
 static struct tt_engine_task *oldest(struct tt_domain *self, int32_t executor) {
     struct tt_domain_task *slot = tt_mechanism_oldest(&self->mechanism, executor)->user;
     if (tt_list_linked(&slot->decided))
@@ -140,7 +141,7 @@ static void abort_executor(void *context, int64_t now, int32_t executor) {
     tt_engine_abort(self->engine, oldest(self, executor));
 }
 
-/* What is refused or given up now may come again when what is here has gone. */
+/* A request that is rejected or dropped now may succeed once those in flight have ended. */
 static void advise(struct tt_domain *self, struct tt_served_model *model) {
     int32_t seconds = tt_pace_retry_after_s(&self->pace, self->mechanism.requests.in_use);
     tt_counter_set(&model->stats->retry_after_s, seconds);
@@ -159,8 +160,7 @@ static enum tt_err answer_by_cells(struct tt_inference *inference) {
                           : TT_OK;
 }
 
-/* By cells: some may still be in flight, and what is left of the request is theirs, until it is
- * gone. */
+/* By cells: some may be in flight. They keep the rest of the request until it is gone. */
 static void leave_to_cells(struct tt_request *request, struct tt_inference *inference) {
     if (!request->graph)
         return;
@@ -213,7 +213,7 @@ static void ended(void *context, int64_t now, struct tt_request *request, enum t
 
 /* ---- making ---- */
 
-/* What its scheduler's threads find of each other's goes into streams of their own. */
+/* What each of its scheduler's threads reads goes into a stream of its own. */
 static enum tt_err record_parties(struct tt_domain *self, struct tt_recorder *recorder,
                                   struct tt_error *why) {
     struct tt_policy *policy = self->mechanism.policy;
@@ -237,7 +237,7 @@ static enum tt_err record_parties(struct tt_domain *self, struct tt_recorder *re
     return err;
 }
 
-/* Who listens, from before the first event on. */
+/* Adds the observers, before the first event. */
 static enum tt_err observe(struct tt_domain *self, const struct tt_domain_options *options,
                            const struct tt_mechanism_options *limits, struct tt_error *why) {
     enum tt_err err = tt_domain_meter_init(&self->meter, &self->mechanism, why);
@@ -374,7 +374,7 @@ void tt_domain_free(struct tt_domain *take_domain) {
     free(take_domain);
 }
 
-/* Those that a model brings, or takes with it. */
+/* Slots that a model adds (sign 1), or takes with it (-1). */
 static void show_slots(struct tt_served_model *model, int32_t sign) {
     tt_counter_add(&model->stats->stage_slots, sign * model->step_model.slots);
     if (model->cells)
@@ -494,10 +494,10 @@ void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_inference *
         return;
     }
     if (!request)
-        return; /* a rule has refused it, and the inference may be its port's already */
+        return; /* a rule has rejected it; the inference may be its port's already */
     inference->request = request;
-    /* E1: it lies in host memory, which is where these devices compute; but with a ring it counts
-     * only once it has slots there. */
+    /* E1: the input is in host memory, where these devices compute. With a ring it counts only once
+     * it has slots there. */
     if (!model->inputs || tt_input_ring_arrived(model->inputs, inference))
         ready(self, now, inference);
     else
@@ -515,7 +515,8 @@ void tt_domain_take_inputs(struct tt_domain *self, int64_t now) {
         struct tt_inference *inference;
         while ((inference = tt_input_ring_came(ring)))
             if (inference->request)
-                ready(self, now, inference); /* else it has not arrived, and finds itself there */
+                ready(self, now,
+                      inference); /* else it has not arrived; tt_domain_submit() finds its slots */
     }
 }
 
@@ -525,8 +526,8 @@ void tt_domain_cancel(struct tt_domain *self, int64_t now, struct tt_inference *
         tt_mechanism_cancelled(&self->mechanism, now, inference->request);
 }
 
-/* Every task is a batch; its rows are computed when the model's last step is done, or when they
- * leave early. */
+/* Every task is a batch. Its rows count when the model's last step is done, or when they leave
+ * early. */
 static void count_batch(struct tt_served_model *model, const struct tt_task *task,
                         const struct tt_engine_task *engine_task) {
     struct tt_model_stats *stats = model->stats;
@@ -543,7 +544,7 @@ static void count_batch(struct tt_served_model *model, const struct tt_task *tas
     tt_model_stats_count_batch(stats, task->rows, engine_task);
 }
 
-/* Do the inputs differ beside the rows? */
+/* True if the inputs differ in more than the rows. */
 static bool shapes_differ(const struct tt_inference *a, const struct tt_inference *b) {
     const struct tt_signature *signature = a->model->signature;
     for (int32_t i = 0; i < signature->input_count; i++)
@@ -553,9 +554,9 @@ static bool shapes_differ(const struct tt_inference *a, const struct tt_inferenc
     return false;
 }
 
-/* A member that failed only since the number that stands for its shapes is by chance also that of
- * its batch mates' other shapes: it goes back to the queue. Some mate was computed, or this one
- * would not have differed from it: every run helps somebody. */
+/* True for a member that failed only because its length equals, by chance, that of batch mates with
+ * other shapes: it goes back to the queue. At least one mate was computed, so each run makes
+ * progress. */
 static bool is_misplaced(const struct tt_served_model *model, const struct tt_engine_task *task,
                          const struct tt_engine_member *member) {
     if (!model->varies || model->pad || member->err != TT_ERR_INVALID)
@@ -599,7 +600,7 @@ static void finished(struct tt_domain *self, int64_t now, struct tt_engine_task 
         inference->infer_ns += engine_task->infer_ns;
         inference->computed_at = engine_task->head.ended_at;
         inference->err = member->err;
-        if (member->next_step >= 0) { /* D8: its condition sent it elsewhere */
+        if (member->next_step >= 0) { /* D8: an exit's condition moved it */
             bool leaves = member->next_step == model->step_model.step_count;
             task->items[i].fate = leaves ? TT_FATE_LEAVES : TT_FATE_JUMPS;
             task->items[i].jump = member->next_step;
@@ -612,7 +613,7 @@ static void finished(struct tt_domain *self, int64_t now, struct tt_engine_task 
             task->items[i].jump = task->first_step;
         }
     }
-    if (engine_task->member_count > task->count) { /* the rows of nobody */
+    if (engine_task->member_count > task->count) { /* the blank rows */
         struct tt_engine_member *blank = &engine_task->members[task->count];
         if (blank->result)
             self->engine->ops->result_release(blank->result);

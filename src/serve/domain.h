@@ -1,10 +1,14 @@
 /* A domain in real time: the mechanism with its policy on one side, executors of an engine on the
  * other.
  *
- * It is the carrier that the simulator is in virtual time: it tells the mechanism what happened,
- * hands its tasks to the engine, and gives finished requests back to their ports. All of it runs in
- * the scheduler's turns (one at a time, on whichever thread) but for `tt_domain_done`, which the
- * engine calls on an executor's thread and which only pushes to a ring. */
+ * It carries the mechanism as the simulator does in virtual time: it reports to the mechanism what
+ * happened, hands its tasks to the engine, and returns ended requests through struct
+ * tt_domain_client. All of it runs in turns of the scheduler (serve/scheduler.h), one at a time, on
+ * any thread. The exception is tt_domain_done(), which an executor's thread calls, and which only
+ * pushes to a ring.
+ *
+ * Life: _new(), models are added and removed, _free() without models or after the last turn. It
+ * never decides; its policy does. Implemented in domain.c. */
 #ifndef TT_SERVE_DOMAIN_H
 #define TT_SERVE_DOMAIN_H
 
@@ -21,10 +25,10 @@
 enum {
     TT_DOMAIN_MAX_MODELS = 256,
     TT_DOMAIN_MAX_BATCH = 1024, /* rows */
-    /* One runs, one waits behind it, so that the executor goes on while its completion is on its
-     * way to the scheduler. */
+    /* One runs, one waits behind it, so that the executor continues while its completion is on its
+       way to the scheduler. */
     TT_DOMAIN_DEPTH = 2,
-    TT_DOMAIN_STEP_ENDS = 512, /* of a task's steps, so many ends are kept */
+    TT_DOMAIN_STEP_ENDS = 512, /* a task's step ends that are kept */
 };
 
 struct tt_domain_task; /* an engine task with room for its members */
@@ -34,7 +38,7 @@ struct tt_domain {
     struct tt_engine *engine;
     const struct tt_limits *limits;
     char *policy;                             /* its name */
-    struct tt_option options[TT_MAX_OPTIONS]; /* the strings are ours */
+    struct tt_option options[TT_MAX_OPTIONS]; /* the strings are owned */
     int32_t option_count;
     int32_t first_executor; /* of the engine; the domain's executor e is first_executor + e there */
     int32_t executor_count;
@@ -47,15 +51,15 @@ struct tt_domain {
     struct tt_ring *done; /* per executor: struct tt_engine_task * */
     int32_t model_count;
     struct tt_served_model **models; /* [model_capacity]; NULL: none */
-    struct tt_list input_rings;      /* of its models, where the policy waits for inputs */
+    struct tt_list input_rings;      /* of its models, if the policy waits for inputs */
     struct tt_list *decided;         /* borrowed; see tt_domain_hand_over */
     struct tt_domain_client client;
-    bool has_news;    /* something to decide upon was told since it decided */
-    bool is_threaded; /* others tell its policy, too: it is always asked */
-    int64_t next_at;  /* as of when it last decided */
+    bool has_news;    /* something happened since it last decided */
+    bool is_threaded; /* other threads report to its policy, too: it always decides */
+    int64_t next_at;  /* as of its last decision */
     struct tt_domain_meter meter;
     struct tt_pace pace;
-    struct tt_recorder_stream *recording;         /* NULL: nobody records */
+    struct tt_recorder_stream *recording;         /* NULL: not recorded */
     struct tt_recorder_stream **party_recordings; /* [party_count], if it is threaded */
     int32_t party_count;
     struct tt_trace_tap *tap; /* NULL: no trace is kept */
@@ -65,64 +69,64 @@ struct tt_domain {
 struct tt_domain_options {
     struct tt_engine *engine;
     int32_t first_executor, executor_count;
-    const int32_t *devices; /* [executor_count]: which each belongs to; NULL: all to one */
-    int32_t depth;          /* tasks on an executor at once, one of them runs; 0: TT_DOMAIN_DEPTH */
+    const int32_t *devices; /* [executor_count]: the device of each; NULL: all belong to one */
+    int32_t depth; /* tasks on an executor at once, one of which runs; 0: TT_DOMAIN_DEPTH */
     int32_t model_capacity;
     int32_t max_batch;
     const struct tt_limits *limits; /* borrowed for the domain's life */
-    struct tt_list *decided;        /* where its tasks go when they are decided; borrowed */
+    struct tt_list *decided;        /* where decided tasks go; borrowed */
     const char *policy;
     const struct tt_option *options;
     int32_t option_count;
-    struct tt_recorder *recorder; /* hears everything; NULL: none */
-    struct tt_trace *trace;       /* keeps what was last; NULL: none */
-    /* S6: scheduled on so many threads of its own, if the policy splits into halves; 0: none. They
-     * wake the scheduler's thread. */
+    struct tt_recorder *recorder; /* records every event; NULL: none */
+    struct tt_trace *trace;       /* keeps the latest events; NULL: none */
+    /* S6: if the policy splits into halves, it is scheduled on so many threads of its own, which
+     * wake the scheduler; 0: none. */
     int32_t scheduler_threads;
     struct tt_domain_client client;
 };
 
-/* Does the policy of that name hand out cells (core/cell_graph.h), not requests? */
+/* True if the policy of that name works by cells (core/cell_graph.h), not by requests. */
 bool tt_domain_works_by_cells(const char *policy);
-/* How many tasks it may have queued on an executor, where its model asks for so many (0: for none).
- */
+/* How many tasks the policy may queue on an executor if its model asks for `asked` (0: the model
+ * does not ask). */
 int32_t tt_domain_depth(const char *policy, int32_t asked);
 TT_MUST_CHECK enum tt_err tt_domain_new(const struct tt_domain_options *options,
                                         struct tt_domain **out_domain, struct tt_error *why);
 void tt_domain_free(struct tt_domain *take_domain);
-/* Takes the (loaded) model in. */
+/* Takes the loaded model in. Its domain must be NULL. */
 void tt_domain_add_model(struct tt_domain *self, int64_t now, struct tt_served_model *model);
-/* No request of it is left. */
+/* Takes the model out; no request of it is left. */
 void tt_domain_remove_model(struct tt_domain *self, int64_t now, struct tt_served_model *model);
 
-/* Does its policy wait until a request's input lies in the engine's memory? */
+/* True if its policy waits until a request's input is in the engine's memory. */
 bool tt_domain_awaits_inputs(const struct tt_domain *self);
-/* Tells of inputs that came to their slots after having waited for them. */
+/* Reports inputs that got slots after they waited for them. */
 void tt_domain_take_inputs(struct tt_domain *self, int64_t now);
 
-/* From a port's ring. */
+/* From a port's mailbox: a submitted inference, or the cancellation of one. */
 void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_inference *inference);
 void tt_domain_cancel(struct tt_domain *self, int64_t now, struct tt_inference *inference);
-/* No new requests of the model are to be expected. */
+/* No new requests of the model will come. */
 void tt_domain_drain_model(struct tt_domain *self, int64_t now, struct tt_served_model *model);
 /* Takes in what executors finished. */
 void tt_domain_collect(struct tt_domain *self, int64_t now);
-/* Decides, if anything happened or its time has come. Returns when its time comes next. */
+/* Decides, if anything happened or its instant has come. Returns when it must decide next. */
 int64_t tt_domain_decide(struct tt_domain *self, int64_t now);
-/* A turn leaves the tasks that it decided in a list of all domains. After each turn, and before the
- * next, whoever took it hands them over, in order, out of the scheduler's lock: the first one goes
- * to its executor, or, if the executor is idle and the model's like were always over soon
- * (serve/short_runs.h), it runs here and now. `spent_ns`: what the caller has spent on such runs
- * already (TT_NEVER: it does none). Returns how long that took, 0 where it did not run here. */
+/* A turn leaves the tasks that it decided in a list of all domains. After the turn, and before the
+ * next one, the same thread hands them over, in order and outside the turn. The first task goes to
+ * its executor. If the executor is idle and such tasks were always short (serve/short_runs.h), it
+ * runs here instead. `spent_ns`: what the caller has already spent on such runs (TT_NEVER: it does
+ * none). Returns how long the task ran here, 0 if it did not. */
 int64_t tt_domain_hand_over(struct tt_list *decided, int64_t spent_ns);
 /* For observers of TT_EVENT_FINISHED: when step `step` (first_step .. last_step_done) of the task
- * ended; TT_NEVER: it is not known. */
+ * ended; TT_NEVER: unknown. */
 int64_t tt_domain_step_ended_at(const struct tt_task *task, int32_t step);
-/* And how often it ran by then: the rounds of sequences, 1 of anything else. Of a recurrent block
- * of several steps as engine.h has it. */
+/* How often that step ran by then: the rounds of sequences, else 1. For a recurrent block of
+ * several steps see engine/engine.h. */
 int32_t tt_domain_step_rounds(const struct tt_task *task, int32_t step);
-/* The request behind one that an observer hears of; NULL: its end was told, and cells of it are
- * still coming back. */
+/* The inference of a request that an observer is notified of; NULL: its end was reported, and only
+ * cells of it are still in flight. */
 static inline struct tt_inference *tt_domain_inference_of(const struct tt_request *request) {
     return request->reported ? NULL : request->user;
 }

@@ -8,7 +8,7 @@
 
 static struct tt_inference *inference_of(const struct tt_request *request) { return request->user; }
 
-/* The oldest of those that wait may have changed. */
+/* The oldest waiting request may have changed. */
 static void note_oldest(struct tt_model_stats *stats) {
     struct tt_list_node *node = tt_list_first(&stats->in_line);
     int64_t since = node ? TT_CONTAINER_OF(node, struct tt_inference, waiting)->submitted_at : 0;
@@ -46,8 +46,8 @@ static void runs(int64_t now, const struct tt_task *task) {
     }
 }
 
-/* D2: rows of the request's model between steps, `less` those that are about to go; beside those of
- * the one that it takes the place of, or that takes its place. */
+/* D2: counts rows of the request's model between steps, minus `less` that are about to leave. While
+ * a model is loaded again, the counter is the sum of both versions. */
 static void note_slots(const struct tt_mechanism *domain, const struct tt_request *request,
                        int32_t less) {
     struct tt_served_model *model = inference_of(request)->model;

@@ -1,8 +1,8 @@
-/* What is measured of a served domain beside what its carrier counts: who waits and since when,
- * with how much time to spare requests start, how long answers take, how busy executors are.
+/* Measures of a served domain besides what the domain counts: which requests wait and since when,
+ * how much slack they have when they start, how long answers take, how busy executors are.
  *
- * An observer on the domain's thread; it writes counters that the metrics page reads. A request
- * waits from its arrival until its first run (or its end). */
+ * An observer in the scheduler's turns; it writes counters that the metrics page reads. A request
+ * waits from its arrival until its first run, or its end. Implemented in domain_meter.c. */
 #ifndef TT_SERVE_DOMAIN_METER_H
 #define TT_SERVE_DOMAIN_METER_H
 
@@ -15,7 +15,7 @@ struct tt_domain_meter {
     int32_t executor_count;
 };
 
-/* Listens from now on; the requests' users are struct tt_inference. Errors: NO_MEMORY. */
+/* Observes from now on; the requests' users are struct tt_inference. Errors: NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_domain_meter_init(struct tt_domain_meter *self,
                                                struct tt_mechanism *mechanism,
                                                struct tt_error *why);

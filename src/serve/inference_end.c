@@ -105,7 +105,7 @@ enum tt_err tt_inference_end_say_dropped(struct tt_inference *inference,
         long long ahead_us = us_of(tt_mechanism_ahead_ns(mechanism, request));
         return tt_fail(TT_ERR_TIMEOUT, &inference->why,
                        "Request timeout expired: request to model '%s' dropped (%s): it would have "
-                       "missed its deadline of %lld.%03lld ms: those who wait before it take "
+                       "missed its deadline of %lld.%03lld ms: the requests before it take "
                        "%lld.%03lld ms or more, and computing it %lld.%03lld ms",
                        name, tt_drop_reason_name(reason), patience_us / 1000, patience_us % 1000,
                        ahead_us / 1000, ahead_us % 1000, alone_us / 1000, alone_us % 1000);

@@ -7,9 +7,9 @@
 #include <string.h>
 
 enum {
-    BATCHES = 4, /* full ones that the ring holds, unless told otherwise */
-    LEAST_SLOTS = 64,
-    USUAL_BYTES = 1 << 30, /* of a ring whose size nobody asked for, but for two batches */
+    BATCHES = 4, /* full ones that the ring holds by default */
+    MIN_SLOTS = 64,
+    DEFAULT_BYTES = 1 << 30, /* of a ring of default size, unless two batches take more */
 };
 static const size_t max_bytes = (size_t)8 << 30;
 
@@ -46,9 +46,9 @@ static enum tt_err choose_count(const struct tt_signature *signature, int32_t as
                        row, max_bytes / row);
     }
     int32_t count = signature->max_batch * BATCHES;
-    count = count > LEAST_SLOTS ? count : LEAST_SLOTS;
-    if ((size_t)count > USUAL_BYTES / row)
-        count = (int32_t)(USUAL_BYTES / row);
+    count = count > MIN_SLOTS ? count : MIN_SLOTS;
+    if ((size_t)count > DEFAULT_BYTES / row)
+        count = (int32_t)(DEFAULT_BYTES / row);
     *out_count = count > 2 * signature->max_batch ? count : 2 * signature->max_batch;
     return TT_OK;
 }
@@ -73,7 +73,7 @@ enum tt_err tt_input_ring_new(const struct tt_signature *signature, int32_t slot
     for (size_t i = 0; good && i < inputs; i++) {
         self->input_count++;
         self->row_bytes[i] = row_bytes_of(&signature->inputs[i]);
-        /* calloc: what lies in holes is finite. */
+        /* calloc: holes must hold finite values. */
         good = (self->bytes[i] = calloc((size_t)count, self->row_bytes[i]));
     }
     if (!good) {
@@ -109,7 +109,7 @@ void *tt_input_ring_at(const struct tt_input_ring *self, const struct tt_inferen
 
 /* ---- under the lock ---- */
 
-/* Moves those that wait to slots, oldest first, as far as there are some. */
+/* Moves waiting inferences to slots, oldest first, as far as slots are free. */
 static void fill(struct tt_input_ring *self) {
     struct tt_list_node *node;
     while ((node = tt_list_first(&self->held))) {
@@ -132,7 +132,7 @@ static void unlink_inference(struct tt_inference *inference) {
         tt_list_remove(&inference->in_ring);
 }
 
-static void tell_used(struct tt_input_ring *self) {
+static void report_used(struct tt_input_ring *self) {
     if (!self->used_count || self->slots.used == self->reported_used)
         return;
     tt_counter_add_shared(self->used_count, self->slots.used - self->reported_used);
@@ -145,7 +145,7 @@ void tt_input_ring_show(struct tt_input_ring *self, struct tt_counter *slot_coun
     self->slot_count = slot_count;
     self->used_count = used_count;
     tt_counter_add_shared(slot_count, self->slots.capacity);
-    tell_used(self);
+    report_used(self);
     tt_lock_give(&self->lock);
 }
 
@@ -155,15 +155,15 @@ void tt_input_ring_take(struct tt_input_ring *self, struct tt_inference *inferen
     tt_lock_take(&self->lock);
     inference->slot =
         tt_list_empty(&self->held) ? tt_slot_ring_take(&self->slots, inference->rows) : -1;
-    tell_used(self);
+    report_used(self);
     tt_lock_give(&self->lock);
 }
 
 bool tt_input_ring_wait(struct tt_input_ring *self, struct tt_inference *inference) {
     tt_lock_take(&self->lock);
     tt_list_push_back(&self->held, &inference->in_ring);
-    fill(self); /* some may have come back while it was written */
-    tell_used(self);
+    fill(self); /* slots may have come back while it was written */
+    report_used(self);
     bool news = !tt_list_empty(&self->came);
     tt_lock_give(&self->lock);
     return news;
@@ -176,7 +176,7 @@ bool tt_input_ring_give(struct tt_input_ring *self, struct tt_inference *inferen
         tt_slot_ring_release(&self->slots, inference->slot, inference->rows);
     inference->slot = -1;
     fill(self);
-    tell_used(self);
+    report_used(self);
     bool news = !tt_list_empty(&self->came);
     tt_lock_give(&self->lock);
     return news;
@@ -188,7 +188,7 @@ bool tt_input_ring_arrived(struct tt_input_ring *self, struct tt_inference *infe
     tt_lock_take(&self->lock);
     bool there = inference->slot >= 0;
     if (there)
-        unlink_inference(inference); /* it need not be told of again */
+        unlink_inference(inference); /* it need not be reported again */
     tt_lock_give(&self->lock);
     return there;
 }

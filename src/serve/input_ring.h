@@ -1,25 +1,24 @@
 /* The inputs of one model in its engine's memory, for policies that wait for them (E1).
  *
  * A ring of slots (core/slot_ring.h) that all ports of the server share, and per input of the model
- * an array indexed by slot. Requests that came one after the other, on whatever connections, lie
- * one after the other, so that any range of them is a batch which the engine binds where it lies.
+ * an array indexed by slot. Successive requests, on whatever connections, are adjacent, so any
+ * range of them is a batch that the engine binds in place.
  *
- * Life of an input: when its request begins it is given the next slots and is written there, alone,
- * by the connection's thread, while executors compute what came before; when it is written its
- * request is submitted and ready: this machine's processors compute in the memory that the sockets
- * are read to, so that no copy is under way that somebody would have to wait for. The slots come
- * back when the request has left, in any order. No range crosses the end of the ring; the slots
- * left over there are lost for one lap (at most the rows of the request that did not fit, less
- * one).
+ * Life of an input: its request takes the next slots at begin, and the connection's thread writes
+ * it there while executors compute. Once written, its request is submitted and ready: this
+ * machine's processors compute in the memory that the sockets are read to. The slots come back when
+ * the request has left, in any order. No range crosses the end of the ring; the slots left over
+ * there are lost for one lap (at most the rows of the request that did not fit, minus one).
  *
- * Where no slots are free the input is written to memory of the request's own, and the request, in
- * its domain but not ready, waits its turn: whoever gives slots back moves those that have waited
- * longest, in the order in which they were submitted, and who comes meanwhile lines up behind them.
- * A full ring thus costs one copy of those it held back, and loses nobody; what may wait there is
- * bounded by the server's limits of requests and bytes (serve/limits.h), beyond which it says BUSY.
+ * Without free slots the input is written to memory of the request's own. The request is in its
+ * domain but not ready. Giving slots back moves the longest waiting requests to them, in the order
+ * of submission; later ones queue behind. So a full ring costs one copy per request that it held
+ * back, and loses none. The server's limits of requests and bytes (serve/limits.h) bound what may
+ * wait; beyond them tt_inference_begin() returns BUSY.
  *
- * All of it under one lock, of the ports' threads and the scheduler; the move is a memcpy under it.
- * It tells nobody: who gives slots back is told whether the scheduler should look. */
+ * One lock guards all of it, for the ports' threads and the scheduler; the move is a memcpy under
+ * it. It notifies no one; _give() returns true if the caller must wake the scheduler. Implemented
+ * in input_ring.c. */
 #ifndef TT_SERVE_INPUT_RING_H
 #define TT_SERVE_INPUT_RING_H
 
@@ -33,54 +32,53 @@ struct tt_inference;
 
 struct tt_input_ring {
     struct tt_list_node in_domain; /* the domain's */
-    struct tt_lock lock;           /* guards what follows, but not the bytes of slots given out */
+    struct tt_lock lock; /* guards what follows, but not the bytes of slots that were given out */
     struct tt_slot_ring slots;
-    /* NULL: nobody wants to know. A model that is loaded anew has two rings for a while, which both
-     * add to these. */
+    /* NULL: not shown. While a model is loaded again it has two rings, which both add to these. */
     struct tt_counter *slot_count, *used_count;
-    int32_t reported_used; /* of that it knows */
+    int32_t reported_used; /* its share of *used_count */
     int32_t input_count;
     char **bytes;        /* [input_count] */
     size_t *row_bytes;   /* [input_count] */
     struct tt_list held; /* inferences that were submitted and wait for slots, oldest first */
-    struct tt_list came; /* those that were moved to slots since, and the scheduler has not heard */
+    struct tt_list came; /* those that got slots and were not reported to the scheduler yet */
 };
 
-/* May the inputs lie in slots: is each row of them of one size, known beforehand? */
+/* True if the inputs can be in slots: the size of a row is fixed and known. */
 bool tt_input_ring_fits(const struct tt_signature *signature);
-/* `slots` > 0 slots for inputs that fit; 0: four times the model's maximum batch, at least 64, as
- * far as a GiB goes. Errors: INVALID (more than 8 GiB), NO_MEMORY. */
+/* `slots`: how many; 0: four times the model's maximum batch, at least 64, at most a GiB. The
+ * inputs must fit. Errors: INVALID (more than 8 GiB), NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_input_ring_new(const struct tt_signature *signature, int32_t slots,
                                             struct tt_input_ring **out_ring, struct tt_error *why);
 /* No inference has slots or waits. NULL-safe. */
 void tt_input_ring_free(struct tt_input_ring *take_self);
 
-/* Until it is freed its slots are counted in the one counter (borrowed), and in the other those
- * that are not free, the ones lost at the end included. Once. */
+/* Counts its slots in *slot_count until it is freed, and those that are not free in *used_count,
+ * including those lost at the end. Both are borrowed. Once. */
 void tt_input_ring_show(struct tt_input_ring *self, struct tt_counter *slot_count,
                         struct tt_counter *used_count);
 
 /* ---- the ports' threads ---- */
 
-/* Slots for inference->rows (<= the ring's capacity); its `slot` is the first, -1 where it has to
- * wait: its inputs then go to memory of its own. */
+/* Takes slots for inference->rows (at most the ring's capacity). Its `slot` is the first one, or
+ * -1: it must wait, and its inputs go to memory of its own. */
 void tt_input_ring_take(struct tt_input_ring *self, struct tt_inference *inference);
-/* Where the rows of the input lie, of an inference that has slots. */
+/* Where the rows of the input are, of an inference that has slots. */
 void *tt_input_ring_at(const struct tt_input_ring *self, const struct tt_inference *inference,
                        int32_t input);
-/* The inference without slots is about to be submitted, its inputs written: it lines up. Whether
- * somebody (it, perhaps) came to slots by that. */
+/* The inference without slots is about to be submitted, its inputs written: it queues. True: an
+ * inference (perhaps this one) got slots. */
 bool tt_input_ring_wait(struct tt_input_ring *self, struct tt_inference *inference);
-/* Nobody reads the inputs any more: gives the slots back, if it has any, and moves those that wait
- * for them. Whether there were some: then the scheduler must have a turn. */
+/* The inputs are not read any more: gives the slots back, if it has any, and moves waiting requests
+ * to them. True: one got slots, and the caller must wake the scheduler. */
 bool tt_input_ring_give(struct tt_input_ring *self, struct tt_inference *inference);
 
 /* ---- the scheduler ---- */
 
-/* A submitted inference is let in: is its input in its slots? */
+/* A submitted inference arrives. True: its input is in its slots. */
 bool tt_input_ring_arrived(struct tt_input_ring *self, struct tt_inference *inference);
-/* The next one that came to its slots since, after having waited; NULL: no more. It may have no
- * request (yet). */
+/* The next inference that got its slots after waiting; NULL: no more. It may have no request yet.
+ */
 struct tt_inference *tt_input_ring_came(struct tt_input_ring *self);
 /* The inference ends, whether it waits here or not. */
 void tt_input_ring_forget(struct tt_input_ring *self, struct tt_inference *inference);

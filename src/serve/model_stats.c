@@ -5,7 +5,7 @@
 #define US INT64_C(1000)
 #define MS (1000 * US)
 
-/* Those of Triton's only latency histogram are among them. */
+/* Includes the bounds of Triton's only latency histogram. */
 const int64_t tt_duration_bounds_ns[TT_DURATION_BUCKETS - 1] = {
     0,       250 * US, 500 * US, 1 * MS,   2 * MS,    5 * MS,    10 * MS,  20 * MS,
     50 * MS, 100 * MS, 200 * MS, 500 * MS, 1000 * MS, 2000 * MS, 5000 * MS};
@@ -25,7 +25,7 @@ int32_t tt_length_histogram_bound(int32_t bucket) {
     return (8 << octave) + ((2 << octave) * quarter);
 }
 
-void tt_length_histogram_add(struct tt_length_histogram *self, int32_t length, int32_t most) {
+void tt_length_histogram_add(struct tt_length_histogram *self, int32_t length, int32_t max_length) {
     if (length < 1)
         return;
     int32_t bucket = 0;
@@ -33,7 +33,7 @@ void tt_length_histogram_add(struct tt_length_histogram *self, int32_t length, i
         bucket++;
     tt_counter_add(&self->counts[bucket], 1);
     tt_counter_add(&self->sum, length);
-    tt_counter_add(&self->at_limit, length >= most);
+    tt_counter_add(&self->at_limit, length >= max_length);
 }
 
 int32_t tt_batch_bucket(int32_t rows) {
@@ -96,5 +96,5 @@ int64_t tt_model_stats_in_flight(const struct tt_model_stats *self) {
                    tt_model_stats_dropped(self) + tt_counter_get(&self->cancelled) +
                    tt_counter_get(&self->rejected);
     int64_t came = tt_counter_get(&self->accepted);
-    return came > gone ? came - gone : 0; /* the scheduler may count on while we read */
+    return came > gone ? came - gone : 0; /* the scheduler may count while this reads */
 }

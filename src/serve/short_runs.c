@@ -17,7 +17,7 @@ void tt_short_runs_note(struct tt_short_runs *self, int32_t rows, int64_t took_n
         *points = *points > TT_SHORT_RUNS_LONG ? *points - TT_SHORT_RUNS_LONG : 0;
         return;
     }
-    if (*points < TT_SHORT_RUNS_MOST)
+    if (*points < TT_SHORT_RUNS_MAX)
         ++*points;
     int64_t *typical_ns = &self->typical_ns[size];
     *typical_ns += *typical_ns ? (took_ns - *typical_ns) / 8 : took_ns;

@@ -332,7 +332,7 @@ class Backlog(FaultCase):
             self.assertEqual(hear(file)[0], 200)
         # A second is enough for itself, and not behind all the others.
         headers, error, took = self.late(1_000_000)
-        self.assertIn("those who wait before it", error)
+        self.assertIn("the requests before it take", error)
         self.assertLess(took, 0.6)
         self.assertIn(int(headers["Retry-After"]), range(2, 8))
         for file in files[3:]:

@@ -95,7 +95,7 @@ static struct tt_served_model *add(struct witness *witness,
 
 static void trust(struct tt_served_model *model, int64_t took_ns) {
     for (int32_t i = 0; i < TT_SHORT_RUNS_SIZES; i++)
-        for (int32_t k = 0; k < TT_SHORT_RUNS_MOST; k++)
+        for (int32_t k = 0; k < TT_SHORT_RUNS_MAX; k++)
             tt_short_runs_note(&model->short_runs, 1 << i, took_ns, 50 * TT_US);
 }
 
