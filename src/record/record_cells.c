@@ -112,7 +112,7 @@ enum tt_err tt_record_cells_get(struct tt_record_cells *self, const uint8_t **at
         if (err)
             return err;
     }
-    int32_t first = 0; /* the array does not move any more */
+    int32_t first = 0; /* the array does not move from here on */
     for (int32_t i = 0; i < count; i++) {
         self->specs[i].sources = self->specs[i].source_count > 0 ? &self->sources[first] : NULL;
         first += self->specs[i].source_count;

@@ -1,11 +1,10 @@
 /* A request's cells in a recording (docs/FORMATS.md): the specs that core/cell_graph.h makes a
- * graph of, a byte for a tree's leaf, three for an inner node, a few for a chain however long it
- * is.
+ * graph of. A tree's leaf takes a byte, an inner node three, a chain of any length a few.
  *
- * Put by whoever records, on the scheduler's thread, into memory of tt_record_cells_bound bytes.
- * Read back into an object whose memory is kept from request to request. What is read may lie: it
- * is within the bytes, and its numbers are within int32_t; whether it is a graph, tt_cell_graph_new
- * says. */
+ * Written on the scheduler's thread, into memory of tt_record_cells_bound() bytes. Read into an
+ * object whose memory is kept from request to request. Bytes that are read are not trusted: reading
+ * stays within them, and numbers are within int32_t; tt_cell_graph_new() checks that they are a
+ * graph. Implemented in record_cells.c. */
 #ifndef TT_RECORD_RECORD_CELLS_H
 #define TT_RECORD_RECORD_CELLS_H
 
@@ -21,17 +20,17 @@ struct tt_record_cells {
     int64_t capacity, source_capacity;
 };
 
-/* The number of the item's subgraph within its request. */
+/* The number of the item's subgraph in its request. */
 static inline int32_t tt_record_subgraph(const struct tt_task_item *item) {
     return (int32_t)(item->subgraph - item->request->graph->subgraphs);
 }
 
-/* Bytes that the specs take at most. */
+/* The most bytes that the specs take. */
 size_t tt_record_cells_bound(const struct tt_cell_spec *specs, int32_t count);
 /* Returns where they end. */
 uint8_t *tt_record_cells_put(uint8_t *to, const struct tt_cell_spec *specs, int32_t count);
-/* Reads what was put from [*at, end) and moves on. INVALID: the bytes end within it, or a number
- * cannot be; `*out_what` says which. */
+/* Reads what was put from [*at, end) and moves *at. INVALID: the bytes end early, or a number is
+ * impossible; `*out_what` says which. */
 TT_MUST_CHECK enum tt_err tt_record_cells_get(struct tt_record_cells *self, const uint8_t **at,
                                               const uint8_t *end, const char **out_what);
 void tt_record_cells_fini(struct tt_record_cells *self);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Fields that are not recorded would make replays differ for no visible reason. */
+/* A field that is not recorded would make replays differ without a visible reason. */
 _Static_assert(sizeof(void *) != 8 || sizeof(struct tt_step_model) == 104,
                "a new field of tt_step_model: record it here and in proto/recording.proto");
 _Static_assert(sizeof(void *) != 8 || sizeof(struct tt_step) == 24,
@@ -172,7 +172,7 @@ void *tt_record_model_pack(const struct tt_step_model *model, size_t head_bytes,
     return bytes;
 }
 
-/* Where a step decodes, what is known of the outputs' lengths must be there, ascending from 1. */
+/* If a step decodes, the quantiles of the output lengths must be there, ascending from 1. */
 static enum tt_err check_quantiles(const Tutti__RecordedModel *m, struct tt_error *why) {
     bool decodes = false;
     for (size_t i = 0; i < m->n_step; i++)

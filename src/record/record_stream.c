@@ -7,7 +7,7 @@
 
 /* See the assertions of record_setup.c. */
 _Static_assert(sizeof(void *) != 8 || sizeof(struct tt_arrival) == 56,
-               "a new field of tt_arrival: record it here"); /* the graph is as its specs say */
+               "a new field of tt_arrival: record it here"); /* the graph follows from its specs */
 
 /* The file holds these numbers; a change of one is a new version of the format. */
 _Static_assert(TT_OUTCOME_DONE == 0 && TT_OUTCOME_PREEMPTED == 1 && TT_OUTCOME_DIVERGED == 2 &&
@@ -81,7 +81,7 @@ static uint8_t *put_arrival(uint8_t *to, int64_t now, const struct tt_arrival *a
     return tt_varint_put(to, 1 + tt_zigzag(arrival->deadline_at - now));
 }
 
-/* Is there room for the arrival in the scratch? Else, without memory, the event is lost. */
+/* True if there is room for the arrival in the scratch. Without memory the event is lost. */
 static bool reserve(struct tt_record_stream *self, const struct tt_arrival *arrival) {
     size_t bytes = GAP_BYTES + HEAD_BYTES;
     if (arrival->spec_count)
@@ -98,7 +98,7 @@ static bool reserve(struct tt_record_stream *self, const struct tt_arrival *arri
     return true;
 }
 
-/* It came, or was refused; behind the arrival follow its cells, if it is of such. */
+/* Puts an arrival, accepted or rejected, and its cells if it has any. */
 static void arrived(struct tt_record_stream *self, const struct tt_event *event) {
     static const enum tt_record_kind kinds[2][2] = {{TT_RECORD_ARRIVED, TT_RECORD_ARRIVED_CELLS},
                                                     {TT_RECORD_REFUSED, TT_RECORD_REFUSED_CELLS}};
@@ -159,7 +159,7 @@ static void finished(struct tt_record_stream *self, int64_t now, const struct tt
     put_scratch(self, to, now);
 }
 
-/* The subgraph of which all cells of the task are; -1: they are of several. */
+/* The subgraph of all cells of the task; -1: there are several. */
 static int32_t subgraph_of_all(const struct tt_task *task) {
     int32_t first = tt_record_subgraph(&task->items[0]);
     for (int32_t i = 1; i < task->count; i++)
@@ -175,7 +175,7 @@ static uint8_t *put_place(uint8_t *to, const struct tt_task *task) {
     return tt_varint_put(to, (uint64_t)task->last_step);
 }
 
-/* Whose the item is, by its distance from `*expected`: members mostly came one after the other. */
+/* Puts the item's request as its distance from `*expected`: members usually came in succession. */
 static uint8_t *put_member(uint8_t *to, const struct tt_task_item *item, int64_t *expected) {
     int64_t number = tt_request_arrival(item->request);
     to = tt_varint_put(to, tt_zigzag(*expected - number));
@@ -309,7 +309,7 @@ enum tt_err tt_record_stream_init(struct tt_record_stream *self,
 
 /* ---- parties ---- */
 
-/* A turn is over. Its numbers stand where an event's message goes. */
+/* A turn is over. Its numbers take the place of an event's message. */
 static void turned(void *context, int64_t now, const uint8_t *bytes, size_t count) {
     struct tt_record_stream *self = context;
     uint8_t *head = self->scratch + GAP_BYTES;

@@ -1,13 +1,14 @@
 /* One domain's events as bytes: an observer that writes each event in the form of
- * record/recording.h and hands it, whole, to a sink.
+ * record/recording.h, and hands it, whole, to a sink.
  *
- * It runs on the thread that carries the domain: nothing is allocated (but when a model comes, or a
- * request of more cells than any before), no call goes to the system. A sink that has no room says
- * so; the event is then lost, losses are counted, and the next event that finds room is preceded by
- * a GAP that says how many are missing.
+ * It runs on the thread that carries the domain. It makes no system call, and allocates only when a
+ * model comes, or for a request of more cells than any before. If the sink has no room, the event
+ * is lost and counted, and a GAP with the number of lost events precedes the next event that finds
+ * room.
  *
- * Or the turns of one thread that schedules the domain: what goes over its tape
- * (multicore/turn_log.h), on that thread, in the same form. */
+ * A stream may instead have the turns of one thread that schedules the domain: what goes through
+ * its turn log (multicore/turn_log.h), on that thread, in the same form. Implemented in
+ * record_stream.c. */
 #ifndef TT_RECORD_RECORD_STREAM_H
 #define TT_RECORD_RECORD_STREAM_H
 
@@ -21,7 +22,7 @@
 
 struct tt_record_sink {
     void *context;
-    /* Takes all of the bytes, one or two events, or none (false). */
+    /* Takes all of the bytes (one or two events), or none (false). */
     bool (*put)(void *context, const void *bytes, size_t count);
 };
 
@@ -29,7 +30,7 @@ struct tt_record_stream {
     struct tt_observer observer;
     struct tt_record_sink sink;
     int64_t last_at;     /* of the last event that was put */
-    int64_t next_number; /* of the arrival that comes next, as far as was put */
+    int64_t next_number; /* of the next arrival, as far as was put */
     int64_t gap;         /* events lost since the last that was put */
     uint8_t *scratch;    /* an event as it is composed */
     size_t scratch_bytes;
@@ -38,7 +39,7 @@ struct tt_record_stream {
     struct tt_turn_log turn_log; /* of a party */
 };
 
-/* Whose turns a stream has. */
+/* The thread whose turns a stream has. */
 struct tt_record_party {
     uint32_t domain; /* stream of its domain */
     int32_t party, parties;
@@ -51,7 +52,7 @@ TT_MUST_CHECK enum tt_err tt_record_stream_init(struct tt_record_stream *self,
                                                 const struct tt_record_domain *domain,
                                                 const struct tt_record_sink *sink,
                                                 struct tt_error *why);
-/* The same for a party: `tape` is ready to record. */
+/* The same for a party: the turn log is ready to record. */
 TT_MUST_CHECK enum tt_err tt_record_stream_init_party(struct tt_record_stream *self,
                                                       const struct tt_record_party *party,
                                                       const struct tt_record_sink *sink,

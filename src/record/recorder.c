@@ -18,14 +18,14 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#define ROUND_NS (10 * TT_MS) /* the rings are emptied so often */
-#define RETRY_NS TT_S         /* a disk that failed is tried again so often */
+#define ROUND_NS (10 * TT_MS) /* how often the rings are emptied */
+#define RETRY_NS TT_S         /* how often a failed disk is tried again */
 
 struct tt_recorder_stream {
     struct tt_record_stream encoder;
     struct tt_byte_ring ring;
     uint32_t number;
-    struct tt_flag left; /* its domain tells nothing any more */
+    struct tt_flag left; /* its domain has no events any more */
     bool given_back;     /* the thread's: ring and encoder are freed */
     struct tt_recorder_stream *next;
 };
@@ -43,7 +43,7 @@ struct tt_recorder {
     bool failing;            /* the thread's */
     int64_t retry_at;        /* the thread's, while failing */
     char failure[256];       /* what failed last */
-    int64_t lost_before;     /* told of already */
+    int64_t lost_before;     /* reported already */
     struct tt_eventcount eventcount;
     struct tt_flag stopping;
     pthread_t thread;
@@ -58,7 +58,7 @@ static void say(const struct tt_recorder *self, const char *line) {
 
 /* ---- the file ---- */
 
-/* All of the pieces at the end of the whole blocks, or an errno, and then none of them. */
+/* Writes all of the pieces after the whole blocks. On an errno it writes none of them. */
 static int write_pieces(struct tt_recorder *self, struct iovec *pieces, int count) {
     off_t from = (off_t)tt_counter_get(&self->bytes), at = from;
     while (count > 0) {
@@ -67,7 +67,7 @@ static int write_pieces(struct tt_recorder *self, struct iovec *pieces, int coun
             continue;
         if (written <= 0) {
             int failed = written < 0 ? errno : ENOSPC;
-            /* Half a block would be read as the end of the recording, and it is. */
+            /* Half a block would end the recording for a reader. */
             if (ftruncate(self->fd, from) != 0)
                 return failed;
             return failed;
@@ -169,7 +169,7 @@ static int keep_limit(struct tt_recorder *self, size_t count) {
     return 0;
 }
 
-/* A loss at the very end has no later event to be said before. */
+/* A loss at the very end has no later event before which it could be recorded. */
 static int write_last_gap(struct tt_recorder *self, const struct tt_recorder_stream *stream) {
     if (stream->encoder.gap == 0 || self->full)
         return 0;
@@ -185,12 +185,12 @@ static void give_back(struct tt_recorder_stream *stream) {
     tt_byte_ring_fini(&stream->ring);
 }
 
-/* Writes what the ring holds. An errno when that failed. */
+/* Writes what the ring has. Returns an errno on failure. */
 static int empty_ring(struct tt_recorder *self, struct tt_recorder_stream *stream,
                       bool *out_wrote) {
     if (stream->given_back)
         return 0;
-    bool left = tt_flag_is_raised(&stream->left); /* before we look: nothing comes after */
+    bool left = tt_flag_is_raised(&stream->left); /* before the look: nothing comes after it */
     struct tt_byte_piece pieces[2];
     size_t count = tt_byte_ring_peek(&stream->ring, pieces);
     int failed = count > 0 ? keep_limit(self, count) : 0;
@@ -306,7 +306,7 @@ static bool put(void *context, const void *bytes, size_t count) {
     return tt_byte_ring_put(&stream->ring, bytes, count);
 }
 
-/* Room for one more, whose encoder is not made yet. */
+/* Makes room for one more stream, whose encoder is not made yet. */
 static enum tt_err new_stream(struct tt_recorder *self, struct tt_recorder_stream **out_stream,
                               struct tt_error *why) {
     if (self->stream_count == TT_RECORDING_MAX_STREAMS)
@@ -325,11 +325,11 @@ static enum tt_err new_stream(struct tt_recorder *self, struct tt_recorder_strea
     return TT_OK;
 }
 
-/* Its encoder was made, or `err`. From now on what it puts is written. */
+/* Its encoder was made, or failed with `err`. From now on its events are written. */
 static enum tt_err list_stream(struct tt_recorder *self, struct tt_recorder_stream *take_stream,
                                enum tt_err err, struct tt_error *why) {
     struct tt_recorder_stream *stream = take_stream;
-    if (!err && stream->encoder.gap > 0) { /* the ring does not even hold the description */
+    if (!err && stream->encoder.gap > 0) { /* the description does not fit into the ring */
         tt_record_stream_fini(&stream->encoder);
         err = TT_ERR_NO_MEMORY;
     }

@@ -1,16 +1,18 @@
 /* The file that `tutti serve --record` writes and `tutti replay` reads: what each domain's policy
- * was told, when, and what it answered (docs/FORMATS.md has it in words).
+ * was notified of, when, and what it answered. docs/FORMATS.md describes it.
  *
- * A header, then blocks, then an end mark. A block holds whole events of one domain; the blocks of
- * a domain, one after the other, are its story, and stories of several domains (each may live on a
- * thread of its own) are interleaved by blocks. Checksums stand per block: a torn or damaged block
- * is noticed before anything in it is believed. An event is a byte of kind, the time since the
- * domain's event before it, and its fields, all numbers as little-endian base-128 varints ("zigzag"
- * where they may be negative). A domain that is scheduled on threads has a stream of its own for
- * what each of them found, turn by turn (multicore/turn_log.h). Requests are named by how many
- * arrivals ago they came, which is one or two bytes. What policies decide by (models with their
- * profiles, the policy and its options) stands in the story where it was told, as the messages of
- * proto/recording.proto. */
+ * A header, then blocks, then an end mark. A block has whole events of one domain. The blocks of a
+ * domain, in succession, are its stream; streams of several domains, which may be on threads of
+ * their own, are interleaved by blocks. Each block has a checksum, so a torn or damaged block is
+ * found before its content is used.
+ *
+ * An event is a byte of kind, the time since the domain's previous event, and its fields. All
+ * numbers are little-endian base-128 varints ("zigzag" where they may be negative). A domain that
+ * is scheduled on threads has a stream per thread for what it found in each turn
+ * (multicore/turn_log.h). A request is named by how many arrivals ago it came, which takes one or
+ * two bytes. What policies decide by (models with their profiles, the policy and its options) is in
+ * the stream where it was reported, as messages of proto/recording.proto. Implemented in
+ * recording_reader.c. */
 #ifndef TT_RECORD_RECORDING_H
 #define TT_RECORD_RECORDING_H
 
@@ -21,12 +23,12 @@
 #define TT_RECORDING_MAGIC "TUTTIREC"
 #define TT_RECORDING_BLOCK_MARK UINT32_C(0x4b4c4254) /* "TBLK" */
 #define TT_RECORDING_END_STREAM UINT32_C(0xffffffff)
-/* In its place where the file ended at its limit while serving went on. */
+/* Instead of it, if the file ended at its limit while serving continued. */
 #define TT_RECORDING_LIMIT_STREAM UINT32_C(0xfffffffe)
 
 enum {
     TT_RECORDING_VERSION = 2,
-    TT_RECORDING_OLDEST_VERSION = 1, /* later ones only have more kinds of events */
+    TT_RECORDING_OLDEST_VERSION = 1, /* later versions only add kinds of events */
     /* magic[8], u32 version, u32 zero, i64 unix time ns, i64 monotonic time ns, u32 zero, u32 crc
      */
     TT_RECORDING_HEADER_BYTES = 40,
@@ -37,8 +39,9 @@ enum {
     TT_RECORDING_MAX_STREAMS = 4096,
 };
 
-/* The first byte of an event; numbers are for ever. Behind it stand the time since the event before
- * and these fields ("z": zigzag; an "age": z (number of the next arrival - the request's)). */
+/* The first byte of an event; the numbers never change. After it come the time since the previous
+ * event and these fields ("z": zigzag; an "age": z (number of the next arrival - the request's)).
+ */
 enum tt_record_kind {
     /* size, RecordedDomain; the first event of every domain */
     TT_RECORD_DOMAIN = 1,
@@ -65,7 +68,7 @@ enum tt_record_kind {
     /* stream of the domain, party (enum tt_turn_log_party), how many parties; the first event of
      * the stream of a party, which has TURN and GAP beside it */
     TT_RECORD_THREAD = 15,
-    TT_RECORD_TURN = 16, /* size, a checksum and the numbers of the party's tape */
+    TT_RECORD_TURN = 16, /* size, a checksum and the numbers of the party's turn log */
     /* As ARRIVED and as REFUSED, then the request's cells (record/record_cells.h). */
     TT_RECORD_ARRIVED_CELLS = 20,
     TT_RECORD_REFUSED_CELLS = 21,

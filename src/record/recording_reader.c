@@ -46,7 +46,7 @@ static enum tt_err read_header(struct tt_recording *self, struct tt_error *why) 
     return TT_OK;
 }
 
-/* A machine that went down may leave a file that is longer than what was written to it. */
+/* After a crash of the machine a file may be longer than what was written. */
 static bool only_zeros(const uint8_t *from, const uint8_t *end) {
     while (from < end && *from == 0)
         from++;
@@ -224,10 +224,10 @@ static int32_t small(struct tt_recording_cursor *self, int32_t low, int32_t high
     return (int32_t)within(self, low, high, name);
 }
 
-/* A signed number from -most to most; 0 where it is not. */
-static int64_t around(struct tt_recording_cursor *self, int64_t most, const char *name) {
+/* A signed number from -limit to limit; 0 if it is outside. */
+static int64_t around(struct tt_recording_cursor *self, int64_t limit, const char *name) {
     int64_t value = tt_unzigzag(number(self, name));
-    if (self->bad || value < -most || value > most) {
+    if (self->bad || value < -limit || value > limit) {
         self->bad = self->bad ? self->bad : name;
         return 0;
     }
@@ -415,8 +415,8 @@ static void read_fields(struct tt_recording_cursor *self, struct tt_recorded_eve
     self->bad = "kind";
 }
 
-/* A stream begins with what it is of; that of a thread has turns and gaps, others have all but
- * turns. */
+/* The first event of a stream says what it is: a thread's has turns and gaps, others have all other
+ * events. */
 static void check_place(struct tt_recording_cursor *self, const struct tt_recorded_event *event) {
     bool of_thread = self->recording->of_thread[self->stream];
     if (event->serial == 0) {

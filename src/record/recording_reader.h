@@ -2,10 +2,10 @@
  * block's checksum; a cursor then walks one domain's events.
  *
  * A file may end anywhere (the server was killed, its disk was full): what is whole up to there is
- * good, and `complete` says whether the end mark was found. Damage before that is an error that
- * names the offset. A cursor believes nothing either: every number has a range, and an event that
- * breaks it is an error with its offset. Whether the events make sense one after the other is for
- * the one who carries them out. */
+ * valid, and `complete` says whether the end mark was found. Damage before that is an error that
+ * names the offset. A cursor trusts nothing: every number has a range, and an event outside it is
+ * an error with its offset. Whether the events are consistent is for the caller that carries them
+ * out. Implemented in recording_reader.c. */
 #ifndef TT_RECORD_RECORDING_READER_H
 #define TT_RECORD_RECORDING_READER_H
 
@@ -20,7 +20,7 @@ struct tt_recording {
     size_t size_bytes;
     size_t end_bytes; /* whole blocks up to here */
     bool complete;    /* it ends with the end mark */
-    bool limited;     /* complete, but serving went on: it had reached its limit */
+    bool limited;     /* complete, but serving continued: the file had reached its limit */
     bool mapped;      /* by tt_recording_open */
     int32_t stream_count;
     bool *of_thread;               /* [TT_RECORDING_MAX_STREAMS] */
@@ -29,7 +29,7 @@ struct tt_recording {
     char *name;
 };
 
-/* It has all that happened until serving ended. */
+/* True if it has everything until serving ended. */
 static inline bool tt_recording_has_end(const struct tt_recording *self) {
     return self->complete && !self->limited;
 }
@@ -52,7 +52,7 @@ struct tt_recorded_fate {
     int32_t jump, round;
 };
 
-/* Those of cells are of the kinds ARRIVED, REFUSED and RUN here. */
+/* Events of cells have the kinds ARRIVED, REFUSED and RUN here. */
 struct tt_recorded_event {
     enum tt_record_kind kind;
     int64_t serial; /* within its stream, from 0 */
@@ -95,7 +95,7 @@ struct tt_recording_cursor {
     int32_t *subgraphs;
     struct tt_record_cells cells;
     struct tt_recorded_fate *fates;
-    const char *bad; /* what of the event is wrong */
+    const char *bad; /* what is wrong with the event */
     struct tt_recorded_event event;
 };
 

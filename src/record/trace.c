@@ -18,7 +18,7 @@ static char *as_json(const char *name) {
     return text;
 }
 
-/* The number of the name, which is kept once; -1: no memory. Under the lock. */
+/* The number of the name, which is kept once; -1: out of memory. Under the lock. */
 static int32_t intern(struct tt_trace *self, const char *name) {
     char *text = as_json(name);
     for (int32_t i = 0; text && i < self->name_count; i++)
@@ -81,7 +81,7 @@ static int32_t batches_behind_first(const struct tt_trace_tap *self,
 
 static void ended(struct tt_trace_tap *self, const struct tt_event *event) {
     const struct tt_request *request = event->request;
-    /* Who leaves a batch does so while the domain hears of that batch. */
+    /* A request that leaves a batch ends while the domain reports that batch. */
     put(self, &(struct tt_trace_record){.kind = TT_TRACE_REQUEST,
                                         .outcome = (uint8_t)event->ending,
                                         .reason = (uint8_t)event->reason,
@@ -148,7 +148,7 @@ void tt_trace_free(struct tt_trace *take_trace) {
     free(take_trace);
 }
 
-/* A tap that nobody uses, or a new one. Under the lock. */
+/* An unused tap, or a new one. Under the lock. */
 static struct tt_trace_tap *take_tap(struct tt_trace *self) {
     for (struct tt_trace_tap *tap = self->taps; tap; tap = tap->next)
         if (!tap->in_use)
@@ -166,7 +166,7 @@ static struct tt_trace_tap *take_tap(struct tt_trace *self) {
     return tap;
 }
 
-/* Makes the tap the new domain's. False: no memory. Under the lock. */
+/* Makes the tap the new domain's. False: out of memory. Under the lock. */
 static bool enter_domain(struct tt_trace *self, struct tt_trace_tap *tap,
                          const struct tt_mechanism *mechanism, const char *policy) {
     int32_t model_capacity = mechanism->model_capacity;

@@ -1,4 +1,4 @@
-/* What the tap writes and the writer of the trace reads. */
+/* What the tap (trace.c) writes, and trace_write.c reads. Types only. */
 #ifndef TT_RECORD_TRACE_INTERNAL_H
 #define TT_RECORD_TRACE_INTERNAL_H
 
@@ -32,7 +32,7 @@ struct tt_trace_tap {
     struct tt_recent recent;
     int32_t *names; /* [model_capacity] of the models that are there */
     int32_t domain;
-    int64_t last_run; /* the batch of which the domain was told last */
+    int64_t last_run; /* the domain's latest batch */
     int64_t
         *first_runs; /* by cells: by request (its handle's index), the batch of its first cell */
     bool in_use;

@@ -15,8 +15,8 @@ struct writing {
     struct tt_text *out;
     struct tt_trace_record *batches, *requests;
     int64_t batch_count, request_count;
-    int64_t hidden; /* requests for which there was no lane */
-    bool any;       /* an event is there already: a comma is due */
+    int64_t hidden; /* requests without a free lane */
+    bool any;       /* an event was written: the next one needs a comma */
 };
 
 /* ---- collecting ---- */
@@ -39,19 +39,19 @@ static int by_lane(const void *a, const void *b) {
 }
 
 static enum tt_err collect(struct writing *self, int64_t since_at) {
-    int64_t most = 0;
+    int64_t capacity = 0;
     for (struct tt_trace_tap *tap = self->trace->taps; tap; tap = tap->next)
-        most += (int64_t)(tt_recent_end(&tap->recent) - tt_recent_first(&tap->recent));
-    self->batches = malloc((size_t)(most + 1) * sizeof(*self->batches));
-    self->requests = malloc((size_t)(most + 1) * sizeof(*self->requests));
+        capacity += (int64_t)(tt_recent_end(&tap->recent) - tt_recent_first(&tap->recent));
+    self->batches = malloc((size_t)(capacity + 1) * sizeof(*self->batches));
+    self->requests = malloc((size_t)(capacity + 1) * sizeof(*self->requests));
     if (!self->batches || !self->requests)
         return TT_ERR_NO_MEMORY;
     for (struct tt_trace_tap *tap = self->trace->taps; tap; tap = tap->next) {
         uint64_t end = tt_recent_end(&tap->recent), words[TT_TRACE_RECORD_WORDS];
         for (uint64_t i = tt_recent_first(&tap->recent); i < end; i++) {
             struct tt_trace_record record;
-            if (self->batch_count + self->request_count == most)
-                break; /* what came since it was counted */
+            if (self->batch_count + self->request_count == capacity)
+                break; /* newer than the count */
             if (!tt_recent_get(&tap->recent, i, words))
                 continue;
             memcpy(&record, words, sizeof(record));

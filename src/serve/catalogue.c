@@ -31,6 +31,8 @@ struct tt_catalogue *tt_catalogue_new(int32_t capacity) {
 
 enum tt_err tt_catalogue_add(struct tt_catalogue *self, const struct tt_catalogue_entry *entry) {
     tt_assert(self->count < self->capacity);
+    tt_assert(entry->name != NULL);
+    tt_assert(entry->version != NULL);
     struct tt_catalogue_entry copy = {.name = strdup(entry->name),
                                       .version = strdup(entry->version),
                                       .state = entry->state,

@@ -92,6 +92,7 @@ static bool promise(struct tt_cell_run *self, int32_t more) {
     else if (!tt_cell_slots_reserve(slots, more))
         return false;
     self->reserved += more;
+    tt_assert(self->reserved >= 0);
     tt_counter_add(&self->model->stats->cell_slots_promised, more);
     return true;
 }
@@ -100,6 +101,7 @@ void tt_cell_run_free(struct tt_cell_run *take_run) {
     if (!take_run)
         return;
     struct tt_cell_slots *slots = &take_run->model->cells->slots;
+    tt_assert(take_run->unfolded != NULL);
     for (int32_t s = 0; s < take_run->unfolded->spec_count; s++)
         if (take_run->specs[s].slot >= 0)
             tt_cell_slots_give(slots, take_run->specs[s].slot);

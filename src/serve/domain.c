@@ -60,6 +60,7 @@ static void start(void *context, int64_t now, struct tt_task *task) {
         tt_blank_rows_member(&model->blank, model->signature, missing, slot->blank,
                              &members[count]))
         count++;
+    tt_assert(!tt_list_linked(&slot->decided)); /* the slot's last task was handed over */
     slot->task = task;
     slot->engine_task = (struct tt_engine_task){
         .model = model->engine_model,
@@ -110,6 +111,8 @@ int64_t tt_domain_hand_over(struct tt_list *decided, int64_t spent_ns) {
     struct tt_domain_task *slot =
         TT_CONTAINER_OF(tt_list_first(decided), struct tt_domain_task, decided);
     struct tt_domain *self = slot->engine_task.head.user;
+    tt_assert(self != NULL);
+    tt_assert(self->models[slot->task->model] != NULL);
     if (!may_run_here(self, slot, spent_ns)) {
         submit(self, slot);
         return 0;
@@ -179,6 +182,8 @@ static void ended(void *context, int64_t now, struct tt_request *request, enum t
     struct tt_inference *inference = request->user;
     struct tt_served_model *model = inference->model;
     struct tt_domain *self = context;
+    tt_assert(model->domain == self);
+    tt_assert(inference->request == request || inference->request == NULL); /* NULL: arriving */
     if (ending == TT_ENDING_DONE && request->graph && answer_by_cells(inference))
         ending = TT_ENDING_FAILED;
     leave_to_cells(request, inference);
@@ -402,7 +407,10 @@ void tt_domain_add_model(struct tt_domain *self, int64_t now, struct tt_served_m
 }
 
 void tt_domain_remove_model(struct tt_domain *self, int64_t now, struct tt_served_model *model) {
+    tt_assert(model->domain == self);
     tt_assert(self->models[model->index] == model);
+    tt_assert(self->mechanism.model_requests[model->index] == 0);
+    tt_assert(tt_list_empty(&model->in_order));
     self->has_news = true;
     tt_mechanism_remove_model(&self->mechanism, now, model->index);
     self->models[model->index] = NULL;
@@ -417,6 +425,7 @@ void tt_domain_remove_model(struct tt_domain *self, int64_t now, struct tt_serve
 /* ---- what happens ---- */
 
 void tt_domain_drain_model(struct tt_domain *self, int64_t now, struct tt_served_model *model) {
+    tt_assert(self->models[model->index] == model);
     self->has_news = true;
     tt_mechanism_drain_model(&self->mechanism, now, model->index);
 }
@@ -457,6 +466,8 @@ void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_inference *
         arrival.spec_count = inference->cell_run->unfolded->spec_count;
         arrival.specs = inference->cell_run->unfolded->specs;
     }
+    tt_assert(model->domain == self);
+    tt_assert(inference->result == NULL);
     self->has_news = true;
     tt_counter_add(&model->stats->accepted, 1);
     inference->is_computed = false;
@@ -495,6 +506,7 @@ void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_inference *
     }
     if (!request)
         return; /* a rule has rejected it; the inference may be its port's already */
+    tt_assert(request->user == inference);
     inference->request = request;
     /* E1: the input is in host memory, where these devices compute. With a ring it counts only once
      * it has slots there. */
@@ -570,7 +582,10 @@ static bool is_misplaced(const struct tt_served_model *model, const struct tt_en
 static void finished(struct tt_domain *self, int64_t now, struct tt_engine_task *engine_task) {
     struct tt_domain_task *slot = TT_CONTAINER_OF(engine_task, struct tt_domain_task, engine_task);
     struct tt_task *task = slot->task;
+    tt_assert(task->user == slot);
+    tt_assert(!tt_list_linked(&slot->decided));
     struct tt_served_model *model = self->models[task->model];
+    tt_assert(model != NULL);
     tt_assert(engine_task->head.outcome != TT_OUTCOME_LOST); /* engines are in this process */
     task->outcome = engine_task->head.outcome;
     task->last_step_done = engine_task->head.last_step_done;

@@ -18,6 +18,7 @@ static void note_oldest(struct tt_model_stats *stats) {
 static void begins_to_wait(struct tt_inference *inference) {
     struct tt_model_stats *stats = inference->model->stats;
     bool is_first = tt_list_empty(&stats->in_line);
+    tt_assert(!tt_list_linked(&inference->waiting));
     tt_list_push_back(&stats->in_line, &inference->waiting);
     tt_counter_add(&stats->waiting, 1);
     if (is_first)
@@ -26,6 +27,7 @@ static void begins_to_wait(struct tt_inference *inference) {
 
 static void waits_no_longer(struct tt_inference *inference) {
     struct tt_model_stats *stats = inference->model->stats;
+    tt_assert(tt_list_linked(&inference->waiting));
     bool was_first = tt_list_first(&stats->in_line) == &inference->waiting;
     tt_list_remove(&inference->waiting);
     tt_counter_add(&stats->waiting, -1);

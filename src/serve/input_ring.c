@@ -88,6 +88,7 @@ void tt_input_ring_free(struct tt_input_ring *take_self) {
     if (!take_self)
         return;
     tt_assert(take_self->slots.used == 0);
+    tt_assert(tt_list_empty(&take_self->came));
     tt_assert(tt_list_empty(&take_self->held));
     tt_assert(take_self->reported_used == 0);
     if (take_self->slot_count)
@@ -161,6 +162,7 @@ void tt_input_ring_take(struct tt_input_ring *self, struct tt_inference *inferen
 
 bool tt_input_ring_wait(struct tt_input_ring *self, struct tt_inference *inference) {
     tt_lock_take(&self->lock);
+    tt_assert(!tt_list_linked(&inference->in_ring));
     tt_list_push_back(&self->held, &inference->in_ring);
     fill(self); /* slots may have come back while it was written */
     report_used(self);

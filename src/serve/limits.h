@@ -2,7 +2,7 @@
  *
  * Each limit has a flag of `tutti serve`, a default and a range; `tutti serve --show-limits` prints
  * them. A request over a limit is rejected at once with a message that names the limit. Every
- * resource that clients can make grow has a limit here. */
+ * resource that clients can make grow has a limit here. Implemented in limits.c. */
 #ifndef TT_SERVE_LIMITS_H
 #define TT_SERVE_LIMITS_H
 

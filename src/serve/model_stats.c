@@ -80,6 +80,7 @@ struct tt_model_stats *tt_model_stats_ref(struct tt_model_stats *self) {
 void tt_model_stats_unref(struct tt_model_stats *take_self) {
     if (!take_self || !tt_refcount_unref(&take_self->users))
         return;
+    tt_assert(tt_list_empty(&take_self->in_line));
     free(take_self->by_size);
     free(take_self);
 }

@@ -71,6 +71,7 @@ static void free_inference(struct tt_inference *inference, int32_t inputs) {
 
 static void lane_free(struct tt_lane *lane) {
     tt_assert(lane->in_use == 0);
+    tt_assert(lane->model != NULL);
     int32_t inputs = lane->model->signature->input_count;
     for (struct tt_inference *inference = lane->free, *next; inference; inference = next) {
         next = inference->next_free;
@@ -325,6 +326,7 @@ void tt_port_recycle(struct tt_inference *inference) {
             inference->own_capacity[i] = 0;
         }
     }
+    tt_assert(inference->slot == -1);
     inference->next_free = lane->free;
     lane->free = inference;
     lane->port->in_flight--;

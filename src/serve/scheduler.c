@@ -155,6 +155,7 @@ void tt_scheduler_done(struct tt_scheduler *self, struct tt_device_task *task) {
 
 static void on_ended(void *context, struct tt_inference *inference) {
     (void)context;
+    tt_assert(inference->mailbox != NULL);
     tt_mailbox_return(inference->mailbox, inference);
 }
 
@@ -173,6 +174,7 @@ void tt_scheduler_hold(struct tt_scheduler *self) { tt_lock_take(&self->turn_loc
 void tt_scheduler_resume(struct tt_scheduler *self) { tt_lock_give(&self->turn_lock); }
 
 void tt_scheduler_add_domain(struct tt_scheduler *self, struct tt_domain *domain) {
+    tt_assert(domain->next == NULL);
     tt_lock_take(&self->turn_lock);
     domain->next = self->domains;
     self->domains = domain;
@@ -186,6 +188,7 @@ void tt_scheduler_remove_domain(struct tt_scheduler *self, struct tt_domain *dom
     while (*at != domain)
         at = &(*at)->next;
     *at = domain->next;
+    domain->next = NULL;
     tt_lock_give(&self->turn_lock);
 }
 
@@ -202,6 +205,7 @@ void tt_scheduler_domains(struct tt_scheduler *self, tt_scheduler_domain_fn *eac
 }
 
 void tt_scheduler_add_mailbox(struct tt_scheduler *self, struct tt_mailbox *mailbox) {
+    tt_assert(mailbox->next == NULL);
     tt_lock_take(&self->turn_lock);
     mailbox->next = self->mailboxes;
     self->mailboxes = mailbox;
@@ -271,6 +275,8 @@ void tt_scheduler_stop(struct tt_scheduler *self) {
 void tt_scheduler_unref(struct tt_scheduler *take_self) {
     if (!take_self || !tt_refcount_unref(&take_self->users))
         return;
+    tt_assert(tt_list_empty(&take_self->decided));
+    tt_assert(take_self->mailboxes == NULL);
     tt_lock_fini(&take_self->turn_lock);
     free(take_self);
 }

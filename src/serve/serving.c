@@ -77,6 +77,7 @@ void tt_serving_done(void *context, struct tt_device_task *task) {
 
 void tt_serving_add(struct tt_serving *serving, struct tt_served_model *take_model) {
     tt_assert(!serving->started);
+    tt_assert(take_model->next == NULL);
     take_model->next = serving->fixed;
     serving->fixed = take_model;
 }
@@ -149,6 +150,7 @@ enum tt_err tt_serving_place(struct tt_serving *serving, struct tt_served_model 
 
 void tt_serving_drain(struct tt_serving *serving, struct tt_served_model *model) {
     tt_scheduler_hold(serving->scheduler);
+    tt_assert(model->domain != NULL);
     tt_domain_drain_model(model->domain, tt_clock_now(), model);
     tt_scheduler_resume(serving->scheduler);
     tt_scheduler_wake(serving->scheduler);
@@ -156,6 +158,7 @@ void tt_serving_drain(struct tt_serving *serving, struct tt_served_model *model)
 
 void tt_serving_remove(struct tt_serving *serving, struct tt_served_model *model) {
     tt_scheduler_hold(serving->scheduler);
+    tt_assert(model->domain != NULL);
     tt_domain_remove_model(model->domain, tt_clock_now(), model);
     tt_scheduler_resume(serving->scheduler);
 }
