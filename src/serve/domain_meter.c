@@ -52,7 +52,8 @@ static void runs(int64_t now, const struct tt_task *task) {
  * a model is loaded again, the counter is the sum of both versions. */
 static void note_slots(const struct tt_mechanism *domain, const struct tt_request *request,
                        int32_t less) {
-    struct tt_served_model *model = inference_of(request)->model;
+    const struct tt_inference *inference = inference_of(request);
+    struct tt_served_model *model = inference->model;
     int32_t used = domain->kept_rows[request->model] - less;
     tt_counter_add(&model->stats->stage_slots_used, used - model->reported_stage_slots);
     model->reported_stage_slots = used;

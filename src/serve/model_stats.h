@@ -78,8 +78,8 @@ struct tt_model_stats {
     struct tt_counter input_slots,
         input_slots_used;        /* of the rings of inputs, now; written by any thread */
     struct tt_counter held_back; /* requests that arrived when no slot of it was free */
-    struct tt_counter stage_slots, stage_slots_used;   /* rows between steps: the maximum; now. Sums
-                                                          of both versions while it is loaded again */
+    /* Rows between steps: the maximum; now. The sum of both versions while it reloads. */
+    struct tt_counter stage_slots, stage_slots_used;
     struct tt_counter cell_slots, cell_slots_promised; /* C6: states of cells: the maximum; promised
                                                           to requests in flight. Sums likewise */
     struct tt_counter stage_held_back; /* requests that arrived when no more rows could be there */
