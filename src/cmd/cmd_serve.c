@@ -138,7 +138,7 @@ static void fit_connections(struct tt_limits *limits) {
     if (files.rlim_cur == RLIM_INFINITY)
         return;
     int64_t room = (int64_t)files.rlim_cur > 2 * (int64_t)OTHERS ? (int64_t)files.rlim_cur - OTHERS
-                                                        : (int64_t)files.rlim_cur / 2;
+                                                                 : (int64_t)files.rlim_cur / 2;
     if (limits->connections > room)
         limits->connections = room;
 }
