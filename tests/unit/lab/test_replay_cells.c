@@ -403,7 +403,8 @@ static void lies_are_survived(void **state) {
         size_t from = TT_RECORDING_HEADER_BYTES + TT_RECORDING_BLOCK_BYTES;
         size_t count = bytes.length - from - TT_RECORDING_BLOCK_BYTES;
         uint8_t *at = (uint8_t *)bytes.bytes + from + tt_prng_below(&w.prng, count), was = *at;
-        *at = i % 2 ? (uint8_t)tt_prng_below(&w.prng, 256) : (uint8_t)(was ^ (1 << i / 2 % 8));
+        uint64_t now = i % 2 ? tt_prng_below(&w.prng, 256) : was ^ (UINT64_C(1) << i / 2 % 8);
+        *at = (uint8_t)now;
         mend(&bytes);
         struct tt_recording recording;
         struct tt_replay made;
