@@ -18,9 +18,9 @@
  * still end as DONE. A LOST task came back since its executor went away: nothing of it counts, and
  * no state of it exists any more.
  *
- * Who implements what: `submit` is mandatory. A pull device implements `ended` and `next_at`, a
- * push device neither. `lose` is mandatory where executors can go away. `yield` and `abort` are
- * mandatory where the policy may stop tasks. `flush` and `pending` are optional.
+ * Which functions are needed: `submit` is mandatory. A pull device implements `ended` and
+ * `next_at`, a push device neither. `lose` is mandatory where executors can go away. `yield` and
+ * `abort` are mandatory where the policy may stop tasks. `flush` and `pending` are optional.
  *
  * A device set never decides what to run, when, or where. It reads no queue and no policy. */
 #ifndef TT_CORE_DEVICE_SET_H
