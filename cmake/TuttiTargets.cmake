@@ -266,6 +266,7 @@ function(tutti_plugin name source)
     LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/${arg_FOLDER})
   target_include_directories(plugin_${name} PRIVATE ${PROJECT_SOURCE_DIR}/include)
   target_compile_definitions(plugin_${name} PRIVATE ${arg_DEFINES})
+  add_dependencies(quick_tests plugin_${name}) # unit tests load them
 endfunction()
 
 function(tutti_plugins)
