@@ -1,10 +1,9 @@
 /* Which slots of a model of cells are free.
  *
- * A slot is a number; what lies there is the engine's (engine/onnxruntime/cell_model.h). Whoever
- * submits tasks takes slots for the cells of a task when it is submitted, adjacent where that can
- * be, so that the next cells of the same requests find their states in one piece (C6); and gives
- * each back when nobody is to read it any more. The lowest free ones come first: what is used again
- * is what was used last, and memory is touched only as far as cells are alive.
+ * A slot is a number; the engine owns its memory (engine/onnxruntime/cell_model.h). The submitter
+ * of a task takes a slot for each of its cells, adjacent ones if possible. The next cells of the
+ * same requests then find their states in one piece (C6). It returns a slot when no cell to come
+ * reads it. The lowest free slots are taken first, so that memory in use stays small and recent.
  *
  * An orphan is a slot that a task in flight still writes, but of which everybody to read it has
  * other copies. Who comes behind that task on the same executor may take it as it is; on another

@@ -54,7 +54,7 @@ void tt_serving_use_threads(struct tt_serving *serving, int32_t scheduler_thread
 /* Records every domain from its beginning (borrowed; closed after the server). Before the first
  * tt_serving_place(). */
 void tt_serving_record(struct tt_serving *serving, struct tt_recorder *recorder);
-/* Who loads and unloads models when clients ask for it. Before the first port is opened. */
+/* Sets the object that loads and unloads models for clients. Before the first port is opened. */
 void tt_serving_set_controller(struct tt_serving *serving,
                                const struct tt_model_controller *controller);
 /* Starts the scheduler. Errors: IO, NO_MEMORY. */

@@ -290,7 +290,7 @@ static void emulated_run(struct tt_executor_thread *thread, struct tt_engine_tas
     if (self->valid.count > 0 && bind_inputs(self, task, &model->signature))
         run_steps(self, task, model);
     else
-        task->head.last_step_done = task->head.last_step; /* nobody is left to run for */
+        task->head.last_step_done = task->head.last_step; /* every member has left */
 }
 
 static void emulated_interrupt(struct tt_executor_thread *thread) {

@@ -87,7 +87,7 @@ static bool run_group(struct ort_executor *self, struct tt_engine_task *task,
         if (!err)
             return true;
         if (run.computed) {
-            /* The model's fault, and nobody's input: apart it would go no better. */
+            /* The model is at fault, not an input: running the members alone would fail too. */
             tt_engine_members_fail(group->members, group->count, err, &why);
             return true;
         }
@@ -130,7 +130,7 @@ static bool group_ensure(struct ort_executor *self) {
 
 /* Group after group, until all have done the task's steps, or left. False where it was aborted. */
 static bool run_members(struct ort_executor *self, struct tt_engine_task *task) {
-    task->head.last_step_done = task->head.last_step; /* unless somebody stops on the way */
+    task->head.last_step_done = task->head.last_step; /* unless the task is stopped */
     for (int32_t i = 0; i < self->valid.count; i++)
         self->valid.members[i]->next_step = task->head.first_step;
     struct group group;
