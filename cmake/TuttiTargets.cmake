@@ -104,8 +104,8 @@ function(tutti_embed_page target)
   target_sources(${target} PRIVATE ${out})
 endfunction()
 
-function(tutti_floor name)
-  cmake_parse_arguments(arg "" "" "FLOORS;LIBS" ${ARGN})
+function(tutti_layer name)
+  cmake_parse_arguments(arg "" "" "LAYERS;LIBS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.c)
   add_library(tutti_${name} STATIC ${sources})
   target_include_directories(tutti_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
@@ -118,8 +118,8 @@ function(tutti_floor name)
   if(name STREQUAL slicer OR name STREQUAL lab) # they sign what they write
     target_compile_definitions(tutti_${name} PRIVATE TUTTI_VERSION="${PROJECT_VERSION}")
   endif()
-  list(TRANSFORM arg_FLOORS PREPEND tutti_)
-  target_link_libraries(tutti_${name} PUBLIC ${arg_FLOORS} ${arg_LIBS})
+  list(TRANSFORM arg_LAYERS PREPEND tutti_)
+  target_link_libraries(tutti_${name} PUBLIC ${arg_LAYERS} ${arg_LIBS})
   if(name STREQUAL engine)
     target_include_directories(tutti_${name} SYSTEM PUBLIC ${ONNXRUNTIME_INCLUDE})
     # Where a program of the build tree finds the library; an installed one looks beside itself first.
@@ -134,7 +134,7 @@ function(tutti_floor name)
 endfunction()
 
 function(tutti_program name)
-  cmake_parse_arguments(arg "" "" "FLOORS" ${ARGN})
+  cmake_parse_arguments(arg "" "" "LAYERS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cmd/*.c)
   if(NOT sources)
     return()
@@ -142,8 +142,8 @@ function(tutti_program name)
   add_executable(${name} ${sources})
   target_compile_definitions(${name} PRIVATE TUTTI_VERSION="${PROJECT_VERSION}")
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
-  list(TRANSFORM arg_FLOORS PREPEND tutti_)
-  target_link_libraries(${name} PRIVATE ${arg_FLOORS})
+  list(TRANSFORM arg_LAYERS PREPEND tutti_)
+  target_link_libraries(${name} PRIVATE ${arg_LAYERS})
 endfunction()
 
 # What every test runs under: no telemetry of a library, and sanitizers that keep quiet about code that is not ours.
@@ -153,7 +153,7 @@ set(TUTTI_TEST_ENVIRONMENT "ORT_DISABLE_TELEMETRY=1"
   "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/CMake/lsan.supp:print_suppressions=0"
   "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/CMake/tsan.supp:halt_on_error=1")
 
-# A test links its own floor (and through it the lower ones); tests run from the source tree's root. A test that
+# A test links its own layer (and through it the lower ones); tests run from the source tree's root. A test that
 # starts threads, by pthread_create or as a line of its own says, "/* threaded */", gets the label `threads` and runs
 # under ThreadSanitizer too (`make tsan` builds the target threaded_tests). One without the line "/* slow */" gets the
 # label `quick` (`make quick` builds the target quick_tests).
@@ -164,14 +164,14 @@ function(tutti_unit_tests)
   foreach(test ${tests})
     get_filename_component(name ${test} NAME_WE)
     get_filename_component(folder ${test} DIRECTORY)
-    get_filename_component(floor ${folder} NAME)
+    get_filename_component(layer ${folder} NAME)
     add_executable(${name} ${test})
-    target_link_libraries(${name} PRIVATE tutti_${floor} cmocka::cmocka)
+    target_link_libraries(${name} PRIVATE tutti_${layer} cmocka::cmocka)
     target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
     target_compile_definitions(${name} PRIVATE TUTTI_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
       TUTTI_BUILD_DIR="${PROJECT_BINARY_DIR}")
     add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-    set(labels ${floor})
+    set(labels ${layer})
     file(STRINGS ${test} threaded REGEX "^/\\* threaded \\*/|pthread_create")
     if(threaded)
       list(APPEND labels threads)
@@ -225,7 +225,7 @@ function(tutti_packaging)
   install(FILES ${packaging}/completion/_tutti DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
 endfunction()
 
-# tests/fuzz/fuzz_*.c, one libFuzzer program each, linked with every floor; scripts/fuzz.sh configures for it.
+# tests/fuzz/fuzz_*.c, one libFuzzer program each, linked with every layer; scripts/fuzz.sh configures for it.
 function(tutti_fuzzers)
   add_custom_target(fuzzers)
   file(GLOB fuzzers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/fuzz/fuzz_*.c)

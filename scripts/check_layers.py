@@ -25,6 +25,8 @@ import sys
 # lower layers; folders of one layer do not know each other.
 LAYERS = [
     ["base"],
+    ["base/threads"],
+    ["base/log"],
     ["core"],
     ["policy", "model/text", "net/json"],
     ["policy/deferred", "policy/elastic", "policy/lazy", "model/onnx"],
@@ -45,7 +47,7 @@ LAYERS = [
     ["lab/bench", "lab/facts", "lab/replay"],
     ["cmd"],
 ]
-FLOORS = {folder: layer for layer, folders in enumerate(LAYERS, 1) for folder in folders}
+LAYER_OF = {folder: layer for layer, folders in enumerate(LAYERS, 1) for folder in folders}
 PURE = ("core", "policy")
 MAX_FILE_LINES, MAX_FUNCTION_LINES, MAX_COLUMNS = 1000, 70, 100
 
@@ -133,63 +135,63 @@ class Checker:
     def say(self, path, line, text):
         self.problems.append((str(path.relative_to(self.root)), line, text))
 
-    def check_includes(self, path, floor, text):
-        own, top = FLOORS[floor], floor.split("/")[0]
+    def check_includes(self, path, layer, text):
+        own, top = LAYER_OF[layer], layer.split("/")[0]
         for number, line in enumerate(text.split("\n"), 1):
             match = INCLUDE.match(line)
             if not match:
                 continue
             quote, name = match.groups()
             if top in PURE and IMPURE_HEADER.search(name):
-                self.say(path, number, f"{floor} is pure and must not include {name}: "
+                self.say(path, number, f"{layer} is pure and must not include {name}: "
                          "time comes in as `now`, I/O and threads live in engine, rt and net")  # fmt: skip
-            if floor != "base" and ATOMIC_HEADER.search(name):
+            if top != "base" and ATOMIC_HEADER.search(name):
                 self.say(path, number, f"{name}: atomics and locks exist only in src/base; use a ring or a "
                          "latest-value register from there")  # fmt: skip
             if quote == "<":
                 continue
             if name.endswith(".pb-c.h") and "/" not in name:
                 if top in ("base", *PURE):
-                    self.say(path, number, f"{floor} must not include the schema {name}: src/model reads files "
+                    self.say(path, number, f"{layer} must not include the schema {name}: src/model reads files "
                              "and hands over core's own types")  # fmt: skip
                 continue
             target = name.rpartition("/")[0]
-            if target not in FLOORS:
+            if target not in LAYER_OF:
                 self.say(path, number, f'"{name}" names no folder of src: write "folder/file.h", relative to src/')
-            elif target != floor and FLOORS[target] >= own:
-                lower = " ".join(f for f in FLOORS if FLOORS[f] < own)
-                self.say(path, number, f'src/{floor} (layer {own}) must not include "{name}" (layer '
-                         f"{FLOORS[target]}): only {floor} itself{' and ' + lower if lower else ''}")  # fmt: skip
+            elif target != layer and LAYER_OF[target] >= own:
+                lower = " ".join(f for f in LAYER_OF if LAYER_OF[f] < own)
+                self.say(path, number, f'src/{layer} (layer {own}) must not include "{name}" (layer '
+                         f"{LAYER_OF[target]}): only {layer} itself{' and ' + lower if lower else ''}")  # fmt: skip
 
-    def check_tokens(self, path, floor, text, code, bodies):
+    def check_tokens(self, path, layer, text, code, bodies):
         floats_allowed = FLOATS_ALLOWED.search(text)
         starts = [0]
         for line in code.split("\n"):
             starts.append(starts[-1] + len(line) + 1)
         for number, line in enumerate(code.split("\n"), 1):
             match = ATOMIC.search(line)
-            if match and floor != "base":
+            if match and layer.split('/')[0] != "base":
                 self.say(path, number, f"{match.group(1)}: atomics and locks exist only in src/base; send a message "
                          "over one of its rings, or overwrite a latest-value register")  # fmt: skip
-            if floor.split('/')[0] not in PURE:
+            if layer.split('/')[0] not in PURE:
                 continue
             match = FLOAT.search(line)
             if match and not floats_allowed:
-                self.say(path, number, f"{match.group(1)} in {floor}: decisions are made in int64 nanoseconds; where "
+                self.say(path, number, f"{match.group(1)} in {layer}: decisions are made in int64 nanoseconds; where "
                          "a number never decides, say so in a line /* floats: reason */")  # fmt: skip
             match = IMPURE_CALL.search(line)
             if match:
-                self.say(path, number, f"{match.group(1)}() in {floor}: pure code reads no clock, file or environment "
+                self.say(path, number, f"{match.group(1)}() in {layer}: pure code reads no clock, file or environment "
                          "and prints nothing; let the caller pass it in or take it out")  # fmt: skip
             for match in ALLOCATION.finditer(line):
                 at = starts[number - 1] + match.start()
                 name = next((n for n, _, first, last in bodies if first <= at <= last), "file scope")
                 if not MAY_ALLOCATE.search(name):
-                    self.say(path, number, f"{match.group(1)} in {name}: {floor} allocates only in *_new, *_init, "
+                    self.say(path, number, f"{match.group(1)} in {name}: {layer} allocates only in *_new, *_init, "
                              "*_create, *_reserve, *_open; the hot path takes from pools")  # fmt: skip
 
-    def check_policies(self, path, floor, text, code):
-        top = floor.split("/")[0]
+    def check_policies(self, path, layer, text, code):
+        top = layer.split("/")[0]
         for number, line in enumerate(code.split("\n"), 1):
             match = CALLBACK.search(line)
             if match and top != "core":
@@ -225,24 +227,24 @@ class Checker:
             home = homes.setdefault(path.stem, path)
             if home.parent != path.parent:
                 self.say(path, 1, f"the name {path.stem} is taken by {home.relative_to(self.root)}: file names are "
-                         "unique in src; name the file for what it is on this floor")  # fmt: skip
+                         "unique in src; name the file for what it is on this layer")  # fmt: skip
 
     def run(self):
         src = self.root / "src"
         files = sorted(p for p in src.rglob("*") if p.suffix in (".c", ".h"))
         self.check_unique(files)
         for path in files:
-            floor = str(path.relative_to(src).parent)
+            layer = str(path.relative_to(src).parent)
             text = path.read_text(encoding="utf-8")
             self.check_columns(path, text)
-            if floor not in FLOORS:
-                self.say(path, 1, f"src/{floor} stands in no layer: {' '.join(FLOORS)}")
+            if layer not in LAYER_OF:
+                self.say(path, 1, f"src/{layer} stands in no layer: {' '.join(LAYER_OF)}")
                 continue
             code = code_only(text)
             bodies = functions(code)
-            self.check_includes(path, floor, text)
-            self.check_tokens(path, floor, text, code, bodies)
-            self.check_policies(path, floor, text, code)
+            self.check_includes(path, layer, text)
+            self.check_tokens(path, layer, text, code, bodies)
+            self.check_policies(path, layer, text, code)
             self.check_size(path, text, code, bodies)
         for path in sorted((self.root / "tests").rglob("*.[ch]")):
             self.check_columns(path, path.read_text(encoding="utf-8"))

@@ -139,7 +139,7 @@ def main(arguments):
     for file in files:
         by_folder[file.folder].append(file)
     rows = []
-    for folder in sorted(by_folder, key=lambda f: (check_layers.FLOORS.get(f, 99), f)):
+    for folder in sorted(by_folder, key=lambda f: (check_layers.LAYER_OF.get(f, 99), f)):
         own = by_folder[folder]
         sources = [f for f in own if f.path.suffix == ".c"]
         functions = [n for f in own for n in f.functions]

@@ -3,7 +3,7 @@
 #include "cmd/verbs.h"
 
 #include "base/instant.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "control/control.h"
 #include "net/http/listener.h"
 #include "record/recorder.h"

@@ -1,10 +1,10 @@
 #include "control/control.h"
 
 #include "base/clock.h"
-#include "base/eventcount.h"
-#include "base/flag.h"
 #include "base/instant.h"
-#include "base/lock.h"
+#include "base/threads/eventcount.h"
+#include "base/threads/flag.h"
+#include "base/threads/lock.h"
 #include "control/model_entry.h"
 #include "control/override_files.h"
 #include "engine/engine_kind.h"

@@ -13,7 +13,7 @@
 #ifndef TT_CONTROL_LOADER_H
 #define TT_CONTROL_LOADER_H
 
-#include "base/log_settings.h"
+#include "base/log/log_settings.h"
 #include "model/repository/repository.h"
 #include "serve/serving.h"
 

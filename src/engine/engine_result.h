@@ -6,7 +6,7 @@
 #ifndef TT_ENGINE_ENGINE_RESULT_H
 #define TT_ENGINE_ENGINE_RESULT_H
 
-#include "base/refcount.h"
+#include "base/threads/refcount.h"
 #include "engine/engine.h"
 
 #include <stdbool.h>

@@ -21,7 +21,7 @@
 #ifndef TT_ENGINE_SLOTS_H
 #define TT_ENGINE_SLOTS_H
 
-#include "base/lock.h"
+#include "base/threads/lock.h"
 #include "engine/engine.h"
 
 #include <stdbool.h>

@@ -19,9 +19,9 @@
 #define TT_ENGINE_THREAD_EXECUTORS_H
 
 #include "base/err.h"
-#include "base/eventcount.h"
-#include "base/lock.h"
-#include "base/ring.h"
+#include "base/threads/eventcount.h"
+#include "base/threads/lock.h"
+#include "base/threads/ring.h"
 #include "engine/engine_kind.h"
 
 #include <pthread.h>

@@ -20,11 +20,11 @@
 #ifndef TT_MULTICORE_MODEL_THREAD_H
 #define TT_MULTICORE_MODEL_THREAD_H
 
-#include "base/dirty_set.h"
-#include "base/eventcount.h"
 #include "base/histogram.h"
-#include "base/latest.h"
-#include "base/record_ring.h"
+#include "base/threads/dirty_set.h"
+#include "base/threads/eventcount.h"
+#include "base/threads/latest.h"
+#include "base/threads/record_ring.h"
 #include "multicore/multicore_messages.h"
 #include "multicore/turn_log.h"
 #include "policy/deferred/deferred_model.h"

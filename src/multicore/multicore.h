@@ -35,7 +35,7 @@
 #ifndef TT_MULTICORE_MULTICORE_H
 #define TT_MULTICORE_MULTICORE_H
 
-#include "base/flag.h"
+#include "base/threads/flag.h"
 #include "multicore/model_thread.h"
 #include "multicore/rank_thread.h"
 

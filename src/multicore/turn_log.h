@@ -23,8 +23,8 @@
 #ifndef TT_MULTICORE_TURN_LOG_H
 #define TT_MULTICORE_TURN_LOG_H
 
-#include "base/latest.h"
-#include "base/record_ring.h"
+#include "base/threads/latest.h"
+#include "base/threads/record_ring.h"
 
 #include <stddef.h>
 

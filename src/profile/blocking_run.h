@@ -4,7 +4,7 @@
 #ifndef TT_PROFILE_BLOCKING_RUN_H
 #define TT_PROFILE_BLOCKING_RUN_H
 
-#include "base/eventcount.h"
+#include "base/threads/eventcount.h"
 #include "engine/engine.h"
 
 struct tt_blocking_run {

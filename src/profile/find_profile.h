@@ -4,7 +4,7 @@
 #ifndef TT_PROFILE_FIND_PROFILE_H
 #define TT_PROFILE_FIND_PROFILE_H
 
-#include "base/log_settings.h"
+#include "base/log/log_settings.h"
 #include "core/profile.h"
 #include "engine/engine.h"
 #include "model/repository/repository.h"

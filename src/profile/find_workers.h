@@ -8,7 +8,7 @@
 #ifndef TT_PROFILE_FIND_WORKERS_H
 #define TT_PROFILE_FIND_WORKERS_H
 
-#include "base/log_settings.h"
+#include "base/log/log_settings.h"
 #include "model/repository/repository.h"
 #include "profile/worker_search.h"
 

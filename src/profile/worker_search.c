@@ -1,9 +1,9 @@
 #include "profile/worker_search.h"
 
 #include "base/clock.h"
-#include "base/eventcount.h"
 #include "base/instant.h"
-#include "base/lock.h"
+#include "base/threads/eventcount.h"
+#include "base/threads/lock.h"
 #include "engine/synthetic_input.h"
 #include "policy/elastic/elastic_plan.h"
 #include "policy/policy.h"

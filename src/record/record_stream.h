@@ -12,7 +12,7 @@
 #ifndef TT_RECORD_RECORD_STREAM_H
 #define TT_RECORD_RECORD_STREAM_H
 
-#include "base/counter.h"
+#include "base/threads/counter.h"
 #include "core/observer.h"
 #include "multicore/turn_log.h"
 #include "record/record_setup.h"

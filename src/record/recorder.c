@@ -1,10 +1,10 @@
 #include "record/recorder.h"
 
-#include "base/byte_ring.h"
 #include "base/clock.h"
-#include "base/eventcount.h"
-#include "base/flag.h"
-#include "base/lock.h"
+#include "base/threads/byte_ring.h"
+#include "base/threads/eventcount.h"
+#include "base/threads/flag.h"
+#include "base/threads/lock.h"
 #include "record/record_stream.h"
 
 #include <errno.h>

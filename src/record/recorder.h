@@ -14,7 +14,7 @@
 #ifndef TT_RECORD_RECORDER_H
 #define TT_RECORD_RECORDER_H
 
-#include "base/log_settings.h"
+#include "base/log/log_settings.h"
 #include "core/observer.h"
 #include "record/record_setup.h"
 #include "record/record_stream.h"

@@ -2,8 +2,8 @@
 #ifndef TT_RECORD_TRACE_INTERNAL_H
 #define TT_RECORD_TRACE_INTERNAL_H
 
-#include "base/lock.h"
-#include "base/recent.h"
+#include "base/threads/lock.h"
+#include "base/threads/recent.h"
 #include "record/trace.h"
 
 enum tt_trace_kind { TT_TRACE_BATCH, TT_TRACE_REQUEST };

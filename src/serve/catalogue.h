@@ -10,10 +10,10 @@
 #ifndef TT_SERVE_CATALOGUE_H
 #define TT_SERVE_CATALOGUE_H
 
-#include "base/counter.h"
 #include "base/err.h"
-#include "base/lock.h"
-#include "base/refcount.h"
+#include "base/threads/counter.h"
+#include "base/threads/lock.h"
+#include "base/threads/refcount.h"
 
 struct tt_model_stats;
 struct tt_served_model;

@@ -12,7 +12,7 @@
 #ifndef TT_SERVE_DOMAIN_H
 #define TT_SERVE_DOMAIN_H
 
-#include "base/ring.h"
+#include "base/threads/ring.h"
 #include "core/mechanism.h"
 #include "policy/policy.h"
 #include "record/recorder.h"

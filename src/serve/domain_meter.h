@@ -6,7 +6,7 @@
 #ifndef TT_SERVE_DOMAIN_METER_H
 #define TT_SERVE_DOMAIN_METER_H
 
-#include "base/counter.h"
+#include "base/threads/counter.h"
 #include "core/observer.h"
 
 struct tt_domain_meter {

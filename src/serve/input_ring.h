@@ -22,9 +22,9 @@
 #ifndef TT_SERVE_INPUT_RING_H
 #define TT_SERVE_INPUT_RING_H
 
-#include "base/counter.h"
 #include "base/list.h"
-#include "base/lock.h"
+#include "base/threads/counter.h"
+#include "base/threads/lock.h"
 #include "core/slot_ring.h"
 #include "core/tensor.h"
 

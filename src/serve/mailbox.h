@@ -12,8 +12,8 @@
 #ifndef TT_SERVE_MAILBOX_H
 #define TT_SERVE_MAILBOX_H
 
-#include "base/eventcount.h"
-#include "base/ring.h"
+#include "base/threads/eventcount.h"
+#include "base/threads/ring.h"
 
 struct tt_inference;
 

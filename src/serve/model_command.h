@@ -13,9 +13,9 @@
 #ifndef TT_SERVE_MODEL_COMMAND_H
 #define TT_SERVE_MODEL_COMMAND_H
 
-#include "base/counter.h"
 #include "base/err.h"
-#include "base/lock.h"
+#include "base/threads/counter.h"
+#include "base/threads/lock.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -7,10 +7,10 @@
 #ifndef TT_SERVE_MODEL_STATS_H
 #define TT_SERVE_MODEL_STATS_H
 
-#include "base/counter.h"
 #include "base/err.h"
 #include "base/list.h"
-#include "base/refcount.h"
+#include "base/threads/counter.h"
+#include "base/threads/refcount.h"
 #include "engine/engine.h"
 
 enum {

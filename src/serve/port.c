@@ -1,6 +1,6 @@
 #include "serve/port.h"
 
-#include "base/counter.h"
+#include "base/threads/counter.h"
 #include "serve/catalogue.h"
 #include "serve/inference_state.h"
 #include "serve/input_ring.h"

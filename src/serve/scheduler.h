@@ -2,11 +2,11 @@
  *
  * A turn takes in what executors finished, what ports sent, and inputs that came to their slots;
  * then each domain decides. Turns run one at a time, on the thread that brings the work: a port's,
- * an executor's, or a domain's own (base/combining_lock.h). So no thread is woken only to decide.
- * The scheduler's own thread takes the turns that time brings, and continues where others have
- * taken their share (base/eventcount.h). After a turn the same thread hands over the tasks that the
- * turn decided, outside the turn: to executors, or it runs very short ones itself, within a budget
- * (serve/short_runs.h).
+ * an executor's, or a domain's own (base/threads/combining_lock.h). So no thread is woken only to
+ * decide. The scheduler's own thread takes the turns that time brings, and continues where others
+ * have taken their share (base/threads/eventcount.h). After a turn the same thread hands over the
+ * tasks that the turn decided, outside the turn: to executors, or it runs very short ones itself,
+ * within a budget (serve/short_runs.h).
  *
  * Life: _new(), domains and mailboxes are added, _start(), ..., mailboxes are removed, _stop(),
  * domains are freed by their owner, _unref(). An executor's thread that notifies holds a reference,

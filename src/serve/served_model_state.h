@@ -4,7 +4,7 @@
 #define TT_SERVE_SERVED_MODEL_STATE_H
 
 #include "base/list.h"
-#include "base/refcount.h"
+#include "base/threads/refcount.h"
 #include "core/step_model.h"
 #include "engine/cell_slots.h"
 #include "engine/engine.h"

@@ -7,8 +7,8 @@
 #ifndef TT_ENGINE_EMULATED_EMULATED_DEVICE_H
 #define TT_ENGINE_EMULATED_EMULATED_DEVICE_H
 
-#include "base/eventcount.h"
-#include "base/lock.h"
+#include "base/threads/eventcount.h"
+#include "base/threads/lock.h"
 #include "core/device.h"
 
 struct tt_emulated_place; /* of one executor */

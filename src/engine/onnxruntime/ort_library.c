@@ -1,7 +1,7 @@
 #include "engine/onnxruntime/ort_library.h"
 
-#include "base/lock.h"
 #include "base/text.h"
+#include "base/threads/lock.h"
 #include "engine/onnxruntime/ort_shared.h"
 
 #include <dlfcn.h>

@@ -11,7 +11,7 @@
 #define TT_ENGINE_ONNXRUNTIME_ORT_SHARED_H
 
 #include "base/list.h"
-#include "base/lock.h"
+#include "base/threads/lock.h"
 #include "engine/onnxruntime/ort_library.h"
 
 struct tt_ort_shared {

@@ -1,8 +1,8 @@
 #include "lab/bench/scheduler_bench.h"
 
 #include "base/clock.h"
-#include "base/eventcount.h"
 #include "base/instant.h"
+#include "base/threads/eventcount.h"
 #include "lab/bench/scheduler_load.h"
 #include "lab/bench/scheduler_tally.h"
 #include "lab/closed_form/bound.h"

@@ -7,7 +7,7 @@
 #ifndef TT_LAB_BENCH_SCHEDULER_TALLY_H
 #define TT_LAB_BENCH_SCHEDULER_TALLY_H
 
-#include "base/counter.h"
+#include "base/threads/counter.h"
 #include "multicore/model_thread.h"
 
 struct tt_scheduler_tally_thread {

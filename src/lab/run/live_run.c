@@ -1,8 +1,8 @@
 #include "lab/run/live_run.h"
 
 #include "base/clock.h"
-#include "base/eventcount.h"
-#include "base/flag.h"
+#include "base/threads/eventcount.h"
+#include "base/threads/flag.h"
 #include "lab/run/live_models.h"
 #include "lab/run/live_tree.h"
 #include "lab/run/live_watch.h"

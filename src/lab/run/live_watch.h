@@ -8,8 +8,8 @@
 #ifndef TT_LAB_RUN_LIVE_WATCH_H
 #define TT_LAB_RUN_LIVE_WATCH_H
 
-#include "base/counter.h"
-#include "base/lock.h"
+#include "base/threads/counter.h"
+#include "base/threads/lock.h"
 #include "core/observer.h"
 #include "lab/scenario/live_figures.h"
 #include "sim/simulation.h"

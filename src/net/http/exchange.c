@@ -1,6 +1,6 @@
 #include "net/http/exchange.h"
 
-#include "base/log.h"
+#include "base/log/log.h"
 
 void tt_exchange_init(struct tt_exchange *self, const struct tt_http_context *context,
                       tt_exchange_done_fn *done) {

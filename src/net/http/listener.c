@@ -1,6 +1,6 @@
 #include "net/http/listener.h"
 
-#include "base/log.h"
+#include "base/log/log.h"
 #include "net/http/connection.h"
 
 #include <errno.h>

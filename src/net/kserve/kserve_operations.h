@@ -12,7 +12,7 @@
 #ifndef TT_NET_KSERVE_KSERVE_OPERATIONS_H
 #define TT_NET_KSERVE_KSERVE_OPERATIONS_H
 
-#include "base/log_settings.h"
+#include "base/log/log_settings.h"
 #include "net/kserve/kserve_request.h"
 #include "serve/served_model.h"
 #include "serve/serving.h"

@@ -1,4 +1,4 @@
-#include "base/byte_ring.h"
+#include "base/threads/byte_ring.h"
 
 #include "base/prng.h"
 #include "unit/seed.h"

@@ -1,6 +1,6 @@
 /* threaded */
-#include "base/combining_lock.h"
 #include "base/err.h"
+#include "base/threads/combining_lock.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* What one thread counts and raises, another sees. */
 /* threaded */
-#include "base/counter.h"
+#include "base/threads/counter.h"
 
-#include "base/flag.h"
+#include "base/threads/flag.h"
 
 #include <pthread.h>
 #include <setjmp.h>

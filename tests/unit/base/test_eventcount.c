@@ -1,8 +1,8 @@
 /* threaded */
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/eventcount.h"
-#include "base/ring.h"
+#include "base/threads/eventcount.h"
+#include "base/threads/ring.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

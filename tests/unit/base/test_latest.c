@@ -1,12 +1,12 @@
 /* A register and the set that tells of it, together as they are used: the reader never sees half a
  * value, never an older one after a newer, and always sees the last (S6). */
-#include "base/latest.h"
+#include "base/threads/latest.h"
 
 #include "base/clock.h"
-#include "base/dirty_set.h"
-#include "base/eventcount.h"
-#include "base/flag.h"
-#include "base/perturb.h"
+#include "base/threads/dirty_set.h"
+#include "base/threads/eventcount.h"
+#include "base/threads/flag.h"
+#include "base/threads/perturb.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
-#include "base/recent.h"
+#include "base/threads/recent.h"
 
-#include "base/flag.h"
+#include "base/threads/flag.h"
 
 #include <pthread.h>
 #include <setjmp.h>

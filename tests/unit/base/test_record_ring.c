@@ -1,8 +1,8 @@
 /* Records arrive whole, in order and once; full and empty are answers. */
-#include "base/record_ring.h"
+#include "base/threads/record_ring.h"
 
-#include "base/perturb.h"
 #include "base/prng.h"
+#include "base/threads/perturb.h"
 #include "unit/seed.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* threaded */
-#include "base/eventcount.h"
-#include "base/ring.h"
+#include "base/threads/eventcount.h"
+#include "base/threads/ring.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "base/log.h"
+#include "base/log/log.h"
 #include "unit/engine/tiny_onnx.h"
 
 #include <cmocka.h>

@@ -5,7 +5,7 @@
 #include "unit/control/model_folder.h"
 
 #include "base/clock.h"
-#include "base/flag.h"
+#include "base/threads/flag.h"
 #include "control/control.h"
 #include "serve/inference.h"
 #include "serve/model_command.h"

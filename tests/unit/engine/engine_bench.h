@@ -2,8 +2,8 @@
 #ifndef ENGINE_BENCH_H
 #define ENGINE_BENCH_H
 
-#include "base/eventcount.h"
-#include "base/ring.h"
+#include "base/threads/eventcount.h"
+#include "base/threads/ring.h"
 #include "engine/engine.h"
 #include "engine/onnxruntime/ort_library.h"
 

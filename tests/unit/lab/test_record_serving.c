@@ -5,8 +5,8 @@
  * cancellations, shapes that collide; also with the deferred ones scheduled on threads that are
  * held up at random. */
 #include "base/clock.h"
-#include "base/perturb.h"
 #include "base/prng.h"
+#include "base/threads/perturb.h"
 #include "lab/replay/replay.h"
 #include "record/recorder.h"
 #include "unit/seed.h"

@@ -5,9 +5,9 @@
 #define TT_TEST_MULTICORE_WORLD_H
 
 #include "base/clock.h"
-#include "base/counter.h"
-#include "base/eventcount.h"
 #include "base/instant.h"
+#include "base/threads/counter.h"
+#include "base/threads/eventcount.h"
 #include "multicore/emulated_fleet.h"
 #include "multicore/multicore.h"
 #include "policy/deferred/deferred.h"

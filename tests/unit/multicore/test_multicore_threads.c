@@ -7,11 +7,11 @@
  * TUTTI_STRESS_REQUESTS sets the total number of requests (200000; tests/soak/multicore.sh runs
  * 10^8), TUTTI_SEED the seed. */
 #include "base/clock.h"
-#include "base/counter.h"
-#include "base/eventcount.h"
 #include "base/instant.h"
-#include "base/perturb.h"
 #include "base/prng.h"
+#include "base/threads/counter.h"
+#include "base/threads/eventcount.h"
+#include "base/threads/perturb.h"
 #include "multicore/emulated_fleet.h"
 #include "multicore/multicore.h"
 #include "policy/deferred/deferred.h"

@@ -2,7 +2,7 @@
 /* A batch that the threads have planned comes back while its executor is removed: to a model that
  * is removed, too, or to another one with its number. */
 #include "base/clock.h"
-#include "base/flag.h"
+#include "base/threads/flag.h"
 #include "multicore/threaded_policy.h"
 #include "unit/multicore/lone_carrier.h"
 

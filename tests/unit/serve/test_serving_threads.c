@@ -5,8 +5,8 @@
 #include "unit/serve/serving_bench.h"
 
 #include "base/clock.h"
-#include "base/perturb.h"
 #include "base/prng.h"
+#include "base/threads/perturb.h"
 #include "unit/seed.h"
 
 #include <setjmp.h>

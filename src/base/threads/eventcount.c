@@ -1,4 +1,4 @@
-#include "base/eventcount.h"
+#include "base/threads/eventcount.h"
 
 #include <linux/futex.h>
 #include <sys/prctl.h>

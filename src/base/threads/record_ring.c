@@ -1,6 +1,6 @@
-#include "base/record_ring.h"
+#include "base/threads/record_ring.h"
 
-#include "base/perturb.h"
+#include "base/threads/perturb.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "base/perturb.h"
+#include "base/threads/perturb.h"
 
 #include "base/clock.h"
 #include "base/prng.h"

@@ -4,7 +4,7 @@
  * the records, reads them in place, and takes them out. One atomic store publishes or frees any
  * number of records, so a record costs its copy. Neither end blocks or allocates. What the producer
  * wrote before a commit is visible to the consumer after the peek that shows it. A full ring is an
- * answer (no room), not an error. (base/ring.h carries single pointers.) Implemented in
+ * answer (no room), not an error. (base/threads/ring.h carries single pointers.) Implemented in
  * record_ring.c. */
 #ifndef TT_BASE_RECORD_RING_H
 #define TT_BASE_RECORD_RING_H
@@ -19,7 +19,7 @@ struct tt_record_ring {
     unsigned char *records;
     uint32_t capacity; /* a power of two */
     uint32_t record_bytes;
-    /* The two ends on cache lines of their own, as in base/ring.h. */
+    /* The two ends on cache lines of their own, as in base/threads/ring.h. */
     _Alignas(64) _Atomic uint32_t tail; /* committed so far */
     uint32_t head_seen;
     uint32_t added;                     /* written behind the tail, not committed */

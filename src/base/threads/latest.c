@@ -1,6 +1,6 @@
-#include "base/latest.h"
+#include "base/threads/latest.h"
 
-#include "base/perturb.h"
+#include "base/threads/perturb.h"
 
 #include <string.h>
 

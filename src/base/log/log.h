@@ -16,8 +16,8 @@
 
 #include "base/err.h"
 #include "base/instant.h"
-#include "base/lock.h"
-#include "base/log_settings.h"
+#include "base/log/log_settings.h"
+#include "base/threads/lock.h"
 
 enum { TT_LOG_KINDS = 64, TT_LOG_PER_SECOND = 10 };
 

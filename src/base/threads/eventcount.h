@@ -31,7 +31,7 @@
 #define TT_BASE_EVENTCOUNT_H
 
 #include "base/instant.h"
-#include "base/perturb.h"
+#include "base/threads/perturb.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -4,8 +4,8 @@
  *
  * A register is one cache line. A version beside the value is odd while it is written. A reader
  * that finds an odd version, or a version that changes meanwhile, gets nothing; it reads again when
- * the writer has announced the new value (base/dirty_set.h). So it never spins on a writer that
- * lost its processor. Implemented in latest.c. */
+ * the writer has announced the new value (base/threads/dirty_set.h). So it never spins on a writer
+ * that lost its processor. Implemented in latest.c. */
 #ifndef TT_BASE_LATEST_H
 #define TT_BASE_LATEST_H
 

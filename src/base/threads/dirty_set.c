@@ -1,6 +1,6 @@
-#include "base/dirty_set.h"
+#include "base/threads/dirty_set.h"
 
-#include "base/perturb.h"
+#include "base/threads/perturb.h"
 
 #include <stdlib.h>
 

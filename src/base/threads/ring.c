@@ -1,4 +1,4 @@
-#include "base/ring.h"
+#include "base/threads/ring.h"
 
 #include <stdlib.h>
 
