@@ -5,6 +5,7 @@
 #include "core/mechanism.h"
 #include "metrics/exposition.h"
 #include "metrics/process_metrics.h"
+#include "metrics/scaling_advice.h"
 #include "serve/catalogue.h"
 #include "serve/domain.h"
 #include "serve/port.h"
@@ -39,6 +40,7 @@ struct family {
     size_t offset; /* in the struct that `samples` reads, where that is a struct */
     model_value_fn *model_value;
     server_value_fn *server_value;
+    tt_scheduler_domain_fn *domain_samples;
     shown_fn *shown;
 };
 
@@ -286,6 +288,29 @@ static void executor_count(void *context, int32_t index, const struct tt_domain 
     value(&self->page->out, self->family, domain->executor_count);
 }
 
+/* S9: of the last minute. */
+static struct tt_scaling_advice advice(const struct tt_domain *domain) {
+    struct tt_load_sum load = tt_load_window_sum(&domain->meter.load, tt_clock_now());
+    double bad_rate = load.ended > 0 ? (double)load.bad / (double)load.ended : 0;
+    double possible_ns = (double)load.length_ns * domain->executor_count;
+    double idle = (double)load.busy_ns < possible_ns ? 1 - (double)load.busy_ns / possible_ns : 0;
+    return tt_scaling_advice_of(domain->executor_count, bad_rate, idle);
+}
+
+static void executors_to_add(void *context, int32_t index, const struct tt_domain *domain) {
+    struct domain_samples *self = context;
+    begin_domain(self, index, domain);
+    tt_exposition_real(&self->page->out, advice(domain).add);
+}
+
+/* A domain keeps at least one executor. */
+static void executors_to_release(void *context, int32_t index, const struct tt_domain *domain) {
+    struct domain_samples *self = context;
+    double release = advice(domain).release, most = domain->executor_count - 1;
+    begin_domain(self, index, domain);
+    tt_exposition_real(&self->page->out, release < most ? release : most);
+}
+
 static void executor_times(void *context, int32_t index, const struct tt_domain *domain) {
     struct domain_samples *self = context;
     for (int32_t e = 0; e < domain->meter.executor_count; e++) {
@@ -297,12 +322,7 @@ static void executor_times(void *context, int32_t index, const struct tt_domain 
 
 static void per_domain(struct page *page, const struct family *family) {
     struct domain_samples self = {page, family};
-    tt_scheduler_domains(tt_serving_scheduler(page->serving), executor_count, &self);
-}
-
-static void per_executor(struct page *page, const struct family *family) {
-    struct domain_samples self = {page, family};
-    tt_scheduler_domains(tt_serving_scheduler(page->serving), executor_times, &self);
+    tt_scheduler_domains(tt_serving_scheduler(page->serving), family->domain_samples, &self);
 }
 
 /* ---- the server as a whole ---- */
@@ -352,6 +372,7 @@ static int64_t max_files(struct tt_serving *serving) {
 #define CELL(member)                                                                               \
     .samples = per_cell_type, .offset = offsetof(struct tt_cell_stats, member), .shown = has_cells
 #define SERVER(function) .samples = per_server, .server_value = function
+#define DOMAIN(function) .samples = per_domain, .domain_samples = function
 #define COUNTER "counter"
 #define GAUGE "gauge"
 #define HISTOGRAM "histogram"
@@ -450,9 +471,15 @@ static const struct family families[] = {
     {"tutti_scheduler_busy_seconds_total", COUNTER, S_OF_NS,
      "Time in the turns of the scheduler's loop", SERVER(busy_ns)},
     {"tutti_domain_executors", GAUGE, AS_COUNTED, "Executors of each scheduling domain",
-     .samples = per_domain},
+     DOMAIN(executor_count)},
+    {"tutti_domain_executors_to_add", GAUGE, AS_COUNTED,
+     "Executors that the last minute lacked: N r / (1 - r) where the bad rate r is above 1 %",
+     DOMAIN(executors_to_add)},
+    {"tutti_domain_executors_to_release", GAUGE, AS_COUNTED,
+     "Executors that the last minute did not need: N times the idle share, where r is at most 1 %",
+     DOMAIN(executors_to_release)},
     {"tutti_executor_busy_seconds_total", COUNTER, S_OF_NS, "Time that each executor ran batches",
-     .samples = per_executor},
+     DOMAIN(executor_times)},
     {"tutti_recording_bytes_total", COUNTER, AS_COUNTED, "Bytes of the recording on disk",
      SERVER(recorded_bytes), .shown = is_recorded},
     {"tutti_recording_lost_events_total", COUNTER, AS_COUNTED,

@@ -439,8 +439,10 @@ int64_t tt_domain_decide(struct tt_domain *self, int64_t now) {
     return self->next_at;
 }
 
-static void reject(struct tt_served_model *model, struct tt_inference *inference, enum tt_err err) {
+static void reject(int64_t now, struct tt_served_model *model, struct tt_inference *inference,
+                   enum tt_err err) {
     advise(model->domain, model);
+    tt_domain_meter_rejected(&model->domain->meter, now);
     tt_counter_add(&model->stats->rejected, 1);
     tt_inference_end(inference, err, &model->domain->client);
 }
@@ -475,12 +477,12 @@ void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_inference *
         tt_list_push_back(&model->in_order, &inference->in_order);
     struct tt_request *request = NULL;
     if (inference->err) { /* it could not be unfolded */
-        reject(model, inference, inference->err);
+        reject(now, model, inference, inference->err);
         return;
     }
     int32_t here = self->mechanism.model_requests[model->index];
     if (here >= self->limits->model_requests) {
-        reject(model, inference,
+        reject(now, model, inference,
                tt_fail(TT_ERR_BUSY, &inference->why,
                        "request to model '%s' refused: it has %d requests in flight, its limit",
                        model->name, here));
@@ -489,7 +491,7 @@ void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_inference *
     if (model->cells &&
         !tt_cell_run_reserve(inference->cell_run,
                              tt_mechanism_max_tasks(&self->mechanism, self->depth))) {
-        reject(model, inference,
+        reject(now, model, inference,
                tt_fail(TT_ERR_BUSY, &inference->why,
                        "request to model '%s' refused: those in flight may come to need all of its "
                        "%d slots for cells",
@@ -497,7 +499,7 @@ void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_inference *
         return;
     }
     if (tt_mechanism_arrived(&self->mechanism, now, &arrival, &request) != TT_OK) {
-        reject(model, inference,
+        reject(now, model, inference,
                tt_fail(TT_ERR_BUSY, &inference->why,
                        "request to model '%s' refused: its scheduling domain has %d requests "
                        "in flight, its limit",

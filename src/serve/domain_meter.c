@@ -74,12 +74,17 @@ static void observe(struct tt_observer *observer, const struct tt_event *event) 
         note_slots(event->domain,
                    tt_mechanism_oldest(event->domain, event->index)->items[0].request, 0);
     } else if (event->kind == TT_EVENT_FINISHED && event->task->started_at >= 0) {
-        tt_counter_add(&self->busy_ns[event->task->executor],
-                       event->task->ended_at - event->task->started_at);
+        int64_t busy_ns = event->task->ended_at - event->task->started_at;
+        tt_counter_add(&self->busy_ns[event->task->executor], busy_ns);
+        tt_load_window_ran(&self->load, event->now, busy_ns);
     } else if (event->kind == TT_EVENT_ENDED) {
         struct tt_inference *inference = inference_of(event->request);
         if (tt_list_linked(&inference->waiting))
             waits_no_longer(inference);
+        if (event->ending != TT_ENDING_CANCELLED)
+            tt_load_window_ended(&self->load, event->now,
+                                 event->ending != TT_ENDING_DONE ||
+                                     event->now > inference->deadline_at);
         if (event->request->keeps_slots)
             note_slots(event->domain, event->request, event->request->rows);
         if (event->ending == TT_ENDING_DONE)

@@ -8,17 +8,23 @@
 
 #include "base/threads/counter.h"
 #include "core/observer.h"
+#include "serve/load_window.h"
 
 struct tt_domain_meter {
     struct tt_observer observer;
     struct tt_counter *busy_ns; /* [executor_capacity] */
     int32_t executor_count;
+    struct tt_load_window load;
 };
 
 /* Observes from now on; the requests' users are struct tt_inference. Errors: NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_domain_meter_init(struct tt_domain_meter *self,
                                                struct tt_mechanism *mechanism,
                                                struct tt_error *why);
+/* A request ended before the mechanism knew of it. */
+static inline void tt_domain_meter_rejected(struct tt_domain_meter *self, int64_t now) {
+    tt_load_window_ended(&self->load, now, true);
+}
 /* Also after a failed init, on zeroed memory. */
 void tt_domain_meter_fini(struct tt_domain_meter *self);
 

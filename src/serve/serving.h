@@ -16,7 +16,8 @@
  *     input_ring, blank_rows                       memory of inputs
  *     served_model, catalogue, inference_shape     what is served
  *     cell_run, cell_tasks                         requests and tasks of models of cells
- *     inference_end, domain_meter, domain          the mechanism and its engine
+ *     load_window, inference_end, domain_meter     what an inference's end counts
+ *     domain                                       the mechanism and its engine
  *     scheduler                                    turns
  *     port, inference                              a connection thread's side
  *     serving                                      this one

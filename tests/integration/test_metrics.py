@@ -179,6 +179,13 @@ class Metrics(unittest.TestCase):
         self.assertGreater(page.sum("tutti_scheduler_turns_total"), 10)
         self.assertGreater(page.sum("tutti_scheduler_busy_seconds_total"), 0)
         self.assertEqual(page.sum("tutti_domain_executors"), 4)
+        # Far more than 1 % of the requests were bad in each domain that refused some; none has spare executors then.
+        for (name, labels), add in page.samples.items():
+            if name == "tutti_domain_executors_to_add":
+                release = page.samples["tutti_domain_executors_to_release", labels]
+                self.assertTrue(add == 0 or release == 0, labels)
+                self.assertTrue(0 <= release <= 3 and add >= 0, labels)
+        self.assertGreater(page.sum("tutti_domain_executors_to_add"), 0)
         self.assertGreater(page.sum("tutti_executor_busy_seconds_total", policy="window"), 0)
         self.assertGreater(page.sum("tutti_recording_bytes_total"), 0)
         self.assertEqual(page.sum("tutti_recording_lost_events_total"), 0)

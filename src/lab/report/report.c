@@ -5,20 +5,13 @@
 
 #include <string.h>
 
-#define ADVICE_THRESHOLD 0.01
-
-struct tt_advice tt_report_advice(const struct tt_measure *measure) {
+struct tt_scaling_advice tt_report_advice(const struct tt_measure *measure) {
     struct tt_measure_model total;
     tt_measure_total(measure, &total);
-    double r = tt_measure_bad_rate(&total), f = 1 - tt_measure_utilisation(measure);
+    double bad_rate = tt_measure_bad_rate(&total);
     tt_measure_model_fini(&total);
-    struct tt_advice advice = {.bad_rate = r, .idle_share = f};
-    double n = measure->device_count;
-    if (r > ADVICE_THRESHOLD)
-        advice.add = r < 1 ? n * r / (1 - r) : n;
-    else
-        advice.release = n * f;
-    return advice;
+    return tt_scaling_advice_of(measure->device_count, bad_rate,
+                                1 - tt_measure_utilisation(measure));
 }
 
 static double ms(int64_t ns) { return (double)ns / 1e6; }
@@ -82,7 +75,7 @@ json_t *tt_report_json(const struct tt_scenario *scenario, const char *title,
     double window_s = (double)tt_measure_window_ns(measure) / 1e9;
     struct tt_measure_model total;
     tt_measure_total(measure, &total);
-    struct tt_advice advice = tt_report_advice(measure);
+    struct tt_scaling_advice advice = tt_report_advice(measure);
     json_t *models = json_array(), *executors = json_array();
     for (int32_t m = 0; models && m < scenario->model_count; m++) {
         json_t *model = figures(&measure->models[m], window_s);
@@ -146,7 +139,7 @@ void tt_report_table(const struct tt_scenario *scenario, const char *title,
     }
     struct tt_measure_model total;
     tt_measure_total(measure, &total);
-    struct tt_advice advice = tt_report_advice(measure);
+    struct tt_scaling_advice advice = tt_report_advice(measure);
     tt_text_printf(out, "%s%s%s, policy %s, seed %llu, %.3f s measured%s\n", title,
                    title[0] ? "\n" : "", tt_world_name(scenario->world), scenario->policy,
                    (unsigned long long)scenario->seed, window_s,

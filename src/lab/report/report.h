@@ -5,16 +5,12 @@
 #include "base/text.h"
 #include "lab/experiment/goodput.h"
 #include "lab/run/scenario_run.h"
+#include "metrics/scaling_advice.h"
 
 #include <jansson.h>
 
-/* S9: what to do about the number of devices, after section 3.5 of the Symphony paper. */
-struct tt_advice {
-    double bad_rate, idle_share;
-    double add;     /* devices to allocate: N r / (1 - r), where r is above 1 %; else 0 */
-    double release; /* devices to release: N f, where nothing is bad beyond 1 %; else 0 */
-};
-struct tt_advice tt_report_advice(const struct tt_measure *measure);
+/* S9: about the number of devices. */
+struct tt_scaling_advice tt_report_advice(const struct tt_measure *measure);
 
 /* A new reference; NULL: out of memory. */
 json_t *tt_report_json(const struct tt_scenario *scenario, const char *title,

@@ -15,7 +15,7 @@
 enum { DEVICES = 8, PEAK_PER_S = 5300 /* of these devices and this model, see reproduce */ };
 
 struct outcome {
-    struct tt_advice advice;
+    struct tt_scaling_advice advice;
     double utilisation, good_per_s;
 };
 
@@ -70,7 +70,7 @@ static void advice_follows_the_load(void **state) {
     static const double rates[] = {500, 1500, 3000, 4500, 6000, 8000, 11000, 16000};
     double before = -DEVICES;
     for (size_t i = 0; i < TT_COUNT(rates); i++) {
-        struct tt_advice advice = run("symphony", DEVICES, rates[i]).advice;
+        struct tt_scaling_advice advice = run("symphony", DEVICES, rates[i]).advice;
         double wanted = advice.add - advice.release;
         if (wanted <= before)
             fail_msg("%g r/s: %g devices more, after %g", rates[i], wanted, before);
@@ -86,7 +86,7 @@ static void followed_advice_ends_the_overload(void **state) {
     for (size_t p = 0; p < TT_COUNT(policies); p++) {
         int32_t devices = DEVICES;
         for (int32_t round = 0;; round++) {
-            struct tt_advice advice = run(policies[p], devices, 9000).advice;
+            struct tt_scaling_advice advice = run(policies[p], devices, 9000).advice;
             if (advice.add == 0)
                 break;
             assert_true(round < 6);

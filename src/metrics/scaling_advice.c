@@ -1,0 +1,12 @@
+#include "metrics/scaling_advice.h"
+
+static const double threshold = 0.01;
+
+struct tt_scaling_advice tt_scaling_advice_of(double count, double bad_rate, double idle_share) {
+    struct tt_scaling_advice advice = {.bad_rate = bad_rate, .idle_share = idle_share};
+    if (bad_rate > threshold)
+        advice.add = bad_rate < 1 ? count * bad_rate / (1 - bad_rate) : count;
+    else
+        advice.release = count * idle_share;
+    return advice;
+}
