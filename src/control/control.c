@@ -17,22 +17,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RETRY_NS = 100 * 1000 * 1000 }; /* after memory was out for a catalogue */
+enum { RETRY_NS = 100 * 1000 * 1000 }; /* after a catalogue could not be allocated */
 
 struct tt_control {
     struct tt_control_options options;
     struct tt_serving *serving;
     struct tt_loader *loader;
     struct tt_model_entry *entries;
-    struct tt_served_model
-        *retiring; /* by `next`: shown until the next catalogue, ours to let go */
+    struct tt_served_model *retiring; /* list by `next`: in the old catalogue until the next is
+                                         published; then we drop our reference */
     bool publish_failed;
     int32_t ready_count, model_count;
-    int32_t leaving_count; /* retired and not unloaded yet */
-    /* From other threads */
+    int32_t leaving_count; /* retired versions that are not unloaded yet */
+    /* Written by other threads: */
     struct tt_lock lock;
-    struct tt_model_command *commands; /* the newest first */
-    struct tt_served_model *unused;    /* by `next`: nobody holds them any more */
+    struct tt_model_command *commands; /* newest first */
+    struct tt_served_model *unused;    /* list by `next`: models without references */
     struct tt_eventcount eventcount;
     struct tt_flag stopping;
     pthread_t thread;
@@ -50,7 +50,7 @@ static void say(struct tt_control *self, enum tt_log_level level, const char *fo
     self->options.loader.say(self->options.loader.say_context, level, line);
 }
 
-/* ---- models that go ---- */
+/* ---- models that leave ---- */
 
 static void on_unused(void *context, struct tt_served_model *model) {
     struct tt_control *self = context;
@@ -61,7 +61,8 @@ static void on_unused(void *context, struct tt_served_model *model) {
     tt_eventcount_notify(&self->eventcount);
 }
 
-/* It is shown until the next catalogue; then it goes, once its requests are answered. */
+/* Moves the version's model to `retiring`: it serves until the next catalogue, then leaves when its
+ * requests are answered. */
 static void retire(struct tt_control *self, struct tt_version_entry *version) {
     struct tt_served_model *model = version->model;
     version->model = NULL;
@@ -71,7 +72,7 @@ static void retire(struct tt_control *self, struct tt_version_entry *version) {
     self->retiring = model;
 }
 
-/* Shows the books. Where memory is out for that, the old catalogue stays, and what it shows. */
+/* Publishes a catalogue of the entries. If there is no memory for it, the old catalogue stays. */
 static void publish(struct tt_control *self) {
     struct tt_catalogue *catalogue = tt_model_entries_catalogue(self->entries);
     self->publish_failed = catalogue == NULL;
@@ -94,7 +95,7 @@ static struct tt_served_model *take_unused(struct tt_control *self) {
     return unused;
 }
 
-/* Frees what nobody holds any more. */
+/* Frees the models that have no references left. */
 static void reap(struct tt_control *self) {
     struct tt_served_model *unused = take_unused(self);
     bool changed = false;
@@ -103,7 +104,7 @@ static void reap(struct tt_control *self) {
         struct tt_model_entry *entry = tt_model_entry_get(&self->entries, model->name);
         struct tt_version_entry *version = tt_version_entry_get(entry, model->version);
         say(self, TT_LOG_INFO, "model %s version %s: %s", model->name, model->version,
-            version->model ? "its predecessor is unloaded" : "unloaded");
+            version->model ? "its previous load is unloaded" : "unloaded");
         tt_loader_unload(self->loader, model);
         self->leaving_count--;
         if (--version->leaving_count == 0 && version->state == TT_MODEL_UNLOADING) {
@@ -117,7 +118,7 @@ static void reap(struct tt_control *self) {
 
 /* ---- loading ---- */
 
-/* The versions of one load, before anybody sees them. */
+/* The versions of one load, before they are published. */
 struct batch {
     int32_t count;
     struct tt_served_model *models[TT_REPOSITORY_MAX_VERSIONS];
@@ -129,7 +130,7 @@ static void discard(struct tt_control *self, struct batch *batch) {
     batch->count = 0;
 }
 
-/* A version that does not serve says why; one that does goes on. */
+/* Gives the reason to each version that does not serve; versions that serve continue. */
 static void fail_versions(struct tt_model_entry *entry, const struct tt_repository_model *model,
                           const char *failed, const char *reason) {
     char number[32];
@@ -142,9 +143,9 @@ static void fail_versions(struct tt_model_entry *entry, const struct tt_reposito
             tt_version_entry_set(version, TT_MODEL_UNAVAILABLE, reason);
         else
             tt_version_entry_set(version, TT_MODEL_UNAVAILABLE,
-                                 "not loaded, since another version of it cannot be");
+                                 "not loaded, because another version of the model failed");
     }
-    if (model->version_count == 0) { /* nothing but the name is known */
+    if (model->version_count == 0) { /* only the name is known */
         struct tt_version_entry *version = tt_version_entry_get(entry, "1");
         if (version && !version->model)
             tt_version_entry_set(version, TT_MODEL_UNAVAILABLE, reason);
@@ -169,7 +170,7 @@ static enum tt_err load_versions(struct tt_control *self, struct tt_model_entry 
     return TT_OK;
 }
 
-/* The new ones take over; what served before goes. */
+/* Replaces the versions that serve by those of the batch. */
 static void take_over(struct tt_control *self, struct tt_model_entry *entry, struct batch *batch) {
     for (struct tt_version_entry *version = entry->versions; version; version = version->next) {
         struct tt_served_model *successor = NULL;
@@ -227,7 +228,8 @@ static enum tt_err load_read(struct tt_control *self, struct tt_model_entry *ent
     return err;
 }
 
-/* The repository that the model lies in; the first where it is in none. INVALID: it is in two. */
+/* Finds the repository that has the model; the first one if none has. Errors: INVALID (two have
+ * it). */
 static enum tt_err find_home(const struct tt_control *self, const char *name,
                              const char **out_repository, uint64_t *out_fingerprint,
                              struct tt_error *why) {
@@ -240,8 +242,8 @@ static enum tt_err find_home(const struct tt_control *self, const char *name,
             continue;
         if (found)
             return tt_fail(TT_ERR_INVALID, why,
-                           "failed to load '%s': it lies in two model repositories, %s and %s; "
-                           "a name must be in one alone",
+                           "failed to load '%s': it is in two model repositories, %s and %s; a "
+                           "name must be in one only",
                            name, found, path);
         found = path;
         *out_fingerprint = fingerprint;
@@ -250,7 +252,7 @@ static enum tt_err find_home(const struct tt_control *self, const char *name,
     return TT_OK;
 }
 
-/* 0: it is nowhere. */
+/* 0: in no repository. 1: in two. */
 static uint64_t fingerprint_of(const struct tt_control *self, const char *name) {
     const char *path;
     uint64_t fingerprint;
@@ -263,10 +265,11 @@ static enum tt_err load(struct tt_control *self, const char *name,
     const char *config = command ? command->config_json : NULL;
     bool has_files = command && command->file_count > 0;
     if (has_files && !config)
-        return tt_fail(TT_ERR_INVALID, why,
-                       "failed to load '%s': files were given without 'config', which must come "
-                       "with them",
-                       name);
+        return tt_fail(
+            TT_ERR_INVALID, why,
+            "failed to load '%s': parameter 'file:...' needs parameter 'config', which is "
+            "missing",
+            name);
     char *temporary = NULL;
     enum tt_err err =
         command && has_files ? tt_override_files_write(command, &temporary, why) : TT_OK;
@@ -314,7 +317,7 @@ static void unload(struct tt_control *self, struct tt_model_entry *entry) {
     publish(self);
 }
 
-/* ---- what is on disk ---- */
+/* ---- the repositories ---- */
 
 static enum tt_err see(void *context, const char *name, uint64_t fingerprint) {
     (void)fingerprint;
@@ -326,7 +329,7 @@ static enum tt_err see(void *context, const char *name, uint64_t fingerprint) {
     return TT_OK;
 }
 
-/* Notes what lies in the repository now. */
+/* Marks the entries that are in a repository, and adds new ones. */
 static enum tt_err look(struct tt_control *self, struct tt_error *why) {
     for (struct tt_model_entry *entry = self->entries; entry; entry = entry->next)
         entry->is_on_disk = false;
@@ -336,7 +339,7 @@ static enum tt_err look(struct tt_control *self, struct tt_error *why) {
     return err;
 }
 
-/* Follows the disk: loads what came or changed, unloads what went. */
+/* Follows the repositories: loads what is new or has changed, unloads what is gone. */
 static void poll(struct tt_control *self) {
     struct tt_error why;
     if (look(self, &why)) {
@@ -347,7 +350,7 @@ static void poll(struct tt_control *self) {
         uint64_t now = fingerprint_of(self, entry->name);
         if (entry->is_on_disk && now && now != entry->fingerprint) {
             if (load(self, entry->name, NULL, &why) == TT_ERR_NO_MEMORY)
-                entry->fingerprint = 0; /* the next look tries again */
+                entry->fingerprint = 0; /* so that the next poll tries again */
         } else if (!entry->is_on_disk && entry->is_wanted) {
             unload(self, entry);
         }
@@ -376,16 +379,16 @@ static enum tt_err carry_out(struct tt_control *self, const struct tt_model_comm
                            ? " or model control is off; start with --model-control-mode explicit"
                            : "");
     if (!tt_repository_name_ok(command->name))
-        return tt_fail(TT_ERR_INVALID, why, "'%s' is no name of a model", command->name);
+        return tt_fail(TT_ERR_INVALID, why, "'%s' is not a valid name of a model", command->name);
     struct tt_error ignored;
     enum tt_err err = look(self, &ignored);
-    (void)err; /* what is to be loaded is looked for again, and missed then */
+    (void)err; /* load() searches again, and reports a missing model */
     struct tt_model_entry *entry = self->entries;
     while (entry && strcmp(entry->name, command->name) != 0)
         entry = entry->next;
     if (command->is_load)
         return entry && !command->config_json && command->file_count == 0 && is_loaded(self, entry)
-                   ? TT_OK /* nothing has changed since */
+                   ? TT_OK /* nothing has changed */
                    : load(self, command->name, command, why);
     if (entry && entry->is_wanted)
         unload(self, entry);
@@ -439,7 +442,7 @@ static void *control_main(void *context) {
 
 /* ---- opening and closing ---- */
 
-/* Errors are what keeps the server from starting; a model that fails does not. */
+/* Returns only errors that prevent the server from starting; a model that fails is not one. */
 static enum tt_err load_first(struct tt_control *self, struct tt_error *why) {
     enum tt_err err = look(self, why);
     if (err)
@@ -461,7 +464,7 @@ static enum tt_err load_first(struct tt_control *self, struct tt_error *why) {
         enum tt_err failed = wanted ? load(self, entry->name, NULL, &reason) : TT_OK;
         if (failed == TT_ERR_NO_MEMORY)
             entry->fingerprint = 0;
-        if (failed && !entry->versions) /* else it was said with its version */
+        if (failed && !entry->versions) /* otherwise the message with its version was logged */
             say(self, TT_LOG_WARNING, "%s", reason.text);
     }
     publish(self);
@@ -494,8 +497,7 @@ static enum tt_err open_parts(struct tt_control *self, struct tt_error *why) {
         return err;
     int failed = pthread_create(&self->thread, NULL, control_main, self);
     if (failed)
-        return tt_fail(TT_ERR_IO, why, "cannot start the controller's thread: %s",
-                       strerror(failed));
+        return tt_fail(TT_ERR_IO, why, "cannot start the control thread: %s", strerror(failed));
     self->started = true;
     return TT_OK;
 }
@@ -523,7 +525,8 @@ struct tt_serving *tt_control_serving(struct tt_control *self) {
 int32_t tt_control_ready_count(const struct tt_control *self) { return self->ready_count; }
 int32_t tt_control_model_count(const struct tt_control *self) { return self->model_count; }
 
-/* All requests have their answers, but cells of those that ended early may still run. */
+/* Waits for the retired models. All requests are answered, but cells of requests that ended early
+ * may still run. */
 static void await_leaving(struct tt_control *self) {
     while (self->leaving_count > 0) {
         for (struct tt_served_model *model = take_unused(self), *next; model; model = next) {

@@ -1,19 +1,19 @@
-/* Which models the server has, and the thread that loads and unloads them.
+/* The controller: which models the server has, and the thread that loads and unloads them.
  *
- * Opened with a repository, or several, and a mode: `none` loads every model and leaves it at that,
- * `poll` looks again every so often and follows what changed on disk, `explicit` loads what it is
- * told to, at the start and by commands (serve/model_command.h). Opening loads the first models on
- * the caller's thread; a model that cannot be loaded is UNAVAILABLE with its reason, and the others
+ * It is opened with one or more repositories and a mode. `none` loads every model once. `poll`
+ * checks the repositories at intervals and follows their changes. `explicit` loads the models named
+ * at the start, and then follows commands (serve/model_command.h). Opening loads the first models
+ * on the caller's thread. A model that cannot be loaded is UNAVAILABLE with its reason; the others
  * serve.
  *
- * A load is all or nothing: every version that the version policy asks for is loaded beside those
- * that serve, then all are shown at once in a new catalogue, and the old ones finish what they have
- * and go. Where one version fails, what served goes on serving. An unload takes the versions out of
- * the catalogue (UNLOADING) and frees them when their last request is answered (UNAVAILABLE,
- * "unloaded"). No request is lost on either way.
+ * A load is all or nothing. All versions that the version policy selects are loaded while the old
+ * ones serve. Then a new catalogue publishes all of them at once, and the old versions finish their
+ * requests and are freed. If one version fails, the old ones continue to serve. An unload removes
+ * the versions from the catalogue (UNLOADING), and frees them when their last request is answered
+ * (UNAVAILABLE, "unloaded"). Neither loses a request.
  *
- * It never decides how a model is served (control/loader.h), and never runs on a scheduler's or
- * port's thread. */
+ * control/loader.h decides how a model is served. The controller never runs on a thread of the
+ * scheduler or of a port. */
 #ifndef TT_CONTROL_CONTROL_H
 #define TT_CONTROL_CONTROL_H
 
@@ -22,30 +22,30 @@
 enum tt_control_mode { TT_CONTROL_NONE, TT_CONTROL_POLL, TT_CONTROL_EXPLICIT };
 
 struct tt_control_options {
-    /* Directories with models; a name that lies in two is no model. Borrowed for life. */
+    /* Directories with models. A name that is in two of them is an error. Borrowed for life. */
     const char *const *repositories;
     int32_t repository_count; /* >= 1 */
     enum tt_control_mode mode;
-    int64_t poll_ns;         /* between two looks at the repository; > 0 */
-    const char *const *load; /* explicit: names to load at the start, "*" for all */
+    int64_t poll_ns;         /* interval between two checks of the repositories; > 0 */
+    const char *const *load; /* explicit: names to load at the start; "*" loads all */
     int32_t load_count;
-    const struct tt_limits *limits; /* NULL: the standard ones */
+    const struct tt_limits *limits; /* NULL: the defaults */
     struct tt_loader_options loader;
-    struct tt_recorder *recorder; /* of every domain; borrowed for life; NULL: none */
-    int32_t scheduler_threads;    /* tt_serving_use_threads */
+    struct tt_recorder *recorder; /* records every domain; borrowed for life; NULL: none */
+    int32_t scheduler_threads;    /* see tt_serving_use_threads */
 };
 
-struct tt_control; /* the server, its library, engines and models */
+struct tt_control; /* owns the server, its library, engines and models */
 
-/* Errors: NOT_FOUND, IO (the repository), NOT_FOUND (a name to load that is not there), and those
- * of the library. The server is started. */
+/* Starts the server. Errors: NOT_FOUND, IO (the repository), NOT_FOUND (a model to load that does
+ * not exist), those of the library. */
 TT_MUST_CHECK enum tt_err tt_control_open(const struct tt_control_options *options,
                                           struct tt_control **out_control, struct tt_error *why);
 struct tt_serving *tt_control_serving(struct tt_control *self);
-/* Versions that serve, and that were to, when it was opened. */
+/* Counted when it was opened: versions that serve, and versions that were to serve. */
 int32_t tt_control_ready_count(const struct tt_control *self);
 int32_t tt_control_model_count(const struct tt_control *self);
-/* The ports are closed before. NULL-safe. */
+/* The ports must be closed. NULL-safe. */
 void tt_control_close(struct tt_control *take_self);
 
 #endif

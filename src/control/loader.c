@@ -17,8 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A kind of engine that is open, and an engine of it with one executor: what is not served yet runs
- * there, alone. */
+/* An open engine kind, and an engine of it with one executor, on which models run until they
+ * serve. */
 struct bench {
     struct tt_engine_runtime runtime;
     struct tt_engine *engine;
@@ -26,19 +26,19 @@ struct bench {
 
 /* An engine and the one domain that runs on it. */
 struct site {
-    struct bench *bench; /* of its kind */
+    struct bench *bench; /* of the engine's kind */
     struct tt_engine *engine;
-    struct tt_placing placing; /* the strings are ours */
+    struct tt_placing placing; /* owns its strings */
     int32_t executors, next_executor;
     int32_t model_count;
-    bool is_own; /* of one model, which asked for instances */
+    bool is_own; /* for one model only, which states its instances */
     struct site *next;
 };
 
 struct tt_loader {
     struct tt_loader_options options;
     struct tt_serving *serving;
-    struct bench *benches; /* [tt_engine_kind_count()], opened when needed */
+    struct bench *benches; /* [tt_engine_kind_count()]; opened on demand */
     struct site *sites;
 };
 
@@ -73,7 +73,7 @@ static void close_bench(struct bench *bench) {
     tt_engine_runtime_close(&bench->runtime);
 }
 
-/* That of the model's backend. */
+/* The bench of the model's backend. */
 static enum tt_err find_bench(struct tt_loader *self, const struct tt_engine_traits *traits,
                               struct bench **out_bench, struct tt_error *why) {
     const struct tt_engine_kind *kind = tt_engine_kind_of(traits);
@@ -96,8 +96,8 @@ static enum tt_err open_engine(const struct tt_loader *self, const struct bench 
     return tt_engine_open(&bench->runtime, &options, out_engine, why);
 }
 
-/* The site for a model that is placed so: one with room, or a new one. `instances` > 0: one for it
- * alone, with so many executors. */
+/* Finds a site with this placing and room for a model, or makes one. `instances` > 0: makes one for
+ * this model only, with that many executors. */
 static enum tt_err find_site(struct tt_loader *self, const struct tt_placing *placing,
                              int32_t instances, struct bench *bench, struct site **out_site,
                              struct tt_error *why) {
@@ -129,7 +129,7 @@ static enum tt_err find_site(struct tt_loader *self, const struct tt_placing *pl
     return TT_OK;
 }
 
-/* A site that serves nothing any more gives its threads back. */
+/* Closes a site without models, and so ends its threads. */
 static void leave_site(struct tt_loader *self, struct site *site) {
     if (site->model_count > 0)
         return;
@@ -143,16 +143,16 @@ static void leave_site(struct tt_loader *self, struct site *site) {
 
 /* ---- models ---- */
 
-/* What an emulated model takes: what its profile says. */
+/* The duration of an emulated model's run, from its profile. */
 static int64_t emulated_latency(void *context, int32_t rows, int32_t length, int32_t first_step,
                                 int32_t last_step) {
-    (void)first_step; /* it has one */
+    (void)first_step; /* there is only one step */
     (void)last_step;
     const struct tt_served_model *served = context;
     return tt_profile_latency(served->profile, rows, length);
 }
 
-/* The stages that the settings ask for, cut now or before; so many executors will run them. */
+/* Loads the stages that the settings ask for; cuts the model if there is no valid cut yet. */
 static enum tt_err load_stages(struct tt_loader *self, const struct bench *bench,
                                const struct tt_repository_model *model, const char *path,
                                struct tt_engine_model_spec *spec, char *out_stages,
@@ -196,8 +196,8 @@ static enum tt_err load_stages(struct tt_loader *self, const struct bench *bench
     return err;
 }
 
-/* The whole graph as one step, or, where the engine can cut models, the stages that the settings
- * ask for, one step each. */
+/* Loads the model as one step. If the settings ask for stages and the engine can cut models: one
+ * step per stage. */
 static enum tt_err load_engine_model(struct tt_loader *self, const struct bench *bench,
                                      const struct tt_repository_model *model, const char *path,
                                      int32_t executors, struct tt_served_model *served,
@@ -227,7 +227,7 @@ static enum tt_err load_engine_model(struct tt_loader *self, const struct bench 
     return err;
 }
 
-/* Cells of the version, as the repository reads them, for as long as the model serves. */
+/* Loads the version's cells. The description that is read here lives as long as the model. */
 static enum tt_err load_cells(const struct bench *bench, const struct tt_repository_model *model,
                               const char *path, const struct tt_placing *placing,
                               struct tt_served_model *served, struct tt_engine_model **out_loaded,
@@ -283,9 +283,9 @@ static enum tt_err place(struct tt_loader *self, struct bench *bench,
     return TT_OK;
 }
 
-/* L2: an objective that no request can meet is a mistake of whoever wrote it, not of who asks: they
- * are served as well as can be, and counted as late. (A policy that drops what is late still
- * does.) */
+/* L2: if no request can meet the objective, the objective is wrong, not the requests. They are
+ * served as well as possible and counted as late. A policy that drops late requests still drops
+ * them. */
 static void warn_of_objective(struct tt_loader *self, struct tt_served_model *served) {
     int64_t alone_ns = tt_profile_latency(served->profile, 1, 0);
     int64_t slo_ns = served->step_model.slo_ns;
@@ -376,7 +376,9 @@ static enum tt_err new_served(const struct tt_repository_model *model,
         .pad = settings->pad,
         .priority_count = batching->priority_count,
         .default_priority = batching->default_priority,
-        .rules = placing->is_imposed ? NULL : batching->rules, /* who imposes wants it alone */
+        .rules = placing->is_imposed
+                     ? NULL
+                     : batching->rules, /* an imposed policy is run without queue rules */
         .computes_late = kind && tt_placing_has(placing, kind->serving.computes_late),
         .honours_timeout = !batching->has_rules,
         .preserve_ordering = batching->preserve_ordering,
@@ -445,7 +447,7 @@ void tt_loader_unload(struct tt_loader *self, struct tt_served_model *take_serve
     site->model_count--;
     leave_site(self, site);
 #ifdef __GLIBC__
-    malloc_trim(0); /* or a server that exchanges models keeps the holes that they leave */
+    malloc_trim(0); /* otherwise memory stays fragmented in a server that exchanges models */
 #endif
 }
 

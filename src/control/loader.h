@@ -1,15 +1,17 @@
-/* From a model in the repository to a model that serves: asks how it is placed (control/placing.h),
- * makes its session, measures it where its policy wants to know and nobody has, warms it up, and
- * places it in the domain of its policy.
+/* The loader: makes a model of the repository ready to serve.
  *
- * Domains are made as they are needed, each with an engine of its own, and given back with their
- * threads when their last model has gone. Models of one policy (with equal options) share a domain
- * and its executors; one whose configuration says how many instances it wants has a domain of its
- * own, with so many executors. What is not served yet runs on an executor apart, so that nothing
- * here waits for traffic or disturbs its order.
+ * It determines the placing (control/placing.h), loads the model into an engine, and finds its
+ * profile. If the policy needs a profile and there is none, it measures one. Then it warms the
+ * model up and adds it to the domain of its policy.
  *
- * All of it is called by one thread at a time, which may take seconds here; requests go on
- * meanwhile. Which models are to be loaded, and when, is not decided here (control/control.h). */
+ * Domains are made on demand, each with an engine of its own. When its last model has left, a
+ * domain is closed and its threads end. Models of one policy (with equal options) share a domain
+ * and its executors. A model whose configuration states a number of instances has a domain of its
+ * own, with that many executors. Models that do not serve yet run on a separate executor, so
+ * loading neither waits for traffic nor disturbs it.
+ *
+ * One thread at a time calls it. Calls may take seconds; requests are served meanwhile.
+ * control/control.h decides which models are loaded, and when. */
 #ifndef TT_CONTROL_LOADER_H
 #define TT_CONTROL_LOADER_H
 
@@ -18,13 +20,14 @@
 #include "serve/serving.h"
 
 struct tt_loader_options {
-    int32_t executors;       /* per domain, where a model does not ask for instances */
-    const char *onnxruntime; /* the library's path; NULL: looked for */
-    /* How every model is placed, whatever its configuration asks for, and without its queue rules
-     * (borrowed for life); NULL: as it asks. */
+    int32_t executors;       /* per domain, for models that state no instances */
+    const char *onnxruntime; /* path of the library; NULL: search for it */
+    /* Places every model like this, whatever its configuration states, and without its queue rules.
+     * Borrowed for life. NULL: as configured. */
     const struct tt_serving_policy *policy;
-    bool measure_stale; /* a profile of another model file or device: measure, do not refuse */
-    /* Called with lines for people: what serves how. Borrowed for life. */
+    bool measure_stale; /* a profile is of another model file or device: measure instead of
+                           rejecting the model */
+    /* Receives log lines: how each model is served. Borrowed for life. */
     void (*say)(void *context, enum tt_log_level level, const char *line);
     void *say_context;
 };
@@ -35,17 +38,17 @@ struct tt_loader;
 TT_MUST_CHECK enum tt_err tt_loader_open(const struct tt_loader_options *options,
                                          struct tt_serving *serving, struct tt_loader **out_loader,
                                          struct tt_error *why);
-/* Everything was unloaded before; the server still exists. NULL-safe. */
+/* All models must be unloaded, and the server must still exist. NULL-safe. */
 void tt_loader_close(struct tt_loader *take_self);
 
-/* Loads version number `version` (an index) of a model without problems; it is in its domain then,
- * and shown to nobody yet. `stats` as in the spec. Errors: those of engine, profile, warm-up,
- * policy and domain, with the sentence that becomes the reason. */
+/* Loads the version with index `version` of a model without problems. The model is then in its
+ * domain, but not in a catalogue. `stats`: see struct tt_served_model_spec. Errors: those of
+ * engine, profile, warm-up, policy and domain; the message becomes the reason. */
 TT_MUST_CHECK enum tt_err tt_loader_load(struct tt_loader *self,
                                          const struct tt_repository_model *model, int32_t version,
                                          struct tt_model_stats *stats,
                                          struct tt_served_model **out_served, struct tt_error *why);
-/* Out of its domain and memory; nobody holds a reference. */
+/* Removes the model from its domain and frees it. No references may be left. */
 void tt_loader_unload(struct tt_loader *self, struct tt_served_model *take_served);
 
 #endif

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "DIR/model.onnx" and "head.onnx" make "DIR/head.onnx"; malloc'ed. */
+/* Joins "DIR/model.onnx" and "head.onnx" to "DIR/head.onnx". The caller frees it; NULL: no
+ * memory. */
 static char *beside(const char *path, const char *name) {
     const char *slash = strrchr(path, '/');
     int length = slash ? (int)(slash + 1 - path) : 0;

@@ -1,4 +1,4 @@
-/* D8: the exits that a model's tutti.pbtxt asks for, as an engine takes them
+/* D8: converts the exits of a model's tutti.pbtxt to the form that engines take
  * (engine/engine_kind.h). */
 #ifndef TT_CONTROL_MODEL_EXITS_H
 #define TT_CONTROL_MODEL_EXITS_H
@@ -8,11 +8,11 @@
 
 struct tt_model_exits {
     int32_t count;
-    struct tt_engine_exit *exits; /* strings are the settings', but for the paths */
+    struct tt_engine_exit *exits; /* strings belong to the settings, except for the paths */
     char **paths;
 };
 
-/* Of settings without problems; graphs lie beside `onnx_path`. Errors: NO_MEMORY. */
+/* `settings` must have no problems; graphs are beside `onnx_path`. Errors: NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_model_exits_init(struct tt_model_exits *self,
                                               const struct tt_model_settings *settings,
                                               const char *onnx_path, struct tt_error *why);

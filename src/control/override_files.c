@@ -23,7 +23,7 @@ void tt_override_files_remove(char *take_repository) {
     free(take_repository);
 }
 
-/* <version>/<name>, further directories below that, and nothing that leads elsewhere. */
+/* Accepts <version>/<name> and deeper directories; rejects paths that leave the directory. */
 static bool path_ok(const char *path) {
     size_t digits = strspn(path, "0123456789");
     if (digits == 0 || digits > 18 || path[digits] != '/' || strlen(path) > 512)

@@ -21,7 +21,7 @@ const struct tt_policy_kind *tt_placing_kind(const struct tt_placing *self) {
 
 /* ---- policies ---- */
 
-/* Unless the configuration gives it. */
+/* Adds the option unless the configuration states it. */
 static void add_option(struct tt_placing *self, const char *key, const char *value) {
     if (option_of(self, key) || self->policy.option_count == TT_MAX_OPTIONS)
         return;

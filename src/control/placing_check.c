@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-/* Policies by cells run any unfolding. Others run sequences, and a tree is none; those that work
+/* Policies by cells run any unfolding. Other policies run sequences, so not trees; those that batch
  * between stages need stages. */
 static enum tt_err check_cells(const struct tt_repository_model *model,
                                const struct tt_placing *placing, struct tt_error *why) {
@@ -15,7 +15,7 @@ static enum tt_err check_cells(const struct tt_repository_model *model,
         if (model->settings->unfold)
             return TT_OK;
         return tt_fail(TT_ERR_UNSUPPORTED, why,
-                       "policy '%s' works by cells, and tutti.pbtxt names none", policy);
+                       "policy '%s' works by cells, but tutti.pbtxt names none", policy);
     }
     if (!model->settings->unfold)
         return TT_OK;
@@ -24,14 +24,15 @@ static enum tt_err check_cells(const struct tt_repository_model *model,
                        "model_warmup is for models of one graph, not of cells: leave it out");
     if (model->settings->unfold->kind == TUTTI__MODEL_UNFOLD__KIND__TREE ||
         model->settings->unfold->kind == TUTTI__MODEL_UNFOLD__KIND__PLUGIN)
-        return tt_fail(TT_ERR_UNSUPPORTED, why,
-                       "policy '%s' runs requests as whole sequences, and this model unfolds them "
-                       "into something else; policy cellular can run it",
-                       policy);
+        return tt_fail(
+            TT_ERR_UNSUPPORTED, why,
+            "policy '%s' runs requests as whole sequences, but this model unfolds them into "
+            "trees or with a plug-in; policy cellular can run it",
+            policy);
     if (!kind || kind->traits.granularity != TT_GRANULARITY_STAGE)
         return TT_OK;
     return tt_fail(TT_ERR_UNSUPPORTED, why,
-                   "policy '%s' is for models in stages, and this one is of cells; policies "
+                   "policy '%s' is for models in stages, but this model is one of cells; policies "
                    "cellular and lazy can run it",
                    policy);
 }
@@ -66,8 +67,8 @@ enum tt_err tt_placing_check_model(const struct tt_placing *self,
     return err ? err : check_cells(model, self, why);
 }
 
-/* Batch mates must have one shape. Where shapes vary, only policies that separate them may batch,
- * unless padding makes them one; it fills dimension 1 only. */
+/* Members of a batch must have one shape. If shapes vary, only policies that separate them may
+ * batch, unless padding makes shapes equal. Padding fills dimension 1 only. */
 static enum tt_err check_shapes_mix(const struct tt_served_model *served,
                                     const struct tt_placing *placing, struct tt_error *why) {
     const struct tt_signature *signature = served->signature;
@@ -80,7 +81,7 @@ static enum tt_err check_shapes_mix(const struct tt_served_model *served,
                                d, signature->inputs[i].name);
     const struct tt_policy_kind *kind = tt_placing_kind(placing);
     if (served->cells)
-        return TT_OK; /* sequences of any lengths go together */
+        return TT_OK; /* sequences of different lengths share batches */
     if (!served->varies || served->pad || signature->max_batch == 1)
         return TT_OK;
     if (kind && (kind->traits.runs_alone || tt_placing_has(placing, kind->serving.same_shape)))
@@ -99,7 +100,7 @@ static enum tt_err check_shapes_mix(const struct tt_served_model *served,
         placing->policy.name, option);
 }
 
-/* Refuses a ring of inputs that the policy would not use, or that the model cannot have. */
+/* Rejects a ring of inputs that the policy would not use, or that the model cannot have. */
 static enum tt_err check_slots(const struct tt_model_settings *settings,
                                const struct tt_served_model *served,
                                const struct tt_placing *placing, struct tt_error *why) {
@@ -113,9 +114,10 @@ static enum tt_err check_slots(const struct tt_model_settings *settings,
                        kind->name);
     return tt_input_ring_fits(served->signature)
                ? TT_OK
-               : tt_fail(TT_ERR_INVALID, why,
-                         "input_slots: the model does not batch, or the rows of some input have no "
-                         "fixed size, so that they cannot lie in slots; leave it out");
+               : tt_fail(
+                     TT_ERR_INVALID, why,
+                     "input_slots: a ring of inputs needs a model that batches and rows of fixed "
+                     "size in every input; leave it out of tutti.pbtxt");
 }
 
 enum tt_err tt_placing_check_served(const struct tt_placing *self,

@@ -29,11 +29,11 @@ static enum tt_err find_shape(const Inference__ModelWarmup *sample,
         shape.dims[shape.rank++] = input->dims[d];
     char found[200], wanted[200];
     if (tt_model_config_dtype(input->data_type) != spec->dtype)
-        return tt_fail(TT_ERR_INVALID, why, "input '%s' has type %s, the model wants %s",
+        return tt_fail(TT_ERR_INVALID, why, "input '%s' has type %s, but the model takes %s",
                        spec->name, tt_dtype_name(tt_model_config_dtype(input->data_type)),
                        tt_dtype_name(spec->dtype));
     if (!tt_shape_fits(&shape, &spec->shape, batched))
-        return tt_fail(TT_ERR_INVALID, why, "input '%s' has shape %s, the model wants %s",
+        return tt_fail(TT_ERR_INVALID, why, "input '%s' has shape %s, but the model takes %s",
                        spec->name, tt_shape_print(&shape, found, sizeof(found)),
                        tt_shape_print(&spec->shape, wanted, sizeof(wanted)));
     *out_shape = shape;
@@ -47,13 +47,13 @@ static void fill_random(struct tt_prng *prng, enum tt_dtype dtype, void *bytes, 
             ((float *)bytes)[i] = (float)unit;
         else if (dtype == TT_DTYPE_FP64)
             ((double *)bytes)[i] = unit;
-        else if (dtype == TT_DTYPE_INT64) /* indices as often as not: small ones are in range */
+        else if (dtype == TT_DTYPE_INT64) /* often indices: small ones are in range */
             ((int64_t *)bytes)[i] = (int64_t)tt_prng_below(prng, 2);
         else if (dtype == TT_DTYPE_INT32)
             ((int32_t *)bytes)[i] = (int32_t)tt_prng_below(prng, 2);
         else if (tt_dtype_bytes(dtype) == 1)
             ((char *)bytes)[i] = (char)tt_prng_below(prng, 2);
-        /* else zero: any bits would not be a number of these types */
+        /* other types stay zero: random bits may not be valid numbers */
     }
 }
 
@@ -63,13 +63,13 @@ static enum tt_err fill_from_file(const char *directory, const char *file,
     char path[4096];
     if (strstr(file, "..") ||
         snprintf(path, sizeof(path), "%s/warmup/%s", directory, file) >= (int)sizeof(path))
-        return tt_fail(TT_ERR_INVALID, why, "'%s' is no file's name below warmup/", file);
+        return tt_fail(TT_ERR_INVALID, why, "'%s' is not the name of a file below warmup/", file);
     struct tt_text content;
     enum tt_err err = tt_text_read_file(path, MAX_FILE_BYTES, &content, why);
     if (err)
         return err;
     if (content.length != size_bytes)
-        err = tt_fail(TT_ERR_INVALID, why, "%s has %zu bytes, input '%s' takes %zu", path,
+        err = tt_fail(TT_ERR_INVALID, why, "%s has %zu bytes, but input '%s' takes %zu", path,
                       content.length, spec->name, size_bytes);
     else
         memcpy(bytes, content.bytes, size_bytes);

@@ -1,7 +1,7 @@
-/* What a request of cells has answered so far: the rows that its cells emitted (a decoder's words).
+/* The rows that a request of cells has emitted so far (a decoder's output words, for example).
  *
- * Life: all zero; the engine's `cell_emit` adds a row for each cell of the answer in order, its
- * `cell_finish` makes the result of it and empties it. One thread at a time. */
+ * Life: all zero at first. The engine's `cell_emit` appends a row for each emitting cell, in order.
+ * Its `cell_finish` makes the result and empties the answer. One thread at a time. */
 #ifndef TT_ENGINE_CELL_ANSWER_H
 #define TT_ENGINE_CELL_ANSWER_H
 
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 struct tt_cell_answer {
-    char *emitted; /* rows; owned */
+    char *emitted; /* the rows; owned */
     int32_t count, capacity;
 };
 

@@ -47,7 +47,7 @@ void tt_cell_slots_unreserve(struct tt_cell_slots *self, int32_t count) {
     self->reserved -= count;
 }
 
-/* The first slot from `at` on, before `end`, whose being free is `wanted`; `end`: none. */
+/* The first slot in [at, end) whose free bit equals `wanted`; `end` if there is none. */
 static int32_t next(const struct tt_cell_slots *self, int32_t at, int32_t end, bool wanted) {
     while (at < end) {
         uint64_t word = self->free[at / WORD_BITS];
@@ -65,7 +65,7 @@ static void mark(struct tt_cell_slots *self, int32_t slot) {
     self->free[slot / WORD_BITS] &= ~(UINT64_C(1) << (slot % WORD_BITS));
 }
 
-/* So all of [first, end). */
+/* Marks all slots of [first, end) as used. */
 static void mark_range(struct tt_cell_slots *self, int32_t first, int32_t end) {
     for (int32_t at = first, next_word; at < end; at = next_word) {
         next_word = (at / WORD_BITS + 1) * WORD_BITS;
@@ -79,11 +79,11 @@ void tt_cell_slots_take(struct tt_cell_slots *self, int32_t count, int32_t *out_
     tt_assert(count >= 1);
     tt_assert(count <= self->reserved - self->in_use);
     while (self->free[self->first_free_word] == 0)
-        self->first_free_word++; /* there is a free one */
+        self->first_free_word++; /* a reserved slot is free, so this ends */
     int32_t lowest = self->first_free_word * WORD_BITS;
     int32_t first = next(self, lowest, self->capacity, true);
     while (first < self->capacity) {
-        /* No farther than it matters: the last free run is most of the pool. */
+        /* Stop after `count`: the last free run is most of the pool. */
         int32_t most = count < self->capacity - first ? first + count : self->capacity;
         int32_t end = next(self, first, most, false);
         if (end - first >= count)

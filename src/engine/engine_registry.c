@@ -1,6 +1,6 @@
 #include "engine/engine_kind.h"
 
-/* Every engine has one line here. The first is the default. */
+/* One line per engine kind. The first is the default. */
 #define TT_ENGINE_KINDS(X)                                                                         \
     X(onnxruntime)                                                                                 \
     X(emulated)

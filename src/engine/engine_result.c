@@ -40,7 +40,7 @@ enum tt_err tt_engine_result_index_rows(struct tt_engine_result *self, int32_t i
     for (int32_t row = 0; row < self->rows; row++) {
         starts[row] = at;
         bool whole = tt_gather_skip_strings(&output->view, per_row, &at);
-        tt_assert(whole); /* an engine wrote these lengths itself */
+        tt_assert(whole); /* the engine wrote these lengths */
     }
     starts[self->rows] = at;
     output->row_starts = starts;

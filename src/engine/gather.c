@@ -22,7 +22,8 @@ static bool buffer_ensure(struct tt_gather_buffer *self, size_t bytes) {
     void *memory = aligned_alloc(ALIGNMENT_BYTES, capacity);
     if (!memory)
         return false;
-    free(self->bytes); /* nothing in it is wanted: a batch is gathered whole */
+    free(
+        self->bytes); /* not realloc: a batch is gathered as a whole, so old bytes are not needed */
     self->bytes = memory;
     self->capacity_bytes = capacity;
     return true;
@@ -50,7 +51,7 @@ bool tt_gather_skip_strings(const struct tt_tensor_view *view, int64_t count, si
     return true;
 }
 
-/* Do the bytes hold exactly what the shape says? */
+/* Checks that the bytes are exactly those of the shape. */
 static enum tt_err check_size(const struct tt_tensor_spec *spec, const struct tt_tensor_view *view,
                               struct tt_error *why) {
     char shape[SHAPE_TEXT_BYTES];
@@ -95,7 +96,7 @@ static enum tt_err check_input(const struct tt_signature *signature, int32_t inp
     const struct tt_tensor_view *view = &member->inputs[input];
     char got[SHAPE_TEXT_BYTES], wanted[SHAPE_TEXT_BYTES];
     tt_shape_print(&view->shape, got, sizeof(got));
-    /* Rank 0 in a signature may also mean that the model does not say: then the runtime judges. */
+    /* Rank 0 may also mean that the model states no shape: then the runtime checks it. */
     if (spec->shape.rank > 0 && !tt_shape_fits(&view->shape, &spec->shape, signature->batched))
         return tt_fail(TT_ERR_INVALID, why, "input '%s': shape %s does not fit %s", spec->name, got,
                        tt_shape_print(&spec->shape, wanted, sizeof(wanted)));
@@ -130,7 +131,7 @@ enum tt_err tt_gather_check(const struct tt_signature *signature,
     return TT_OK;
 }
 
-/* Bytes of the member's input once padded. */
+/* Size of the member's input after padding. */
 static size_t padded_bytes(const struct tt_tensor_view *view, enum tt_dtype dtype, bool padded,
                            int32_t length) {
     if (!padded || view->shape.dims[1] == length)
@@ -141,7 +142,8 @@ static size_t padded_bytes(const struct tt_tensor_view *view, enum tt_dtype dtyp
     return view->size_bytes + (size_t)view->shape.dims[0] * missing * per_step;
 }
 
-/* Copies one member's rows, each followed by its padding; returns where the next member's go. */
+/* Copies one member's rows, each followed by its padding. Returns the address for the next
+ * member. */
 static unsigned char *copy_member(unsigned char *to, const struct tt_tensor_view *view,
                                   enum tt_dtype dtype, bool padded, int32_t length) {
     if (view->size_bytes == padded_bytes(view, dtype, padded, length)) {
@@ -158,7 +160,7 @@ static unsigned char *copy_member(unsigned char *to, const struct tt_tensor_view
         size_t start = at;
         if (strings) {
             bool whole = tt_gather_skip_strings(view, view->shape.dims[1] * per_step, &at);
-            tt_assert(whole); /* checked before */
+            tt_assert(whole); /* tt_gather_check has checked this */
         } else {
             at += (size_t)(view->shape.dims[1] * per_step) * element_bytes;
         }
@@ -193,7 +195,7 @@ enum tt_err tt_gather_input(const struct tt_signature *signature, int32_t input,
         view.shape.dims[0] = rows;
     if (padded)
         view.shape.dims[1] = length;
-    /* A runtime wants an address even of nothing. */
+    /* Runtimes require an address even for an input of no bytes. */
     if (!adjacent || !view.bytes) {
         if (!buffer_ensure(buffer, view.size_bytes ? view.size_bytes : 1))
             return TT_ERR_NO_MEMORY;

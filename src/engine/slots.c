@@ -49,13 +49,13 @@ static struct tt_slot_pool *find_pool(struct tt_slots *self, int32_t length) {
         free(pool.used);
         free(pool.bytes);
         free(pool.row_bytes);
-        return NULL; /* then in memory of their own, if there is any */
+        return NULL; /* the caller then tries memory outside of the pool */
     }
     self->pools[self->pool_count] = pool;
     return &self->pools[self->pool_count++];
 }
 
-/* Adjacent free slots, from the cursor on and then from the start; -1: none. */
+/* Finds adjacent free slots, first behind the cursor, then from the start; -1: none. */
 static int32_t reserve(struct tt_slots *self, struct tt_slot_pool *pool, int32_t rows) {
     if (pool->in_use == 0)
         pool->cursor = 0;
@@ -103,8 +103,8 @@ static struct tt_engine_state *blank_state(struct tt_slots *self, int32_t rows) 
     return state;
 }
 
-/* The array of a tensor, made when it is first asked for. NULL: the pool's rows are of another
- * size, or there is no memory. */
+/* The array of a tensor, allocated on first use. NULL: the pool's rows have another size, or there
+ * is no memory. */
 static char *pool_bytes(struct tt_slots *self, struct tt_slot_pool *pool, int32_t tensor,
                         size_t row_bytes) {
     if (pool->bytes[tensor])
@@ -112,7 +112,7 @@ static char *pool_bytes(struct tt_slots *self, struct tt_slot_pool *pool, int32_
     size_t bytes;
     if (row_bytes == 0 || __builtin_mul_overflow(row_bytes, (size_t)self->slot_count, &bytes))
         return NULL;
-    /* Fresh pages are zero, and zero is finite: no row is ever spoilt by what lay in a slot. */
+    /* Fresh pages are zero, thus finite: rows computed from unused slots cannot produce NaN. */
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
@@ -182,7 +182,7 @@ void *tt_slots_place(struct tt_slots *self, struct tt_engine_member *const *memb
     return bytes ? bytes + row_bytes * (size_t)first->first_slot : NULL;
 }
 
-/* Where the state keeps `size_bytes` of the tensor. */
+/* The address where the state keeps `size_bytes` of the tensor; NULL: no memory. */
 static char *home_of(struct tt_slots *self, struct tt_engine_state *state, int32_t tensor,
                      size_t size_bytes) {
     size_t row_bytes = size_bytes / (size_t)state->rows;

@@ -17,11 +17,11 @@ static void put_number(struct tt_text *to, enum tt_dtype dtype, struct tt_prng *
         return;
     }
     bool ones = kind == TT_SYNTHETIC_INPUT_ONES;
-    /* The first element is never 0: a mask without a single position is no input. */
+    /* The first element is never 0: a mask that masks everything is not a valid input. */
     uint64_t integer = ones || first || draw >> 63;
     double real = ones ? 1.0 : (double)(int64_t)draw / 9223372036854775808.0;
     float single = (float)real;
-    /* Halves of powers of two: 1, 0.5, 0.25, 0.125, either sign. */
+    /* Powers of two as halves: 1, 0.5, 0.25, 0.125, of either sign. */
     uint16_t half =
         (uint16_t)(HALF_ONE - (ones ? 0 : (draw >> 60 & 3) << 10) + (ones ? 0 : draw >> 63 << 15));
     uint16_t brain =
@@ -55,7 +55,7 @@ static enum tt_err make_input(struct tt_tensor_view *view, const struct tt_tenso
     enum { MAX_ELEMENTS = 1 << 28 };
     int64_t count = tt_shape_count(&view->shape, 0);
     if (count < 0 || count > MAX_ELEMENTS)
-        return tt_fail(TT_ERR_INVALID, why, "input '%s' is too large to be tried", spec->name);
+        return tt_fail(TT_ERR_INVALID, why, "input '%s' is too large for a trial run", spec->name);
     struct tt_text text;
     tt_text_init(&text);
     tt_text_reserve(&text, 8);

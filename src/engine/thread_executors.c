@@ -52,7 +52,7 @@ static void *executor_main(void *argument) {
     }
 }
 
-/* The fields that the engine's thread needs; the engine's own part of the executor stays. */
+/* Sets only the fields of this file; the engine has already initialised its own part. */
 static enum tt_err start(struct tt_executor_thread *self, const struct tt_executor_thread_ops *ops,
                          struct tt_engine *engine, int32_t index, int32_t depth,
                          struct tt_error *why) {
@@ -105,7 +105,7 @@ enum tt_executor_stop tt_executor_thread_asked(struct tt_executor_thread *self) 
 
 /* ---- the engine ---- */
 
-/* Operations get the engine as void *; it begins with the part that is ours. */
+/* Operations get the engine as void *; `struct tt_thread_engine` lies at its start. */
 _Static_assert(offsetof(struct tt_thread_engine, engine) == 0, "an engine of threads is an engine");
 
 static struct tt_executor_thread *executor_of(void *self, const struct tt_engine_task *task) {
@@ -124,7 +124,8 @@ void tt_thread_engine_submit(void *self, struct tt_device_task *head) {
 void tt_thread_engine_run_here(struct tt_engine *engine, struct tt_engine_task *task) {
     struct tt_executor_thread *executor = executor_of(engine, task);
     task->stop = TT_EXECUTOR_GO;
-    executor->is_here = true; /* its thread sees this, and all else, with the next task */
+    executor->is_here =
+        true; /* published to the executor's thread with its next task, through the ring */
     run_task(executor, task);
     executor->is_here = false;
 }
@@ -146,9 +147,10 @@ enum tt_err tt_thread_engine_open(const struct tt_thread_engine_layout *layout,
     tt_assert(layout->executor_bytes >= sizeof(struct tt_executor_thread));
     int32_t count = options->executor_count;
     if (count < 1 || options->queue_depth < 1)
-        return tt_fail(TT_ERR_INVALID, why,
-                       "an engine of %d executors, %d tasks deep; both must be at least 1", count,
-                       options->queue_depth);
+        return tt_fail(
+            TT_ERR_INVALID, why,
+            "an engine with %d executors and a queue depth of %d; both must be at least 1", count,
+            options->queue_depth);
     size_t executor_bytes = tt_line_up(layout->executor_bytes);
     struct tt_thread_engine *self = tt_line_alloc(layout->engine_bytes);
     char *executors = tt_line_alloc(executor_bytes * (size_t)count);

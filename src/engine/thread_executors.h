@@ -1,20 +1,23 @@
-/* Executors that are threads, and the part of an engine that all engines with such executors share.
+/* Executors that are threads: the part that all engines with such executors share.
  *
  * An executor thread has a bounded queue of tasks and runs one at a time, in order. One other
  * thread submits and stops tasks. The executor thread runs each task through its engine's `run`,
- * sets started_at and ended_at, and calls the engine's `done`. To stop a task, its `stop` mark is
- * set under the executor's lock. If the task runs and must end at once, the engine's `interrupt` is
- * called under the same lock: so a stop never reaches the task after it.
+ * sets started_at and ended_at, and calls the engine's `done`. To stop a task, its `stop` is set
+ * under the executor's lock. If the task is running and must end at once, the engine's `interrupt`
+ * is called under the same lock. So a stop never affects the task after it.
  *
- * An engine begins with `struct tt_thread_engine`. Its executors are structs of its own that begin
- * with `struct tt_executor_thread`. Its operations table takes submit, run_here, yield and abort
- * from here (TT_THREAD_ENGINE_DEVICE). examples/engine/echo.c is a complete engine of this kind.
+ * An engine's struct begins with `struct tt_thread_engine`; the struct of its executors begins with
+ * `struct tt_executor_thread`. Its operations table takes submit, run_here, yield and abort from
+ * here (TT_THREAD_ENGINE_DEVICE). examples/engine/echo.c is a complete engine of this kind.
  *
- * Life: tt_thread_engine_open makes the engine without threads; the engine prepares its own part of
- * each executor; tt_thread_engine_start starts the threads. tt_thread_engine_stop joins them; the
- * engine frees its own part; tt_thread_engine_free ends it.
+ * Life:
+ *  - tt_thread_engine_open makes the engine, without threads;
+ *  - the engine initialises its own part of each executor;
+ *  - tt_thread_engine_start starts the threads, and tt_thread_engine_stop joins them;
+ *  - the engine frees its own part of each executor;
+ *  - tt_thread_engine_free frees the rest.
  *
- * An executor thread knows nothing of models or tensors, and never decides. */
+ * An executor thread knows nothing of models or tensors, and makes no decisions. */
 #ifndef TT_ENGINE_THREAD_EXECUTORS_H
 #define TT_ENGINE_THREAD_EXECUTORS_H
 
@@ -34,11 +37,11 @@ struct tt_executor_thread;
 struct tt_executor_thread_ops {
     /* Runs the task and sets its outcome, last_step_done, gathered_bytes and members. */
     void (*run)(struct tt_executor_thread *executor, struct tt_engine_task *task);
-    /* Takes back an earlier interrupt before a task begins. Executor's thread, under its lock.
-     * NULL: nothing to take back. */
+    /* Cancels an earlier interrupt before a task begins. Executor's thread, under its lock. NULL:
+     * nothing to cancel. */
     void (*arm)(struct tt_executor_thread *executor);
     /* Makes `run` return as soon as it can. Submitting thread, under the executor's lock. NULL:
-     * `run` asks tt_executor_thread_asked() by itself. */
+     * `run` polls tt_executor_thread_asked(). */
     void (*interrupt)(struct tt_executor_thread *executor);
 };
 
@@ -50,10 +53,10 @@ struct tt_executor_thread {
     pthread_t thread;
     struct tt_ring queue;
     struct tt_eventcount eventcount;
-    struct tt_lock lock; /* guards the two below, and the `stop` of queued tasks */
+    struct tt_lock lock; /* guards `current`, `closing`, and the `stop` of queued tasks */
     struct tt_engine_task *current;
     bool closing;
-    bool is_here; /* the task runs on the caller's thread: run_here */
+    bool is_here; /* the task runs on the caller's thread (run_here) */
 };
 
 /* First member of an engine. */
@@ -69,20 +72,20 @@ struct tt_thread_engine_layout {
     const struct tt_engine_ops *ops;
 };
 
-/* Makes the engine and its executors, all zero but for what is here; no thread runs. Errors:
- * INVALID (an executor count or depth below 1), NO_MEMORY. */
+/* Makes the engine and its executors, all zero except for the fields above; starts no thread.
+ * Errors: INVALID (executor count or queue depth below 1), NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_thread_engine_open(const struct tt_thread_engine_layout *layout,
                                                 const struct tt_engine_options *options,
                                                 struct tt_thread_engine **out_engine,
                                                 struct tt_error *why);
-/* Starts the threads. Errors: NO_MEMORY, IO (no thread to be had); some may then run, until
- * tt_thread_engine_stop. */
+/* Starts the threads. Errors: NO_MEMORY, IO (the system gave no thread). On error some threads may
+ * run, until tt_thread_engine_stop. */
 TT_MUST_CHECK enum tt_err tt_thread_engine_start(struct tt_thread_engine *self,
                                                  const struct tt_executor_thread_ops *ops,
                                                  struct tt_error *why);
-/* Ends and joins the threads that were started; nothing may be queued or running. */
+/* Joins the threads that were started. Nothing may be queued or running. */
 void tt_thread_engine_stop(struct tt_thread_engine *self);
-/* After stop. */
+/* After tt_thread_engine_stop. */
 void tt_thread_engine_free(struct tt_thread_engine *take_self);
 
 static inline struct tt_executor_thread *tt_thread_engine_executor(struct tt_thread_engine *self,
@@ -92,7 +95,7 @@ static inline struct tt_executor_thread *tt_thread_engine_executor(struct tt_thr
     return (void *)(self->executors + self->executor_bytes * (size_t)index);
 }
 
-/* The operations of engine.h for every engine of this kind. */
+/* Operations of engine.h, for every engine whose executors are threads. */
 void tt_thread_engine_submit(void *self, struct tt_device_task *task);
 void tt_thread_engine_yield(void *self, struct tt_device_task *task);
 void tt_thread_engine_abort(void *self, struct tt_device_task *task);
@@ -103,7 +106,7 @@ void tt_thread_engine_run_here(struct tt_engine *engine, struct tt_engine_task *
         .abort = tt_thread_engine_abort                                                            \
     }
 
-/* Executor's thread: how the running task was asked to stop so far. */
+/* Executor's thread: how the running task has been asked to stop. */
 enum tt_executor_stop tt_executor_thread_asked(struct tt_executor_thread *self);
 
 #endif

@@ -19,11 +19,11 @@ struct emulated_executor {
     struct tt_tensor_view inputs[TT_MAX_TENSORS]; /* of the running batch */
     struct tt_engine_valid_members valid;
     struct tt_emulated_device *device;
-    int32_t place; /* on it */
+    int32_t place; /* the executor's index on its device */
     int64_t abort_ns;
     int32_t jitter_permille;
-    struct tt_prng prng; /* of the jitter */
-    bool is_punctual;    /* its thread's waits end when they should */
+    struct tt_prng prng; /* source of the jitter */
+    bool is_punctual;    /* its thread has asked for exact wake-up times */
 };
 
 struct emulated_engine {
@@ -65,7 +65,8 @@ static bool specs_agree(const struct tt_tensor_spec *a, const struct tt_tensor_s
                0;
 }
 
-/* An output's shape: the signature's, its variable dimensions as in the first input, else 1. */
+/* The shape of an output: the signature's. A variable dimension is that of the first input, else
+ * 1. */
 static struct tt_shape output_shape(const struct emulated_executor *self,
                                     const struct tt_signature *signature, int32_t index) {
     struct tt_shape shape = signature->outputs[index].shape;
@@ -151,7 +152,7 @@ static int32_t length_of(const struct emulated_executor *self, const struct tt_e
     return varies ? (int32_t)self->inputs[0].shape.dims[1] : 0;
 }
 
-/* False where the task was aborted. */
+/* False if the task was aborted. */
 static bool wait_until(struct emulated_executor *self, int64_t until_at) {
     if (!self->is_punctual && !self->thread.is_here) {
         tt_eventcount_be_punctual();
@@ -160,13 +161,14 @@ static bool wait_until(struct emulated_executor *self, int64_t until_at) {
     while (tt_executor_thread_asked(&self->thread) != TT_EXECUTOR_ABORT) {
         if (tt_clock_now() >= until_at)
             return true;
-        if (!self->thread.is_here) /* else another thread waits on the eventcount; briefly */
+        if (!self->thread.is_here) /* with is_here, another thread may wait on the eventcount: poll,
+                                      for a short time */
             tt_eventcount_wait(&self->thread.eventcount, until_at);
     }
     return false;
 }
 
-/* As the simulator has it: in millionths, uniform on the integers -j .. +j. */
+/* Same distribution as in the simulator: in millionths, uniform on the integers -j .. +j. */
 static int64_t with_jitter(struct emulated_executor *self, int64_t work_ns) {
     if (self->jitter_permille == 0)
         return work_ns;
@@ -176,7 +178,7 @@ static int64_t with_jitter(struct emulated_executor *self, int64_t work_ns) {
     return work_ns + (int64_t)((__int128)work_ns * ppm / 1000000);
 }
 
-/* One step from *at on, and when it ended. False where the task was aborted. */
+/* Waits for one step that begins at *at, and sets *at to its end. False if the task was aborted. */
 static bool compute(struct emulated_executor *self, const struct emulated_model *model,
                     int32_t step, int32_t rows, int32_t length, int64_t extra_ns, int64_t *at) {
     int64_t work_ns =
@@ -198,7 +200,7 @@ static bool compute(struct emulated_executor *self, const struct emulated_model 
     return false;
 }
 
-/* Moves the rows' bytes from *at on. False where the task was aborted. */
+/* Waits for the copy of the batch's rows that begins at *at. False if the task was aborted. */
 static bool copy(struct emulated_executor *self, struct tt_copy_engine *engine, int64_t row_bytes,
                  int64_t *at) {
     if (row_bytes == 0)
@@ -248,7 +250,7 @@ static void run_steps(struct emulated_executor *self, struct tt_engine_task *tas
         give_up(self, task);
 }
 
-/* A task of cells, on its way. */
+/* The progress of a task of cells. */
 struct cell_time {
     struct emulated_executor *self;
     const struct emulated_model *model;
@@ -290,7 +292,8 @@ static void emulated_run(struct tt_executor_thread *thread, struct tt_engine_tas
     if (self->valid.count > 0 && bind_inputs(self, task, &model->signature))
         run_steps(self, task, model);
     else
-        task->head.last_step_done = task->head.last_step; /* every member has left */
+        task->head.last_step_done =
+            task->head.last_step; /* no member is left: all steps count as done */
 }
 
 static void emulated_interrupt(struct tt_executor_thread *thread) {
@@ -310,8 +313,7 @@ static const struct tt_signature *emulated_signature(const struct tt_engine_mode
     return &model_of(model)->signature;
 }
 
-/* An emulated request is nowhere in between: what it computes comes out of its inputs at the end.
- */
+/* There is no state between tasks: outputs are made from the inputs at the end. */
 static void emulated_state_release(struct tt_engine_state *take_state) {
     tt_assert(take_state == NULL);
 }
@@ -429,14 +431,14 @@ enum tt_err tt_emulated_engine_load(struct tt_engine *engine,
                                     const struct tt_engine_emulation *options,
                                     struct tt_engine_model **out_model, struct tt_error *why) {
     if (options->step_count < 1)
-        return tt_fail(TT_ERR_INVALID, why, "an emulated model of %d steps; it takes at least 1",
+        return tt_fail(TT_ERR_INVALID, why, "an emulated model of %d steps; it needs at least 1",
                        options->step_count);
     struct emulated_model *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for an emulated model");
     if (options->cells.cells && tt_emulated_cells_init(&self->cells, &options->cells) != TT_OK) {
         free(self);
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d slots of cells",
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d cell slots",
                        options->cells.slot_count);
     }
     self->model.engine = engine;

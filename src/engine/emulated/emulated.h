@@ -1,16 +1,17 @@
-/* S11: an engine that lets time pass and computes nothing: for experiments on this machine about
- * machines that are not here. The backend "emulated".
+/* S11: backend "emulated", an engine whose steps take time but compute nothing. For experiments
+ * about machines that are not available.
  *
- * It has executors, models of several steps and a profile that says how long each step takes at
- * each batch size. A task waits that long on the monotonic clock, step by step, and can be stopped
- * between steps (yield) or anywhere (abort). Executors of one device slow each other down as the
- * simulator's do (core/device.h). Members are checked and gathered as on a real device.
- * A model of cells goes cell by cell, or by sequences that walk its steps together, for as long as
- * each step's profile says for so many of them (engine/emulated/emulated_cells.h).
- * When a model's last step is done, its outputs are a copy of input 0 where output and input agree
- * in type and shape, else zeros (BYTES: empty strings).
+ * It has executors, models of several steps, and a profile: how long each step takes at each batch
+ * size. A task waits that long on the monotonic clock, step by step. It can be stopped between
+ * steps (yield) or at any time (abort). Executors of one device slow each other down as in the
+ * simulator (core/device.h). Members are checked and gathered as on a real device. A model of cells
+ * runs cell by cell, or as sequences in step; each step takes as long as its profile says for that
+ * many rows (engine/emulated/emulated_cells.h).
  *
- * The engine is reached by its kind (engine/engine_kind.h); tests call it directly. */
+ * After a model's last step, each output is a copy of input 0 if the two agree in type and shape.
+ * Otherwise it is zeros (BYTES: empty strings).
+ *
+ * The engine is used through its kind (engine/engine_kind.h); tests call it directly. */
 #ifndef TT_ENGINE_EMULATED_EMULATED_H
 #define TT_ENGINE_EMULATED_EMULATED_H
 

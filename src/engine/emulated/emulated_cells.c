@@ -24,21 +24,21 @@ static bool is_open(const struct tt_emulated_cells *self, int32_t type) {
     return self->options.cells->types[type].emit >= 0;
 }
 
-/* How many cells the request's open-ended chain has; at least 1. */
+/* The number of cells of the request's open-ended chain; at least 1. */
 static int32_t output_length(const struct tt_engine_elements *inputs) {
     int32_t length;
     memcpy(&length, inputs[0].bytes, sizeof(length));
     return length > 1 ? length : 1;
 }
 
-/* Of the request's inputs, which are all as long. */
+/* Elements of the request's inputs, which all have the same length. */
 static int32_t elements_of(const struct tt_emulated_cells *self,
                            const struct tt_engine_elements *inputs) {
     enum tt_dtype dtype = self->options.cells->signature.inputs[0].dtype;
     return (int32_t)(inputs[0].size_bytes / tt_dtype_bytes(dtype));
 }
 
-/* How long the longest input of the task is; of a tree, in leaves. */
+/* Elements of the longest input of the task; for a tree, its leaves. */
 static int32_t longest_of(const struct tt_emulated_cells *self, const struct tt_engine_task *task) {
     int32_t longest = 0;
     for (int32_t i = 0; i < task->member_count; i++) {
@@ -52,8 +52,8 @@ static int32_t longest_of(const struct tt_emulated_cells *self, const struct tt_
 
 /* ---- by cells ---- */
 
-/* C6: do the cells read their states as one range, where those lie? As the simulator has it, who
- * begins, and a node of a tree, never does. */
+/* C6: true if the cells read their states as one range in place. As in the simulator, this is false
+ * for the first cell of a chain and for a node of a tree. */
 static bool is_in_place(const struct tt_emulated_cells *self, const struct tt_engine_task *task) {
     int32_t first = task->cells[0].sources[0];
     if (first < 0 || self->options.cells->types[task->head.first_step].arity != 1)
@@ -66,12 +66,13 @@ static bool is_in_place(const struct tt_emulated_cells *self, const struct tt_en
     return true;
 }
 
-/* The cell's steps, one after the other. False: aborted. */
+/* Runs the cell's steps in order. False: aborted. */
 static bool pass_cells(const struct tt_emulated_cells *self, struct tt_engine_task *task,
                        const struct tt_emulated_clock *clock) {
     int32_t length = longest_of(self, task), steps = 0;
     int64_t at = 0, extra_ns = self->options.task_ns;
-    if (!is_in_place(self, task)) /* as the simulator counts: whole, whoever had to move */
+    if (!is_in_place(
+            self, task)) /* as in the simulator: the whole batch counts, even if few cells move */
         extra_ns += self->options.gather_row_ns * task->member_count;
     for (int32_t step = task->head.first_step; step <= task->head.last_step; step++, steps++) {
         if (!clock->pass(clock->context, step, task->member_count, length, extra_ns, &at))
@@ -149,7 +150,8 @@ static enum tt_outcome run_sequences(struct tt_emulated_cells *self, struct tt_e
                                   .walk = task->diverging ? TT_WALK_DIVERGING : TT_WALK_TOGETHER};
     struct tt_walk walk;
     tt_walk_begin(&walk, self->options.steps, &route, &members);
-    int32_t length = longest_of(self, task), entry = walk.step, ran = 0; /* since there */
+    int32_t length = longest_of(self, task), entry = walk.step,
+            ran = 0; /* steps run since `entry` */
     for (;;) {
         int64_t at;
         if (!clock->pass(clock->context, walk.step, task->member_count, length, 0, &at))

@@ -27,7 +27,8 @@ void tt_emulated_device_fini(struct tt_emulated_device *self) {
     free(self->places);
 }
 
-/* What has ended by `now` ended at its own instant, and the others went on faster from then on. */
+/* Ends all work that is due by `now`, each at its own instant: what remains runs faster from then
+ * on. */
 static void settle(struct tt_emulated_device *self, int64_t now) {
     int64_t at;
     while ((at = tt_device_next_at(&self->device)) <= now) {

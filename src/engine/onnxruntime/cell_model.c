@@ -30,29 +30,31 @@ static bool same_row(const struct tt_cell_tensor *tensor, const struct tt_tensor
     return tensor->dtype == spec->dtype && tensor->row_bytes == row_bytes_of(spec);
 }
 
-/* The tensor will hold this output of a type, as it does those of others. */
+/* Makes `tensor` hold this output of a type, and checks that it fits the outputs of other types
+ * there. */
 static enum tt_err claim(struct tt_ort_cells *self, int32_t tensor,
                          const struct tt_tensor_spec *spec, struct tt_error *why) {
     struct tt_cell_tensor *held = &self->tensors[tensor];
     if (row_bytes_of(spec) == 0)
-        return tt_fail(TT_ERR_UNSUPPORTED, why,
-                       "output '%s' of a cell must have a fixed size beside its first dimension",
-                       spec->name);
+        return tt_fail(
+            TT_ERR_UNSUPPORTED, why,
+            "output '%s' of a cell must have a fixed size except for its first dimension",
+            spec->name);
     if (held->row_bytes == 0)
         *held = (struct tt_cell_tensor){
             .row_bytes = row_bytes_of(spec), .dtype = spec->dtype, .shape = spec->shape};
     if (!same_row(held, spec))
         return tt_fail(TT_ERR_INVALID, why,
-                       "output '%s' of a cell is not of the type and size that cells of another "
-                       "type have there",
+                       "output '%s' of a cell differs in element type or size from the output of "
+                       "another cell type that takes the same place",
                        spec->name);
     return TT_OK;
 }
 
 /* ---- one type ---- */
 
-/* Which tensors hold output `o` of the type: its states, else that of the request's output, else
- * one for what it only emits. */
+/* Chooses the tensors that hold output `o` of the type: its states; else the request's output; else
+ * a tensor of its own, for an output that is only emitted. */
 static enum tt_err plan_output(struct tt_ort_cells *self, int32_t type, int32_t o,
                                struct tt_error *why) {
     const struct tt_cell_type *kind = &self->cells->types[type];
@@ -144,8 +146,8 @@ static enum tt_err plan_states(struct tt_ort_cells *self, int32_t type, struct t
             if (!same_row(&self->tensors[s], spec) || !plain)
                 return tt_fail(
                     TT_ERR_INVALID, why,
-                    plain ? "input '%s' of a cell is not of the type and size of the state it takes"
-                          : "input '%s': an initial value other than 0 cannot be of 16 bits",
+                    plain ? "input '%s' of a cell differs in element type or size from its state"
+                          : "input '%s': a 16-bit float can have the initial value 0 only",
                     spec->name);
             for (int32_t t = 0; t < self->cells->type_count; t++)
                 input->lacking |= (uint32_t)(self->cells->types[t].state_count <= s) << t;
@@ -162,9 +164,10 @@ static enum tt_err plan_reads(struct tt_ort_cells *self, int32_t type, struct tt
     for (int32_t r = 0; r < kind->read_count; r++) {
         const struct tt_tensor_spec *spec = &kind->signature.inputs[kind->reads[r].input];
         if (row_bytes_of(spec) == 0)
-            return tt_fail(TT_ERR_UNSUPPORTED, why,
-                           "input '%s' of a cell must have a fixed size beside its first dimension",
-                           spec->name);
+            return tt_fail(
+                TT_ERR_UNSUPPORTED, why,
+                "input '%s' of a cell must have a fixed size except for its first dimension",
+                spec->name);
         plan->inputs[plan->input_count++] = (struct tt_cell_input){.name = spec->name,
                                                                    .dtype = spec->dtype,
                                                                    .shape = spec->shape,
@@ -190,7 +193,7 @@ static enum tt_err plan_all(struct tt_ort_cells *self, struct tt_error *why) {
         if (err)
             err = tt_fail_in(err, why, "cell '%s'", kind->name);
     }
-    /* States are known only when all types have said which they make. */
+    /* Inputs need all states, and these are complete only after the outputs of all types. */
     for (int32_t t = 0; !err && t < self->cells->type_count; t++) {
         err = plan_states(self, t, why);
         if (!err)
@@ -224,7 +227,7 @@ static enum tt_err make_slots(struct tt_ort_cells *self, int32_t asked, struct t
         struct tt_cell_tensor *tensor = &self->tensors[t];
         if (tensor->row_bytes == 0)
             continue;
-        /* Fresh pages are zero, which is finite, and cost nothing until a slot is used. */
+        /* Fresh pages are zero, a finite value, and use no memory until a slot is written. */
         void *bytes = mmap(NULL, tensor->row_bytes * slots, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (bytes == MAP_FAILED)

@@ -53,12 +53,12 @@ static const struct tt_cell_plan *plan_of(const struct tt_cell_batch *batch) {
     return &batch->model->cells->plans[batch->type];
 }
 
-/* C6: where the cells' rows lie. */
+/* C6: the slots of a batch, if they are adjacent. */
 struct places {
-    int32_t read;        /* the first of the slots that they read as their first source, those that
-                            move where they move to, if these are adjacent; else -1 */
-    int32_t written;     /* so the slots that they write, those that move out their exits */
-    int32_t mover_count; /* of desk->movers: cells that move in or out */
+    int32_t read; /* the first slot that the cells read as their first source, after moves in; -1:
+                     not adjacent */
+    int32_t written;     /* the first slot that they write, before moves out; -1: not adjacent */
+    int32_t mover_count; /* length of scratch->movers: cells that move in or out */
 };
 
 static struct places places_of(const struct tt_cell_batch *batch) {
@@ -68,7 +68,7 @@ static struct places places_of(const struct tt_cell_batch *batch) {
     bool reads_range = true, writes_range = true;
     tt_line_fetch_all(cell, (size_t)count * sizeof(*cell));
     for (int32_t i = 0; i < count; i++, cell++) {
-        tt_line_fetch(cell->inputs); /* for find_elements */
+        tt_line_fetch(cell->inputs); /* find_elements reads them */
         int32_t read = cell->sources[0], written = cell->slot;
         if (cell->moves_in || cell->moves_out) {
             read = cell->moves_in ? cell->staging_slot : read;
@@ -87,7 +87,7 @@ static struct places places_of(const struct tt_cell_batch *batch) {
     return places;
 }
 
-/* The rows as one, where they lie, after a few were moved there. */
+/* Returns the adjacent rows in place, after copying the few that move in. */
 static const void *move_few(const struct tt_cell_batch *batch, const struct tt_cell_input *input,
                             const struct places *places) {
     const struct tt_cell_tensor *tensor = &batch->model->cells->tensors[input->state];
@@ -106,7 +106,7 @@ static const void *move_few(const struct tt_cell_batch *batch, const struct tt_c
     return tt_cell_row(tensor, places->read);
 }
 
-/* Where the rows of a state input lie: in slots, or in the initial row. */
+/* Finds the rows of a state input: in slots, or the initial row. */
 static void find_states(const struct tt_cell_batch *batch, const struct tt_cell_input *input) {
     const struct tt_ort_cells *cells = batch->model->cells;
     const struct tt_cell_tensor *tensor = &cells->tensors[input->state];
@@ -127,15 +127,16 @@ static enum tt_err find_elements(const struct tt_cell_batch *batch,
         const struct tt_engine_elements *given = &cell->inputs[input->from];
         size_t at = (size_t)cell->element * row_bytes;
         if (cell->element < 0 || at + row_bytes > given->size_bytes)
-            return tt_fail(TT_ERR_INVALID, why, "there is no element %d for input '%s' of a cell",
-                           cell->element, input->name);
+            return tt_fail(TT_ERR_INVALID, why,
+                           "the request has no element %d for input '%s' of a cell", cell->element,
+                           input->name);
         rows[i] = (const char *)given->bytes + at;
         tt_line_fetch(rows[i]);
     }
     return TT_OK;
 }
 
-/* Mostly a token. */
+/* The common size is that of a token. */
 static void copy_row(char *to, const char *from, size_t bytes) {
     if (bytes == sizeof(int64_t))
         memcpy(to, from, sizeof(int64_t));
@@ -143,7 +144,7 @@ static void copy_row(char *to, const char *from, size_t bytes) {
         memcpy(to, from, bytes);
 }
 
-/* C6: the rows as one: where they lie, if they are adjacent or all the initial one; else copied. */
+/* C6: the rows as one block: in place if they are adjacent or all the initial row, else copied. */
 static const void *as_one(const struct tt_cell_batch *batch, const struct tt_cell_input *input,
                           struct tt_gather_buffer *buffer) {
     const char *const *rows = batch->scratch->rows;
@@ -229,7 +230,8 @@ static enum tt_err bind_outputs(const struct tt_cell_batch *batch, const struct 
 
 /* ---- putting down ---- */
 
-/* From where the run wrote them: in place but for those that move out, or elsewhere. */
+/* Copies an output to the cells' slots. A run that wrote in place copies only for cells that move
+ * out. */
 static void put_down_output(const struct tt_cell_batch *batch, const struct places *places,
                             const struct tt_cell_output *output, const char *elsewhere) {
     const struct tt_cell_tensor *tensor = &batch->model->cells->tensors[output->tensor];
@@ -319,7 +321,7 @@ static void run_apart(struct tt_cell_batch *batch) {
         cell->err = tt_cell_step_run(&alone, cell->why);
         if (cell->err) {
             cell->emitted = 0;
-            clear_slot(batch, cell->slot); /* who was queued behind it reads something finite */
+            clear_slot(batch, cell->slot); /* cells queued after it must read finite values */
         }
     }
 }

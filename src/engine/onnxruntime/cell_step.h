@@ -1,10 +1,10 @@
 /* Runs cells of one type as one batch: one call of the type's session.
  *
- * Each state input is bound where it lies when the slots that the cells read are adjacent in batch
- * order, after those few were copied there of which the task says so (engine.h: `seat`), or when
- * all of them begin; else it is gathered. Elements of the requests are always gathered. Outputs are
- * written in place where the cells' slots are adjacent, else copied there. Nothing else is
- * copied, and in steady state nothing is allocated. */
+ * A state input is bound in place if its slots are adjacent in batch order, or if all cells begin
+ * with the initial value. Before that, the few cells that the task marks are copied to their
+ * `staging_slot` (engine.h). Otherwise the input is gathered. Elements of requests are always
+ * gathered. Outputs are written in place if the cells' slots are adjacent, else copied there.
+ * Nothing else is copied, and the steady state allocates nothing. */
 #ifndef TT_ENGINE_ONNXRUNTIME_CELL_STEP_H
 #define TT_ENGINE_ONNXRUNTIME_CELL_STEP_H
 
@@ -12,15 +12,15 @@
 #include "engine/onnxruntime/cell_model.h"
 #include "engine/onnxruntime/ort_values.h"
 
-/* An executor's memory, kept from task to task. All zero in the beginning. */
+/* An executor's scratch memory, reused from task to task. All zero at first. */
 struct tt_cell_scratch {
     struct tt_gather_buffer inputs[TT_MAX_TENSORS], outputs[TT_MAX_TENSORS];
     const OrtValue *bound_inputs[TT_MAX_TENSORS];
     OrtValue *bound_outputs[TT_MAX_TENSORS];
     struct tt_ort_values values;
-    const char **rows;            /* of the input at hand */
-    int32_t *movers;              /* of the batch at hand: cells that move in or out */
-    struct tt_engine_cell *cells; /* of a walk at hand */
+    const char **rows;            /* of the input that is being gathered */
+    int32_t *movers;              /* cells of the batch that need copies in or out */
+    struct tt_engine_cell *cells; /* cells of the current round of sequences */
     int32_t row_capacity, cell_capacity;
 };
 
@@ -29,20 +29,19 @@ void tt_cell_scratch_fini(struct tt_cell_scratch *self);
 struct tt_cell_batch {
     const struct tt_ort_model *model;
     int32_t type;
-    struct tt_engine_cell *cells; /* that run */
+    struct tt_engine_cell *cells; /* the cells to run */
     int32_t count;
     struct tt_cell_scratch *scratch;
     OrtRunOptions *run_options;
-    struct tt_engine_task *task; /* its times and bytes are added to */
+    struct tt_engine_task *task; /* receives times and byte counts */
 };
 
-/* At most the type's largest batch. Errors: INVALID (an element that is not there; what the session
- * says), NO_MEMORY, INTERNAL, of the batch as a whole; what lies in the cells' slots is undefined
- * then. */
+/* Runs at most the type's largest batch. Errors, for the batch as a whole: INVALID (an element is
+ * out of range, or the session rejects the input), NO_MEMORY, INTERNAL. On error the contents of
+ * the cells' slots are undefined. */
 TT_MUST_CHECK enum tt_err tt_cell_step_run(struct tt_cell_batch *batch, struct tt_error *why);
-/* Runs them, all at once (more than the type's largest batch: one such after the other) or, if that
- * fails, one by one: sets the error of each, and what it emitted. The slots of who fails are zero
- * then. */
+/* Runs all cells: in batches of at most the type's largest, and one by one if a batch fails. Sets
+ * each cell's error and the value it emitted. The slots of failed cells are zero. */
 void tt_cell_step_run_each(const struct tt_cell_batch *batch);
 
 #endif

@@ -7,14 +7,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NOW, NEXT, KEPT }; /* of a sequence's slots: what was made last, what is made, the end */
+enum {
+    NOW,
+    NEXT,
+    KEPT
+}; /* indexes of a sequence's slots: the last cell's, the current cell's, the state at a chain's end
+    */
 
 struct walk {
     struct tt_cell_batch *batch;
     struct tt_engine_task *task;
-    int32_t now;     /* which of the first two slots of everybody holds the last cell's state */
-    bool begun;      /* some cell has run in this task: that is where states lie */
-    int32_t running; /* sequences that are not through with the type at hand */
+    int32_t now;     /* which of the first two slots of each sequence holds the last cell's state */
+    bool begun;      /* a cell has run in this task, so states are in slots[now], not in `state` */
+    int32_t running; /* sequences that have not finished the current type */
 };
 
 static bool ensure_cells(struct tt_cell_scratch *self, int32_t count) {
@@ -23,7 +28,7 @@ static bool ensure_cells(struct tt_cell_scratch *self, int32_t count) {
     struct tt_engine_cell *cells = tt_line_room((size_t)count * 2 * sizeof(*cells));
     if (!cells)
         return false;
-    free(self->cells); /* of tasks that are over */
+    free(self->cells); /* its cells belong to tasks that have ended */
     self->cells = cells;
     self->cell_capacity = count * 2;
     return true;
@@ -37,7 +42,7 @@ static void copy_slot(const struct tt_ort_cells *cells, int32_t to, int32_t from
     cells->type_of[to] = cells->type_of[from];
 }
 
-/* One cell of everybody. */
+/* Runs one cell of every sequence. */
 static void run_round(struct walk *self, int32_t type, int32_t round) {
     struct tt_cell_batch *batch = self->batch;
     struct tt_engine_cell *cells = batch->scratch->cells;
@@ -58,7 +63,7 @@ static void run_round(struct walk *self, int32_t type, int32_t round) {
     self->begun = true;
 }
 
-/* What the round was for everybody who was not through yet. */
+/* Applies the round's results to the sequences that had not finished the type. */
 static void settle_round(struct walk *self, int32_t type, int32_t round) {
     const struct tt_ort_model *model = self->batch->model;
     const struct tt_cells *cells = model->cells->cells;
@@ -85,7 +90,7 @@ static void settle_round(struct walk *self, int32_t type, int32_t round) {
     }
 }
 
-/* The walk goes no further with this type, after `rounds` cells of it: where everybody stands. */
+/* Ends the type after `rounds` cells of it, and sets the position of every sequence. */
 static void leave_type(struct walk *self, int32_t type, int32_t rounds) {
     self->task->head.last_step_done = type;
     tt_engine_task_rounds_ended(self->task, type, tt_clock_now(), rounds);

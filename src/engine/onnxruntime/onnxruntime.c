@@ -35,11 +35,12 @@ static const struct tt_ort_model *model_of(const struct tt_engine_model *model) 
     return TT_CONTAINER_OF(model, struct tt_ort_model, model);
 }
 
-/* Members of the task that stand at one step, in order. */
+/* Members of the task that are at the same step, in order. */
 struct group {
     struct tt_engine_member *const *members;
     int32_t count;
-    int32_t first_step, last_step; /* the last one before it meets others, or the task's */
+    int32_t first_step,
+        last_step; /* last_step: the last one before the group meets other members, or the task's */
 };
 
 static struct tt_ort_run run_of(struct ort_executor *self, struct tt_engine_task *task,
@@ -53,7 +54,7 @@ static struct tt_ort_run run_of(struct ort_executor *self, struct tt_engine_task
                                .last_step = group->last_step};
 }
 
-/* Runs the group's steps for each member alone. False where the task was aborted meanwhile. */
+/* Runs the group's steps for each member alone. False if the task was aborted. */
 static bool run_apart(struct ort_executor *self, struct tt_engine_task *task,
                       const struct group *group, bool *out_yielded) {
     for (int32_t i = 0; i < group->count; i++) {
@@ -62,7 +63,8 @@ static bool run_apart(struct ort_executor *self, struct tt_engine_task *task,
         one.count = 1;
         struct tt_error why = {{0}};
         struct tt_ort_run run = run_of(self, task, &one);
-        run.may_yield = group->count == 1; /* all must stand at one step then */
+        run.may_yield =
+            group->count == 1; /* a task that yields must have all members at one step */
         enum tt_err err = tt_ort_run(&run, &why);
         if (tt_executor_thread_asked(&self->thread) == TT_EXECUTOR_ABORT && (err || !run.computed))
             return false;
@@ -73,7 +75,7 @@ static bool run_apart(struct ort_executor *self, struct tt_engine_task *task,
     return true;
 }
 
-/* Runs the group's steps, or fewer. False where the task was aborted. */
+/* Runs the group's steps, or fewer if it yields or diverges. False if the task was aborted. */
 static bool run_group(struct ort_executor *self, struct tt_engine_task *task,
                       const struct group *group, bool *out_yielded) {
     if (group->count > 1) {
@@ -95,7 +97,7 @@ static bool run_group(struct ort_executor *self, struct tt_engine_task *task,
     return run_apart(self, task, group, out_yielded);
 }
 
-/* The members that are furthest behind and have steps of the task to run; none: count 0. */
+/* The members at the lowest step that have steps of the task left; count 0: none. */
 static struct group next_group(struct ort_executor *self, const struct tt_engine_task *task) {
     struct group group = {.first_step = INT32_MAX, .last_step = task->head.last_step};
     for (int32_t i = 0; i < self->valid.count; i++) {
@@ -128,9 +130,10 @@ static bool group_ensure(struct ort_executor *self) {
     return true;
 }
 
-/* Group after group, until all have done the task's steps, or left. False where it was aborted. */
+/* Runs one group after the other until all members have done the task's steps or left. False if the
+ * task was aborted. */
 static bool run_members(struct ort_executor *self, struct tt_engine_task *task) {
-    task->head.last_step_done = task->head.last_step; /* unless the task is stopped */
+    task->head.last_step_done = task->head.last_step; /* lowered if the task is stopped */
     for (int32_t i = 0; i < self->valid.count; i++)
         self->valid.members[i]->next_step = task->head.first_step;
     struct group group;
@@ -150,9 +153,10 @@ static bool run_members(struct ort_executor *self, struct tt_engine_task *task) 
     return true;
 }
 
-/* Nothing is kept of members that have their result. Those that ended with the model's last step
- * and the task, or stand behind the task's last one done, are the usual case; where a task is
- * stopped while its members run apart, some have ended before. */
+/* Releases the states of members that have results, and sets next_step. It stays -1 in the common
+ * cases: the member ended with the model's last step and the task, or it is at the step after the
+ * task's last one. If a task is stopped while its members run apart, some may have ended
+ * earlier. */
 static void settle(struct ort_executor *self, const struct tt_engine_task *task) {
     int32_t steps = model_of(task->model)->step_count;
     for (int32_t i = 0; i < self->valid.count; i++) {
@@ -228,7 +232,7 @@ static void ort_run(struct tt_executor_thread *thread, struct tt_engine_task *ta
 static void ort_arm(struct tt_executor_thread *thread) {
     const OrtApi *api = engine_of(thread->engine)->library->api;
     OrtStatus *status = api->RunOptionsUnsetTerminate(executor_of(thread)->scratch.run_options);
-    tt_assert(status == NULL); /* it sets a flag */
+    tt_assert(status == NULL); /* it only sets a flag */
 }
 
 static void ort_interrupt(struct tt_executor_thread *thread) {
@@ -336,7 +340,7 @@ enum tt_err tt_ort_engine_load(struct tt_engine *engine, const struct tt_ort_mod
                                struct tt_engine_model **out_model, struct tt_error *why) {
     const char *name = options->name ? options->name : options->path ? options->path : "model";
     if (options->batched && options->max_batch < 1)
-        return tt_fail(TT_ERR_INVALID, why, "%s: a largest batch of %d; it must be at least 1",
+        return tt_fail(TT_ERR_INVALID, why, "%s: the largest batch is %d; it must be at least 1",
                        name, options->max_batch);
     struct tt_ort_model *model;
     enum tt_err err = tt_ort_model_new(engine_of(engine)->library, options, &model, why);
@@ -352,7 +356,7 @@ enum tt_err tt_ort_engine_load_slices(struct tt_engine *engine,
                                       struct tt_engine_model **out_model, struct tt_error *why) {
     const char *name = options->name ? options->name : options->directory;
     if (options->max_batch < 1)
-        return tt_fail(TT_ERR_INVALID, why, "%s: a largest batch of %d; it must be at least 1",
+        return tt_fail(TT_ERR_INVALID, why, "%s: the largest batch is %d; it must be at least 1",
                        name, options->max_batch);
     struct tt_ort_model *model;
     enum tt_err err = tt_ort_model_new_sliced(engine_of(engine)->library, options, &model, why);

@@ -30,7 +30,7 @@ enum tt_err tt_ort_answer_emit(struct tt_cell_answer *self, const struct tt_engi
     return TT_OK;
 }
 
-/* [1, ...] of what the slot holds. */
+/* Makes an output of shape [1, ...] from the slot's row. */
 static bool copy_row(struct tt_engine_output *output, const struct tt_cell_tensor *tensor,
                      int32_t slot) {
     output->memory = malloc(tensor->row_bytes);
@@ -43,7 +43,7 @@ static bool copy_row(struct tt_engine_output *output, const struct tt_cell_tenso
     return true;
 }
 
-/* [1, m, ...] of what was emitted. */
+/* Makes an output of shape [1, count, ...] from the emitted rows, without a copy. */
 static void hand_over(struct tt_cell_answer *self, struct tt_engine_output *output,
                       const struct tt_cell_tensor *tensor, const struct tt_shape *shown) {
     output->memory = self->emitted;

@@ -85,7 +85,7 @@ static bool is_met(const struct tt_tensor_view *view, enum tt_dtype dtype, int64
                                   : ((const float *)view->bytes)[row] > 0;
 }
 
-/* Those who meet the condition that the graph has worked out, and have no exit yet. */
+/* Records the exit for members that meet its graph's condition and have no exit yet. */
 static enum tt_err ask_graph(struct tt_ort_run *run, int32_t index, struct tt_error *why) {
     const struct tt_ort_model *model = model_of(run);
     const struct tt_ort_exit *exit = &model->exits.exits[index];
@@ -100,7 +100,7 @@ static enum tt_err ask_graph(struct tt_ort_run *run, int32_t index, struct tt_er
     int64_t rows = batched ? run->rows : 1;
     if (view.size_bytes != (size_t)rows * tt_dtype_bytes(spec->dtype))
         return tt_fail(TT_ERR_INTERNAL, why,
-                       "the condition '%s' has %zu values for %lld rows; one per row is wanted",
+                       "the condition '%s' has %zu values for %lld rows; it must have one per row",
                        spec->name, view.size_bytes / tt_dtype_bytes(spec->dtype), (long long)rows);
     int64_t row = 0;
     for (int32_t i = 0; i < run->count; i++) {
@@ -114,7 +114,7 @@ static enum tt_err ask_graph(struct tt_ort_run *run, int32_t index, struct tt_er
     return TT_OK;
 }
 
-/* How many elements of the tensor's rows are the member's own, and not padding. */
+/* The number of the member's own elements per row of the tensor, without padding. */
 static int64_t own_elements(const struct tt_ort_run *run, const struct tt_engine_member *member,
                             int32_t tensor, const struct tt_tensor_view *view,
                             int64_t row_elements) {
@@ -128,8 +128,8 @@ static int64_t own_elements(const struct tt_ort_run *run, const struct tt_engine
     return row_elements;
 }
 
-/* |a - b| < less_than * |b|; the sums in the order of the elements, so that equal rows are equal
- * in every batch. Not met where something is not a number. */
+/* |a - b| < less_than * |b|. Sums in the order of the elements, so that a row gives the same
+ * result in every batch. False if a value is not a number. */
 static bool moved_less(const float *a, const float *b, int64_t count, double less_than) {
     double moved = 0, size = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -156,8 +156,8 @@ static enum tt_err ask_moved(struct tt_ort_run *run, int32_t index, struct tt_er
     int64_t rows = model->signature.batched ? run->rows : 1;
     if (now.size_bytes != then.size_bytes || now.size_bytes % ((size_t)rows * sizeof(float)) != 0)
         return tt_fail(TT_ERR_INTERNAL, why,
-                       "'%s' and '%s' are not of one size, row by row: how far it moved cannot be "
-                       "said",
+                       "'%s' and '%s' differ in size per row: the condition `moved` needs tensors "
+                       "of equal size",
                        model->tensors[exit->moved].name, model->tensors[exit->since].name);
     int64_t row_elements = (int64_t)(now.size_bytes / sizeof(float)) / rows, at = 0;
     for (int32_t i = 0; i < run->count; i++) {
@@ -215,9 +215,9 @@ enum tt_err tt_ort_exit_routes_find(struct tt_ort_run *run, int32_t step, struct
     return err;
 }
 
-/* ---- what they take along ---- */
+/* ---- the tensors of an exit ---- */
 
-/* The rows [first, first + rows) of a view of all rows of the run. */
+/* The rows [first, first + rows) of a view of all rows. */
 static struct tt_tensor_view rows_of(const struct tt_ort_run *run, struct tt_tensor_view view,
                                      int32_t first, int32_t rows) {
     if (!model_of(run)->signature.batched)
@@ -229,7 +229,7 @@ static struct tt_tensor_view rows_of(const struct tt_ort_run *run, struct tt_ten
     return view;
 }
 
-/* All rows of what is given. */
+/* A view of the given tensor, for all rows of the run. */
 static enum tt_err view_given(struct tt_ort_run *run, const struct tt_ort_exit *exit,
                               const struct tt_ort_give *give, struct tt_tensor_view *out_view,
                               struct tt_error *why) {
@@ -250,12 +250,12 @@ static enum tt_err view_given(struct tt_ort_run *run, const struct tt_ort_exit *
     const struct tt_shape *shape = &out_view->shape;
     if (model->signature.batched && (shape->rank < 1 || shape->dims[0] != run->rows))
         return tt_fail(TT_ERR_INTERNAL, why,
-                       "what is given as '%s' does not have the batch's %d rows",
+                       "the tensor given as '%s' does not have the batch's %d rows",
                        model->tensors[give->tensor].name, run->rows);
     return TT_OK;
 }
 
-/* Who skips steps by this exit gets in its slots what they would have made. */
+/* Stores the skipped steps' tensors in the slots of the members that take this exit. */
 static enum tt_err send_on(struct tt_ort_run *run, int32_t index, struct tt_error *why) {
     const struct tt_ort_model *model = model_of(run);
     const struct tt_ort_exit *exit = &model->exits.exits[index];
@@ -289,8 +289,8 @@ static bool is_given_once(const struct tt_ort_exit *exit, int32_t output) {
     return count == 1;
 }
 
-/* The value of an output: taken from the exit's graph where only this is made of it, else a copy,
- * for others go on with what is there. */
+/* The value of an output: moved out of the exit's graph if only this output needs it, else a copy,
+ * because other members continue with the original. */
 static enum tt_err take_output(struct tt_ort_run *run, const struct tt_ort_exit *exit,
                                const struct tt_ort_give *give, OrtValue **out_value,
                                struct tt_error *why) {
@@ -316,7 +316,7 @@ static enum tt_err take_output(struct tt_ort_run *run, const struct tt_ort_exit 
     return err;
 }
 
-/* Who leaves by this exit shares a result, of all rows of the run. */
+/* Gives members that leave by this exit one shared result, which has all rows of the run. */
 static enum tt_err answer(struct tt_ort_run *run, int32_t index, struct tt_error *why) {
     const struct tt_ort_model *model = model_of(run);
     const struct tt_ort_exit *exit = &model->exits.exits[index];

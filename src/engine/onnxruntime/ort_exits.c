@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One exit as it is loaded: what was asked for, and what it becomes. */
+/* An exit while it is loaded: the configuration, and the result. */
 struct loading {
     struct tt_ort_model *model;
     const struct tt_engine_exit *options;
@@ -34,7 +34,7 @@ static int32_t find_output(const struct tt_ort_exit *exit, const char *name) {
     return -1;
 }
 
-/* The names that can be read there, for a sentence. */
+/* Fails with the names of the tensors that can be read at the exit. */
 static enum tt_err refuse_name(const struct loading *l, const char *what, const char *name) {
     char names[700] = "";
     size_t used = 0;
@@ -43,12 +43,13 @@ static enum tt_err refuse_name(const struct loading *l, const char *what, const 
             used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", used ? ", " : "",
                                      l->model->tensors[t].name);
     return tt_fail(TT_ERR_INVALID, l->why,
-                   "%s '%s' is no tensor that is there then: of what goes between stages, in or "
-                   "out there are %s; others need a cut behind the node that makes them",
+                   "%s '%s' is not available there: the model's inputs, outputs and tensors "
+                   "between stages so far are %s; others need a cut after the node that "
+                   "makes them",
                    what, name, names);
 }
 
-/* The tensor of that name, which will be kept until the exit has read it. */
+/* Finds a tensor by name and keeps it until the exit has read it. */
 static enum tt_err read_tensor(const struct loading *l, const char *what, const char *name,
                                int32_t *out_tensor) {
     int32_t tensor = find_tensor(l->model, name);
@@ -101,8 +102,9 @@ static enum tt_err bind_graph(const struct loading *l) {
             return err;
         enum tt_dtype dtype = l->model->tensors[exit->inputs[i]].dtype;
         if (dtype != spec->dtype)
-            return tt_fail(TT_ERR_INVALID, l->why, "its graph reads '%s' as %s, and it is %s",
-                           spec->name, tt_dtype_name(spec->dtype), tt_dtype_name(dtype));
+            return tt_fail(TT_ERR_INVALID, l->why,
+                           "its graph reads '%s' as %s, but the tensor is %s", spec->name,
+                           tt_dtype_name(spec->dtype), tt_dtype_name(dtype));
         exit->input_names[i] = spec->name;
     }
     for (int32_t i = 0; i < graph->output_count; i++)
@@ -120,7 +122,7 @@ static enum tt_err bind_moved(const struct loading *l) {
     for (int32_t i = 0; !err && i < 2; i++) {
         const struct tt_ort_carried *carried = &l->model->tensors[i ? exit->since : exit->moved];
         if (carried->dtype != TT_DTYPE_FP32)
-            err = tt_fail(TT_ERR_INVALID, l->why, "'%s' is %s; only FP32 is said to move",
+            err = tt_fail(TT_ERR_INVALID, l->why, "'%s' is %s; the condition `moved` needs FP32",
                           carried->name, tt_dtype_name(carried->dtype));
     }
     exit->less_than = l->options->less_than;
@@ -140,14 +142,14 @@ static enum tt_err bind_condition(const struct loading *l) {
     const struct tt_tensor_spec *spec = &exit->graph->outputs[exit->condition];
     if (spec->dtype != TT_DTYPE_BOOL && spec->dtype != TT_DTYPE_FP32)
         return tt_fail(TT_ERR_INVALID, l->why,
-                       "the condition '%s' is %s; BOOL or FP32 (above 0) is wanted", name,
+                       "the condition '%s' is %s; it must be BOOL or FP32 (true above 0)", name,
                        tt_dtype_name(spec->dtype));
     return TT_OK;
 }
 
-/* ---- what it gives ---- */
+/* ---- given tensors ---- */
 
-/* Must the request have the tensor where it goes, and would it not? */
+/* True if a request needs the tensor after this exit and would not have it. */
 static bool is_wanted(const struct tt_ort_model *model, const struct tt_ort_exit *exit,
                       int32_t tensor) {
     const struct tt_ort_carried *carried = &model->tensors[tensor];
@@ -158,7 +160,7 @@ static bool is_wanted(const struct tt_ort_model *model, const struct tt_ort_exit
 
 static bool shapes_fit(const struct tt_shape *a, const struct tt_shape *b) {
     if (a->rank == 0 || b->rank == 0)
-        return true; /* unknown, or scalars */
+        return true; /* rank 0: unknown, or a scalar */
     for (int32_t d = 0; a->rank == b->rank && d < a->rank; d++)
         if (a->dims[d] >= 0 && b->dims[d] >= 0 && a->dims[d] != b->dims[d])
             return false;
@@ -182,8 +184,9 @@ static enum tt_err find_source(const struct loading *l, struct tt_ort_give *give
         bool own = from == carried->name && carried->producer > exit->step;
         if (own)
             return tt_fail(TT_ERR_INVALID, l->why,
-                           "nothing gives '%s', which who goes from here still needs: let the "
-                           "exit's graph make it, or say `give { tensor: \"%s\" from: ... }`",
+                           "nothing gives '%s', which a request needs after this exit: make it "
+                           "an output of the exit's graph, or add `give { tensor: \"%s\" from: "
+                           "... }`",
                            carried->name, carried->name);
         enum tt_err err = read_tensor(l, "give.from", from, &give->from);
         if (err)
@@ -193,10 +196,10 @@ static enum tt_err find_source(const struct loading *l, struct tt_ort_give *give
     }
     char is[256], wanted[256];
     if (dtype != carried->dtype || !shapes_fit(&shape, &carried->shape))
-        return tt_fail(TT_ERR_INVALID, l->why, "'%s' is %s %s, and for '%s' it must be %s %s", from,
-                       tt_dtype_name(dtype), tt_shape_print(&shape, is, sizeof(is)), carried->name,
-                       tt_dtype_name(carried->dtype),
-                       tt_shape_print(&carried->shape, wanted, sizeof(wanted)));
+        return tt_fail(
+            TT_ERR_INVALID, l->why, "'%s' is %s %s; to be given as '%s' it must be %s %s", from,
+            tt_dtype_name(dtype), tt_shape_print(&shape, is, sizeof(is)), carried->name,
+            tt_dtype_name(carried->dtype), tt_shape_print(&carried->shape, wanted, sizeof(wanted)));
     return TT_OK;
 }
 
@@ -210,7 +213,7 @@ static enum tt_err bind_gives(const struct loading *l) {
         int32_t tensor = find_tensor(l->model, name);
         if (tensor < 0 || !is_wanted(l->model, exit, tensor))
             return tt_fail(TT_ERR_INVALID, l->why,
-                           "it gives '%s', which nobody reads where the request goes", name);
+                           "it gives '%s', which the request does not need after this exit", name);
     }
     for (int32_t t = 0; t < l->model->tensor_count; t++) {
         if (!is_wanted(l->model, exit, t))
@@ -231,11 +234,12 @@ static enum tt_err load_one(const struct loading *l) {
     int32_t steps = l->model->step_count;
     if (options->step < 0 || options->step >= steps - 1)
         return tt_fail(TT_ERR_INVALID, l->why,
-                       "the model has %d stages: an exit can stand after 0 to %d", steps,
+                       "the model has %d stages: an exit can follow stages 0 to %d", steps,
                        steps - 2);
     if (options->to != 0 && (options->to < options->step + 2 || options->to >= steps))
-        return tt_fail(TT_ERR_INVALID, l->why, "it goes on with stage %d; %d to %d skip some",
-                       options->to, options->step + 2, steps - 1);
+        return tt_fail(TT_ERR_INVALID, l->why,
+                       "it continues at stage %d; to skip stages it must be %d to %d", options->to,
+                       options->step + 2, steps - 1);
     l->exit->step = options->step;
     l->exit->to = options->to ? options->to : steps;
     enum tt_err err = options->graph ? open_graph(l) : TT_OK;
@@ -263,7 +267,7 @@ enum tt_err tt_ort_exits_load(struct tt_ort_model *model, const struct tt_engine
         exit->first_value = self->value_count;
         self->value_count += exit->graph ? exit->graph->output_count : 0;
     }
-    /* Only now is it known how long every tensor is needed. */
+    /* last_use of every tensor is final only when all exits are loaded. */
     for (int32_t i = 0; i < count; i++) {
         struct loading l = {model, &options[i], &self->exits[i], why};
         enum tt_err err = bind_gives(&l);

@@ -1,5 +1,5 @@
-/* ONNX Runtime as a kind of engine (engine/engine_kind.h): which of onnxruntime.h's functions loads
- * a model of which form, with the library as what its engines share. */
+/* ONNX Runtime as an engine kind (engine/engine_kind.h): maps each form of a model to a function of
+ * onnxruntime.h. The library is what its engines share. */
 #include "engine/engine_kind.h"
 #include "engine/onnxruntime/onnxruntime.h"
 #include "engine/onnxruntime/ort_probe.h"
@@ -52,7 +52,7 @@ static enum tt_err load(struct tt_engine *engine, const struct tt_engine_model_s
     case TT_ENGINE_STAGES: return load_stages(engine, spec, out_model, why);
     case TT_ENGINE_CELL_SET: return tt_ort_engine_load_cells(engine, &cells, out_model, why);
     }
-    return tt_fail(TT_ERR_UNSUPPORTED, why, "%s: no such form of a model", spec->name);
+    return tt_fail(TT_ERR_UNSUPPORTED, why, "%s: unknown form of a model", spec->name);
 }
 
 static const char *version(const void *shared) {

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The process has one ONNX Runtime environment, whoever asks; so the process has one of these. */
+/* A process can have only one ONNX Runtime environment. */
 static struct {
     struct tt_lock lock;
     bool open;
@@ -18,13 +18,13 @@ static struct {
 
 enum { NEWEST_MINOR_TRIED = 60 };
 
-/* Opens `path` if it can be; on failure adds a line on it to `tried`. */
+/* Opens `path`; on failure appends the reason to `tried`. */
 static void *try_open(const char *path, struct tt_text *tried) {
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!handle) {
         const char *error = dlerror();
         const char *reason = error ? error : "unknown reason";
-        /* dlerror mostly begins with the path itself. */
+        /* dlerror usually begins with the path. */
         size_t length = strlen(path);
         bool repeats = strncmp(reason, path, length) == 0 && reason[length] == ':';
         tt_text_printf(tried, "%s%s%s%s", tried->length ? "; " : "", path, repeats ? "" : ": ",
@@ -36,7 +36,7 @@ static void *try_open(const char *path, struct tt_text *tried) {
 static void *try_existing(const char *path, struct tt_text *tried) {
     if (access(path, F_OK) == 0)
         return try_open(path, tried);
-    tt_text_printf(tried, "%s%s: not there", tried->length ? "; " : "", path);
+    tt_text_printf(tried, "%s%s: no such file", tried->length ? "; " : "", path);
     return NULL;
 }
 
@@ -55,7 +55,8 @@ static void *try_beside_program(struct tt_text *tried) {
     return try_existing(path, tried);
 }
 
-/* The usual name has the ABI's number only; Debian's has the release in it, and no usual one. */
+/* The upstream name ends in the ABI's number. Debian's ends in the release and has no link of the
+ * other name. */
 static void *try_system(struct tt_text *tried) {
     void *handle = try_open("libonnxruntime.so.1", tried);
     for (int minor = NEWEST_MINOR_TRIED; !handle && minor >= TT_ORT_API_VERSION; minor--) {
@@ -81,7 +82,7 @@ static enum tt_err find_library(const char *asked, void **out_handle, struct tt_
         handle = try_open(variable, &tried);
         if (!handle)
             err = tt_fail(TT_ERR_NOT_FOUND, why,
-                          "cannot load ONNX Runtime as TUTTI_ONNXRUNTIME says: %s",
+                          "cannot load ONNX Runtime from TUTTI_ONNXRUNTIME: %s",
                           tt_text_string(&tried));
     } else {
         handle = try_beside_program(&tried);
@@ -107,17 +108,18 @@ static enum tt_err bind_api(struct tt_ort_library *self, void *handle, struct tt
     void *symbol = dlsym(handle, "OrtGetApiBase");
     if (!symbol)
         return tt_fail(TT_ERR_UNSUPPORTED, why,
-                       "the library opened is not ONNX Runtime: it has no OrtGetApiBase");
+                       "the opened library is not ONNX Runtime: it has no OrtGetApiBase");
     Dl_info info;
     if (dladdr(symbol, &info) && info.dli_fname)
         snprintf(self->path, sizeof(self->path), "%s", info.dli_fname);
     const OrtApiBase *(*get_base)(void);
-    memcpy(&get_base, &symbol, sizeof(get_base)); /* C has no cast from object to function */
+    memcpy(&get_base, &symbol,
+           sizeof(get_base)); /* C has no cast from object to function pointers */
     const OrtApiBase *base = get_base();
     self->version = base->GetVersionString();
     int major = 0, minor = 0;
     bool parsed = sscanf(self->version, "%d.%d", &major, &minor) == 2;
-    /* Asking an older one for the version it lacks would make it print, so look first. */
+    /* An older release prints an error when asked for this version, so check first. */
     if (parsed && (major > 1 || minor >= TT_ORT_API_VERSION))
         self->api = base->GetApi(TT_ORT_API_VERSION);
     if (!self->api)
@@ -138,7 +140,7 @@ static void ORT_API_CALL log_line(void *context, OrtLoggingLevel severity, const
         self->log(self->log_context, (int)severity, message);
 }
 
-/* One thread in the pools means: the caller's own, and no other is ever started. */
+/* One thread per pool means the caller's own: the runtime starts none. */
 static OrtStatus *make_env(struct tt_ort_library *self) {
     const OrtApi *api = self->api;
     OrtThreadingOptions *threading = NULL;
@@ -155,8 +157,8 @@ static OrtStatus *make_env(struct tt_ort_library *self) {
     if (threading)
         api->ReleaseThreadingOptions(threading);
     if (!status)
-        status =
-            api->DisableTelemetryEvents(self->env); /* builds that know no environment variable */
+        status = api->DisableTelemetryEvents(
+            self->env); /* for builds that ignore the environment variable */
     if (!status)
         status = api->CreateCpuMemoryInfo(OrtArenaAllocator, OrtMemTypeDefault, &self->cpu_memory);
     if (!status)
@@ -174,7 +176,8 @@ static enum tt_err open_library(const struct tt_ort_library_options *options,
     if (err)
         return err;
     err = tt_ort_check(self, make_env(self), why);
-    return err ? tt_fail_in(TT_ERR_INTERNAL, why, "ONNX Runtime %s does not start", self->version)
+    return err ? tt_fail_in(TT_ERR_INTERNAL, why, "cannot initialise ONNX Runtime %s",
+                            self->version)
                : TT_OK;
 }
 
@@ -190,8 +193,8 @@ enum tt_err tt_ort_library_open(const struct tt_ort_library_options *options,
                                 struct tt_ort_library **out_library, struct tt_error *why) {
     static const struct tt_ort_library_options none;
     if (!claim(true))
-        return tt_fail(TT_ERR_BUSY, why, "ONNX Runtime is open already in this process");
-    /* Before dlopen: what the library does by itself when it is loaded must see it, too. */
+        return tt_fail(TT_ERR_BUSY, why, "ONNX Runtime is already open in this process");
+    /* Before dlopen: code that runs when the library is loaded must see it. */
     setenv("ORT_DISABLE_TELEMETRY", "1", 1);
     options = options ? options : &none;
     struct tt_ort_library *self = calloc(1, sizeof(*self));
@@ -260,8 +263,8 @@ enum tt_err tt_ort_check(const struct tt_ort_library *library, OrtStatus *take_s
     return err;
 }
 
-/* Skips "/some/file.cc:123 full::function(signature) " at the start, if it is there. The signature
- * has spaces, so its end is found by counting brackets. */
+/* Skips "/some/file.cc:123 full::function(signature) " at the start, if present. The signature
+ * contains spaces, so its end is found by matching brackets. */
 static const char *skip_place(const char *text) {
     size_t place = strcspn(text, " ");
     const char *source = strstr(text, ".cc:");
@@ -291,7 +294,8 @@ static const char *skip_place(const char *text) {
     return *at ? at : text;
 }
 
-/* Skips what only says that a model was being loaded, and from which file: the caller says that. */
+/* Skips the part that says that a model was loaded, and from which file: the caller reports
+ * that. */
 static const char *skip_preface(const char *text) {
     static const char loading[] = "Load model from ", failed[] = " failed:";
     static const char starting[] = "Exception during initialization: ";

@@ -1,19 +1,23 @@
-/* ONNX Runtime, loaded at run time, with its telemetry off.
+/* The ONNX Runtime library, loaded at run time, with its telemetry off.
  *
- * A program linked against the library would demand one exact release, so it is opened with dlopen
- * and asked for version 21 of its API, which every release from 1.21 on serves. Releases of 2026
- * report home by default (a thread, files in the home directory and /tmp, look-ups); before
- * anything of the library runs, its own switch for that is set in the environment, which is why
- * opening comes first in a program, before there are threads.
+ * A program linked against the library would need one exact release. So it is opened by dlopen and
+ * asked for version 21 of its API, which all releases from 1.21 serve. Releases of 2026 send
+ * telemetry by default: a thread, files in the home directory and /tmp, look-ups. The environment
+ * variable that switches it off is set before any code of the library runs. Changing the
+ * environment is safe only without threads, so a program opens the library first.
  *
- * Life: opened once by whoever owns the process (`tt_ort_library_open`), lent to engines, closed
- * last. It holds the one environment of the process: no threads of its own, one arena for all
- * sessions, and a logger of ours, so that ONNX Runtime never writes to our stderr. The library
- * itself stays mapped until the process ends.
+ * Life: the program opens it once (`tt_ort_library_open`), lends it to engines, and closes it last.
+ * It holds the process's one ONNX Runtime environment: no threads of its own, one arena for all
+ * sessions, and our logger, so that ONNX Runtime never writes to stderr. The library itself stays
+ * mapped until the process ends.
  *
- * It is looked for, in this order: the path that is asked for; the environment's TUTTI_ONNXRUNTIME;
- * ../lib/tutti beside the running program; where the build put it (TUTTI_ONNXRUNTIME_LIBRARY at
- * compile time); the system. The first two are orders: when they fail, nothing else is tried. */
+ * Search order:
+ *  1. the path in the options;
+ *  2. the environment variable TUTTI_ONNXRUNTIME;
+ *  3. ../lib/tutti beside the running program;
+ *  4. the path known at compile time (TUTTI_ONNXRUNTIME_LIBRARY);
+ *  5. the system.
+ * If 1 or 2 is given, nothing else is tried. */
 #ifndef TT_ENGINE_ONNXRUNTIME_ORT_LIBRARY_H
 #define TT_ENGINE_ONNXRUNTIME_ORT_LIBRARY_H
 
@@ -23,13 +27,13 @@
 
 enum { TT_ORT_API_VERSION = 21 };
 
-/* `severity` as OrtLoggingLevel (2 warning, 3 error, 4 fatal). Any thread. */
+/* `severity` is an OrtLoggingLevel (2 warning, 3 error, 4 fatal). Any thread. */
 typedef void tt_ort_log_fn(void *context, int severity, const char *text);
 
 struct tt_ort_library_options {
-    const char *path; /* NULL: looked for */
+    const char *path; /* NULL: search */
     tt_ort_log_fn
-        *log; /* NULL: what it logs is dropped (what fails is told by the call that fails) */
+        *log; /* NULL: its log is dropped; calls that fail still return its error message */
     void *log_context;
 };
 
@@ -38,7 +42,7 @@ struct tt_ort_shared;
 struct tt_ort_library {
     const OrtApi *api;
     const char *version; /* "1.31.1" */
-    char path[4096];     /* what was opened */
+    char path[4096];     /* of the opened library */
     OrtEnv *env;
     OrtMemoryInfo *cpu_memory;
     struct tt_ort_shared *shared; /* sessions (engine/onnxruntime/ort_shared.h) */
@@ -46,20 +50,20 @@ struct tt_ort_library {
     void *log_context;
 };
 
-/* Errors: NOT_FOUND (no library; says where was looked), UNSUPPORTED (older than 1.21, or not ONNX
- * Runtime), BUSY (one is open already), NO_MEMORY, INTERNAL. `options` may be NULL. */
+/* Errors: NOT_FOUND (no library; the message lists the places searched), UNSUPPORTED (older than
+ * 1.21, or not ONNX Runtime), BUSY (already open), NO_MEMORY, INTERNAL. `options` may be NULL. */
 TT_MUST_CHECK enum tt_err tt_ort_library_open(const struct tt_ort_library_options *options,
                                               struct tt_ort_library **out_library,
                                               struct tt_error *why);
 /* After every engine. NULL-safe. */
 void tt_ort_library_close(struct tt_ort_library *take_library);
 
-/* TT_OK for a NULL status. Else writes the sentence, without the noise of file names and function
- * signatures, frees the status, and returns the kind: INVALID (the model or the tensors are at
- * fault), NOT_FOUND, UNSUPPORTED, NO_MEMORY, INTERNAL. */
+/* TT_OK for a NULL status. Otherwise writes the runtime's message without source file names and
+ * function signatures, frees the status, and returns the error: INVALID (the model or the tensors
+ * are at fault), NOT_FOUND, UNSUPPORTED, NO_MEMORY, INTERNAL. */
 enum tt_err tt_ort_check(const struct tt_ort_library *library, OrtStatus *take_status,
                          struct tt_error *why);
-/* What a person reads of one of its messages: see tt_ort_check. */
+/* The readable part of a message of the runtime; see tt_ort_check. */
 void tt_ort_plain_sentence(const char *message, char *out, size_t capacity);
 
 #endif

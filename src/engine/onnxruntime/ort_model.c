@@ -45,7 +45,7 @@ static bool step_init(struct tt_ort_step *step, int32_t input_count, int32_t out
     return step->inputs && step->outputs && step->input_names && step->output_names;
 }
 
-/* One step that reads all inputs and makes all outputs. */
+/* Makes the one step, which reads all inputs and makes all outputs. */
 static bool fill_whole(struct tt_ort_model *self) {
     const struct tt_signature *signature = &self->signature;
     int32_t inputs = signature->input_count, outputs = signature->output_count;
@@ -148,8 +148,8 @@ static bool fill_tensors(struct tt_ort_model *self) {
     return true;
 }
 
-/* One value per weight and stage, behind those that are there: a value is a pointer, the bytes are
- * one copy. */
+/* Appends one value per weight of the stage. A value is a pointer: all share one copy of the
+ * bytes. */
 static enum tt_err wrap_weights(struct tt_ort_model *self, const struct tt_slices_stage *stage,
                                 struct tt_error *why) {
     int32_t count = stage->weight_count;
@@ -171,7 +171,8 @@ static enum tt_err wrap_weights(struct tt_ort_model *self, const struct tt_slice
     return err;
 }
 
-/* Tells the session's options where the stage's weights lie, whose values are the newest. */
+/* Adds the addresses of the stage's weights to the session's options. Their values are the last
+ * ones of self->weights. */
 static enum tt_err offer_weights(struct tt_ort_model *self, const struct tt_slices_stage *stage,
                                  OrtSessionOptions *options, struct tt_error *why) {
     const struct tt_ort_library *library = self->library;
@@ -245,15 +246,16 @@ static enum tt_err load_stages(struct tt_ort_model *self,
         tt_ort_check(library, library->api->CreatePrepackedWeightsContainer(&self->prepacked), why);
     for (int32_t s = 0; !err && s < self->step_count; s++)
         err = make_stage_sessions(self, s, why);
-    /* What the kernels read is packed by now; the rest comes back from the file when it is read. */
+    /* Kernels have packed the weights they read; the others are read from the file again on
+     * demand. */
     tt_slices_forget_weights(self->slices);
 #ifdef __GLIBC__
-    malloc_trim(0); /* loading allocates and frees a lot: a fifth of the process, of 20 stages */
+    malloc_trim(0); /* loading frees much memory: with 20 stages, a fifth of the process's size */
 #endif
     return err;
 }
 
-/* A full batch in each stage and one between them, and one on each executor. */
+/* Default: a full batch in each stage and one between stages, or one per executor. */
 static int32_t usual_slots(const struct tt_ort_model *self,
                            const struct tt_ort_slices_options *options) {
     int32_t batches = self->step_count + 1;

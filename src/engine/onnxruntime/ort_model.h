@@ -1,15 +1,15 @@
-/* A model in ONNX Runtime: a row of steps, each a session.
+/* A model in ONNX Runtime: a row of steps, each with a session.
  *
- * A whole graph is a model of one step. A cut one (model/onnx/slices.h) has a session per stage,
- * loaded with optimisation off, for the graph was optimised before it was cut. All its sessions use
- * one copy of the weights: each is told the same values twice (as the external data of its file,
- * and as initializers to be used where they lie), and what the runtime packs for its kernels goes
- * into one container that all share; no two of the three would do. E3: so a step may have a session
- * for each executor, which costs an executor what it computes in (an arena of its own, laid out for
- * its batch), and no weights.
+ * A whole graph is a model of one step. A cut graph (model/onnx/slices.h) has a session per stage.
+ * Stages are loaded with optimisation off, because the graph was optimised before it was cut. All
+ * sessions use one copy of the weights. This takes three measures, all needed: weights are passed
+ * as the external data of the stage's file, passed again as initializers to be used in place, and
+ * packed for kernels into one shared container. So a step may also have one session per executor
+ * (E3). That costs an executor an arena for its activations, laid out for its batch size, but no
+ * weights.
  *
- * Tensors that go between steps, in or out are numbered: first the inputs, in the signature's
- * order. Immutable once loaded but for the slots. */
+ * Tensors that enter or leave the model or pass between steps are numbered. The inputs come first,
+ * in the signature's order. A loaded model is immutable except for its slots. */
 #ifndef TT_ENGINE_ONNXRUNTIME_ORT_MODEL_H
 #define TT_ENGINE_ONNXRUNTIME_ORT_MODEL_H
 
@@ -19,22 +19,22 @@
 #include "model/onnx/slices.h"
 
 struct tt_ort_step {
-    OrtSession
-        *session; /* of all executors (of cells: shared, ort_shared.h); or NULL, and each has: */
-    OrtSession **own; /* [own_count] of the model; executor e runs number e, modulo that */
+    OrtSession *session; /* of all executors (of cells: see ort_shared.h); NULL: each executor has
+                            one in `own` */
+    OrtSession **own;    /* [own_count] of the model; executor e uses own[e % own_count] */
     int32_t input_count, output_count;
-    int32_t *inputs, *outputs; /* tensors */
+    int32_t *inputs, *outputs; /* indexes of tensors */
     const char **input_names, **output_names;
 };
 
 struct tt_ort_carried {
     const char *name;
     enum tt_dtype dtype;
-    int64_t row_count; /* elements of a row where all dimensions but the rows are known; else 0 */
+    int64_t row_count; /* elements per row if all other dimensions are fixed; else 0 */
     struct tt_shape shape;
-    int32_t producer; /* the step; -1: an input */
-    int32_t last_use; /* the last step that reads it, or after which an exit does; step_count where
-                         the model gives it out */
+    int32_t producer; /* the step that makes it; -1: an input */
+    int32_t last_use; /* the last step that reads it, or whose exit does; step_count: an output of
+                         the model */
 };
 
 struct tt_ort_cells;
@@ -44,20 +44,20 @@ struct tt_ort_model {
     const struct tt_ort_library *library;
     struct tt_signature signature;
     int32_t step_count, tensor_count;
-    int32_t own_count; /* sessions of a step, each with an arena; 0: one for all executors */
+    int32_t own_count; /* sessions per step, each with an arena; 0: one session for all executors */
     struct tt_ort_step *steps;
     struct tt_ort_carried *tensors;
-    int32_t outputs[TT_MAX_TENSORS]; /* tensors, in the signature's order */
+    int32_t outputs[TT_MAX_TENSORS]; /* indexes of tensors, in the signature's order */
     struct tt_slots slots;
     struct tt_ort_exits exits;
-    struct tt_ort_cells *cells; /* NULL: no model of cells */
+    struct tt_ort_cells *cells; /* NULL: not a model of cells */
     struct tt_slices *slices;   /* of a cut model: names and weights; else NULL */
     OrtPrepackedWeightsContainer *prepacked;
-    OrtValue **weights; /* all stages', one after the other */
+    OrtValue **weights; /* of all stages, in order */
     int32_t weight_count;
 };
 
-/* As tt_ort_engine_load and tt_ort_engine_load_slices. */
+/* See tt_ort_engine_load and tt_ort_engine_load_slices. */
 TT_MUST_CHECK enum tt_err tt_ort_model_new(const struct tt_ort_library *library,
                                            const struct tt_ort_model_options *options,
                                            struct tt_ort_model **out_model, struct tt_error *why);
@@ -65,7 +65,7 @@ TT_MUST_CHECK enum tt_err tt_ort_model_new_sliced(const struct tt_ort_library *l
                                                   const struct tt_ort_slices_options *options,
                                                   struct tt_ort_model **out_model,
                                                   struct tt_error *why);
-/* What the executor runs of the step. */
+/* The session that an executor uses for a step. */
 static inline OrtSession *tt_ort_step_session(const struct tt_ort_model *self, int32_t step,
                                               int32_t executor) {
     const struct tt_ort_step *s = &self->steps[step];

@@ -14,10 +14,10 @@ enum { MAX_ROWS = 3, ODD_LESS = 3 };
 struct probe {
     const struct tt_engine_probe_options *options;
     OrtSession *session;
-    int32_t count;      /* of tensors looked at: all that is data */
+    int32_t count;      /* tensors that are observed: all that depend on input data */
     int32_t *tensors;   /* [count] */
     const char **names; /* [count] */
-    int32_t length;     /* of the pass at hand */
+    int32_t length;     /* of the current pass */
     bool *rounded;      /* [count] */
     struct tt_error *why;
 };
@@ -26,7 +26,7 @@ static enum tt_err no_memory(struct probe *p) {
     return tt_fail(TT_ERR_NO_MEMORY, p->why, "out of memory");
 }
 
-/* ---- a session that gives out everything ---- */
+/* ---- a session whose outputs are all tensors ---- */
 
 static enum tt_err choose_tensors(struct probe *p) {
     const struct tt_onnx_graph *graph = p->options->graph;
@@ -47,7 +47,7 @@ static enum tt_err choose_tensors(struct probe *p) {
     return TT_OK;
 }
 
-/* The graph's bytes with the chosen tensors as its outputs; what it was stands again afterwards. */
+/* Packs the graph with the chosen tensors as its outputs, and then restores its own outputs. */
 static enum tt_err pack_with_outputs(struct probe *p, struct tt_text *out_bytes) {
     Onnx__Model *model = p->options->graph->model;
     Onnx__Graph *graph = model->graph;
@@ -96,7 +96,7 @@ static enum tt_err open_session(struct probe *p) {
     return err;
 }
 
-/* What the runtime's inference knows of the tensor's type: which dimensions are fixed. */
+/* Reads what the runtime's type inference knows of the tensor: its type and fixed dimensions. */
 static enum tt_err read_type(struct probe *p, int32_t index) {
     const OrtApi *api = tt_ort_probe_library(p->options)->api;
     struct tt_onnx_tensor *tensor = &p->options->graph->tensors[p->tensors[index]];
@@ -116,7 +116,8 @@ static enum tt_err read_type(struct probe *p, int32_t index) {
         if (!status)
             status = api->GetDimensionsCount(info, &rank);
         if (!status) {
-            tensor->dtype = tt_onnx_dtype((int32_t)element); /* the API's numbers are the file's */
+            tensor->dtype =
+                tt_onnx_dtype((int32_t)element); /* the API and ONNX files use the same numbers */
             tensor->dense = tensor->dtype != TT_DTYPE_NONE && rank <= TT_MAX_RANK;
         }
         if (!status && tensor->dense) {
@@ -145,7 +146,7 @@ static enum tt_err run(struct probe *p, OrtSession *session, const char *const *
                               synthetic, names, count, out_values, p->why);
 }
 
-/* All chosen tensors of a run of rows first .. first + rows - 1. */
+/* Runs rows first .. first + rows - 1, and returns all chosen tensors. */
 static enum tt_err run_rows(struct probe *p, int32_t first, int32_t rows,
                             enum tt_synthetic_input_kind kind, OrtValue ***out_values) {
     struct tt_synthetic_input synthetic;
@@ -164,9 +165,9 @@ static enum tt_err run_rows(struct probe *p, int32_t first, int32_t rows,
     return TT_OK;
 }
 
-/* ---- are rows kept apart? ---- */
+/* ---- independence of rows ---- */
 
-/* floats: a figure of arithmetic is compared, nothing is decided by it in time. */
+/* floats: compares computed values; no scheduling decision depends on them. */
 static double number_at(const void *bytes, enum tt_dtype dtype, size_t index) {
     uint16_t half;
     uint32_t bits;
@@ -202,8 +203,8 @@ static double number_at(const void *bytes, enum tt_dtype dtype, size_t index) {
 
 enum same { SAME_BITS, SAME_ROUNDED, SAME_NOT };
 
-/* Another order of summing makes a millionth of a difference, quantisation by the batch's own range
- * a hundredth; rows that are mixed up differ by as much as they are. */
+/* Another order of summation changes a value by a millionth; quantisation by the batch's range, by
+ * a hundredth. Rows that are mixed up differ by much more. */
 static enum same compare_rows(const void *a, const void *b, size_t bytes, enum tt_dtype dtype) {
     if (memcmp(a, b, bytes) == 0)
         return SAME_BITS;
@@ -228,8 +229,8 @@ struct batch {
     OrtValue **values;
 };
 
-/* Looks at tensor `index` in the batches; batches[0] .. are rows 0, 1, 2 alone, the others are
- * larger and made of these. */
+/* Compares tensor `index` across the batches. batches[0..2] are rows 0, 1 and 2 alone; the others
+ * combine them. */
 static enum tt_err look_at(struct probe *p, int32_t index, const struct batch *batches,
                            int32_t batch_count) {
     struct tt_onnx_tensor *tensor = &p->options->graph->tensors[p->tensors[index]];
@@ -271,8 +272,8 @@ static enum tt_err look_at(struct probe *p, int32_t index, const struct batch *b
     return TT_OK;
 }
 
-/* The node where rows are mixed up on the way to `tensor`: going back through tensors that do not
- * keep them, the first one whose inputs all do. */
+/* The node that mixes the rows of `tensor`: going back through tensors that do not keep their rows,
+ * the first one whose inputs all do. */
 static int32_t find_mixer(const struct tt_onnx_graph *graph, int32_t tensor) {
     int32_t node = graph->tensors[tensor].producer;
     for (;;) {
@@ -298,9 +299,10 @@ static enum tt_err refuse_liar(struct probe *p) {
         int32_t mixer = find_mixer(graph, graph->outputs[i]);
         char node[300];
         return tt_fail(TT_ERR_INVALID, p->why,
-                       "the model does not batch: %s makes '%s', in which a row is not what it is "
-                       "alone, so that output '%s' is not either; set max_batch_size to 0, or "
-                       "export the model so that dimension 0 stays the batch",
+                       "the model does not batch: %s makes '%s', whose rows in a batch differ from "
+                       "those of single runs, and so do the rows of output '%s'; set "
+                       "max_batch_size to 0, or export the model so that dimension 0 stays the "
+                       "batch",
                        tt_onnx_graph_node_name(graph, mixer, node, sizeof(node)),
                        graph->nodes[mixer].output_count
                            ? graph->tensors[graph->nodes[mixer].outputs[0]].name
@@ -324,7 +326,7 @@ static enum tt_err run_batches(struct probe *p, enum tt_synthetic_input_kind kin
 }
 
 static enum tt_err probe_with(struct probe *p, enum tt_synthetic_input_kind kind) {
-    /* Three rows alone, two and three together. */
+    /* Three rows alone, then in batches of two and three. */
     struct batch batches[] = {{0, 1}, {1, 1}, {2, 1}, {0, 2}, {1, 2}, {0, 3}};
     int32_t count = p->options->signature->batched ? (int32_t)TT_COUNT(batches) : 1;
     enum tt_err err = run_batches(p, kind, batches, count);
@@ -335,8 +337,8 @@ static enum tt_err probe_with(struct probe *p, enum tt_synthetic_input_kind kind
     return err;
 }
 
-/* Rows of an odd length meet other ends of the kernels' vectors. A model that does not run with
- * such a length (sides that must be even, say) is not looked at so. */
+/* An odd length tests the remainder loops of vectorised kernels. A model that rejects such a length
+ * (its sides must be even, for example) is not tested with it. */
 static enum tt_err probe_odd_length(struct probe *p, enum tt_synthetic_input_kind kind) {
     if (!p->options->signature->batched || !tt_signature_varies(p->options->signature) ||
         p->options->length <= ODD_LESS)
@@ -374,7 +376,7 @@ enum tt_err tt_ort_probe(const struct tt_engine_probe_options *options,
                 break;
         }
         if (err)
-            tt_fail_in(err, why, "with made-up inputs");
+            tt_fail_in(err, why, "with synthetic inputs");
     }
     if (!err)
         err = probe_odd_length(&p, report.synthetic);

@@ -10,12 +10,12 @@ static OrtStatus *configure(const OrtApi *api, enum tt_ort_optimization optimiza
         [TT_ORT_OPTIMIZE_BASIC] = ORT_ENABLE_BASIC,
         [TT_ORT_OPTIMIZE_NONE] = ORT_DISABLE_ALL,
     };
-    /* The environment's pools have one thread, the caller's. */
+    /* The environment's pools have one thread: the caller's. */
     OrtStatus *status = api->DisablePerSessionThreads(options);
     if (!status)
         status = api->SetSessionGraphOptimizationLevel(options, levels[optimization]);
-    /* Patterns are kept per shape, and batches come in all sizes: it saves no time and costs
-     * memory. */
+    /* Memory patterns are kept per shape, and batches have many sizes: patterns would cost memory
+     * and save no time. */
     if (!status)
         status = api->DisableMemPattern(options);
     if (!status)

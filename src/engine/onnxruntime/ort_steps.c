@@ -46,7 +46,7 @@ static bool ensure_tensors(struct tt_ort_scratch *self, int32_t count) {
     return true;
 }
 
-/* Room for a model of so many tensors and a batch of so many members. */
+/* Ensures room for a model of `tensors` tensors and a batch of `members` members. */
 static bool scratch_ensure(struct tt_ort_scratch *self, int32_t tensors, int32_t members) {
     if (tensors > self->capacity && !ensure_tensors(self, tensors))
         return false;
@@ -108,7 +108,8 @@ enum tt_err tt_ort_run_bind(struct tt_ort_run *run, int32_t tensor, struct tt_er
                                   &run->scratch->values[tensor], why);
 }
 
-/* Where the step may write a tensor that outlives the task; else the runtime finds a place. */
+/* Binds a tensor that outlives the task to the members' slots, if possible; otherwise the runtime
+ * allocates it. */
 static enum tt_err bind_output(struct tt_ort_run *run, int32_t tensor, struct tt_error *why) {
     const struct tt_ort_model *model = model_of(run);
     const struct tt_ort_carried *carried = &model->tensors[tensor];
@@ -153,7 +154,7 @@ static enum tt_err call_step(struct tt_ort_run *run, int32_t index, struct tt_er
                                  (size_t)step->input_count, step->output_names,
                                  (size_t)step->output_count, scratch->outputs),
         why);
-    /* Summed over the steps, and once more for each member where they run apart. */
+    /* Sums over the steps, and over the members when they run one by one. */
     run->task->input_ns += bound_at - began_at;
     int64_t ended_at = tt_clock_now();
     run->task->infer_ns += ended_at - bound_at;
@@ -163,7 +164,7 @@ static enum tt_err call_step(struct tt_ort_run *run, int32_t index, struct tt_er
     return err;
 }
 
-/* What nobody reads after the step. */
+/* Releases tensors that no step after `step` reads. */
 static void drop_values_after(const struct tt_ort_run *run, int32_t step) {
     const struct tt_ort_model *model = model_of(run);
     for (int32_t t = 0; t < model->tensor_count; t++)
@@ -171,16 +172,16 @@ static void drop_values_after(const struct tt_ort_run *run, int32_t step) {
             drop_value(run, t);
 }
 
-/* ---- putting down ---- */
+/* ---- storing what outlives the task ---- */
 
-/* Does the member leave the model where the run ends? */
+/* True if the member leaves the model where the run ends. */
 static bool leaves(const struct tt_ort_run *run, int32_t member) {
     const struct tt_ort_model *model = model_of(run);
     int32_t exit = run->parts ? run->scratch->routes.of_member[member] : -1;
     return exit >= 0 && model->exits.exits[exit].to == model->step_count;
 }
 
-/* The members' rows of what a step made, which must be as many as theirs. */
+/* Stores a tensor's rows in the members' slots. It must have exactly the members' rows. */
 static enum tt_err put_down(struct tt_ort_run *run, int32_t tensor, struct tt_error *why) {
     const struct tt_ort_model *model = model_of(run);
     const struct tt_ort_carried *carried = &model->tensors[tensor];
@@ -234,8 +235,8 @@ static enum tt_err put_all_down(struct tt_ort_run *run, struct tt_error *why) {
 
 /* ---- answering ---- */
 
-/* An output made by an earlier task lies in the members' slots, which are given back: it is copied
- * for the result. */
+/* Copies an output of an earlier task for the result, because it lies in slots that are about to be
+ * released. */
 static enum tt_err fetch_output(struct tt_ort_run *run, int32_t tensor, struct tt_error *why) {
     const struct tt_ort_model *model = model_of(run);
     struct tt_tensor_view view;
@@ -281,19 +282,20 @@ static enum tt_err answer(struct tt_ort_run *run, struct tt_error *why) {
     return TT_OK;
 }
 
-/* What the members' inputs are padded to in this run. */
+/* Determines the padded length of the members' inputs for this run. */
 static enum tt_err agree_on_length(struct tt_ort_run *run, struct tt_error *why) {
     run->length = run->task->head.length;
     for (int32_t i = 0; i < run->count; i++) {
         struct tt_engine_member *member = run->members[i];
-        if (run->first_step == 0) { /* whatever it did before does not count */
+        if (run->first_step == 0) { /* results of an earlier, aborted start are discarded */
             if (member->state && member->state->length != run->length) {
                 tt_slots_release(member->state);
                 member->state = NULL;
             }
             continue;
         }
-        tt_assert(member->state != NULL); /* only who was at the step before may be at this one */
+        tt_assert(member->state !=
+                  NULL); /* a member reaches this step only through the step before */
         if (i > 0 && member->state->length != run->length)
             return tt_fail(TT_ERR_INVALID, why,
                            "requests padded to %d and to %d cannot join in the middle of a model",
@@ -303,7 +305,7 @@ static enum tt_err agree_on_length(struct tt_ort_run *run, struct tt_error *why)
     return TT_OK;
 }
 
-/* D8: where exits stand behind the step: does anybody go elsewhere? */
+/* D8: evaluates the exits of the step, if it has any. */
 static enum tt_err look_at_exits(struct tt_ort_run *run, int32_t step, struct tt_error *why) {
     if (!tt_ort_exit_routes_any(run, step))
         return TT_OK;
@@ -312,7 +314,7 @@ static enum tt_err look_at_exits(struct tt_ort_run *run, int32_t step, struct tt
     return err;
 }
 
-/* One step after the other, to the last one or to where something stops the run. */
+/* Runs step after step to the last one, or until something stops the run. */
 static enum tt_err run_steps(struct tt_ort_run *run, struct tt_error *why) {
     for (int32_t step = run->first_step; step <= run->last_step; step++) {
         enum tt_err err = call_step(run, step, why);

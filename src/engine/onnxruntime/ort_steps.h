@@ -1,14 +1,14 @@
-/* Runs the steps of a task for members that go together: one call of a session per step, what a
- * step makes being what the next ones read.
+/* Runs the steps of a task for members that are at the same step: one call of a session per step. A
+ * step's outputs are inputs of later steps.
  *
- * Inputs come from the members where no earlier step read them, what earlier tasks made comes from
- * the members' slots; both are bound as they lie where the members are adjacent, else gathered. A
- * tensor that will outlive the task is written by its step where the members' slots lie, if they
- * lie together and its shape is known beforehand, else it is copied there when the task ends. After
- * the model's last step the members share one result.
+ * Inputs come from the members if no earlier step has read them. Tensors of earlier tasks come from
+ * the members' slots. Both are bound in place if the members are adjacent, else gathered. A tensor
+ * that outlives the task is written directly to the members' slots, if these are adjacent and its
+ * shape is known in advance. Otherwise it is copied there when the task ends. After the model's
+ * last step the members share one result.
  *
- * Members that were padded to one length at their first step stay so to the end; in the middle,
- * those of another length are no batch mates. */
+ * Members keep the padded length of their first step until the end. Between steps, members of
+ * another length cannot join their batch. */
 #ifndef TT_ENGINE_ONNXRUNTIME_ORT_STEPS_H
 #define TT_ENGINE_ONNXRUNTIME_ORT_STEPS_H
 
@@ -16,24 +16,24 @@
 #include "engine/onnxruntime/ort_model.h"
 #include "engine/thread_executors.h"
 
-/* What is kept of the courses of a run, see ort_exit_routes.h; part of an executor's desk. */
+/* Routes of the members of a run (ort_exit_routes.h); part of an executor's scratch. */
 struct tt_ort_exit_routes {
     int32_t member_capacity, value_capacity;
-    int32_t *of_member; /* the exit, by its index in the model; -1: on with the next step */
+    int32_t *of_member; /* [members]: index of the exit taken; -1: continues with the next step */
     OrtValue **values;  /* outputs of exits' graphs */
-    int32_t diverging;  /* members with an exit */
-    int32_t leaving;    /* of those, out of the model */
+    int32_t diverging;  /* number of members that take an exit */
+    int32_t leaving;    /* of those, number that leave the model */
 };
 
-/* An executor's memory, kept from task to task. All zero in the beginning. */
+/* An executor's scratch memory, reused from task to task. All zero at first. */
 struct tt_ort_scratch {
     OrtRunOptions *run_options;
     int32_t capacity;
     struct tt_gather_buffer *buffers; /* per tensor */
-    OrtValue **values;                /* per tensor, of the run at hand */
+    OrtValue **values;                /* per tensor, of the current run */
     const struct tt_tensor_view **views;
     int32_t view_capacity;
-    const OrtValue **inputs; /* of the call at hand */
+    const OrtValue **inputs; /* of the current call */
     OrtValue **outputs;
     struct tt_ort_exit_routes routes;
 };
@@ -46,26 +46,25 @@ struct tt_ort_run {
     struct tt_engine_task *task;
     struct tt_engine_member *const *members; /* checked, all at first_step */
     int32_t count;
-    int32_t first_step, last_step; /* of the task's */
+    int32_t first_step, last_step; /* within the task's */
     bool may_yield;
     /* Set: */
     int32_t rows;           /* of all members */
-    int32_t length;         /* inputs are padded to this: the task's, or what they were before */
+    int32_t length;         /* padded length of the inputs: the task's, or that of earlier steps */
     int32_t last_step_done; /* the last step that all members have done; first_step - 1: none */
-    bool computed;          /* all sessions ran; an error is of what came out of them */
-    bool yielded;           /* it ended since it was asked to */
-    bool parts;             /* it ended since members go elsewhere */
+    bool computed;          /* all sessions ran: an error concerns their outputs */
+    bool yielded;           /* it ended early because of a yield */
+    bool parts;             /* it ended early because members diverge */
 };
 
-/* Runs to the last step, to where it was asked to stop, or to where members part
- * (ort_exit_routes.h). Errors: INVALID, NO_MEMORY, INTERNAL, all of the run as a whole: the members
- * are as before. Without error: they have their result, or their states, and `next_step`:
- * step_count where they left early, step_count + 1 at the end. Who has a result keeps its state,
- * for the task may still be aborted. Where the task is to be aborted it returns early, with or
- * without error. */
+/* Runs to the last step, to a stop, or to where members diverge (ort_exit_routes.h). Errors, for
+ * the run as a whole: INVALID, NO_MEMORY, INTERNAL; the members are then unchanged. Without error,
+ * members have their result or state, and `next_step`: step_count if they left early, step_count +
+ * 1 at the end. Members with a result keep their state too, because the task may still be aborted.
+ * On an abort it returns early, with or without error. */
 TT_MUST_CHECK enum tt_err tt_ort_run(struct tt_ort_run *run, struct tt_error *why);
-/* Has desk->values[tensor] be that tensor of all members: made in this run, or gathered. For what
- * belongs to a run (ort_exit_routes.h). Errors: INVALID (shapes differ), NO_MEMORY. */
+/* Sets scratch->values[tensor] to the tensor for all members: made in this run, or gathered. For
+ * use within a run (ort_exit_routes.h). Errors: INVALID (shapes differ), NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_ort_run_bind(struct tt_ort_run *run, int32_t tensor,
                                           struct tt_error *why);
 

@@ -38,7 +38,7 @@ static ONNXTensorElementDataType their_type(enum tt_dtype ours) {
     return ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
 }
 
-/* Type and shape from either a session's description or a value. */
+/* Reads type and shape of a session's input or output, or of a value. */
 static enum tt_err read_shape(const struct tt_ort_library *library,
                               const OrtTensorTypeAndShapeInfo *info, const char *what,
                               const char *name, enum tt_dtype *out_dtype,
@@ -87,7 +87,7 @@ static enum tt_err read_name(const struct tt_ort_library *library, const OrtSess
         return err;
     size_t length = strlen(name);
     if (length >= sizeof(spec->name))
-        err = tt_fail(TT_ERR_UNSUPPORTED, why, "%s %zu: a name of %zu bytes; at most %zu",
+        err = tt_fail(TT_ERR_UNSUPPORTED, why, "%s %zu has a name of %zu bytes; the maximum is %zu",
                       port->what, index, length, sizeof(spec->name) - 1);
     else
         memcpy(spec->name, name, length + 1);
@@ -118,14 +118,16 @@ static enum tt_err read_spec(const struct tt_ort_library *library, const OrtSess
     if (err)
         return err;
     char shape[256];
-    /* Rank 0 of an output may mean that shape inference gave up; the run will tell. */
+    /* Rank 0 of an output may mean that shape inference failed; then each run checks it. */
     bool is_input = port->what[0] == 'i';
     bool fixed = spec->shape.rank > 0 ? spec->shape.dims[0] >= 0 : is_input;
     if (batched && fixed)
-        return tt_fail(TT_ERR_INVALID, why,
-                       "%s '%s' has shape %s, but a model that batches needs a variable first "
-                       "dimension in every tensor; export it so, or set max_batch_size to 0",
-                       port->what, spec->name, tt_shape_print(&spec->shape, shape, sizeof(shape)));
+        return tt_fail(
+            TT_ERR_INVALID, why,
+            "%s '%s' has shape %s, but a model that batches needs a variable first "
+            "dimension in every tensor; export the model with one, or set max_batch_size to "
+            "0",
+            port->what, spec->name, tt_shape_print(&spec->shape, shape, sizeof(shape)));
     return TT_OK;
 }
 
@@ -155,7 +157,7 @@ enum tt_err tt_ort_signature_read(const struct tt_ort_library *library, const Or
     return err;
 }
 
-/* The view's elements, each 4 bytes of length and its bytes, as a tensor of strings. */
+/* Fills a tensor of strings from the view, whose elements are a length of 4 bytes and the bytes. */
 static OrtStatus *fill_strings(const OrtApi *api, const struct tt_tensor_view *view,
                                OrtValue *value) {
     const unsigned char *at = view->bytes;
@@ -191,7 +193,7 @@ enum tt_err tt_ort_value_new(const struct tt_ort_library *library, enum tt_dtype
         if (!status)
             status = fill_strings(api, view, value);
     } else {
-        /* The cast drops const: a run does not write to its inputs. */
+        /* The cast removes const; a run does not write to its inputs. */
         status = api->CreateTensorWithDataAsOrtValue(library->cpu_memory, (void *)view->bytes,
                                                      view->size_bytes, view->shape.dims, rank,
                                                      their_type(dtype), &value);
@@ -219,7 +221,7 @@ enum tt_err tt_ort_value_view(const struct tt_ort_library *library, enum tt_dtyp
     err = read_shape(library, info, "tensor", "", &found, &view.shape, why);
     library->api->ReleaseTensorTypeAndShapeInfo(info);
     if (!err && found != dtype)
-        err = tt_fail(TT_ERR_INTERNAL, why, "a tensor is %s where %s was said",
+        err = tt_fail(TT_ERR_INTERNAL, why, "a tensor is %s, but the model declares %s",
                       tt_dtype_name(found), tt_dtype_name(dtype));
     if (!err)
         err = tt_ort_check(library, library->api->GetTensorMutableData(value, &bytes), why);
@@ -253,7 +255,7 @@ enum tt_err tt_ort_value_alloc(const struct tt_ort_library *library, OrtAllocato
     return TT_OK;
 }
 
-/* The strings of `value` in the protocol's form, in memory of the output's own. */
+/* Writes the strings of `value` in the protocol's form to memory owned by the output. */
 static enum tt_err read_strings(const struct tt_ort_library *library, const OrtValue *value,
                                 size_t count, struct tt_engine_output *output,
                                 struct tt_error *why) {
@@ -270,8 +272,8 @@ static enum tt_err read_strings(const struct tt_ort_library *library, const OrtV
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %zu bytes of strings",
                        content_bytes);
     }
-    /* The bare content goes to the end of the memory and is spread from the front on: what is
-     * written never overtakes what is still to be read. */
+    /* The plain contents are read to the end of the memory and then spread out from the front.
+     * Writing never overtakes reading. */
     unsigned char *content = bytes + 4 * count;
     err = tt_ort_check(
         library,
@@ -332,8 +334,8 @@ enum tt_err tt_ort_output_read(const struct tt_ort_library *library,
     if (err)
         return err;
     if (dtype != spec->dtype)
-        return tt_fail(TT_ERR_INTERNAL, why, "output '%s' is %s, but the model says %s", spec->name,
-                       tt_dtype_name(dtype), tt_dtype_name(spec->dtype));
+        return tt_fail(TT_ERR_INTERNAL, why, "output '%s' is %s, but the model declares %s",
+                       spec->name, tt_dtype_name(dtype), tt_dtype_name(spec->dtype));
     char text[256];
     if (result->batched && (shape->rank < 1 || shape->dims[0] != result->rows))
         return tt_fail(TT_ERR_INTERNAL, why,

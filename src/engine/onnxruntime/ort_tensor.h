@@ -1,4 +1,5 @@
-/* Between ONNX Runtime's tensors and ours: element types, signatures, values, outputs. */
+/* Conversion between ONNX Runtime's tensors and ours: element types, signatures, values,
+ * outputs. */
 #ifndef TT_ENGINE_ONNXRUNTIME_ORT_TENSOR_H
 #define TT_ENGINE_ONNXRUNTIME_ORT_TENSOR_H
 
@@ -7,27 +8,29 @@
 #include "engine/engine_result.h"
 #include "engine/onnxruntime/ort_library.h"
 
-/* Reads the session's inputs and outputs. A batched model must have a variable first dimension in
- * every tensor. Errors: UNSUPPORTED (not a tensor, an element type or a size we do not have),
- * INVALID (not batched after all), and those of tt_ort_check. */
+/* Reads the session's inputs and outputs. In a batched model the first dimension of every tensor
+ * must be variable. Errors: UNSUPPORTED (not a tensor, or an element type or size that Tutti
+ * lacks), INVALID (not batched), those of tt_ort_check. */
 TT_MUST_CHECK enum tt_err
 tt_ort_signature_read(const struct tt_ort_library *library, const OrtSession *session, bool batched,
                       int32_t max_batch, struct tt_signature *out_signature, struct tt_error *why);
-/* A value of the view: over its bytes, which must outlive it, or for BYTES a copy as strings. */
+/* Makes a value of the view. It refers to the view's bytes, which must outlive it; BYTES are copied
+ * as strings. */
 TT_MUST_CHECK enum tt_err tt_ort_value_new(const struct tt_ort_library *library,
                                            enum tt_dtype dtype, const struct tt_tensor_view *view,
                                            OrtValue **out_value, struct tt_error *why);
-/* The value's bytes where they lie, and its shape; not for BYTES. INTERNAL: another type. */
+/* The value's bytes, in place, and its shape; not for BYTES. Errors: INTERNAL (another element
+ * type). */
 TT_MUST_CHECK enum tt_err tt_ort_value_view(const struct tt_ort_library *library,
                                             enum tt_dtype dtype, OrtValue *value,
                                             struct tt_tensor_view *out_view, struct tt_error *why);
-/* A value with memory of its own, not cleared. */
+/* Makes a value with memory of its own, not cleared. */
 TT_MUST_CHECK enum tt_err tt_ort_value_alloc(const struct tt_ort_library *library,
                                              OrtAllocator *allocator, enum tt_dtype dtype,
                                              const struct tt_shape *shape, OrtValue **out_value,
                                              void **out_bytes, struct tt_error *why);
-/* Makes `value` output `index` of the result, and checks that a batched model answered one row per
- * row. Takes the value, also on failure. Errors: INTERNAL (the model's output does not follow the
+/* Makes `value` output `index` of the result, and checks that a batched model returned one row per
+ * input row. Takes the value, also on failure. Errors: INTERNAL (the output does not follow the
  * batch), NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_ort_output_read(const struct tt_ort_library *library,
                                              const struct tt_tensor_spec *spec, int32_t index,

@@ -21,8 +21,8 @@ struct times {
     struct tt_error *why;
 };
 
-/* The graph's bytes with nodes named "n0", "n1" ..., as the profiler will report them; their own
- * names, which may be missing or equal, stand again afterwards. */
+/* Packs the graph with its nodes named "n0", "n1", ..., so that the profiler's events identify
+ * them. Their own names may be missing or equal; they are restored afterwards. */
 static enum tt_err pack_numbered(struct times *t, struct tt_text *out_bytes) {
     Onnx__Model *model = t->options->graph->model;
     size_t count = model->graph->n_node;
@@ -87,8 +87,8 @@ static enum tt_err run_once(struct times *t, OrtSession *session,
 
 /* ---- the profiler's file ---- */
 
-/* An event {"cat": "Node", "name": "n12_kernel_time", "dur": 34}; those of the warm-up come first.
- */
+/* Records an event {"cat": "Node", "name": "n12_kernel_time", "dur": 34}. The first ones are of the
+ * warm-up. */
 static void take_event(struct times *t, const json_t *event, int32_t *skipped) {
     const char *kind = json_string_value(json_object_get(event, "cat"));
     const char *name = json_string_value(json_object_get(event, "name"));
@@ -101,7 +101,7 @@ static void take_event(struct times *t, const json_t *event, int32_t *skipped) {
         skipped[node]++;
         return;
     }
-    /* The clock cuts off: on average half a microsecond. */
+    /* The clock truncates to microseconds: on average by half of one. */
     if (t->counts[node] < t->runs)
         t->samples[(size_t)node * (size_t)t->runs + (size_t)t->counts[node]++] =
             json_integer_value(json_object_get(event, "dur")) * 1000 + 500;
@@ -119,7 +119,7 @@ static enum tt_err read_events(struct times *t, const char *path, int64_t *out_t
     json_t *events = skipped ? json_load_file(path, 0, &error) : NULL;
     if (!events) {
         free(skipped);
-        return skipped ? tt_fail(TT_ERR_INTERNAL, t->why, "the runtime's profile is unreadable: %s",
+        return skipped ? tt_fail(TT_ERR_INTERNAL, t->why, "cannot read the runtime's profile: %s",
                                  error.text)
                        : tt_fail(TT_ERR_NO_MEMORY, t->why, "out of memory");
     }

@@ -16,7 +16,7 @@ void tt_ort_values_fini(struct tt_ort_values *self) {
     *self = (struct tt_ort_values){0};
 }
 
-/* Rows begin at even distances, and batches are of any width. */
+/* Rows begin at regular distances and batches have any size, so both are mixed. */
 static uint32_t place_of(const struct tt_tensor_view *view) {
     uint64_t mixed = (uint64_t)(uintptr_t)view->bytes * UINT64_C(0x9e3779b97f4a7c15);
     mixed ^= (uint64_t)view->shape.dims[0] * UINT64_C(0xc2b2ae3d27d4eb4f);
@@ -35,7 +35,7 @@ static bool is_of(const struct tt_ort_kept_value *kept, enum tt_dtype dtype,
 enum tt_err tt_ort_values_find(struct tt_ort_values *self, const struct tt_ort_library *library,
                                enum tt_dtype dtype, const struct tt_tensor_view *view,
                                OrtValue **out_value, struct tt_error *why) {
-    tt_assert(dtype != TT_DTYPE_BYTES); /* it would have a copy of what is there now */
+    tt_assert(dtype != TT_DTYPE_BYTES); /* its value would be a copy of the contents */
     tt_assert(!self->library || self->library == library);
     self->library = library;
     struct tt_ort_kept_value *kept = &self->kept[place_of(view)];
