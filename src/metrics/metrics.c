@@ -426,7 +426,7 @@ static const struct family families[] = {
     {"tutti_stage_slots", GAUGE, AS_COUNTED,
      "Rows that may be between stages at once, 0 where the model has one", MODEL(stage_slots)},
     {"tutti_stage_slots_used", GAUGE, AS_COUNTED,
-     "Rows that are, or may come to be, between stages now", MODEL(stage_slots_used)},
+     "Rows that are between stages, or may still come between them", MODEL(stage_slots_used)},
     {"tutti_stage_held_back_total", COUNTER, AS_COUNTED,
      "Requests that came when no more rows could be there", MODEL(stage_held_back)},
     {"tutti_stage_spilled_bytes_total", COUNTER, AS_COUNTED,

@@ -568,9 +568,9 @@ static bool shapes_differ(const struct tt_inference *a, const struct tt_inferenc
     return false;
 }
 
-/* True for a member that failed only because its length equals, by chance, that of batch mates with
- * other shapes: it goes back to the queue. At least one mate was computed, so each run makes
- * progress. */
+/* True for a member that failed only because its length equals, by chance, that of members of the
+ * batch with other shapes: it goes back to the queue. At least one of these was computed, so each
+ * run makes progress. */
 static bool is_misplaced(const struct tt_served_model *model, const struct tt_engine_task *task,
                          const struct tt_engine_member *member) {
     if (!model->varies || model->pad || member->err != TT_ERR_INVALID)

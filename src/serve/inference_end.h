@@ -1,10 +1,10 @@
 /* The end of a request, as its client and the statistics see it.
  *
- * However it ends (answered, dropped, failed, cancelled, or rejected before the mechanism saw it),
- * what it still holds of the engine, of its input ring and of its cells is given back here, once,
- * and it goes back to its port with its error, or OK. A model that keeps the order of its answers
- * holds computed ones back until earlier ones have ended. The message of a lost request starts with
- * the protocol's words, then gives the reason and the numbers.
+ * A request ends by an answer, a drop, a failure, a cancellation, or a rejection before the
+ * mechanism saw it. What it still holds of the engine, of its input ring and of its cells is
+ * released here, once. It goes back to its port with its error, or OK. A model that keeps the order
+ * of its answers holds computed ones back until earlier ones have ended. The message of a lost
+ * request starts with the protocol's words, then gives the reason and the numbers.
  *
  * On the thread that takes the turn. Implemented in inference_end.c. */
 #ifndef TT_SERVE_INFERENCE_END_H

@@ -128,15 +128,16 @@ static enum tt_err check_skip(const struct reading *r, const struct tt_arrival_f
     if (exit_step < 0 || exit_to < exit_step + 2)
         return tt_fail(
             TT_ERR_INVALID, r->why,
-            "%s:%lld: exit_to is %lld and exit_step %lld; a request goes on behind some "
-            "steps where exit_to is at least exit_step + 2, and leaves where it is empty",
+            "%s:%lld: exit_to is %lld and exit_step %lld; a request skips steps if exit_to "
+            "is at least exit_step + 2, and leaves if exit_to is empty",
             r->csv.path, (long long)r->csv.line, (long long)exit_to, (long long)exit_step);
     for (int32_t s = 0; s < model->step_count; s++)
         if (model->step_model->steps[s].kind != TT_STEP_STATIC)
-            return tt_fail(TT_ERR_INVALID, r->why,
-                           "%s:%lld: exit_to: model '%s' has recurrent steps; requests of static "
-                           "ones alone may skip some",
-                           r->csv.path, (long long)r->csv.line, model->name);
+            return tt_fail(
+                TT_ERR_INVALID, r->why,
+                "%s:%lld: exit_to: model '%s' has recurrent steps; only requests of static "
+                "steps may skip some",
+                r->csv.path, (long long)r->csv.line, model->name);
     return TT_OK;
 }
 

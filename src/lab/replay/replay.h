@@ -55,7 +55,7 @@ struct tt_replay {
 TT_MUST_CHECK enum tt_err tt_replay_run(const struct tt_recording *recording, int32_t stream,
                                         bool check, const volatile sig_atomic_t *stop,
                                         struct tt_replay *out_replay, struct tt_error *why);
-/* The same. `also` is told of the tasks that ran, at the recording's own instants. */
+/* The same. `also` is notified of the tasks that ran, at the recording's own instants. */
 TT_MUST_CHECK enum tt_err
 tt_replay_run_observed(const struct tt_recording *recording, int32_t stream, bool check,
                        const struct tt_sim_observer *also, const volatile sig_atomic_t *stop,

@@ -74,7 +74,7 @@ static void note_ends(const struct tt_replay_ends *self, const struct tt_task *t
     }
 }
 
-/* Tells the observer of a task, as a whole and at the recording's own instants. */
+/* Notifies the observer of a task, as a whole and at the recording's own instants. */
 static void show_task(const struct tt_replay_ends *self, const struct tt_task *known) {
     const struct tt_sim_observer *also = self->replay->also;
     int64_t *numbers = also ? calloc((size_t)known->count + 1, sizeof(*numbers)) : NULL;

@@ -1,5 +1,5 @@
-/* A register and the set that tells of it, together as they are used: the reader never sees half a
- * value, never an older one after a newer, and always sees the last (S6). */
+/* A register and the set that marks it as changed, used together. The reader never sees half a
+ * value or an older value after a newer one, and always sees the last (S6). */
 #include "base/threads/latest.h"
 
 #include "base/clock.h"

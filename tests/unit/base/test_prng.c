@@ -118,7 +118,7 @@ static void bounds_hold_at_the_edges(void **state) {
 }
 
 /* Pairs of draws from neighbouring streams, and from neighbouring seeds, fill a 10 x 10 board
- * evenly: neither tells of the other. */
+ * evenly: the two are independent. */
 static void neighbours_are_independent(void **state) {
     (void)state;
     enum { SIDE = 10, DRAWS = 200000 };

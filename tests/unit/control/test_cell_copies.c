@@ -99,18 +99,18 @@ static void test_in_place_or_gathered(void **state) {
     run(FROM(8, 9, 10, 12), 16, WORDS_OF_ALL + ROWS * STATES, 0); /* there is a hole */
 }
 
-/* Who moves is copied, once for each way, and nobody else. */
+/* Only cells that move are copied, once per direction. */
 static void test_movers(void **state) {
     (void)state;
     struct tt_engine_cell row[ROWS];
     run(FROM(-1, -1, -1, -1), 0, WORDS_OF_ALL, ROWS * STATES);
     struct tt_engine_task task = task_of(row, FROM(0, 1, -1, 3), 8);
-    row[2].moves_in = true; /* a beginner takes the place of who has left */
+    row[2].moves_in = true; /* a new member takes the row of one that has left */
     row[2].staging_slot = 2;
     assert_bytes(&task, WORDS_OF_ALL + STATES, (ROWS - 1) * STATES);
 
     task = task_of(row, FROM(8, 9, 10, 11), 16);
-    row[1].slot = 40; /* who is about to leave is put elsewhere */
+    row[1].slot = 40; /* a member about to leave is written elsewhere */
     row[1].moves_out = true;
     row[1].exit = 17;
     assert_bytes(&task, WORDS_OF_ALL + STATES, ROWS * STATES);

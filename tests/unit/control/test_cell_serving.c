@@ -285,7 +285,7 @@ static void test_ends(void **state) {
     client_close(&client);
 }
 
-/* A cell that fails takes its own request with it, and nobody else's. */
+/* A cell that fails fails only its own request. */
 static void test_offender_alone(void **state) {
     (void)state;
     static struct ask alone[REQUESTS], asks[REQUESTS];
@@ -358,7 +358,7 @@ static void test_refused(void **state) {
     client_close(&client);
 }
 
-/* Who is given up is told so, before its first cell and while cells of it run. */
+/* A cancelled request ends as cancelled, before its first cell and while its cells run. */
 static void test_given_up(void **state) {
     (void)state;
     static struct ask asks[REQUESTS];
@@ -453,7 +453,7 @@ static void test_shared_session(void **state) {
     client_close(&client);
 }
 
-/* Who takes the server down waits for cells that run in vain. */
+/* Closing the server waits for running cells whose requests have ended. */
 static void test_closed_while_cells_run(void **state) {
     (void)state;
     static struct ask asks[REQUESTS];
@@ -476,7 +476,7 @@ static void test_closed_while_cells_run(void **state) {
     }
 }
 
-/* C6: while nobody joins or leaves, no state is copied. (What is: test_cell_copies.c.) */
+/* C6: while no request joins or leaves, no state is copied. test_cell_copies.c checks what is. */
 static void test_states_stay(void **state) {
     (void)state;
     static struct ask asks[4];
@@ -575,8 +575,8 @@ static int64_t cells_run(const struct tt_served_model *model) {
     return sum;
 }
 
-/* L6: under a lazy policy newcomers catch up with who is on the way, in batches as large as may be;
- * and since those part where one of them is through, not one cell more is run than if all were
+/* L6: under a lazy policy new requests catch up with earlier ones, in the largest possible batches.
+ * A batch splits when one of its members ends, so exactly as many cells run as if all requests ran
  * alone. */
 static void test_lazy_pads_nothing(void **state) {
     (void)state;

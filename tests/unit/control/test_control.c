@@ -261,7 +261,7 @@ static void on_end(void *context, struct tt_inference *inference, enum tt_err er
     tt_inference_release(inference);
 }
 
-/* A request that nobody joins waits for longer than any test. */
+/* A request that no other joins waits longer than any test runs. */
 static struct tt_inference *ask_and_wait(struct caller *self, struct tt_model_stats **out_stats) {
     struct tt_error why;
     struct tt_served_model *model;
@@ -283,7 +283,7 @@ static int64_t oldest_of(const struct tt_model_stats *stats, int64_t count) {
     return tt_counter_get(&stats->waiting_since);
 }
 
-/* Who waits for the version that drains and who waits for the new one stand in one line. */
+/* Requests that wait for the draining version and for the new one are in one queue. */
 static void test_one_line_while_loaded_anew(void **state) {
     (void)state;
     static const char settings[] =

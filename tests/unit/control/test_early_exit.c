@@ -31,9 +31,9 @@ static char root[256], stages[300], skip_path[300], head_path[300];
 /* ---- the model, and what it must answer ----
  *
  * x [N,L]: s0 = x + 1, s1 = -s0, s2 = max(s1, x), s3 = s2 + s2, s4 = -s3, y = max(s4, x), a stage
- * each. After stage 1 who has some s1 above -SKIP goes on with stage 4, and s3 is s1 + x for it;
- * after stage 3 who moved less than MOVED since s0 leaves, and y is -s3. Nothing here rounds
- * differently in another batch, and padding is no neutral element of anything. */
+ * each. After stage 1, a request with some s1 above -SKIP continues at stage 4, with s3 = s1 + x.
+ * After stage 3, a request that moved less than MOVED since s0 leaves, with y = -s3. Nothing here
+ * rounds differently in another batch, and padding is no neutral element of anything. */
 
 #define SKIP 0.25f
 #define MOVED 0.8
@@ -223,7 +223,7 @@ struct walk {
     struct flight flights[2]; /* one per executor */
     int32_t left;
     int64_t ended[3];     /* by course */
-    int64_t in_the_midst; /* who left or skipped within a task that went on */
+    int64_t in_the_midst; /* requests that left or skipped steps within a task that continued */
 };
 
 static int32_t below(struct walk *walk, int32_t bound) {
@@ -379,7 +379,7 @@ static void test_random_batches(void **state) {
     }
 }
 
-/* Who measures walks every stage, whatever the conditions say. */
+/* A task with `together` runs every stage, whatever the conditions are. */
 static void test_together(void **state) {
     (void)state;
     struct tt_engine_model *model;
@@ -421,28 +421,28 @@ static void test_refused(void **state) {
     (void)state;
     struct tt_engine_exit exit = exits[1];
     exit.step = STAGES - 1;
-    expect_refused(exit, "an exit can stand after 0 to 4");
+    expect_refused(exit, "an exit can follow stages 0 to 4");
     exit = exits[0];
     exit.to = 2;
-    expect_refused(exit, "3 to 5 skip some");
+    expect_refused(exit, "to skip stages it must be 3 to 5");
     exit = exits[0];
     exit.condition = "far";
     expect_refused(exit, "no output 'far'");
     exit = exits[0];
     exit.step = 0; /* its graph reads s1 */
     exit.to = 4;
-    expect_refused(exit, "'s1' is no tensor that is there then");
+    expect_refused(exit, "'s1' is not available there");
     exit = exits[1];
     exit.give_count = 0;
     expect_refused(exit, "nothing gives 'y'");
     exit = exits[1];
     exit.moved = "s5";
     expect_refused(exit, "moved.tensor 's5'");
-    static const struct tt_engine_give nobody[] = {{"y", "early"}, {"s2", "s1"}};
+    static const struct tt_engine_give unneeded[] = {{"y", "early"}, {"s2", "s1"}};
     exit = exits[1];
-    exit.gives = nobody;
+    exit.gives = unneeded;
     exit.give_count = 2;
-    expect_refused(exit, "gives 's2', which nobody reads");
+    expect_refused(exit, "gives 's2', which the request does not need after this exit");
     exit = exits[1];
     exit.graph = "/nowhere/head.onnx";
     struct tt_engine_model *model;

@@ -1,8 +1,8 @@
 /* threaded */
 /* slow */
-/* D2, D7, L1: a model in stages, served under a policy that preempts and merges at their
- * boundaries, answers every request as the whole model does, whoever comes and goes meanwhile; and
- * where requests may leave early (D8), as they are answered alone. */
+/* D2, D7, L1: a model in stages under a policy that preempts and merges at stage boundaries. It
+ * answers every request as the whole model does, whatever other requests come and go. If requests
+ * may leave early (D8), it answers each as if it ran alone. */
 #include "control/control.h"
 
 #include <setjmp.h>
@@ -241,7 +241,7 @@ static void test_lazy_over_stages(void **state) {
     serve_under(&resnet, "lazy", "per_node: true slots: 20", NULL);
 }
 
-/* Whose batches are stretched by newcomers who catch up. */
+/* A policy whose batches are stretched by new requests that catch up. */
 static void test_diversity_over_stages(void **state) {
     (void)state;
     serve_under(&resnet, "diversity", "count: 4", NULL);
@@ -274,8 +274,8 @@ static void test_early_exits(void **state) {
     }
 }
 
-/* D2: who finds no slots is not lost, and no more wait than the limit of requests says: all others
- * hear at once that it is reached. */
+/* D2: a request without slots is not lost. No more requests wait than the limit allows; all others
+ * are rejected at once. */
 static void test_full_pool_says_busy(void **state) {
     (void)state;
     enum { LIMIT = 8 };

@@ -1,5 +1,5 @@
-/* S11: executors of one emulated device share it as the simulator's do, to the nanosecond, however
- * late anybody looks. The clock here is the tests' own. */
+/* S11: executors of one emulated device share it as in the simulator, to the nanosecond, however
+ * late a test asks. The tests have a clock of their own. */
 #include "engine/emulated/emulated_device.h"
 
 #include "base/instant.h"
@@ -45,7 +45,7 @@ static void test_they_slow_each_other_down(void **state) {
     assert_ended(0, 40, false, 100);
     begin(1, 50, 100, TT_DEMAND_WHOLE);
     assert_ended(0, 100, false, 150);
-    assert_ended(1, 100, false, 150); /* to be asked again then: somebody ends */
+    assert_ended(1, 100, false, 150); /* ask again then: the other work ends */
     assert_ended(1, 500, true, 200);
     assert_ended(0, 600, true, 150);
 }
@@ -58,7 +58,7 @@ static void test_small_demands_do_not(void **state) {
     assert_ended(1, 300, true, 110);
 }
 
-/* The other one goes on alone, and is woken to hear of it. */
+/* The other work continues alone, and its thread is woken. */
 static void test_abort_sets_free(void **state) {
     (void)state;
     begin(0, 0, 100, TT_DEMAND_WHOLE);

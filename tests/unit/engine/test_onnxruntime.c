@@ -208,7 +208,7 @@ static struct tt_engine_model *load_gather(void) {
     return load_well(tiny_onnx_end(&model), true);
 }
 
-/* An id out of range fails the run of all; only who sent it hears of it. */
+/* An id out of range fails the run of all members, but only its sender gets the error. */
 static void test_only_the_offender_fails(void **state) {
     (void)state;
     struct tt_engine_model *model = load_gather();
@@ -330,7 +330,7 @@ static void test_padding(void **state) {
     engine->ops->unload(model);
 }
 
-/* Strings with any bytes, empty ones too; rows of different sizes are told apart. */
+/* Strings with any bytes, also empty ones; rows of different sizes are separated correctly. */
 static void test_strings(void **state) {
     (void)state;
     struct tt_engine_model *model =
@@ -359,8 +359,8 @@ static void test_strings(void **state) {
     engine->ops->unload(model);
 }
 
-/* A model that turns the batch round cannot be batched, and says so instead of handing out somebody
- * else's numbers. */
+/* A model that reverses the batch cannot be batched. It fails instead of returning rows of other
+ * requests. */
 static void test_output_that_does_not_follow_the_batch(void **state) {
     (void)state;
     struct tiny_onnx tiny;

@@ -1,10 +1,10 @@
 /* slow */
-/* S6, S9: two SLOs after a burst of 100 times the load, `deferred` is as it was before. In the
- * simulator, where every run is exact: three models on ten devices at a quarter to nine tenths of
- * what these can do. Requests are seen once a millisecond, as by a scheduler that rests between
- * looks: where several come at once behind a head that waits to its last moment, a floor from rates
- * that still remember the burst gives that head up. (With requests one by one nothing was lost, and
- * the defect not seen.) */
+/* S6, S9: two SLOs after a burst of 100 times the load, `deferred` serves as well as before it.
+ * Runs in the simulator, where every run is exact: three models on ten devices, at a quarter to
+ * nine tenths of their capacity. Requests arrive in groups once a millisecond, as for a scheduler
+ * that pauses between turns. The case to exclude: several arrive behind a head that waits to its
+ * last moment, and a minimum batch size computed from rates that still include the burst drops that
+ * head. Single arrivals do not show this defect. */
 #include "base/instant.h"
 #include "base/prng.h"
 #include "policy/policy.h"

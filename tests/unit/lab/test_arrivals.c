@@ -58,7 +58,7 @@ static void poisson_divides_by_weight(void **state) {
     tt_arrivals_free(arrivals);
 }
 
-/* A's requests come at the same instants whoever stands beside it, as long as its own rate is the
+/* A's requests come at the same instants regardless of other models, as long as its own rate is the
  * same. */
 static void a_stream_is_its_own(void **state) {
     (void)state;

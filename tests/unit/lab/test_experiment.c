@@ -261,11 +261,11 @@ static void nonsense_is_told_with_its_line(void **state) {
                "profile { linear { beta_ms: 1 } } } }\nload { file: 'test_experiment_bad.csv' }",
         "bad.csv:2: exit_to is '1', but model 'S' has too few steps (2)");
     write_file(OUT("bad.csv"), "model,at_ns,exit_step,exit_to\nS,5,1,2\n");
-    assert_refused(DEVICE
-                   "model { name: \"S\" step { profile { linear { beta_ms: 1 } } } step { "
-                   "profile { linear { beta_ms: 1 } } } step { profile { linear { beta_ms: 1 "
-                   "} } } }\nload { file: 'test_experiment_bad.csv' }",
-                   "bad.csv:2: exit_to is 2 and exit_step 1; a request goes on behind some steps");
+    assert_refused(
+        DEVICE "model { name: \"S\" step { profile { linear { beta_ms: 1 } } } step { "
+               "profile { linear { beta_ms: 1 } } } step { profile { linear { beta_ms: 1 "
+               "} } } }\nload { file: 'test_experiment_bad.csv' }",
+        "bad.csv:2: exit_to is 2 and exit_step 1; a request skips steps if exit_to is at least");
     write_file(OUT("bad.csv"), "model,at_ns\nM,5,7\n");
     assert_refused(with_file, "bad.csv:2: 3 fields");
 }

@@ -229,7 +229,7 @@ static void groups_of_runs_are_chosen_from(void **state) {
                                  "any_of: [\"interval_us=500\", \"interval_us=2000\"] } "
                                  "holds { tolerance: 1 } }",
                             &note);
-    assert_true(fabs(least - 1) < 1e-9); /* nobody waits for another */
+    assert_true(fabs(least - 1) < 1e-9); /* no request waits for another */
     assert_string_equal(tt_text_string(&note), "");
     double ratio =
         value_of(HEAD "ours { experiment: \"example.pbtxt\" measure: GOOD_SHARE } "
@@ -335,7 +335,7 @@ static void gains_over_a_sweep_are_those_of_its_points(void **state) {
     if (strncmp(tt_text_string(&note), "3 workloads: ", 13) != 0)
         fail_msg("%s", tt_text_string(&note));
     tt_text_fini(&note);
-    /* Kept: the same again, though nobody could search so fast that time would tell. */
+    /* Kept: the second run gives the same, although no search is fast enough to show it by time. */
     struct tt_text kept, after;
     struct tt_error why;
     assert_int_equal(tt_text_read_file(place("example.state"), 1 << 20, &kept, &why), TT_OK);

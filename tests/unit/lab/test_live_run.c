@@ -149,8 +149,8 @@ static void test_every_policy_ends_every_request(void **state) {
                  "device { count: 2 }\n" WHOLE("2000") LOAD("400"), policies[i]);
         struct heard heard;
         compare(text, &heard);
-        /* Far from any deadline: whoever is on this machine besides, nothing is given up. But for
-         * symphony, which begins at the last instant that it can: a timer that is a little late
+        /* Far from any deadline: whatever else runs on this machine, no request is dropped. Except
+         * with symphony, which starts at the last possible instant: a timer that is a little late
          * costs a request. */
         bool at_last = strcmp(policies[i], "symphony") == 0;
         if (!at_last && heard.endings[TT_ENDING_DONE] != heard.requests)

@@ -174,7 +174,7 @@ static void test_warm_up(void **state) {
     tt_load_fini(&load);
 }
 
-/* Random ends: never more than `concurrency` at once, and everybody is accounted for. */
+/* Random ends: never more than `concurrency` at once, and every request is accounted for. */
 static void test_closed_loop(void **state) {
     (void)state;
     uint64_t seed = test_seed((uint64_t)time(NULL));

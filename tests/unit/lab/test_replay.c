@@ -1,8 +1,8 @@
 /* threaded */
 /* slow */
-/* What was recorded replays to the same decisions: random worlds under every policy; and a
- * recording that was cut, damaged, has gaps, or is of a policy that answers otherwise is told from
- * one that is whole. */
+/* A recording replays to the same decisions: random worlds under every policy. A recording that is
+ * cut or damaged, has gaps, or is of a policy that decides differently is distinguished from a
+ * complete one. */
 #include "base/text.h"
 #include "lab/replay/replay.h"
 #include "lab/run/scenario_run.h"

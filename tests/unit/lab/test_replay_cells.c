@@ -1,7 +1,7 @@
 /* slow */
 /* C1 - C7, recorded: what `cellular` decided of chains, sequences to sequences and trees replays to
- * the same decisions; a decision that was changed, or cells that cannot be, are told; and what
- * other policies would have done is what they do in the world that was recorded. */
+ * the same decisions. A changed decision and impossible cells are reported. What other policies
+ * would have done equals what they do in the recorded world. */
 #include "base/instant.h"
 #include "base/prng.h"
 #include "base/text.h"

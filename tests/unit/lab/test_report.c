@@ -79,7 +79,7 @@ static void advice_follows_the_load(void **state) {
     }
 }
 
-/* S9: who follows it gets there, and not far beyond what the load needs. */
+/* S9: following the advice ends the overload, without much more than the load needs. */
 static void followed_advice_ends_the_overload(void **state) {
     (void)state;
     static const char *const policies[] = {"symphony", "deferred"};

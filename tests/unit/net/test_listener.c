@@ -138,7 +138,7 @@ static void test_pages(void **state) {
         {GET("/v2/models/loading/ready"), 400, "{\"error\":\"model 'loading' is being loaded\"}"},
         {GET("/v2/models/loading"), 503, "being loaded"},
         {GET("/v2/models/addsub/config"), 200, "\"max_batch_size\":8"},
-        {GET("/v2/models/nobody"), 404, "Request for unknown model: 'nobody' is not found"},
+        {GET("/v2/models/absent"), 404, "Request for unknown model: 'absent' is not found"},
         {GET("/v2/models/addsub/versions/9"), 404, "unknown model"},
         {GET("/v2/models/addsub/nothing"), 404, "{\"error\":\"Not Found\"}"},
         {GET("/v2/models/addsub/infer"), 405, "{\"error\":\"Method Not Allowed\"}"},
@@ -154,7 +154,7 @@ static void test_pages(void **state) {
          "[{\"name\":\"identity\",\"version\":\"1\",\"state\":\"READY\",\"reason\":\"\"},"},
         {"POST /v2/repository/index HTTP/1.1\r\nHost: x\r\nContent-Length: 8\r\n\r\n{\"a\": 1,",
          400, "JSON, byte 8"},
-        {"POST /v2/models/nobody/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}", 404,
+        {"POST /v2/models/absent/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}", 404,
          "unknown model"},
         {"POST /v2/models/loading/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}", 503,
          "being loaded"},
@@ -172,7 +172,7 @@ static void test_pages(void **state) {
          "{\"batch_size\":2,\"compute_input\":{\"count\":2,\"ns\":0},\"compute_infer\":{\"count\":"
          "2,"
          "\"ns\":700}"},
-        {"GET /v2/models/nobody/stats HTTP/1.1\r\nHost: x\r\n\r\n", 404, "unknown model"},
+        {"GET /v2/models/absent/stats HTTP/1.1\r\nHost: x\r\n\r\n", 404, "unknown model"},
         {GET("/v2/trace/setting"), 200,
          "{\"trace_level\":[\"OFF\"],\"trace_rate\":\"1000\",\"trace_count\":\"-1\","
          "\"log_frequency\":\"0\",\"trace_file\":\"\",\"trace_mode\":\"triton\"}"},

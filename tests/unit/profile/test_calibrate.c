@@ -215,8 +215,8 @@ static bool stop_at_third(void *context, int32_t done, int32_t total, int32_t ba
     return done < 2;
 }
 
-/* D6: who is stopped after two of three batches goes on with the third; steps are measured one by
- * one; the file that comes of it is what is read. */
+/* D6: a measurement stopped after two of three batch sizes continues with the third. Steps are
+ * measured one by one. The resulting file is the one that is read. */
 static void test_steps_are_kept_and_recalled(void **state) {
     (void)state;
     char folder[] = "/tmp/tutti-calibrate-XXXXXX", path[64], part[80];

@@ -1,5 +1,5 @@
 /* threaded */
-/* E5: every choice of workers is tried once, kept, and found again; the best is what is told. */
+/* E5: every choice of workers is tried once, kept, and found again; the best one is returned. */
 #include "base/instant.h"
 #include "engine/emulated/emulated.h"
 #include "profile/worker_search.h"
@@ -129,7 +129,7 @@ static void tries_every_choice_and_goes_on_where_it_was(void **state) {
     engine->ops->close(engine);
 }
 
-/* ---- what the policy is told ---- */
+/* ---- the options that the policy gets ---- */
 
 static const struct tt_worker_mix measured[] = {
     {.counts = {4}, .runs = 3, .mean_ns = 700, .low_ns = 600, .high_ns = 800, .last_ns = 900},

@@ -1,7 +1,6 @@
-/* A server on an emulated engine, and clients of it that wait for their answers: what the tests of
- * this floor share. Failures inside clients abort (tt_assert), for they run on threads of their
- * own.
- */
+/* A server on an emulated engine, and clients that wait for their answers: shared by the tests of
+ * src/serve. Failures inside clients abort (tt_assert), because clients run on threads of their
+ * own. */
 #ifndef SERVING_BENCH_H
 #define SERVING_BENCH_H
 

@@ -1,5 +1,5 @@
-/* C6: who stays in a batch keeps its row; whose place nobody can have yet keeps everybody from
- * being moved; and what was borrowed is given back. */
+/* C6: a request that stays in a batch keeps its row. If a row cannot be filled yet, no request is
+ * moved. What was borrowed is returned. */
 #include "serve/cell_row_assignment.h"
 
 #include <setjmp.h>
@@ -61,7 +61,7 @@ static void test_gap_filled(void **state) {
     fixture_fini(&f, 5 + 2);
 }
 
-/* Slot 1 is still needed by somebody: the batch is gathered, in its own order. */
+/* A cell still needs slot 1: the batch is gathered, in its own order. */
 static void test_gap_needed(void **state) {
     (void)state;
     struct fixture f;
@@ -76,7 +76,7 @@ static void test_gap_needed(void **state) {
     fixture_fini(&f, 3);
 }
 
-/* The same, but who writes slot 1 has moved out: it changes hands, its promise with it. */
+/* The same, but the writer of slot 1 has moved out: the slot changes hands with its reservation. */
 static void test_orphan_taken(void **state) {
     (void)state;
     struct fixture f;
@@ -89,7 +89,7 @@ static void test_orphan_taken(void **state) {
     assert_int_equal(f.slots.reserved, 3);
     tt_cell_slots_end_orphan(&f.slots, 1); /* the writer is back: not its slot any more */
     assert_int_equal(f.slots.in_use, 3);
-    tt_cell_slots_orphan(&f.slots, 1, EXECUTOR); /* one that nobody takes */
+    tt_cell_slots_orphan(&f.slots, 1, EXECUTOR); /* an orphan that no cell takes */
     tt_cell_slots_end_orphan(&f.slots, 1);
     assert_int_equal(f.slots.in_use, 2);
     assert_int_equal(f.slots.reserved, 2);
@@ -98,7 +98,7 @@ static void test_orphan_taken(void **state) {
     fixture_fini(&f, 2);
 }
 
-/* Another executor writes it yet, before or after whatever this one does there: hands off. */
+/* Another executor still writes it, before or after this one would: it must not be taken. */
 static void test_orphan_of_another_executor(void **state) {
     (void)state;
     struct fixture f;

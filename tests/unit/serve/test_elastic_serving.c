@@ -38,7 +38,7 @@ static void two_connections_share_a_batch_without_a_copy(void **state) {
     struct client clients[2];
     client_open(&clients[0], bench.serving);
     client_open(&clients[1], bench.serving);
-    for (int32_t i = 0; i < 60; i++) /* fewer than there are slots: nobody waits for one */
+    for (int32_t i = 0; i < 60; i++) /* fewer than there are slots: no request waits for one */
         client_send(&clients[i % 2], model, 1, (char)(1 + i), 0);
     client_wait(&clients[0], 0);
     client_wait(&clients[1], 0);

@@ -112,7 +112,7 @@ static void check(const struct world *self) {
             expect_rows(&self->guests[i], word_of(self, &self->guests[i]));
 }
 
-/* Events at random; whoever waits gets its turn in the end, and no slot is lost. */
+/* Random events: every waiting request gets its turn in the end, and no slot is lost. */
 static void storm(int32_t slots, int32_t count, int64_t events, uint64_t seed) {
     struct tt_error why;
     struct world world = {.count = count, .guests = calloc((size_t)count, sizeof(struct guest))};

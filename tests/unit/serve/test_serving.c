@@ -459,7 +459,7 @@ static void test_stress(void **state) {
     assert_true(ok > 0);
 }
 
-/* E7: a static batch is filled up with rows of nobody, whose answers nobody gets. */
+/* E7: a static batch is filled up with blank rows, whose answers are discarded. */
 static void test_padded_batches(void **state) {
     (void)state;
     static const int64_t latency = TT_US;

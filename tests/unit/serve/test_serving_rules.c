@@ -27,8 +27,8 @@ static int tear_down(void **state) {
 static const struct tt_serving_policy zero = {.name = "window"};
 static const struct tt_serving_policy serial = {.name = "serial"};
 
-/* Whose timeout counts: the rule's, a shorter one of the request where the rule hears it; else the
- * request's own, else the model's objective. */
+/* Which timeout counts: the rule's; a shorter one of the request, if the rule allows it; else the
+ * request's own; else the model's objective. */
 static void test_timeout_rules(void **state) {
     (void)state;
     static const int64_t latency = 1;
@@ -132,7 +132,7 @@ static void test_preserve_ordering(void **state) {
         client.waiting++;
         tt_inference_submit(inference, &(struct tt_inference_options){0}, note_order, &numbers[i]);
         if (i % 7 == 3)
-            tt_inference_cancel(inference); /* who goes away holds nobody up */
+            tt_inference_cancel(inference); /* a cancelled request holds up no other */
     }
     client_wait(&client, 0);
     assert_true(last_answer >= 0);

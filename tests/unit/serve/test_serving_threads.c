@@ -112,8 +112,8 @@ struct stress {
     int32_t submitted;
 };
 
-/* Of the fixed shape, or of one of several that cannot be computed together: who finds itself in a
- * batch of others runs again. */
+/* Requests of the fixed shape, or of one of several shapes that cannot be computed together: a
+ * request that lands in a batch of another shape runs again. */
 static struct tt_inference *stress_begin(struct stress *self, struct tt_prng *prng, int32_t model,
                                          char fill) {
     bool varies = model == MODELS - 1;

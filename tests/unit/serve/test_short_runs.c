@@ -155,7 +155,7 @@ static void test_learns_who_is_short(void **state) {
     client_close(&client);
 }
 
-/* Who turns out long is run here no more than it takes to see that. */
+/* A run that turns out to be long is run here only until that is known. */
 static void test_long_ones_leave(void **state) {
     (void)state;
     struct witness witness = {.latency_ns = TT_MS};

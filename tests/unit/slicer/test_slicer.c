@@ -190,7 +190,7 @@ static void ask_alone(struct walk *walk, struct walker *walker) {
     read_answer(walk->whole, &flight.members[0], &walker->expected);
 }
 
-/* A batch of whoever waits at one step, in their order or any other, for some steps. */
+/* Makes a batch of requests that wait at one step, in their order or any other, for some steps. */
 static void launch(struct walk *walk, int32_t executor) {
     struct flight *flight = &walk->flights[executor];
     int32_t waiting[REQUESTS], count = 0, step = -1;

@@ -1,4 +1,4 @@
-/* D1: kept cuts that nobody uses any more are thrown away, and nothing else. */
+/* D1: kept cuts that no model uses are removed, and nothing else. */
 #include "slicer/stage_folders.h"
 
 #include <fcntl.h>
@@ -71,7 +71,7 @@ static void test_what_is_old_goes(void **state) {
     assert_true(is_there("stages-00000000000000ae.part-13"));
     assert_true(is_there("stages-of-mine"));
     assert_true(is_there("other"));
-    assert_int_equal(tt_stage_folders_prune(root, NULL, 0), 1); /* now it is nobody's */
+    assert_int_equal(tt_stage_folders_prune(root, NULL, 0), 1); /* no model uses it */
 }
 
 static void test_the_last_used_stay(void **state) {
