@@ -66,7 +66,7 @@ class Server:
             self.process.kill()
             sys.exit("the server does not serve:\n" + "".join(self.lines))
         self.address = found[3]
-        # Nobody else empties the pipe: a server that has much to say would wait for that.
+        # A full pipe would block a server that logs much, and nothing else reads it.
         self.reader = threading.Thread(target=lambda: self.lines.extend(self.process.stderr), daemon=True)
         self.reader.start()
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Form, common mistakes, layers, requirement citations. Says everything that it finds, then fails; a tool that this
+# Form, common mistakes, language, layers, requirement citations. Says everything that it finds, then fails; a tool that this
 # machine lacks is named and passed over (scripts/setup.sh --lint installs them all).
 #
 # clang-tidy has a script of its own: scripts/tidy.sh.
@@ -40,6 +40,7 @@ if have shellcheck; then
   shellcheck --severity=warning --exclude=SC1091 "${shell_files[@]}" || fails shellcheck
 fi
 
+python3 -B scripts/check_language.py || fails check_language
 python3 -B scripts/check_layers.py || fails check_layers
 python3 -B scripts/check_requirements.py --check || fails check_requirements
 python3 -B scripts/npu_profiles.py --check || fails npu_profiles

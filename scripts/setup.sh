@@ -35,7 +35,7 @@ for option in "$@"; do
 done
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
-  echo "setup: this machine is not a Debian; install the likes of these yourself, then run cmake:" >&2
+  echo "setup: this machine is not a Debian; install the equivalents of these yourself, then run cmake:" >&2
   echo "setup: $packages, llhttp, ONNX Runtime >= 1.21 (-DONNXRUNTIME_ROOT=)" >&2
   exit 1
 fi

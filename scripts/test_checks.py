@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Proves that every rule of check_layers.py and check_requirements.py can fail, and that good code passes."""
+"""Proves that every rule of check_language.py, check_layers.py and check_requirements.py can fail, and that good code passes."""
 import contextlib
 import io
 import pathlib
@@ -9,6 +9,7 @@ import unittest
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import check_language  # noqa: E402
 import check_layers  # noqa: E402
 import check_requirements  # noqa: E402
 
@@ -202,6 +203,72 @@ class Requirements(unittest.TestCase):
         code, out = Tree(files).run(check_requirements.main)
         self.assertEqual(code, 0)
         self.assertRegex(out, r"(?m)^S2 +built +implemented in src/core/a\.c; tested in -$")
+
+
+class Language(unittest.TestCase):
+    def run_on(self, files):
+        return Tree(files).run(check_language.main)
+
+    def finds(self, name, text, line, words):
+        """Exactly one finding, at that line of the file."""
+        code, out = self.run_on({name: text})
+        self.assertEqual(code, 1, out)
+        self.assertEqual(len(out.splitlines()), 1, f"one planted phrase, one line:\n{out}")
+        self.assertRegex(out, rf"/{name}:{line}: ")
+        self.assertIn(words, out)
+
+    def passes(self, files):
+        code, out = self.run_on(files)
+        self.assertEqual((code, out), (0, ""))
+
+    def test_every_phrase_is_found(self):
+        for words in ("who", "Whoever", "nobody", "the baton", "a nap", "batch mates", "the floor", "ski renter", "is told",
+                      "so-called", "tells of", "of late", "whereupon", "come to be", "wants to know"):  # fmt: skip
+            with self.subTest(words):
+                self.finds("src/a.c", f"int a;\n/* A request, {words} x. */\n", 2, "'")
+
+    def test_a_phrase_over_two_lines(self):
+        self.finds("src/a.h", "/* The scheduler is\n * told. */\n", 1, "wording")
+
+    def test_every_kind_of_file(self):
+        self.finds("src/a.c", 'int a;\nchar *b = "a message for nobody here";\n', 2, "'nobody'")
+        self.finds("src/a.js", "let a = 'a label for nobody here'\n", 1, "'nobody'")
+        self.finds("proto/a.proto", "message A {\n  // Nobody sets it.\n}\n", 2, "'Nobody'")
+        self.finds("bench/a.py", '"""Runs a test\n\nfor nobody."""\n', 3, "'nobody'")
+        self.finds("bench/a.py", 'a = "#"  # for nobody\n', 1, "'nobody'")
+        self.finds("scripts/a.sh", 'a=1\n# for nobody\necho "x y z"\n', 2, "'nobody'")
+        self.finds("scripts/a.sh", 'echo "this is for nobody" >&2\n', 1, "'nobody'")
+        self.finds("Makefile", "a:\n\t@echo \"make a: for nobody\"\n", 2, "'nobody'")
+        self.finds("docs/a.md", "# A\n\nFor nobody.\n", 3, "'nobody'")
+        self.finds("docs/man/a.mdoc", ".Sh A\nFor nobody.\n", 2, "'nobody'")
+
+    def test_long_sentences(self):
+        word = "word "
+        self.finds("src/a.c", f"/* One. {word * check_language.MAX_WORDS}more. */\n", 1, "long")
+        self.finds("bench/a.py", f"# {word * 20}\n# {word * 21}\n", 1, "long")
+        self.passes({"src/a.c": f"/* {word * (check_language.MAX_WORDS - 1)}more. {word}more. */\n"})
+        table = "".join(f" *  module_{i}     what it is for\n" for i in range(20))
+        self.passes({"src/a.h": f"/* Modules:\n{table} */\n"})
+
+    def test_good_text_passes(self):
+        self.passes({
+            "src/a.c": "/* Users who wait. It returns floor(x), rounded down. */\nint nobody, whoever;\n",
+            "src/b.c": 'char *name = "nobody";\n',
+            "docs/a.md": "Run `nobody` or\n\n    nobody --whoever\n\n```\nwhoever\n```\n",
+            "scripts/a.sh": 'nobody=${1#a} # a comment\necho "$nobody"\n',
+            "tests/a.csv": "who,nobody\n",
+        })  # fmt: skip
+
+    def test_unknown_paths(self):
+        with contextlib.redirect_stderr(io.StringIO()) as err:
+            self.assertEqual(check_language.main(["/nonexistent"]), 2)
+        self.assertIn("/nonexistent", err.getvalue())
+
+    def test_the_whole_tree_is_read(self):
+        read = {path.relative_to(check_language.ROOT).as_posix() for path in check_language.all_files()}
+        for path in ("src/engine/engine.h", "include/tutti/unfold.h", "proto/experiment.proto", "Makefile", "scripts/lint.sh", ".ci/run",
+                     "docs/ARCHITECTURE.md", "README.md", "tests/unit/seed.h", "bench/serving.py"):  # fmt: skip
+            self.assertIn(path, read)
 
 
 if __name__ == "__main__":

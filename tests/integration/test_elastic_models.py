@@ -214,7 +214,7 @@ class Elastic(unittest.TestCase):
             self.assertEqual(server.end(signal.SIGTERM), 0, server.said())
 
     # E1, E2: workers come and go while they are asked: other sizes, another number of them, another ring, no ring at all.
-    # Nobody's answer is lost, some workers' batches fail all the while, and every ring is left empty.
+    # No answer is lost although some workers' batches fail throughout, and every ring is empty at the end.
     def test_workers_change_while_they_are_asked(self):
         models = self.embed("changing")
         flags = ["--model-control-mode", "explicit", "--load-model", "embed"]

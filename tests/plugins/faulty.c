@@ -73,7 +73,7 @@ static int32_t add_wrong(const char *what, const struct tutti_unfold_sink *sink,
     return add(sink, wrong);
 }
 
-/* Without an end, until it is told that it is enough; or deaf to that. */
+/* Adds cells until the sink rejects one, or without regard to that. */
 static int32_t add_many(const struct tutti_unfold_sink *sink, bool deaf, long pause_ms) {
     int32_t got = 0;
     for (int i = 0; i < 1000 && (deaf || got >= 0); i++) {
@@ -167,7 +167,7 @@ static int32_t unfold(void *state, const struct tutti_unfold_request *request,
     return 0;
 }
 
-#ifdef FAULTY_SYMBOL /* nobody sees it from outside */
+#ifdef FAULTY_SYMBOL /* not visible outside of the library */
 __attribute__((visibility("hidden")))
 #endif
 const struct tutti_unfold_plugin *

@@ -487,7 +487,7 @@ class RawRequests(unittest.TestCase):
         sample = re.compile(r'[a-zA-Z_:][\w:]*(\{([a-zA-Z_]\w*="[^"]*",?)*\})? \S+( \d+)?$')
         for line in lines:
             self.assertRegex(line, sample)
-        self.assertTrue([x for x in lines if "addsub" in x], "no metric tells of the model addsub")
+        self.assertTrue([x for x in lines if "addsub" in x], "no metric names the model addsub")
 
 
 class Concurrency(ServerCase):

@@ -103,7 +103,7 @@ class Soak:
 
     def nonsense(self, draw):
         bad = [b"GET / HTTP/9.9\r\n\r\n", b"POST /v2/models/identity/infer HTTP/1.1\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabc",
-               b"\x00" * 40, b"GET /v2 HTTP/1.1\nHost: x\n\n", b"POST /v2/models/nobody/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}",
+               b"\x00" * 40, b"GET /v2 HTTP/1.1\nHost: x\n\n", b"POST /v2/models/absent/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}",
                b"POST /v2/models/identity/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 400\r\n\r\n" + b"[" * 400]  # fmt: skip
         with socket.create_connection((self.host, self.port), timeout=60) as found:
             found.sendall(draw.choice(bad))
