@@ -143,13 +143,14 @@ static void leave_site(struct tt_loader *self, struct site *site) {
 
 /* ---- models ---- */
 
-/* The duration of an emulated model's run, from its profile. */
+/* The duration of an emulated model's steps, from its profile. */
 static int64_t emulated_latency(void *context, int32_t rows, int32_t length, int32_t first_step,
                                 int32_t last_step) {
-    (void)first_step; /* there is only one step */
-    (void)last_step;
     const struct tt_served_model *served = context;
-    return tt_profile_latency(served->profile, rows, length);
+    int64_t sum_ns = 0;
+    for (int32_t s = first_step; s <= last_step; s++)
+        sum_ns += tt_profile_latency(served->steps[s].profile, rows, length);
+    return sum_ns;
 }
 
 /* Loads the stages that the settings ask for; cuts the model if there is no valid cut yet. */
@@ -211,6 +212,9 @@ static enum tt_err load_engine_model(struct tt_loader *self, const struct bench 
         signature->max_batch = TT_DOMAIN_MAX_BATCH;
     struct tt_engine_emulation emulation = {
         .step_count = 1, .latency_ns = emulated_latency, .latency_context = served};
+    enum tt_err err = TT_OK;
+    if (model->config->engine->emulates)
+        err = tt_find_profile_step_count(model, &emulation.step_count, why);
     struct tt_engine_model_spec spec = {.form = TT_ENGINE_GRAPH,
                                         .name = model->name,
                                         .path = path,
@@ -220,9 +224,10 @@ static enum tt_err load_engine_model(struct tt_loader *self, const struct bench 
                                         .executors = executors,
                                         .emulation = &emulation};
     bool cuts = model->settings->stages && bench->runtime.kind->cutting;
-    enum tt_err err = cuts ? load_stages(self, bench, model, path, &spec, out_stages,
-                                         stages_capacity, out_loaded, why)
-                           : tt_engine_load(&bench->runtime, bench->engine, &spec, out_loaded, why);
+    if (!err)
+        err = cuts ? load_stages(self, bench, model, path, &spec, out_stages, stages_capacity,
+                                 out_loaded, why)
+                   : tt_engine_load(&bench->runtime, bench->engine, &spec, out_loaded, why);
     free(signature);
     return err;
 }

@@ -61,9 +61,28 @@ static enum tt_err refuse_reshape(const struct tt_model_config *config, struct t
                 : TT_OK;
 }
 
+/* An engine that emulates has nothing to cut, and no cells whose times it could know. */
+static enum tt_err check_emulated(const struct tt_repository_model *model, struct tt_error *why) {
+    if (!model->config->engine->emulates)
+        return TT_OK;
+    if (model->settings->stages)
+        return tt_fail(TT_ERR_UNSUPPORTED, why,
+                       "an %s model has no graph to cut: leave `stages` out of tutti.pbtxt, and "
+                       "write a `step { ... }` per stage in profile.pbtxt",
+                       model->config->engine->name);
+    if (model->settings->unfold)
+        return tt_fail(TT_ERR_UNSUPPORTED, why,
+                       "an %s model cannot be unfolded into cells in the server: leave `unfold` "
+                       "out of tutti.pbtxt, or run it by `tutti experiment` in world EMULATED",
+                       model->config->engine->name);
+    return TT_OK;
+}
+
 enum tt_err tt_placing_check_model(const struct tt_placing *self,
                                    const struct tt_repository_model *model, struct tt_error *why) {
     enum tt_err err = refuse_reshape(model->config, why);
+    if (!err)
+        err = check_emulated(model, why);
     return err ? err : check_cells(model, self, why);
 }
 

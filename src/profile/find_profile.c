@@ -57,14 +57,33 @@ static enum tt_err refuse_stale(const struct tt_find_profile_options *options, c
                    reason.text, options->model->directory);
 }
 
+static void file_path(const struct tt_repository_model *model, char *path, size_t capacity) {
+    const char *named = model->settings->profile;
+    snprintf(path, capacity, "%s/%s", model->directory, *named ? named : "profile.pbtxt");
+}
+
+enum tt_err tt_find_profile_step_count(const struct tt_repository_model *model, int32_t *out_count,
+                                       struct tt_error *why) {
+    char path[4096];
+    file_path(model, path, sizeof(path));
+    struct tt_profile_file *file;
+    *out_count = 1;
+    enum tt_err err = tt_profile_file_open(path, 0, &file, why);
+    if (err)
+        return err == TT_ERR_NOT_FOUND ? TT_OK : err; /* tt_find_profile says what is missing */
+    if (file->step_count)
+        *out_count = file->step_count;
+    tt_profile_file_close(file);
+    return TT_OK;
+}
+
 /* NOT_FOUND: there is no valid file. */
 static enum tt_err read_file(const struct tt_find_profile_options *options,
                              struct tt_profile **out_whole, struct tt_profile ***out_steps,
                              struct tt_error *why) {
     const char *named = options->model->settings->profile;
     char path[4096];
-    snprintf(path, sizeof(path), "%s/%s", options->model->directory,
-             *named ? named : "profile.pbtxt");
+    file_path(options->model, path, sizeof(path));
     struct tt_profile_file *file;
     enum tt_err err = tt_profile_file_open(path, max_batch(options), &file, why);
     if (err)

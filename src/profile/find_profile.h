@@ -29,4 +29,9 @@ TT_MUST_CHECK enum tt_err tt_find_profile(const struct tt_find_profile_options *
                                           struct tt_profile **out_whole,
                                           struct tt_profile ***out_steps, struct tt_error *why);
 
+/* The number of steps that the model's own profile has: 1 if it lists none, or there is no such
+ * file. An emulated model has as many. Errors: INVALID, IO, NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_find_profile_step_count(const struct tt_repository_model *model,
+                                                     int32_t *out_count, struct tt_error *why);
+
 #endif

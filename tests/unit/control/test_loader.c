@@ -321,6 +321,42 @@ static void test_emulated(void **state) {
     close_all(loaded);
 }
 
+static void make_emulated(const char *name, const char *profile, const char *tutti) {
+    make_directory(name, NULL);
+    make_directory(name, "1");
+    write_bytes(name, "config.pbtxt", emulated_config, strlen(emulated_config));
+    write_bytes(name, "profile.pbtxt", profile, strlen(profile));
+    write_bytes(name, "tutti.pbtxt", tutti, strlen(tutti));
+}
+
+/* S11, L1: an emulated model has the steps of its profile, and each takes its own time. What the
+ * server cannot emulate is refused. */
+static void test_emulated_steps(void **state) {
+    (void)state;
+    static const char steps[] = "point { batch: 1 latency_ns: 6000000 }\n"
+                                "step { name: 'a' point { batch: 1 latency_ns: 1000000 } }\n"
+                                "step { name: 'b' point { batch: 1 latency_ns: 2000000 } }\n"
+                                "step { name: 'c' point { batch: 1 latency_ns: 3000000 } }\n";
+    make_emulated("nodes", steps, "policy { name: 'lazy' }");
+    make_emulated("cut", steps, "stages { count: 3 }");
+    make_emulated("cells", steps, "unfold { kind: CHAIN } cell { file: 'cell.onnx' }");
+    make_emulated("wrong", "step { name: 'a' }", "");
+    struct tt_control *loaded = open_loader();
+    const struct tt_served_model *model = expect_ready(loaded, "nodes");
+    assert_int_equal(model->step_model.step_count, 3);
+    assert_int_equal(tt_profile_latency(model->step_model.steps[2].profile, 1, 0), 3 * TT_MS);
+    assert_int_equal(tt_profile_latency(model->step_model.whole, 1, 0), 6 * TT_MS);
+    float answer[2] = {0};
+    int64_t began_at = tt_clock_now();
+    ask(loaded, "nodes", answer);
+    assert_true(tt_clock_now() >= began_at + 6 * TT_MS);
+    assert_true(answer[0] == 1 && answer[1] == -2);
+    expect_unavailable(loaded, "cut", "an emulated model has no graph to cut: leave `stages` out");
+    expect_unavailable(loaded, "cells", "an emulated model cannot be unfolded into cells");
+    expect_unavailable(loaded, "wrong", "profile.pbtxt");
+    close_all(loaded);
+}
+
 static const struct tt_domain *domain_of(struct tt_control *loaded, const char *name) {
     struct tt_served_model *model = NULL;
     struct tt_error why = {{0}};
@@ -358,6 +394,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_objective_below_one_request, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_repository, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_emulated, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_emulated_steps, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_cells_go_one_batch_ahead, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
