@@ -7,6 +7,7 @@
 #include "control/control.h"
 #include "net/http/listener.h"
 #include "record/recorder.h"
+#include "serve/domain.h"
 
 #include <limits.h>
 #include <signal.h>
@@ -55,7 +56,7 @@ static const struct tt_flag_row flag_rows[] = {
     TT_INTEGER("grace-ms", "MS", grace_ms, 0, 3600000, 5000,
                "time to finish accepted requests after a signal to stop"),
     TT_HEADING("Execution"),
-    TT_INTEGER("executors", "N", control.loader.executors, 1, 256, 0,
+    TT_INTEGER("executors", "N", control.loader.executors, 1, TT_DOMAIN_MAX_EXECUTORS, 0,
                "batches that may run at once per scheduling domain (default: number of "
                "processors)"),
     TT_INTEGER("scheduler-threads", "N", control.scheduler_threads, 0, 64, 0,

@@ -1,11 +1,10 @@
 #include "control/placing.h"
 
 #include "policy/default_policy.h"
+#include "serve/domain.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { MAX_INSTANCES = 256 };
 
 static const char *option_of(const struct tt_placing *self, const char *key) {
     return tt_options_value(key, self->options, self->policy.option_count);
@@ -78,7 +77,7 @@ int32_t tt_placing_executors(const struct tt_placing *self, int32_t default_valu
         return default_value;
     int32_t sizes[1];
     int32_t count = tt_options_sizes(key, self->options, self->policy.option_count, sizes, 1);
-    return count > 0 && count <= MAX_INSTANCES ? count : default_value;
+    return count > 0 && count <= TT_DOMAIN_MAX_EXECUTORS ? count : default_value;
 }
 
 int32_t tt_placing_instances(const struct tt_model_config *config) {
@@ -87,7 +86,7 @@ int32_t tt_placing_instances(const struct tt_model_config *config) {
         const struct tt_instance_group *group = &config->groups[i];
         count += group->count * (group->gpu_count > 0 ? group->gpu_count : 1);
     }
-    return count < MAX_INSTANCES ? count : MAX_INSTANCES;
+    return count < TT_DOMAIN_MAX_EXECUTORS ? count : TT_DOMAIN_MAX_EXECUTORS;
 }
 
 bool tt_placing_same(const struct tt_placing *a, const struct tt_placing *b) {

@@ -24,7 +24,8 @@
 
 enum {
     TT_DOMAIN_MAX_MODELS = 256,
-    TT_DOMAIN_MAX_BATCH = 1024, /* rows */
+    TT_DOMAIN_MAX_EXECUTORS = 4096, /* each is a thread */
+    TT_DOMAIN_MAX_BATCH = 1024,     /* rows */
     /* One runs, one waits behind it, so that the executor continues while its completion is on its
        way to the scheduler. */
     TT_DOMAIN_DEPTH = 2,

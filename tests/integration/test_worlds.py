@@ -329,6 +329,25 @@ class Worlds(unittest.TestCase):
             self.assertEqual(point["world"], "real")
             self.assertGreater(point["total"]["arrived"], 10)
 
+    def test_a_thousand_executors(self):
+        """S11: 500 requests are computed at once, each on an executor of its own."""
+        path = self.write(
+            """world: EMULATED
+requests: 600
+device { count: 1000 }
+model { name: "m" slo_ms: 20000 max_batch: 1 profile { linear { beta_ms: 500 } } }
+load { rate: 1000 process: UNIFORM }
+policy { name: "serial" }
+"""
+        )
+        done = run("experiment", path, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = json.loads(done.stdout)
+        self.assertEqual(report["total"]["arrived"], 600)
+        self.assertEqual(report["total"]["ok"], 600)
+        self.assertGreater(report["devices_used"], 256)
+        self.refused(path.read_text().replace("1000 }", "4097 }", 1), ":3:", "at most 4096")
+
     def test_an_overloaded_generator_is_not_believed(self):
         text = """world: EMULATED
 requests: 4000

@@ -2,8 +2,6 @@
 #include "lab/run/live_models.h"
 #include "serve/domain.h"
 
-enum { MAX_EXECUTORS = 256 }; /* each is a thread */
-
 /* Rejects features that only virtual time has. */
 static enum tt_err check_timing(const struct tt_experiment *self,
                                 const struct tt_scenario *scenario, struct tt_error *why) {
@@ -23,11 +21,11 @@ static enum tt_err check_timing(const struct tt_experiment *self,
                                        "the %s world",
                                        world);
     }
-    if (executors > MAX_EXECUTORS)
+    if (executors > TT_DOMAIN_MAX_EXECUTORS)
         return tt_experiment_wrong(self, message->device[0], "count", why,
                                    "%d executors; in the %s world each is a thread, and there are "
                                    "at most %d",
-                                   executors, world, MAX_EXECUTORS);
+                                   executors, world, TT_DOMAIN_MAX_EXECUTORS);
     return TT_OK;
 }
 
