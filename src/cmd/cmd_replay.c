@@ -2,6 +2,7 @@
 #include "cmd/outcome.h"
 #include "cmd/verbs.h"
 #include "lab/replay/replay.h"
+#include "lab/report/columns.h"
 #include "lab/report/page_run.h"
 #include "lab/report/report.h"
 #include "lab/run/scenario_run.h"
@@ -118,63 +119,94 @@ static void print_domain(const struct tt_replay *replay) {
            replay->differs ? ", the next one differs" : ", all identical");
 }
 
-/* The recorded results, as an experiment reports them. */
-static enum tt_err report_recorded(struct tt_replay *replay, const struct flags *a,
-                                   struct tt_page_run *page, json_t *out, struct tt_error *why) {
+/* ---- the runs of one domain ---- */
+
+enum { MAX_RUNS = 3 }; /* recorded; the recorded policy simulated; the asked policy simulated */
+
+/* A run that is kept until all are reported side by side. */
+struct run {
+    const char *heading;
     struct tt_scenario scenario;
-    enum tt_err err = tt_replay_scenario(replay, NULL, NULL, 0, &scenario, why);
+    struct tt_scenario_result result;
+};
+
+struct runs {
+    struct run items[MAX_RUNS];
+    int32_t count;
+};
+
+static void runs_fini(struct runs *self) {
+    for (int32_t i = 0; i < self->count; i++) {
+        if (i > 0) /* what was recorded is the replay's */
+            tt_measure_fini(&self->items[i].result.measure);
+        tt_scenario_fini(&self->items[i].scenario);
+    }
+}
+
+/* The recorded results, as an experiment reports them. */
+static enum tt_err add_recorded(struct runs *runs, struct tt_replay *replay, const struct flags *a,
+                                struct tt_page_run *page, json_t *out, struct tt_error *why) {
+    struct run *run = &runs->items[0];
+    enum tt_err err = tt_replay_scenario(replay, NULL, NULL, 0, &run->scenario, why);
     if (err)
         return err;
-    scenario.world = TT_WORLD_RECORDED;
-    struct tt_scenario_result was = {.measure = replay->measure, .events = replay->events};
+    runs->count = 1;
+    run->heading = "recorded";
+    run->scenario.world = TT_WORLD_RECORDED;
+    run->result = (struct tt_scenario_result){.measure = replay->measure, .events = replay->events};
     if (a->runs) {
-        page->scenario = page->timeline.scenario = &scenario;
+        page->scenario = page->timeline.scenario = &run->scenario;
         tt_timeline_since(&page->timeline, replay->base_at);
-        json_array_append_new(a->runs, tt_page_run_json(page, &was));
+        json_array_append_new(a->runs, tt_page_run_json(page, &run->result));
     }
-    if (a->json) {
-        json_object_set_new(out, "recorded", tt_report_json(&scenario, "recorded", &was));
-    } else {
-        struct tt_text text;
-        tt_text_init(&text);
-        tt_text_puts(&text, "\n");
-        tt_report_table(&scenario, "", &was, &text);
-        tt_outcome_print_text(&text);
-    }
-    tt_scenario_fini(&scenario);
+    if (a->json)
+        json_object_set_new(out, "recorded",
+                            tt_report_json(&run->scenario, "recorded", &run->result));
     return TT_OK;
 }
 
-static enum tt_err run_scenario(const struct tt_scenario *scenario, const struct flags *a,
-                                json_t *out, struct tt_error *why) {
+/* Simulates the run's scenario. `a`: with the files that it writes. */
+static enum tt_err run_scenario(struct run *run, const struct flags *a, struct tt_error *why) {
     struct tt_page_run page;
     struct tt_scenario_outputs outputs = {.tasks_path = a->tasks, .outcomes_path = a->outcomes};
     if (a->html) {
-        tt_page_run_init(&page, scenario);
+        tt_page_run_init(&page, &run->scenario);
         outputs.also = tt_page_run_observer(&page);
     }
-    struct tt_scenario_result result;
-    enum tt_err err = tt_scenario_run(scenario, a->check, &outputs, &tt_interrupted, &result, why);
-    const char *title = "simulated from the recorded requests";
+    enum tt_err err =
+        tt_scenario_run(&run->scenario, a->check, &outputs, &tt_interrupted, &run->result, why);
     if (!err && a->html) {
-        json_array_append_new(a->runs, tt_page_run_json(&page, &result));
+        json_array_append_new(a->runs, tt_page_run_json(&page, &run->result));
         err = tt_page_run_write("Recorded requests, simulated again", json_incref(a->runs), a->html,
                                 why);
+        if (err)
+            tt_measure_fini(&run->result.measure);
     }
     if (a->html)
         tt_page_run_fini(&page);
+    return err;
+}
+
+/* Simulates a policy on the recorded requests; NULL: the recorded one. `key`: in the JSON. */
+static enum tt_err add_simulated(struct runs *runs, struct tt_replay *replay, const char *policy,
+                                 const char *key, const struct flags *a, json_t *out,
+                                 struct tt_error *why) {
+    struct run *run = &runs->items[runs->count];
+    enum tt_err err = tt_replay_scenario(replay, policy, policy ? a->options.pairs : NULL,
+                                         policy ? a->options.count : 0, &run->scenario, why);
     if (err)
         return err;
-    if (a->json) {
-        json_object_set_new(out, "simulated", tt_report_json(scenario, title, &result));
-    } else {
-        struct tt_text text;
-        tt_text_init(&text);
-        tt_text_printf(&text, "\n");
-        tt_report_table(scenario, title, &result, &text);
-        tt_outcome_print_text(&text);
+    run->heading = "simulated";
+    err = run_scenario(run, a, why);
+    if (err) {
+        tt_scenario_fini(&run->scenario);
+        return err;
     }
-    tt_measure_fini(&result.measure);
+    runs->count++;
+    if (a->json)
+        json_object_set_new(
+            out, key,
+            tt_report_json(&run->scenario, "simulated from the recorded requests", &run->result));
     return TT_OK;
 }
 
@@ -187,17 +219,38 @@ static void print_guesses(const struct tt_replay *replay) {
                 replay->stream, (long long)replay->unknown_ends);
 }
 
-static enum tt_err simulate(struct tt_replay *replay, const struct flags *a, json_t *out,
-                            struct tt_error *why) {
-    struct tt_scenario scenario;
-    const char *policy = strcmp(a->policy, "recorded") == 0 ? NULL : a->policy;
-    enum tt_err err =
-        tt_replay_scenario(replay, policy, a->options.pairs, a->options.count, &scenario, why);
-    if (err)
-        return err;
-    print_guesses(replay);
-    err = run_scenario(&scenario, a, out, why);
-    tt_scenario_fini(&scenario);
+static void print_columns(const struct runs *runs) {
+    struct tt_report_column columns[MAX_RUNS];
+    for (int32_t i = 0; i < runs->count; i++)
+        columns[i] = (struct tt_report_column){runs->items[i].heading, &runs->items[i].scenario,
+                                               &runs->items[i].result};
+    struct tt_text text;
+    tt_text_init(&text);
+    tt_text_puts(&text, "\n");
+    tt_report_columns(columns, runs->count, &text);
+    tt_outcome_print_text(&text);
+}
+
+/* A simulation is faster than the server that it describes. So another policy is compared with the
+ * recorded one in the same world. */
+static enum tt_err report(struct tt_replay *replay, const struct flags *a, struct tt_page_run *page,
+                          json_t *out, struct tt_error *why) {
+    struct runs runs = {.count = 0};
+    struct flags quiet = *a; /* only the last simulation writes files */
+    quiet.tasks = quiet.outcomes = quiet.html = NULL;
+    enum tt_err err = add_recorded(&runs, replay, a, page, out, why);
+    if (!err && a->policy && !tt_interrupted) {
+        print_guesses(replay);
+        bool is_other = strcmp(a->policy, "recorded") != 0;
+        if (is_other)
+            err = add_simulated(&runs, replay, NULL, "simulated_recorded", &quiet, out, why);
+        if (!err && !tt_interrupted)
+            err =
+                add_simulated(&runs, replay, is_other ? a->policy : NULL, "simulated", a, out, why);
+    }
+    if (!err && !a->json)
+        print_columns(&runs);
+    runs_fini(&runs);
     return err;
 }
 
@@ -224,9 +277,7 @@ static enum tt_err replay_domain(const struct tt_recording *recording, int32_t s
     *out_differs |= replay.differs;
     bool reports = replay.arrival_count > 0 && !replay.differs && (a->json || a->policy);
     if (reports)
-        err = report_recorded(&replay, a, &page, out, why);
-    if (!err && reports && a->policy && !tt_interrupted)
-        err = simulate(&replay, a, out, why);
+        err = report(&replay, a, &page, out, why);
     json_array_append_new(all, out);
     tt_page_run_fini(&page);
     tt_replay_fini(&replay);
@@ -289,6 +340,7 @@ const struct tt_verb tt_verb_replay = {
         "decisions "
         "must be identical; otherwise the first difference is printed and the exit code is 1. With "
         "--policy, another policy is simulated on the recorded requests with the recorded "
-        "profiles, "
-        "and reported beside the recorded results.",
+        "profiles. It is reported beside the recorded results and beside the recorded policy in "
+        "the "
+        "same simulation, which is what it should be compared with.",
     TT_VERB_RUNS(flag_rows, run)};

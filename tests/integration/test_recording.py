@@ -75,14 +75,21 @@ class Replay(unittest.TestCase):
             self.assertEqual(simulated["world"], "simulated")
             self.assertEqual(simulated["total"]["arrived"], recorded["total"]["arrived"])
             self.assertGreater(simulated["total"]["ok"], 0)
+            same = domain["simulated_recorded"]
+            self.assertEqual((same["policy"], same["world"]), (recorded["policy"], "simulated"))
+            self.assertEqual(same["total"]["arrived"], recorded["total"]["arrived"])
+        answer = replay(self.recording, "--domain", 0, "--policy", "window", "--policy-option", option)
+        recorded = json.loads(replay(self.recording, "--json").stdout)["domains"][0]["policy"]
+        worlds, policies = (line.split() for line in answer.stdout.splitlines()[2:4])
+        self.assertEqual(worlds, ["recorded", "simulated", "simulated"])
+        self.assertEqual(policies, ["model", recorded, recorded, "window"])
 
     def test_the_table_and_the_files_of_one_domain(self):
         files = {name: self.folder / name for name in ("tasks", "outcomes", "html")}
         flags = [word for name, path in files.items() for word in ("--" + name, path)]
         answer = replay(self.recording, "--domain", 0, "--policy", "recorded", *flags)
         self.assertEqual(answer.returncode, 0, answer.stderr)
-        self.assertIn("recorded", answer.stdout)
-        self.assertIn("simulated from the recorded requests", answer.stdout)
+        self.assertEqual(answer.stdout.splitlines()[2].split(), ["recorded", "simulated"])
         self.assertEqual(
             files["tasks"].read_text().splitlines()[0],
             "start_ns,end_ns,executor,model,step,requests",
