@@ -253,8 +253,7 @@ static enum tt_err build_policy(const struct tt_experiment *self, struct tt_scen
     int64_t values[TT_MAX_OPTIONS];
     struct tt_option options[TT_MAX_OPTIONS];
     for (size_t i = 0; i < count; i++)
-        options[i] = (struct tt_option){.key = scenario->option_texts[2 * i],
-                                        .value = scenario->option_texts[2 * i + 1]};
+        options[i] = tt_scenario_option(scenario, (int32_t)i);
     struct tt_error inner = {0};
     if (tt_options_parse(kind->options, kind->option_count, options, (int32_t)count, values,
                          &inner) != TT_OK)

@@ -153,10 +153,10 @@ static void play_all(struct tt_arrivals *self) {
     int32_t count = self->options.model_count;
     for (int32_t m = 0; m < count; m++)
         node[count + m] = key_of(self, m);
-    for (int32_t n = count - 1; n >= 1; n--)
+    for (size_t n = (size_t)count - 1; n >= 1; n--)
         node[n] = node[2 * n] < node[2 * n + 1] ? node[2 * n] : node[2 * n + 1];
     self->first = node[1];
-    for (int32_t n = 1; n < count; n++) /* top down: the nodes below still hold winners */
+    for (size_t n = 1; n < (size_t)count; n++) /* top down: the nodes below still hold winners */
         node[n] = node[2 * n] < node[2 * n + 1] ? node[2 * n + 1] : node[2 * n];
 }
 

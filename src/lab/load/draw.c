@@ -30,7 +30,7 @@ static uint64_t square_root(unsigned __int128 value) {
 
 void tt_draw_tables_init(struct tt_draw_tables *self) {
     for (int32_t i = 0; i <= 256; i++) {
-        uint64_t one_plus = (uint64_t)(256 + i); /* over 256 */
+        uint64_t one_plus = (uint64_t)i + 256; /* over 256 */
         self->log2_q40[i] = i == 256 ? TT_DRAW_ONE : log2_bits(one_plus << (62 - 8));
         self->inverse_q63[i] =
             (uint64_t)((((unsigned __int128)1 << (63 + 8)) + one_plus / 2) / one_plus);

@@ -43,9 +43,10 @@ json_t *tt_page_run_json(struct tt_page_run *self, const struct tt_scenario_resu
         json_array_append_new(
             models,
             model_json(&scenario->models[m], m < MAX_CURVES ? &result->measure.models[m] : NULL));
-    for (int32_t i = 0; i < scenario->option_count; i++)
-        json_object_set_new(options, scenario->option_texts[2 * i],
-                            json_string(scenario->option_texts[2 * i + 1]));
+    for (int32_t i = 0; i < scenario->option_count; i++) {
+        struct tt_option option = tt_scenario_option(scenario, i);
+        json_object_set_new(options, option.key, json_string(option.value));
+    }
     json_t *out =
         json_pack("{s:o,s:o,s:o,s:o,s:o,s:o}", "report", tt_report_json(scenario, "", result),
                   "options", options, "models", models, "shares", tt_page_shares(), "curves",

@@ -40,8 +40,7 @@ static enum tt_err describe(struct tt_live_models *self, struct tt_error *why) {
         for (int32_t e = 0; e < s->devices[d].executors; e++)
             self->devices[executor++] = d;
     for (int32_t i = 0; i < s->option_count; i++)
-        self->options[i] =
-            (struct tt_option){.key = s->option_texts[2 * i], .value = s->option_texts[2 * i + 1]};
+        self->options[i] = tt_scenario_option(s, i);
     self->policy = (struct tt_serving_policy){.name = s->policy,
                                               .options = self->options,
                                               .option_count = s->option_count,

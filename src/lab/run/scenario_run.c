@@ -62,8 +62,7 @@ static enum tt_err create_policy(void *context, struct tt_mechanism *mechanism,
     struct tt_option options[TT_MAX_OPTIONS];
     tt_assert(scenario->option_count <= TT_MAX_OPTIONS);
     for (int32_t i = 0; i < scenario->option_count; i++)
-        options[i] = (struct tt_option){.key = scenario->option_texts[2 * i],
-                                        .value = scenario->option_texts[2 * i + 1]};
+        options[i] = tt_scenario_option(scenario, i);
     struct tt_policy_setup setup = {.domain = mechanism,
                                     .d_ctrl_ns = scenario->d_ctrl_ns,
                                     .d_data_ns = scenario->d_data_ns,

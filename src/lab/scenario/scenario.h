@@ -65,10 +65,17 @@ struct tt_scenario {
     bool (*given)(void *context, int64_t number, struct tt_sim_given *out_given);
     void *given_context;
     char *policy;
-    char **option_texts; /* key, value, key, value ... */
+    char **option_texts; /* key, value, key, value ...; see tt_scenario_option */
     int32_t option_count;
 };
 
 void tt_scenario_fini(struct tt_scenario *self);
+/* Option `index` of the policy; the strings are borrowed. */
+static inline struct tt_option tt_scenario_option(const struct tt_scenario *self, int32_t index) {
+    tt_assert(index >= 0);
+    tt_assert(index < self->option_count);
+    char *const *pair = &self->option_texts[2 * (ptrdiff_t)index];
+    return (struct tt_option){.key = pair[0], .value = pair[1]};
+}
 
 #endif

@@ -137,7 +137,7 @@ enum tt_err tt_unfold_as_tree(const struct tt_cells *cells, const struct tt_unfo
                         .count = length,
                         .parent = scratch,
                         .order = scratch + length,
-                        .spec = scratch + 2 * length,
+                        .spec = scratch + 2 * (size_t)length,
                         .why = why};
     for (int32_t k = 0; k < tree.arity; k++)
         tree.children[k] = tensors[cells->children[k]].bytes;

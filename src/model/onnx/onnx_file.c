@@ -151,7 +151,8 @@ static enum tt_err note_external(struct walk *walk, struct span pair) {
     enum tt_err err = find_bytes(walk, pair, PAIR_KEY, &key);
     if (!err)
         err = find_bytes(walk, pair, PAIR_VALUE, &value);
-    if (err || span_length(key) != strlen(location) || memcmp(key.at, location, strlen(location)))
+    if (err || span_length(key) != strlen(location) ||
+        memcmp(key.at, location, strlen(location)) != 0)
         return err;
     struct tt_onnx_file *file = walk->file;
     size_t length = span_length(value);

@@ -17,7 +17,7 @@ static enum tt_err finish(EVP_MD_CTX *context, char *out_digest, struct tt_error
     unsigned int length = 0;
     if (!EVP_DigestFinal_ex(context, digest, &length) || length != (TT_DIGEST_BYTES - 1) / 2)
         return failed(why);
-    for (unsigned int i = 0; i < length; i++)
+    for (size_t i = 0; i < length; i++)
         snprintf(out_digest + 2 * i, 3, "%02x", digest[i]);
     return TT_OK;
 }

@@ -12,13 +12,15 @@ struct writer {
 static enum tt_err write_message(struct writer *writer,
                                  const ProtobufCMessageDescriptor *descriptor, json_t *object);
 
+static char upper_case(char letter) { return (char)toupper((unsigned char)letter); }
+
 /* "maxBatchSize" for "max_batch_size". */
 static bool is_camel_case(const char *camel, const char *name) {
     for (; *name; name++, camel++) {
         char wanted = *name;
         if (*name == '_' && name[1]) {
             name++;
-            wanted = (char)toupper((unsigned char)*name);
+            wanted = upper_case(*name);
         }
         if (*camel != wanted)
             return false;

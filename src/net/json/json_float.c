@@ -276,8 +276,9 @@ size_t tt_float_write32(float value, char *out) {
     bits &= 0x7fffffff;
     tt_assert(bits < 0x7f800000);
     if (bits == 0) {
-        memcpy(out + sign, "0.0", 3);
-        return sign + 3;
+        static const char zero[] = {'0', '.', '0'};
+        memcpy(out + sign, zero, sizeof(zero));
+        return sign + sizeof(zero);
     }
     int exponent10;
     uint32_t number = shortest(bits & 0x7fffff, (int)(bits >> 23), &exponent10);
@@ -301,8 +302,8 @@ size_t tt_float_write64(double value, char *out) {
             continue;
         memcpy(out, text, (size_t)length);
         if (strspn(text, "-0123456789") == (size_t)length) {
-            memcpy(out + length, ".0", 2);
-            length += 2;
+            out[length++] = '.';
+            out[length++] = '0';
         }
         return (size_t)length;
     }
