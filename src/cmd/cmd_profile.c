@@ -127,10 +127,12 @@ static enum tt_err load_stages(struct subject *subject, struct tt_engine *engine
                                        .rows = stages->batch,
                                        .length = stages->length};
     char home[4096], directory[4096];
+    enum tt_slicer_origin origin;
     snprintf(home, sizeof(home), "%s/.tutti", subject->model->directory);
-    enum tt_err err = tt_slicer_find(&slicer, home, directory, sizeof(directory), NULL, why);
-    if (!err)
-        err = tt_slices_describe(directory, subject->stages, sizeof(subject->stages), why);
+    enum tt_err err = tt_slicer_find(&slicer, home, directory, sizeof(directory), &origin, why);
+    if (err)
+        return err;
+    err = tt_slices_describe(directory, subject->stages, sizeof(subject->stages), why);
     if (!err)
         err = tt_slices_open(directory, &subject->slices, why);
     struct tt_engine_model_spec load = {.form = TT_ENGINE_STAGES,
@@ -141,12 +143,15 @@ static enum tt_err load_stages(struct subject *subject, struct tt_engine *engine
     struct tt_model_exits exits;
     if (!err)
         err = tt_model_exits_init(&exits, subject->model->settings, subject->path, why);
-    if (err)
+    if (err) {
+        tt_slicer_release(directory, origin);
         return err;
+    }
     load.exit_count = exits.count;
     load.exits = exits.exits;
     err = tt_engine_load(runtime, engine, &load, &subject->loaded, why);
     tt_model_exits_fini(&exits);
+    tt_slicer_release(directory, origin);
     return err;
 }
 

@@ -170,16 +170,19 @@ static enum tt_err load_stages(struct tt_loader *self, const struct bench *bench
                                        .rows = stages->batch,
                                        .length = stages->length};
     char home[4096], directory[4096], line[4200];
-    bool made;
+    enum tt_slicer_origin origin;
     snprintf(home, sizeof(home), "%s/.tutti", model->directory);
-    enum tt_err err = tt_slicer_find(&slicer, home, directory, sizeof(directory), &made, why);
-    if (!err)
-        err = tt_slices_describe(directory, out_stages, stages_capacity, why);
+    enum tt_err err = tt_slicer_find(&slicer, home, directory, sizeof(directory), &origin, why);
+    if (err)
+        return err;
+    err = tt_slices_describe(directory, out_stages, stages_capacity, why);
     struct tt_model_exits exits;
     if (!err)
         err = tt_model_exits_init(&exits, model->settings, path, why);
-    if (err)
+    if (err) {
+        tt_slicer_release(directory, origin);
         return err;
+    }
     spec->form = TT_ENGINE_STAGES;
     spec->path = directory;
     spec->slot_count = stages->slots;
@@ -188,11 +191,18 @@ static enum tt_err load_stages(struct tt_loader *self, const struct bench *bench
     spec->exits = exits.exits;
     err = tt_engine_load(&bench->runtime, bench->engine, spec, out_loaded, why);
     tt_model_exits_fini(&exits);
+    tt_slicer_release(directory, origin);
     if (!err) {
+        static const char *const origins[] = {
+            [TT_SLICER_FOUND] = "as they were cut before",
+            [TT_SLICER_MADE] = "cut now and checked",
+            [TT_SLICER_TEMPORARY] = "cut now and checked; neither the model's directory nor a "
+                                    "cache is writable, so the next start cuts again",
+        };
         snprintf(line, sizeof(line), "model %s: %d stages, %s", model->name,
-                 bench->engine->ops->step_count(*out_loaded),
-                 made ? "cut now and checked" : "as they were cut before");
-        self->options.say(self->options.say_context, TT_LOG_INFO, line);
+                 bench->engine->ops->step_count(*out_loaded), origins[origin]);
+        self->options.say(self->options.say_context,
+                          origin == TT_SLICER_TEMPORARY ? TT_LOG_WARNING : TT_LOG_INFO, line);
     }
     return err;
 }

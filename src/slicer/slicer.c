@@ -493,8 +493,50 @@ static bool user_cache(char *out, size_t capacity) {
     return true;
 }
 
+/* Writes a cut that is not there, or is not valid. */
+static enum tt_err write_cut(const struct tt_slicer_options *options, const char *directory,
+                             struct tt_error *why) {
+    struct tt_slicer *slicer;
+    tt_machine_remove(directory);
+    enum tt_err err = tt_slicer_new(options, &slicer, why);
+    if (err)
+        return err;
+    err = tt_slicer_write(slicer, directory, why);
+    tt_slicer_free(slicer);
+    return err;
+}
+
+/* No place outlives the process: creates the cut in a private folder. */
+static enum tt_err write_temporary(const struct tt_slicer_options *options, const char *home,
+                                   const char *name, char *out_directory, size_t capacity,
+                                   struct tt_error *why) {
+    char private[2000], directory[4096];
+    struct tt_error reason;
+    int kept = errno;
+    if (tt_machine_scratch(private, sizeof(private), &reason))
+        return tt_fail(TT_ERR_IO, why,
+                       "%s: cannot write the stages of model %s anywhere: %s; and %s", home,
+                       options->name, strerror(kept), reason.text);
+    snprintf(directory, sizeof(directory), "%s/%s", private, name);
+    enum tt_err err = write_cut(options, directory, why);
+    if (err)
+        tt_machine_remove(private);
+    else
+        snprintf(out_directory, capacity, "%s", directory);
+    return err;
+}
+
+void tt_slicer_release(const char *directory, enum tt_slicer_origin origin) {
+    char private[4096];
+    if (origin != TT_SLICER_TEMPORARY)
+        return;
+    snprintf(private, sizeof(private), "%s", directory);
+    *strrchr(private, '/') = '\0';
+    tt_machine_remove(private);
+}
+
 enum tt_err tt_slicer_find(const struct tt_slicer_options *options, const char *home,
-                           char *out_directory, size_t capacity, bool *out_made,
+                           char *out_directory, size_t capacity, enum tt_slicer_origin *out_origin,
                            struct tt_error *why) {
     char name[64], places[2][2000] = {"", ""}, directory[4096];
     enum tt_err err = folder_name(options, name, sizeof(name), why);
@@ -507,30 +549,23 @@ enum tt_err tt_slicer_find(const struct tt_slicer_options *options, const char *
         if (access(directory, R_OK) == 0 && still_good(options, directory)) {
             tt_stage_folders_used(directory);
             snprintf(out_directory, capacity, "%s", directory);
-            if (out_made)
-                *out_made = false;
+            *out_origin = TT_SLICER_FOUND;
             return TT_OK;
         }
     }
     int place = 0;
     while (place < count && !make_folders(places[place]))
         place++;
-    if (place == count)
-        return tt_fail(TT_ERR_IO, why, "%s: cannot write the stages of model %s anywhere: %s", home,
-                       options->name, strerror(errno));
+    if (place == count) {
+        *out_origin = TT_SLICER_TEMPORARY;
+        return write_temporary(options, home, name, out_directory, capacity, why);
+    }
     snprintf(directory, sizeof(directory), "%s/%s", places[place], name);
-    tt_machine_remove(directory); /* an invalid one */
-    struct tt_slicer *slicer;
-    err = tt_slicer_new(options, &slicer, why);
-    if (err)
-        return err;
-    err = tt_slicer_write(slicer, directory, why);
-    tt_slicer_free(slicer);
+    err = write_cut(options, directory, why);
     if (err)
         return err;
     tt_stage_folders_prune(places[place], name, place == 0 ? TT_STAGE_FOLDERS_MAX : 0);
     snprintf(out_directory, capacity, "%s", directory);
-    if (out_made)
-        *out_made = true;
+    *out_origin = TT_SLICER_MADE;
     return TT_OK;
 }

@@ -62,10 +62,19 @@ struct tt_slicer_cost {
 TT_MUST_CHECK enum tt_err tt_slicer_cost(struct tt_slicer *self, const char *directory,
                                          int32_t rows, int32_t runs,
                                          struct tt_slicer_cost *out_cost, struct tt_error *why);
+enum tt_slicer_origin {
+    TT_SLICER_FOUND,     /* kept from an earlier run */
+    TT_SLICER_MADE,      /* created by this call, and kept */
+    TT_SLICER_TEMPORARY, /* created by this call in a private folder, for this process only */
+};
 /* The folder of the cut, created if necessary: in `home` if that is writable, else below
- * $XDG_CACHE_HOME or ~/.cache. `*out_made` (may be NULL): whether this call created it. */
+ * $XDG_CACHE_HOME or ~/.cache, else in a private folder below $TMPDIR or /tmp. After loading it,
+ * the caller passes the folder to tt_slicer_release(). */
 TT_MUST_CHECK enum tt_err tt_slicer_find(const struct tt_slicer_options *options, const char *home,
-                                         char *out_directory, size_t capacity, bool *out_made,
-                                         struct tt_error *why);
+                                         char *out_directory, size_t capacity,
+                                         enum tt_slicer_origin *out_origin, struct tt_error *why);
+/* Removes the folder if it is temporary. A model that was loaded from it stays usable: its weights
+ * are mapped. */
+void tt_slicer_release(const char *directory, enum tt_slicer_origin origin);
 
 #endif

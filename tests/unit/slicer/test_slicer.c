@@ -571,16 +571,16 @@ static void test_a_cut_is_kept_and_asked_again(void **state) {
         options_of(path, (struct tt_cut_request){.how = TT_CUT_STAGES, .count = 3});
     char home[512], first[1024], second[1024], weights[1100];
     struct tt_error why;
-    bool made;
+    enum tt_slicer_origin origin;
     snprintf(home, sizeof(home), "%s/kept/cuts", root);
-    assert_int_equal(tt_slicer_find(&options, home, first, sizeof(first), &made, &why), TT_OK);
-    assert_true(made);
-    assert_int_equal(tt_slicer_find(&options, home, second, sizeof(second), &made, &why), TT_OK);
-    assert_false(made);
+    assert_int_equal(tt_slicer_find(&options, home, first, sizeof(first), &origin, &why), TT_OK);
+    assert_int_equal(origin, TT_SLICER_MADE);
+    assert_int_equal(tt_slicer_find(&options, home, second, sizeof(second), &origin, &why), TT_OK);
+    assert_int_equal(origin, TT_SLICER_FOUND);
     assert_string_equal(first, second);
     options.cut.count = 2;
-    assert_int_equal(tt_slicer_find(&options, home, second, sizeof(second), &made, &why), TT_OK);
-    assert_true(made);
+    assert_int_equal(tt_slicer_find(&options, home, second, sizeof(second), &origin, &why), TT_OK);
+    assert_int_equal(origin, TT_SLICER_MADE);
     assert_string_not_equal(first, second);
     /* One bit of a weight: the cut answers otherwise, and is made anew. */
     options.cut.count = 3;
@@ -591,9 +591,44 @@ static void test_a_cut_is_kept_and_asked_again(void **state) {
     assert_int_equal(fseek(file, 2, SEEK_SET), 0);
     assert_int_equal(fputc(byte ^ 0x40, file), byte ^ 0x40);
     assert_int_equal(fclose(file), 0);
-    assert_int_equal(tt_slicer_find(&options, home, second, sizeof(second), &made, &why), TT_OK);
-    assert_true(made);
+    assert_int_equal(tt_slicer_find(&options, home, second, sizeof(second), &origin, &why), TT_OK);
+    assert_int_equal(origin, TT_SLICER_MADE);
     assert_string_equal(first, second);
+}
+
+/* Neither the model's directory nor a cache can be written: files stand where folders would be. */
+static void test_a_cut_without_a_place_is_temporary(void **state) {
+    (void)state;
+    const char *path = write_model("homeless", tiny_mlp(5));
+    struct tt_slicer_options options =
+        options_of(path, (struct tt_cut_request){.how = TT_CUT_STAGES, .count = 3});
+    char home[512], blocked[512], place[1024], parent[1024];
+    struct tt_error why;
+    enum tt_slicer_origin origin;
+    const char *cache = getenv("XDG_CACHE_HOME"), *temporary = getenv("TMPDIR");
+    char *kept_cache = cache ? strdup(cache) : NULL;
+    char *kept_temporary = temporary ? strdup(temporary) : NULL;
+    snprintf(home, sizeof(home), "%s/.tutti", path); /* the model file is no folder */
+    snprintf(blocked, sizeof(blocked), "%s/cache", path);
+    setenv("XDG_CACHE_HOME", blocked, 1);
+    setenv("TMPDIR", root, 1);
+    assert_int_equal(tt_slicer_find(&options, home, place, sizeof(place), &origin, &why), TT_OK);
+    assert_int_equal(origin, TT_SLICER_TEMPORARY);
+    assert_int_equal(strncmp(place, root, strlen(root)), 0);
+    assert_int_equal(access(place, R_OK), 0);
+    snprintf(parent, sizeof(parent), "%.*s", (int)(strrchr(place, '/') - place), place);
+    tt_slicer_release(place, origin);
+    assert_int_equal(access(parent, F_OK), -1);
+    /* Without a temporary folder either, the message names all that was tried. */
+    setenv("TMPDIR", blocked, 1);
+    assert_int_equal(tt_slicer_find(&options, home, place, sizeof(place), &origin, &why),
+                     TT_ERR_IO);
+    assert_non_null(strstr(why.text, "cannot write the stages of model"));
+    assert_non_null(strstr(why.text, blocked));
+    (kept_cache ? setenv("XDG_CACHE_HOME", kept_cache, 1) : unsetenv("XDG_CACHE_HOME"));
+    (kept_temporary ? setenv("TMPDIR", kept_temporary, 1) : unsetenv("TMPDIR"));
+    free(kept_cache);
+    free(kept_temporary);
 }
 
 int main(void) {
@@ -607,6 +642,7 @@ int main(void) {
         cmocka_unit_test(test_by_batch),
         cmocka_unit_test(test_a_file_that_lies_about_its_batch),
         cmocka_unit_test(test_a_cut_is_kept_and_asked_again),
+        cmocka_unit_test(test_a_cut_without_a_place_is_temporary),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
