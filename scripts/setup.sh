@@ -9,6 +9,8 @@
 #   scripts/setup.sh --coverage also gcovr
 #   scripts/setup.sh --python   also the Python packages of the demo models, client tests and examples (.deps/venv)
 #   scripts/setup.sh --browser  also a browser without a window, for the tests of report pages
+#   scripts/setup.sh --package  also what makes and inspects packages (make package)
+#   scripts/setup.sh --monitoring also Prometheus, for the tests of alert rules and dashboard
 #
 # Runs as root or with sudo, and again in well under a second, offline too, when nothing is missing.
 set -euo pipefail
@@ -30,13 +32,21 @@ for option in "$@"; do
     --coverage) packages="$packages gcovr" ;;
     --python) with_python=yes ;;
     --browser) packages="$packages chromium" ;;
-    *) echo "setup: unknown option $option; known are --lint, --fuzz, --tidy, --coverage, --python, --browser" >&2; exit 2 ;;
+    --package) packages="$packages debhelper lintian skopeo" ;;
+    --monitoring) packages="$packages prometheus" ;;
+    *)
+      echo "setup: unknown option $option; known are --lint, --fuzz, --tidy, --coverage, --python, --browser, --package," \
+        "--monitoring" >&2
+      exit 2
+      ;;
   esac
 done
 
-if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
-  echo "setup: this machine is not a Debian; install the equivalents of these yourself, then run cmake:" >&2
-  echo "setup: $packages, llhttp, ONNX Runtime >= 1.21 (-DONNXRUNTIME_ROOT=)" >&2
+# "older" or "newer"; any other system is refused, with what to do.
+if ! release=$(scripts/debian_release.sh 2>&1); then
+  # shellcheck disable=SC2086 # on one line
+  echo setup: packages: $packages >&2
+  echo "$release" >&2
   exit 1
 fi
 
@@ -82,8 +92,7 @@ missing_of() {
 }
 
 # A newer Debian has the rest as packages; an older one gets it below, from the newer one, without installing it.
-release=$(. /etc/os-release && echo "${VERSION_ID:-99}")
-if [ "${release%%.*}" -ge 13 ]; then
+if [ "$release" = newer ]; then
   packages="$packages libllhttp-dev libonnxruntime-dev"
 fi
 
@@ -115,7 +124,7 @@ fetch_newer() {
   rm -rf "$root"
 }
 
-if [ "${release%%.*}" -lt 13 ] && [ ! -e "$deps/.headers" ]; then
+if [ "$release" = older ] && [ ! -e "$deps/.headers" ]; then
   echo "setup: fetching llhttp and the ONNX Runtime header from Debian's $newer_suite into .deps" >&2
   fetch_newer libllhttp-dev libllhttp9.2 libonnxruntime-dev
   touch "$deps/.headers"
@@ -125,8 +134,10 @@ make_venv() {
   [ -x "$deps/venv/bin/pip" ] || python3 -m venv "$deps/venv"
 }
 
-# The library is loaded at run time from .deps/lib. A newer Debian packages it; else it comes out of its wheel.
-if [ ! -e "$deps/lib/libonnxruntime.so" ]; then
+# The library is loaded at run time from .deps/lib. A newer Debian packages it; else it comes out of its wheel, with the
+# notices that every copy of it must carry.
+if [ ! -e "$deps/lib/libonnxruntime.so" ] ||
+  { [ ! -L "$deps/lib/libonnxruntime.so" ] && [ ! -e "$deps/lib/onnxruntime/LICENSE" ]; }; then
   mkdir -p "$deps/lib"
   packaged=$(dpkg-query -L libonnxruntime-dev 2>/dev/null | grep '/libonnxruntime\.so$' || true)
   if [ -n "$packaged" ]; then
@@ -137,12 +148,18 @@ if [ ! -e "$deps/lib/libonnxruntime.so" ]; then
     rm -rf "$deps/wheel" && mkdir -p "$deps/wheel"
     "$deps/venv/bin/pip" download -q --no-deps -d "$deps/wheel" "onnxruntime==$onnxruntime_version"
     python3 - "$deps" <<'PY'
-import glob, shutil, sys, zipfile
+import glob, os, shutil, sys, zipfile
 deps = sys.argv[1]
 with zipfile.ZipFile(glob.glob(deps + "/wheel/onnxruntime-*.whl")[0]) as wheel:
-    name = next(n for n in wheel.namelist() if "/libonnxruntime.so" in n)
-    with wheel.open(name) as src, open(deps + "/lib/libonnxruntime.so.part", "wb") as dst:
-        shutil.copyfileobj(src, dst)
+    library = next(n for n in wheel.namelist() if "/libonnxruntime.so" in n)
+    os.makedirs(deps + "/lib/onnxruntime", exist_ok=True)
+    for name, path in (
+        ("onnxruntime/ThirdPartyNotices.txt", "onnxruntime/ThirdPartyNotices.txt"),
+        ("onnxruntime/LICENSE", "onnxruntime/LICENSE"),
+        (library, "libonnxruntime.so.part"),
+    ):
+        with wheel.open(name) as src, open(deps + "/lib/" + path, "wb") as dst:
+            shutil.copyfileobj(src, dst)
 PY
     mv "$deps/lib/libonnxruntime.so.part" "$deps/lib/libonnxruntime.so"
     rm -rf "$deps/wheel"
