@@ -115,7 +115,7 @@ function(tutti_layer name)
   if(name STREQUAL lab) # pages and their template
     tutti_embed_page(tutti_${name})
   endif()
-  if(name STREQUAL slicer OR name STREQUAL lab) # they sign what they write
+  if(name MATCHES "^(slicer|lab|metrics)$") # they sign what they write
     target_compile_definitions(tutti_${name} PRIVATE TUTTI_VERSION="${PROJECT_VERSION}")
   endif()
   list(TRANSFORM arg_LAYERS PREPEND tutti_)

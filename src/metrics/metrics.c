@@ -29,6 +29,9 @@ typedef int64_t server_value_fn(struct tt_serving *serving);
 /* Whether the page has the family at all; NULL: always. */
 typedef bool shown_fn(const struct page *page);
 
+/* Which bounds of a histogram of durations the page has; the answers' is fine enough for a p99. */
+enum bounds { ALL_BOUNDS, COARSE_BOUNDS, TRITON_BOUNDS };
+
 enum unit { AS_COUNTED, US_OF_NS, MS_OF_NS, S_OF_NS };
 
 struct family {
@@ -38,6 +41,7 @@ struct family {
     samples_fn *samples;
     /* The source: */
     size_t offset; /* in the struct that `samples` reads, where that is a struct */
+    enum bounds bounds;
     model_value_fn *model_value;
     server_value_fn *server_value;
     tt_scheduler_domain_fn *domain_samples;
@@ -105,6 +109,17 @@ static void queue_age(struct page *page, const struct family *family) {
     }
 }
 
+/* Also of versions that were never loaded because they cannot be. */
+static void readiness(struct page *page, const struct family *family) {
+    for (int32_t m = 0; page->catalogue && m < page->catalogue->count; m++) {
+        const struct tt_catalogue_entry *model = &page->catalogue->entries[m];
+        if (model->state == TT_MODEL_KNOWN)
+            continue;
+        begin(page, family, "", model);
+        value(&page->out, family, model->state == TT_MODEL_READY);
+    }
+}
+
 static void failures(struct page *page, const struct family *family) {
     int32_t at = 0;
     for (const struct tt_catalogue_entry *model; (model = next_model(page, &at));) {
@@ -154,8 +169,12 @@ static bool length_bound(const struct family *family, int32_t bucket, char *text
 static bool duration_bound(const struct family *family, int32_t bucket, char *text, size_t size) {
     int64_t ns = tt_duration_bounds_ns[bucket], ms = ns / TT_MS;
     snprintf(text, size, "%g", (double)ns / (family->unit == MS_OF_NS ? 1e6 : 1e9));
-    /* Triton's has these bounds. */
-    return family->unit != MS_OF_NS || ms == 100 || ms == 500 || ms == 2000 || ms == 5000;
+    switch (family->bounds) {
+    case ALL_BOUNDS: return true;
+    case COARSE_BOUNDS: return tt_duration_bound_is_coarse(bucket);
+    case TRITON_BOUNDS: return ms == 100 || ms == 500 || ms == 2000 || ms == 5000;
+    }
+    return true;
 }
 
 /* `counts`: of `buckets` buckets, not cumulative. `type`: of cells; NULL: none. */
@@ -327,6 +346,13 @@ static void per_domain(struct page *page, const struct family *family) {
 
 /* ---- the server as a whole ---- */
 
+static void build_info(struct page *page, const struct family *family) {
+    tt_exposition_begin(&page->out, family->name, "");
+    tt_exposition_label(&page->out, "version", TUTTI_VERSION);
+    tt_exposition_label(&page->out, "compiler", __VERSION__);
+    value(&page->out, family, 1);
+}
+
 static void per_server(struct page *page, const struct family *family) {
     tt_exposition_begin(&page->out, family->name, "");
     value(&page->out, family, family->server_value(page->serving));
@@ -351,6 +377,14 @@ static int64_t cpu_ns(struct tt_serving *serving) {
     (void)serving;
     return tt_process_cpu_ns();
 }
+static int64_t started_ns(struct tt_serving *serving) {
+    (void)serving;
+    return tt_process_started_ns();
+}
+static int64_t virtual_bytes(struct tt_serving *serving) {
+    (void)serving;
+    return tt_process_virtual_bytes();
+}
 static int64_t resident_bytes(struct tt_serving *serving) {
     (void)serving;
     return tt_process_resident_bytes();
@@ -368,7 +402,8 @@ static int64_t max_files(struct tt_serving *serving) {
 
 #define MODEL(member) .samples = per_model, .offset = offsetof(struct tt_model_stats, member)
 #define MODEL_VALUE(function) .samples = per_model, .model_value = function
-#define DURATIONS(member) .samples = durations, .offset = offsetof(struct tt_model_stats, member)
+#define DURATIONS(member, of)                                                                      \
+    .samples = durations, .offset = offsetof(struct tt_model_stats, member), .bounds = of
 #define CELL(member)                                                                               \
     .samples = per_cell_type, .offset = offsetof(struct tt_cell_stats, member), .shown = has_cells
 #define SERVER(function) .samples = per_server, .server_value = function
@@ -441,14 +476,14 @@ static const struct family families[] = {
      .samples = drops},
     {"tutti_batch_size", HISTOGRAM, AS_COUNTED, "Rows per batch", .samples = batch_sizes},
     {"nv_inference_first_response_histogram_ms", HISTOGRAM, MS_OF_NS,
-     "Duration of successful requests in ms", DURATIONS(answering)},
+     "Duration of successful requests in ms", DURATIONS(answering, TRITON_BOUNDS)},
     {"tutti_request_duration_seconds", HISTOGRAM, S_OF_NS,
-     "Submission to end of successful requests", DURATIONS(answering)},
+     "Submission to end of successful requests", DURATIONS(answering, ALL_BOUNDS)},
     {"tutti_queue_duration_seconds", HISTOGRAM, S_OF_NS,
-     "Submission to the decision of the first run", DURATIONS(queueing)},
+     "Submission to the decision of the first run", DURATIONS(queueing, COARSE_BOUNDS)},
     {"tutti_slack_at_start_seconds", HISTOGRAM, S_OF_NS,
      "Time from the decision of the first run to the deadline, of requests that have one",
-     DURATIONS(slack)},
+     DURATIONS(slack, COARSE_BOUNDS)},
     {"tutti_queue_oldest_age_seconds", GAUGE, S_OF_NS,
      "Age of the oldest request that waits for its first run", .samples = queue_age},
     {"tutti_cells_total", COUNTER, AS_COUNTED,
@@ -466,6 +501,10 @@ static const struct family families[] = {
     {"tutti_output_at_limit_total", COUNTER, AS_COUNTED,
      "Answers that have all the elements they may", .samples = per_emitter,
      .offset = offsetof(struct tt_model_stats, outputs.at_limit), .shown = has_emitters},
+    {"tutti_model_ready", GAUGE, AS_COUNTED, "Whether the model version serves: 1 or 0",
+     .samples = readiness},
+    {"tutti_build_info", GAUGE, AS_COUNTED, "Always 1; what was built is in the labels",
+     .samples = build_info},
     {"tutti_scheduler_turns_total", COUNTER, AS_COUNTED, "Turns of the scheduler's loop",
      SERVER(turns)},
     {"tutti_scheduler_busy_seconds_total", COUNTER, S_OF_NS,
@@ -485,7 +524,10 @@ static const struct family families[] = {
     {"tutti_recording_lost_events_total", COUNTER, AS_COUNTED,
      "Events for which the recording had no room", SERVER(lost_events), .shown = is_recorded},
     {"process_cpu_seconds_total", COUNTER, S_OF_NS, "User and system CPU time", SERVER(cpu_ns)},
+    {"process_start_time_seconds", GAUGE, S_OF_NS, "Start of the process, since the epoch",
+     SERVER(started_ns)},
     {"process_resident_memory_bytes", GAUGE, AS_COUNTED, "Resident memory", SERVER(resident_bytes)},
+    {"process_virtual_memory_bytes", GAUGE, AS_COUNTED, "Virtual memory", SERVER(virtual_bytes)},
     {"process_open_fds", GAUGE, AS_COUNTED, "Open file descriptors", SERVER(open_files)},
     {"process_max_fds", GAUGE, AS_COUNTED, "The limit of open file descriptors", SERVER(max_files)},
 };

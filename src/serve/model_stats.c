@@ -5,15 +5,30 @@
 #define US INT64_C(1000)
 #define MS (1000 * US)
 
-/* Includes the bounds of Triton's only latency histogram. */
+enum { STEPS = 10 };
+/* Ten steps per decade, rounded (the preferred numbers R10 of ISO 3). They include the bounds of
+ * Triton's only latency histogram. */
+#define DECADE(unit)                                                                               \
+    100 * (unit), 125 * (unit), 160 * (unit), 200 * (unit), 250 * (unit), 315 * (unit),            \
+        400 * (unit), 500 * (unit), 630 * (unit), 800 * (unit)
 const int64_t tt_duration_bounds_ns[TT_DURATION_BUCKETS - 1] = {
-    0,       250 * US, 500 * US, 1 * MS,   2 * MS,    5 * MS,    10 * MS,  20 * MS,
-    50 * MS, 100 * MS, 200 * MS, 500 * MS, 1000 * MS, 2000 * MS, 5000 * MS};
+    0, DECADE(US), DECADE(10 * US), DECADE(100 * US), DECADE(MS), DECADE(10 * MS), 10000 * MS};
+
+bool tt_duration_bound_is_coarse(int32_t bucket) {
+    int32_t step = (bucket - 1) % STEPS; /* 0, 3 and 7: 1, 2 and 5 */
+    bool first_decade = bucket <= STEPS; /* its coarse bounds are 250 and 500 us */
+    return bucket == 0 || step == 7 || (first_decade ? step == 4 : step == 0 || step == 3);
+}
 
 void tt_duration_histogram_add(struct tt_duration_histogram *self, int64_t ns) {
-    int32_t bucket = 0;
-    while (bucket < TT_DURATION_BUCKETS - 1 && ns > tt_duration_bounds_ns[bucket])
-        bucket++;
+    int32_t bucket = 0, above = TT_DURATION_BUCKETS - 1; /* the first bound that is not below ns */
+    while (bucket < above) {
+        int32_t middle = (bucket + above) / 2;
+        if (ns > tt_duration_bounds_ns[middle])
+            bucket = middle + 1;
+        else
+            above = middle;
+    }
     tt_counter_add(&self->counts[bucket], 1);
     tt_counter_add(&self->sum_ns, ns);
 }

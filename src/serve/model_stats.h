@@ -14,7 +14,7 @@
 #include "engine/engine.h"
 
 enum {
-    TT_DURATION_BUCKETS = 16,
+    TT_DURATION_BUCKETS = 53,
     TT_BATCH_BUCKETS = 12, /* batches of <= 1, 2, 4 ... 1024, more */
     TT_STATS_MAX_BATCH = 1024,
 };
@@ -28,7 +28,9 @@ struct tt_length_histogram {
     struct tt_counter sum, at_limit;             /* of lengths; how many were the longest allowed */
 };
 
-/* How often a duration, or the rest of one (it may be negative), was at most so long. */
+/* How often a duration, or the rest of one (it may be negative), was at most so long. From 100 us
+ * to 10 s each bound is at most 1.28 times the one before: the upper bound of the bucket in which a
+ * quantile lies is at most 28 % above it. */
 struct tt_duration_histogram {
     struct tt_counter
         counts[TT_DURATION_BUCKETS]; /* not cumulative; the last: longer than all bounds */
@@ -36,6 +38,9 @@ struct tt_duration_histogram {
 };
 /* The upper bounds of the buckets except the last, ascending. */
 extern const int64_t tt_duration_bounds_ns[TT_DURATION_BUCKETS - 1];
+/* Whether a reader that wants few buckets takes this bound: 0 and the steps 1, 2, 5 of a decade,
+ * and 250 us. */
+bool tt_duration_bound_is_coarse(int32_t bucket);
 /* The one writing thread. */
 void tt_duration_histogram_add(struct tt_duration_histogram *self, int64_t ns);
 
