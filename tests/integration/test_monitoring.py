@@ -1,0 +1,238 @@
+#!/usr/bin/env python3
+"""packaging/monitoring: the alert rules and the dashboard, by promtool and beside a real Prometheus.
+
+Every metric that they name is on the page of a running server, every expression is one that Prometheus evaluates, and
+those of the dashboard give values while the server has load."""
+import json
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+import urllib.parse
+
+sys.dont_write_bytecode = True
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "python"))
+
+from needs import need, skip  # noqa: E402
+
+need("onnx")
+if not shutil.which("promtool"):
+    skip("Prometheus is not installed (scripts/setup.sh --monitoring)")
+
+from plain_client import Server, ask, get, make_two_models, vanish  # noqa: E402
+
+FOLDER = ROOT / "packaging" / "monitoring"
+RULES = (FOLDER / "alerts.yml").read_text()
+DASHBOARD = json.loads((FOLDER / "dashboard.json").read_text())
+METRIC = re.compile(r"\b(?:tutti|nv|process)_[a-z0-9_]+")
+VARIABLES = {"$job": ".*", "$instance": ".*", "$model": ".*", "$__rate_interval": "20s"}
+
+
+def promtool(*words, cwd=FOLDER):
+    done = subprocess.run(["promtool", *words], capture_output=True, text=True, timeout=120, cwd=cwd)
+    return done.returncode, done.stdout + done.stderr
+
+
+def expressions():
+    """{title of a panel: [its expressions]}, with values for the variables."""
+    found = {}
+    for panel in DASHBOARD["panels"]:
+        for target in panel.get("targets", ()):
+            expression = target["expr"]
+            for name, value in VARIABLES.items():
+                expression = expression.replace(name, value)
+            found.setdefault(panel["title"], []).append(expression)
+    return found
+
+
+class Files(unittest.TestCase):
+    def test_promtool_accepts_them(self):
+        code, said = promtool("check", "config", "prometheus.yml")
+        self.assertEqual(code, 0, said)
+        self.assertIn("10 rules found", said)
+        code, said = promtool("test", "rules", "alerts_test.yml")
+        self.assertEqual(code, 0, said)
+
+    def test_every_alert_has_a_test_that_can_fail(self):
+        """With a condition that cannot hold, the tests of each alert fail."""
+        alerts = re.findall(r"- alert: (\w+)\n", RULES)
+        self.assertGreater(len(alerts), 5)
+        for alert in alerts:
+            with self.subTest(alert=alert), tempfile.TemporaryDirectory() as folder:
+                start = RULES.index("- alert: %s\n" % alert)
+                before, expression, after = re.split(
+                    r"( (?:==|>) [0-9.]+\n)", RULES[start:], maxsplit=1
+                )
+                self.assertNotIn("- alert:", before[5:])
+                self.assertTrue(expression)
+                pathlib.Path(folder, "alerts.yml").write_text(RULES[:start] + before + " > 1e18\n" + after)
+                shutil.copy(FOLDER / "alerts_test.yml", folder)
+                code, said = promtool("test", "rules", "alerts_test.yml", cwd=folder)
+                self.assertEqual(code, 1, said)
+                self.assertIn(alert, said)
+
+    def test_the_dashboard_is_one(self):
+        panels = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
+        self.assertEqual(len({panel["id"] for panel in DASHBOARD["panels"]}), len(DASHBOARD["panels"]))
+        taken = {}
+        for panel in DASHBOARD["panels"]:
+            place = panel["gridPos"]
+            self.assertLessEqual(place["x"] + place["w"], 24, panel["title"])
+            for x in range(place["x"], place["x"] + place["w"]):
+                for y in range(place["y"], place["y"] + place["h"]):
+                    self.assertNotIn((x, y), taken, "%s lies over %s" % (panel["title"], taken.get((x, y))))
+                    taken[x, y] = panel["title"]
+        for panel in panels:
+            self.assertEqual(panel["datasource"]["uid"], "${datasource}")
+            self.assertTrue(panel["fieldConfig"]["defaults"].get("unit") or panel["type"] == "heatmap")
+
+
+class Live(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
+        models = make_two_models(folder.name)
+        (models / "broken" / "1").mkdir(parents=True)
+        (models / "broken" / "1" / "model.onnx").write_bytes(b"not a model")
+        cls.server = Server(models, "--record", cls.folder / "recording")
+        cls.addClassCleanup(cls.server.end, signal.SIGTERM)
+        cls.ends = threading.Event()
+        cls.loads = [threading.Thread(target=cls.load, args=(m,)) for m in ("mlp", "quick")]
+        for thread in cls.loads:
+            thread.start()
+        cls.addClassCleanup(cls.stop_load)
+        cls.start_prometheus()
+
+    @classmethod
+    def load(cls, model):
+        while not cls.ends.wait(0.02):
+            ask(cls.server.address, model, 5, (None, 200000, 300))
+            vanish(cls.server.address, model)
+
+    @classmethod
+    def stop_load(cls):
+        cls.ends.set()
+        for thread in cls.loads:
+            thread.join()
+
+    @classmethod
+    def start_prometheus(cls):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            cls.prometheus = "127.0.0.1:%d" % free.getsockname()[1]
+        configuration = (FOLDER / "prometheus.yml").read_text()
+        for old, new in (
+            ("127.0.0.1:8000", cls.server.address),
+            ("scrape_interval: 5s", "scrape_interval: 500ms"),
+            ("evaluation_interval: 15s", "evaluation_interval: 1s"),
+        ):
+            assert old in configuration, old
+            configuration = configuration.replace(old, new)
+        (cls.folder / "prometheus.yml").write_text(configuration)
+        shutil.copy(FOLDER / "alerts.yml", cls.folder)
+        log = (cls.folder / "prometheus.log").open("w")
+        process = subprocess.Popen(
+            [
+                "prometheus",
+                "--config.file=%s" % (cls.folder / "prometheus.yml"),
+                "--storage.tsdb.path=%s" % (cls.folder / "data"),
+                "--web.listen-address=" + cls.prometheus,
+            ],
+            stdout=log, stderr=log,
+        )  # fmt: skip
+        cls.addClassCleanup(process.wait)
+        cls.addClassCleanup(process.terminate)
+        cls.addClassCleanup(log.close)
+        ends_at = time.monotonic() + 120
+        while True:  # until there are samples for rates
+            try:
+                seen = cls.query('count_over_time(tutti_build_info[1m])')
+            except OSError:
+                seen = []
+            if seen and float(seen[0]["value"][1]) >= 6:
+                return
+            assert process.poll() is None and time.monotonic() < ends_at, (
+                cls.folder / "prometheus.log"
+            ).read_text()
+            time.sleep(0.2)
+
+    @classmethod
+    def query(cls, expression):
+        path = "/api/v1/query?" + urllib.parse.urlencode({"query": expression})
+        status, _, body = get(cls.prometheus, path)
+        answer = json.loads(body)
+        assert status == 200 and answer["status"] == "success", "%s: %s" % (expression, answer)
+        return answer["data"]["result"]
+
+    def test_every_metric_exists(self):
+        page = get(self.server.address, "/metrics")[2].decode()
+        types = dict(re.findall(r"^# TYPE (\S+) (\S+)$", page, re.M))
+        exported = set(types)
+        for name, kind in types.items():
+            if kind == "histogram":
+                exported |= {name + suffix for suffix in ("_bucket", "_sum", "_count")}
+        named = set(METRIC.findall(RULES)) | set(METRIC.findall(json.dumps(DASHBOARD)))
+        self.assertGreater(len(named), 20)
+        self.assertEqual(named - exported, set())
+        tested = set(METRIC.findall((FOLDER / "alerts_test.yml").read_text()))
+        self.assertEqual(tested - exported, set())
+
+    def test_prometheus_takes_the_page_and_the_rules(self):
+        targets = json.loads(get(self.prometheus, "/api/v1/targets")[2])["data"]["activeTargets"]
+        self.assertEqual([(t["health"], t["lastError"]) for t in targets], [("up", "")])
+        groups = json.loads(get(self.prometheus, "/api/v1/rules")[2])["data"]["groups"]
+        rules = [rule for group in groups for rule in group["rules"]]
+        self.assertEqual(len(rules), RULES.count("- alert:"))
+        for rule in rules:
+            self.assertIn(rule["health"], ("ok", "unknown"), rule)  # unknown: not evaluated yet
+
+    def test_every_panel_shows_something(self):
+        for title, all_of in expressions().items():
+            for expression in all_of:
+                with self.subTest(panel=title, expression=expression):
+                    self.assertGreater(len(self.query(expression)), 0)
+
+    def test_values_are_those_of_the_server(self):
+        [up] = self.query(expressions()["Servers up"][0])
+        self.assertEqual(up["value"][1], "1")
+        ready = {r["metric"]["model"]: r["value"][1] for r in self.query("tutti_model_ready")}
+        self.assertEqual(ready, {"mlp": "1", "quick": "1", "broken": "0"})
+        started = float(self.query("process_start_time_seconds")[0]["value"][1])
+        self.assertLess(abs(time.time() - started), 600)
+        [version] = self.query(expressions()["Version"][0])
+        self.assertRegex(version["metric"]["version"], r"^\d+\.\d+\.\d+$")
+        memory = float(self.query("process_virtual_memory_bytes")[0]["value"][1])
+        resident = float(self.query("process_resident_memory_bytes")[0]["value"][1])
+        self.assertGreater(memory, resident)
+
+    def test_variables_of_the_dashboard(self):
+        for label in ("job", "instance", "model"):
+            [variable] = [v for v in DASHBOARD["templating"]["list"] if v["name"] == label]
+            self.assertRegex(variable["definition"], r"^label_values\(.*, %s\)$" % label)
+            expression = re.sub(r"^label_values\((.*), \w+\)$", r"\1", variable["definition"])
+            for name, value in VARIABLES.items():
+                expression = expression.replace(name, value)
+            self.assertTrue(all(label in r["metric"] for r in self.query(expression)))
+
+    def test_linters_of_prometheus(self):
+        """promtool complains of Triton's names only."""
+        page = get(self.server.address, "/metrics")[2]
+        done = subprocess.run(
+            ["promtool", "check", "metrics"], input=page, capture_output=True, timeout=60
+        )
+        said = (done.stdout + done.stderr).decode().splitlines()
+        self.assertEqual([line for line in said if line and not line.startswith("nv_")], [])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)
