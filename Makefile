@@ -7,7 +7,7 @@ JOBS ?= $(shell nproc)
 # A test's own limit; a hang is a failure, not a wait.
 CTEST = ctest --output-on-failure --timeout 300 -j $(JOBS) --output-junit test-results.xml
 
-.PHONY: help build test quick serve bench format lint tidy clang asan tsan coverage fuzz soak report clean install setup python
+.PHONY: help build program test quick serve bench format lint tidy clang asan tsan coverage fuzz soak report clean install package setup python
 
 help:
 	@echo "make build     install what is missing, compile; leaves build/tutti"
@@ -27,6 +27,7 @@ help:
 	@echo "make fuzz      every fuzzer for FUZZ_SECONDS=$(FUZZ_SECONDS) (build-fuzz/)"
 	@echo "make soak      tests/soak/*.sh, the long ones"
 	@echo "make install   install under PREFIX=$(PREFIX) (DESTDIR is honoured)"
+	@echo "make package   a Debian package, a tarball and an OCI image layout in build/"
 	@echo "make clean     remove the build folders (.deps/ and demo/ stay)"
 
 setup:
@@ -48,7 +49,12 @@ quick: setup
 	@cmake --build build -j $(JOBS) --target quick_tests
 	cd build && $(CTEST) --no-tests=error -L '^quick$$'
 
-serve: build
+# All that is installed and no test: a first start compiles nothing that it does not run.
+program: setup
+	@test -f build/build.ninja || cmake --preset default
+	@cmake --build build -j $(JOBS) --target program
+
+serve: program
 	@scripts/make_demo.sh
 	@exec build/tutti serve --model-repository demo/models $(SERVE_ARGS)
 
@@ -96,8 +102,12 @@ fuzz:
 soak: build python
 	@scripts/run_all.sh tests/soak
 
-install: build
+install: program
 	cmake --install build --prefix $(PREFIX)
+
+package: program
+	@scripts/setup.sh --package
+	@scripts/make_packages.sh
 
 clean:
 	rm -rf build build-debug build-asan build-tsan build-fuzz build-clang build-coverage

@@ -142,6 +142,8 @@ function(tutti_program name)
   add_executable(${name} ${sources})
   target_compile_definitions(${name} PRIVATE TUTTI_VERSION="${PROJECT_VERSION}")
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  # A copy of the tree with its own libraries beside ONNX Runtime runs from any folder.
+  set_target_properties(${name} PROPERTIES INSTALL_RPATH "$ORIGIN/../lib/tutti")
   list(TRANSFORM arg_LAYERS PREPEND tutti_)
   target_link_libraries(${name} PRIVATE ${arg_LAYERS})
 endfunction()
@@ -205,9 +207,11 @@ function(tutti_python_tests)
 endfunction()
 
 # What an installed program has beside itself: man pages, written from its own help (scripts/make_man.py; none where
-# there is no Python), completion for bash and zsh, a systemd unit.
+# there is no Python), completion for bash and zsh, a systemd unit, documents, rules for Prometheus. The target `program`
+# builds all that is installed, and no test.
 function(tutti_packaging)
   set(packaging ${PROJECT_SOURCE_DIR}/packaging)
+  add_custom_target(program DEPENDS tutti)
   find_package(Python3 QUIET COMPONENTS Interpreter)
   if(Python3_Interpreter_FOUND AND TARGET tutti AND NOT CMAKE_CROSSCOMPILING)
     file(GLOB prose CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/man/*.mdoc)
@@ -216,13 +220,24 @@ function(tutti_packaging)
       COMMAND ${Python3_EXECUTABLE} -B ${PROJECT_SOURCE_DIR}/scripts/make_man.py --tutti $<TARGET_FILE:tutti> --out ${man}
       DEPENDS tutti ${prose} ${PROJECT_SOURCE_DIR}/scripts/make_man.py VERBATIM)
     add_custom_target(man ALL DEPENDS ${man}/tutti.1)
+    add_dependencies(program man)
     install(DIRECTORY ${man}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 FILES_MATCHING PATTERN "*.1")
   endif()
-  configure_file(${packaging}/tutti.service.in ${PROJECT_BINARY_DIR}/packaging/tutti.service @ONLY)
-  install(FILES ${PROJECT_BINARY_DIR}/packaging/tutti.service DESTINATION lib/systemd/system)
+  # Only the installation knows its prefix: `cmake --install --prefix` may differ from the configured one.
+  install(CODE "
+    get_filename_component(TUTTI_PREFIX \"\${CMAKE_INSTALL_PREFIX}\" ABSOLUTE)
+    configure_file(${packaging}/tutti.service.in ${PROJECT_BINARY_DIR}/packaging/tutti.service @ONLY)
+    file(INSTALL ${PROJECT_BINARY_DIR}/packaging/tutti.service DESTINATION \"\${TUTTI_PREFIX}/lib/systemd/system\")")
   install(FILES ${packaging}/completion/tutti.bash
     DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME tutti)
   install(FILES ${packaging}/completion/_tutti DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+  install(DIRECTORY ${packaging}/monitoring DESTINATION ${CMAKE_INSTALL_DATADIR}/tutti)
+  # README's links hold in the installed tree too.
+  set(root ${PROJECT_SOURCE_DIR})
+  install(FILES ${root}/LICENSE ${root}/README.md ${root}/CHANGELOG.md ${root}/CONTRIBUTING.md ${root}/REQUIREMENTS.md
+    ${root}/SECURITY.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+  install(DIRECTORY ${root}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN man EXCLUDE)
+  install(DIRECTORY ${root}/examples DESTINATION ${CMAKE_INSTALL_DOCDIR})
 endfunction()
 
 # tests/fuzz/fuzz_*.c, one libFuzzer program each, linked with every layer; scripts/fuzz.sh configures for it.

@@ -17,6 +17,13 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+FILES = (
+    ("share/doc/tutti/README.md", "what to read first"),
+    ("share/doc/tutti/docs", "the documents, and figures measured"),
+    ("share/doc/tutti/examples", "clients, a policy and an engine"),
+    ("share/tutti/experiments", "experiments of papers, for tutti experiment"),
+    ("share/tutti/monitoring", "alert rules for Prometheus and a dashboard for Grafana"),
+)
 
 
 def run(program, *arguments):
@@ -96,7 +103,11 @@ def overview(verbs, date):
     out.append(".Bl -tag -width Ds")
     for verb in verbs:
         out += [".It " + macro(verb["name"]), escape(verb["summary"]), ".Pq see Xr tutti\\-%s 1" % verb["name"]]
-    out += [".El", *exit_status(), ".Sh SEE ALSO"]
+    out += [".El", *exit_status(), ".Sh FILES", "Below the prefix of the installation:"]
+    out += [".Bl -tag -width Ds"]
+    for path, content in FILES:
+        out += [".It Pa " + escape(path), escape(content)]
+    out += [".El", ".Sh SEE ALSO"]
     names = [verb["name"] for verb in verbs]
     out += [".Xr tutti\\-%s 1%s" % (v, " ," if v != names[-1] else "") for v in names]
     return "\n".join(out) + "\n"

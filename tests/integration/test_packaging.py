@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What is installed beside the program: man pages, completion, the systemd unit."""
+"""What is installed beside the program: man pages, completion, the systemd unit, documents."""
 import json
 import os
 import pathlib
@@ -11,6 +11,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = os.environ["TUTTI_PROGRAM"]
+BUILD = pathlib.Path(PROGRAM).resolve().parent
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 
 
@@ -165,32 +166,96 @@ class Completion(unittest.TestCase):
         output_of("zsh", "-n", ROOT / "packaging" / "completion" / "_tutti")
 
 
-class Unit(unittest.TestCase):
-    def setUp(self):
-        if not shutil.which("systemd-analyze"):
-            self.skipTest("systemd-analyze is not installed")
+LINK = re.compile(r"\]\(([^)#\s]+)")
+
+
+class Installed(unittest.TestCase):
+    """`cmake --install` under a prefix that the build was not configured for."""
+
+    @classmethod
+    def setUpClass(cls):
         folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        text = (ROOT / "packaging" / "tutti.service.in").read_text()
-        self.unit = pathlib.Path(folder.name, "tutti.service")
-        self.unit.write_text(text.replace("@CMAKE_INSTALL_FULL_BINDIR@/tutti", PROGRAM))
+        cls.addClassCleanup(folder.cleanup)
+        cls.prefix = pathlib.Path(folder.name, "prefix")
+        output_of("cmake", "--install", BUILD, "--prefix", cls.prefix)
+        cls.unit = cls.prefix / "lib" / "systemd" / "system" / "tutti.service"
 
     def analyze(self, *arguments):
+        if not shutil.which("systemd-analyze"):
+            self.skipTest("systemd-analyze is not installed")
         return subprocess.run(
             ["systemd-analyze", *arguments], capture_output=True, text=True, timeout=60
         )
 
-    def test_it_is_a_unit(self):
+    def settings(self):
+        lines = [line.partition("=") for line in self.unit.read_text().splitlines()]
+        return [(key, value) for key, equals, value in lines if equals and not key.startswith("#")]
+
+    def test_the_unit_is_valid(self):
         answer = self.analyze("verify", "--man=no", self.unit)
         said = [line for line in answer.stderr.splitlines() if "tutti" in line]
         self.assertEqual(said, [])
 
-    def test_it_is_a_strict_one(self):
+    def test_the_unit_is_a_strict_one(self):
         """Exposure by systemd's own count, 0 .. 100; a service that says nothing has 96."""
         answer = self.analyze("security", "--offline=true", "--threshold=20", self.unit)
         if "unrecognized option" in answer.stderr:
             self.skipTest("this systemd-analyze judges running services only")
         self.assertEqual(answer.returncode, 0, answer.stdout[-1500:] + answer.stderr)
+
+    def test_the_unit_runs_the_program_of_its_prefix(self):
+        started = [v.split()[0] for k, v in self.settings() if k in ("ExecStart", "ExecStartPre")]
+        self.assertEqual(started, [str(self.prefix / "bin" / "tutti")] * 2)
+        for program in started:
+            self.assertEqual(output_of(program, "--version"), output_of(PROGRAM, "--version"))
+        self.assertNotRegex(self.unit.read_text(), r"@\w+@")
+
+    def test_the_prefix_of_a_package(self):
+        """With DESTDIR the files lie elsewhere; the unit names where they will be."""
+        with tempfile.TemporaryDirectory() as folder:
+            output_of(
+                "cmake", "--install", BUILD, "--prefix", "/usr", env=dict(os.environ, DESTDIR=folder)
+            )
+            root = pathlib.Path(folder)
+            unit = (root / "usr/lib/systemd/system/tutti.service").read_text()
+            self.assertIn("ExecStart=/usr/bin/tutti serve", unit)
+            self.assertTrue((root / "usr/bin/tutti").exists())
+
+    def test_the_unit_has_a_place_for_stages(self):
+        """The file system is read-only but for the directories of the unit; the cache of stages is one of them."""
+        settings = dict(self.settings())
+        self.assertEqual(settings["ProtectSystem"], "strict")
+        cache = [v for k, v in self.settings() if k == "Environment" and "XDG_CACHE_HOME=" in v]
+        self.assertEqual(cache, ["XDG_CACHE_HOME=/var/cache"])  # the program appends /tutti
+        self.assertEqual(settings["CacheDirectory"], "tutti")
+        self.assertEqual(settings["StateDirectory"], "tutti")
+
+    def test_links_between_documents_hold(self):
+        documents = self.prefix / "share" / "doc" / "tutti"
+        count = 0
+        for file in documents.rglob("*.md"):
+            for link in LINK.findall(file.read_text()):
+                if "://" not in link:
+                    count += 1
+                    self.assertTrue((file.parent / link).exists(), "%s: %s" % (file.name, link))
+        self.assertGreater(count, 50)
+
+    def test_paths_of_man_pages_exist(self):
+        pages = [p.read_text() for p in (self.prefix / "share" / "man" / "man1").glob("*.1")]
+        named = set(re.findall(r"^\.It Pa (share/\S+)", "\n".join(pages), re.M))
+        self.assertGreater(len(named), 0)
+        for path in named:
+            self.assertTrue((self.prefix / path.replace("\\-", "-")).exists(), path)
+
+
+class Program(unittest.TestCase):
+    def test_the_target_builds_no_test(self):
+        """`make serve` and `make install` compile what is installed only."""
+        if not (BUILD / "build.ninja").exists() or not shutil.which("ninja"):
+            self.skipTest("this tree is not built with ninja")
+        inputs = output_of("ninja", "-C", BUILD, "-t", "inputs", "program").splitlines()
+        self.assertGreater(len([path for path in inputs if path.endswith(".c")]), 100)
+        self.assertEqual([path for path in inputs if "/tests/" in path or "cmocka" in path], [])
 
 
 if __name__ == "__main__":

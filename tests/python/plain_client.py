@@ -34,16 +34,16 @@ def make_two_models(folder):
 
 
 class Server:
-    """`tutti serve` on any free port; `limits` runs in it before it starts."""
+    """`tutti serve` on any free port; `limits` runs in it before it starts. `start`: more options of Popen."""
 
-    def __init__(self, models, *flags, limits=None):
+    def __init__(self, models, *flags, limits=None, program=PROGRAM, start=None):
         self.lines = []
-        command = [PROGRAM, "serve", "--model-repository", models, "--http-port", "0"]
+        command = [program, "serve", "--model-repository", models, "--http-port", "0"]
         self.process = subprocess.Popen(
             [str(word) for word in command + ["--executors", "2", *flags]],
             stderr=subprocess.PIPE,
             text=True,
-            preexec_fn=limits,
+            **{"preexec_fn": limits, **(start or {})},
         )
         atexit.register(self.process.kill)  # of a test that failed; what has ended is not touched
         self.address = None

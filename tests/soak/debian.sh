@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Installs the Debian package in a fresh root of each release in SUITES ("bookworm trixie") as an administrator does,
+# and serves a request there. Needs root, mmdebstrap, a mirror of Debian (MIRROR, http://deb.debian.org/debian), and
+# .deps/venv (scripts/setup.sh --python). BUILD is the build folder (build).
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+build=$(realpath "${BUILD:-build}")
+mirror=${MIRROR:-http://deb.debian.org/debian}
+if [ "$(id -u)" != 0 ] || ! command -v mmdebstrap >/dev/null; then
+  echo "debian.sh: needs root and mmdebstrap (apt-get install mmdebstrap); nothing was tried" >&2
+  exit 2
+fi
+folder=$(mktemp -d)
+server=
+finish() {
+  [ -z "$server" ] || kill "$server" 2>/dev/null || true
+  rm -rf "$folder"
+}
+trap finish EXIT
+package=$(scripts/make_packages.sh --build "$build" --out "$folder" deb)
+.deps/venv/bin/python scripts/make_models.py --out "$folder/models" --only mlp >/dev/null
+
+for suite in ${SUITES:-bookworm trixie}; do
+  root=$folder/$suite
+  echo "$suite: making a root"
+  mmdebstrap --quiet --variant=apt --include=curl,ca-certificates "$suite" "$root" "deb $mirror $suite main"
+  cp "$package" "$root/tmp/"
+  echo "$suite: apt install"
+  printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d" # no service manager runs here
+  chmod +x "$root/usr/sbin/policy-rc.d"
+  chroot "$root" env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y "/tmp/$(basename "$package")" >"$folder/apt.log" 2>&1 ||
+    { tail -n 20 "$folder/apt.log" >&2; exit 1; }
+  chroot "$root" dpkg --audit
+  cp -r "$folder/models" "$root/srv/models"
+  chroot --userspec=nobody:nogroup "$root" tutti models check /srv/models
+  # It chooses a free port and names it in its log.
+  chroot --userspec=nobody:nogroup "$root" tutti serve --model-repository /srv/models --http-port 0 2>"$folder/log" &
+  server=$!
+  for _ in $(seq 300); do
+    address=$(sed -n 's|.*serving 1 of 1 models at http://||p' "$folder/log")
+    [ -z "$address" ] || break
+    sleep 0.1
+  done
+  values=$(printf '0.5,%.0s' $(seq 15))0.5
+  answer=$(chroot "$root" curl -sf "http://$address/v2/models/mlp/infer" \
+    -d "{\"inputs\":[{\"name\":\"input\",\"shape\":[1,16],\"datatype\":\"FP32\",\"data\":[$values]}]}")
+  kill -TERM "$server"
+  wait "$server"
+  server=
+  case $answer in
+    *'"shape":[1,4]'*) echo "$suite: served a request" ;;
+    *) echo "$suite: no answer: $answer" >&2; cat "$folder/log" >&2; exit 1 ;;
+  esac
+  chroot "$root" env DEBIAN_FRONTEND=noninteractive apt-get purge -qq -y tutti >/dev/null 2>&1
+  [ ! -e "$root/usr/bin/tutti" ] || { echo "$suite: the package was not removed" >&2; exit 1; }
+done
