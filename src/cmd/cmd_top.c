@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <termios.h>
@@ -75,7 +76,10 @@ static bool wait_for_key(struct flags *top, int64_t until_at) {
             continue;
         if (read(STDIN_FILENO, &key, 1) != 1 || key == 'q')
             return false;
-        top->order = key == 'r' ? TT_TOP_BY_RATE : key == 'n' ? TT_TOP_BY_NAME : top->order;
+        top->order = key == 'r'   ? TT_TOP_BY_RATE
+                     : key == 'n' ? TT_TOP_BY_NAME
+                     : key == 'b' ? TT_TOP_BY_BAD
+                                  : top->order;
     }
 }
 
@@ -132,6 +136,7 @@ static void show(const struct flags *top, const struct tt_top_snapshot *before,
     if (top->on_screen && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 4) {
         table.line_limit = size.ws_row - 3;
         table.column_limit = size.ws_col;
+        table.colours = !getenv("NO_COLOR"); /* no-color.org */
     }
     tt_top_table_write(&table, &text);
     if (top->on_screen)
@@ -199,7 +204,7 @@ static const struct tt_flag_row flag_rows[] = {
     TT_DECIMAL("interval", "SECONDS", interval_s, 0.01, 86400, 1, "time between two updates"),
     TT_SWITCH("once", once, "print one table after one interval and exit"),
     TT_SWITCH("json", json, "print one JSON object per line instead of tables"),
-    TT_CHOICE("sort", order, "name|rate", TT_TOP_BY_NAME, "order of the models"),
+    TT_CHOICE("sort", order, "bad|name|rate", TT_TOP_BY_BAD, "order of the models"),
 };
 
 static int run(void *options) {
@@ -234,6 +239,7 @@ const struct tt_verb tt_verb_top = {
     .description =
         "Shows the activity of a server. Per model: state, responses and timely responses per "
         "second, share of bad requests, requests in flight, rows per batch, mean waiting, "
-        "computing and total times, and requests since its start. Keys: q ends, n sorts by name, "
-        "r by rate.",
+        "computing and total times, upper bounds of p50 and p99, objective, policy, and requests "
+        "since its start. A narrow screen shows the most important ones. Keys: q ends, b sorts by "
+        "bad share, n by name, r by rate.",
     TT_VERB_RUNS(flag_rows, run)};

@@ -23,6 +23,7 @@ static const struct source {
     {"tutti_requests_on_time_total", TT_TOP_ON_TIME},
     {"tutti_requests_late_total", TT_TOP_LATE},
     {"tutti_queue_requests", TT_TOP_QUEUED},
+    {"tutti_slo_seconds", TT_TOP_SLO_S},
 };
 
 void tt_top_snapshot_fini(struct tt_top_snapshot *self) {
@@ -80,6 +81,8 @@ static void take_sample(struct tt_top_model *model, const struct tt_metric *metr
         add_value(model, withdrawn ? TT_TOP_CANCELLED : TT_TOP_REFUSED, metric->value);
         return;
     }
+    if (tt_metric_is(metric, "tutti_model_info"))
+        (void)tt_metric_label(metric, "policy", model->policy, sizeof(model->policy));
     take_bucket(model, metric);
 }
 
@@ -194,13 +197,15 @@ static double quantile_us(const struct row *row, double share) {
 static const struct column {
     const char *head, *key; /* key: of the JSON */
     int width, decimals;
+    int rank; /* which columns stay on a narrow screen: 0 first */
 } columns[] = {
-    {"req/s", "requests_per_s", 9, 1}, {"good/s", "good_per_s", 9, 1},
-    {"bad %", "bad_rate", 7, 2},       {"in flight", "in_flight", 9, 0},
-    {"queued", "queued", 7, 0},        {"batch", "batch_rows", 7, 2},
-    {"wait ms", "wait_ms", 9, 3},      {"run ms", "compute_ms", 9, 3},
-    {"mean ms", "latency_ms", 9, 3},   {"p50 ms", "p50_ms", 9, 3},
-    {"p99 ms", "p99_ms", 9, 3},        {"total", "requests_total", 11, 0},
+    {"req/s", "requests_per_s", 8, 1, 3},   {"good/s", "good_per_s", 8, 1, 6},
+    {"bad %", "bad_rate", 6, 2, 0},         {"in flight", "in_flight", 9, 0, 8},
+    {"queued", "queued", 6, 0, 4},          {"batch", "batch_rows", 6, 2, 5},
+    {"wait ms", "wait_ms", 8, 3, 10},       {"run ms", "compute_ms", 8, 3, 11},
+    {"mean ms", "latency_ms", 8, 3, 7},     {"p50<=ms", "p50_ms", 8, 3, 9},
+    {"p99<=ms", "p99_ms", 8, 3, 1},         {"SLO ms", "slo_ms", 8, 1, 2},
+    {"total", "requests_total", 10, 0, 12},
 };
 
 enum { COLUMNS = TT_COUNT(columns), BAD_COLUMN = 2 };
@@ -219,6 +224,7 @@ static void fill(const struct row *row, double values[COLUMNS]) {
         ratio(growth(row, TT_TOP_REQUEST_US), requests) / 1e3,
         quantile_us(row, 0.5) / 1e3,
         quantile_us(row, 0.99) / 1e3,
+        gauge(row, TT_TOP_SLO_S) * 1e3,
         gauge(row, TT_TOP_SUCCESS),
     };
     memcpy(values, all, sizeof(all));
@@ -246,6 +252,13 @@ static int by_rate(const void *a, const void *b) {
     return x != y ? (x < y ? 1 : -1) : by_name(a, b);
 }
 
+static int by_bad(const void *a, const void *b) {
+    double x = bad_share(a), y = bad_share(b);
+    x = isnan(x) ? 0 : x;
+    y = isnan(y) ? 0 : y;
+    return x != y ? (x < y ? 1 : -1) : by_name(a, b);
+}
+
 /* The sorted rows, to be freed; NULL: no memory. */
 static struct row *rows_of(const struct tt_top_table *self) {
     int32_t count = self->after->count;
@@ -255,41 +268,99 @@ static struct row *rows_of(const struct tt_top_table *self) {
         rows[m] = (struct row){.before = earlier(self->before, &self->after->models[m]),
                                .after = &self->after->models[m],
                                .seconds = seconds};
+    static int (*const orders[])(const void *, const void *) = {
+        [TT_TOP_BY_BAD] = by_bad, [TT_TOP_BY_NAME] = by_name, [TT_TOP_BY_RATE] = by_rate};
     if (rows)
-        qsort(rows, (size_t)count, sizeof(*rows),
-              self->order == TT_TOP_BY_RATE ? by_rate : by_name);
+        qsort(rows, (size_t)count, sizeof(*rows), orders[self->order]);
     return rows;
 }
 
 /* --- text --- */
 
+enum { NAME_WIDTH = 12, LONG_NAME = 40, NARROW_NAME = 20, STATE_WIDTH = 11, POLICY_WIDTH = 11 };
+
+/* From this share of bad requests on a row is red. */
+static const double many_bad = 0.01;
+
+struct layout {
+    int name_width;
+    bool has_state; /* else the last column has the state of models that do not serve */
+    bool shown[COLUMNS];
+};
+
+static struct layout layout_of(const struct tt_top_table *self, const struct row *rows) {
+    struct layout layout = {.name_width = NAME_WIDTH, .has_state = true};
+    for (int32_t m = 0; m < self->after->count; m++) {
+        int length = (int)(strlen(rows[m].after->name) + strlen(rows[m].after->version)) + 1;
+        layout.name_width = length > layout.name_width ? length : layout.name_width;
+    }
+    layout.name_width = layout.name_width < LONG_NAME ? layout.name_width : LONG_NAME;
+    int all = layout.name_width + 1 + STATE_WIDTH + 1 + POLICY_WIDTH;
+    for (size_t i = 0; i < COLUMNS; i++) {
+        all += 1 + columns[i].width;
+        layout.shown[i] = true;
+    }
+    if (self->column_limit == 0 || all <= self->column_limit)
+        return layout;
+    layout.has_state = false;
+    layout.name_width = layout.name_width < NARROW_NAME ? layout.name_width : NARROW_NAME;
+    memset(layout.shown, 0, sizeof(layout.shown));
+    int used = layout.name_width + 1 + POLICY_WIDTH;
+    for (int rank = 0; rank < (int)COLUMNS; rank++)
+        for (size_t i = 0; i < COLUMNS; i++)
+            if (columns[i].rank == rank && used + 1 + columns[i].width <= self->column_limit) {
+                layout.shown[i] = true;
+                used += 1 + columns[i].width;
+            }
+    return layout;
+}
+
 /* The server chooses the names: control characters could move the cursor and are replaced. */
-static void put_name(struct tt_text *out, const struct tt_top_model *model, int width) {
+static void put_word(struct tt_text *out, const char *word, int width) {
     char text[TT_TOP_NAME_BYTES + 40];
-    snprintf(text, sizeof(text), "%s%s%s", model->name, model->version[0] ? ":" : "",
-             model->version);
+    snprintf(text, sizeof(text), "%s", word);
     for (char *at = text; *at; at++)
         if ((unsigned char)*at < ' ' || *at == 127)
             *at = '?';
-    tt_text_printf(out, "%-*.*s %-11.11s", width, width, text,
-                   model->state[0] ? model->state : "-");
+    tt_text_printf(out, "%-*.*s", width, width, text);
 }
 
 /* Ends the line that began at `start` and cuts it to the width. */
 static void end_line(const struct tt_top_table *self, struct tt_text *out, size_t start) {
     if (self->column_limit > 0 && out->length > start + (size_t)self->column_limit)
         out->length = start + (size_t)self->column_limit;
+}
+
+static void put_heading(const struct tt_top_table *self, const struct layout *layout,
+                        struct tt_text *out) {
+    size_t start = out->length;
+    tt_text_printf(out, "%-*s", layout->name_width, "model");
+    if (layout->has_state)
+        tt_text_printf(out, " %-*s", STATE_WIDTH, "state");
+    for (size_t i = 0; i < COLUMNS; i++)
+        if (layout->shown[i])
+            tt_text_printf(out, " %*s", columns[i].width, columns[i].head);
+    tt_text_puts(out, " policy");
+    end_line(self, out, start);
     tt_text_puts(out, "\n");
 }
 
-static void put_row(const struct tt_top_table *self, const struct row *row, int width,
-                    struct tt_text *out) {
+static void put_cells(const struct row *row, const struct layout *layout, struct tt_text *out) {
     double values[COLUMNS];
-    size_t start = out->length;
+    const struct tt_top_model *model = row->after;
+    char name[TT_TOP_NAME_BYTES + 40];
     fill(row, values);
-    put_name(out, row->after, width);
+    snprintf(name, sizeof(name), "%s%s%s", model->name, model->version[0] ? ":" : "",
+             model->version);
+    put_word(out, name, layout->name_width);
+    if (layout->has_state) {
+        tt_text_puts(out, " ");
+        put_word(out, model->state[0] ? model->state : "-", STATE_WIDTH);
+    }
     for (int32_t i = 0; i < (int32_t)COLUMNS; i++) {
         double value = i == BAD_COLUMN ? 100 * values[i] : values[i];
+        if (!layout->shown[i])
+            continue;
         if (isnan(value))
             tt_text_printf(out, " %*s", columns[i].width, "-");
         else if (isinf(value))
@@ -297,7 +368,23 @@ static void put_row(const struct tt_top_table *self, const struct row *row, int 
         else
             tt_text_printf(out, " %*.*f", columns[i].width, columns[i].decimals, value);
     }
+    bool serves = !model->state[0] || strcmp(model->state, "READY") == 0;
+    tt_text_puts(out, " ");
+    put_word(out,
+             !layout->has_state && !serves ? model->state
+             : model->policy[0]            ? model->policy
+                                           : "-",
+             POLICY_WIDTH);
+}
+
+static void put_row(const struct tt_top_table *self, const struct row *row,
+                    const struct layout *layout, struct tt_text *out) {
+    bool red = self->colours && bad_share(row) >= many_bad;
+    tt_text_puts(out, red ? "\033[31m" : "");
+    size_t start = out->length;
+    put_cells(row, layout, out);
     end_line(self, out, start);
+    tt_text_puts(out, red ? "\033[39m\n" : "\n");
 }
 
 void tt_top_table_write(const struct tt_top_table *self, struct tt_text *out) {
@@ -306,22 +393,13 @@ void tt_top_table_write(const struct tt_top_table *self, struct tt_text *out) {
         out->failed = true;
         return;
     }
-    int width = 12;
-    for (int32_t m = 0; m < self->after->count; m++) {
-        size_t length = strlen(rows[m].after->name) + strlen(rows[m].after->version) + 1;
-        width = length > (size_t)width ? (int)length : width;
-    }
-    width = width < 40 ? width : 40;
-    size_t start = out->length;
-    tt_text_printf(out, "%-*s %-11s", width, "model", "state");
-    for (size_t i = 0; i < COLUMNS; i++)
-        tt_text_printf(out, " %*s", columns[i].width, columns[i].head);
-    end_line(self, out, start);
+    struct layout layout = layout_of(self, rows);
+    put_heading(self, &layout, out);
     int32_t shown = self->after->count, room = self->line_limit - 2; /* heading, "and N more" */
     if (self->line_limit > 0 && shown > room)
         shown = room > 0 ? room : 0;
     for (int32_t m = 0; m < shown; m++)
-        put_row(self, &rows[m], width, out);
+        put_row(self, &rows[m], &layout, out);
     if (shown < self->after->count)
         tt_text_printf(out, "and %d more\n", self->after->count - shown);
     free(rows);
@@ -336,8 +414,9 @@ json_t *tt_top_table_json(const struct tt_top_table *self) {
         double values[COLUMNS];
         const struct tt_top_model *model = rows[m].after;
         fill(&rows[m], values);
-        json_t *object = json_pack("{s:s,s:s,s:s}", "name", model->name, "version", model->version,
-                                   "state", model->state);
+        json_t *object = json_pack("{s:s,s:s,s:s,s:o}", "name", model->name, "version",
+                                   model->version, "state", model->state, "policy",
+                                   model->policy[0] ? json_string(model->policy) : json_null());
         for (size_t i = 0; object && i < COLUMNS; i++)
             json_object_set_new(object, columns[i].key,
                                 isfinite(values[i]) ? json_real(values[i]) : json_null());

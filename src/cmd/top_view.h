@@ -29,11 +29,13 @@ enum tt_top_value {
     TT_TOP_COUNTERS, /* the values from here on are gauges */
     TT_TOP_IN_FLIGHT = TT_TOP_COUNTERS,
     TT_TOP_QUEUED,
+    TT_TOP_SLO_S,
     TT_TOP_VALUES,
 };
 
 struct tt_top_model {
     char name[TT_TOP_NAME_BYTES], version[32], state[32];
+    char policy[32]; /* "": the page does not say */
     bool has[TT_TOP_VALUES];
     double values[TT_TOP_VALUES];
     int32_t bucket_count; /* of a latency histogram: upper bounds in us, cumulative counts */
@@ -54,15 +56,18 @@ TT_MUST_CHECK enum tt_err tt_top_snapshot_read(const char *page, size_t page_byt
                                                struct tt_top_snapshot *out_snapshot,
                                                struct tt_error *why);
 
-enum tt_top_order { TT_TOP_BY_NAME, TT_TOP_BY_RATE };
+/* By the share of bad requests, the largest first; the others by name. */
+enum tt_top_order { TT_TOP_BY_BAD, TT_TOP_BY_NAME, TT_TOP_BY_RATE };
 
 struct tt_top_table {
     const struct tt_top_snapshot *before, *after;
     enum tt_top_order order;
     int32_t line_limit, column_limit; /* 0: none */
+    bool colours;                     /* rows with many bad requests are red */
 };
 
-/* Appends the table as text. */
+/* Appends the table as text. If the columns do not fit in column_limit, the most important ones
+ * stay: from 80 columns on bad %, p99, the objective, req/s, queued, batch, and the policy. */
 void tt_top_table_write(const struct tt_top_table *self, struct tt_text *out);
 /* {"interval_s", "models": [...]}; docs/FORMATS.md has the keys. NULL: out of memory. */
 json_t *tt_top_table_json(const struct tt_top_table *self);

@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 """`tutti top` on pages of metrics that are known."""
+import fcntl
 import http.server
 import json
 import os
 import pty
+import re
 import select
 import socket
+import struct
 import subprocess
+import termios
 import threading
 import time
 import unittest
@@ -124,6 +128,63 @@ class Top(unittest.TestCase):
         self.assertEqual(len(lines), 4)
         self.assertRegex(lines[0], r"^model +state +req/s +good/s +bad %")
         self.assertRegex(lines[1], r"^a:1 +READY .* 22\.22 +3 +- +8\.00 +1\.000 +- +- +1\.000")
+
+    def test_the_worst_comes_first(self):
+        """By default, and by the key b; models without bad requests follow by name."""
+        page = PAGE + 'tutti_requests_on_time_total{model="z",version="1"} %(z_good)d\n'
+        page += 'tutti_requests_late_total{model="z",version="1"} %(z_late)d\n'
+        pages = (page % dict(FIRST, z_good=0, z_late=0), page % dict(SECOND, z_good=10, z_late=90))
+        names = lambda *more: [m["name"] for m in self.once(*pages, more=more)["models"]]  # noqa: E731
+        self.assertEqual(names(), ["z", "a", "gone", 'odd "}{ name'])
+        self.assertEqual(names("--sort", "bad"), names())
+        self.assertEqual(names("--sort", "name")[0], "a")
+
+    def test_objective_and_policy(self):
+        page = PAGE + 'tutti_slo_seconds{model="a",version="1"} 0.0205\n'
+        page += 'tutti_model_info{model="a",version="1",policy="lazy",max_batch="8",executors="2",profile="x"} 1\n'
+        report = self.once(page % FIRST, page % SECOND)
+        a, gone = report["models"][:2]
+        self.assertEqual((a["slo_ms"], a["policy"]), (20.5, "lazy"))
+        self.assertEqual((gone["slo_ms"], gone["policy"]), (None, None))
+        with Server([page % FIRST, page % SECOND]) as server:
+            lines = run(server.url, "--once", "--interval", "0.05").stdout.splitlines()
+        self.assertRegex(lines[0], r"p99<=ms +SLO ms +total policy$")
+        self.assertRegex(lines[1], r" 20\.5 +180 lazy *$")
+
+    def screen(self, columns, page):
+        """What `tutti top` draws first on a terminal of this width, without the control sequences."""
+        with Server([page % FIRST, page % SECOND]) as server:
+            child, terminal = pty.fork()
+            if child == 0:
+                time.sleep(0.2)  # until the size is set
+                os.execv(PROGRAM, [PROGRAM, "top", server.url, "--interval", "0.05"])
+            fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+            seen = self.read_until(terminal, b" 22.22 ")
+            seen += self.read_until(terminal, b"\033[J")
+            os.write(terminal, b"q")
+            self.read_until(terminal, b"\033[?1049l")
+            self.assertEqual(os.waitpid(child, 0)[1], 0)
+            os.close(terminal)
+        frame = next(part for part in seen.decode().split("\033[H") if " 22.22 " in part)
+        self.assertIn("\033[31m", frame)  # the row with bad requests
+        return [re.sub(r"\033\[[0-9;?]*[a-zA-Z]|\r", "", line) for line in frame.split("\n")]
+
+    def test_eighty_columns(self):
+        page = PAGE + 'tutti_slo_seconds{model="a",version="1"} 0.0205\n'
+        page += 'tutti_model_info{model="a",version="1",policy="cellular",max_batch="8"} 1\n'
+        page += 'nv_inference_count{model="a_model_with_quite_a_long_name",version="12"} 7\n'
+        lines = [line for line in self.screen(80, page) if line.strip()]
+        self.assertEqual([line for line in lines if len(line) > 80], [])
+        heads = lines[1].split()
+        for head in ("model", "req/s", "bad", "queued", "batch", "p99<=ms", "SLO", "policy"):
+            self.assertIn(head, heads)
+        self.assertNotIn("wait", heads)
+        [a] = [line for line in lines if line.startswith("a:1")]
+        self.assertRegex(a, r"22\.22.* 8\.000 +20\.5 cellular *$")
+        [gone] = [line for line in lines if line.startswith("gone")]
+        self.assertTrue(gone.rstrip().endswith(" UNAVAILABLE"), gone)
+        wide = [line for line in self.screen(200, page) if line.strip()]
+        self.assertIn("wait", wide[1].split())
 
     def test_other_metrics_url(self):
         with Server([PAGE % FIRST, PAGE % SECOND]) as metrics, Server(["x 1\n"]) as states:
