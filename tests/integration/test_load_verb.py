@@ -197,7 +197,17 @@ class AgainstAScript(LoadCase):
                 "HTTP 500": 2,
             },
         )
+        self.assertEqual(
+            report["reason_examples"]["HTTP 503: dropped after # us"], "dropped after 17 us"
+        )
+        self.assertEqual(set(report["reason_examples"]), set(report["reasons"]))
         self.assertAlmostEqual(total["bad_rate"], 14 / 16)
+
+    def test_the_table_shows_an_example_of_each_reason(self):
+        forms = [(answer(503, b'{"error":"dropped after 17 us"}'), True), (answer(200), True)]
+        with Scripted(lambda k: forms[k % 2]) as server:
+            said = run(server.url, "--model", "echo", "--length", 2, "--concurrency", 1, "--requests", 4).stdout
+        self.assertRegex(said, r"\n +2  HTTP 503: dropped after # us\n +such as: dropped after 17 us\n")
 
     def test_giving_up(self):
         hang = threading.Event()

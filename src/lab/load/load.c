@@ -150,6 +150,14 @@ static void generalise(const char *reason, char *out, size_t capacity) {
     out[length] = '\0';
 }
 
+/* The text of one answer. A server chose it: control characters are replaced. */
+static void put_example(const char *reason, char *out, size_t capacity) {
+    snprintf(out, capacity, "%s", reason);
+    for (char *at = out; *at; at++)
+        if ((unsigned char)*at < ' ')
+            *at = ' ';
+}
+
 static void count_reason(struct tt_load *self, int32_t status, const char *reason) {
     char text[TT_LOAD_REASON_BYTES] = "";
     size_t length = 0;
@@ -163,6 +171,7 @@ static void count_reason(struct tt_load *self, int32_t status, const char *reaso
         i--;
     } else if (i == self->reason_count) {
         strcpy(self->reasons[i].text, i == TT_LOAD_MAX_REASONS - 1 ? "others" : text);
+        put_example(reason, self->reasons[i].example, sizeof(self->reasons[i].example));
         self->reason_count++;
     }
     self->reasons[i].count++;

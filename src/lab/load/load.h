@@ -15,7 +15,8 @@
  * timed_out + broken + cancelled + unfinished; an interruption leaves requests unfinished.
  *
  * Reasons: every distinct text is counted, with each number replaced by '#' (except digits in a
- * name), so "late by 17 us" and "late by 9 us" are one reason. */
+ * name), so "late by 17 us" and "late by 9 us" are one reason; the first text is kept as it came.
+ */
 #ifndef TT_LAB_LOAD_LOAD_H
 #define TT_LAB_LOAD_LOAD_H
 
@@ -59,6 +60,7 @@ const char *tt_load_outcome_name(enum tt_load_outcome outcome);
 
 struct tt_load_reason {
     char text[TT_LOAD_REASON_BYTES];
+    char example[TT_LOAD_REASON_BYTES]; /* the first text of the reason, with its numbers */
     int64_t count;
 };
 

@@ -38,7 +38,7 @@ json_t *tt_load_report_json(const struct tt_load_report *self) {
     double seconds = window_s(self);
     struct tt_load_model total;
     tt_load_total(load, &total);
-    json_t *models = json_array(), *reasons = json_object();
+    json_t *models = json_array(), *reasons = json_object(), *examples = json_object();
     for (int32_t m = 0; models && m < scenario->model_count; m++) {
         json_t *model = figures(&load->models[m], seconds);
         if (model)
@@ -47,13 +47,16 @@ json_t *tt_load_report_json(const struct tt_load_report *self) {
     }
     for (int32_t i = 0; reasons && i < load->reason_count; i++)
         json_object_set_new(reasons, load->reasons[i].text, json_integer(load->reasons[i].count));
-    json_t *out = json_pack(
-        "{s:s,s:s,s:s,s:i,s:I,s:b,s:f,s:f,s:I,s:f,s:o,s:o,s:o}", "title", self->title, "url",
-        self->url, "loop", load->concurrency ? "closed" : "open", "concurrency", load->concurrency,
-        "seed", (json_int_t)scenario->seed, "interrupted", self->interrupted, "warm_up_s",
-        (double)scenario->warm_up_ns / 1e9, "window_s", seconds, "connections_opened",
-        (json_int_t)self->connections_opened, "generator_cpu_s", self->generator_cpu_s, "total",
-        figures(&total, seconds), "models", models, "reasons", reasons);
+    for (int32_t i = 0; examples && i < load->reason_count; i++)
+        json_object_set_new(examples, load->reasons[i].text, json_string(load->reasons[i].example));
+    json_t *out =
+        json_pack("{s:s,s:s,s:s,s:i,s:I,s:b,s:f,s:f,s:I,s:f,s:o,s:o,s:o,s:o}", "title", self->title,
+                  "url", self->url, "loop", load->concurrency ? "closed" : "open", "concurrency",
+                  load->concurrency, "seed", (json_int_t)scenario->seed, "interrupted",
+                  self->interrupted, "warm_up_s", (double)scenario->warm_up_ns / 1e9, "window_s",
+                  seconds, "connections_opened", (json_int_t)self->connections_opened,
+                  "generator_cpu_s", self->generator_cpu_s, "total", figures(&total, seconds),
+                  "models", models, "reasons", reasons, "reason_examples", examples);
     tt_load_model_fini(&total);
     return out;
 }
@@ -103,6 +106,18 @@ static void put_lag(const struct tt_load_report *self, const struct tt_load_mode
                           "for this processor (--connections, fewer requests per second)\n");
 }
 
+/* Each reason with its numbers as they came the first time. */
+static void put_reasons(const struct tt_load *load, struct tt_text *out) {
+    if (load->reason_count)
+        tt_text_puts(out, "\nreasons:\n");
+    for (int32_t i = 0; i < load->reason_count; i++) {
+        const struct tt_load_reason *reason = &load->reasons[i];
+        tt_text_printf(out, "%9lld  %s\n", (long long)reason->count, reason->text);
+        if (strchr(reason->text, '#') && !strstr(reason->text, reason->example))
+            tt_text_printf(out, "%9s  such as: %s\n", "", reason->example);
+    }
+}
+
 void tt_load_report_table(const struct tt_load_report *self, struct tt_text *out) {
     const struct tt_load *load = self->load;
     const struct tt_scenario *scenario = load->scenario;
@@ -129,11 +144,7 @@ void tt_load_report_table(const struct tt_load_report *self, struct tt_text *out
         tt_text_printf(out, "unfinished when it was interrupted: %lld\n",
                        (long long)total.outcomes[TT_LOAD_OUTCOME_UNFINISHED]);
     put_lag(self, &total, out);
-    if (load->reason_count)
-        tt_text_puts(out, "\nreasons:\n");
-    for (int32_t i = 0; i < load->reason_count; i++)
-        tt_text_printf(out, "%9lld  %s\n", (long long)load->reasons[i].count,
-                       load->reasons[i].text);
+    put_reasons(load, out);
     tt_load_model_fini(&total);
 }
 

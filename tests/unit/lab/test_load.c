@@ -129,7 +129,9 @@ static void test_reasons_are_classes(void **state) {
     }
     assert_int_equal(load.reason_count, 3);
     assert_string_equal(load.reasons[0].text, "HTTP 503: late by # us");
+    assert_string_equal(load.reasons[0].example, "late by 17 us");
     assert_int_equal(load.reasons[0].count, 2);
+    assert_string_equal(load.reasons[1].example, "late by 4.25 us");
     assert_string_equal(load.reasons[1].text, "HTTP 503: late by #.# us");
     assert_string_equal(load.reasons[2].text, "HTTP 503: mlp_2, fp32: #");
     for (int i = 0; i < 2 * TT_LOAD_MAX_REASONS; i++) { /* more kinds than there is room for */

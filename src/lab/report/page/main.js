@@ -250,8 +250,12 @@ function drawLoad() {
       Object.keys(report.reasons).length ?
           table(
               'What went wrong',
-              [{name: 'times', of: of('1'), format: whole}, {name: 'reason', of: of('0'), word: true}],
-              Object.entries(report.reasons)) :
+              [
+                {name: 'times', of: of('1'), format: whole}, {name: 'reason', of: of('0'), word: true},
+                {name: 'such as', of: of('2'), word: true}
+              ],
+              Object.entries(report.reasons)
+                  .map(([reason, times]) => [reason, times, (report.reason_examples || {})[reason] || ''])) :
           '',
       el('p', {class: 'note'},
          'Sent ' + number(report.total.lag_ms.p50) + ' ms after the intended instant at p50, ' +
