@@ -127,7 +127,11 @@ static enum tt_err read_repository(const struct building *b, struct tt_profile *
         return err;
     if (err) {
         struct tt_error inner = *b->why;
-        return tt_experiment_wrong(b->experiment, given, "name", b->why, "%s", inner.text);
+        const char *command = b->experiment->message->repository_made_by;
+        bool unmade = err == TT_ERR_NOT_FOUND && command[0];
+        return tt_experiment_wrong(b->experiment, given, "name", b->why, "%s%s%s", inner.text,
+                                   unmade ? "; this command makes it: " : "",
+                                   unmade ? command : "");
     }
     bool has_tree = given->tree != TUTTI__TREE_SHAPE__NO_TREE;
     if (has_tree != profile.is_tree) {
