@@ -165,6 +165,7 @@ def config_of(machine, version, created, packages, layers):
                 "HOME=/home/nonroot",
                 "XDG_CACHE_HOME=/var/cache",
                 "ORT_DISABLE_TELEMETRY=1",
+                "TUTTI_ONNXRUNTIME=/usr/lib/tutti/libonnxruntime.so",
             ],
             "Entrypoint": ["/usr/bin/tutti", "serve"],
             "Cmd": ["--model-repository", "/models", "--http-host", "0.0.0.0"],

@@ -6,6 +6,7 @@
 
 #include "base/instant.h"
 #include "cmd/overlap_report.h"
+#include "cmd/profile_table.h"
 #include "cmd/profile_workers.h"
 #include "control/model_exits.h"
 #include "engine/engine_kind.h"
@@ -31,7 +32,9 @@ struct flags {
     const char *model, *output, *onnxruntime;
     int32_t max_batch, runs; /* max_batch 0: the model's */
     int32_t lengths[MAX_LENGTHS], length_count;
-    double link_gb_per_s;                                     /* 0: copies in memory */
+    double link_gb_per_s; /* 0: copies in memory */
+    double slo_ms;        /* 0: the model's */
+    bool json;
     int32_t totals[TT_WORKER_SEARCH_MAX_TOTALS], total_count; /* 0: no search for workers */
 };
 
@@ -65,6 +68,9 @@ static const struct tt_flag_row flag_rows[] = {
             "elastic"),
     TT_TEXT("output", "FILE", output, NULL,
             "where to write (default: MODEL_DIRECTORY/profile.pbtxt); -: stdout"),
+    TT_DECIMAL("slo-ms", "MS", slo_ms, DBL_MIN, 86400000, 0,
+               "objective for which the table names the largest batch (default: the model's)"),
+    TT_SWITCH("json", json, "print the table as JSON"),
     TT_DECIMAL("link-gb-per-s", "G", link_gb_per_s, DBL_MIN, 1e6, 0,
                "bandwidth for the estimate of overlapping copies (default: copies in memory)"),
     TT_TEXT("onnxruntime", "FILE", onnxruntime, NULL,
@@ -93,6 +99,8 @@ struct subject {
     char device[300], date[16], output[4096];
     const char **step_names;
     double link_gb_per_s;
+    int64_t slo_ns; /* 0: none */
+    bool json;
     struct tt_profile_keeper keeper;
 };
 
@@ -251,6 +259,24 @@ static void print_summary(const struct subject *subject, int32_t max_batch) {
     }
 }
 
+static void print_table(const struct subject *subject) {
+    struct tt_profile_table table = {.model = subject->model->name,
+                                     .device = subject->device,
+                                     .points = subject->keeper.points,
+                                     .count = subject->keeper.count,
+                                     .step_names = subject->step_names,
+                                     .by_step = subject->cells != NULL,
+                                     .slo_ns = subject->slo_ns};
+    if (subject->json) {
+        tt_outcome_print_json(tt_profile_table_json(&table));
+        return;
+    }
+    struct tt_text text;
+    tt_text_init(&text);
+    tt_profile_table_write(&table, &text);
+    tt_outcome_print_text(&text);
+}
+
 static enum tt_err write_profile(struct subject *subject, int32_t max_batch, struct tt_error *why) {
     struct tt_text text;
     tt_text_init(&text);
@@ -262,6 +288,7 @@ static enum tt_err write_profile(struct subject *subject, int32_t max_batch, str
         err = tt_text_write_file(subject->output, &text, why);
         if (!err) {
             tt_profile_keeper_finished(&subject->keeper);
+            print_table(subject);
             print_summary(subject, max_batch);
             print_overlap(subject, max_batch);
             fprintf(stderr,
@@ -326,6 +353,8 @@ static enum tt_err measure(const struct flags *flags, const struct tt_repository
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     subject->model = model;
     subject->link_gb_per_s = flags->link_gb_per_s;
+    subject->slo_ns = flags->slo_ms > 0 ? (int64_t)(flags->slo_ms * 1e6) : model->settings->slo_ns;
+    subject->json = flags->json;
     subject->path = model->versions[model->version_count - 1].path;
     subject->cells = model->versions[model->version_count - 1].cells;
     enum tt_err err = load_subject(subject, engine, runtime, max_batch, why);
@@ -396,6 +425,11 @@ static enum tt_err profile(const struct flags *flags, struct tt_repository *repo
 static int run(void *options) {
     const struct flags *flags = options;
     signal(SIGINT, tt_on_interrupt);
+    if (flags->json && (flags->total_count || (flags->output && strcmp(flags->output, "-") == 0))) {
+        fprintf(stderr, "tutti profile: --json prints the table of latencies to standard output; "
+                        "leave --workers and --output - out\n");
+        return EXIT_USAGE;
+    }
     char parent[4096], name[4096], real[4096];
     if (!realpath(flags->model, real)) {
         fprintf(stderr, "tutti profile: %s: %s\n", flags->model, strerror(errno));
@@ -425,5 +459,7 @@ const struct tt_verb tt_verb_profile = {
         "Measures how long the model runs per batch size, and per input length if it has one, on "
         "one executor of this machine, and writes MODEL_DIRECTORY/profile.pbtxt. A model whose "
         "tutti.pbtxt has stages is measured whole and stage by stage, a model of cells cell by "
-        "cell. An interrupted measurement continues when it is run again.",
+        "cell. It prints a table: per batch size the median and the 10th and 90th percentile of "
+        "the run time, rows per second, the best batch, and the largest one for the objective. An "
+        "interrupted measurement continues when it is run again.",
     TT_VERB_RUNS(flag_rows, run)};

@@ -329,6 +329,33 @@ class Models(unittest.TestCase):
         for batch in (1, 2, 4):
             self.assertIn("batch: %d " % batch, text)
         self.assertEqual(run("models", "check", self.models).returncode, 0)
+        # The same as a table: a row per batch, one of them is the best.
+        rows = re.findall(r"^ +(\d+) +([\d.]+) +([\d.]+) - +([\d.]+) +(\d+)(  best)?$", answer.stdout, re.M)
+        self.assertEqual([int(row[0]) for row in rows], [1, 2, 4])
+        self.assertEqual(len([row for row in rows if row[5]]), 1)
+        best = max(rows, key=lambda row: int(row[4]))
+        self.assertTrue(best[5])
+
+    def test_profile_as_json(self):
+        flags = ("--max-batch", 4, "--runs", 3, "--json", "--slo-ms")
+        answer = run("profile", self.models / "mlp", *flags, 60000)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        table = json.loads(answer.stdout)
+        self.assertEqual((table["model"], table["slo_ms"]), ("mlp", 60000))
+        points = table["points"]
+        self.assertEqual([(p["batch"], p["length"], p["cell"]) for p in points], [(b, None, None) for b in (1, 2, 4)])
+        for point in points:
+            self.assertLessEqual(point["p10_ms"], point["p50_ms"])
+            self.assertLessEqual(point["p50_ms"], point["p90_ms"])
+            self.assertAlmostEqual(point["rows_per_s"] * point["p50_ms"], point["batch"] * 1e3)
+            self.assertEqual(point["best"], point["rows_per_s"] == max(p["rows_per_s"] for p in points))
+        # In a minute every batch runs in time, also behind another; in a microsecond none does.
+        self.assertEqual(table["within_slo"], [{"length": None, "batch": 4, "batch_behind_another": 4}])
+        answer = run("profile", self.models / "mlp", *flags, 0.001)
+        self.assertEqual(json.loads(answer.stdout)["within_slo"][0]["batch"], 0)
+        answer = run("profile", self.models / "mlp", "--json", "--output", "-")
+        self.assertEqual((answer.returncode, answer.stdout), (2, ""))
+        self.assertIn("leave --workers and --output - out", answer.stderr)
 
     def test_profile_says_what_overlapping_gains(self):
         """E6: equation 1, for copies from memory to memory, or over the link that one names."""

@@ -14,6 +14,7 @@ folder=$(mktemp -d)
 server=
 finish() {
   [ -z "$server" ] || kill "$server" 2>/dev/null || true
+  for root in "$folder"/*/proc; do umount "$root" 2>/dev/null || true; done
   rm -rf "$folder"
 }
 trap finish EXIT
@@ -28,6 +29,8 @@ for suite in ${SUITES:-bookworm trixie}; do
   echo "$suite: apt install"
   printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d" # no service manager runs here
   chmod +x "$root/usr/sbin/policy-rc.d"
+  mount -t proc proc "$root/proc"
+  chroot "$root" apt-get update -qq
   chroot "$root" env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y "/tmp/$(basename "$package")" >"$folder/apt.log" 2>&1 ||
     { tail -n 20 "$folder/apt.log" >&2; exit 1; }
   chroot "$root" dpkg --audit
@@ -51,6 +54,7 @@ for suite in ${SUITES:-bookworm trixie}; do
     *'"shape":[1,4]'*) echo "$suite: served a request" ;;
     *) echo "$suite: no answer: $answer" >&2; cat "$folder/log" >&2; exit 1 ;;
   esac
+  umount "$root/proc"
   chroot "$root" env DEBIAN_FRONTEND=noninteractive apt-get purge -qq -y tutti >/dev/null 2>&1
   [ ! -e "$root/usr/bin/tutti" ] || { echo "$suite: the package was not removed" >&2; exit 1; }
 done
