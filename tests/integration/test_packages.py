@@ -60,7 +60,7 @@ class Package(unittest.TestCase):
         """The program answers a request, with the ONNX Runtime of its own package."""
         server = Server(self.models, program=program, start=start)
         try:
-            self.assertEqual(ask(server.address, "quick", 3), [200] * 3, server.said())
+            self.assertEqual(ask(server.address, "mlp", 3), [200] * 3, server.said())
             mapped = pathlib.Path("/proc/%d/maps" % server.process.pid).read_text()
             self.assertNotIn(str(ROOT), mapped)  # nothing of the build tree
             return mapped
