@@ -4,11 +4,11 @@
 #include "net/http/connection.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -26,7 +26,8 @@ struct tt_listener {
     int32_t bound_tcp_port;
     bool stopped;
     bool accept_waits[2]; /* a client waits for memory; [1]: on the metrics socket */
-    int spare_fd;         /* closed when no descriptor is left, to accept and refuse a client; -1 */
+    int spare_fd; /* closed when no descriptor is left, to accept and refuse a client; an eventfd,
+                     which needs no file; -1 */
     struct tt_connections connections;
 };
 
@@ -75,7 +76,7 @@ static void wake_from_outside(void *context) {
 static void on_tick(uv_timer_t *timer) {
     struct tt_listener *self = timer->data;
     if (self->spare_fd < 0)
-        self->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        self->spare_fd = eventfd(0, EFD_CLOEXEC);
     for (int of_metrics = 0; of_metrics < 2 && !self->connections.stopping; of_metrics++)
         if (self->accept_waits[of_metrics])
             accept_one(self, of_metrics);
@@ -212,7 +213,7 @@ enum tt_err tt_listener_open(struct tt_serving *serving, const struct tt_listene
         free(self);
         return tt_fail(TT_ERR_IO, why, "cannot create an event loop: %s", uv_strerror(result));
     }
-    self->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    self->spare_fd = eventfd(0, EFD_CLOEXEC);
     start_connections(self, serving);
     start_handles(self);
     enum tt_err err = TT_OK;
