@@ -324,7 +324,7 @@ static int run(void *options) {
         err = tt_experiment_set(&experiment, a->settings.pairs[i].key, a->settings.pairs[i].value,
                                 &why);
     if (!err && a->arrivals)
-        err = tt_experiment_set_arrivals(&experiment, a->arrivals, &why);
+        tt_experiment_set_arrivals(&experiment, a->arrivals);
     bool many = a->goodput || experiment.message->n_sweep > 0;
     if (!err)
         err = check_flags(a, many, &why);

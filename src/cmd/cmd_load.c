@@ -9,6 +9,7 @@
 #include "client/http_client.h"
 #include "cmd/load_plan.h"
 #include "lab/report/load_report.h"
+#include "lab/scenario/allocate.h"
 #include "sim/cancel_heap.h"
 
 #include <errno.h>
@@ -67,16 +68,10 @@ static struct call *take_call(struct run *run) {
         return call;
     }
     if (run->call_count == run->call_capacity) {
-        uint32_t capacity = run->call_capacity ? 2 * run->call_capacity : 64;
-        struct call **larger = realloc(run->calls, (size_t)capacity * sizeof(struct call *));
-        if (!larger)
-            return NULL;
-        run->calls = larger;
-        run->call_capacity = capacity;
+        run->call_capacity = run->call_capacity ? 2 * run->call_capacity : 64;
+        run->calls = tt_reallocate(run->calls, run->call_capacity, sizeof(struct call *));
     }
-    call = calloc(1, sizeof(*call));
-    if (!call)
-        return NULL;
+    call = tt_allocate(1, sizeof(*call));
     tt_text_init(&call->head);
     call->handle.index = run->call_count;
     run->calls[run->call_count++] = call;
@@ -166,8 +161,6 @@ static void on_done(void *context, struct tt_http_call *http) {
 
 static enum tt_err send_request(struct run *run, const struct tt_load_request *request) {
     struct call *call = take_call(run);
-    if (!call)
-        return tt_fail(TT_ERR_NO_MEMORY, &run->why, "no memory for another request");
     const struct tt_kserve_client_body *body;
     enum tt_err err = tt_load_plan_body(&run->plan, request, &call->own, &body, &run->why);
     if (err) {

@@ -10,6 +10,7 @@
 #include "cmd/profile_workers.h"
 #include "control/model_exits.h"
 #include "engine/engine_kind.h"
+#include "lab/scenario/allocate.h"
 #include "model/onnx/slices.h"
 #include "model/repository/repository.h"
 #include "profile/cell_profile.h"
@@ -183,9 +184,7 @@ static enum tt_err load_subject(struct subject *subject, struct tt_engine *engin
     if (err)
         return err;
     int32_t steps = step_count(subject);
-    subject->step_names = calloc((size_t)steps + 1, sizeof(char *));
-    if (!subject->step_names)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    subject->step_names = tt_allocate((size_t)steps + 1, sizeof(char *));
     for (int32_t s = 0; s < steps; s++)
         subject->step_names[s] = subject->cells ? subject->cells->types[s].name
                                                 : subject->slices->manifest->stage[s]->ends_after;
@@ -348,9 +347,7 @@ static enum tt_err measure(const struct flags *flags, const struct tt_repository
     if (max_batch > told->max_batch)
         return tt_fail(TT_ERR_INVALID, why, "--max-batch %d is more than the model's %d", max_batch,
                        told->max_batch);
-    struct subject *subject = calloc(1, sizeof(*subject));
-    if (!subject)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    struct subject *subject = tt_allocate(1, sizeof(*subject));
     subject->model = model;
     subject->link_gb_per_s = flags->link_gb_per_s;
     subject->slo_ns = flags->slo_ms > 0 ? (int64_t)(flags->slo_ms * 1e6) : model->settings->slo_ns;

@@ -3,6 +3,7 @@
 #include "cmd/outcome.h"
 #include "cmd/verbs.h"
 #include "lab/facts/fact_runs.h"
+#include "lab/scenario/allocate.h"
 
 #include <dirent.h>
 #include <math.h>
@@ -26,7 +27,7 @@ struct flags {
 /* "facts/" in the working directory, or beside or above the program; to be freed. NULL: none. */
 static char *facts_folder(void) {
     if (access("facts", R_OK | X_OK) == 0)
-        return strdup("facts/");
+        return tt_copy_text("facts/");
     char program[4096];
     ssize_t length = readlink("/proc/self/exe", program, sizeof(program) - 1);
     if (length <= 0)
@@ -35,9 +36,7 @@ static char *facts_folder(void) {
     *strrchr(program, '/') = '\0';
     static const char *const places[] = {"facts/", "../facts/", "../share/tutti/facts/"};
     for (size_t i = 0; i < TT_COUNT(places); i++) {
-        char *folder = NULL;
-        if (asprintf(&folder, "%s/%s", program, places[i]) < 0)
-            return NULL;
+        char *folder = tt_format_text("%s/%s", program, places[i]);
         if (access(folder, R_OK | X_OK) == 0)
             return folder;
         free(folder);
@@ -84,9 +83,9 @@ static int open_facts(const char *system, struct tt_facts *facts) {
     char *folder = is_path ? NULL : facts_folder(), *path = NULL;
     enum tt_err err = TT_ERR_NOT_FOUND;
     if (is_path)
-        path = strdup(system);
-    else if (folder && asprintf(&path, "%s%s.pbtxt", folder, system) < 0)
-        path = NULL;
+        path = tt_copy_text(system);
+    else if (folder)
+        path = tt_format_text("%s%s.pbtxt", folder, system);
     int code = EXIT_DONE;
     if (path)
         err = tt_facts_open(facts, path, &why);
@@ -307,8 +306,8 @@ static int reproduce(const struct flags *a, const struct tt_facts *facts, const 
     int64_t started_at = tt_clock_now();
     err = tt_fact_runs_run(runs, &why);
     size_t count = 0;
-    struct row *rows = calloc(facts->message->n_fact, sizeof(*rows));
-    for (size_t i = 0; rows && !err && i < facts->message->n_fact; i++) {
+    struct row *rows = tt_allocate(facts->message->n_fact, sizeof(*rows));
+    for (size_t i = 0; !err && i < facts->message->n_fact; i++) {
         if (!chosen[i])
             continue;
         struct row *row = &rows[count++];
@@ -351,11 +350,9 @@ static int run(void *options) {
     int code = open_facts(a->system, &facts);
     if (code)
         return code;
-    bool *chosen = calloc(facts.message->n_fact, sizeof(*chosen));
+    bool *chosen = tt_allocate(facts.message->n_fact, sizeof(*chosen));
     tt_outcome_catch_interrupt();
-    if (!chosen)
-        code = EXIT_FAILED;
-    else if (!choose(a, &facts, chosen))
+    if (!choose(a, &facts, chosen))
         code = EXIT_USAGE;
     else if (!a->list)
         code = reproduce(a, &facts, chosen);

@@ -3,6 +3,7 @@
 #include "base/instant.h"
 #include "client/http_fetch.h"
 #include "lab/experiment/experiment.h"
+#include "lab/scenario/allocate.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,13 +56,11 @@ static enum tt_err add_model(struct tt_scenario *scenario, const char *item, int
                        "--model '%s': the weight behind the colon must be from 0.000001 to 1000000",
                        item);
     struct tt_scenario_model *model = &scenario->models[scenario->model_count];
-    model->name = colon ? strndup(item, (size_t)(colon - item)) : strdup(item);
+    model->name = tt_format_text("%.*s", colon ? (int)(colon - item) : (int)strlen(item), item);
     model->weight = (int64_t)(weight * 1e6 + 0.5);
     model->rows = rows > 0 ? rows : 1;
     model->step_model.slo_ns = TT_NEVER;
     model->step_model.max_batch = INT32_MAX;
-    if (!model->name)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     scenario->model_count++;
     for (int32_t m = 0; m + 1 < scenario->model_count; m++)
         if (strcmp(scenario->models[m].name, model->name) == 0)
@@ -71,8 +70,8 @@ static enum tt_err add_model(struct tt_scenario *scenario, const char *item, int
 
 static enum tt_err scenario_of_flags(const struct tt_load_flags *flags,
                                      struct tt_scenario *scenario, struct tt_error *why) {
-    scenario->models = calloc((size_t)flags->models.count, sizeof(*scenario->models));
-    enum tt_err err = scenario->models ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    scenario->models = tt_allocate((size_t)flags->models.count, sizeof(*scenario->models));
+    enum tt_err err = TT_OK;
     for (int32_t i = 0; !err && i < flags->models.count; i++)
         err = add_model(scenario, flags->models.texts[i], (int32_t)flags->rows, why);
     scenario->process = flags->process < 0 ? TT_PROCESS_POISSON : (enum tt_process)flags->process;
@@ -83,9 +82,7 @@ static enum tt_err scenario_of_flags(const struct tt_load_flags *flags,
     scenario->duration_ns = (flags->requests >= 0 ? ENDLESS_S : DEFAULT_DURATION_S) * TT_S;
     if (!err && flags->arrivals) {
         scenario->duration_ns = TT_NEVER;
-        scenario->arrivals_path = strdup(flags->arrivals);
-        if (!scenario->arrivals_path)
-            err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+        scenario->arrivals_path = tt_copy_text(flags->arrivals);
     }
     return err;
 }
@@ -101,11 +98,11 @@ static enum tt_err scenario_of_file(const struct tt_load_flags *flags, char **ou
     if (flags->rate >= 0)
         err = tt_experiment_set(&experiment, "rate", rate, why);
     if (!err && flags->arrivals)
-        err = tt_experiment_set_arrivals(&experiment, flags->arrivals, why);
+        tt_experiment_set_arrivals(&experiment, flags->arrivals);
     if (!err)
         err = tt_experiment_build(&experiment, scenario, why);
     if (!err)
-        *out_title = strdup(experiment.message->title);
+        *out_title = tt_copy_text(experiment.message->title);
     tt_experiment_close(&experiment);
     return err;
 }
@@ -208,14 +205,10 @@ static enum tt_err ask_for(struct tt_load_plan *self, struct tt_load_target *tar
 
 static enum tt_err make_targets(struct tt_load_plan *self, struct tt_error *why) {
     int32_t count = self->scenario.model_count;
-    self->targets = calloc((size_t)count, sizeof(*self->targets));
-    if (!self->targets)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    self->targets = tt_allocate((size_t)count, sizeof(*self->targets));
     for (int32_t m = 0; m < count; m++) {
         struct tt_load_target *target = &self->targets[m];
-        target->served = strdup(served_name(self->flags, self->scenario.models[m].name));
-        if (!target->served)
-            return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+        target->served = tt_copy_text(served_name(self->flags, self->scenario.models[m].name));
         int32_t same = 0; /* several models of an experiment may be one model of the server */
         while (same < m && strcmp(self->targets[same].served, target->served) != 0)
             same++;
@@ -268,14 +261,9 @@ static enum tt_err add_given(struct tt_load_target *target, const char *json, si
     enum tt_err err = tt_kserve_client_body_read(json, size_bytes, binary, &body, why);
     if (err)
         return err;
-    struct tt_kserve_client_body *larger =
-        realloc(target->given, (size_t)(target->given_count + 1) * sizeof(*larger));
-    if (!larger) {
-        tt_kserve_client_body_fini(&body);
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    }
-    larger[target->given_count++] = body;
-    target->given = larger;
+    target->given =
+        tt_reallocate(target->given, (size_t)target->given_count + 1, sizeof(*target->given));
+    target->given[target->given_count++] = body;
     return TT_OK;
 }
 
@@ -335,9 +323,7 @@ static enum tt_err read_length_file(struct tt_load_plan *self, const char *path,
     int64_t capacity = 1;
     for (size_t i = 0; i < text.length; i++)
         capacity += text.bytes[i] == '\n';
-    self->lengths = calloc((size_t)capacity, sizeof(*self->lengths));
-    if (!self->lengths)
-        err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    self->lengths = tt_allocate((size_t)capacity, sizeof(*self->lengths));
     int32_t number = 1;
     char *rest = text.length ? text.bytes : NULL, *line;
     for (; !err && (line = strsep(&rest, "\n")) != NULL; number++) {
@@ -416,9 +402,7 @@ enum tt_err tt_load_plan_open(struct tt_load_plan *self, const struct tt_load_fl
         err = read_inputs(self, why);
     if (!err)
         err = check_targets(self, why);
-    self->buckets = err ? NULL : calloc(BUCKETS, sizeof(*self->buckets));
-    if (!err && !self->buckets)
-        err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    self->buckets = tt_allocate(BUCKETS, sizeof(*self->buckets));
     tt_prng_init(&self->prng, self->scenario.seed, 1);
     if (err)
         tt_load_plan_close(self);
@@ -464,7 +448,7 @@ static int64_t draw_length(struct tt_load_plan *self, const struct tt_load_reque
                                                                              self->length_low + 1));
 }
 
-/* The entry of bodies with this model, rows and length, new or old; NULL: no memory. */
+/* The entry of bodies with this model, rows and length, new or old. */
 static struct tt_load_body *find_kept(struct tt_load_plan *self, int32_t model, int32_t rows,
                                       int64_t length) {
     uint64_t hash = ((uint64_t)model * 31 + (uint64_t)rows) * 1000003 + (uint64_t)length;
@@ -472,9 +456,8 @@ static struct tt_load_body *find_kept(struct tt_load_plan *self, int32_t model, 
     while (*at && ((*at)->model != model || (*at)->rows != rows || (*at)->length != length))
         at = &(*at)->next;
     if (!*at) {
-        *at = calloc(1, sizeof(**at));
-        if (*at)
-            **at = (struct tt_load_body){.model = model, .rows = rows, .length = length};
+        *at = tt_allocate(1, sizeof(**at));
+        **at = (struct tt_load_body){.model = model, .rows = rows, .length = length};
     }
     return *at;
 }
@@ -490,7 +473,7 @@ enum tt_err tt_load_plan_body(struct tt_load_plan *self, const struct tt_load_re
     bool open = tt_kserve_client_open_input(&target->model) != NULL;
     int64_t length = open ? draw_length(self, request) : 0;
     struct tt_load_body *kept = find_kept(self, request->model, request->rows, length);
-    if (kept && (kept->count == VARIANTS || (kept->count && self->kept_bytes > KEPT_BYTES_LIMIT))) {
+    if (kept->count == VARIANTS || (kept->count && self->kept_bytes > KEPT_BYTES_LIMIT)) {
         *out_body = &kept->variants[kept->turn++ % kept->count];
         return TT_OK;
     }
@@ -499,7 +482,7 @@ enum tt_err tt_load_plan_body(struct tt_load_plan *self, const struct tt_load_re
                                                  !self->flags->json_body, &self->prng, &body, why);
     if (err)
         return err;
-    if (kept && self->kept_bytes <= KEPT_BYTES_LIMIT) {
+    if (self->kept_bytes <= KEPT_BYTES_LIMIT) {
         self->kept_bytes += body.json.capacity + body.binary.capacity;
         kept->variants[kept->count] = body;
         *out_body = &kept->variants[kept->count++];

@@ -2,6 +2,7 @@
 #include "cmd/flags.h"
 #include "cmd/outcome.h"
 #include "cmd/verbs.h"
+#include "lab/scenario/allocate.h"
 #include "model/text/textproto.h"
 
 #include <signal.h>
@@ -56,11 +57,7 @@ static int describe(void) {
 }
 
 static int run(const struct tt_verb *verb, int argc, char **argv) {
-    void *options = calloc(1, verb->options_bytes);
-    if (!options) {
-        fprintf(stderr, "tutti %s: out of memory\n", verb->name);
-        return EXIT_FAILED;
-    }
+    void *options = tt_allocate(1, verb->options_bytes);
     int code = tt_flags_parse(verb, argc, argv, options);
     if (code < 0)
         code = verb->run(options);

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/instant.h"
 #include "cmd/outcome.h"
+#include "lab/scenario/allocate.h"
 #include "model/text/digest.h"
 #include "profile/find_workers.h"
 #include "profile/machine.h"
@@ -31,14 +32,8 @@ struct keeper {
 
 static void add(struct keeper *self, const struct tt_worker_mix *mix) {
     if (self->count == self->capacity) {
-        int32_t capacity = self->capacity ? 2 * self->capacity : 64;
-        struct tt_worker_mix *grown = realloc(self->mixes, (size_t)capacity * sizeof(*grown));
-        if (!grown) {
-            self->err = tt_fail(TT_ERR_NO_MEMORY, &self->why, "out of memory");
-            return;
-        }
-        self->mixes = grown;
-        self->capacity = capacity;
+        self->capacity = self->capacity ? 2 * self->capacity : 64;
+        self->mixes = tt_reallocate(self->mixes, (size_t)self->capacity, sizeof(*self->mixes));
     }
     self->mixes[self->count++] = *mix;
 }
@@ -197,19 +192,14 @@ enum tt_err tt_profile_workers(const struct tt_profile_workers *options, struct 
     enum tt_err err = tt_engine_load(options->runtime, options->engine, &load, &loaded, why);
     if (err)
         return err;
-    struct keeper *self = calloc(1, sizeof(*self));
+    struct keeper *self = tt_allocate(1, sizeof(*self));
     int32_t length = options->length ? options->length : USUAL_LENGTH;
-    if (!self)
-        err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    else
-        err = start_keeping(self, options, path, tt_signature_varies(told) ? length : 0, why);
+    err = start_keeping(self, options, path, tt_signature_varies(told) ? length : 0, why);
     if (!err)
         err = search(self, options, loaded, why);
     options->engine->ops->unload(loaded);
-    if (self) {
-        free(self->before);
-        free(self->mixes);
-    }
+    free(self->before);
+    free(self->mixes);
     free(self);
     return err;
 }

@@ -1,6 +1,7 @@
 #include "cmd/top_view.h"
 
 #include "client/metrics_page.h"
+#include "lab/scenario/allocate.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -31,19 +32,15 @@ void tt_top_snapshot_fini(struct tt_top_snapshot *self) {
     *self = (struct tt_top_snapshot){0};
 }
 
-/* The model of that name and version, added if it is new; NULL: no memory. */
+/* The model of that name and version, added if it is new. */
 static struct tt_top_model *model_of(struct tt_top_snapshot *self, const char *name,
                                      const char *version) {
     for (int32_t m = 0; m < self->count; m++)
         if (strcmp(self->models[m].name, name) == 0 &&
             strcmp(self->models[m].version, version) == 0)
             return &self->models[m];
-    struct tt_top_model *larger =
-        realloc(self->models, (size_t)(self->count + 1) * sizeof(*larger));
-    if (!larger)
-        return NULL;
-    self->models = larger;
-    struct tt_top_model *model = &larger[self->count++];
+    self->models = tt_reallocate(self->models, (size_t)self->count + 1, sizeof(*self->models));
+    struct tt_top_model *model = &self->models[self->count++];
     memset(model, 0, sizeof(*model));
     snprintf(model->name, sizeof(model->name), "%s", name);
     snprintf(model->version, sizeof(model->version), "%s", version);
@@ -86,11 +83,9 @@ static void take_sample(struct tt_top_model *model, const struct tt_metric *metr
     take_bucket(model, metric);
 }
 
-static enum tt_err take_states(struct tt_top_snapshot *self, const char *index,
-                               size_t index_bytes) {
+static void take_states(struct tt_top_snapshot *self, const char *index, size_t index_bytes) {
     json_t *root = json_loadb(index, index_bytes, 0, NULL), *entry;
     size_t i;
-    enum tt_err err = TT_OK;
     json_array_foreach(root, i, entry) {
         const char *name = json_string_value(json_object_get(entry, "name"));
         const char *version = json_string_value(json_object_get(entry, "version"));
@@ -98,14 +93,9 @@ static enum tt_err take_states(struct tt_top_snapshot *self, const char *index,
         if (!name || strlen(name) >= TT_TOP_NAME_BYTES)
             continue;
         struct tt_top_model *model = model_of(self, name, version ? version : "");
-        if (!model) {
-            err = TT_ERR_NO_MEMORY;
-            break;
-        }
         snprintf(model->state, sizeof(model->state), "%s", state ? state : "");
     }
     json_decref(root);
-    return err;
 }
 
 enum tt_err tt_top_snapshot_read(const char *page, size_t page_bytes, const char *index,
@@ -114,10 +104,9 @@ enum tt_err tt_top_snapshot_read(const char *page, size_t page_bytes, const char
     struct tt_top_snapshot snapshot = {.at = at};
     struct tt_metrics_page walk;
     struct tt_metric metric;
-    enum tt_err err = TT_OK;
     bool any = false;
     tt_metrics_page_init(&walk, page, page_bytes);
-    while (!err && tt_metrics_page_next(&walk, &metric)) {
+    while (tt_metrics_page_next(&walk, &metric)) {
         bool ours = (metric.name_length > 3 && memcmp(metric.name, "nv_", 3) == 0) ||
                     (metric.name_length > 6 && memcmp(metric.name, "tutti_", 6) == 0);
         any |= ours;
@@ -125,23 +114,14 @@ enum tt_err tt_top_snapshot_read(const char *page, size_t page_bytes, const char
         if (!ours || !tt_metric_label(&metric, "model", name, sizeof(name)))
             continue;
         (void)tt_metric_label(&metric, "version", version, sizeof(version));
-        struct tt_top_model *model = model_of(&snapshot, name, version);
-        if (model)
-            take_sample(model, &metric);
-        else
-            err = TT_ERR_NO_MEMORY;
+        take_sample(model_of(&snapshot, name, version), &metric);
     }
-    if (!err && index)
-        err = take_states(&snapshot, index, index_bytes);
-    if (err)
-        err = tt_fail(err, why, "no memory for the models of a server");
-    else if (!any && !index)
-        err = tt_fail(TT_ERR_INVALID, why, "there are no metrics of an inference server");
-    if (err)
-        tt_top_snapshot_fini(&snapshot);
-    else
-        *out_snapshot = snapshot;
-    return err;
+    if (index)
+        take_states(&snapshot, index, index_bytes);
+    if (!any && !index)
+        return tt_fail(TT_ERR_INVALID, why, "there are no metrics of an inference server");
+    *out_snapshot = snapshot;
+    return TT_OK;
 }
 
 /* --- the change between two snapshots --- */
@@ -259,19 +239,18 @@ static int by_bad(const void *a, const void *b) {
     return x != y ? (x < y ? 1 : -1) : by_name(a, b);
 }
 
-/* The sorted rows, to be freed; NULL: no memory. */
+/* The sorted rows, to be freed. */
 static struct row *rows_of(const struct tt_top_table *self) {
     int32_t count = self->after->count;
-    struct row *rows = calloc((size_t)count + 1, sizeof(*rows));
+    struct row *rows = tt_allocate((size_t)count, sizeof(*rows));
     double seconds = (double)(self->after->at - self->before->at) / 1e9;
-    for (int32_t m = 0; rows && m < count; m++)
+    for (int32_t m = 0; m < count; m++)
         rows[m] = (struct row){.before = earlier(self->before, &self->after->models[m]),
                                .after = &self->after->models[m],
                                .seconds = seconds};
     static int (*const orders[])(const void *, const void *) = {
         [TT_TOP_BY_BAD] = by_bad, [TT_TOP_BY_NAME] = by_name, [TT_TOP_BY_RATE] = by_rate};
-    if (rows)
-        qsort(rows, (size_t)count, sizeof(*rows), orders[self->order]);
+    qsort(rows, (size_t)count, sizeof(*rows), orders[self->order]);
     return rows;
 }
 
@@ -389,10 +368,6 @@ static void put_row(const struct tt_top_table *self, const struct row *row,
 
 void tt_top_table_write(const struct tt_top_table *self, struct tt_text *out) {
     struct row *rows = rows_of(self);
-    if (!rows) {
-        out->failed = true;
-        return;
-    }
     struct layout layout = layout_of(self, rows);
     put_heading(self, &layout, out);
     int32_t shown = self->after->count, room = self->line_limit - 2; /* heading, "and N more" */
@@ -410,7 +385,7 @@ void tt_top_table_write(const struct tt_top_table *self, struct tt_text *out) {
 json_t *tt_top_table_json(const struct tt_top_table *self) {
     struct row *rows = rows_of(self);
     json_t *models = json_array();
-    for (int32_t m = 0; rows && models && m < self->after->count; m++) {
+    for (int32_t m = 0; m < self->after->count; m++) {
         double values[COLUMNS];
         const struct tt_top_model *model = rows[m].after;
         fill(&rows[m], values);

@@ -7,6 +7,7 @@
 #include "lab/bench/scheduler_tally.h"
 #include "lab/closed_form/bound.h"
 #include "lab/load/arrivals.h"
+#include "lab/scenario/allocate.h"
 #include "multicore/emulated_fleet.h"
 #include "multicore/multicore.h"
 #include "policy/deferred/deferred.h"
@@ -51,10 +52,8 @@ static enum tt_err make_models(struct run *run, struct tt_error *why) {
                                             &run->profile, why);
     if (err)
         return err;
-    run->models = calloc((size_t)bench->models, sizeof(*run->models));
-    run->weights = calloc((size_t)bench->models, sizeof(*run->weights));
-    if (!run->models || !run->weights)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d models", bench->models);
+    run->models = tt_allocate((size_t)bench->models, sizeof(*run->models));
+    run->weights = tt_allocate((size_t)bench->models, sizeof(*run->weights));
     run->step = (struct tt_step){.name = "whole", .profile = run->profile};
     for (int32_t m = 0; m < bench->models; m++)
         run->models[m] = (struct tt_step_model){.name = "bench",
@@ -86,8 +85,8 @@ static enum tt_err make_scheduler(struct run *run, int64_t start_at, struct tt_e
                                              .start_at = start_at,
                                              .patience_ns = bench->slo_ns - bench->margin_ns,
                                              .seed = bench->seed};
-    run->burst = malloc(sizeof(*run->burst) * (bench->virtual_time ? CHUNK : BURST));
-    if (!run->burst || tt_scheduler_load_init(&run->load, &load) ||
+    run->burst = tt_allocate(bench->virtual_time ? CHUNK : BURST, sizeof(*run->burst));
+    if (tt_scheduler_load_init(&run->load, &load) ||
         tt_emulated_fleet_init(&run->fleet, bench->devices, run->models) ||
         tt_scheduler_tally_init(&run->tally, threads, run->from_at, run->to_at, bench->margin_ns))
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d devices", bench->devices);
@@ -297,10 +296,8 @@ enum tt_err tt_scheduler_bench_capacity(const struct tt_scheduler_bench *self, d
                                         struct tt_error *why) {
     struct run run = {.bench = self};
     enum tt_err err = make_models(&run, why);
-    struct tt_scenario_model *models = calloc((size_t)self->models, sizeof(*models));
-    struct tt_sim_device *devices = calloc((size_t)self->devices, sizeof(*devices));
-    if (!err && (!models || !devices))
-        err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d devices", self->devices);
+    struct tt_scenario_model *models = tt_allocate((size_t)self->models, sizeof(*models));
+    struct tt_sim_device *devices = tt_allocate((size_t)self->devices, sizeof(*devices));
     if (!err) {
         for (int32_t m = 0; m < self->models; m++) {
             models[m] = (struct tt_scenario_model){

@@ -1,6 +1,7 @@
 #include "lab/experiment/experiment.h"
 
 #include "base/text.h"
+#include "lab/scenario/allocate.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -17,17 +18,14 @@ enum tt_err tt_experiment_open(struct tt_experiment *self, const char *path, str
     enum tt_err err = tt_text_read_file(path, TT_TEXTPROTO_MAX_FILE_BYTES, &text, why);
     if (err)
         return err;
-    *self = (struct tt_experiment){.path = strdup(path)};
     const char *slash = strrchr(path, '/');
-    self->folder = slash ? strndup(path, (size_t)(slash - path + 1)) : strdup("");
+    int length = slash ? (int)(slash - path + 1) : 0;
+    *self = (struct tt_experiment){.path = tt_copy_text(path),
+                                   .folder = tt_format_text("%.*s", length, path)};
     tt_textproto_places_init(&self->places);
     ProtobufCMessage *message = NULL;
-    if (!self->path || !self->folder)
-        err = tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", path);
-    if (!err)
-        err =
-            tt_textproto_read_places(path, tt_text_string(&text), text.length,
-                                     &tutti__experiment__descriptor, &self->places, &message, why);
+    err = tt_textproto_read_places(path, tt_text_string(&text), text.length,
+                                   &tutti__experiment__descriptor, &self->places, &message, why);
     tt_text_fini(&text);
     if (err)
         tt_experiment_close(self);
@@ -65,10 +63,7 @@ struct tt_goodput_options tt_experiment_goodput(const struct tt_experiment *self
 }
 
 char *tt_experiment_path(const struct tt_experiment *self, const char *name) {
-    char *path = NULL;
-    if (asprintf(&path, "%s%s", name[0] == '/' ? "" : self->folder, name) < 0)
-        return NULL;
-    return path;
+    return tt_format_text("%s%s", name[0] == '/' ? "" : self->folder, name);
 }
 
 /* ---- changing single values ---- */
@@ -87,38 +82,37 @@ static bool parse_number(const char *text, double *out) {
     return true;
 }
 
-static bool replace_string(char **string, const char *value) {
-    char *copy = strdup(value);
-    if (!copy)
-        return false;
+static void replace_string(char **string, const char *value) {
     if (*string != protobuf_c_empty_string)
         free(*string);
-    *string = copy;
-    return true;
+    *string = tt_copy_text(value);
 }
 
-static Tutti__ExperimentLoad *load_of(Tutti__Experiment *message) {
-    if (!message->load && (message->load = malloc(sizeof(*message->load))))
-        tutti__experiment_load__init(message->load);
-    return message->load;
+/* The message itself, or a new one if there is none. */
+static void *given_or_new(void *message, const ProtobufCMessageDescriptor *descriptor) {
+    if (message)
+        return message;
+    message = tt_allocate(1, descriptor->sizeof_message);
+    protobuf_c_message_init(descriptor, message);
+    return message;
 }
 
-static Tutti__ExperimentNetwork *network_of(Tutti__Experiment *message) {
-    if (!message->network && (message->network = malloc(sizeof(*message->network))))
-        tutti__experiment_network__init(message->network);
+static void *load_of(Tutti__Experiment *message) {
+    return message->load = given_or_new(message->load, &tutti__experiment_load__descriptor);
+}
+
+static void *network_of(Tutti__Experiment *message) {
+    message->network = given_or_new(message->network, &tutti__experiment_network__descriptor);
     return message->network;
 }
 
-static Tutti__Popularity *popularity_of(Tutti__ExperimentLoad *load) {
-    if (load && !load->popularity && (load->popularity = malloc(sizeof(*load->popularity))))
-        tutti__popularity__init(load->popularity);
-    return load ? load->popularity : NULL;
+static void *popularity_of(Tutti__Experiment *message) {
+    Tutti__ExperimentLoad *load = load_of(message);
+    return load->popularity = given_or_new(load->popularity, &tutti__popularity__descriptor);
 }
 
 static Tutti__ExperimentPolicy *policy_of(Tutti__Experiment *message) {
-    if (!message->policy && (message->policy = malloc(sizeof(*message->policy))))
-        tutti__experiment_policy__init(message->policy);
-    return message->policy;
+    return message->policy = given_or_new(message->policy, &tutti__experiment_policy__descriptor);
 }
 
 static void clear_options(Tutti__ExperimentPolicy *policy) {
@@ -130,68 +124,50 @@ static void clear_options(Tutti__ExperimentPolicy *policy) {
 }
 
 /* Replaces the policy and clears its options: they are meaningless to another policy. */
-static enum tt_err set_policy(Tutti__Experiment *message, const char *name, struct tt_error *why) {
+static void set_policy(Tutti__Experiment *message, const char *name) {
     Tutti__ExperimentPolicy *policy = policy_of(message);
-    if (!policy)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    if (strcmp(policy->name, name) == 0)
-        return TT_OK;
-    clear_options(policy);
-    return replace_string(&policy->name, name) ? TT_OK
-                                               : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    if (strcmp(policy->name, name) != 0)
+        clear_options(policy);
+    replace_string(&policy->name, name);
 }
 
-static enum tt_err set_option(Tutti__Experiment *message, const char *key, const char *value,
-                              struct tt_error *why) {
+static void set_option(Tutti__Experiment *message, const char *key, const char *value) {
     Tutti__ExperimentPolicy *policy = policy_of(message);
-    if (!policy)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    for (size_t i = 0; i < policy->n_option; i++)
-        if (strcmp(policy->option[i]->key, key) == 0)
-            return replace_string(&policy->option[i]->value, value)
-                       ? TT_OK
-                       : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    Tutti__ExperimentPolicyOption **options =
-        realloc(policy->option, (policy->n_option + 1) * sizeof(*options));
-    if (!options)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    policy->option = options;
-    Tutti__ExperimentPolicyOption *option = malloc(sizeof(*option));
-    if (!option)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    tutti__experiment_policy_option__init(option);
-    policy->option[policy->n_option++] = option;
-    if (!replace_string(&option->key, key) || !replace_string(&option->value, value))
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    return TT_OK;
+    size_t at = 0;
+    while (at < policy->n_option && strcmp(policy->option[at]->key, key) != 0)
+        at++;
+    if (at == policy->n_option) {
+        policy->option = tt_reallocate(policy->option, at + 1, sizeof(*policy->option));
+        policy->option[at] = given_or_new(NULL, &tutti__experiment_policy_option__descriptor);
+        policy->option[policy->n_option++]->key = tt_copy_text(key);
+    }
+    replace_string(&policy->option[at]->value, value);
 }
 
-/* The field of a parameter that is a single double; NULL: it is not one, or memory is out. */
+static void *whole_of(Tutti__Experiment *message) { return message; }
+
+/* The field of a parameter that is a single double; NULL: it is not one. */
 static double *number_field(Tutti__Experiment *message, const char *name) {
-    if (strcmp(name, "duration_s") == 0)
-        return &message->duration_s;
-    if (strcmp(name, "warm_up_s") == 0)
-        return &message->warm_up_s;
-    if (strcmp(name, "slo_scale") == 0)
-        return &message->slo_scale;
-    if (strcmp(name, "jitter") == 0)
-        return &message->jitter;
-    if (strcmp(name, "abort_ms") == 0)
-        return &message->abort_ms;
-    if (strcmp(name, "control_us") == 0)
-        return network_of(message) ? &message->network->control_us : NULL;
-    if (strcmp(name, "data_us_per_row") == 0)
-        return network_of(message) ? &message->network->data_us_per_row : NULL;
-    if (!load_of(message))
-        return NULL;
-    if (strcmp(name, "rate") == 0)
-        return &message->load->rate;
-    if (strcmp(name, "interval_us") == 0)
-        return &message->load->interval_us;
-    if (strcmp(name, "shape") == 0)
-        return &message->load->shape;
-    if (strcmp(name, "zipf") == 0)
-        return popularity_of(message->load) ? &message->load->popularity->zipf : NULL;
+    static const struct {
+        const char *name;
+        void *(*owner)(Tutti__Experiment *message);
+        size_t offset;
+    } numbers[] = {
+        {"duration_s", whole_of, offsetof(Tutti__Experiment, duration_s)},
+        {"warm_up_s", whole_of, offsetof(Tutti__Experiment, warm_up_s)},
+        {"slo_scale", whole_of, offsetof(Tutti__Experiment, slo_scale)},
+        {"jitter", whole_of, offsetof(Tutti__Experiment, jitter)},
+        {"abort_ms", whole_of, offsetof(Tutti__Experiment, abort_ms)},
+        {"control_us", network_of, offsetof(Tutti__ExperimentNetwork, control_us)},
+        {"data_us_per_row", network_of, offsetof(Tutti__ExperimentNetwork, data_us_per_row)},
+        {"rate", load_of, offsetof(Tutti__ExperimentLoad, rate)},
+        {"interval_us", load_of, offsetof(Tutti__ExperimentLoad, interval_us)},
+        {"shape", load_of, offsetof(Tutti__ExperimentLoad, shape)},
+        {"zipf", popularity_of, offsetof(Tutti__Popularity, zipf)},
+    };
+    for (size_t i = 0; i < TT_COUNT(numbers); i++)
+        if (strcmp(name, numbers[i].name) == 0)
+            return (double *)((char *)numbers[i].owner(message) + numbers[i].offset);
     return NULL;
 }
 
@@ -268,8 +244,7 @@ static enum tt_err set_text_of_models(const Tutti__Experiment *message, const ch
         if (!text || !(*text)[0])
             continue;
         any = true;
-        if (!replace_string(text, value))
-            return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+        replace_string(text, value);
     }
     return any ? TT_OK
                : tt_fail(TT_ERR_INVALID, why, "%s: no model has %s to be replaced", name,
@@ -302,11 +277,10 @@ static enum tt_err set_contender(struct tt_experiment *self, const char *name,
         return tt_fail(TT_ERR_INVALID, why, "no contender is called '%s'", name);
     enum tt_err err = TT_OK;
     for (size_t i = 0; i < contender->n_set && !err; i++) {
-        char *text = strdup(contender->set[i]), *equals = text ? strchr(text, '=') : NULL;
+        char *text = tt_copy_text(contender->set[i]), *equals = strchr(text, '=');
         if (equals)
             *equals = '\0';
-        err = !text ? tt_fail(TT_ERR_NO_MEMORY, why, "out of memory")
-              : !equals || strcmp(text, "contender") == 0
+        err = !equals || strcmp(text, "contender") == 0
                   ? tt_fail(TT_ERR_INVALID, why, "contender %s: set is '%s'; it must be NAME=VALUE",
                             name, contender->set[i])
                   : tt_experiment_set(self, text, equals + 1, why);
@@ -320,16 +294,19 @@ enum tt_err tt_experiment_set(struct tt_experiment *self, const char *parameter,
     Tutti__Experiment *message = self->message;
     if (strcmp(parameter, "contender") == 0)
         return set_contender(self, value, why);
-    if (strcmp(parameter, "policy") == 0)
-        return set_policy(message, value, why);
-    if (strncmp(parameter, "option.", 7) == 0 && parameter[7])
-        return set_option(message, parameter + 7, value, why);
     if (strcmp(parameter, "world") == 0)
         return set_world(message, value, why);
-    if (strcmp(parameter, "repository") == 0)
-        return replace_string(&message->repository, value)
-                   ? TT_OK
-                   : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    bool is_policy = strcmp(parameter, "policy") == 0;
+    bool is_option = strncmp(parameter, "option.", 7) == 0 && parameter[7];
+    bool is_repository = strcmp(parameter, "repository") == 0;
+    if (is_policy)
+        set_policy(message, value);
+    if (is_option)
+        set_option(message, parameter + 7, value);
+    if (is_repository)
+        replace_string(&message->repository, value);
+    if (is_policy || is_option || is_repository)
+        return TT_OK;
     if (strcmp(parameter, "step_file") == 0 || strcmp(parameter, "lengths_input") == 0)
         return set_text_of_models(message, parameter, value, why);
     double number;
@@ -367,12 +344,7 @@ enum tt_err tt_experiment_set(struct tt_experiment *self, const char *parameter,
         parameter);
 }
 
-enum tt_err tt_experiment_set_arrivals(struct tt_experiment *self, const char *path,
-                                       struct tt_error *why) {
-    char *copy = strdup(path);
-    if (!copy)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+void tt_experiment_set_arrivals(struct tt_experiment *self, const char *path) {
     free(self->arrivals);
-    self->arrivals = copy;
-    return TT_OK;
+    self->arrivals = tt_copy_text(path);
 }

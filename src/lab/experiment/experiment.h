@@ -27,10 +27,8 @@ void tt_experiment_close(struct tt_experiment *self);
  * parameter or a bad value; the message does not name a file. */
 TT_MUST_CHECK enum tt_err tt_experiment_set(struct tt_experiment *self, const char *parameter,
                                             const char *value, struct tt_error *why);
-/* Replaces the load by a file of arrivals; the path is relative to the working directory.
- * NO_MEMORY. */
-TT_MUST_CHECK enum tt_err tt_experiment_set_arrivals(struct tt_experiment *self, const char *path,
-                                                     struct tt_error *why);
+/* Replaces the load by a file of arrivals; the path is relative to the working directory. */
+void tt_experiment_set_arrivals(struct tt_experiment *self, const char *path);
 /* Errors are one line with file:line. Nothing is run or loaded, in any world. */
 TT_MUST_CHECK enum tt_err tt_experiment_build(const struct tt_experiment *self,
                                               struct tt_scenario *out_scenario,
@@ -41,8 +39,7 @@ enum tt_err tt_experiment_wrong(const struct tt_experiment *self, const void *me
     TT_PRINTF(5, 6);
 /* The options of a goodput search, with defaults for those that the file does not set. */
 struct tt_goodput_options tt_experiment_goodput(const struct tt_experiment *self);
-/* The path of a name in the file, relative to the experiment's folder. The caller frees it; NULL:
- * no memory. */
+/* The path of a name in the file, relative to the experiment's folder. The caller frees it. */
 char *tt_experiment_path(const struct tt_experiment *self, const char *name);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "base/instant.h"
 #include "lab/load/arrivals.h"
+#include "lab/scenario/allocate.h"
 #include "policy/default_policy.h"
 
 #include <stdio.h>
@@ -56,9 +57,7 @@ static enum tt_err build_devices(const struct tt_experiment *self, struct tt_sce
     for (size_t i = 0; i < message->n_device; i++)
         count += message->device[i]->count > 0 ? message->device[i]->count : 1;
     scenario->devices =
-        calloc(count <= MAX_DEVICES ? (size_t)count : 1, sizeof(*scenario->devices));
-    if (!scenario->devices)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", self->path);
+        tt_allocate(count <= MAX_DEVICES ? (size_t)count : 1, sizeof(*scenario->devices));
     for (size_t i = 0; i < message->n_device; i++) {
         const Tutti__ExperimentDevice *given = message->device[i];
         struct tt_sim_device device = {0};
@@ -93,9 +92,7 @@ static enum tt_err wrong_rate(const struct tt_experiment *self, const void *mess
 
 static enum tt_err build_segments(const struct tt_experiment *self, struct tt_scenario *scenario,
                                   const Tutti__ExperimentLoad *load, struct tt_error *why) {
-    scenario->segments = calloc(load->n_segment, sizeof(*scenario->segments));
-    if (!scenario->segments)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", self->path);
+    scenario->segments = tt_allocate(load->n_segment, sizeof(*scenario->segments));
     scenario->segment_count = (int32_t)load->n_segment;
     for (size_t i = 0; i < load->n_segment; i++) {
         const Tutti__RateSegment *given = load->segment[i];
@@ -139,9 +136,7 @@ static enum tt_err build_popularity(const struct tt_experiment *self, struct tt_
                                    "zipf is %g; it must be 0 .. 10, and not beside given: true",
                                    zipf);
     int32_t count = scenario->model_count;
-    int64_t *weights = calloc((size_t)count, sizeof(*weights));
-    if (!weights)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", self->path);
+    int64_t *weights = tt_allocate((size_t)count, sizeof(*weights));
     int64_t sum = 0;
     tt_arrivals_zipf((int64_t)(zipf * 1e6 + 0.5), count, weights);
     for (int32_t m = 0; m < count; m++) {
@@ -185,10 +180,8 @@ static enum tt_err build_load(const struct tt_experiment *self, struct tt_scenar
     const char *file = load ? load->file : "";
     if (self->arrivals || *file) {
         scenario->arrivals_path =
-            self->arrivals ? strdup(self->arrivals) : tt_experiment_path(self, file);
+            self->arrivals ? tt_copy_text(self->arrivals) : tt_experiment_path(self, file);
         scenario->duration_ns = TT_NEVER;
-        if (!scenario->arrivals_path)
-            return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", self->path);
         if (load && *file && (load->rate != 0 || load->n_segment > 0))
             return tt_experiment_wrong(self, load, "file", why,
                                        "a file of arrivals takes the place of rate and segments");
@@ -229,23 +222,16 @@ static enum tt_err build_policy(const struct tt_experiment *self, struct tt_scen
         return tt_experiment_wrong(self, given, "name", why,
                                    "no policy is called '%s'; there are: %s", name,
                                    tt_policy_names(NULL, names, sizeof(names)));
-    scenario->policy = strdup(name);
-    if (!scenario->policy)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", self->path);
+    scenario->policy = tt_copy_text(name);
     size_t count = given ? given->n_option : 0;
     if (count > TT_MAX_OPTIONS)
         return tt_experiment_wrong(self, given, "option", why, "%zu options; at most %d", count,
                                    TT_MAX_OPTIONS);
-    scenario->option_texts = calloc(2 * count + 1, sizeof(*scenario->option_texts));
-    if (!scenario->option_texts)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", self->path);
+    scenario->option_texts = tt_allocate(2 * count + 1, sizeof(*scenario->option_texts));
     for (size_t i = 0; i < count; i++) {
-        char *key = strdup(given->option[i]->key), *value = strdup(given->option[i]->value);
-        scenario->option_texts[2 * i] = key;
-        scenario->option_texts[2 * i + 1] = value;
+        scenario->option_texts[2 * i] = tt_copy_text(given->option[i]->key);
+        scenario->option_texts[2 * i + 1] = tt_copy_text(given->option[i]->value);
         scenario->option_count++;
-        if (!key || !value)
-            return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", self->path);
     }
     const struct tt_policy_kind *kind = tt_policy_find(name);
     if (scenario->depth == 0)
@@ -336,11 +322,8 @@ static enum tt_world world_of(const Tutti__Experiment *message) {
 enum tt_err tt_experiment_build(const struct tt_experiment *self, struct tt_scenario *out_scenario,
                                 struct tt_error *why) {
     struct tt_scenario scenario = {.world = world_of(self->message)};
-    if (self->message->repository[0]) {
+    if (self->message->repository[0])
         scenario.repository = tt_experiment_path(self, self->message->repository);
-        if (!scenario.repository)
-            return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", self->path);
-    }
     enum tt_err err = build_times(self, &scenario, why);
     if (!err)
         err = build_devices(self, &scenario, why);

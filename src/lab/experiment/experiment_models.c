@@ -1,9 +1,8 @@
 #include "base/instant.h"
 #include "lab/experiment/experiment_build.h"
+#include "lab/scenario/allocate.h"
 #include "model/text/csv.h"
 
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,22 +18,13 @@ struct building {
 static struct tt_scenario_model *add_model(struct building *b, const char *name, int32_t copy) {
     struct tt_scenario *scenario = b->scenario;
     if (scenario->model_count == b->capacity) {
-        int32_t capacity = b->capacity ? 2 * b->capacity : 16;
-        struct tt_scenario_model *models =
-            realloc(scenario->models, (size_t)capacity * sizeof(*models));
-        if (!models)
-            return NULL;
-        scenario->models = models;
-        b->capacity = capacity;
+        b->capacity = b->capacity ? 2 * b->capacity : 16;
+        scenario->models =
+            tt_reallocate(scenario->models, (size_t)b->capacity, sizeof(*scenario->models));
     }
     struct tt_scenario_model *model = &scenario->models[scenario->model_count];
     *model = (struct tt_scenario_model){.rows = 1, .weight = 1};
-    if (copy < 0)
-        model->name = strdup(name);
-    else if (asprintf(&model->name, "%s.%d", name, copy) < 0)
-        model->name = NULL;
-    if (!model->name)
-        return NULL;
+    model->name = copy < 0 ? tt_copy_text(name) : tt_format_text("%s.%d", name, copy);
     model->step_model.name = model->name;
     scenario->model_count++;
     return model;
@@ -46,10 +36,6 @@ bool tt_experiment_ns(double value, int64_t unit_ns, int64_t *out_ns) {
         return false;
     *out_ns = (int64_t)(ns + 0.5);
     return true;
-}
-
-static enum tt_err no_memory(struct building *b) {
-    return tt_fail(TT_ERR_NO_MEMORY, b->why, "%s: out of memory", b->experiment->path);
 }
 
 /* ---- model blocks ---- */
@@ -103,9 +89,7 @@ static enum tt_err set_details(struct building *b, struct tt_scenario_model *mod
         return tt_experiment_wrong(e, given, "window_ms", b->why,
                                    "model '%s': window_ms is %g; it must be >= 0", model->name,
                                    given->window_ms);
-    model->preferred = calloc(given->n_preferred_batch + 1, sizeof(*model->preferred));
-    if (!model->preferred)
-        return no_memory(b);
+    model->preferred = tt_allocate(given->n_preferred_batch + 1, sizeof(*model->preferred));
     for (size_t i = 0; i < given->n_preferred_batch; i++) {
         int32_t batch = given->preferred_batch[i];
         if (batch < 1 || batch > model->step_model.max_batch ||
@@ -144,8 +128,6 @@ static enum tt_err build_model(struct building *b, const Tutti__ExperimentModel 
     int32_t copies = given->copies > 0 ? given->copies : 1;
     for (int32_t copy = 0; !err && copy < copies; copy++) {
         struct tt_scenario_model *model = add_model(b, given->name, copies > 1 ? copy : -1);
-        if (!model)
-            return no_memory(b);
         err = tt_experiment_build_profiles(b->experiment, b->scenario->repository, given, model,
                                            b->why);
         if (!err)
@@ -177,8 +159,6 @@ static enum tt_err build_row(struct building *b, struct tt_csv *csv, const struc
     if (!*out_taken)
         return TT_OK;
     struct tt_scenario_model *model = add_model(b, csv->fields[at->model], -1);
-    if (!model)
-        return no_memory(b);
     /* A row is a short form of a model block: name, profile { linear }, slo_ms. */
     Tutti__LinearProfile linear = TUTTI__LINEAR_PROFILE__INIT;
     linear.alpha_ms = alpha;
@@ -233,8 +213,8 @@ static enum tt_err build_table(struct building *b, const Tutti__ExperimentModelT
                                    "max_batch is %d; it must be 1 .. %d", given->max_batch,
                                    TT_PROFILE_MAX_BATCH);
     char *path = tt_experiment_path(b->experiment, given->file);
-    struct tt_csv *csv = calloc(1, sizeof(*csv));
-    enum tt_err err = path && csv ? tt_csv_open(csv, path, b->why) : no_memory(b);
+    struct tt_csv *csv = tt_allocate(1, sizeof(*csv));
+    enum tt_err err = tt_csv_open(csv, path, b->why);
     if (err == TT_ERR_NOT_FOUND || err == TT_ERR_IO)
         err = tt_experiment_wrong(b->experiment, given, "file", b->why,
                                   "the table '%s' cannot be read", given->file);
@@ -253,9 +233,7 @@ static int compare_names(const void *a, const void *b) {
 
 static enum tt_err check_names(struct building *b) {
     int32_t count = b->scenario->model_count;
-    const char **names = calloc((size_t)count, sizeof(*names));
-    if (!names)
-        return no_memory(b);
+    const char **names = tt_allocate((size_t)count, sizeof(*names));
     for (int32_t m = 0; m < count; m++)
         names[m] = b->scenario->models[m].name;
     qsort(names, (size_t)count, sizeof(*names), compare_names);

@@ -2,6 +2,7 @@
  * may name them; its lengths and its cells, which decide how often the steps run. */
 #include "base/instant.h"
 #include "lab/experiment/experiment_build.h"
+#include "lab/scenario/allocate.h"
 #include "profile/profile_file.h"
 #include "profile/repository_profile.h"
 #include "profile/step_table.h"
@@ -17,19 +18,12 @@ struct building {
     struct tt_error *why;
 };
 
-static enum tt_err no_memory(const struct building *b) {
-    return tt_fail(TT_ERR_NO_MEMORY, b->why, "%s: out of memory", b->experiment->path);
-}
-
-static enum tt_err set_steps(const struct building *b, int32_t count) {
+static void set_steps(const struct building *b, int32_t count) {
     struct tt_scenario_model *model = b->model;
-    model->steps = calloc((size_t)count, sizeof(*model->steps));
-    model->profiles = calloc((size_t)count, sizeof(*model->profiles));
-    if (!model->steps || !model->profiles)
-        return no_memory(b);
+    model->steps = tt_allocate((size_t)count, sizeof(*model->steps));
+    model->profiles = tt_allocate((size_t)count, sizeof(*model->profiles));
     model->step_model.steps = model->steps;
     model->step_model.step_count = count;
-    return TT_OK;
 }
 
 /* A file that is missing is reported where the experiment names it. */
@@ -46,8 +40,6 @@ static enum tt_err unreadable(const struct building *b, enum tt_err err, const c
 /* From profile_file. */
 static enum tt_err read_profile(const struct building *b, struct tt_profile **out_profile) {
     char *path = tt_experiment_path(b->experiment, b->given->profile_file);
-    if (!path)
-        return no_memory(b);
     struct tt_profile_file *file;
     enum tt_err err = tt_profile_file_open(path, b->given->max_batch, &file, b->why);
     free(path);
@@ -66,7 +58,7 @@ static enum tt_err make_profile(const struct building *b, const Tutti__Profile *
     enum tt_err err = tt_profile_file_whole(given, b->given->max_batch, out_profile, &inner);
     if (err == TT_ERR_INVALID)
         return tt_experiment_wrong(b->experiment, given, NULL, b->why, "%s", inner.text);
-    return err ? no_memory(b) : TT_OK;
+    return err ? tt_fail(err, b->why, "%s", inner.text) : TT_OK;
 }
 
 /* From profile, profile_file or step. */
@@ -74,14 +66,13 @@ static enum tt_err make_steps(const struct building *b, bool has_file) {
     const Tutti__ExperimentModel *given = b->given;
     struct tt_scenario_model *model = b->model;
     int32_t steps = given->n_step > 0 ? (int32_t)given->n_step : 1;
-    enum tt_err err = set_steps(b, steps);
+    set_steps(b, steps);
+    enum tt_err err = TT_OK;
     for (int32_t s = 0; !err && s < steps; s++) {
         const char *name = given->n_step > 0 ? given->step[s]->name : given->name;
         const Tutti__Profile *profile =
             given->n_step > 0 ? given->step[s]->profile : given->profile;
-        model->steps[s].name = strdup(name);
-        if (!model->steps[s].name)
-            return no_memory(b);
+        model->steps[s].name = tt_copy_text(name);
         if (!profile && !has_file)
             return tt_experiment_wrong(b->experiment, given->step[s], NULL, b->why,
                                        "step '%s' of model '%s' has no profile", name, given->name);
@@ -98,14 +89,12 @@ static enum tt_err make_steps(const struct building *b, bool has_file) {
 static enum tt_err read_steps(const struct building *b) {
     struct tt_step_table table;
     char *path = tt_experiment_path(b->experiment, b->given->step_file);
-    if (!path)
-        return no_memory(b);
     enum tt_err err = tt_step_table_read(path, b->given->max_batch, &table, b->why);
     free(path);
     if (err)
         return unreadable(b, err, "step_file", "table", b->given->step_file);
-    err = set_steps(b, table.count);
-    for (int32_t s = 0; !err && s < table.count; s++) {
+    set_steps(b, table.count);
+    for (int32_t s = 0; s < table.count; s++) {
         b->model->profiles[s] = table.profiles[s];
         b->model->steps[s] = (struct tt_step){
             .name = table.names[s], .profile = table.profiles[s], .kind = table.kinds[s]};
@@ -113,7 +102,7 @@ static enum tt_err read_steps(const struct building *b) {
         table.names[s] = NULL;
     }
     tt_step_table_fini(&table);
-    return err;
+    return TT_OK;
 }
 
 /* From what `tutti profile` measured of the model of this name in the experiment's repository. */
@@ -145,11 +134,7 @@ static enum tt_err read_repository(const struct building *b, struct tt_profile *
                                               "or tree: BALANCED",
                                               given->name);
     }
-    model->source = strdup(given->name);
-    if (!model->source) {
-        tt_repository_profile_fini(&profile);
-        return no_memory(b);
-    }
+    model->source = tt_copy_text(given->name);
     model->steps = profile.steps;
     model->profiles = profile.profiles;
     model->step_model.steps = profile.steps;
@@ -191,9 +176,7 @@ static enum tt_err set_lengths(const struct building *b) {
                                    encodes && !has_input ? "length" : "output_length");
     if (!lengths && !encodes && !decodes)
         return TT_OK;
-    model->lengths = calloc(1, sizeof(*model->lengths));
-    if (!model->lengths)
-        return no_memory(b);
+    model->lengths = tt_allocate(1, sizeof(*model->lengths));
     for (int32_t p = 0; p < TT_QUANTILES; p++) {
         model->lengths->input[p] = given->length;
         model->lengths->output[p] = given->output_length;
@@ -202,8 +185,6 @@ static enum tt_err set_lengths(const struct building *b) {
     if (!lengths)
         return TT_OK;
     char *path = tt_experiment_path(e, lengths->file);
-    if (!path)
-        return no_memory(b);
     enum tt_err err =
         tt_lengths_read(path, lengths->input, lengths->output, model->lengths, b->why);
     free(path);

@@ -1,6 +1,7 @@
 #include "lab/facts/fact_devices.h"
 
 #include "lab/run/scenario_run.h"
+#include "lab/scenario/allocate.h"
 
 #include <stdlib.h>
 
@@ -62,9 +63,7 @@ enum tt_err tt_fact_devices_search(const struct tt_scenario *scenario, double ba
                                    struct tt_fact_devices *out_devices, struct tt_error *why) {
     tt_assert(scenario->device_count >= 1);
     struct search s = {.scenario = *scenario, .bad_rate = bad_rate, .stop = stop};
-    s.scenario.devices = calloc(TT_FACT_DEVICES_MAX, sizeof(*s.scenario.devices));
-    if (!s.scenario.devices)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for devices");
+    s.scenario.devices = tt_allocate(TT_FACT_DEVICES_MAX, sizeof(*s.scenario.devices));
     for (int32_t d = 0; d < TT_FACT_DEVICES_MAX; d++)
         s.scenario.devices[d] = scenario->devices[0];
     int32_t from = scenario->device_count;

@@ -1,7 +1,7 @@
 #include "lab/facts/fact_golden.h"
 
-#include "base/instant.h"
 #include "lab/run/scenario_run.h"
+#include "lab/scenario/allocate.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -122,17 +122,15 @@ static double compare(const struct observed *observed, const Tutti__FactTrace *g
 
 enum tt_err tt_fact_golden_run(const struct tt_scenario *scenario, const Tutti__FactTrace *golden,
                                double *out_share, struct tt_text *note, struct tt_error *why) {
-    struct observed observed = {.batch_capacity = golden->n_batch,
-                                .dropped_capacity = golden->n_dropped + 1,
-                                .batches = calloc(golden->n_batch + 1, sizeof(*observed.batches)),
-                                .dropped =
-                                    calloc(golden->n_dropped + 1, sizeof(*observed.dropped))};
+    struct observed observed = {
+        .batch_capacity = golden->n_batch,
+        .dropped_capacity = golden->n_dropped + 1,
+        .batches = tt_allocate(golden->n_batch + 1, sizeof(*observed.batches)),
+        .dropped = tt_allocate(golden->n_dropped + 1, sizeof(*observed.dropped))};
     struct tt_scenario_outputs outputs = {
         .also = {.context = &observed, .ended = on_ended, .step_started = on_step_started}};
     struct tt_scenario_result result;
-    enum tt_err err = observed.batches && observed.dropped
-                          ? tt_scenario_run(scenario, true, &outputs, NULL, &result, why)
-                          : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    enum tt_err err = tt_scenario_run(scenario, true, &outputs, NULL, &result, why);
     if (!err) {
         *out_share = compare(&observed, golden, note);
         tt_measure_fini(&result.measure);

@@ -1,5 +1,7 @@
 #include "lab/facts/fact_group.h"
 
+#include "lab/scenario/allocate.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,12 +16,12 @@ int32_t tt_fact_group_alternatives(const Tutti__FactRun *run) {
     return run->n_any_of > 0 ? (int32_t)run->n_any_of : 1;
 }
 
-bool tt_fact_group_init(struct tt_fact_group *self, const Tutti__Fact *fact,
+void tt_fact_group_init(struct tt_fact_group *self, const Tutti__Fact *fact,
                         const Tutti__FactRun *run) {
     self->overs = tt_fact_group_overs(fact);
     self->alternatives = tt_fact_group_alternatives(run);
-    self->pieces = calloc((size_t)self->overs * (size_t)self->alternatives, sizeof(*self->pieces));
-    return self->pieces != NULL;
+    size_t count = (size_t)self->overs * (size_t)self->alternatives;
+    self->pieces = tt_allocate(count, sizeof(*self->pieces));
 }
 
 void tt_fact_group_fini(struct tt_fact_group *self) {
@@ -27,11 +29,9 @@ void tt_fact_group_fini(struct tt_fact_group *self) {
     *self = (struct tt_fact_group){0};
 }
 
-bool tt_fact_group_run(const Tutti__Fact *fact, const Tutti__FactRun *run, int32_t index,
+void tt_fact_group_run(const Tutti__Fact *fact, const Tutti__FactRun *run, int32_t index,
                        Tutti__FactRun *out_run) {
-    char **set = calloc(run->n_set + 2, sizeof(char *));
-    if (!set)
-        return false;
+    char **set = tt_allocate(run->n_set + 2, sizeof(char *));
     *out_run = *run;
     out_run->set = set;
     for (size_t i = 0; i < run->n_set; i++)
@@ -40,13 +40,12 @@ bool tt_fact_group_run(const Tutti__Fact *fact, const Tutti__FactRun *run, int32
     if (run->n_any_of > 0)
         set[out_run->n_set++] = run->any_of[index % alternatives];
     if (fact->n_over == 0)
-        return true;
+        return;
     char *over = fact->over[index / alternatives];
     if (strncmp(over, OTHER_FILE, strlen(OTHER_FILE)) == 0)
         out_run->experiment = over + strlen(OTHER_FILE);
     else
         set[out_run->n_set++] = over;
-    return true;
 }
 
 static bool less_is_better(Tutti__FactMeasure measure) {

@@ -17,13 +17,12 @@ struct tt_fact_group {
 /* The number of runs of the side. */
 int32_t tt_fact_group_overs(const Tutti__Fact *fact);
 int32_t tt_fact_group_alternatives(const Tutti__FactRun *run);
-/* Allocates the pieces; false: out of memory. */
-bool tt_fact_group_init(struct tt_fact_group *self, const Tutti__Fact *fact,
+/* Allocates the pieces. */
+void tt_fact_group_init(struct tt_fact_group *self, const Tutti__Fact *fact,
                         const Tutti__FactRun *run);
 void tt_fact_group_fini(struct tt_fact_group *self);
-/* `run` with the changes of number `index`. It borrows all texts; the caller frees its `set`.
- * False: out of memory. */
-bool tt_fact_group_run(const Tutti__Fact *fact, const Tutti__FactRun *run, int32_t index,
+/* `run` with the changes of number `index`. It borrows all texts; the caller frees its `set`. */
+void tt_fact_group_run(const Tutti__Fact *fact, const Tutti__FactRun *run, int32_t index,
                        Tutti__FactRun *out_run);
 /* Reduces the values of the alternatives to one; NAN if one of them is. */
 double tt_fact_group_choose(const Tutti__FactRun *run, const double *values, int32_t count);

@@ -9,6 +9,7 @@
 #include "lab/facts/fact_sweep.h"
 #include "lab/report/report.h"
 #include "lab/run/scenario_run.h"
+#include "lab/scenario/allocate.h"
 #include "lab/sweep/jobs.h"
 
 #include <errno.h>
@@ -22,6 +23,41 @@ enum { MAX_SEEDS = 99, MAX_ALTERNATIVES = 64 };
 
 /* Whether the value is a statistic over requests: more seeds and longer runs make it better. */
 static bool is_sampled(enum kind kind) { return kind <= KIND_DEVICES; }
+
+/* What finds a measure, and its path in the result: nested keys. */
+static const struct measure {
+    enum kind kind;
+    const char *keys[3];
+} measures[] = {
+    [TUTTI__FACT_MEASURE__GOODPUT] = {KIND_SEARCH, {"goodput_per_s"}},
+    [TUTTI__FACT_MEASURE__GOODPUT_MEDIAN_BATCH] = {KIND_SEARCH, {"median_batch"}},
+    [TUTTI__FACT_MEASURE__GOOD_PER_S] = {KIND_RUN, {"total", "good_per_s"}},
+    [TUTTI__FACT_MEASURE__BAD_RATE] = {KIND_RUN, {"total", "bad_rate"}},
+    [TUTTI__FACT_MEASURE__MEDIAN_BATCH] = {KIND_RUN, {"total", "batch", "median"}},
+    [TUTTI__FACT_MEASURE__UTILISATION] = {KIND_RUN, {"utilisation"}},
+    [TUTTI__FACT_MEASURE__TRACE] = {KIND_GOLDEN, {"share"}},
+    [TUTTI__FACT_MEASURE__STAGGERED_BOUND] = {KIND_BOUND, {"staggered"}},
+    [TUTTI__FACT_MEASURE__UNCOORDINATED_BOUND] = {KIND_BOUND, {"uncoordinated"}},
+    [TUTTI__FACT_MEASURE__QUEUEING_MEAN_MS] = {KIND_RUN, {"total", "queueing_ms", "mean"}},
+    [TUTTI__FACT_MEASURE__QUEUEING_P99_MS] = {KIND_RUN, {"total", "queueing_ms", "p99"}},
+    [TUTTI__FACT_MEASURE__QUEUEING_MAX_MS] = {KIND_RUN, {"total", "queueing_ms", "max"}},
+    [TUTTI__FACT_MEASURE__DEVICES_USED] = {KIND_RUN, {"devices_used"}},
+    [TUTTI__FACT_MEASURE__ADD_DEVICES] = {KIND_RUN, {"advice", "add_devices"}},
+    [TUTTI__FACT_MEASURE__RELEASE_DEVICES] = {KIND_RUN, {"advice", "release_devices"}},
+    [TUTTI__FACT_MEASURE__DEVICES_NEEDED] = {KIND_DEVICES, {"devices_needed"}},
+    [TUTTI__FACT_MEASURE__LATENCY_MEAN_MS] = {KIND_RUN, {"total", "latency_ms", "mean"}},
+    [TUTTI__FACT_MEASURE__LATENCY_P99_MS] = {KIND_RUN, {"total", "latency_ms", "p99"}},
+    [TUTTI__FACT_MEASURE__LATENCY_P90_MS] = {KIND_RUN, {"total", "latency_ms", "p90"}},
+    [TUTTI__FACT_MEASURE__GOOD_SHARE] = {KIND_RUN, {"total", "bad_rate"}},
+    [TUTTI__FACT_MEASURE__OVERLAP_TIME_SHARE] = {KIND_PLAN, {"time_share"}},
+    [TUTTI__FACT_MEASURE__OVERLAP_GAIN] = {KIND_PLAN, {"gain"}},
+    [TUTTI__FACT_MEASURE__BEST_WORKERS_MS] = {KIND_PLAN, {"workers_ms"}},
+    [TUTTI__FACT_MEASURE__BEST_WORKERS] = {KIND_PLAN, {"workers"}},
+    [TUTTI__FACT_MEASURE__BEST_WORKERS_IN_TURNS_MS] = {KIND_PLAN, {"turns_ms"}},
+    [TUTTI__FACT_MEASURE__BEST_WORKERS_IN_TURNS] = {KIND_PLAN, {"turns"}},
+    [TUTTI__FACT_MEASURE__ONES_OVER_BEST_IN_TURNS] = {KIND_PLAN, {"ones_over_best"}},
+    [TUTTI__FACT_MEASURE__SWEEP_GAIN] = {.kind = KIND_SWEEP},
+};
 
 /* A run or search, shared by the facts that need it. */
 struct piece {
@@ -45,40 +81,6 @@ struct tt_fact_runs {
     int32_t jobs, finished;
 };
 
-static enum kind kind_of(Tutti__FactMeasure measure) {
-    switch (measure) {
-    case TUTTI__FACT_MEASURE__GOODPUT:
-    case TUTTI__FACT_MEASURE__GOODPUT_MEDIAN_BATCH: return KIND_SEARCH;
-    case TUTTI__FACT_MEASURE__DEVICES_NEEDED: return KIND_DEVICES;
-    case TUTTI__FACT_MEASURE__TRACE: return KIND_GOLDEN;
-    case TUTTI__FACT_MEASURE__SWEEP_GAIN: return KIND_SWEEP;
-    case TUTTI__FACT_MEASURE__STAGGERED_BOUND:
-    case TUTTI__FACT_MEASURE__UNCOORDINATED_BOUND: return KIND_BOUND;
-    case TUTTI__FACT_MEASURE__OVERLAP_TIME_SHARE:
-    case TUTTI__FACT_MEASURE__OVERLAP_GAIN:
-    case TUTTI__FACT_MEASURE__BEST_WORKERS_MS:
-    case TUTTI__FACT_MEASURE__BEST_WORKERS:
-    case TUTTI__FACT_MEASURE__BEST_WORKERS_IN_TURNS_MS:
-    case TUTTI__FACT_MEASURE__BEST_WORKERS_IN_TURNS:
-    case TUTTI__FACT_MEASURE__ONES_OVER_BEST_IN_TURNS: return KIND_PLAN;
-    case TUTTI__FACT_MEASURE__GOOD_PER_S:
-    case TUTTI__FACT_MEASURE__BAD_RATE:
-    case TUTTI__FACT_MEASURE__MEDIAN_BATCH:
-    case TUTTI__FACT_MEASURE__UTILISATION:
-    case TUTTI__FACT_MEASURE__QUEUEING_MEAN_MS:
-    case TUTTI__FACT_MEASURE__QUEUEING_P99_MS:
-    case TUTTI__FACT_MEASURE__QUEUEING_MAX_MS:
-    case TUTTI__FACT_MEASURE__DEVICES_USED:
-    case TUTTI__FACT_MEASURE__ADD_DEVICES:
-    case TUTTI__FACT_MEASURE__RELEASE_DEVICES:
-    case TUTTI__FACT_MEASURE__LATENCY_MEAN_MS:
-    case TUTTI__FACT_MEASURE__LATENCY_P99_MS:
-    case TUTTI__FACT_MEASURE__LATENCY_P90_MS:
-    case TUTTI__FACT_MEASURE__GOOD_SHARE:
-    default: return KIND_RUN;
-    }
-}
-
 /* ---- preparation ---- */
 
 static void shorten(struct piece *piece) {
@@ -99,16 +101,13 @@ static enum tt_err open_experiment(const struct tt_facts *facts, const Tutti__Fa
     if (err)
         return err;
     for (size_t i = 0; !err && i < run->n_set; i++) {
-        char *name = strdup(run->set[i]), *equals = name ? strchr(name, '=') : NULL;
-        if (!equals) {
-            err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-        } else {
-            *equals = '\0';
-            err = tt_experiment_set(experiment, name, equals + 1, why);
-            if (err == TT_ERR_INVALID) {
-                struct tt_error inner = *why;
-                (void)tt_facts_wrong(facts, said, "set", why, "%s", inner.text);
-            }
+        char *name = tt_copy_text(run->set[i]), *equals = strchr(name, '=');
+        tt_assert(equals != NULL); /* as tt_facts_open checked */
+        *equals = '\0';
+        err = tt_experiment_set(experiment, name, equals + 1, why);
+        if (err == TT_ERR_INVALID) {
+            struct tt_error inner = *why;
+            (void)tt_facts_wrong(facts, said, "set", why, "%s", inner.text);
         }
         free(name);
     }
@@ -160,7 +159,8 @@ static int32_t add_piece(struct tt_fact_runs *self, const Tutti__Fact *fact,
     struct tt_text key, path;
     tt_text_init(&key);
     tt_text_init(&path);
-    enum kind kind = kind_of(run->measure);
+    enum kind kind = measures[run->measure].kind;
+    tt_assert(kind == KIND_SWEEP || measures[run->measure].keys[0]); /* it has its row */
     tt_text_printf(&key, "%d|%s|%s", (int)kind, kind == KIND_GOLDEN ? fact->id : "",
                    run->experiment);
     for (size_t i = 0; i < run->n_set; i++)
@@ -174,10 +174,10 @@ static int32_t add_piece(struct tt_fact_runs *self, const Tutti__Fact *fact,
     if (at == self->count) {
         tt_assert(at < self->capacity);
         struct piece *piece = &self->pieces[at];
-        *piece = (struct piece){.kind = kind, .fact = fact, .key = strdup(tt_text_string(&key))};
+        *piece =
+            (struct piece){.kind = kind, .fact = fact, .key = tt_copy_text(tt_text_string(&key))};
         self->count++;
-        *out_err = piece->key ? build(self->facts, said, run, tt_text_string(&path), piece, why)
-                              : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+        *out_err = build(self->facts, said, run, tt_text_string(&path), piece, why);
         if (!*out_err && self->options.quick && is_sampled(kind))
             shorten(piece);
     }
@@ -191,13 +191,11 @@ static int32_t add_piece(struct tt_fact_runs *self, const Tutti__Fact *fact,
 static enum tt_err add_group(struct tt_fact_runs *self, const Tutti__Fact *fact,
                              const Tutti__FactRun *run, struct tt_fact_group *group,
                              struct tt_error *why) {
-    if (!tt_fact_group_init(group, fact, run))
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    tt_fact_group_init(group, fact, run);
     enum tt_err err = TT_OK;
     for (int32_t i = 0; !err && i < group->overs * group->alternatives; i++) {
         Tutti__FactRun one;
-        if (!tt_fact_group_run(fact, run, i, &one))
-            return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+        tt_fact_group_run(fact, run, i, &one);
         group->pieces[i] = add_piece(self, fact, run, &one, &err, why);
         free(one.set);
     }
@@ -221,18 +219,14 @@ enum tt_err tt_fact_runs_new(const struct tt_facts *facts, const bool *chosen,
                              const struct tt_fact_runs_options *options,
                              struct tt_fact_runs **out_runs, struct tt_error *why) {
     size_t n = facts->message->n_fact;
-    struct tt_fact_runs *self = calloc(1, sizeof(*self));
-    if (!self)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    struct tt_fact_runs *self = tt_allocate(1, sizeof(*self));
     self->facts = facts;
     self->options = *options;
     self->capacity = (int32_t)count_runs(facts);
-    self->pieces = calloc((size_t)self->capacity, sizeof(*self->pieces));
-    self->ours = calloc(n, sizeof(*self->ours));
-    self->relative_to = calloc(n, sizeof(*self->relative_to));
-    enum tt_err err = self->pieces && self->ours && self->relative_to
-                          ? TT_OK
-                          : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    self->pieces = tt_allocate((size_t)self->capacity, sizeof(*self->pieces));
+    self->ours = tt_allocate(n, sizeof(*self->ours));
+    self->relative_to = tt_allocate(n, sizeof(*self->relative_to));
+    enum tt_err err = TT_OK;
     for (size_t i = 0; !err && i < n; i++) {
         const Tutti__Fact *fact = facts->message->fact[i];
         if (!chosen[i])
@@ -243,12 +237,8 @@ enum tt_err tt_fact_runs_new(const struct tt_facts *facts, const bool *chosen,
     }
     for (int32_t p = 0; !err && p < self->count; p++)
         self->jobs += self->pieces[p].seeds;
-    if (!err) {
-        self->job_piece = calloc((size_t)self->jobs + 1, sizeof(*self->job_piece));
-        self->job_seed = calloc((size_t)self->jobs + 1, sizeof(*self->job_seed));
-        if (!self->job_piece || !self->job_seed)
-            err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    }
+    self->job_piece = tt_allocate((size_t)self->jobs, sizeof(*self->job_piece));
+    self->job_seed = tt_allocate((size_t)self->jobs, sizeof(*self->job_seed));
     int32_t job = 0;
     for (int32_t p = 0; !err && p < self->count; p++)
         for (int32_t s = 0; s < self->pieces[p].seeds; s++, job++) {
@@ -275,10 +265,8 @@ void tt_fact_runs_free(struct tt_fact_runs *take_runs) {
     }
     free(take_runs->pieces);
     for (size_t i = 0; i < take_runs->facts->message->n_fact; i++) {
-        if (take_runs->ours)
-            tt_fact_group_fini(&take_runs->ours[i]);
-        if (take_runs->relative_to)
-            tt_fact_group_fini(&take_runs->relative_to[i]);
+        tt_fact_group_fini(&take_runs->ours[i]);
+        tt_fact_group_fini(&take_runs->relative_to[i]);
     }
     free(take_runs->ours);
     free(take_runs->relative_to);
@@ -393,41 +381,11 @@ enum tt_err tt_fact_runs_run(struct tt_fact_runs *self, struct tt_error *why) {
 
 /* ---- values ---- */
 
-/* The path of a measure in the result of its run: nested keys. */
-static const char *const places[][3] = {
-    [TUTTI__FACT_MEASURE__GOODPUT] = {"goodput_per_s"},
-    [TUTTI__FACT_MEASURE__GOODPUT_MEDIAN_BATCH] = {"median_batch"},
-    [TUTTI__FACT_MEASURE__GOOD_PER_S] = {"total", "good_per_s"},
-    [TUTTI__FACT_MEASURE__BAD_RATE] = {"total", "bad_rate"},
-    [TUTTI__FACT_MEASURE__MEDIAN_BATCH] = {"total", "batch", "median"},
-    [TUTTI__FACT_MEASURE__UTILISATION] = {"utilisation"},
-    [TUTTI__FACT_MEASURE__TRACE] = {"share"},
-    [TUTTI__FACT_MEASURE__STAGGERED_BOUND] = {"staggered"},
-    [TUTTI__FACT_MEASURE__UNCOORDINATED_BOUND] = {"uncoordinated"},
-    [TUTTI__FACT_MEASURE__QUEUEING_MEAN_MS] = {"total", "queueing_ms", "mean"},
-    [TUTTI__FACT_MEASURE__QUEUEING_P99_MS] = {"total", "queueing_ms", "p99"},
-    [TUTTI__FACT_MEASURE__QUEUEING_MAX_MS] = {"total", "queueing_ms", "max"},
-    [TUTTI__FACT_MEASURE__DEVICES_USED] = {"devices_used"},
-    [TUTTI__FACT_MEASURE__ADD_DEVICES] = {"advice", "add_devices"},
-    [TUTTI__FACT_MEASURE__RELEASE_DEVICES] = {"advice", "release_devices"},
-    [TUTTI__FACT_MEASURE__DEVICES_NEEDED] = {"devices_needed"},
-    [TUTTI__FACT_MEASURE__LATENCY_MEAN_MS] = {"total", "latency_ms", "mean"},
-    [TUTTI__FACT_MEASURE__LATENCY_P99_MS] = {"total", "latency_ms", "p99"},
-    [TUTTI__FACT_MEASURE__LATENCY_P90_MS] = {"total", "latency_ms", "p90"},
-    [TUTTI__FACT_MEASURE__GOOD_SHARE] = {"total", "bad_rate"},
-    [TUTTI__FACT_MEASURE__OVERLAP_TIME_SHARE] = {"time_share"},
-    [TUTTI__FACT_MEASURE__OVERLAP_GAIN] = {"gain"},
-    [TUTTI__FACT_MEASURE__BEST_WORKERS_MS] = {"workers_ms"},
-    [TUTTI__FACT_MEASURE__BEST_WORKERS] = {"workers"},
-    [TUTTI__FACT_MEASURE__BEST_WORKERS_IN_TURNS_MS] = {"turns_ms"},
-    [TUTTI__FACT_MEASURE__BEST_WORKERS_IN_TURNS] = {"turns"},
-    [TUTTI__FACT_MEASURE__ONES_OVER_BEST_IN_TURNS] = {"ones_over_best"},
-};
-
 static double read_measure(const json_t *result, Tutti__FactMeasure measure) {
     const json_t *value = result;
-    for (size_t i = 0; i < TT_COUNT(places[0]) && places[measure][i]; i++)
-        value = json_object_get(value, places[measure][i]);
+    const char *const *keys = measures[measure].keys;
+    for (size_t i = 0; i < TT_COUNT(measures[0].keys) && keys[i]; i++)
+        value = json_object_get(value, keys[i]);
     bool unfinished = json_is_true(json_object_get(result, "interrupted"));
     if (!json_is_number(value) || unfinished)
         return NAN;

@@ -1,5 +1,6 @@
 #include "lab/facts/fact_sweep.h"
 
+#include "lab/scenario/allocate.h"
 #include "lab/sweep/sweep.h"
 
 #include <math.h>
@@ -57,11 +58,7 @@ static enum tt_err take_points(struct tt_fact_sweep *self, const struct tt_sweep
 
 enum tt_err tt_fact_sweep_new(struct tt_experiment *take_experiment,
                               struct tt_fact_sweep **out_sweep, struct tt_error *why) {
-    struct tt_fact_sweep *self = calloc(1, sizeof(*self));
-    if (!self) {
-        tt_experiment_close(take_experiment);
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    }
+    struct tt_fact_sweep *self = tt_allocate(1, sizeof(*self));
     self->experiment = *take_experiment;
     self->workloads = json_object();
     struct tt_sweep sweep;
@@ -115,8 +112,7 @@ static char *state_path(const struct tt_fact_sweep *self, const char *folder) {
     const char *name = slash ? slash + 1 : self->experiment.path;
     const char *dot = strrchr(name, '.');
     int length = dot ? (int)(dot - name) : (int)strlen(name);
-    char *path = NULL;
-    return asprintf(&path, "%s/%.*s.state", folder, length, name) < 0 ? NULL : path;
+    return tt_format_text("%s/%.*s.state", folder, length, name);
 }
 
 static void on_progress(void *context, int32_t finished, int32_t all) {
@@ -128,8 +124,6 @@ static void on_progress(void *context, int32_t finished, int32_t all) {
 enum tt_err tt_fact_sweep_run(struct tt_fact_sweep *self,
                               const struct tt_fact_sweep_options *options, struct tt_error *why) {
     char *path = state_path(self, options->folder);
-    if (!path)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     self->progress = options->progress;
     struct tt_sweep_options how = {.goodput = true,
                                    .workers = options->workers,
@@ -159,12 +153,12 @@ static int compare_doubles(const void *a, const void *b) {
 /* The gains of all workloads of the claim, ascending, malloc'ed. NULL: one is unknown. */
 static double *gains_of(const struct tt_fact_sweep *self, const Tutti__FactSweep *claim,
                         size_t *out_count) {
-    double *gains = calloc(json_object_size(self->workloads) + 1, sizeof(*gains));
+    double *gains = tt_allocate(json_object_size(self->workloads) + 1, sizeof(*gains));
     size_t count = 0;
     const char *key;
     json_t *workload;
     json_object_foreach(self->workloads, key, workload) {
-        if (!gains || !is_meant(workload, claim))
+        if (!is_meant(workload, claim))
             continue;
         const json_t *goodput = json_object_get(workload, "goodput");
         double ours = json_number_value(json_object_get(goodput, claim->policy));
@@ -175,8 +169,7 @@ static double *gains_of(const struct tt_fact_sweep *self, const Tutti__FactSweep
         }
         gains[count++] = ours / over;
     }
-    if (gains)
-        qsort(gains, count, sizeof(*gains), compare_doubles);
+    qsort(gains, count, sizeof(*gains), compare_doubles);
     *out_count = count;
     return gains;
 }

@@ -1,6 +1,7 @@
 #include "lab/facts/facts.h"
 
 #include "base/text.h"
+#include "lab/scenario/allocate.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -154,17 +155,13 @@ enum tt_err tt_facts_open(struct tt_facts *self, const char *path, struct tt_err
     if (err)
         return err;
     const char *slash = strrchr(path, '/');
-    struct tt_facts facts = {
-        .path = strdup(path),
-        .folder = slash ? strndup(path, (size_t)(slash - path + 1)) : strdup(""),
-    };
+    int length = slash ? (int)(slash - path + 1) : 0;
+    struct tt_facts facts = {.path = tt_copy_text(path),
+                             .folder = tt_format_text("%.*s", length, path)};
     tt_textproto_places_init(&facts.places);
     ProtobufCMessage *message = NULL;
-    if (!facts.path || !facts.folder)
-        err = tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", path);
-    if (!err)
-        err = tt_textproto_read_places(path, tt_text_string(&text), text.length,
-                                       &tutti__facts__descriptor, &facts.places, &message, why);
+    err = tt_textproto_read_places(path, tt_text_string(&text), text.length,
+                                   &tutti__facts__descriptor, &facts.places, &message, why);
     tt_text_fini(&text);
     facts.message = (Tutti__Facts *)message;
     if (!err && facts.message->n_fact == 0)

@@ -1,6 +1,7 @@
 #include "lab/load/arrival_file.h"
 
 #include "base/instant.h"
+#include "lab/scenario/allocate.h"
 #include "model/text/csv.h"
 
 #include <stdlib.h>
@@ -104,8 +105,8 @@ static enum tt_err read_tree(struct reading *r, const struct tt_arrival_file_mod
     if (err)
         return tt_fail_in(err, r->why, "%s:%lld: tree", r->csv.path, (long long)r->csv.line);
     tt_cell_graph_free(graph);
-    *out_tree = strdup(text);
-    return *out_tree ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, r->why, "%s: out of memory", r->csv.path);
+    *out_tree = tt_copy_text(text);
+    return TT_OK;
 }
 
 /* No input may be longer than a graph of cells can be, even if the policy does not work by cells.
@@ -215,12 +216,8 @@ static enum tt_err append(struct reading *r, const struct tt_sim_arrival *arriva
                        r->csv.path, (long long)r->csv.line, (long long)arrival->at,
                        (long long)file->items[file->count - 1].at);
     if (file->count == file->capacity) {
-        int64_t capacity = file->capacity ? file->capacity * 2 : 1024;
-        struct tt_sim_arrival *items = realloc(file->items, (size_t)capacity * sizeof(*items));
-        if (!items)
-            return tt_fail(TT_ERR_NO_MEMORY, r->why, "%s: out of memory", r->csv.path);
-        file->items = items;
-        file->capacity = capacity;
+        file->capacity = file->capacity ? file->capacity * 2 : 1024;
+        file->items = tt_reallocate(file->items, (size_t)file->capacity, sizeof(*file->items));
     }
     file->items[file->count++] = *arrival;
     return TT_OK;
@@ -230,9 +227,7 @@ enum tt_err tt_arrival_file_read(const char *path, const struct tt_arrival_file_
                                  int32_t model_count, struct tt_arrival_file *out_file,
                                  struct tt_error *why) {
     struct tt_arrival_file file = {0};
-    struct reading *r = calloc(1, sizeof(*r));
-    if (!r)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", path);
+    struct reading *r = tt_allocate(1, sizeof(*r));
     *r = (struct reading){.models = models, .model_count = model_count, .file = &file, .why = why};
     enum tt_err err = tt_csv_open(&r->csv, path, why);
     if (err) {

@@ -1,12 +1,12 @@
 #include "lab/load/arrival_source.h"
 
+#include "lab/scenario/allocate.h"
+
 #include <stdlib.h>
 
 static enum tt_err open_file(struct tt_arrival_source *self, const struct tt_scenario *s,
                              struct tt_error *why) {
-    struct tt_arrival_file_model *models = calloc((size_t)s->model_count, sizeof(*models));
-    if (!models)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    struct tt_arrival_file_model *models = tt_allocate((size_t)s->model_count, sizeof(*models));
     for (int32_t m = 0; m < s->model_count; m++)
         models[m] = (struct tt_arrival_file_model){.name = s->models[m].name,
                                                    .slo_ns = s->models[m].step_model.slo_ns,
@@ -23,11 +23,8 @@ static enum tt_err open_file(struct tt_arrival_source *self, const struct tt_sce
     return err;
 }
 
-static enum tt_err open_drawn(struct tt_arrival_source *self, const struct tt_scenario *s,
-                              struct tt_error *why) {
-    struct tt_arrivals_model *models = calloc((size_t)s->model_count, sizeof(*models));
-    if (!models)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+static void open_drawn(struct tt_arrival_source *self, const struct tt_scenario *s) {
+    struct tt_arrivals_model *models = tt_allocate((size_t)s->model_count, sizeof(*models));
     for (int32_t m = 0; m < s->model_count; m++)
         models[m] = (struct tt_arrivals_model){.name = s->models[m].name,
                                                .weight = s->models[m].weight,
@@ -50,9 +47,8 @@ static enum tt_err open_drawn(struct tt_arrival_source *self, const struct tt_sc
                                           .duration_ns = s->duration_ns,
                                           .request_limit = s->request_limit,
                                           .seed = s->seed};
-    enum tt_err err = tt_arrivals_new(&options, &self->arrivals, why);
+    self->arrivals = tt_arrivals_new(&options);
     free(models);
-    return err;
 }
 
 enum tt_err tt_arrival_source_open(struct tt_arrival_source *self,
@@ -61,9 +57,10 @@ enum tt_err tt_arrival_source_open(struct tt_arrival_source *self,
     enum tt_err err = TT_OK;
     if (scenario->arrivals)
         source.kept = scenario;
+    else if (scenario->arrivals_path)
+        err = open_file(&source, scenario, why);
     else
-        err = scenario->arrivals_path ? open_file(&source, scenario, why)
-                                      : open_drawn(&source, scenario, why);
+        open_drawn(&source, scenario);
     if (!err)
         *self = source;
     return err;

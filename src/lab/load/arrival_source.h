@@ -16,7 +16,7 @@ struct tt_arrival_source {
     int64_t position;               /* of the next arrival in memory */
 };
 
-/* Errors: those of the file; NO_MEMORY. `scenario` must outlive it. */
+/* Errors: those of the file. `scenario` must outlive it. */
 TT_MUST_CHECK enum tt_err tt_arrival_source_open(struct tt_arrival_source *self,
                                                  const struct tt_scenario *scenario,
                                                  struct tt_error *why);

@@ -1,6 +1,7 @@
 #include "lab/load/arrivals.h"
 
 #include "base/instant.h"
+#include "lab/scenario/allocate.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -194,22 +195,13 @@ static void start_stream(struct tt_arrivals *self, int32_t model) {
     spend(self, model, options->process == TT_PROCESS_UNIFORM ? 0 : draw_unit(self, stream));
 }
 
-enum tt_err tt_arrivals_new(const struct tt_arrivals_options *options,
-                            struct tt_arrivals **out_arrivals, struct tt_error *why) {
+struct tt_arrivals *tt_arrivals_new(const struct tt_arrivals_options *options) {
     tt_assert(options->model_count > 0);
-    struct tt_arrivals *self = calloc(1, sizeof(*self));
+    struct tt_arrivals *self = tt_allocate(1, sizeof(*self));
     size_t count = (size_t)options->model_count;
-    struct tt_arrivals_model *models = malloc(count * sizeof(*models));
-    struct stream *streams = calloc(count, sizeof(*streams));
-    unsigned __int128 *losers = malloc(2 * count * sizeof(*losers));
-    if (!self || !models || !streams || !losers) {
-        free(losers);
-        free(self);
-        free(models);
-        free(streams);
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for the load of %d models",
-                       options->model_count);
-    }
+    struct tt_arrivals_model *models = tt_allocate(count, sizeof(*models));
+    struct stream *streams = tt_allocate(count, sizeof(*streams));
+    unsigned __int128 *losers = tt_allocate(2 * count, sizeof(*losers));
     memcpy(models, options->models, count * sizeof(*models));
     self->options = *options;
     self->models = models;
@@ -223,8 +215,7 @@ enum tt_err tt_arrivals_new(const struct tt_arrivals_options *options,
     for (int32_t m = 0; m < options->model_count; m++)
         start_stream(self, m);
     play_all(self);
-    *out_arrivals = self;
-    return TT_OK;
+    return self;
 }
 
 void tt_arrivals_free(struct tt_arrivals *take_arrivals) {

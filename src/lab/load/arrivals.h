@@ -42,8 +42,7 @@ struct tt_arrivals_options {
 
 struct tt_arrivals;
 
-TT_MUST_CHECK enum tt_err tt_arrivals_new(const struct tt_arrivals_options *options,
-                                          struct tt_arrivals **out_arrivals, struct tt_error *why);
+struct tt_arrivals *tt_arrivals_new(const struct tt_arrivals_options *options);
 void tt_arrivals_free(struct tt_arrivals *take_arrivals);
 /* `next` of a tt_sim_source. */
 bool tt_arrivals_next(void *self, struct tt_sim_arrival *out_arrival);

@@ -1,6 +1,7 @@
 #include "lab/load/load.h"
 
 #include "base/instant.h"
+#include "lab/scenario/allocate.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,10 +29,7 @@ enum tt_err tt_load_init(struct tt_load *self, const struct tt_scenario *scenari
                          int32_t concurrency, struct tt_error *why) {
     *self =
         (struct tt_load){.scenario = scenario, .concurrency = concurrency, .stopped_at = TT_NEVER};
-    self->models = calloc((size_t)scenario->model_count, sizeof(*self->models));
-    if (!self->models)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "no memory for a load of %d models",
-                       scenario->model_count);
+    self->models = tt_allocate((size_t)scenario->model_count, sizeof(*self->models));
     for (int32_t m = 0; m < scenario->model_count; m++) {
         model_init(&self->models[m]);
         self->weight_sum += scenario->models[m].weight;

@@ -7,6 +7,7 @@
 #include "lab/replay/replay_requests.h"
 #include "lab/replay/replay_text.h"
 #include "lab/replay/replay_threads.h"
+#include "lab/scenario/allocate.h"
 #include "sim/sim_cells.h"
 
 #include <stdlib.h>
@@ -309,10 +310,8 @@ static void arrive(struct replaying *self, const struct tt_recorded_event *event
         impossible(self, event, "a request was taken or refused against the domain's limit");
     if (self->over || !keep_arrival(self, event->now, arrival))
         return;
-    if (!refused && tt_replay_requests_add(&self->live, self->replay->arrival_count - 1) != TT_OK) {
-        fail(self, tt_fail(TT_ERR_NO_MEMORY, self->why, "out of memory"));
-        return;
-    }
+    if (!refused)
+        tt_replay_requests_add(&self->live, self->replay->arrival_count - 1);
     struct tt_arrival arrived = *arrival; /* the event may be gone when the policy is called */
     struct tt_request *request = NULL;    /* remains NULL if a rule ends it at once */
     int64_t number = m->arrivals;
@@ -551,18 +550,14 @@ static enum tt_err prepare(struct replaying *self, int64_t *out_events, struct t
         return tt_fail_in(err, why, "%s: offset %zu", self->recording->name, event->offset);
     const struct tt_mechanism_options *limits = &replay->domain->limits;
     size_t executors = (size_t)limits->executor_capacity;
-    struct tt_sim_device *devices = calloc(executors, sizeof(*devices));
-    replay->models = calloc((size_t)models + 1, sizeof(struct tt_record_model *));
-    replay->appeared_at = calloc(executors, sizeof(*replay->appeared_at));
-    self->model_of = calloc((size_t)limits->model_capacity, sizeof(*self->model_of));
-    bool good = devices && replay->models && replay->appeared_at && self->model_of;
-    for (size_t e = 0; good && e < executors; e++)
+    struct tt_sim_device *devices = tt_allocate(executors, sizeof(*devices));
+    replay->models = tt_allocate((size_t)models + 1, sizeof(struct tt_record_model *));
+    replay->appeared_at = tt_allocate(executors, sizeof(*replay->appeared_at));
+    self->model_of = tt_allocate((size_t)limits->model_capacity, sizeof(*self->model_of));
+    for (size_t e = 0; e < executors; e++)
         devices[e].executors = 1;
-    good = good && tt_measure_init(&replay->measure, models > 0 ? models : 1, devices,
-                                   (int32_t)executors) == TT_OK;
+    tt_measure_init(&replay->measure, models > 0 ? models : 1, devices, (int32_t)executors);
     free(devices);
-    if (!good)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     err = make_domain(self, why);
     return err ? tt_fail_in(err, why, "%s: domain %d", self->recording->name, replay->stream) : err;
 }

@@ -1,6 +1,7 @@
 #include "lab/replay/replay_cells.h"
 
 #include "base/array.h"
+#include "lab/scenario/allocate.h"
 
 #include <stdlib.h>
 
@@ -84,8 +85,8 @@ static bool note_form(struct tt_replay_cells *self, int32_t number, int32_t step
         return true;
     }
     bool is_first = model->form == TT_REPLAY_NO_CELLS;
-    if (is_first && !(model->decodes = calloc((size_t)step_count, 1)))
-        return false;
+    if (is_first)
+        model->decodes = tt_allocate((size_t)step_count, 1);
     model->form = TT_REPLAY_ROWS;
     model->step_count = step_count;
     for (int32_t i = 0; i < step_count; i++) {

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/instant.h"
+#include "lab/scenario/allocate.h"
 
 /* D8: notes for other policies that the request left early, or skipped steps. */
 static void note_exit(struct tt_sim_arrival *arrival, const struct tt_step_model *model,
@@ -77,9 +78,9 @@ static void note_ends(const struct tt_replay_ends *self, const struct tt_task *t
 /* Notifies the observer of a task, as a whole and at the recording's own instants. */
 static void show_task(const struct tt_replay_ends *self, const struct tt_task *known) {
     const struct tt_sim_observer *also = self->replay->also;
-    int64_t *numbers = also ? calloc((size_t)known->count + 1, sizeof(*numbers)) : NULL;
-    if (!numbers)
+    if (!also)
         return;
+    int64_t *numbers = tt_allocate((size_t)known->count, sizeof(*numbers));
     for (int32_t i = 0; i < known->count; i++) {
         const struct tt_replay_request *request =
             tt_replay_requests_find(self->live, tt_request_arrival(known->items[i].request));

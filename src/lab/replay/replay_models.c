@@ -1,6 +1,7 @@
 #include "lab/replay/replay_models.h"
 
 #include "base/instant.h"
+#include "lab/scenario/allocate.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,18 +23,15 @@ static enum tt_err widen(const struct tt_profile *from, int32_t max_batch,
     size_t row = (size_t)max_batch + 1, cells = row * (size_t)from->length_count;
     struct tt_profile table = *from;
     table.max_batch = max_batch;
-    table.latency_ns = calloc(cells, sizeof(*table.latency_ns));
-    table.demand_ppm = calloc(cells, sizeof(*table.demand_ppm));
-    enum tt_err err = TT_ERR_NO_MEMORY;
-    if (table.latency_ns && table.demand_ppm) {
-        for (int32_t l = 0; l < from->length_count; l++)
-            widen_row(table.latency_ns + (size_t)l * row, table.demand_ppm + (size_t)l * row, from,
-                      l, max_batch);
-        err = tt_profile_new_table(&table, out_profile, why);
-    }
+    table.latency_ns = tt_allocate(cells, sizeof(*table.latency_ns));
+    table.demand_ppm = tt_allocate(cells, sizeof(*table.demand_ppm));
+    for (int32_t l = 0; l < from->length_count; l++)
+        widen_row(table.latency_ns + (size_t)l * row, table.demand_ppm + (size_t)l * row, from, l,
+                  max_batch);
+    enum tt_err err = tt_profile_new_table(&table, out_profile, why);
     free(table.latency_ns);
     free(table.demand_ppm);
-    return err == TT_ERR_NO_MEMORY ? tt_fail(err, why, "out of memory") : err;
+    return err;
 }
 
 const char *tt_replay_models_refuse(const struct tt_record_model *model,
@@ -68,8 +66,8 @@ enum tt_err tt_replay_models_widen(struct tt_record_model *model, struct tt_erro
 
 /* The expected output length if the recording has none: the longest possible. */
 static int32_t *quantiles_of(int32_t longest) {
-    int32_t *quantiles = malloc(TT_QUANTILES * sizeof(*quantiles));
-    for (int32_t q = 0; quantiles && q < TT_QUANTILES; q++)
+    int32_t *quantiles = tt_allocate(TT_QUANTILES, sizeof(*quantiles));
+    for (int32_t q = 0; q < TT_QUANTILES; q++)
         quantiles[q] = longest;
     return quantiles;
 }
@@ -86,19 +84,15 @@ enum tt_err tt_replay_models_by_steps(struct tt_scenario_model *model, int32_t n
                        model->name);
     struct tt_step_model *steps = &model->step_model;
     const struct tt_step *recorded = steps->steps;
-    model->steps = calloc((size_t)steps->step_count, sizeof(*model->steps));
+    model->steps = tt_allocate((size_t)steps->step_count, sizeof(*model->steps));
     model->quantiles = quantiles_of(tt_replay_cells_longest(cells, number));
-    bool good = model->steps && model->quantiles;
-    for (int32_t s = 0; good && s < steps->step_count; s++) {
+    for (int32_t s = 0; s < steps->step_count; s++) {
         model->steps[s] = recorded[s];
         model->steps[s].kind = tt_replay_cells_kind(cells, number, s);
-        model->steps[s].name = strdup(recorded[s].name);
-        good = model->steps[s].name != NULL;
+        model->steps[s].name = tt_copy_text(recorded[s].name);
         if (model->steps[s].kind == TT_STEP_DECODER && !steps->output_quantiles)
             steps->output_quantiles = model->quantiles;
     }
-    if (!good)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     steps->steps = model->steps;
     steps->max_batch = tt_step_max_rows(steps, 0, steps->step_count - 1);
     while (steps->preferred_count > 0 &&

@@ -1,19 +1,19 @@
 #include "lab/replay/replay_requests.h"
 
+#include "lab/scenario/allocate.h"
+
 #include <stdlib.h>
 
 static struct tt_replay_request *slot(const struct tt_replay_requests *self, int64_t number) {
     return &self->ring[number & (self->capacity - 1)];
 }
 
-enum tt_err tt_replay_requests_add(struct tt_replay_requests *self, int64_t arrival) {
+void tt_replay_requests_add(struct tt_replay_requests *self, int64_t arrival) {
     if (self->high - self->low == self->capacity) {
         struct tt_replay_requests grown = {.capacity = self->capacity ? self->capacity * 2 : 1024,
                                            .low = self->low,
                                            .high = self->high};
-        grown.ring = calloc((size_t)grown.capacity, sizeof(*grown.ring));
-        if (!grown.ring)
-            return TT_ERR_NO_MEMORY;
+        grown.ring = tt_allocate((size_t)grown.capacity, sizeof(*grown.ring));
         for (int64_t n = self->low; n < self->high; n++)
             *slot(&grown, n) = *slot(self, n);
         free(self->ring);
@@ -21,7 +21,6 @@ enum tt_err tt_replay_requests_add(struct tt_replay_requests *self, int64_t arri
     }
     *slot(self, self->high++) =
         (struct tt_replay_request){.here = true, .started_at = -1, .arrival = arrival};
-    return TT_OK;
 }
 
 struct tt_replay_request *tt_replay_requests_find(const struct tt_replay_requests *self,

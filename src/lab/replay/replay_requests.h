@@ -20,8 +20,8 @@ struct tt_replay_requests {
     int64_t low, high; /* the window: low <= number < high */
 };
 
-/* Adds a request under the next number. Errors: NO_MEMORY. */
-TT_MUST_CHECK enum tt_err tt_replay_requests_add(struct tt_replay_requests *self, int64_t arrival);
+/* Adds a request under the next number. */
+void tt_replay_requests_add(struct tt_replay_requests *self, int64_t arrival);
 /* NULL: it is not there. Valid until the next _add. */
 struct tt_replay_request *tt_replay_requests_find(const struct tt_replay_requests *self,
                                                   int64_t number);

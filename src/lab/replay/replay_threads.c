@@ -1,5 +1,6 @@
 #include "lab/replay/replay_threads.h"
 
+#include "lab/scenario/allocate.h"
 #include "multicore/threaded_policy.h"
 
 #include <stdio.h>
@@ -54,11 +55,6 @@ static void fail(struct tt_turn_log_player *player, int32_t index, const char *w
         snprintf(name, sizeof(name), "model thread %d", index - TT_PARTY_MODELS);
     (void)tt_fail(TT_ERR_INVALID, &self->state.why, "%s differs at turn %lld (offset %zu): %s",
                   name, (long long)party->turns, party->offset, what);
-}
-
-static void no_memory(struct tt_replay_threads *self) {
-    self->player.over = true;
-    self->state.err = tt_fail(TT_ERR_NO_MEMORY, &self->state.why, "out of memory");
 }
 
 /* ---- turns ---- */
@@ -136,14 +132,8 @@ static void wrote(struct tt_turn_log_player *player, int32_t index, const void *
     struct tt_replay_threads *self = threads_of(player);
     struct values *v = &self->values[index];
     if (v->count == v->capacity) {
-        uint32_t capacity = v->capacity ? 2 * v->capacity : 4;
-        unsigned char *grown = realloc(v->bytes, (size_t)capacity * TT_LATEST_BYTES);
-        if (!grown) {
-            no_memory(self);
-            return;
-        }
-        v->bytes = grown;
-        v->capacity = capacity;
+        v->capacity = v->capacity ? 2 * v->capacity : 4;
+        v->bytes = tt_reallocate(v->bytes, v->capacity, TT_LATEST_BYTES);
     }
     memcpy(v->bytes + (size_t)v->count++ * TT_LATEST_BYTES, value, (size_t)bytes);
 }
@@ -235,33 +225,28 @@ static enum tt_err make_policy(struct tt_replay_threads *self,
         return err;
     self->registers = tt_turn_log_registers(domain->limits.model_capacity);
     self->party_count = tt_threaded_policy_parties(self->mechanism->policy);
-    self->parties = calloc((size_t)self->party_count, sizeof(*self->parties));
-    self->values = calloc((size_t)self->registers, sizeof(*self->values));
+    self->parties = tt_allocate((size_t)self->party_count, sizeof(*self->parties));
+    self->values = tt_allocate((size_t)self->registers, sizeof(*self->values));
     struct tt_turn_log **turn_logs =
-        calloc((size_t)self->party_count, sizeof(struct tt_turn_log *));
-    bool good = self->parties && self->values && turn_logs;
-    for (int32_t r = 0; good && r < self->registers; r++)
+        tt_allocate((size_t)self->party_count, sizeof(struct tt_turn_log *));
+    for (int32_t r = 0; r < self->registers; r++)
         self->values[r].first = 1;
-    for (int32_t p = 0; good && p < self->party_count; p++) {
+    for (int32_t p = 0; p < self->party_count; p++) {
         turn_logs[p] = &self->parties[p].turn_log;
         turn_logs[p]->party = p;
         turn_logs[p]->player = &self->player;
-        turn_logs[p]->seen = calloc((size_t)self->registers, sizeof(*turn_logs[p]->seen));
-        good = turn_logs[p]->seen != NULL;
+        turn_logs[p]->seen = tt_allocate((size_t)self->registers, sizeof(*turn_logs[p]->seen));
     }
-    if (good)
-        tt_threaded_policy_use_turn_logs(self->mechanism->policy, turn_logs);
+    tt_threaded_policy_use_turn_logs(self->mechanism->policy, turn_logs);
     free(turn_logs);
-    return good ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    return TT_OK;
 }
 
 enum tt_err tt_replay_threads_new(const struct tt_recording *recording, int32_t domain_stream,
                                   const struct tt_record_domain *domain,
                                   struct tt_mechanism *mechanism,
                                   struct tt_replay_threads **out_threads, struct tt_error *why) {
-    struct tt_replay_threads *self = calloc(1, sizeof(*self));
-    if (!self)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    struct tt_replay_threads *self = tt_allocate(1, sizeof(*self));
     self->player = (struct tt_turn_log_player){
         .begin = begin, .demand = demand, .wrote = wrote, .value = value, .fail = fail};
     self->recording = recording;

@@ -1,6 +1,7 @@
 #include "lab/report/comparison.h"
 
 #include "lab/report/page.h"
+#include "lab/scenario/allocate.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -57,22 +58,13 @@ static enum tt_err check_contenders(const struct tt_experiment *experiment, stru
 }
 
 static Tutti__ExperimentSweep *sweep_of_contenders(const Tutti__Experiment *message) {
-    Tutti__ExperimentSweep *sweep = malloc(sizeof(*sweep));
-    if (!sweep)
-        return NULL;
+    Tutti__ExperimentSweep *sweep = tt_allocate(1, sizeof(*sweep));
     tutti__experiment_sweep__init(sweep);
-    sweep->parameter = strdup("contender");
-    sweep->value = calloc(message->n_contender, sizeof(*sweep->value));
-    bool whole = sweep->parameter && sweep->value;
-    for (size_t i = 0; whole && i < message->n_contender; i++) {
-        sweep->value[sweep->n_value] = strdup(message->contender[i]->name);
-        whole = sweep->value[sweep->n_value] != NULL;
-        sweep->n_value += whole;
-    }
-    if (whole)
-        return sweep;
-    tutti__experiment_sweep__free_unpacked(sweep, NULL);
-    return NULL;
+    sweep->parameter = tt_copy_text("contender");
+    sweep->value = tt_allocate(message->n_contender, sizeof(*sweep->value));
+    for (size_t i = 0; i < message->n_contender; i++)
+        sweep->value[sweep->n_value++] = tt_copy_text(message->contender[i]->name);
+    return sweep;
 }
 
 enum tt_err tt_comparison_prepare(struct tt_experiment *experiment, struct tt_error *why) {
@@ -80,18 +72,11 @@ enum tt_err tt_comparison_prepare(struct tt_experiment *experiment, struct tt_er
     if (err)
         return err;
     Tutti__Experiment *message = experiment->message;
-    Tutti__ExperimentSweep *sweep = sweep_of_contenders(message);
-    Tutti__ExperimentSweep **sweeps = realloc(message->sweep, 2 * sizeof(*sweeps));
-    if (sweeps)
-        message->sweep = sweeps;
-    if (!sweep || !sweeps) {
-        if (sweep)
-            tutti__experiment_sweep__free_unpacked(sweep, NULL);
-        return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", experiment->path);
-    }
+    Tutti__ExperimentSweep **sweeps = tt_reallocate(message->sweep, 2, sizeof(*sweeps));
+    message->sweep = sweeps;
     /* The contender comes first: the parameter may override what it sets. */
     sweeps[1] = sweeps[0];
-    sweeps[0] = sweep;
+    sweeps[0] = sweep_of_contenders(message);
     message->n_sweep = 2;
     return TT_OK;
 }
@@ -148,8 +133,8 @@ static void take_point(struct tt_comparison *self, const json_t *point) {
                 json_number_value(values[f]) * (f == TT_COMPARISON_BAD_RATE ? 100 : 1);
 }
 
-enum tt_err tt_comparison_init(struct tt_comparison *self, const struct tt_experiment *experiment,
-                               const json_t *points, struct tt_error *why) {
+void tt_comparison_init(struct tt_comparison *self, const struct tt_experiment *experiment,
+                        const json_t *points) {
     const Tutti__Experiment *message = experiment->message;
     const Tutti__ExperimentSweep *sweep = message->sweep[1];
     *self = (struct tt_comparison){.title = message->title,
@@ -158,14 +143,10 @@ enum tt_err tt_comparison_init(struct tt_comparison *self, const struct tt_exper
                                    .value_count = (int32_t)sweep->n_value,
                                    .value_texts = (const char *const *)sweep->value};
     size_t count = TT_COMPARISON_FIGURES * message->n_contender * sweep->n_value;
-    self->contenders = calloc(message->n_contender, sizeof(*self->contenders));
-    self->values = calloc(sweep->n_value, sizeof(*self->values));
-    self->figures = calloc(count, sizeof(*self->figures));
-    self->doubtful = calloc(message->n_contender * sweep->n_value, sizeof(*self->doubtful));
-    if (!self->contenders || !self->values || !self->figures || !self->doubtful) {
-        tt_comparison_fini(self);
-        return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", experiment->path);
-    }
+    self->contenders = tt_allocate(message->n_contender, sizeof(*self->contenders));
+    self->values = tt_allocate(sweep->n_value, sizeof(*self->values));
+    self->figures = tt_allocate(count, sizeof(*self->figures));
+    self->doubtful = tt_allocate(message->n_contender * sweep->n_value, sizeof(*self->doubtful));
     for (size_t i = 0; i < message->n_contender; i++)
         self->contenders[i] = message->contender[i]->name;
     for (size_t i = 0; i < sweep->n_value; i++)
@@ -176,7 +157,6 @@ enum tt_err tt_comparison_init(struct tt_comparison *self, const struct tt_exper
         self->slo_ms = fmax(self->slo_ms, message->model[m]->slo_ms);
     for (size_t i = 0; i < json_array_size(points); i++)
         take_point(self, json_array_get(points, i));
-    return TT_OK;
 }
 
 void tt_comparison_fini(struct tt_comparison *self) {

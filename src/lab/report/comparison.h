@@ -39,11 +39,9 @@ struct tt_comparison {
  * INVALID: fewer than two contenders, two of one name, or not exactly one sweep over one number. */
 TT_MUST_CHECK enum tt_err tt_comparison_prepare(struct tt_experiment *experiment,
                                                 struct tt_error *why);
-/* `points`: an array of sweep points (borrowed for the call). The experiment outlives it. Errors:
- * NO_MEMORY. */
-TT_MUST_CHECK enum tt_err tt_comparison_init(struct tt_comparison *self,
-                                             const struct tt_experiment *experiment,
-                                             const json_t *points, struct tt_error *why);
+/* `points`: an array of sweep points (borrowed for the call). The experiment outlives it. */
+void tt_comparison_init(struct tt_comparison *self, const struct tt_experiment *experiment,
+                        const json_t *points);
 void tt_comparison_fini(struct tt_comparison *self);
 
 void tt_comparison_table(const struct tt_comparison *self, struct tt_text *out);

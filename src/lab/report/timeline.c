@@ -1,13 +1,14 @@
 #include "lab/report/timeline.h"
 
 #include "base/instant.h"
+#include "lab/scenario/allocate.h"
 #include <stdlib.h>
 
 enum { MAX_LANES = 64 };
 
 void tt_timeline_init(struct tt_timeline *self, const struct tt_scenario *scenario) {
     *self = (struct tt_timeline){.scenario = scenario, .until_at = TT_NEVER};
-    self->bars = calloc(TT_TIMELINE_MAX_BARS, sizeof(*self->bars));
+    self->bars = tt_allocate(TT_TIMELINE_MAX_BARS, sizeof(*self->bars));
 }
 
 void tt_timeline_fini(struct tt_timeline *self) {
@@ -18,7 +19,7 @@ void tt_timeline_fini(struct tt_timeline *self) {
 static void on_started(void *context, int64_t now, const struct tt_task *task, int32_t step,
                        const int64_t *request_numbers) {
     struct tt_timeline *self = context;
-    if (!self->bars || task->executor >= MAX_LANES || now < self->from_at || now > self->until_at)
+    if (task->executor >= MAX_LANES || now < self->from_at || now > self->until_at)
         return;
     self->seen++;
     if (self->count == TT_TIMELINE_MAX_BARS)

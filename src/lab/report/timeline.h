@@ -25,7 +25,7 @@ struct tt_timeline_bar {
 
 struct tt_timeline {
     const struct tt_scenario *scenario; /* borrowed */
-    struct tt_timeline_bar *bars;       /* NULL: no memory; nothing is kept */
+    struct tt_timeline_bar *bars;
     int32_t count;
     int64_t seen;              /* executions in that time, also those beyond MAX_BARS */
     int64_t from_at, until_at; /* the caller's, before the run; until TT_NEVER: as much as fits */

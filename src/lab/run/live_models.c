@@ -3,6 +3,7 @@
 #include "base/instant.h"
 #include "core/cell_graph.h"
 #include "engine/engine_kind.h"
+#include "lab/scenario/allocate.h"
 #include "profile/calibrate.h"
 #include "serve/domain.h"
 #include "serve/limits.h"
@@ -22,19 +23,16 @@ enum {
 
 /* ---- the scenario in the terms of the server ---- */
 
-static enum tt_err describe(struct tt_live_models *self, struct tt_error *why) {
+static void describe(struct tt_live_models *self) {
     const struct tt_scenario *s = self->scenario;
     size_t models = (size_t)s->model_count;
     for (int32_t d = 0; d < s->device_count; d++)
         self->executor_count += s->devices[d].executors;
-    self->devices = calloc((size_t)self->executor_count, sizeof(*self->devices));
-    self->models = calloc(models, sizeof(struct tt_served_model *));
-    self->repositories = calloc(models, sizeof(struct tt_repository *));
-    self->inputs = calloc(models, sizeof(*self->inputs));
-    self->says_lengths = calloc(models, sizeof(*self->says_lengths));
-    if (!self->devices || !self->models || !self->repositories || !self->inputs ||
-        !self->says_lengths)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    self->devices = tt_allocate((size_t)self->executor_count, sizeof(*self->devices));
+    self->models = tt_allocate(models, sizeof(struct tt_served_model *));
+    self->repositories = tt_allocate(models, sizeof(struct tt_repository *));
+    self->inputs = tt_allocate(models, sizeof(*self->inputs));
+    self->says_lengths = tt_allocate(models, sizeof(*self->says_lengths));
     int32_t executor = 0;
     for (int32_t d = 0; d < s->device_count; d++)
         for (int32_t e = 0; e < s->devices[d].executors; e++)
@@ -49,7 +47,6 @@ static enum tt_err describe(struct tt_live_models *self, struct tt_error *why) {
     for (int32_t m = 0; m < s->model_count; m++)
         if (s->models[m].step_model.max_batch > self->max_batch)
             self->max_batch = s->models[m].step_model.max_batch;
-    return TT_OK;
 }
 
 static enum tt_err open_serving(struct tt_live_models *self, struct tt_error *why) {
@@ -138,9 +135,7 @@ static enum tt_err emulate_cells(const struct tt_live_models *self, int32_t m,
         .is_tree = model->tree != TT_TREE_NONE,
         .max_length = MAX_ELEMENTS,
         .max_output = steps->output_quantiles ? steps->output_quantiles[TT_QUANTILES - 1] : 0};
-    struct tt_served_cells *cells = calloc(1, sizeof(*cells));
-    if (!cells)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for model %s", model->name);
+    struct tt_served_cells *cells = tt_allocate(1, sizeof(*cells));
     self->models[m]->cells = cells;
     self->says_lengths[m] = !plain.is_tree;
     if (tt_cells_new_plain(&plain, &cells->cells) || tt_cell_slots_init(&cells->slots, CELL_SLOTS))
@@ -208,9 +203,7 @@ static enum tt_err load_emulated(struct tt_live_models *self, int32_t m, struct 
 
 static enum tt_err open_emulated(struct tt_live_models *self, struct tt_error *why) {
     const struct tt_scenario *s = self->scenario;
-    struct tt_engine_device *devices = calloc((size_t)s->device_count, sizeof(*devices));
-    if (!devices)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    struct tt_engine_device *devices = tt_allocate((size_t)s->device_count, sizeof(*devices));
     for (int32_t d = 0; d < s->device_count; d++)
         devices[d] = (struct tt_engine_device){.executors = s->devices[d].executors,
                                                .copy_in = s->devices[d].copy_in,
@@ -374,9 +367,8 @@ enum tt_err tt_live_models_open(struct tt_live_models *self, const struct tt_sce
                                 const struct tt_scenario_outputs *outputs,
                                 const volatile sig_atomic_t *stop, struct tt_error *why) {
     *self = (struct tt_live_models){.scenario = scenario, .outputs = outputs};
-    enum tt_err err = describe(self, why);
-    if (!err)
-        err = open_serving(self, why);
+    describe(self);
+    enum tt_err err = open_serving(self, why);
     if (!err)
         err = scenario->world == TT_WORLD_REAL ? open_real(self, stop, why)
                                                : open_emulated(self, why);

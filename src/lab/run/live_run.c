@@ -6,6 +6,7 @@
 #include "lab/run/live_models.h"
 #include "lab/run/live_tree.h"
 #include "lab/run/live_watch.h"
+#include "lab/scenario/allocate.h"
 #include "profile/machine.h"
 #include "serve/domain.h"
 #include "serve/inference.h"
@@ -78,11 +79,9 @@ static void done(void *context, struct tt_inference *inference, enum tt_err err,
 
 static struct tt_live_request *take_live(struct player *self) {
     struct tt_list_node *node = tt_list_first(&self->spare);
-    struct tt_live_request *live = node ? live_at(node) : malloc(sizeof(*live));
+    struct tt_live_request *live = node ? live_at(node) : tt_allocate(1, sizeof(*live));
     if (node)
         tt_list_remove(node);
-    if (!live)
-        return NULL;
     *live = (struct tt_live_request){.player = self,
                                      .arrival = self->next,
                                      .number = self->number,
@@ -150,8 +149,6 @@ static void fill(struct player *self, struct tt_inference *inference) {
 static enum tt_err send(struct player *self, struct tt_error *why) {
     const struct tt_sim_arrival *arrival = &self->next;
     struct tt_live_request *live = take_live(self);
-    if (!live)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     enum tt_err err = begin(self, &live->inference, why);
     int64_t now = tt_clock_now();
     if (err == TT_ERR_BUSY) {
@@ -383,9 +380,9 @@ static void await_cells(struct player *self) {
 static enum tt_err play_world(struct player *self, struct tt_error *why) {
     const struct tt_live_run *run = self->run;
     struct tt_mechanism *mechanism = &self->world.domain->mechanism;
-    enum tt_err err =
-        tt_live_watch_init(&self->watch, mechanism, TT_DOMAIN_MAX_BATCH, &run->sink, why);
-    if (!err && run->made)
+    tt_live_watch_init(&self->watch, mechanism, TT_DOMAIN_MAX_BATCH, &run->sink);
+    enum tt_err err = TT_OK;
+    if (run->made)
         err = run->made(run->made_context, mechanism, why);
     if (!err)
         err = tt_serving_open_port(self->world.serving, wake, self, &self->port, why);

@@ -1,6 +1,7 @@
 #include "lab/run/live_watch.h"
 
 #include "base/instant.h"
+#include "lab/scenario/allocate.h"
 #include "serve/domain.h"
 #include "serve/inference_state.h"
 
@@ -252,9 +253,8 @@ static void observe(struct tt_observer *observer, const struct tt_event *event) 
 
 /* ---- construction ---- */
 
-enum tt_err tt_live_watch_init(struct tt_live_watch *self, struct tt_mechanism *mechanism,
-                               int32_t max_batch, const struct tt_sim_observer *sink,
-                               struct tt_error *why) {
+void tt_live_watch_init(struct tt_live_watch *self, struct tt_mechanism *mechanism,
+                        int32_t max_batch, const struct tt_sim_observer *sink) {
     *self = (struct tt_live_watch){
         .observer.observe = observe, .sink = sink, .mechanism = mechanism, .capacity = max_batch};
     tt_lock_init(&self->lock);
@@ -262,16 +262,11 @@ enum tt_err tt_live_watch_init(struct tt_live_watch *self, struct tt_mechanism *
     tt_histogram_init(&self->start_late_ns);
     tt_histogram_init(&self->run_ppm);
     self->free_since_at =
-        calloc((size_t)mechanism->executor_capacity, sizeof(*self->free_since_at));
-    self->items = calloc((size_t)max_batch, sizeof(*self->items));
-    self->requests = calloc((size_t)max_batch, sizeof(*self->requests));
-    self->numbers = calloc((size_t)max_batch, sizeof(*self->numbers));
-    if (!self->free_since_at || !self->items || !self->requests || !self->numbers) {
-        tt_live_watch_fini(self);
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    }
+        tt_allocate((size_t)mechanism->executor_capacity, sizeof(*self->free_since_at));
+    self->items = tt_allocate((size_t)max_batch, sizeof(*self->items));
+    self->requests = tt_allocate((size_t)max_batch, sizeof(*self->requests));
+    self->numbers = tt_allocate((size_t)max_batch, sizeof(*self->numbers));
     tt_mechanism_observe(mechanism, &self->observer);
-    return TT_OK;
 }
 
 void tt_live_watch_fini(struct tt_live_watch *self) {

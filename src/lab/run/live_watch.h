@@ -47,13 +47,11 @@ struct tt_live_watch {
 };
 
 /* Attaches to the mechanism, before its first event. Requests whose inference has no context are
- * left out. NO_MEMORY. `sink` and `mechanism` are borrowed; `mechanism` may be freed before _fini.
+ * left out. `sink` and `mechanism` are borrowed; `mechanism` may be freed before _fini.
  */
-TT_MUST_CHECK enum tt_err tt_live_watch_init(struct tt_live_watch *self,
-                                             struct tt_mechanism *mechanism, int32_t max_batch,
-                                             const struct tt_sim_observer *sink,
-                                             struct tt_error *why);
-/* Valid after a failed _init, and on zeroed memory. */
+void tt_live_watch_init(struct tt_live_watch *self, struct tt_mechanism *mechanism,
+                        int32_t max_batch, const struct tt_sim_observer *sink);
+/* Valid on zeroed memory. */
 void tt_live_watch_fini(struct tt_live_watch *self);
 /* Reports the end of a request that never entered the domain, or left it unreported. Called on the
  * thread of the player. */

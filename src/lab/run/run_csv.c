@@ -1,6 +1,7 @@
 #include "lab/run/run_csv.h"
 
 #include "base/instant.h"
+#include "lab/scenario/allocate.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -24,14 +25,10 @@ static struct tt_task_row *row_of(struct tt_list_node *node) {
 enum tt_err tt_tasks_csv_open(struct tt_tasks_csv *self, const char *path,
                               const char *const *model_names, int32_t executor_count,
                               struct tt_error *why) {
-    struct tt_task_row **open = calloc((size_t)executor_count, sizeof(struct tt_task_row *));
-    if (!open)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", path);
     FILE *file = fopen(path, "w");
-    if (!file) {
-        free(open);
+    if (!file)
         return tt_fail(TT_ERR_IO, why, "%s: %s", path, strerror(errno));
-    }
+    struct tt_task_row **open = tt_allocate((size_t)executor_count, sizeof(struct tt_task_row *));
     *self = (struct tt_tasks_csv){.file = file,
                                   .path = path,
                                   .model_names = model_names,
@@ -49,19 +46,14 @@ static struct tt_task_row *take_row(struct tt_tasks_csv *self) {
         tt_list_remove(node);
         return row_of(node);
     }
-    struct tt_task_row *row = calloc(1, sizeof(*row));
-    if (row)
-        tt_text_init(&row->requests);
+    struct tt_task_row *row = tt_allocate(1, sizeof(*row));
+    tt_text_init(&row->requests);
     return row;
 }
 
 void tt_tasks_csv_started(struct tt_tasks_csv *self, int64_t now, const struct tt_task *task,
                           int32_t step, const int64_t *request_numbers) {
     struct tt_task_row *row = take_row(self);
-    if (!row) {
-        self->failed = true;
-        return;
-    }
     row->start_at = row->end_at = now;
     row->executor = task->executor;
     row->model = task->model;
@@ -165,17 +157,12 @@ enum tt_err tt_outcomes_csv_open(struct tt_outcomes_csv *self, const char *path,
     return TT_OK;
 }
 
-static bool grow(struct tt_outcomes_csv *self, int64_t needed) {
+static void grow(struct tt_outcomes_csv *self, int64_t needed) {
     int64_t capacity = self->capacity ? self->capacity : 1024;
     while (capacity < needed)
         capacity *= 2;
-    struct tt_sim_ending *ring = malloc((size_t)capacity * sizeof(*ring));
-    bool *present = calloc((size_t)capacity, sizeof(*present));
-    if (!ring || !present) {
-        free(ring);
-        free(present);
-        return false;
-    }
+    struct tt_sim_ending *ring = tt_allocate((size_t)capacity, sizeof(*ring));
+    bool *present = tt_allocate((size_t)capacity, sizeof(*present));
     for (int64_t i = 0; i < self->capacity; i++) {
         int64_t number = self->next + i;
         int64_t from = number & (self->capacity - 1), to = number & (capacity - 1);
@@ -188,7 +175,6 @@ static bool grow(struct tt_outcomes_csv *self, int64_t needed) {
     self->ring = ring;
     self->present = present;
     self->capacity = capacity;
-    return true;
 }
 
 static const char *outcome_name(const struct tt_sim_ending *ending) {
@@ -212,10 +198,8 @@ static void write_outcome(struct tt_outcomes_csv *self, const struct tt_sim_endi
 void tt_outcomes_csv_ended(struct tt_outcomes_csv *self, const struct tt_sim_ending *ending) {
     int64_t needed = ending->number - self->next + 1;
     tt_assert(needed >= 1);
-    if (self->failed || (needed > self->capacity && !grow(self, needed))) {
-        self->failed = true;
-        return;
-    }
+    if (needed > self->capacity)
+        grow(self, needed);
     int64_t at = ending->number & (self->capacity - 1);
     self->ring[at] = *ending;
     self->present[at] = true;
@@ -237,7 +221,7 @@ enum tt_err tt_outcomes_csv_close(struct tt_outcomes_csv *self, struct tt_error 
     }
     free(self->ring);
     free(self->present);
-    enum tt_err err = close_file(self->file, self->path, self->failed, why);
+    enum tt_err err = close_file(self->file, self->path, false, why);
     *self = (struct tt_outcomes_csv){0};
     return err;
 }

@@ -45,7 +45,6 @@ struct tt_outcomes_csv {
     bool *present;
     int64_t capacity;
     int64_t next; /* the next number to write */
-    bool failed;
 };
 
 TT_MUST_CHECK enum tt_err tt_outcomes_csv_open(struct tt_outcomes_csv *self, const char *path,

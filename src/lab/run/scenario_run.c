@@ -4,6 +4,7 @@
 #include "lab/load/arrival_source.h"
 #include "lab/run/live_run.h"
 #include "lab/run/run_csv.h"
+#include "lab/scenario/allocate.h"
 
 #include <stdlib.h>
 
@@ -87,11 +88,9 @@ static enum tt_err create_policy(void *context, struct tt_mechanism *mechanism,
 static enum tt_err open_run(struct run *run, const struct tt_scenario_outputs *outputs,
                             struct tt_error *why) {
     const struct tt_scenario *s = run->scenario;
-    run->names = calloc((size_t)s->model_count, sizeof(*run->names));
-    run->models = calloc((size_t)s->model_count, sizeof(*run->models));
-    if (!run->names || !run->models ||
-        tt_measure_init(&run->measure, s->model_count, s->devices, s->device_count) != TT_OK)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    run->names = tt_allocate((size_t)s->model_count, sizeof(*run->names));
+    run->models = tt_allocate((size_t)s->model_count, sizeof(*run->models));
+    tt_measure_init(&run->measure, s->model_count, s->devices, s->device_count);
     run->measure.warm_up_ns = s->warm_up_ns;
     bool until_done = s->arrivals || s->arrivals_path || s->request_limit > 0;
     run->measure.end_ns = until_done ? TT_NEVER : s->duration_ns;

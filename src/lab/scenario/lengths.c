@@ -1,5 +1,6 @@
 #include "lab/scenario/lengths.h"
 
+#include "lab/scenario/allocate.h"
 #include "model/text/csv.h"
 
 #include <stdlib.h>
@@ -119,9 +120,7 @@ static enum tt_err read_rows(struct reading *r, struct tt_lengths *lengths, stru
 enum tt_err tt_lengths_read(const char *path, const char *input, const char *output,
                             struct tt_lengths *self, struct tt_error *why) {
     const char *const names[2] = {input, output};
-    struct reading *r = calloc(1, sizeof(*r));
-    if (!r)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", path);
+    struct reading *r = tt_allocate(1, sizeof(*r));
     struct tt_lengths lengths = *self;
     lengths.tail_count = 0;
     enum tt_err err = tt_csv_open(&r->csv, path, why);

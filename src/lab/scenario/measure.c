@@ -1,6 +1,7 @@
 #include "lab/scenario/measure.h"
 
 #include "base/instant.h"
+#include "lab/scenario/allocate.h"
 
 #include <stdlib.h>
 
@@ -17,8 +18,8 @@ void tt_measure_model_fini(struct tt_measure_model *self) {
     tt_histogram_fini(&self->batch_rows);
 }
 
-enum tt_err tt_measure_init(struct tt_measure *self, int32_t model_count,
-                            const struct tt_sim_device *devices, int32_t device_count) {
+void tt_measure_init(struct tt_measure *self, int32_t model_count,
+                     const struct tt_sim_device *devices, int32_t device_count) {
     int32_t executors = 0;
     for (int32_t d = 0; d < device_count; d++)
         executors += devices[d].executors;
@@ -26,20 +27,13 @@ enum tt_err tt_measure_init(struct tt_measure *self, int32_t model_count,
                                 .model_count = model_count,
                                 .executor_count = executors,
                                 .device_count = device_count};
-    self->models = calloc((size_t)model_count, sizeof(*self->models));
-    self->executors = calloc((size_t)executors, sizeof(*self->executors));
-    if (!self->models || !self->executors) {
-        free(self->models);
-        free(self->executors);
-        *self = (struct tt_measure){0};
-        return TT_ERR_NO_MEMORY;
-    }
+    self->models = tt_allocate((size_t)model_count, sizeof(*self->models));
+    self->executors = tt_allocate((size_t)executors, sizeof(*self->executors));
     for (int32_t m = 0; m < model_count; m++)
         model_init(&self->models[m]);
     for (int32_t d = 0, e = 0; d < device_count; d++)
         for (int32_t k = 0; k < devices[d].executors; k++)
             self->executors[e++] = (struct tt_measure_executor){.device = d, .started_at = -1};
-    return TT_OK;
 }
 
 void tt_measure_fini(struct tt_measure *self) {

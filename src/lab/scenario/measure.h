@@ -37,9 +37,8 @@ struct tt_measure {
     struct tt_measure_executor *executors;
 };
 
-TT_MUST_CHECK enum tt_err tt_measure_init(struct tt_measure *self, int32_t model_count,
-                                          const struct tt_sim_device *devices,
-                                          int32_t device_count);
+void tt_measure_init(struct tt_measure *self, int32_t model_count,
+                     const struct tt_sim_device *devices, int32_t device_count);
 void tt_measure_fini(struct tt_measure *self);
 
 /* Called by the observer of the run. */

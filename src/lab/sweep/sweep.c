@@ -4,6 +4,7 @@
 #include "lab/closed_form/bound.h"
 #include "lab/report/report.h"
 #include "lab/run/scenario_run.h"
+#include "lab/scenario/allocate.h"
 #include "lab/sweep/jobs.h"
 #include "lab/sweep/sweep_state.h"
 
@@ -133,9 +134,8 @@ uint64_t tt_sweep_identity(const struct tt_experiment *experiment) {
     bare.goodput = &goodput;
     uint64_t out = UINT64_C(14695981039346656037);
     size_t size = tutti__experiment__get_packed_size(&bare);
-    uint8_t *packed = malloc(size + 1);
-    if (packed)
-        hash(&out, packed, tutti__experiment__pack(&bare, packed));
+    uint8_t *packed = tt_allocate(size, 1);
+    hash(&out, packed, tutti__experiment__pack(&bare, packed));
     free(packed);
     for (size_t i = 0; i < bare.n_model_table; i++)
         hash_named(&out, experiment, bare.model_table[i]->file);
@@ -233,12 +233,9 @@ enum tt_err tt_sweep_init(struct tt_sweep *self, struct tt_experiment *experimen
                                    "the sweeps make no point or more than 10^6, or there are more "
                                    "than 1000 seeds");
     size_t count = (size_t)self->points * (size_t)self->seeds;
-    self->results = calloc(count, sizeof(*self->results));
-    self->todo = calloc(count, sizeof(*self->todo));
-    if (self->results && self->todo)
-        return TT_OK;
-    tt_sweep_fini(self);
-    return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    self->results = tt_allocate(count, sizeof(*self->results));
+    self->todo = tt_allocate(count, sizeof(*self->todo));
+    return TT_OK;
 }
 
 void tt_sweep_fini(struct tt_sweep *self) {

@@ -1,6 +1,7 @@
 #include "lab/sweep/sweep_state.h"
 
 #include "base/text.h"
+#include "lab/scenario/allocate.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -102,20 +103,16 @@ static enum tt_err read_lines(struct tt_sweep_state *self, const struct tt_text 
 
 enum tt_err tt_sweep_state_open(struct tt_sweep_state *self, const char *path, uint64_t identity,
                                 const char *kind, struct tt_error *why) {
-    *self = (struct tt_sweep_state){.path = strdup(path), .known = json_object(), .fd = -1};
+    *self = (struct tt_sweep_state){.path = tt_copy_text(path), .known = json_object(), .fd = -1};
     struct tt_text text;
     tt_text_init(&text);
     enum tt_err err = TT_OK;
-    if (!self->path || !self->known)
-        err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    if (!err) {
-        self->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-        if (self->fd < 0)
-            err = tt_fail(errno == ENOENT || errno == EISDIR ? TT_ERR_NOT_FOUND : TT_ERR_IO, why,
-                          "%s: %s", path, strerror(errno));
-        else if (flock(self->fd, LOCK_EX | LOCK_NB) != 0)
-            err = tt_fail(TT_ERR_IO, why, "%s: another run is using it", path);
-    }
+    self->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (self->fd < 0)
+        err = tt_fail(errno == ENOENT || errno == EISDIR ? TT_ERR_NOT_FOUND : TT_ERR_IO, why,
+                      "%s: %s", path, strerror(errno));
+    else if (flock(self->fd, LOCK_EX | LOCK_NB) != 0)
+        err = tt_fail(TT_ERR_IO, why, "%s: another run is using it", path);
     if (!err)
         err = tt_text_read_file(path, LIMIT_BYTES, &text, why);
     char name[32];

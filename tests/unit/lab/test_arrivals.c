@@ -14,8 +14,8 @@ static struct tt_arrivals_model model(const char *name, int64_t weight) {
 }
 
 static struct tt_arrivals *make(struct tt_arrivals_options options) {
-    struct tt_arrivals *arrivals;
-    assert_int_equal(tt_arrivals_new(&options, &arrivals, NULL), TT_OK);
+    struct tt_arrivals *arrivals = tt_arrivals_new(&options);
+    assert_non_null(arrivals);
     return arrivals;
 }
 
