@@ -18,7 +18,8 @@
 struct page {
     struct tt_exposition out;
     struct tt_serving *serving;
-    const struct tt_catalogue *catalogue; /* NULL: none yet */
+    const struct tt_catalogue *catalogue;   /* NULL: none yet */
+    const struct tt_catalogue_entry *model; /* whose samples are written */
 };
 
 struct family;
@@ -26,6 +27,7 @@ struct family;
 typedef void samples_fn(struct page *page, const struct family *family);
 typedef int64_t model_value_fn(const struct tt_model_stats *stats);
 typedef int64_t server_value_fn(struct tt_serving *serving);
+typedef int64_t process_value_fn(void);
 /* Whether the page has the family at all; NULL: always. */
 typedef bool shown_fn(const struct page *page);
 
@@ -38,12 +40,14 @@ struct family {
     const char *name, *type;
     enum unit unit; /* from the source's to the page's */
     const char *help;
-    samples_fn *samples;
+    samples_fn *samples; /* or, for every model with statistics: */
+    samples_fn *of_model;
     /* The source: */
-    size_t offset; /* in the struct that `samples` reads, where that is a struct */
+    size_t offset; /* in the struct that they read, where that is a struct */
     enum bounds bounds;
     model_value_fn *model_value;
     server_value_fn *server_value;
+    process_value_fn *process_value;
     tt_scheduler_domain_fn *domain_samples;
     shown_fn *shown;
 };
@@ -71,23 +75,19 @@ static const struct tt_catalogue_entry *next_model(const struct page *page, int3
     return NULL;
 }
 
-static void begin(struct page *page, const struct family *family, const char *suffix,
-                  const struct tt_catalogue_entry *model) {
+static void begin(struct page *page, const struct family *family, const char *suffix) {
     tt_exposition_begin(&page->out, family->name, suffix);
-    tt_exposition_label(&page->out, "model", model->name);
-    tt_exposition_label(&page->out, "version", model->version);
+    tt_exposition_label(&page->out, "model", page->model->name);
+    tt_exposition_label(&page->out, "version", page->model->version);
 }
 
 /* ---- one sample per model version ---- */
 
 static void per_model(struct page *page, const struct family *family) {
-    int32_t at = 0;
-    for (const struct tt_catalogue_entry *model; (model = next_model(page, &at));) {
-        begin(page, family, "", model);
-        value(&page->out, family,
-              family->model_value ? family->model_value(model->stats)
-                                  : counter_at(model->stats, family->offset));
-    }
+    begin(page, family, "");
+    value(&page->out, family,
+          family->model_value ? family->model_value(page->model->stats)
+                              : counter_at(page->model->stats, family->offset));
 }
 
 static int64_t on_time(const struct tt_model_stats *stats) {
@@ -100,53 +100,45 @@ static int64_t bad(const struct tt_model_stats *stats) {
 }
 
 static void queue_age(struct page *page, const struct family *family) {
-    int32_t at = 0;
-    for (const struct tt_catalogue_entry *model; (model = next_model(page, &at));) {
-        int64_t since = tt_counter_get(&model->stats->waiting_since), now = tt_clock_now();
-        begin(page, family, "", model);
-        tt_text_printf(page->out.text, "} %.9f\n",
-                       since > 0 && now > since ? (double)(now - since) / 1e9 : 0.0);
-    }
+    int64_t since = tt_counter_get(&page->model->stats->waiting_since), now = tt_clock_now();
+    begin(page, family, "");
+    tt_text_printf(page->out.text, "} %.9f\n",
+                   since > 0 && now > since ? (double)(now - since) / 1e9 : 0.0);
 }
 
 /* Also of versions that were never loaded because they cannot be. */
 static void readiness(struct page *page, const struct family *family) {
     for (int32_t m = 0; page->catalogue && m < page->catalogue->count; m++) {
-        const struct tt_catalogue_entry *model = &page->catalogue->entries[m];
-        if (model->state == TT_MODEL_KNOWN)
+        page->model = &page->catalogue->entries[m];
+        if (page->model->state == TT_MODEL_KNOWN)
             continue;
-        begin(page, family, "", model);
-        value(&page->out, family, model->state == TT_MODEL_READY);
+        begin(page, family, "");
+        value(&page->out, family, page->model->state == TT_MODEL_READY);
     }
 }
 
 static void failures(struct page *page, const struct family *family) {
-    int32_t at = 0;
-    for (const struct tt_catalogue_entry *model; (model = next_model(page, &at));) {
-        const struct tt_model_stats *stats = model->stats;
-        const struct {
-            const char *reason;
-            int64_t count;
-        } rows[] = {{"REJECTED", tt_counter_get(&stats->rejected) + tt_model_stats_dropped(stats)},
-                    {"CANCELED", tt_counter_get(&stats->cancelled)},
-                    {"BACKEND", tt_counter_get(&stats->failed)},
-                    {"OTHER", 0}};
-        for (size_t i = 0; i < TT_COUNT(rows); i++) {
-            begin(page, family, "", model);
-            tt_exposition_label(&page->out, "reason", rows[i].reason);
-            value(&page->out, family, rows[i].count);
-        }
+    const struct tt_model_stats *stats = page->model->stats;
+    const struct {
+        const char *reason;
+        int64_t count;
+    } rows[] = {{"REJECTED", tt_counter_get(&stats->rejected) + tt_model_stats_dropped(stats)},
+                {"CANCELED", tt_counter_get(&stats->cancelled)},
+                {"BACKEND", tt_counter_get(&stats->failed)},
+                {"OTHER", 0}};
+    for (size_t i = 0; i < TT_COUNT(rows); i++) {
+        begin(page, family, "");
+        tt_exposition_label(&page->out, "reason", rows[i].reason);
+        value(&page->out, family, rows[i].count);
     }
 }
 
 static void drops(struct page *page, const struct family *family) {
-    int32_t at = 0;
-    for (const struct tt_catalogue_entry *model; (model = next_model(page, &at));)
-        for (int i = TT_DROP_DEADLINE; i <= TT_DROP_WITHDRAWN; i++) {
-            begin(page, family, "", model);
-            tt_exposition_label(&page->out, "reason", tt_drop_reason_name((enum tt_drop_reason)i));
-            value(&page->out, family, tt_counter_get(&model->stats->dropped[i]));
-        }
+    for (int i = TT_DROP_DEADLINE; i <= TT_DROP_WITHDRAWN; i++) {
+        begin(page, family, "");
+        tt_exposition_label(&page->out, "reason", tt_drop_reason_name((enum tt_drop_reason)i));
+        value(&page->out, family, tt_counter_get(&page->model->stats->dropped[i]));
+    }
 }
 
 /* ---- histograms ---- */
@@ -178,8 +170,7 @@ static bool duration_bound(const struct family *family, int32_t bucket, char *te
 }
 
 /* `counts`: of `buckets` buckets, not cumulative. `type`: of cells; NULL: none. */
-static void histogram(struct page *page, const struct family *family,
-                      const struct tt_catalogue_entry *model, const char *type,
+static void histogram(struct page *page, const struct family *family, const char *type,
                       const struct tt_counter *counts, int32_t buckets, bound_fn *bound_of,
                       int64_t sum) {
     static const char *const suffixes[] = {"_bucket", "_sum", "_count"};
@@ -189,7 +180,7 @@ static void histogram(struct page *page, const struct family *family,
         cumulative += i < buckets ? tt_counter_get(&counts[i]) : 0;
         if (i < buckets - 1 && !bound_of(family, i, bound, sizeof(bound)))
             continue;
-        begin(page, family, suffixes[i < buckets ? 0 : i - buckets + 1], model);
+        begin(page, family, suffixes[i < buckets ? 0 : i - buckets + 1]);
         if (type)
             tt_exposition_label(&page->out, "cell", type);
         if (i < buckets)
@@ -202,20 +193,15 @@ static void histogram(struct page *page, const struct family *family,
 }
 
 static void batch_sizes(struct page *page, const struct family *family) {
-    int32_t at = 0;
-    for (const struct tt_catalogue_entry *model; (model = next_model(page, &at));)
-        histogram(page, family, model, NULL, model->stats->batch_buckets, TT_BATCH_BUCKETS,
-                  batch_bound, tt_counter_get(&model->stats->rows));
+    histogram(page, family, NULL, page->model->stats->batch_buckets, TT_BATCH_BUCKETS, batch_bound,
+              tt_counter_get(&page->model->stats->rows));
 }
 
 static void durations(struct page *page, const struct family *family) {
-    int32_t at = 0;
-    for (const struct tt_catalogue_entry *model; (model = next_model(page, &at));) {
-        const struct tt_duration_histogram *of =
-            (const void *)((const char *)model->stats + family->offset);
-        histogram(page, family, model, NULL, of->counts, TT_DURATION_BUCKETS, duration_bound,
-                  tt_counter_get(&of->sum_ns));
-    }
+    const struct tt_duration_histogram *of =
+        (const void *)((const char *)page->model->stats + family->offset);
+    histogram(page, family, NULL, of->counts, TT_DURATION_BUCKETS, duration_bound,
+              tt_counter_get(&of->sum_ns));
 }
 
 /* ---- models of cells ---- */
@@ -247,44 +233,34 @@ static bool has_emitters(const struct page *page) {
 }
 
 static void per_cell_type(struct page *page, const struct family *family) {
-    int32_t at = 0;
-    for (const struct tt_catalogue_entry *model; (model = next_model(page, &at));) {
-        const struct tt_cells *cells = cells_of(model);
-        for (int32_t t = 0; cells && t < cells->type_count; t++) {
-            begin(page, family, "", model);
-            tt_exposition_label(&page->out, "cell", cells->types[t].name);
-            value(&page->out, family, counter_at(&model->stats->cells[t], family->offset));
-        }
+    const struct tt_cells *cells = cells_of(page->model);
+    for (int32_t t = 0; cells && t < cells->type_count; t++) {
+        begin(page, family, "");
+        tt_exposition_label(&page->out, "cell", cells->types[t].name);
+        value(&page->out, family, counter_at(&page->model->stats->cells[t], family->offset));
     }
 }
 
 static void cell_batch_sizes(struct page *page, const struct family *family) {
-    int32_t at = 0;
-    for (const struct tt_catalogue_entry *model; (model = next_model(page, &at));) {
-        const struct tt_cells *cells = cells_of(model);
-        for (int32_t t = 0; cells && t < cells->type_count; t++)
-            histogram(page, family, model, cells->types[t].name,
-                      model->stats->cells[t].batch_buckets, TT_BATCH_BUCKETS, batch_bound,
-                      tt_counter_get(&model->stats->cells[t].cells));
-    }
+    const struct tt_cells *cells = cells_of(page->model);
+    for (int32_t t = 0; cells && t < cells->type_count; t++)
+        histogram(page, family, cells->types[t].name, page->model->stats->cells[t].batch_buckets,
+                  TT_BATCH_BUCKETS, batch_bound,
+                  tt_counter_get(&page->model->stats->cells[t].cells));
 }
 
 /* L3 */
 static void output_lengths(struct page *page, const struct family *family) {
-    int32_t at = 0;
-    for (const struct tt_catalogue_entry *model; (model = next_model(page, &at));)
-        if (emits(model))
-            histogram(page, family, model, NULL, model->stats->outputs.counts, TT_OUTPUT_BUCKETS,
-                      length_bound, tt_counter_get(&model->stats->outputs.sum));
+    if (emits(page->model))
+        histogram(page, family, NULL, page->model->stats->outputs.counts, TT_OUTPUT_BUCKETS,
+                  length_bound, tt_counter_get(&page->model->stats->outputs.sum));
 }
 
 static void per_emitter(struct page *page, const struct family *family) {
-    int32_t at = 0;
-    for (const struct tt_catalogue_entry *model; (model = next_model(page, &at));)
-        if (emits(model)) {
-            begin(page, family, "", model);
-            value(&page->out, family, counter_at(model->stats, family->offset));
-        }
+    if (emits(page->model)) {
+        begin(page, family, "");
+        value(&page->out, family, counter_at(page->model->stats, family->offset));
+    }
 }
 
 /* ---- scheduling domains ---- */
@@ -373,40 +349,21 @@ static int64_t recorded_bytes(struct tt_serving *serving) {
 static int64_t lost_events(struct tt_serving *serving) {
     return tt_recorder_stats(tt_serving_recorder(serving)).lost_events;
 }
-static int64_t cpu_ns(struct tt_serving *serving) {
-    (void)serving;
-    return tt_process_cpu_ns();
-}
-static int64_t started_ns(struct tt_serving *serving) {
-    (void)serving;
-    return tt_process_started_ns();
-}
-static int64_t virtual_bytes(struct tt_serving *serving) {
-    (void)serving;
-    return tt_process_virtual_bytes();
-}
-static int64_t resident_bytes(struct tt_serving *serving) {
-    (void)serving;
-    return tt_process_resident_bytes();
-}
-static int64_t open_files(struct tt_serving *serving) {
-    (void)serving;
-    return tt_process_open_files();
-}
-static int64_t max_files(struct tt_serving *serving) {
-    (void)serving;
-    return tt_process_max_files();
+static void per_process(struct page *page, const struct family *family) {
+    tt_exposition_begin(&page->out, family->name, "");
+    value(&page->out, family, family->process_value());
 }
 
 /* ---- the table ---- */
 
-#define MODEL(member) .samples = per_model, .offset = offsetof(struct tt_model_stats, member)
-#define MODEL_VALUE(function) .samples = per_model, .model_value = function
+#define MODEL(member) .of_model = per_model, .offset = offsetof(struct tt_model_stats, member)
+#define MODEL_VALUE(function) .of_model = per_model, .model_value = function
 #define DURATIONS(member, of)                                                                      \
-    .samples = durations, .offset = offsetof(struct tt_model_stats, member), .bounds = of
+    .of_model = durations, .offset = offsetof(struct tt_model_stats, member), .bounds = of
 #define CELL(member)                                                                               \
-    .samples = per_cell_type, .offset = offsetof(struct tt_cell_stats, member), .shown = has_cells
+    .of_model = per_cell_type, .offset = offsetof(struct tt_cell_stats, member), .shown = has_cells
 #define SERVER(function) .samples = per_server, .server_value = function
+#define PROCESS(function) .samples = per_process, .process_value = function
 #define DOMAIN(function) .samples = per_domain, .domain_samples = function
 #define COUNTER "counter"
 #define GAUGE "gauge"
@@ -471,10 +428,10 @@ static const struct family families[] = {
     {"tutti_cell_slots_promised", GAUGE, AS_COUNTED,
      "Of these, those that requests in flight may come to need", MODEL(cell_slots_promised)},
     {"nv_inference_request_failure", COUNTER, AS_COUNTED, "Number of failed inference requests",
-     .samples = failures},
+     .of_model = failures},
     {"tutti_requests_dropped_total", COUNTER, AS_COUNTED, "Requests given up by the policy",
-     .samples = drops},
-    {"tutti_batch_size", HISTOGRAM, AS_COUNTED, "Rows per batch", .samples = batch_sizes},
+     .of_model = drops},
+    {"tutti_batch_size", HISTOGRAM, AS_COUNTED, "Rows per batch", .of_model = batch_sizes},
     {"nv_inference_first_response_histogram_ms", HISTOGRAM, MS_OF_NS,
      "Duration of successful requests in ms", DURATIONS(answering, TRITON_BOUNDS)},
     {"tutti_request_duration_seconds", HISTOGRAM, S_OF_NS,
@@ -485,7 +442,7 @@ static const struct family families[] = {
      "Time from the decision of the first run to the deadline, of requests that have one",
      DURATIONS(slack, COARSE_BOUNDS)},
     {"tutti_queue_oldest_age_seconds", GAUGE, S_OF_NS,
-     "Age of the oldest request that waits for its first run", .samples = queue_age},
+     "Age of the oldest request that waits for its first run", .of_model = queue_age},
     {"tutti_cells_total", COUNTER, AS_COUNTED,
      "Cells that ran, by type, those beyond an end of sequence too", CELL(cells)},
     {"tutti_cell_tasks_total", COUNTER, AS_COUNTED, "Batches of cells that ran, by type",
@@ -495,11 +452,11 @@ static const struct family families[] = {
     {"tutti_cell_spared_bytes_total", COUNTER, AS_COUNTED,
      "Bytes of states that batches of cells read where they lay", CELL(spared_bytes)},
     {"tutti_cell_batch_size", HISTOGRAM, AS_COUNTED, "Cells per batch, by type",
-     .samples = cell_batch_sizes, .shown = has_cells},
+     .of_model = cell_batch_sizes, .shown = has_cells},
     {"tutti_output_length", HISTOGRAM, AS_COUNTED, "Elements that answers turned out to have",
-     .samples = output_lengths, .shown = has_emitters},
+     .of_model = output_lengths, .shown = has_emitters},
     {"tutti_output_at_limit_total", COUNTER, AS_COUNTED,
-     "Answers that have all the elements they may", .samples = per_emitter,
+     "Answers that have all the elements they may", .of_model = per_emitter,
      .offset = offsetof(struct tt_model_stats, outputs.at_limit), .shown = has_emitters},
     {"tutti_model_ready", GAUGE, AS_COUNTED, "Whether the model version serves: 1 or 0",
      .samples = readiness},
@@ -523,13 +480,18 @@ static const struct family families[] = {
      SERVER(recorded_bytes), .shown = is_recorded},
     {"tutti_recording_lost_events_total", COUNTER, AS_COUNTED,
      "Events for which the recording had no room", SERVER(lost_events), .shown = is_recorded},
-    {"process_cpu_seconds_total", COUNTER, S_OF_NS, "User and system CPU time", SERVER(cpu_ns)},
+    {"process_cpu_seconds_total", COUNTER, S_OF_NS, "User and system CPU time",
+     PROCESS(tt_process_cpu_ns)},
     {"process_start_time_seconds", GAUGE, S_OF_NS, "Start of the process, since the epoch",
-     SERVER(started_ns)},
-    {"process_resident_memory_bytes", GAUGE, AS_COUNTED, "Resident memory", SERVER(resident_bytes)},
-    {"process_virtual_memory_bytes", GAUGE, AS_COUNTED, "Virtual memory", SERVER(virtual_bytes)},
-    {"process_open_fds", GAUGE, AS_COUNTED, "Open file descriptors", SERVER(open_files)},
-    {"process_max_fds", GAUGE, AS_COUNTED, "The limit of open file descriptors", SERVER(max_files)},
+     PROCESS(tt_process_started_ns)},
+    {"process_resident_memory_bytes", GAUGE, AS_COUNTED, "Resident memory",
+     PROCESS(tt_process_resident_bytes)},
+    {"process_virtual_memory_bytes", GAUGE, AS_COUNTED, "Virtual memory",
+     PROCESS(tt_process_virtual_bytes)},
+    {"process_open_fds", GAUGE, AS_COUNTED, "Open file descriptors",
+     PROCESS(tt_process_open_files)},
+    {"process_max_fds", GAUGE, AS_COUNTED, "The limit of open file descriptors",
+     PROCESS(tt_process_max_files)},
 };
 
 void tt_metrics_write(struct tt_serving *serving, struct tt_port *port, struct tt_text *out_page) {
@@ -540,6 +502,10 @@ void tt_metrics_write(struct tt_serving *serving, struct tt_port *port, struct t
         if (family->shown && !family->shown(&page))
             continue;
         tt_exposition_family(&page.out, family->name, family->type, family->help);
-        family->samples(&page, family);
+        if (family->samples)
+            family->samples(&page, family);
+        int32_t at = 0;
+        while (family->of_model && (page.model = next_model(&page, &at)))
+            family->of_model(&page, family);
     }
 }
