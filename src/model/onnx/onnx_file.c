@@ -1,7 +1,10 @@
 #include "model/onnx/onnx_file.h"
 
+#include "base/varint.h"
+
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -38,8 +41,10 @@ enum {
     DIM_NAME = 2,
 };
 
+enum { WIRE_NUMBER = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
+
 struct span {
-    const uint8_t *at, *end;
+    const uint8_t *at, *end; /* both NULL: there is none */
 };
 
 struct walk {
@@ -55,7 +60,7 @@ struct field {
     uint32_t number;
     uint32_t wire_type;
     uint64_t value;    /* if a varint */
-    struct span bytes; /* if length-delimited */
+    struct span bytes; /* otherwise */
 };
 
 static enum tt_err damaged(const struct walk *walk, const uint8_t *at, const char *what) {
@@ -63,35 +68,22 @@ static enum tt_err damaged(const struct walk *walk, const uint8_t *at, const cha
                    walk->file_name, (size_t)(at - walk->start), what);
 }
 
-static bool read_varint(struct span *span, uint64_t *out) {
-    uint64_t value = 0;
-    for (int shift = 0; shift < 64 && span->at < span->end; shift += 7) {
-        uint8_t byte = *span->at++;
-        value |= (uint64_t)(byte & 0x7f) << shift;
-        if (!(byte & 0x80)) {
-            *out = value;
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Reads the next field of a message; `span` moves past it. */
 static enum tt_err next_field(const struct walk *walk, struct span *span, struct field *out) {
     const uint8_t *start = span->at;
     uint64_t key, size;
-    if (!read_varint(span, &key) || key > UINT32_MAX || key >> 3 == 0)
+    if (!tt_varint_get(&span->at, span->end, &key) || key > UINT32_MAX || key >> 3 == 0)
         return damaged(walk, start, "there is no field");
     *out = (struct field){.number = (uint32_t)(key >> 3), .wire_type = (uint32_t)(key & 7)};
     switch (out->wire_type) {
-    case 0:
-        if (!read_varint(span, &out->value))
+    case WIRE_NUMBER:
+        if (!tt_varint_get(&span->at, span->end, &out->value))
             return damaged(walk, start, "a number is cut off");
         return TT_OK;
-    case 1: size = 8; break;
-    case 5: size = 4; break;
-    case 2:
-        if (!read_varint(span, &size))
+    case WIRE_64: size = 8; break;
+    case WIRE_32: size = 4; break;
+    case WIRE_BYTES:
+        if (!tt_varint_get(&span->at, span->end, &size))
             return damaged(walk, start, "a length is cut off");
         break;
     default: return damaged(walk, start, "a field has an unknown wire type");
@@ -108,12 +100,47 @@ static enum tt_err next_field(const struct walk *walk, struct span *span, struct
     return TT_OK;
 }
 
-/* A known field number with another wire type means that this is not an ONNX file. */
-static enum tt_err expect(const struct walk *walk, const struct field *field, uint32_t wire_type,
-                          const struct span *after) {
-    if (field->wire_type == wire_type)
-        return TT_OK;
-    return damaged(walk, after->at, "a field has the wrong type");
+/* A field that is read. Its bytes go to `take`; without it, its value (a uint64_t or a struct span)
+ * is stored at `offset` of the target, the last one if the field is repeated. */
+struct rule {
+    uint32_t number;
+    uint32_t wire_type; /* another one means that this is not an ONNX file */
+    size_t offset;
+    enum tt_err (*take)(struct walk *walk, struct span bytes, void *target);
+};
+
+#define NUMBER(number, type, member)                                                               \
+    { number, WIRE_NUMBER, offsetof(type, member), NULL }
+#define BYTES(number, type, member)                                                                \
+    { number, WIRE_BYTES, offsetof(type, member), NULL }
+#define TAKE(number, function)                                                                     \
+    { number, WIRE_BYTES, 0, function }
+
+static enum tt_err apply(struct walk *walk, const struct rule *rule, const struct field *field,
+                         struct span after, void *target) {
+    if (field->wire_type != rule->wire_type)
+        return damaged(walk, after.at, "a field has the wrong type");
+    if (rule->take)
+        return rule->take(walk, field->bytes, target);
+    if (rule->wire_type == WIRE_NUMBER)
+        memcpy((char *)target + rule->offset, &field->value, sizeof(field->value));
+    else
+        memcpy((char *)target + rule->offset, &field->bytes, sizeof(field->bytes));
+    return TT_OK;
+}
+
+/* Reads the fields of `message` that have a rule, in the order of the file. */
+static enum tt_err read_fields(struct walk *walk, struct span message, const struct rule *rules,
+                               size_t count, void *target) {
+    enum tt_err err = TT_OK;
+    while (!err && message.at < message.end) {
+        struct field field = {0};
+        err = next_field(walk, &message, &field);
+        for (size_t i = 0; !err && i < count; i++)
+            if (rules[i].number == field.number)
+                err = apply(walk, &rules[i], &field, message, target);
+    }
+    return err;
 }
 
 static size_t span_length(struct span span) { return (size_t)(span.end - span.at); }
@@ -121,43 +148,35 @@ static size_t span_length(struct span span) { return (size_t)(span.end - span.at
 static int compare_spans(const void *left, const void *right) {
     const struct span *a = left, *b = right;
     size_t length_a = span_length(*a), length_b = span_length(*b);
-    int order = memcmp(a->at, b->at, length_a < length_b ? length_a : length_b);
+    size_t shorter = length_a < length_b ? length_a : length_b;
+    int order = shorter ? memcmp(a->at, b->at, shorter) : 0;
     if (order != 0)
         return order;
     return length_a < length_b ? -1 : length_a > length_b;
 }
 
-/* The bytes of sub-field `number` of `message` (the last one if repeated); empty: there is none. */
-static enum tt_err find_bytes(const struct walk *walk, struct span message, uint32_t number,
-                              struct span *out) {
-    struct span found = {message.end, message.end};
-    while (message.at < message.end) {
-        struct field field;
-        enum tt_err err = next_field(walk, &message, &field);
-        if (!err && field.number == number) {
-            err = expect(walk, &field, 2, &message);
-            found = field.bytes;
-        }
-        if (err)
-            return err;
-    }
-    *out = found;
-    return TT_OK;
-}
+/* ---- weights ---- */
 
-static enum tt_err note_external(struct walk *walk, struct span pair) {
-    static const char location[] = "location";
+struct pair {
     struct span key, value;
-    enum tt_err err = find_bytes(walk, pair, PAIR_KEY, &key);
-    if (!err)
-        err = find_bytes(walk, pair, PAIR_VALUE, &value);
-    if (err || span_length(key) != strlen(location) ||
-        memcmp(key.at, location, strlen(location)) != 0)
+};
+
+static enum tt_err note_external(struct walk *walk, struct span bytes, void *target) {
+    (void)target;
+    static const struct rule rules[] = {BYTES(PAIR_KEY, struct pair, key),
+                                        BYTES(PAIR_VALUE, struct pair, value)};
+    static const char location[] = "location";
+    struct pair pair = {0};
+    enum tt_err err = read_fields(walk, bytes, rules, TT_COUNT(rules), &pair);
+    if (err || span_length(pair.key) != strlen(location) ||
+        memcmp(pair.key.at, location, strlen(location)) != 0)
         return err;
+    struct span value = pair.value;
     struct tt_onnx_file *file = walk->file;
     size_t length = span_length(value);
     if (length == 0 || length >= TT_MAX_NAME_BYTES || memchr(value.at, '\0', length))
-        return damaged(walk, value.at, "the name of a file of weights is not valid");
+        return damaged(walk, length == 0 ? bytes.at : value.at,
+                       "the name of a file of weights is not valid");
     for (int32_t i = 0; i < file->external_count; i++)
         if (strlen(file->externals[i]) == length &&
             memcmp(file->externals[i], value.at, length) == 0)
@@ -170,25 +189,12 @@ static enum tt_err note_external(struct walk *walk, struct span pair) {
     return TT_OK;
 }
 
-static enum tt_err note_externals(struct walk *walk, struct span tensor) {
-    enum tt_err err = TT_OK;
-    while (!err && tensor.at < tensor.end) {
-        struct field field;
-        err = next_field(walk, &tensor, &field);
-        if (!err && field.number == TENSOR_EXTERNAL_DATA) {
-            err = expect(walk, &field, 2, &tensor);
-            if (!err)
-                err = note_external(walk, field.bytes);
-        }
-    }
-    return err;
-}
-
-static enum tt_err note_initializer(struct walk *walk, struct span tensor) {
-    struct span name;
-    enum tt_err err = find_bytes(walk, tensor, TENSOR_NAME, &name);
-    if (!err)
-        err = note_externals(walk, tensor);
+static enum tt_err note_initializer(struct walk *walk, struct span tensor, void *target) {
+    (void)target;
+    static const struct rule rules[] = {{TENSOR_NAME, WIRE_BYTES, 0, NULL},
+                                        TAKE(TENSOR_EXTERNAL_DATA, note_external)};
+    struct span name = {0};
+    enum tt_err err = read_fields(walk, tensor, rules, TT_COUNT(rules), &name);
     if (err)
         return err;
     if (walk->initializer_count == walk->initializer_capacity) {
@@ -203,30 +209,22 @@ static enum tt_err note_initializer(struct walk *walk, struct span tensor) {
     return TT_OK;
 }
 
+static enum tt_err note_sparse(struct walk *walk, struct span tensor, void *target) {
+    static const struct rule rule = TAKE(SPARSE_VALUES, note_initializer);
+    return read_fields(walk, tensor, &rule, 1, target);
+}
+
 static enum tt_err collect_initializers(struct walk *walk, struct span graph) {
-    while (graph.at < graph.end) {
-        struct field field;
-        enum tt_err err = next_field(walk, &graph, &field);
-        if (!err && field.number == GRAPH_INITIALIZER) {
-            err = expect(walk, &field, 2, &graph);
-            if (!err)
-                err = note_initializer(walk, field.bytes);
-        } else if (!err && field.number == GRAPH_SPARSE_INITIALIZER) {
-            struct span values = {0};
-            err = expect(walk, &field, 2, &graph);
-            if (!err)
-                err = find_bytes(walk, field.bytes, SPARSE_VALUES, &values);
-            if (!err)
-                err = note_initializer(walk, values);
-        }
-        if (err)
-            return err;
-    }
+    static const struct rule rules[] = {TAKE(GRAPH_INITIALIZER, note_initializer),
+                                        TAKE(GRAPH_SPARSE_INITIALIZER, note_sparse)};
+    enum tt_err err = read_fields(walk, graph, rules, TT_COUNT(rules), NULL);
     if (walk->initializer_count > 1)
         qsort(walk->initializers, walk->initializer_count, sizeof(*walk->initializers),
               compare_spans);
-    return TT_OK;
+    return err;
 }
+
+/* ---- inputs and outputs ---- */
 
 static enum tt_dtype dtype_of(uint64_t element) {
     static const enum tt_dtype dtypes[] = {
@@ -238,72 +236,56 @@ static enum tt_dtype dtype_of(uint64_t element) {
     return element < TT_COUNT(dtypes) ? dtypes[element] : TT_DTYPE_NONE;
 }
 
-static enum tt_err read_dim(struct walk *walk, struct span dim, struct tt_onnx_value *value) {
+struct dim {
+    uint64_t size; /* of two's complement */
+    struct span name;
+};
+
+/* Size and name exclude each other: the last one counts. */
+static enum tt_err take_dim_name(struct walk *walk, struct span name, void *target) {
+    (void)walk;
+    *(struct dim *)target = (struct dim){.size = UINT64_MAX, .name = name};
+    return TT_OK;
+}
+
+static enum tt_err read_dim(struct walk *walk, struct span bytes, void *target) {
+    static const struct rule rules[] = {NUMBER(DIM_VALUE, struct dim, size),
+                                        TAKE(DIM_NAME, take_dim_name)};
+    struct tt_onnx_value *value = target;
     struct tt_shape *shape = &value->spec.shape;
     if (shape->rank == TT_MAX_RANK)
         return tt_fail(TT_ERR_UNSUPPORTED, walk->why,
                        "%s: tensor '%s' has more than the %d dimensions that Tutti carries",
                        walk->file_name, value->spec.name, TT_MAX_RANK);
-    int64_t size = -1;
-    struct span name = {dim.end, dim.end};
-    while (dim.at < dim.end) {
-        struct field field;
-        enum tt_err err = next_field(walk, &dim, &field);
-        if (!err && field.number == DIM_VALUE) {
-            err = expect(walk, &field, 0, &dim);
-            size = (int64_t)field.value < 0 ? -1 : (int64_t)field.value;
-        } else if (!err && field.number == DIM_NAME) {
-            err = expect(walk, &field, 2, &dim);
-            name = field.bytes;
-            size = -1;
-        }
-        if (err)
-            return err;
-    }
-    if (shape->rank == 0) {
-        size_t length = span_length(name);
-        if (length >= sizeof(value->batch_name))
-            length = sizeof(value->batch_name) - 1;
-        memcpy(value->batch_name, name.at, length);
-        value->batch_name[length] = '\0';
-    }
-    shape->dims[shape->rank++] = size;
+    struct dim dim = {.size = UINT64_MAX};
+    enum tt_err err = read_fields(walk, bytes, rules, TT_COUNT(rules), &dim);
+    if (err)
+        return err;
+    if (shape->rank == 0 && dim.name.at)
+        snprintf(value->batch_name, sizeof(value->batch_name), "%.*s", (int)span_length(dim.name),
+                 (const char *)dim.name.at);
+    shape->dims[shape->rank++] = (int64_t)dim.size < 0 ? -1 : (int64_t)dim.size;
     return TT_OK;
 }
 
-static enum tt_err read_shape(struct walk *walk, struct span shape, struct tt_onnx_value *value) {
-    value->has_shape = true;
-    while (shape.at < shape.end) {
-        struct field field;
-        enum tt_err err = next_field(walk, &shape, &field);
-        if (!err && field.number == SHAPE_DIM) {
-            err = expect(walk, &field, 2, &shape);
-            if (!err)
-                err = read_dim(walk, field.bytes, value);
-        }
-        if (err)
-            return err;
-    }
-    return TT_OK;
-}
+struct tensor_type {
+    uint64_t element;
+    struct span shape;
+};
 
-static enum tt_err read_tensor_type(struct walk *walk, struct span type,
+static enum tt_err read_tensor_type(struct walk *walk, struct span bytes,
                                     struct tt_onnx_value *value) {
-    uint64_t element = 0;
-    while (type.at < type.end) {
-        struct field field;
-        enum tt_err err = next_field(walk, &type, &field);
-        if (!err && field.number == TENSOR_TYPE_ELEMENT) {
-            err = expect(walk, &field, 0, &type);
-            element = field.value;
-        } else if (!err && field.number == TENSOR_TYPE_SHAPE) {
-            err = expect(walk, &field, 2, &type);
-            if (!err)
-                err = read_shape(walk, field.bytes, value);
-        }
-        if (err)
-            return err;
-    }
+    static const struct rule rules[] = {NUMBER(TENSOR_TYPE_ELEMENT, struct tensor_type, element),
+                                        BYTES(TENSOR_TYPE_SHAPE, struct tensor_type, shape)};
+    static const struct rule shape_rule = TAKE(SHAPE_DIM, read_dim);
+    struct tensor_type type = {0};
+    enum tt_err err = read_fields(walk, bytes, rules, TT_COUNT(rules), &type);
+    value->has_shape = type.shape.at != NULL;
+    if (!err && value->has_shape)
+        err = read_fields(walk, type.shape, &shape_rule, 1, value);
+    if (err)
+        return err;
+    uint64_t element = type.element;
     value->spec.dtype = dtype_of(element);
     if (value->spec.dtype == TT_DTYPE_NONE)
         return tt_fail(TT_ERR_UNSUPPORTED, walk->why,
@@ -313,35 +295,32 @@ static enum tt_err read_tensor_type(struct walk *walk, struct span type,
     return TT_OK;
 }
 
-static enum tt_err read_type(struct walk *walk, struct span type, struct tt_onnx_value *value) {
-    bool is_tensor = false;
-    while (type.at < type.end) {
-        struct field field;
-        enum tt_err err = next_field(walk, &type, &field);
-        if (err)
-            return err;
-        const char *kind = field.number == TYPE_SEQUENCE        ? "a sequence"
-                           : field.number == TYPE_MAP           ? "a map"
-                           : field.number == TYPE_SPARSE_TENSOR ? "a sparse tensor"
-                           : field.number == TYPE_OPTIONAL      ? "an optional"
-                                                                : NULL;
-        if (kind)
-            return tt_fail(TT_ERR_UNSUPPORTED, walk->why,
-                           "%s: '%s' is %s; only dense tensors can go in and out of a served model",
-                           walk->file_name, value->spec.name, kind);
-        if (field.number != TYPE_TENSOR)
-            continue;
-        err = expect(walk, &field, 2, &type);
-        if (!err)
-            err = read_tensor_type(walk, field.bytes, value);
-        if (err)
-            return err;
-        is_tensor = true;
-    }
-    if (!is_tensor)
+/* What a type may be besides a tensor. */
+static const char *const refused[] = {"a sequence", "a map", "a sparse tensor", "an optional"};
+
+struct type {
+    struct span tensor, refused[TT_COUNT(refused)];
+};
+
+static enum tt_err read_type(struct walk *walk, struct span bytes, struct tt_onnx_value *value) {
+    static const struct rule rules[] = {BYTES(TYPE_TENSOR, struct type, tensor),
+                                        BYTES(TYPE_SEQUENCE, struct type, refused[0]),
+                                        BYTES(TYPE_MAP, struct type, refused[1]),
+                                        BYTES(TYPE_SPARSE_TENSOR, struct type, refused[2]),
+                                        BYTES(TYPE_OPTIONAL, struct type, refused[3])};
+    struct type type = {0};
+    enum tt_err err = read_fields(walk, bytes, rules, TT_COUNT(rules), &type);
+    for (size_t i = 0; !err && i < TT_COUNT(refused); i++)
+        if (type.refused[i].at)
+            err = tt_fail(TT_ERR_UNSUPPORTED, walk->why,
+                          "%s: '%s' is %s; only dense tensors can go in and out of a served model",
+                          walk->file_name, value->spec.name, refused[i]);
+    if (err)
+        return err;
+    if (!type.tensor.at)
         return tt_fail(TT_ERR_INVALID, walk->why, "%s: '%s' has no type", walk->file_name,
                        value->spec.name);
-    return TT_OK;
+    return read_tensor_type(walk, type.tensor, value);
 }
 
 static enum tt_err read_name(struct walk *walk, struct span name, const char *role,
@@ -358,117 +337,94 @@ static enum tt_err read_name(struct walk *walk, struct span name, const char *ro
     return TT_OK;
 }
 
-static enum tt_err read_value(struct walk *walk, struct span message, struct span name,
-                              const char *role, struct tt_onnx_value *value) {
-    struct span type;
-    enum tt_err err = find_bytes(walk, message, VALUE_TYPE, &type);
+/* All inputs or all outputs. */
+struct side {
+    const char *role;
+    bool is_input;
+    struct tt_onnx_value *values;
+    int32_t count;
+};
+
+struct value {
+    struct span name, type;
+};
+
+static enum tt_err read_value(struct walk *walk, struct span bytes, void *target) {
+    static const struct rule rules[] = {BYTES(VALUE_NAME, struct value, name),
+                                        BYTES(VALUE_TYPE, struct value, type)};
+    struct side *side = target;
+    struct value given = {0};
+    enum tt_err err = read_fields(walk, bytes, rules, TT_COUNT(rules), &given);
+    if (err)
+        return err;
+    if (side->is_input && walk->initializer_count > 0 &&
+        bsearch(&given.name, walk->initializers, walk->initializer_count, sizeof(given.name),
+                compare_spans))
+        return TT_OK;
+    if (side->count == TT_MAX_TENSORS)
+        return tt_fail(TT_ERR_UNSUPPORTED, walk->why, "%s: more than the %d %ss that Tutti carries",
+                       walk->file_name, TT_MAX_TENSORS, side->role);
+    struct tt_onnx_value *value = &side->values[side->count];
+    err = read_name(walk, given.name, side->role, value);
     if (!err)
-        err = read_name(walk, name, role, value);
-    if (!err)
-        err = read_type(walk, type, value);
+        err = read_type(walk, given.type, value);
+    for (int32_t i = 0; !err && i < side->count; i++)
+        if (strcmp(side->values[i].spec.name, value->spec.name) == 0)
+            err = tt_fail(TT_ERR_INVALID, walk->why, "%s: two %ss are named '%s'", walk->file_name,
+                          side->role, value->spec.name);
+    side->count += !err;
     return err;
 }
 
-/* Reads all inputs or all outputs. */
-static enum tt_err read_values(struct walk *walk, struct span graph, uint32_t number,
-                               const char *role, struct tt_onnx_value *values, int32_t *count) {
-    while (graph.at < graph.end) {
-        struct field field;
-        struct span name;
-        enum tt_err err = next_field(walk, &graph, &field);
-        if (err)
-            return err;
-        if (field.number != number)
-            continue;
-        err = expect(walk, &field, 2, &graph);
-        if (!err)
-            err = find_bytes(walk, field.bytes, VALUE_NAME, &name);
-        if (err)
-            return err;
-        if (number == GRAPH_INPUT && walk->initializer_count > 0 &&
-            bsearch(&name, walk->initializers, walk->initializer_count, sizeof(name),
-                    compare_spans))
-            continue;
-        if (*count == TT_MAX_TENSORS)
-            return tt_fail(TT_ERR_UNSUPPORTED, walk->why,
-                           "%s: more than the %d %ss that Tutti carries", walk->file_name,
-                           TT_MAX_TENSORS, role);
-        err = read_value(walk, field.bytes, name, role, &values[*count]);
-        if (err)
-            return err;
-        for (int32_t i = 0; i < *count; i++)
-            if (strcmp(values[i].spec.name, values[*count].spec.name) == 0)
-                return tt_fail(TT_ERR_INVALID, walk->why, "%s: two %ss are named '%s'",
-                               walk->file_name, role, values[i].spec.name);
-        ++*count;
-    }
-    return TT_OK;
-}
-
-static enum tt_err read_graph(struct walk *walk, struct span graph, struct tt_onnx_file *file) {
+static enum tt_err read_graph(struct walk *walk, struct span graph, void *target) {
+    static const struct rule input_rule = TAKE(GRAPH_INPUT, read_value);
+    static const struct rule output_rule = TAKE(GRAPH_OUTPUT, read_value);
+    struct tt_onnx_file *file = target;
+    struct side inputs = {.role = "input", .is_input = true, .values = file->inputs};
+    struct side outputs = {.role = "output", .values = file->outputs};
+    if (file->output_count > 0)
+        return damaged(walk, graph.at, "a second graph begins");
     enum tt_err err = collect_initializers(walk, graph);
     if (!err)
-        err = read_values(walk, graph, GRAPH_INPUT, "input", file->inputs, &file->input_count);
+        err = read_fields(walk, graph, &input_rule, 1, &inputs);
     if (!err)
-        err = read_values(walk, graph, GRAPH_OUTPUT, "output", file->outputs, &file->output_count);
-    if (!err && file->output_count == 0)
+        err = read_fields(walk, graph, &output_rule, 1, &outputs);
+    if (!err && outputs.count == 0)
         err = tt_fail(TT_ERR_INVALID, walk->why, "%s: the graph has no output", walk->file_name);
+    file->input_count = inputs.count;
+    file->output_count = outputs.count;
     return err;
 }
 
-static enum tt_err read_opset(struct walk *walk, struct span opset, struct tt_onnx_file *file) {
-    struct span domain = {opset.end, opset.end};
-    int64_t version = 0;
-    while (opset.at < opset.end) {
-        struct field field;
-        enum tt_err err = next_field(walk, &opset, &field);
-        if (!err && field.number == OPSET_DOMAIN) {
-            err = expect(walk, &field, 2, &opset);
-            domain = field.bytes;
-        } else if (!err && field.number == OPSET_VERSION) {
-            err = expect(walk, &field, 0, &opset);
-            version = (int64_t)field.value;
-        }
-        if (err)
-            return err;
-    }
+/* ---- the whole file ---- */
+
+struct opset {
+    struct span domain;
+    uint64_t version;
+};
+
+static enum tt_err read_opset(struct walk *walk, struct span bytes, void *target) {
+    static const struct rule rules[] = {BYTES(OPSET_DOMAIN, struct opset, domain),
+                                        NUMBER(OPSET_VERSION, struct opset, version)};
     static const char default_value[] = "ai.onnx";
-    size_t length = span_length(domain);
-    if (length == 0 ||
-        (length == sizeof(default_value) - 1 && memcmp(domain.at, default_value, length) == 0))
-        file->opset = version;
-    return TT_OK;
+    struct opset opset = {0};
+    enum tt_err err = read_fields(walk, bytes, rules, TT_COUNT(rules), &opset);
+    size_t length = span_length(opset.domain);
+    if (!err && (length == 0 || (length == sizeof(default_value) - 1 &&
+                                 memcmp(opset.domain.at, default_value, length) == 0)))
+        ((struct tt_onnx_file *)target)->opset = (int64_t)opset.version;
+    return err;
 }
 
 static enum tt_err read_model(struct walk *walk, struct span model, struct tt_onnx_file *file) {
-    bool has_graph = false;
-    while (model.at < model.end) {
-        struct field field;
-        enum tt_err err = next_field(walk, &model, &field);
-        if (err)
-            return err;
-        if (field.number == MODEL_IR_VERSION) {
-            err = expect(walk, &field, 0, &model);
-            file->ir_version = (int64_t)field.value;
-        } else if (field.number == MODEL_OPSET_IMPORT) {
-            err = expect(walk, &field, 2, &model);
-            if (!err)
-                err = read_opset(walk, field.bytes, file);
-        } else if (field.number == MODEL_GRAPH) {
-            err = expect(walk, &field, 2, &model);
-            if (!err && has_graph)
-                err = damaged(walk, field.bytes.at, "a second graph begins");
-            if (!err)
-                err = read_graph(walk, field.bytes, file);
-            has_graph = true;
-        }
-        if (err)
-            return err;
-    }
-    if (!has_graph)
-        return tt_fail(TT_ERR_INVALID, walk->why, "%s: not an ONNX model: it holds no graph",
-                       walk->file_name);
-    return TT_OK;
+    static const struct rule rules[] = {NUMBER(MODEL_IR_VERSION, struct tt_onnx_file, ir_version),
+                                        TAKE(MODEL_OPSET_IMPORT, read_opset),
+                                        TAKE(MODEL_GRAPH, read_graph)};
+    enum tt_err err = read_fields(walk, model, rules, TT_COUNT(rules), file);
+    if (!err && file->output_count == 0)
+        err = tt_fail(TT_ERR_INVALID, walk->why, "%s: not an ONNX model: it holds no graph",
+                      walk->file_name);
+    return err;
 }
 
 enum tt_err tt_onnx_file_parse(const char *file_name, const void *bytes, size_t length,
