@@ -20,31 +20,20 @@ TT_QUEUED_POLICY;
 enum { MAX_TASKS, MIN_BATCH, AHEAD, CHOOSE, DROP, OPTION_COUNT };
 
 static const struct tt_option_spec options[OPTION_COUNT] = {
-    [MAX_TASKS] = {.key = "max_tasks",
-                   .type = TT_OPTION_INTEGER,
-                   .minimum = 0,
-                   .maximum = 1024,
-                   .help = "maximum number of tasks submitted to an executor at a time; 0: 5, or "
-                           "the executor's depth if that is less"},
-    [MIN_BATCH] = {.key = "min_batch",
-                   .type = TT_OPTION_INTEGER,
-                   .minimum = 1,
-                   .maximum = 65536,
-                   .default_value = 1,
-                   .help =
-                       "minimum number of rows of the second and later tasks of one submission"},
-    [AHEAD] =
-        {.key = "ahead",
-         .type = TT_OPTION_INTEGER,
-         .minimum = 0,
-         .maximum = 1024,
-         .help =
-             "number of unfinished tasks at which an executor gets new ones; 0: it must be idle"},
-    [CHOOSE] = {.key = "choose",
-                .type = TT_OPTION_CHOICE,
-                .choices = "type|slack",
-                .help = "which cell type runs, of those that qualify equally; type: the later one "
-                        "in its model; slack: the one with the earlier deadline"},
+    [MAX_TASKS] =
+        TT_INTEGER_SPEC("max_tasks", 0, 1024, 0,
+                        "maximum number of tasks submitted to an executor at a time; 0: 5, or "
+                        "the executor's depth if that is less"),
+    [MIN_BATCH] =
+        TT_INTEGER_SPEC("min_batch", 1, 65536, 1,
+                        "minimum number of rows of the second and later tasks of one submission"),
+    [AHEAD] = TT_INTEGER_SPEC(
+        "ahead", 0, 1024, 0,
+        "number of unfinished tasks at which an executor gets new ones; 0: it must be idle"),
+    [CHOOSE] =
+        TT_CHOICE_SPEC("choose", "type|slack", 0,
+                       "which cell type runs, of those that qualify equally; type: the later one "
+                       "in its model; slack: the one with the earlier deadline"),
     [DROP] = TT_DROP_SPEC,
 };
 

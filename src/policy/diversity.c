@@ -14,60 +14,39 @@ enum { STRETCH_ON, STRETCH_OFF, STRETCH_PAYS };
 enum { INPUT_OFF, INPUT_ON, INPUT_PAYS };
 
 static const struct tt_option_spec options[OPTION_COUNT] = {
-    [BS_MAX] = {.key = "bs_max",
-                .type = TT_OPTION_INTEGER,
-                .minimum = 1,
-                .maximum = TT_PROFILE_MAX_BATCH,
-                .default_value = 64,
-                .help = "maximum number of rows in a batch; the model's own limit holds as well"},
-    [PAIRS] = {.key = "pairs",
-               .type = TT_OPTION_INTEGER,
-               .minimum = 1,
-               .maximum = 1024,
-               .default_value = 2,
-               .help =
-                   "number of buffers between two stages; with 1 only one batch runs at a time"},
-    [WINDOW] = {.key = "window",
-                .type = TT_OPTION_DURATION,
-                .minimum = 0,
-                .maximum = 3600 * TT_S,
-                .default_value = NOT_GIVEN,
-                .help = "how long the oldest request waits for a full batch; not given: 0, or with "
-                        "input: on the time of the first stage at bs_max rows"},
-    [COMP_WAIT] = {.key = "comp_wait",
-                   .type = TT_OPTION_DURATION,
-                   .minimum = 0,
-                   .maximum = 3600 * TT_S,
-                   .default_value = NOT_GIVEN,
-                   .help = "maximum age of a batch that newcomers may still join; not given: the "
-                           "model's latency at bs_max rows"},
-    [STRETCH] = {.key = "stretch",
-                 .type = TT_OPTION_CHOICE,
-                 .choices = "on|off|pays",
-                 .help = "whether newcomers join the latest batch between two stages; pays: only "
-                         "if the profile predicts a lower total latency"},
-    [SPLIT] =
-        {.key = "split",
-         .type = TT_OPTION_CHOICE,
-         .choices = "on|off",
-         .help =
-             "whether a batch is halved before stages that run two halves as fast as the whole"},
-    [INPUT] = {.key = "input",
-               .type = TT_OPTION_CHOICE,
-               .choices = "off|on|pays",
-               .help = "whether only inputs of similar length share a batch; pays: only if the "
-                       "profile predicts that no request waits too long for it"},
-    [WIDTH] = {.key = "width",
-               .type = TT_OPTION_INTEGER,
-               .minimum = 0,
-               .maximum = 1 << 20,
-               .help = "with input: on, how many consecutive lengths count as similar; 0: the "
-                       "length ranges of the profile"},
-    [BESIDE] = {.key = "beside",
-                .type = TT_OPTION_CHOICE,
-                .choices = "always|pays",
-                .help = "whether a new batch starts beside running ones; pays: only if the profile "
-                        "predicts that the device has enough capacity left"},
+    [BS_MAX] =
+        TT_INTEGER_SPEC("bs_max", 1, TT_PROFILE_MAX_BATCH, 64,
+                        "maximum number of rows in a batch; the model's own limit holds as well"),
+    [PAIRS] = TT_INTEGER_SPEC(
+        "pairs", 1, 1024, 2,
+        "number of buffers between two stages; with 1 only one batch runs at a time"),
+    [WINDOW] = TT_DURATION_SPEC(
+        "window", 0, 3600 * TT_S, NOT_GIVEN,
+        "how long the oldest request waits for a full batch; not given: 0, or with "
+        "input: on the time of the first stage at bs_max rows"),
+    [COMP_WAIT] =
+        TT_DURATION_SPEC("comp_wait", 0, 3600 * TT_S, NOT_GIVEN,
+                         "maximum age of a batch that newcomers may still join; not given: the "
+                         "model's latency at bs_max rows"),
+    [STRETCH] =
+        TT_CHOICE_SPEC("stretch", "on|off|pays", 0,
+                       "whether newcomers join the latest batch between two stages; pays: only "
+                       "if the profile predicts a lower total latency"),
+    [SPLIT] = TT_CHOICE_SPEC(
+        "split", "on|off", 0,
+        "whether a batch is halved before stages that run two halves as fast as the whole"),
+    [INPUT] =
+        TT_CHOICE_SPEC("input", "off|on|pays", 0,
+                       "whether only inputs of similar length share a batch; pays: only if the "
+                       "profile predicts that no request waits too long for it"),
+    [WIDTH] =
+        TT_INTEGER_SPEC("width", 0, 1 << 20, 0,
+                        "with input: on, how many consecutive lengths count as similar; 0: the "
+                        "length ranges of the profile"),
+    [BESIDE] =
+        TT_CHOICE_SPEC("beside", "always|pays", 0,
+                       "whether a new batch starts beside running ones; pays: only if the profile "
+                       "predicts that the device has enough capacity left"),
     [DROP] = TT_DROP_SPEC,
 };
 

@@ -24,18 +24,11 @@ TT_QUEUED_POLICY;
 enum { MAX_REQUESTS, MERGE_CELL, OPTION_COUNT };
 
 static const struct tt_option_spec options[OPTION_COUNT] = {
-    [MAX_REQUESTS] = {.key = "max_requests",
-                      .type = TT_OPTION_INTEGER,
-                      .minimum = 1,
-                      .maximum = 65536,
-                      .default_value = 64,
-                      .help = "maximum number of requests in one merged graph"},
-    [MERGE_CELL] = {.key = "merge_cell",
-                    .type = TT_OPTION_DURATION,
-                    .minimum = 0,
-                    .maximum = TT_S,
-                    .help =
-                        "time that the host needs to merge one cell, before the merged graph runs"},
+    [MAX_REQUESTS] = TT_INTEGER_SPEC("max_requests", 1, 65536, 64,
+                                     "maximum number of requests in one merged graph"),
+    [MERGE_CELL] = TT_DURATION_SPEC(
+        "merge_cell", 0, TT_S, 0,
+        "time that the host needs to merge one cell, before the merged graph runs"),
 };
 
 /* policy_word of a request: 1 + the executor on which it is merged; 0: it waits. */

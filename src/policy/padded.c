@@ -21,18 +21,12 @@ struct tt_policy {
 enum { WIDTH, MAX_BATCH, OPTION_COUNT };
 
 static const struct tt_option_spec options[OPTION_COUNT] = {
-    [WIDTH] = {.key = "width",
-               .type = TT_OPTION_INTEGER,
-               .minimum = 0,
-               .maximum = 1 << 20,
-               .default_value = 10,
-               .help = "number of consecutive input lengths that share a bucket; 0: one bucket for "
-                       "all lengths"},
-    [MAX_BATCH] = {.key = "max_batch",
-                   .type = TT_OPTION_INTEGER,
-                   .minimum = 0,
-                   .maximum = 65536,
-                   .help = "maximum number of rows in a batch; 0: the model's own limit"},
+    [WIDTH] = TT_INTEGER_SPEC(
+        "width", 0, 1 << 20, 10,
+        "number of consecutive input lengths that share a bucket; 0: one bucket for "
+        "all lengths"),
+    [MAX_BATCH] = TT_INTEGER_SPEC("max_batch", 0, 65536, 0,
+                                  "maximum number of rows in a batch; 0: the model's own limit"),
 };
 
 static int32_t bucket_of(const struct tt_policy *self, const struct tt_request *request) {

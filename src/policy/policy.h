@@ -58,6 +58,21 @@ struct tt_option {
 
 enum { TT_MAX_OPTIONS = 24 };
 
+/* Rows of a table of options. The default of a choice is its index; a range of SIZES or GROUPS is
+ * of their count. */
+#define TT_INTEGER_SPEC(key, minimum, maximum, default_value, help)                                \
+    { key, TT_OPTION_INTEGER, minimum, maximum, default_value, NULL, help }
+#define TT_DURATION_SPEC(key, minimum, maximum, default_value, help)                               \
+    { key, TT_OPTION_DURATION, minimum, maximum, default_value, NULL, help }
+#define TT_PERMILLE_SPEC(key, minimum, maximum, default_value, help)                               \
+    { key, TT_OPTION_PERMILLE, minimum, maximum, default_value, NULL, help }
+#define TT_CHOICE_SPEC(key, choices, default_value, help)                                          \
+    { key, TT_OPTION_CHOICE, 0, 0, default_value, choices, help }
+#define TT_SIZES_SPEC(key, minimum, maximum, help)                                                 \
+    { key, TT_OPTION_SIZES, minimum, maximum, 0, NULL, help }
+#define TT_GROUPS_SPEC(key, minimum, maximum, help)                                                \
+    { key, TT_OPTION_GROUPS, minimum, maximum, 0, NULL, help }
+
 /* The option `drop` of policies that can drop hopeless requests: value 0 keeps them. The server
  * uses TT_DROP_NONE_OPTION as `computes_late` and TT_DROP_DEADLINE_OPTION as a default. */
 #define TT_DROP_SPEC                                                                               \

@@ -11,36 +11,24 @@ enum { MAX_DELAY, MAX_BATCH, STATIC, ORDER, DROP, SAME_LENGTH, OPTION_COUNT };
 enum { DELAY_OF_MODEL = -1 };
 
 static const struct tt_option_spec options[OPTION_COUNT] = {
-    [MAX_DELAY] = {.key = "max_delay",
-                   .type = TT_OPTION_DURATION,
-                   .minimum = 0,
-                   .maximum = 3600 * TT_S,
-                   .default_value = DELAY_OF_MODEL,
-                   .help = "how long a request may wait for others to share its batch; 0: not at "
-                           "all; not given: the model's own queue delay"},
-    [MAX_BATCH] = {.key = "max_batch",
-                   .type = TT_OPTION_INTEGER,
-                   .minimum = 1,
-                   .maximum = TT_PROFILE_MAX_BATCH,
-                   .default_value = TT_PROFILE_MAX_BATCH,
-                   .help =
-                       "maximum number of rows in a batch; the model's own limit holds as well"},
-    [STATIC] = {.key = "static",
-                .type = TT_OPTION_CHOICE,
-                .choices = "off|on|padded",
-                .help =
-                    "whether batches always wait until they are full and ignore preferred sizes; "
-                    "padded: a batch that runs before is also filled up with empty rows"},
-    [ORDER] = {.key = "order",
-               .type = TT_OPTION_CHOICE,
-               .choices = "oldest|round_robin",
-               .help = "which model runs first if several are due; oldest: the one with the oldest "
-                       "request; round_robin: all in turn"},
+    [MAX_DELAY] =
+        TT_DURATION_SPEC("max_delay", 0, 3600 * TT_S, DELAY_OF_MODEL,
+                         "how long a request may wait for others to share its batch; 0: not at "
+                         "all; not given: the model's own queue delay"),
+    [MAX_BATCH] =
+        TT_INTEGER_SPEC("max_batch", 1, TT_PROFILE_MAX_BATCH, TT_PROFILE_MAX_BATCH,
+                        "maximum number of rows in a batch; the model's own limit holds as well"),
+    [STATIC] = TT_CHOICE_SPEC(
+        "static", "off|on|padded", 0,
+        "whether batches always wait until they are full and ignore preferred sizes; "
+        "padded: a batch that runs before is also filled up with empty rows"),
+    [ORDER] =
+        TT_CHOICE_SPEC("order", "oldest|round_robin", 0,
+                       "which model runs first if several are due; oldest: the one with the oldest "
+                       "request; round_robin: all in turn"),
     [DROP] = TT_DROP_SPEC,
-    [SAME_LENGTH] = {.key = "same_length",
-                     .type = TT_OPTION_CHOICE,
-                     .choices = "off|on",
-                     .help = "whether only inputs of equal length share a batch"},
+    [SAME_LENGTH] = TT_CHOICE_SPEC("same_length", "off|on", 0,
+                                   "whether only inputs of equal length share a batch"),
 };
 
 struct tt_policy {

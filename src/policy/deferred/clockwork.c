@@ -11,11 +11,10 @@ TT_QUEUED_POLICY;
 enum { READING, OPTION_COUNT };
 
 static const struct tt_option_spec options[OPTION_COUNT] = {
-    [READING] = {.key = "reading",
-                 .type = TT_OPTION_CHOICE,
-                 .choices = "letter|batch_of_one",
-                 .help = "which batches compete for a device; letter: the first b requests of a "
-                         "model, for every size b; batch_of_one: single requests"},
+    [READING] =
+        TT_CHOICE_SPEC("reading", "letter|batch_of_one", 0,
+                       "which batches compete for a device; letter: the first b requests of a "
+                       "model, for every size b; batch_of_one: single requests"),
 };
 
 /* The candidate with the earliest latest start over all models; count = 0: no request waits. Every

@@ -215,52 +215,60 @@ enum {
     CLOSED_LOOP,
 };
 static const struct tt_option_spec deferred_options[] = {
-    [FLOOR] = {"floor", TT_OPTION_CHOICE, 0, 0, TT_FLOOR_SUSTAINABLE,
-               "off|sustainable|bmax|staggered|fixed",
-               "minimum batch size when requests must be dropped: the oldest are dropped early "
-               "until a batch of this size is in time. off: no early drops; sustainable: the "
-               "smallest size with which the devices can serve the load; bmax: the rows that "
-               "arrive while the oldest request can wait; staggered: the largest b with (1 + 1/N) "
-               "latency(b) <= SLO on N devices; fixed: the option target"},
-    [TARGET] = {"target", TT_OPTION_INTEGER, 1, TT_PROFILE_MAX_BATCH, 1, NULL,
-                "fixed: the minimum batch size in rows"},
-    [PSI_CAP] = {"psi_cap", TT_OPTION_PERMILLE, 0, 1000, 800, NULL,
-                 "sustainable: upper limit of the minimum batch size, as a share of the rows "
-                 "that arrive while the oldest request can wait"},
-    [DEFER] =
-        {"defer", TT_OPTION_CHOICE, 0, 0, TT_DEFER_PARTIAL, "none|partial|full",
-         "how long a batch that can still grow waits; none: not at all; partial: up to the limits "
-         "gap_factor, slack_limit and beta_limit; full: until one more row would make it late"},
-    [GAP] = {"gap_factor", TT_OPTION_PERMILLE, 0, 100000, 3000, NULL,
-             "defer partial: how much earlier than with defer full a batch starts, in mean times "
-             "between two batches"},
-    [SLACK] = {"slack_limit", TT_OPTION_PERMILLE, 0, 1000, 500, NULL,
-               "defer partial: upper limit of how much earlier a batch starts, as a share of the "
-               "wait of defer full"},
-    [BETA] = {"beta_limit", TT_OPTION_PERMILLE, 0, 100000, 1500, NULL,
-              "defer partial: maximum wait, in multiples of the profile's fixed time per batch; 0: "
-              "no limit"},
-    [REFORM] = {"reform_at_latest", TT_OPTION_CHOICE, 0, 0, ON, SWITCH,
-                "whether a smaller batch is formed as soon as the present one can no longer start "
-                "in time; off: at the next arrival, dispatch or deadline"},
-    [CREDIT] = {"credit", TT_OPTION_CHOICE, 0, 0, ON, SWITCH,
-                "whether models that have dropped requests go before others"},
-    [CREDIT_STEP] =
-        {"credit_step", TT_OPTION_DURATION, 0, TT_S, 100 * TT_US, NULL,
-         "credit: how much earlier the start time of a model counts for each dropped request"},
-    [SPLIT] = {"split", TT_OPTION_CHOICE, 0, 0, ON, SWITCH,
-               "whether waiting requests are divided among all idle executors; off: one batch "
-               "takes as many as fit"},
-    [KEY] = {"key", TT_OPTION_CHOICE, 0, 0, TT_KEY_LATEST, "latest|deadline",
-             "which model goes first; latest: the one whose batch must start soonest; deadline: "
-             "the one with the earliest deadline"},
-    [OVERLOAD] = {"overload", TT_OPTION_CHOICE, 0, 0, ON, SWITCH,
-                  "whether batches grow larger under overload: a higher minimum batch size, and "
-                  "waiting up to defer full"},
-    [CLOSED_LOOP] =
-        {"closed_loop", TT_OPTION_CHOICE, 0, 0, OFF, SWITCH,
-         "whether a batch starts early once all clients wait: as many requests wait as were in "
-         "each of the last four batches, and none arrived while such a batch ran"},
+    [FLOOR] = TT_CHOICE_SPEC(
+        "floor", "off|sustainable|bmax|staggered|fixed", TT_FLOOR_SUSTAINABLE,
+        "minimum batch size when requests must be dropped: the oldest are dropped early "
+        "until a batch of this size is in time. off: no early drops; sustainable: the "
+        "smallest size with which the devices can serve the load; bmax: the rows that "
+        "arrive while the oldest request can wait; staggered: the largest b with (1 + 1/N) "
+        "latency(b) <= SLO on N devices; fixed: the option target"),
+    [TARGET] = TT_INTEGER_SPEC("target", 1, TT_PROFILE_MAX_BATCH, 1,
+                               "fixed: the minimum batch size in rows"),
+    [PSI_CAP] = TT_PERMILLE_SPEC(
+        "psi_cap", 0, 1000, 800,
+        "sustainable: upper limit of the minimum batch size, as a share of the rows "
+        "that arrive while the oldest request can wait"),
+    [DEFER] = TT_CHOICE_SPEC(
+        "defer", "none|partial|full", TT_DEFER_PARTIAL,
+        "how long a batch that can still grow waits; none: not at all; partial: up to the limits "
+        "gap_factor, slack_limit and beta_limit; full: until one more row would make it late"),
+    [GAP] = TT_PERMILLE_SPEC(
+        "gap_factor", 0, 100000, 3000,
+        "defer partial: how much earlier than with defer full a batch starts, in mean times "
+        "between two batches"),
+    [SLACK] = TT_PERMILLE_SPEC(
+        "slack_limit", 0, 1000, 500,
+        "defer partial: upper limit of how much earlier a batch starts, as a share of the "
+        "wait of defer full"),
+    [BETA] = TT_PERMILLE_SPEC(
+        "beta_limit", 0, 100000, 1500,
+        "defer partial: maximum wait, in multiples of the profile's fixed time per batch; 0: "
+        "no limit"),
+    [REFORM] = TT_CHOICE_SPEC(
+        "reform_at_latest", SWITCH, ON,
+        "whether a smaller batch is formed as soon as the present one can no longer start "
+        "in time; off: at the next arrival, dispatch or deadline"),
+    [CREDIT] = TT_CHOICE_SPEC("credit", SWITCH, ON,
+                              "whether models that have dropped requests go before others"),
+    [CREDIT_STEP] = TT_DURATION_SPEC(
+        "credit_step", 0, TT_S, 100 * TT_US,
+        "credit: how much earlier the start time of a model counts for each dropped request"),
+    [SPLIT] = TT_CHOICE_SPEC(
+        "split", SWITCH, ON,
+        "whether waiting requests are divided among all idle executors; off: one batch "
+        "takes as many as fit"),
+    [KEY] = TT_CHOICE_SPEC(
+        "key", "latest|deadline", TT_KEY_LATEST,
+        "which model goes first; latest: the one whose batch must start soonest; deadline: "
+        "the one with the earliest deadline"),
+    [OVERLOAD] = TT_CHOICE_SPEC(
+        "overload", SWITCH, ON,
+        "whether batches grow larger under overload: a higher minimum batch size, and "
+        "waiting up to defer full"),
+    [CLOSED_LOOP] = TT_CHOICE_SPEC(
+        "closed_loop", SWITCH, OFF,
+        "whether a batch starts early once all clients wait: as many requests wait as were in "
+        "each of the last four batches, and none arrived while such a batch ran"),
 };
 
 static struct tt_deferred_options adaptive_options(const int64_t *v) {
@@ -285,32 +293,24 @@ static struct tt_deferred_options adaptive_options(const int64_t *v) {
 /* The options of the published rules. `delay` and `share` are for `timeout` only. */
 enum { DROP, PLAIN_REFORM, DELAY, SHARE };
 #define PLAIN_OPTIONS                                                                              \
-    [DROP] = {"drop",                                                                              \
-              TT_OPTION_CHOICE,                                                                    \
-              0,                                                                                   \
-              0,                                                                                   \
-              0,                                                                                   \
-              "prefix|target|staggered",                                                           \
-              "which requests are dropped early to keep larger batches in time; prefix: none; "    \
-              "target: the oldest, to keep the rows that arrive while a request can wait; "        \
-              "staggered: the oldest, to keep the largest b with (1 + 1/N) latency(b) <= SLO on "  \
-              "N devices"},                                                                        \
-    [PLAIN_REFORM] = {"reform_at_latest",                                                          \
-                      TT_OPTION_CHOICE,                                                            \
-                      0,                                                                           \
-                      0,                                                                           \
-                      OFF,                                                                         \
-                      SWITCH,                                                                      \
-                      "whether a smaller batch is formed as soon as the present one can no "       \
-                      "longer start in time"}
+    [DROP] = TT_CHOICE_SPEC(                                                                       \
+        "drop", "prefix|target|staggered", 0,                                                      \
+        "which requests are dropped early to keep larger batches in time; prefix: none; "          \
+        "target: the oldest, to keep the rows that arrive while a request can wait; "              \
+        "staggered: the oldest, to keep the largest b with (1 + 1/N) latency(b) <= SLO on "        \
+        "N devices"),                                                                              \
+    [PLAIN_REFORM] =                                                                               \
+        TT_CHOICE_SPEC("reform_at_latest", SWITCH, OFF,                                            \
+                       "whether a smaller batch is formed as soon as the present one can no "      \
+                       "longer start in time")
 static const struct tt_option_spec plain_options[] = {PLAIN_OPTIONS};
 static const struct tt_option_spec timeout_options[] = {
     PLAIN_OPTIONS,
-    [DELAY] = {"delay", TT_OPTION_DURATION, 0, 3600 * TT_S, 5 * TT_MS, NULL,
-               "how long the oldest request waits for others to share its batch"},
-    [SHARE] =
-        {"share", TT_OPTION_PERMILLE, 0, 1000, 0, NULL,
-         "the same, as a share of the time between its arrival and its deadline; 0: use delay"},
+    [DELAY] = TT_DURATION_SPEC("delay", 0, 3600 * TT_S, 5 * TT_MS,
+                               "how long the oldest request waits for others to share its batch"),
+    [SHARE] = TT_PERMILLE_SPEC(
+        "share", 0, 1000, 0,
+        "the same, as a share of the time between its arrival and its deadline; 0: use delay"),
 };
 
 static struct tt_deferred_options published_options(enum tt_deferred_defer defer,

@@ -36,20 +36,11 @@ TT_QUEUED_POLICY;
 enum { EPOCH, FRONTENDS, OPTION_COUNT };
 
 static const struct tt_option_spec options[OPTION_COUNT] = {
-    [EPOCH] = {.key = "epoch",
-               .type = TT_OPTION_DURATION,
-               .minimum = TT_MS,
-               .maximum = 3600 * TT_S,
-               .default_value = 10 * TT_S,
-               .help = "how often the models are assigned to devices"},
-    [FRONTENDS] =
-        {.key = "frontends",
-         .type = TT_OPTION_INTEGER,
-         .minimum = 1,
-         .maximum = 64,
-         .default_value = 1,
-         .help =
-             "number of frontends that distribute requests to devices independently of each other"},
+    [EPOCH] = TT_DURATION_SPEC("epoch", TT_MS, 3600 * TT_S, 10 * TT_S,
+                               "how often the models are assigned to devices"),
+    [FRONTENDS] = TT_INTEGER_SPEC(
+        "frontends", 1, 64, 1,
+        "number of frontends that distribute requests to devices independently of each other"),
 };
 
 /* The session of the model whose turn it is at the frontend; NONE: no session. */

@@ -27,23 +27,14 @@ TT_QUEUED_POLICY;
 enum { THRESHOLD, ABORT_COST, CANDIDATE, OPTION_COUNT };
 
 static const struct tt_option_spec options[OPTION_COUNT] = {
-    [THRESHOLD] = {.key = "threshold",
-                   .type = TT_OPTION_PERMILLE,
-                   .minimum = 1001,
-                   .maximum = 1000000,
-                   .default_value = 3000,
-                   .help =
-                       "how many times as large a waiting batch must be to abort a running one"},
-    [ABORT_COST] = {.key = "abort_cost",
-                    .type = TT_OPTION_DURATION,
-                    .minimum = 0,
-                    .maximum = TT_S,
-                    .help = "expected duration of an abort"},
-    [CANDIDATE] = {.key = "candidate",
-                   .type = TT_OPTION_CHOICE,
-                   .choices = "prefix|largest",
-                   .help = "prefix: a batch begins with the oldest request of a queue; largest: "
-                           "with the request from which the largest batch is possible"},
+    [THRESHOLD] =
+        TT_PERMILLE_SPEC("threshold", 1001, 1000000, 3000,
+                         "how many times as large a waiting batch must be to abort a running one"),
+    [ABORT_COST] = TT_DURATION_SPEC("abort_cost", 0, TT_S, 0, "expected duration of an abort"),
+    [CANDIDATE] =
+        TT_CHOICE_SPEC("candidate", "prefix|largest", 0,
+                       "prefix: a batch begins with the oldest request of a queue; largest: "
+                       "with the request from which the largest batch is possible"),
 };
 
 static bool is_large_enough(const struct tt_policy *self, int64_t rows, int64_t running_rows) {

@@ -11,35 +11,22 @@ enum { WORKERS, MAX_INF, VARIANT, CONFIGURATIONS, LOAD, DROP, OPTION_COUNT };
 enum { TOTALS = 7, LEAST_TOTAL = 2 };
 
 static const struct tt_option_spec options[OPTION_COUNT] = {
-    [WORKERS] = {.key = "workers",
-                 .type = TT_OPTION_SIZES,
-                 .minimum = 1,
-                 .maximum = TT_ELASTIC_MAX_WORKERS,
-                 .help = "batch size of each executor, a power of two; not given: 1, 1, 2, 4, ..."},
-    [MAX_INF] =
-        {.key = "max_inf",
-         .type = TT_OPTION_INTEGER,
-         .minimum = 1,
-         .maximum = 1 << 20,
-         .default_value = 0,
-         .help =
-             "maximum number of rows that run at once; not given: the sum of the workers' sizes"},
-    [VARIANT] = {.key = "variant",
-                 .type = TT_OPTION_CHOICE,
-                 .choices = "naive|enhanced",
-                 .help = "which workers take inputs: naive: all; enhanced: those of the best "
-                         "configuration for the load"},
-    [CONFIGURATIONS] =
-        {.key = "configurations",
-         .type = TT_OPTION_GROUPS,
-         .minimum = 1,
-         .maximum = TOTALS - 2,
-         .help = "enhanced: the workers to use at loads of 4, 8, 16, 32 and 64 rows; each group "
-                 "sums to its load, such as 4;4,4;8,8,16; not given: computed from the profile"},
-    [LOAD] = {.key = "load",
-              .type = TT_OPTION_CHOICE,
-              .choices = "pending|waiting",
-              .help = "enhanced: whether the load counts running rows too, or only waiting ones"},
+    [WORKERS] =
+        TT_SIZES_SPEC("workers", 1, TT_ELASTIC_MAX_WORKERS,
+                      "batch size of each executor, a power of two; not given: 1, 1, 2, 4, ..."),
+    [MAX_INF] = TT_INTEGER_SPEC(
+        "max_inf", 1, 1 << 20, 0,
+        "maximum number of rows that run at once; not given: the sum of the workers' sizes"),
+    [VARIANT] = TT_CHOICE_SPEC("variant", "naive|enhanced", 0,
+                               "which workers take inputs: naive: all; enhanced: those of the best "
+                               "configuration for the load"),
+    [CONFIGURATIONS] = TT_GROUPS_SPEC(
+        "configurations", 1, TOTALS - 2,
+        "enhanced: the workers to use at loads of 4, 8, 16, 32 and 64 rows; each group "
+        "sums to its load, such as 4;4,4;8,8,16; not given: computed from the profile"),
+    [LOAD] =
+        TT_CHOICE_SPEC("load", "pending|waiting", 0,
+                       "enhanced: whether the load counts running rows too, or only waiting ones"),
     [DROP] = TT_DROP_SPEC,
 };
 

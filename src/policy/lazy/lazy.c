@@ -13,58 +13,37 @@ enum { STACK_BATCHES = 4 };
 
 /* L4: lazy, and the Oracle with slack = curves. Serial and window are policies of their own. */
 static const struct tt_option_spec options[OPTION_COUNT] = {
-    [SLACK] = {.key = "slack",
-               .type = TT_OPTION_CHOICE,
-               .choices = "remaining|published|curves",
-               .help = "how the completion time of a larger batch is predicted; remaining: the sum "
+    [SLACK] =
+        TT_CHOICE_SPEC("slack", "remaining|published|curves", 0,
+                       "how the completion time of a larger batch is predicted; remaining: the sum "
                        "of the times that its requests still need alone; published: the sum of "
                        "their whole times alone, as in the LazyBatching paper; curves: the "
-                       "profile's times of the actual batches"},
-    [VOTES] = {.key = "votes",
-               .type = TT_OPTION_CHOICE,
-               .choices = "feasible|timely|all",
-               .help = "which requests may keep newcomers out to protect their deadline; feasible: "
+                       "profile's times of the actual batches"),
+    [VOTES] =
+        TT_CHOICE_SPEC("votes", "feasible|timely|all", 0,
+                       "which requests may keep newcomers out to protect their deadline; feasible: "
                        "those that could have been in time without waiting; timely: of these, "
-                       "those that still can; all: every request"},
-    [MAX_BATCH] = {.key = "max_batch",
-                   .type = TT_OPTION_INTEGER,
-                   .minimum = 1,
-                   .maximum = TT_PROFILE_MAX_BATCH,
-                   .default_value = TT_PROFILE_MAX_BATCH,
-                   .help = "maximum number of rows of a model under way on an executor; the "
-                           "model's own limit holds as well"},
-    [COVERAGE] =
-        {.key = "coverage",
-         .type = TT_OPTION_PERMILLE,
-         .minimum = 0,
-         .maximum = 1000,
-         .default_value = 900,
-         .help =
-             "the predicted output length is not exceeded by this share of the profiled outputs"},
-    [DEC_TIMESTEPS] = {.key = "dec_timesteps",
-                       .type = TT_OPTION_INTEGER,
-                       .minimum = 0,
-                       .maximum = 1000000,
-                       .help = "the predicted output length itself; 0: from coverage"},
-    [PATIENCE] =
-        {.key = "patience",
-         .type = TT_OPTION_PERMILLE,
-         .minimum = 0,
-         .maximum = 1000000,
-         .help = "newcomers join once their waiting time, in total, is this many times the delay "
-                 "that they cause to running requests; 0: as soon as the deadlines allow"},
-    [FOREIGN] = {.key = "foreign",
-                 .type = TT_OPTION_CHOICE,
-                 .choices = "shorter|slack|never|turns",
-                 .help = "when a request may interrupt a batch of another model; shorter: if it "
-                         "needs less time than the batch still does; slack: if the deadlines "
-                         "allow; never: not at all; turns: not at all, and models take turns"},
-    [DROP] =
-        {.key = "drop",
-         .type = TT_OPTION_CHOICE,
-         .choices = "none|deadline",
-         .help =
-             "deadline: drop waiting requests as soon as they can no longer meet their deadline"},
+                       "those that still can; all: every request"),
+    [MAX_BATCH] = TT_INTEGER_SPEC("max_batch", 1, TT_PROFILE_MAX_BATCH, TT_PROFILE_MAX_BATCH,
+                                  "maximum number of rows of a model under way on an executor; the "
+                                  "model's own limit holds as well"),
+    [COVERAGE] = TT_PERMILLE_SPEC(
+        "coverage", 0, 1000, 900,
+        "the predicted output length is not exceeded by this share of the profiled outputs"),
+    [DEC_TIMESTEPS] = TT_INTEGER_SPEC("dec_timesteps", 0, 1000000, 0,
+                                      "the predicted output length itself; 0: from coverage"),
+    [PATIENCE] = TT_PERMILLE_SPEC(
+        "patience", 0, 1000000, 0,
+        "newcomers join once their waiting time, in total, is this many times the delay "
+        "that they cause to running requests; 0: as soon as the deadlines allow"),
+    [FOREIGN] =
+        TT_CHOICE_SPEC("foreign", "shorter|slack|never|turns", 0,
+                       "when a request may interrupt a batch of another model; shorter: if it "
+                       "needs less time than the batch still does; slack: if the deadlines "
+                       "allow; never: not at all; turns: not at all, and models take turns"),
+    [DROP] = TT_CHOICE_SPEC(
+        "drop", "none|deadline", 0,
+        "deadline: drop waiting requests as soon as they can no longer meet their deadline"),
 };
 
 /* The last refusal of a YIELD to the head of the running model's queue, valid until `until_at`. */
