@@ -25,7 +25,6 @@
 #include "base/text.h"
 #include "client/http_address.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <sys/uio.h>
 

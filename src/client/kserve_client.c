@@ -1,6 +1,5 @@
 #include "client/kserve_client.h"
 
-#include "net/json/json_float.h"
 #include "net/json/json_tensor.h"
 
 #include <jansson.h>
@@ -124,33 +123,19 @@ static double unit(struct tt_prng *prng) {
 /* One element, not BYTES, at `to`. */
 static void draw_element(enum tt_dtype dtype, struct tt_prng *prng, void *to) {
     uint64_t small = tt_prng_below(prng, dtype == TT_DTYPE_BOOL ? 2 : 8);
-    switch (dtype) {
-    case TT_DTYPE_FP64: memcpy(to, &(double){unit(prng)}, 8); break;
-    case TT_DTYPE_FP32: memcpy(to, &(float){(float)unit(prng)}, 4); break;
-    case TT_DTYPE_BF16: { /* the upper half of an FP32 */
+    if (dtype == TT_DTYPE_FP64) {
+        memcpy(to, &(double){unit(prng)}, 8);
+    } else if (dtype == TT_DTYPE_FP32) {
+        memcpy(to, &(float){(float)unit(prng)}, 4);
+    } else if (dtype == TT_DTYPE_BF16) { /* the upper half of an FP32 */
         uint32_t bits;
         memcpy(&bits, &(float){(float)unit(prng)}, 4);
         memcpy(to, &(uint16_t){(uint16_t)(bits >> 16)}, 2);
-        break;
-    }
-    case TT_DTYPE_FP16: { /* 1 .. 2 minus 1: each of the ten mantissa bits counts */
+    } else if (dtype == TT_DTYPE_FP16) { /* 1 .. 2 minus 1: each of the ten mantissa bits counts */
         static const uint16_t eighths[8] = {0x0000, 0x3000, 0x3400, 0x3600,
                                             0x3800, 0x3900, 0x3a00, 0x3b00};
         memcpy(to, &eighths[small], 2);
-        break;
-    }
-    case TT_DTYPE_NONE:
-    case TT_DTYPE_BOOL:
-    case TT_DTYPE_UINT8:
-    case TT_DTYPE_UINT16:
-    case TT_DTYPE_UINT32:
-    case TT_DTYPE_UINT64:
-    case TT_DTYPE_INT8:
-    case TT_DTYPE_INT16:
-    case TT_DTYPE_INT32:
-    case TT_DTYPE_INT64:
-    case TT_DTYPE_BYTES:
-    default: /* integers and BOOL, little endian as in the protocol */
+    } else { /* integers and BOOL, little endian as in the protocol */
         memset(to, 0, tt_dtype_bytes(dtype));
         *(unsigned char *)to = (unsigned char)small;
     }

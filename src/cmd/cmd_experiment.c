@@ -1,6 +1,5 @@
 /* tutti experiment FILE: one run, the same in several worlds, a goodput search, or a sweep. */
 #include "base/clock.h"
-#include "base/instant.h"
 #include "cmd/outcome.h"
 #include "cmd/verbs.h"
 #include "lab/experiment/experiment.h"

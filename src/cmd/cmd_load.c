@@ -2,7 +2,6 @@
  * the requests, lab/load/load.h schedules and counts them, client/http_client.h sends them; this
  * file runs the three against the clock. */
 #include "cmd/outcome.h"
-#include "cmd/verbs.h"
 
 #include "base/clock.h"
 #include "base/instant.h"
@@ -12,7 +11,6 @@
 #include "lab/scenario/allocate.h"
 #include "sim/cancel_heap.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,5 +1,4 @@
 /* tutti models check DIR: reports every problem of a model repository without serving it. */
-#include "cmd/outcome.h"
 #include "cmd/verbs.h"
 
 #include "engine/engine_kind.h"

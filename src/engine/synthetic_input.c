@@ -27,26 +27,18 @@ static void put_number(struct tt_text *to, enum tt_dtype dtype, struct tt_prng *
     uint16_t brain =
         (uint16_t)(BFLOAT_ONE - (ones ? 0 : (draw >> 60 & 3) << 7) + (ones ? 0 : draw >> 63 << 15));
     const unsigned char string[5] = {1, 0, 0, 0, (unsigned char)('0' + integer)};
-    switch (dtype) {
-    case TT_DTYPE_FP32: tt_text_append(to, &single, sizeof(single)); break;
-    case TT_DTYPE_FP64: tt_text_append(to, &real, sizeof(real)); break;
-    case TT_DTYPE_FP16: tt_text_append(to, &half, sizeof(half)); break;
-    case TT_DTYPE_BF16: tt_text_append(to, &brain, sizeof(brain)); break;
-    case TT_DTYPE_BYTES: tt_text_append(to, string, sizeof(string)); break;
-    case TT_DTYPE_NONE:
-    case TT_DTYPE_BOOL:
-    case TT_DTYPE_UINT8:
-    case TT_DTYPE_UINT16:
-    case TT_DTYPE_UINT32:
-    case TT_DTYPE_UINT64:
-    case TT_DTYPE_INT8:
-    case TT_DTYPE_INT16:
-    case TT_DTYPE_INT32:
-    case TT_DTYPE_INT64:
-    default: /* little endian: the low bytes of an integer */
+    if (dtype == TT_DTYPE_FP32)
+        tt_text_append(to, &single, sizeof(single));
+    else if (dtype == TT_DTYPE_FP64)
+        tt_text_append(to, &real, sizeof(real));
+    else if (dtype == TT_DTYPE_FP16)
+        tt_text_append(to, &half, sizeof(half));
+    else if (dtype == TT_DTYPE_BF16)
+        tt_text_append(to, &brain, sizeof(brain));
+    else if (dtype == TT_DTYPE_BYTES)
+        tt_text_append(to, string, sizeof(string));
+    else /* little endian: the low bytes of an integer */
         tt_text_append(to, &integer, tt_dtype_bytes(dtype));
-        break;
-    }
 }
 
 static enum tt_err make_input(struct tt_tensor_view *view, const struct tt_tensor_spec *spec,

@@ -2,7 +2,6 @@
 
 #include "base/clock.h"
 #include "base/instant.h"
-#include "base/threads/perturb.h"
 
 #include <stdlib.h>
 #include <string.h>

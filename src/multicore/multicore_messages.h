@@ -17,7 +17,6 @@
 #include "core/mechanism.h"
 #include "policy/deferred/deferred_messages.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -9,8 +9,6 @@
 #include "base/text.h"
 #include "workers.pb-c.h"
 
-#include <stdbool.h>
-
 enum { TT_WORKER_SIZES = 8 }; /* 1, 2, 4 .. 128 */
 
 struct tt_worker_mix {

@@ -104,24 +104,11 @@ static bool fill_initial(struct tt_cell_input *input, int64_t value, int32_t row
     if (!input->initial || value == 0)
         return input->initial != NULL;
     char element[8];
-    switch (input->dtype) {
-    case TT_DTYPE_FP32: memcpy(element, &(float){(float)value}, sizeof(float)); break;
-    case TT_DTYPE_FP64: memcpy(element, &(double){(double)value}, sizeof(double)); break;
-    case TT_DTYPE_NONE:
-    case TT_DTYPE_BOOL:
-    case TT_DTYPE_UINT8:
-    case TT_DTYPE_UINT16:
-    case TT_DTYPE_UINT32:
-    case TT_DTYPE_UINT64:
-    case TT_DTYPE_INT8:
-    case TT_DTYPE_INT16:
-    case TT_DTYPE_INT32:
-    case TT_DTYPE_INT64:
-    case TT_DTYPE_FP16:
-    case TT_DTYPE_BF16:
-    case TT_DTYPE_BYTES:
-    default: memcpy(element, &value, sizeof(value)); break; /* integers, little endian */
-    }
+    memcpy(element, &value, sizeof(value)); /* integers, little endian */
+    if (input->dtype == TT_DTYPE_FP32)
+        memcpy(element, &(float){(float)value}, sizeof(float));
+    else if (input->dtype == TT_DTYPE_FP64)
+        memcpy(element, &(double){(double)value}, sizeof(double));
     for (size_t at = 0; at < bytes; at += width)
         memcpy(input->initial + at, element, width);
     return true;

@@ -2,7 +2,6 @@
 
 #include "base/clock.h"
 #include "engine/engine_result.h"
-#include "engine/engine_task.h"
 #include "engine/onnxruntime/ort_tensor.h"
 
 #include <math.h>

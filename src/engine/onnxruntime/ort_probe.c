@@ -173,32 +173,23 @@ static double number_at(const void *bytes, enum tt_dtype dtype, size_t index) {
     uint32_t bits;
     float single;
     double real;
-    switch (dtype) {
-    case TT_DTYPE_FP32: memcpy(&single, (const char *)bytes + index * 4, 4); return (double)single;
-    case TT_DTYPE_FP64: memcpy(&real, (const char *)bytes + index * 8, 8); return real;
-    case TT_DTYPE_BF16:
-        memcpy(&half, (const char *)bytes + index * 2, 2);
+    if (dtype == TT_DTYPE_FP32) {
+        memcpy(&single, (const char *)bytes + index * 4, 4);
+        return (double)single;
+    }
+    if (dtype == TT_DTYPE_FP64) {
+        memcpy(&real, (const char *)bytes + index * 8, 8);
+        return real;
+    }
+    memcpy(&half, (const char *)bytes + index * 2, 2);
+    if (dtype == TT_DTYPE_BF16) {
         bits = (uint32_t)half << 16;
         memcpy(&single, &bits, 4);
         return (double)single;
-    case TT_DTYPE_NONE:
-    case TT_DTYPE_BOOL:
-    case TT_DTYPE_UINT8:
-    case TT_DTYPE_UINT16:
-    case TT_DTYPE_UINT32:
-    case TT_DTYPE_UINT64:
-    case TT_DTYPE_INT8:
-    case TT_DTYPE_INT16:
-    case TT_DTYPE_INT32:
-    case TT_DTYPE_INT64:
-    case TT_DTYPE_FP16:
-    case TT_DTYPE_BYTES:
-    default: /* FP16 */
-        memcpy(&half, (const char *)bytes + index * 2, 2);
-        real = ldexp((half & 0x3ff) + (half >> 10 & 31 ? 1024 : 0),
-                     (half >> 10 & 31 ? half >> 10 & 31 : 1) - 25);
-        return half >> 15 ? -real : real;
     }
+    real = ldexp((half & 0x3ff) + (half >> 10 & 31 ? 1024 : 0),
+                 (half >> 10 & 31 ? half >> 10 & 31 : 1) - 25);
+    return half >> 15 ? -real : real;
 }
 
 enum same { SAME_BITS, SAME_ROUNDED, SAME_NOT };

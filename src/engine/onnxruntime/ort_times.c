@@ -2,9 +2,7 @@
 #include "base/text.h"
 #include "engine/onnxruntime/ort_probe.h"
 #include "engine/onnxruntime/ort_session.h"
-#include "engine/onnxruntime/ort_tensor.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>

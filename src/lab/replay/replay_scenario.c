@@ -2,7 +2,6 @@
 #include "lab/replay/replay.h"
 
 #include "base/instant.h"
-#include "core/policy_ops.h"
 #include "lab/replay/replay_models.h"
 #include "lab/scenario/allocate.h"
 

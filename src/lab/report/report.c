@@ -1,6 +1,5 @@
 #include "lab/report/report.h"
 
-#include "base/instant.h"
 #include "lab/report/live_report.h"
 
 #include <string.h>

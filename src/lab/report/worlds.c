@@ -3,7 +3,6 @@
 #include "lab/report/live_report.h"
 #include "lab/report/report.h"
 
-#include <math.h>
 #include <string.h>
 
 /* ---- running ---- */

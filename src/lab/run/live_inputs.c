@@ -2,7 +2,6 @@
 
 #include "base/prng.h"
 #include "serve/inference.h"
-#include "serve/serving.h"
 
 #include <string.h>
 

@@ -61,22 +61,11 @@ static enum tt_err check_length(const struct tt_cells *cells,
 /* Element `i` of an integer tensor. A uint64 above INT64_MAX becomes negative, and so is out of any
  * range. */
 static int64_t integer_at(const void *bytes, enum tt_dtype dtype, size_t i) {
-    switch (dtype) {
-    case TT_DTYPE_UINT8: return ((const uint8_t *)bytes)[i];
-    case TT_DTYPE_UINT16: return ((const uint16_t *)bytes)[i];
-    case TT_DTYPE_UINT32: return ((const uint32_t *)bytes)[i];
-    case TT_DTYPE_INT8: return ((const int8_t *)bytes)[i];
-    case TT_DTYPE_INT16: return ((const int16_t *)bytes)[i];
-    case TT_DTYPE_INT32: return ((const int32_t *)bytes)[i];
-    case TT_DTYPE_NONE:
-    case TT_DTYPE_BOOL:
-    case TT_DTYPE_UINT64:
-    case TT_DTYPE_INT64:
-    case TT_DTYPE_FP16:
-    case TT_DTYPE_FP32:
-    case TT_DTYPE_FP64:
-    case TT_DTYPE_BF16:
-    case TT_DTYPE_BYTES:
+    bool is_signed = dtype >= TT_DTYPE_INT8;
+    switch (tt_dtype_bytes(dtype)) {
+    case 1: return is_signed ? ((const int8_t *)bytes)[i] : ((const uint8_t *)bytes)[i];
+    case 2: return is_signed ? ((const int16_t *)bytes)[i] : ((const uint16_t *)bytes)[i];
+    case 4: return is_signed ? (int64_t)((const int32_t *)bytes)[i] : ((const uint32_t *)bytes)[i];
     default: return ((const int64_t *)bytes)[i];
     }
 }

@@ -2,7 +2,6 @@
 
 #include "model/text/textproto.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

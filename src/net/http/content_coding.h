@@ -9,7 +9,6 @@
 #include "base/err.h"
 #include "base/text.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 
 enum tt_coding { TT_CODING_IDENTITY, TT_CODING_GZIP, TT_CODING_DEFLATE, TT_CODING_UNKNOWN };

@@ -18,7 +18,6 @@
 #ifndef TT_NET_HTTP_HTTP1_H
 #define TT_NET_HTTP_HTTP1_H
 
-#include "base/err.h"
 #include "base/text.h"
 #include "net/http/content_coding.h"
 

@@ -2,7 +2,6 @@
 #include "net/kserve/kserve_json.h"
 
 #include "net/json/json_tensor.h"
-#include "serve/served_model.h"
 
 #include <stdio.h>
 #include <string.h>
