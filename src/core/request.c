@@ -1,19 +1,13 @@
 #include "core/request.h"
 
+#include "base/array.h"
 #include "base/line.h"
 
 #include <stdlib.h>
 
 static enum tt_err pool_reserve(struct tt_request_pool *self) {
-    if (self->chunk_count == self->chunk_capacity) {
-        int32_t capacity = self->chunk_capacity ? self->chunk_capacity * 2 : 16;
-        struct tt_request **chunks =
-            realloc(self->chunks, (size_t)capacity * sizeof(*self->chunks));
-        if (!chunks)
-            return TT_ERR_NO_MEMORY;
-        self->chunks = chunks;
-        self->chunk_capacity = capacity;
-    }
+    if (!TT_ARRAY_RESERVE(self->chunks, &self->chunk_capacity, self->chunk_count + 1))
+        return TT_ERR_NO_MEMORY;
     struct tt_request *chunk = tt_line_alloc(TT_REQUEST_CHUNK * sizeof(*chunk));
     if (!chunk)
         return TT_ERR_NO_MEMORY;

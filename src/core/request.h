@@ -75,7 +75,8 @@ enum { TT_REQUEST_CHUNK = 1024 }; /* requests per allocation */
 
 struct tt_request_pool {
     struct tt_request **chunks;
-    int32_t chunk_count, chunk_capacity;
+    int32_t chunk_count;
+    int64_t chunk_capacity;
     int32_t in_use;
     int32_t limit; /* maximum number of requests at once; BUSY beyond */
     struct tt_list free;

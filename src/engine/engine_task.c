@@ -1,5 +1,6 @@
 #include "engine/engine_task.h"
 
+#include "base/array.h"
 #include "engine/engine_result.h"
 #include "engine/gather.h"
 
@@ -10,23 +11,11 @@ void tt_engine_valid_members_fini(struct tt_engine_valid_members *self) {
     *self = (struct tt_engine_valid_members){0};
 }
 
-static bool ensure_room(struct tt_engine_valid_members *self, int32_t count) {
-    if (count <= self->capacity)
-        return true;
-    struct tt_engine_member **members =
-        realloc(self->members, (size_t)count * 2 * sizeof(*members));
-    if (!members)
-        return false;
-    self->members = members;
-    self->capacity = count * 2;
-    return true;
-}
-
 void tt_engine_task_begin(struct tt_engine_task *task, const struct tt_signature *signature,
                           struct tt_engine_valid_members *valid) {
     tt_assert(task->kind == TT_ENGINE_REQUESTS);
     tt_assert(signature->batched || task->member_count == 1);
-    bool room = ensure_room(valid, task->member_count);
+    bool room = TT_ARRAY_RESERVE(valid->members, &valid->capacity, task->member_count);
     valid->count = 0;
     valid->rows = 0;
     for (int32_t i = 0; i < task->member_count; i++) {

@@ -9,7 +9,8 @@
  * task. */
 struct tt_engine_valid_members {
     struct tt_engine_member **members;
-    int32_t count, capacity;
+    int32_t count;
+    int64_t capacity;
     int32_t rows;
 };
 

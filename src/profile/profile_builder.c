@@ -1,17 +1,13 @@
 #include "profile/profile_builder.h"
 
+#include "base/array.h"
+
 #include <stdlib.h>
 
 void tt_profile_builder_add(struct tt_profile_builder *self, struct tt_profile_point point) {
-    if (self->count == self->capacity) {
-        int32_t capacity = self->capacity ? 2 * self->capacity : 64;
-        struct tt_profile_point *grown =
-            realloc(self->points, (size_t)capacity * sizeof(*self->points));
-        self->failed |= !grown;
-        if (!grown)
-            return;
-        self->points = grown;
-        self->capacity = capacity;
+    if (!TT_ARRAY_RESERVE(self->points, &self->capacity, self->count + 1)) {
+        self->failed = true;
+        return;
     }
     self->points[self->count++] = point;
     if (point.batch > self->largest_batch)

@@ -22,7 +22,8 @@ struct tt_calibration_point {
 
 struct tt_profile_builder {
     struct tt_profile_point *points;
-    int32_t count, capacity;
+    int32_t count;
+    int64_t capacity;
     int32_t largest_batch; /* of the points; 0: there is none */
     bool failed;           /* out of memory */
 };

@@ -1,5 +1,6 @@
 #include "profile/profile_keeper.h"
 
+#include "base/array.h"
 #include "model/text/textproto.h"
 
 #include <stdio.h>
@@ -38,16 +39,9 @@ void tt_profile_keeper_fini(struct tt_profile_keeper *self) {
 
 static void add_points(struct tt_profile_keeper *self, const struct tt_calibration_point *points,
                        int32_t count) {
-    if (self->count + count > self->capacity) {
-        int32_t capacity = (self->count + count) * 2;
-        struct tt_calibration_point *grown =
-            realloc(self->points, (size_t)capacity * sizeof(*grown));
-        if (!grown) {
-            self->err = tt_fail(TT_ERR_NO_MEMORY, &self->why, "out of memory");
-            return;
-        }
-        self->points = grown;
-        self->capacity = capacity;
+    if (!TT_ARRAY_RESERVE(self->points, &self->capacity, self->count + count)) {
+        self->err = tt_fail(TT_ERR_NO_MEMORY, &self->why, "out of memory");
+        return;
     }
     for (int32_t i = 0; i < count; i++)
         self->points[self->count++] = points[i];

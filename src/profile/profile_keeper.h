@@ -14,7 +14,8 @@ struct tt_profile_keeper {
     struct tt_profile_file_origin origin;
     char part[4096];        /* the path of FILE.part; "": nothing is kept on disk */
     Tutti__Profile *before; /* an earlier run's points, or NULL */
-    int32_t count, capacity, recalled;
+    int32_t count, recalled;
+    int64_t capacity;
     struct tt_calibration_point *points;
     enum tt_err err; /* the first error of writing */
     struct tt_error why;

@@ -61,8 +61,7 @@ static enum tt_err get_sources(struct tt_record_cells *self, struct tt_cell_spec
     int64_t in_all = (int64_t)self->source_count + spec->source_count;
     if (spec->source_count > end - *from || in_all > INT32_MAX / 4) /* each takes a byte */
         return TT_ERR_INVALID;
-    if (!tt_array_reserve((void **)&self->sources, &self->source_capacity, in_all,
-                          sizeof(*self->sources)))
+    if (!TT_ARRAY_RESERVE(self->sources, &self->source_capacity, in_all))
         return TT_ERR_NO_MEMORY;
     for (int32_t k = 0; k < spec->source_count; k++) {
         int32_t distance;
@@ -103,7 +102,7 @@ enum tt_err tt_record_cells_get(struct tt_record_cells *self, const uint8_t **at
     *out_what = "number of cells";
     if (!get(at, end, 1, TT_CELL_GRAPH_MAX_CELLS, &count) || count > end - *at)
         return TT_ERR_INVALID;
-    if (!tt_array_reserve((void **)&self->specs, &self->capacity, count, sizeof(*self->specs)))
+    if (!TT_ARRAY_RESERVE(self->specs, &self->capacity, count))
         return TT_ERR_NO_MEMORY;
     self->count = count;
     self->source_count = 0;

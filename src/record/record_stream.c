@@ -1,5 +1,6 @@
 #include "record/record_stream.h"
 
+#include "base/array.h"
 #include "base/instant.h"
 #include "record/record_cells.h"
 
@@ -86,16 +87,10 @@ static bool reserve(struct tt_record_stream *self, const struct tt_arrival *arri
     size_t bytes = GAP_BYTES + HEAD_BYTES;
     if (arrival->spec_count)
         bytes += tt_record_cells_bound(arrival->specs, arrival->spec_count);
-    if (bytes <= self->scratch_bytes)
+    if (TT_ARRAY_RESERVE(self->scratch, &self->scratch_bytes, (int64_t)bytes))
         return true;
-    uint8_t *grown = realloc(self->scratch, 2 * bytes);
-    if (!grown) {
-        lose(self);
-        return false;
-    }
-    self->scratch = grown;
-    self->scratch_bytes = 2 * bytes;
-    return true;
+    lose(self);
+    return false;
 }
 
 /* Puts an arrival, accepted or rejected, and its cells if it has any. */
@@ -290,8 +285,8 @@ enum tt_err tt_record_stream_init(struct tt_record_stream *self,
     *self = (struct tt_record_stream){
         .observer = {.observe = observe}, .sink = *sink, .max_batch = domain->limits.max_batch};
     size_t items = (size_t)domain->limits.max_batch * 4 * TT_VARINT_BYTES, count = 0;
-    self->scratch_bytes = GAP_BYTES + HEAD_BYTES + items;
-    self->scratch = malloc(self->scratch_bytes);
+    (void)TT_ARRAY_RESERVE(self->scratch, &self->scratch_bytes,
+                           (int64_t)(GAP_BYTES + HEAD_BYTES + items));
     uint8_t *bytes = tt_record_domain_pack(domain, GAP_BYTES + HEAD_BYTES, &count);
     if (self->scratch && bytes) {
         uint8_t *head = self->scratch + GAP_BYTES;

@@ -33,7 +33,7 @@ struct tt_record_stream {
     int64_t next_number; /* of the next arrival, as far as was put */
     int64_t gap;         /* events lost since the last that was put */
     uint8_t *scratch;    /* an event as it is composed */
-    size_t scratch_bytes;
+    int64_t scratch_bytes;
     int32_t max_batch;
     struct tt_counter lost;      /* in all; any thread may read */
     struct tt_turn_log turn_log; /* of a party */

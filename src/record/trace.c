@@ -26,8 +26,7 @@ static int32_t intern(struct tt_trace *self, const char *name) {
             free(text);
             return i;
         }
-    if (!text || !tt_array_reserve((void **)&self->names, &self->name_capacity,
-                                   self->name_count + 1, sizeof(*self->names))) {
+    if (!text || !TT_ARRAY_RESERVE(self->names, &self->name_capacity, self->name_count + 1)) {
         free(text);
         return -1;
     }
@@ -184,8 +183,8 @@ static bool enter_domain(struct tt_trace *self, struct tt_trace_tap *tap,
     for (int32_t m = 0; m < model_capacity; m++)
         names[m] = -1;
     int32_t name = intern(self, policy);
-    if (name < 0 || !tt_array_reserve((void **)&self->policies, &self->domain_capacity,
-                                      self->domain_count + 1, sizeof(*self->policies)))
+    if (name < 0 ||
+        !TT_ARRAY_RESERVE(self->policies, &self->domain_capacity, self->domain_count + 1))
         return false;
     tap->domain = self->domain_count;
     tap->last_run = -1;

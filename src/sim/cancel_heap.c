@@ -1,5 +1,7 @@
 #include "sim/cancel_heap.h"
 
+#include "base/array.h"
+
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -14,14 +16,8 @@ static bool before(const struct tt_cancel_entry *a, const struct tt_cancel_entry
 
 void tt_cancel_heap_push(struct tt_cancel_heap *self, int64_t at, int64_t number,
                          struct tt_handle handle) {
-    if (self->count == self->capacity) {
-        int64_t capacity = self->capacity ? self->capacity * 2 : 64;
-        struct tt_cancel_entry *entries =
-            realloc(self->entries, (size_t)capacity * sizeof(*entries));
-        tt_assert(entries != NULL);
-        self->entries = entries;
-        self->capacity = capacity;
-    }
+    bool reserved = TT_ARRAY_RESERVE(self->entries, &self->capacity, self->count + 1);
+    tt_assert(reserved);
     struct tt_cancel_entry entry = {.at = at, .number = number, .handle = handle};
     int64_t hole = self->count++;
     while (hole > 0 && before(&entry, &self->entries[(hole - 1) / 2])) {

@@ -1,5 +1,6 @@
 #include "sim/sim_cells.h"
 
+#include "base/array.h"
 #include "base/prng.h"
 
 #include <stdlib.h>
@@ -14,23 +15,10 @@ void tt_sim_cells_fini(struct tt_sim_cells *self) {
     *self = (struct tt_sim_cells){0};
 }
 
-static bool grow(void **array, size_t bytes) {
-    void *grown = realloc(*array, bytes);
-    if (grown)
-        *array = grown;
-    return grown != NULL;
-}
-
 static bool reserve(struct tt_sim_cells *self, int32_t count) {
-    if (count <= self->capacity)
-        return true;
-    size_t capacity = count > 64 ? (size_t)count : 64;
-    if (!grow((void **)&self->specs, capacity * sizeof(*self->specs)) ||
-        !grow((void **)&self->sources, 2 * capacity * sizeof(*self->sources)) ||
-        !grow((void **)&self->stack, capacity * sizeof(*self->stack)))
-        return false;
-    self->capacity = (int32_t)capacity;
-    return true;
+    return TT_ARRAY_RESERVE(self->specs, &self->spec_capacity, count) &&
+           TT_ARRAY_RESERVE(self->sources, &self->source_capacity, 2 * (int64_t)count) &&
+           TT_ARRAY_RESERVE(self->stack, &self->stack_capacity, count);
 }
 
 /* The longest output of the model. */

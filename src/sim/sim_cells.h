@@ -29,7 +29,7 @@ struct tt_sim_cells {
     struct tt_cell_spec *specs;
     int32_t *sources;
     int32_t *stack; /* roots of the subtrees read so far, left to right */
-    int32_t capacity;
+    int64_t spec_capacity, source_capacity, stack_capacity;
 };
 
 void tt_sim_cells_fini(struct tt_sim_cells *self);

@@ -1,5 +1,6 @@
 #include "sim/simulation.h"
 
+#include "base/array.h"
 #include "base/instant.h"
 #include "core/policy_ops.h"
 #include "sim/sim_executors.h"
@@ -73,15 +74,8 @@ static void turn_away(struct tt_simulation *self, const struct tt_sim_arrival *a
 }
 
 static void grow_requests(struct tt_simulation *self, int64_t index) {
-    int64_t capacity = self->request_capacity ? self->request_capacity : 1024;
-    while (capacity <= index)
-        capacity *= 2;
-    struct tt_sim_request *requests = realloc(self->requests, (size_t)capacity * sizeof(*requests));
-    tt_assert(requests != NULL);
-    memset(requests + self->request_capacity, 0,
-           (size_t)(capacity - self->request_capacity) * sizeof(*requests));
-    self->requests = requests;
-    self->request_capacity = capacity;
+    bool reserved = TT_ARRAY_RESERVE(self->requests, &self->request_capacity, index + 1);
+    tt_assert(reserved);
 }
 
 static int32_t *copy_ends(const struct tt_sim_given *given) {

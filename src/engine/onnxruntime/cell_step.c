@@ -1,5 +1,6 @@
 #include "engine/onnxruntime/cell_step.h"
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/line.h"
 
@@ -21,18 +22,8 @@ void tt_cell_scratch_fini(struct tt_cell_scratch *self) {
 }
 
 static bool ensure_rows(struct tt_cell_scratch *self, int32_t count) {
-    if (count <= self->row_capacity)
-        return true;
-    const char **rows = realloc(self->rows, (size_t)count * 2 * sizeof(*rows));
-    if (rows)
-        self->rows = rows;
-    int32_t *movers = realloc(self->movers, (size_t)count * 2 * sizeof(*movers));
-    if (movers)
-        self->movers = movers;
-    if (!rows || !movers)
-        return false;
-    self->row_capacity = count * 2;
-    return true;
+    return TT_ARRAY_RESERVE(self->rows, &self->row_capacity, count) &&
+           TT_ARRAY_RESERVE(self->movers, &self->mover_capacity, count);
 }
 
 static void *ensure_bytes(struct tt_gather_buffer *buffer, size_t bytes) {

@@ -21,7 +21,8 @@ struct tt_cell_scratch {
     const char **rows;            /* of the input that is being gathered */
     int32_t *movers;              /* cells of the batch that need copies in or out */
     struct tt_engine_cell *cells; /* cells of the current round of sequences */
-    int32_t row_capacity, cell_capacity;
+    int64_t row_capacity, mover_capacity;
+    int32_t cell_capacity;
 };
 
 void tt_cell_scratch_fini(struct tt_cell_scratch *self);

@@ -1,5 +1,6 @@
 #include "engine/onnxruntime/onnxruntime.h"
 
+#include "base/array.h"
 #include "engine/engine_result.h"
 #include "engine/engine_task.h"
 #include "engine/onnxruntime/cell_walk.h"
@@ -15,7 +16,7 @@ struct ort_executor {
     struct tt_cell_scratch cell_scratch;
     struct tt_engine_valid_members valid;
     struct tt_engine_member **group; /* the valid members that run now */
-    int32_t group_capacity;
+    int64_t group_capacity;
 };
 
 struct ort_engine {
@@ -118,18 +119,6 @@ static struct group next_group(struct ort_executor *self, const struct tt_engine
     return group;
 }
 
-static bool group_ensure(struct ort_executor *self) {
-    if (self->group_capacity >= self->valid.capacity)
-        return true;
-    struct tt_engine_member **group =
-        realloc(self->group, (size_t)self->valid.capacity * sizeof(*group));
-    if (!group)
-        return false;
-    self->group = group;
-    self->group_capacity = self->valid.capacity;
-    return true;
-}
-
 /* Runs one group after the other until all members have done the task's steps or left. False if the
  * task was aborted. */
 static bool run_members(struct ort_executor *self, struct tt_engine_task *task) {
@@ -214,7 +203,7 @@ static void ort_run(struct tt_executor_thread *thread, struct tt_engine_task *ta
         return;
     }
     tt_engine_task_begin(task, &model->signature, &self->valid);
-    if (!group_ensure(self)) {
+    if (!TT_ARRAY_RESERVE(self->group, &self->group_capacity, self->valid.capacity)) {
         struct tt_error why;
         tt_engine_members_fail(self->valid.members, self->valid.count,
                                tt_fail(TT_ERR_NO_MEMORY, &why, "out of memory"), &why);

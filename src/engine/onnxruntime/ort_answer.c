@@ -1,5 +1,6 @@
 #include "engine/onnxruntime/ort_answer.h"
 
+#include "base/array.h"
 #include "engine/engine_result.h"
 #include "engine/onnxruntime/cell_model.h"
 

@@ -1,5 +1,6 @@
 #include "engine/onnxruntime/ort_exit_routes.h"
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "engine/engine_result.h"
 #include "engine/onnxruntime/ort_tensor.h"
@@ -18,26 +19,6 @@ void tt_ort_exit_routes_fini(struct tt_ort_exit_routes *self) {
     *self = (struct tt_ort_exit_routes){0};
 }
 
-static bool ensure(struct tt_ort_exit_routes *self, int32_t members, int32_t values) {
-    if (members > self->member_capacity) {
-        int32_t *of_member = realloc(self->of_member, (size_t)members * 2 * sizeof(*of_member));
-        if (!of_member)
-            return false;
-        self->of_member = of_member;
-        self->member_capacity = members * 2;
-    }
-    if (values <= self->value_capacity)
-        return true;
-    OrtValue **all = realloc(self->values, (size_t)values * sizeof(OrtValue *));
-    if (!all)
-        return false;
-    size_t fresh = (size_t)(values - self->value_capacity);
-    memset(&all[self->value_capacity], 0, fresh * sizeof(OrtValue *));
-    self->values = all;
-    self->value_capacity = values;
-    return true;
-}
-
 bool tt_ort_exit_routes_any(const struct tt_ort_run *run, int32_t step) {
     const struct tt_ort_exits *exits = &model_of(run)->exits;
     for (int32_t i = 0; i < exits->count; i++)
@@ -49,8 +30,8 @@ bool tt_ort_exit_routes_any(const struct tt_ort_run *run, int32_t step) {
 void tt_ort_exit_routes_drop(struct tt_ort_run *run) {
     const struct tt_ort_model *model = model_of(run);
     OrtValue **values = run->scratch->routes.values;
-    int32_t count = run->scratch->routes.value_capacity;
-    for (int32_t i = 0; i < count; i++) {
+    int64_t count = run->scratch->routes.value_capacity;
+    for (int64_t i = 0; i < count; i++) {
         if (values[i])
             model->library->api->ReleaseValue(values[i]);
         values[i] = NULL;
@@ -184,7 +165,8 @@ static int32_t going_by(const struct tt_ort_run *run, int32_t index) {
 enum tt_err tt_ort_exit_routes_find(struct tt_ort_run *run, int32_t step, struct tt_error *why) {
     const struct tt_ort_model *model = model_of(run);
     struct tt_ort_exit_routes *self = &run->scratch->routes;
-    if (!ensure(self, run->count, model->exits.value_count))
+    if (!TT_ARRAY_RESERVE(self->of_member, &self->member_capacity, run->count) ||
+        !TT_ARRAY_RESERVE(self->values, &self->value_capacity, model->exits.value_count))
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a batch of %d", run->count);
     for (int32_t i = 0; i < run->count; i++)
         self->of_member[i] = -1;

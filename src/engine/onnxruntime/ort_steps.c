@@ -1,5 +1,6 @@
 #include "engine/onnxruntime/ort_steps.h"
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "engine/engine_result.h"
 #include "engine/engine_task.h"
@@ -10,7 +11,7 @@
 #include <string.h>
 
 void tt_ort_scratch_fini(struct tt_ort_scratch *self) {
-    for (int32_t i = 0; i < self->capacity; i++)
+    for (int32_t i = 0; i < self->buffer_capacity; i++)
         tt_gather_buffer_fini(&self->buffers[i]);
     free(self->buffers);
     free(self->values);
@@ -21,44 +22,13 @@ void tt_ort_scratch_fini(struct tt_ort_scratch *self) {
     *self = (struct tt_ort_scratch){0};
 }
 
-static bool ensure_tensors(struct tt_ort_scratch *self, int32_t count) {
-    size_t room = (size_t)count;
-    struct tt_gather_buffer *buffers = realloc(self->buffers, room * sizeof(*buffers));
-    if (!buffers)
-        return false;
-    self->buffers = buffers;
-    OrtValue **values = realloc(self->values, room * sizeof(OrtValue *));
-    if (!values)
-        return false;
-    self->values = values;
-    const OrtValue **inputs = realloc(self->inputs, room * sizeof(OrtValue *));
-    if (!inputs)
-        return false;
-    self->inputs = inputs;
-    OrtValue **outputs = realloc(self->outputs, room * sizeof(OrtValue *));
-    if (!outputs)
-        return false;
-    self->outputs = outputs;
-    size_t fresh = room - (size_t)self->capacity;
-    memset(&buffers[self->capacity], 0, fresh * sizeof(*buffers));
-    memset(&values[self->capacity], 0, fresh * sizeof(OrtValue *));
-    self->capacity = count;
-    return true;
-}
-
 /* Ensures room for a model of `tensors` tensors and a batch of `members` members. */
 static bool scratch_ensure(struct tt_ort_scratch *self, int32_t tensors, int32_t members) {
-    if (tensors > self->capacity && !ensure_tensors(self, tensors))
-        return false;
-    if (members <= self->view_capacity)
-        return true;
-    size_t room = (size_t)members * 2;
-    const struct tt_tensor_view **views = realloc(self->views, room * sizeof(*views));
-    if (!views)
-        return false;
-    self->views = views;
-    self->view_capacity = members * 2;
-    return true;
+    return TT_ARRAY_RESERVE(self->buffers, &self->buffer_capacity, tensors) &&
+           TT_ARRAY_RESERVE(self->values, &self->value_capacity, tensors) &&
+           TT_ARRAY_RESERVE(self->inputs, &self->input_capacity, tensors) &&
+           TT_ARRAY_RESERVE(self->outputs, &self->output_capacity, tensors) &&
+           TT_ARRAY_RESERVE(self->views, &self->view_capacity, members);
 }
 
 static const struct tt_ort_model *model_of(const struct tt_ort_run *run) {

@@ -18,7 +18,7 @@
 
 /* Routes of the members of a run (ort_exit_routes.h); part of an executor's scratch. */
 struct tt_ort_exit_routes {
-    int32_t member_capacity, value_capacity;
+    int64_t member_capacity, value_capacity;
     int32_t *of_member; /* [members]: index of the exit taken; -1: continues with the next step */
     OrtValue **values;  /* outputs of exits' graphs */
     int32_t diverging;  /* number of members that take an exit */
@@ -28,11 +28,10 @@ struct tt_ort_exit_routes {
 /* An executor's scratch memory, reused from task to task. All zero at first. */
 struct tt_ort_scratch {
     OrtRunOptions *run_options;
-    int32_t capacity;
+    int64_t buffer_capacity, value_capacity, input_capacity, output_capacity, view_capacity;
     struct tt_gather_buffer *buffers; /* per tensor */
     OrtValue **values;                /* per tensor, of the current run */
     const struct tt_tensor_view **views;
-    int32_t view_capacity;
     const OrtValue **inputs; /* of the current call */
     OrtValue **outputs;
     struct tt_ort_exit_routes routes;

@@ -239,8 +239,7 @@ static void on_ended(void *context, int64_t now, struct tt_request *request, enu
 static struct tt_sim_arrival *keep_arrival(struct replaying *self, int64_t now,
                                            const struct tt_arrival *arrival) {
     struct tt_replay *replay = self->replay;
-    if (!tt_array_reserve((void **)&replay->arrivals, &replay->arrival_capacity,
-                          replay->arrival_count + 1, sizeof(*replay->arrivals))) {
+    if (!TT_ARRAY_RESERVE(replay->arrivals, &replay->arrival_capacity, replay->arrival_count + 1)) {
         fail(self, tt_fail(TT_ERR_NO_MEMORY, self->why, "out of memory"));
         return NULL;
     }

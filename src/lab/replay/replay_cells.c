@@ -74,8 +74,7 @@ static bool is_row(const struct tt_arrival *arrival, int32_t step_count) {
 /* Derives the form of the model from the request. */
 static bool note_form(struct tt_replay_cells *self, int32_t number, int32_t step_count,
                       const struct tt_arrival *arrival) {
-    if (!tt_array_reserve((void **)&self->models, &self->model_capacity, number + 1,
-                          sizeof(*self->models)))
+    if (!TT_ARRAY_RESERVE(self->models, &self->model_capacity, number + 1))
         return false;
     struct tt_replay_cells_model *model = &self->models[number];
     if (model->form == TT_REPLAY_GRAPHS)
@@ -107,10 +106,9 @@ enum tt_err tt_replay_cells_add(struct tt_replay_cells *self, int64_t arrival, i
     bool open_ended = false;
     for (int32_t i = 0; i < spec_count; i++)
         open_ended |= event->arrival.specs[i].open_ended;
-    if (!tt_array_reserve((void **)&self->requests, &self->request_capacity, arrival + 1,
-                          sizeof(*self->requests)) ||
-        (open_ended && !tt_array_reserve((void **)&self->ends, &self->end_capacity,
-                                         self->end_count + spec_count, sizeof(*self->ends))) ||
+    if (!TT_ARRAY_RESERVE(self->requests, &self->request_capacity, arrival + 1) ||
+        (open_ended &&
+         !TT_ARRAY_RESERVE(self->ends, &self->end_capacity, self->end_count + spec_count)) ||
         !note_form(self, model, step_count, &event->arrival))
         return TT_ERR_NO_MEMORY;
     self->requests[arrival] =
@@ -194,8 +192,7 @@ bool tt_replay_cells_given(struct tt_replay_cells *self, int64_t arrival,
     const int32_t *all = ends_of(self, arrival);
     if (!all)
         return true;
-    if (!tt_array_reserve((void **)&self->spec_ends, &self->spec_end_capacity, self->specs.count,
-                          sizeof(*self->spec_ends)))
+    if (!TT_ARRAY_RESERVE(self->spec_ends, &self->spec_end_capacity, self->specs.count))
         return false;
     for (int32_t s = 0; s < self->specs.count; s++)
         self->spec_ends[s] = end_at(all[s]);

@@ -1,5 +1,6 @@
 #include "model/cells/unfold_plugin.h"
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "model/cells/unfold_internal.h"
 
@@ -32,7 +33,8 @@ struct gathering {
     int32_t length; /* elements of the request */
     int64_t give_up_at;
     int64_t cell_count;
-    int32_t spec_count, spec_capacity, source_count, source_capacity;
+    int32_t spec_count, source_count;
+    int64_t spec_capacity, element_capacity, source_capacity;
     struct tt_cell_spec *specs; /* `sources` is filled in by pack() */
     struct tt_unfold_elements *elements;
     int32_t *sources; /* of all specs, one after the other */
@@ -203,27 +205,10 @@ static int32_t stop(struct gathering *self, enum tt_err err, const char *format,
 }
 
 static bool make_room(struct gathering *self, int32_t more_sources) {
-    if (self->spec_count == self->spec_capacity) {
-        int32_t capacity = self->spec_capacity ? 2 * self->spec_capacity : 32;
-        void *specs = realloc(self->specs, (size_t)capacity * sizeof(*self->specs));
-        if (specs)
-            self->specs = specs;
-        void *elements = realloc(self->elements, (size_t)capacity * sizeof(*self->elements));
-        if (elements)
-            self->elements = elements;
-        if (!specs || !elements)
-            return false;
-        self->spec_capacity = capacity;
-    }
-    if (self->source_count + more_sources > self->source_capacity) {
-        int32_t capacity = 2 * self->source_capacity + more_sources + 32;
-        void *sources = realloc(self->sources, (size_t)capacity * sizeof(*self->sources));
-        if (!sources)
-            return false;
-        self->sources = sources;
-        self->source_capacity = capacity;
-    }
-    return true;
+    return TT_ARRAY_RESERVE(self->specs, &self->spec_capacity, self->spec_count + 1) &&
+           TT_ARRAY_RESERVE(self->elements, &self->element_capacity, self->spec_count + 1) &&
+           TT_ARRAY_RESERVE(self->sources, &self->source_capacity,
+                            self->source_count + more_sources);
 }
 
 static int32_t check_limits(struct gathering *self, const struct tutti_unfold_cells *cells) {

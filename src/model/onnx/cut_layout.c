@@ -1,5 +1,7 @@
 #include "model/onnx/cut_layout.h"
 
+#include "base/array.h"
+
 #include <stdlib.h>
 
 enum { SWEEPS = 10, MAX_POINTS = 100000 };
@@ -11,22 +13,9 @@ struct source {
     int32_t deepest;
 };
 
-static bool grow(void **array, int32_t *capacity, int32_t count, size_t size) {
-    if (count < *capacity)
-        return true;
-    int32_t wanted = *capacity > 0 ? 2 * *capacity : 64;
-    void *more = realloc(*array, (size_t)wanted * size);
-    if (!more)
-        return false;
-    *array = more;
-    *capacity = wanted;
-    return true;
-}
-
 static int32_t add_part(struct tt_cut_layout *self, enum tt_cut_part_kind kind, int32_t index,
                         int32_t layer) {
-    if (!grow((void **)&self->parts, &self->part_capacity, self->part_count,
-              sizeof(*self->parts))) {
+    if (!TT_ARRAY_RESERVE(self->parts, &self->part_capacity, self->part_count + 1)) {
         self->failed = true;
         return 0;
     }
@@ -35,12 +24,9 @@ static int32_t add_part(struct tt_cut_layout *self, enum tt_cut_part_kind kind, 
 }
 
 static void add_edge(struct tt_cut_layout *self, int32_t from, int32_t to) {
-    if (self->failed || !grow((void **)&self->edges, &self->edge_capacity, self->edge_count,
-                              sizeof(*self->edges))) {
-        self->failed = true;
-        return;
-    }
-    self->edges[self->edge_count++] = (struct tt_cut_edge){from, to};
+    self->failed |= !TT_ARRAY_RESERVE(self->edges, &self->edge_capacity, self->edge_count + 1);
+    if (!self->failed)
+        self->edges[self->edge_count++] = (struct tt_cut_edge){from, to};
 }
 
 /* ---- layers ---- */

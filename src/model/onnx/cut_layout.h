@@ -32,7 +32,8 @@ struct tt_cut_layout {
     const struct tt_cut_plan *plan;    /* borrowed */
     struct tt_cut_part *parts;
     struct tt_cut_edge *edges; /* by the layer of `from` */
-    int32_t part_count, edge_count, part_capacity, edge_capacity;
+    int32_t part_count, edge_count;
+    int64_t part_capacity, edge_capacity;
     int32_t layer_count;
     int32_t *stage_ends; /* [stage_count]: the layer behind each stage's last */
     double width;

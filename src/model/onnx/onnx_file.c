@@ -1,5 +1,6 @@
 #include "model/onnx/onnx_file.h"
 
+#include "base/array.h"
 #include "base/varint.h"
 
 #include <errno.h>
@@ -52,7 +53,8 @@ struct walk {
     const uint8_t *start;
     struct tt_error *why;
     struct span *initializers; /* names, sorted */
-    size_t initializer_count, initializer_capacity;
+    size_t initializer_count;
+    int64_t initializer_capacity;
     struct tt_onnx_file *file;
 };
 
@@ -197,14 +199,9 @@ static enum tt_err note_initializer(struct walk *walk, struct span tensor, void 
     enum tt_err err = read_fields(walk, tensor, rules, TT_COUNT(rules), &name);
     if (err)
         return err;
-    if (walk->initializer_count == walk->initializer_capacity) {
-        size_t capacity = walk->initializer_capacity ? walk->initializer_capacity * 2 : 64;
-        struct span *grown = realloc(walk->initializers, capacity * sizeof(*grown));
-        if (!grown)
-            return tt_fail(TT_ERR_NO_MEMORY, walk->why, "%s: out of memory", walk->file_name);
-        walk->initializers = grown;
-        walk->initializer_capacity = capacity;
-    }
+    if (!TT_ARRAY_RESERVE(walk->initializers, &walk->initializer_capacity,
+                          (int64_t)walk->initializer_count + 1))
+        return tt_fail(TT_ERR_NO_MEMORY, walk->why, "%s: out of memory", walk->file_name);
     walk->initializers[walk->initializer_count++] = name;
     return TT_OK;
 }

@@ -1,5 +1,6 @@
 #include "model/onnx/slices.h"
 
+#include "base/array.h"
 #include "model/text/textproto.h"
 
 #include <errno.h>
@@ -16,7 +17,7 @@ enum { MAX_STAGE_BYTES = 1 << 30 };
 struct reader {
     const char *directory;
     struct tt_slices *slices;
-    int32_t tensor_capacity;
+    int64_t tensor_capacity;
     struct tt_error *why;
 };
 
@@ -94,15 +95,8 @@ static struct tt_shape read_shape(const Onnx__TensorType *type) {
 static enum tt_err add_tensor(struct reader *r, const char *name, enum tt_dtype dtype,
                               int32_t producer, int32_t *out_index) {
     struct tt_slices *slices = r->slices;
-    if (slices->tensor_count == r->tensor_capacity) {
-        int32_t capacity = r->tensor_capacity ? r->tensor_capacity * 2 : 64;
-        struct tt_slices_tensor *grown =
-            realloc(slices->tensors, (size_t)capacity * sizeof(*grown));
-        if (!grown)
-            return no_memory(r);
-        slices->tensors = grown;
-        r->tensor_capacity = capacity;
-    }
+    if (!TT_ARRAY_RESERVE(slices->tensors, &r->tensor_capacity, slices->tensor_count + 1))
+        return no_memory(r);
     *out_index = slices->tensor_count++;
     slices->tensors[*out_index] = (struct tt_slices_tensor){
         .name = name, .dtype = dtype, .producer = producer, .last_use = producer};

@@ -1,5 +1,7 @@
 #include "model/text/findings.h"
 
+#include "base/array.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,20 +21,11 @@ void tt_findings_add(struct tt_findings *self, enum tt_finding_kind kind, const 
     va_start(args, format);
     int length = vasprintf(&sentence, format, args);
     va_end(args);
-    if (length < 0) {
+    if (length < 0 || !TT_ARRAY_RESERVE(self->items, &self->capacity, self->count + 1)) {
+        if (length >= 0)
+            free(sentence);
         self->failed = true;
         return;
-    }
-    if (self->count == self->capacity) {
-        int32_t capacity = self->capacity ? self->capacity * 2 : 8;
-        struct tt_finding *items = realloc(self->items, (size_t)capacity * sizeof(*items));
-        if (!items) {
-            free(sentence);
-            self->failed = true;
-            return;
-        }
-        self->items = items;
-        self->capacity = capacity;
     }
     self->items[self->count++] = (struct tt_finding){kind, sentence};
 }

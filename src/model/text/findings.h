@@ -20,7 +20,8 @@ struct tt_finding {
 
 struct tt_findings {
     struct tt_finding *items;
-    int32_t count, capacity;
+    int32_t count;
+    int64_t capacity;
     int32_t problem_count;
     bool failed; /* out of memory: the list is incomplete */
 };

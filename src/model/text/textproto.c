@@ -1,5 +1,6 @@
 #include "model/text/textproto.h"
 
+#include "base/array.h"
 #include "base/text.h"
 #include "model/text/textproto_lexer.h"
 #include "model/text/textproto_value.h"
@@ -31,7 +32,7 @@ void tt_textproto_places_fini(struct tt_textproto_places *self) {
 
 bool tt_textproto_places_find(const struct tt_textproto_places *self, const void *message,
                               const char *field, struct tt_textproto_place *out_place) {
-    for (size_t i = 0; i < self->count; i++) {
+    for (int64_t i = 0; i < self->count; i++) {
         const struct tt_textproto_place_entry *entry = &self->entries[i];
         if (entry->message != message || (entry->field == NULL) != (field == NULL))
             continue;
@@ -67,14 +68,8 @@ static enum tt_err note_place(struct reader *self, const void *message, const ch
     struct tt_textproto_places *places = self->places;
     if (!places)
         return TT_OK;
-    if (places->count == places->capacity) {
-        size_t capacity = places->capacity ? places->capacity * 2 : 64;
-        void *entries = realloc(places->entries, capacity * sizeof(*places->entries));
-        if (!entries)
-            return no_memory(self);
-        places->entries = entries;
-        places->capacity = capacity;
-    }
+    if (!TT_ARRAY_RESERVE(places->entries, &places->capacity, places->count + 1))
+        return no_memory(self);
     places->entries[places->count++] = (struct tt_textproto_place_entry){
         .message = message,
         .field = field,

@@ -38,7 +38,7 @@ struct tt_textproto_place {
 /* The place of each field of each message. */
 struct tt_textproto_places {
     struct tt_textproto_place_entry *entries;
-    size_t count, capacity;
+    int64_t count, capacity;
 };
 
 void tt_textproto_places_init(struct tt_textproto_places *self);

@@ -145,8 +145,7 @@ static enum tt_err take_file(struct tt_json *json, const char *key, struct load 
     for (int32_t i = 0; i < command->file_count; i++)
         if (strcmp(command->files[i].path, path) == 0)
             return tt_fail(TT_ERR_INVALID, load->why, "parameter '%s' is given twice", key);
-    if (!tt_array_reserve((void **)&command->files, &load->file_capacity, command->file_count + 1,
-                          sizeof(*command->files)))
+    if (!TT_ARRAY_RESERVE(command->files, &load->file_capacity, command->file_count + 1))
         return tt_fail(TT_ERR_NO_MEMORY, load->why, "no memory for parameter '%s'", key);
     char *string = NULL;
     size_t length = 0;

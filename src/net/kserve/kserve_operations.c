@@ -57,8 +57,8 @@ static void add_version(void *context, const char *name, const char *version, co
     struct tt_kserve_metadata *metadata = walk->metadata;
     if (strcmp(name, walk->model) != 0 || strcmp(state, "READY") != 0)
         return;
-    if (!tt_array_reserve((void **)&metadata->versions, &metadata->version_capacity,
-                          metadata->version_count + 1, sizeof(*metadata->versions))) {
+    if (!TT_ARRAY_RESERVE(metadata->versions, &metadata->version_capacity,
+                          metadata->version_count + 1)) {
         walk->failed = true;
         return;
     }
@@ -118,8 +118,7 @@ static void add_entry(void *context, const char *name, const char *version, cons
     struct tt_kserve_index *index = walk->index;
     if (walk->only_ready && strcmp(state, "READY") != 0)
         return;
-    if (!tt_array_reserve((void **)&index->entries, &index->capacity, index->count + 1,
-                          sizeof(*index->entries))) {
+    if (!TT_ARRAY_RESERVE(index->entries, &index->capacity, index->count + 1)) {
         walk->failed = true;
         return;
     }

@@ -22,8 +22,7 @@ static bool copy_batches(struct tt_kserve_model_statistics *to,
         int64_t count = get(&batch->count);
         if (count == 0)
             continue;
-        if (!tt_array_reserve((void **)&to->batches, &to->batch_capacity, to->batch_count + 1,
-                              sizeof(*to->batches)))
+        if (!TT_ARRAY_RESERVE(to->batches, &to->batch_capacity, to->batch_count + 1))
             return false;
         to->batches[to->batch_count++] =
             (struct tt_kserve_batches){.rows = rows,
@@ -45,8 +44,7 @@ static void add_model(void *context, const char *name, const char *version,
     struct walk *walk = context;
     struct tt_kserve_statistics *statistics = walk->statistics;
     tt_assert(stats != NULL);
-    if (!tt_array_reserve((void **)&statistics->models, &statistics->capacity,
-                          statistics->count + 1, sizeof(*statistics->models))) {
+    if (!TT_ARRAY_RESERVE(statistics->models, &statistics->capacity, statistics->count + 1)) {
         walk->failed = true;
         return;
     }
