@@ -74,7 +74,7 @@ static enum tt_err take_steps(struct tt_profile_file *self, int32_t max_batch,
 enum tt_err tt_profile_file_open(const char *path, int32_t max_batch,
                                  struct tt_profile_file **out_file, struct tt_error *why) {
     ProtobufCMessage *base;
-    enum tt_err err = tt_textproto_read_file(path, &tutti__profile__descriptor, &base, why);
+    enum tt_err err = tt_textproto_read_file(path, &tutti__profile__descriptor, NULL, &base, why);
     if (err)
         return err;
     struct tt_profile_file *self = calloc(1, sizeof(*self));

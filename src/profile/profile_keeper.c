@@ -16,7 +16,7 @@ void tt_profile_keeper_init(struct tt_profile_keeper *self,
     snprintf(self->part, sizeof(self->part), "%s.part", path);
     ProtobufCMessage *message;
     struct tt_error why;
-    if (tt_textproto_read_file(self->part, &tutti__profile__descriptor, &message, &why))
+    if (tt_textproto_read_file(self->part, &tutti__profile__descriptor, NULL, &message, &why))
         return; /* there is none, or it cannot be read */
     struct tt_profile_subject subject = {.model_sha256 = origin->model_sha256,
                                          .device = origin->device,

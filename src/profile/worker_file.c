@@ -78,7 +78,8 @@ enum tt_err tt_worker_file_read(const char *path, const struct tt_worker_file_or
                                 struct tt_worker_mix **out_mixes, int32_t *out_count,
                                 struct tt_error *why) {
     ProtobufCMessage *base;
-    enum tt_err err = tt_textproto_read_file(path, &tutti__worker_search__descriptor, &base, why);
+    enum tt_err err =
+        tt_textproto_read_file(path, &tutti__worker_search__descriptor, NULL, &base, why);
     if (err)
         return err;
     const Tutti__WorkerSearch *message = (const Tutti__WorkerSearch *)base;

@@ -284,17 +284,9 @@ static enum tt_err take_output(struct tt_ort_run *run, const struct tt_ort_exit 
     }
     struct tt_tensor_view view;
     enum tt_err err = view_given(run, exit, give, &view, why);
-    OrtAllocator *allocator;
-    void *to = NULL;
-    if (!err)
-        err = tt_ort_check(model->library,
-                           model->library->api->GetAllocatorWithDefaultOptions(&allocator), why);
-    if (!err)
-        err = tt_ort_value_alloc(model->library, allocator, model->tensors[give->tensor].dtype,
-                                 &view.shape, out_value, &to, why);
-    if (!err && view.size_bytes)
-        memcpy(to, view.bytes, view.size_bytes);
-    return err;
+    return err ? err
+               : tt_ort_value_copy(model->library, model->tensors[give->tensor].dtype, &view,
+                                   out_value, why);
 }
 
 /* Gives members that leave by this exit one shared result, which has all rows of the run. */

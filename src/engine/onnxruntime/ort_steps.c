@@ -211,17 +211,9 @@ static enum tt_err fetch_output(struct tt_ort_run *run, int32_t tensor, struct t
     const struct tt_ort_model *model = model_of(run);
     struct tt_tensor_view view;
     enum tt_err err = gather(run, tensor, &view, why);
-    OrtAllocator *allocator;
-    void *to = NULL;
-    const OrtApi *api = model->library->api;
-    if (!err)
-        err = tt_ort_check(model->library, api->GetAllocatorWithDefaultOptions(&allocator), why);
-    if (!err)
-        err = tt_ort_value_alloc(model->library, allocator, model->tensors[tensor].dtype,
-                                 &view.shape, &run->scratch->values[tensor], &to, why);
-    if (!err && view.size_bytes)
-        memcpy(to, view.bytes, view.size_bytes);
-    return err;
+    return err ? err
+               : tt_ort_value_copy(model->library, model->tensors[tensor].dtype, &view,
+                                   &run->scratch->values[tensor], why);
 }
 
 static enum tt_err answer(struct tt_ort_run *run, struct tt_error *why) {

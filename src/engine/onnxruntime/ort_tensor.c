@@ -1,41 +1,14 @@
 #include "engine/onnxruntime/ort_tensor.h"
 
+#include "model/onnx/onnx_graph.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const struct {
-    ONNXTensorElementDataType theirs;
-    enum tt_dtype ours;
-} types[] = {
-    {ONNX_TENSOR_ELEMENT_DATA_TYPE_BOOL, TT_DTYPE_BOOL},
-    {ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8, TT_DTYPE_UINT8},
-    {ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT16, TT_DTYPE_UINT16},
-    {ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT32, TT_DTYPE_UINT32},
-    {ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT64, TT_DTYPE_UINT64},
-    {ONNX_TENSOR_ELEMENT_DATA_TYPE_INT8, TT_DTYPE_INT8},
-    {ONNX_TENSOR_ELEMENT_DATA_TYPE_INT16, TT_DTYPE_INT16},
-    {ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32, TT_DTYPE_INT32},
-    {ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64, TT_DTYPE_INT64},
-    {ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT16, TT_DTYPE_FP16},
-    {ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, TT_DTYPE_FP32},
-    {ONNX_TENSOR_ELEMENT_DATA_TYPE_DOUBLE, TT_DTYPE_FP64},
-    {ONNX_TENSOR_ELEMENT_DATA_TYPE_BFLOAT16, TT_DTYPE_BF16},
-    {ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING, TT_DTYPE_BYTES},
-};
-
-static enum tt_dtype our_type(ONNXTensorElementDataType theirs) {
-    for (size_t i = 0; i < TT_COUNT(types); i++)
-        if (types[i].theirs == theirs)
-            return types[i].ours;
-    return TT_DTYPE_NONE;
-}
-
+/* The runtime's numbers of types are those of ONNX files. */
 static ONNXTensorElementDataType their_type(enum tt_dtype ours) {
-    for (size_t i = 0; i < TT_COUNT(types); i++)
-        if (types[i].ours == ours)
-            return types[i].theirs;
-    return ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
+    return (ONNXTensorElementDataType)tt_onnx_element(ours);
 }
 
 /* Reads type and shape of a session's input or output, or of a value. */
@@ -51,7 +24,7 @@ static enum tt_err read_shape(const struct tt_ort_library *library,
         err = tt_ort_check(library, api->GetDimensionsCount(info, &rank), why);
     if (err)
         return err;
-    enum tt_dtype dtype = our_type(type);
+    enum tt_dtype dtype = tt_onnx_dtype((int32_t)type);
     if (dtype == TT_DTYPE_NONE)
         return tt_fail(TT_ERR_UNSUPPORTED, why,
                        "%s '%s': its element type (ONNX number %d) cannot be served", what, name,
@@ -233,25 +206,28 @@ enum tt_err tt_ort_value_view(const struct tt_ort_library *library, enum tt_dtyp
     return TT_OK;
 }
 
-enum tt_err tt_ort_value_alloc(const struct tt_ort_library *library, OrtAllocator *allocator,
-                               enum tt_dtype dtype, const struct tt_shape *shape,
-                               OrtValue **out_value, void **out_bytes, struct tt_error *why) {
+enum tt_err tt_ort_value_copy(const struct tt_ort_library *library, enum tt_dtype dtype,
+                              const struct tt_tensor_view *view, OrtValue **out_value,
+                              struct tt_error *why) {
+    const OrtApi *api = library->api;
+    OrtAllocator *allocator;
     OrtValue *value = NULL;
-    void *bytes = NULL;
-    enum tt_err err =
-        tt_ort_check(library,
-                     library->api->CreateTensorAsOrtValue(
-                         allocator, shape->dims, (size_t)shape->rank, their_type(dtype), &value),
-                     why);
-    if (!err)
-        err = tt_ort_check(library, library->api->GetTensorMutableData(value, &bytes), why);
+    void *to = NULL;
+    OrtStatus *status = api->GetAllocatorWithDefaultOptions(&allocator);
+    if (!status)
+        status = api->CreateTensorAsOrtValue(allocator, view->shape.dims, (size_t)view->shape.rank,
+                                             their_type(dtype), &value);
+    if (!status)
+        status = api->GetTensorMutableData(value, &to);
+    enum tt_err err = tt_ort_check(library, status, why);
     if (err) {
         if (value)
-            library->api->ReleaseValue(value);
+            api->ReleaseValue(value);
         return err;
     }
+    if (view->size_bytes)
+        memcpy(to, view->bytes, view->size_bytes);
     *out_value = value;
-    *out_bytes = bytes;
     return TT_OK;
 }
 

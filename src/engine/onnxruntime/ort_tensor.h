@@ -24,11 +24,10 @@ TT_MUST_CHECK enum tt_err tt_ort_value_new(const struct tt_ort_library *library,
 TT_MUST_CHECK enum tt_err tt_ort_value_view(const struct tt_ort_library *library,
                                             enum tt_dtype dtype, OrtValue *value,
                                             struct tt_tensor_view *out_view, struct tt_error *why);
-/* Makes a value with memory of its own, not cleared. */
-TT_MUST_CHECK enum tt_err tt_ort_value_alloc(const struct tt_ort_library *library,
-                                             OrtAllocator *allocator, enum tt_dtype dtype,
-                                             const struct tt_shape *shape, OrtValue **out_value,
-                                             void **out_bytes, struct tt_error *why);
+/* Makes a value with a copy of the view's bytes. */
+TT_MUST_CHECK enum tt_err tt_ort_value_copy(const struct tt_ort_library *library,
+                                            enum tt_dtype dtype, const struct tt_tensor_view *view,
+                                            OrtValue **out_value, struct tt_error *why);
 /* Makes `value` output `index` of the result, and checks that a batched model returned one row per
  * input row. Takes the value, also on failure. Errors: INTERNAL (the output does not follow the
  * batch), NO_MEMORY. */

@@ -1,6 +1,5 @@
 #include "lab/experiment/experiment.h"
 
-#include "base/text.h"
 #include "lab/scenario/allocate.h"
 
 #include <ctype.h>
@@ -14,19 +13,14 @@
  * our own. */
 
 enum tt_err tt_experiment_open(struct tt_experiment *self, const char *path, struct tt_error *why) {
-    struct tt_text text;
-    enum tt_err err = tt_text_read_file(path, TT_TEXTPROTO_MAX_FILE_BYTES, &text, why);
-    if (err)
-        return err;
     const char *slash = strrchr(path, '/');
     int length = slash ? (int)(slash - path + 1) : 0;
     *self = (struct tt_experiment){.path = tt_copy_text(path),
                                    .folder = tt_format_text("%.*s", length, path)};
     tt_textproto_places_init(&self->places);
     ProtobufCMessage *message = NULL;
-    err = tt_textproto_read_places(path, tt_text_string(&text), text.length,
-                                   &tutti__experiment__descriptor, &self->places, &message, why);
-    tt_text_fini(&text);
+    enum tt_err err =
+        tt_textproto_read_file(path, &tutti__experiment__descriptor, &self->places, &message, why);
     if (err)
         tt_experiment_close(self);
     else

@@ -1,6 +1,5 @@
 #include "lab/facts/facts.h"
 
-#include "base/text.h"
 #include "lab/scenario/allocate.h"
 
 #include <math.h>
@@ -150,19 +149,14 @@ static enum tt_err check_fact(const struct tt_facts *self, const Tutti__Fact *fa
 }
 
 enum tt_err tt_facts_open(struct tt_facts *self, const char *path, struct tt_error *why) {
-    struct tt_text text;
-    enum tt_err err = tt_text_read_file(path, TT_TEXTPROTO_MAX_FILE_BYTES, &text, why);
-    if (err)
-        return err;
     const char *slash = strrchr(path, '/');
     int length = slash ? (int)(slash - path + 1) : 0;
     struct tt_facts facts = {.path = tt_copy_text(path),
                              .folder = tt_format_text("%.*s", length, path)};
     tt_textproto_places_init(&facts.places);
     ProtobufCMessage *message = NULL;
-    err = tt_textproto_read_places(path, tt_text_string(&text), text.length,
-                                   &tutti__facts__descriptor, &facts.places, &message, why);
-    tt_text_fini(&text);
+    enum tt_err err =
+        tt_textproto_read_file(path, &tutti__facts__descriptor, &facts.places, &message, why);
     facts.message = (Tutti__Facts *)message;
     if (!err && facts.message->n_fact == 0)
         err = tt_facts_wrong(&facts, NULL, NULL, why, "there is no fact in it");

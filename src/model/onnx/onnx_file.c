@@ -2,6 +2,7 @@
 
 #include "base/array.h"
 #include "base/varint.h"
+#include "model/onnx/onnx_graph.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -223,16 +224,6 @@ static enum tt_err collect_initializers(struct walk *walk, struct span graph) {
 
 /* ---- inputs and outputs ---- */
 
-static enum tt_dtype dtype_of(uint64_t element) {
-    static const enum tt_dtype dtypes[] = {
-        [1] = TT_DTYPE_FP32,    [2] = TT_DTYPE_UINT8, [3] = TT_DTYPE_INT8,  [4] = TT_DTYPE_UINT16,
-        [5] = TT_DTYPE_INT16,   [6] = TT_DTYPE_INT32, [7] = TT_DTYPE_INT64, [8] = TT_DTYPE_BYTES,
-        [9] = TT_DTYPE_BOOL,    [10] = TT_DTYPE_FP16, [11] = TT_DTYPE_FP64, [12] = TT_DTYPE_UINT32,
-        [13] = TT_DTYPE_UINT64, [16] = TT_DTYPE_BF16,
-    };
-    return element < TT_COUNT(dtypes) ? dtypes[element] : TT_DTYPE_NONE;
-}
-
 struct dim {
     uint64_t size; /* of two's complement */
     struct span name;
@@ -283,7 +274,7 @@ static enum tt_err read_tensor_type(struct walk *walk, struct span bytes,
     if (err)
         return err;
     uint64_t element = type.element;
-    value->spec.dtype = dtype_of(element);
+    value->spec.dtype = element <= INT32_MAX ? tt_onnx_dtype((int32_t)element) : TT_DTYPE_NONE;
     if (value->spec.dtype == TT_DTYPE_NONE)
         return tt_fail(TT_ERR_UNSUPPORTED, walk->why,
                        "%s: tensor '%s' has ONNX element type %llu, which the inference protocol "

@@ -55,7 +55,8 @@ static enum tt_err read_manifest(struct reader *r) {
     char path[4096];
     snprintf(path, sizeof(path), "%s/slices.pbtxt", r->directory);
     ProtobufCMessage *message;
-    enum tt_err err = tt_textproto_read_file(path, &tutti__slices__descriptor, &message, r->why);
+    enum tt_err err =
+        tt_textproto_read_file(path, &tutti__slices__descriptor, NULL, &message, r->why);
     if (err)
         return err;
     struct tt_slices *slices = r->slices;

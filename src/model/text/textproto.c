@@ -337,12 +337,14 @@ enum tt_err tt_textproto_read(const char *file_name, const char *text, size_t le
 }
 
 enum tt_err tt_textproto_read_file(const char *path, const ProtobufCMessageDescriptor *descriptor,
+                                   struct tt_textproto_places *places,
                                    ProtobufCMessage **out_message, struct tt_error *why) {
     struct tt_text text;
     enum tt_err err = tt_text_read_file(path, TT_TEXTPROTO_MAX_FILE_BYTES, &text, why);
     if (err)
         return err;
-    err = tt_textproto_read(path, text.bytes, text.length, descriptor, out_message, why);
+    err = tt_textproto_read_places(path, tt_text_string(&text), text.length, descriptor, places,
+                                   out_message, why);
     tt_text_fini(&text);
     return err;
 }

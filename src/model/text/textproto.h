@@ -59,9 +59,10 @@ enum tt_err tt_textproto_places_wrong(const struct tt_textproto_places *self, co
 TT_MUST_CHECK enum tt_err tt_textproto_read(const char *file_name, const char *text, size_t length,
                                             const ProtobufCMessageDescriptor *descriptor,
                                             ProtobufCMessage **out_message, struct tt_error *why);
-/* Reads a file. Errors: as above, and NOT_FOUND, IO. */
+/* Reads a file; `places` as below. Errors: as above, and NOT_FOUND, IO. */
 TT_MUST_CHECK enum tt_err tt_textproto_read_file(const char *path,
                                                  const ProtobufCMessageDescriptor *descriptor,
+                                                 struct tt_textproto_places *places,
                                                  ProtobufCMessage **out_message,
                                                  struct tt_error *why);
 /* As tt_textproto_read, and adds to `places` (initialised; may be NULL). After an error `places`
