@@ -95,13 +95,11 @@ static void shortest_decide(struct tt_policy *self, int64_t now, struct tt_mecha
 /* ---- making one ---- */
 
 /* The only place that allocates. `values` are the options, read and checked. */
-static enum tt_err shortest_create(const struct tt_policy_setup *setup, const int64_t *values,
-                                   struct tt_policy **out_policy, struct tt_error *why) {
-    enum tt_err err = tt_queued_create(sizeof(**out_policy), setup, TT_FIFO_ARRIVAL,
-                                       values[DROP] != 0, out_policy, why);
-    if (!err)
-        (*out_policy)->max_batch = (int32_t)values[MAX_BATCH];
-    return err;
+static enum tt_err shortest_init(struct tt_policy *self, const struct tt_policy_setup *setup,
+                                 const int64_t *values, struct tt_error *why) {
+    (void)why; /* for options that do not fit each other; NO_MEMORY needs no message */
+    self->max_batch = (int32_t)values[MAX_BATCH];
+    return tt_queues_init(&self->queues, setup, TT_FIFO_ARRIVAL, values[DROP] != 0);
 }
 
 /* What the mechanism calls. The queues do all of it but the decision: see policy/queued.h, and
@@ -135,6 +133,7 @@ const struct tt_policy_kind tt_shortest_kind = {
                 .computes_late = TT_DROP_NONE_OPTION},
     .options = options,
     .option_count = OPTION_COUNT,
-    .create = shortest_create,
+    .state_bytes = sizeof(struct tt_policy),
+    .init = shortest_init,
     .ops = &ops,
 };

@@ -4,8 +4,6 @@
 #include "policy/cell_queue.h"
 #include "policy/queued.h"
 
-#include <stdlib.h>
-
 enum { DEFAULT_TASKS = 5 }; /* C4: MaxTasksToSubmit */
 enum choose { CHOOSE_TYPE, CHOOSE_SLACK };
 
@@ -203,23 +201,13 @@ static enum tt_err take_options(struct tt_policy *self, const struct tt_policy_s
     return TT_OK;
 }
 
-static enum tt_err cellular_create(const struct tt_policy_setup *setup, const int64_t *values,
-                                   struct tt_policy **out_policy, struct tt_error *why) {
-    struct tt_policy *self;
-    enum tt_err err =
-        tt_queued_create(sizeof(*self), setup, TT_FIFO_DEADLINE, values[DROP] != 0, &self, why);
-    if (err)
-        return err;
+static enum tt_err cellular_init(struct tt_policy *self, const struct tt_policy_setup *setup,
+                                 const int64_t *values, struct tt_error *why) {
+    enum tt_err err = tt_queues_init(&self->queues, setup, TT_FIFO_DEADLINE, values[DROP] != 0);
     self->queues.ahead = values[AHEAD];
-    err = take_options(self, setup, values, why);
-    if (!err && tt_cell_queues_init(&self->cells, setup->domain) != TT_OK)
-        err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    if (err) {
-        cellular_free(self);
-        return err;
-    }
-    *out_policy = self;
-    return TT_OK;
+    if (!err)
+        err = take_options(self, setup, values, why);
+    return err ? err : tt_cell_queues_init(&self->cells, setup->domain);
 }
 
 static const struct tt_policy_ops ops = {
@@ -248,6 +236,7 @@ const struct tt_policy_kind tt_cellular_kind = {
                 .computes_late = TT_DROP_NONE_OPTION},
     .options = options,
     .option_count = OPTION_COUNT,
-    .create = cellular_create,
+    .state_bytes = sizeof(struct tt_policy),
+    .init = cellular_init,
     .ops = &ops,
 };

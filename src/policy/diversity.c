@@ -507,19 +507,10 @@ static enum tt_err tables_init(struct tt_policy *self, const struct tt_mechanism
     return err;
 }
 
-static enum tt_err diversity_create(const struct tt_policy_setup *setup, const int64_t *values,
-                                    struct tt_policy **out_policy, struct tt_error *why) {
-    struct tt_policy *self;
-    enum tt_err err =
-        tt_queued_create(sizeof(*self), setup, TT_FIFO_PRIORITY, values[DROP] != 0, &self, why);
-    if (err)
-        return err;
-    err = tables_init(self, setup->domain);
-    if (err) {
-        diversity_free(self);
-        return tt_fail(err, why, "out of memory for the batch tables of %d models",
-                       setup->domain->model_capacity);
-    }
+static enum tt_err diversity_init(struct tt_policy *self, const struct tt_policy_setup *setup,
+                                  const int64_t *values, struct tt_error *why) {
+    (void)why;
+    enum tt_err err = tt_queues_init(&self->queues, setup, TT_FIFO_PRIORITY, values[DROP] != 0);
     self->bs_max = (int32_t)values[BS_MAX];
     self->pairs = (int32_t)values[PAIRS];
     self->window_ns = values[WINDOW];
@@ -531,8 +522,7 @@ static enum tt_err diversity_create(const struct tt_policy_setup *setup, const i
     self->asks_gain = values[INPUT] == INPUT_PAYS;
     self->asks_room = values[BESIDE] != 0;
     self->width = (int32_t)values[WIDTH];
-    *out_policy = self;
-    return TT_OK;
+    return err ? err : tables_init(self, setup->domain);
 }
 
 static const struct tt_policy_ops ops = {
@@ -558,6 +548,7 @@ const struct tt_policy_kind tt_diversity_kind = {
     .serving = {.computes_late = TT_DROP_NONE_OPTION},
     .options = options,
     .option_count = OPTION_COUNT,
-    .create = diversity_create,
+    .state_bytes = sizeof(struct tt_policy),
+    .init = diversity_init,
     .ops = &ops,
 };

@@ -58,7 +58,7 @@ void tt_fifo_check(const struct tt_fifo *self, int32_t model) {
 }
 
 enum tt_err tt_queues_init(struct tt_queues *self, const struct tt_policy_setup *setup,
-                           enum tt_fifo_order order, bool drops, struct tt_error *why) {
+                           enum tt_fifo_order order, bool drops) {
     const struct tt_mechanism *domain = setup->domain;
     *self = (struct tt_queues){.domain = domain,
                                .d_ctrl_ns = setup->d_ctrl_ns,
@@ -74,8 +74,7 @@ enum tt_err tt_queues_init(struct tt_queues *self, const struct tt_policy_setup 
         err = tt_heap_init(&self->idle, domain->executor_capacity);
     if (err) {
         tt_queues_fini(self);
-        return tt_fail(err, why, "out of memory for the queues of %d models",
-                       domain->model_capacity);
+        return err;
     }
     for (int32_t m = 0; m < domain->model_capacity; m++)
         tt_fifo_init(&self->fifos[m], order);

@@ -69,8 +69,7 @@ struct tt_queues {
  * Errors: NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_queues_init(struct tt_queues *self,
                                          const struct tt_policy_setup *setup,
-                                         enum tt_fifo_order order, bool drops,
-                                         struct tt_error *why);
+                                         enum tt_fifo_order order, bool drops);
 /* Also after a failed init, and on zeroed memory. */
 void tt_queues_fini(struct tt_queues *self);
 void tt_queues_put(struct tt_queues *self, struct tt_request *request);

@@ -196,21 +196,13 @@ static enum tt_err lanes_init(struct tt_policy *self, const struct tt_mechanism 
     return err;
 }
 
-static enum tt_err merged_create(const struct tt_policy_setup *setup, const int64_t *values,
-                                 struct tt_policy **out_policy, struct tt_error *why) {
-    struct tt_policy *self;
-    enum tt_err err = tt_queued_create(sizeof(*self), setup, TT_FIFO_PRIORITY, false, &self, why);
-    if (err)
-        return err;
+static enum tt_err merged_init(struct tt_policy *self, const struct tt_policy_setup *setup,
+                               const int64_t *values, struct tt_error *why) {
+    (void)why;
     self->max_requests = values[MAX_REQUESTS];
     self->merge_cell_ns = values[MERGE_CELL];
-    if (lanes_init(self, setup->domain) != TT_OK) {
-        merged_free(self);
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for the graphs of %d executors",
-                       setup->domain->executor_capacity);
-    }
-    *out_policy = self;
-    return TT_OK;
+    enum tt_err err = tt_queues_init(&self->queues, setup, TT_FIFO_PRIORITY, false);
+    return err ? err : lanes_init(self, setup->domain);
 }
 
 static const struct tt_policy_ops ops = {
@@ -233,6 +225,7 @@ const struct tt_policy_kind tt_merged_kind = {
     .traits = {.granularity = TT_GRANULARITY_CELL, .needs_profiles = true, .default_depth = 16},
     .options = options,
     .option_count = OPTION_COUNT,
-    .create = merged_create,
+    .state_bytes = sizeof(struct tt_policy),
+    .init = merged_init,
     .ops = &ops,
 };

@@ -157,27 +157,20 @@ static void padded_free(struct tt_policy *take_self) {
     free(take_self);
 }
 
-static enum tt_err padded_create(const struct tt_policy_setup *setup, const int64_t *values,
-                                 struct tt_policy **out_policy, struct tt_error *why) {
-    struct tt_policy *self = calloc(1, sizeof(*self));
-    if (!self)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+static enum tt_err padded_init(struct tt_policy *self, const struct tt_policy_setup *setup,
+                               const int64_t *values, struct tt_error *why) {
+    (void)why;
     self->domain = setup->domain;
     self->width = values[WIDTH];
     self->max_batch = values[MAX_BATCH];
     self->bucket_count = setup->domain->model_capacity * BUCKETS;
     self->buckets = calloc((size_t)self->bucket_count, sizeof(*self->buckets));
     self->filled = calloc((size_t)self->bucket_count / 64, sizeof(*self->filled));
-    if (!self->buckets || !self->filled ||
-        tt_heap_init(&self->idle, setup->domain->executor_capacity) != TT_OK) {
-        padded_free(self);
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d buckets",
-                       setup->domain->model_capacity * BUCKETS);
-    }
+    if (!self->buckets || !self->filled)
+        return TT_ERR_NO_MEMORY;
     for (int32_t b = 0; b < self->bucket_count; b++)
         tt_fifo_init(&self->buckets[b], TT_FIFO_PRIORITY);
-    *out_policy = self;
-    return TT_OK;
+    return tt_heap_init(&self->idle, setup->domain->executor_capacity);
 }
 
 static const struct tt_policy_ops ops = {
@@ -197,6 +190,7 @@ const struct tt_policy_kind tt_padded_kind = {
     .traits = {.needs_profiles = true, .default_depth = 1},
     .options = options,
     .option_count = OPTION_COUNT,
-    .create = padded_create,
+    .state_bytes = sizeof(struct tt_policy),
+    .init = padded_init,
     .ops = &ops,
 };

@@ -6,7 +6,7 @@
  * - Output: inside `decide`, the mechanism's actions (tt_mechanism_run_begin/add/commit, _drop,
  *   _yield, _abort).
  * - It reads no clock, draws no random number, does no I/O, and uses no float in a decision.
- * - It allocates in `create` only, and has no file-scope state. Many instances run in one process.
+ * - It allocates in `init` only, and has no file-scope state. Many instances run in one process.
  *   The simulator and the server use the same object code.
  *
  * One instant: the carrier reports all completions of the instant, then all arrivals and
@@ -115,7 +115,10 @@ bool tt_options_same(const struct tt_option *a, int32_t a_count, const struct tt
 
 /* ---- creation ---- */
 
+struct tt_policy_kind;
+
 struct tt_policy_setup {
+    const struct tt_policy_kind *kind; /* set by tt_policy_create */
     const struct tt_mechanism
         *domain;         /* models[] and executors[] to read; borrowed for the policy's lifetime */
     int64_t d_ctrl_ns;   /* S4: transmission time of a message to an executor */
@@ -156,9 +159,11 @@ struct tt_policy_kind {
     struct tt_policy_serving serving;
     const struct tt_option_spec *options;
     int32_t option_count;
-    /* values[option_count]: the parsed options, with defaults for those not given. */
-    TT_MUST_CHECK enum tt_err (*create)(const struct tt_policy_setup *setup, const int64_t *values,
-                                        struct tt_policy **out_policy, struct tt_error *why);
+    size_t state_bytes; /* of struct tt_policy */
+    /* Fills a zeroed state. values[option_count]: the parsed options, with defaults for those not
+     * given. After an error ops->free follows; NO_MEMORY needs no message. */
+    TT_MUST_CHECK enum tt_err (*init)(struct tt_policy *self, const struct tt_policy_setup *setup,
+                                      const int64_t *values, struct tt_error *why);
     const struct tt_policy_ops *ops; /* called by the mechanism only */
 };
 

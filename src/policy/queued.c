@@ -7,22 +7,6 @@ struct tt_policy {
     struct tt_queues queues;
 };
 
-enum tt_err tt_queued_create(size_t bytes, const struct tt_policy_setup *setup,
-                             enum tt_fifo_order order, bool drops, struct tt_policy **out_policy,
-                             struct tt_error *why) {
-    tt_assert(bytes >= sizeof(struct tt_policy));
-    struct tt_policy *self = calloc(1, bytes);
-    if (!self)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    enum tt_err err = tt_queues_init(&self->queues, setup, order, drops, why);
-    if (err) {
-        free(self);
-        return err;
-    }
-    *out_policy = self;
-    return TT_OK;
-}
-
 void tt_queued_free(struct tt_policy *take_self) {
     tt_queues_fini(&take_self->queues);
     free(take_self);

@@ -1,7 +1,7 @@
 /* Callbacks for policies by requests whose state begins with queues (policy/fifo.h).
  *
  * `struct tt_policy` of such a policy begins with `struct tt_queues queues;`, which
- * TT_QUEUED_POLICY checks. Its `create` begins with tt_queued_create, its `free` ends with
+ * TT_QUEUED_POLICY checks. Its `init` begins with tt_queues_init, its `free` ends with
  * tt_queued_free. Its table of callbacks lists those functions below that need the queues only. A
  * policy with more state writes its own callbacks and calls tt_queues_*. Nothing here makes a
  * decision. */
@@ -15,11 +15,6 @@
 #define TT_QUEUED_POLICY                                                                           \
     _Static_assert(offsetof(struct tt_policy, queues) == 0, "the queues come first")
 
-/* Allocates a zeroed policy of `bytes` bytes and initialises its queues. `drops`: as in
- * tt_queues_init. Errors: NO_MEMORY, with a message. */
-TT_MUST_CHECK enum tt_err tt_queued_create(size_t bytes, const struct tt_policy_setup *setup,
-                                           enum tt_fifo_order order, bool drops,
-                                           struct tt_policy **out_policy, struct tt_error *why);
 void tt_queued_free(struct tt_policy *take_self);
 
 /* Puts the request into its model's queue. */

@@ -1,6 +1,7 @@
 #include "policy/policy.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* One line per policy, in alphabetical order. */
@@ -64,14 +65,22 @@ enum tt_err tt_policy_create(struct tt_mechanism *mechanism, const char *name,
     if (!kind)
         return tt_fail(TT_ERR_NOT_FOUND, why, "no policy is called '%s'; there are: %s", name,
                        tt_policy_names(NULL, names, sizeof(names)));
-    struct tt_policy *policy;
+    struct tt_policy *policy = calloc(1, kind->state_bytes);
+    struct tt_policy_setup own = *setup;
+    own.kind = kind;
     int64_t values[TT_MAX_OPTIONS];
     enum tt_err err = tt_options_parse(kind->options, kind->option_count, setup->options,
                                        setup->option_count, values, why);
     if (!err)
-        err = kind->create(setup, values, &policy, why);
-    if (err)
+        err = policy ? kind->init(policy, &own, values, why) : TT_ERR_NO_MEMORY;
+    if (err == TT_ERR_NO_MEMORY)
+        tt_fail(err, why, "out of memory for %d models and %d executors", mechanism->model_capacity,
+                mechanism->executor_capacity);
+    if (err) {
+        if (policy)
+            kind->ops->free(policy);
         return tt_fail_in(err, why, "policy %s", name);
+    }
     tt_mechanism_attach(mechanism, kind->ops, &kind->traits, policy);
     return TT_OK;
 }

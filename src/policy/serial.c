@@ -26,10 +26,10 @@ static void serial_decide(struct tt_policy *self, int64_t now, struct tt_mechani
     }
 }
 
-static enum tt_err serial_create(const struct tt_policy_setup *setup, const int64_t *values,
-                                 struct tt_policy **out_policy, struct tt_error *why) {
-    return tt_queued_create(sizeof(**out_policy), setup, TT_FIFO_ARRIVAL, values[DROP] != 0,
-                            out_policy, why);
+static enum tt_err serial_init(struct tt_policy *self, const struct tt_policy_setup *setup,
+                               const int64_t *values, struct tt_error *why) {
+    (void)why;
+    return tt_queues_init(&self->queues, setup, TT_FIFO_ARRIVAL, values[DROP] != 0);
 }
 
 static const struct tt_policy_ops ops = {
@@ -55,6 +55,7 @@ const struct tt_policy_kind tt_serial_kind = {
                 .computes_late = TT_DROP_NONE_OPTION},
     .options = options,
     .option_count = OPTION_COUNT,
-    .create = serial_create,
+    .state_bytes = sizeof(struct tt_policy),
+    .init = serial_init,
     .ops = &ops,
 };

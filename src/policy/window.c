@@ -278,20 +278,10 @@ static void window_free(struct tt_policy *take_self) {
     tt_queued_free(take_self);
 }
 
-static enum tt_err window_create(const struct tt_policy_setup *setup, const int64_t *values,
-                                 struct tt_policy **out_policy, struct tt_error *why) {
+static enum tt_err window_init(struct tt_policy *self, const struct tt_policy_setup *setup,
+                               const int64_t *values, struct tt_error *why) {
+    (void)why;
     int32_t models = setup->domain->model_capacity;
-    struct tt_policy *self;
-    enum tt_err err =
-        tt_queued_create(sizeof(*self), setup, TT_FIFO_PRIORITY, values[DROP] != 0, &self, why);
-    if (err)
-        return err;
-    self->draining = calloc((size_t)models, sizeof(*self->draining));
-    if (!self->draining || tt_heap_init(&self->waiting, models) ||
-        tt_heap_init(&self->due, models) || tt_heap_init(&self->changed, models)) {
-        window_free(self);
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d models", models);
-    }
     self->last_model = -1;
     self->max_delay_ns = values[MAX_DELAY];
     self->max_batch = (int32_t)values[MAX_BATCH];
@@ -299,8 +289,11 @@ static enum tt_err window_create(const struct tt_policy_setup *setup, const int6
     self->pads = values[STATIC] == 2;
     self->round_robin = values[ORDER] != 0;
     self->same_length = values[SAME_LENGTH] != 0;
-    *out_policy = self;
-    return TT_OK;
+    self->draining = calloc((size_t)models, sizeof(*self->draining));
+    if (!self->draining || tt_heap_init(&self->waiting, models) ||
+        tt_heap_init(&self->due, models) || tt_heap_init(&self->changed, models))
+        return TT_ERR_NO_MEMORY;
+    return tt_queues_init(&self->queues, setup, TT_FIFO_PRIORITY, values[DROP] != 0);
 }
 
 static const struct tt_policy_ops ops = {
@@ -328,6 +321,7 @@ const struct tt_policy_kind tt_window_kind = {
                 .computes_late = TT_DROP_NONE_OPTION},
     .options = options,
     .option_count = OPTION_COUNT,
-    .create = window_create,
+    .state_bytes = sizeof(struct tt_policy),
+    .init = window_init,
     .ops = &ops,
 };

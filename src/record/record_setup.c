@@ -6,12 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A field that is not recorded would make replays differ without a visible reason. */
+/* A field that is not recorded would make replays differ without a visible reason. (The kind in
+ * tt_policy_setup is recorded as the policy's name.) */
 _Static_assert(sizeof(void *) != 8 || sizeof(struct tt_step_model) == 104,
                "a new field of tt_step_model: record it here and in proto/recording.proto");
 _Static_assert(sizeof(void *) != 8 || sizeof(struct tt_step) == 24,
                "a new field of tt_step: record it here and in proto/recording.proto");
-_Static_assert(sizeof(void *) != 8 || sizeof(struct tt_policy_setup) == 48,
+_Static_assert(sizeof(void *) != 8 || sizeof(struct tt_policy_setup) == 56,
                "a new field of tt_policy_setup: record it here and in proto/recording.proto");
 
 enum {

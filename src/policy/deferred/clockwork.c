@@ -48,13 +48,11 @@ static void clockwork_decide(struct tt_policy *self, int64_t now, struct tt_mech
     }
 }
 
-static enum tt_err clockwork_create(const struct tt_policy_setup *setup, const int64_t *values,
-                                    struct tt_policy **out_policy, struct tt_error *why) {
-    enum tt_err err =
-        tt_queued_create(sizeof(**out_policy), setup, TT_FIFO_DEADLINE, true, out_policy, why);
-    if (!err)
-        (*out_policy)->batch_of_one = values[READING] == 1;
-    return err;
+static enum tt_err clockwork_init(struct tt_policy *self, const struct tt_policy_setup *setup,
+                                  const int64_t *values, struct tt_error *why) {
+    (void)why;
+    self->batch_of_one = values[READING] == 1;
+    return tt_queues_init(&self->queues, setup, TT_FIFO_DEADLINE, true);
 }
 
 static const struct tt_policy_ops ops = {
@@ -75,6 +73,7 @@ const struct tt_policy_kind tt_clockwork_kind = {
     .traits = {.needs_profiles = true, .default_depth = 1},
     .options = options,
     .option_count = OPTION_COUNT,
-    .create = clockwork_create,
+    .state_bytes = sizeof(struct tt_policy),
+    .init = clockwork_init,
     .ops = &ops,
 };

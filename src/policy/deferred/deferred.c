@@ -172,8 +172,6 @@ static void deferred_check(const struct tt_policy *self) {
 }
 
 static void deferred_free(struct tt_policy *take_self) {
-    if (!take_self)
-        return;
     tt_deferred_model_fini(&take_self->model);
     tt_deferred_rank_fini(&take_self->rank);
     free(take_self->changed);
@@ -355,51 +353,23 @@ enum tt_err tt_deferred_options_parse(const struct tt_policy_kind *kind,
     return TT_OK;
 }
 
-static enum tt_err deferred_new(const struct tt_policy_kind *kind,
-                                const struct tt_policy_setup *setup, const int64_t *values,
-                                struct tt_policy **out_policy, struct tt_error *why) {
+static enum tt_err deferred_init(struct tt_policy *self, const struct tt_policy_setup *setup,
+                                 const int64_t *values, struct tt_error *why) {
+    (void)why;
     int32_t models = setup->domain->model_capacity;
     int32_t executors = setup->domain->executor_capacity;
-    struct tt_deferred_options options = options_of(kind, values);
+    struct tt_deferred_options options = options_of(setup->kind, values);
     options.d_ctrl_ns = setup->d_ctrl_ns;
     options.d_data_ns = setup->d_data_ns;
     options.lateness_ns = setup->lateness_ns;
-    struct tt_policy *self = calloc(1, sizeof(*self));
-    if (self) {
-        self->domain = setup->domain;
-        self->changed = calloc((size_t)models, sizeof(*self->changed));
-        self->is_changed = calloc((size_t)models, sizeof(*self->is_changed));
-        bool ahead = setup->d_ctrl_ns > 0 || setup->d_data_ns > 0;
-        if (self->changed && self->is_changed &&
-            !tt_deferred_model_init(&self->model, models, &options) &&
-            !tt_deferred_rank_init(&self->rank, models, executors, ahead)) {
-            *out_policy = self;
-            return TT_OK;
-        }
-    }
-    deferred_free(self);
-    return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d models and %d executors", models,
-                   executors);
-}
-
-static enum tt_err deferred_create(const struct tt_policy_setup *setup, const int64_t *values,
-                                   struct tt_policy **out_policy, struct tt_error *why) {
-    return deferred_new(&tt_deferred_kind, setup, values, out_policy, why);
-}
-
-static enum tt_err eager_create(const struct tt_policy_setup *setup, const int64_t *values,
-                                struct tt_policy **out_policy, struct tt_error *why) {
-    return deferred_new(&tt_eager_kind, setup, values, out_policy, why);
-}
-
-static enum tt_err symphony_create(const struct tt_policy_setup *setup, const int64_t *values,
-                                   struct tt_policy **out_policy, struct tt_error *why) {
-    return deferred_new(&tt_symphony_kind, setup, values, out_policy, why);
-}
-
-static enum tt_err timeout_create(const struct tt_policy_setup *setup, const int64_t *values,
-                                  struct tt_policy **out_policy, struct tt_error *why) {
-    return deferred_new(&tt_timeout_kind, setup, values, out_policy, why);
+    self->domain = setup->domain;
+    self->changed = calloc((size_t)models, sizeof(*self->changed));
+    self->is_changed = calloc((size_t)models, sizeof(*self->is_changed));
+    if (!self->changed || !self->is_changed)
+        return TT_ERR_NO_MEMORY;
+    enum tt_err err = tt_deferred_model_init(&self->model, models, &options);
+    bool ahead = setup->d_ctrl_ns > 0 || setup->d_data_ns > 0;
+    return err ? err : tt_deferred_rank_init(&self->rank, models, executors, ahead);
 }
 
 /* HTTP clients often send a request after the answer to the last one. */
@@ -413,7 +383,8 @@ const struct tt_policy_kind tt_deferred_kind = {
     .serving = {.defaults = server_defaults, .default_count = TT_COUNT(server_defaults)},
     .options = deferred_options,
     .option_count = (int32_t)TT_COUNT(deferred_options),
-    .create = deferred_create,
+    .state_bytes = sizeof(struct tt_policy),
+    .init = deferred_init,
     .ops = &deferred_ops,
 };
 const struct tt_policy_kind tt_eager_kind = {
@@ -422,7 +393,8 @@ const struct tt_policy_kind tt_eager_kind = {
     .traits = {.first_step_only = true, .needs_profiles = true, .default_depth = 1},
     .options = plain_options,
     .option_count = (int32_t)TT_COUNT(plain_options),
-    .create = eager_create,
+    .state_bytes = sizeof(struct tt_policy),
+    .init = deferred_init,
     .ops = &deferred_ops,
 };
 const struct tt_policy_kind tt_symphony_kind = {
@@ -432,7 +404,8 @@ const struct tt_policy_kind tt_symphony_kind = {
     .traits = {.first_step_only = true, .needs_profiles = true, .default_depth = 1},
     .options = plain_options,
     .option_count = (int32_t)TT_COUNT(plain_options),
-    .create = symphony_create,
+    .state_bytes = sizeof(struct tt_policy),
+    .init = deferred_init,
     .ops = &deferred_ops,
 };
 const struct tt_policy_kind tt_timeout_kind = {
@@ -442,6 +415,7 @@ const struct tt_policy_kind tt_timeout_kind = {
     .traits = {.first_step_only = true, .needs_profiles = true, .default_depth = 1},
     .options = timeout_options,
     .option_count = (int32_t)TT_COUNT(timeout_options),
-    .create = timeout_create,
+    .state_bytes = sizeof(struct tt_policy),
+    .init = deferred_init,
     .ops = &deferred_ops,
 };

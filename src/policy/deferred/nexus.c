@@ -306,7 +306,7 @@ static void nexus_free(struct tt_policy *take_self) {
     tt_queued_free(take_self);
 }
 
-static enum tt_err nexus_init(struct tt_policy *self, const struct tt_policy_setup *setup) {
+static enum tt_err allocate(struct tt_policy *self, const struct tt_policy_setup *setup) {
     size_t models = (size_t)setup->domain->model_capacity;
     size_t executors = (size_t)setup->domain->executor_capacity, sessions = models + executors;
     self->sessions = calloc(sessions, sizeof(*self->sessions));
@@ -330,25 +330,19 @@ static enum tt_err nexus_init(struct tt_policy *self, const struct tt_policy_set
     return err;
 }
 
-static enum tt_err nexus_create(const struct tt_policy_setup *setup, const int64_t *values,
-                                struct tt_policy **out_policy, struct tt_error *why) {
-    struct tt_policy *self;
-    enum tt_err err = tt_queued_create(sizeof(*self), setup, TT_FIFO_DEADLINE, true, &self, why);
-    if (err)
-        return err;
+static enum tt_err nexus_init(struct tt_policy *self, const struct tt_policy_setup *setup,
+                              const int64_t *values, struct tt_error *why) {
+    (void)why;
     self->epoch_ns = values[EPOCH];
     self->frontends = (int32_t)values[FRONTENDS];
     self->epoch_at = TT_NEVER;
     self->plan_again = true;
-    if (nexus_init(self, setup)) {
-        nexus_free(self);
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d models and %d executors",
-                       setup->domain->model_capacity, setup->domain->executor_capacity);
-    }
-    for (int32_t m = 0; m < setup->domain->model_capacity; m++)
+    enum tt_err err = tt_queues_init(&self->queues, setup, TT_FIFO_DEADLINE, true);
+    if (!err)
+        err = allocate(self, setup);
+    for (int32_t m = 0; !err && m < setup->domain->model_capacity; m++)
         self->first_of_model[m] = NONE;
-    *out_policy = self;
-    return TT_OK;
+    return err;
 }
 
 static const struct tt_policy_ops ops = {
@@ -370,6 +364,7 @@ const struct tt_policy_kind tt_nexus_kind = {
     .traits = {.needs_profiles = true, .default_depth = 1},
     .options = options,
     .option_count = OPTION_COUNT,
-    .create = nexus_create,
+    .state_bytes = sizeof(struct tt_policy),
+    .init = nexus_init,
     .ops = &ops,
 };

@@ -207,27 +207,20 @@ static void shepherd_free(struct tt_policy *take_self) {
     tt_queued_free(take_self);
 }
 
-static enum tt_err shepherd_create(const struct tt_policy_setup *setup, const int64_t *values,
-                                   struct tt_policy **out_policy, struct tt_error *why) {
+static enum tt_err shepherd_init(struct tt_policy *self, const struct tt_policy_setup *setup,
+                                 const int64_t *values, struct tt_error *why) {
+    (void)why;
     int32_t models = setup->domain->model_capacity, executors = setup->domain->executor_capacity;
-    struct tt_policy *self;
-    enum tt_err err = tt_queued_create(sizeof(*self), setup, TT_FIFO_DEADLINE, true, &self, why);
-    if (err)
-        return err;
-    self->claims = calloc((size_t)executors, sizeof(*self->claims));
-    self->has_claim = calloc((size_t)models, sizeof(*self->has_claim));
-    if (!self->claims || !self->has_claim || tt_heap_init(&self->running, executors)) {
-        shepherd_free(self);
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d models and %d executors",
-                       models, executors);
-    }
-    for (int32_t e = 0; e < executors; e++)
-        self->claims[e].model = NO_MODEL;
     self->threshold_permille = values[THRESHOLD];
     self->abort_cost_ns = values[ABORT_COST];
     self->largest = values[CANDIDATE] == 1;
-    *out_policy = self;
-    return TT_OK;
+    self->claims = calloc((size_t)executors, sizeof(*self->claims));
+    self->has_claim = calloc((size_t)models, sizeof(*self->has_claim));
+    if (!self->claims || !self->has_claim || tt_heap_init(&self->running, executors))
+        return TT_ERR_NO_MEMORY;
+    for (int32_t e = 0; e < executors; e++)
+        self->claims[e].model = NO_MODEL;
+    return tt_queues_init(&self->queues, setup, TT_FIFO_DEADLINE, true);
 }
 
 static const struct tt_policy_ops ops = {
@@ -249,6 +242,7 @@ const struct tt_policy_kind tt_shepherd_kind = {
     .traits = {.needs_profiles = true, .default_depth = 1},
     .options = options,
     .option_count = OPTION_COUNT,
-    .create = shepherd_create,
+    .state_bytes = sizeof(struct tt_policy),
+    .init = shepherd_init,
     .ops = &ops,
 };

@@ -455,18 +455,13 @@ static uint64_t smallest_workers(const struct tt_elastic_workers *workers) {
     return found != 0 ? found : workers->nearest[0] & -workers->nearest[0];
 }
 
-static enum tt_err elastic_create(const struct tt_policy_setup *setup, const int64_t *values,
-                                  struct tt_policy **out_policy, struct tt_error *why) {
-    struct tt_policy *self;
-    enum tt_err err =
-        tt_queued_create(sizeof(*self), setup, TT_FIFO_ARRIVAL, values[DROP] != 0, &self, why);
+static enum tt_err elastic_init(struct tt_policy *self, const struct tt_policy_setup *setup,
+                                const int64_t *values, struct tt_error *why) {
+    enum tt_err err = tt_queues_init(&self->queues, setup, TT_FIFO_ARRIVAL, values[DROP] != 0);
+    if (!err)
+        err = tt_elastic_workers_init(&self->workers, setup, why);
     if (err)
         return err;
-    err = tt_elastic_workers_init(&self->workers, setup, why);
-    if (err) {
-        elastic_free(self);
-        return err;
-    }
     self->smallest = smallest_workers(&self->workers);
     int32_t sum = 0;
     for (int32_t w = 0; w < self->workers.count; w++)
@@ -476,22 +471,15 @@ static enum tt_err elastic_create(const struct tt_policy_setup *setup, const int
     self->only_waiting = values[LOAD] != 0;
     self->planned = calloc((size_t)setup->domain->model_capacity * TOTALS, sizeof(*self->planned));
     self->ranges = calloc((size_t)setup->domain->model_capacity, sizeof(*self->ranges));
-    int32_t largest = self->workers.sizes[self->workers.by_size[0]];
     if (!self->planned || !self->ranges)
-        err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    else if (self->max_inf < largest)
-        err =
-            tt_fail(TT_ERR_INVALID, why,
-                    "option max_inf is %d, but a worker takes %d at once; it must be at least that",
-                    self->max_inf, largest);
-    if (!err)
-        err = read_configurations(self, values[CONFIGURATIONS], setup, why);
-    if (err) {
-        elastic_free(self);
-        return err;
-    }
-    *out_policy = self;
-    return TT_OK;
+        return TT_ERR_NO_MEMORY;
+    int32_t largest = self->workers.sizes[self->workers.by_size[0]];
+    if (self->max_inf < largest)
+        return tt_fail(
+            TT_ERR_INVALID, why,
+            "option max_inf is %d, but a worker takes %d at once; it must be at least that",
+            self->max_inf, largest);
+    return read_configurations(self, values[CONFIGURATIONS], setup, why);
 }
 
 static const struct tt_policy_ops ops = {
@@ -518,6 +506,7 @@ const struct tt_policy_kind tt_elastic_kind = {
                             .measured = {"variant", "enhanced"}}},
     .options = options,
     .option_count = OPTION_COUNT,
-    .create = elastic_create,
+    .state_bytes = sizeof(struct tt_policy),
+    .init = elastic_init,
     .ops = &ops,
 };

@@ -444,18 +444,12 @@ static enum tt_err lanes_init(struct tt_policy *self, const struct tt_mechanism 
     return err;
 }
 
-static enum tt_err lazy_create(const struct tt_policy_setup *setup, const int64_t *values,
-                               struct tt_policy **out_policy, struct tt_error *why) {
-    struct tt_policy *self;
-    enum tt_err err =
-        tt_queued_create(sizeof(*self), setup, TT_FIFO_ARRIVAL, values[DROP] != 0, &self, why);
-    if (err)
-        return err;
-    if (lanes_init(self, setup->domain) != TT_OK) {
-        lazy_free(self);
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for the stacks of %d executors",
-                       setup->domain->executor_capacity);
-    }
+static enum tt_err lazy_init(struct tt_policy *self, const struct tt_policy_setup *setup,
+                             const int64_t *values, struct tt_error *why) {
+    (void)why;
+    enum tt_err err = tt_queues_init(&self->queues, setup, TT_FIFO_ARRIVAL, values[DROP] != 0);
+    if (!err)
+        err = lanes_init(self, setup->domain);
     self->admission.queues = &self->queues;
     self->admission.slack = (struct tt_lazy_slack){.times = self->times,
                                                    .form = (enum tt_lazy_slack_form)values[SLACK],
@@ -467,8 +461,7 @@ static enum tt_err lazy_create(const struct tt_policy_setup *setup, const int64_
         (struct tt_lazy_ski_rental){.times = self->times,
                                     .patience_permille = values[PATIENCE],
                                     .foreign = (enum tt_lazy_foreign)values[FOREIGN]};
-    *out_policy = self;
-    return TT_OK;
+    return err;
 }
 
 static const struct tt_policy_ops ops = {
@@ -491,6 +484,7 @@ const struct tt_policy_kind tt_lazy_kind = {
     .serving = {.computes_late = TT_DROP_NONE_OPTION},
     .options = options,
     .option_count = OPTION_COUNT,
-    .create = lazy_create,
+    .state_bytes = sizeof(struct tt_policy),
+    .init = lazy_init,
     .ops = &ops,
 };
