@@ -325,19 +325,26 @@ enum tt_err tt_ort_engine_open(struct tt_ort_library *library,
     return TT_OK;
 }
 
+/* The end of loading, which made the model or failed with `err`. */
+static enum tt_err adopt(struct tt_engine *engine, const char *name, enum tt_err err,
+                         struct tt_ort_model *model, struct tt_engine_model **out_model,
+                         struct tt_error *why) {
+    if (err)
+        return tt_fail_in(err, why, "%s", name);
+    model->model.engine = engine;
+    *out_model = &model->model;
+    return TT_OK;
+}
+
 enum tt_err tt_ort_engine_load(struct tt_engine *engine, const struct tt_ort_model_options *options,
                                struct tt_engine_model **out_model, struct tt_error *why) {
     const char *name = options->name ? options->name : options->path ? options->path : "model";
     if (options->batched && options->max_batch < 1)
         return tt_fail(TT_ERR_INVALID, why, "%s: the largest batch is %d; it must be at least 1",
                        name, options->max_batch);
-    struct tt_ort_model *model;
+    struct tt_ort_model *model = NULL;
     enum tt_err err = tt_ort_model_new(engine_of(engine)->library, options, &model, why);
-    if (err)
-        return tt_fail_in(err, why, "%s", name);
-    model->model.engine = engine;
-    *out_model = &model->model;
-    return TT_OK;
+    return adopt(engine, name, err, model, out_model, why);
 }
 
 enum tt_err tt_ort_engine_load_slices(struct tt_engine *engine,
@@ -347,23 +354,15 @@ enum tt_err tt_ort_engine_load_slices(struct tt_engine *engine,
     if (options->max_batch < 1)
         return tt_fail(TT_ERR_INVALID, why, "%s: the largest batch is %d; it must be at least 1",
                        name, options->max_batch);
-    struct tt_ort_model *model;
+    struct tt_ort_model *model = NULL;
     enum tt_err err = tt_ort_model_new_sliced(engine_of(engine)->library, options, &model, why);
-    if (err)
-        return tt_fail_in(err, why, "%s", name);
-    model->model.engine = engine;
-    *out_model = &model->model;
-    return TT_OK;
+    return adopt(engine, name, err, model, out_model, why);
 }
 
 enum tt_err tt_ort_engine_load_cells(struct tt_engine *engine,
                                      const struct tt_ort_cells_options *options,
                                      struct tt_engine_model **out_model, struct tt_error *why) {
-    struct tt_ort_model *model;
+    struct tt_ort_model *model = NULL;
     enum tt_err err = tt_ort_model_new_cells(engine_of(engine)->library, options, &model, why);
-    if (err)
-        return tt_fail_in(err, why, "%s", options->name);
-    model->model.engine = engine;
-    *out_model = &model->model;
-    return TT_OK;
+    return adopt(engine, options->name, err, model, out_model, why);
 }

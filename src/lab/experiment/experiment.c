@@ -161,7 +161,7 @@ static double *number_field(Tutti__Experiment *message, const char *name) {
     };
     for (size_t i = 0; i < TT_COUNT(numbers); i++)
         if (strcmp(name, numbers[i].name) == 0)
-            return (double *)((char *)numbers[i].owner(message) + numbers[i].offset);
+            return (void *)((char *)numbers[i].owner(message) + numbers[i].offset);
     return NULL;
 }
 

@@ -42,6 +42,15 @@ void tt_config_remark(struct tt_config_work *work, const void *message, const ch
     va_end(args);
 }
 
+void *tt_config_new_message(struct tt_config_work *work,
+                            const ProtobufCMessageDescriptor *descriptor) {
+    void *message = malloc(descriptor->sizeof_message);
+    if (message)
+        protobuf_c_message_init(descriptor, message);
+    work->no_memory |= !message;
+    return message;
+}
+
 void tt_config_set_string(struct tt_config_work *work, char **string, const char *value) {
     char *copy = strdup(value);
     if (!copy) {
@@ -231,25 +240,17 @@ static void complete_max_batch(struct tt_config_work *work, int32_t default_max_
 static void complete_version_policy(struct tt_config_work *work) {
     Inference__ModelConfig *message = work->config->message;
     Inference__ModelVersionPolicy *policy = message->version_policy;
-    if (!policy) {
-        policy = calloc(1, sizeof(*policy));
-        if (!policy) {
-            work->no_memory = true;
-            return;
-        }
-        inference__model_version_policy__init(policy);
-        message->version_policy = policy;
-    }
-    if (policy->policy_choice_case == INFERENCE__MODEL_VERSION_POLICY__POLICY_CHOICE__NOT_SET) {
-        Inference__ModelVersionPolicy__Latest *latest = calloc(1, sizeof(*latest));
-        if (!latest) {
-            work->no_memory = true;
-            return;
-        }
-        inference__model_version_policy__latest__init(latest);
-        policy->latest = latest;
+    if (!policy)
+        policy = message->version_policy =
+            tt_config_new_message(work, &inference__model_version_policy__descriptor);
+    if (policy &&
+        policy->policy_choice_case == INFERENCE__MODEL_VERSION_POLICY__POLICY_CHOICE__NOT_SET) {
+        policy->latest =
+            tt_config_new_message(work, &inference__model_version_policy__latest__descriptor);
         policy->policy_choice_case = INFERENCE__MODEL_VERSION_POLICY__POLICY_CHOICE_LATEST;
     }
+    if (work->no_memory)
+        return;
     if (policy->policy_choice_case == INFERENCE__MODEL_VERSION_POLICY__POLICY_CHOICE_LATEST &&
         policy->latest->num_versions == 0)
         policy->latest->num_versions = 1;

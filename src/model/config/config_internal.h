@@ -20,6 +20,9 @@ void tt_config_problem(struct tt_config_work *work, const void *message, const c
                        const char *format, ...) TT_PRINTF(4, 5);
 void tt_config_remark(struct tt_config_work *work, const void *message, const char *field,
                       const char *format, ...) TT_PRINTF(4, 5);
+/* An empty message, malloc'ed; NULL, and work->no_memory is set: there is no memory. */
+void *tt_config_new_message(struct tt_config_work *work,
+                            const ProtobufCMessageDescriptor *descriptor);
 /* Replaces an empty proto3 string; sets work->no_memory if it cannot. */
 void tt_config_set_string(struct tt_config_work *work, char **string, const char *value);
 static inline bool tt_config_is_empty(const char *string) { return !string || !*string; }

@@ -114,12 +114,10 @@ void tt_config_complete_scheduling(struct tt_config_work *work) {
     default:
         if (message->max_batch_size <= 1)
             return;
-        message->dynamic_batching = calloc(1, sizeof(*message->dynamic_batching));
-        if (!message->dynamic_batching) {
-            work->no_memory = true;
+        message->dynamic_batching =
+            tt_config_new_message(work, &inference__model_dynamic_batching__descriptor);
+        if (!message->dynamic_batching)
             return;
-        }
-        inference__model_dynamic_batching__init(message->dynamic_batching);
         message->scheduling_choice_case =
             INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE_DYNAMIC_BATCHING;
     }
@@ -129,14 +127,14 @@ void tt_config_complete_scheduling(struct tt_config_work *work) {
 static void add_default_group(struct tt_config_work *work) {
     Inference__ModelConfig *message = work->config->message;
     Inference__ModelInstanceGroup **groups = calloc(1, sizeof(*groups));
-    Inference__ModelInstanceGroup *group = calloc(1, sizeof(*group));
+    Inference__ModelInstanceGroup *group =
+        tt_config_new_message(work, &inference__model_instance_group__descriptor);
     if (!groups || !group) {
         free(groups);
         free(group);
         work->no_memory = true;
         return;
     }
-    inference__model_instance_group__init(group);
     tt_config_set_string(work, &group->name, message->name);
     groups[0] = group;
     message->instance_group = groups;

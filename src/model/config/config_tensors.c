@@ -118,22 +118,13 @@ static void complete_view(struct tt_config_work *work, bool is_input, size_t ind
 }
 
 static void *new_tensor(struct tt_config_work *work, bool is_input, const char *name) {
-    char *copy = strdup(name);
-    void *tensor =
-        calloc(1, is_input ? sizeof(Inference__ModelInput) : sizeof(Inference__ModelOutput));
-    if (!copy || !tensor) {
-        free(copy);
-        free(tensor);
-        work->no_memory = true;
-        return NULL;
-    }
-    if (is_input) {
-        inference__model_input__init(tensor);
-        ((Inference__ModelInput *)tensor)->name = copy;
-    } else {
-        inference__model_output__init(tensor);
-        ((Inference__ModelOutput *)tensor)->name = copy;
-    }
+    void *tensor = tt_config_new_message(work, is_input ? &inference__model_input__descriptor
+                                                        : &inference__model_output__descriptor);
+    if (tensor)
+        tt_config_set_string(work,
+                             is_input ? &((Inference__ModelInput *)tensor)->name
+                                      : &((Inference__ModelOutput *)tensor)->name,
+                             name);
     return tensor;
 }
 

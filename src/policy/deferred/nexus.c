@@ -306,7 +306,7 @@ static void nexus_free(struct tt_policy *take_self) {
     tt_queued_free(take_self);
 }
 
-static enum tt_err allocate(struct tt_policy *self, const struct tt_policy_setup *setup) {
+static enum tt_err state_init(struct tt_policy *self, const struct tt_policy_setup *setup) {
     size_t models = (size_t)setup->domain->model_capacity;
     size_t executors = (size_t)setup->domain->executor_capacity, sessions = models + executors;
     self->sessions = calloc(sessions, sizeof(*self->sessions));
@@ -339,7 +339,7 @@ static enum tt_err nexus_init(struct tt_policy *self, const struct tt_policy_set
     self->plan_again = true;
     enum tt_err err = tt_queues_init(&self->queues, setup, TT_FIFO_DEADLINE, true);
     if (!err)
-        err = allocate(self, setup);
+        err = state_init(self, setup);
     for (int32_t m = 0; !err && m < setup->domain->model_capacity; m++)
         self->first_of_model[m] = NONE;
     return err;
