@@ -74,7 +74,7 @@ static enum tt_err measure(struct measuring *m, struct tt_calibration_point *poi
     if (err)
         return tt_fail_in(err, why, "batch %d, length %d", batch, length);
     for (int32_t s = 0; s <= m->step_count; s++) {
-        struct tt_run_times times = tt_run_times_of(&m->times[s * MAX_RUNS], count);
+        struct tt_run_times times = tt_run_times_of(&m->times[(size_t)s * MAX_RUNS], count);
         points[s].runs = count;
         points[s].median_ns = times.median_ns;
         points[s].low_ns = times.low_ns;
@@ -101,7 +101,7 @@ static enum tt_err measure_all(struct measuring *m, const int32_t *batches, int3
     const struct tt_calibrate_options *options = m->options;
     int32_t total = batch_count * length_count, each = 1 + m->step_count;
     for (int32_t i = 0; i < total; i++) {
-        struct tt_calibration_point *group = &points[i * each];
+        struct tt_calibration_point *group = &points[(size_t)i * (size_t)each];
         for (int32_t s = 0; s < each; s++)
             group[s] = (struct tt_calibration_point){.step = s - 1,
                                                      .batch = batches[i % batch_count],
@@ -148,7 +148,7 @@ enum tt_err tt_calibrate(struct tt_engine_model *model, const struct tt_calibrat
     struct measuring m = {.model = model,
                           .options = options,
                           .step_count = options->by_step && steps > 1 ? steps : 0};
-    size_t each = (size_t)(1 + m.step_count);
+    size_t each = (size_t)m.step_count + 1;
     struct tt_calibration_point *points =
         calloc((size_t)batch_count * (size_t)length_count * each, sizeof(*points));
     m.times = calloc(each * MAX_RUNS, sizeof(*m.times));

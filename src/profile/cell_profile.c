@@ -75,7 +75,7 @@ enum tt_err tt_cell_profile_whole(const struct tt_cells *cells, struct tt_profil
                                   struct tt_profile **out_whole, struct tt_error *why) {
     int32_t lengths[MAX_LENGTHS], count = 0;
     for (int64_t at = 1, step = 1; at < cells->max_length && count < MAX_LENGTHS - 1; at += step) {
-        if (at >= 2 * LENGTHS_PER_OCTAVE * step)
+        if (at >= step * 2 * LENGTHS_PER_OCTAVE)
             step *= 2;
         lengths[count++] = (int32_t)at;
     }

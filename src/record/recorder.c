@@ -155,7 +155,7 @@ static void note_losses(struct tt_recorder *self) {
 static int keep_limit(struct tt_recorder *self, size_t count) {
     int64_t bytes = tt_counter_get(&self->bytes);
     if (self->full || self->max_bytes == 0 ||
-        bytes + (int64_t)count + 2 * TT_RECORDING_BLOCK_BYTES <= self->max_bytes)
+        bytes + (int64_t)count + (int64_t)2 * TT_RECORDING_BLOCK_BYTES <= self->max_bytes)
         return 0;
     int failed = write_block(self, TT_RECORDING_LIMIT_STREAM, (struct tt_byte_piece[2]){{0}, {0}});
     if (failed)

@@ -380,7 +380,7 @@ void tt_domain_free(struct tt_domain *take_domain) {
 }
 
 /* Slots that a model adds (sign 1), or takes with it (-1). */
-static void show_slots(struct tt_served_model *model, int32_t sign) {
+static void show_slots(struct tt_served_model *model, int64_t sign) {
     tt_counter_add(&model->stats->stage_slots, sign * model->step_model.slots);
     if (model->cells)
         tt_counter_add(&model->stats->cell_slots, sign * model->cells->slots.capacity);

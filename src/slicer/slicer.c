@@ -374,7 +374,7 @@ enum tt_err tt_slicer_cost(struct tt_slicer *self, const char *directory, int32_
     if (!err)
         *out_cost = (struct tt_slicer_cost){.whole_ns = median(times, runs),
                                             .stages_ns = median(times + runs, runs),
-                                            .ratio_ppm = median(times + 2 * runs, runs)};
+                                            .ratio_ppm = median(times + 2 * (size_t)runs, runs)};
     free(times);
     return err;
 }

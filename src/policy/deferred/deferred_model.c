@@ -230,7 +230,8 @@ static int32_t largest(struct tt_deferred_queue *q, const struct moment *t, int6
 
 /* True if so few rows contradict the rate. */
 static bool is_lull(int64_t rate_mhz, int64_t rows, int64_t elapsed_ns) {
-    int64_t promised = clamp128((__int128)rate_mhz * elapsed_ns / (1000 * TT_S), INT64_MAX);
+    int64_t promised =
+        clamp128((__int128)rate_mhz * elapsed_ns / ((__int128)1000 * TT_S), INT64_MAX);
     return promised >= LULL_ROWS && rows < promised / LULL_RATIO;
 }
 
