@@ -221,7 +221,8 @@ static void nonsense_is_told_with_its_line(void **state) {
                    "network delays are simulated only");
     assert_refused("device { busy_until_ms: 1 }\n" MODEL LOAD "world: EMULATED",
                    "busy_until_ms is simulated only");
-    assert_refused("device { count: 300 }\n" MODEL LOAD "world: EMULATED", "300 executors");
+    assert_refused("device { count: 4097 }\n" MODEL LOAD "world: EMULATED",
+                   "4097 executors; in the emulated world each is a thread");
     assert_refused(
         "device { count: 1 }\nmodel { name: \"m\" length: 4 rows: 2 slo_ms: 100 step { name: \"e\" "
         "kind: ENCODER profile { linear { beta_ms: 1 } } } }\n" LOAD "world: EMULATED",
