@@ -88,6 +88,8 @@ def call_circles(build):
     """Circles of files of one folder, by the symbols that their objects define and use."""
     defined, used = {}, collections.defaultdict(set)
     objects = [p for p in pathlib.Path(build).rglob("*.c.o") if "/src/" in str(p) and "tests" not in p.parts]
+    # A build folder keeps the objects of files that are gone.
+    objects = [p for p in objects if (SRC / str(p).split("/src/", 1)[1][: -len(".o")]).exists()]
     for path in objects:
         name = str(path).split("/src/", 1)[1].removesuffix(".c.o")
         for line in subprocess.run(["nm", path], capture_output=True, text=True).stdout.splitlines():

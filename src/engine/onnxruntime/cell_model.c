@@ -4,9 +4,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-
-enum { MAX_SLOTS = 1 << 18, LEAST_BATCHES = 16, POOL_BYTES = 1 << 30 };
 
 int64_t tt_cell_integer(const struct tt_cell_tensor *tensor, int32_t slot) {
     const char *row = tt_cell_row(tensor, slot);
@@ -191,54 +188,6 @@ static enum tt_err plan_all(struct tt_ort_cells *self, struct tt_error *why) {
     return err;
 }
 
-/* ---- the slots ---- */
-
-static enum tt_err make_slots(struct tt_ort_cells *self, int32_t asked, struct tt_error *why) {
-    size_t slot_bytes = 1;
-    int32_t max_batch = 1;
-    for (int32_t t = 0; t < self->tensor_count; t++)
-        slot_bytes += self->tensors[t].row_bytes;
-    for (int32_t t = 0; t < self->cells->type_count; t++)
-        if (self->cells->types[t].max_batch > max_batch)
-            max_batch = self->cells->types[t].max_batch;
-    size_t slots = asked > 0 ? (size_t)asked : POOL_BYTES / slot_bytes;
-    if (asked == 0 && slots > MAX_SLOTS)
-        slots = MAX_SLOTS;
-    if (asked == 0 && slots < (size_t)max_batch * LEAST_BATCHES)
-        slots = (size_t)max_batch * LEAST_BATCHES;
-    self->slot_count = (int32_t)slots;
-    self->type_of = calloc(slots, sizeof(*self->type_of));
-    if (!self->type_of)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %zu slots", slots);
-    for (int32_t t = 0; t < self->tensor_count; t++) {
-        struct tt_cell_tensor *tensor = &self->tensors[t];
-        if (tensor->row_bytes == 0)
-            continue;
-        /* Fresh pages are zero, a finite value, and use no memory until a slot is written. */
-        void *bytes = mmap(NULL, tensor->row_bytes * slots, PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (bytes == MAP_FAILED)
-            return tt_fail(TT_ERR_NO_MEMORY, why, "out of address space for %zu slots", slots);
-        tensor->bytes = bytes;
-    }
-    return TT_OK;
-}
-
-void tt_ort_cells_free(struct tt_ort_cells *take_cells) {
-    if (!take_cells)
-        return;
-    for (int32_t t = 0; t < take_cells->tensor_count; t++) {
-        struct tt_cell_tensor *tensor = &take_cells->tensors[t];
-        if (tensor->bytes)
-            munmap(tensor->bytes, tensor->row_bytes * (size_t)take_cells->slot_count);
-    }
-    for (int32_t t = 0; t < take_cells->cells->type_count; t++)
-        for (int32_t i = 0; i < take_cells->plans[t].input_count; i++)
-            free(take_cells->plans[t].inputs[i].initial);
-    free(take_cells->type_of);
-    free(take_cells);
-}
-
 /* ---- making ---- */
 
 static enum tt_err make_session(const struct tt_ort_library *library,
@@ -284,7 +233,7 @@ enum tt_err tt_ort_model_new_cells(const struct tt_ort_library *library,
     tt_slots_init(&self->slots, true, 0, 0);
     enum tt_err err = plan_all(made, why);
     if (!err)
-        err = make_slots(made, options->slot_count, why);
+        err = tt_ort_cells_make_slots(made, options->slot_count, why);
     for (int32_t t = 0; !err && t < cells->type_count; t++) {
         err = make_session(library, &cells->types[t], &made->plans[t], &steps[t], why);
         if (err)

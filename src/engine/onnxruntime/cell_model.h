@@ -67,6 +67,10 @@ TT_MUST_CHECK enum tt_err tt_ort_model_new_cells(const struct tt_ort_library *li
                                                  const struct tt_ort_cells_options *options,
                                                  struct tt_ort_model **out_model,
                                                  struct tt_error *why);
+/* Makes the memory of the slots: `asked` of them; 0: as many as the pool holds. Errors: NO_MEMORY.
+ * This and _free are implemented in cell_memory.c. */
+TT_MUST_CHECK enum tt_err tt_ort_cells_make_slots(struct tt_ort_cells *self, int32_t asked,
+                                                  struct tt_error *why);
 void tt_ort_cells_free(struct tt_ort_cells *take_cells); /* NULL-safe */
 
 static inline char *tt_cell_row(const struct tt_cell_tensor *tensor, int32_t slot) {

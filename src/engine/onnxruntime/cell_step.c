@@ -1,4 +1,5 @@
 #include "engine/onnxruntime/cell_step.h"
+#include "engine/onnxruntime/ort_check.h"
 
 #include "base/array.h"
 #include "base/clock.h"

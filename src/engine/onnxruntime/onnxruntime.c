@@ -1,4 +1,5 @@
 #include "engine/onnxruntime/onnxruntime.h"
+#include "engine/onnxruntime/ort_check.h"
 
 #include "base/array.h"
 #include "engine/engine_result.h"

@@ -1,4 +1,5 @@
 #include "engine/onnxruntime/ort_exit_routes.h"
+#include "engine/onnxruntime/ort_check.h"
 
 #include "base/array.h"
 #include "base/clock.h"
@@ -9,10 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct tt_ort_model *model_of(const struct tt_ort_run *run) {
-    return TT_CONTAINER_OF(run->task->model, struct tt_ort_model, model);
-}
-
 void tt_ort_exit_routes_fini(struct tt_ort_exit_routes *self) {
     free(self->of_member);
     free(self->values);
@@ -20,7 +17,7 @@ void tt_ort_exit_routes_fini(struct tt_ort_exit_routes *self) {
 }
 
 bool tt_ort_exit_routes_any(const struct tt_ort_run *run, int32_t step) {
-    const struct tt_ort_exits *exits = &model_of(run)->exits;
+    const struct tt_ort_exits *exits = &tt_ort_run_model(run)->exits;
     for (int32_t i = 0; i < exits->count; i++)
         if (exits->exits[i].step == step)
             return true;
@@ -28,7 +25,7 @@ bool tt_ort_exit_routes_any(const struct tt_ort_run *run, int32_t step) {
 }
 
 void tt_ort_exit_routes_drop(struct tt_ort_run *run) {
-    const struct tt_ort_model *model = model_of(run);
+    const struct tt_ort_model *model = tt_ort_run_model(run);
     OrtValue **values = run->scratch->routes.values;
     int64_t count = run->scratch->routes.value_capacity;
     for (int64_t i = 0; i < count; i++) {
@@ -42,7 +39,7 @@ void tt_ort_exit_routes_drop(struct tt_ort_run *run) {
 
 static enum tt_err run_graph(struct tt_ort_run *run, const struct tt_ort_exit *exit,
                              struct tt_error *why) {
-    const struct tt_ort_model *model = model_of(run);
+    const struct tt_ort_model *model = tt_ort_run_model(run);
     struct tt_ort_scratch *scratch = run->scratch;
     const struct tt_signature *graph = exit->graph;
     for (int32_t i = 0; i < graph->input_count; i++) {
@@ -67,7 +64,7 @@ static bool is_met(const struct tt_tensor_view *view, enum tt_dtype dtype, int64
 
 /* Records the exit for members that meet its graph's condition and have no exit yet. */
 static enum tt_err ask_graph(struct tt_ort_run *run, int32_t index, struct tt_error *why) {
-    const struct tt_ort_model *model = model_of(run);
+    const struct tt_ort_model *model = tt_ort_run_model(run);
     const struct tt_ort_exit *exit = &model->exits.exits[index];
     const struct tt_tensor_spec *spec = &exit->graph->outputs[exit->condition];
     struct tt_tensor_view view;
@@ -98,7 +95,7 @@ static enum tt_err ask_graph(struct tt_ort_run *run, int32_t index, struct tt_er
 static int64_t own_elements(const struct tt_ort_run *run, const struct tt_engine_member *member,
                             int32_t tensor, const struct tt_tensor_view *view,
                             int64_t row_elements) {
-    const struct tt_ort_model *model = model_of(run);
+    const struct tt_ort_model *model = tt_ort_run_model(run);
     const struct tt_shape *told = &model->tensors[tensor].shape;
     bool may_pad = run->length > 0 && view->shape.rank > 1 && view->shape.dims[1] == run->length &&
                    told->rank > 1 && told->dims[1] < 0;
@@ -121,7 +118,7 @@ static bool moved_less(const float *a, const float *b, int64_t count, double les
 }
 
 static enum tt_err ask_moved(struct tt_ort_run *run, int32_t index, struct tt_error *why) {
-    const struct tt_ort_model *model = model_of(run);
+    const struct tt_ort_model *model = tt_ort_run_model(run);
     const struct tt_ort_exit *exit = &model->exits.exits[index];
     struct tt_tensor_view now, then;
     const int32_t tensors[] = {exit->moved, exit->since};
@@ -163,7 +160,7 @@ static int32_t going_by(const struct tt_ort_run *run, int32_t index) {
 }
 
 enum tt_err tt_ort_exit_routes_find(struct tt_ort_run *run, int32_t step, struct tt_error *why) {
-    const struct tt_ort_model *model = model_of(run);
+    const struct tt_ort_model *model = tt_ort_run_model(run);
     struct tt_ort_exit_routes *self = &run->scratch->routes;
     if (!TT_ARRAY_RESERVE(self->of_member, &self->member_capacity, run->count) ||
         !TT_ARRAY_RESERVE(self->values, &self->value_capacity, model->exits.value_count))
@@ -201,7 +198,7 @@ enum tt_err tt_ort_exit_routes_find(struct tt_ort_run *run, int32_t step, struct
 /* The rows [first, first + rows) of a view of all rows. */
 static struct tt_tensor_view rows_of(const struct tt_ort_run *run, struct tt_tensor_view view,
                                      int32_t first, int32_t rows) {
-    if (!model_of(run)->signature.batched)
+    if (!tt_ort_run_model(run)->signature.batched)
         return view;
     size_t row_bytes = view.size_bytes / (size_t)run->rows;
     view.bytes = (const char *)view.bytes + row_bytes * (size_t)first;
@@ -214,7 +211,7 @@ static struct tt_tensor_view rows_of(const struct tt_ort_run *run, struct tt_ten
 static enum tt_err view_given(struct tt_ort_run *run, const struct tt_ort_exit *exit,
                               const struct tt_ort_give *give, struct tt_tensor_view *out_view,
                               struct tt_error *why) {
-    const struct tt_ort_model *model = model_of(run);
+    const struct tt_ort_model *model = tt_ort_run_model(run);
     enum tt_dtype dtype = model->tensors[give->tensor].dtype;
     OrtValue *value = NULL;
     if (give->output >= 0) {
@@ -238,7 +235,7 @@ static enum tt_err view_given(struct tt_ort_run *run, const struct tt_ort_exit *
 
 /* Stores the skipped steps' tensors in the slots of the members that take this exit. */
 static enum tt_err send_on(struct tt_ort_run *run, int32_t index, struct tt_error *why) {
-    const struct tt_ort_model *model = model_of(run);
+    const struct tt_ort_model *model = tt_ort_run_model(run);
     const struct tt_ort_exit *exit = &model->exits.exits[index];
     for (int32_t g = 0; g < exit->give_count; g++) {
         const struct tt_ort_give *give = &exit->gives[g];
@@ -275,7 +272,7 @@ static bool is_given_once(const struct tt_ort_exit *exit, int32_t output) {
 static enum tt_err take_output(struct tt_ort_run *run, const struct tt_ort_exit *exit,
                                const struct tt_ort_give *give, OrtValue **out_value,
                                struct tt_error *why) {
-    const struct tt_ort_model *model = model_of(run);
+    const struct tt_ort_model *model = tt_ort_run_model(run);
     if (give->output >= 0 && is_given_once(exit, give->output)) {
         OrtValue **made = &run->scratch->routes.values[exit->first_value + give->output];
         *out_value = *made;
@@ -291,7 +288,7 @@ static enum tt_err take_output(struct tt_ort_run *run, const struct tt_ort_exit 
 
 /* Gives members that leave by this exit one shared result, which has all rows of the run. */
 static enum tt_err answer(struct tt_ort_run *run, int32_t index, struct tt_error *why) {
-    const struct tt_ort_model *model = model_of(run);
+    const struct tt_ort_model *model = tt_ort_run_model(run);
     const struct tt_ort_exit *exit = &model->exits.exits[index];
     const struct tt_signature *signature = &model->signature;
     struct tt_engine_result *result = tt_engine_result_new(
@@ -335,7 +332,7 @@ static void take_back(struct tt_ort_run *run) {
 }
 
 enum tt_err tt_ort_exit_routes_take(struct tt_ort_run *run, struct tt_error *why) {
-    const struct tt_ort_model *model = model_of(run);
+    const struct tt_ort_model *model = tt_ort_run_model(run);
     enum tt_err err = TT_OK;
     for (int32_t e = 0; !err && e < model->exits.count; e++)
         if (going_by(run, e) > 0)

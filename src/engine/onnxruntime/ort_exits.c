@@ -1,4 +1,5 @@
 #include "engine/onnxruntime/ort_exits.h"
+#include "engine/onnxruntime/ort_check.h"
 
 #include "engine/onnxruntime/ort_model.h"
 #include "engine/onnxruntime/ort_session.h"

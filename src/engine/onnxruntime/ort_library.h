@@ -58,12 +58,4 @@ TT_MUST_CHECK enum tt_err tt_ort_library_open(const struct tt_ort_library_option
 /* After every engine. NULL-safe. */
 void tt_ort_library_close(struct tt_ort_library *take_library);
 
-/* TT_OK for a NULL status. Otherwise writes the runtime's message without source file names and
- * function signatures, frees the status, and returns the error: INVALID (the model or the tensors
- * are at fault), NOT_FOUND, UNSUPPORTED, NO_MEMORY, INTERNAL. */
-enum tt_err tt_ort_check(const struct tt_ort_library *library, OrtStatus *take_status,
-                         struct tt_error *why);
-/* The readable part of a message of the runtime; see tt_ort_check. */
-void tt_ort_plain_sentence(const char *message, char *out, size_t capacity);
-
 #endif

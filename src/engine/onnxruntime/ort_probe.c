@@ -1,4 +1,5 @@
 #include "engine/onnxruntime/ort_probe.h"
+#include "engine/onnxruntime/ort_check.h"
 
 #include "base/text.h"
 #include "engine/onnxruntime/ort_session.h"

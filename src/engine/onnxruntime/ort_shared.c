@@ -1,4 +1,5 @@
 #include "engine/onnxruntime/ort_shared.h"
+#include "engine/onnxruntime/ort_check.h"
 
 #include "engine/onnxruntime/ort_session.h"
 #include "model/text/digest.h"

@@ -1,4 +1,5 @@
 #include "engine/onnxruntime/ort_steps.h"
+#include "engine/onnxruntime/ort_check.h"
 
 #include "base/array.h"
 #include "base/clock.h"
@@ -31,57 +32,19 @@ static bool scratch_ensure(struct tt_ort_scratch *self, int32_t tensors, int32_t
            TT_ARRAY_RESERVE(self->views, &self->view_capacity, members);
 }
 
-static const struct tt_ort_model *model_of(const struct tt_ort_run *run) {
-    return TT_CONTAINER_OF(run->task->model, struct tt_ort_model, model);
-}
-
 static void drop_value(const struct tt_ort_run *run, int32_t tensor) {
     OrtValue **value = &run->scratch->values[tensor];
     if (*value)
-        model_of(run)->library->api->ReleaseValue(*value);
+        tt_ort_run_model(run)->library->api->ReleaseValue(*value);
     *value = NULL;
 }
 
 /* ---- binding ---- */
 
-static enum tt_err gather(struct tt_ort_run *run, int32_t tensor, struct tt_tensor_view *out_view,
-                          struct tt_error *why) {
-    const struct tt_ort_model *model = model_of(run);
-    const struct tt_ort_carried *carried = &model->tensors[tensor];
-    struct tt_ort_scratch *scratch = run->scratch;
-    enum tt_err err;
-    if (carried->producer < 0) {
-        err = tt_gather_input(&model->signature, tensor, run->members, run->count, run->length,
-                              &scratch->buffers[tensor], &run->task->gathered_bytes, out_view);
-    } else {
-        for (int32_t i = 0; i < run->count; i++) {
-            scratch->views[i] = tt_slots_view(run->members[i]->state, tensor);
-            tt_assert(scratch->views[i]->bytes != NULL);
-        }
-        err = tt_gather_views(scratch->views, run->count, &scratch->buffers[tensor],
-                              &run->task->gathered_bytes, out_view);
-    }
-    if (err == TT_ERR_INVALID)
-        return tt_fail(err, why, "requests whose '%s' differ in shape cannot be in one batch",
-                       carried->name);
-    return err ? tt_fail(err, why, "out of memory for '%s' of a batch", carried->name) : TT_OK;
-}
-
-enum tt_err tt_ort_run_bind(struct tt_ort_run *run, int32_t tensor, struct tt_error *why) {
-    if (run->scratch->values[tensor])
-        return TT_OK;
-    const struct tt_ort_model *model = model_of(run);
-    struct tt_tensor_view view;
-    enum tt_err err = gather(run, tensor, &view, why);
-    return err ? err
-               : tt_ort_value_new(model->library, model->tensors[tensor].dtype, &view,
-                                  &run->scratch->values[tensor], why);
-}
-
 /* Binds a tensor that outlives the task to the members' slots, if possible; otherwise the runtime
  * allocates it. */
 static enum tt_err bind_output(struct tt_ort_run *run, int32_t tensor, struct tt_error *why) {
-    const struct tt_ort_model *model = model_of(run);
+    const struct tt_ort_model *model = tt_ort_run_model(run);
     const struct tt_ort_carried *carried = &model->tensors[tensor];
     bool outlives = run->last_step < model->step_count - 1 && carried->last_use > run->last_step;
     if (!outlives || !model->signature.batched || carried->row_count == 0)
@@ -101,7 +64,7 @@ static enum tt_err bind_output(struct tt_ort_run *run, int32_t tensor, struct tt
 /* ---- running ---- */
 
 static enum tt_err call_step(struct tt_ort_run *run, int32_t index, struct tt_error *why) {
-    const struct tt_ort_model *model = model_of(run);
+    const struct tt_ort_model *model = tt_ort_run_model(run);
     const struct tt_ort_step *step = &model->steps[index];
     struct tt_ort_scratch *scratch = run->scratch;
     enum tt_err err = TT_OK;
@@ -136,7 +99,7 @@ static enum tt_err call_step(struct tt_ort_run *run, int32_t index, struct tt_er
 
 /* Releases tensors that no step after `step` reads. */
 static void drop_values_after(const struct tt_ort_run *run, int32_t step) {
-    const struct tt_ort_model *model = model_of(run);
+    const struct tt_ort_model *model = tt_ort_run_model(run);
     for (int32_t t = 0; t < model->tensor_count; t++)
         if (model->tensors[t].last_use <= step)
             drop_value(run, t);
@@ -146,14 +109,14 @@ static void drop_values_after(const struct tt_ort_run *run, int32_t step) {
 
 /* True if the member leaves the model where the run ends. */
 static bool leaves(const struct tt_ort_run *run, int32_t member) {
-    const struct tt_ort_model *model = model_of(run);
+    const struct tt_ort_model *model = tt_ort_run_model(run);
     int32_t exit = run->parts ? run->scratch->routes.of_member[member] : -1;
     return exit >= 0 && model->exits.exits[exit].to == model->step_count;
 }
 
 /* Stores a tensor's rows in the members' slots. It must have exactly the members' rows. */
 static enum tt_err put_down(struct tt_ort_run *run, int32_t tensor, struct tt_error *why) {
-    const struct tt_ort_model *model = model_of(run);
+    const struct tt_ort_model *model = tt_ort_run_model(run);
     const struct tt_ort_carried *carried = &model->tensors[tensor];
     struct tt_tensor_view whole;
     enum tt_err err = tt_ort_value_view(model->library, carried->dtype,
@@ -188,7 +151,7 @@ static enum tt_err put_down(struct tt_ort_run *run, int32_t tensor, struct tt_er
 }
 
 static enum tt_err put_all_down(struct tt_ort_run *run, struct tt_error *why) {
-    const struct tt_ort_model *model = model_of(run);
+    const struct tt_ort_model *model = tt_ort_run_model(run);
     enum tt_err err =
         tt_slots_take((struct tt_slots *)&model->slots, run->members, run->count, run->length);
     if (err)
@@ -208,16 +171,16 @@ static enum tt_err put_all_down(struct tt_ort_run *run, struct tt_error *why) {
 /* Copies an output of an earlier task for the result, because it lies in slots that are about to be
  * released. */
 static enum tt_err fetch_output(struct tt_ort_run *run, int32_t tensor, struct tt_error *why) {
-    const struct tt_ort_model *model = model_of(run);
+    const struct tt_ort_model *model = tt_ort_run_model(run);
     struct tt_tensor_view view;
-    enum tt_err err = gather(run, tensor, &view, why);
+    enum tt_err err = tt_ort_run_gather(run, tensor, &view, why);
     return err ? err
                : tt_ort_value_copy(model->library, model->tensors[tensor].dtype, &view,
                                    &run->scratch->values[tensor], why);
 }
 
 static enum tt_err answer(struct tt_ort_run *run, struct tt_error *why) {
-    const struct tt_ort_model *model = model_of(run);
+    const struct tt_ort_model *model = tt_ort_run_model(run);
     const struct tt_signature *signature = &model->signature;
     struct tt_engine_result *result =
         tt_engine_result_new(run->count, signature->output_count, signature->batched, run->rows);
@@ -300,7 +263,7 @@ static enum tt_err run_steps(struct tt_ort_run *run, struct tt_error *why) {
 }
 
 static enum tt_err run_all(struct tt_ort_run *run, struct tt_error *why) {
-    const struct tt_ort_model *model = model_of(run);
+    const struct tt_ort_model *model = tt_ort_run_model(run);
     enum tt_err err = agree_on_length(run, why);
     if (!err && run->last_step < model->step_count - 1 &&
         tt_slots_take((struct tt_slots *)&model->slots, run->members, run->count, run->length))
@@ -322,7 +285,7 @@ static enum tt_err run_all(struct tt_ort_run *run, struct tt_error *why) {
 }
 
 enum tt_err tt_ort_run(struct tt_ort_run *run, struct tt_error *why) {
-    const struct tt_ort_model *model = model_of(run);
+    const struct tt_ort_model *model = tt_ort_run_model(run);
     run->last_step_done = run->first_step - 1;
     run->computed = run->parts = run->yielded = false;
     run->rows = 0;

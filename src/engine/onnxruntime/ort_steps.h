@@ -56,12 +56,20 @@ struct tt_ort_run {
     bool parts;             /* it ended early because members diverge */
 };
 
+static inline const struct tt_ort_model *tt_ort_run_model(const struct tt_ort_run *run) {
+    return TT_CONTAINER_OF(run->task->model, struct tt_ort_model, model);
+}
+
 /* Runs to the last step, to a stop, or to where members diverge (ort_exit_routes.h). Errors, for
  * the run as a whole: INVALID, NO_MEMORY, INTERNAL; the members are then unchanged. Without error,
  * members have their result or state, and `next_step`: step_count if they left early, step_count +
  * 1 at the end. Members with a result keep their state too, because the task may still be aborted.
  * On an abort it returns early, with or without error. */
 TT_MUST_CHECK enum tt_err tt_ort_run(struct tt_ort_run *run, struct tt_error *why);
+/* The tensor of all members, bound in place if they are adjacent, else gathered. Errors: INVALID
+ * (shapes differ), NO_MEMORY. Implemented in ort_bind.c, as is _bind. */
+TT_MUST_CHECK enum tt_err tt_ort_run_gather(struct tt_ort_run *run, int32_t tensor,
+                                            struct tt_tensor_view *out_view, struct tt_error *why);
 /* Sets scratch->values[tensor] to the tensor for all members: made in this run, or gathered. For
  * use within a run (ort_exit_routes.h). Errors: INVALID (shapes differ), NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_ort_run_bind(struct tt_ort_run *run, int32_t tensor,

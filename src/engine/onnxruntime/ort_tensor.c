@@ -1,4 +1,5 @@
 #include "engine/onnxruntime/ort_tensor.h"
+#include "engine/onnxruntime/ort_check.h"
 
 #include "model/onnx/onnx_graph.h"
 

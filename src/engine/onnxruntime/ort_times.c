@@ -1,5 +1,6 @@
 /* How long each node of a graph takes, by the runtime's own profiler. */
 #include "base/text.h"
+#include "engine/onnxruntime/ort_check.h"
 #include "engine/onnxruntime/ort_probe.h"
 #include "engine/onnxruntime/ort_session.h"
 

@@ -30,14 +30,6 @@ static struct tt_scenario_model *add_model(struct building *b, const char *name,
     return model;
 }
 
-bool tt_experiment_ns(double value, int64_t unit_ns, int64_t *out_ns) {
-    double ns = value * (double)unit_ns;
-    if (!(ns >= 0 && ns <= 1e15))
-        return false;
-    *out_ns = (int64_t)(ns + 0.5);
-    return true;
-}
-
 /* ---- model blocks ---- */
 
 static enum tt_err set_slo(struct building *b, struct tt_scenario_model *model, double slo_ms,

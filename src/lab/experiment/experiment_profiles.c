@@ -10,6 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+bool tt_experiment_ns(double value, int64_t unit_ns, int64_t *out_ns) {
+    double ns = value * (double)unit_ns;
+    if (!(ns >= 0 && ns <= 1e15))
+        return false;
+    *out_ns = (int64_t)(ns + 0.5);
+    return true;
+}
+
 struct building {
     const struct tt_experiment *experiment;
     const char *repository; /* NULL: none */

@@ -272,3 +272,37 @@ void tt_cell_type_fini(struct tt_cell_type *type) {
     free(type->name);
     free(type->path);
 }
+
+int32_t tt_cells_input(struct tt_cells_work *work, const char *name,
+                       const struct tt_tensor_spec *row, const void *message, const char *field) {
+    struct tt_signature *signature = &work->cells->signature;
+    struct tt_tensor_spec spec = {.dtype = TT_DTYPE_INT64, .shape = {.rank = 2, .dims = {-1, -1}}};
+    if (row)
+        spec.dtype = row->dtype;
+    for (int32_t i = 1; row && i < row->shape.rank && i < TT_MAX_RANK - 1; i++)
+        spec.shape.dims[spec.shape.rank++] = row->shape.dims[i];
+    if (strlen(name) >= sizeof(spec.name) || (row && row->shape.rank == TT_MAX_RANK)) {
+        tt_cells_problem(work, message, field,
+                         "'%.60s' has too long a name, or too many dimensions", name);
+        return -1;
+    }
+    strcpy(spec.name, name);
+    for (int32_t i = 0; i < signature->input_count; i++) {
+        if (strcmp(signature->inputs[i].name, name) != 0)
+            continue;
+        if (tt_cell_rows_equal(&signature->inputs[i], &spec))
+            return i;
+        tt_cells_problem(work, message, field,
+                         "the request's tensor '%s' is read twice, as different element types or "
+                         "shapes",
+                         name);
+        return -1;
+    }
+    if (signature->input_count == TT_MAX_TENSORS) {
+        tt_cells_problem(work, message, field, "more than the %d tensors that Tutti carries",
+                         TT_MAX_TENSORS);
+        return -1;
+    }
+    signature->inputs[signature->input_count] = spec;
+    return signature->input_count++;
+}

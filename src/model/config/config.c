@@ -9,59 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-TT_PRINTF(5, 0)
-static void add_finding(struct tt_config_work *work, enum tt_finding_kind kind, const void *message,
-                        const char *field, const char *format, va_list args) {
-    struct tt_error sentence;
-    vsnprintf(sentence.text, sizeof(sentence.text), format, args);
-    const struct tt_model_config *config = work->config;
-    struct tt_textproto_place place;
-    if (tt_textproto_places_find(&config->places, message, field, &place) ||
-        (message != config->message &&
-         tt_textproto_places_find(&config->places, message, NULL, &place)))
-        tt_findings_add(work->findings, kind, "%s:%d:%d: %s", config->file_name, place.line,
-                        place.column, sentence.text);
-    else
-        tt_findings_add(work->findings, kind, "%s: %s",
-                        config->from_file ? config->file_name : work->onnx_path, sentence.text);
-}
-
-void tt_config_problem(struct tt_config_work *work, const void *message, const char *field,
-                       const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    add_finding(work, TT_FINDING_PROBLEM, message, field, format, args);
-    va_end(args);
-}
-
-void tt_config_remark(struct tt_config_work *work, const void *message, const char *field,
-                      const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    add_finding(work, TT_FINDING_REMARK, message, field, format, args);
-    va_end(args);
-}
-
-void *tt_config_new_message(struct tt_config_work *work,
-                            const ProtobufCMessageDescriptor *descriptor) {
-    void *message = malloc(descriptor->sizeof_message);
-    if (message)
-        protobuf_c_message_init(descriptor, message);
-    work->no_memory |= !message;
-    return message;
-}
-
-void tt_config_set_string(struct tt_config_work *work, char **string, const char *value) {
-    char *copy = strdup(value);
-    if (!copy) {
-        work->no_memory = true;
-        return;
-    }
-    if (*string != protobuf_c_empty_string) /* the generated default value is static */
-        free(*string);
-    *string = copy;
-}
-
 /* Gets the configuration in text form. */
 static enum tt_err fetch_text(const struct tt_model_config *self, const char *json,
                               struct tt_text *out_text, struct tt_error *why) {
@@ -337,33 +284,4 @@ enum tt_err tt_model_config_json(const struct tt_model_config *self, struct tt_t
     free(text);
     json_decref(json);
     return text && !out_json->failed ? TT_OK : TT_ERR_NO_MEMORY;
-}
-
-static const enum tt_dtype dtypes[] = {
-    [INFERENCE__DATA_TYPE__TYPE_INVALID] = TT_DTYPE_NONE,
-    [INFERENCE__DATA_TYPE__TYPE_BOOL] = TT_DTYPE_BOOL,
-    [INFERENCE__DATA_TYPE__TYPE_UINT8] = TT_DTYPE_UINT8,
-    [INFERENCE__DATA_TYPE__TYPE_UINT16] = TT_DTYPE_UINT16,
-    [INFERENCE__DATA_TYPE__TYPE_UINT32] = TT_DTYPE_UINT32,
-    [INFERENCE__DATA_TYPE__TYPE_UINT64] = TT_DTYPE_UINT64,
-    [INFERENCE__DATA_TYPE__TYPE_INT8] = TT_DTYPE_INT8,
-    [INFERENCE__DATA_TYPE__TYPE_INT16] = TT_DTYPE_INT16,
-    [INFERENCE__DATA_TYPE__TYPE_INT32] = TT_DTYPE_INT32,
-    [INFERENCE__DATA_TYPE__TYPE_INT64] = TT_DTYPE_INT64,
-    [INFERENCE__DATA_TYPE__TYPE_FP16] = TT_DTYPE_FP16,
-    [INFERENCE__DATA_TYPE__TYPE_FP32] = TT_DTYPE_FP32,
-    [INFERENCE__DATA_TYPE__TYPE_FP64] = TT_DTYPE_FP64,
-    [INFERENCE__DATA_TYPE__TYPE_STRING] = TT_DTYPE_BYTES,
-    [INFERENCE__DATA_TYPE__TYPE_BF16] = TT_DTYPE_BF16,
-};
-
-enum tt_dtype tt_model_config_dtype(Inference__DataType type) {
-    return (size_t)type < TT_COUNT(dtypes) ? dtypes[type] : TT_DTYPE_NONE;
-}
-
-Inference__DataType tt_model_config_type(enum tt_dtype dtype) {
-    for (size_t i = 0; i < TT_COUNT(dtypes); i++)
-        if (dtypes[i] == dtype)
-            return (Inference__DataType)i;
-    return INFERENCE__DATA_TYPE__TYPE_INVALID;
 }

@@ -1,6 +1,6 @@
 /* Shared by the files that make a configuration: config.c (life, completion), config_tensors.c
- * (inputs and outputs), config_scheduling.c (batching, instances), config_emulated.c (emulated
- * models). */
+ * (inputs and outputs), config_scheduling.c (batching, instances), config_work.c (what they share).
+ */
 #ifndef TT_MODEL_CONFIG_CONFIG_INTERNAL_H
 #define TT_MODEL_CONFIG_CONFIG_INTERNAL_H
 

@@ -1,3 +1,4 @@
+#include "engine/onnxruntime/ort_check.h"
 #include "engine/onnxruntime/ort_library.h"
 #include "unit/engine/engine_bench.h"
 
