@@ -29,6 +29,11 @@ scratch=$out/packages
 rm -rf "$scratch"
 mkdir -p "$scratch"
 
+if [ -f .deps/lib/libonnxruntime.so ] && [ ! -L .deps/lib/libonnxruntime.so ] && [ ! -e .deps/lib/onnxruntime/LICENSE ]; then
+  echo "make_packages: .deps/lib/onnxruntime/LICENSE is missing, and copies must carry it; run scripts/setup.sh" >&2
+  exit 1
+fi
+
 make_deb() {
   if ! command -v dh >/dev/null; then
     echo "make_packages: the Debian package needs debhelper: scripts/setup.sh --package" >&2

@@ -134,20 +134,9 @@ make_venv() {
   [ -x "$deps/venv/bin/pip" ] || python3 -m venv "$deps/venv"
 }
 
-# The library is loaded at run time from .deps/lib. A newer Debian packages it; else it comes out of its wheel, with the
-# notices that every copy of it must carry.
-if [ ! -e "$deps/lib/libonnxruntime.so" ] ||
-  { [ ! -L "$deps/lib/libonnxruntime.so" ] && [ ! -e "$deps/lib/onnxruntime/LICENSE" ]; }; then
-  mkdir -p "$deps/lib"
-  packaged=$(dpkg-query -L libonnxruntime-dev 2>/dev/null | grep '/libonnxruntime\.so$' || true)
-  if [ -n "$packaged" ]; then
-    ln -sf "$packaged" "$deps/lib/libonnxruntime.so"
-  else
-    echo "setup: fetching ONNX Runtime $onnxruntime_version (library only) into .deps" >&2
-    make_venv
-    rm -rf "$deps/wheel" && mkdir -p "$deps/wheel"
-    "$deps/venv/bin/pip" download -q --no-deps -d "$deps/wheel" "onnxruntime==$onnxruntime_version"
-    python3 - "$deps" <<'PY'
+# extract_wheel: the library, and the notices that every copy of it must carry.
+extract_wheel() {
+  python3 - "$deps" <<'PY'
 import glob, os, shutil, sys, zipfile
 deps = sys.argv[1]
 with zipfile.ZipFile(glob.glob(deps + "/wheel/onnxruntime-*.whl")[0]) as wheel:
@@ -161,9 +150,28 @@ with zipfile.ZipFile(glob.glob(deps + "/wheel/onnxruntime-*.whl")[0]) as wheel:
         with wheel.open(name) as src, open(deps + "/lib/" + path, "wb") as dst:
             shutil.copyfileobj(src, dst)
 PY
-    mv "$deps/lib/libonnxruntime.so.part" "$deps/lib/libonnxruntime.so"
-    rm -rf "$deps/wheel"
+}
+
+# `&&`: a function behind `||` does not end at its first failure.
+fetch_onnxruntime() {
+  echo "setup: fetching ONNX Runtime $onnxruntime_version (library and licences) into .deps" >&2
+  make_venv && rm -rf "$deps/wheel" && mkdir -p "$deps/wheel" "$deps/lib" &&
+    "$deps/venv/bin/pip" download -q --no-deps -d "$deps/wheel" "onnxruntime==$onnxruntime_version" &&
+    extract_wheel && mv "$deps/lib/libonnxruntime.so.part" "$deps/lib/libonnxruntime.so" && rm -rf "$deps/wheel"
+}
+
+# The library is loaded at run time from .deps/lib. A newer Debian packages it; else it comes out of its wheel.
+if [ ! -e "$deps/lib/libonnxruntime.so" ]; then
+  packaged=$(dpkg-query -L libonnxruntime-dev 2>/dev/null | grep '/libonnxruntime\.so$' || true)
+  if [ -n "$packaged" ]; then
+    mkdir -p "$deps/lib"
+    ln -sf "$packaged" "$deps/lib/libonnxruntime.so"
+  else
+    fetch_onnxruntime
   fi
+elif [ ! -L "$deps/lib/libonnxruntime.so" ] && [ ! -e "$deps/lib/onnxruntime/LICENSE" ]; then
+  # Without them everything works but make package.
+  fetch_onnxruntime || echo "setup: the licences of ONNX Runtime cannot be had (offline?); packages need them" >&2
 fi
 
 if [ -n "$with_python" ] && [ "$(cat "$deps/venv/.packages" 2>/dev/null)" != "$python_packages" ]; then
