@@ -116,7 +116,7 @@ def leaks(files):
     """Places outside src/policy and src/engine that recognise a policy or an engine by its name or its callbacks."""
     names = "|".join(policy_names())
     patterns = {
-        "policy names compared": re.compile(rf'strcmp\([^;]*?"(?:{names})"\)'),
+        "policy names compared": re.compile(rf'str\w*cmp\([^;"]*(?:polic|name)[^;"]*"(?:{names})"'),
         "policy callbacks asked for": re.compile(r"ops->(released|ready|max_tasks)\b(?!\()"),
         "engine types outside engine": re.compile(r"\b(?:tt_ort_|tt_emulated_engine|is_emulated)\w*"),
     }
