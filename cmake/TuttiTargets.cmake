@@ -93,14 +93,16 @@ function(tutti_proto)
   target_link_libraries(tutti_proto PUBLIC protobuf-c::protobuf-c)
 endfunction()
 
-# The template of report pages (src/lab/report/page/) as one C array in `target`.
-function(tutti_embed_page target)
-  set(page ${PROJECT_SOURCE_DIR}/src/lab/report/page)
+# A file of a page (folder/template of src/), with its parts of that folder and of src/charts/, as the array tt_NAME in `target`.
+function(tutti_embed_page target folder template name)
+  set(page ${PROJECT_SOURCE_DIR}/src/${folder})
+  set(charts ${PROJECT_SOURCE_DIR}/src/charts)
   set(script ${PROJECT_SOURCE_DIR}/cmake/embed_page.cmake)
-  set(out ${PROJECT_BINARY_DIR}/page_template.c)
-  file(GLOB parts CONFIGURE_DEPENDS ${page}/*.html ${page}/*.css ${page}/*.js)
+  set(out ${PROJECT_BINARY_DIR}/${name}.c)
+  file(GLOB parts CONFIGURE_DEPENDS ${page}/*.html ${page}/*.in ${page}/*.css ${page}/*.js ${charts}/*.css ${charts}/*.js)
   add_custom_command(OUTPUT ${out}
-    COMMAND ${CMAKE_COMMAND} -DPAGE=${page} -DOUT=${out} -P ${script} DEPENDS ${parts} ${script} VERBATIM)
+    COMMAND ${CMAKE_COMMAND} -DTEMPLATE=${page}/${template} "-DPARTS=${page};${charts}" -DNAME=${name} -DOUT=${out} -P ${script}
+    DEPENDS ${parts} ${script} VERBATIM)
   target_sources(${target} PRIVATE ${out})
 endfunction()
 
@@ -113,7 +115,7 @@ function(tutti_layer name)
     target_include_directories(tutti_${name} PRIVATE ${PROJECT_SOURCE_DIR}/include)
   endif()
   if(name STREQUAL lab) # pages and their template
-    tutti_embed_page(tutti_${name})
+    tutti_embed_page(tutti_${name} lab/report/page page.html page_template)
   endif()
   if(name MATCHES "^(slicer|lab|metrics)$") # they sign what they write
     target_compile_definitions(tutti_${name} PRIVATE TUTTI_VERSION="${PROJECT_VERSION}")

@@ -89,15 +89,22 @@ class Browser:
                 return answer["result"]
 
     def open(self, path, width=1280, height=900, dark=False):
-        """Loads a file as on a screen of that width, and waits until it is drawn."""
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
-        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+        """Loads a file, or a page of a server, as on a screen of that width, and waits until it is drawn."""
+        self.resize(width, height, dark)
         self.errors, self.loaded = [], False
-        self.call("Page.navigate", url=pathlib.Path(path).absolute().as_uri())
+        is_url = str(path).startswith("http://")
+        self.call("Page.navigate", url=path if is_url else pathlib.Path(path).absolute().as_uri())
         until = time.monotonic() + 60
         while not self.loaded and time.monotonic() < until:
             self._read()
-        # Two frames: sizes are observed, then charts drawn.
+        self.frames()
+
+    def resize(self, width, height=900, dark=False):
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
+        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+
+    def frames(self):
+        """Two frames: sizes are observed, then charts drawn."""
         self.value("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))")
 
     def value(self, expression):

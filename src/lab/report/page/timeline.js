@@ -48,7 +48,11 @@ function timeline(name, data, models, view) {
   const bars = data.bars, layout = lanesOf(bars, models), id = 'hatch' + drawn.length + '-';
   const used = [...new Set(bars.map((b) => b[1]))].sort((a, b) => a - b);
   const inkOf = (m) => (m < LIGHT.length ? colour(m) : `url(#${id}${m})`);
-  const {figure, plot: place, tip} = chartBox(name, '');
+  const {figure, plot: place, tip} = chartBox(
+      name, '',
+      () => [
+          ['executor', 'model', 'step', 'rows', 'from, ms', 'to, ms', 'slack, ms'],
+          ...bars.map(([e, m, step, rows, from, to, slack]) => [e, models[m].name, step, rows, from, to, slack])]);
   const left = Math.ceil(widthOf('executor ' + layout.lanes)) + (layout.steps > 1 ? 20 : 8);
   let width = 0, held = null; /* where a drag began */
 

@@ -1,13 +1,15 @@
 /* Lines over two axes: figures along a parameter, and distributions. */
 
 /* The frame of every chart: heading, picture, and the box that shows values. */
-function chartBox(name, about) {
+function chartBox(name, about, lines) {
   const plot = el('div', {class: 'plot'});
   const tip = el('div', {class: 'tip', role: 'status', hidden: ''});
   const button =
       el('button', {type: 'button', 'aria-label': 'Save as SVG: ' + name, onclick: () => savePicture(plot, name)},
          'SVG');
-  const figure = el('figure', {'aria-label': name}, el('div', {class: 'bar'}, el('h3', {}, name), button), plot);
+  const figure =
+      el('figure', {'aria-label': name},
+         el('div', {class: 'bar'}, el('h3', {}, name), lines ? csvButton(name, lines) : '', button), plot);
   if (about) figure.append(el('p', {class: 'note'}, about));
   return {figure, plot, tip};
 }
@@ -77,7 +79,7 @@ function layOut(spec, width) {
     };
   if (x.low === x.high) x = {low: x.low - 1, high: x.high + 1, isLog: false};
   const labels = !spec.compact && !spec.plain && width >= 560;
-  const height = spec.compact ? 190 : Math.max(300, labels ? spec.series.length * 15 + 90 : 0);
+  const height = spec.compact ? 190 : Math.max(spec.height || 300, labels ? spec.series.length * 15 + 90 : 0);
   const box = {top: 30, bottom: height - 44, height, width, x, y, across, along, labels};
   box.yTicks = spec.y.ticks || (y.isLog ? roundLogTicks : roundTicks)(y.low, y.high, spec.compact ? 3 : 6);
   box.left = 12 + Math.max(...box.yTicks.map((t) => widthOf((spec.y.format || number)(t))));
@@ -165,12 +167,15 @@ function drawSeries(series, spec, box) {
     d += pen + box.xOf(point.x).toFixed(1) + ' ' + box.yOf(point.y).toFixed(1);
     pen = 'L';
   }
-  out.push(svg('path', {class: 'curve', d, stroke: ink, 'stroke-dasharray': series.dash || dash(i)}));
-  for (const point of series.points) {
-    if (!known(point.y) || (spec.plain && !point.mark)) continue;
+  if (!series.dots)
+    out.push(svg('path', {class: 'curve', d, stroke: ink, 'stroke-dasharray': series.dash || dash(i)}));
+  const isAlone = (k) => !known((series.points[k - 1] || {}).y) && !known((series.points[k + 1] || {}).y);
+  for (const [k, point] of series.points.entries()) {
+    const isMarked = spec.quiet ? isAlone(k) : spec.plain ? point.mark : true;
+    if (!known(point.y) || !isMarked) continue;
     const x = box.xOf(point.x), y = box.yOf(point.y);
     out.push(marker(
-        spec.plain ? 0 : i, x, y,
+        spec.plain || spec.quiet ? 0 : i, x, y,
         {class: 'point', fill: point.doubt ? 'var(--paper)' : ink, stroke: ink, 'stroke-width': 1.5}));
   }
   return svg('g', {class: 'series', 'data-name': series.name, 'data-index': i}, out);
@@ -209,9 +214,15 @@ function fade(root, name) {
 function swatch(series, isPlain) {
   const i = series.index, ink = colour(i);
   return svg(
-      'svg', {viewBox: '0 0 26 12', 'aria-hidden': 'true'},
-      svg('line',
-          {x1: 1, x2: 25, y1: 6, y2: 6, stroke: ink, 'stroke-width': 2, 'stroke-dasharray': series.dash || dash(i)}),
+      'svg', {viewBox: '0 0 26 12', 'aria-hidden': 'true'}, series.dots ? null : svg('line', {
+        x1: 1,
+        x2: 25,
+        y1: 6,
+        y2: 6,
+        stroke: ink,
+        'stroke-width': 2,
+        'stroke-dasharray': series.dash || dash(i)
+      }),
       isPlain ? null : marker(i, 13, 6, {fill: ink, stroke: ink}));
 }
 
@@ -232,8 +243,9 @@ function readAt(series, x, isPlain) {
   return {y: a.y + ((b.y - a.y) * (x - a.x)) / (b.x - a.x || 1)};
 }
 
-function addHover(root, spec, box, tip) {
-  const stops = spec.x.measured ? [...new Set(spec.x.measured)].sort((a, b) => a - b) : null;
+function addHover(root, spec, box, tip, hover) {
+  const measured = spec.x.stops || spec.x.measured;
+  const stops = measured ? [...new Set(measured)].sort((a, b) => a - b) : null;
   const hair = svg('line', {class: 'hair', y1: box.top, y2: box.bottom, visibility: 'hidden'});
   let current = -1;
   root.append(hair);
@@ -250,20 +262,23 @@ function addHover(root, spec, box, tip) {
                el('span', {}, valued(spec.y, p.y) + (p.doubt ? ' ?' : ''))));
     for (const {text, y} of spec.others || [])
       if (y) rows.push(el('div', {}, el('span', {}, text), el('span', {}, valued(spec.y, y(x)))));
+    hover.at = at;
     showTip(tip, at, box.top, box.width, [el('b', {}, spec.x.title + ' ' + valued(spec.x, x)), ...rows]);
   }
   const hide = () => {
+    hover.at = null;
     tip.hidden = true;
     hair.setAttribute('visibility', 'hidden');
   };
-  root.addEventListener('pointermove', (event) => {
-    const at = event.clientX - root.getBoundingClientRect().left;
-    if (at < box.left || at > box.right + 8) return hide();
+  function showAt(at) {
+    if (at < box.left || at > box.right + 8 || (stops && !stops.length)) return hide();
     if (!stops) return show(box.xOf.back(Math.min(Math.max(at, box.left), box.right)));
     current =
         stops.reduce((best, v, i) => (Math.abs(box.xOf(v) - at) < Math.abs(box.xOf(stops[best]) - at) ? i : best), 0);
     show(stops[current]);
-  });
+  }
+  if (hover.at !== null) showAt(hover.at);
+  root.addEventListener('pointermove', (event) => showAt(event.clientX - root.getBoundingClientRect().left));
   root.addEventListener('pointerleave', hide);
   root.addEventListener('blur', hide);
   root.addEventListener('keydown', (event) => {
@@ -276,14 +291,26 @@ function addHover(root, spec, box, tip) {
   });
 }
 
+/* The values of all series, a line for each x. */
+function linesOf(spec) {
+  const xs = [...new Set(spec.series.flatMap((s) => s.points.map((p) => p.x)))].sort((a, b) => a - b);
+  const at = (s, x) => (s.points.find((p) => p.x === x) || {}).y;
+  return [
+    [titled(spec.x), ...spec.series.map((s) => s.name + ': ' + titled(spec.y))],
+    ...xs.map((x) => [x, ...spec.series.map((s) => at(s, x))])
+  ];
+}
+
+/* A chart of lines. What `spec` holds may change: figure.redraw() shows it. */
 function plot(spec) {
-  const {figure, plot: place, tip} = chartBox(spec.name, spec.about);
-  spec.series.forEach((s, i) => {
-    if (s.index === undefined) s.index = i;
-  });
+  const {figure, plot: place, tip} = chartBox(spec.name, spec.about, () => linesOf(spec));
+  const hover = {at: null};
   const legend = el('div');
   figure.append(legend);
-  keepDrawn(place, (width) => {
+  figure.redraw = keepDrawn(place, (width) => {
+    spec.series.forEach((s, i) => {
+      if (s.index === undefined) s.index = i;
+    });
     const box = layOut(spec, width);
     const alt = spec.name + ': ' + spec.series.map((s) => s.name).join(', ') + '; ' + titled(spec.y) + ' over ' +
         titled(spec.x) + '. The table has the figures.';
@@ -299,13 +326,13 @@ function plot(spec) {
         ...drawAxes(spec, box), ...drawLimits(spec, box), ...drawDoubts(spec, box),
         ...spec.series.map((s) => drawSeries(s, spec, box)));
     if (box.labels) root.append(...drawLabels(spec, box));
-    addHover(root, spec, box, tip);
     place.replaceChildren(root, tip);
     tip.hidden = true;
+    addHover(root, spec, box, tip, hover);
     const order = spec.plain ?
         spec.series :
         spec.series.slice().sort((a, b) => ((lastOf(b) || {y: 0}).y - (lastOf(a) || {y: 0}).y));
-    legend.replaceChildren(box.labels || spec.compact ? '' : legendOf(order, spec.plain));
+    legend.replaceChildren(box.labels || spec.compact ? '' : legendOf(order, spec.plain || spec.quiet));
   });
   return figure;
 }

@@ -1,5 +1,4 @@
-/* Elements, numbers, colours and the theme: what all parts of the page use. */
-const DATA = JSON.parse(document.getElementById('data').textContent);
+/* Elements, numbers, colours and the theme: what all charts use. */
 const SVG_NS = 'http://www.w3.org/2000/svg';
 
 function fill(node, attributes, children) {
@@ -7,6 +6,8 @@ function fill(node, attributes, children) {
     if (value === undefined || value === null || value === false) continue;
     if (name.startsWith('on'))
       node.addEventListener(name.slice(2), value);
+    else if (name === 'style')
+      node.style.cssText = value; /* an attribute would need a weaker content policy */
     else
       node.setAttribute(name, value);
   }
@@ -118,9 +119,16 @@ function marker(i, x, y, attributes) {
 /* ---- text ---- */
 
 const ruler = document.createElement('canvas').getContext('2d');
+let family = '';
+const measured = new Map(); /* of the usual size; a page draws the same texts again and again */
 function widthOf(text, size) {
-  ruler.font = (size || 12) + 'px ' + getComputedStyle(document.body).fontFamily;
-  return ruler.measureText(text).width;
+  if (!size && measured.has(text)) return measured.get(text);
+  family = family || getComputedStyle(document.body).fontFamily;
+  ruler.font = (size || 12) + 'px ' + family;
+  const width = ruler.measureText(text).width;
+  if (measured.size > 5000) measured.clear();
+  if (!size) measured.set(text, width);
+  return width;
 }
 function shorten(text, width, size) {
   if (widthOf(text, size) <= width) return text;
@@ -161,18 +169,21 @@ function startTheme() {
   addEventListener('afterprint', () => applyTheme());
 }
 
-/* Draws now, when the width of `box` changes, and when the theme does. */
+/* Draws when `box` is shown, when its width changes, and when the theme does; returns a function that draws again. */
 function keepDrawn(box, draw) {
-  let width = 0;
+  let width = 0; /* as observed: asking for it would lay the page out once per chart */
   const again = () => {
-    const now = Math.floor(box.clientWidth);
-    if (now > 0) draw(now);
-    width = now;
+    width = width || Math.floor(box.clientWidth);
+    if (width > 0) draw(width);
   };
   drawn.push(again);
   new ResizeObserver(() => {
-    if (Math.floor(box.clientWidth) !== width) again();
+    const now = Math.floor(box.clientWidth);
+    if (now === width) return;
+    width = now;
+    if (width > 0) draw(width);
   }).observe(box);
+  return again;
 }
 
 /* ---- files ---- */
@@ -185,8 +196,18 @@ function save(name, type, text) {
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 const fileName = (what, ending) =>
-    (DATA.title + ' ' + what).toLowerCase().replace(/[^a-z0-9]+/g, '-').replace(/^-|-$/g, '').slice(0, 80) + '.' +
+    (document.title + ' ' + what).toLowerCase().replace(/[^a-z0-9]+/g, '-').replace(/^-|-$/g, '').slice(0, 80) + '.' +
     ending;
+
+const csvField = (value) => {
+  const text = value === null || value === undefined ? '' : String(value);
+  return /[",\n]/.test(text) ? '"' + text.replace(/"/g, '""') + '"' : text;
+};
+/* `lines`: arrays of fields, the names of the columns first. */
+const saveCsv = (name, lines) =>
+    save(fileName(name, 'csv'), 'text/csv', lines.map((line) => line.map(csvField).join(',') + '\n').join(''));
+const csvButton = (name, lines) => el(
+    'button', {type: 'button', 'aria-label': 'Save as CSV: ' + name, onclick: () => saveCsv(name, lines())}, 'CSV');
 
 /* A chart as a file of its own: the page's styles are written into its elements. */
 function savePicture(box, name) {
@@ -196,7 +217,7 @@ function savePicture(box, name) {
       ['fill', 'stroke', 'stroke-width', 'stroke-dasharray', 'font-family', 'font-size', 'font-weight', 'opacity'];
   all.forEach((node, i) => {
     const style = getComputedStyle(node);
-    copies[i].setAttribute('style', styles.map((s) => s + ':' + style.getPropertyValue(s)).join(';'));
+    copies[i].style.cssText = styles.map((s) => s + ':' + style.getPropertyValue(s)).join(';');
   });
   copy.setAttribute('xmlns', SVG_NS);
   copy.insertBefore(

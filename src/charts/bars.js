@@ -49,14 +49,20 @@ function drawBar(row, spec, xOf, y, place) {
 
 /* spec: {name, title, unit, rows: [{name, value, low, high, marks: [value], about}], marks: [name]} */
 function bars(spec) {
-  const {figure, plot: place} = chartBox(spec.name, spec.about);
+  const {figure, plot: place} = chartBox(
+      spec.name, spec.about,
+      () => [
+          [spec.title + ', ' + spec.unit, 'name', 'low', 'high', ...spec.marks],
+          ...spec.rows.map((r) => [r.value, r.name, r.low, r.high, ...(r.marks || [])])]);
   let shown = Math.min(spec.rows.length, MAX_BARS);
   const more = el('button', {type: 'button'}, 'Show all ' + spec.rows.length);
   const draw = (width) => {
-    const rows = spec.rows.slice(0, shown), above = width < 560, step = above ? 36 : 22;
+    const rows = spec.rows.slice(0, spec.live ? MAX_BARS : shown),
+          longest = Math.max(0, ...rows.map((r) => widthOf(r.name))), above = width < 560 && longest > width * 0.3,
+          step = above ? 36 : 22;
     spec.high = 1.02 * Math.max(1e-9, ...rows.flatMap((r) => [r.value, r.high, ...(r.marks || [])].filter(known)));
-    const valueRoom = 14 + Math.max(...rows.map((r) => widthOf(number(r.value))));
-    const room = above ? width - 4 : Math.min(width * 0.4, Math.max(...rows.map((r) => widthOf(r.name))) + 2);
+    const valueRoom = 14 + Math.max(0, ...rows.map((r) => widthOf(number(r.value))));
+    const room = above ? width - 4 : Math.min(width * 0.4, longest + 2);
     const left = above ? 0 : room + 10, right = width - valueRoom, top = above ? 38 : 24,
           bottom = top + rows.length * step;
     const xOf = makeScale(0, spec.high, left, right, false);
@@ -71,7 +77,7 @@ function bars(spec) {
     rows.forEach((row, i) => root.append(drawBar(row, spec, xOf, top + i * step, {room, right, above})));
     place.replaceChildren(root);
   };
-  keepDrawn(place, draw);
+  figure.redraw = keepDrawn(place, draw);
   if (shown < spec.rows.length) {
     more.addEventListener('click', () => {
       shown = spec.rows.length;
@@ -92,6 +98,6 @@ function bars(spec) {
       () => legend.replaceChildren(
           ...[spec.title, ...spec.marks].map(key),
           hasSeeds ? el('li', {}, '\u251c\u2524 least to most of the seeds') : ''));
-  figure.append(legend);
+  if (!spec.live) figure.append(legend);
   return figure;
 }

@@ -1,23 +1,20 @@
 /* Tables that can be sorted, scroll inside of their box, and can be had as CSV. */
 
-const csvField = (value) => {
-  const text = value === null || value === undefined ? '' : String(value);
-  return /[",\n]/.test(text) ? '"' + text.replace(/"/g, '""') + '"' : text;
-};
-
 function cellOf(column, row) {
   const value = column.of(row),
         text = column.word ? (value === undefined || value === null ? '' : String(value)) :
                              ((column.cell && column.cell(row)) || column.format || number)(value);
+  const node = column.node && column.node(row, text);
   return el(
       'td', {class: [column.word && 'word', column.isBad && column.isBad(row) && 'bad'].filter(Boolean).join(' ')},
-      text + (column.doubt && column.doubt(row) ? ' ?' : ''));
+      node || text + (column.doubt && column.doubt(row) ? ' ?' : ''));
 }
 
-/* columns: [{name, of: row -> value, word, format, cell: row -> format, isBad, doubt}]; foot: rows that stay below.
- */
-function table(name, columns, rows, foot) {
-  const body = el('tbody'), order = {column: -1, down: false};
+/* columns: [{name, of: row -> value, word, format, cell: row -> format, isBad, doubt, node: (row, text) -> what the
+ * cell holds instead of the text}]; foot: rows that stay below; order: {column, down} at first. The section's
+ * `update` shows other rows in the same order. */
+function table(name, columns, rows, foot, first) {
+  const body = el('tbody'), order = first || {column: -1, down: false};
   const heads = columns.map(
       (column, i) =>
           el('th', {scope: 'col', class: column.word ? 'word' : '', 'aria-sort': 'none'},
@@ -26,6 +23,11 @@ function table(name, columns, rows, foot) {
   function sort(i) {
     order.down = order.column === i ? !order.down : !columns[i].word;
     order.column = i;
+    show();
+  }
+  function show() {
+    const i = order.column;
+    if (i < 0) return put(rows);
     heads.forEach(
         (head, k) => head.setAttribute(
             'aria-sort',
@@ -39,17 +41,19 @@ function table(name, columns, rows, foot) {
       return sign * ((known(x) ? x : -Infinity) - (known(y) ? y : -Infinity)) || 0;
     }));
   }
-  const download = () => save(fileName(name, 'csv'), 'text/csv', [
-    columns.map((c) => c.name), ...[...rows, ...(foot || [])].map((row) => columns.map((c) => c.of(row)))
-  ].map((line) => line.map(csvField).join(',') + '\n').join(''));
-  put(rows);
-  return el(
-      'section', {},
-      el('div', {class: 'bar'}, el('h3', {}, name),
-         el('button', {type: 'button', 'aria-label': 'Save as CSV: ' + name, onclick: download}, 'CSV')),
-      el('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': name},
-         el('table', {}, el('thead', {}, el('tr', {}, heads)), body,
-            foot && foot.length ?
-                el('tfoot', {}, foot.map((row) => el('tr', {}, columns.map((c) => cellOf(c, row))))) :
-                '')));
+  const lines =
+      () => [columns.map((c) => c.name), ...[...rows, ...(foot || [])].map((row) => columns.map((c) => c.of(row)))];
+  show();
+  const section =
+      el('section', {}, el('div', {class: 'bar'}, el('h3', {}, name), csvButton(name, lines)),
+         el('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': name},
+            el('table', {}, el('thead', {}, el('tr', {}, heads)), body,
+               foot && foot.length ?
+                   el('tfoot', {}, foot.map((row) => el('tr', {}, columns.map((c) => cellOf(c, row))))) :
+                   '')));
+  section.update = (list) => {
+    rows = list;
+    show();
+  };
+  return section;
 }
