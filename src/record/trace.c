@@ -1,6 +1,7 @@
 #include "record/trace.h"
 
 #include "base/array.h"
+#include "base/instant.h"
 #include "record/trace_internal.h"
 
 #include <jansson.h>
@@ -78,6 +79,16 @@ static int32_t batches_behind_first(const struct tt_trace_tap *self,
     return behind < INT32_MAX ? (int32_t)behind : INT32_MAX;
 }
 
+/* Saturates: the record has 32 bits. */
+static int32_t slack_us(const struct tt_request *request, int64_t now) {
+    if (request->deadline_at == TT_NEVER)
+        return TT_TRACE_NO_SLACK;
+    int64_t us = (request->deadline_at - now) / 1000;
+    return us >= TT_TRACE_NO_SLACK ? TT_TRACE_NO_SLACK - 1
+           : us < INT32_MIN        ? INT32_MIN
+                                   : (int32_t)us;
+}
+
 static void ended(struct tt_trace_tap *self, const struct tt_event *event) {
     const struct tt_request *request = event->request;
     /* A request that leaves a batch ends while the domain reports that batch. */
@@ -86,6 +97,7 @@ static void ended(struct tt_trace_tap *self, const struct tt_event *event) {
                                         .reason = (uint8_t)event->reason,
                                         .ran = request->state == TT_REQUEST_LEAVING,
                                         .rows = narrow(request->rows),
+                                        .slack_us = slack_us(request, event->now),
                                         .name = self->names[request->model],
                                         .domain = self->domain,
                                         .first_step = batches_behind_first(self, request),

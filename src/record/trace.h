@@ -6,13 +6,14 @@
  * waits, except for a model's name when a model comes. Writing reads the rings while they change.
  * The trace has a track per executor with its batches, tracks per model with its requests from
  * arrival to end, and a flow from each request to the batch that computed it. Domains that are gone
- * stay visible until another domain needs their ring. Implemented in trace.c (taps) and
- * trace_write.c. */
+ * stay visible until another domain needs their ring. Implemented in trace.c (taps), trace_write.c
+ * and trace_read.c. */
 #ifndef TT_RECORD_TRACE_H
 #define TT_RECORD_TRACE_H
 
 #include "base/text.h"
 #include "core/observer.h"
+#include "core/task.h"
 
 enum {
     TT_TRACE_RECORDS = 32768, /* per domain, of 64 bytes, in a server */
@@ -38,5 +39,49 @@ void tt_trace_leave(struct tt_trace_tap *tap);
  * Errors: NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_trace_write(struct tt_trace *self, int64_t since_at,
                                          struct tt_text *out_json, struct tt_error *why);
+
+/* ---- what is new since the last reading ---- */
+
+enum { TT_TRACE_NO_SLACK = INT32_MAX, TT_TRACE_MAX_RINGS = 256 };
+
+/* Where the next reading begins, per ring: in the order in which the rings were made. */
+struct tt_trace_cursor {
+    int32_t count; /* rings that were read; later ones are read from `since_at` on */
+    uint64_t next[TT_TRACE_MAX_RINGS];
+};
+
+struct tt_trace_batch {
+    int32_t model;  /* a name's number, as in `name` below */
+    int32_t domain; /* counted through the server's life: tt_trace_tap_domain() */
+    int32_t executor, rows;
+    int32_t slack_us; /* the least of the requests that ended in it; TT_TRACE_NO_SLACK: none */
+    enum tt_outcome outcome;
+    int64_t begin_at, end_at;
+};
+
+struct tt_trace_ending {
+    int32_t model;
+    int32_t slack_us; /* as above */
+    bool is_done;     /* else dropped, failed or cancelled */
+    int64_t begin_at, end_at;
+};
+
+/* Called in the order of the events of a domain, under the trace's lock: they must not call the
+ * trace. `json_name`: a JSON string with its quotes. */
+struct tt_trace_visitor {
+    void (*name)(void *context, int32_t number, const char *json_name);
+    void (*batch)(void *context, const struct tt_trace_batch *batch);
+    void (*request)(void *context, const struct tt_trace_ending *request);
+    void *context;
+};
+
+/* Visits every name, then what ended after the cursor and until `until_at`, and moves the cursor.
+ * A ring that the cursor does not know is read from `since_at` on. Returns how many records were
+ * overwritten before they were read. `until_at` should lie some ms before now: the requests of a
+ * batch are recorded after the batch. Any thread. */
+int64_t tt_trace_read(struct tt_trace *self, int64_t since_at, int64_t until_at,
+                      struct tt_trace_cursor *cursor, const struct tt_trace_visitor *visitor);
+/* The domain's number in struct tt_trace_batch. */
+int32_t tt_trace_tap_domain(const struct tt_trace_tap *tap);
 
 #endif

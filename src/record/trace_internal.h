@@ -1,4 +1,4 @@
-/* What the tap (trace.c) writes, and trace_write.c reads. Types only. */
+/* What the tap (trace.c) writes, and trace_write.c and trace_read.c read. Types only. */
 #ifndef TT_RECORD_TRACE_INTERNAL_H
 #define TT_RECORD_TRACE_INTERNAL_H
 
@@ -14,7 +14,10 @@ struct tt_trace_record {
     uint8_t reason;  /* REQUEST: tt_drop_reason */
     bool ran;        /* REQUEST: `run` is the batch in which it ended */
     uint16_t rows, count;
-    int32_t executor;              /* BATCH */
+    union {
+        int32_t executor; /* BATCH */
+        int32_t slack_us; /* REQUEST: from its end to its deadline; TT_TRACE_NO_SLACK: none */
+    };
     int32_t name;                  /* of the model */
     int32_t domain;                /* counted through the server's life */
     int32_t first_step, last_step; /* BATCH; REQUEST by cells: in first_step, how many batches after

@@ -366,6 +366,8 @@ const struct tt_catalogue *tt_port_catalogue(struct tt_port *port) {
     return port->catalogue;
 }
 
+int64_t tt_port_generation(const struct tt_port *port) { return port->generation; }
+
 void tt_port_submit_command(struct tt_port *port, struct tt_model_command *take_command,
                             tt_model_command_done_fn *done, void *context) {
     take_command->done = done;

@@ -62,6 +62,8 @@ void tt_port_rest(struct tt_port *port);
 /* The newest catalogue; NULL: none was published. Borrowed until the next call of this,
  * tt_port_drain(), or a function of serving.h that takes the port. */
 const struct tt_catalogue *tt_port_catalogue(struct tt_port *port);
+/* Grows with each catalogue that tt_port_catalogue() returned. */
+int64_t tt_port_generation(const struct tt_port *port);
 /* Hands the command to the controller; `done` is called once, from tt_port_drain(). */
 void tt_port_submit_command(struct tt_port *port, struct tt_model_command *take_command,
                             tt_model_command_done_fn *done, void *context);

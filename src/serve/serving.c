@@ -313,6 +313,10 @@ struct tt_scheduler *tt_serving_scheduler(struct tt_serving *serving) {
     return serving->scheduler;
 }
 
+struct tt_trace *tt_serving_latest(struct tt_serving *serving) {
+    return serving->trace;
+}
+
 struct tt_recorder *tt_serving_recorder(struct tt_serving *serving) {
     return serving->recorder;
 }

@@ -40,6 +40,7 @@ struct tt_model_stats;
 struct tt_option;
 struct tt_recorder;
 struct tt_serving;
+struct tt_trace;
 
 /* ---- opening and closing ---- */
 
@@ -137,6 +138,8 @@ TT_MUST_CHECK enum tt_err tt_serving_trace(struct tt_serving *serving, int64_t l
 /* ---- its parts ---- */
 
 struct tt_scheduler *tt_serving_scheduler(struct tt_serving *serving);
+/* The latest batches and requests of all domains (record/trace.h), for readers on any thread. */
+struct tt_trace *tt_serving_latest(struct tt_serving *serving);
 /* NULL: nothing is recorded. */
 struct tt_recorder *tt_serving_recorder(struct tt_serving *serving);
 
