@@ -40,10 +40,20 @@ void tt_listener_options_default(struct tt_listener_options *out_options) {
     tt_limits_default(&out_options->limits);
 }
 
+static void on_tick(uv_timer_t *timer);
+
+/* It ticks only while there is something to expire: an idle server sleeps. */
+static void start_tick(struct tt_listener *self) {
+    uint64_t period_ms = tt_connections_tick_ms(&self->connections);
+    if (!uv_is_active((uv_handle_t *)&self->tick))
+        uv_timer_start(&self->tick, on_tick, period_ms, period_ms);
+}
+
 static void accept_one(struct tt_listener *self, bool of_metrics) {
     uv_tcp_t *server = of_metrics ? &self->metrics_server : &self->server;
     self->accept_waits[of_metrics] = !tt_connections_accept(
         &self->connections, (uv_stream_t *)server, of_metrics, self->spare_fd < 0);
+    start_tick(self);
 }
 
 /* Without file descriptors libuv refuses waiting clients by a descriptor that it keeps for that.
@@ -60,6 +70,7 @@ static void on_connection(uv_stream_t *server, int status) {
         close(self->spare_fd);
         self->spare_fd = -1;
     }
+    start_tick(self);
 }
 
 static void on_wake(uv_async_t *async) {
@@ -81,6 +92,9 @@ static void on_tick(uv_timer_t *timer) {
         if (self->accept_waits[of_metrics])
             accept_one(self, of_metrics);
     tt_connections_expire(&self->connections);
+    if (tt_connections_empty(&self->connections) && self->spare_fd >= 0 && !self->accept_waits[0] &&
+        !self->accept_waits[1])
+        uv_timer_stop(&self->tick);
 }
 
 /* Requests are handed over once per loop turn, after the sockets, where nearly all come from, and
@@ -158,7 +172,6 @@ static enum tt_err bind_to(uv_tcp_t *server, const char *host, int32_t tcp_port,
 
 /* Handles whose initialisation needs no system call and so cannot fail. */
 static void start_handles(struct tt_listener *self) {
-    uint64_t period_ms = tt_connections_tick_ms(&self->connections);
     uv_tcp_init(&self->loop, &self->server);
     uv_tcp_init(&self->loop, &self->metrics_server);
     uv_timer_init(&self->loop, &self->tick);
@@ -170,7 +183,7 @@ static void start_handles(struct tt_listener *self) {
     uv_check_start(&self->after_wait, on_after_wait);
     self->server.data = self->metrics_server.data = self->tick.data = self->grace.data = self;
     self->wake.data = self->stop.data = self;
-    uv_timer_start(&self->tick, on_tick, period_ms, period_ms);
+    start_tick(self);
 }
 
 /* Handles that other threads reach the loop by. */
