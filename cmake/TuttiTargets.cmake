@@ -117,6 +117,11 @@ function(tutti_layer name)
   if(name STREQUAL lab) # pages and their template
     tutti_embed_page(tutti_${name} lab/report/page page.html page_template)
   endif()
+  if(name STREQUAL net) # the live page
+    tutti_embed_page(tutti_${name} net/dashboard/page dashboard.html live_html)
+    tutti_embed_page(tutti_${name} net/dashboard/page dashboard.css.in live_css)
+    tutti_embed_page(tutti_${name} net/dashboard/page dashboard.js.in live_js)
+  endif()
   if(name MATCHES "^(slicer|lab|metrics)$") # they sign what they write
     target_compile_definitions(tutti_${name} PRIVATE TUTTI_VERSION="${PROJECT_VERSION}")
   endif()

@@ -36,7 +36,7 @@ LAYERS = [
     ["engine/emulated", "engine/onnxruntime"],
     ["profile"],
     ["slicer", "serve"],
-    ["control", "metrics", "net/kserve"],
+    ["control", "metrics", "net/kserve", "net/dashboard"],
     ["net/http", "client"],
     ["lab/scenario"],
     ["lab/closed_form", "lab/load"],

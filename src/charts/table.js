@@ -51,9 +51,21 @@ function table(name, columns, rows, foot, first) {
                foot && foot.length ?
                    el('tfoot', {}, foot.map((row) => el('tr', {}, columns.map((c) => cellOf(c, row))))) :
                    '')));
+  let isHeld = false; /* a row that went while a button in it is pressed would lose the click */
+  body.addEventListener('pointerdown', () => {
+    isHeld = true;
+  });
+  for (const end of ['pointerup', 'pointercancel'])
+    addEventListener(end, () => {
+      isHeld = false;
+    });
   section.update = (list) => {
+    const focused = body.contains(document.activeElement) ? document.activeElement.textContent : null;
     rows = list;
+    if (isHeld) return;
     show();
+    const again = focused !== null && [...body.querySelectorAll('button')].find((b) => b.textContent === focused);
+    if (again) again.focus({preventScroll: true});
   };
   return section;
 }

@@ -1,5 +1,6 @@
 /* tutti serve: serves a model repository over HTTP until SIGTERM or SIGINT. */
 #include "cmd/outcome.h"
+#include "cmd/serve_dashboard.h"
 #include "cmd/verbs.h"
 
 #include "base/instant.h"
@@ -27,7 +28,9 @@ struct flags {
     int64_t grace_ms, record_bytes, log_verbose;
     int32_t log_format; /* enum log_format */
     bool log_info, log_warning, log_error, shows_limits, as_json;
-    const char *record; /* NULL: no recording */
+    const char *record;    /* NULL: no recording */
+    const char *dashboard; /* NULL: none */
+    bool dashboard_admin;
 };
 
 static const struct tt_flag_row flag_rows[] = {
@@ -53,6 +56,12 @@ static const struct tt_flag_row flag_rows[] = {
                "port to listen on; 0: any free port"),
     TT_INTEGER("metrics-port", "PORT", listener.metrics_tcp_port, 0, 65535, 0,
                "second port that answers only /metrics (Triton's is 8002); 0: none"),
+    TT_TEXT("dashboard", "[HOST:]PORT", dashboard, NULL,
+            "serve a live page of the models there; without HOST on the loopback address only"),
+    TT_SWITCH(
+        "dashboard-admin", dashboard_admin,
+        "let the live page load and unload models (mode explicit); every client that reaches its "
+        "port can"),
     TT_INTEGER("grace-ms", "MS", grace_ms, 0, 3600000, 5000,
                "time to finish accepted requests after a signal to stop"),
     TT_HEADING("Execution"),
@@ -157,6 +166,8 @@ static int check_flags(struct flags *self, struct tt_log *log) {
         return tt_flags_refuse(&tt_verb_serve, "--model-repository DIR is required");
     if (self->loads.count > 0 && control->mode != TT_CONTROL_EXPLICIT)
         return tt_flags_refuse(&tt_verb_serve, "--load-model needs --model-control-mode explicit");
+    if (self->dashboard_admin && !self->dashboard)
+        return tt_flags_refuse(&tt_verb_serve, "--dashboard-admin needs --dashboard");
     if (self->record_bytes && !self->record)
         return tt_flags_refuse(&tt_verb_serve, "--record-max-bytes needs --record");
     self->asked_connections = self->limits.connections;
@@ -219,7 +230,14 @@ static int serve(struct tt_control *control, const struct flags *self) {
     struct tt_listener_options options = self->listener;
     struct tt_log *log = self->listener.log;
     struct tt_listener *listener;
+    struct tt_serve_dashboard *dashboard = NULL;
     enum tt_err err = tt_listener_open(tt_control_serving(control), &options, &listener, &why);
+    if (!err && self->dashboard) {
+        err = tt_serve_dashboard_open(self->dashboard, self->dashboard_admin,
+                                      tt_control_serving(control), &options, &dashboard, &why);
+        if (err)
+            tt_listener_close(listener);
+    }
     if (err) {
         fprintf(stderr, "tutti serve: %s\n", why.text);
         return err == TT_ERR_NO_MEMORY ? 1 : 2;
@@ -237,6 +255,7 @@ static int serve(struct tt_control *control, const struct flags *self) {
     suggest(log, self, options.host, tt_listener_tcp_port(listener));
     tt_listener_run(listener);
     running = NULL;
+    tt_serve_dashboard_close(dashboard);
     tt_listener_close(listener);
     tt_log_write(log, TT_LOG_INFO, NULL, "stopped");
     return 0;

@@ -241,6 +241,7 @@ static void send_reply(struct sending *sending) {
                                      .content_bytes = reply->body.length + parts_bytes,
                                      .json_bytes = parts_bytes ? (int64_t)reply->body.length : -1,
                                      .allow = reply->allow,
+                                     .headers = reply->headers,
                                      .retry_after_s = reply->retry_after_s,
                                      .keep_alive = sending->keep_alive};
     struct tt_coding_piece pieces[TT_MAX_TENSORS + 1];
@@ -313,7 +314,10 @@ static bool start(struct sending *sending, struct tt_http1_request *request) {
                                      .body = request->body.bytes ? request->body.bytes : "",
                                      .body_bytes = request->body.length,
                                      .json_bytes = request->json_bytes,
-                                     .only_metrics = sending->connection->only_metrics};
+                                     .only_metrics = sending->connection->only_metrics,
+                                     .host = request->host,
+                                     .origin = request->origin,
+                                     .has_origin = request->origin_count > 0};
     return tt_exchange_start(exchange, &parsed);
 }
 
@@ -567,7 +571,8 @@ void tt_connections_init(struct tt_connections *self, uv_loop_t *loop,
                                  .small_body_bytes = (size_t)context->management_bytes,
                                  .body_limit = body_limit,
                                  .context = self,
-                                 .budget = &self->body_budget};
+                                 .budget = &self->body_budget,
+                                 .keeps_origin = context->dashboard != NULL};
     for (int wait = 0; wait < TT_WAIT_COUNT; wait++) {
         tt_list_init(&self->waits[wait]);
         self->limits_ms[wait] = 0;

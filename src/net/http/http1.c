@@ -148,9 +148,14 @@ static int64_t parse_count(const char *text) {
     ((request)->name_length == sizeof(wanted) - 1 &&                                               \
      strncasecmp((request)->name, wanted, sizeof(wanted) - 1) == 0)
 
+/* Keeps the value of a header that may be there once. */
+static void keep_once(char *to, const char *value, int32_t count) {
+    snprintf(to, TT_HTTP1_ORIGIN_BYTES, "%s", count == 1 ? value : "");
+}
+
 /* Handles the headers that are not ignored. llhttp handles Content-Length, Connection and framing.
  */
-static int take_header(struct tt_http1_request *request) {
+static int take_header(struct tt_http1_request *request, bool keeps_origin) {
     bool whole = request->value_length < sizeof(request->value);
     request->value[whole ? request->value_length : 0] = '\0';
     char *value = request->value;
@@ -159,6 +164,8 @@ static int take_header(struct tt_http1_request *request) {
         value[--i] = '\0';
     if (IS_HEADER(request, "Host")) {
         request->host_count++;
+        if (keeps_origin)
+            keep_once(request->host, value, request->host_count);
     } else if (IS_HEADER(request, "Content-Length")) {
         request->has_length = true;
     } else if (IS_HEADER(request, "Transfer-Encoding")) {
@@ -181,6 +188,8 @@ static int take_header(struct tt_http1_request *request) {
         if (request->json_bytes != -1)
             return refuse(request, 400, "Inference-Header-Content-Length is given twice");
         request->json_bytes = parse_count(value);
+    } else if (keeps_origin && IS_HEADER(request, "Origin")) {
+        keep_once(request->origin, value, ++request->origin_count);
     }
     return 0;
 }
@@ -192,7 +201,7 @@ static int on_header_value_complete(llhttp_t *parser) {
         return 0;
     if (++request->header_count > self->limits->header_count)
         return refuse(request, 431, "more than %d headers", self->limits->header_count);
-    int result = take_header(request);
+    int result = take_header(request, self->limits->keeps_origin);
     request->name_length = request->value_length = 0;
     return result;
 }
@@ -347,7 +356,7 @@ static struct tt_http1_request *request_new(void) {
         return NULL;
     size_t target_bytes =
         offsetof(struct tt_http1_request, method); /* long and mostly unused: not cleared */
-    request->target[0] = '\0';
+    request->target[0] = request->host[0] = request->origin[0] = '\0';
     memset((char *)request + target_bytes, 0, sizeof(*request) - target_bytes);
     request->json_bytes = -1;
     return request;
@@ -443,6 +452,7 @@ static const char *reason_phrase(int status) {
     switch (status) {
     case 200: return "OK";
     case 400: return "Bad Request";
+    case 403: return "Forbidden";
     case 404: return "Not Found";
     case 405: return "Method Not Allowed";
     case 408: return "Request Timeout";
@@ -489,6 +499,8 @@ void tt_http1_write_head(const struct tt_http1_answer *answer, struct tt_text *o
         tt_text_puts(out_text, answer->allow);
         tt_text_append(out_text, "\r\n", 2);
     }
+    if (answer->headers)
+        tt_text_puts(out_text, answer->headers);
     if (answer->retry_after_s)
         put_number(out_text, "Retry-After: ", answer->retry_after_s);
     put_number(out_text, "Content-Length: ", (int64_t)answer->content_bytes);

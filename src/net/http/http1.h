@@ -38,6 +38,7 @@ struct tt_http1_limits {
     void *context;
     size_t small_body_bytes;
     struct tt_http1_budget *budget; /* of the bodies of all parsers together; NULL: no limit */
+    bool keeps_origin;              /* requests get `host` and `origin` */
 };
 
 /* Counts bytes that have arrived, not bytes that a Content-Length promises: a client that sends
@@ -48,10 +49,12 @@ struct tt_http1_budget {
 
 enum tt_http1_event { TT_HTTP1_MORE, TT_HTTP1_HEAD, TT_HTTP1_MESSAGE, TT_HTTP1_BAD };
 
-enum { TT_HTTP1_TARGET_BYTES = 2048 };
+enum { TT_HTTP1_TARGET_BYTES = 2048, TT_HTTP1_ORIGIN_BYTES = 80 };
 
 struct tt_http1_request {
     char target[TT_HTTP1_TARGET_BYTES]; /* as sent, NUL-terminated */
+    /* With `keeps_origin`: the headers' values. "": absent, given twice, or as long as this. */
+    char host[TT_HTTP1_ORIGIN_BYTES], origin[TT_HTTP1_ORIGIN_BYTES];
     char method[16];
     bool keep_alive;        /* the client may send another request */
     bool expects_continue;  /* the client waits for 100 before it sends the body */
@@ -66,7 +69,7 @@ struct tt_http1_request {
     size_t head_bytes, extra_bytes;
     size_t body_limit;   /* bytes */
     size_t budget_bytes; /* this request's part of the common budget */
-    int32_t header_count, host_count;
+    int32_t header_count, host_count, origin_count;
     bool has_length, is_chunked, has_version;
     char tail[5]; /* the last bytes before those being fed, while the version is not reached */
     int problem_status;
@@ -105,6 +108,7 @@ struct tt_http1_answer {
     size_t content_bytes;
     int64_t json_bytes;    /* Inference-Header-Content-Length; < 0: none */
     const char *allow;     /* methods, for a 405; NULL: none */
+    const char *headers;   /* further ones, each with its end of line; NULL: none */
     int32_t retry_after_s; /* 0: none */
     bool keep_alive;
 };

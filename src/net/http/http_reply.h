@@ -15,6 +15,7 @@ struct tt_reply {
     const char *content_type; /* static; NULL: no body */
     struct tt_text body;
     const char *allow;     /* static; methods, for a 405; NULL: none */
+    const char *headers;   /* static; further headers, each with its end of line; NULL: none */
     int32_t retry_after_s; /* 0: none */
 };
 

@@ -1,5 +1,6 @@
 #include "net/http/http_routes.h"
 
+#include "net/http/dashboard_routes.h"
 #include "net/json/json_tensor.h"
 
 #include <string.h>
@@ -134,7 +135,12 @@ static enum tt_route_kind route_model(const struct tt_http_context *context,
     case VERB_READY: tt_page_model_ready(context, out_target, reply); break;
     case VERB_CONFIG: tt_page_config(context, out_target, reply); break;
     case VERB_STATS: tt_page_statistics(context, out_target, reply); break;
-    case VERB_TRACE: tt_page_trace_settings(context, out_target, request, is_post, reply); break;
+    case VERB_TRACE:
+        if (is_post && !tt_dashboard_may_change(context))
+            tt_dashboard_refuse_change(reply);
+        else
+            tt_page_trace_settings(context, out_target, request, is_post, reply);
+        break;
     case VERB_MODEL:
     case VERB_NONE: tt_page_model(context, out_target, reply); break;
     }
@@ -162,6 +168,8 @@ static enum tt_route_kind route_repository(const struct tt_http_context *context
         tt_reply_wrong_method(reply, "POST");
     } else if (is_index) {
         tt_page_index(context, request, reply);
+    } else if (!tt_dashboard_may_change(context)) {
+        tt_dashboard_refuse_change(reply);
     } else if (named) {
         tt_reply_fail(reply, 501, "'repository_name' specification is not supported");
     } else {
@@ -198,6 +206,8 @@ static bool route_settings(const struct tt_http_context *context, const struct p
         tt_reply_wrong_method(reply, is_stats ? "GET, HEAD" : "GET, HEAD, POST");
     else if (is_stats)
         tt_page_statistics(context, NULL, reply);
+    else if (is_post && !tt_dashboard_may_change(context))
+        tt_dashboard_refuse_change(reply);
     else if (is_trace)
         tt_page_trace_settings(context, NULL, request, is_post, reply);
     else
@@ -236,6 +246,8 @@ enum tt_route_kind tt_route(const struct tt_http_context *context,
                       "text, and '%' is followed by two hexadecimal digits (not 00)");
         return TT_ROUTE_REPLY;
     }
+    if (context->dashboard && tt_dashboard_route(context, request, reply))
+        return TT_ROUTE_REPLY;
     for (size_t i = 0; i < TT_COUNT(pages); i++) {
         if (!path_is(&path, 0, pages[i].names, pages[i].count))
             continue;

@@ -15,13 +15,16 @@
 #include "net/kserve/kserve_operations.h"
 #include "serve/model_command.h"
 
+struct tt_dashboard_access;
+
 /* What replies are made from; all borrowed. */
 struct tt_http_context {
     struct tt_kserve_service service;
-    const struct tt_listener_counts *counts; /* NULL: not on the metrics page */
-    int32_t json_depth;                      /* limit of nested JSON in inference requests */
-    int64_t management_bytes;                /* see tt_route_body_limit */
-    struct tt_log *log;                      /* NULL: silent */
+    const struct tt_listener_counts *counts;     /* NULL: not on the metrics page */
+    int32_t json_depth;                          /* limit of nested JSON in inference requests */
+    int64_t management_bytes;                    /* see tt_route_body_limit */
+    struct tt_log *log;                          /* NULL: silent */
+    const struct tt_dashboard_access *dashboard; /* of the live page's port; NULL: another port */
 };
 
 struct tt_http_request {
@@ -30,6 +33,10 @@ struct tt_http_request {
     size_t body_bytes;
     int64_t json_bytes; /* Inference-Header-Content-Length; -1: absent; -2: not a number */
     bool only_metrics;  /* it came by the port that answers only /metrics */
+    /* On the live page's port: the headers Host and Origin, "" where they are not there or not
+     * usable, and whether there was an Origin at all. */
+    const char *host, *origin;
+    bool has_origin;
 };
 
 enum tt_route_kind {

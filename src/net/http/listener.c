@@ -205,7 +205,8 @@ static void start_connections(struct tt_listener *self, struct tt_serving *servi
                     .log_settings = options->log ? &options->log->settings : NULL},
         .json_depth = (int32_t)options->limits.json_depth,
         .management_bytes = options->limits.management_bytes,
-        .log = options->log};
+        .log = options->log,
+        .dashboard = options->dashboard};
     tt_connections_init(&self->connections, &self->loop, &options->limits, &context, check_stopped,
                         self);
 }

@@ -16,6 +16,7 @@
 #include "serve/limits.h"
 #include "serve/serving.h"
 
+struct tt_dashboard_access;
 struct tt_listener;
 struct tt_log;
 
@@ -25,6 +26,8 @@ struct tt_listener_options {
     int32_t metrics_tcp_port; /* answers only /metrics; 0: none */
     const char *server_version;
     struct tt_log *log; /* borrowed; clients may change its settings; NULL: silent */
+    const struct tt_dashboard_access
+        *dashboard; /* a port of the live page; NULL: an ordinary one */
     struct tt_limits limits;
 };
 
@@ -32,7 +35,7 @@ struct tt_listener_options {
 void tt_listener_options_default(struct tt_listener_options *out_options);
 
 /* INVALID (host, port number), IO (port in use, not allowed), NO_MEMORY. `options->host` is
- * borrowed for the call, `server_version` and `log` until close. */
+ * borrowed for the call, `server_version`, `log` and `dashboard` until close. */
 TT_MUST_CHECK enum tt_err tt_listener_open(struct tt_serving *serving,
                                            const struct tt_listener_options *options,
                                            struct tt_listener **out_listener, struct tt_error *why);

@@ -12,6 +12,7 @@
 #define TT_TESTS_FAKE_SERVING_H
 
 #include "metrics/metrics.h"
+#include "net/dashboard/dashboard_state.h"
 #include "serve/inference.h"
 #include "serve/model_command.h"
 #include "serve/model_stats.h"
@@ -390,6 +391,14 @@ void tt_metrics_write(struct tt_serving *serving, struct tt_port *port, struct t
     (void)serving;
     (void)port;
     tt_text_puts(out_page, "nv_inference_count{model=\"identity\"} 1\n");
+}
+
+enum tt_err tt_dashboard_state(const struct tt_dashboard_source *source, const char *query,
+                               struct tt_text *out_json, struct tt_error *why) {
+    if (strcmp(query, "wrong") == 0)
+        return tt_fail(TT_ERR_INVALID, why, "a wrong query");
+    tt_text_printf(out_json, "{\"admin\":%d,\"query\":\"%s\"}", source->is_admin, query);
+    return TT_OK;
 }
 
 #endif

@@ -274,6 +274,46 @@ static void test_limit_by_target_and_budget(void **state) {
     }
 }
 
+/* Of Host and Origin only what is there once and fits is kept, and only if it is asked for. */
+static void test_host_and_origin(void **state) {
+    (void)state;
+    static const char fits[] =
+        "1234567890123456789012345678901234567890123456789012345678901234567890123456789";
+    struct {
+        const char *headers, *host, *origin;
+        int32_t origins;
+    } cases[] = {
+        {"Host: a:1\r\n", "a:1", "", 0},
+        {"Host: a:1 \t\r\norigin:  http://b\r\n", "a:1", "http://b", 1},
+        {"Host: a\r\nOrigin: null\r\nOrigin: http://a\r\n", "a", "", 2},
+        {"Origin:\r\nHost: a\r\n", "a", "", 1},
+    };
+    struct tt_http1_limits some = {.head_bytes = 4096, .header_count = 10, .body_bytes = 10};
+    for (size_t i = 0; i < 2 * TT_COUNT(cases) + 4; i++) {
+        some.keeps_origin = i % 2 == 0;
+        char request[512];
+        const char *host = i / 2 < TT_COUNT(cases) ? cases[i / 2].host : NULL;
+        size_t extra = i / 2 - TT_COUNT(cases); /* how many bytes too many */
+        if (host)
+            snprintf(request, sizeof(request), "GET / HTTP/1.1\r\n%s\r\n", cases[i / 2].headers);
+        else
+            snprintf(request, sizeof(request), "GET / HTTP/1.1\r\nHost: %s%s\r\n\r\n", fits,
+                     extra ? "x" : "");
+        struct tt_http1 parser;
+        size_t used;
+        tt_http1_init(&parser, &some);
+        assert_int_equal(tt_http1_feed(&parser, request, strlen(request), &used), TT_HTTP1_HEAD);
+        if (!host)
+            host = extra ? "" : fits;
+        assert_string_equal(parser.request->host, some.keeps_origin ? host : "");
+        if (i / 2 < TT_COUNT(cases) && some.keeps_origin) {
+            assert_string_equal(parser.request->origin, cases[i / 2].origin);
+            assert_int_equal(parser.request->origin_count, cases[i / 2].origins);
+        }
+        tt_http1_fini(&parser);
+    }
+}
+
 static void test_answer_head(void **state) {
     (void)state;
     struct tt_text text;
@@ -297,6 +337,7 @@ int main(void) {
         cmocka_unit_test(test_endless),
         cmocka_unit_test(test_large_chunk_is_not_waited_for),
         cmocka_unit_test(test_limit_by_target_and_budget),
+        cmocka_unit_test(test_host_and_origin),
         cmocka_unit_test(test_answer_head),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

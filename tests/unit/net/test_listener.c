@@ -2,6 +2,7 @@
  * measures time: a test waits for what must come, and the harness ends what hangs. */
 #include "fake_serving.h"
 
+#include "net/http/dashboard_routes.h"
 #include "net/http/listener.h"
 
 #include <arpa/inet.h>
@@ -528,9 +529,125 @@ static void test_open_errors(void **state) {
     world_close(&world, 0);
 }
 
+/* ---- the live page's port ---- */
+
+#define ASK(method, path, headers)                                                                 \
+    method " " path " HTTP/1.1\r\n" headers "Content-Length: 2\r\n\r\n{}"
+
+struct dashboard_case {
+    const char *request;
+    int status;
+    const char *said; /* a part of head or body */
+};
+
+static void check_dashboard(const struct tt_dashboard_access *access,
+                            const struct dashboard_case *cases, size_t count) {
+    struct world world;
+    struct tt_listener_options options;
+    tt_listener_options_default(&options);
+    options.dashboard = access;
+    world_open(&world, &options);
+    for (size_t i = 0; i < count; i++) {
+        int fd = dial(&world);
+        say_text(fd, cases[i].request);
+        int status = hear(fd, true, &head, &body);
+        if (status != cases[i].status)
+            print_error("%s\n%s\n", cases[i].request, tt_text_string(&body));
+        assert_int_equal(status, cases[i].status);
+        assert_true(strstr(tt_text_string(&head), cases[i].said) ||
+                    strstr(tt_text_string(&body), cases[i].said));
+        close(fd);
+    }
+    world_close(&world, 1000);
+}
+
+static void test_dashboard_shows_only(void **state) {
+    (void)state;
+    static const struct tt_dashboard_access access = {.host = "page.example"};
+    static const struct dashboard_case cases[] = {
+        {ASK("GET", "/", "Host: 127.0.0.1:1\r\n"), 200,
+         "Content-Security-Policy: default-src 'none'"},
+        {ASK("GET", "/", "Host: 127.0.0.1:1\r\n"), 200, "<!doctype html>"},
+        {ASK("GET", "/dashboard.css", "Host: localhost\r\n"), 200, "Content-Type: text/css"},
+        {ASK("GET", "/dashboard.js", "Host: [::1]:1\r\n"), 200, "Content-Type: text/javascript"},
+        {ASK("GET", "/state", "Host: LOCALHOST:1\r\n"), 200, "{\"admin\":0,\"query\":\"\"}"},
+        {ASK("GET", "/state?after=1", "Host: page.example:80\r\n"), 200, "\"query\":\"after=1\""},
+        {ASK("GET", "/state?wrong", "Host: localhost\r\n"), 400, "a wrong query"},
+        {ASK("POST", "/state", "Host: localhost\r\n"), 405, "Allow: GET, HEAD"},
+        /* A site whose name was made to mean this machine. */
+        {ASK("GET", "/", "Host: evil.example\r\n"), 403, "Host header has another name"},
+        {ASK("GET", "/state", "Host: 127.0.0.1.evil.example:1\r\n"), 403, "another name"},
+        {ASK("GET", "/state", "Host: localhost.evil.example\r\n"), 403, "another name"},
+        {ASK("GET", "/metrics", "Host: evil.example\r\n"), 403, "another name"},
+        {ASK("GET", "/state", "Host: \r\n"), 403, "another name"},
+        {ASK("GET", "/state", "Host: [::1\r\n"), 403, "another name"},
+        /* A site that makes a browser ask. */
+        {ASK("GET", "/state", "Host: localhost:1\r\nOrigin: http://localhost:1\r\n"), 200, "admin"},
+        {ASK("GET", "/state", "Host: localhost:1\r\nOrigin: http://localhost:2\r\n"), 403,
+         "Origin"},
+        {ASK("GET", "/state", "Host: localhost:1\r\nOrigin: null\r\n"), 403, "Origin"},
+        {ASK("GET", "/state", "Host: localhost:1\r\nOrigin: http://evil.example\r\n"), 403,
+         "Origin"},
+        {ASK("POST", "/v2/models/identity/infer",
+             "Host: localhost:1\r\nOrigin: http://evil.example\r\n"),
+         403, "Origin"},
+        /* It changes nothing, but for the others it is the ordinary port. */
+        {ASK("POST", "/v2/repository/models/identity/load", "Host: localhost\r\n"), 403,
+         "--dashboard-admin"},
+        {ASK("POST", "/v2/repository/models/identity/%75nload", "Host: localhost\r\n"), 403,
+         "--dashboard-admin"},
+        {ASK("POST", "/v2/logging", "Host: localhost\r\n"), 403, "--dashboard-admin"},
+        {ASK("POST", "/v2/trace/setting", "Host: localhost\r\n"), 403, "--dashboard-admin"},
+        {ASK("POST", "/v2/models/identity/trace/setting", "Host: localhost\r\n"), 403,
+         "--dashboard-admin"},
+        {ASK("POST", "/v2/repository/index", "Host: localhost\r\n"), 200, "identity"},
+        {ASK("GET", "/v2/models/identity", "Host: localhost\r\n"), 200, "FP32"},
+        {ASK("POST", "/v2/models/identity/infer", "Host: localhost\r\n"), 400, "inputs"},
+        {ASK("GET", "/metrics", "Host: localhost\r\n"), 200, "nv_inference_count"},
+    };
+    check_dashboard(&access, cases, TT_COUNT(cases));
+}
+
+static void test_dashboard_admin(void **state) {
+    (void)state;
+    static const struct tt_dashboard_access access = {.is_admin = true};
+    static const struct dashboard_case cases[] = {
+        {ASK("GET", "/state", "Host: localhost\r\n"), 200, "{\"admin\":1"},
+        {ASK("POST", "/v2/repository/models/identity/load",
+             "Host: localhost:1\r\nOrigin: http://localhost:1\r\n"),
+         200, ""},
+        {ASK("POST", "/v2/repository/models/identity/unload", "Host: localhost:1\r\n"), 200, ""},
+        {ASK("POST", "/v2/repository/models/identity/load",
+             "Host: localhost:1\r\nOrigin: http://evil.example\r\n"),
+         403, "Origin"},
+        {ASK("POST", "/v2/repository/models/identity/load",
+             "Host: localhost:1\r\nOrigin: http://localhost:1\r\n"
+             "Origin: http://evil.example\r\n"),
+         403, "Origin"},
+        {ASK("POST", "/v2/repository/models/identity/load",
+             "Host: evil.example:1\r\nOrigin: http://evil.example:1\r\n"),
+         403, "another name"},
+    };
+    check_dashboard(&access, cases, TT_COUNT(cases));
+}
+
+/* The ordinary port has no page, and answers whatever it is called. */
+static void test_no_dashboard(void **state) {
+    (void)state;
+    static const struct dashboard_case cases[] = {
+        {ASK("GET", "/state", "Host: localhost\r\n"), 404, "Not Found"},
+        {ASK("GET", "/dashboard.js", "Host: localhost\r\n"), 404, "Not Found"},
+        {ASK("GET", "/v2", "Host: evil.example\r\nOrigin: http://x\r\n"), 200, "tutti"},
+    };
+    check_dashboard(NULL, cases, TT_COUNT(cases));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pages),
+        cmocka_unit_test(test_dashboard_shows_only),
+        cmocka_unit_test(test_dashboard_admin),
+        cmocka_unit_test(test_no_dashboard),
         cmocka_unit_test(test_infer_json_errors_then_good),
         cmocka_unit_test(test_large_binary),
         cmocka_unit_test(test_pipelining),

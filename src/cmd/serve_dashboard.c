@@ -1,0 +1,100 @@
+#include "cmd/serve_dashboard.h"
+
+#include "base/log/log.h"
+#include "net/http/dashboard_routes.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct tt_serve_dashboard {
+    struct tt_listener *listener;
+    struct tt_dashboard_access access;
+    char host[256];
+    pthread_t thread;
+    bool is_running;
+};
+
+static void *run(void *context) {
+    tt_listener_run(context);
+    return NULL;
+}
+
+/* [HOST:]PORT; an IPv6 address has brackets. */
+static enum tt_err read_address(const char *text, struct tt_serve_dashboard *self,
+                                int32_t *out_port, struct tt_error *why) {
+    static const char loopback[] = "127.0.0.1";
+    const char *colon = strrchr(text, ':'), *digits = colon ? colon + 1 : text, *from = text;
+    size_t length = colon ? (size_t)(colon - text) : 0;
+    char *end;
+    long port = strtol(digits, &end, 10);
+    bool good = *digits >= '0' && *digits <= '9' && !*end && port <= 65535;
+    if (length && from[0] == '[') {
+        good = good && length > 2 && from[length - 1] == ']';
+        from++;
+        length -= good ? 2 : 0;
+    } else {
+        good = good && !(length && memchr(from, ':', length)) && (length || !colon);
+    }
+    if (!good || length >= sizeof(self->host))
+        return tt_fail(
+            TT_ERR_INVALID, why,
+            "--dashboard %s: it must be PORT, HOST:PORT or [IPv6]:PORT, with a port from 0 "
+            "(any) to 65535",
+            text);
+    memcpy(self->host, length ? from : loopback, length ? length : sizeof(loopback) - 1);
+    *out_port = (int32_t)port;
+    return TT_OK;
+}
+
+/* An IPv6 address has brackets in a URL. */
+static void log_address(const struct tt_serve_dashboard *self, struct tt_log *log) {
+    bool is_ipv6 = strchr(self->host, ':') != NULL;
+    tt_log_write(log, TT_LOG_INFO, NULL, "the live page is http://%s%s%s:%d/%s", is_ipv6 ? "[" : "",
+                 self->host, is_ipv6 ? "]" : "", tt_listener_tcp_port(self->listener),
+                 self->access.is_admin ? " (it can load and unload models)" : "");
+}
+
+enum tt_err tt_serve_dashboard_open(const char *address, bool is_admin, struct tt_serving *serving,
+                                    const struct tt_listener_options *like,
+                                    struct tt_serve_dashboard **out_dashboard,
+                                    struct tt_error *why) {
+    struct tt_serve_dashboard *self = calloc(1, sizeof(*self));
+    if (!self)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "no memory for the live page");
+    struct tt_listener_options options = *like;
+    enum tt_err err = read_address(address, self, &options.tcp_port, why);
+    self->access = (struct tt_dashboard_access){.host = self->host, .is_admin = is_admin};
+    options.host = self->host;
+    options.metrics_tcp_port = 0;
+    options.dashboard = &self->access;
+    if (options.limits.connections > TT_SERVE_DASHBOARD_CONNECTIONS)
+        options.limits.connections = TT_SERVE_DASHBOARD_CONNECTIONS;
+    if (!err)
+        err = tt_listener_open(serving, &options, &self->listener, why);
+    if (!err) {
+        int failed = pthread_create(&self->thread, NULL, run, self->listener);
+        self->is_running = !failed;
+        if (failed)
+            err = tt_fail(TT_ERR_IO, why, "cannot start the live page's thread: %s",
+                          strerror(failed));
+    }
+    if (err) {
+        tt_serve_dashboard_close(self);
+        return err;
+    }
+    log_address(self, options.log);
+    *out_dashboard = self;
+    return TT_OK;
+}
+
+void tt_serve_dashboard_close(struct tt_serve_dashboard *take_self) {
+    if (!take_self)
+        return;
+    if (take_self->is_running) {
+        tt_listener_stop(take_self->listener, 0);
+        pthread_join(take_self->thread, NULL);
+    }
+    tt_listener_close(take_self->listener);
+    free(take_self);
+}
