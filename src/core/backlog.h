@@ -7,6 +7,8 @@
  * `runs_alone`), on all executors at once, and nothing runs yet. The true time is longer. So a
  * request that cannot be in time even behind this bound is rejected on arrival.
  *
+ * Work is counted by the profile. Where another latency is believed, the bound is in proportion.
+ *
  * Only for models of one step: requests of others may end before their last step. This module
  * counts; its owner decides on admission. */
 #ifndef TT_CORE_BACKLOG_H
@@ -26,6 +28,7 @@ struct tt_backlog_line {
 struct tt_backlog {
     struct tt_backlog_line *lines; /* [models][TT_QUEUE_MAX_LEVELS + 1] */
     int64_t *row_ns;               /* [models]; the cheapest row; 0: unknown */
+    int64_t *believed_row_ns;      /* [models]; the same as it is believed (tt_backlog_believe) */
     bool alone;                    /* requests run one by one */
     bool in_order;                 /* of arrival */
 };
@@ -35,6 +38,10 @@ void tt_backlog_fini(struct tt_backlog *self);
 /* Adds `step_model` as number `model`. */
 void tt_backlog_add_model(struct tt_backlog *self, int32_t model,
                           const struct tt_step_model *step_model);
+/* `believed` is what is believed now of the model that was added as `step_model`. O(max_batch). */
+void tt_backlog_believe(struct tt_backlog *self, int32_t model,
+                        const struct tt_step_model *believed,
+                        const struct tt_step_model *step_model);
 /* The request begins to wait / waits no more. */
 void tt_backlog_begin(struct tt_backlog *self, const struct tt_step_model *step_model,
                       const struct tt_request *request);

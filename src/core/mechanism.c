@@ -49,7 +49,12 @@ enum tt_err tt_mechanism_init(struct tt_mechanism *self, const struct tt_mechani
     self->kept_rows = calloc((size_t)options->model_capacity, sizeof(*self->kept_rows));
     self->executors = calloc((size_t)options->executor_capacity, sizeof(*self->executors));
     tt_list_init(&self->late);
+    tt_lateness_init(&self->lateness, options->lateness_ns, options->learn_percent);
     bool made = self->models && self->model_requests && self->kept_rows && self->executors;
+    if (options->learn_percent > 0) {
+        self->beliefs = calloc((size_t)options->model_capacity, sizeof(struct tt_belief *));
+        made = made && self->beliefs;
+    }
     enum tt_err err = made ? TT_OK : TT_ERR_NO_MEMORY;
     for (int32_t i = 0; !err && i < options->executor_capacity; i++)
         err = executor_init(&self->executors[i], options);
@@ -84,6 +89,9 @@ void tt_mechanism_fini(struct tt_mechanism *self) {
             free(executor->tasks[k].items);
         free(executor->tasks);
     }
+    for (int32_t m = 0; self->beliefs && m < self->model_capacity; m++)
+        tt_belief_free(self->beliefs[m]);
+    free((void *)self->beliefs);
     free(self->executors);
     free(self->models);
     free(self->model_requests);
@@ -138,6 +146,34 @@ static void advance(struct tt_mechanism *self, int64_t now) {
     tt_assert(now >= self->now);
     tt_assert(!self->deciding);
     self->now = now;
+    self->due_known = false;
+}
+
+static void tell_model(struct tt_mechanism *self, int64_t now, int32_t model,
+                       enum tt_change change) {
+    NOTIFY(self, .kind = TT_EVENT_MODEL, .index = model, .change = change);
+    if (self->ops->model_changed)
+        self->ops->model_changed(self->policy, now, model, change);
+}
+
+/* ---- beliefs ---- */
+
+static void belief_moved(struct tt_mechanism *self, int64_t now, int32_t model) {
+    if (self->models[model]->rules)
+        tt_backlog_believe(&self->backlog, model, self->models[model],
+                           tt_mechanism_prior(self, model));
+    tell_model(self, now, model, TT_CHANGE_BELIEF);
+}
+
+static void learn(struct tt_mechanism *self, int64_t now, const struct tt_task *task) {
+    if (tt_belief_finished(self->beliefs[task->model], task))
+        belief_moved(self, now, task->model);
+}
+
+static void note_drop(struct tt_mechanism *self, const struct tt_request *request,
+                      enum tt_drop_reason reason) {
+    if (self->beliefs && (reason == TT_DROP_DEADLINE || reason == TT_DROP_EARLY))
+        tt_belief_dropped(self->beliefs[request->model], self->now);
 }
 
 /* ---- arrivals and endings ---- */
@@ -150,8 +186,10 @@ int64_t tt_mechanism_ahead_ns(const struct tt_mechanism *self, const struct tt_r
 static void tell_end(struct tt_mechanism *self, struct tt_request *request, enum tt_ending ending,
                      enum tt_drop_reason reason) {
     tt_waiting_end(self, request);
-    if (ending == TT_ENDING_DROPPED)
+    if (ending == TT_ENDING_DROPPED) {
         NOTIFY(self, .kind = TT_EVENT_DROP, .request = request, .reason = reason);
+        note_drop(self, request, reason);
+    }
     NOTIFY(self, .kind = TT_EVENT_ENDED, .request = request, .ending = ending, .reason = reason);
     self->ended[ending]++;
     self->carrier.ended(self->carrier.context, self->now, request, ending, reason);
@@ -229,6 +267,9 @@ enum tt_err tt_mechanism_arrived(struct tt_mechanism *self, int64_t now,
     tt_assert(model != NULL);
     tt_assert(arrival->rows >= 1 && arrival->rows <= model->max_batch);
     tt_assert((arrival->graph != NULL) == tt_policy_runs_cells(self->traits));
+    if (self->beliefs && self->beliefs[arrival->model]->starving &&
+        tt_belief_starved(self->beliefs[arrival->model]))
+        belief_moved(self, now, arrival->model);
     struct tt_request *request = tt_request_pool_take(&self->requests);
     if (!request) {
         NOTIFY(self, .kind = TT_EVENT_REFUSED, .arrival = arrival);
@@ -379,6 +420,8 @@ void tt_mechanism_finished(struct tt_mechanism *self, int64_t now, struct tt_tas
     tt_assert(task->last_step_done <= task->last_step);
     tt_assert(task->outcome != TT_OUTCOME_DONE || task->last_step_done == task->last_step);
     NOTIFY(self, .kind = TT_EVENT_FINISHED, .task = task);
+    if (self->beliefs)
+        learn(self, now, task);
     executor->oldest = executor->oldest + 1 == executor->depth ? 0 : executor->oldest + 1;
     executor->queued--;
     executor->stopping = false;
@@ -398,13 +441,6 @@ void tt_mechanism_finished(struct tt_mechanism *self, int64_t now, struct tt_tas
     task->state = TT_TASK_FREE;
 }
 
-static void tell_model(struct tt_mechanism *self, int64_t now, int32_t model,
-                       enum tt_change change) {
-    NOTIFY(self, .kind = TT_EVENT_MODEL, .index = model, .change = change);
-    if (self->ops->model_changed)
-        self->ops->model_changed(self->policy, now, model, change);
-}
-
 void tt_mechanism_add_model(struct tt_mechanism *self, int64_t now, int32_t model,
                             const struct tt_step_model *step_model) {
     advance(self, now);
@@ -414,6 +450,11 @@ void tt_mechanism_add_model(struct tt_mechanism *self, int64_t now, int32_t mode
     tt_assert(!step_model->rules || self->waiting);
     tt_assert(step_model->rule_count <= TT_QUEUE_MAX_LEVELS + 1);
     self->models[model] = step_model;
+    if (self->beliefs) {
+        enum tt_err err = tt_belief_new(step_model, self->lateness.percent, &self->beliefs[model]);
+        tt_assert(err == TT_OK);
+        self->models[model] = &self->beliefs[model]->model;
+    }
     if (step_model->rules)
         tt_backlog_add_model(&self->backlog, model, step_model);
     tell_model(self, now, model, TT_CHANGE_ADDED);
@@ -431,6 +472,10 @@ void tt_mechanism_remove_model(struct tt_mechanism *self, int64_t now, int32_t m
     tt_assert(self->model_requests[model] == 0);
     tell_model(self, now, model, TT_CHANGE_GONE);
     self->models[model] = NULL;
+    if (self->beliefs) {
+        tt_belief_free(self->beliefs[model]);
+        self->beliefs[model] = NULL;
+    }
 }
 
 static void tell_executor(struct tt_mechanism *self, int64_t now, int32_t executor,
@@ -508,6 +553,8 @@ static bool readmit(struct tt_mechanism *self, int64_t now) {
 void tt_mechanism_decide(struct tt_mechanism *self, int64_t now) {
     advance(self, now);
     NOTIFY(self, .kind = TT_EVENT_DECIDE);
+    if (self->beliefs)
+        tt_lateness_decided(&self->lateness, now);
     if (self->latest.count > 0)
         expire(self, now);
     do {
@@ -516,9 +563,15 @@ void tt_mechanism_decide(struct tt_mechanism *self, int64_t now) {
         self->deciding = false;
         tt_assert(self->building == NULL);
     } while (readmit(self, now)); /* ends, since a request is made late only once */
+    if (self->beliefs) {
+        self->lateness.due_at = tt_mechanism_next_at(self);
+        self->due_known = true;
+    }
 }
 
 int64_t tt_mechanism_next_at(const struct tt_mechanism *self) {
+    if (self->due_known)
+        return self->lateness.due_at;
     int64_t next_at = self->ops->next_at(self->policy);
     const struct tt_heap_entry *top = self->latest.count > 0 ? tt_heap_top(&self->latest) : NULL;
     return top ? tt_instant_min(next_at, tt_instant_add(top->key, 1)) : next_at;

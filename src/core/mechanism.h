@@ -7,8 +7,13 @@
  * The policy answers by `tt_mechanism_run_*`, `_drop`, `_yield` and `_abort`. The mechanism checks
  * each answer (a violation is a bug and aborts), applies it at once, and passes it on to the
  * carrier by the carrier's callbacks. All calls come from one thread at a time. The mechanism
- * never reads a clock. It never allocates after init, except that the request pool grows up to its
- * limit.
+ * never reads a clock. It never allocates after init, with two exceptions: the request pool grows
+ * up to its limit, and with learning a model that is added gets its belief.
+ *
+ * With learning (tt_mechanism_options.learn_percent) policies read what the mechanism believes of a
+ * model (core/belief.h) in place of its profiles. Completed tasks correct the belief. The policy is
+ * notified of each move (TT_CHANGE_BELIEF) before the event that follows, and outside of `decide`.
+ * How late decisions come is learnt the same way (core/lateness.h).
  *
  * Queue rules (struct tt_queue_rule) are the same under every policy, so the mechanism keeps them,
  * for the models that have them:
@@ -39,7 +44,9 @@
 
 #include "base/heap.h"
 #include "core/backlog.h"
+#include "core/belief.h"
 #include "core/cell_graph.h"
+#include "core/lateness.h"
 #include "core/policy_traits.h"
 #include "core/step_model.h"
 #include "core/task.h"
@@ -95,10 +102,12 @@ struct tt_mechanism {
     struct tt_carrier carrier;
     struct tt_observer *observers; /* see core/observer.h */
     int32_t model_capacity, executor_capacity;
-    const struct tt_step_model **models; /* [model_capacity]; NULL: no such model */
-    int32_t *model_requests;             /* [model_capacity]: requests of each in the domain */
-    int32_t *kept_rows;                  /* [model_capacity]: rows of requests that keep slots */
-    struct tt_executor *executors;       /* [executor_capacity] */
+    const struct tt_step_model **models; /* [model_capacity]: as believed; NULL: no such model */
+    struct tt_belief **beliefs;          /* [model_capacity]; NULL: policies believe profiles */
+    struct tt_lateness lateness;
+    int32_t *model_requests;       /* [model_capacity]: requests of each in the domain */
+    int32_t *kept_rows;            /* [model_capacity]: rows of requests that keep slots */
+    struct tt_executor *executors; /* [executor_capacity] */
     struct tt_request_pool requests;
     struct tt_backlog backlog; /* with rules */
     int32_t executors_up;
@@ -111,6 +120,7 @@ struct tt_mechanism {
     struct tt_task *building;
     int64_t now; /* of the latest call; never goes back */
     bool deciding;
+    bool due_known; /* lateness.due_at is the policy's next instant */
 };
 
 struct tt_mechanism_options {
@@ -120,6 +130,10 @@ struct tt_mechanism_options {
     int32_t request_limit; /* maximum number of requests at once */
     int32_t request_reserve;
     bool has_rules; /* some model may have rules */
+    /* The tail of a belief is this quantile: TT_BELIEF_MIN_PERCENT .. TT_BELIEF_MAX_PERCENT. 0: no
+     * learning. */
+    int32_t learn_percent;
+    int64_t lateness_ns; /* that decisions are believed to have until some were late */
 };
 
 TT_MUST_CHECK enum tt_err tt_mechanism_init(struct tt_mechanism *self,
@@ -160,7 +174,8 @@ void tt_mechanism_ready(struct tt_mechanism *self, int64_t now, struct tt_reques
 void tt_mechanism_cancelled(struct tt_mechanism *self, int64_t now, struct tt_request *request);
 /* The oldest task of its executor ended; outcome, last_step_done and the items' fates are set. */
 void tt_mechanism_finished(struct tt_mechanism *self, int64_t now, struct tt_task *task);
-/* Adds a model (borrowed until it is removed), or an executor. */
+/* Adds a model (borrowed until it is removed), or an executor. With learning the belief of the
+ * model is allocated; the process has the memory (as policies assume for their own tables). */
 void tt_mechanism_add_model(struct tt_mechanism *self, int64_t now, int32_t model,
                             const struct tt_step_model *step_model);
 void tt_mechanism_add_executor(struct tt_mechanism *self, int64_t now, int32_t executor,
@@ -179,6 +194,12 @@ int64_t tt_mechanism_next_at(const struct tt_mechanism *self);
 
 /* ---- what the policy answers, only from within its `decide` ---- */
 
+/* The model as it was added, whatever is believed of it. */
+static inline const struct tt_step_model *tt_mechanism_prior(const struct tt_mechanism *self,
+                                                             int32_t model) {
+    return self->beliefs && self->beliefs[model] ? self->beliefs[model]->prior
+                                                 : self->models[model];
+}
 /* True if the executor has room for one more task. */
 static inline bool tt_mechanism_has_room(const struct tt_mechanism *self, int32_t executor) {
     const struct tt_executor *e = &self->executors[executor];

@@ -66,5 +66,8 @@ void tt_mechanism_check(const struct tt_mechanism *self) {
             tt_assert(rows == task->rows);
         }
     }
+    for (int32_t m = 0; self->beliefs && m < self->model_capacity; m++)
+        if (self->beliefs[m])
+            tt_belief_check(self->beliefs[m]);
     self->ops->check(self->policy);
 }

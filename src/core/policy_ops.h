@@ -8,7 +8,12 @@
 
 #include "core/mechanism.h"
 
-enum tt_change { TT_CHANGE_ADDED, TT_CHANGE_DRAINING, TT_CHANGE_GONE };
+enum tt_change {
+    TT_CHANGE_ADDED,
+    TT_CHANGE_DRAINING,
+    TT_CHANGE_GONE,
+    TT_CHANGE_BELIEF, /* of a model: its latencies are other ones (core/belief.h) */
+};
 
 struct tt_policy_ops {
     /* Mandatory. The request is the policy's until the policy RUNs or DROPs it, or until it
@@ -38,7 +43,10 @@ struct tt_policy_ops {
     /* Mandatory with the trait `waits_for_inputs`, else NULL. The request's input is on the device.
      */
     void (*ready)(struct tt_policy *self, int64_t now, struct tt_request *request);
-    /* Optional: a policy that looks models up when it needs them can do without. */
+    /* Optional: a policy that looks models up when it needs them can do without. A policy that
+     * keeps what it computed from latencies computes it again at TT_CHANGE_BELIEF, in O(its tables)
+     * and without allocating. Pointers to the model and its profiles stay valid. The change comes
+     * outside of `decide`, before the event that follows; a decision comes after both. */
     void (*model_changed)(struct tt_policy *self, int64_t now, int32_t model,
                           enum tt_change change);
     /* Mandatory. */

@@ -18,6 +18,7 @@ static struct tt_profile *profile_new(int32_t max_batch, int32_t length_count) {
         tt_profile_free(self);
         return NULL;
     }
+    self->tail_ns = self->latency_ns;
     return self;
 }
 
@@ -245,14 +246,14 @@ int32_t tt_profile_length_index(const struct tt_profile *self, int32_t length) {
 int32_t tt_profile_largest_batch(const struct tt_profile *self, int64_t budget_ns, int32_t length,
                                  int32_t limit) {
     int32_t high = limit < self->max_batch ? limit : self->max_batch;
-    if (high < 1 || tt_profile_latency(self, 1, length) > budget_ns)
+    if (high < 1 || tt_profile_tail(self, 1, length) > budget_ns)
         return 0;
-    if (tt_profile_latency(self, high, length) <= budget_ns)
+    if (tt_profile_tail(self, high, length) <= budget_ns)
         return high;
-    int32_t low = 1; /* invariant: l(low) fits, l(high) does not */
+    int32_t low = 1; /* invariant: tail(low) fits, tail(high) does not */
     while (high - low > 1) {
         int32_t middle = low + (high - low) / 2;
-        if (tt_profile_latency(self, middle, length) <= budget_ns)
+        if (tt_profile_tail(self, middle, length) <= budget_ns)
             low = middle;
         else
             high = middle;

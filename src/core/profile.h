@@ -5,9 +5,15 @@
  * It also holds `demand`, the share of the device that a batch occupies. Tasks whose demands sum to
  * at most one whole device run side by side without slowing each other down.
  *
+ * `tail_ns` is a high quantile of the same latency. In a profile that was measured or read it is
+ * the same table as `latency_ns`, the centre. A belief (core/belief.h) has two.
+ *   - The tail answers whether something ends in time: deferral, drops, slack.
+ *   - The centre answers how much work something is: capacity, throughput, when an executor is
+ * free.
+ *
  * Latencies never decrease with the batch size: a measured dip is raised to the value of the
  * smaller batch. The search for the largest batch that fits depends on it. A profile is immutable
- * once made, and shared by pointer. */
+ * once made, and shared by pointer. Only those of a belief change. */
 #ifndef TT_CORE_PROFILE_H
 #define TT_CORE_PROFILE_H
 
@@ -22,6 +28,7 @@ struct tt_profile {
     int32_t length_count; /* >= 1 */
     int32_t *lengths;     /* ascending; {0} where the step has no length */
     int64_t *latency_ns;  /* [length_count][max_batch + 1]; entry 0 is 0 */
+    int64_t *tail_ns;     /* as latency_ns, never below it */
     int32_t *demand_ppm;  /* [length_count][max_batch + 1]; 1 .. TT_DEMAND_WHOLE */
     int64_t alpha_ns, beta_ns;
 };
@@ -63,6 +70,14 @@ static inline int64_t tt_profile_latency(const struct tt_profile *self, int32_t 
     return self->latency_ns[(int64_t)row * (self->max_batch + 1) + batch];
 }
 
+/* The tail of that latency. */
+static inline int64_t tt_profile_tail(const struct tt_profile *self, int32_t batch,
+                                      int32_t length) {
+    tt_assert(batch >= 0 && batch <= self->max_batch);
+    int32_t row = self->length_count == 1 ? 0 : tt_profile_length_index(self, length);
+    return self->tail_ns[(int64_t)row * (self->max_batch + 1) + batch];
+}
+
 /* Share of the device that `batch` rows (1 .. max_batch) at `length` occupy, in millionths. */
 static inline int32_t tt_profile_demand(const struct tt_profile *self, int32_t batch,
                                         int32_t length) {
@@ -71,8 +86,8 @@ static inline int32_t tt_profile_demand(const struct tt_profile *self, int32_t b
     return self->demand_ppm[(int64_t)row * (self->max_batch + 1) + batch];
 }
 
-/* The largest batch b <= limit with l(b) <= budget_ns; 0: not even one row fits. O(log max_batch).
- */
+/* The largest batch b <= limit with tail(b) <= budget_ns; 0: not even one row fits. O(log
+ * max_batch). */
 int32_t tt_profile_largest_batch(const struct tt_profile *self, int64_t budget_ns, int32_t length,
                                  int32_t limit);
 

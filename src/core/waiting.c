@@ -20,7 +20,7 @@ int64_t tt_waiting_latest_alone(const struct tt_mechanism *self, const struct tt
     if (request->deadline_at == TT_NEVER || tt_waiting_rule(self, request)->compute_late)
         return TT_NEVER;
     const struct tt_profile *whole = self->models[request->model]->whole;
-    return request->deadline_at - tt_profile_latency(whole, request->rows, request->length);
+    return request->deadline_at - tt_profile_tail(whole, request->rows, request->length);
 }
 
 void tt_waiting_begin(struct tt_mechanism *self, struct tt_request *request) {
@@ -28,7 +28,7 @@ void tt_waiting_begin(struct tt_mechanism *self, struct tt_request *request) {
     request->waits = true;
     ++*tt_waiting_count(self, request);
     if (!tt_waiting_is_late(request))
-        tt_backlog_begin(&self->backlog, self->models[request->model], request);
+        tt_backlog_begin(&self->backlog, tt_mechanism_prior(self, request->model), request);
     int64_t latest_at = tt_waiting_latest_alone(self, request);
     if (latest_at != TT_NEVER)
         tt_heap_set(&self->latest, (int32_t)request->handle.index, latest_at, 0);
@@ -40,13 +40,13 @@ void tt_waiting_leave(struct tt_mechanism *self, struct tt_request *request) {
     --*tt_waiting_count(self, request);
     tt_assert(*tt_waiting_count(self, request) >= 0);
     if (!tt_waiting_is_late(request))
-        tt_backlog_end(&self->backlog, self->models[request->model], request);
+        tt_backlog_end(&self->backlog, tt_mechanism_prior(self, request->model), request);
     tt_heap_remove(&self->latest, (int32_t)request->handle.index);
 }
 
 void tt_waiting_make_late(struct tt_mechanism *self, struct tt_request *request) {
     if (request->waits)
-        tt_backlog_end(&self->backlog, self->models[request->model], request);
+        tt_backlog_end(&self->backlog, tt_mechanism_prior(self, request->model), request);
     tt_assert(!tt_waiting_is_late(request));
     request->deadline_at = TT_NEVER;
     request->number |= TT_REQUEST_LATE;

@@ -241,7 +241,8 @@ static int64_t next_at(const struct tt_policy *self) {
 static void model_changed(struct tt_policy *self, int64_t now, int32_t model,
                           enum tt_change change) {
     if (change == TT_CHANGE_ADDED)
-        tt_multicore_add_model(self->multicore, 0, now, model, self->domain->models[model]);
+        tt_multicore_add_model(self->multicore, 0, now, model,
+                               tt_mechanism_prior(self->domain, model));
     else if (change == TT_CHANGE_GONE)
         tt_multicore_remove_model(self->multicore, 0, now, model);
 }

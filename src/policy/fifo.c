@@ -92,7 +92,7 @@ void tt_queues_fini(struct tt_queues *self) {
 int64_t tt_queues_duration(const struct tt_queues *self, int32_t model, int32_t rows,
                            int32_t length) {
     return self->d_ctrl_ns + self->d_data_ns * rows +
-           tt_profile_latency(self->domain->models[model]->whole, rows, length);
+           tt_profile_tail(self->domain->models[model]->whole, rows, length);
 }
 
 /* The last instant at which the request, alone, may start and be in time. */
@@ -147,7 +147,9 @@ void tt_queues_executor_changed(struct tt_queues *self, int32_t executor, enum t
     tt_idle_changed(&self->idle, self->domain, executor, self->ahead, change);
 }
 
-void tt_queues_model_changed(const struct tt_queues *self, int32_t model, enum tt_change change) {
+void tt_queues_model_changed(struct tt_queues *self, int32_t model, enum tt_change change) {
+    if (change == TT_CHANGE_BELIEF)
+        head_changed(self, model); /* it becomes hopeless at another instant */
     tt_assert(change != TT_CHANGE_GONE || self->fifos[model].count == 0);
 }
 

@@ -79,7 +79,7 @@ void tt_queues_take(struct tt_queues *self, struct tt_request *request);
 void tt_queues_finished(struct tt_queues *self, const struct tt_task *task);
 void tt_queues_executor_changed(struct tt_queues *self, int32_t executor, enum tt_change change);
 /* Checks that a model that is gone has no queue. */
-void tt_queues_model_changed(const struct tt_queues *self, int32_t model, enum tt_change change);
+void tt_queues_model_changed(struct tt_queues *self, int32_t model, enum tt_change change);
 /* The executor's task has ended. tt_queues_finished calls this. */
 void tt_queues_executor_freed(struct tt_queues *self, int32_t executor);
 /* Drops one hopeless head. Returns its model; -1: no head is hopeless. */
@@ -88,8 +88,9 @@ int32_t tt_queues_drop_one(struct tt_queues *self, int64_t now, struct tt_mechan
 void tt_queues_drop_hopeless(struct tt_queues *self, int64_t now, struct tt_mechanism *actions);
 /* The instant at which the next head becomes hopeless; TT_NEVER: none. */
 int64_t tt_queues_hopeless_at(const struct tt_queues *self);
-/* The time in ns that `rows` rows of the model take, messages included (S4): d_ctrl + d_data rows +
- * l(rows). */
+/* The time in ns in which `rows` rows of the model end, messages included (S4): d_ctrl + d_data
+ * rows
+ * + the tail of l(rows). */
 int64_t tt_queues_duration(const struct tt_queues *self, int32_t model, int32_t rows,
                            int32_t length);
 

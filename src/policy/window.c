@@ -244,6 +244,8 @@ static void window_model_changed(struct tt_policy *self, int64_t now, int32_t mo
                                  enum tt_change change) {
     (void)now;
     tt_queues_model_changed(&self->queues, model, change);
+    if (change == TT_CHANGE_BELIEF)
+        return;
     self->draining[model] = change == TT_CHANGE_DRAINING;
     if (change == TT_CHANGE_GONE) {
         tt_heap_remove(&self->changed, model);

@@ -344,6 +344,7 @@ void *tt_record_domain_pack(const struct tt_record_domain *domain, size_t head_b
     m.lateness_ns = domain->lateness_ns;
     m.has_rules = domain->limits.has_rules;
     m.scheduler_threads = domain->scheduler_threads;
+    m.learn_percent = domain->limits.learn_percent;
     return pack(&m.base, head_bytes, out_bytes);
 }
 
@@ -361,6 +362,10 @@ static enum tt_err fill_domain(struct tt_record_domain *self, const Tutti__Recor
         !within(m->lateness_ns, 0, MAX_NS) ||
         (int64_t)m->executor_capacity * m->depth * m->max_batch > 1 << 26)
         return tt_fail(TT_ERR_INVALID, why, "a domain's limits are out of range");
+    if (m->learn_percent != 0 &&
+        !within(m->learn_percent, TT_BELIEF_MIN_PERCENT, TT_BELIEF_MAX_PERCENT))
+        return tt_fail(TT_ERR_INVALID, why, "a domain learns the quantile %d, not %d .. %d",
+                       m->learn_percent, TT_BELIEF_MIN_PERCENT, TT_BELIEF_MAX_PERCENT);
     if (!within(m->scheduler_threads, 0, MAX_THREADS) ||
         (m->scheduler_threads > 0 && (m->request_limit > MAX_THREADED_REQUESTS ||
                                       m->executor_capacity * (int64_t)m->max_batch > 1 << 20)))
@@ -382,7 +387,9 @@ static enum tt_err fill_domain(struct tt_record_domain *self, const Tutti__Recor
                                                  .max_batch = m->max_batch,
                                                  .depth = m->depth,
                                                  .request_limit = m->request_limit,
-                                                 .has_rules = m->has_rules};
+                                                 .has_rules = m->has_rules,
+                                                 .learn_percent = m->learn_percent,
+                                                 .lateness_ns = m->lateness_ns};
     self->d_ctrl_ns = m->d_ctrl_ns;
     self->d_data_ns = m->d_data_ns;
     self->lateness_ns = m->lateness_ns;

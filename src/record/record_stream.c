@@ -226,6 +226,8 @@ static void put_message(struct tt_record_stream *self, uint8_t *bytes, size_t co
 }
 
 static void model(struct tt_record_stream *self, const struct tt_event *event) {
+    if (event->change == TT_CHANGE_BELIEF)
+        return; /* follows from the tasks that finished */
     uint8_t *head = self->scratch + GAP_BYTES;
     uint8_t *to = begin(self, TT_RECORD_MODEL, event->now);
     to = tt_varint_put(to, (uint64_t)event->index);

@@ -71,6 +71,10 @@ static void start_step(struct tt_simulation *self, struct tt_task *task) {
     if (task->items[0].subgraph && step == task->first_step)
         work_ns +=
             tt_cell_cost_begin(&executor->cell_cost, task, &self->models[task->model].cell_rates);
+    if (self->perturbation_count > 0)
+        work_ns =
+            tt_perturbation_end(self->perturbations, self->perturbation_count, self->now, work_ns) -
+            self->now;
     tt_device_start(&self->devices[executor->device], self->now, task->executor, work_ns,
                     tt_step_demand(profile, task));
     refresh_device(self, executor->device);

@@ -315,7 +315,8 @@ static enum tt_err init_mechanism(struct tt_simulation *self, const struct tt_si
                                              .request_limit = options->request_limit > 0
                                                                   ? options->request_limit
                                                                   : DEFAULT_REQUEST_LIMIT,
-                                             .request_reserve = 0};
+                                             .request_reserve = 0,
+                                             .learn_percent = options->learn_percent};
     for (int32_t m = 0; m < options->model_count; m++)
         mechanism.has_rules |= options->models[m].step_model->rules != NULL;
     struct tt_carrier carrier = {.context = self,
@@ -360,6 +361,8 @@ enum tt_err tt_simulation_new(const struct tt_sim_options *options,
     self->d_data_ns = options->d_data_ns;
     self->abort_ns = options->abort_ns;
     self->jitter_permille = options->jitter_permille;
+    self->perturbations = options->perturbations;
+    self->perturbation_count = options->perturbation_count;
     self->timer_at = TT_NEVER;
     self->seed = options->seed;
     tt_prng_init(&self->prng, options->seed, UINT64_C(0x6a69747465720000));

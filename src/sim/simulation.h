@@ -30,6 +30,7 @@
 #include "core/device.h"
 #include "core/mechanism.h"
 #include "sim/cell_cost.h"
+#include "sim/perturbation.h"
 #include "sim/sim_cells.h"
 
 #include <stdbool.h>
@@ -124,6 +125,10 @@ struct tt_sim_options {
     int32_t jitter_permille; /* an execution takes latency * (1 + j), j uniform in -this .. +this */
     uint64_t seed;           /* of the jitter */
     bool check;              /* tt_mechanism_check after every instant */
+    /* Ascending, [perturbation_count]: when devices run at another speed than the profiles say. */
+    const struct tt_perturbation *perturbations; /* borrowed */
+    int32_t perturbation_count;
+    int32_t learn_percent; /* struct tt_mechanism_options; 0: policies believe profiles */
     struct tt_sim_source source;
     struct tt_sim_observer observer;
     /* Creates the policy and attaches it to the mechanism. */

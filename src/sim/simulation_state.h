@@ -73,6 +73,8 @@ struct tt_simulation {
     int32_t turns; /* at this instant */
     int64_t d_ctrl_ns, d_data_ns, abort_ns;
     int32_t jitter_permille;
+    const struct tt_perturbation *perturbations;
+    int32_t perturbation_count;
     uint64_t seed;
     struct tt_prng prng;
 };

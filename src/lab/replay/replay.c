@@ -404,6 +404,7 @@ static void change_model(struct replaying *self, const struct tt_recorded_event 
         else
             tt_mechanism_remove_model(m, event->now, event->index);
         break;
+    case TT_CHANGE_BELIEF: break; /* is not recorded: it follows from the tasks */
     }
 }
 

@@ -84,6 +84,8 @@ static void grant(struct tt_policy *self, int64_t now, const struct tt_deferred_
 }
 
 static void deferred_decide(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
+    if (self->domain->beliefs)
+        self->model.options.lateness_ns = self->domain->lateness.believed_ns;
     measure(self, now);
     for (int32_t i = 0; i < self->changed_count; i++) {
         self->is_changed[self->changed[i]] = false;
@@ -137,6 +139,9 @@ static void deferred_model_changed(struct tt_policy *self, int64_t now, int32_t 
                                    enum tt_change change) {
     if (change == TT_CHANGE_ADDED) {
         tt_deferred_model_add(&self->model, model, self->domain->models[model]);
+    } else if (change == TT_CHANGE_BELIEF) {
+        tt_deferred_model_believe(&self->model, model);
+        mark(self, model);
     } else if (change == TT_CHANGE_GONE) {
         publish(self, now, model);
         tt_deferred_model_remove(&self->model, model);

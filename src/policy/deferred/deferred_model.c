@@ -44,6 +44,19 @@ void tt_deferred_model_fini(struct tt_deferred_model *self) {
     *self = (struct tt_deferred_model){0};
 }
 
+/* What follows from the line through the profile. */
+static void settle_line(const struct tt_deferred_model *self, struct tt_deferred_queue *q) {
+    const struct tt_profile *whole = q->model->whole;
+    q->grain = q->model->max_batch;
+    if (whole->alpha_ns > 0) {
+        int64_t grain = (2 * whole->beta_ns + whole->alpha_ns - 1) / whole->alpha_ns;
+        q->grain = (int32_t)tt_instant_min(grain, q->model->max_batch);
+    }
+    q->beta_limit_ns = TT_NEVER;
+    if (self->options.beta_permille > 0)
+        q->beta_limit_ns = whole->beta_ns * self->options.beta_permille / 1000;
+}
+
 void tt_deferred_model_add(struct tt_deferred_model *self, int32_t model,
                            const struct tt_step_model *step_model) {
     struct tt_deferred_queue *q = &self->queues[model];
@@ -52,20 +65,14 @@ void tt_deferred_model_add(struct tt_deferred_model *self, int32_t model,
     uint32_t generation =
         q->generation; /* continues, so that messages about the model before it stay outdated */
     *q = (struct tt_deferred_queue){.model = step_model,
-                                    .latency = whole->latency_ns,
+                                    .latency = whole->tail_ns,
+                                    .centre = whole->latency_ns,
                                     .generation = generation,
                                     .first_generation = generation,
                                     .min_size = 1,
-                                    .grain = step_model->max_batch,
                                     .hint = 1};
     tt_list_init(&q->tickets);
-    if (whole->alpha_ns > 0) {
-        int64_t grain = (2 * whole->beta_ns + whole->alpha_ns - 1) / whole->alpha_ns;
-        q->grain = (int32_t)tt_instant_min(grain, step_model->max_batch);
-    }
-    q->beta_limit_ns = TT_NEVER;
-    if (self->options.beta_permille > 0)
-        q->beta_limit_ns = whole->beta_ns * self->options.beta_permille / 1000;
+    settle_line(self, q);
     if (self->options.floor == TT_FLOOR_FIXED)
         q->min_size = self->options.target < step_model->max_batch ? self->options.target
                                                                    : step_model->max_batch;
@@ -101,7 +108,14 @@ static void settle_length(struct tt_deferred_queue *q, int32_t length) {
     if (q->count == 1 || length > q->length)
         q->length = length;
     int64_t row = whole->length_count == 1 ? 0 : tt_profile_length_index(whole, q->length);
-    q->latency = whole->latency_ns + row * (whole->max_batch + 1);
+    q->latency = whole->tail_ns + row * (whole->max_batch + 1);
+    q->centre = whole->latency_ns + row * (whole->max_batch + 1);
+}
+
+void tt_deferred_model_believe(struct tt_deferred_model *self, int32_t model) {
+    struct tt_deferred_queue *q = &self->queues[model];
+    settle_line(self, q);
+    clear_skips(q);
 }
 
 static bool due_before(const struct tt_ticket *a, const struct tt_ticket *b) {
@@ -476,11 +490,11 @@ void tt_deferred_model_granted(struct tt_deferred_model *self, int64_t now,
     int32_t rows = take_rows(q, want, batch);
     out_dispatched->taken = true;
     out_dispatched->start_at = start_of(&t, rows);
-    out_dispatched->free_at = out_dispatched->start_at + q->latency[rows];
+    out_dispatched->free_at = out_dispatched->start_at + q->centre[rows];
     bool same = q->count == 0 && waited == q->last_batch_count;
     q->equal_batches = same ? q->equal_batches + (q->equal_batches < EQUAL_BATCHES) : 0;
     q->last_batch_count = waited - q->count;
-    q->quiet_until = out_dispatched->start_at + q->latency[rows] / 2;
+    q->quiet_until = out_dispatched->start_at + q->centre[rows] / 2;
 }
 
 int64_t tt_deferred_model_next_at(const struct tt_deferred_model *self) {

@@ -26,6 +26,9 @@
  * there is no deadline. In real time frontrun is lateness_ns earlier: only l(size + 1) - l(size)
  * lies between frontrun and latest, often next to nothing.
  *
+ * In steps 1 to 5 and in staggered minimum sizes l is the tail of the latency (core/profile.h). An
+ * executor is expected to be free after the centre. Alpha and beta are those of the centre.
+ *
  * 5. key = latest - credit (with `key: deadline`: d - credit).
  *
  * A candidate is formed anew at arrivals, at grants, at the head's deadline, and with
@@ -122,7 +125,8 @@ struct tt_deferred_queue {
     uint32_t recent_count;    /* tickets entered in `recent`, counted from its last reset */
     struct tt_ticket *recent[TT_DEFERRED_AHEAD]; /* the last tickets of the queue, cyclically */
 
-    const int64_t *latency; /* l, indexed by rows */
+    /* l, indexed by rows: the tail for what must be in time, the centre for when it ends. */
+    const int64_t *latency, *centre;
     int32_t skipped, skipped_rows;
     int32_t skipped_min_size;    /* the minimum size for which heads were skipped */
     struct tt_list_node *cursor; /* the first ticket that is not skipped; NULL: the head */
@@ -160,6 +164,8 @@ TT_MUST_CHECK enum tt_err tt_deferred_model_init(struct tt_deferred_model *self,
 void tt_deferred_model_fini(struct tt_deferred_model *self);
 void tt_deferred_model_add(struct tt_deferred_model *self, int32_t model,
                            const struct tt_step_model *step_model);
+/* The latencies of its model are other ones (TT_CHANGE_BELIEF); `form` is due afterwards. */
+void tt_deferred_model_believe(struct tt_deferred_model *self, int32_t model);
 void tt_deferred_model_remove(struct tt_deferred_model *self, int32_t model);
 
 /* Puts a ticket into its queue, or takes it out; `form` is due afterwards. It counts as an arrival

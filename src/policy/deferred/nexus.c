@@ -255,11 +255,11 @@ static void nexus_decide(struct tt_policy *self, int64_t now, struct tt_mechanis
 static void nexus_model_changed(struct tt_policy *self, int64_t now, int32_t model,
                                 enum tt_change change) {
     (void)now;
-    self->plan_again = true;
+    self->plan_again = true; /* also for a belief: a planned batch may no longer be in time */
+    tt_queues_model_changed(&self->queues, model, change);
     if (change != TT_CHANGE_GONE)
         return;
     /* None of its requests waits; its sessions must not be visited before the next plan. */
-    tt_queues_model_changed(&self->queues, model, change);
     for (int32_t s = self->first_of_model[model]; s != NONE; s = self->sessions[s].next_of_model)
         tt_assert(self->sessions[s].fifo.count == 0);
     self->first_of_model[model] = NONE;

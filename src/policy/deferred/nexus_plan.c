@@ -36,10 +36,11 @@ void tt_nexus_plan_fini(struct tt_nexus_plan *self) {
     *self = (struct tt_nexus_plan){0};
 }
 
-/* The time of a batch, messages included. Of several input lengths the longest counts. */
+/* The time of a batch, messages included. Of several input lengths the longest counts. It is the
+ * tail, since a plan consists of batches that end in time. */
 static int64_t cost(const struct tt_nexus_plan *self, int32_t model, int32_t batch) {
     return self->d_ctrl_ns + self->d_data_ns * batch +
-           tt_profile_latency(self->models[model]->whole, batch, INT32_MAX);
+           tt_profile_tail(self->models[model]->whole, batch, INT32_MAX);
 }
 
 static int64_t slo_of(const struct tt_nexus_plan *self, int32_t model) {

@@ -339,6 +339,17 @@ static int32_t predicted_output(const struct tt_policy *self, const struct tt_st
     return length > 1 ? length : 1;
 }
 
+/* Other latencies are believed of the model. */
+static void believe(struct tt_policy *self, int32_t model) {
+    tt_lazy_times_fill(&self->times[model]);
+    for (int32_t e = 0; e < self->queues.domain->executor_capacity; e++) {
+        struct executor_state *state = &self->executors[e];
+        tt_lazy_stack_outdate(&state->stack, model);
+        state->run.predicted_ns = state->run.consumed_ns = -1;
+        state->refusal.head = NULL;
+    }
+}
+
 static void lazy_model_changed(struct tt_policy *self, int64_t now, int32_t model,
                                enum tt_change change) {
     (void)now;
@@ -349,6 +360,8 @@ static void lazy_model_changed(struct tt_policy *self, int64_t now, int32_t mode
             tt_lazy_times_init(&self->times[model], step_model, predicted_output(self, step_model),
                                self->dec_timesteps > 0);
         tt_assert(err == TT_OK);
+    } else if (change == TT_CHANGE_BELIEF) {
+        believe(self, model);
     } else if (change == TT_CHANGE_GONE) {
         tt_lazy_times_fini(&self->times[model]);
     }

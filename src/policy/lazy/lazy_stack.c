@@ -213,6 +213,14 @@ bool tt_lazy_stack_remove(struct tt_lazy_stack *self, const struct tt_request *r
     return true;
 }
 
+void tt_lazy_stack_outdate(struct tt_lazy_stack *self, int32_t model) {
+    for (int32_t e = self->depth - 1; e >= 0; e--)
+        if (self->entries[e].model == model) {
+            self->entries[e].timed = false;
+            mark_outdated(self, e);
+        }
+}
+
 void tt_lazy_stack_cut(struct tt_lazy_stack *self, int32_t depth) {
     while (self->depth > depth) {
         const struct tt_lazy_entry *top = tt_lazy_stack_top(self);

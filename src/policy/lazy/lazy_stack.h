@@ -81,6 +81,9 @@ void tt_lazy_stack_merge(struct tt_lazy_stack *self);
 void tt_lazy_stack_settle(struct tt_lazy_stack *self);
 /* Removes a request from any entry; false: it is not on the stack. */
 bool tt_lazy_stack_remove(struct tt_lazy_stack *self, const struct tt_request *request);
+/* The times of the model are other ones: its entries' times alone, votes and totals are outdated. A
+ * member keeps the time that it needed when it was admitted. */
+void tt_lazy_stack_outdate(struct tt_lazy_stack *self, int32_t model);
 /* Removes the entries from `depth` on. */
 void tt_lazy_stack_cut(struct tt_lazy_stack *self, int32_t depth);
 /* Checks that ranges, sums and steps agree with the members. */

@@ -25,7 +25,7 @@ static void fill_line(const struct tt_lazy_times *self, struct tt_lazy_sum *sums
     int32_t count = self->step_count;
     for (int32_t s = 0; s < count; s++)
         sums[s + 1].before_ns =
-            sums[s].before_ns + tt_profile_latency(self->model->steps[s].profile, rows, length);
+            sums[s].before_ns + tt_profile_tail(self->model->steps[s].profile, rows, length);
     for (int32_t s = count - 1; s >= 0; s--) {
         const struct tt_lazy_row *row = &self->rows[s];
         int32_t next = row->last + 1;
@@ -89,12 +89,16 @@ enum tt_err tt_lazy_times_init(struct tt_lazy_times *self, const struct tt_step_
         self->one = &self->sums[model->step_count + 1];
     predict(self, output, by_hand);
     find_rows(self);
-    for (int32_t i = 0; i < self->lengths->length_count; i++)
-        for (int32_t rows = 0; rows <= model->max_batch; rows++)
-            fill_line(self,
-                      &self->sums[((int64_t)i * self->line_count + rows) * (model->step_count + 1)],
-                      rows, self->lengths->lengths[i]);
+    tt_lazy_times_fill(self);
     return TT_OK;
+}
+
+void tt_lazy_times_fill(struct tt_lazy_times *self) {
+    int32_t width = self->step_count + 1;
+    for (int32_t i = 0; i < self->lengths->length_count; i++)
+        for (int32_t rows = 0; rows < self->line_count; rows++)
+            fill_line(self, &self->sums[((int64_t)i * self->line_count + rows) * width], rows,
+                      self->lengths->lengths[i]);
 }
 
 void tt_lazy_times_fini(struct tt_lazy_times *self) {

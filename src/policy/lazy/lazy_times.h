@@ -11,8 +11,9 @@
  * time of a batch, from any step, is two products and two sums, whatever the number of steps and
  * blocks.
  *
- * A table is made when its model is added (size: steps x batch sizes x lengths), and never changes.
- */
+ * A table is made when its model is added (size: steps x batch sizes x lengths). It is filled again
+ * when other latencies are believed. Times are tails (core/profile.h), since they answer whether
+ * requests end in time. */
 #ifndef TT_POLICY_LAZY_LAZY_TIMES_H
 #define TT_POLICY_LAZY_LAZY_TIMES_H
 
@@ -53,6 +54,8 @@ struct tt_lazy_place {
 TT_MUST_CHECK enum tt_err tt_lazy_times_init(struct tt_lazy_times *self,
                                              const struct tt_step_model *model, int32_t output,
                                              bool by_hand);
+/* Computes all sums again, from the model's latencies. */
+void tt_lazy_times_fill(struct tt_lazy_times *self);
 void tt_lazy_times_fini(struct tt_lazy_times *self);
 /* The time in ns from `place` until the batch reaches the step `to` for the first time (to >=
  * place.step; step_count: its end). `length`: its longest input. O(1). */

@@ -30,6 +30,10 @@ struct recorded_world {
     int64_t ended[TT_ENDING_CANCELLED + 1], executions;
     struct tt_sim_options setup;
     int64_t lateness_ns; /* of the policy's setup */
+    /* With learning (tt_sim_options.learn_percent): the devices are slow, then fast, then stop. */
+    int32_t learn_percent;
+    struct tt_perturbation perturbations[3];
+    int64_t moves; /* of beliefs */
 };
 
 static inline int64_t world_draw(struct recorded_world *w, int64_t below) {
@@ -126,15 +130,33 @@ static inline void world_model(struct recorded_world *w, int32_t m) {
         .rules = m % 2 ? w->rules : NULL};
 }
 
-/* Runs `requests` requests of the world of this seed to the end, under `recorder` (may be NULL). */
-static inline void recorded_world_run(struct recorded_world *w, uint64_t seed, int64_t requests,
+static inline void world_learns(struct recorded_world *w) {
+    int64_t at = world_draw(w, TT_S);
+    static const int32_t speeds[3] = {400, 2000, 0};
+    for (int32_t i = 0; i < 3; i++) {
+        int64_t until_at = at + 1 + world_draw(w, i < 2 ? 5 * TT_S : TT_S / 2);
+        w->perturbations[i] = (struct tt_perturbation){at, until_at, speeds[i]};
+        at = until_at + world_draw(w, TT_S);
+    }
+    w->lateness_ns = 0;
+    w->setup.perturbations = w->perturbations;
+    w->setup.perturbation_count = 3;
+    w->setup.learn_percent = w->learn_percent;
+    w->setup.check = true;
+}
+
+/* Runs `requests` requests of the world of this seed to the end, under `recorder` (may be NULL).
+ * learn_percent > 0: latencies are learnt from devices that change. */
+static inline void learning_world_run(struct recorded_world *w, uint64_t seed, int64_t requests,
                                       const char *policy, const struct tt_option *options,
-                                      int32_t option_count, struct tt_recorder *recorder) {
+                                      int32_t option_count, struct tt_recorder *recorder,
+                                      int32_t learn_percent) {
     *w = (struct recorded_world){.policy = policy,
                                  .options = options,
                                  .option_count = option_count,
                                  .recorder = recorder,
-                                 .left = requests};
+                                 .left = requests,
+                                 .learn_percent = learn_percent};
     tt_prng_init(&w->prng, seed, 0);
     struct tt_sim_model models[WORLD_MODELS];
     for (int32_t r = 0; r < 3; r++)
@@ -168,6 +190,8 @@ static inline void recorded_world_run(struct recorded_world *w, uint64_t seed, i
         .observer = {.context = w, .ended = world_ended, .step_started = world_started},
         .create_policy = world_policy,
         .create_context = w};
+    if (learn_percent > 0)
+        world_learns(w);
     struct tt_simulation *simulation;
     struct tt_error why;
     enum tt_err err = tt_simulation_new(&w->setup, &simulation, &why);
@@ -176,10 +200,19 @@ static inline void recorded_world_run(struct recorded_world *w, uint64_t seed, i
     tt_assert(err == TT_OK);
     while (tt_simulation_run(simulation, 1 << 20)) {
     }
+    const struct tt_mechanism *mechanism = tt_simulation_mechanism(simulation);
+    for (int32_t m = 0; mechanism->beliefs && m < WORLD_MODELS; m++)
+        w->moves += mechanism->beliefs[m]->moves;
     tt_simulation_free(simulation);
     for (int32_t m = 0; m < WORLD_MODELS; m++)
         for (int32_t p = 0; p < 4; p++)
             tt_profile_free(w->profiles[m][p]);
+}
+
+static inline void recorded_world_run(struct recorded_world *w, uint64_t seed, int64_t requests,
+                                      const char *policy, const struct tt_option *options,
+                                      int32_t option_count, struct tt_recorder *recorder) {
+    learning_world_run(w, seed, requests, policy, options, option_count, recorder, 0);
 }
 
 #endif

@@ -1,8 +1,8 @@
 /* threaded */
 /* slow */
-/* A recording replays to the same decisions: random worlds under every policy. A recording that is
- * cut or damaged, has gaps, or is of a policy that decides differently is distinguished from a
- * complete one. */
+/* A recording replays to the same decisions: random worlds under every policy, with learning and
+ * without. A recording that is cut or damaged, has gaps, or is of a policy that decides differently
+ * is distinguished from a complete one. */
 #include "base/text.h"
 #include "lab/replay/replay.h"
 #include "lab/run/scenario_run.h"
@@ -30,15 +30,22 @@ static struct tt_recorder *record(size_t ring_bytes) {
 }
 
 /* The file of a world's recording. */
-static void make(struct recorded_world *world, uint64_t seed, int64_t requests, const char *policy,
-                 const struct tt_option *options, int32_t option_count) {
+static void make_learning(struct recorded_world *world, uint64_t seed, int64_t requests,
+                          const char *policy, const struct tt_option *options, int32_t option_count,
+                          int32_t learn_percent) {
     struct tt_recorder *recorder = record(64 << 20);
-    recorded_world_run(world, seed, requests, policy, options, option_count, recorder);
+    learning_world_run(world, seed, requests, policy, options, option_count, recorder,
+                       learn_percent);
     struct tt_error why;
     enum tt_err err = tt_recorder_close(recorder, &why);
     if (err)
         print_message("%s\n", why.text);
     assert_int_equal(err, TT_OK);
+}
+
+static void make(struct recorded_world *world, uint64_t seed, int64_t requests, const char *policy,
+                 const struct tt_option *options, int32_t option_count) {
+    make_learning(world, seed, requests, policy, options, option_count, 0);
 }
 
 static void replay_file(struct tt_recording *recording, struct tt_replay *replay) {
@@ -51,10 +58,11 @@ static void replay_file(struct tt_recording *recording, struct tt_replay *replay
     assert_int_equal(err, TT_OK);
 }
 
-static void replays(const char *policy, const struct tt_option *options, int32_t option_count,
-                    uint64_t seed) {
+/* Returns how often a belief moved. */
+static int64_t replays_learning(const char *policy, const struct tt_option *options,
+                                int32_t option_count, uint64_t seed, int32_t learn_percent) {
     struct recorded_world world;
-    make(&world, seed, 1500, policy, options, option_count);
+    make_learning(&world, seed, 1500, policy, options, option_count, learn_percent);
     struct tt_recording recording;
     struct tt_replay replay;
     replay_file(&recording, &replay);
@@ -76,6 +84,26 @@ static void replays(const char *policy, const struct tt_option *options, int32_t
     tt_measure_model_fini(&total);
     tt_replay_fini(&replay);
     tt_recording_close(&recording);
+    return world.moves;
+}
+
+static void replays(const char *policy, const struct tt_option *options, int32_t option_count,
+                    uint64_t seed) {
+    assert_int_equal(replays_learning(policy, options, option_count, seed, 0), 0);
+}
+
+/* Devices change their speed; what policies believed is computed again from the recording. */
+static void beliefs_replay(void **state) {
+    (void)state;
+    for (int32_t i = 0; i < tt_policy_count(); i++) {
+        int64_t moves = 0;
+        for (uint64_t seed = test_seed(1), end = seed + 12; seed < end; seed++) {
+            print_message("policy %s seed %d\n", tt_policy_at(i)->name, (int)seed);
+            moves +=
+                replays_learning(tt_policy_at(i)->name, NULL, 0, seed, 80 + (int32_t)(seed % 20));
+        }
+        assert_true(moves > 0);
+    }
 }
 
 static void every_policy_replays(void **state) {
@@ -399,6 +427,7 @@ int main(void) {
     snprintf(path, sizeof(path), "/tmp/tutti-test-replay-%d", (int)getpid());
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_policy_replays),
+        cmocka_unit_test(beliefs_replay),
         cmocka_unit_test(options_are_part_of_it),
         cmocka_unit_test(a_cut_file_replays_up_to_the_cut),
         cmocka_unit_test(damage_is_told_with_its_offset),

@@ -1,0 +1,21 @@
+/* Spans of time in which the simulated devices run at another speed than their profiles say: a
+ * profile that is wrong, a device that is slow for a while, or one that stops.
+ *
+ * A step does its work at the speed of each span that it runs through. Pure; integers only. */
+#ifndef TT_SIM_PERTURBATION_H
+#define TT_SIM_PERTURBATION_H
+
+#include <stdint.h>
+
+enum { TT_SPEED_NORMAL = 1000 };
+
+struct tt_perturbation {
+    int64_t from_at, until_at; /* from < until; spans ascend and do not overlap */
+    int32_t speed_permille;    /* 500: everything takes twice as long; 0: nothing proceeds */
+};
+
+/* The instant at which work of `work_ns` that begins at `at` ends. */
+int64_t tt_perturbation_end(const struct tt_perturbation *spans, int32_t count, int64_t at,
+                            int64_t work_ns);
+
+#endif
