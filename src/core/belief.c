@@ -20,17 +20,35 @@ static uint32_t product(uint32_t a, uint32_t b) {
 static int64_t scale(int64_t ns, uint32_t ratio) {
     if (ratio == TT_BELIEF_ONE)
         return ns;
+    if (ns >> 40 == 0 && ratio >> 23 == 0) /* the usual case */
+        return (ns * ratio + TT_BELIEF_ONE / 2) >> ONE_BITS;
     __int128 value = ((__int128)ns * ratio + TT_BELIEF_ONE / 2) >> ONE_BITS;
     return value > limit_ns ? limit_ns : (int64_t)value;
 }
 
-/* took / expected. */
-static uint32_t ratio_of(int64_t took_ns, int64_t expected_ns) {
-    int64_t most_ns = INT64_MAX >> ONE_BITS; /* 39 hours */
-    if (took_ns > most_ns)
-        took_ns = most_ns;
-    int64_t ratio = (took_ns << ONE_BITS) / (expected_ns > 0 ? expected_ns : 1);
+/* took / prior. */
+static uint32_t ratio_of(int64_t took_ns, int64_t prior_ns) {
+    const int64_t most_ns = INT64_MAX >> ONE_BITS; /* 39 hours */
+    uint64_t took = (uint64_t)(took_ns < most_ns ? took_ns : most_ns) << ONE_BITS;
+    uint64_t ratio = took / (uint64_t)prior_ns;
     return ratio > UINT32_MAX ? UINT32_MAX : ratio < 1 ? 1 : (uint32_t)ratio;
+}
+
+/* Dividing by a speed or a shape is multiplying by its inverse. */
+static uint64_t inverse_of(uint32_t value) { return (UINT64_C(1) << 48) / value; }
+
+static uint32_t divided(uint32_t ratio, uint64_t inverse) {
+    unsigned __int128 value = ((unsigned __int128)ratio * inverse + (UINT64_C(1) << 31)) >> 32;
+    return value > UINT32_MAX ? UINT32_MAX : value < 1 ? 1 : (uint32_t)value;
+}
+
+/* The band in which a value may be without a move: within 5 % of what is written. */
+static uint32_t lowest(uint32_t written) {
+    return (uint32_t)(((uint64_t)written * (100 - TT_BELIEF_MOVE_PERCENT) + 99) / 100);
+}
+static uint32_t highest(uint32_t written) {
+    uint64_t value = (uint64_t)written * (100 + TT_BELIEF_MOVE_PERCENT) / 100;
+    return value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
 }
 
 /* ---- the tables ---- */
@@ -61,6 +79,32 @@ static void write_tables(struct tt_belief *self) {
     }
     self->moved_at = self->batches;
     self->moves++;
+}
+
+/* ---- speed and shape ---- */
+
+static uint32_t tail_limit(const struct tt_belief *self) {
+    return self->speed > UINT32_MAX / TAIL_LIMIT ? UINT32_MAX : TAIL_LIMIT * self->speed;
+}
+
+static void set_tail(struct tt_belief *self, uint32_t tail_speed) {
+    self->tail_speed = tail_speed;
+    /* Where a bound keeps it within the band, no value lets it move. */
+    uint32_t low = lowest(tail_speed), high = highest(tail_speed);
+    tt_quantile_watch_set(&self->tail, &self->ratios, self->speed < low ? low : 0,
+                          tail_limit(self) > high ? high : UINT32_MAX);
+}
+
+static void set_speed(struct tt_belief *self, uint32_t speed) {
+    self->speed = speed;
+    self->inverse = inverse_of(speed);
+    tt_quantile_watch_set(&self->watch, &self->ratios, lowest(speed), highest(speed));
+}
+
+static void set_shape(struct tt_belief_cell *cell, uint32_t shape) {
+    cell->shape = shape;
+    cell->inverse = inverse_of(shape);
+    tt_quantile_watch_set(&cell->watch, &cell->ratios, lowest(shape), highest(shape));
 }
 
 /* ---- making ---- */
@@ -98,8 +142,9 @@ static enum tt_err belief_init(struct tt_belief *self) {
     if (!self->units || !self->cells || !self->steps)
         return TT_ERR_NO_MEMORY;
     for (int32_t c = 0; c < self->cell_count; c++) {
-        self->cells[c].shape = TT_BELIEF_ONE;
+        self->cells[c].watch.index = tt_quantile_window_index(MEDIAN);
         tt_quantile_window_fill(&self->cells[c].ratios, TT_BELIEF_ONE);
+        set_shape(&self->cells[c], TT_BELIEF_ONE);
     }
     struct tt_belief_cell *cells = self->cells;
     for (int32_t u = 0; u < self->unit_count; u++) {
@@ -129,10 +174,12 @@ enum tt_err tt_belief_new(const struct tt_step_model *prior, int32_t tail_percen
                                .prior = prior,
                                .unit_count = shared ? 1 : prior->step_count + 1,
                                .tail_percent = tail_percent,
-                               .speed = TT_BELIEF_ONE,
-                               .tail_speed = TT_BELIEF_ONE,
+                               .watch.index = tt_quantile_window_index(MEDIAN),
+                               .tail.index = tt_quantile_window_index(tail_percent),
                                .dropped_at = TT_NEVER};
     tt_quantile_window_fill(&self->ratios, TT_BELIEF_ONE);
+    set_speed(self, TT_BELIEF_ONE);
+    set_tail(self, TT_BELIEF_ONE);
     if (belief_init(self)) {
         tt_belief_free(self);
         return TT_ERR_NO_MEMORY;
@@ -205,30 +252,22 @@ static bool run_of(struct tt_belief *self, const struct tt_task *task, struct ru
     if (from != to)
         out_run->cell = NULL;
     out_run->prior_ns *= task->repeat;
-    return out_run->prior_ns > 0;
+    return out_run->prior_ns >= TT_BELIEF_LEAST_NS;
 }
 
-static bool has_moved(uint32_t value, uint32_t written) {
-    int64_t distance = (int64_t)value - written;
-    return (distance < 0 ? -distance : distance) * 100 > (int64_t)written * TT_BELIEF_MOVE_PERCENT;
-}
-
-/* The speed's windows have a new value. True: speed or tail has moved. */
+/* True: speed or tail has moved. */
 static bool settle_speed(struct tt_belief *self) {
-    uint32_t speed = tt_quantile_window_at(&self->ratios, MEDIAN);
-    bool moved = has_moved(speed, self->speed);
+    bool moved = tt_quantile_watch_left(&self->watch);
+    if (!moved && !tt_quantile_watch_left(&self->tail))
+        return false;
     if (moved) {
-        self->speed = speed;
+        set_speed(self, tt_quantile_window_at(&self->ratios, MEDIAN));
         self->epoch++;
     }
     uint32_t tail = tt_quantile_window_at(&self->ratios, self->tail_percent);
-    uint32_t most = self->speed > UINT32_MAX / TAIL_LIMIT ? UINT32_MAX : TAIL_LIMIT * self->speed;
-    tail = tail > most ? most : tail < self->speed ? self->speed : tail;
-    if (moved || has_moved(tail, self->tail_speed)) {
-        self->tail_speed = tail;
-        moved = true;
-    }
-    return moved;
+    uint32_t most = tail_limit(self);
+    set_tail(self, tail > most ? most : tail < self->speed ? self->speed : tail);
+    return true;
 }
 
 /* Starts the cell's window again from its shape if the speed has moved since. */
@@ -237,6 +276,7 @@ static void renew(const struct tt_belief *self, struct tt_belief_cell *cell) {
         return;
     cell->epoch = self->epoch;
     tt_quantile_window_fill(&cell->ratios, cell->shape);
+    set_shape(cell, cell->shape);
 }
 
 /* One cell per 8 batches: a class that has not run for long returns to the profile. */
@@ -245,17 +285,21 @@ static bool forget(struct tt_belief *self) {
     self->visited = self->visited + 1 == self->cell_count ? 0 : self->visited + 1;
     if (cell->shape == TT_BELIEF_ONE || self->batches - cell->last_batch <= TT_BELIEF_FORGET)
         return false;
-    cell->shape = TT_BELIEF_ONE;
     tt_quantile_window_fill(&cell->ratios, TT_BELIEF_ONE);
+    set_shape(cell, TT_BELIEF_ONE);
     return true;
 }
 
-/* The class's median has a new value. True: its shape has moved. */
-static bool settle_shape(struct tt_belief_cell *cell) {
-    uint32_t shape = tt_quantile_window_at(&cell->ratios, MEDIAN);
-    if (!has_moved(shape, cell->shape))
+/* The cell's class took `ratio` of the profile. True: its shape has moved. */
+static bool learn_shape(struct tt_belief *self, struct tt_belief_cell *cell, uint32_t ratio,
+                        bool may_move) {
+    renew(self, cell);
+    cell->last_batch = self->batches;
+    uint32_t value = divided(ratio, self->inverse);
+    tt_quantile_watch_add(&cell->watch, tt_quantile_window_add(&cell->ratios, value), value);
+    if (!may_move || !tt_quantile_watch_left(&cell->watch))
         return false;
-    cell->shape = shape;
+    set_shape(cell, tt_quantile_window_at(&cell->ratios, MEDIAN));
     return true;
 }
 
@@ -266,20 +310,17 @@ bool tt_belief_finished(struct tt_belief *self, const struct tt_task *task) {
     self->batches++;
     self->dropped_at = TT_NEVER;
     self->starving = false;
-    uint32_t shape = run.cell ? run.cell->shape : TT_BELIEF_ONE;
-    tt_quantile_window_add(&self->ratios, ratio_of(run.took_ns, scale(run.prior_ns, shape)));
+    uint32_t ratio = ratio_of(run.took_ns, run.prior_ns);
+    uint32_t value = run.cell ? divided(ratio, run.cell->inverse) : ratio;
+    uint32_t old = tt_quantile_window_add(&self->ratios, value);
+    tt_quantile_watch_add(&self->watch, old, value);
+    tt_quantile_watch_add(&self->tail, old, value);
     bool may_move = self->batches - self->moved_at >= TT_BELIEF_PAUSE || self->probing;
     bool moved = may_move && settle_speed(self);
     self->probing = false;
-    if (run.cell) {
-        renew(self, run.cell);
-        run.cell->last_batch = self->batches;
-        tt_quantile_window_add(&run.cell->ratios,
-                               ratio_of(run.took_ns, scale(run.prior_ns, self->speed)));
-        if (may_move && settle_shape(run.cell))
-            moved = true;
-    }
-    if (self->batches % TT_BELIEF_PAUSE == 0 && forget(self))
+    if (run.cell && learn_shape(self, run.cell, ratio, may_move))
+        moved = true;
+    if ((self->batches & (TT_BELIEF_PAUSE - 1)) == 0 && forget(self))
         moved = true;
     if (moved)
         write_tables(self);
@@ -299,16 +340,16 @@ bool tt_belief_starved(struct tt_belief *self) {
     self->dropped_at = TT_NEVER;
     if (self->speed > TT_BELIEF_ONE) {
         tt_quantile_window_fill_halves(&self->ratios, TT_BELIEF_ONE, self->speed);
-        self->speed = TT_BELIEF_ONE;
+        set_speed(self, TT_BELIEF_ONE);
         self->epoch++;
     }
-    self->tail_speed = self->speed; /* until the next batch */
+    set_tail(self, self->speed); /* until the next batch */
     for (int32_t c = 0; c < self->cell_count; c++) {
         struct tt_belief_cell *cell = &self->cells[c];
         if (cell->shape <= TT_BELIEF_ONE)
             continue;
         tt_quantile_window_fill_halves(&cell->ratios, TT_BELIEF_ONE, cell->shape);
-        cell->shape = TT_BELIEF_ONE;
+        set_shape(cell, TT_BELIEF_ONE);
         cell->epoch = self->epoch;
         moved = true;
     }
@@ -332,8 +373,9 @@ static void check_row(const struct tt_belief_unit *unit, int32_t length) {
 void tt_belief_check(const struct tt_belief *self) {
     tt_assert(self->speed >= 1 && self->tail_speed >= self->speed);
     tt_assert(self->visited < self->cell_count);
-    for (int32_t i = 1; i < TT_QUANTILE_WINDOW; i++)
-        tt_assert(self->ratios.sorted[i - 1] <= self->ratios.sorted[i]);
+    struct tt_quantile_watch watch = self->watch;
+    tt_quantile_watch_set(&watch, &self->ratios, watch.low, watch.high);
+    tt_assert(watch.below == self->watch.below && watch.above == self->watch.above);
     for (int32_t u = 0; u < self->unit_count; u++)
         for (int32_t length = 0; length < self->units[u].prior->length_count; length++)
             check_row(&self->units[u], length);

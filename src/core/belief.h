@@ -28,9 +28,10 @@
  * What a task teaches: its duration from start to end on the device, at its rows (padding included)
  * and longest input. One of the whole graph or of one step teaches speed and shape; one of several
  * steps only the speed. Nothing is learnt from tasks that failed or were aborted. Nor from a model
- * with recurrent blocks, unless the task is of cells: its rounds are not known.
+ * with recurrent blocks, unless the task is of cells: its rounds are not known. Nor where the
+ * profile says less than 100 ns: the model was not profiled.
  *
- * Life: made with its model, and allocates only then: 280 bytes for each step, length and class,
+ * Life: made with its model, and allocates only then: 190 bytes for each step, length and class,
  * and two tables per profile. Pure; no clock, no thread. */
 #ifndef TT_CORE_BELIEF_H
 #define TT_CORE_BELIEF_H
@@ -40,20 +41,23 @@
 #include "core/task.h"
 
 enum {
+    TT_BELIEF_LEAST_NS = 100,   /* a profile that says less is unknown */
     TT_BELIEF_ONE = 1 << 16,    /* of a ratio: as the profile says */
     TT_BELIEF_MOVE_PERCENT = 5, /* smaller moves are not written */
     TT_BELIEF_PAUSE = 8,        /* batches from one move to the next */
     TT_BELIEF_FORGET = 512,     /* batches of the model without one of a class */
     TT_BELIEF_PERCENT = 95,     /* the default quantile of the tail */
-    TT_BELIEF_MIN_PERCENT = 50,
+    TT_BELIEF_MIN_PERCENT = 1,
     TT_BELIEF_MAX_PERCENT = 100,
 };
 
 /* Of one step, length and class of batch sizes. */
 struct tt_belief_cell {
     struct tt_quantile_window ratios; /* took / (prior x speed) */
+    struct tt_quantile_watch watch;   /* of the median, around the shape */
     uint32_t shape;                   /* as written */
     uint32_t epoch;                   /* of the speed that `ratios` are relative to */
+    uint64_t inverse;                 /* 1 / shape, in 1 / 2^32 */
     int64_t last_batch;               /* number of the model's batch that was the last one here */
 };
 
@@ -75,7 +79,10 @@ struct tt_belief {
     struct tt_belief_cell *cells;     /* [cell_count], of all units */
     int32_t cell_count, visited;      /* visited: the next cell that may be forgotten */
     struct tt_quantile_window ratios; /* took / (prior x shape) */
+    struct tt_quantile_watch watch;   /* of the median, around the speed */
+    struct tt_quantile_watch tail;    /* of the tail, around the tail speed */
     uint32_t speed, tail_speed;       /* as written */
+    uint64_t inverse;                 /* 1 / speed, in 1 / 2^32 */
     uint32_t epoch;                   /* counts moves of the speed */
     int64_t batches, moved_at;        /* number of batches seen; the same at the last move */
     int64_t moves;

@@ -90,6 +90,25 @@ static void per_model(struct page *page, const struct family *family) {
                               : counter_at(page->model->stats, family->offset));
 }
 
+/* Of one row and of the largest batch, the centre and the tail. None before the model is served. */
+static void believed_runs(struct page *page, const struct family *family) {
+    for (int32_t i = 0; i < TT_BELIEVED_SIZES; i++) {
+        const struct tt_believed_stats *believed = &page->model->stats->believed[i];
+        const struct {
+            const char *name;
+            int64_t ns;
+        } values[] = {{"centre", tt_counter_get(&believed->centre_ns)},
+                      {"tail", tt_counter_get(&believed->tail_ns)}};
+        int64_t rows = tt_counter_get(&believed->rows);
+        for (size_t v = 0; rows > 0 && v < TT_COUNT(values); v++) {
+            begin(page, family, "");
+            tt_exposition_label_integer(&page->out, "rows", rows);
+            tt_exposition_label(&page->out, "of", values[v].name);
+            value(&page->out, family, values[v].ns);
+        }
+    }
+}
+
 static int64_t on_time(const struct tt_model_stats *stats) {
     return tt_counter_get(&stats->succeeded) - tt_counter_get(&stats->late);
 }
@@ -306,6 +325,12 @@ static void executors_to_release(void *context, int32_t index, const struct tt_d
     tt_exposition_real(&self->page->out, release < most ? release : most);
 }
 
+static void lateness(void *context, int32_t index, const struct tt_domain *domain) {
+    struct domain_samples *self = context;
+    begin_domain(self, index, domain);
+    value(&self->page->out, self->family, tt_counter_get(&domain->meter.lateness_ns));
+}
+
 static void executor_times(void *context, int32_t index, const struct tt_domain *domain) {
     struct domain_samples *self = context;
     for (int32_t e = 0; e < domain->meter.executor_count; e++) {
@@ -466,6 +491,13 @@ static const struct family families[] = {
      SERVER(turns)},
     {"tutti_scheduler_busy_seconds_total", COUNTER, S_OF_NS,
      "Time in the turns of the scheduler's loop", SERVER(busy_ns)},
+    {"tutti_believed_run_seconds", GAUGE, S_OF_NS,
+     "How long a batch of one row, and one of most rows, is believed to take",
+     .of_model = believed_runs},
+    {"tutti_belief_moves_total", COUNTER, AS_COUNTED,
+     "Times that the believed run times of a model changed", MODEL(belief_moves)},
+    {"tutti_believed_lateness_seconds", GAUGE, S_OF_NS,
+     "How late decisions are believed to come, at most", DOMAIN(lateness)},
     {"tutti_domain_executors", GAUGE, AS_COUNTED, "Executors of each scheduling domain",
      DOMAIN(executor_count)},
     {"tutti_domain_executors_to_add", GAUGE, AS_COUNTED,

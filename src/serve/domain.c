@@ -299,7 +299,10 @@ static enum tt_err domain_fill(struct tt_domain *self, const struct tt_domain_op
                                              .depth = self->depth,
                                              .request_limit = (int32_t)options->limits->requests,
                                              .request_reserve = 1024,
-                                             .has_rules = true};
+                                             .has_rules = true,
+                                             .learn_percent =
+                                                 (int32_t)options->limits->learn_percent,
+                                             .lateness_ns = options->limits->lateness_us * TT_US};
     enum tt_err err = tt_mechanism_init(&self->mechanism, &mechanism, &carrier, why);
     if (err)
         return err;

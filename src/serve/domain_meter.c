@@ -59,6 +59,24 @@ static void note_slots(const struct tt_mechanism *domain, const struct tt_reques
     model->reported_stage_slots = used;
 }
 
+static const struct tt_served_model *served_at(const struct tt_mechanism *domain, int32_t index) {
+    return TT_CONTAINER_OF(tt_mechanism_prior(domain, index), const struct tt_served_model,
+                           step_model);
+}
+
+/* What is believed of a model that came, or whose belief moved. */
+static void note_belief(const struct tt_mechanism *domain, int32_t index) {
+    struct tt_model_stats *stats = served_at(domain, index)->stats;
+    const struct tt_step_model *believed = domain->models[index];
+    int32_t rows[TT_BELIEVED_SIZES] = {1, believed->max_batch};
+    for (int32_t i = 0; i < TT_BELIEVED_SIZES; i++) {
+        tt_counter_set(&stats->believed[i].rows, rows[i]);
+        tt_counter_set(&stats->believed[i].centre_ns,
+                       tt_profile_latency(believed->whole, rows[i], 0));
+        tt_counter_set(&stats->believed[i].tail_ns, tt_profile_tail(believed->whole, rows[i], 0));
+    }
+}
+
 static void observe(struct tt_observer *observer, const struct tt_event *event) {
     struct tt_domain_meter *self = TT_CONTAINER_OF(observer, struct tt_domain_meter, observer);
     if (event->kind == TT_EVENT_ARRIVED) {
@@ -73,6 +91,13 @@ static void observe(struct tt_observer *observer, const struct tt_event *event) 
     } else if (event->kind == TT_EVENT_YIELD) {
         note_slots(event->domain,
                    tt_mechanism_oldest(event->domain, event->index)->items[0].request, 0);
+    } else if (event->kind == TT_EVENT_MODEL) {
+        if (event->change == TT_CHANGE_BELIEF || event->change == TT_CHANGE_ADDED)
+            note_belief(event->domain, event->index);
+        if (event->change == TT_CHANGE_BELIEF)
+            tt_counter_add(&served_at(event->domain, event->index)->stats->belief_moves, 1);
+    } else if (event->kind == TT_EVENT_DECIDE) {
+        tt_counter_set(&self->lateness_ns, event->domain->lateness.believed_ns);
     } else if (event->kind == TT_EVENT_FINISHED && event->task->started_at >= 0) {
         int64_t busy_ns = event->task->ended_at - event->task->started_at;
         tt_counter_add(&self->busy_ns[event->task->executor], busy_ns);

@@ -99,8 +99,8 @@ enum tt_err tt_inference_end_say_dropped(struct tt_inference *inference,
                        "%lld.%03lld ms",
                        name, tt_drop_reason_name(reason), waited_us / 1000, waited_us % 1000);
     long long patience_us = us_of(inference->deadline_at - inference->submitted_at);
-    long long alone_us =
-        us_of(tt_profile_latency(model->profile, inference->rows, inference->length));
+    const struct tt_profile *whole = mechanism->models[model->index]->whole; /* as believed */
+    long long alone_us = us_of(tt_profile_tail(whole, inference->rows, inference->length));
     if (!inference->request && reason == TT_DROP_EARLY) { /* on arrival */
         long long ahead_us = us_of(tt_mechanism_ahead_ns(mechanism, request));
         return tt_fail(TT_ERR_TIMEOUT, &inference->why,

@@ -1,6 +1,7 @@
 #include "serve/limits.h"
 
 #include "base/err.h"
+#include "core/belief.h"
 
 #define OF(member) offsetof(struct tt_limits, member)
 #define KIB INT64_C(1024)
@@ -37,8 +38,13 @@ static const struct tt_limit limits[] = {
      "a batch whose recent runs were all shorter runs on the thread that submits it",
      OF(run_here_us), 50, 0, 1000},
     {"lateness-us", "us",
-     "batches start this much before their latest start time, because wake-ups may be late",
+     "batches start this much before their latest start time, because wake-ups may be late; it is "
+     "the value to begin with where run times are learnt",
      OF(lateness_us), 500, 0, 1000000},
+    {"learn-percent", "%",
+     "quantile of a batch's recent run times within which it is believed to end; 0: policies "
+     "believe the profile, whatever batches take",
+     OF(learn_percent), TT_BELIEF_PERCENT, 0, TT_BELIEF_MAX_PERCENT},
     {"idle-timeout-ms", "ms", "time until an idle connection is closed", OF(idle_timeout_ms), 75000,
      10, 24 * HOUR_MS},
     {"header-timeout-ms", "ms", "time to receive the request line and headers",

@@ -60,6 +60,12 @@ struct tt_cell_stats {
     struct tt_counter batch_buckets[TT_BATCH_BUCKETS]; /* not cumulative */
 };
 
+/* How long batches of so many rows, of the shortest input, are believed to take. */
+enum { TT_BELIEVED_SIZES = 2 }; /* one row, and the largest batch */
+struct tt_believed_stats {
+    struct tt_counter rows, centre_ns, tail_ns;
+};
+
 struct tt_model_stats {
     struct tt_refcount users;
     struct tt_counter accepted; /* requests handed to the domain */
@@ -68,6 +74,8 @@ struct tt_model_stats {
     struct tt_counter dropped[5]; /* by tt_drop_reason */
     struct tt_counter failed, cancelled, rejected;
     struct tt_counter rows;       /* computed */
+    struct tt_believed_stats believed[TT_BELIEVED_SIZES]; /* of the version added last */
+    struct tt_counter belief_moves;
     struct tt_counter left_early; /* D8: requests that left before the model's last step */
     struct tt_counter skipped;    /* times that a request skipped steps */
     struct tt_counter batches;

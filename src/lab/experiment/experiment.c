@@ -259,6 +259,14 @@ static enum tt_err set_world(Tutti__Experiment *message, const char *name, struc
     return TT_OK;
 }
 
+static enum tt_err set_learn(Tutti__Experiment *message, const char *value, struct tt_error *why) {
+    bool learns = strcmp(value, "true") == 0;
+    if (!learns && strcmp(value, "false") != 0)
+        return bad_value("learn", value, "true or false", why);
+    message->learn = learns;
+    return TT_OK;
+}
+
 /* Applies the changes of one contender. */
 static enum tt_err set_contender(struct tt_experiment *self, const char *name,
                                  struct tt_error *why) {
@@ -290,6 +298,8 @@ enum tt_err tt_experiment_set(struct tt_experiment *self, const char *parameter,
         return set_contender(self, value, why);
     if (strcmp(parameter, "world") == 0)
         return set_world(message, value, why);
+    if (strcmp(parameter, "learn") == 0)
+        return set_learn(message, value, why);
     bool is_policy = strcmp(parameter, "policy") == 0;
     bool is_option = strncmp(parameter, "option.", 7) == 0 && parameter[7];
     bool is_repository = strcmp(parameter, "repository") == 0;
@@ -334,7 +344,7 @@ enum tt_err tt_experiment_set(struct tt_experiment *self, const char *parameter,
         "no parameter is called '%s'; there are: rate, interval_us, shape, zipf, slo_ms, "
         "slo_scale, alpha_ms, beta_ms, max_batch, devices, copies, control_us, "
         "data_us_per_row, jitter, abort_ms, duration_s, warm_up_s, requests, seed, executors, "
-        "pool_slots, step_file, lengths_input, world, repository, policy, option.KEY, contender",
+        "pool_slots, step_file, lengths_input, learn, world, repository, policy, option.KEY, contender",
         parameter);
 }
 

@@ -107,6 +107,39 @@ static enum tt_err build_segments(const struct tt_experiment *self, struct tt_sc
     return TT_OK;
 }
 
+static enum tt_err build_perturbations(const struct tt_experiment *self,
+                                       struct tt_scenario *scenario, struct tt_error *why) {
+    const Tutti__Experiment *message = self->message;
+    scenario->learns = message->learn;
+    scenario->perturbations = tt_allocate(message->n_perturb + 1, sizeof(*scenario->perturbations));
+    scenario->perturbation_count = (int32_t)message->n_perturb;
+    int64_t last_at = 0;
+    for (size_t i = 0; i < message->n_perturb; i++) {
+        const Tutti__ExperimentPerturbation *given = message->perturb[i];
+        struct tt_perturbation *span = &scenario->perturbations[i];
+        bool open_ended = given->until_s == 0;
+        if (!tt_experiment_ns(given->from_s, TT_S, &span->from_at) || span->from_at < last_at)
+            return tt_experiment_wrong(self, given, "from_s", why,
+                                       "from_s is %g; a span begins at 0 or later, and not before "
+                                       "the end of the one above it",
+                                       given->from_s);
+        span->until_at = TT_NEVER / 4;
+        if (!open_ended && (!tt_experiment_ns(given->until_s, TT_S, &span->until_at) ||
+                            span->until_at <= span->from_at))
+            return tt_experiment_wrong(self, given, "until_s", why,
+                                       "until_s is %g; a span ends after from_s (%g)",
+                                       given->until_s, given->from_s);
+        if (!(given->speed >= 0 && given->speed <= 1000) || (open_ended && given->speed < 0.001))
+            return tt_experiment_wrong(self, given, "speed", why,
+                                       "speed is %g; it must be 0 .. 1000, and not 0 in a span "
+                                       "without an end",
+                                       given->speed);
+        span->speed_permille = (int32_t)(given->speed * TT_SPEED_NORMAL + 0.5);
+        last_at = span->until_at;
+    }
+    return TT_OK;
+}
+
 static enum tt_err build_steps(const struct tt_experiment *self, struct tt_scenario *scenario,
                                const Tutti__RateSteps *steps, struct tt_error *why) {
     if (steps->every < 1)
@@ -325,6 +358,8 @@ enum tt_err tt_experiment_build(const struct tt_experiment *self, struct tt_scen
     if (self->message->repository[0])
         scenario.repository = tt_experiment_path(self, self->message->repository);
     enum tt_err err = build_times(self, &scenario, why);
+    if (!err)
+        err = build_perturbations(self, &scenario, why);
     if (!err)
         err = build_devices(self, &scenario, why);
     if (!err)

@@ -57,6 +57,7 @@ static enum tt_err open_serving(struct tt_live_models *self, struct tt_error *wh
     tt_limits_default(&limits);
     limits.requests = limits.model_requests = MAX_REQUESTS;
     limits.queue_bytes = INT64_C(4) << 30;
+    limits.learn_percent = self->scenario->learns ? TT_BELIEF_PERCENT : 0;
     tt_serving_set_limits(self->serving, &limits);
     return TT_OK;
 }

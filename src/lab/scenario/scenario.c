@@ -30,6 +30,7 @@ void tt_scenario_fini(struct tt_scenario *self) {
     free(self->repository);
     free(self->devices);
     free(self->segments);
+    free(self->perturbations);
     free(self->arrivals_path);
     free(self->policy);
     for (int32_t i = 0; self->option_texts && i < 2 * self->option_count; i++)

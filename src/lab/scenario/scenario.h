@@ -49,6 +49,9 @@ struct tt_scenario {
     int32_t depth; /* batches queued per executor */
     int64_t d_ctrl_ns, d_data_ns, abort_ns;
     int32_t jitter_permille;
+    bool learns; /* what is believed of the models follows from what batches take */
+    struct tt_perturbation *perturbations; /* of simulated devices, ascending */
+    int32_t perturbation_count;
     uint64_t seed;
     int64_t duration_ns; /* TT_NEVER: until the arrivals end */
     int64_t warm_up_ns;  /* requests that arrive earlier are not counted */

@@ -301,6 +301,12 @@ static int64_t divided(int64_t took, int64_t expected) {
     int64_t ratio = (int64_t)((__int128)took * ONE / expected);
     return ratio < 1 ? 1 : ratio;
 }
+/* ratio / value, by the inverse of the value in 1 / 2^32. */
+static int64_t by_inverse(int64_t ratio, int64_t value) {
+    __int128 inverse = ((__int128)1 << 48) / value;
+    int64_t quotient = (int64_t)((ratio * inverse + ((__int128)1 << 31)) >> 32);
+    return quotient < 1 ? 1 : quotient;
+}
 static bool far(int64_t value, int64_t from) { return llabs(value - from) * 100 > from * 5; }
 
 static int32_t class_of(int32_t rows) {
@@ -311,8 +317,8 @@ static void naive_batch(struct naive *n, int32_t row, int32_t rows, int64_t prio
                         int64_t took_ns) {
     struct naive_cell *cell = &n->cells[row][class_of(rows)];
     n->batches++;
-    n->window.values[n->window.count++] =
-        divided(took_ns, rounded((__int128)prior_ns * cell->shape));
+    int64_t ratio = divided(took_ns, prior_ns);
+    n->window.values[n->window.count++] = by_inverse(ratio, cell->shape);
     bool may = n->batches - n->moved_at >= 8, moved = false;
     int64_t speed = naive_quantile(&n->window, 50);
     if (may && far(speed, n->speed)) {
@@ -330,8 +336,7 @@ static void naive_batch(struct naive *n, int32_t row, int32_t rows, int64_t prio
         naive_fill(&cell->window, cell->shape);
     cell->epoch = n->epoch;
     cell->last = n->batches;
-    cell->window.values[cell->window.count++] =
-        divided(took_ns, rounded((__int128)prior_ns * n->speed));
+    cell->window.values[cell->window.count++] = by_inverse(ratio, n->speed);
     int64_t shape = naive_quantile(&cell->window, 50);
     if (may && far(shape, cell->shape)) {
         cell->shape = shape;

@@ -20,7 +20,7 @@ static void random_worlds(void **state) {
         struct recorded_world world;
         const char *policy = tt_policy_at(i % tt_policy_count())->name;
         learning_world_run(&world, seed, REQUESTS, policy, NULL, 0, NULL,
-                           TT_BELIEF_MIN_PERCENT + (int32_t)(seed % 51));
+                           50 + (int32_t)(seed % 51));
         int64_t left = 0;
         for (int32_t ending = 0; ending <= TT_ENDING_CANCELLED; ending++)
             left += world.ended[ending];
