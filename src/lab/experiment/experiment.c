@@ -344,7 +344,8 @@ enum tt_err tt_experiment_set(struct tt_experiment *self, const char *parameter,
         "no parameter is called '%s'; there are: rate, interval_us, shape, zipf, slo_ms, "
         "slo_scale, alpha_ms, beta_ms, max_batch, devices, copies, control_us, "
         "data_us_per_row, jitter, abort_ms, duration_s, warm_up_s, requests, seed, executors, "
-        "pool_slots, step_file, lengths_input, learn, world, repository, policy, option.KEY, contender",
+        "pool_slots, step_file, lengths_input, learn, world, repository, policy, option.KEY, "
+        "contender",
         parameter);
 }
 
