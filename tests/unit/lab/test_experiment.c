@@ -162,6 +162,46 @@ static void every_policy_repeats_and_conserves(void **state) {
     }
 }
 
+#define SLOW_DEVICES                                                                               \
+    "device { count: 2 } duration_s: 10 perturb { from_s: 1 until_s: 2 speed: 0 }\n"               \
+    "perturb { from_s: 3 speed: 0.4 } policy { name: 'symphony' }\n"                               \
+    "model { name: 'A' slo_ms: 60 profile { linear { alpha_ms: 1 beta_ms: 5 } } }\n"               \
+    "load { rate: 300 process: POISSON }\n"
+
+static int64_t in_time(const char *path, const char *learn) {
+    struct tt_experiment experiment;
+    struct tt_scenario scenario;
+    struct tt_scenario_result result;
+    struct tt_error why;
+    assert_int_equal(tt_experiment_open(&experiment, path, &why), TT_OK);
+    assert_int_equal(tt_experiment_set(&experiment, "learn", "maybe", &why), TT_ERR_INVALID);
+    assert_int_equal(tt_experiment_set(&experiment, "learn", learn, &why), TT_OK);
+    if (tt_experiment_build(&experiment, &scenario, &why) != TT_OK)
+        fail_msg("%s", why.text);
+    struct tt_scenario_outputs outputs = {.tasks_path = NULL};
+    assert_int_equal(tt_scenario_run(&scenario, true, &outputs, NULL, &result, &why), TT_OK);
+    int64_t ok = result.measure.models[0].ok;
+    tt_measure_fini(&result.measure);
+    tt_scenario_fini(&scenario);
+    tt_experiment_close(&experiment);
+    return ok;
+}
+
+/* A policy that defers to the last instant loses most requests where devices are slower than
+ * their profiles say. */
+static void slow_devices_are_learnt(void **state) {
+    (void)state;
+    write_file(OUT("slow.pbtxt"), SLOW_DEVICES);
+    write_file(OUT("slow-learn.pbtxt"), SLOW_DEVICES "learn: true\n");
+    int64_t learnt = in_time(OUT("slow.pbtxt"), "true");
+    int64_t without = in_time(OUT("slow.pbtxt"), "false");
+    print_message("%lld without, %lld learnt\n", (long long)without, (long long)learnt);
+    assert_true(10 * without < 6 * learnt);
+    struct tt_scenario_result result = run_file(OUT("slow-learn.pbtxt"), NULL, NULL);
+    assert_int_equal(result.measure.models[0].ok, learnt);
+    tt_measure_fini(&result.measure);
+}
+
 static void assert_refused(const char *file, const char *expected) {
     write_file(OUT("bad.pbtxt"), file);
     struct tt_error why = {0};
@@ -208,6 +248,13 @@ static void nonsense_is_told_with_its_line(void **state) {
     assert_refused(DEVICE
                    "model { name: 'M' max_batch: 0 profile { linear { alpha_ms: 1 } } }\n" LOAD,
                    "bad.pbtxt:2: max_batch is 0");
+    assert_refused(DEVICE MODEL LOAD "perturb { from_s: 2 until_s: 1 }",
+                   "bad.pbtxt:4: until_s is 1");
+    assert_refused(DEVICE MODEL LOAD
+                   "perturb { until_s: 2 speed: 1 } perturb { from_s: 1 speed: 1 }",
+                   "bad.pbtxt:4: from_s is 1");
+    assert_refused(DEVICE MODEL LOAD "perturb { from_s: 2 }", "bad.pbtxt:4: speed is 0");
+    assert_refused(DEVICE MODEL LOAD "perturb { from_s: 2 speed: -1 }", "bad.pbtxt:4: speed is -1");
     assert_refused(MODEL LOAD, "no device");
     assert_refused("device { count: 0 }\n" MODEL LOAD, "bad.pbtxt:1: count is 0");
     assert_refused(DEVICE LOAD, "no model");
@@ -300,6 +347,7 @@ int main(void) {
         cmocka_unit_test(the_stagger_comes_back),
         cmocka_unit_test(eager_decays),
         cmocka_unit_test(every_policy_repeats_and_conserves),
+        cmocka_unit_test(slow_devices_are_learnt),
         cmocka_unit_test(nonsense_is_told_with_its_line),
         cmocka_unit_test(the_search_brackets_the_goodput),
     };
