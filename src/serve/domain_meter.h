@@ -12,7 +12,7 @@
 
 struct tt_domain_meter {
     struct tt_observer observer;
-    struct tt_counter *busy_ns; /* [executor_capacity] */
+    struct tt_counter *busy_ns;    /* [executor_capacity] */
     struct tt_counter lateness_ns; /* that decisions are believed to have */
     int32_t executor_count;
     struct tt_load_window load;
