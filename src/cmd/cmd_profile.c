@@ -16,6 +16,7 @@
 #include "profile/cell_profile.h"
 #include "profile/machine.h"
 #include "profile/profile_keeper.h"
+#include "profile/row_probe.h"
 #include "profile/worker_search.h"
 #include "slicer/slicer.h"
 
@@ -339,9 +340,10 @@ static enum tt_err measure_subject(struct subject *subject, const struct flags *
     return err ? err : write_profile(subject, max_batch, why);
 }
 
+/* `out_rows_depend`: true if it failed since the default batch size is wrong. */
 static enum tt_err measure(const struct flags *flags, const struct tt_repository_model *model,
                            struct tt_engine *engine, const struct tt_engine_runtime *runtime,
-                           struct tt_error *why) {
+                           bool *out_rows_depend, struct tt_error *why) {
     const struct tt_signature *told = &model->config->signature;
     int32_t max_batch = flags->max_batch ? flags->max_batch : told->max_batch;
     if (max_batch > told->max_batch)
@@ -355,6 +357,13 @@ static enum tt_err measure(const struct flags *flags, const struct tt_repository
     subject->path = model->versions[model->version_count - 1].path;
     subject->cells = model->versions[model->version_count - 1].cells;
     enum tt_err err = load_subject(subject, engine, runtime, max_batch, why);
+    if (!err && !subject->cells && !subject->slices) {
+        struct tt_error remark = {{0}};
+        err = tt_row_check(model, subject->loaded, &remark, why);
+        *out_rows_depend = err && model->config->has_default_max_batch;
+        if (!err && *remark.text)
+            fprintf(stderr, "tutti profile: %s\n", remark.text);
+    }
     if (!err) {
         start_keeping(subject, flags, max_batch);
         err = measure_subject(subject, flags, max_batch, why);
@@ -389,7 +398,7 @@ static void ignore(void *context, struct tt_device_task *task) {
 }
 
 static enum tt_err profile(const struct flags *flags, struct tt_repository *repository,
-                           const char *name, struct tt_error *why) {
+                           const char *name, bool *out_rows_depend, struct tt_error *why) {
     const struct tt_repository_model *model = tt_repository_find(repository, name);
     if (!model)
         return tt_fail(TT_ERR_NOT_FOUND, why, "there is no model '%s' in %s", name,
@@ -412,10 +421,23 @@ static enum tt_err profile(const struct flags *flags, struct tt_repository *repo
     err = tt_engine_open(&runtime, &options, &engine, why);
     if (!err) {
         err = flags->total_count ? search_workers(flags, model, engine, &runtime, why)
-                                 : measure(flags, model, engine, &runtime, why);
+                                 : measure(flags, model, engine, &runtime, out_rows_depend, why);
         engine->ops->close(engine);
     }
     tt_engine_runtime_close(&runtime);
+    return err;
+}
+
+static enum tt_err scan_and_profile(const struct flags *flags, const char *directory,
+                                    const char *name, int32_t default_max_batch,
+                                    bool *out_rows_depend, struct tt_error *why) {
+    struct tt_repository *repository;
+    enum tt_err err =
+        tt_repository_scan(directory, tt_engines(), default_max_batch, &repository, why);
+    if (err)
+        return err;
+    err = profile(flags, repository, name, out_rows_depend, why);
+    tt_repository_free(repository);
     return err;
 }
 
@@ -435,12 +457,13 @@ static int run(void *options) {
     snprintf(parent, sizeof(parent), "%s", real);
     snprintf(name, sizeof(name), "%s", real);
     struct tt_error why;
-    struct tt_repository *repository;
-    enum tt_err err = tt_repository_scan(dirname(parent), tt_engines(), TT_MODEL_DEFAULT_MAX_BATCH,
-                                         &repository, &why);
-    if (!err) {
-        err = profile(flags, repository, basename(name), &why);
-        tt_repository_free(repository);
+    const char *directory = dirname(parent), *model = basename(name);
+    bool rows_depend = false;
+    enum tt_err err =
+        scan_and_profile(flags, directory, model, TT_MODEL_DEFAULT_MAX_BATCH, &rows_depend, &why);
+    if (rows_depend) {
+        fprintf(stderr, "tutti profile: %s is measured without batching: %s\n", model, why.text);
+        err = scan_and_profile(flags, directory, model, 0, &rows_depend, &why);
     }
     if (!err)
         return EXIT_DONE;

@@ -204,8 +204,11 @@ static void announce(struct tt_control *self, struct tt_model_entry *entry,
     publish(self);
 }
 
+/* Loads a model that was read. `out_rows_depend`: true if it failed, and nothing was noted, since
+ * the default batch size gives wrong answers; NULL: that is a failure like others. */
 static enum tt_err load_read(struct tt_control *self, struct tt_model_entry *entry,
-                             const struct tt_repository_model *model, struct tt_error *why) {
+                             const struct tt_repository_model *model, bool *out_rows_depend,
+                             struct tt_error *why) {
     struct batch batch = {0};
     char failed[32] = "";
     announce(self, entry, model);
@@ -213,6 +216,12 @@ static enum tt_err load_read(struct tt_control *self, struct tt_model_entry *ent
         tt_repository_model_ok(model)
             ? load_versions(self, entry, model, &batch, failed, sizeof(failed), why)
             : tt_fail(TT_ERR_INVALID, why, "%s", tt_findings_first_problem(&model->findings));
+    if (err && out_rows_depend && *failed && model->config->has_default_max_batch &&
+        tt_loader_rows_depend(self->loader)) {
+        discard(self, &batch);
+        *out_rows_depend = true;
+        return err;
+    }
     if (err) {
         fail_versions(entry, model, *failed ? failed : NULL, why->text);
         discard(self, &batch);
@@ -260,6 +269,29 @@ static uint64_t fingerprint_of(const struct tt_control *self, const char *name) 
     return find_home(self, name, &path, &fingerprint, &why) ? 1 : fingerprint;
 }
 
+/* Loads what was read at `home` with the default batch size. Where its rows depend on each other,
+ * it is read again, to be served without batching. */
+static enum tt_err load_first_read(struct tt_control *self, struct tt_model_entry *entry,
+                                   const char *home, const char *config,
+                                   struct tt_repository *take_repository, struct tt_error *why) {
+    bool rows_depend = false;
+    enum tt_err err = load_read(self, entry, &take_repository->models[0], &rows_depend, why);
+    tt_repository_free(take_repository);
+    if (!rows_depend)
+        return err;
+    struct tt_error reason = *why;
+    struct tt_repository *again;
+    err = tt_repository_scan_model(home, entry->name, tt_engines(), config, 0, &again, why);
+    if (err)
+        return err;
+    err = load_read(self, entry, &again->models[0], NULL, why);
+    tt_repository_free(again);
+    if (!err)
+        say(self, TT_LOG_WARNING, "model %s is served without batching: %s", entry->name,
+            reason.text);
+    return err;
+}
+
 static enum tt_err load(struct tt_control *self, const char *name,
                         const struct tt_model_command *command, struct tt_error *why) {
     const char *config = command ? command->config_json : NULL;
@@ -299,11 +331,12 @@ static enum tt_err load(struct tt_control *self, const char *name,
         if (entry) {
             entry->is_wanted = true;
             entry->fingerprint = fingerprint;
-            err = load_read(self, entry, &repository->models[0], why);
+            err =
+                load_first_read(self, entry, temporary ? temporary : home, config, repository, why);
         } else {
+            tt_repository_free(repository);
             err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
         }
-        tt_repository_free(repository);
     }
     tt_override_files_remove(temporary);
     return err;

@@ -8,6 +8,7 @@
 #include "model/onnx/slices.h"
 #include "model/repository/repository.h"
 #include "profile/find_profile.h"
+#include "profile/row_probe.h"
 #include "serve/domain.h"
 #include "serve/served_model_state.h"
 #include "slicer/slicer.h"
@@ -39,6 +40,7 @@ struct tt_loader {
     struct tt_loader_options options;
     struct tt_serving *serving;
     struct bench *benches; /* [tt_engine_kind_count()]; opened on demand */
+    bool rows_depend;      /* the last load failed for this reason */
     struct site *sites;
 };
 
@@ -317,6 +319,20 @@ static void warn_of_objective(struct tt_loader *self, struct tt_served_model *se
     self->options.say(self->options.say_context, TT_LOG_WARNING, line);
 }
 
+/* Batches would give wrong answers if a row's outputs depended on its neighbours. Stages were
+ * probed when they were cut. */
+static enum tt_err check_rows(struct tt_loader *self, const struct tt_repository_model *model,
+                              struct tt_engine_model *loaded, struct tt_error *why) {
+    struct tt_error remark;
+    if (model->settings->stages)
+        return TT_OK;
+    enum tt_err err = tt_row_check(model, loaded, &remark, why);
+    self->rows_depend = err != TT_OK;
+    if (!err && *remark.text)
+        self->options.say(self->options.say_context, TT_LOG_WARNING, remark.text);
+    return err;
+}
+
 static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository_model *model,
                               const struct tt_repository_version *version,
                               const struct tt_placing *placing, struct tt_served_model *served,
@@ -346,11 +362,17 @@ static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository
                                 instances ? instances
                                           : tt_placing_executors(placing, self->options.executors),
                                 served, stages, sizeof(stages), &profiles.loaded, why);
-    if (err)
+    if (err) {
+        /* The engine may know that the model does not batch where the file does not say so. */
+        self->rows_depend = err == TT_ERR_INVALID;
         return err;
+    }
     profiles.cells = served->cells ? served->cells->cells : NULL;
     struct tt_profile *whole = NULL, **steps = NULL;
-    err = tt_find_profile(&profiles, &whole, &steps, why);
+    if (!version->cells)
+        err = check_rows(self, model, profiles.loaded, why);
+    if (!err)
+        err = tt_find_profile(&profiles, &whole, &steps, why);
     if (err) {
         profiles.loaded->engine->ops->unload(profiles.loaded);
         return err;
@@ -407,6 +429,7 @@ enum tt_err tt_loader_load(struct tt_loader *self, const struct tt_repository_mo
                            int32_t version, struct tt_model_stats *stats,
                            struct tt_served_model **out_served, struct tt_error *why) {
     tt_assert(tt_repository_model_ok(model));
+    self->rows_depend = false;
     char number[32];
     snprintf(number, sizeof(number), "%lld", (long long)model->versions[version].number);
     struct tt_text config;
@@ -451,6 +474,8 @@ enum tt_err tt_loader_load(struct tt_loader *self, const struct tt_repository_mo
     *out_served = served;
     return TT_OK;
 }
+
+bool tt_loader_rows_depend(const struct tt_loader *self) { return self->rows_depend; }
 
 void tt_loader_unload(struct tt_loader *self, struct tt_served_model *take_served) {
     struct site *site = self->sites;

@@ -48,6 +48,9 @@ TT_MUST_CHECK enum tt_err tt_loader_load(struct tt_loader *self,
                                          const struct tt_repository_model *model, int32_t version,
                                          struct tt_model_stats *stats,
                                          struct tt_served_model **out_served, struct tt_error *why);
+/* True if the last load failed since the model may not batch (profile/row_probe.h), and could be
+ * loaded without batching. */
+bool tt_loader_rows_depend(const struct tt_loader *self);
 /* Removes the model from its domain and frees it. No references may be left. */
 void tt_loader_unload(struct tt_loader *self, struct tt_served_model *take_served);
 

@@ -4,8 +4,8 @@
 #include "base/text.h"
 #include "engine/onnxruntime/ort_session.h"
 #include "engine/onnxruntime/ort_tensor.h"
+#include "engine/row_compare.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,54 +168,6 @@ static enum tt_err run_rows(struct probe *p, int32_t first, int32_t rows,
 
 /* ---- independence of rows ---- */
 
-/* floats: compares computed values; no scheduling decision depends on them. */
-static double number_at(const void *bytes, enum tt_dtype dtype, size_t index) {
-    uint16_t half;
-    uint32_t bits;
-    float single;
-    double real;
-    if (dtype == TT_DTYPE_FP32) {
-        memcpy(&single, (const char *)bytes + index * 4, 4);
-        return (double)single;
-    }
-    if (dtype == TT_DTYPE_FP64) {
-        memcpy(&real, (const char *)bytes + index * 8, 8);
-        return real;
-    }
-    memcpy(&half, (const char *)bytes + index * 2, 2);
-    if (dtype == TT_DTYPE_BF16) {
-        bits = (uint32_t)half << 16;
-        memcpy(&single, &bits, 4);
-        return (double)single;
-    }
-    real = ldexp((half & 0x3ff) + (half >> 10 & 31 ? 1024 : 0),
-                 (half >> 10 & 31 ? half >> 10 & 31 : 1) - 25);
-    return half >> 15 ? -real : real;
-}
-
-enum same { SAME_BITS, SAME_ROUNDED, SAME_NOT };
-
-/* Another order of summation changes a value by a millionth; quantisation by the batch's range, by
- * a hundredth. Rows that are mixed up differ by much more. */
-static enum same compare_rows(const void *a, const void *b, size_t bytes, enum tt_dtype dtype) {
-    if (memcmp(a, b, bytes) == 0)
-        return SAME_BITS;
-    bool real = dtype == TT_DTYPE_FP32 || dtype == TT_DTYPE_FP64 || dtype == TT_DTYPE_BF16 ||
-                dtype == TT_DTYPE_FP16;
-    if (!real)
-        return SAME_NOT;
-    size_t count = bytes / tt_dtype_bytes(dtype);
-    double largest = 0, apart = 0;
-    for (size_t i = 0; i < count; i++) {
-        double x = number_at(a, dtype, i), y = number_at(b, dtype, i);
-        if (x == y || (isnan(x) && isnan(y)))
-            continue;
-        largest = fmax(largest, fmax(fabs(x), fabs(y)));
-        apart = isfinite(x - y) ? fmax(apart, fabs(x - y)) : INFINITY;
-    }
-    return apart <= largest / 50 ? SAME_ROUNDED : SAME_NOT;
-}
-
 struct batch {
     int32_t first, rows;
     OrtValue **values;
@@ -253,11 +205,12 @@ static enum tt_err look_at(struct probe *p, int32_t index, const struct batch *b
             const struct tt_tensor_view *single = &alone[batch->first + r];
             if (view.size_bytes != single->size_bytes * (size_t)batch->rows)
                 return TT_OK;
-            enum same same = compare_rows((const char *)view.bytes + single->size_bytes * (size_t)r,
-                                          single->bytes, single->size_bytes, tensor->dtype);
-            if (same == SAME_NOT)
+            enum tt_row_match match =
+                tt_row_compare((const char *)view.bytes + single->size_bytes * (size_t)r,
+                               single->bytes, single->size_bytes, tensor->dtype);
+            if (match == TT_ROW_DIFFERENT)
                 return TT_OK;
-            p->rounded[index] |= same == SAME_ROUNDED;
+            p->rounded[index] |= match == TT_ROW_ROUNDED;
         }
     }
     tensor->rows = TT_ONNX_ROWS_KEPT;

@@ -171,6 +171,7 @@ static void complete_max_batch(struct tt_config_work *work, int32_t default_max_
     if (!is_written) {
         bool whole = tt_config_lists_whole_shape(work);
         message->max_batch_size = can_batch && !whole ? default_max_batch : 0;
+        work->config->has_default_max_batch = message->max_batch_size > 0;
         return;
     }
     if (message->max_batch_size < 0 || message->max_batch_size > TT_MODEL_LIMIT_MAX_BATCH)

@@ -72,6 +72,7 @@ struct tt_model_config {
     bool from_file;
     struct tt_textproto_places places;
     /* Derived by _complete: */
+    bool has_default_max_batch;            /* max_batch_size is not written, and the file batches */
     const struct tt_engine_traits *engine; /* of its backend */
     struct tt_signature signature;         /* as clients see it */
     /* Shapes as the model has them; they differ from the signature only after a reshape. */
