@@ -45,6 +45,11 @@ static const struct tt_flag_row flag_rows[] = {
                "seconds between two scans of the repository in mode poll", .scale = TT_S),
     TT_LIST("load-model", "NAME", loads, 256,
             "a model to load at start in mode explicit; * for all; may be repeated"),
+    TT_BOOL("strict-readiness", control.strict_readiness, true,
+            "/v2/health/ready is 503 while a model that should serve does not; if false, only "
+            "while no model serves"),
+    TT_BOOL("exit-on-error", control.exit_on_error, false,
+            "exit with 1 if a model cannot be loaded at start, instead of serving the others"),
     TT_SWITCH("measure-stale", control.loader.measure_stale,
               "measure models whose profile belongs to another model file or device, instead of "
               "refusing to serve them"),
@@ -62,8 +67,12 @@ static const struct tt_flag_row flag_rows[] = {
         "dashboard-admin", dashboard_admin,
         "let the live page load and unload models (mode explicit); every client that reaches its "
         "port can"),
+    TT_INTEGER(
+        "drain-ms", "MS", listener.drain_ms, 0, 3600000, 0,
+        "time after a signal to stop, during which /v2/health/ready is 503 and everything is still "
+        "served; a second signal ends it"),
     TT_INTEGER("grace-ms", "MS", grace_ms, 0, 3600000, 5000,
-               "time to finish accepted requests after a signal to stop"),
+               "time to finish accepted requests after that"),
     TT_HEADING("Execution"),
     TT_INTEGER("executors", "N", control.loader.executors, 1, TT_DOMAIN_MAX_EXECUTORS, 0,
                "batches that may run at once per scheduling domain (default: number of "

@@ -494,6 +494,7 @@ static enum tt_err load_first(struct tt_control *self, struct tt_error *why) {
         bool wanted = all;
         for (int32_t i = 0; i < self->options.load_count; i++)
             wanted |= strcmp(self->options.load[i], entry->name) == 0;
+        entry->is_wanted |= wanted;
         enum tt_err failed = wanted ? load(self, entry->name, NULL, &reason) : TT_OK;
         if (failed == TT_ERR_NO_MEMORY)
             entry->fingerprint = 0;
@@ -501,12 +502,18 @@ static enum tt_err load_first(struct tt_control *self, struct tt_error *why) {
             say(self, TT_LOG_WARNING, "%s", reason.text);
     }
     publish(self);
+    int32_t missing_count = 0;
     for (struct tt_model_entry *entry = self->entries; entry; entry = entry->next) {
+        int32_t ready_before = self->ready_count;
         for (struct tt_version_entry *version = entry->versions; version; version = version->next) {
             self->model_count++;
             self->ready_count += version->model != NULL;
         }
+        missing_count += entry->is_wanted && self->ready_count == ready_before;
     }
+    if (self->options.exit_on_error && missing_count > 0)
+        return tt_fail(TT_ERR_UNAVAILABLE, why, "%d model%s, and --exit-on-error is on",
+                       missing_count, missing_count == 1 ? " does not serve" : "s do not serve");
     return TT_OK;
 }
 
@@ -516,6 +523,12 @@ static enum tt_err open_parts(struct tt_control *self, struct tt_error *why) {
         tt_serving_set_limits(self->serving, self->options.limits);
     if (!err)
         tt_serving_record(self->serving, self->options.recorder);
+    if (!err)
+        tt_serving_set_readiness(
+            self->serving,
+            (struct tt_readiness){.needs_all = self->options.strict_readiness,
+                                  .needs_one = true,
+                                  .may_be_empty = self->options.mode == TT_CONTROL_EXPLICIT});
     if (!err)
         tt_serving_use_threads(self->serving, self->options.scheduler_threads);
     if (!err)

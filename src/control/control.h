@@ -30,6 +30,8 @@ struct tt_control_options {
     const char *const *load; /* explicit: names to load at the start; "*" loads all */
     int32_t load_count;
     const struct tt_limits *limits; /* NULL: the defaults */
+    bool strict_readiness;          /* not ready while a model that should serve does not */
+    bool exit_on_error;             /* opening fails if a model that should serve does not */
     struct tt_loader_options loader;
     struct tt_recorder *recorder; /* records every domain; borrowed for life; NULL: none */
     int32_t scheduler_threads;    /* see tt_serving_use_threads */
@@ -37,8 +39,9 @@ struct tt_control_options {
 
 struct tt_control; /* owns the server, its library, engines and models */
 
-/* Starts the server. Errors: NOT_FOUND, IO (the repository), NOT_FOUND (a model to load that does
- * not exist), those of the library. */
+/* Starts the server. It is ready while some model serves; in mode explicit also while none was
+ * requested. Errors: NOT_FOUND, IO (the repository), NOT_FOUND (a model to load that does not
+ * exist), UNAVAILABLE (exit_on_error), those of the library. */
 TT_MUST_CHECK enum tt_err tt_control_open(const struct tt_control_options *options,
                                           struct tt_control **out_control, struct tt_error *why);
 struct tt_serving *tt_control_serving(struct tt_control *self);

@@ -364,7 +364,7 @@ static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository
                                 served, stages, sizeof(stages), &profiles.loaded, why);
     if (err) {
         /* The engine may know that the model does not batch where the file does not say so. */
-        self->rows_depend = err == TT_ERR_INVALID;
+        self->rows_depend = err == TT_ERR_INVALID && !model->settings->stages;
         return err;
     }
     profiles.cells = served->cells ? served->cells->cells : NULL;

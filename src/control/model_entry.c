@@ -62,7 +62,8 @@ void tt_model_entries_free(struct tt_model_entry *take_list) {
 
 static enum tt_err add(struct tt_catalogue *catalogue, const struct tt_model_entry *model,
                        const struct tt_version_entry *version) {
-    struct tt_catalogue_entry entry = {.name = model->name, .version = (char[]){""}};
+    struct tt_catalogue_entry entry = {
+        .name = model->name, .version = (char[]){""}, .is_wanted = model->is_wanted};
     if (version) {
         entry.version = (char *)version->number;
         entry.state = version->state;

@@ -36,6 +36,7 @@ enum tt_err tt_catalogue_add(struct tt_catalogue *self, const struct tt_catalogu
     struct tt_catalogue_entry copy = {.name = strdup(entry->name),
                                       .version = strdup(entry->version),
                                       .state = entry->state,
+                                      .is_wanted = entry->is_wanted,
                                       .reason = strdup(entry->reason ? entry->reason : "")};
     if (!copy.name || !copy.version || !copy.reason) {
         free(copy.name);
@@ -80,6 +81,22 @@ void tt_catalogue_unref(struct tt_catalogue *take_self) {
     }
     free(take_self->entries);
     free(take_self);
+}
+
+struct tt_catalogue_sums tt_catalogue_sums(const struct tt_catalogue *self) {
+    struct tt_catalogue_sums sums = {0};
+    for (int32_t i = 0, next; i < self->count; i = next) {
+        bool serves = false, may_come = false;
+        for (next = i;
+             next < self->count && strcmp(self->entries[next].name, self->entries[i].name) == 0;
+             next++) {
+            serves |= self->entries[next].model != NULL;
+            may_come |= self->entries[next].state == TT_MODEL_LOADING;
+        }
+        sums.served += serves;
+        sums.missing += !serves && !may_come && self->entries[i].is_wanted;
+    }
+    return sums;
 }
 
 const struct tt_catalogue_entry *tt_catalogue_find(const struct tt_catalogue *self,

@@ -33,6 +33,7 @@ struct tt_catalogue_entry {
     char *version; /* "": unknown */
     enum tt_model_state state;
     char *reason;                  /* "": none */
+    bool is_wanted;                /* the model was loaded, or should be */
     struct tt_served_model *model; /* while READY; a reference */
     struct tt_model_stats *stats;  /* NULL: it was never loaded; a reference */
 };
@@ -53,6 +54,12 @@ void tt_catalogue_seal(struct tt_catalogue *self);
 struct tt_catalogue *tt_catalogue_ref(struct tt_catalogue *self);
 void tt_catalogue_unref(struct tt_catalogue *take_self); /* NULL-safe */
 
+/* What a sealed catalogue serves, by model: one that is wanted is missing while no version serves
+ * and none is being loaded. */
+struct tt_catalogue_sums {
+    int32_t served, missing;
+};
+struct tt_catalogue_sums tt_catalogue_sums(const struct tt_catalogue *self);
 /* The first entry (the highest version) of the name, and how many it has; NULL: no such name. */
 const struct tt_catalogue_entry *tt_catalogue_find(const struct tt_catalogue *self,
                                                    const char *name, int32_t *out_count);

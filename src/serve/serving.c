@@ -1,6 +1,7 @@
 #include "serve/serving.h"
 
 #include "base/clock.h"
+#include "base/threads/flag.h"
 #include "record/recorder.h"
 #include "record/trace.h"
 #include "serve/catalogue.h"
@@ -23,6 +24,9 @@ struct tt_serving {
     struct tt_catalogue_board catalogues;
     struct tt_served_model *fixed; /* by `next`: added for as long as the server lives */
     struct tt_model_controller controller;
+    struct tt_readiness readiness;
+    struct tt_counter models_ready; /* 1: what is published is as `readiness` asks */
+    struct tt_flag retired;
     bool started;
 };
 
@@ -32,6 +36,7 @@ enum tt_err tt_serving_open(struct tt_serving **out_serving, struct tt_error *wh
     struct tt_serving *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for the server");
+    tt_counter_set(&self->models_ready, 1);
     enum tt_err err = tt_trace_new(TT_TRACE_RECORDS, &self->trace, why);
     if (!err)
         err = tt_scheduler_new(&self->scheduler, why);
@@ -175,7 +180,14 @@ void tt_serving_leave_engine(struct tt_serving *serving, const struct tt_engine 
 }
 
 void tt_serving_publish(struct tt_serving *serving, struct tt_catalogue *take_catalogue) {
+    const struct tt_readiness *readiness = &serving->readiness;
+    struct tt_catalogue_sums sums =
+        take_catalogue ? tt_catalogue_sums(take_catalogue) : (struct tt_catalogue_sums){0};
+    bool ready = (!readiness->needs_all || sums.missing == 0) &&
+                 (!readiness->needs_one || sums.served > 0 ||
+                  (readiness->may_be_empty && sums.missing == 0));
     tt_catalogue_board_publish(&serving->catalogues, take_catalogue);
+    tt_counter_set(&serving->models_ready, ready);
     /* An idle port must let go of the previous one, too. */
     tt_scheduler_wake_ports(serving->scheduler);
 }
@@ -192,6 +204,7 @@ static enum tt_err publish_fixed(struct tt_serving *serving, struct tt_error *wh
                                            .version = model->version,
                                            .state = ready ? TT_MODEL_READY : TT_MODEL_UNAVAILABLE,
                                            .reason = ready ? NULL : model->reason,
+                                           .is_wanted = true,
                                            .model = ready ? model : NULL,
                                            .stats = model->stats};
         err = tt_catalogue_add(catalogue, &entry);
@@ -301,8 +314,17 @@ void tt_serving_stats(struct tt_port *port, const char *model, const char *versi
     }
 }
 
-/* True even if a model cannot serve: it must not take the others out of a load balancer. */
-bool tt_serving_ready(const struct tt_serving *serving) { return serving->started; }
+void tt_serving_set_readiness(struct tt_serving *serving, struct tt_readiness readiness) {
+    serving->readiness = readiness;
+    tt_counter_set(&serving->models_ready, !readiness.needs_one);
+}
+
+void tt_serving_retire(struct tt_serving *serving) { tt_flag_raise(&serving->retired); }
+
+bool tt_serving_ready(const struct tt_serving *serving) {
+    return serving->started && !tt_flag_is_raised(&serving->retired) &&
+           tt_counter_get(&serving->models_ready) != 0;
+}
 
 enum tt_err tt_serving_trace(struct tt_serving *serving, int64_t last_ns, struct tt_text *out_json,
                              struct tt_error *why) {

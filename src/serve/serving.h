@@ -25,8 +25,8 @@
  * A domain calls upwards through struct tt_domain_client only (serve/inference_end.h).
  *
  * Functions with a port are for the port's thread, tt_serving_done() is for executors' threads,
- * tt_serving_ready(), tt_serving_trace() and the accessors are for any. All others are for one
- * thread at a time, the owner's. Implemented in serving.c. */
+ * tt_serving_ready(), tt_serving_retire(), tt_serving_trace() and the accessors are for any. All
+ * others are for one thread at a time, the owner's. Implemented in serving.c. */
 #ifndef TT_SERVE_SERVING_H
 #define TT_SERVE_SERVING_H
 
@@ -59,6 +59,16 @@ void tt_serving_record(struct tt_serving *serving, struct tt_recorder *recorder)
 /* Sets the object that loads and unloads models for clients. Before the first port is opened. */
 void tt_serving_set_controller(struct tt_serving *serving,
                                const struct tt_model_controller *controller);
+/* When a started server is ready; by default always. */
+struct tt_readiness {
+    bool needs_all;    /* not while a model that should serve does not */
+    bool needs_one;    /* not while no model serves, */
+    bool may_be_empty; /* unless none is wanted */
+};
+/* Before the first publication. */
+void tt_serving_set_readiness(struct tt_serving *serving, struct tt_readiness readiness);
+/* The server is about to stop: it is not ready from now on, and serves on. Any thread. */
+void tt_serving_retire(struct tt_serving *serving);
 /* Starts the scheduler. Errors: IO, NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_serving_start(struct tt_serving *serving, struct tt_error *why);
 /* Stops the scheduler and frees models and domains; the ports are closed before. NULL-safe. */
@@ -128,7 +138,7 @@ typedef void tt_serving_stats_fn(void *context, const char *name, const char *ve
                                  const struct tt_model_stats *stats);
 void tt_serving_stats(struct tt_port *port, const char *model, const char *version,
                       tt_serving_stats_fn *each, void *context);
-/* Serving, whichever models could be loaded. */
+/* Started, not retired, and as tt_serving_set_readiness() asks. */
 bool tt_serving_ready(const struct tt_serving *serving);
 /* What every domain did in the last `last_ns`, as Chrome trace JSON (record/trace.h), appended to
  * `out_json`. Errors: NO_MEMORY. */

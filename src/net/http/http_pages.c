@@ -15,7 +15,7 @@ void tt_page_root(const struct tt_http_context *context, struct tt_reply *reply)
     tt_text_printf(&reply->body,
                    "Tutti %s, an inference server: KServe v2 over HTTP.\n"
                    "GET  /v2                      what this is\n"
-                   "GET  /v2/health/ready         200 when the server serves\n"
+                   "GET  /v2/health/ready         200 when it serves what it should\n"
                    "POST /v2/repository/index     the models\n"
                    "GET  /v2/models/NAME          inputs and outputs of one\n"
                    "GET  /v2/models/NAME/stats    what it has done\n"
@@ -36,7 +36,7 @@ void tt_page_live(const struct tt_http_context *context, struct tt_reply *reply)
 }
 
 void tt_page_ready(const struct tt_http_context *context, struct tt_reply *reply) {
-    reply->status = tt_kserve_ready(&context->service) ? 200 : 400; /* as the protocol says */
+    reply->status = tt_kserve_ready(&context->service) ? 200 : 503;
 }
 
 /* --- metrics --- */

@@ -18,7 +18,10 @@ struct tt_listener {
     uv_async_t wake;
     uv_poll_t stop;
     int stop_pipe[2]; /* carries the grace, in ms, from tt_listener_stop to the loop */
-    uv_timer_t tick, grace;
+    uv_timer_t tick, grace, drain;
+    int64_t grace_ms; /* of the last tt_listener_stop() */
+    struct tt_serving *serving;
+    bool draining;
     uv_prepare_t before_wait; /* both hand requests over to the scheduler, once per loop turn */
     uv_check_t after_wait;
     struct tt_port *port;
@@ -125,6 +128,34 @@ static void on_grace_over(uv_timer_t *timer) {
     check_stopped(self);
 }
 
+static void stop_accepting(struct tt_listener *self) {
+    if (!self->connections.stopping) {
+        uv_close((uv_handle_t *)&self->server, NULL);
+        uv_close((uv_handle_t *)&self->metrics_server, NULL);
+        tt_connections_stop(&self->connections);
+    }
+    uv_timer_start(&self->grace, on_grace_over, (uint64_t)self->grace_ms, 0);
+    check_stopped(self);
+}
+
+static void on_drain_over(uv_timer_t *timer) {
+    struct tt_listener *self = timer->data;
+    tt_log_write(self->options.log, TT_LOG_INFO, NULL,
+                 "stopping: no new connections; requests get %lld ms to finish",
+                 (long long)self->grace_ms);
+    stop_accepting(self);
+}
+
+/* Load balancers learn from the readiness that they must go elsewhere, so that comes first. */
+static void begin_drain(struct tt_listener *self) {
+    self->draining = true;
+    tt_serving_retire(self->serving);
+    tt_log_write(self->options.log, TT_LOG_INFO, NULL,
+                 "stopping: not ready any more; serving for another %lld ms",
+                 (long long)self->options.drain_ms);
+    uv_timer_start(&self->drain, on_drain_over, (uint64_t)self->options.drain_ms, 0);
+}
+
 static void on_stop(uv_poll_t *poll, int status, int events) {
     (void)status;
     (void)events;
@@ -134,13 +165,14 @@ static void on_stop(uv_poll_t *poll, int status, int events) {
         grace_ms = next_ms > 0 ? next_ms : 0;
     if (grace_ms < 0)
         return;
-    if (!self->connections.stopping) {
-        uv_close((uv_handle_t *)&self->server, NULL);
-        uv_close((uv_handle_t *)&self->metrics_server, NULL);
-        tt_connections_stop(&self->connections);
+    self->grace_ms = grace_ms;
+    if (!self->draining && self->options.drain_ms > 0) {
+        begin_drain(self);
+        return;
     }
-    uv_timer_start(&self->grace, on_grace_over, (uint64_t)grace_ms, 0);
-    check_stopped(self);
+    uv_timer_stop(&self->drain);
+    tt_serving_retire(self->serving);
+    on_drain_over(&self->drain);
 }
 
 static enum tt_err bind_to(uv_tcp_t *server, const char *host, int32_t tcp_port,
@@ -176,12 +208,14 @@ static void start_handles(struct tt_listener *self) {
     uv_tcp_init(&self->loop, &self->metrics_server);
     uv_timer_init(&self->loop, &self->tick);
     uv_timer_init(&self->loop, &self->grace);
+    uv_timer_init(&self->loop, &self->drain);
     uv_prepare_init(&self->loop, &self->before_wait);
     uv_check_init(&self->loop, &self->after_wait);
     self->before_wait.data = self->after_wait.data = self;
     uv_prepare_start(&self->before_wait, on_before_wait);
     uv_check_start(&self->after_wait, on_after_wait);
     self->server.data = self->metrics_server.data = self->tick.data = self->grace.data = self;
+    self->drain.data = self;
     self->wake.data = self->stop.data = self;
     start_tick(self);
 }
@@ -221,6 +255,7 @@ enum tt_err tt_listener_open(struct tt_serving *serving, const struct tt_listene
         return tt_fail(TT_ERR_NO_MEMORY, why, "no memory for a listener");
     self->options = *options;
     self->options.host = NULL; /* borrowed for this call only */
+    self->serving = serving;
     self->stop_pipe[0] = self->stop_pipe[1] = -1;
     int result = uv_loop_init(&self->loop);
     if (result < 0) {
@@ -279,6 +314,7 @@ void tt_listener_close(struct tt_listener *self) {
     if (!self)
         return;
     if (!self->stopped && self->port) {
+        self->options.drain_ms = 0;
         tt_listener_stop(self, 0);
         tt_listener_run(self);
     }

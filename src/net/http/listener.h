@@ -25,6 +25,7 @@ struct tt_listener_options {
     int32_t tcp_port;         /* 0: any free one */
     int32_t metrics_tcp_port; /* answers only /metrics; 0: none */
     const char *server_version;
+    int64_t drain_ms; /* after the first tt_listener_stop(): not ready, but everything is served */
     struct tt_log *log; /* borrowed; clients may change its settings; NULL: silent */
     const struct tt_dashboard_access
         *dashboard; /* a port of the live page; NULL: an ordinary one */
@@ -42,9 +43,10 @@ TT_MUST_CHECK enum tt_err tt_listener_open(struct tt_serving *serving,
 int32_t tt_listener_tcp_port(const struct tt_listener *self);
 /* Serves on the calling thread until stopped. */
 void tt_listener_run(struct tt_listener *self);
-/* From any thread or a signal handler, once or more: no new connections, idle ones are closed,
- * requests that have begun are finished. After `grace_ms` the rest is cut off, and its inferences
- * are cancelled. */
+/* From any thread or a signal handler, once or more. The server is no longer ready. After
+ * options.drain_ms, or the second call: no new connections, idle ones are closed, requests that
+ * have begun are finished. After `grace_ms` more the rest is cut off, and its inferences are
+ * cancelled. */
 void tt_listener_stop(struct tt_listener *self, int64_t grace_ms);
 /* After run has returned, or instead of it. NULL-safe. */
 void tt_listener_close(struct tt_listener *take_self);

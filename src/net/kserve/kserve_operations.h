@@ -35,7 +35,7 @@ struct tt_kserve_server {
 void tt_kserve_server(const struct tt_kserve_service *service, struct tt_kserve_server *out_server);
 /* True: the process answers. */
 bool tt_kserve_live(const struct tt_kserve_service *service);
-/* True: the server accepts inference, whichever models are loaded. */
+/* True: the server accepts inference (tt_serving_ready()). */
 bool tt_kserve_ready(const struct tt_kserve_service *service);
 
 /* --- one model --- */

@@ -59,6 +59,7 @@ struct tt_serving {
     struct tt_inference *held;
     int held_count, cancelled_count, live_count; /* live: begun and not yet released */
     bool busy;                                   /* begin answers BUSY */
+    bool retired;
     struct tt_inference_options last_options;
 };
 
@@ -356,9 +357,15 @@ void tt_serving_index(struct tt_port *port, tt_serving_index_fn *each, void *con
 bool tt_serving_ready(const struct tt_serving *serving) {
     pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&serving->lock;
     pthread_mutex_lock(lock);
-    bool ready = !serving->busy;
+    bool ready = !serving->busy && !serving->retired;
     pthread_mutex_unlock(lock);
     return ready;
+}
+
+void tt_serving_retire(struct tt_serving *serving) {
+    pthread_mutex_lock(&serving->lock);
+    serving->retired = true;
+    pthread_mutex_unlock(&serving->lock);
 }
 
 /* One version with statistics that say something. */

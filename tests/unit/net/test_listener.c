@@ -253,7 +253,7 @@ static void test_infer_json_errors_then_good(void **state) {
     }
     fake_set_busy(&world.serving, true);
     say_text(fd, GET("/v2/health/ready"));
-    assert_int_equal(hear(fd, true, &head, &body), 400);
+    assert_int_equal(hear(fd, true, &head, &body), 503);
     assert_int_equal(body.length, 0);
     tt_text_clear(&request);
     post(&request, "/v2/models/identity/infer", "", IN1);
