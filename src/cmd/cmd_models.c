@@ -1,6 +1,8 @@
 /* tutti models check DIR: reports every problem of a model repository without serving it. */
+#include "cmd/outcome.h"
 #include "cmd/verbs.h"
 
+#include "control/model_check.h"
 #include "engine/engine_kind.h"
 #include "model/repository/repository.h"
 
@@ -9,6 +11,7 @@
 struct flags {
     const char *directory;
     int32_t action, default_max_batch;
+    struct tt_model_check_options check;
     bool json;
 };
 
@@ -16,6 +19,13 @@ static const struct tt_flag_row flag_rows[] = {
     TT_OPERAND(TT_FLAG_CHOICE, "ACTION", action, true, "check is the only action",
                .choices = "check", .default_value = -1),
     TT_OPERAND(TT_FLAG_TEXT, "DIR", directory, true, "the model repository"),
+    TT_SWITCH("load", check.loads,
+              "load each model as the server does, and run one generated row: finds what only the "
+              "runtime knows, such as missing operators and rows that depend on each other"),
+    TT_SWITCH("strict-profile", check.strict_profile, "as for tutti serve"),
+    TT_SWITCH("measure-stale", check.measure_stale, "as for tutti serve"),
+    TT_TEXT("onnxruntime", "FILE", check.onnxruntime, NULL,
+            "the ONNX Runtime library (default: searched for)"),
     TT_SWITCH("json", json, "print the report as JSON"),
     TT_INTEGER("default-max-batch", "N", default_max_batch, 0, TT_MODEL_LIMIT_MAX_BATCH,
                TT_MODEL_DEFAULT_MAX_BATCH,
@@ -32,6 +42,17 @@ static int run(void *options) {
         fprintf(stderr, "tutti models: %s\n", why.text);
         return err == TT_ERR_NO_MEMORY ? 1 : 2;
     }
+    err = tt_model_check(repository, &flags->check, &why);
+    if (err) {
+        fprintf(stderr, "tutti models: %s\n", why.text);
+        tt_repository_free(repository);
+        return EXIT_FAILED;
+    }
+    struct tt_findings hints = {0};
+    tt_repository_hints(flags->directory, &hints);
+    for (int32_t i = 0; i < hints.count; i++)
+        fprintf(stderr, "tutti models: %s\n", hints.items[i].sentence);
+    tt_findings_fini(&hints);
     struct tt_text report;
     tt_text_init(&report);
     if (flags->json)
@@ -59,7 +80,9 @@ const struct tt_verb tt_verb_models = {
     .usage = "check DIR [OPTIONS]",
     .description =
         "Reads every model of the repository DIR (config.pbtxt, tutti.pbtxt, the ONNX files) and "
-        "reports each problem with file, line and column, and what would be right.\n\n"
+        "reports each problem with file, line and column, and what would be right. It also checks "
+        "policies and their options, profiles, files with weights, and the versions that ONNX "
+        "Runtime runs.\n\n"
         "Exit code: 0 all models can be served; 1 some cannot; 2 usage error, or DIR cannot be "
         "read.",
     TT_VERB_RUNS(flag_rows, run)};

@@ -53,6 +53,8 @@ static const struct tt_flag_row flag_rows[] = {
     TT_SWITCH("measure-stale", control.loader.measure_stale,
               "measure models whose profile belongs to another model file or device, instead of "
               "refusing to serve them"),
+    TT_SWITCH("strict-profile", control.loader.strict_profile,
+              "refuse models whose profile was measured on another device, instead of measuring"),
     TT_TEXT("onnxruntime", "FILE", control.loader.onnxruntime, NULL,
             "the ONNX Runtime library (default: searched for)"),
     TT_HEADING("Network"),
@@ -177,6 +179,9 @@ static int check_flags(struct flags *self, struct tt_log *log) {
         return tt_flags_refuse(&tt_verb_serve, "--load-model needs --model-control-mode explicit");
     if (self->dashboard_admin && !self->dashboard)
         return tt_flags_refuse(&tt_verb_serve, "--dashboard-admin needs --dashboard");
+    if (control->loader.strict_profile && control->loader.measure_stale)
+        return tt_flags_refuse(&tt_verb_serve,
+                               "--strict-profile and --measure-stale exclude each other");
     if (self->record_bytes && !self->record)
         return tt_flags_refuse(&tt_verb_serve, "--record-max-bytes needs --record");
     self->asked_connections = self->limits.connections;

@@ -222,6 +222,10 @@ static enum tt_err load_read(struct tt_control *self, struct tt_model_entry *ent
         *out_rows_depend = true;
         return err;
     }
+    for (int32_t i = 0; i < model->findings.count; i++)
+        if (model->findings.items[i].kind == TT_FINDING_REMARK)
+            say(self, TT_LOG_WARNING, "model %s: %s", entry->name,
+                model->findings.items[i].sentence);
     if (err) {
         fail_versions(entry, model, *failed ? failed : NULL, why->text);
         discard(self, &batch);
@@ -475,11 +479,23 @@ static void *control_main(void *context) {
 
 /* ---- opening and closing ---- */
 
+/* What looks like a model in the wrong place. */
+static void say_hints(struct tt_control *self) {
+    for (int32_t i = 0; i < self->options.repository_count; i++) {
+        struct tt_findings hints = {0};
+        tt_repository_hints(self->options.repositories[i], &hints);
+        for (int32_t k = 0; k < hints.count; k++)
+            say(self, TT_LOG_WARNING, "%s", hints.items[k].sentence);
+        tt_findings_fini(&hints);
+    }
+}
+
 /* Returns only errors that prevent the server from starting; a model that fails is not one. */
 static enum tt_err load_first(struct tt_control *self, struct tt_error *why) {
     enum tt_err err = look(self, why);
     if (err)
         return err;
+    say_hints(self);
     bool all = self->options.mode != TT_CONTROL_EXPLICIT;
     for (int32_t i = 0; i < self->options.load_count; i++) {
         const char *name = self->options.load[i];

@@ -3,6 +3,7 @@
 #include "base/instant.h"
 #include "control/model_exits.h"
 #include "control/placing_check.h"
+#include "control/policy_check.h"
 #include "control/warm_up.h"
 #include "engine/engine_kind.h"
 #include "model/onnx/slices.h"
@@ -323,13 +324,25 @@ static void warn_of_objective(struct tt_loader *self, struct tt_served_model *se
  * probed when they were cut. */
 static enum tt_err check_rows(struct tt_loader *self, const struct tt_repository_model *model,
                               struct tt_engine_model *loaded, struct tt_error *why) {
-    struct tt_error remark;
+    struct tt_error remark = {{0}};
     if (model->settings->stages)
         return TT_OK;
     enum tt_err err = tt_row_check(model, loaded, &remark, why);
     self->rows_depend = err != TT_OK;
     if (!err && *remark.text)
         self->options.say(self->options.say_context, TT_LOG_WARNING, remark.text);
+    return err;
+}
+
+static enum tt_err check_policy(const struct tt_repository_model *model, struct tt_error *why) {
+    struct tt_findings findings = {0};
+    tt_policy_check(model, &findings);
+    enum tt_err err = TT_OK;
+    if (findings.failed)
+        err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    else if (findings.problem_count > 0)
+        err = tt_fail(TT_ERR_INVALID, why, "%s", tt_findings_first_problem(&findings));
+    tt_findings_fini(&findings);
     return err;
 }
 
@@ -348,11 +361,14 @@ static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository
                                                .needs_profile =
                                                    model->config->engine->needs_profile,
                                                .measure_stale = self->options.measure_stale,
+                                               .strict_profile = self->options.strict_profile,
                                                .say = self->options.say,
                                                .say_context = self->options.say_context};
     struct bench *bench;
     stages[0] = '\0';
-    enum tt_err err = tt_placing_check_model(placing, model, why);
+    enum tt_err err = placing->is_imposed ? TT_OK : check_policy(model, why);
+    if (!err)
+        err = tt_placing_check_model(placing, model, why);
     if (!err)
         err = find_bench(self, model->config->engine, &bench, why);
     if (!err && version->cells)
@@ -443,6 +459,7 @@ enum tt_err tt_loader_load(struct tt_loader *self, const struct tt_repository_mo
     struct tt_find_workers_options workers = {.model = model,
                                               .path = model->versions[version].path,
                                               .skip_stale = self->options.measure_stale,
+                                              .strict = self->options.strict_profile,
                                               .say = self->options.say,
                                               .say_context = self->options.say_context};
     enum tt_err err = tt_placing_find_workers(&placing, &workers, why);
@@ -465,12 +482,6 @@ enum tt_err tt_loader_load(struct tt_loader *self, const struct tt_repository_mo
     snprintf(line, sizeof(line), "model %s version %s: policy %s, max batch %d", model->name,
              number, placing.policy.name, served->signature->max_batch);
     self->options.say(self->options.say_context, TT_LOG_INFO, line);
-    if (model->config->message->response_cache && model->config->message->response_cache->enable) {
-        snprintf(line, sizeof(line),
-                 "model %s version %s: response_cache has no effect: answers are not kept",
-                 model->name, number);
-        self->options.say(self->options.say_context, TT_LOG_WARNING, line);
-    }
     *out_served = served;
     return TT_OK;
 }

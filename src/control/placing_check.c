@@ -88,10 +88,11 @@ enum tt_err tt_placing_check_model(const struct tt_placing *self,
 
 /* Members of a batch must have one shape. If shapes vary, only policies that separate them may
  * batch, unless padding makes shapes equal. Padding fills dimension 1 only. */
-static enum tt_err check_shapes_mix(const struct tt_served_model *served,
-                                    const struct tt_placing *placing, struct tt_error *why) {
-    const struct tt_signature *signature = served->signature;
-    for (int32_t i = 0; served->pad && i < signature->input_count; i++)
+static enum tt_err check_shapes_mix(const struct tt_placing *placing,
+                                    const struct tt_model_settings *settings,
+                                    const struct tt_signature *signature, bool has_cells,
+                                    struct tt_error *why) {
+    for (int32_t i = 0; settings->pad && i < signature->input_count; i++)
         for (int32_t d = 2; d < signature->inputs[i].shape.rank; d++)
             if (signature->inputs[i].shape.dims[d] < 0)
                 return tt_fail(TT_ERR_UNSUPPORTED, why,
@@ -99,9 +100,9 @@ static enum tt_err check_shapes_mix(const struct tt_served_model *served,
                                "varies too; leave `length` out of tutti.pbtxt",
                                d, signature->inputs[i].name);
     const struct tt_policy_kind *kind = tt_placing_kind(placing);
-    if (served->cells)
+    if (has_cells)
         return TT_OK; /* sequences of different lengths share batches */
-    if (!served->varies || served->pad || signature->max_batch == 1)
+    if (!tt_signature_varies(signature) || settings->pad || signature->max_batch == 1)
         return TT_OK;
     if (kind && (kind->traits.runs_alone || tt_placing_has(placing, kind->serving.same_shape)))
         return TT_OK;
@@ -121,7 +122,7 @@ static enum tt_err check_shapes_mix(const struct tt_served_model *served,
 
 /* Rejects a ring of inputs that the policy would not use, or that the model cannot have. */
 static enum tt_err check_slots(const struct tt_model_settings *settings,
-                               const struct tt_served_model *served,
+                               const struct tt_signature *signature,
                                const struct tt_placing *placing, struct tt_error *why) {
     const struct tt_policy_kind *kind = tt_placing_kind(placing);
     if (settings->input_slots == 0 || !kind)
@@ -131,7 +132,7 @@ static enum tt_err check_slots(const struct tt_model_settings *settings,
                        "input_slots: policy %s does not wait for inputs (elastic does); leave it "
                        "out of tutti.pbtxt",
                        kind->name);
-    return tt_input_ring_fits(served->signature)
+    return tt_input_ring_fits(signature)
                ? TT_OK
                : tt_fail(
                      TT_ERR_INVALID, why,
@@ -139,10 +140,18 @@ static enum tt_err check_slots(const struct tt_model_settings *settings,
                      "size in every input; leave it out of tutti.pbtxt");
 }
 
+enum tt_err tt_placing_check_signature(const struct tt_placing *self,
+                                       const struct tt_model_settings *settings,
+                                       const struct tt_signature *signature, bool has_cells,
+                                       struct tt_error *why) {
+    enum tt_err err = check_shapes_mix(self, settings, signature, has_cells, why);
+    return err ? err : check_slots(settings, signature, self, why);
+}
+
 enum tt_err tt_placing_check_served(const struct tt_placing *self,
                                     const struct tt_served_model *served,
                                     const struct tt_model_settings *settings,
                                     struct tt_error *why) {
-    enum tt_err err = check_shapes_mix(served, self, why);
-    return err ? err : check_slots(settings, served, self, why);
+    return tt_placing_check_signature(self, settings, served->signature, served->cells != NULL,
+                                      why);
 }

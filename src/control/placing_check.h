@@ -13,6 +13,12 @@
 TT_MUST_CHECK enum tt_err tt_placing_check_model(const struct tt_placing *self,
                                                  const struct tt_repository_model *model,
                                                  struct tt_error *why);
+/* The same, of what the signature decides: as tt_placing_check_served(). `has_cells`: of a model of
+ * cells. */
+TT_MUST_CHECK enum tt_err tt_placing_check_signature(const struct tt_placing *self,
+                                                     const struct tt_model_settings *settings,
+                                                     const struct tt_signature *signature,
+                                                     bool has_cells, struct tt_error *why);
 /* After the model was loaded and its signature narrowed. UNSUPPORTED: the policy would put requests
  * of different shapes into one batch. INVALID: a ring of inputs that the policy would not use, or
  * that the model cannot have. */

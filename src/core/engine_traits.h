@@ -19,6 +19,7 @@ struct tt_engine_traits {
     bool needs_profile; /* a model without profile.pbtxt cannot be loaded */
     bool emulates;      /* computes nothing: there is nothing to measure or to cut */
     bool runs_cells;    /* models of cells (model/cells/cells.h) */
+    bool uses_gpus;     /* instance groups on GPUs run there; else they run on the CPU */
     bool opens_first;   /* opened when a program starts, before it has threads; else when needed */
 };
 

@@ -17,6 +17,7 @@
  *   adopt         a loaded model runs on any engine of the kind
  *   cutting       the kind cannot cut models: `stages` in tutti.pbtxt has no effect, and the model
  *                 is served as one step; `tutti slice` reports an error
+ *   check_versions  files of any version are tried when they are loaded
  *   traits        see core/engine_traits.h */
 #ifndef TT_ENGINE_ENGINE_KIND_H
 #define TT_ENGINE_ENGINE_KIND_H
@@ -185,6 +186,10 @@ struct tt_engine_kind {
     enum tt_err (*load)(struct tt_engine *engine, const struct tt_engine_model_spec *spec,
                         struct tt_engine_model **out_model, struct tt_error *why);
     void (*adopt)(struct tt_engine *engine, struct tt_engine_model *model);
+    /* Checks that the runtime runs ONNX files of these versions (0: not known). Errors:
+     * UNSUPPORTED, with the highest one, NO_MEMORY. */
+    enum tt_err (*check_versions)(const void *shared, int64_t ir_version, int64_t opset,
+                                  struct tt_error *why);
     const struct tt_engine_cutting *cutting;
 };
 

@@ -17,16 +17,24 @@ static void free_steps(struct tt_profile **take_steps, int32_t count) {
     free(take_steps);
 }
 
+/* 0: not known, since the model is not loaded. */
 static int32_t step_count(const struct tt_find_profile_options *options) {
+    if (!options->loaded)
+        return options->cells                     ? options->cells->type_count
+               : options->model->settings->stages ? 0
+                                                  : 1;
     return options->loaded->engine->ops->step_count(options->loaded);
 }
 
 static int32_t max_batch(const struct tt_find_profile_options *options) {
+    if (!options->loaded)
+        return options->model->config->signature.max_batch;
     return options->loaded->engine->ops->signature(options->loaded)->max_batch;
 }
 
 /* ---- from the file ---- */
 
+/* INVALID; UNSUPPORTED: only the device is another one. */
 static enum tt_err check_subject(const struct tt_find_profile_options *options,
                                  const struct tt_profile_file *file, struct tt_error *why) {
     if (!*file->message->model_sha256)
@@ -38,23 +46,30 @@ static enum tt_err check_subject(const struct tt_find_profile_options *options,
         return err;
     struct tt_profile_subject subject = {.model_sha256 = digest,
                                          .device = tt_machine_device(device, sizeof(device)),
-                                         .stages = options->stages};
-    return tt_profile_file_check(file->message, &subject, why);
+                                         .stages = options->loaded ? options->stages
+                                                                   : file->message->stages};
+    err = tt_profile_file_check(file->message, &subject, why);
+    subject.device = NULL;
+    subject.stages = file->message->stages;
+    struct tt_error ignored;
+    bool is_elsewhere = err && tt_profile_file_check(file->message, &subject, &ignored) == TT_OK;
+    return is_elsewhere ? TT_ERR_UNSUPPORTED : err;
 }
 
 /* The file was measured of another subject, as `why` says: NOT_FOUND if it may be ignored, else
  * INVALID. */
 static enum tt_err refuse_stale(const struct tt_find_profile_options *options, const char *path,
-                                struct tt_error *why) {
+                                bool is_elsewhere, struct tt_error *why) {
     struct tt_error reason = *why;
-    if (options->measure_stale) {
+    if (options->measure_stale || (is_elsewhere && !options->strict_profile)) {
         tt_fail(TT_OK, why, "%s is stale: %s; measuring now", path, reason.text);
         options->say(options->say_context, TT_LOG_WARNING, why->text);
         return TT_ERR_NOT_FOUND;
     }
     return tt_fail(TT_ERR_INVALID, why,
-                   "%s is stale: %s; run `tutti profile %s`, or serve with --measure-stale", path,
-                   reason.text, options->model->directory);
+                   "%s is stale: %s; run `tutti profile %s`, or serve with%s %s", path, reason.text,
+                   options->model->directory, is_elsewhere ? "out" : "",
+                   is_elsewhere ? "--strict-profile" : "--measure-stale");
 }
 
 static void file_path(const struct tt_repository_model *model, char *path, size_t capacity) {
@@ -90,7 +105,7 @@ static enum tt_err read_file(const struct tt_find_profile_options *options,
         return err == TT_ERR_NOT_FOUND && *named ? TT_ERR_INVALID : err;
     int32_t steps = step_count(options);
     err = check_subject(options, file, why);
-    if (!err && file->step_count && file->step_count != steps)
+    if (!err && file->step_count && steps && file->step_count != steps)
         err = tt_fail(TT_ERR_INVALID, why, "it has %d steps, and the model has %d",
                       file->step_count, steps);
     if (!err && !file->step_count && steps > 1 && options->decides)
@@ -100,7 +115,14 @@ static enum tt_err read_file(const struct tt_find_profile_options *options,
             steps);
     if (err) {
         tt_profile_file_close(file);
-        return err == TT_ERR_INVALID ? refuse_stale(options, path, why) : err;
+        bool is_elsewhere = err == TT_ERR_UNSUPPORTED;
+        return is_elsewhere || err == TT_ERR_INVALID
+                   ? refuse_stale(options, path, is_elsewhere, why)
+                   : err;
+    }
+    if (!options->loaded) {
+        tt_profile_file_close(file);
+        return TT_OK;
     }
     *out_whole = file->whole;
     *out_steps = file->step_count > 1 || (options->cells && file->step_count) ? file->steps : NULL;
@@ -182,6 +204,14 @@ static enum tt_err find_cells(const struct tt_find_profile_options *options,
     return TT_OK;
 }
 
+static enum tt_err refuse_missing(const struct tt_find_profile_options *options,
+                                  struct tt_error *why) {
+    return tt_fail(TT_ERR_INVALID, why,
+                   "%s: an %s model takes as long as its profile says, and there is none; write "
+                   "profile.pbtxt, such as: linear { alpha_ms: 0.1 beta_ms: 2 }",
+                   options->model->directory, options->model->config->message->backend);
+}
+
 enum tt_err tt_find_profile(const struct tt_find_profile_options *options,
                             struct tt_profile **out_whole, struct tt_profile ***out_steps,
                             struct tt_error *why) {
@@ -192,11 +222,17 @@ enum tt_err tt_find_profile(const struct tt_find_profile_options *options,
         return err;
     *out_steps = NULL;
     if (options->needs_profile)
-        return tt_fail(TT_ERR_INVALID, why,
-                       "%s: an %s model takes as long as its profile says, and there is none; "
-                       "write profile.pbtxt, such as: linear { alpha_ms: 0.1 beta_ms: 2 }",
-                       options->model->directory, options->model->config->message->backend);
+        return refuse_missing(options, why);
     if (options->decides || options->model->settings->slo_ns != 0)
         return measure(options, out_whole, out_steps, why);
     return tt_profile_new_linear(0, 1, max_batch(options), out_whole, why);
+}
+
+enum tt_err tt_find_profile_check(const struct tt_find_profile_options *options,
+                                  struct tt_error *why) {
+    struct tt_profile *whole, **steps; /* not set, since no model is loaded */
+    enum tt_err err = read_file(options, &whole, &steps, why);
+    if (err == TT_ERR_NOT_FOUND && options->needs_profile)
+        return refuse_missing(options, why);
+    return err == TT_ERR_NOT_FOUND ? TT_OK : err;
 }

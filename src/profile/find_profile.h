@@ -1,6 +1,8 @@
 /* The profiles that a model is served with. In this order: those in the file beside the model, if
  * they were measured of this model file, cut and device; those measured at once, if a policy or a
- * deadline needs them; placeholders that carry no information. */
+ * deadline needs them; placeholders that carry no information. A profile of this model file from
+ * another device is ignored with a warning: machines of a fleet differ. One of another model file
+ * is an error, since it was probably forgotten. */
 #ifndef TT_PROFILE_FIND_PROFILE_H
 #define TT_PROFILE_FIND_PROFILE_H
 
@@ -17,7 +19,8 @@ struct tt_find_profile_options {
     bool decides;                 /* the policy decides by run times */
     bool needs_profile;           /* the engine cannot run it without one (core/engine_traits.h) */
     bool measure_stale;           /* measure again what is stale; else it is an error */
-    struct tt_engine_model *loaded;
+    bool strict_profile;          /* an error too: a profile of this model from another device */
+    struct tt_engine_model *loaded; /* NULL: not loaded; for tt_find_profile_check() only */
     void (*say)(void *context, enum tt_log_level level, const char *line);
     void *say_context;
 };
@@ -28,6 +31,10 @@ struct tt_find_profile_options {
 TT_MUST_CHECK enum tt_err tt_find_profile(const struct tt_find_profile_options *options,
                                           struct tt_profile **out_whole,
                                           struct tt_profile ***out_steps, struct tt_error *why);
+/* Checks the file as tt_find_profile() does, without the loaded model and its cut. OK: it is valid,
+ * or there is none, or it would be measured again. Errors: as above. */
+TT_MUST_CHECK enum tt_err tt_find_profile_check(const struct tt_find_profile_options *options,
+                                                struct tt_error *why);
 
 /* The number of steps that the model's own profile has: 1 if it lists none, or there is no such
  * file. An emulated model has as many. Errors: INVALID, IO, NO_MEMORY. */

@@ -14,6 +14,19 @@ char *tt_workers_device(char *out, size_t capacity) {
     return out;
 }
 
+/* True for a valid file that differs from what is wanted in the device alone. */
+static bool is_from_elsewhere(const char *path, const struct tt_worker_file_origin *wanted) {
+    struct tt_worker_file_origin anywhere = *wanted;
+    struct tt_worker_mix *mixes;
+    struct tt_error ignored;
+    int32_t count;
+    anywhere.device = NULL;
+    if (tt_worker_file_read(path, &anywhere, &mixes, &count, &ignored))
+        return false;
+    free(mixes);
+    return true;
+}
+
 enum tt_err tt_find_workers(const struct tt_find_workers_options *options,
                             struct tt_worker_options *out_workers, struct tt_error *why) {
     char path[4096], digest[TT_DIGEST_BYTES], device[TT_WORKERS_DEVICE_BYTES];
@@ -28,7 +41,8 @@ enum tt_err tt_find_workers(const struct tt_find_workers_options *options,
     struct tt_worker_mix *mixes;
     int32_t count;
     err = tt_worker_file_read(path, &wanted, &mixes, &count, why);
-    if (err == TT_ERR_INVALID && options->skip_stale) {
+    bool is_elsewhere = err == TT_ERR_INVALID && is_from_elsewhere(path, &wanted);
+    if ((err == TT_ERR_INVALID && options->skip_stale) || (is_elsewhere && !options->strict)) {
         options->say(options->say_context, TT_LOG_WARNING, why->text);
         return TT_ERR_NOT_FOUND;
     }

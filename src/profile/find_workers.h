@@ -23,6 +23,7 @@ struct tt_find_workers_options {
     const char *path;  /* the version's model file */
     const char *given; /* option `workers`, or NULL */
     bool skip_stale;   /* ignore a stale file with a warning; else it is an error */
+    bool strict;       /* a file of this model from another device is an error, too */
     void (*say)(void *context, enum tt_log_level level, const char *line);
     void *say_context;
 };

@@ -112,7 +112,7 @@ enum tt_err tt_profile_file_check_origin(const char *model_sha256, const char *d
         return tt_fail(TT_ERR_INVALID, why,
                        "it was measured of another model file (%.12s..., this one is %.12s...)",
                        model_sha256, wanted_sha256);
-    if (strcmp(device, wanted_device) != 0)
+    if (wanted_device && strcmp(device, wanted_device) != 0)
         return tt_fail(TT_ERR_INVALID, why, "it was measured on '%s', and this is '%s'", device,
                        wanted_device);
     return TT_OK;

@@ -32,16 +32,18 @@ void tt_profile_file_close(struct tt_profile_file *take_file);
 /* What a profile was measured of. It is stale for anything else. */
 struct tt_profile_subject {
     const char *model_sha256;
-    const char *device;
+    const char *device; /* NULL: any */
     const char *stages; /* "": the model is whole */
 };
 
 /* INVALID, with the difference, if the file was measured of another subject. A file without
- * model_sha256 (written by hand, from a paper) is valid for every subject. */
+ * model_sha256 (written by hand, from a paper) is valid for
+ * every subject. */
 TT_MUST_CHECK enum tt_err tt_profile_file_check(const Tutti__Profile *message,
                                                 const struct tt_profile_subject *subject,
                                                 struct tt_error *why);
-/* The comparison of model file and device alone, for other files of measurements. INVALID. */
+/* The comparison of model file and device alone, for other files of measurements. Errors: the
+ * same. */
 TT_MUST_CHECK enum tt_err tt_profile_file_check_origin(const char *model_sha256, const char *device,
                                                        const char *wanted_sha256,
                                                        const char *wanted_device,

@@ -138,6 +138,19 @@ enum tt_rows tt_row_probe(struct tt_engine_model *model, int32_t length,
     return rows;
 }
 
+enum tt_err tt_row_run(struct tt_engine_model *model, int32_t length, struct tt_error *why) {
+    const struct tt_engine_ops *ops = model->engine->ops;
+    struct probe p = {
+        .model = model, .ops = ops, .signature = ops->signature(model), .reason = why};
+    struct tt_engine_result *result;
+    tt_blocking_run_begin(&p.blocking_run, model->engine);
+    enum tt_err err = find_inputs(&p, length, &result);
+    if (!err)
+        ops->result_release(result);
+    tt_blocking_run_end(&p.blocking_run);
+    return err;
+}
+
 enum tt_err tt_row_check(const struct tt_repository_model *model, struct tt_engine_model *loaded,
                          struct tt_error *out_remark, struct tt_error *why) {
     const struct tt_model_settings *settings = model->settings;

@@ -23,6 +23,9 @@ enum tt_rows {
  * batch of 1 is independent without a run. */
 enum tt_rows tt_row_probe(struct tt_engine_model *model, int32_t length,
                           struct tt_error *out_reason);
+/* Runs one made-up row of a model of one graph. Errors: those of the run. */
+TT_MUST_CHECK enum tt_err tt_row_run(struct tt_engine_model *model, int32_t length,
+                                     struct tt_error *why);
 /* Checks that the loaded model, a graph of one step, may be batched as `model` says. `out_remark`
  * is empty or a sentence for people. Errors: INVALID, with what to write: the rows depend on each
  * other, or they may and no batch size is written (config->has_default_max_batch). */

@@ -29,8 +29,8 @@ struct tt_worker_file_origin {
 };
 
 /* `*out_mixes` is malloc'ed, the caller's. The file must have been measured of `wanted` (NULL: of
- * anything); its source and date are ignored, and a length < 0 matches any. Errors: NOT_FOUND, IO,
- * INVALID with what is wrong, NO_MEMORY. */
+ * anything); its source and date are ignored; a length < 0 and a device of NULL match any. Errors:
+ * NOT_FOUND, IO, INVALID with what is wrong, NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_worker_file_read(const char *path,
                                               const struct tt_worker_file_origin *wanted,
                                               struct tt_worker_mix **out_mixes, int32_t *out_count,

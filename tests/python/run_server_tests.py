@@ -150,6 +150,8 @@ def main():
 
     relax(pathlib.Path(arguments.models, "minilm", "tutti.pbtxt"))
     command = [arguments.tutti, "serve", "--model-repository", arguments.models]
+    # One of the test models is broken on purpose.
+    command += ["--strict-readiness", "false"]
     server = Server(command + ["--http-port", "0"] + arguments.serve_flag)
     passed = False
     load = None

@@ -3,6 +3,7 @@
 #include "engine/engine_kind.h"
 #include "engine/onnxruntime/onnxruntime.h"
 #include "engine/onnxruntime/ort_probe.h"
+#include "engine/onnxruntime/ort_versions.h"
 
 static enum tt_err open_shared(const struct tt_engine_runtime_options *options, void **out_shared,
                                struct tt_error *why) {
@@ -73,5 +74,6 @@ const struct tt_engine_kind tt_onnxruntime_engine_kind = {
     .close_shared = close_shared,
     .open = open_engine,
     .load = load,
+    .check_versions = tt_ort_check_versions,
     .cutting = &cutting,
 };

@@ -353,6 +353,7 @@ static enum tt_err open_real(struct tt_live_models *self, const volatile sig_ato
                              struct tt_error *why) {
     struct tt_loader_options options = {.executors = self->executor_count,
                                         .policy = &self->policy,
+                                        .strict_profile = true, /* the simulation uses it */
                                         .say = say,
                                         .say_context = self};
     enum tt_err err = tt_loader_open(&options, self->serving, &self->loader, why);

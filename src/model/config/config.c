@@ -109,6 +109,8 @@ static void refuse_backend(struct tt_config_work *work, const struct tt_engine_l
 
 static void complete_backend(struct tt_config_work *work, const struct tt_engine_list *engines) {
     Inference__ModelConfig *message = work->config->message;
+    if (work->config->engine)
+        return; /* tt_model_config_find_engine() did it */
     const struct tt_engine_traits *named = tt_model_config_engine(work->config, engines);
     const struct tt_engine_traits *usual = engines->traits[0], *engine = named ? named : usual;
     work->config->engine = engine;
@@ -126,6 +128,21 @@ static void complete_backend(struct tt_config_work *work, const struct tt_engine
         refuse_backend(work, engines);
     else if (tt_config_is_empty(message->backend))
         tt_config_set_string(work, &message->backend, usual->name);
+}
+
+void tt_model_config_find_engine(struct tt_model_config *self, const struct tt_engine_list *engines,
+                                 struct tt_findings *findings) {
+    struct tt_config_work work = {
+        .config = self, .onnx_path = self->file_name, .findings = findings};
+    int32_t problems_before = findings->problem_count;
+    if (self->message->scheduling_choice_case ==
+            INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE_ENSEMBLE_SCHEDULING ||
+        strcmp(self->message->platform, "ensemble") == 0)
+        tt_config_refuse_ensemble(&work);
+    else
+        complete_backend(&work, engines);
+    findings->failed |= work.no_memory;
+    self->is_foreign = findings->problem_count > problems_before;
 }
 
 /* A setting that changes answers is a problem; one that only tunes is a remark. */
@@ -172,6 +189,11 @@ static void complete_max_batch(struct tt_config_work *work, int32_t default_max_
         bool whole = tt_config_lists_whole_shape(work);
         message->max_batch_size = can_batch && !whole ? default_max_batch : 0;
         work->config->has_default_max_batch = message->max_batch_size > 0;
+        if (!can_batch && default_max_batch > 0 && tt_config_has_fixed_batch(work->onnx))
+            tt_config_remark(work, message, "max_batch_size",
+                             "requests cannot share a batch: %s of %s; export it with a symbolic "
+                             "first dimension to batch",
+                             reason, work->onnx_path);
         return;
     }
     if (message->max_batch_size < 0 || message->max_batch_size > TT_MODEL_LIMIT_MAX_BATCH)

@@ -71,10 +71,11 @@ struct tt_model_config {
     char *file_name;                 /* path of config.pbtxt, even if it does not exist */
     bool from_file;
     struct tt_textproto_places places;
+    const struct tt_engine_traits *engine; /* of its backend; NULL: not looked for yet */
+    bool is_foreign; /* for another server: an ensemble, or no engine has its backend */
     /* Derived by _complete: */
-    bool has_default_max_batch;            /* max_batch_size is not written, and the file batches */
-    const struct tt_engine_traits *engine; /* of its backend */
-    struct tt_signature signature;         /* as clients see it */
+    bool has_default_max_batch;    /* max_batch_size is not written, and the file batches */
+    struct tt_signature signature; /* as clients see it */
     /* Shapes as the model has them; they differ from the signature only after a reshape. */
     struct tt_shape engine_inputs[TT_MAX_TENSORS], engine_outputs[TT_MAX_TENSORS];
     struct tt_model_batching batching;
@@ -91,6 +92,10 @@ TT_MUST_CHECK enum tt_err tt_model_config_open(const char *path, const char *jso
                                                struct tt_model_config **out_config,
                                                struct tt_findings *findings);
 void tt_model_config_free(struct tt_model_config *take_config);
+/* Finds the engine of the backend or platform, before any model file is read; `engine` stays NULL
+ * for an ensemble. Mistakes go to `findings`; the model is then foreign. */
+void tt_model_config_find_engine(struct tt_model_config *self, const struct tt_engine_list *engines,
+                                 struct tt_findings *findings);
 /* Call it once, with the ONNX file of the highest version to be served (`onnx_path` is used in
  * messages). `engines` are the engines of this program, borrowed for its life. Mistakes go to
  * `findings`; if it added a problem, the derived parts must not be used. Errors: NO_MEMORY. */

@@ -29,11 +29,14 @@ static inline bool tt_config_is_empty(const char *string) { return !string || !*
 
 /* config_tensors.c */
 bool tt_config_can_batch(const struct tt_onnx_file *onnx, char *reason, size_t capacity);
+/* True if it could batch but for the fixed size of some tensor's first dimension. */
+bool tt_config_has_fixed_batch(const struct tt_onnx_file *onnx);
 bool tt_config_lists_whole_shape(const struct tt_config_work *work);
 void tt_config_complete_tensors(struct tt_config_work *work);
 void tt_config_compare_tensors(struct tt_config_work *work);
 void tt_config_derive_signature(struct tt_config_work *work);
 /* config_scheduling.c */
+void tt_config_refuse_ensemble(struct tt_config_work *work);
 void tt_config_complete_scheduling(struct tt_config_work *work);
 void tt_config_complete_instances(struct tt_config_work *work);
 

@@ -97,6 +97,14 @@ static void take_dynamic(struct tt_config_work *work,
     take_priorities(work, dynamic);
 }
 
+void tt_config_refuse_ensemble(struct tt_config_work *work) {
+    const Inference__ModelConfig *message = work->config->message;
+    bool is_scheduled = message->scheduling_choice_case ==
+                        INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE_ENSEMBLE_SCHEDULING;
+    tt_config_problem(work, message, is_scheduled ? "ensemble_scheduling" : "platform",
+                      "ensembles cannot be served; join the models into one ONNX file");
+}
+
 void tt_config_complete_scheduling(struct tt_config_work *work) {
     Inference__ModelConfig *message = work->config->message;
     switch (message->scheduling_choice_case) {
@@ -106,8 +114,7 @@ void tt_config_complete_scheduling(struct tt_config_work *work) {
                           "its state as inputs and outputs");
         return;
     case INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE_ENSEMBLE_SCHEDULING:
-        tt_config_problem(work, message, "ensemble_scheduling",
-                          "ensembles cannot be served; join the models into one ONNX file");
+        tt_config_refuse_ensemble(work);
         return;
     case INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE_DYNAMIC_BATCHING: break;
     case INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE__NOT_SET:
@@ -156,6 +163,11 @@ static void take_group(struct tt_config_work *work, Inference__ModelInstanceGrou
                           TT_MODEL_MAX_GPUS);
         return;
     }
+    if ((group->kind == INFERENCE__MODEL_INSTANCE_GROUP__KIND__KIND_GPU || group->n_gpus > 0) &&
+        config->engine && !config->engine->uses_gpus)
+        tt_config_remark(work, group, group->n_gpus > 0 ? "gpus" : "kind",
+                         "engine '%s' uses no GPU: the group runs on the CPU",
+                         config->engine->name);
     if (group->rate_limiter)
         tt_config_remark(work, group, "rate_limiter", "rate_limiter has no effect in Tutti");
     if (group->n_secondary_devices > 0)

@@ -76,6 +76,18 @@ bool tt_config_can_batch(const struct tt_onnx_file *onnx, char *reason, size_t c
     return true;
 }
 
+bool tt_config_has_fixed_batch(const struct tt_onnx_file *onnx) {
+    bool fixed = false;
+    for (int32_t i = 0; i < onnx->input_count + onnx->output_count; i++) {
+        const struct tt_onnx_value *value =
+            i < onnx->input_count ? &onnx->inputs[i] : &onnx->outputs[i - onnx->input_count];
+        if (value->has_shape && value->spec.shape.rank == 0)
+            return false;
+        fixed |= value->has_shape && value->spec.shape.dims[0] > 0;
+    }
+    return fixed;
+}
+
 /* True if some input in config.pbtxt is listed with the batch dimension. */
 bool tt_config_lists_whole_shape(const struct tt_config_work *work) {
     for (size_t i = 0; i < view_count(work, true); i++) {

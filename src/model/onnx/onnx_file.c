@@ -301,8 +301,10 @@ static enum tt_err read_type(struct walk *walk, struct span bytes, struct tt_onn
     for (size_t i = 0; !err && i < TT_COUNT(refused); i++)
         if (type.refused[i].at)
             err = tt_fail(TT_ERR_UNSUPPORTED, walk->why,
-                          "%s: '%s' is %s; only dense tensors can go in and out of a served model",
-                          walk->file_name, value->spec.name, refused[i]);
+                          "%s: '%s' is %s; only dense tensors can go in and out of a served "
+                          "model%s",
+                          walk->file_name, value->spec.name, refused[i],
+                          i < 2 ? " (skl2onnx: convert with options={'zipmap': False})" : "");
     if (err)
         return err;
     if (!type.tensor.at)

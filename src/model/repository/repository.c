@@ -84,7 +84,7 @@ static int32_t list_versions(struct tt_repository_model *model, int64_t *out) {
     }
     closedir(directory);
     qsort(out, (size_t)count, sizeof(*out), compare_versions);
-    if (count == 0)
+    if (count == 0 && !(model->config && model->config->is_foreign))
         tt_findings_add(&model->findings, TT_FINDING_PROBLEM,
                         "%s: there is no version directory; the model file belongs at %s/1/%s",
                         model->directory, model->directory,
@@ -128,8 +128,14 @@ static enum tt_err read_version(struct tt_repository_model *model,
     }
     if (!model->settings || !model->settings->unfold) {
         enum tt_err err = tt_onnx_file_read(version->path, out_onnx, &why);
+        if (err == TT_ERR_NOT_FOUND && model->config->is_foreign)
+            return TT_OK; /* it has other files */
+        if (err == TT_ERR_NOT_FOUND)
+            tt_repository_hint_file(version->path, &why);
         if (err && err != TT_ERR_NO_MEMORY)
             tt_findings_add(&model->findings, TT_FINDING_PROBLEM, "%s", why.text);
+        if (!err)
+            tt_repository_check_files(version, *out_onnx, &model->findings);
         return err == TT_ERR_NO_MEMORY ? err : TT_OK;
     }
     enum tt_err err = tt_cells_open(model->settings, model->directory, version->path,
@@ -186,6 +192,10 @@ static enum tt_err read_model(struct tt_repository_model *model,
     free(settings_path);
     if (err)
         return err;
+    if (model->config)
+        tt_model_config_find_engine(model->config, engines, &model->findings);
+    if (model->config && model->config->is_foreign && !model->config->engine)
+        return model->findings.failed ? TT_ERR_NO_MEMORY : TT_OK;
     int64_t numbers[TT_REPOSITORY_MAX_VERSIONS];
     int32_t count = list_versions(model, numbers);
     if (!model->config || count == 0)

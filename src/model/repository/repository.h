@@ -24,7 +24,8 @@ enum { TT_REPOSITORY_MAX_VERSIONS = 256 };
 struct tt_repository_version {
     int64_t number;
     char *path; /* path of the ONNX file; for a model of cells the version's directory */
-    struct tt_cells *cells; /* NULL: a model of one ONNX file */
+    struct tt_cells *cells;    /* NULL: a model of one ONNX file */
+    int64_t ir_version, opset; /* of the ONNX file; 0: not known */
 };
 
 struct tt_repository_model {
@@ -72,6 +73,9 @@ const struct tt_repository_model *tt_repository_find(const struct tt_repository 
                                                      const char *name);
 /* True if the model has no problem and may serve. */
 bool tt_repository_model_ok(const struct tt_repository_model *model);
+/* Adds a remark for each thing in `path` that looks like a model in the wrong place: an ONNX file
+ * beside the models, or a path that is itself a model. */
+void tt_repository_hints(const char *path, struct tt_findings *findings);
 /* Appends a report for people: a line per model, its tensors, and every finding. */
 void tt_repository_report(const struct tt_repository *self, struct tt_text *out_report);
 /* Appends a report for programs: [{"name", "ok", "versions", "findings": [{"kind", "sentence"}],
@@ -79,5 +83,13 @@ void tt_repository_report(const struct tt_repository *self, struct tt_text *out_
  * NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_repository_report_json(const struct tt_repository *self,
                                                     struct tt_text *out_json);
+
+/* ---- for repository.c; implemented in repository_hints.c ---- */
+
+/* The file at `path` does not exist: adds to the sentence in `why` which file may be meant. */
+void tt_repository_hint_file(const char *path, struct tt_error *why);
+/* Notes versions of the file and checks that the files with its weights exist. */
+void tt_repository_check_files(struct tt_repository_version *version,
+                               const struct tt_onnx_file *onnx, struct tt_findings *findings);
 
 #endif

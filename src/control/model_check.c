@@ -1,0 +1,208 @@
+#include "control/model_check.h"
+
+#include "control/placing_check.h"
+#include "control/policy_check.h"
+#include "engine/engine_kind.h"
+#include "profile/find_profile.h"
+#include "profile/row_probe.h"
+#include "serve/served_model_state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct check {
+    const struct tt_model_check_options *options;
+    struct tt_findings *findings;       /* of the model at hand */
+    struct tt_engine_runtime *runtimes; /* [tt_engine_kind_count()], opened when needed */
+};
+
+/* ---- without loading ---- */
+
+static void say(void *context, enum tt_log_level level, const char *line) {
+    const struct check *check = context;
+    if (level != TT_LOG_INFO)
+        tt_findings_add(check->findings, TT_FINDING_REMARK, "%s", line);
+}
+
+static void add_problem(struct check *check, const struct tt_repository_version *version,
+                        enum tt_err err, const struct tt_error *why) {
+    if (err)
+        tt_findings_add(check->findings, TT_FINDING_PROBLEM, "version %lld: %s",
+                        (long long)version->number, why->text);
+}
+
+/* NULL: the runtime cannot be opened, as a remark says. */
+static const struct tt_engine_runtime *find_runtime(struct check *check,
+                                                    const struct tt_engine_kind *kind) {
+    struct tt_engine_runtime_options where = {.onnxruntime = check->options->onnxruntime};
+    struct tt_error why;
+    int32_t index = 0;
+    while (tt_engine_kind_at(index) != kind)
+        index++;
+    struct tt_engine_runtime *runtime = &check->runtimes[index];
+    if (runtime->kind || tt_engine_runtime_open(kind, &where, runtime, &why) == TT_OK)
+        return runtime;
+    tt_findings_add(check->findings, TT_FINDING_REMARK,
+                    "whether the runtime runs this model is not checked: %s", why.text);
+    return NULL;
+}
+
+static enum tt_err check_versions(struct check *check, const struct tt_repository_model *model,
+                                  const struct tt_repository_version *version,
+                                  struct tt_error *why) {
+    const struct tt_engine_kind *kind = tt_engine_kind_of(model->config->engine);
+    if (!kind->check_versions || (version->ir_version == 0 && version->opset == 0))
+        return TT_OK;
+    const struct tt_engine_runtime *runtime = find_runtime(check, kind);
+    enum tt_err err =
+        runtime ? kind->check_versions(runtime->shared, version->ir_version, version->opset, why)
+                : TT_OK;
+    return err ? tt_fail_in(err, why, "%s", version->path) : TT_OK;
+}
+
+static void check_version(struct check *check, const struct tt_repository_model *model,
+                          const struct tt_repository_version *version) {
+    struct tt_placing placing = {0};
+    struct tt_error why;
+    tt_placing_choose(&placing, model);
+    struct tt_find_workers_options workers = {.model = model,
+                                              .path = version->path,
+                                              .skip_stale = check->options->measure_stale,
+                                              .strict = check->options->strict_profile,
+                                              .say = say,
+                                              .say_context = check};
+    enum tt_err err = tt_placing_find_workers(&placing, &workers, &why);
+    if (!err)
+        err = tt_placing_check_model(&placing, model, &why);
+    if (!err)
+        err = tt_placing_check_signature(&placing, model->settings, &model->config->signature,
+                                         version->cells != NULL, &why);
+    add_problem(check, version, err, &why);
+    const struct tt_policy_kind *kind = tt_placing_kind(&placing);
+    struct tt_find_profile_options profile = {.model = model,
+                                              .path = version->path,
+                                              .cells = version->cells,
+                                              .stages = "",
+                                              .decides = kind->traits.needs_profiles,
+                                              .needs_profile = model->config->engine->needs_profile,
+                                              .measure_stale = check->options->measure_stale,
+                                              .strict_profile = check->options->strict_profile,
+                                              .say = say,
+                                              .say_context = check};
+    add_problem(check, version, tt_find_profile_check(&profile, &why), &why);
+    if (!version->cells)
+        add_problem(check, version, check_versions(check, model, version, &why), &why);
+}
+
+static void check_model(struct check *check, struct tt_repository_model *model) {
+    check->findings = &model->findings;
+    if (tt_repository_model_ok(model))
+        tt_policy_check(model, &model->findings);
+    for (int32_t i = 0; tt_repository_model_ok(model) && i < model->version_count; i++)
+        check_version(check, model, &model->versions[i]);
+}
+
+static enum tt_err check_all(struct tt_repository *repository,
+                             const struct tt_model_check_options *options, struct tt_error *why) {
+    struct check check = {.options = options};
+    check.runtimes = calloc((size_t)tt_engine_kind_count(), sizeof(*check.runtimes));
+    if (!check.runtimes)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    for (int32_t i = 0; i < repository->model_count; i++)
+        check_model(&check, &repository->models[i]);
+    for (int32_t i = 0; i < tt_engine_kind_count(); i++)
+        tt_engine_runtime_close(&check.runtimes[i]);
+    free(check.runtimes);
+    return TT_OK;
+}
+
+/* ---- with loading ---- */
+
+/* Loads one version, runs a row and unloads it. */
+static enum tt_err load_version(struct check *check, struct tt_loader *loader,
+                                const struct tt_repository_model *model, int32_t version,
+                                struct tt_error *why) {
+    struct tt_served_model *served;
+    enum tt_err err = tt_loader_load(loader, model, version, NULL, &served, why);
+    if (err)
+        return err;
+    const struct tt_model_settings *settings = model->settings;
+    struct tt_error reason;
+    if (!served->cells &&
+        tt_row_run(served->engine_model, settings->class_count ? settings->classes[0] : 0, &reason))
+        tt_findings_add(check->findings, TT_FINDING_REMARK, "it runs with no made-up input: %s",
+                        reason.text);
+    tt_loader_unload(loader, served);
+    return TT_OK;
+}
+
+static enum tt_err load_versions(struct check *check, struct tt_loader *loader,
+                                 const struct tt_repository_model *model, int64_t *out_failed,
+                                 struct tt_error *why) {
+    enum tt_err err = TT_OK;
+    for (int32_t i = 0; !err && i < model->version_count; i++) {
+        *out_failed = model->versions[i].number;
+        err = load_version(check, loader, model, i, why);
+    }
+    return err;
+}
+
+/* As tt_control does: without batching where its rows depend on each other. */
+static void load_model(struct check *check, struct tt_loader *loader, const char *path,
+                       struct tt_repository_model *model) {
+    struct tt_error why;
+    check->findings = &model->findings;
+    int64_t failed;
+    enum tt_err err = load_versions(check, loader, model, &failed, &why);
+    if (err && tt_loader_rows_depend(loader) && model->config->has_default_max_batch) {
+        struct tt_error reason = why;
+        struct tt_repository *again;
+        err = tt_repository_scan_model(path, model->name, tt_engines(), NULL, 0, &again, &why);
+        if (!err) {
+            err = load_versions(check, loader, &again->models[0], &failed, &why);
+            tt_repository_free(again);
+        }
+        if (!err)
+            tt_findings_add(check->findings, TT_FINDING_REMARK, "it is served without batching: %s",
+                            reason.text);
+    }
+    if (err)
+        tt_findings_add(check->findings, TT_FINDING_PROBLEM, "version %lld: %s", (long long)failed,
+                        why.text);
+}
+
+static enum tt_err load_all(struct tt_repository *repository,
+                            const struct tt_model_check_options *options, struct tt_error *why) {
+    struct check check = {.options = options};
+    struct tt_loader_options loading = {.executors = 1,
+                                        .onnxruntime = options->onnxruntime,
+                                        .strict_profile = options->strict_profile,
+                                        .measure_stale = options->measure_stale,
+                                        .say = say,
+                                        .say_context = &check};
+    struct tt_serving *serving = NULL;
+    struct tt_loader *loader = NULL;
+    enum tt_err err = tt_serving_open(&serving, why);
+    if (!err)
+        err = tt_loader_open(&loading, serving, &loader, why);
+    if (!err)
+        err = tt_serving_start(serving, why);
+    for (int32_t i = 0; !err && i < repository->model_count; i++)
+        if (tt_repository_model_ok(&repository->models[i]))
+            load_model(&check, loader, repository->path, &repository->models[i]);
+    tt_loader_close(loader);
+    tt_serving_close(serving);
+    return err;
+}
+
+enum tt_err tt_model_check(struct tt_repository *repository,
+                           const struct tt_model_check_options *options, struct tt_error *why) {
+    enum tt_err err = check_all(repository, options, why);
+    if (!err && options->loads)
+        err = load_all(repository, options, why);
+    for (int32_t i = 0; !err && i < repository->model_count; i++)
+        if (repository->models[i].findings.failed)
+            err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    return err;
+}

@@ -1,0 +1,13 @@
+/* Checks the policy that a model's tutti.pbtxt names. It reads text only: the server calls it
+ * before each load, `tutti models check` for each model. */
+#ifndef TT_CONTROL_POLICY_CHECK_H
+#define TT_CONTROL_POLICY_CHECK_H
+
+#include "model/repository/repository.h"
+
+/* Adds a problem, with file, line and column, for an unknown name, unknown options and wrong
+ * values.
+ */
+void tt_policy_check(const struct tt_repository_model *model, struct tt_findings *findings);
+
+#endif
