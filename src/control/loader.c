@@ -304,7 +304,8 @@ static enum tt_err place(struct tt_loader *self, struct bench *bench,
 /* L2: if no request can meet the objective, the objective is wrong, not the requests. They are
  * served as well as possible and counted as late. A policy that drops late requests still drops
  * them. */
-static void warn_of_objective(struct tt_loader *self, struct tt_served_model *served) {
+static void warn_of_objective(struct tt_loader *self, const struct tt_model_settings *settings,
+                              struct tt_served_model *served) {
     int64_t alone_ns = tt_profile_latency(served->profile, 1, 0);
     int64_t slo_ns = served->step_model.slo_ns;
     if (slo_ns >= alone_ns)
@@ -312,11 +313,15 @@ static void warn_of_objective(struct tt_loader *self, struct tt_served_model *se
     for (int32_t i = 0; served->rules && i <= served->priority_count; i++)
         served->rules[i].compute_late = true;
     char line[600];
-    snprintf(line, sizeof(line),
-             "model %s version %s: slo_us is %lld, and one request alone takes %lld us: no answer "
-             "can be in time; give it more, or leave slo_us out",
-             served->name, served->version, (long long)(slo_ns / TT_US),
-             (long long)(alone_ns / TT_US));
+    bool in_us = settings->message->slo_us > 0; /* in the spelling of the file */
+    const char *unit = in_us ? "us" : "ms";
+    double unit_ns = in_us ? 1e3 : 1e6;
+    snprintf(
+        line, sizeof(line),
+        "model %s version %s: slo_%s is %.10g, and one request alone takes %.10g %s: no answer "
+        "can be in time; give it more, or leave slo_%s out",
+        served->name, served->version, unit, (double)slo_ns / unit_ns, (double)alone_ns / unit_ns,
+        unit, unit);
     self->options.say(self->options.say_context, TT_LOG_WARNING, line);
 }
 
@@ -399,13 +404,26 @@ static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository
     const struct tt_engine_ops *ops = bench->engine->ops;
     if (ops->stage_slots && !version->cells)
         served->step_model.slots = ops->stage_slots(profiles.loaded);
-    warn_of_objective(self, served);
+    warn_of_objective(self, model->settings, served);
     err = tt_served_model_narrow(served, told, why);
     if (!err)
         err = tt_placing_check_served(placing, served, model->settings, why);
     if (!err)
         err = tt_warm_up(profiles.loaded, model->config->message, model->directory, why);
     return err ? err : place(self, bench, placing, instances, served, why);
+}
+
+/* The rules of config.pbtxt, with `late` of tutti.pbtxt. */
+static const struct tt_queue_rule *late_rules(const struct tt_model_batching *batching,
+                                              Tutti__ModelLate late,
+                                              struct tt_queue_rule *out_rules) {
+    for (int32_t i = 0; i <= batching->priority_count; i++) {
+        out_rules[i] = batching->rules[i];
+        if (late != TUTTI__MODEL_LATE__LATE_UNSPECIFIED)
+            out_rules[i].delay_late = late == TUTTI__MODEL_LATE__SERVE;
+        out_rules[i].late_every = out_rules[i].delay_late ? TT_QUEUE_LATE_EVERY : 0;
+    }
+    return out_rules;
 }
 
 static enum tt_err new_served(const struct tt_repository_model *model,
@@ -415,6 +433,8 @@ static enum tt_err new_served(const struct tt_repository_model *model,
     const struct tt_model_batching *batching = &model->config->batching;
     const struct tt_model_settings *settings = model->settings;
     const struct tt_policy_kind *kind = tt_placing_kind(placing);
+    struct tt_queue_rule rules[TT_MODEL_MAX_PRIORITIES + 1];
+    bool is_unsaid = settings->late == TUTTI__MODEL_LATE__LATE_UNSPECIFIED;
     struct tt_served_model_spec spec = {
         .name = model->name,
         .version = version,
@@ -429,10 +449,10 @@ static enum tt_err new_served(const struct tt_repository_model *model,
         .pad = settings->pad,
         .priority_count = batching->priority_count,
         .default_priority = batching->default_priority,
-        .rules = placing->is_imposed
-                     ? NULL
-                     : batching->rules, /* an imposed policy is run without queue rules */
-        .computes_late = kind && tt_placing_has(placing, kind->serving.computes_late),
+        /* An imposed policy has no rules but those of the experiment. */
+        .rules =
+            placing->is_imposed && is_unsaid ? NULL : late_rules(batching, settings->late, rules),
+        .computes_late = is_unsaid && kind && tt_placing_has(placing, kind->serving.computes_late),
         .honours_timeout = !batching->has_rules,
         .preserve_ordering = batching->preserve_ordering,
         .input_slots = settings->input_slots,

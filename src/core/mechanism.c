@@ -64,6 +64,11 @@ enum tt_err tt_mechanism_init(struct tt_mechanism *self, const struct tt_mechani
         int32_t indices = tt_request_pool_indices(options->request_reserve, options->request_limit);
         err = self->waiting ? tt_heap_init(&self->latest, indices) : TT_ERR_NO_MEMORY;
         if (!err)
+            err = tt_heap_init(&self->by_age, indices);
+        self->allowed_ns = calloc((size_t)indices, sizeof(*self->allowed_ns));
+        if (!err && !self->allowed_ns)
+            err = TT_ERR_NO_MEMORY;
+        if (!err)
             err = tt_backlog_init(&self->backlog, options->model_capacity);
     }
     if (!err)
@@ -98,6 +103,8 @@ void tt_mechanism_fini(struct tt_mechanism *self) {
     free(self->kept_rows);
     free(self->waiting);
     tt_heap_fini(&self->latest);
+    tt_heap_fini(&self->by_age);
+    free(self->allowed_ns);
     tt_backlog_fini(&self->backlog);
     tt_request_pool_fini(&self->requests);
     *self = (struct tt_mechanism){0};
@@ -178,6 +185,13 @@ static void note_drop(struct tt_mechanism *self, const struct tt_request *reques
 
 /* ---- arrivals and endings ---- */
 
+int64_t tt_mechanism_promised_at(const struct tt_mechanism *self,
+                                 const struct tt_request *request) {
+    if (!tt_waiting_rule(self, request) || self->allowed_ns[request->handle.index] == TT_NEVER)
+        return request->deadline_at;
+    return request->arrived_at + self->allowed_ns[request->handle.index];
+}
+
 int64_t tt_mechanism_ahead_ns(const struct tt_mechanism *self, const struct tt_request *request) {
     return tt_backlog_ahead(&self->backlog, request, self->executors_up);
 }
@@ -222,6 +236,7 @@ static void end_request(struct tt_mechanism *self, struct tt_request *request,
  * the waiting requests. */
 static bool admit(struct tt_mechanism *self, int64_t now, struct tt_request *request) {
     const struct tt_queue_rule *rule = tt_waiting_rule(self, request);
+    self->allowed_ns[request->handle.index] = TT_NEVER;
     if (rule->max_count > 0 && *tt_waiting_count(self, request) >= rule->max_count) {
         end_request(self, request, TT_ENDING_DROPPED, TT_DROP_QUEUE_FULL);
         return false;
@@ -351,6 +366,15 @@ static enum tt_ending settle(const struct tt_mechanism *self, const struct tt_ta
     return ending;
 }
 
+/* An aborted request of a model whose late requests are served waits for its first step as before:
+ * else the policy could drop it. */
+static void wait_again(struct tt_mechanism *self, struct tt_request *request) {
+    const struct tt_queue_rule *rule = tt_waiting_rule(self, request);
+    if (rule && rule->late_every > 0 && request->state == TT_REQUEST_QUEUED && request->step == 0 &&
+        request->round == 0)
+        tt_waiting_begin(self, request);
+}
+
 static void leave(struct tt_request *request, struct tt_task_item *item, enum tt_ending ending) {
     request->state = TT_REQUEST_LEAVING;
     item->ends = true;
@@ -431,6 +455,8 @@ void tt_mechanism_finished(struct tt_mechanism *self, int64_t now, struct tt_tas
     for (int32_t i = 0; !by_cells && i < task->count; i++) {
         task->items[i].ending = settle(self, task, &task->items[i]);
         tt_slot_quota_settle(self, task->items[i].request);
+        if (task->outcome == TT_OUTCOME_ABORTED)
+            wait_again(self, task->items[i].request);
     }
     self->ops->finished(self->policy, now, task);
     if (by_cells)
@@ -514,7 +540,7 @@ void tt_mechanism_remove_executor(struct tt_mechanism *self, int64_t now, int32_
     tell_executor(self, now, executor, TT_CHANGE_GONE);
 }
 
-/* Returns a request that was made late to the policy. */
+/* Returns a request that was made late, or has a turn, to the policy. */
 static void arrive_again(struct tt_mechanism *self, int64_t now, struct tt_request *request) {
     self->ops->arrived(self->policy, now, request);
     if (request->graph)
@@ -539,6 +565,21 @@ static void expire(struct tt_mechanism *self, int64_t now) {
     }
 }
 
+/* Gives the oldest late requests the turns that are due. */
+static void give_turns(struct tt_mechanism *self, int64_t now) {
+    const struct tt_heap_entry *top;
+    while ((top = tt_heap_top(&self->by_age))) {
+        struct tt_request *request = tt_request_pool_at(&self->requests, (uint32_t)top->id);
+        int32_t every = tt_waiting_rule(self, request)->late_every;
+        if (self->passed_rows < every)
+            return;
+        self->passed_rows -= every;
+        self->ops->cancelled(self->policy, now, request);
+        tt_waiting_renew(self, request);
+        arrive_again(self, now, request);
+    }
+}
+
 /* Lets the requests that were made late during decide arrive again. False: there are none. */
 static bool readmit(struct tt_mechanism *self, int64_t now) {
     struct tt_list_node *node = tt_list_first(&self->late);
@@ -557,6 +598,8 @@ void tt_mechanism_decide(struct tt_mechanism *self, int64_t now) {
         tt_lateness_decided(&self->lateness, now);
     if (self->latest.count > 0)
         expire(self, now);
+    if (self->by_age.count > 0)
+        give_turns(self, now);
     do {
         self->deciding = true;
         self->ops->decide(self->policy, now, self);
@@ -619,7 +662,7 @@ void tt_mechanism_run_add(struct tt_mechanism *self, struct tt_request *request)
     tt_assert(task->count < task->capacity);
     task->rows += request->rows;
     tt_assert(task->rows <= self->models[task->model]->max_batch);
-    tt_waiting_end(self, request);
+    tt_waiting_start(self, request);
     task->items[task->count++] =
         (struct tt_task_item){.request = request, .begins = !request->begun};
     task->begin_count += !request->begun;
@@ -631,7 +674,7 @@ void tt_mechanism_run_add(struct tt_mechanism *self, struct tt_request *request)
 /* What changes for a request with its first cell. */
 static void begin_cells(struct tt_mechanism *self, struct tt_request *request) {
     tt_line_fetch(request->user); /* observers and the carrier read it next */
-    tt_waiting_end(self, request);
+    tt_waiting_start(self, request);
     self->building->begin_count++;
     request->begun = true;
 }

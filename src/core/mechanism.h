@@ -24,6 +24,12 @@
  *   - With `delay_late` a request is not dropped for its deadline, neither here nor by the policy.
  *     It moves behind all others of its level and loses its deadline. For the policy it arrives
  *     again.
+ *   - Late requests do not starve with `late_every`. While some wait, each `late_every` rows of
+ *     other requests that begin give a turn to the oldest late one of the domain. It gets back its
+ *     place by arrival and the time that it had then, at least four times its run time alone, and
+ *     arrives again. Policies in order of
+ *     arrival run it next. Policies in order of deadlines treat it as a new request; if it becomes
+ *     late again, it is still the oldest and has the next turn.
  *
  * By cells (core/cell_graph.h) a request is in as many tasks at once as it has ready cells. It
  * leaves when its last cell is done, when its end is found, or when it fails, is dropped or
@@ -111,9 +117,13 @@ struct tt_mechanism {
     struct tt_request_pool requests;
     struct tt_backlog backlog; /* with rules */
     int32_t executors_up;
-    int32_t *waiting;       /* [model_capacity][TT_QUEUE_MAX_LEVELS + 1]: for their first step */
-    struct tt_heap latest;  /* waiting requests by the last instant at which they may start */
-    struct tt_list late;    /* dropped within decide, to arrive again behind the others */
+    int32_t *waiting;      /* [model_capacity][TT_QUEUE_MAX_LEVELS + 1]: for their first step */
+    struct tt_heap latest; /* waiting requests by the last instant at which they may start */
+    struct tt_heap by_age; /* late waiting requests with turns, by arrival */
+    int64_t *allowed_ns;   /* with rules, by index: time to its deadline on arrival; TT_NEVER: never
+                              late */
+    int64_t passed_rows;   /* of others, begun since the last turn */
+    struct tt_list late;   /* dropped within decide, to arrive again behind the others */
     int64_t arrivals, runs; /* counters from which requests and tasks get their numbers */
     int64_t ended[TT_ENDING_CANCELLED + 1];
     int32_t reported; /* requests that have left, but have cells in flight */
@@ -235,6 +245,9 @@ static inline struct tt_task *tt_mechanism_oldest(const struct tt_mechanism *sel
 /* With rules: the minimum time that the requests waiting before this one take (core/backlog.h). The
  * request itself does not wait. */
 int64_t tt_mechanism_ahead_ns(const struct tt_mechanism *self, const struct tt_request *request);
+
+/* The deadline that the request arrived with, also after it was made late. Until its end. */
+int64_t tt_mechanism_promised_at(const struct tt_mechanism *self, const struct tt_request *request);
 
 /* Checks that the books agree with each other, and calls the policy's check. O(everything). */
 void tt_mechanism_check(const struct tt_mechanism *self);

@@ -44,6 +44,9 @@ void tt_mechanism_check(const struct tt_mechanism *self) {
         }
         tt_assert(waiting >= self->latest.count && waiting <= here);
         tt_heap_check(&self->latest);
+        tt_heap_check(&self->by_age);
+        tt_assert(waiting >= self->by_age.count);
+        tt_assert(self->passed_rows == 0 || self->by_age.count > 0);
     }
     for (int32_t i = 0; i < self->executor_capacity; i++) {
         const struct tt_executor *e = &self->executors[i];

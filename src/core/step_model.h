@@ -34,11 +34,14 @@ struct tt_step {
 
 enum { TT_QUEUE_MAX_LEVELS = 32 }; /* priority levels, from 1 */
 
+enum { TT_QUEUE_LATE_EVERY = 8 }; /* the usual late_every */
+
 /* How long, and how many, requests of one level may wait for their first step. */
 struct tt_queue_rule {
     int64_t timeout_ns;  /* 0: none */
     int64_t max_count;   /* 0: no limit */
     bool delay_late;     /* a late request goes behind all others instead of being dropped */
+    int32_t late_every;  /* then: turns for the late ones (core/mechanism.h); 0: none */
     bool compute_late;   /* no request is dropped for its deadline */
     bool allow_override; /* a request may bring its own, shorter timeout */
 };

@@ -2,6 +2,8 @@
 
 #include "base/instant.h"
 
+enum { LEAST_TIMES = 4 }; /* its time alone: to end behind a running batch, and in its own */
+
 const struct tt_queue_rule *tt_waiting_rule(const struct tt_mechanism *self,
                                             const struct tt_request *request) {
     const struct tt_step_model *model = self->models[request->model];
@@ -34,6 +36,13 @@ void tt_waiting_begin(struct tt_mechanism *self, struct tt_request *request) {
         tt_heap_set(&self->latest, (int32_t)request->handle.index, latest_at, 0);
 }
 
+/* Takes the request from the late ones that have turns, if it is there. */
+static void leave_line(struct tt_mechanism *self, const struct tt_request *request) {
+    tt_heap_remove(&self->by_age, (int32_t)request->handle.index);
+    if (self->by_age.count == 0)
+        self->passed_rows = 0;
+}
+
 void tt_waiting_leave(struct tt_mechanism *self, struct tt_request *request) {
     tt_assert(request->waits);
     request->waits = false;
@@ -42,13 +51,34 @@ void tt_waiting_leave(struct tt_mechanism *self, struct tt_request *request) {
     if (!tt_waiting_is_late(request))
         tt_backlog_end(&self->backlog, tt_mechanism_prior(self, request->model), request);
     tt_heap_remove(&self->latest, (int32_t)request->handle.index);
+    leave_line(self, request);
 }
 
 void tt_waiting_make_late(struct tt_mechanism *self, struct tt_request *request) {
     if (request->waits)
         tt_backlog_end(&self->backlog, tt_mechanism_prior(self, request->model), request);
     tt_assert(!tt_waiting_is_late(request));
+    int64_t *allowed_ns = &self->allowed_ns[request->handle.index];
+    if (*allowed_ns == TT_NEVER) /* not after a turn */
+        *allowed_ns = request->deadline_at - request->arrived_at;
     request->deadline_at = TT_NEVER;
+    if (tt_waiting_rule(self, request)->late_every > 0)
+        tt_heap_set(&self->by_age, (int32_t)request->handle.index, request->number, 0);
     request->number |= TT_REQUEST_LATE;
     tt_heap_remove(&self->latest, (int32_t)request->handle.index);
+}
+
+void tt_waiting_renew(struct tt_mechanism *self, struct tt_request *request) {
+    tt_assert(request->waits);
+    tt_assert(tt_waiting_is_late(request));
+    leave_line(self, request);
+    request->number = tt_request_arrival(request);
+    const struct tt_profile *whole = self->models[request->model]->whole;
+    int64_t least_ns = LEAST_TIMES * tt_profile_latency(whole, request->rows, request->length);
+    int64_t allowed_ns = self->allowed_ns[request->handle.index];
+    request->deadline_at = tt_instant_add(self->now, allowed_ns > least_ns ? allowed_ns : least_ns);
+    tt_backlog_begin(&self->backlog, self->models[request->model], request);
+    int64_t latest_at = tt_waiting_latest_alone(self, request);
+    if (latest_at != TT_NEVER)
+        tt_heap_set(&self->latest, (int32_t)request->handle.index, latest_at, 0);
 }

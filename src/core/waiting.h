@@ -4,7 +4,8 @@
  * A request begins to wait when it is admitted. It stops when it runs, is dropped or is cancelled.
  * While it waits it counts in three places: in its level, in the backlog that arrivals find, and in
  * the heap by the last instant at which it may start. A request that is made late loses its
- * deadline and moves behind all others of its level.
+ * deadline and moves behind all others of its level; if its rule gives
+ * turns, it then counts in the heap by age.
  *
  * Only the mechanism calls these functions. */
 #ifndef TT_CORE_WAITING_H
@@ -24,10 +25,21 @@ void tt_waiting_begin(struct tt_mechanism *self, struct tt_request *request);
 /* Removes a waiting request from all three. */
 void tt_waiting_leave(struct tt_mechanism *self, struct tt_request *request);
 void tt_waiting_make_late(struct tt_mechanism *self, struct tt_request *request);
+/* Gives a late waiting request its place by arrival back, and the time that it had on arrival. */
+void tt_waiting_renew(struct tt_mechanism *self, struct tt_request *request);
 
 /* True if the request has lost its deadline and stands behind all others. */
 static inline bool tt_waiting_is_late(const struct tt_request *request) {
     return request->number & TT_REQUEST_LATE;
+}
+
+/* It begins to run. */
+static inline void tt_waiting_start(struct tt_mechanism *self, struct tt_request *request) {
+    if (!request->waits) /* inline, since most models have no rules */
+        return;
+    if (self->by_age.count > 0 && !tt_waiting_is_late(request))
+        self->passed_rows += request->rows;
+    tt_waiting_leave(self, request);
 }
 
 static inline void tt_waiting_end(struct tt_mechanism *self, struct tt_request *request) {

@@ -137,6 +137,7 @@ void *tt_record_model_pack(const struct tt_step_model *model, size_t head_bytes,
         rules[i].timeout_ns = model->rules[i].timeout_ns;
         rules[i].max_count = model->rules[i].max_count;
         rules[i].delay_late = model->rules[i].delay_late;
+        rules[i].late_every = model->rules[i].late_every;
         rules[i].compute_late = model->rules[i].compute_late;
         rules[i].allow_override = model->rules[i].allow_override;
         rule_pointers[i] = &rules[i];
@@ -245,6 +246,7 @@ static enum tt_err fill_model(struct tt_record_model *self, const Tutti__Recorde
         rules[i] = (struct tt_queue_rule){.timeout_ns = m->rule[i]->timeout_ns,
                                           .max_count = m->rule[i]->max_count,
                                           .delay_late = m->rule[i]->delay_late,
+                                          .late_every = m->rule[i]->late_every,
                                           .compute_late = m->rule[i]->compute_late,
                                           .allow_override = m->rule[i]->allow_override};
     for (size_t i = 0; i < m->n_preferred; i++)

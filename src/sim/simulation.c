@@ -44,7 +44,7 @@ static void on_ended(void *context, int64_t now, struct tt_request *request, enu
     struct tt_sim_ending report = {
         .number = known->number,
         .arrived_at = request->arrived_at,
-        .deadline_at = request->deadline_at,
+        .deadline_at = tt_mechanism_promised_at(&self->mechanism, request),
         .started_at = known->started_at,
         .ended_at = ended_at,
         .model = request->model,

@@ -32,6 +32,16 @@ static struct tt_scenario_model *add_model(struct building *b, const char *name,
 
 /* ---- model blocks ---- */
 
+static void set_late(struct tt_scenario_model *model, Tutti__ExperimentLate late) {
+    static const struct tt_queue_rule drops = {0};
+    static const struct tt_queue_rule serves = {.delay_late = true,
+                                                .late_every = TT_QUEUE_LATE_EVERY};
+    if (late == TUTTI__EXPERIMENT_LATE__LATE_UNSPECIFIED)
+        return;
+    model->step_model.rules = late == TUTTI__EXPERIMENT_LATE__SERVE ? &serves : &drops;
+    model->step_model.rule_count = 1;
+}
+
 static enum tt_err set_slo(struct building *b, struct tt_scenario_model *model, double slo_ms,
                            const void *message) {
     double scale = b->experiment->message->slo_scale;
@@ -126,6 +136,8 @@ static enum tt_err build_model(struct building *b, const Tutti__ExperimentModel 
             err = set_details(b, model, given);
         if (!err)
             err = set_slo(b, model, given->slo_ms, given);
+        if (!err)
+            set_late(model, given->late);
     }
     return err;
 }

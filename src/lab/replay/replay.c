@@ -218,15 +218,16 @@ static void on_ended(void *context, int64_t now, struct tt_request *request, enu
     if (!known)
         return; /* memory ran out at its arrival */
     int64_t base_at = self->replay->base_at;
-    struct tt_sim_ending report = {
-        .number = request->number,
-        .arrived_at = request->arrived_at - base_at,
-        .deadline_at = request->deadline_at == TT_NEVER ? TT_NEVER : request->deadline_at - base_at,
-        .started_at = known->started_at < 0 ? -1 : known->started_at - base_at,
-        .ended_at = now - base_at,
-        .model = self->model_of[request->model],
-        .ending = ending,
-        .reason = reason};
+    int64_t due_at = tt_mechanism_promised_at(&self->mechanism, request);
+    struct tt_sim_ending report = {.number = request->number,
+                                   .arrived_at = request->arrived_at - base_at,
+                                   .deadline_at = due_at == TT_NEVER ? TT_NEVER : due_at - base_at,
+                                   .started_at =
+                                       known->started_at < 0 ? -1 : known->started_at - base_at,
+                                   .ended_at = now - base_at,
+                                   .model = self->model_of[request->model],
+                                   .ending = ending,
+                                   .reason = reason};
     /* It may start before the recorded arrival: clocks are read at different instants. */
     report.started_at = tt_instant_max(report.started_at, report.arrived_at);
     if (!self->over || ending != TT_ENDING_DROPPED)

@@ -119,6 +119,7 @@ static enum tt_err new_emulated(const struct tt_scenario_model *model,
                                         .window_ns = steps->window_ns,
                                         .preferred_count = steps->preferred_count,
                                         .preferred = steps->preferred,
+                                        .rules = steps->rules,
                                         .pad = true};
     enum tt_err err = tt_served_model_new(&spec, out_served);
     return err ? tt_fail(err, why, "out of memory for model %s", model->name) : TT_OK;
@@ -246,6 +247,9 @@ static void adapt(struct tt_repository_model *entry, const struct tt_scenario *s
         memcpy(entry->settings->output_quantiles, steps->output_quantiles,
                sizeof(entry->settings->output_quantiles));
     entry->settings->slo_ns = steps->slo_ns == TT_NEVER ? 0 : steps->slo_ns;
+    if (steps->rules)
+        entry->settings->late =
+            steps->rules->delay_late ? TUTTI__MODEL_LATE__SERVE : TUTTI__MODEL_LATE__DROP;
     if (!tt_live_models_is_of_cells(scenario, model))
         config->signature.max_batch = steps->max_batch;
     config->has_groups = false;

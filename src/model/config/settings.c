@@ -21,6 +21,27 @@ void tt_model_settings_problem(const struct tt_model_settings *self, struct tt_f
                     place.column, sentence.text);
 }
 
+static void take_objective(struct tt_model_settings *self, struct tt_findings *findings) {
+    double slo_ms = self->message->slo_ms;
+    int64_t slo_us = self->message->slo_us;
+    self->late = self->message->late;
+    if (slo_us < 0 || slo_us > INT64_MAX / 1000)
+        tt_model_settings_problem(
+            self, findings, self->message, "slo_us",
+            "slo_us is %lld; it is a number of microseconds, 0 for no objective",
+            (long long)slo_us);
+    else if (!(slo_ms >= 0 && slo_ms <= 1e12) || (slo_ms > 0 && slo_ms < 1e-3))
+        tt_model_settings_problem(self, findings, self->message, "slo_ms",
+                                  "slo_ms is %g; it is a number of milliseconds from 0.001 to "
+                                  "1e12, 0 for no objective",
+                                  slo_ms);
+    else if (slo_ms > 0 && slo_us > 0)
+        tt_model_settings_problem(self, findings, self->message, "slo_us",
+                                  "slo_ms and slo_us are the same objective: leave slo_us out");
+    else
+        self->slo_ns = slo_us > 0 ? slo_us * 1000 : (int64_t)(slo_ms * 1e6 + 0.5);
+}
+
 static void take_policy(struct tt_model_settings *self, struct tt_findings *findings) {
     const Tutti__ModelPolicy *policy = self->message->policy;
     self->policy = policy ? policy->name : "";
@@ -236,14 +257,7 @@ enum tt_err tt_model_settings_open(const char *path, struct tt_model_settings **
         *out_settings = NULL;
         return TT_OK;
     }
-    int64_t slo_us = self->message->slo_us;
-    if (slo_us < 0 || slo_us > INT64_MAX / 1000)
-        tt_model_settings_problem(
-            self, findings, self->message, "slo_us",
-            "slo_us is %lld; it is a number of microseconds, 0 for no objective",
-            (long long)slo_us);
-    else
-        self->slo_ns = slo_us * 1000;
+    take_objective(self, findings);
     self->profile = self->message->profile;
     take_policy(self, findings);
     take_length(self, findings);

@@ -162,7 +162,8 @@ static inline void learning_world_run(struct recorded_world *w, uint64_t seed, i
     for (int32_t r = 0; r < 3; r++)
         w->rules[r] = (struct tt_queue_rule){.max_count = world_draw(w, 2) * 5,
                                              .delay_late = world_draw(w, 2) == 0,
-                                             .compute_late = world_draw(w, 4) == 0};
+                                             .compute_late = world_draw(w, 4) == 0,
+                                             .late_every = (int32_t)world_draw(w, 3) * 4};
     for (int32_t p = 0; p < TT_QUANTILES; p++)
         w->quantiles[p] = 1 + p / 10;
     for (int32_t m = 0; m < WORLD_MODELS; m++) {

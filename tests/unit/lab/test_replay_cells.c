@@ -198,7 +198,8 @@ static void cells_replay(void **state) {
             world_init(&w, MODELS, "cellular");
             w.options = variants[i].options;
             w.option_count = variants[i].count;
-            w.rule = (struct tt_queue_rule){.max_count = 3, .delay_late = seed % 2};
+            w.rule = (struct tt_queue_rule){
+                .max_count = 3, .delay_late = seed % 2, .late_every = seed % 4 == 3 ? 4 : 0};
             for (int32_t m = 0; variants[i].rules && m < MODELS; m++) {
                 w.models[m].rules = &w.rule;
                 w.models[m].rule_count = 1;

@@ -29,13 +29,14 @@ struct world {
     enum tt_drop_reason reason[MAX_REQUESTS];
     int ended_count, started_count;
     intptr_t started[MAX_REQUESTS]; /* users, in order */
+    bool only_first_two;            /* what becomes of others is not noted */
 };
 
 static void on_start(void *context, int64_t now, struct tt_task *task) {
     (void)now;
     struct world *world = context;
     world->running[world->running_count++] = task;
-    for (int32_t i = 0; i < task->count; i++)
+    for (int32_t i = 0; i < task->count && !world->only_first_two; i++)
         world->started[world->started_count++] = (intptr_t)task->items[i].request->user;
 }
 static void on_stop(void *context, int64_t now, int32_t executor) {
@@ -52,6 +53,8 @@ static void on_ended(void *context, int64_t now, struct tt_request *request, enu
                      enum tt_drop_reason reason) {
     struct world *world = context;
     intptr_t user = (intptr_t)request->user;
+    if (world->only_first_two && user > 1)
+        return;
     assert_int_equal(world->ended_at[user], -1);
     world->ended_at[user] = now;
     world->ending[user] = ending;
@@ -70,7 +73,7 @@ static void open_world(struct world *world, const char *policy) {
                                            .executor_capacity = 1,
                                            .max_batch = BATCH,
                                            .depth = 2,
-                                           .request_limit = MAX_REQUESTS,
+                                           .request_limit = 4 * TT_REQUEST_CHUNK,
                                            .has_rules = true};
     assert_int_equal(tt_mechanism_init(&world->mechanism, &options, &carrier, &why), TT_OK);
     struct tt_policy_setup setup = {.domain = &world->mechanism};
@@ -262,6 +265,54 @@ static void test_delay(void **state) {
     every_policy(delay);
 }
 
+/* More requests arrive than can be served, so that one in time always waits. Returns the number of
+ * tasks until request 1, which is late, begins; -1: it starves. */
+static int tasks_until_late_one(struct world *world) {
+    enum { TASKS = 40 };
+    int tasks = 0;
+    world->only_first_two = true;
+    occupy(world);
+    arrive(world, 1, TAKES_NS / 2, 0); /* late on arrival */
+    for (; tasks < TASKS && world->ended_at[1] < 0; tasks++) {
+        for (int i = 0; i < 2 * BATCH; i++) /* twice as many as fit */
+            arrive(world, 2, 6 * TT_MS, 0);
+        for (int turn = 0; world->running_count == 0; turn++) {
+            assert_true(turn < 100);
+            pass(world, world->now + TT_MS / 4);
+        }
+        pass(world, world->now + TAKES_NS);
+        finish(world);
+        decide(world);
+    }
+    return tasks < TASKS ? tasks : -1;
+}
+
+/* With late_every the oldest late request has a turn after so many rows of others. */
+static void turns(struct world *world, const char *policy) {
+    (void)policy;
+    world->rules[0].delay_late = true;
+    world->rules[0].late_every = TT_QUEUE_LATE_EVERY;
+    assert_true(tasks_until_late_one(world) >= 0);
+}
+
+static void test_turns(void **state) {
+    (void)state;
+    every_policy(turns);
+}
+
+/* The same load without turns: so the load above starves late requests. */
+static void test_no_turns(void **state) {
+    (void)state;
+    static const char *const names[] = {"clockwork", "deferred", "lazy", "serial", "window"};
+    for (size_t i = 0; i < TT_COUNT(names); i++) {
+        struct world world;
+        open_world(&world, names[i]);
+        world.rules[0].delay_late = true;
+        assert_int_equal(tasks_until_late_one(&world), -1);
+        close_world(&world);
+    }
+}
+
 /* A request is rejected on arrival if it cannot be in time behind all waiting requests. A batch of
  * eight takes as long as one request, so 24 can be served in 3 ms at best. */
 static void backlog(struct world *world, const char *policy) {
@@ -316,7 +367,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_full_queue), cmocka_unit_test(test_expiry),
         cmocka_unit_test(test_delay),      cmocka_unit_test(test_compute_late),
-        cmocka_unit_test(test_backlog),
+        cmocka_unit_test(test_backlog),    cmocka_unit_test(test_turns),
+        cmocka_unit_test(test_no_turns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
