@@ -14,6 +14,7 @@
 #include "serve/served_model_state.h"
 #include "slicer/slicer.h"
 
+#include <jansson.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -358,6 +359,7 @@ static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository
     const struct tt_signature *told = &model->config->signature;
     const struct tt_policy_kind *kind = tt_placing_kind(placing);
     char stages[1024];
+    served->profile_source = "none";
     int32_t instances = tt_placing_instances(model->config);
     struct tt_find_profile_options profiles = {.model = model,
                                                .path = version->path,
@@ -367,6 +369,7 @@ static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository
                                                    model->config->engine->needs_profile,
                                                .measure_stale = self->options.measure_stale,
                                                .strict_profile = self->options.strict_profile,
+                                               .out_source = &served->profile_source,
                                                .say = self->options.say,
                                                .say_context = self->options.say_context};
     struct bench *bench;
@@ -461,6 +464,40 @@ static enum tt_err new_served(const struct tt_repository_model *model,
     return tt_served_model_new(&spec, out_served);
 }
 
+static void set_parameter(json_t *parameters, const char *key, const char *value) {
+    json_object_set_new(parameters, key, json_pack("{s:s}", "string_value", value));
+}
+
+/* How it is served, among the parameters of the configuration that clients read. */
+static enum tt_err add_parameters(struct tt_served_model *served,
+                                  const struct tt_model_settings *settings) {
+    json_t *config = json_loads(served->config_json, 0, NULL);
+    json_t *parameters = config ? json_object_get(config, "parameters") : NULL;
+    char number[32];
+    if (config && !json_is_object(parameters)) {
+        parameters = json_object();
+        json_object_set_new(config, "parameters", parameters);
+    }
+    set_parameter(parameters, "tutti_policy", served->domain->policy);
+    snprintf(number, sizeof(number), "%d", served->domain->executor_count);
+    set_parameter(parameters, "tutti_executors", number);
+    set_parameter(parameters, "tutti_profile", served->profile_source);
+    if (served->step_model.slo_ns != TT_NEVER) {
+        snprintf(number, sizeof(number), "%.10g", (double)served->step_model.slo_ns / 1e6);
+        set_parameter(parameters, "tutti_slo_ms", number);
+    }
+    if (settings->late != TUTTI__MODEL_LATE__LATE_UNSPECIFIED)
+        set_parameter(parameters, "tutti_late",
+                      settings->late == TUTTI__MODEL_LATE__SERVE ? "SERVE" : "DROP");
+    char *text = config ? json_dumps(config, JSON_COMPACT) : NULL;
+    json_decref(config);
+    if (!text)
+        return TT_ERR_NO_MEMORY;
+    free(served->config_json);
+    served->config_json = text;
+    return TT_OK;
+}
+
 enum tt_err tt_loader_load(struct tt_loader *self, const struct tt_repository_model *model,
                            int32_t version, struct tt_model_stats *stats,
                            struct tt_served_model **out_served, struct tt_error *why) {
@@ -497,6 +534,11 @@ enum tt_err tt_loader_load(struct tt_loader *self, const struct tt_repository_mo
     if (err) {
         tt_served_model_unref(served);
         return err;
+    }
+    err = add_parameters(served, model->settings);
+    if (err) {
+        tt_loader_unload(self, served);
+        return tt_fail(err, why, "out of memory for model %s", model->name);
     }
     char line[600];
     snprintf(line, sizeof(line), "model %s version %s: policy %s, max batch %d", model->name,

@@ -25,8 +25,8 @@ struct tt_loader_options {
     /* Places every model like this, whatever its configuration states, and without its queue rules.
      * Borrowed for life. NULL: as configured. */
     const struct tt_serving_policy *policy;
-    bool measure_stale; /* a profile is of another model file or device: measure instead of
-                           rejecting the model */
+    bool measure_stale;  /* a profile is of another model file or device: measure instead of
+                            rejecting the model */
     bool strict_profile; /* a profile is of another device only: reject instead of measuring */
     /* Receives log lines: how each model is served. Borrowed for life. */
     void (*say)(void *context, enum tt_log_level level, const char *line);

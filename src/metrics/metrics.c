@@ -118,6 +118,28 @@ static int64_t bad(const struct tt_model_stats *stats) {
            tt_counter_get(&stats->rejected) + tt_model_stats_dropped(stats);
 }
 
+/* Of versions that serve. */
+static void slo(struct page *page, const struct family *family) {
+    const struct tt_served_model *model = page->model->model;
+    if (!model || model->step_model.slo_ns == TT_NEVER)
+        return;
+    begin(page, family, "");
+    value(&page->out, family, model->step_model.slo_ns);
+}
+
+static void model_info(struct page *page, const struct family *family) {
+    const struct tt_served_model *model = page->model->model;
+    if (!model || !model->domain)
+        return;
+    begin(page, family, "");
+    tt_exposition_label(&page->out, "policy", model->domain->policy);
+    tt_exposition_label_integer(&page->out, "max_batch", model->signature->max_batch);
+    tt_exposition_label_integer(&page->out, "executors", model->domain->executor_count);
+    tt_exposition_label(&page->out, "profile",
+                        model->profile_source ? model->profile_source : "none");
+    value(&page->out, family, 1);
+}
+
 static void queue_age(struct page *page, const struct family *family) {
     int64_t since = tt_counter_get(&page->model->stats->waiting_since), now = tt_clock_now();
     begin(page, family, "");
@@ -483,6 +505,11 @@ static const struct family families[] = {
     {"tutti_output_at_limit_total", COUNTER, AS_COUNTED,
      "Answers that have all the elements they may", .of_model = per_emitter,
      .offset = offsetof(struct tt_model_stats, outputs.at_limit), .shown = has_emitters},
+    {"tutti_slo_seconds", GAUGE, S_OF_NS, "The objective of the models that have one",
+     .of_model = slo},
+    {"tutti_model_info", GAUGE, AS_COUNTED,
+     "How the model version is served; profile: of a file, measured, or none",
+     .of_model = model_info},
     {"tutti_model_ready", GAUGE, AS_COUNTED, "Whether the model version serves: 1 or 0",
      .samples = readiness},
     {"tutti_build_info", GAUGE, AS_COUNTED, "Always 1; what was built is in the labels",

@@ -32,6 +32,11 @@ static int32_t max_batch(const struct tt_find_profile_options *options) {
     return options->loaded->engine->ops->signature(options->loaded)->max_batch;
 }
 
+static void set_source(const struct tt_find_profile_options *options, const char *source) {
+    if (options->out_source)
+        *options->out_source = source;
+}
+
 /* ---- from the file ---- */
 
 /* INVALID; UNSUPPORTED: only the device is another one. */
@@ -124,6 +129,7 @@ static enum tt_err read_file(const struct tt_find_profile_options *options,
         tt_profile_file_close(file);
         return TT_OK;
     }
+    set_source(options, "file");
     *out_whole = file->whole;
     *out_steps = file->step_count > 1 || (options->cells && file->step_count) ? file->steps : NULL;
     file->whole = NULL;
@@ -141,6 +147,7 @@ static enum tt_err measure(const struct tt_find_profile_options *options,
                            struct tt_profile **out_whole, struct tt_profile ***out_steps,
                            struct tt_error *why) {
     const struct tt_model_settings *settings = options->model->settings;
+    set_source(options, "measured");
     int32_t largest = max_batch(options), steps = step_count(options);
     struct tt_calibrate_options calibrate = {.max_batch = largest,
                                              .lengths =
@@ -225,6 +232,7 @@ enum tt_err tt_find_profile(const struct tt_find_profile_options *options,
         return refuse_missing(options, why);
     if (options->decides || options->model->settings->slo_ns != 0)
         return measure(options, out_whole, out_steps, why);
+    set_source(options, "none");
     return tt_profile_new_linear(0, 1, max_batch(options), out_whole, why);
 }
 

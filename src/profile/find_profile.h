@@ -21,6 +21,7 @@ struct tt_find_profile_options {
     bool measure_stale;           /* measure again what is stale; else it is an error */
     bool strict_profile;          /* an error too: a profile of this model from another device */
     struct tt_engine_model *loaded; /* NULL: not loaded; for tt_find_profile_check() only */
+    const char **out_source; /* where it was found: "file", "measured" or "none"; may be NULL */
     void (*say)(void *context, enum tt_log_level level, const char *line);
     void *say_context;
 };

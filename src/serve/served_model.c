@@ -260,6 +260,12 @@ const char *tt_served_model_platform(const struct tt_served_model *model) {
     return model->platform;
 }
 
+const char *tt_served_model_policy(const struct tt_served_model *model) { return model->policy; }
+
+int64_t tt_served_model_slo_ns(const struct tt_served_model *model) {
+    return model->step_model.slo_ns;
+}
+
 int32_t tt_served_model_retry_after_s(const struct tt_served_model *model) {
     int64_t seconds = tt_counter_get(&model->stats->retry_after_s);
     return seconds > 1 ? (int32_t)seconds : 1;

@@ -27,7 +27,9 @@ struct tt_served_cells {
 
 struct tt_served_model {
     char *name, *version, *platform, *config_json;
-    char *reason; /* why it does not serve; NULL when it does */
+    const char *policy;         /* of its domain, whose string it is; NULL: it was never placed */
+    const char *profile_source; /* "file", "measured" or "none"; static storage */
+    char *reason;               /* why it does not serve; NULL when it does */
     struct tt_engine_model *engine_model;
     struct tt_signature *signature;        /* as clients see it; inputs in the engine's order */
     int32_t shown_outputs[TT_MAX_TENSORS]; /* the engine's index of each output in it */

@@ -147,6 +147,7 @@ enum tt_err tt_serving_place(struct tt_serving *serving, struct tt_served_model 
         if (err)
             return err;
     }
+    model->policy = domain->policy;
     tt_scheduler_hold(serving->scheduler);
     tt_domain_add_model(domain, tt_clock_now(), model);
     tt_scheduler_resume(serving->scheduler);
@@ -298,8 +299,8 @@ void tt_serving_index(struct tt_port *port, tt_serving_index_fn *each, void *con
     const struct tt_catalogue *catalogue = tt_port_catalogue(port);
     for (int32_t i = 0; catalogue && i < catalogue->count; i++) {
         const struct tt_catalogue_entry *entry = &catalogue->entries[i];
-        each(context, entry->name, entry->version, tt_model_state_name(entry->state),
-             entry->reason);
+        each(context, entry->name, entry->version, tt_model_state_name(entry->state), entry->reason,
+             entry->model);
     }
 }
 

@@ -129,9 +129,10 @@ TT_MUST_CHECK enum tt_err tt_serving_find(struct tt_port *port, const char *name
                                           struct tt_error *why);
 /* The repository as clients see it: calls `each` per model version, by name, the highest version
  * first. state: "READY", "UNAVAILABLE", "LOADING", "UNLOADING"; version and state are "" for a
- * model of the repository that was never requested. */
+ * model of the repository that was never requested; model is NULL unless it is READY. */
 typedef void tt_serving_index_fn(void *context, const char *name, const char *version,
-                                 const char *state, const char *reason);
+                                 const char *state, const char *reason,
+                                 const struct tt_served_model *model);
 void tt_serving_index(struct tt_port *port, tt_serving_index_fn *each, void *context);
 /* Calls `each` for the versions that serve: of `model`, or of all (NULL); `version` "" is any. */
 typedef void tt_serving_stats_fn(void *context, const char *name, const char *version,

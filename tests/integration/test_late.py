@@ -108,6 +108,26 @@ class Served(ControlCase):
         label = '{model="m",version="1"}'
         self.assertGreater(metrics["tutti_requests_late_total" + label], 0)
 
+    def test_how_it_is_served_is_visible(self):
+        metrics = self.metrics()
+        policy = "deferred" if not self.policy else self.policy.split('"')[1]
+        info = 'tutti_model_info{model="m",version="1",policy="%s",max_batch="2",executors="1",'
+        self.assertEqual(metrics[info % policy + 'profile="file"}'], 1)
+        self.assertEqual(metrics['tutti_slo_seconds{model="m",version="1"}'], 0.05)
+        entry = self.ask("POST", "/v2/repository/index")[1][0]
+        self.assertEqual((entry["policy"], entry["slo_ms"]), (policy, 50))
+        parameters = self.client.get_model_config("m")["parameters"]
+        self.assertEqual(
+            {key: value["string_value"] for key, value in parameters.items()},
+            {
+                "tutti_slo_ms": "50",
+                "tutti_late": self.late,
+                "tutti_policy": policy,
+                "tutti_executors": "1",
+                "tutti_profile": "file",
+            },
+        )
+
     def test_all_clients_at_once(self):
         self.check(self.answers())
         self.assertEqual(self.server.stop(60), 0)

@@ -21,7 +21,7 @@ struct tt_model_settings {
     char *file_name;
     bool from_file;
     struct tt_textproto_places places;
-    int64_t slo_ns;      /* 0: none */
+    int64_t slo_ns; /* 0: none */
     Tutti__ModelLate late;
     const char *policy;  /* "": derived from config.pbtxt; borrowed */
     const char *profile; /* "": profile.pbtxt if there is one; borrowed */

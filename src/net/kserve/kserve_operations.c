@@ -1,6 +1,7 @@
 #include "net/kserve/kserve_operations.h"
 
 #include "base/array.h"
+#include "base/instant.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,8 +52,9 @@ struct version_walk {
 };
 
 static void add_version(void *context, const char *name, const char *version, const char *state,
-                        const char *reason) {
+                        const char *reason, const struct tt_served_model *model) {
     (void)reason;
+    (void)model;
     struct version_walk *walk = context;
     struct tt_kserve_metadata *metadata = walk->metadata;
     if (strcmp(name, walk->model) != 0 || strcmp(state, "READY") != 0)
@@ -113,7 +115,7 @@ struct index_walk {
 };
 
 static void add_entry(void *context, const char *name, const char *version, const char *state,
-                      const char *reason) {
+                      const char *reason, const struct tt_served_model *model) {
     struct index_walk *walk = context;
     struct tt_kserve_index *index = walk->index;
     if (walk->only_ready && strcmp(state, "READY") != 0)
@@ -122,8 +124,13 @@ static void add_entry(void *context, const char *name, const char *version, cons
         walk->failed = true;
         return;
     }
-    index->entries[index->count++] = (struct tt_kserve_index_entry){
-        .name = name, .version = version, .state = state, .reason = reason};
+    index->entries[index->count++] =
+        (struct tt_kserve_index_entry){.name = name,
+                                       .version = version,
+                                       .state = state,
+                                       .reason = reason,
+                                       .policy = model ? tt_served_model_policy(model) : NULL,
+                                       .slo_ns = model ? tt_served_model_slo_ns(model) : TT_NEVER};
 }
 
 enum tt_err tt_kserve_index_init(struct tt_kserve_index *out_index,

@@ -108,6 +108,8 @@ void tt_kserve_statistics_fini(struct tt_kserve_statistics *self);
 
 struct tt_kserve_index_entry {
     const char *name, *version, *state, *reason; /* borrowed; version "": never loaded */
+    const char *policy;                          /* borrowed; NULL: it does not serve */
+    int64_t slo_ns;                              /* TT_NEVER: none */
 };
 struct tt_kserve_index {
     struct tt_kserve_index_entry *entries; /* by name, the highest version first; owned */

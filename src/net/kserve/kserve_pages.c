@@ -1,5 +1,6 @@
 #include "net/kserve/kserve_pages.h"
 
+#include "base/instant.h"
 #include "net/json/json_tensor.h"
 
 #include <string.h>
@@ -120,6 +121,10 @@ void tt_kserve_write_index(const struct tt_kserve_index *index, struct tt_text *
             write_member(out_json, ",\"state\":", entry->state);
             write_member(out_json, ",\"reason\":", entry->reason);
         }
+        if (entry->policy)
+            write_member(out_json, ",\"policy\":", entry->policy);
+        if (entry->slo_ns != TT_NEVER)
+            tt_text_printf(out_json, ",\"slo_ms\":%.10g", (double)entry->slo_ns / 1e6);
         tt_text_puts(out_json, "}");
     }
     tt_text_puts(out_json, "]");

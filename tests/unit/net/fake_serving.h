@@ -11,6 +11,7 @@
 #ifndef TT_TESTS_FAKE_SERVING_H
 #define TT_TESTS_FAKE_SERVING_H
 
+#include "base/instant.h"
 #include "metrics/metrics.h"
 #include "net/dashboard/dashboard_state.h"
 #include "serve/inference.h"
@@ -350,8 +351,18 @@ void tt_inference_release(struct tt_inference *inference) {
 void tt_serving_index(struct tt_port *port, tt_serving_index_fn *each, void *context) {
     struct tt_serving *serving = port->serving;
     for (int i = 0; i < FAKE_MODELS; i++)
-        each(context, serving->models[i].name, "1", "READY", "");
-    each(context, "loading", "1", "LOADING", "being loaded");
+        each(context, serving->models[i].name, "1", "READY", "", NULL);
+    each(context, "loading", "1", "LOADING", "being loaded", NULL);
+}
+
+/* The fake shows no model in its index. */
+const char *tt_served_model_policy(const struct tt_served_model *model) {
+    (void)model;
+    return "none";
+}
+int64_t tt_served_model_slo_ns(const struct tt_served_model *model) {
+    (void)model;
+    return TT_NEVER;
 }
 
 bool tt_serving_ready(const struct tt_serving *serving) {
