@@ -77,7 +77,7 @@ void tt_waiting_renew(struct tt_mechanism *self, struct tt_request *request) {
     int64_t least_ns = LEAST_TIMES * tt_profile_latency(whole, request->rows, request->length);
     int64_t allowed_ns = self->allowed_ns[request->handle.index];
     request->deadline_at = tt_instant_add(self->now, allowed_ns > least_ns ? allowed_ns : least_ns);
-    tt_backlog_begin(&self->backlog, self->models[request->model], request);
+    tt_backlog_begin(&self->backlog, tt_mechanism_prior(self, request->model), request);
     int64_t latest_at = tt_waiting_latest_alone(self, request);
     if (latest_at != TT_NEVER)
         tt_heap_set(&self->latest, (int32_t)request->handle.index, latest_at, 0);
