@@ -602,7 +602,7 @@ static void test_a_cut_without_a_place_is_temporary(void **state) {
     const char *path = write_model("homeless", tiny_mlp(5));
     struct tt_slicer_options options =
         options_of(path, (struct tt_cut_request){.how = TT_CUT_STAGES, .count = 3});
-    char home[512], blocked[512], place[1024], parent[1024];
+    char home[600], blocked[600], place[1024], parent[1024];
     struct tt_error why;
     enum tt_slicer_origin origin;
     const char *cache = getenv("XDG_CACHE_HOME"), *temporary = getenv("TMPDIR");
