@@ -151,7 +151,7 @@ static enum tt_err belief_init(struct tt_belief *self) {
         const struct tt_profile *profile = profile_of(prior, u);
         if (unit_init(&self->units[u], profile, cells, class_count))
             return TT_ERR_NO_MEMORY;
-        cells += profile->length_count * class_count;
+        cells += (ptrdiff_t)profile->length_count * class_count;
     }
     for (int32_t s = 0; s < prior->step_count; s++) {
         self->steps[s] = prior->steps[s];
