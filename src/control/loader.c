@@ -200,8 +200,8 @@ static enum tt_err load_stages(struct tt_loader *self, const struct bench *bench
         static const char *const origins[] = {
             [TT_SLICER_FOUND] = "as they were cut before",
             [TT_SLICER_MADE] = "cut now and checked",
-            [TT_SLICER_TEMPORARY] = "cut now and checked; neither the model's directory nor a "
-                                    "cache is writable, so the next start cuts again",
+            [TT_SLICER_TEMPORARY] = ("cut now and checked; neither the model's directory nor a "
+                                     "cache is writable, so the next start cuts again"),
         };
         snprintf(line, sizeof(line), "model %s: %d stages, %s", model->name,
                  bench->engine->ops->step_count(*out_loaded), origins[origin]);
