@@ -25,19 +25,24 @@ int64_t tt_waiting_latest_alone(const struct tt_mechanism *self, const struct tt
     return request->deadline_at - tt_profile_tail(whole, request->rows, request->length);
 }
 
-void tt_waiting_begin(struct tt_mechanism *self, struct tt_request *request) {
-    tt_assert(!request->waits);
-    request->waits = true;
-    ++*tt_waiting_count(self, request);
-    if (!tt_waiting_is_late(request))
-        tt_backlog_begin(&self->backlog, tt_mechanism_prior(self, request->model), request);
+/* Counts a request that is not late, and watches its latest start. */
+static void enter_line(struct tt_mechanism *self, const struct tt_request *request) {
+    tt_backlog_begin(&self->backlog, tt_mechanism_prior(self, request->model), request);
     int64_t latest_at = tt_waiting_latest_alone(self, request);
     if (latest_at != TT_NEVER)
         tt_heap_set(&self->latest, (int32_t)request->handle.index, latest_at, 0);
 }
 
+void tt_waiting_begin(struct tt_mechanism *self, struct tt_request *request) {
+    tt_assert(!request->waits);
+    request->waits = true;
+    ++*tt_waiting_count(self, request);
+    if (!tt_waiting_is_late(request)) /* a late one has no deadline to watch */
+        enter_line(self, request);
+}
+
 /* Takes the request from the late ones that have turns, if it is there. */
-static void leave_line(struct tt_mechanism *self, const struct tt_request *request) {
+static void leave_turns(struct tt_mechanism *self, const struct tt_request *request) {
     tt_heap_remove(&self->by_age, (int32_t)request->handle.index);
     if (self->by_age.count == 0)
         self->passed_rows = 0;
@@ -51,7 +56,7 @@ void tt_waiting_leave(struct tt_mechanism *self, struct tt_request *request) {
     if (!tt_waiting_is_late(request))
         tt_backlog_end(&self->backlog, tt_mechanism_prior(self, request->model), request);
     tt_heap_remove(&self->latest, (int32_t)request->handle.index);
-    leave_line(self, request);
+    leave_turns(self, request);
 }
 
 void tt_waiting_make_late(struct tt_mechanism *self, struct tt_request *request) {
@@ -71,14 +76,11 @@ void tt_waiting_make_late(struct tt_mechanism *self, struct tt_request *request)
 void tt_waiting_renew(struct tt_mechanism *self, struct tt_request *request) {
     tt_assert(request->waits);
     tt_assert(tt_waiting_is_late(request));
-    leave_line(self, request);
+    leave_turns(self, request);
     request->number = tt_request_arrival(request);
     const struct tt_profile *whole = self->models[request->model]->whole;
     int64_t least_ns = LEAST_TIMES * tt_profile_latency(whole, request->rows, request->length);
     int64_t allowed_ns = self->allowed_ns[request->handle.index];
     request->deadline_at = tt_instant_add(self->now, allowed_ns > least_ns ? allowed_ns : least_ns);
-    tt_backlog_begin(&self->backlog, tt_mechanism_prior(self, request->model), request);
-    int64_t latest_at = tt_waiting_latest_alone(self, request);
-    if (latest_at != TT_NEVER)
-        tt_heap_set(&self->latest, (int32_t)request->handle.index, latest_at, 0);
+    enter_line(self, request);
 }
