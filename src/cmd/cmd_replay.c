@@ -121,9 +121,8 @@ static void print_domain(const struct tt_replay *replay) {
 
 /* ---- the runs of one domain ---- */
 
-enum { MAX_RUNS = 3 }; /* recorded; the recorded policy simulated; the asked policy simulated */
-
-/* A run that is kept until all are reported side by side. */
+/* A run that is kept until all are reported side by side: what was recorded, the recorded policy
+ * simulated, the asked policy simulated. */
 struct run {
     const char *heading;
     struct tt_scenario scenario;
@@ -131,7 +130,7 @@ struct run {
 };
 
 struct runs {
-    struct run items[MAX_RUNS];
+    struct run items[TT_REPORT_MAX_COLUMNS];
     int32_t count;
 };
 
@@ -220,7 +219,7 @@ static void print_guesses(const struct tt_replay *replay) {
 }
 
 static void print_columns(const struct runs *runs) {
-    struct tt_report_column columns[MAX_RUNS];
+    struct tt_report_column columns[TT_REPORT_MAX_COLUMNS];
     for (int32_t i = 0; i < runs->count; i++)
         columns[i] = (struct tt_report_column){runs->items[i].heading, &runs->items[i].scenario,
                                                &runs->items[i].result};

@@ -50,26 +50,22 @@ static void put_heads(const struct tt_report_column *columns, int32_t count, int
     tt_text_puts(out, "\n");
 }
 
-/* `model`: -1: all models together. */
-static void put_model(const struct tt_report_column *columns, int32_t count, int32_t model,
-                      int width, struct tt_text *out) {
+/* `models`: what the rows show, a model of each column's run. */
+static void put_rows(const struct tt_report_column *columns, int32_t count, const char *name,
+                     const struct tt_measure_model *const *models, int width, struct tt_text *out) {
     for (size_t r = 0; r < TT_COUNT(rows); r++) {
-        const char *name = model < 0 ? "all" : columns[0].scenario->models[model].name;
         tt_text_printf(out, "%-*s%-*s", width, r == 0 ? name : "", NAME_WIDTH, rows[r].name);
         for (int32_t c = 0; c < count; c++) {
-            const struct tt_measure *measure = &columns[c].result->measure;
-            struct tt_measure_model total;
-            tt_measure_total(measure, &total);
-            struct figures figures = {model < 0 ? &total : &measure->models[model],
-                                      (double)tt_measure_window_ns(measure) / 1e9};
+            double window_s = (double)tt_measure_window_ns(&columns[c].result->measure) / 1e9;
+            struct figures figures = {models[c], window_s};
             tt_text_printf(out, " %*.*f", COLUMN_WIDTH, rows[r].digits, rows[r].of(&figures));
-            tt_measure_model_fini(&total);
         }
         tt_text_puts(out, "\n");
     }
 }
 
 void tt_report_columns(const struct tt_report_column *columns, int32_t count, struct tt_text *out) {
+    tt_assert(count >= 1 && count <= TT_REPORT_MAX_COLUMNS);
     const struct tt_scenario *first = columns[0].scenario;
     int width = (int)strlen("model") + 2;
     for (int32_t m = 0; m < first->model_count; m++) {
@@ -77,10 +73,22 @@ void tt_report_columns(const struct tt_report_column *columns, int32_t count, st
         width = length > width ? length : width;
     }
     put_heads(columns, count, width, out);
-    for (int32_t m = 0; m < first->model_count; m++)
-        put_model(columns, count, m, width, out);
-    if (first->model_count > 1)
-        put_model(columns, count, -1, width, out);
+    const struct tt_measure_model *models[TT_REPORT_MAX_COLUMNS];
+    struct tt_measure_model totals[TT_REPORT_MAX_COLUMNS];
+    for (int32_t m = 0; m < first->model_count; m++) {
+        for (int32_t c = 0; c < count; c++)
+            models[c] = &columns[c].result->measure.models[m];
+        put_rows(columns, count, first->models[m].name, models, width, out);
+    }
+    if (first->model_count > 1) {
+        for (int32_t c = 0; c < count; c++) {
+            tt_measure_total(&columns[c].result->measure, &totals[c]);
+            models[c] = &totals[c];
+        }
+        put_rows(columns, count, "all", models, width, out);
+        for (int32_t c = 0; c < count; c++)
+            tt_measure_model_fini(&totals[c]);
+    }
     tt_text_printf(out, "%-*s%-*s", width, "", NAME_WIDTH, "busy %");
     for (int32_t c = 0; c < count; c++)
         tt_text_printf(out, " %*.1f", COLUMN_WIDTH,

@@ -7,13 +7,16 @@
 #include "base/text.h"
 #include "lab/run/scenario_run.h"
 
+enum { TT_REPORT_MAX_COLUMNS = 3 };
+
 struct tt_report_column {
     const char *heading; /* "recorded", "simulated" */
     const struct tt_scenario *scenario;
     const struct tt_scenario_result *result;
 };
 
-/* All scenarios have the models of the first one, in the same order. count >= 1. */
+/* All scenarios have the models of the first one, in the same order. 1 <= count <=
+ * TT_REPORT_MAX_COLUMNS. */
 void tt_report_columns(const struct tt_report_column *columns, int32_t count, struct tt_text *out);
 
 #endif
