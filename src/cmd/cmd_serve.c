@@ -177,6 +177,9 @@ static int check_flags(struct flags *self, struct tt_log *log) {
         return tt_flags_refuse(&tt_verb_serve, "--model-repository DIR is required");
     if (self->loads.count > 0 && control->mode != TT_CONTROL_EXPLICIT)
         return tt_flags_refuse(&tt_verb_serve, "--load-model needs --model-control-mode explicit");
+    struct tt_error why;
+    if (self->dashboard && tt_serve_dashboard_check(self->dashboard, &why) != TT_OK)
+        return tt_flags_refuse(&tt_verb_serve, "%s", why.text);
     if (self->dashboard_admin && !self->dashboard)
         return tt_flags_refuse(&tt_verb_serve, "--dashboard-admin needs --dashboard");
     if (control->loader.strict_profile && control->loader.measure_stale)

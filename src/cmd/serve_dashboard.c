@@ -7,10 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { HOST_BYTES = 256 };
+
 struct tt_serve_dashboard {
     struct tt_listener *listener;
     struct tt_dashboard_access access;
-    char host[256];
+    char host[HOST_BYTES];
     pthread_t thread;
     bool is_running;
 };
@@ -20,9 +22,9 @@ static void *run(void *context) {
     return NULL;
 }
 
-/* [HOST:]PORT; an IPv6 address has brackets. */
-static enum tt_err read_address(const char *text, struct tt_serve_dashboard *self,
-                                int32_t *out_port, struct tt_error *why) {
+/* [HOST:]PORT; an IPv6 address has brackets. `host` is all zero before. */
+static enum tt_err read_address(const char *text, char host[HOST_BYTES], int32_t *out_port,
+                                struct tt_error *why) {
     static const char loopback[] = "127.0.0.1";
     const char *colon = strrchr(text, ':'), *digits = colon ? colon + 1 : text, *from = text;
     size_t length = colon ? (size_t)(colon - text) : 0;
@@ -36,15 +38,21 @@ static enum tt_err read_address(const char *text, struct tt_serve_dashboard *sel
     } else {
         good = good && !(length && memchr(from, ':', length)) && (length || !colon);
     }
-    if (!good || length >= sizeof(self->host))
+    if (!good || length >= HOST_BYTES)
         return tt_fail(
             TT_ERR_INVALID, why,
             "--dashboard %s: it must be PORT, HOST:PORT or [IPv6]:PORT, with a port from 0 "
             "(any) to 65535",
             text);
-    memcpy(self->host, length ? from : loopback, length ? length : sizeof(loopback) - 1);
+    memcpy(host, length ? from : loopback, length ? length : sizeof(loopback) - 1);
     *out_port = (int32_t)port;
     return TT_OK;
+}
+
+enum tt_err tt_serve_dashboard_check(const char *address, struct tt_error *why) {
+    char host[HOST_BYTES] = "";
+    int32_t port;
+    return read_address(address, host, &port, why);
 }
 
 /* An IPv6 address has brackets in a URL. */
@@ -63,7 +71,7 @@ enum tt_err tt_serve_dashboard_open(const char *address, bool is_admin, struct t
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "no memory for the live page");
     struct tt_listener_options options = *like;
-    enum tt_err err = read_address(address, self, &options.tcp_port, why);
+    enum tt_err err = read_address(address, self->host, &options.tcp_port, why);
     self->access = (struct tt_dashboard_access){.host = self->host, .is_admin = is_admin};
     options.host = self->host;
     options.metrics_tcp_port = 0;
