@@ -15,8 +15,8 @@
  * Optional parts, and what happens without them:
  *   open_shared   nothing is shared between the kind's engines
  *   adopt         a loaded model runs on any engine of the kind
- *   cutting       the kind cannot cut models: `stages` in tutti.pbtxt has no effect, and the model
- *                 is served as one step; `tutti slice` reports an error
+ *   cutting       the kind cannot cut models: with `stages` in tutti.pbtxt a model is refused if
+ *                 the kind emulates, and else served as one step; `tutti slice` reports an error
  *   check_versions  files of any version are tried when they are loaded
  *   traits        see core/engine_traits.h */
 #ifndef TT_ENGINE_ENGINE_KIND_H
