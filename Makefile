@@ -4,8 +4,9 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
 SERVE_ARGS ?=
 JOBS ?= $(shell nproc)
-# A test's own limit; a hang is a failure, not a wait.
-CTEST = ctest --output-on-failure --timeout 300 -j $(JOBS) --output-junit test-results.xml
+# A test's own limit; a hang is a failure, not a wait. Sanitizers make a test up to 30 times as long.
+CTEST = ctest --output-on-failure --timeout $(if $(filter asan tsan,$@),900,300) -j $(JOBS) \
+	--output-junit test-results.xml
 
 .PHONY: help build program test quick serve bench format lint tidy clang asan tsan coverage fuzz soak report clean install package setup python
 
