@@ -130,26 +130,35 @@ static void discard(struct tt_control *self, struct batch *batch) {
     batch->count = 0;
 }
 
-/* Gives the reason to each version that does not serve; versions that serve continue. */
+/* Gives the reason to each version that does not serve; versions that serve continue. If all of
+ * them serve what was loaded before, they have the reason. */
 static void fail_versions(struct tt_model_entry *entry, const struct tt_repository_model *model,
                           const char *failed, const char *reason) {
-    char number[32];
-    for (int32_t i = 0; i < model->version_count; i++) {
-        snprintf(number, sizeof(number), "%lld", (long long)model->versions[i].number);
-        struct tt_version_entry *version = tt_version_entry_get(entry, number);
+    char text[sizeof(entry->versions->reason) + 128]; /* with what is put before the reason */
+    bool is_shown = false;
+    for (int32_t i = 0; i < model->version_count || i == 0; i++) {
+        long long number = model->version_count ? (long long)model->versions[i].number : 1;
+        snprintf(text, sizeof(text), "%lld", number); /* without versions only the name is known */
+        struct tt_version_entry *version = tt_version_entry_get(entry, text);
         if (!version || version->model)
             continue;
-        if (!failed || strcmp(failed, number) == 0)
-            tt_version_entry_set(version, TT_MODEL_UNAVAILABLE, reason);
-        else
-            tt_version_entry_set(version, TT_MODEL_UNAVAILABLE,
-                                 "not loaded, because another version of the model failed");
+        bool is_it = !failed || strcmp(failed, text) == 0;
+        tt_version_entry_set(version, TT_MODEL_UNAVAILABLE,
+                             is_it ? reason
+                                   : "not loaded, because another version of the model failed");
+        is_shown |= is_it;
     }
-    if (model->version_count == 0) { /* only the name is known */
-        struct tt_version_entry *version = tt_version_entry_get(entry, "1");
-        if (version && !version->model)
-            tt_version_entry_set(version, TT_MODEL_UNAVAILABLE, reason);
-    }
+    snprintf(text, sizeof(text), "serves what was loaded before; the last load failed: %s", reason);
+    for (struct tt_version_entry *version = entry->versions; version; version = version->next)
+        if (version->model && !is_shown)
+            tt_version_entry_set(version, TT_MODEL_READY, text);
+}
+
+static bool serves(const struct tt_model_entry *entry) {
+    for (const struct tt_version_entry *version = entry->versions; version; version = version->next)
+        if (version->model)
+            return true;
+    return false;
 }
 
 static enum tt_err load_versions(struct tt_control *self, struct tt_model_entry *entry,
@@ -230,8 +239,11 @@ static enum tt_err load_read(struct tt_control *self, struct tt_model_entry *ent
         fail_versions(entry, model, *failed ? failed : NULL, why->text);
         discard(self, &batch);
         const char *number = *failed ? failed : entry->versions ? entry->versions->number : "1";
-        say(self, TT_LOG_WARNING, "model %s version %s does not serve: %s", model->name, number,
-            why->text);
+        say(self, TT_LOG_WARNING,
+            serves(entry) ? "model %s version %s: the load failed, and what was loaded before "
+                            "continues to serve: %s"
+                          : "model %s version %s does not serve: %s",
+            model->name, number, why->text);
         tt_fail_in(err, why, "load failed for model '%s': version %s is at UNAVAILABLE state",
                    model->name, number);
     } else {

@@ -127,6 +127,26 @@ class Explicit(ControlCase):
         self.client.load_model("two")
         self.assertEqual(self.infer("two"), (40.0, "4"))
 
+    def test_the_index_says_why_a_reload_failed(self):
+        self.client.load_model("one")
+        before = "serves what was loaded before; the last load failed: "
+        for files, config, why in (
+            ({1: b"this is no model"}, "", "not a readable ONNX file"),
+            ({1: 2.0}, "max_batch_sizes: 4", "max_batch_size"),
+        ):
+            self.repository.put("one", files, config)
+            self.refused(400, "load failed for model 'one'", self.client.load_model, "one")
+            state, reason = self.index()["one"]["1"]
+            self.assertEqual(state, "READY")
+            self.assertTrue(reason.startswith(before), reason)
+            self.assertIn(why, reason)
+            self.assertEqual(self.infer("one"), (1.0, "1"))
+            self.assertIn("what was loaded before continues to serve", self.server.said())
+        self.repository.put("one", {1: 3.0})
+        self.client.load_model("one")
+        self.assertEqual(self.index()["one"], {"1": ("READY", "")})
+        self.assertEqual(self.infer("one"), (3.0, "1"))
+
     def test_versions(self):
         self.client.load_model("two")  # the latest
         self.assertEqual(self.infer("two"), (3.0, "3"))

@@ -52,7 +52,10 @@ class OneBroken(ReadinessCase):
         self.wait_until(lambda: self.ready() == 200, "never ready")
         self.repository.put("good", {1: BROKEN})
         self.wait_until(
-            lambda: any("good" in line and "does not serve" in line for line in self.server.lines),
+            lambda: any(
+                "good" in line and "what was loaded before continues to serve" in line
+                for line in self.server.lines
+            ),
             "never looked at",
         )
         self.assertEqual(self.ready(), 200)
