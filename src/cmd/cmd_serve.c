@@ -4,6 +4,7 @@
 #include "cmd/verbs.h"
 
 #include "base/instant.h"
+#include "base/log/line_file.h"
 #include "base/log/log.h"
 #include "control/control.h"
 #include "net/http/listener.h"
@@ -17,6 +18,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+enum { ACCESS_LOG_BYTES = 1 << 20 }; /* of lines that are not written yet */
+
 enum log_format { LOG_DEFAULT, LOG_ISO8601, LOG_JSON };
 
 struct flags {
@@ -28,8 +31,9 @@ struct flags {
     int64_t grace_ms, record_bytes, log_verbose;
     int32_t log_format; /* enum log_format */
     bool log_info, log_warning, log_error, shows_limits, as_json;
-    const char *record;    /* NULL: no recording */
-    const char *dashboard; /* NULL: none */
+    const char *record;     /* NULL: no recording */
+    const char *dashboard;  /* NULL: none */
+    const char *access_log; /* NULL: none */
     bool dashboard_admin;
 };
 
@@ -87,6 +91,9 @@ static const struct tt_flag_row flag_rows[] = {
             "record the events and decisions of the policies, for `tutti replay`"),
     TT_INTEGER("record-max-bytes", "N", record_bytes, 4096, INT64_MAX / 2, 0,
                "end the recording before it grows beyond this (default: no limit)"),
+    TT_TEXT("access-log", "FILE", access_log, NULL,
+            "append a line of JSON for each HTTP request; - for standard output; SIGHUP opens FILE "
+            "again"),
     TT_CHOICE("log-format", log_format, "default|ISO8601|json", LOG_DEFAULT,
               "format of the log lines on standard error"),
     TT_INTEGER("log-verbose", "N", log_verbose, 0, 9, 0,
@@ -117,13 +124,29 @@ static bool limit_flag(int32_t index, struct tt_flag_row *out_flag) {
 }
 
 static struct tt_listener *volatile running;
-static int64_t grace_ms; /* read by the signal handler */
+static struct tt_line_file *volatile access_lines; /* NULL: no access log */
+static int64_t grace_ms;                           /* read by the signal handler */
 
 static void on_signal(int number) {
     (void)number;
     struct tt_listener *listener = running;
     if (listener)
         tt_listener_stop(listener, grace_ms);
+}
+
+/* After a rotation of the access log. */
+static void on_hangup(int number) {
+    (void)number;
+    struct tt_line_file *lines = access_lines;
+    if (lines)
+        tt_line_file_reopen(lines);
+}
+
+static void catch_hangup(void) {
+    struct sigaction action = {.sa_handler = on_hangup};
+    sigemptyset(&action.sa_mask);
+    if (access_lines)
+        sigaction(SIGHUP, &action, NULL);
 }
 
 static void say(void *context, enum tt_log_level level, const char *line) {
@@ -281,13 +304,35 @@ static int serve(struct tt_control *control, const struct flags *self) {
 static int open_and_serve(struct flags *self) {
     struct tt_error why;
     struct tt_control *control;
-    enum tt_err err = tt_control_open(&self->control, &control, &why);
+    enum tt_err err = tt_listener_check(&self->listener, &why); /* models take longer to load */
+    if (!err)
+        err = tt_control_open(&self->control, &control, &why);
     if (err) {
         fprintf(stderr, "tutti serve: %s\n", why.text);
         return err == TT_ERR_NOT_FOUND || err == TT_ERR_INVALID || err == TT_ERR_IO ? 2 : 1;
     }
     int code = serve(control, self);
     tt_control_close(control);
+    return code;
+}
+
+static int serve_with_access_log(struct flags *self, struct tt_log *log) {
+    struct tt_error why;
+    struct tt_line_file *lines = NULL;
+    struct tt_line_file_options options = {.path = self->access_log,
+                                           .name = "the access log",
+                                           .room_bytes = ACCESS_LOG_BYTES,
+                                           .say = say,
+                                           .say_context = log};
+    if (self->access_log && tt_line_file_open(&options, &lines, &why) != TT_OK) {
+        fprintf(stderr, "tutti serve: %s\n", why.text);
+        return EXIT_USAGE;
+    }
+    self->listener.access_lines = access_lines = lines;
+    catch_hangup();
+    int code = open_and_serve(self);
+    access_lines = NULL;
+    tt_line_file_close(lines);
     return code;
 }
 
@@ -309,7 +354,7 @@ static int run(void *options) {
         fprintf(stderr, "tutti serve: %s\n", why.text);
         return EXIT_USAGE;
     }
-    code = open_and_serve(self);
+    code = serve_with_access_log(self, &log);
     if (tt_recorder_close(self->control.recorder, &why) != TT_OK)
         tt_log_write(&log, TT_LOG_WARNING, NULL, "%s", why.text); /* the requests were served */
     tt_log_fini(&log);

@@ -51,8 +51,9 @@ static enum tt_err read_address(const char *text, char host[HOST_BYTES], int32_t
 
 enum tt_err tt_serve_dashboard_check(const char *address, struct tt_error *why) {
     char host[HOST_BYTES] = "";
-    int32_t port;
-    return read_address(address, host, &port, why);
+    struct tt_listener_options options = {.host = host};
+    enum tt_err err = read_address(address, host, &options.tcp_port, why);
+    return err ? err : tt_listener_check(&options, why);
 }
 
 /* An IPv6 address has brackets in a URL. */
@@ -76,6 +77,7 @@ enum tt_err tt_serve_dashboard_open(const char *address, bool is_admin, struct t
     options.host = self->host;
     options.metrics_tcp_port = 0;
     options.dashboard = &self->access;
+    options.access_lines = NULL; /* they belong to the other listener's thread */
     if (options.limits.connections > TT_SERVE_DASHBOARD_CONNECTIONS)
         options.limits.connections = TT_SERVE_DASHBOARD_CONNECTIONS;
     if (!err)

@@ -12,7 +12,8 @@ struct tt_serve_dashboard;
 
 enum { TT_SERVE_DASHBOARD_CONNECTIONS = 64 };
 
-/* INVALID: it is no address that _open() takes; the message says what it should be. */
+/* Whether the address can be listened on now. INVALID (no address that _open() takes; the message
+ * says what it should be), IO. */
 TT_MUST_CHECK enum tt_err tt_serve_dashboard_check(const char *address, struct tt_error *why);
 /* `address`: [HOST:]PORT, loopback without HOST; PORT 0: any free port. `like`: version, log and
  * limits; `log` is borrowed until close. Logs where the page is. INVALID (address; the message says

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/instant.h"
+#include "engine/engine_result.h"
 #include "serve/cell_run.h"
 #include "serve/inference_state.h"
 #include "serve/input_ring.h"
@@ -105,6 +106,17 @@ void tt_inference_output(const struct tt_inference *inference, int32_t output,
     const struct tt_served_model *model = inference->model;
     model->engine_model->engine->ops->output(inference->result, model->shown_outputs[output],
                                              inference->first_row, inference->rows, out_view);
+}
+
+void tt_inference_account(const struct tt_inference *inference,
+                          struct tt_inference_account *out_account) {
+    bool has_batch = inference->result && !inference->model->cells;
+    tt_assert(inference->finished);
+    tt_assert(!inference->released);
+    *out_account = (struct tt_inference_account){
+        .batch_rows = has_batch ? inference->result->rows : 0,
+        .deadline_at = inference->deadline_at,
+    };
 }
 
 void tt_inference_release(struct tt_inference *take_inference) {

@@ -48,6 +48,14 @@ void tt_inference_cancel(struct tt_inference *inference);
 /* Output `output` of the signature, in place, until release. After a `done` without error. */
 void tt_inference_output(const struct tt_inference *inference, int32_t output,
                          struct tt_tensor_view *out_view);
+struct tt_inference_account {
+    int32_t
+        batch_rows; /* of the batch that computed its last step; 0: none did, or it ran in cells */
+    int64_t deadline_at; /* TT_NEVER: it had none */
+};
+/* How it went. From `done` on. */
+void tt_inference_account(const struct tt_inference *inference,
+                          struct tt_inference_account *out_account);
 /* Gives everything back. Legal before submit (the body turned out bad) and from `done` on. */
 void tt_inference_release(struct tt_inference *take_inference);
 

@@ -36,6 +36,8 @@ struct sending {
     uv_write_t write;
     uv_buf_t buffers[TT_MAX_TENSORS + 2];
     unsigned buffer_count;
+    int64_t body_bytes;      /* sent, or to be sent */
+    struct tt_access access; /* set if there is an access log */
 };
 
 static void process(struct tt_connection *self);
@@ -65,6 +67,7 @@ static void tell_empty(struct tt_connections *self) {
 static void on_exchanged(struct tt_exchange *exchange);
 
 static struct sending *sending_new(struct tt_connection *connection) {
+    const struct tt_http1_request *request = connection->http.request; /* NULL: none was read */
     struct sending *sending = malloc(sizeof(*sending));
     if (!sending)
         return NULL;
@@ -75,6 +78,10 @@ static struct sending *sending_new(struct tt_connection *connection) {
     sending->connection = connection;
     sending->keep_alive = sending->is_head = false;
     sending->buffer_count = 0;
+    sending->body_bytes = 0;
+    if (all->access_log.file)
+        tt_access_begin(&sending->access, request ? request->method : "",
+                        request ? request->target : "");
     sending->write.data = sending;
     sending->coding = TT_CODING_IDENTITY;
     tt_text_init(&sending->head);
@@ -89,6 +96,11 @@ static struct sending *sending_new(struct tt_connection *connection) {
 
 static void sending_free(struct sending *sending, bool answered) {
     struct tt_connections *all = sending->all;
+    if (all->access_log.file)
+        tt_access_end(&all->access_log, &sending->access, &sending->exchange,
+                      answered ? sending->body_bytes : -1);
+    if (answered)
+        all->counts.by_status[sending->exchange.reply.status - TT_HTTP_STATUS_FIRST]++;
     tt_exchange_fini(&sending->exchange);
     tt_text_fini(&sending->head);
     tt_text_fini(&sending->packed);
@@ -257,6 +269,7 @@ static void send_reply(struct sending *sending) {
         finish_reply(sending, false);
         return;
     }
+    sending->body_bytes = sending->is_head ? 0 : (int64_t)answer.content_bytes;
     add_buffer(sending, sending->head.bytes, sending->head.length);
     for (int i = 0; i < piece_count && !sending->is_head; i++)
         add_buffer(sending, pieces[i].bytes, pieces[i].count);
@@ -562,6 +575,7 @@ void tt_connections_init(struct tt_connections *self, uv_loop_t *loop,
     self->stopping = false;
     self->exchange_count = 0;
     self->counts = (struct tt_listener_counts){0};
+    tt_access_log_init(&self->access_log, context->access_lines);
     self->body_budget =
         (struct tt_http1_budget){.limit_bytes = (size_t)limits->receive_bytes, .used_bytes = 0};
     self->http_limits =
@@ -582,6 +596,11 @@ void tt_connections_init(struct tt_connections *self, uv_loop_t *loop,
     self->limits_ms[TT_WAIT_BODY] = (uint64_t)limits->body_timeout_ms;
     self->limits_ms[TT_WAIT_WRITE] = (uint64_t)limits->write_timeout_ms;
     self->limits_ms[TT_WAIT_LINGER] = TT_LINGER_MS;
+}
+
+void tt_connections_fini(struct tt_connections *self) {
+    tt_assert(tt_connections_empty(self));
+    tt_access_log_fini(&self->access_log);
 }
 
 uint64_t tt_connections_tick_ms(const struct tt_connections *self) {

@@ -14,6 +14,7 @@
 #define TT_NET_HTTP_CONNECTION_H
 
 #include "base/list.h"
+#include "net/http/access_log.h"
 #include "net/http/http1.h"
 #include "net/http/http_routes.h"
 #include "serve/limits.h"
@@ -50,6 +51,7 @@ struct tt_connections {
     struct tt_list waits[TT_WAIT_COUNT];
     uint64_t limits_ms[TT_WAIT_COUNT]; /* 0: none */
     struct tt_listener_counts counts;
+    struct tt_access_log access_log;        /* without a file: no access log */
     int32_t exchange_count;                 /* not finished yet, abandoned ones too */
     char read_buffer[TT_READ_BUFFER_BYTES]; /* one for all: libuv reads and delivers at once */
 };
@@ -58,6 +60,8 @@ struct tt_connections {
 void tt_connections_init(struct tt_connections *self, uv_loop_t *loop,
                          const struct tt_limits *limits, const struct tt_http_context *context,
                          tt_connections_changed_fn *on_empty, void *owner);
+/* After the last connection. */
+void tt_connections_fini(struct tt_connections *self);
 /* The period in which tt_connections_expire should be called. */
 uint64_t tt_connections_tick_ms(const struct tt_connections *self);
 /* Accepts a client that waits on `server`. `only_metrics`: it may ask for /metrics only. `is_full`:

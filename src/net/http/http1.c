@@ -448,7 +448,7 @@ int tt_http1_problem(const struct tt_http1 *self, const char **out_sentence) {
 
 enum { HEAD_BYTES = 250 }; /* holds nearly every head */
 
-static const char *reason_phrase(int status) {
+const char *tt_http1_reason_phrase(int status) {
     switch (status) {
     case 200: return "OK";
     case 400: return "Bad Request";
@@ -465,7 +465,7 @@ static const char *reason_phrase(int status) {
     case 501: return "Not Implemented";
     case 503: return "Service Unavailable";
     case 505: return "HTTP Version Not Supported";
-    default: return "Unknown";
+    default: return NULL;
     }
 }
 
@@ -481,7 +481,8 @@ void tt_http1_write_head(const struct tt_http1_answer *answer, struct tt_text *o
     tt_text_puts(out_text, "HTTP/1.1 ");
     tt_text_put_integer(out_text, answer->status);
     tt_text_append(out_text, " ", 1);
-    tt_text_puts(out_text, reason_phrase(answer->status));
+    const char *phrase = tt_http1_reason_phrase(answer->status);
+    tt_text_puts(out_text, phrase ? phrase : "Unknown");
     if (answer->content_type) {
         tt_text_puts(out_text, "\r\nContent-Type: ");
         tt_text_puts(out_text, answer->content_type);

@@ -113,6 +113,8 @@ struct tt_http1_answer {
     bool keep_alive;
 };
 
+/* "OK" for 200; NULL: no status that this server answers with. */
+const char *tt_http1_reason_phrase(int status);
 /* Appends status line and headers, with the empty line. */
 void tt_http1_write_head(const struct tt_http1_answer *answer, struct tt_text *out_text);
 

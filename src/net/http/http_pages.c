@@ -3,6 +3,8 @@
 #include "net/http/http_routes.h"
 
 #include "base/instant.h"
+#include "base/log/line_file.h"
+#include "net/http/http1.h"
 #include "net/kserve/kserve_bodies.h"
 #include "net/kserve/kserve_pages.h"
 
@@ -42,7 +44,8 @@ void tt_page_ready(const struct tt_http_context *context, struct tt_reply *reply
 /* --- metrics --- */
 
 /* The conservation of requests: each was answered, has gone, or is in flight. */
-static void add_counts(struct tt_text *page, const struct tt_listener_counts *counts) {
+static void add_counts(struct tt_text *page, const struct tt_listener_counts *counts,
+                       const struct tt_line_file *access_lines) {
     const struct {
         const char *name, *help, *type;
         int64_t value;
@@ -56,11 +59,21 @@ static void add_counts(struct tt_text *page, const struct tt_listener_counts *co
          counts->answered},
         {"tutti_http_gone_total", "HTTP requests whose client left before its answer", "counter",
          counts->gone},
+        {"tutti_access_log_dropped_total", "Lines of the access log that were dropped", "counter",
+         access_lines ? tt_line_file_dropped(access_lines) : 0},
         {"tutti_http_in_flight", "HTTP requests not answered yet", "gauge", counts->in_flight},
     };
     for (size_t i = 0; i < TT_COUNT(rows); i++)
         tt_text_printf(page, "# HELP %s %s\n# TYPE %s %s\n%s %lld\n", rows[i].name, rows[i].help,
                        rows[i].name, rows[i].type, rows[i].name, (long long)rows[i].value);
+    static const char responses[] = "tutti_http_responses_total";
+    tt_text_printf(page, "# HELP %s HTTP requests whose answer was written, by status\n",
+                   responses);
+    tt_text_printf(page, "# TYPE %s counter\n", responses);
+    for (int status = TT_HTTP_STATUS_FIRST; status < TT_HTTP_STATUS_END; status++)
+        if (tt_http1_reason_phrase(status))
+            tt_text_printf(page, "%s{code=\"%d\"} %lld\n", responses, status,
+                           (long long)counts->by_status[status - TT_HTTP_STATUS_FIRST]);
 }
 
 void tt_page_metrics(const struct tt_http_context *context, struct tt_reply *reply) {
@@ -68,7 +81,7 @@ void tt_page_metrics(const struct tt_http_context *context, struct tt_reply *rep
     reply->content_type = "text/plain; version=0.0.4; charset=utf-8";
     tt_metrics_write(context->service.serving, context->service.port, &reply->body);
     if (context->counts)
-        add_counts(&reply->body, context->counts);
+        add_counts(&reply->body, context->counts, context->access_lines);
 }
 
 /* --- one model --- */

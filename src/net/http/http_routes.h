@@ -16,6 +16,7 @@
 #include "serve/model_command.h"
 
 struct tt_dashboard_access;
+struct tt_line_file;
 
 /* What replies are made from; all borrowed. */
 struct tt_http_context {
@@ -24,6 +25,7 @@ struct tt_http_context {
     int32_t json_depth;                          /* limit of nested JSON in inference requests */
     int64_t management_bytes;                    /* see tt_route_body_limit */
     struct tt_log *log;                          /* NULL: silent */
+    struct tt_line_file *access_lines;           /* of the access log; NULL: there is none */
     const struct tt_dashboard_access *dashboard; /* of the live page's port; NULL: another port */
 };
 

@@ -175,22 +175,59 @@ static void on_stop(uv_poll_t *poll, int status, int events) {
     on_drain_over(&self->drain);
 }
 
-static enum tt_err bind_to(uv_tcp_t *server, const char *host, int32_t tcp_port,
-                           int32_t *out_tcp_port, struct tt_error *why) {
+/* The addresses of a host, for freeaddrinfo(). */
+static enum tt_err resolve(const char *host, int32_t tcp_port, struct addrinfo **out_found,
+                           struct tt_error *why) {
     char service[16];
     snprintf(service, sizeof(service), "%d", tcp_port);
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *found = NULL;
-    int problem = getaddrinfo(host, service, &hints, &found);
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
+    int problem = getaddrinfo(host, service, &hints, out_found);
     if (problem)
         return tt_fail(TT_ERR_INVALID, why, "cannot listen on \"%s\": %s", host,
                        gai_strerror(problem));
+    return TT_OK;
+}
+
+static enum tt_err fail_to_listen(const char *host, int32_t tcp_port, const char *reason,
+                                  struct tt_error *why) {
+    return tt_fail(TT_ERR_IO, why, "cannot listen on %s:%d: %s", host, tcp_port, reason);
+}
+
+static enum tt_err check_address(const char *host, int32_t tcp_port, struct tt_error *why) {
+    struct addrinfo *found;
+    enum tt_err err = resolve(host, tcp_port, &found, why);
+    if (err)
+        return err;
+    int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1, failed = 0;
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) != 0 ||
+        bind(fd, found->ai_addr, found->ai_addrlen) != 0)
+        failed = errno;
+    freeaddrinfo(found);
+    if (fd >= 0)
+        close(fd);
+    return failed ? fail_to_listen(host, tcp_port, uv_strerror(uv_translate_sys_error(failed)), why)
+                  : TT_OK;
+}
+
+enum tt_err tt_listener_check(const struct tt_listener_options *options, struct tt_error *why) {
+    enum tt_err err = check_address(options->host, options->tcp_port, why);
+    if (!err && options->metrics_tcp_port > 0)
+        err = check_address(options->host, options->metrics_tcp_port, why);
+    return err;
+}
+
+static enum tt_err bind_to(uv_tcp_t *server, const char *host, int32_t tcp_port,
+                           int32_t *out_tcp_port, struct tt_error *why) {
+    struct addrinfo *found;
+    enum tt_err err = resolve(host, tcp_port, &found, why);
+    if (err)
+        return err;
     int result = uv_tcp_bind(server, found->ai_addr, 0);
     freeaddrinfo(found);
     if (result == 0)
         result = uv_listen((uv_stream_t *)server, 1024, on_connection);
     if (result < 0)
-        return tt_fail(TT_ERR_IO, why, "cannot listen on %s:%d: %s", host, tcp_port,
-                       uv_strerror(result));
+        return fail_to_listen(host, tcp_port, uv_strerror(result), why);
     struct sockaddr_storage address;
     int length = sizeof(address);
     result = uv_tcp_getsockname(server, (struct sockaddr *)&address, &length);
@@ -240,6 +277,7 @@ static void start_connections(struct tt_listener *self, struct tt_serving *servi
         .json_depth = (int32_t)options->limits.json_depth,
         .management_bytes = options->limits.management_bytes,
         .log = options->log,
+        .access_lines = options->access_lines,
         .dashboard = options->dashboard};
     tt_connections_init(&self->connections, &self->loop, &options->limits, &context, check_stopped,
                         self);
@@ -329,7 +367,7 @@ void tt_listener_close(struct tt_listener *self) {
             close(self->stop_pipe[i]);
     if (self->spare_fd >= 0)
         close(self->spare_fd);
-    tt_assert(tt_connections_empty(&self->connections));
+    tt_connections_fini(&self->connections);
     int result = uv_loop_close(&self->loop);
     tt_assert(result == 0);
     free(self);

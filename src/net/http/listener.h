@@ -17,6 +17,7 @@
 #include "serve/serving.h"
 
 struct tt_dashboard_access;
+struct tt_line_file;
 struct tt_listener;
 struct tt_log;
 
@@ -27,6 +28,8 @@ struct tt_listener_options {
     const char *server_version;
     int64_t drain_ms; /* after the first tt_listener_stop(): not ready, but everything is served */
     struct tt_log *log; /* borrowed; clients may change its settings; NULL: silent */
+    struct tt_line_file
+        *access_lines; /* borrowed: of the access log, this listener's alone; NULL: none */
     const struct tt_dashboard_access
         *dashboard; /* a port of the live page; NULL: an ordinary one */
     struct tt_limits limits;
@@ -35,8 +38,12 @@ struct tt_listener_options {
 /* 127.0.0.1:8000, and limits for a server on the open network. */
 void tt_listener_options_default(struct tt_listener_options *out_options);
 
+/* Whether the addresses can be listened on now, without keeping them: before models are loaded.
+ * INVALID (host), IO (port in use, not allowed). */
+TT_MUST_CHECK enum tt_err tt_listener_check(const struct tt_listener_options *options,
+                                            struct tt_error *why);
 /* INVALID (host, port number), IO (port in use, not allowed), NO_MEMORY. `options->host` is
- * borrowed for the call, `server_version`, `log` and `dashboard` until close. */
+ * borrowed for the call, `server_version`, `log`, `access_lines` and `dashboard` until close. */
 TT_MUST_CHECK enum tt_err tt_listener_open(struct tt_serving *serving,
                                            const struct tt_listener_options *options,
                                            struct tt_listener **out_listener, struct tt_error *why);

@@ -14,6 +14,7 @@ struct tt_kserve_block {
 void tt_kserve_request_init(struct tt_kserve_request *self) {
     tt_text_init(&self->id);
     self->id_margin = 0;
+    self->target.model[0] = self->target.version[0] = '\0';
     self->options = (struct tt_inference_options){0};
     self->input_count = self->output_count = 0;
     self->binary_output = false;

@@ -2,6 +2,7 @@
  * measures time: a test waits for what must come, and the harness ends what hangs. */
 #include "fake_serving.h"
 
+#include "base/log/line_file.h"
 #include "net/http/dashboard_routes.h"
 #include "net/http/listener.h"
 
@@ -47,6 +48,10 @@ static struct tt_listener_counts world_close(struct world *world, int64_t grace_
     assert_int_equal(counts.connections, 0);
     assert_int_equal(counts.in_flight, 0);
     assert_int_equal(counts.requests, counts.answered + counts.gone);
+    int64_t by_status = 0;
+    for (size_t i = 0; i < TT_COUNT(counts.by_status); i++)
+        by_status += counts.by_status[i];
+    assert_int_equal(by_status, counts.answered);
     tt_listener_close(world->listener);
     fake_serving_fini(&world->serving);
     return counts;
@@ -110,10 +115,33 @@ static void post(struct tt_text *out, const char *path, const char *extra, const
                    extra, strlen(json), json);
 }
 
-#define IN1 "{\"inputs\":[{\"name\":\"IN\",\"shape\":[1,1],\"datatype\":\"FP32\",\"data\":[7]}]}"
+#define IN1_INPUTS                                                                                 \
+    "\"inputs\":[{\"name\":\"IN\",\"shape\":[1,1],\"datatype\":\"FP32\",\"data\":[7]}]}"
+#define IN1 "{" IN1_INPUTS
 #define OUT1(model)                                                                                \
     "{\"model_name\":\"" model "\",\"model_version\":\"1\",\"outputs\":[{\"name\":\"OUT\","        \
     "\"datatype\":\"FP32\",\"shape\":[1,1],\"data\":[7.0]}]}"
+
+/* Compares a line of the access log behind its time; "#" stands for a number. Returns the next one.
+ */
+static const char *expect_line(const char *line, const char *expected) {
+    const char *at = strstr(line, "Z\",");
+    assert_non_null(at);
+    assert_memory_equal(line, "{\"time\":\"2", 10);
+    for (at += 3; *expected; expected++) {
+        if (*expected != '#') {
+            if (*at != *expected)
+                fail_msg("expected %s at %.100s", expected, at);
+            at++;
+            continue;
+        }
+        assert_true(*at >= '0' && *at <= '9');
+        while ((*at >= '0' && *at <= '9') || *at == '.')
+            at++;
+    }
+    assert_int_equal(*at, '\n');
+    return at + 1;
+}
 
 static void test_pages(void **state) {
     (void)state;
@@ -426,6 +454,67 @@ static void test_client_that_leaves_is_cancelled(void **state) {
     assert_int_equal(counts.gone, 1);
 }
 
+/* Lines of the access log: one per request, with its end; none has the memory of another one. */
+static void test_access_log(void **state) {
+    (void)state;
+    char path[] = "/tmp/tutti-access-XXXXXX";
+    close(mkstemp(path));
+    struct tt_line_file_options file = {.path = path, .name = "a log", .room_bytes = 1 << 16};
+    struct tt_listener_options options;
+    struct tt_error why;
+    tt_listener_options_default(&options);
+    assert_int_equal(tt_line_file_open(&file, &options.access_lines, &why), TT_OK);
+    struct world world;
+    world_open(&world, &options);
+    struct tt_text request;
+    tt_text_init(&request);
+    int fd = dial(&world);
+    post(&request, "/v2/models/identity/infer", "", "{\"id\":\"a \\\"b\\\"\"," IN1_INPUTS);
+    say(fd, request.bytes, request.length);
+    assert_int_equal(hear(fd, true, &head, &body), 200);
+    say_text(fd, "HEAD /v2?q=\"1\" HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert_int_equal(hear(fd, false, &head, &body), 200);
+    say_text(fd, GET("/v2/models/none"));
+    assert_int_equal(hear(fd, true, &head, &body), 404);
+    say_text(fd, "rubbish\r\n\r\n");
+    assert_int_equal(hear(fd, true, &head, &body), 400);
+    close(fd);
+    tt_text_clear(&request);
+    post(&request, "/v2/models/held/infer", "", IN1);
+    int gone = dial(&world);
+    say(gone, request.bytes, request.length);
+    fake_wait(&world.serving, &world.serving.held_count, 1);
+    close(gone);
+    fake_wait(&world.serving, &world.serving.cancelled_count, 1);
+    tt_text_fini(&request);
+    struct tt_listener_counts counts = world_close(&world, 5000);
+    tt_line_file_close(options.access_lines);
+    assert_int_equal(counts.by_status[200 - TT_HTTP_STATUS_FIRST], 2);
+    assert_int_equal(counts.by_status[404 - TT_HTTP_STATUS_FIRST], 1);
+    struct tt_text written;
+    tt_text_init(&written);
+    assert_int_equal(tt_text_read_file(path, 1 << 16, &written, &why), TT_OK);
+    unlink(path);
+    static const char *const lines[] = {
+        "\"method\":\"POST\",\"path\":\"/v2/models/identity/"
+        "infer\",\"status\":200,\"ms\":#,\"bytes\":#,"
+        "\"model\":\"identity\",\"batch\":1,\"id\":\"a \\\"b\\\"\"}",
+        "\"method\":\"HEAD\",\"path\":\"/"
+        "v2?q=\\u00221\\u0022\",\"status\":200,\"ms\":#,\"bytes\":0}",
+        "\"method\":\"GET\",\"path\":\"/v2/models/none\",\"status\":404,\"ms\":#,\"bytes\":#,"
+        "\"model\":\"none\"}",
+        "\"method\":\"\",\"path\":\"\",\"status\":400,\"ms\":#,\"bytes\":#}",
+        "\"method\":\"POST\",\"path\":\"/v2/models/held/"
+        "infer\",\"status\":499,\"ms\":#,\"bytes\":0,"
+        "\"model\":\"held\"}",
+    };
+    const char *at = written.bytes;
+    for (size_t i = 0; i < TT_COUNT(lines); i++)
+        at = expect_line(at, lines[i]);
+    assert_int_equal(*at, '\0');
+    tt_text_fini(&written);
+}
+
 static void test_stop_finishes_what_is_in_flight(void **state) {
     (void)state;
     struct world world;
@@ -654,6 +743,7 @@ int main(void) {
         cmocka_unit_test(test_sent_ahead_beyond_the_limit),
         cmocka_unit_test(test_chunked_and_continue),
         cmocka_unit_test(test_client_that_leaves_is_cancelled),
+        cmocka_unit_test(test_access_log),
         cmocka_unit_test(test_stop_finishes_what_is_in_flight),
         cmocka_unit_test(test_stop_cuts_off_after_its_grace),
         cmocka_unit_test(test_timeouts_and_connection_limit),
