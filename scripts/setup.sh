@@ -11,6 +11,7 @@
 #   scripts/setup.sh --browser  also a browser without a window, for the tests of report pages
 #   scripts/setup.sh --package  also what makes and inspects packages (make package)
 #   scripts/setup.sh --monitoring also Prometheus, for the tests of alert rules and dashboard
+#   scripts/setup.sh --sklearn  also --python, and scikit-learn with its exporter (46 MB), for the walk of a first day
 #
 # Runs as root or with sudo, and again in well under a second, offline too, when nothing is missing.
 set -euo pipefail
@@ -22,8 +23,10 @@ packages="build-essential ca-certificates cmake ninja-build pkg-config curl pyth
 newer_suite=trixie
 onnxruntime_version=1.31.1
 python_packages="numpy==2.4.6 onnx==1.23.2 tritonclient[http]==2.73.0 tokenizers==0.23.3 prometheus_client==0.26.0"
+sklearn_packages="scikit-learn==1.9.1 skl2onnx==1.20.0"
 
 with_python=
+with_sklearn=
 for option in "$@"; do
   case $option in
     --lint) packages="$packages clang-format cppcheck shellcheck" ;;
@@ -31,12 +34,13 @@ for option in "$@"; do
     --tidy) packages="$packages clang-tidy" ;;
     --coverage) packages="$packages gcovr" ;;
     --python) with_python=yes ;;
+    --sklearn) with_python=yes with_sklearn=yes ;;
     --browser) packages="$packages chromium" ;;
     --package) packages="$packages debhelper lintian skopeo" ;;
     --monitoring) packages="$packages prometheus" ;;
     *)
       echo "setup: unknown option $option; known are --lint, --fuzz, --tidy, --coverage, --python, --browser, --package," \
-        "--monitoring" >&2
+        "--monitoring, --sklearn" >&2
       exit 2
       ;;
   esac
@@ -174,13 +178,17 @@ elif [ ! -L "$deps/lib/libonnxruntime.so" ] && [ ! -e "$deps/lib/onnxruntime/LIC
   fetch_onnxruntime || echo "setup: the licences of ONNX Runtime cannot be had (offline?); packages need them" >&2
 fi
 
-if [ -n "$with_python" ] && [ "$(cat "$deps/venv/.packages" 2>/dev/null)" != "$python_packages" ]; then
-  echo "setup: installing $python_packages into .deps/venv" >&2
+# install_python STAMP PACKAGES: into .deps/venv, unless the stamp says that they are there.
+install_python() {
+  [ "$(cat "$deps/venv/$1" 2>/dev/null)" != "$2" ] || return 0
+  echo "setup: installing $2 into .deps/venv" >&2
   make_venv
   # shellcheck disable=SC2086
-  "$deps/venv/bin/pip" install -q --disable-pip-version-check $python_packages || {
+  "$deps/venv/bin/pip" install -q --disable-pip-version-check $2 || {
     echo "setup: the Python packages cannot be had (offline?); what needs them will say so" >&2
     exit 3
   }
-  echo "$python_packages" > "$deps/venv/.packages"
-fi
+  echo "$2" > "$deps/venv/$1"
+}
+[ -z "$with_python" ] || install_python .packages "$python_packages"
+[ -z "$with_sklearn" ] || install_python .sklearn "$sklearn_packages"

@@ -23,12 +23,13 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 sys.path.insert(0, str(ROOT / "scripts"))
 import check_layers  # noqa: E402
+import documents  # noqa: E402
 import needs  # noqa: E402
+from documents import FENCE  # noqa: E402
 
 PROGRAM = pathlib.Path(os.environ["TUTTI_PROGRAM"]).resolve()
 MAX_WORDS = 20000
 DOCUMENTS = sorted(ROOT.glob("*.md")) + sorted((ROOT / "docs").rglob("*.md")) + [ROOT / "examples" / "README.md"]
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 # Folders whose files documents name in code spans.
 NAMED = "bench|cmake|data|docs|examples|experiments|facts|include|packaging|proto|scripts|src|tests"
@@ -75,23 +76,6 @@ def verbs():
 
 
 # ---- sessions ----
-
-
-def session(text):
-    """[(command, expected lines)] of a fence."""
-    found, lines = [], text.split("\n")[:-1]
-    while lines:
-        line = lines.pop(0)
-        if line.startswith("$ "):
-            command, end = line[2:], re.search(r"<<'?(\w+)'?", line)
-            while end and lines:
-                command += "\n" + lines[0]
-                if lines.pop(0) == end.group(1):
-                    break
-            found.append((command, []))
-        elif found:
-            found[-1][1].append(line)
-    return found
 
 
 def line_pattern(line):
@@ -180,7 +164,7 @@ class Sessions(unittest.TestCase):
         self.assertTrue(agrees(output, expected), f"$ {command}\ngave\n{output}\nnot\n" + "\n".join(expected))
 
     def run_document(self, path):
-        commands = [one for kind, text in FENCE.findall(path.read_text()) if kind == "console" for one in session(text)]
+        commands = documents.commands(path)
         self.assertGreater(len(commands), 1, path)
         for command, expected in commands:
             self.run_one(command.replace("127.0.0.1:8000", f"127.0.0.1:{self.port}"), expected)
