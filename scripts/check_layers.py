@@ -44,7 +44,7 @@ LAYERS = [
     ["lab/experiment"],
     ["lab/report"],
     ["lab/sweep"],
-    ["lab/bench", "lab/facts", "lab/replay"],
+    ["lab/bench", "lab/facts", "lab/plan", "lab/replay"],
     ["cmd"],
 ]
 LAYER_OF = {folder: layer for layer, folders in enumerate(LAYERS, 1) for folder in folders}

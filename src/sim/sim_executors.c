@@ -59,15 +59,21 @@ static void start_step(struct tt_simulation *self, struct tt_task *task) {
     executor->phase = TT_SIM_RUNNING;
     if (task->started_at < 0)
         task->started_at = self->now;
+    int64_t beside_ns = executor->walked ? 0 : self->task_ns;
     for (int32_t i = 0; i < task->count; i++) {
         struct tt_sim_request *request = &self->requests[task->items[i].request->handle.index];
-        if (request->started_at < 0)
+        if (request->started_at < 0) {
             request->started_at = self->now;
+            beside_ns += self->request_ns;
+        }
         self->numbers[i] = request->number;
     }
     if (self->observer.step_started)
         self->observer.step_started(self->observer.context, self->now, task, step, self->numbers);
     int64_t work_ns = tt_step_work(profile, task, self->jitter_permille, &self->prng);
+    if (self->spread)
+        work_ns = work_ns * tt_spread_draw(self->spread, &self->prng) / 1000;
+    work_ns += beside_ns;
     if (task->items[0].subgraph && step == task->first_step)
         work_ns +=
             tt_cell_cost_begin(&executor->cell_cost, task, &self->models[task->model].cell_rates);

@@ -37,13 +37,14 @@ static void on_ended(void *context, int64_t now, struct tt_request *request, enu
     }
     if (!self->observer.ended)
         return;
-    const struct tt_sim_request refused = {.number = self->admitted, .started_at = -1};
+    const struct tt_sim_request refused = {
+        .number = self->admitted, .started_at = -1, .elapsed_ns = self->admitted_elapsed_ns};
     const struct tt_sim_request *known =
         self->admitting ? &refused : &self->requests[request->handle.index];
     bool is_done = ending == TT_ENDING_DONE;
     struct tt_sim_ending report = {
         .number = known->number,
-        .arrived_at = request->arrived_at,
+        .arrived_at = request->arrived_at - known->elapsed_ns,
         .deadline_at = tt_mechanism_promised_at(&self->mechanism, request),
         .started_at = known->started_at,
         .ended_at = ended_at,
@@ -63,7 +64,7 @@ static void turn_away(struct tt_simulation *self, const struct tt_sim_arrival *a
     if (!self->observer.ended)
         return;
     struct tt_sim_ending report = {.number = number,
-                                   .arrived_at = arrival->at,
+                                   .arrived_at = arrival->at - arrival->elapsed_ns,
                                    .deadline_at = arrival->deadline_at,
                                    .started_at = -1,
                                    .ended_at = arrival->at,
@@ -134,6 +135,7 @@ static void admit(struct tt_simulation *self, const struct tt_sim_arrival *arriv
     bool fits = !self->pooled || arrival->rows <= self->pool.rings[arrival->model].capacity;
     self->admitting = true;
     self->admitted = number;
+    self->admitted_elapsed_ns = arrival->elapsed_ns;
     if (!fits || tt_mechanism_arrived(&self->mechanism, self->now, &arrived, &request) != TT_OK) {
         tt_cell_graph_free(arrived.graph);
         turn_away(self, arrival, number);
@@ -146,6 +148,7 @@ static void admit(struct tt_simulation *self, const struct tt_sim_arrival *arriv
     self->requests[request->handle.index] =
         (struct tt_sim_request){.number = number,
                                 .started_at = -1,
+                                .elapsed_ns = arrival->elapsed_ns,
                                 .exit_step = arrival->exit_step,
                                 .exit_to = arrival->exit_to,
                                 .output_length = arrival->output_length,
@@ -361,6 +364,9 @@ enum tt_err tt_simulation_new(const struct tt_sim_options *options,
     self->d_data_ns = options->d_data_ns;
     self->abort_ns = options->abort_ns;
     self->jitter_permille = options->jitter_permille;
+    self->spread = options->spread;
+    self->task_ns = options->task_ns;
+    self->request_ns = options->request_ns;
     self->perturbations = options->perturbations;
     self->perturbation_count = options->perturbation_count;
     self->timer_at = TT_NEVER;

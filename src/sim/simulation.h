@@ -32,6 +32,7 @@
 #include "sim/cell_cost.h"
 #include "sim/perturbation.h"
 #include "sim/sim_cells.h"
+#include "sim/spread.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,6 +42,7 @@ struct tt_sim_arrival {
     int64_t at;          /* >= 0; never before the previous one */
     int64_t deadline_at; /* TT_NEVER: none */
     int64_t cancel_at;   /* the client cancels; TT_NEVER: it does not */
+    int64_t elapsed_ns;  /* since the client sent it; latencies count from there */
     int32_t model;
     int32_t rows; /* >= 1 */
     int32_t length;
@@ -73,8 +75,8 @@ struct tt_sim_source {
 /* How a request ended. */
 struct tt_sim_ending {
     int64_t number;
-    int64_t arrived_at, deadline_at;
-    int64_t started_at; /* its first execution; -1: never */
+    int64_t arrived_at, deadline_at; /* arrived_at: when the client sent it */
+    int64_t started_at;              /* its first execution; -1: never */
     int64_t ended_at;
     int32_t model;
     enum tt_ending ending;
@@ -123,8 +125,12 @@ struct tt_sim_options {
     int64_t d_ctrl_ns, d_data_ns; /* S4 */
     int64_t abort_ns;
     int32_t jitter_permille; /* an execution takes latency * (1 + j), j uniform in -this .. +this */
-    uint64_t seed;           /* of the jitter */
-    bool check;              /* tt_mechanism_check after every instant */
+    uint64_t seed;           /* of the jitter and the spread */
+    const struct tt_spread *spread; /* of an execution's latency, besides the jitter; borrowed;
+                                       NULL: none */
+    int64_t task_ns;                /* what an executor spends on a task beside its steps */
+    int64_t request_ns;             /* and on a request, in the task that first runs it */
+    bool check;                     /* tt_mechanism_check after every instant */
     /* Ascending, [perturbation_count]: when devices run at another speed than the profiles say. */
     const struct tt_perturbation *perturbations; /* borrowed */
     int32_t perturbation_count;

@@ -36,6 +36,7 @@ struct tt_sim_executor {
 struct tt_sim_request {
     int64_t number;
     int64_t started_at;
+    int64_t elapsed_ns; /* of its arrival */
     int32_t exit_step, exit_to;
     int32_t output_length;
     int32_t *ends; /* of given cells, by spec; NULL: ends follow from output_length */
@@ -65,6 +66,7 @@ struct tt_simulation {
     struct tt_sim_arrival next; /* the next arrival; valid if `more` */
     bool admitting;   /* an arrival is being admitted: a rule of its queue may reject it */
     int64_t admitted; /* its number */
+    int64_t admitted_elapsed_ns;
     bool more, any_exit, check;
     bool reported;   /* the mechanism has received an event at this instant */
     int64_t arrived; /* number of the next arrival */
@@ -73,6 +75,8 @@ struct tt_simulation {
     int32_t turns; /* at this instant */
     int64_t d_ctrl_ns, d_data_ns, abort_ns;
     int32_t jitter_permille;
+    const struct tt_spread *spread; /* NULL: none */
+    int64_t task_ns, request_ns;
     const struct tt_perturbation *perturbations;
     int32_t perturbation_count;
     uint64_t seed;

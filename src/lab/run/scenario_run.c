@@ -24,6 +24,7 @@ struct run {
     struct tt_trace_tap *tap; /* NULL: no trace */
     int64_t bad_limit;
     struct tt_arrival_source source;
+    int64_t front_free_at; /* when the simulated server's connection thread is idle */
     const char **names;
     struct tt_sim_model *models;
 };
@@ -54,6 +55,39 @@ static void on_step_ended(void *context, int64_t now, const struct tt_task *task
         tt_tasks_csv_ended(&run->tasks, now, task, step);
     if (run->also && run->also->step_ended)
         run->also->step_ended(run->also->context, now, task, step);
+}
+
+/* A request passes the connection thread of the server before it reaches the scheduler. */
+static bool next_arrival(void *context, struct tt_sim_arrival *out_arrival) {
+    struct run *run = context;
+    if (!tt_arrival_source_next(&run->source, out_arrival))
+        return false;
+    const struct tt_server_cost *server = &run->scenario->server;
+    if (server->cores > 0) {
+        run->front_free_at =
+            tt_instant_max(out_arrival->at, run->front_free_at) + server->request_ns;
+        out_arrival->elapsed_ns += run->front_free_at - out_arrival->at;
+        out_arrival->at = run->front_free_at;
+    }
+    return true;
+}
+
+static bool given_cells(void *context, int64_t number, struct tt_sim_given *out_given) {
+    struct run *run = context;
+    return tt_arrival_source_given(&run->source, number, out_given);
+}
+
+/* Of the whole load, in the unit of rates; INT64_MAX: not known. */
+static int64_t mean_rate(const struct tt_scenario *s) {
+    if (s->arrivals) {
+        int64_t span_ns = s->arrivals[s->arrival_count - 1].at - s->arrivals[0].at;
+        __int128 rate = (__int128)s->arrival_count * TT_S * TT_RATE_ONE / (span_ns + 1);
+        return rate < INT64_MAX ? (int64_t)rate : INT64_MAX;
+    }
+    bool is_constant = !s->arrivals_path && s->segment_count == 0 && s->step_every == 0;
+    return !is_constant         ? INT64_MAX
+           : s->interval_ns > 0 ? (int64_t)(TT_RATE_ONE * TT_S / s->interval_ns)
+                                : s->rate;
 }
 
 static enum tt_err create_policy(void *context, struct tt_mechanism *mechanism,
@@ -138,29 +172,34 @@ static void walk(struct run *run, struct tt_simulation *simulation,
 static enum tt_err simulate(struct run *run, bool check, const volatile sig_atomic_t *stop,
                             struct tt_scenario_result *result, struct tt_error *why) {
     const struct tt_scenario *s = run->scenario;
-    struct tt_sim_options options = {.models = run->models,
-                                     .model_count = s->model_count,
-                                     .devices = s->devices,
-                                     .device_count = s->device_count,
-                                     .depth = s->depth,
-                                     .d_ctrl_ns = s->d_ctrl_ns,
-                                     .d_data_ns = s->d_data_ns,
-                                     .abort_ns = s->abort_ns,
-                                     .jitter_permille = s->jitter_permille,
-                                     .seed = s->seed,
-                                     .learn_percent = s->learns ? TT_BELIEF_PERCENT : 0,
-                                     .perturbations = s->perturbations,
-                                     .perturbation_count = s->perturbation_count,
-                                     .check = check,
-                                     .source = {.context = &run->source,
-                                                .next = tt_arrival_source_next,
-                                                .given = tt_arrival_source_given},
-                                     .observer = {.context = run,
-                                                  .ended = on_ended,
-                                                  .step_started = on_step_started,
-                                                  .step_ended = on_step_ended},
-                                     .create_policy = create_policy,
-                                     .create_context = run};
+    struct tt_sim_options options = {
+        .models = run->models,
+        .model_count = s->model_count,
+        .devices = s->devices,
+        .device_count = s->device_count,
+        .depth = s->depth,
+        .d_ctrl_ns = s->d_ctrl_ns,
+        .d_data_ns = s->d_data_ns,
+        .abort_ns = s->abort_ns,
+        .jitter_permille = s->jitter_permille,
+        .seed = s->seed,
+        .spread = &s->server.spread,
+        .task_ns = s->server.batch_ns,
+        .learn_percent = s->learns ? TT_BELIEF_PERCENT : 0,
+        .perturbations = s->perturbations,
+        .perturbation_count = s->perturbation_count,
+        .check = check,
+        .source = {.context = run, .next = next_arrival, .given = given_cells},
+        .observer = {.context = run,
+                     .ended = on_ended,
+                     .step_started = on_step_started,
+                     .step_ended = on_step_ended},
+        .create_policy = create_policy,
+        .create_context = run};
+    int32_t executors = 0;
+    for (int32_t d = 0; d < s->device_count; d++)
+        executors += s->devices[d].executors;
+    options.request_ns = tt_server_cost_shared_ns(&s->server, executors, mean_rate(s));
     struct tt_simulation *simulation;
     enum tt_err err = tt_simulation_new(&options, &simulation, why);
     if (err)

@@ -10,6 +10,7 @@
 
 #include "lab/scenario/lengths.h"
 #include "lab/scenario/rate.h"
+#include "lab/scenario/server_cost.h"
 #include "policy/policy.h"
 #include "sim/simulation.h"
 
@@ -49,6 +50,7 @@ struct tt_scenario {
     int32_t depth; /* batches queued per executor */
     int64_t d_ctrl_ns, d_data_ns, abort_ns;
     int32_t jitter_permille;
+    struct tt_server_cost server; /* of simulated worlds */
     bool learns; /* what is believed of the models follows from what batches take */
     struct tt_perturbation *perturbations; /* of simulated devices, ascending */
     int32_t perturbation_count;
