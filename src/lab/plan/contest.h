@@ -12,7 +12,8 @@
  * may list its own; _run fills one result per candidate; _winner compares them. Several threads may
  * run contests at once, each with a scenario of its own.
  *
- * Implemented in contest.c; the choice of candidates in candidates.c. */
+ * Implemented in contest.c; the choice of candidates in candidates.c, the search in
+ * highest_rate.c. */
 #ifndef TT_LAB_PLAN_CONTEST_H
 #define TT_LAB_PLAN_CONTEST_H
 
@@ -62,12 +63,28 @@ int32_t tt_contest_winner(const struct tt_contest_result *results, int32_t count
                           double margin_latency);
 
 /* The highest rate of the candidate at which no model's bad rate exceeds `bad_rate`
- * (lab/scenario/rate.h), by bisection to within `precision`; 0: none. The scenario's load must be
- * drawn from a rate. Errors: those of the policy, CANCELLED. */
+ * (lab/scenario/rate.h), by bisection to within `precision`; 0: none. Of arrivals in memory: their
+ * mean rate, where all instants are divided by the highest factor that does. Not for segments or a
+ * file. Errors: INVALID (such a load, or the policy refuses), CANCELLED. */
 TT_MUST_CHECK enum tt_err tt_contest_highest_rate(const struct tt_scenario *scenario,
                                                   const struct tt_contest_candidate *candidate,
                                                   double bad_rate, double precision,
                                                   const volatile sig_atomic_t *stop,
                                                   int64_t *out_rate, struct tt_error *why);
+
+/* The mean rate of arrivals in memory, in the unit of rates. */
+int64_t tt_contest_mean_rate(const struct tt_sim_arrival *arrivals, int64_t count);
+/* A copy of the arrivals that come `factor` times as fast; deadlines and cancellations keep their
+ * distance from the arrival. The caller frees it. */
+struct tt_sim_arrival *tt_contest_faster(const struct tt_sim_arrival *arrivals, int64_t count,
+                                         double factor);
+
+/* ---- for the files of this folder ---- */
+
+/* The scenario under the candidate's policy. Everything else is shared with `base`, which must
+ * outlive it; freed with _fini, not with tt_scenario_fini(). */
+struct tt_scenario tt_contest_entry(const struct tt_scenario *base,
+                                    const struct tt_contest_candidate *candidate);
+void tt_contest_entry_fini(struct tt_scenario *entry);
 
 #endif
